@@ -1,0 +1,44 @@
+"""The ``firstfault`` command: joins the sub-commands of the rooms.
+
+Only the room that a command lives in is imported: `firstfault run` must not load DuckDB beside a training,
+`firstfault report` must not need torch.
+"""
+
+import sys
+from importlib import import_module
+
+import typer
+
+ROOMS = {
+    "run": "recorder.cli",
+    "diagnose": "reports.cli",
+    "report": "reports.cli",
+    "demo": "reports.cli",
+    "sql": "analyzer.cli",
+    "rules": "analyzer.cli",
+}
+"""Sub-command → module of the room; each has ``register(app)``."""
+
+
+def build_app(command: str | None = None) -> typer.Typer:
+    """The application with the room of one command, or with all of them for help and unknown names."""
+    app = typer.Typer(
+        name="firstfault",
+        help="Record a PyTorch training run, and name the first step where something went wrong, its cause and its fix.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        add_completion=False,
+    )
+    rooms = [ROOMS[command]] if command in ROOMS else sorted(set(ROOMS.values()))
+    for room in rooms:
+        import_module(f".{room}", __package__).register(app)
+    return app
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    build_app(sys.argv[1] if len(sys.argv) > 1 else None)()
+
+
+if __name__ == "__main__":
+    main()

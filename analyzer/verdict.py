@@ -1,0 +1,84 @@
+"""The verdict: the stable contract of ``firstfault diagnose --json``, and all that a report may say about a run.
+
+``confidence`` is the rule's measured precision on the open fault suite; null until that has been measured.
+"""
+
+from typing import Any, Literal
+
+import msgspec
+
+VERDICT_VERSION = 1
+
+Status = Literal["completed", "exception", "signal", "oom", "hang", "host-lost", "running"]
+Conclusion = Literal["healthy", "anomalous", "inconclusive"]
+
+
+class RunFacts(msgspec.Struct, kw_only=True):
+    """Which run was judged and how far its recording reaches."""
+
+    run_id: str
+    path: str
+    status: Status
+    exit: dict[str, Any]
+    world_size: int
+    steps_recorded: int
+    last_durable_step: int | None
+
+
+class FirstAnomaly(msgspec.Struct, kw_only=True):
+    """The first thing that was wrong; ``step_lower``/``step_upper`` bound the truth when recording was sampled."""
+
+    step: int
+    step_lower: int
+    step_upper: int
+    microbatch: int | None
+    rank: int
+    phase: str
+    module: str | None
+    tensor: str | None
+    signal: str
+    value: float | None
+
+
+class Finding(msgspec.Struct, kw_only=True):
+    """One rule that fired: a cause, or a symptom when ``explained_by`` names the finding that brought it about."""
+
+    code: str
+    name: str
+    severity: Literal["fatal", "error", "warning"]
+    confidence: float | None
+    step: int
+    rank: int
+    microbatch: int | None
+    seq: int | None
+    phase: str
+    module: str | None
+    tensor: str | None
+    signal: str
+    value: float | None
+    message: str
+    fix: str
+    evidence: list[dict[str, Any]]
+    sql: str
+    explains: list[str]
+    explained_by: str | None = None
+
+
+class NotEvaluable(msgspec.Struct, kw_only=True):
+    """A rule that could not be judged, and why."""
+
+    code: str
+    name: str
+    why: str
+
+
+class Verdict(msgspec.Struct, kw_only=True):
+    """What ``diagnose --json`` prints. causes are ordered, best first."""
+
+    schema_version: int = VERDICT_VERSION
+    run: RunFacts
+    verdict: Conclusion
+    first_anomaly: FirstAnomaly | None
+    causes: list[Finding]
+    symptoms: list[Finding]
+    not_evaluable: list[NotEvaluable]

@@ -1,0 +1,36 @@
+"""Floor 1: what a run folder holds. Every table is declared once here; no torch, no duckdb."""
+
+from .breadcrumb import BreadcrumbWriter, Position, read_breadcrumb
+from .columns import KINDS, SCHEMA_VERSION, VERSION_KEY, Column, Phase, Table
+from .manifest import (
+    ExceptionRecord,
+    ExitRecord,
+    LastPosition,
+    RunManifest,
+    SchemaError,
+    read_exit,
+    read_manifest,
+    write_json,
+)
+from .tables import TABLES
+
+__all__ = [
+    "KINDS",
+    "SCHEMA_VERSION",
+    "TABLES",
+    "VERSION_KEY",
+    "BreadcrumbWriter",
+    "Column",
+    "ExceptionRecord",
+    "ExitRecord",
+    "LastPosition",
+    "Phase",
+    "Position",
+    "RunManifest",
+    "SchemaError",
+    "Table",
+    "read_breadcrumb",
+    "read_exit",
+    "read_manifest",
+    "write_json",
+]

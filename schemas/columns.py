@@ -1,0 +1,77 @@
+"""What a column and a table are.
+
+Everything that depends on a table's shape (Arrow schema, DuckDB view, documentation page, defaults of rule cases)
+is derived from these declarations, so a column is declared once.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+import pyarrow as pa
+
+SCHEMA_VERSION = 1
+"""Version of the tables and of run.json/exit.json. History: 1 — first."""
+
+VERSION_KEY = b"firstfault.schema_version"
+"""Key under which every Arrow schema and Parquet part carries the version it was written with."""
+
+
+class Phase(IntEnum):
+    """Where in a step a row was captured; stored as a small integer, shown by name in views."""
+
+    DATA = 0
+    FORWARD = 1
+    LOSS = 2
+    BACKWARD = 3
+    OPTIMIZER = 4
+    EVAL = 5
+    EXIT = 6
+
+
+KINDS = (
+    "parameter",
+    "gradient",
+    "update",
+    "activation",
+    "activation_gradient",
+    "optimizer_state",
+    "buffer",
+    "input",
+    "target",
+    "output",
+    "loss",
+)
+"""Values of ``tensors.kind``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: its Arrow type, one sentence and a unit (empty where a value has none)."""
+
+    name: str
+    type: pa.DataType
+    doc: str
+    unit: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One table. ``key`` names the columns that identify a row; ``latest`` says that a later row replaces an earlier one."""
+
+    name: str
+    doc: str
+    columns: tuple[Column, ...]
+    key: tuple[str, ...]
+    latest: bool = False
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Arrow schema of the files, with the version in its metadata."""
+        fields = [pa.field(c.name, c.type) for c in self.columns]
+        return pa.schema(fields, metadata={VERSION_KEY: str(SCHEMA_VERSION).encode()})
+
+    @property
+    def column_names(self) -> Sequence[str]:
+        """Names in declared order."""
+        return [c.name for c in self.columns]

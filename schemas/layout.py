@@ -1,0 +1,95 @@
+"""Where things lie in a run folder. The only place that spells file names.
+
+    RUN/run.json, exit.json, output.log
+    RUN/<table>/rank=0000/part-000017.parquet
+    RUN/journal/rank=0000/<table>-000018.arrows    Arrow IPC stream, one record batch per step
+    RUN/breadcrumb/rank=0000.bin                   memory-mapped: where the process stands right now
+    RUN/native/rank=0000.txt                       native stack of a crash, by faulthandler
+
+Segment k of the journal becomes part k; where both exist the part wins, so no row is read twice.
+"""
+
+import re
+from pathlib import Path
+
+RUN_JSON = "run.json"
+EXIT_JSON = "exit.json"
+OUTPUT_LOG = "output.log"
+JOURNAL = "journal"
+
+ENV_RUN = "FIRSTFAULT_RUN"
+"""Environment variable with the absolute run folder: tells a child process to attach."""
+
+_RANK = re.compile(r"rank=(\d+)$")
+_SEGMENT = re.compile(r"(?P<table>[a-z_]+)-(?P<index>\d{6})\.arrows$")
+_PART = re.compile(r"part-(?P<index>\d{6})\.parquet$")
+
+SUPERVISOR_RANK = -1
+"""Rank folder of tables that the supervisor writes (system_samples)."""
+
+
+def rank_folder(rank: int) -> str:
+    """Folder name of one rank; the supervisor's own rows lie beside the ranks'."""
+    return "supervisor" if rank == SUPERVISOR_RANK else f"rank={rank:04d}"
+
+
+def rank_of(folder: str) -> int | None:
+    """Rank of a folder name, None if it is not one."""
+    if folder == "supervisor":
+        return SUPERVISOR_RANK
+    m = _RANK.match(folder)
+    return int(m[1]) if m else None
+
+
+def segment_path(run: Path, rank: int, table: str, index: int) -> Path:
+    """One journal segment."""
+    return run / JOURNAL / rank_folder(rank) / f"{table}-{index:06d}.arrows"
+
+
+def part_path(run: Path, rank: int, table: str, index: int) -> Path:
+    """One Parquet part."""
+    return run / table / rank_folder(rank) / f"part-{index:06d}.parquet"
+
+
+def breadcrumb_path(run: Path, rank: int) -> Path:
+    """The memory-mapped breadcrumb of one rank."""
+    return run / "breadcrumb" / f"{rank_folder(rank)}.bin"
+
+
+def native_stack_path(run: Path, rank: int) -> Path:
+    """Where faulthandler writes the stacks of a native crash."""
+    return run / "native" / f"{rank_folder(rank)}.txt"
+
+
+def segments(run: Path) -> list[tuple[int, str, int, Path]]:
+    """All journal segments as (rank, table, index, path), in time order."""
+    found: list[tuple[int, str, int, Path]] = []
+    root = run / JOURNAL
+    if not root.is_dir():
+        return found
+    for folder in root.iterdir():
+        rank = rank_of(folder.name)
+        if rank is None or not folder.is_dir():
+            continue
+        for path in folder.iterdir():
+            m = _SEGMENT.match(path.name)
+            if m:
+                found.append((rank, m["table"], int(m["index"]), path))
+    return sorted(found, key=lambda f: f[:3])
+
+
+def parts(run: Path, table: str) -> list[tuple[int, int, Path]]:
+    """All Parquet parts of a table as (rank, index, path), in time order."""
+    found: list[tuple[int, int, Path]] = []
+    root = run / table
+    if not root.is_dir():
+        return found
+    for folder in root.iterdir():
+        rank = rank_of(folder.name)
+        if rank is None or not folder.is_dir():
+            continue
+        for path in folder.iterdir():
+            m = _PART.match(path.name)
+            if m:
+                found.append((rank, int(m["index"]), path))
+    return sorted(found, key=lambda f: f[:2])
