@@ -5,6 +5,7 @@
     RUN/journal/rank=0000/<table>-000018.arrows    Arrow IPC stream, one record batch per step
     RUN/breadcrumb/rank=0000.bin                   memory-mapped: where the process stands right now
     RUN/native/rank=0000.txt                       native stack of a crash, by faulthandler
+    RUN/exception-rank=0000.json                   ExceptionRecord of the exception that ended a rank
 
 Segment k of the journal becomes part k; where both exist the part wins, so no row is read twice.
 """
@@ -59,6 +60,11 @@ def breadcrumb_path(run: Path, rank: int) -> Path:
 def native_stack_path(run: Path, rank: int) -> Path:
     """Where faulthandler writes the stacks of a native crash."""
     return run / "native" / f"{rank_folder(rank)}.txt"
+
+
+def exception_path(run: Path, rank: int) -> Path:
+    """Where a rank writes the exception that ends it (an ExceptionRecord as JSON)."""
+    return run / f"exception-{rank_folder(rank)}.json"
 
 
 def segments(run: Path) -> list[tuple[int, str, int, Path]]:
