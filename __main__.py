@@ -20,6 +20,10 @@ ROOMS = {
 """Sub-command → module of the room; each has ``register(app)``."""
 
 
+def _no_options() -> None:
+    pass
+
+
 def build_app(command: str | None = None) -> typer.Typer:
     """The application with the room of one command, or with all of them for help and unknown names."""
     app = typer.Typer(
@@ -29,6 +33,7 @@ def build_app(command: str | None = None) -> typer.Typer:
         pretty_exceptions_enable=False,
         add_completion=False,
     )
+    app.callback()(_no_options)  # without a callback typer makes an application of one command that command itself
     rooms = [ROOMS[command]] if command in ROOMS else sorted(set(ROOMS.values()))
     for room in rooms:
         import_module(f".{room}", __package__).register(app)

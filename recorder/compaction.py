@@ -1,0 +1,117 @@
+"""Turns finished journal segments into Parquet parts.
+
+Segment k of a rank is finished when the rank has a segment with a higher index, or has ended. A part is written beside its
+place (``*.parquet.tmp``), flushed to disk, renamed, and only then is the segment removed: at every moment each row is in a
+complete part or in the journal, and where it is in both the part wins.
+
+Encodings were chosen by measurement on 280,000 tensor-stat rows (bytes a row, seconds a million rows, one core): Arrow's
+default with zstd 27.3 and 0.61; floats split by byte and 64-bit integers as deltas 16.4 and 0.29. Moments of float32 data
+have 29 zero bits in each float64, which the split puts side by side.
+"""
+
+import os
+from pathlib import Path
+
+import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ..schemas import TABLES, read_breadcrumb
+from ..schemas.layout import breadcrumb_path, part_path, segments
+from .errors import CompactionError
+from .readback import Segment, read_segment
+
+ROW_GROUP_ROWS = 128 * 1024
+"""Rows of a row group: DuckDB's own group of vectors, large enough to compress, small enough to be skipped by its statistics."""
+
+TORN_KEY = b"firstfault.torn_bytes"
+"""Key-value metadata of a part: bytes at the end of its segment that held no complete batch."""
+
+_ORDER = {"tensor_stats": ("tensor_id", "step", "microbatch", "seq")}
+
+
+def compact(run: Path, *, finished: bool) -> int:
+    """Write a part for every finished segment of ``run`` and remove the segment; returns the number of parts written.
+
+    ``finished`` says that the training has ended, so that last segments count too, except those of a rank whose process is
+    still alive. Raises CompactionError, after trying all segments, when some could not be written (disk full, say): these
+    stay in the journal and the next call tries again.
+    """
+    found = segments(run)
+    last: dict[int, int] = {}
+    for rank, _, index, _ in found:
+        last[rank] = max(last.get(rank, -1), index)
+    open_ranks = {rank for rank in last if not finished or _still_writing(run, rank)}
+    written = 0
+    failures: list[str] = []
+    for rank, table, index, path in found:
+        if table not in TABLES or (index == last[rank] and rank in open_ranks):
+            continue
+        part = part_path(run, rank, table, index)
+        try:
+            if not part.exists():
+                write_part(part, table, read_segment(path, table))
+                written += 1
+            path.unlink()
+        except (OSError, pa.ArrowException) as e:
+            failures.append(f"{part}: {e}")
+    if failures:
+        raise CompactionError(
+            f"{len(failures)} part(s) could not be written, their rows stay in the journal; free some space. First: {failures[0]}"
+        )
+    return written
+
+
+def write_part(part: Path, name: str, segment: Segment) -> None:
+    """Write one part so that it appears whole or not at all, also after a power cut. Raises OSError and leaves nothing behind."""
+    table = segment.table
+    if name in _ORDER:
+        table = table.sort_by([(column, "ascending") for column in _ORDER[name]])
+    metadata = dict(table.schema.metadata or {})
+    metadata[TORN_KEY] = str(segment.torn_bytes).encode()
+    table = table.replace_schema_metadata(metadata)
+    part.parent.mkdir(parents=True, exist_ok=True)
+    tmp = part.with_suffix(".parquet.tmp")
+    try:
+        with tmp.open("wb") as file:
+            pq.write_table(
+                table,
+                file,
+                row_group_size=ROW_GROUP_ROWS,
+                compression="zstd",
+                compression_level=3,
+                write_statistics=True,
+                use_dictionary=[f.name for f in table.schema if f.type in _DICTIONARY_TYPES],
+                column_encoding={f.name: _ENCODING[f.type] for f in table.schema if f.type in _ENCODING},
+                store_schema=True,
+            )
+            file.flush()
+            os.fsync(file.fileno())
+        tmp.rename(part)
+    except BaseException:
+        tmp.unlink(missing_ok=True)
+        raise
+    _sync_folder(part.parent)
+
+
+_DICTIONARY_TYPES = {pa.string(), pa.int8(), pa.int32()}
+_ENCODING = {pa.float64(): "BYTE_STREAM_SPLIT", pa.int64(): "DELTA_BINARY_PACKED"}
+
+
+def _sync_folder(folder: Path) -> None:
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _still_writing(run: Path, rank: int) -> bool:
+    """Whether the process that recorded ``rank`` is another one than this and alive: a child that outlived the script, say."""
+    position = read_breadcrumb(breadcrumb_path(run, rank))
+    if position is None or position.pid == os.getpid():
+        return False
+    try:
+        return psutil.Process(position.pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False

@@ -1,0 +1,58 @@
+"""RUN/output.log: the last part of what the script wrote to stdout and stderr, in the order it came."""
+
+import os
+import threading
+from pathlib import Path
+
+TAIL_BYTES = 256 * 1024
+"""Kept at the end of a run. While it runs the file may hold twice as much, so that it is rewritten rarely."""
+
+
+class OutputTail:
+    """Appended as bytes come, so that the tail survives the supervisor. A full disk ends the log, never the script."""
+
+    def __init__(self, path: Path, limit: int = TAIL_BYTES) -> None:
+        self._path = path
+        self._limit = limit
+        self._lock = threading.Lock()
+        self._size = 0
+        self.failure: OSError | None = None
+        """Why the log ended early; None while it is whole."""
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o644)
+
+    def write(self, data: bytes) -> None:
+        """Keep ``data``; called from the threads of both streams."""
+        with self._lock:
+            if self.failure is not None:
+                return
+            try:
+                data = data[-2 * self._limit :]
+                self._size += os.write(self._fd, data)
+                if self._size > 2 * self._limit:
+                    self._cut()
+            except OSError as e:
+                self.failure = e
+
+    def close(self) -> None:
+        """Cut the file to the limit."""
+        with self._lock:
+            try:
+                if self.failure is None and self._size > self._limit:
+                    self._cut()
+            except OSError as e:
+                self.failure = e
+            os.close(self._fd)
+
+    def _cut(self) -> None:
+        tail = os.pread(self._fd, self._limit, self._size - self._limit)
+        tmp = self._path.with_suffix(".log.tmp")
+        fd = os.open(tmp, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        try:
+            size = os.write(fd, tail)
+            tmp.rename(self._path)
+        except OSError:
+            os.close(fd)
+            tmp.unlink(missing_ok=True)
+            raise
+        os.close(self._fd)
+        self._fd, self._size = fd, size

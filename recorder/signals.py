@@ -1,0 +1,28 @@
+"""Which signals the supervisor takes, and how it waits for them.
+
+They are blocked, not handled: blocked signals wait in the kernel until sigwaitinfo takes them, with the word on who sent them.
+"""
+
+import signal
+
+FORWARDED = frozenset({signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGINT, signal.SIGQUIT})
+"""Meant for the script. A terminal sends SIGINT, SIGQUIT and SIGHUP to the script itself: these are not sent twice."""
+
+WATCHED = FORWARDED | {signal.SIGCHLD, signal.SIGWINCH}
+
+SI_USER = 0
+"""si_code of a signal that a process sent has this value or a lower one (sigaction(2)); the kernel's own are above."""
+
+
+def block() -> set[signal.Signals]:
+    """Block WATCHED in this thread, and in every thread it starts; returns the mask of before, for the script.
+
+    Call it before importing pyarrow and numpy: they start threads, and a thread that does not block a signal takes it with its
+    default action, which would end the supervisor in front of its script.
+    """
+    return {signal.Signals(s) for s in signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED) if s in set(signal.Signals)}
+
+
+def from_a_process(info: signal.struct_siginfo) -> bool:
+    """Whether somebody sent it (kill), rather than the terminal to its whole foreground group."""
+    return info.si_code <= SI_USER

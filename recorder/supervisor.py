@@ -1,0 +1,194 @@
+"""The parent process of a recorded script: starts it, hands everything through, watches it, and outlives it.
+
+It samples the process tree once a second, turns finished journal segments into parts, and writes exit.json. It never imports
+torch. Whatever fails here is said once on stderr and leaves the script and its exit status alone.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+
+from ..schemas import TABLES, write_json
+from ..schemas.layout import ENV_RUN, EXIT_JSON, OUTPUT_LOG, SUPERVISOR_RANK
+from . import signals
+from .compaction import compact
+from .errors import CompactionError
+from .exit_record import MemoryWitness, build_exit
+from .journal import JournalWriter
+from .output_tail import OutputTail
+from .passthrough import Passthrough
+from .process_tree import ControlGroup, ProcessTree, Sample
+
+INJECT = Path(__file__).parent / "inject"
+"""Folder of the sitecustomize that attaches the recorder."""
+
+PERIOD_S = 1.0
+"""Between two samples of the process tree."""
+
+_ROTATE_SAMPLES = 3600
+"""An hour of samples makes a part."""
+
+_NICENESS = 10
+"""Of the thread that samples and compacts: the training goes first."""
+
+
+def command_of(target: str, args: list[str], *, module: bool) -> list[str]:
+    """The command line with which plain python would run it."""
+    return [sys.executable, *(["-m"] if module else []), target, *args]
+
+
+def environment_of(run: Path, environ: dict[str, str]) -> dict[str, str]:
+    """The script's environment: its own, the run folder, and our sitecustomize in front of PYTHONPATH."""
+    path = [str(INJECT), *(p for p in environ.get("PYTHONPATH", "").split(os.pathsep) if p and p != str(INJECT))]
+    return {**environ, ENV_RUN: str(run), "PYTHONPATH": os.pathsep.join(path)}
+
+
+def supervise(run: Path, command: list[str], before: set[signal.Signals]) -> int:
+    """Run ``command`` recorded into ``run``; returns its exit status as a shell gives it (128+n for signal n).
+
+    ``before`` is the signal mask that the script is to have; the caller has called signals.block(). Writes exit.json.
+    """
+    pa.set_cpu_count(1)
+    pa.set_io_thread_count(1)
+    _fill_standard_streams()
+    tail = OutputTail(run / OUTPUT_LOG)
+    output = Passthrough(tail)
+    script = subprocess.Popen(
+        command,
+        stdout=output.stdout,
+        stderr=output.stderr,
+        env=environment_of(run, dict(os.environ)),
+        close_fds=False,  # what our parent let us inherit is the script's; our own descriptors are not inheritable
+        preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, before),  # noqa: PLW1509 - no thread of ours runs yet
+    )
+    output.start()
+    watch = Watch(run, script.pid)
+    watch.start()
+    status, peak_rss = _wait(script, output)
+    output.finish()
+    tail.close()
+    if tail.failure is not None:
+        warn("output-log", f"{run / OUTPUT_LOG} is incomplete: {tail.failure.strerror}")
+    guarded("sampling", watch.stop)
+    guarded("exit-record", lambda: write_json(run / EXIT_JSON, build_exit(run, status, watch.memory(peak_rss))))
+    guarded("compaction", lambda: compact(run, finished=True))
+    return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.waitstatus_to_exitcode(status)
+
+
+def warn(slug: str, sentence: str) -> None:
+    """One line on stderr that a search for its slug explains."""
+    sys.stderr.write(f"firstfault: [{slug}] {sentence}\n")
+
+
+def guarded(slug: str, action: Callable[[], object], said: set[str] | None = None) -> None:
+    """Do ``action``; what it raises becomes one warning (one for each slug where ``said`` remembers them), because the
+    script's exit status must come through whatever happens here."""
+    try:
+        action()
+    except Exception as e:  # noqa: BLE001 - see above
+        if said is None or slug not in said:
+            warn(slug, str(e) if isinstance(e, CompactionError) else f"{type(e).__name__}: {e}")
+        if said is not None:
+            said.add(slug)
+
+
+def _wait(script: subprocess.Popen[bytes], output: Passthrough) -> tuple[int, int]:
+    """Forward signals until the script ends; its wait status and the peak resident memory of its largest process in bytes."""
+    while True:
+        info = signal.sigwaitinfo(signals.WATCHED)
+        number = signal.Signals(info.si_signo)
+        if number == signal.SIGCHLD:
+            pid, status, usage = os.wait4(script.pid, os.WNOHANG)
+            if pid:
+                script.returncode = os.waitstatus_to_exitcode(status)
+                return status, usage.ru_maxrss * 1024
+        elif number == signal.SIGWINCH:
+            output.resize()
+        elif signals.from_a_process(info):
+            os.kill(script.pid, number)  # it has not been waited for, so the number is still its own
+
+
+def _fill_standard_streams() -> None:
+    """Where our caller closed stdin, stdout or stderr, the next file to be opened would take its place."""
+    for fd in (0, 1, 2):
+        try:
+            os.fstat(fd)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+            os.set_inheritable(fd, True)
+
+
+@dataclass
+class Watch:
+    """The thread that looks at the script once a second and keeps the journal short."""
+
+    run: Path
+    pid: int
+    _stop: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+    _last: Sample | None = None
+    _peak_rss: int = 0
+    _kills_before: int | None = None
+    _kills_last: int | None = None
+    _said: set[str] = field(default_factory=set)
+
+    def start(self) -> None:
+        """Begin; the first sample is taken at once."""
+        self._thread = threading.Thread(target=guarded, args=("watch", self._loop), name="watch", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End after the sample or part in work."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def memory(self, peak_rss: int) -> MemoryWitness:
+        """What was seen, with the peak of the largest single process, which no sample can miss."""
+        last = self._last
+        kills = None
+        if self._kills_before is not None and self._kills_last is not None:
+            kills = self._kills_last - self._kills_before
+        return MemoryWitness(
+            used_bytes=last.memory_used_bytes if last else None,
+            limit_bytes=last.memory_limit_bytes if last else None,
+            peak_bytes=max(self._peak_rss, peak_rss),
+            oom_kills=kills,
+        )
+
+    def _loop(self) -> None:
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)  # Linux: of this thread alone
+        group = ControlGroup.own()
+        self._kills_before = self._kills_last = group.memory().oom_kills
+        tree = ProcessTree(self.pid, group)
+        journal = JournalWriter(self.run, SUPERVISOR_RANK)
+        rows = 0
+        due = time.monotonic()
+        while True:
+            guarded("sampling", lambda: self._sample(tree, journal), self._said)
+            rows += 1
+            if rows % _ROTATE_SAMPLES == 0:
+                journal.rotate()
+            guarded("compaction", lambda: compact(self.run, finished=False), self._said)
+            due = max(due + PERIOD_S, time.monotonic())
+            if self._stop.wait(due - time.monotonic()):
+                break
+        journal.close()
+        self._kills_last = group.memory().oom_kills
+
+    def _sample(self, tree: ProcessTree, journal: JournalWriter) -> None:
+        sample = tree.sample()
+        if sample is None:
+            return
+        self._last = sample
+        self._peak_rss = max(self._peak_rss, sample.rss_bytes)
+        schema = TABLES["system_samples"].schema
+        journal.append({"system_samples": pa.RecordBatch.from_pylist([asdict(sample)], schema)})
