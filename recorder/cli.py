@@ -21,10 +21,16 @@ def register(app: typer.Typer) -> None:
 
 
 def run(
-    target: Annotated[str, typer.Argument(metavar="SCRIPT|MODULE", help="The script, or with -m the module, as for python.")],
-    args: Annotated[list[str] | None, typer.Argument(metavar="ARGS", help="Its arguments, handed over untouched.")] = None,
+    target: Annotated[
+        str, typer.Argument(metavar="SCRIPT|MODULE", help="The script, or with -m the module, as for python.")
+    ],
+    args: Annotated[
+        list[str] | None, typer.Argument(metavar="ARGS", help="Its arguments, handed over untouched.")
+    ] = None,
     module: Annotated[bool, typer.Option("-m", help="Run a module, as python -m does.")] = False,
-    out: Annotated[Path | None, typer.Option(help="Run folder; must be new or empty. Default: below firstfault-runs/.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Run folder; must be new or empty. Default: below firstfault-runs/.")
+    ] = None,
     name: Annotated[str | None, typer.Option(help="Name in the run's id, in place of the script's.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No closing line on stderr.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Tracebacks for errors of firstfault itself.")] = False,
@@ -73,7 +79,9 @@ def _check_target(target: str, *, module: bool) -> None:
         except (ImportError, ValueError):
             found = None
         if found is None:
-            raise RecorderError(f"no module named {target!r}, neither here nor in {sys.prefix}; check the name after -m")
+            raise RecorderError(
+                f"no module named {target!r}, neither here nor in {sys.prefix}; check the name after -m"
+            )
     elif target != "-" and not Path(target).exists():
         hint = "options of firstfault come before the script" if target.startswith("-") else "check the path"
         raise RecorderError(f"{target}: no such script; {hint}")
@@ -82,7 +90,9 @@ def _check_target(target: str, *, module: bool) -> None:
 def _check_torch() -> None:
     found = importlib.util.find_spec("torch")
     if found is None or found.origin is None:
-        raise RecorderError(f"torch is not installed in {sys.prefix}; install the extra: pip install 'firstfault[record]'")
+        raise RecorderError(
+            f"torch is not installed in {sys.prefix}; install the extra: pip install 'firstfault[record]'"
+        )
 
 
 def _say_what_was_recorded(folder: Path, *, quiet: bool) -> None:
@@ -103,4 +113,6 @@ def _say_what_was_recorded(folder: Path, *, quiet: bool) -> None:
     elif not quiet:
         count = max(steps.values())
         ranks = f" on {len(steps)} ranks" if len(steps) > 1 else ""
-        sys.stderr.write(f"firstfault: {count} step{'s' * (count != 1)}{ranks} recorded; next: firstfault diagnose {shown}\n")
+        sys.stderr.write(
+            f"firstfault: {count} step{'s' * (count != 1)}{ranks} recorded; next: firstfault diagnose {shown}\n"
+        )

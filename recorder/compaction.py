@@ -1,12 +1,12 @@
 """Turns finished journal segments into Parquet parts.
 
-Segment k of a rank is finished when the rank has a segment with a higher index, or has ended. A part is written beside its
-place (``*.parquet.tmp``), flushed to disk, renamed, and only then is the segment removed: at every moment each row is in a
-complete part or in the journal, and where it is in both the part wins.
+Segment k of a rank is finished when the rank has a segment with a higher index, or has ended. A part is written
+beside its place (``*.parquet.tmp``), flushed to disk, renamed, and only then is the segment removed: at every moment
+each row is in a complete part or in the journal, and where it is in both the part wins.
 
-Encodings were chosen by measurement on 280,000 tensor-stat rows (bytes a row, seconds a million rows, one core): Arrow's
-default with zstd 27.3 and 0.61; floats split by byte and 64-bit integers as deltas 16.4 and 0.29. Moments of float32 data
-have 29 zero bits in each float64, which the split puts side by side.
+Encodings were chosen by measurement on 280,000 tensor-stat rows (bytes a row, seconds a million rows, one core):
+Arrow's default with zstd 27.3 and 0.61; floats split by byte and 64-bit integers as deltas 16.4 and 0.29. Moments of
+float32 data have 29 zero bits in each float64, which the split puts side by side.
 """
 
 import os
@@ -22,7 +22,8 @@ from .errors import CompactionError
 from .readback import Segment, read_segment
 
 ROW_GROUP_ROWS = 128 * 1024
-"""Rows of a row group: DuckDB's own group of vectors, large enough to compress, small enough to be skipped by its statistics."""
+"""Rows of a row group: DuckDB's own group of vectors, large enough to compress, small enough to be skipped by its
+statistics."""
 
 TORN_KEY = b"firstfault.torn_bytes"
 """Key-value metadata of a part: bytes at the end of its segment that held no complete batch."""
@@ -33,9 +34,9 @@ _ORDER = {"tensor_stats": ("tensor_id", "step", "microbatch", "seq")}
 def compact(run: Path, *, finished: bool) -> int:
     """Write a part for every finished segment of ``run`` and remove the segment; returns the number of parts written.
 
-    ``finished`` says that the training has ended, so that last segments count too, except those of a rank whose process is
-    still alive. Raises CompactionError, after trying all segments, when some could not be written (disk full, say): these
-    stay in the journal and the next call tries again.
+    ``finished`` says that the training has ended, so that last segments count too, except those of a rank whose
+    process is still alive. Raises CompactionError, after trying all segments, when some could not be written (disk
+    full, say): these stay in the journal and the next call tries again.
     """
     found = segments(run)
     last: dict[int, int] = {}
@@ -57,19 +58,22 @@ def compact(run: Path, *, finished: bool) -> int:
             failures.append(f"{part}: {e}")
     if failures:
         raise CompactionError(
-            f"{len(failures)} part(s) could not be written, their rows stay in the journal; free some space. First: {failures[0]}"
+            f"{len(failures)} part(s) could not be written, their rows stay in the journal; free some space. "
+            f"First: {failures[0]}"
         )
     return written
 
 
 def write_part(part: Path, name: str, segment: Segment) -> None:
-    """Write one part so that it appears whole or not at all, also after a power cut. Raises OSError and leaves nothing behind."""
+    """Write one part so that it appears whole or not at all, also after a power cut. Raises OSError and leaves
+    nothing behind."""
     table = segment.table
     if name in _ORDER:
         table = table.sort_by([(column, "ascending") for column in _ORDER[name]])
     metadata = dict(table.schema.metadata or {})
     metadata[TORN_KEY] = str(segment.torn_bytes).encode()
     table = table.replace_schema_metadata(metadata)
+    names = [f.name for f in table.schema if f.type in _DICTIONARY_TYPES]
     part.parent.mkdir(parents=True, exist_ok=True)
     tmp = part.with_suffix(".parquet.tmp")
     try:
@@ -81,7 +85,7 @@ def write_part(part: Path, name: str, segment: Segment) -> None:
                 compression="zstd",
                 compression_level=3,
                 write_statistics=True,
-                use_dictionary=[f.name for f in table.schema if f.type in _DICTIONARY_TYPES],
+                use_dictionary=names,  # pyright: ignore[reportArgumentType] - its stubs know only True and False
                 column_encoding={f.name: _ENCODING[f.type] for f in table.schema if f.type in _ENCODING},
                 store_schema=True,
             )
@@ -107,7 +111,8 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _still_writing(run: Path, rank: int) -> bool:
-    """Whether the process that recorded ``rank`` is another one than this and alive: a child that outlived the script, say."""
+    """Whether the process that recorded ``rank`` is another one than this and alive: a child that outlived the
+    script, say."""
     position = read_breadcrumb(breadcrumb_path(run, rank))
     if position is None or position.pid == os.getpid():
         return False

@@ -6,4 +6,5 @@ class RecorderError(Exception):
 
 
 class CompactionError(RecorderError):
-    """Segments that could not become Parquet parts this time. Nothing is lost: they stay in the journal and stay readable."""
+    """Segments that could not become Parquet parts this time. Nothing is lost: they stay in the journal and stay
+    readable."""

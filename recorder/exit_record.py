@@ -13,8 +13,9 @@ from ..schemas.layout import JOURNAL, SUPERVISOR_RANK, breadcrumb_path, exceptio
 from .readback import module_names
 
 OOM_USE = 0.97
-"""SIGKILL with this share of the memory limit in use is put down to the out-of-memory killer even where the kernel shows no
-counter (the host's own killer, a group that cannot be read): a second passes between the last sample and the kill."""
+"""SIGKILL with this share of the memory limit in use is put down to the out-of-memory killer even where the kernel
+shows no counter (the host's own killer, a group that cannot be read): a second passes between the last sample and
+the kill."""
 
 OOM_EXCEPTIONS = ("OutOfMemoryError",)
 """torch's exception for a device without memory; its qualified name differs between versions."""
@@ -22,7 +23,8 @@ OOM_EXCEPTIONS = ("OutOfMemoryError",)
 
 @dataclass(frozen=True, slots=True)
 class MemoryWitness:
-    """What the supervisor saw of memory: use and limit in its last sample, the peak in bytes, kills while the script ran."""
+    """What the supervisor saw of memory: use and limit in its last sample, the peak in bytes, kills while the script
+    ran."""
 
     used_bytes: int | None = None
     limit_bytes: int | None = None
@@ -115,7 +117,9 @@ def last_positions(run: Path) -> list[LastPosition]:
 
 def recorded_ranks(run: Path) -> set[int]:
     """Ranks that wrote anything: a journal folder or a breadcrumb."""
-    folders = [p.name for p in (run / JOURNAL).glob("*")] + [p.stem for p in breadcrumb_path(run, 0).parent.glob("*.bin")]
+    folders = [p.name for p in (run / JOURNAL).glob("*")] + [
+        p.stem for p in breadcrumb_path(run, 0).parent.glob("*.bin")
+    ]
     return {rank for rank in map(rank_of, folders) if rank is not None and rank != SUPERVISOR_RANK}
 
 
@@ -133,7 +137,9 @@ def _native_stacks(run: Path) -> str | None:
 
 def _why_killed(memory: MemoryWitness) -> str | None:
     if memory.oom_kills:
-        return f"the kernel's out-of-memory killer struck {memory.oom_kills} time(s) in the control group while the script ran"
+        return (
+            f"the kernel's out-of-memory killer struck {memory.oom_kills} time(s) in the control group during the run"
+        )
     if memory.used_bytes and memory.limit_bytes and memory.used_bytes >= OOM_USE * memory.limit_bytes:
         share = memory.used_bytes / memory.limit_bytes
         return f"{share:.1%} of the memory limit was in use in the last sample before the kill"

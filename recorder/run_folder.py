@@ -25,7 +25,17 @@ from .errors import RecorderError
 DEFAULT_PARENT = "firstfault-runs"
 """Folder, in the current one, under which runs without --out are kept."""
 
-PACKAGES = ("torch", "pyarrow", "numpy", "torchvision", "transformers", "accelerate", "lightning", "pytorch-lightning", "deepspeed")
+PACKAGES = (
+    "torch",
+    "pyarrow",
+    "numpy",
+    "torchvision",
+    "transformers",
+    "accelerate",
+    "lightning",
+    "pytorch-lightning",
+    "deepspeed",
+)
 """Packages whose version, where installed, explains a difference between two runs."""
 
 _GIT_TIMEOUT_S = 5
@@ -44,8 +54,9 @@ def create_run(
 ) -> Path:
     """Make the folder, write run.json, return the folder's absolute path.
 
-    ``out`` must be new or an empty folder; without it the run goes to ``firstfault-runs/<UTC time>-<name>-<4 hex>``, ``name``
-    being the script's stem unless given. ``script`` is a path, or ``-m module``. Raises RecorderError, never overwrites.
+    ``out`` must be new or an empty folder; without it the run goes to ``firstfault-runs/<UTC time>-<name>-<4 hex>``,
+    ``name`` being the script's stem unless given. ``script`` is a path, or ``-m module``. Raises RecorderError,
+    never overwrites.
     """
     now_ns = time.time_ns()
     label = _UNSAFE.sub("-", name or Path(script.removeprefix("-m ")).stem).strip("-.") or "run"
@@ -74,7 +85,9 @@ def create_run(
     try:
         write_json(run / RUN_JSON, manifest)
     except OSError as e:
-        raise RecorderError(f"{run / RUN_JSON}: cannot be written ({e.strerror}); choose another folder with --out") from e
+        raise RecorderError(
+            f"{run / RUN_JSON}: cannot be written ({e.strerror}); choose another folder with --out"
+        ) from e
     return run
 
 
@@ -95,7 +108,8 @@ def installed_versions() -> dict[str, str]:
 
 
 def git_state(folder: Path) -> tuple[str | None, bool | None]:
-    """Commit of the checkout that holds ``folder`` and whether tracked files differ from it; nulls where it is none or git is missing."""
+    """Commit of the checkout that holds ``folder`` and whether tracked files differ from it; nulls where it is none
+    or git is missing."""
     git = shutil.which("git")
     if git is None:
         return None, None
@@ -136,7 +150,9 @@ def _make_folder(run: Path) -> Path:
         except OSError as e:
             raise RecorderError(f"{run}: cannot be read ({e.strerror}); choose another folder with --out") from e
         if used:
-            raise RecorderError(f"{run}: is not empty, and a run is never overwritten; choose a new folder with --out") from None
+            raise RecorderError(
+                f"{run}: is not empty, and a run is never overwritten; choose a new folder with --out"
+            ) from None
     except OSError as e:
         raise RecorderError(f"{run}: cannot be created ({e.strerror}); choose a writable folder with --out") from e
     if not os.access(run, os.W_OK | os.X_OK):

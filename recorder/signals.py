@@ -1,6 +1,7 @@
 """Which signals the supervisor takes, and how it waits for them.
 
-They are blocked, not handled: blocked signals wait in the kernel until sigwaitinfo takes them, with the word on who sent them.
+They are blocked, not handled: blocked signals wait in the kernel until sigwaitinfo takes them, with the word on who
+sent them.
 """
 
 import signal
@@ -17,8 +18,8 @@ SI_USER = 0
 def block() -> set[signal.Signals]:
     """Block WATCHED in this thread, and in every thread it starts; returns the mask of before, for the script.
 
-    Call it before importing pyarrow and numpy: they start threads, and a thread that does not block a signal takes it with its
-    default action, which would end the supervisor in front of its script.
+    Call it before importing pyarrow and numpy: they start threads, and a thread that does not block a signal takes
+    it with its default action, which would end the supervisor in front of its script.
     """
     return {signal.Signals(s) for s in signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED) if s in set(signal.Signals)}
 

@@ -1,7 +1,7 @@
 """The parent process of a recorded script: starts it, hands everything through, watches it, and outlives it.
 
-It samples the process tree once a second, turns finished journal segments into parts, and writes exit.json. It never imports
-torch. Whatever fails here is said once on stderr and leaves the script and its exit status alone.
+It samples the process tree once a second, turns finished journal segments into parts, and writes exit.json. It never
+imports torch. Whatever fails here is said once on stderr and leaves the script and its exit status alone.
 """
 
 import os
@@ -67,7 +67,8 @@ def supervise(run: Path, command: list[str], before: set[signal.Signals]) -> int
         stderr=output.stderr,
         env=environment_of(run, dict(os.environ)),
         close_fds=False,  # what our parent let us inherit is the script's; our own descriptors are not inheritable
-        preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, before),  # noqa: PLW1509 - no thread of ours runs yet
+        # no thread of Python runs yet, so the fork is safe
+        preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, before),  # noqa: PLW1509
     )
     output.start()
     watch = Watch(run, script.pid)
@@ -101,7 +102,8 @@ def guarded(slug: str, action: Callable[[], object], said: set[str] | None = Non
 
 
 def _wait(script: subprocess.Popen[bytes], output: Passthrough) -> tuple[int, int]:
-    """Forward signals until the script ends; its wait status and the peak resident memory of its largest process in bytes."""
+    """Forward signals until the script ends; its wait status and the peak resident memory of its largest process in
+    bytes."""
     while True:
         info = signal.sigwaitinfo(signals.WATCHED)
         number = signal.Signals(info.si_signo)

@@ -1,8 +1,8 @@
 """Attaches the recorder to a Python process that `firstfault run` started, or a descendant of it.
 
-Python imports ``sitecustomize`` before the script. This one takes itself out of the way completely: afterwards sys.path and
-sys.modules are as without it, and a sitecustomize of the user's or the system's own has run in its place. PYTHONPATH in
-the environment stays, so that children attach too.
+Python imports ``sitecustomize`` before the script. This one takes itself out of the way completely: afterwards
+sys.path and sys.modules are as without it, and a sitecustomize of the user's or the system's own has run in its
+place. PYTHONPATH in the environment stays, so that children attach too.
 """
 
 
