@@ -28,8 +28,8 @@ def build_app(command: str | None = None) -> typer.Typer:
     """The application with the room of one command, or with all of them for help and unknown names."""
     app = typer.Typer(
         name="firstfault",
-        help="Record a PyTorch training run, and name the first step where something went wrong, its cause and its
-        fix.", no_args_is_help=True,
+        help="Record a PyTorch training run; name the first step where something went wrong, its cause and fix.",
+        no_args_is_help=True,
         pretty_exceptions_enable=False,
         add_completion=False,
     )
