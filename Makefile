@@ -1,0 +1,68 @@
+# Two commands on a bare machine do everything: `make demo` and `make test`.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+FAULT ?= fully-masked-attention-row
+DEMO_OUT ?= demo-run
+
+.PHONY: help demo test quick lint clean
+
+help:
+	@echo "make demo    record a training with a real fault, diagnose it, write the report (FAULT=$(FAULT))"
+	@echo "make test    everything CI does: lint, types, layers, all tests; installs Debian's chromium if there is none"
+	@echo "make quick   lint, types, layers, and the tests that take less than ten seconds each"
+	@echo "make clean   remove $(VENV), $(DEMO_OUT) and the tools' caches"
+
+demo: $(VENV)/.installed-record
+	rm -rf $(DEMO_OUT)
+	$(BIN)/firstfault demo $(FAULT) --out $(DEMO_OUT)
+
+test: $(VENV)/.installed-dev chromium
+	@$(MAKE) --no-print-directory --keep-going lint pytest PYTEST_ARGS="$(PYTEST_ARGS)"
+
+quick: $(VENV)/.installed-dev
+	@$(MAKE) --no-print-directory --keep-going lint pytest PYTEST_ARGS="-m 'not slow' $(PYTEST_ARGS)"
+
+# every check runs, also after one that failed (--keep-going above), and pytest's closing line comes last
+.PHONY: ruff-check ruff-format basedpyright lint-imports pytest chromium
+lint: ruff-check ruff-format basedpyright lint-imports
+
+ruff-check: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+
+ruff-format: $(VENV)/.installed-dev
+	$(BIN)/ruff format --check .
+
+basedpyright: $(VENV)/.installed-dev
+	$(BIN)/basedpyright --pythonpath $(BIN)/python
+
+lint-imports: $(VENV)/.installed-dev
+	$(BIN)/lint-imports
+
+pytest: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
+
+chromium:
+	@command -v chromium >/dev/null || { \
+	  sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
+	  echo "installing Debian's chromium: a test opens reports in a real browser"; \
+	  $$sudo apt-get update -q && $$sudo apt-get install -q -y --no-install-recommends chromium; }
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "firstfault needs Python 3.11 or newer; name one: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV) || \
+	  { echo "this Python cannot make virtual environments; on Debian: apt-get install python3-venv" >&2; exit 1; }
+
+$(VENV)/.installed-record: $(BIN)/python pyproject.toml constraints.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[record]'
+	@touch $@
+
+$(VENV)/.installed-dev: $(BIN)/python pyproject.toml constraints.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[record,dev]'
+	@touch $@ $(VENV)/.installed-record
+
+clean:
+	rm -rf $(VENV) $(DEMO_OUT) build dist *.egg-info .pytest_cache .ruff_cache .import_linter_cache .coverage*
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
