@@ -12,10 +12,12 @@ from .manifest import (
     read_manifest,
     write_json,
 )
+from .records import RECORDS
 from .tables import TABLES
 
 __all__ = [
     "KINDS",
+    "RECORDS",
     "SCHEMA_VERSION",
     "TABLES",
     "VERSION_KEY",

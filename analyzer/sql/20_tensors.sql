@@ -1,0 +1,96 @@
+-- Tensors with their names, and moments in the words that rules use.
+
+CREATE VIEW stats AS
+SELECT
+    s.rank, s.step, s.microbatch, s.seq, s.phase, s.tensor_id,
+    t.tensor_name AS tensor, t.kind, t.dtype, t.shape, t.device,
+    t.module_id, m.model, m.module, m.class_name, m.call_order, m.depth,
+    s.numel, s.nan_count, s.inf_count, s.zero_count,
+    s.nan_count + s.inf_count AS nonfinite_count,
+    s.min, s.max, s.sum, s.sum_sq,
+    s.sum / nullif(s.numel - s.nan_count - s.inf_count, 0) AS mean,
+    sqrt(greatest(s.sum_sq / nullif(s.numel - s.nan_count - s.inf_count, 0)
+        - pow(s.sum / nullif(s.numel - s.nan_count - s.inf_count, 0), 2), 0)) AS std,
+    sqrt(s.sum_sq / nullif(s.numel - s.nan_count - s.inf_count, 0)) AS rms,
+    sqrt(s.sum_sq) AS l2,
+    greatest(abs(s.min), abs(s.max)) AS abs_max,
+    s.missing, s.requires_grad
+FROM tensor_stats s
+JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id
+LEFT JOIN modules m ON m.rank = t.rank AND m.module_id = t.module_id;
+COMMENT ON VIEW stats IS 'tensor_stats with names and derived moments; derived values are over the finite elements.';
+COMMENT ON COLUMN stats.tensor IS 'tensors.tensor_name.';
+COMMENT ON COLUMN stats.module IS 'Module that owns or produced the tensor; empty for the root, null outside modules.';
+COMMENT ON COLUMN stats.nonfinite_count IS 'NaN and infinite elements.';
+COMMENT ON COLUMN stats.mean IS 'sum / finite elements.';
+COMMENT ON COLUMN stats.std IS 'Standard deviation (population) of the finite elements.';
+COMMENT ON COLUMN stats.rms IS 'Root mean square of the finite elements.';
+COMMENT ON COLUMN stats.l2 IS 'Square root of sum_sq.';
+COMMENT ON COLUMN stats.abs_max IS 'Largest size of a finite element; null where there is none.';
+
+CREATE VIEW module_tree AS
+WITH RECURSIVE up AS (
+    SELECT rank, module_id, module_id AS ancestor_id FROM modules
+    UNION ALL
+    SELECT u.rank, u.module_id, m.parent_id
+    FROM up u JOIN modules m ON m.rank = u.rank AND m.module_id = u.ancestor_id
+    WHERE m.parent_id IS NOT NULL
+)
+SELECT u.rank, u.ancestor_id, a.module AS ancestor, a.depth AS ancestor_depth, u.module_id, m.model, m.module, m.call_order
+FROM up u
+JOIN modules a ON a.rank = u.rank AND a.module_id = u.ancestor_id
+JOIN modules m ON m.rank = u.rank AND m.module_id = u.module_id;
+COMMENT ON VIEW module_tree IS 'One row per module and enclosing module, the module itself included.';
+COMMENT ON COLUMN module_tree.ancestor IS 'Name of the enclosing module.';
+COMMENT ON COLUMN module_tree.ancestor_depth IS 'Depth of the enclosing module.';
+
+CREATE VIEW parameters AS
+SELECT
+    p.rank, p.tensor_id, p.tensor_name AS tensor, p.shape, p.dtype, p.numel, p.requires_grad, p.optimizer_id, p.group_id,
+    p.module_id, m.model, m.module, m.class_name, m.call_order,
+    g.tensor_id AS gradient_id, u.tensor_id AS update_id
+FROM tensors p
+LEFT JOIN modules m ON m.rank = p.rank AND m.module_id = p.module_id
+LEFT JOIN tensors g ON g.kind = 'gradient' AND g.rank = p.rank AND g.tensor_name = p.tensor_name
+    AND g.module_id IS NOT DISTINCT FROM p.module_id
+LEFT JOIN tensors u ON u.kind = 'update' AND u.rank = p.rank AND u.tensor_name = p.tensor_name
+    AND u.module_id IS NOT DISTINCT FROM p.module_id
+WHERE p.kind = 'parameter';
+COMMENT ON VIEW parameters IS 'Every parameter with its module and the tensor_id of its gradient and of its update.';
+COMMENT ON COLUMN parameters.gradient_id IS 'tensor_id of its gradient; null if none was described.';
+COMMENT ON COLUMN parameters.update_id IS 'tensor_id of its update; null if none was described.';
+
+CREATE VIEW param_steps AS
+SELECT
+    p.rank, p.tensor_id, s.step,
+    bool_and(coalesce(s.missing, false)) AS missing,
+    max(CASE WHEN coalesce(s.missing, false) THEN NULL ELSE s.sum_sq END) AS sum_sq,
+    max(s.numel) AS numel,
+    max(s.nan_count + s.inf_count) AS nonfinite_count,
+    min(s.seq) AS seq
+FROM tensor_stats s
+JOIN parameters p ON p.rank = s.rank AND p.gradient_id = s.tensor_id
+GROUP BY p.rank, p.tensor_id, s.step;
+COMMENT ON VIEW param_steps IS 'The gradient of every parameter at every step, under the tensor_id of the parameter.';
+COMMENT ON COLUMN param_steps.missing IS 'True where .grad was None at every look in this step.';
+COMMENT ON COLUMN param_steps.sum_sq IS 'Sum of squares of the finite gradient elements; null where it was missing.';
+COMMENT ON COLUMN param_steps.nonfinite_count IS 'NaN and infinite gradient elements.';
+
+CREATE VIEW operator_sites AS
+SELECT o.*, m.model, m.module, m.class_name
+FROM operators o LEFT JOIN modules m ON m.rank = o.rank AND m.module_id = o.module_id;
+COMMENT ON VIEW operator_sites IS 'operators with the names of their modules.';
+COMMENT ON COLUMN operator_sites.module IS 'Innermost module in whose forward the operator ran; null outside all modules.';
+
+CREATE VIEW batch_fields AS
+SELECT
+    b.rank, b.step, b.microbatch, b.seq, b.phase, b.field, b.role, b.tensor_id, b.shape, b.dtype, b.batch_size,
+    b.fingerprint, b.loss_op, b.classes, b.ignored_count, b.out_of_range_count,
+    s.numel, s.nan_count, s.inf_count, s.zero_count, s.min, s.max,
+    greatest(abs(s.min), abs(s.max)) AS abs_max,
+    sqrt(s.sum_sq / nullif(s.numel - s.nan_count - s.inf_count, 0)) AS rms
+FROM batches b
+LEFT JOIN tensor_stats s ON s.rank = b.rank AND s.step = b.step AND s.seq = b.seq AND s.tensor_id = b.tensor_id;
+COMMENT ON VIEW batch_fields IS 'batches with the moments of the same tensor at the same moment.';
+COMMENT ON COLUMN batch_fields.abs_max IS 'Largest size of a finite element.';
+COMMENT ON COLUMN batch_fields.rms IS 'Root mean square of the finite elements.';

@@ -1,0 +1,104 @@
+-- Steps as series, with each step's own history beside it.
+
+CREATE VIEW step_series AS
+WITH groups AS (
+    SELECT rank, step, max(lr) AS lr, sqrt(sum(update_norm * update_norm)) AS update_norm,
+        sqrt(sum(weight_norm * weight_norm)) AS weight_norm
+    FROM param_groups GROUP BY rank, step
+), joined AS (
+    SELECT
+        rank, step, min(time_ns) AS time_ns, bool_and(completed) AS completed, bool_or(stepped) AS stepped,
+        bool_or(skipped_by_scaler) AS skipped_by_scaler, sum(microbatches) AS microbatches, avg(loss) AS loss,
+        sqrt(sum(grad_norm * grad_norm)) AS grad_norm, max(clip_norm) AS clip_norm,
+        sqrt(sum(coalesce(clip_norm, grad_norm) * coalesce(clip_norm, grad_norm))) AS norm,
+        max(carried_grad_norm) AS carried_grad_norm, max(loss_scale) AS loss_scale, bool_or(training) AS training,
+        sum(eval_forwards) AS eval_forwards, sum(step_ns) AS step_ns, sum(data_wait_ns) AS data_wait_ns,
+        sum(forward_ns) AS forward_ns, sum(backward_ns) AS backward_ns, sum(optimizer_ns) AS optimizer_ns,
+        sum(recorder_ns) AS recorder_ns, sum(journal_bytes) AS journal_bytes, max(rss_bytes) AS rss_bytes
+    FROM steps GROUP BY rank, step
+)
+SELECT j.*, g.lr, g.update_norm, g.weight_norm, g.update_norm / nullif(g.weight_norm, 0) AS update_ratio
+FROM joined j LEFT JOIN groups g USING (rank, step);
+COMMENT ON VIEW step_series IS 'One row per rank and step; where several optimizers stepped, their norms are joined and their losses averaged.';
+COMMENT ON COLUMN step_series.norm IS 'L2 norm of all gradients before clipping.';
+COMMENT ON COLUMN step_series.lr IS 'Largest learning rate of the step.';
+COMMENT ON COLUMN step_series.update_norm IS 'L2 norm of the change of all weights in the step.';
+COMMENT ON COLUMN step_series.weight_norm IS 'L2 norm of all weights after the step.';
+COMMENT ON COLUMN step_series.update_ratio IS 'update_norm / weight_norm.';
+
+CREATE VIEW optimizer_series AS
+WITH optimizers AS (
+    SELECT rank, count(DISTINCT optimizer_id) AS optimizers, min(optimizer_id) AS only_id FROM param_groups GROUP BY rank
+), groups AS (
+    SELECT rank, step, optimizer_id, min(optimizer) AS optimizer, max(lr) AS lr, max(eps) AS eps,
+        sqrt(sum(update_norm * update_norm)) AS update_norm, sqrt(sum(weight_norm * weight_norm)) AS weight_norm
+    FROM param_groups GROUP BY rank, step, optimizer_id
+), rows_ AS (
+    SELECT
+        s.rank, s.step, coalesce(o.optimizers, 0) AS optimizers,
+        coalesce(s.optimizer_id, CASE WHEN o.optimizers = 1 THEN o.only_id END, -1) AS optimizer_id,
+        s.completed, s.stepped, s.skipped_by_scaler, s.microbatches, s.loss, s.grad_norm, s.clip_norm,
+        coalesce(s.clip_norm, s.grad_norm) AS norm, s.carried_grad_norm, s.loss_scale
+    FROM steps s LEFT JOIN optimizers o ON o.rank = s.rank
+    QUALIFY row_number() OVER (
+        PARTITION BY s.rank, s.step, coalesce(s.optimizer_id, CASE WHEN o.optimizers = 1 THEN o.only_id END, -1)
+        ORDER BY s.completed DESC, s.time_ns DESC) = 1
+), measured AS (
+    SELECT
+        r.*, g.optimizer, g.lr, g.eps, g.update_norm, g.weight_norm,
+        g.update_norm / nullif(g.weight_norm, 0) AS update_ratio,
+        row_number() OVER (PARTITION BY r.rank, r.optimizer_id ORDER BY r.step) - 1 AS n
+    FROM rows_ r LEFT JOIN groups g ON g.rank = r.rank AND g.step = r.step AND g.optimizer_id = r.optimizer_id
+)
+SELECT
+    m.*,
+    count(finite(loss)) OVER past AS history,
+    median(finite(loss)) OVER past AS loss_median,
+    sigma_of(mad(finite(loss)) OVER past) AS loss_sigma,
+    median(log_size(loss)) OVER past AS loss_log_median,
+    sigma_of(mad(log_size(loss)) OVER past) AS loss_log_sigma,
+    min(finite(loss)) OVER past AS loss_low,
+    max(finite(loss)) OVER past AS loss_peak,
+    max(abs(finite(loss))) OVER before AS loss_size_ever,
+    min(finite(loss)) OVER before AS loss_low_ever,
+    median(CASE WHEN n < 5 THEN abs(finite(loss)) END) OVER whole AS loss_start,
+    median(finite(norm)) OVER past AS norm_median,
+    median(log_size(norm)) OVER past AS norm_log_median,
+    sigma_of(mad(log_size(norm)) OVER past) AS norm_log_sigma,
+    max(finite(norm)) OVER past AS norm_peak,
+    max(finite(norm)) OVER before AS norm_peak_ever,
+    lag(lr) OVER ordered AS lr_before,
+    max(lr) OVER before AS lr_peak_ever,
+    median(finite(update_ratio)) OVER past AS ratio_median,
+    max(finite(update_ratio)) OVER before AS ratio_peak_ever
+FROM measured m
+WINDOW
+    ordered AS (PARTITION BY rank, optimizer_id ORDER BY n),
+    past AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN 30 PRECEDING AND 1 PRECEDING),
+    before AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING),
+    whole AS (PARTITION BY rank, optimizer_id);
+COMMENT ON VIEW optimizer_series IS 'One row per rank, optimizer and step, each with the history of the 30 rows before it (never the row itself), finite values only.';
+COMMENT ON COLUMN optimizer_series.optimizer_id IS 'Optimizer; iterations without a step belong to the only optimizer, or to -1 where there are several.';
+COMMENT ON COLUMN optimizer_series.optimizers IS 'Optimizers that stepped in this rank over the run.';
+COMMENT ON COLUMN optimizer_series.n IS 'Position in the series, from 0.';
+COMMENT ON COLUMN optimizer_series.norm IS 'L2 norm of the gradients before clipping.';
+COMMENT ON COLUMN optimizer_series.history IS 'Finite losses in the window.';
+COMMENT ON COLUMN optimizer_series.loss_median IS 'Median loss of the window.';
+COMMENT ON COLUMN optimizer_series.loss_sigma IS 'Robust standard deviation (1.4826 MAD) of the loss in the window.';
+COMMENT ON COLUMN optimizer_series.loss_log_median IS 'Median of ln|loss| in the window.';
+COMMENT ON COLUMN optimizer_series.loss_log_sigma IS 'Robust standard deviation of ln|loss| in the window.';
+COMMENT ON COLUMN optimizer_series.loss_low IS 'Smallest loss of the window.';
+COMMENT ON COLUMN optimizer_series.loss_peak IS 'Largest loss of the window.';
+COMMENT ON COLUMN optimizer_series.loss_size_ever IS 'Largest |loss| of all rows before.';
+COMMENT ON COLUMN optimizer_series.loss_low_ever IS 'Smallest loss of all rows before.';
+COMMENT ON COLUMN optimizer_series.loss_start IS 'Median |loss| of the first five rows: the scale of this loss.';
+COMMENT ON COLUMN optimizer_series.norm_median IS 'Median gradient norm of the window.';
+COMMENT ON COLUMN optimizer_series.norm_log_median IS 'Median of ln(norm) in the window.';
+COMMENT ON COLUMN optimizer_series.norm_log_sigma IS 'Robust standard deviation of ln(norm) in the window.';
+COMMENT ON COLUMN optimizer_series.norm_peak IS 'Largest gradient norm of the window.';
+COMMENT ON COLUMN optimizer_series.norm_peak_ever IS 'Largest gradient norm of all rows before.';
+COMMENT ON COLUMN optimizer_series.lr_before IS 'Learning rate of the row before.';
+COMMENT ON COLUMN optimizer_series.lr_peak_ever IS 'Largest learning rate of all rows before.';
+COMMENT ON COLUMN optimizer_series.update_ratio IS 'update_norm / weight_norm of the optimizer.';
+COMMENT ON COLUMN optimizer_series.ratio_median IS 'Median update ratio of the window.';
+COMMENT ON COLUMN optimizer_series.ratio_peak_ever IS 'Largest update ratio of all rows before.';

@@ -1,0 +1,59 @@
+-- Where numbers stopped being numbers. A non-finite element alone is no fault: a mask of -inf is wanted, a GradScaler
+-- looks for its limit by overflowing. A step is bad when a loss, a gradient that would be used, or a weight is hit.
+
+CREATE VIEW bad_steps AS
+WITH skipped AS (
+    SELECT rank, step FROM steps GROUP BY rank, step HAVING bool_or(coalesce(skipped_by_scaler, false))
+), unfinished AS (
+    SELECT DISTINCT rank, step FROM tensor_stats
+    EXCEPT SELECT rank, step FROM steps WHERE completed
+), signs AS (
+    SELECT rank, step, 'loss' AS sign FROM steps WHERE is_nonfinite(loss)
+    UNION ALL
+    SELECT s.rank, s.step, 'gradient' FROM steps s
+    WHERE (is_nonfinite(s.grad_norm) OR is_nonfinite(s.clip_norm)) AND (s.rank, s.step) NOT IN (SELECT (rank, step) FROM skipped)
+    UNION ALL
+    SELECT s.rank, s.step, t.kind
+    FROM tensor_stats s JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id
+    WHERE s.nan_count + s.inf_count > 0 AND s.phase <> 'eval' AND (
+        (t.kind = 'loss' AND (s.rank, s.step) NOT IN (SELECT (rank, step) FROM skipped))
+        OR t.kind = 'parameter' AND s.nan_count > 0 OR t.kind = 'parameter' AND s.phase = 'optimizer'
+        OR t.kind = 'gradient' AND (s.rank, s.step) NOT IN (SELECT (rank, step) FROM skipped)
+        OR s.nan_count > 0 AND t.kind IN ('activation', 'output') AND (s.rank, s.step) IN (SELECT (rank, step) FROM unfinished))
+)
+SELECT rank, step, list(DISTINCT sign ORDER BY sign) AS signs FROM signs GROUP BY rank, step;
+COMMENT ON VIEW bad_steps IS 'Steps in which a loss, a gradient that was not skipped by a GradScaler, or a weight was not finite; or NaN reached the step that the run broke off in.';
+COMMENT ON COLUMN bad_steps.signs IS 'What was hit: loss, gradient, parameter, activation, output.';
+
+CREATE VIEW nonfinite AS
+SELECT s.rank, s.step, s.microbatch, s.seq, s.phase, s.tensor_id, s.tensor, s.kind, s.dtype, s.shape, s.module_id, s.model,
+    s.module, s.class_name, s.numel, s.nan_count, s.inf_count, s.min, s.max, b.step IS NOT NULL AS bad_step
+FROM stats s LEFT JOIN bad_steps b ON b.rank = s.rank AND b.step = s.step
+WHERE s.nan_count + s.inf_count > 0;
+COMMENT ON VIEW nonfinite IS 'Every tensor that was not finite at some moment, in (rank, step, seq) order if you ask for it.';
+COMMENT ON COLUMN nonfinite.bad_step IS 'Whether the step is one of bad_steps.';
+
+CREATE VIEW nonfinite_origin AS
+WITH first_bad AS (
+    SELECT rank, min(step) AS step FROM bad_steps GROUP BY rank
+), usual AS (
+    -- infinities that earlier steps had without harm: masks
+    SELECT DISTINCT n.rank, n.tensor_id FROM nonfinite n JOIN first_bad f ON f.rank = n.rank
+    WHERE n.step < f.step AND n.kind NOT IN ('gradient', 'activation_gradient')
+), rows_ AS (
+    SELECT n.rank, n.step, n.microbatch, n.seq, n.phase, n.tensor_id, n.tensor, n.kind, n.dtype, n.shape, n.module_id, n.model,
+        n.module, n.class_name, n.numel, n.nan_count, n.inf_count, n.min, n.max
+    FROM nonfinite n JOIN first_bad f ON f.rank = n.rank AND f.step = n.step
+    WHERE n.phase <> 'eval'
+      AND NOT (n.nan_count = 0 AND (n.rank, n.tensor_id) IN (SELECT (rank, tensor_id) FROM usual))
+    UNION ALL BY NAME
+    -- the step's own scalars, for a recording without tensors
+    SELECT s.rank, s.step, 2147483647 AS seq,
+        CASE WHEN is_nonfinite(s.loss) THEN 'loss' ELSE 'backward' END AS phase,
+        CASE WHEN is_nonfinite(s.loss) THEN 'loss' END AS tensor,
+        CASE WHEN is_nonfinite(s.loss) THEN 'loss' ELSE 'gradient' END AS kind
+    FROM steps s JOIN first_bad f ON f.rank = s.rank AND f.step = s.step
+    WHERE is_nonfinite(s.loss) OR is_nonfinite(s.grad_norm) OR is_nonfinite(s.clip_norm)
+)
+SELECT * FROM rows_ QUALIFY row_number() OVER (PARTITION BY rank ORDER BY seq, tensor_id) = 1;
+COMMENT ON VIEW nonfinite_origin IS 'The first tensor, in order of capture, that was not finite in the first bad step of each rank.';

@@ -1,0 +1,148 @@
+"""A trace: what a run left on disk, as DuckDB views. The only owner of DuckDB.
+
+Opens parts and journal together, needs no repair step and no write permission, and keeps everything in memory except
+the parts themselves, which DuckDB reads where they lie.
+"""
+
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, cast
+
+import duckdb
+import polars as pl
+import psutil
+
+from ..schemas import RECORDS, TABLES, ExitRecord, RunManifest, SchemaError, read_breadcrumb, read_exit, read_manifest
+from ..schemas.layout import RUN_JSON, breadcrumb_path
+from .errors import AnalyzerError, NotARunError, QueryError, UnreadableRunError
+from .records import record_rows
+from .sources import Problem, Source, find_sources
+from .verdict import Status
+from .views import SHARED, create_shared_views, create_view, install_types
+
+MATERIALISED = ("optimizer_series", "bad_steps", "nonfinite", "param_steps")
+"""Shared views that many rules read: computed once before rules run, in order of dependence."""
+
+
+class Trace:
+    """One run, readable. A context manager; ``sql`` returns polars frames.
+
+    Raises NotARunError for a path that is no run folder, UnreadableRunError for a damaged run.json or exit.json or a
+    file of a newer schema. Single torn or foreign files are listed in ``problems`` and left out.
+    """
+
+    def __init__(self, path: str | Path, *, threads: int | None = None) -> None:
+        self.path = Path(path)
+        _check_folder(self.path)
+        try:
+            self.manifest: RunManifest = read_manifest(self.path)
+            self.exit: ExitRecord | None = read_exit(self.path)
+        except SchemaError as e:
+            raise UnreadableRunError(str(e)) from e
+        self.status: Status = _status(self.path, self.manifest, self.exit)
+        ended = self.exit is not None and self.exit.status in {"completed", "exception"}
+        self._sources, self.problems = find_sources(self.path, ended=ended)
+        config: dict[str, Any] = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
+        if threads is not None:
+            config["threads"] = threads
+        self._con = duckdb.connect(":memory:", config=config)
+        self._prepared = False
+        try:
+            self._open()
+        except duckdb.Error as e:
+            self._con.close()
+            raise AnalyzerError(f"{self.path}: cannot be opened ({_first_line(e)}); please report this run") from e
+
+    def _open(self) -> None:
+        install_types(self._con)
+        for name, source in self._sources.items():
+            create_view(self._con, name, source)
+        for name, rows in record_rows(self.manifest, self.exit, self.status).items():
+            create_view(self._con, name, Source(RECORDS[name], journal=[rows]))
+        create_shared_views(self._con)
+
+    @property
+    def tables(self) -> list[str]:
+        """Every name that can be queried: recorded tables, records, shared views."""
+        return [*RECORDS, *TABLES, *SHARED]
+
+    def has(self, table: str) -> bool:
+        """Whether a recorded table has any row. Raises AnalyzerError for a name that is none."""
+        if table not in self.tables:
+            raise AnalyzerError(f"there is no table {table!r}; `firstfault sql RUN` lists them")
+        return self._con.execute(f'SELECT 1 FROM "{table}" LIMIT 1').fetchone() is not None  # noqa: S608 # name checked
+
+    def sql(self, query: str, params: Mapping[str, Any] | None = None) -> pl.DataFrame:
+        """Result of one statement as a polars frame; ``$name`` in the query is taken from ``params``.
+
+        Raises QueryError with DuckDB's own words.
+        """
+        try:
+            relation = cast(
+                "duckdb.DuckDBPyRelation | None", self._con.sql(query, params=dict(params) if params else None)
+            )
+            return pl.DataFrame() if relation is None else relation.pl()
+        except duckdb.Error as e:
+            raise QueryError(str(e)) from e
+
+    def prepare(self) -> None:
+        """Compute the shared views that many rules read once, in place. Idempotent."""
+        if self._prepared:
+            return
+        try:
+            for name in MATERIALISED:
+                self._con.execute(f'CREATE TABLE "{name}__rows" AS SELECT * FROM "{name}"')  # noqa: S608 # own names
+                self._con.execute(f'DROP VIEW "{name}"')
+                self._con.execute(f'ALTER TABLE "{name}__rows" RENAME TO "{name}"')
+        except duckdb.Error as e:
+            raise AnalyzerError(f"{self.path}: a part cannot be read to its end ({_first_line(e)})") from e
+        self._prepared = True
+
+    def close(self) -> None:
+        """Free what DuckDB holds. Idempotent."""
+        self._con.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _check_folder(path: Path) -> None:
+    if not path.exists():
+        raise NotARunError(f"{path}: no such folder; give a folder that `firstfault run` wrote")
+    if not path.is_dir():
+        raise NotARunError(f"{path}: not a folder; give a folder that `firstfault run` wrote")
+    if not (path / RUN_JSON).exists():
+        raise NotARunError(f"{path}: not a run folder (it has no {RUN_JSON}); give a folder that `firstfault run` wrote")
+
+
+def _status(path: Path, manifest: RunManifest, exit_: ExitRecord | None) -> Status:
+    """How the run stands. Without an exit record: is the process of the breadcrumb, or else the manifest's, alive here?"""
+    if exit_ is not None:
+        return cast("Status", exit_.status)
+    if manifest.hostname != socket.gethostname():
+        return "host-lost"
+    position = read_breadcrumb(breadcrumb_path(path, 0))
+    pids = {manifest.pid} | ({position.pid} if position else set())
+    return "running" if any(_alive(pid, manifest.started_ns) for pid in sorted(pids)) else "host-lost"
+
+
+def _alive(pid: int, started_ns: int) -> bool:
+    """Whether the process lives and is no later user of the same number (a minute for the clocks to disagree)."""
+    try:
+        process = psutil.Process(pid)
+        return process.status() != psutil.STATUS_ZOMBIE and process.create_time() < started_ns / 1e9 + 60
+    except psutil.NoSuchProcess:
+        return False
+    except psutil.AccessDenied:
+        return True
+
+
+def _first_line(e: BaseException) -> str:
+    return (str(e).splitlines() or [type(e).__name__])[0]

@@ -1,0 +1,125 @@
+"""From declared tables to DuckDB views: raw tables with comments on every column, and the shared views of analyzer/sql."""
+
+import re
+from importlib.resources import files
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+
+from ..schemas import Column, Phase
+from .sources import Source, read_part
+
+SHARED = (
+    "stats",
+    "step_series",
+    "optimizer_series",
+    "module_tree",
+    "parameters",
+    "param_steps",
+    "bad_steps",
+    "nonfinite",
+    "nonfinite_origin",
+    "operator_sites",
+    "batch_fields",
+)
+"""Views defined in analyzer/sql, in the order in which people meet them; a test holds this list and the files together."""
+
+_TYPES = {
+    pa.int8(): "TINYINT",
+    pa.int32(): "INTEGER",
+    pa.int64(): "BIGINT",
+    pa.float64(): "DOUBLE",
+    pa.bool_(): "BOOLEAN",
+    pa.string(): "VARCHAR",
+    pa.list_(pa.int64()): "BIGINT[]",
+}
+
+
+def quote(text: str) -> str:
+    """A SQL string literal."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def sql_type(column: Column) -> str:
+    """DuckDB type of a column as the view shows it: phases by name."""
+    return "VARCHAR" if column.unit == "enum Phase" else _TYPES[column.type]
+
+
+def install_types(con: duckdb.DuckDBPyConnection) -> None:
+    """Macros that the raw views themselves need."""
+    names = ", ".join(quote(p.name.lower()) for p in Phase)
+    con.execute(f"CREATE MACRO phase_name(code) AS list_extract([{names}], code + 1)")
+    con.execute(f"CREATE MACRO phase_order(name) AS list_position([{names}], name) - 1")
+
+
+def create_view(con: duckdb.DuckDBPyConnection, name: str, source: Source) -> None:
+    """The view of one declared table over its parts and its journal, with comments; empty where nothing was recorded."""
+    table = source.table
+    if table.latest:
+        _create_latest(con, name, source)
+    else:
+        selects = [_select_parts(source, group) for group in _groups(source)]
+        if source.journal:
+            con.register(f"{name}__journal", pa.concat_tables(source.journal).combine_chunks())
+            selects.append(f'SELECT {_columns(source, None)} FROM "{name}__journal"')  # noqa: S608 # declared names
+        if not selects:
+            empty = ", ".join(f'NULL::{sql_type(c)} AS "{c.name}"' for c in table.columns)
+            selects.append(f"SELECT {empty} WHERE false")
+        con.execute(f'CREATE VIEW "{name}" AS ' + " UNION ALL ".join(selects))
+    kind = "TABLE" if table.latest else "VIEW"
+    con.execute(f'COMMENT ON {kind} "{name}" IS {quote(table.doc)}')
+    for c in table.columns:
+        unit = f" ({c.unit})" if c.unit and c.unit != "enum Phase" else ""
+        con.execute(f'COMMENT ON COLUMN "{name}"."{c.name}" IS {quote(c.doc + unit)}')
+
+
+def _create_latest(con: duckdb.DuckDBPyConnection, name: str, source: Source) -> None:
+    """Small tables in which a later row replaces an earlier one of the same key."""
+    table = source.table
+    pieces = [read_part(path, table, columns) for path, columns in source.parts] + source.journal
+    schema = pa.schema([pa.field(c.name, c.type) for c in table.columns])
+    rows = pa.concat_tables([p.cast(schema) for p in pieces]) if pieces else schema.empty_table()
+    ordinals = pa.array(range(rows.num_rows), pa.int64())
+    con.register(f"{name}__all", rows.append_column("__ordinal", ordinals).combine_chunks())
+    keys = ", ".join(f'"{k}"' for k in table.key)
+    con.execute(
+        f'CREATE TABLE "{name}" AS SELECT {_columns(source, None)} FROM "{name}__all" '  # noqa: S608 # declared names
+        f"QUALIFY row_number() OVER (PARTITION BY {keys} ORDER BY __ordinal DESC) = 1 ORDER BY {keys}"
+    )
+    con.unregister(f"{name}__all")
+
+
+def _groups(source: Source) -> list[frozenset[str]]:
+    """Distinct column sets of the parts: parts of one set are read by one scan."""
+    return sorted({columns for _, columns in source.parts}, key=sorted)
+
+
+def _select_parts(source: Source, group: frozenset[str]) -> str:
+    paths = ", ".join(quote(_literal_path(p)) for p, columns in source.parts if columns == group)
+    columns = _columns(source, group)
+    return f"SELECT {columns} FROM read_parquet([{paths}], hive_partitioning=false)"  # noqa: S608 # quoted literals
+
+
+def _columns(source: Source, present: frozenset[str] | None) -> str:
+    out: list[str] = []
+    for c in source.table.columns:
+        if present is not None and c.name not in present:
+            out.append(f'NULL::{sql_type(c)} AS "{c.name}"')
+        elif c.unit == "enum Phase":
+            out.append(f'phase_name("{c.name}") AS "{c.name}"')
+        else:
+            out.append(f'"{c.name}"')
+    return ", ".join(out)
+
+
+def _literal_path(path: Path) -> str:
+    """A path in which DuckDB's globbing finds nothing to expand: run folders may be called `run[1]*`."""
+    return re.sub(r"([*?\[])", r"[\1]", str(path.absolute()))
+
+
+def create_shared_views(con: duckdb.DuckDBPyConnection) -> None:
+    """Run every analyzer/sql/*.sql in the order of their names."""
+    folder = files(__package__) / "sql"
+    for file in sorted((f for f in folder.iterdir() if f.name.endswith(".sql")), key=lambda f: f.name):
+        con.execute(file.read_text(encoding="utf-8"))
