@@ -203,6 +203,19 @@ OPERATORS = Table(
     ("rank", "step", "seq"),
 )
 
+METRICS = Table(
+    "metrics",
+    "Values that the script named itself through the Python API.",
+    (
+        _RANK,
+        _STEP,
+        _TIME,
+        Column("name", _STR, "Name given by the script."),
+        Column("value", _F64, "Value given by the script."),
+    ),
+    ("rank", "step", "name"),
+)
+
 EVENTS = Table(
     "events",
     "What happened beside the numbers: exceptions, mode changes, what the recorder dropped or switched off.",
@@ -247,6 +260,7 @@ TABLES: dict[str, Table] = {
         PARAM_GROUPS,
         BATCHES,
         OPERATORS,
+        METRICS,
         EVENTS,
         SYSTEM_SAMPLES,
     )

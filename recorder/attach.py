@@ -1,0 +1,85 @@
+"""Attaching to torch: from the environment in an unmodified script, or by hand through Recorder.
+
+``attach_from_environment`` waits for the script's own import of torch; a process that never imports it is left alone.
+Everything put into torch is taken out again by ``Attachment.detach``.
+"""
+
+import atexit
+import functools
+import importlib.machinery
+import importlib.util
+import os
+import sys
+from collections.abc import Callable, Sequence
+from importlib.abc import MetaPathFinder
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from ..schemas.layout import ENV_RUN
+
+if TYPE_CHECKING:
+    from .hooks import Attachment
+
+_attached: "Attachment | None" = None
+
+
+def attach_from_environment() -> None:
+    """Attach when this process belongs to a recorded run. Called by inject/sitecustomize.py; does not import torch."""
+    run = os.environ.get(ENV_RUN)
+    if run:
+        after_import_of_torch(functools.partial(_attach, Path(run)))
+
+
+def after_import_of_torch(action: Callable[[], None]) -> None:
+    """Run an action right after torch has been imported, now if it has been."""
+    if "torch" in sys.modules:
+        action()
+    else:
+        sys.meta_path.insert(0, _TorchFinder(action))
+
+
+def _attach(run: Path) -> None:
+    global _attached  # noqa: PLW0603 — a process has one torch, and so one attachment
+    if _attached is not None:
+        return
+    from .hooks import Attachment  # noqa: PLC0415 — imports torch, which must not happen before the script does it
+    from .session import Session  # noqa: PLC0415
+
+    _attached = Attachment(Session(run))
+    atexit.register(_attached.close)
+    os.register_at_fork(after_in_child=_attached.session.abandon)
+
+
+class _TorchFinder(MetaPathFinder):
+    """Steps aside at once, but has the found loader run the action when torch's own code has been executed."""
+
+    def __init__(self, action: Callable[[], None]) -> None:
+        self._action = action
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """Part of the import system's protocol."""
+        del path, target
+        if fullname != "torch":
+            return None
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+        spec = importlib.util.find_spec("torch")
+        if spec is None or spec.loader is None:
+            return spec
+        loader: Any = spec.loader
+        execute = loader.exec_module
+
+        def exec_module(module: ModuleType) -> None:
+            execute(module)
+            try:
+                self._action()
+            except Exception as e:  # noqa: BLE001 — a script must run even where the recorder cannot
+                print(  # noqa: T201
+                    f"firstfault: [attach] {type(e).__name__}: {e}; this process is not recorded", file=sys.stderr, flush=True
+                )
+
+        loader.exec_module = exec_module
+        return spec

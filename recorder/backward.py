@@ -1,0 +1,120 @@
+"""What backward is called on: the loss, its input and target, the graph behind it."""
+
+from time import perf_counter_ns
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..schemas import Phase
+from .data import DataWatch
+from .forward import ForwardWatch
+from .graph import LOSSES, look_at_forward, loss_nodes, operator_name, risks, saved
+from .optimizers import OptimizerWatch
+from .session import Session
+from .statistics import measurable, measure
+
+
+class BackwardWatch:
+    """Runs before and after torch.autograd.backward."""
+
+    def __init__(self, session: Session, forward: ForwardWatch, data: DataWatch, optimizers: OptimizerWatch) -> None:
+        self.session = session
+        self.forward = forward
+        self.data = data
+        self.optimizers = optimizers
+        self._began = 0
+        self._harmless: set[int] = set()
+        self._scaled: tuple[int, Tensor, float] | None = None
+
+    def before(self, tensors: Any) -> bool:
+        """A backward begins. Returns True if it is the script's own, not one inside another (checkpointing)."""
+        session = self.session
+        if session.in_backward:
+            return False
+        session.start()
+        self.forward.forget_calls()
+        self.optimizers.before_backward()
+        session.phase = Phase.LOSS
+        loss = tensors if isinstance(tensors, Tensor) else tensors[0] if len(tensors) == 1 else None
+        if isinstance(loss, Tensor) and loss.numel() == 1 and measurable(loss):
+            self._loss(loss)
+        session.note(Phase.BACKWARD, -1)
+        session.in_backward = True
+        self._began = perf_counter_ns()
+        return True
+
+    def after(self, *, returned: bool) -> None:
+        """The backward has returned, or raised: then nothing counts as done."""
+        session = self.session
+        session.in_backward = False
+        session.clock["backward"] += perf_counter_ns() - self._began
+        self.forward.forget_graph()
+        if returned:
+            session.microbatch += 1
+            session.note(Phase.OPTIMIZER, -1)
+            self.optimizers.after_backward()
+
+    def scaled(self, original: Any, result: Any) -> None:
+        """GradScaler.scale has multiplied a loss: remember what it was."""
+        if isinstance(original, Tensor) and isinstance(result, Tensor) and original.numel() == 1:
+            self._scaled = (id(result), result.detach(), original.detach().item())
+
+    def _loss(self, loss: Tensor) -> None:
+        session = self.session
+        value = loss.detach()
+        scaled, self._scaled = self._scaled, None
+        if scaled is not None and scaled[0] == id(loss) and scaled[1].data_ptr() == loss.data_ptr():
+            value = torch.tensor(scaled[2], dtype=torch.float64)
+        moments = measure(value)
+        tensor_id = session.catalogue.tensor(None, "loss", "loss", loss)
+        self._input_and_target(loss)
+        session.stat(tensor_id, Phase.LOSS, moments, requires_grad=loss.requires_grad)
+        session.losses.append(value.item())
+        self._look(loss, nonfinite=moments.nonfinite > 0)
+
+    def _input_and_target(self, loss: Tensor) -> None:
+        session = self.session
+        if session.saved_tensor_hooks_used:
+            return
+        for count, node in enumerate(loss_nodes(loss)):
+            if count == 4:
+                return
+            suffix = "" if count == 0 else f"{count}"
+            given, target = saved(node, "self"), saved(node, "target")
+            if given is not None and given.is_floating_point() and measurable(given):
+                tensor_id = session.catalogue.tensor(None, f"loss:input{suffix}", "output", given)
+                session.stat(tensor_id, Phase.LOSS, measure(given))
+            if target is not None and measurable(target):
+                self._target(node, given, target)
+
+    def _target(self, node: Any, given: Tensor | None, target: Tensor) -> None:
+        dimension = LOSSES[type(node).__name__]
+        classes = ignored = out_of_range = None
+        if dimension is not None and given is not None and not target.is_floating_point():
+            classes = given.shape[dimension if given.dim() > 1 else 0]
+            ignore_index = getattr(node, "_saved_ignore_index", None)
+            if isinstance(ignore_index, int):
+                ignore_index = ignore_index - (1 << 64) if ignore_index >= 1 << 63 else ignore_index
+                kept = target != ignore_index
+                ignored = target.numel() - int(kept.sum())
+            else:
+                kept = torch.ones_like(target, dtype=torch.bool)
+                ignored = 0
+            out_of_range = int((((target < 0) | (target >= classes)) & kept).sum())
+        self.data.target(target, operator_name(node), classes, ignored, out_of_range)
+
+    def _look(self, loss: Tensor, *, nonfinite: bool) -> None:
+        session, forward = self.session, self.forward
+        if nonfinite and not forward.output_nonfinite and forward.looks_left > 0:
+            forward.looks_left -= 1
+            look_at_forward(session, loss, forward.last_node)
+            return
+        if session.saved_tensor_hooks_used or nonfinite:
+            return
+        shape = forward.nodes_of_forward
+        if shape and shape in self._harmless:
+            return
+        present, nodes = risks(session, loss, 0)
+        if shape and nodes and not present:
+            self._harmless.add(shape)

@@ -1,0 +1,271 @@
+"""Who is who: models, modules and tensors of this process, numbered once, named as ``named_modules()`` names them.
+
+A model is found when it is first called: from the called module up through the modules it was registered in (a global
+registration hook notes parents), past wrappers such as DistributedDataParallel, to the outermost one.
+Nothing here keeps a module or a tensor alive.
+"""
+
+import sys
+import weakref
+from collections.abc import Iterator
+from types import FrameType
+
+import torch
+from torch import Tensor, nn
+
+WRAPPERS = {"DataParallel", "DistributedDataParallel", "FullyShardedDataParallel"}
+"""Classes that wrap a model as ``.module``; OptimizedModule of torch.compile wraps it as ``._orig_mod``."""
+
+
+class ModuleEntry:
+    """A module of a known model."""
+
+    __slots__ = ("call_order", "class_name", "depth", "has_input", "id", "model", "name", "own_numel", "parent_id", "ref", "root")
+
+    def __init__(self, id_: int, module: nn.Module, name: str, model: str, root: "ModuleEntry | None", parent_id: int | None) -> None:
+        self.id = id_
+        self.ref = weakref.ref(module)
+        self.name = name
+        self.model = model
+        self.root = root or self
+        self.parent_id = parent_id
+        self.class_name = type(module).__name__
+        self.depth = name.count(".") + 1 if name else 0
+        self.call_order: int | None = None
+        self.own_numel = sum(p.numel() for p in module.parameters(recurse=False))
+
+
+class ParameterEntry:
+    """A parameter and the tensor_ids of what is measured of it."""
+
+    __slots__ = ("gradient_id", "module_id", "name", "parameter_id", "ref", "update_id")
+
+    def __init__(self, parameter: Tensor, name: str, module_id: int | None, ids: tuple[int, int, int]) -> None:
+        self.ref = weakref.ref(parameter)
+        self.name = name
+        self.module_id = module_id
+        self.parameter_id, self.gradient_id, self.update_id = ids
+
+
+class Catalogue:
+    """Numbers modules and tensors; hands out table rows for what is new or has changed since it was last asked."""
+
+    def __init__(self, rank: int = 0) -> None:
+        self.rank = rank
+        self._modules: dict[int, ModuleEntry | None] = {}
+        self._anonymous: dict[int, weakref.ref[nn.Module]] = {}
+        self._parents: dict[int, tuple[weakref.ref[nn.Module], weakref.ref[nn.Module]]] = {}
+        self._parameters: dict[int, ParameterEntry] = {}
+        self._tensor_ids: dict[tuple[int | None, str, str], int] = {}
+        self._described: dict[int, tuple[object, ...]] = {}
+        self._dirty_tensors: set[int] = set()
+        self._module_count = 0
+        self._calls = 0
+        self._dirty_modules: dict[int, ModuleEntry] = {}
+        self.roots: list[ModuleEntry] = []
+        self.holders: dict[int, tuple[int, int]] = {}
+        """id(parameter) → (optimizer_id, group_id), refreshed by the optimizer room."""
+
+    # -- modules ------------------------------------------------------------------------------------------------------
+
+    def note_parent(self, parent: nn.Module, _name: str, child: nn.Module | None) -> None:
+        """Global registration hook: ``child`` has become a sub-module of ``parent``."""
+        if child is not None:
+            key = id(child)
+            self._parents[key] = (weakref.ref(parent), weakref.ref(child, lambda _, k=key: self._parents.pop(k, None)))
+
+    def find(self, module: nn.Module) -> ModuleEntry | None:
+        """Entry of a known module; None if it belongs to no model worth recording. Raises KeyError if it is new."""
+        entry = self._modules[id(module)]
+        if entry is None:
+            if self._anonymous[id(module)]() is not module:
+                raise KeyError
+        elif entry.ref() is not module:
+            raise KeyError
+        return entry
+
+    def discover(self, module: nn.Module) -> ModuleEntry | None:
+        """Find the model that a called module belongs to and number all its modules and parameters."""
+        root = _unwrapped(self._climb(module))
+        if not any(True for _ in root.parameters()):
+            self._skip(module)  # a loss or an activation standing alone: nothing to train, nothing to name
+            return None
+        self.add_model(root, _variable_name(root, module) or type(root).__name__)
+        if id(module) not in self._modules:
+            self._skip(module)  # a wrapper: its forward is the model's forward
+        return self.find(module)
+
+    def add_model(self, root: nn.Module, model: str) -> ModuleEntry:
+        """Number a model's modules and parameters; known ones keep their numbers."""
+        taken = {r.model for r in self.roots if r.ref() is not None and r.ref() is not root}
+        name, count = model, 2
+        while name in taken:
+            name, count = f"{model}_{count}", count + 1
+        root_entry: ModuleEntry | None = None
+        for path, module in root.named_modules():
+            known = self._modules.get(id(module))
+            id_ = known.id if known is not None and known.ref() is module else self._next_module()
+            parent = root.get_submodule(path.rpartition(".")[0]) if path else None
+            parent_entry = self._modules.get(id(parent)) if parent is not None else None
+            entry = ModuleEntry(id_, module, path, name, root_entry, parent_entry.id if parent_entry else None)
+            if known is not None:
+                entry.call_order = known.call_order
+            root_entry = root_entry or entry
+            self._modules[id(module)] = entry
+            self._dirty_modules[id_] = entry
+            for leaf, parameter in module.named_parameters(recurse=False):
+                self._add_parameter(parameter, f"{path}.{leaf}" if path else leaf, id_)
+        assert root_entry is not None  # noqa: S101 — named_modules yields the root first
+        self.roots = [r for r in self.roots if r.ref() is not None and r.ref() is not root and r.id != root_entry.id]
+        self.roots = [r for r in self.roots if self._modules.get(id(r.ref())) is r]
+        self.roots.append(root_entry)
+        return root_entry
+
+    def called(self, entry: ModuleEntry) -> None:
+        """Note the order of the first calls."""
+        entry.call_order = self._calls
+        self._calls += 1
+        self._dirty_modules[entry.id] = entry
+
+    def _climb(self, module: nn.Module) -> nn.Module:
+        seen = {id(module)}
+        while (link := self._parents.get(id(module))) is not None:
+            parent = link[0]()
+            if parent is None or link[1]() is not module or id(parent) in seen:
+                break
+            if all(child is not module for child in parent._modules.values()):
+                break  # it was taken out again
+            module = parent
+            seen.add(id(module))
+        return module
+
+    def _skip(self, module: nn.Module) -> None:
+        self._modules[id(module)] = None
+        self._anonymous[id(module)] = weakref.ref(module)
+
+    def _next_module(self) -> int:
+        self._module_count += 1
+        return self._module_count - 1
+
+    def take_module_rows(self) -> list[tuple[object, ...]]:
+        """Rows of table `modules` for what is new since the last call."""
+        rows: list[tuple[object, ...]] = [
+            (self.rank, e.id, e.model, e.name, e.class_name, e.parent_id, e.depth, e.call_order, e.own_numel)
+            for e in self._dirty_modules.values()
+        ]
+        self._dirty_modules.clear()
+        return rows
+
+    # -- tensors ------------------------------------------------------------------------------------------------------
+
+    def tensor(self, module_id: int | None, name: str, kind: str, like: Tensor) -> int:
+        """tensor_id of something measured; described once, from the tensor at hand."""
+        key = (module_id, name, kind)
+        id_ = self._tensor_ids.get(key)
+        if id_ is None:
+            id_ = self._tensor_ids[key] = len(self._tensor_ids)
+            self.describe(id_, name, kind, module_id, like)
+        return id_
+
+    def describe(self, id_: int, name: str, kind: str, module_id: int | None, like: Tensor) -> None:
+        """Queue a row of table `tensors`; a later row for the same id replaces an earlier one."""
+        optimizer_id, group_id = self.holders.get(id(like), (None, None)) if kind in _OF_PARAMETERS else (None, None)
+        row = (
+            id_,
+            name,
+            kind,
+            module_id,
+            list(like.shape),
+            str(like.dtype).removeprefix("torch."),
+            str(like.device),
+            like.numel(),
+            like.requires_grad,
+            optimizer_id,
+            group_id,
+        )
+        self._described[id_] = row
+        self._dirty_tensors.add(id_)
+
+    def rekind(self, id_: int, kind: str) -> None:
+        """A tensor turns out to be something else: a field of the batch is the target."""
+        row = self._described[id_]
+        if row[2] != kind:
+            self._described[id_] = (*row[:2], kind, *row[3:])
+            self._dirty_tensors.add(id_)
+
+    def take_tensor_rows(self) -> list[tuple[object, ...]]:
+        """Rows of table `tensors` for what is new or changed since the last call."""
+        rows: list[tuple[object, ...]] = [(self.rank, *self._described[id_]) for id_ in sorted(self._dirty_tensors)]
+        self._dirty_tensors.clear()
+        return rows
+
+    def _add_parameter(self, parameter: Tensor, name: str, module_id: int | None) -> ParameterEntry:
+        known = self._parameters.get(id(parameter))
+        if known is not None and known.ref() is parameter and known.name == name:
+            return known
+        ids = (
+            self.tensor(module_id, name, "parameter", parameter),
+            self.tensor(module_id, name, "gradient", parameter),
+            self.tensor(module_id, name, "update", parameter),
+        )
+        entry = self._parameters[id(parameter)] = ParameterEntry(parameter, name, module_id, ids)
+        return entry
+
+    def parameter(self, parameter: Tensor, fallback_name: str) -> ParameterEntry:
+        """Entry of a parameter; one that no known module owns (a bare tensor in an optimizer) gets the fallback name."""
+        entry = self._parameters.get(id(parameter))
+        if entry is None or entry.ref() is not parameter:
+            for root in self.roots:  # the model may have been changed since it was found
+                module = root.ref()
+                if module is not None and any(p is parameter for p in module.parameters()):
+                    self.add_model(module, root.model)
+                    return self._parameters[id(parameter)]
+            entry = self._add_parameter(parameter, fallback_name, None)
+        return entry
+
+    def model_parameters(self) -> Iterator[tuple[Tensor, ParameterEntry]]:
+        """Every parameter of every known model that still lives, once each."""
+        for root in self.roots:
+            module = root.ref()
+            if module is not None:
+                for parameter in module.parameters():
+                    entry = self._parameters.get(id(parameter))
+                    if entry is not None and entry.ref() is parameter:
+                        yield parameter, entry
+
+    def redescribe_parameters(self) -> None:
+        """Queue rows of `tensors` anew after the optimizers have changed."""
+        for entry in self._parameters.values():
+            parameter = entry.ref()
+            if parameter is not None:
+                self.describe(entry.parameter_id, entry.name, "parameter", entry.module_id, parameter)
+                self.describe(entry.gradient_id, entry.name, "gradient", entry.module_id, parameter)
+                self.describe(entry.update_id, entry.name, "update", entry.module_id, parameter)
+
+
+_OF_PARAMETERS = {"parameter", "gradient", "update"}
+
+
+def _unwrapped(module: nn.Module) -> nn.Module:
+    while True:
+        inner = getattr(module, "_orig_mod", None)
+        if inner is None and type(module).__name__ in WRAPPERS:
+            inner = getattr(module, "module", None)
+        if not isinstance(inner, nn.Module):
+            return module
+        module = inner
+
+
+def _variable_name(root: nn.Module, called: nn.Module) -> str | None:
+    """Name of the variable that holds the model, looked up through the frames of the caller."""
+    frame: FrameType | None = sys._getframe(1)
+    torch_folder = torch.__path__[0]
+    while frame is not None:
+        code_file = frame.f_code.co_filename
+        if not code_file.startswith(torch_folder) and __package__ not in str(frame.f_globals.get("__package__")):
+            for scope in (frame.f_locals, frame.f_globals):
+                for name, value in list(scope.items()):
+                    if (value is root or value is called) and name != "self" and not name.startswith("_"):
+                        return name
+        frame = frame.f_back
+    return None

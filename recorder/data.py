@@ -1,0 +1,162 @@
+"""Batches: what the DataLoader gave, what entered the model, and what the loss compared with."""
+
+import ctypes
+import hashlib
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..schemas import Phase
+from .catalogue import ModuleEntry
+from .session import Session
+from .statistics import Moments, measurable, measure
+
+_FINGERPRINT_BYTES = 65536
+
+
+class _Field:
+    """A tensor of the current batch: kept as a weak reference, to tell what it is used for."""
+
+    __slots__ = ("moments", "pointer", "ref", "row", "stat", "tensor_id")
+
+    def __init__(self, tensor: Tensor, stat: int, row: int, tensor_id: int, moments: Moments) -> None:
+        self.ref = weakref.ref(tensor)
+        self.stat = stat
+        self.pointer = _pointer(tensor)
+        self.row = row
+        self.tensor_id = tensor_id
+        self.moments = moments
+
+
+class DataWatch:
+    """Writes table `batches` and the moments of its tensors."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self._fields: list[_Field] = []
+        self._flushes = 0
+
+    def loaded(self, batch: Any) -> None:
+        """The DataLoader has handed out a batch."""
+        self._fields = []
+        for name, tensor in _fields_of(batch, ""):
+            if measurable(tensor):
+                self._add(f"batch:{name}", name, tensor, "field", "input", Phase.DATA, None)
+
+    def model_input(self, root: ModuleEntry, name: str, tensor: Tensor, phase: Phase) -> Moments:
+        """A tensor enters a model. Returns its moments."""
+        if phase is Phase.FORWARD:
+            phase = Phase.DATA
+        for field in self._current():
+            if field.ref() is tensor:
+                self._use(field, "input", phase, None)
+                return field.moments
+        return self._add(f"input:{name}", name, tensor, "input", "input", phase, root.id).moments
+
+    def target(self, tensor: Tensor, loss_op: str, classes: int | None, ignored: int | None, out_of_range: int | None) -> None:
+        """A tensor is the target of a loss."""
+        facts = (loss_op, classes, ignored, out_of_range)
+        pointer = _pointer(tensor)
+        for field in self._current():
+            if field.pointer == pointer and field.ref() is not None:
+                self._use(field, "target", None, facts)
+                return
+        self._add("loss:target", "target", tensor, "target", "target", Phase.LOSS, None, facts)
+
+    def initial_parameters(self, root: ModuleEntry) -> None:
+        """The weights before the first update."""
+        module = root.ref()
+        if module is None:
+            return
+        for parameter, entry in self.session.catalogue.model_parameters():
+            if parameter.numel() and measurable(parameter):
+                self.session.stat(
+                    entry.parameter_id, Phase.FORWARD, measure(parameter), requires_grad=parameter.requires_grad
+                )
+
+    def _current(self) -> list[_Field]:
+        """Fields whose rows are still in the buffer: what was written belongs to an earlier step."""
+        if self._flushes != self.session.flushes:
+            self._flushes = self.session.flushes
+            self._fields = []
+        return self._fields
+
+    def _use(self, field: _Field, role: str, phase: Phase | None, facts: tuple[Any, ...] | None) -> None:
+        """A known field turns out to be the input of a model or the target of a loss."""
+
+        def change(row: tuple[Any, ...]) -> tuple[Any, ...]:
+            # microbatch, seq, phase, field, role, five facts of the tensor, four of the target
+            at = int(phase) if phase is not None else row[2]
+            return (*row[:2], at, row[3], role, *row[5:10], *(row[10:] if facts is None else facts))
+
+        self.session.replace_row("batches", field.row, change)
+        if phase is not None:
+            self.session.replace_row("tensor_stats", field.stat, lambda row: (*row[:2], int(phase), *row[3:]))
+        if role == "target":
+            self.session.catalogue.rekind(field.tensor_id, "target")
+
+    def _add(
+        self,
+        tensor_name: str,
+        name: str,
+        tensor: Tensor,
+        role: str,
+        kind: str,
+        phase: Phase,
+        module_id: int | None,
+        target: tuple[Any, ...] = (None, None, None, None),
+    ) -> _Field:
+        self._current()
+        session = self.session
+        moments = measure(tensor)
+        tensor_id = session.catalogue.tensor(module_id, tensor_name, kind, tensor)
+        stat = session.count("tensor_stats")
+        seq = session.stat(tensor_id, phase, moments)
+        shape = list(tensor.shape)
+        dtype = str(tensor.dtype).removeprefix("torch.")
+        size = shape[0] if shape else None
+        row = session.row(
+            "batches", seq, int(phase), name, role, tensor_id, shape, dtype, size, fingerprint(tensor), *target
+        )
+        field = _Field(tensor, stat, row, tensor_id, moments)
+        self._fields.append(field)
+        return field
+
+
+def _pointer(tensor: Tensor) -> tuple[int, int, torch.dtype]:
+    return tensor.data_ptr(), tensor.numel(), tensor.dtype
+
+
+def fingerprint(tensor: Tensor) -> int | None:
+    """64-bit hash (BLAKE2b, signed) of shape, dtype and up to 64 KiB of evenly spaced elements; None off the CPU.
+
+    The same tensor gives the same number in every process and on every machine of one byte order.
+    """
+    if tensor.device.type != "cpu" or tensor.layout is not torch.strided or tensor.numel() == 0:
+        return None
+    flat = tensor.detach().reshape(-1)
+    stride = max(1, flat.numel() * flat.element_size() // _FINGERPRINT_BYTES)
+    sample = flat[::stride].contiguous()
+    raw = ctypes.string_at(sample.data_ptr(), sample.numel() * sample.element_size())
+    h = hashlib.blake2b(f"{tuple(tensor.shape)}{tensor.dtype}".encode(), digest_size=8)
+    h.update(raw)
+    return int.from_bytes(h.digest(), "little", signed=True)
+
+
+def _fields_of(value: Any, name: str, depth: int = 0) -> Iterator[tuple[str, Tensor]]:
+    """Named tensors of a batch of any nesting, at most 16."""
+    if isinstance(value, Tensor):
+        yield name or "0", value
+        return
+    if depth == 3:
+        return
+    items: list[tuple[Any, Any]] = []
+    if isinstance(value, dict) or hasattr(value, "items"):
+        items = list(value.items())
+    elif isinstance(value, (tuple, list)):
+        items = list(enumerate(value))
+    for key, item in items[:16]:
+        yield from _fields_of(item, f"{name}.{key}" if name else str(key), depth + 1)

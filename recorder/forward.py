@@ -1,0 +1,308 @@
+"""What modules do: statistics of their outputs, of inputs that come from code between modules, and of output gradients.
+
+Uses torch's global forward hooks (they leave the inference fast paths alone) and tensor hooks on outputs (full backward hooks
+can reorder gradients and break in-place operations). An output that a container passes on unchanged is measured once.
+"""
+
+import inspect
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from time import perf_counter_ns
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..schemas import Phase
+from .catalogue import ModuleEntry
+from .data import DataWatch
+from .graph import look_at_forward
+from .session import Session
+from .statistics import Moments, measurable, measure
+
+_MOST_TENSORS = 8
+"""Tensors looked at in one output or argument list; a longer one is a data structure, not an activation."""
+
+MOST_LOOKS = 3
+"""Looks into the autograd graph for the operator behind a non-finite value, in one run."""
+
+
+class Call:
+    """A module's forward in flight."""
+
+    __slots__ = ("began", "entry", "finite_inputs", "first_node", "grad", "recompute")
+
+    def __init__(self, entry: ModuleEntry, first_node: int, recompute: bool) -> None:
+        self.entry = entry
+        self.first_node = first_node
+        self.began = perf_counter_ns()
+        self.grad = torch.is_grad_enabled()
+        self.recompute = recompute
+
+
+class ForwardWatch:
+    """Global module hooks of one session."""
+
+    def __init__(self, session: Session, data: DataWatch, on_new_forward: Callable[[], None]) -> None:
+        self.session = session
+        self.data = data
+        self.on_new_forward = on_new_forward
+        self.stack: list[Call] = []
+        self.last_node = 0
+        """Autograd sequence number when the last outermost forward ended: what comes later belongs to the loss."""
+        self.nodes_of_forward = 0
+        self.output_nonfinite = False
+        """Whether a module of the current forward has put out something non-finite."""
+        self.looks_left = MOST_LOOKS
+        self._spans: list[tuple[int, int, int]] = []
+        session.module_of = self.module_of
+        self._seen: dict[int, tuple[weakref.ref[Tensor], int, Moments]] = {}
+        self._signatures: dict[type, list[str]] = {}
+        self._roots_seen: dict[int, bool] = {}
+
+    def before(self, module: nn.Module, args: tuple[Any, ...]) -> None:
+        """Global forward pre-hook."""
+        session = self.session
+        if torch.compiler.is_compiling() or torch.jit.is_tracing():
+            return
+        if session.started and threading.get_ident() != session.thread:
+            return
+        catalogue = session.catalogue
+        try:
+            entry = catalogue.find(module)
+        except KeyError:
+            entry = catalogue.discover(module)
+            if entry is not None:
+                self._found(entry.root)
+        if entry is None:
+            return
+        outermost = not self.stack
+        if outermost and torch.is_grad_enabled() and not session.in_backward:
+            session.start()
+            self.on_new_forward()
+        call = Call(entry, _next_node(), session.in_backward)
+        self.stack.append(call)
+        if entry.call_order is None:
+            catalogue.called(entry)
+        if call.recompute or not session.started:
+            return  # nothing trains (yet): an inference script is not recorded
+        if outermost:
+            self._seen.clear()
+            self.output_nonfinite = False
+            if call.grad:
+                session.training = module.training
+            else:
+                session.eval_forwards += 1
+        session.note(Phase.FORWARD if call.grad else Phase.EVAL, entry.id)
+        if outermost:
+            phase = Phase.FORWARD if call.grad else Phase.EVAL
+            for name, tensor in _named_arguments(self._signature(module), args, _keyword_arguments()):
+                if measurable(tensor):
+                    moments = self.data.model_input(entry, name, tensor, phase)
+                    self._remember(tensor, moments)
+        elif call.grad:
+            self._inputs(call, args)
+
+    def after(self, module: nn.Module, _args: tuple[Any, ...], output: Any) -> None:
+        """Global forward hook."""
+        session = self.session
+        if not self.stack or torch.compiler.is_compiling() or threading.get_ident() != session.thread:
+            return
+        try:
+            entry = session.catalogue.find(module)
+        except KeyError:
+            return
+        if entry is None:
+            return
+        while self.stack and self.stack[-1].entry is not entry:
+            self.stack.pop()  # a forward that raised and was caught by the script
+        if not self.stack:
+            return
+        call = self.stack.pop()
+        self._spans.append((call.first_node, _next_node(), entry.id))
+        outermost = not self.stack
+        if not session.started:
+            return
+        if call.recompute:
+            self._outputs(call, output, rows=False)
+            return
+        if call.grad or outermost:
+            self._outputs(call, output, rows=True)
+        if outermost:
+            session.clock["forward"] += perf_counter_ns() - call.began
+            self.last_node = _next_node()
+            self.nodes_of_forward = self.last_node - call.first_node
+            session.note(Phase.LOSS if call.grad else Phase.EVAL, -1)
+            if not call.grad:
+                session.spill()
+        else:
+            session.note(Phase.FORWARD if call.grad else Phase.EVAL, self.stack[-1].entry.id)
+
+    def forget_calls(self) -> None:
+        """No forward is in flight any more: a backward begins."""
+        self.stack.clear()
+        self._seen.clear()
+
+    def forget_graph(self) -> None:
+        """The backward is over: its graph is gone."""
+        self._spans.clear()
+
+    def module_of(self, node: int) -> int | None:
+        """module_id of the innermost module in whose forward autograd made a node, by the node's sequence number."""
+        for first, end, module_id in self._spans:  # inner calls end, and are noted, before outer ones
+            if first <= node < end:
+                return module_id
+        for call in reversed(self.stack):
+            if call.first_node <= node:
+                return call.entry.id
+        return None
+
+    # -- outputs and inputs -----------------------------------------------------------------------------------------------
+
+    def _outputs(self, call: Call, output: Any, *, rows: bool) -> None:
+        entry, session = call.entry, self.session
+        phase = Phase.FORWARD if call.grad else Phase.EVAL
+        for position, tensor in _tensors(output):
+            if not (tensor.is_floating_point() or tensor.is_complex()) or not measurable(tensor):
+                continue
+            name = f"{entry.name}:output{position}"
+            moments = self._known(tensor)
+            fresh = moments is None
+            if rows:
+                if moments is None:
+                    moments = measure(tensor)
+                    self._remember(tensor, moments)
+                tensor_id = session.catalogue.tensor(entry.id, name, "activation", tensor)
+                session.stat(tensor_id, phase, moments, requires_grad=tensor.requires_grad)
+                if moments.nonfinite:
+                    self._nonfinite(call, tensor)
+            if fresh and call.grad and tensor.requires_grad:
+                gradient_id = session.catalogue.tensor(entry.id, f"{name}.grad", "activation_gradient", tensor)
+                tensor.register_hook(self._gradient_hook(gradient_id, entry.id))
+
+    def _inputs(self, call: Call, args: tuple[Any, ...]) -> None:
+        """Measure what enters a module and no module has put out: the work of functional code in between."""
+        for position, tensor in _tensors(args):
+            if tensor.is_floating_point() and self._known(tensor) is None and measurable(tensor):
+                moments = measure(tensor)
+                self._remember(tensor, moments)
+                name = f"{call.entry.name}:input{position}"
+                tensor_id = self.session.catalogue.tensor(call.entry.id, name, "activation", tensor)
+                self.session.stat(tensor_id, Phase.FORWARD, moments, requires_grad=tensor.requires_grad)
+                if moments.nonfinite and len(self.stack) > 1:
+                    self._nonfinite(self.stack[-2], tensor)
+
+    def _nonfinite(self, call: Call, tensor: Tensor) -> None:
+        first = not self.output_nonfinite
+        self.output_nonfinite = True
+        if first and self.looks_left > 0 and tensor.grad_fn is not None:
+            self.looks_left -= 1
+            look_at_forward(self.session, tensor, call.first_node)
+
+    def _gradient_hook(self, tensor_id: int, module_id: int) -> Any:
+        session = self.session
+
+        def hook(gradient: Tensor) -> None:
+            if measurable(gradient):
+                session.note(Phase.BACKWARD, module_id)
+                session.stat(tensor_id, Phase.BACKWARD, measure(gradient))
+
+        return session.guarded("activation-gradients", hook)
+
+    def _remember(self, tensor: Tensor, moments: Moments) -> None:
+        self._seen[id(tensor)] = (weakref.ref(tensor), tensor._version if not tensor.is_inference() else 0, moments)
+
+    def _known(self, tensor: Tensor) -> Moments | None:
+        known = self._seen.get(id(tensor))
+        if known is None or known[0]() is not tensor or (not tensor.is_inference() and known[1] != tensor._version):
+            return None
+        return known[2]
+
+    # -- names ------------------------------------------------------------------------------------------------------------
+
+    def _signature(self, module: nn.Module) -> list[str]:
+        names = self._signatures.get(type(module))
+        if names is None:
+            try:
+                names = [
+                    p.name
+                    for p in inspect.signature(type(module).forward).parameters.values()
+                    if p.kind in {p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD}
+                ][1:]
+            except (TypeError, ValueError):
+                names = []
+            self._signatures[type(module)] = names
+        return names
+
+    def _found(self, root: ModuleEntry) -> None:
+        self.session.event("model-found", f"model {root.model} ({root.class_name})", module_id=root.id)
+        self.data.initial_parameters(root)
+
+
+def _next_node() -> int:
+    """Sequence number that autograd gives to the next node of this thread."""
+    return torch._C._autograd._get_sequence_nr()
+
+
+def _tensors(value: Any) -> Iterator[tuple[int, Tensor]]:
+    """The first tensors in an output or argument list, with their positions; looks two levels into tuples, lists, dicts."""
+    if isinstance(value, Tensor):
+        yield 0, value
+        return
+    position = 0
+    for item in _items(value):
+        for tensor in (item,) if isinstance(item, Tensor) else _items(item):
+            if isinstance(tensor, Tensor):
+                yield position, tensor
+                position += 1
+                if position == _MOST_TENSORS:
+                    return
+
+
+def _items(value: Any) -> tuple[Any, ...]:
+    if isinstance(value, (tuple, list)):
+        return tuple(value[:_MOST_TENSORS])
+    if isinstance(value, dict):
+        return tuple(value.values())[:_MOST_TENSORS]
+    if hasattr(value, "__dataclass_fields__"):
+        return tuple(getattr(value, f, None) for f in list(value.__dataclass_fields__)[:_MOST_TENSORS])
+    return ()
+
+
+def _named_arguments(names: list[str], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[tuple[str, Tensor]]:
+    for i, value in enumerate(args[:_MOST_TENSORS]):
+        name = names[i] if i < len(names) else f"arg{i}"
+        yield from _flat(name, value)
+    for key, value in list(kwargs.items())[:_MOST_TENSORS]:
+        yield from _flat(str(key), value)
+
+
+def _flat(name: str, value: Any) -> Iterator[tuple[str, Tensor]]:
+    if isinstance(value, Tensor):
+        yield name, value
+    elif isinstance(value, dict):
+        for key, item in list(value.items())[:_MOST_TENSORS]:
+            if isinstance(item, Tensor):
+                yield f"{name}.{key}", item
+    elif isinstance(value, (tuple, list)):
+        for i, item in enumerate(value[:_MOST_TENSORS]):
+            if isinstance(item, Tensor):
+                yield f"{name}.{i}", item
+
+
+def _keyword_arguments() -> dict[str, Any]:
+    """Keyword arguments of the module call whose global pre-hook is running.
+
+    torch hands them to pre-hooks of a single module only, so they are read from the frame of ``Module._call_impl``.
+    """
+    frame = sys._getframe(1)
+    for _ in range(6):
+        if frame is None:
+            break
+        if frame.f_code.co_filename.endswith("nn/modules/module.py") and "kwargs" in frame.f_locals:
+            kwargs = frame.f_locals["kwargs"]
+            return kwargs if isinstance(kwargs, dict) else {}
+        frame = frame.f_back
+    return {}

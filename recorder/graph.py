@@ -1,0 +1,189 @@
+"""Looks into the autograd graph, which knows the operators, what they saved, and in which order they ran.
+
+Nodes carry a sequence number given in forward order, so the nodes of one module's forward are a range of numbers. Reading
+`_saved_*` neither keeps nor changes anything; where saved-tensor hooks are in use (activation checkpointing) it would run
+them, so then nothing is read.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..schemas import Phase
+from .session import Session
+from .statistics import measurable, measure
+
+_MOST_NODES = 20_000
+_MOST_LOOKED_AT = 200
+_MOST_RISKS = 16
+
+LOSSES = {
+    "NllLossBackward0": 1,
+    "NllLoss2DBackward0": 1,
+    "MseLossBackward0": None,
+    "SmoothL1LossBackward0": None,
+    "HuberLossBackward0": None,
+    "BinaryCrossEntropyBackward0": None,
+    "BinaryCrossEntropyWithLogitsBackward0": None,
+    "KlDivBackward0": None,
+    "SoftMarginLossBackward0": None,
+    "MultiMarginLossBackward0": 1,
+}
+"""Loss operators that save their input and target; the number is the dimension that holds the classes."""
+
+_RISKS: dict[str, tuple[str, float]] = {
+    "Sqrt": ("result", 0.0),
+    "Std": ("result", 0.0),
+    "Rsqrt": ("result", torch.inf),
+    "Reciprocal": ("result", torch.inf),
+    "Log": ("self", 0.0),
+    "Log2": ("self", 0.0),
+    "Log10": ("self", 0.0),
+    "Log1P": ("self", -1.0),
+    "Div": ("other", 0.0),
+    "Pow": ("self", 0.0),
+    "Acos": ("self", 1.0),
+    "Asin": ("self", 1.0),
+}
+"""Operators whose derivative is undefined where a saved tensor has this value (for the arc functions: this magnitude)."""
+
+
+def nodes_down_to(tensor: Tensor, first: int, most: int = _MOST_NODES) -> list[Any]:
+    """Autograd nodes behind a tensor with a sequence number of at least ``first``, in forward order."""
+    found: dict[Any, int] = {}
+    todo = [tensor.grad_fn]
+    while todo and len(found) < most:
+        node = todo.pop()
+        if node is None or node in found:
+            continue
+        number = node._sequence_nr()
+        if number < first or number > 1 << 62:  # AccumulateGrad carries the largest number there is
+            continue
+        found[node] = number
+        todo.extend(next_node for next_node, _ in node.next_functions)
+    return sorted(found, key=lambda n: found[n])
+
+
+def loss_nodes(loss: Tensor, most: int = 64) -> Iterator[Any]:
+    """Nodes of known loss operators, searched breadth first from the loss."""
+    seen: set[Any] = set()
+    todo = [loss.grad_fn]
+    while todo and len(seen) < most:
+        level, todo = todo, []
+        for node in level:
+            if node is None or node in seen:
+                continue
+            seen.add(node)
+            if type(node).__name__ in LOSSES:
+                yield node
+            else:
+                todo.extend(next_node for next_node, _ in node.next_functions)
+
+
+def saved(node: Any, name: str) -> Tensor | None:
+    """A saved tensor of a node; None where it saved none, or the tensor has since been changed in place."""
+    try:
+        value = getattr(node, f"_saved_{name}", None)
+    except RuntimeError:
+        return None
+    return value if isinstance(value, Tensor) else None
+
+
+def operator_name(node: Any) -> str:
+    """Autograd's name without its suffix: SoftmaxBackward0 → Softmax."""
+    return type(node).__name__.rstrip("0123456789").removesuffix("Backward")
+
+
+def look_at_forward(session: Session, tensor: Tensor, first: int) -> None:
+    """Write what the operators behind a non-finite tensor had saved, from node ``first`` on, in forward order.
+
+    The nodes just before the first non-finite saved tensor matter most; a long range is cut at its end.
+    """
+    if session.saved_tensor_hooks_used:
+        return
+    looked, budget = 0, _MOST_LOOKED_AT
+    for node in nodes_down_to(tensor, first):
+        for attribute in dir(node):
+            if not attribute.startswith("_saved_"):
+                continue
+            name = attribute.removeprefix("_saved_")
+            value = saved(node, name)
+            if value is not None and value.numel() and measurable(value):
+                looked += _write(session, node, name, value, "nonfinite")
+                budget -= 1
+        if budget <= 0 or looked > 3:
+            return
+
+
+def risks(session: Session, loss: Tensor, first: int) -> tuple[bool, int]:
+    """Write operators whose derivative is undefined at a value they hold in this step.
+
+    Returns whether the graph has any operator of that kind, and how many nodes it has, so that a graph known to be
+    harmless needs no second walk.
+    """
+    nodes = nodes_down_to(loss, first)
+    present, written = False, 0
+    for node in nodes:
+        operator = operator_name(node)
+        risk = _RISKS.get(operator)
+        if risk is None:
+            continue
+        if operator == "Pow":
+            exponent = getattr(node, "_saved_exponent", None)
+            if not isinstance(exponent, (int, float)) or exponent >= 1:
+                continue
+        name, at = risk
+        value = saved(node, name)
+        if value is None or not value.is_floating_point() or not value.numel() or not measurable(value):
+            continue
+        present = True
+        if written < _MOST_RISKS and _holds(value, operator, at):
+            written += 1
+            _write(session, node, name, value, "risk")
+    return present, len(nodes)
+
+
+def _holds(value: Tensor, operator: str, at: float) -> bool:
+    value = value.detach()
+    low, high = (v.item() for v in torch.aminmax(value))
+    if at == torch.inf:
+        return high == torch.inf or low == -torch.inf
+    if operator in {"Acos", "Asin"}:
+        return high >= at or low <= -at
+    if low == at or high == at:
+        return True
+    return low < at < high and bool((value == at).any())
+
+
+def _write(session: Session, node: Any, name: str, value: Tensor, trigger: str) -> int:
+    """One row of `operators`. Returns 1 if the tensor is not finite."""
+    value = value.detach()
+    moments = measure(value, count_zeros=value.is_floating_point() and value.numel() <= 1 << 20)
+    rows = full = None
+    if value.dim() >= 2:
+        if value.dtype is torch.bool:
+            rows, full = value.numel() // value.shape[-1], int(value.all(-1).sum())
+        elif moments.nonfinite:
+            rows = value.numel() // value.shape[-1]
+            full = int((value.isnan() if moments.nan_count else value == -torch.inf).all(-1).sum())
+    entry = session.module_of(node._sequence_nr())
+    seq = session.seq
+    session.seq = seq + 1
+    session.row(
+        "operators",
+        seq,
+        int(Phase.BACKWARD if trigger == "risk" else session.phase),
+        operator_name(node),
+        node._sequence_nr(),
+        entry,
+        name,
+        trigger,
+        str(value.dtype).removeprefix("torch."),
+        list(value.shape),
+        *moments[:6],
+        rows,
+        full,
+    )
+    return int(moments.nonfinite > 0)

@@ -1,0 +1,224 @@
+"""Everything that is put into torch, in one place: what is wrapped, what is hooked, and how it comes out again."""
+
+import functools
+import sys
+from collections.abc import Callable
+from time import perf_counter_ns
+from types import TracebackType
+from typing import Any
+
+import torch
+import torch.utils.data
+from torch.nn.modules import module as nn_module
+from torch.optim import optimizer as optim
+from torch.utils.data import dataloader
+
+from .backward import BackwardWatch
+from .crash import record_exception, watch_native_crashes
+from .data import DataWatch
+from .forward import ForwardWatch
+from .optimizers import OptimizerWatch
+from .session import Session
+
+
+class Attachment:
+    """A session joined to torch. Original functions are always called exactly once, whatever the recorder does around them."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.data = DataWatch(session)
+        self.optimizers = OptimizerWatch(session)
+        self.forward = ForwardWatch(session, self.data, self.optimizers.new_iteration)
+        self.backward = BackwardWatch(session, self.forward, self.data, self.optimizers)
+        self._undo: list[Callable[[], None]] = []
+        self._seen_exception: BaseException | None = None
+        session.on_start = lambda: watch_native_crashes(session)
+        self._hook_modules()
+        self._hook_optimizers()
+        self._wrap_backward()
+        self._wrap_scaler_and_clipping()
+        self._wrap_loader()
+        self._wrap_excepthook()
+        session.event("attached", f"recording with torch {torch.__version__}")
+
+    def detach(self) -> None:
+        """Take everything out of torch again."""
+        while self._undo:
+            self._undo.pop()()
+
+    def close(self) -> None:
+        """The script is at its end: write what is left, then detach."""
+        error = getattr(sys, "last_value", None)
+        if isinstance(error, BaseException) and self.session.alive:
+            self.exception(error)
+        self.session.guarded("close", self.optimizers.close)()
+        self.session.close()
+        self.detach()
+
+    def exception(self, error: BaseException) -> None:
+        """Record an exception that nothing has caught, once."""
+        if self._seen_exception is not error:
+            self._seen_exception = error
+            self.session.guarded("exception", record_exception)(self.session, error)
+
+    # -- what is put in -----------------------------------------------------------------------------------------------------
+
+    def _hook_modules(self) -> None:
+        guarded = self.session.guarded
+        handles = [
+            nn_module.register_module_module_registration_hook(guarded("modules", self.session.catalogue.note_parent)),
+            nn_module.register_module_forward_pre_hook(guarded("forward", self.forward.before)),
+            nn_module.register_module_forward_hook(guarded("forward", self.forward.after)),
+        ]
+        self._undo += [handle.remove for handle in handles]
+
+    def _hook_optimizers(self) -> None:
+        guarded, watch = self.session.guarded, self.optimizers
+        handles = [
+            optim.register_optimizer_step_pre_hook(guarded("optimizer", watch.before_step)),
+            optim.register_optimizer_step_post_hook(guarded("optimizer", watch.after_step)),
+        ]
+        self._undo += [handle.remove for handle in handles]
+        found, cleared = guarded("optimizer", watch.found), guarded("optimizer", watch.cleared)
+
+        def wrap_init(original: Callable[..., Any]) -> Callable[..., Any]:
+            @functools.wraps(original)
+            def init(self: Any, *args: Any, **kwargs: Any) -> None:
+                original(self, *args, **kwargs)
+                found(self)
+
+            return init
+
+        def wrap_optimizer_zero_grad(original: Callable[..., Any]) -> Callable[..., Any]:
+            @functools.wraps(original)
+            def zero_grad(self: Any, *args: Any, **kwargs: Any) -> Any:
+                cleared(self)
+                return original(self, *args, **kwargs)
+
+            return zero_grad
+
+        def wrap_module_zero_grad(original: Callable[..., Any]) -> Callable[..., Any]:
+            @functools.wraps(original)
+            def zero_grad(self: Any, *args: Any, **kwargs: Any) -> Any:
+                cleared(None)
+                return original(self, *args, **kwargs)
+
+            return zero_grad
+
+        self._wrap(torch.optim.Optimizer, "__init__", wrap_init)
+        self._wrap(torch.optim.Optimizer, "zero_grad", wrap_optimizer_zero_grad)
+        self._wrap(torch.nn.Module, "zero_grad", wrap_module_zero_grad)
+
+    def _wrap_backward(self) -> None:
+        session = self.session
+        before, after = session.guarded("backward", self.backward.before), session.guarded("backward", self.backward.after)
+
+        def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
+            @functools.wraps(original)
+            def backward(*args: Any, **kwargs: Any) -> Any:
+                mine = before(args[0] if args else kwargs.get("tensors"))
+                returned = False
+                try:
+                    result = original(*args, **kwargs)
+                    returned = True
+                    return result
+                finally:
+                    if mine:
+                        after(returned=returned)
+
+            return backward
+
+        self._wrap(torch.autograd, "backward", wrap)
+
+        def wrap_enter(original: Callable[..., Any]) -> Callable[..., Any]:
+            @functools.wraps(original)
+            def enter(self: Any) -> Any:
+                session.saved_tensor_hooks_used = True
+                return original(self)
+
+            return enter
+
+        self._wrap(torch.autograd.graph.saved_tensors_hooks, "__enter__", wrap_enter)
+
+    def _wrap_scaler_and_clipping(self) -> None:
+        session, watch = self.session, self.optimizers
+        steps_of, left_out = session.guarded("scaler", watch.steps_of), session.guarded("scaler", watch.left_out)
+        scaled, clipped = session.guarded("scaler", self.backward.scaled), session.guarded("clipping", watch.clipped)
+        scale_of = session.guarded("scaler", lambda scaler: scaler.get_scale())
+
+        def wrap_scale(original: Callable[..., Any]) -> Callable[..., Any]:
+            @functools.wraps(original)
+            def scale(self: Any, outputs: Any) -> Any:
+                result = original(self, outputs)
+                scaled(outputs, result)
+                return result
+
+            return scale
+
+        def wrap_step(original: Callable[..., Any]) -> Callable[..., Any]:
+            @functools.wraps(original)
+            def step(self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+                before = steps_of(optimizer)
+                session.loss_scale = scale_of(self)
+                result = original(self, optimizer, *args, **kwargs)
+                if before is not None:
+                    left_out(optimizer, before)
+                return result
+
+            return step
+
+        def wrap_clip(original: Callable[..., Any]) -> Callable[..., Any]:
+            @functools.wraps(original)
+            def clip(parameters: Any, max_norm: Any, *args: Any, **kwargs: Any) -> Any:
+                norm = original(parameters, max_norm, *args, **kwargs)
+                clipped(norm, max_norm)
+                return norm
+
+            return clip
+
+        self._wrap(torch.amp.GradScaler, "scale", wrap_scale)
+        self._wrap(torch.amp.GradScaler, "step", wrap_step)
+        self._wrap(torch.nn.utils.clip_grad, "clip_grad_norm_", wrap_clip)
+        self._put(torch.nn.utils, "clip_grad_norm_", torch.nn.utils.clip_grad.clip_grad_norm_)
+
+    def _wrap_loader(self) -> None:
+        session = self.session
+        next_batch = session.guarded("data", self.optimizers.next_batch)
+        loaded = session.guarded("data", self.data.loaded)
+
+        def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
+            @functools.wraps(original)
+            def next_(self: Any) -> Any:
+                began = perf_counter_ns()
+                batch = original(self)
+                session.clock["data"] += perf_counter_ns() - began
+                next_batch()
+                loaded(batch)
+                return batch
+
+            return next_
+
+        self._wrap(dataloader._BaseDataLoaderIter, "__next__", wrap)
+
+    def _wrap_excepthook(self) -> None:
+        def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
+            def excepthook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+                self.exception(error)
+                original(kind, error, trace)
+
+            return excepthook
+
+        self._wrap(sys, "excepthook", wrap)
+
+    def _wrap(self, owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+        self._put(owner, name, make(getattr(owner, name)))
+
+    def _put(self, owner: Any, name: str, replacement: Any) -> None:
+        original = getattr(owner, name)
+        setattr(owner, name, replacement)
+
+        def undo() -> None:
+            if getattr(owner, name) is replacement:  # the script may have put something of its own on top
+                setattr(owner, name, original)
+
+        self._undo.append(undo)

@@ -1,0 +1,362 @@
+"""Optimizers: gradients before the step, weights and their change after it, and where one iteration ends.
+
+An iteration ends when every optimizer in use has stepped; when a gradient was made but cleared without a step; or when a
+GradScaler left the step out. Several backward passes before the step are its microbatches.
+"""
+
+import weakref
+from collections.abc import Sequence
+from time import perf_counter_ns
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..schemas import Phase
+from .catalogue import ParameterEntry
+from .session import Session
+from .statistics import EMPTY, measurable, measure
+
+_SAMPLE = 4096
+"""Elements per parameter whose change is measured: exact for small ones, an even sample of larger ones."""
+
+_MOST_MICROBATCHES = 256
+"""Backward passes without a step or a cleared gradient before they count as iterations of their own."""
+
+
+class Held:
+    """An optimizer of the script."""
+
+    __slots__ = ("began", "carried", "grad_norm", "id", "last_step", "ref", "sample", "steps", "zeroed")
+
+    def __init__(self, id_: int, optimizer: torch.optim.Optimizer) -> None:
+        self.id = id_
+        self.ref = weakref.ref(optimizer)
+        self.steps = 0
+        self.last_step = -1
+        self.carried: float | None = None
+        self.zeroed = False
+        self.began = 0
+        self.grad_norm: float | None = None
+        self.sample: tuple[list[tuple[Tensor, ParameterEntry, int]], Tensor] | None = None
+
+
+class OptimizerWatch:
+    """Hooks of optimizers, zero_grad, GradScaler and gradient clipping."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self._held: dict[int, Held] = {}
+        self._stepped: set[int] = set()
+        self._cleared = False
+        self._groups: tuple[int, ...] = ()
+        self._inside: Held | None = None
+        self._unstepped_norm: float | None = None
+
+    # -- optimizers -------------------------------------------------------------------------------------------------------
+
+    def found(self, optimizer: torch.optim.Optimizer) -> Held:
+        """The record of an optimizer, new or known."""
+        held = self._held.get(id(optimizer))
+        if held is None or held.ref() is not optimizer:
+            held = self._held[id(optimizer)] = Held(len(self._held), optimizer)
+            self.session.event(
+                "optimizer-found",
+                f"optimizer {held.id} is {type(optimizer).__name__}",
+                detail={"optimizer_id": held.id, "class": type(optimizer).__name__},
+            )
+        return held
+
+    def before_step(self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Global step pre-hook."""
+        session = self.session
+        held = self.found(optimizer)
+        if session.in_backward:
+            self._inside = held  # stepped by a hook inside backward: the step is complete when that returns
+            return
+        session.start()
+        self._cleared = False
+        if held.id in self._stepped:
+            self._advance()  # it steps again, so the iteration before was over
+        session.note(Phase.OPTIMIZER, -1)
+        self._refresh_holders()
+        closure = args[0] if args else kwargs.get("closure")
+        held.grad_norm = None if callable(closure) else self._gradients(self._parameters_of(held, optimizer))
+        held.sample = _sample(self._parameters_of(held, optimizer, orphans=False))
+        held.began = perf_counter_ns()
+
+    def after_step(self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Global step post-hook."""
+        session = self.session
+        held = self.found(optimizer)
+        if session.in_backward:
+            return
+        if held.began:
+            session.clock["optimizer"] += perf_counter_ns() - held.began
+        closure = args[0] if args else kwargs.get("closure")
+        if callable(closure):
+            held.grad_norm = self._gradients(self._parameters_of(held, optimizer))
+        held.steps += 1
+        self._weights(held, optimizer)
+        self._finish(held, stepped=True)
+
+    def left_out(self, optimizer: torch.optim.Optimizer, steps_before: int) -> None:
+        """GradScaler.step has returned: if the optimizer did not step, the scaler found non-finite gradients."""
+        held = self.found(optimizer)
+        if held.steps != steps_before:
+            return
+        self._refresh_holders()
+        held.grad_norm = self._gradients(self._parameters_of(held, optimizer))
+        self._group_rows(held, optimizer, {})
+        self._finish(held, stepped=False, skipped=True)
+
+    def steps_of(self, optimizer: torch.optim.Optimizer) -> int:
+        """How often it has stepped."""
+        return self.found(optimizer).steps
+
+    def _finish(self, held: Held, *, stepped: bool, skipped: bool = False) -> None:
+        session = self.session
+        held.last_step = session.step
+        session.finish(
+            optimizer_id=held.id, stepped=stepped, skipped=skipped, grad_norm=held.grad_norm, carried=held.carried
+        )
+        held.carried, held.zeroed, held.grad_norm, held.sample = None, False, None, None
+        self._stepped.add(held.id)
+        alive = [h for h in self._held.values() if h.ref() is not None]
+        in_use = {h.id for h in alive if h.last_step >= session.step - 1 and h.last_step >= 0}
+        if session.step == 0:
+            in_use |= {h.id for h in alive if h.last_step < 0}
+        if in_use <= self._stepped:
+            self._advance()
+
+    def _advance(self) -> None:
+        self._stepped.clear()
+        self.session.advance()
+
+    # -- iterations without a step ------------------------------------------------------------------------------------------
+
+    def before_backward(self) -> None:
+        """A backward begins: what gradients are there already, and is this a new iteration?"""
+        self.new_iteration()
+        for held in self._held.values():
+            if held.carried is None:
+                optimizer = held.ref()
+                if optimizer is not None:
+                    held.carried = 0.0 if held.zeroed else _norm(_gradients_of(optimizer))
+
+    def cleared(self, optimizer: torch.optim.Optimizer | None) -> None:
+        """zero_grad is about to clear gradients, of one optimizer or (None) of a module."""
+        session = self.session
+        if session.pending and not self._cleared and not session.in_backward:
+            others = [h for h in self._held.values() if h.ref() is not None and h.ref() is not optimizer and h.last_step >= session.step - 1 >= 0]
+            if optimizer is None or not others:
+                self._refresh_holders()
+                held = self.found(optimizer) if optimizer is not None else None
+                norm = self._gradients(self._parameters_of(held, optimizer) if held and optimizer else self._all_parameters())
+                if norm:  # gradients were there, and they go without a step
+                    self._cleared = True
+                    self._unstepped_norm = norm
+        for held in self._held.values():
+            if optimizer is None or held.ref() is optimizer:
+                held.carried, held.zeroed = None, True
+
+    def new_iteration(self) -> None:
+        """A training forward or a backward begins, or the loader hands out a batch: an iteration left open is over."""
+        session = self.session
+        if self._cleared:
+            self._cleared = False
+            self._end_unstepped(self._unstepped_norm)
+        elif session.microbatch >= _MOST_MICROBATCHES and not any(h.steps for h in self._held.values()):
+            self._end_unstepped(self._gradients(self._all_parameters()))
+
+    def next_batch(self) -> None:
+        """The DataLoader hands out a batch."""
+        self.new_iteration()
+        if self._stepped:
+            self._advance()
+
+    def close(self) -> None:
+        """The script is at its end."""
+        if self._cleared or self.session.pending:
+            norm = self._unstepped_norm if self._cleared else self._gradients(self._all_parameters())
+            self._cleared = False
+            self._end_unstepped(norm)
+
+    def _end_unstepped(self, norm: float | None) -> None:
+        carried = [h.carried for h in self._held.values() if h.carried is not None]
+        for held in self._held.values():
+            optimizer = held.ref()
+            if optimizer is not None:
+                self._group_rows(held, optimizer, {})
+            held.carried = None
+        self.session.finish(
+            optimizer_id=None, stepped=False, grad_norm=norm, carried=max(carried) if carried else None
+        )
+        self._advance()
+
+    def after_backward(self) -> None:
+        """A backward has returned: steps that hooks made inside it count now."""
+        held, self._inside = self._inside, None
+        if held is not None:
+            held.steps += 1
+            optimizer = held.ref()
+            if optimizer is not None:
+                self._group_rows(held, optimizer, {})
+            self._finish(held, stepped=True)
+
+    # -- clipping and scaling -----------------------------------------------------------------------------------------------
+
+    def clipped(self, total_norm: Any, max_norm: float) -> None:
+        """clip_grad_norm_ has returned the norm before clipping."""
+        value = float(total_norm)
+        before = self.session.clip[0] if self.session.clip is not None else 0.0
+        self.session.clip = ((before**2 + value**2) ** 0.5, float(max_norm))
+
+    # -- measuring ------------------------------------------------------------------------------------------------------------
+
+    def _parameters_of(
+        self, held: Held, optimizer: torch.optim.Optimizer, *, orphans: bool = True
+    ) -> list[tuple[Tensor, ParameterEntry, int]]:
+        """(parameter, entry, group) of an optimizer, then the models' parameters that no optimizer holds."""
+        catalogue = self.session.catalogue
+        prefix = "" if held.id == 0 else f"optimizer{held.id}."
+        found = [
+            (p, catalogue.parameter(p, f"{prefix}param_groups[{g}][{i}]"), g)
+            for g, group in enumerate(optimizer.param_groups)
+            for i, p in enumerate(group["params"])
+        ]
+        if orphans:
+            found += [(p, e, -1) for p, e in catalogue.model_parameters() if id(p) not in catalogue.holders and p.requires_grad]
+        return found
+
+    def _all_parameters(self) -> list[tuple[Tensor, ParameterEntry, int]]:
+        found = {id(p): (p, e, -1) for p, e in self.session.catalogue.model_parameters()}
+        for held in self._held.values():
+            optimizer = held.ref()
+            if optimizer is not None:
+                found |= {id(p): (p, e, g) for p, e, g in self._parameters_of(held, optimizer)}
+        return list(found.values())
+
+    def _gradients(self, parameters: Sequence[tuple[Tensor, ParameterEntry, int]]) -> float | None:
+        """Rows of all gradients; returns their common L2 norm, None if there was no gradient at all."""
+        session = self.session
+        total, present = 0.0, False
+        for parameter, entry, group in parameters:
+            gradient = parameter.grad
+            if gradient is None:
+                session.stat(entry.gradient_id, Phase.BACKWARD, EMPTY, missing=True, requires_grad=parameter.requires_grad)
+                continue
+            if not measurable(gradient):
+                continue
+            moments = measure(gradient)
+            session.stat(entry.gradient_id, Phase.BACKWARD, moments, requires_grad=parameter.requires_grad)
+            if group >= 0:
+                present = True
+                if moments.nan_count:
+                    total = torch.nan
+                elif moments.inf_count:
+                    total += torch.inf
+                else:
+                    total += moments.sum_sq or 0.0
+        return total**0.5 if present else None
+
+    def _weights(self, held: Held, optimizer: torch.optim.Optimizer) -> None:
+        """Rows of parameters and their change, and of the groups."""
+        session = self.session
+        parameters = self._parameters_of(held, optimizer)
+        for parameter, entry, _ in parameters:
+            if measurable(parameter):
+                session.stat(
+                    entry.parameter_id, Phase.OPTIMIZER, measure(parameter), requires_grad=parameter.requires_grad
+                )
+        change: dict[int, tuple[float, float]] = {}
+        if held.sample is not None:
+            sampled, before = held.sample
+            after = _gather(sampled)
+            if after.numel() == before.numel():
+                difference = after - before
+                offset = 0
+                for parameter, entry, group in sampled:
+                    size = _sample_size(parameter)
+                    moments = measure(difference[offset : offset + size], count_zeros=True)
+                    weights = after[offset : offset + size]
+                    offset += size
+                    session.stat(entry.update_id, Phase.OPTIMIZER, moments)
+                    share = parameter.numel() / max(size, 1)
+                    update, weight = change.get(group, (0.0, 0.0))
+                    squares = torch.dot(weights, weights).item()
+                    moved = (moments.sum_sq or 0.0) if not moments.nonfinite else torch.nan
+                    change[group] = update + moved * share, weight + squares * share
+        self._group_rows(held, optimizer, change)
+
+    def _group_rows(self, held: Held, optimizer: torch.optim.Optimizer, change: dict[int, tuple[float, float]]) -> None:
+        for g, group in enumerate(optimizer.param_groups):
+            betas = group.get("betas") or (None, None)
+            update, weight = change.get(g, (None, None))
+            self.session.param_group(
+                held.id,
+                g,
+                type(optimizer).__name__,
+                _number(group.get("lr")),
+                _number(group.get("weight_decay")),
+                _number(group.get("momentum", betas[0])),
+                _number(betas[1] if len(betas) > 1 else None),
+                _number(group.get("eps")),
+                sum(p.numel() for p in group["params"]),
+                update**0.5 if update is not None else None,
+                weight**0.5 if weight is not None else None,
+            )
+
+    def _refresh_holders(self) -> None:
+        """Note which parameter lies in which group, and describe the tensors anew when that has changed."""
+        lives = [(h.id, o) for h in self._held.values() if (o := h.ref()) is not None]
+        groups = tuple(id(p) for _, o in lives for group in o.param_groups for p in group["params"])
+        if groups == self._groups:
+            return
+        self._groups = groups
+        self.session.catalogue.holders = {
+            id(p): (held_id, g) for held_id, o in lives for g, group in enumerate(o.param_groups) for p in group["params"]
+        }
+        self.session.catalogue.redescribe_parameters()
+
+
+def _number(value: Any) -> float | None:
+    """A hyper-parameter as a number; capturable optimizers keep the learning rate in a tensor."""
+    return float(value) if isinstance(value, (int, float, Tensor)) else None
+
+
+def _gradients_of(optimizer: torch.optim.Optimizer) -> list[Tensor]:
+    return [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
+
+
+def _norm(gradients: list[Tensor]) -> float:
+    """Common L2 norm; 0 where there is no gradient."""
+    dense = [g.detach() for g in gradients if g.layout is torch.strided and measurable(g)]
+    if not dense:
+        return 0.0
+    return float(torch.linalg.vector_norm(torch.stack([n.float() for n in torch._foreach_norm(dense)])))
+
+
+def _sample_size(parameter: Tensor) -> int:
+    numel = parameter.numel()
+    stride = -(-numel // _SAMPLE)
+    return -(-numel // stride) if numel else 0
+
+
+def _gather(parameters: list[tuple[Tensor, ParameterEntry, int]]) -> Tensor:
+    """Evenly spaced elements of the parameters, one after the other, copied to one float vector."""
+    pieces: list[Tensor] = []
+    for parameter, _, _ in parameters:
+        flat = parameter.detach().reshape(-1)
+        pieces.append(flat[:: -(-flat.numel() // _SAMPLE)] if flat.numel() else flat)
+    joined = torch.cat(pieces)
+    return joined if joined.dtype in {torch.float32, torch.float64} else joined.float()
+
+
+def _sample(parameters: list[tuple[Tensor, ParameterEntry, int]]) -> tuple[list[tuple[Tensor, ParameterEntry, int]], Tensor] | None:
+    usable = [
+        (p, e, g) for p, e, g in parameters if measurable(p) and p.layout is torch.strided and p.is_floating_point() and p.numel()
+    ]
+    if not usable or len({p.device for p, _, _ in usable}) != 1:
+        return None
+    return usable, _gather(usable)

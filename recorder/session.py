@@ -1,0 +1,328 @@
+"""The recording session of one process: where it stands, the rows of the current step, and how they reach the journal.
+
+Rows are collected without their step and get it when they are written, because only what ends an iteration tells which
+iteration it was. Whatever fails in here is caught, said once, written as an event, and that part switches itself off:
+the training never learns of it.
+"""
+
+import os
+import socket
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter_ns, time_ns
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import torch
+
+from ..schemas import TABLES, BreadcrumbWriter, Phase
+from ..schemas.layout import JOURNAL, breadcrumb_path, rank_folder
+from .catalogue import Catalogue
+from .journal import JournalWriter
+from .statistics import Moments
+
+_PER_STEP = ("tensor_stats", "batches", "operators", "param_groups")
+_MOST_BUFFERED = 20_000
+_WRITE_ORDER = ("ranks", "modules", "tensors", "tensor_stats", "batches", "operators", "param_groups", "metrics", "events", "steps")
+
+
+class Session:
+    """One process's recording. Created when torch is imported; touches the disk when the first model trains."""
+
+    def __init__(self, run: Path) -> None:
+        self.run = run
+        self.catalogue = Catalogue()
+        self.step = 0
+        self.microbatch = 0
+        self.seq = 0
+        self.phase = Phase.DATA
+        self.thread = threading.get_ident()
+        self.alive = True
+        self.started = False
+        self.recorder_ns = 0
+        self.in_backward = False
+        self.saved_tensor_hooks_used = False
+        """Whether the script uses saved-tensor hooks (activation checkpointing): saved tensors are then left alone."""
+        self.on_start: Callable[[], None] = lambda: None
+        self.module_of: Callable[[int], int | None] = lambda _: None
+        self.clock: dict[str, int] = {"data": 0, "forward": 0, "backward": 0, "optimizer": 0}
+        self.losses: list[float] = []
+        self.training: bool | None = None
+        self.eval_forwards = 0
+        self.clip: tuple[float, float] | None = None
+        self.loss_scale: float | None = None
+        self._rows: dict[str, list[tuple[Any, ...]]] = {name: [] for name in _WRITE_ORDER}
+        self._off: set[str] = set()
+        self._journal: JournalWriter | None = None
+        self._breadcrumb: BreadcrumbWriter | None = None
+        self._statm: int | None = None
+        self._page = os.sysconf("SC_PAGE_SIZE")
+        self._last_flush = perf_counter_ns()
+        self._journal_bytes = 0
+        self._dropped = 0
+        self.flushes = 0
+        """How often the rows of a step were written; what was collected before the last time cannot be changed any more."""
+
+    # -- life -----------------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Claim this process's rank and open its files; called at the first sign of training."""
+        if self.started or not self.alive:
+            return
+        self.started = True
+        self.thread = threading.get_ident()
+        rank, world_size = _rank_and_world()
+        folder = self.run / JOURNAL / rank_folder(rank)
+        try:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            folder.mkdir()
+        except FileExistsError:
+            self.alive = False
+            warn("rank-taken", f"another process already records rank {rank} of {self.run}; this one is not recorded")
+            return
+        except OSError as e:
+            self.alive = False
+            warn("run-folder", f"{folder}: {e.strerror}; this process is not recorded")
+            return
+        self.catalogue.rank = rank
+        self._rows["events"] = [(rank, *row[1:]) for row in self._rows["events"]]
+        self._journal = JournalWriter(self.run, rank)
+        self._breadcrumb = BreadcrumbWriter(breadcrumb_path(self.run, rank), os.getpid())
+        self._statm = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC) if Path("/proc/self/statm").exists() else None
+        devices = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())] if torch.cuda.is_initialized() else []
+        self._rows["ranks"].append(
+            (
+                rank,
+                world_size,
+                os.getpid(),
+                socket.gethostname(),
+                time_ns(),
+                torch.__version__,
+                msgspec.json.encode(devices).decode(),
+                torch.get_num_threads(),
+                torch.initial_seed() & 0x7FFF_FFFF_FFFF_FFFF,
+            )
+        )
+        self._last_flush = perf_counter_ns()
+        self.write(("ranks",))
+        self.on_start()
+
+    def close(self) -> None:
+        """Write what an unfinished step has left, then close the files."""
+        if not self.alive:
+            return
+        if self._journal is not None:
+            if self._rows["tensor_stats"] or self._rows["batches"] or self.losses:
+                self.finish(optimizer_id=None, stepped=False, completed=False)
+            self.write(_WRITE_ORDER)
+            self._journal.close()
+        self.alive = False
+
+    def abandon(self) -> None:
+        """After a fork: the child must not write what belongs to its parent."""
+        self.alive = False
+        self._journal = None
+        self._breadcrumb = None
+
+    # -- guarding ---------------------------------------------------------------------------------------------------------
+
+    def guarded(self, part: str, hook: Callable[..., Any]) -> Callable[..., Any]:
+        """A hook that never raises into the training, keeps account of its time, and stays off once it has failed."""
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if not self.alive or part in self._off:
+                return None
+            began = perf_counter_ns()
+            try:
+                return hook(*args, **kwargs)
+            except Exception as e:  # noqa: BLE001 — a recorder that raises into a training is worse than none
+                self.fault(part, e)
+                return None
+            finally:
+                self.recorder_ns += perf_counter_ns() - began
+
+        return call
+
+    def fault(self, part: str, error: Exception) -> None:
+        """Say once that a part of the recorder failed, and switch it off."""
+        self._off.add(part)
+        where = error.__traceback__
+        while where is not None and where.tb_next is not None:
+            where = where.tb_next
+        line = f"{Path(where.tb_frame.f_code.co_filename).name}:{where.tb_lineno}" if where is not None else "?"
+        warn(part, f"{type(error).__name__}: {error} (at {line}); this part of the recording is switched off, training goes on")
+        self.event("recorder-fault", f"{part} switched itself off: {type(error).__name__}: {error}", detail={"part": part, "at": line})
+
+    # -- rows -------------------------------------------------------------------------------------------------------------
+
+    def stat(
+        self, tensor_id: int, phase: int, m: Moments, *, missing: bool = False, requires_grad: bool | None = None
+    ) -> int:
+        """One row of tensor_stats; returns its seq."""
+        seq = self.seq
+        self.seq = seq + 1
+        self._rows["tensor_stats"].append((self.microbatch, seq, phase, tensor_id, *m, missing, requires_grad))
+        return seq
+
+    def row(self, table: str, *values: Any) -> int:
+        """A row of `batches` or `operators`, without rank and step; the values begin with seq."""
+        self._rows[table].append((self.microbatch, *values))
+        return len(self._rows[table]) - 1
+
+    def count(self, table: str) -> int:
+        """Rows of a table that are still in the buffer."""
+        return len(self._rows[table])
+
+    def spill(self) -> None:
+        """Write what a long evaluation between two steps has collected, so that the buffer stays small."""
+        if len(self._rows["tensor_stats"]) > _MOST_BUFFERED:
+            self.flushes += 1
+            self.write(_WRITE_ORDER)
+
+    def replace_row(self, table: str, index: int, change: Callable[[tuple[Any, ...]], tuple[Any, ...]]) -> None:
+        """Change a row that is still in the buffer of the step."""
+        rows = self._rows[table]
+        if index < len(rows):
+            rows[index] = change(rows[index])
+
+    def param_group(self, *values: Any) -> None:
+        """A row of `param_groups`, without rank and step."""
+        self._rows["param_groups"].append(values)
+
+    def metric(self, name: str, value: float) -> None:
+        """A row of `metrics`."""
+        self._rows["metrics"].append((self.catalogue.rank, self.step, time_ns(), name, value))
+
+    def event(self, event: str, message: str, *, module_id: int | None = None, detail: dict[str, Any] | None = None) -> None:
+        """A row of `events`; written with the next step, or at the end."""
+        text = msgspec.json.encode(detail).decode() if detail else None
+        self._rows["events"].append(
+            (self.catalogue.rank, time_ns(), self.step, self.microbatch, int(self.phase), event, module_id, message, text)
+        )
+
+    def note(self, phase: Phase, module_id: int) -> None:
+        """Leave the breadcrumb: where the process stands now."""
+        self.phase = phase
+        if self._breadcrumb is not None:
+            self._breadcrumb.note(time_ns(), self.step, self.microbatch, phase, module_id)
+
+    # -- steps --------------------------------------------------------------------------------------------------------------
+
+    @property
+    def pending(self) -> bool:
+        """Whether a backward has run since the last row of `steps`."""
+        return self.microbatch > 0
+
+    def finish(
+        self,
+        *,
+        optimizer_id: int | None,
+        stepped: bool,
+        completed: bool = True,
+        skipped: bool = False,
+        grad_norm: float | None = None,
+        carried: float | None = None,
+    ) -> None:
+        """Write the rows collected so far as this step's, with the row of `steps` last."""
+        now = perf_counter_ns()
+        loss = sum(self.losses) / len(self.losses) if self.losses else None
+        norm, maximum = self.clip if self.clip is not None else (None, None)
+        self._rows["steps"].append(
+            (
+                self.catalogue.rank,
+                self.step,
+                optimizer_id,
+                time_ns(),
+                completed,
+                stepped,
+                skipped,
+                self.microbatch,
+                loss,
+                grad_norm,
+                norm,
+                maximum,
+                carried,
+                self.loss_scale,
+                self.training,
+                self.eval_forwards,
+                now - self._last_flush,
+                self.clock["data"],
+                self.clock["forward"],
+                self.clock["backward"],
+                self.clock["optimizer"],
+                self.recorder_ns,
+                self._journal_bytes,
+                self._resident_bytes(),
+            )
+        )
+        self._last_flush = now
+        self.clock = dict.fromkeys(self.clock, 0)
+        self.losses = []
+        self.clip = None
+        self.eval_forwards = 0
+        self.microbatch = 0
+        self.recorder_ns = 0
+        self.flushes += 1
+        self.write(_WRITE_ORDER)
+
+    def advance(self) -> None:
+        """The iteration is over."""
+        self.step += 1
+        self.seq = 0
+        self.microbatch = 0
+        self.note(Phase.DATA, -1)
+
+    def write(self, tables: tuple[str, ...]) -> None:
+        """Append the collected rows of these tables to the journal."""
+        if self._journal is None:
+            return
+        self._rows["modules"] += self.catalogue.take_module_rows()
+        self._rows["tensors"] += self.catalogue.take_tensor_rows()
+        batches: dict[str, pa.RecordBatch] = {}
+        for name in tables:
+            rows = self._rows[name]
+            if rows:
+                batches[name] = self._batch(name, rows)
+                self._rows[name] = []
+        try:
+            self._journal_bytes = self._journal.append(batches)
+        except OSError as e:
+            self._dropped += 1
+            if self._dropped == 1:
+                warn("journal", f"{self.run}: {e.strerror}; rows are dropped and counted, training goes on")
+            self.event("rows-dropped", f"the journal did not take a step: {e.strerror}", detail={"steps_dropped": self._dropped})
+
+    def _batch(self, name: str, rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
+        schema = TABLES[name].schema
+        columns = list(zip(*rows, strict=True))
+        arrays: list[pa.Array] = []
+        if name in _PER_STEP:
+            count = len(rows)
+            arrays = [pa.array([self.catalogue.rank] * count, schema[0].type), pa.array([self.step] * count, schema[1].type)]
+        offset = len(arrays)
+        arrays += [pa.array(values, schema[i + offset].type) for i, values in enumerate(columns)]
+        return pa.record_batch(arrays, schema=schema)
+
+    def _resident_bytes(self) -> int | None:
+        if self._statm is None:
+            return None
+        return int(os.pread(self._statm, 128, 0).split()[1]) * self._page
+
+
+def warn(slug: str, message: str) -> None:
+    """One line on the script's stderr; the slug can be looked up in the documentation."""
+    print(f"firstfault: [{slug}] {message}", file=sys.stderr, flush=True)  # noqa: T201 — the user's terminal is the only reader
+
+
+def _rank_and_world() -> tuple[int, int]:
+    """Rank and world size: from torch.distributed where it is up, else from the launcher's environment, else 0 of 1."""
+    dist = torch.distributed
+    if dist.is_available() and dist.is_initialized():
+        return dist.get_rank(), dist.get_world_size()
+    try:
+        return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+    except ValueError:
+        return 0, 1

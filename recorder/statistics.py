@@ -1,0 +1,121 @@
+"""The statistics kernel: mergeable moments of one tensor, at the price of three reductions.
+
+On CPU ``aminmax`` + ``sum`` + ``dot`` cost about 0.13 ms for a million float32 elements on two cores, a twentieth of
+``var_mean``. ``aminmax`` carries NaN and shows infinities, so exact counts are taken only when it comes out non-finite.
+Measured tensors are never kept, copied only when their dtype cannot be reduced as it is, and never touched by autograd.
+"""
+
+from math import inf, isfinite
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class Moments(NamedTuple):
+    """Moments over the finite elements; None means not measured (or, for min and max, that no element is finite)."""
+
+    numel: int
+    nan_count: int | None
+    inf_count: int | None
+    zero_count: int | None
+    min: float | None
+    max: float | None
+    sum: float | None
+    sum_sq: float | None
+
+    @property
+    def nonfinite(self) -> int:
+        """NaN and infinite elements."""
+        return (self.nan_count or 0) + (self.inf_count or 0)
+
+
+EMPTY = Moments(0, 0, 0, 0, None, None, 0.0, 0.0)
+
+_DIRECT = (torch.float32, torch.float64)
+_REDUCED = (torch.float16, torch.bfloat16)
+_EXACT_ONES = 1 << 23
+
+
+def measurable(x: Tensor) -> bool:
+    """Whether the kernel can look at this tensor: a plain strided or sparse one that holds data on a device."""
+    return (
+        (type(x) is Tensor or type(x) is torch.nn.Parameter)
+        and x.device.type != "meta"
+        and not x.is_quantized
+        and not x.is_nested
+        and not torch._C._functorch.is_functorch_wrapped_tensor(x)
+    )
+
+
+def measure(x: Tensor, *, count_zeros: bool = False) -> Moments:
+    """Moments of a tensor.
+
+    Zeros are counted when the minimum or maximum is exactly zero (what a ReLU leaves behind), always with ``count_zeros``.
+    Raises whatever torch raises for a tensor it cannot reduce; the caller decides what that means.
+    """
+    x = x.detach()
+    if x.layout is not torch.strided:
+        x = x.coalesce().values() if x.layout is torch.sparse_coo else x.values()
+    if x.is_complex():
+        x = torch.view_as_real(x)
+    numel = x.numel()
+    if numel == 0:
+        return EMPTY
+    dtype = x.dtype
+    if dtype is torch.bool:
+        ones = int(torch.count_nonzero(x))
+        return Moments(numel, 0, 0, numel - ones, float(ones == numel), float(ones > 0), float(ones), float(ones))
+    if dtype not in _DIRECT:
+        if dtype in _REDUCED or not dtype.is_floating_point:
+            return _measure_wide(x, numel, count_zeros)
+        x = x.float()  # float8 and kin: no reductions of their own
+    flat = x.view(-1) if x.is_contiguous() else x.reshape(-1)
+    low, high = torch.aminmax(flat)
+    lo, hi = low.item(), high.item()
+    if not (isfinite(lo) and isfinite(hi)):
+        return _measure_nonfinite(flat, numel)
+    sum_sq = torch.dot(flat, flat).item()
+    total = flat.sum().item()
+    if sum_sq == inf or not isfinite(total):  # finite elements whose squares or sum leave the dtype
+        wide = flat.double()
+        sum_sq, total = torch.dot(wide, wide).item(), wide.sum().item()
+    zeros = numel - _count_nonzero(flat) if count_zeros or lo == 0 or hi == 0 else None
+    return Moments(numel, 0, 0, zeros, lo, hi, total, sum_sq)
+
+
+def _count_nonzero(flat: Tensor) -> int:
+    """Non-zero elements of a finite float vector.
+
+    torch.count_nonzero branches per element: on the half-zero output of a ReLU it is 25 times slower than this. Blocks keep
+    the count of ones exact in float32.
+    """
+    if flat.numel() <= _EXACT_ONES:
+        signs = torch.sign(flat)
+        return int(torch.dot(signs, signs).item())
+    return sum(_count_nonzero(block) for block in flat.split(_EXACT_ONES))
+
+
+def _measure_wide(x: Tensor, numel: int, count_zeros: bool) -> Moments:
+    """Half precision and integers: the extremes in their own dtype, the sums in a wider one."""
+    low, high = torch.aminmax(x)
+    lo, hi = low.item(), high.item()
+    if not (isfinite(lo) and isfinite(hi)):
+        return _measure_nonfinite(x.reshape(-1), numel)
+    wide = x.reshape(-1).to(torch.float32 if x.dtype in _REDUCED else torch.float64)
+    zeros = numel - int(torch.count_nonzero(x)) if count_zeros or lo == 0 or hi == 0 else None
+    return Moments(numel, 0, 0, zeros, float(lo), float(hi), wide.sum().item(), torch.dot(wide, wide).item())
+
+
+def _measure_nonfinite(flat: Tensor, numel: int) -> Moments:
+    """Exact counts; rare, so that clarity goes before speed."""
+    nan = int(torch.isnan(flat).sum())
+    infinite = int(torch.isinf(flat).sum())
+    kept = flat[torch.isfinite(flat)].double()
+    if kept.numel() == 0:
+        return Moments(numel, nan, infinite, 0, None, None, 0.0, 0.0)
+    low, high = torch.aminmax(kept)
+    zeros = kept.numel() - int(torch.count_nonzero(kept))
+    return Moments(
+        numel, nan, infinite, zeros, low.item(), high.item(), kept.sum().item(), torch.dot(kept, kept).item()
+    )
