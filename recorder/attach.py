@@ -16,10 +16,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from ..schemas.layout import ENV_RUN
-
 if TYPE_CHECKING:
     from .hooks import Attachment
+
+ENV_RUN = "FIRSTFAULT_RUN"
+"""As in schemas.layout, which is not imported here: it would load pyarrow, and with it numpy and its thread pool, before a
+script has set OMP_NUM_THREADS, and in every child that never trains."""
 
 _attached: "Attachment | None" = None
 
@@ -40,15 +42,34 @@ def after_import_of_torch(action: Callable[[], None]) -> None:
 
 
 def _attach(run: Path) -> None:
+    if _attached is None:
+        attach(run)
+
+
+def attach(run: Path) -> "Attachment":
+    """Record this process into a run folder. Only one recording can be attached at a time; see current()."""
     global _attached  # noqa: PLW0603 — a process has one torch, and so one attachment
-    if _attached is not None:
-        return
     from .hooks import Attachment  # noqa: PLC0415 — imports torch, which must not happen before the script does it
     from .session import Session  # noqa: PLC0415
 
-    _attached = Attachment(Session(run))
-    atexit.register(_attached.close)
-    os.register_at_fork(after_in_child=_attached.session.abandon)
+    _attached = attachment = Attachment(Session(run))
+    atexit.register(detach)
+    os.register_at_fork(after_in_child=attachment.session.abandon)
+    return attachment
+
+
+def current() -> "Attachment | None":
+    """What records this process, None if nothing does."""
+    return _attached
+
+
+def detach() -> None:
+    """Write what is left and take everything out of torch."""
+    global _attached  # noqa: PLW0603
+    attachment, _attached = _attached, None
+    if attachment is not None:
+        attachment.close()
+    atexit.unregister(detach)
 
 
 class _TorchFinder(MetaPathFinder):
