@@ -86,7 +86,7 @@ class Catalogue:
 
     def discover(self, module: nn.Module) -> ModuleEntry | None:
         """Find the model that a called module belongs to and number all its modules and parameters."""
-        root = _unwrapped(self._climb(module))
+        root = unwrapped(self._climb(module))
         if not any(True for _ in root.parameters()):
             self._skip(module)  # a loss or an activation standing alone: nothing to train, nothing to name
             return None
@@ -246,7 +246,8 @@ class Catalogue:
 _OF_PARAMETERS = {"parameter", "gradient", "update"}
 
 
-def _unwrapped(module: nn.Module) -> nn.Module:
+def unwrapped(module: nn.Module) -> nn.Module:
+    """The model inside DistributedDataParallel, torch.compile and the like."""
     while True:
         inner = getattr(module, "_orig_mod", None)
         if inner is None and type(module).__name__ in WRAPPERS:

@@ -99,6 +99,7 @@ def _say_what_was_recorded(folder: Path, *, quiet: bool) -> None:
     """One line on stderr after the script's own last one: where the run lies, or why there is nothing in it."""
     from .exit_record import recorded_ranks  # noqa: PLC0415
     from .readback import completed_steps  # noqa: PLC0415
+    from .supervisor import say  # noqa: PLC0415
 
     steps = completed_steps(folder)
     shown = shlex.quote(os.path.relpath(folder) if folder.is_relative_to(Path.cwd()) else str(folder))
@@ -109,10 +110,8 @@ def _say_what_was_recorded(folder: Path, *, quiet: bool) -> None:
             if attached
             else "the script did not import torch, or did not train with it"
         )
-        sys.stderr.write(f"firstfault: nothing was recorded: {why}; how it ended is in {shown}\n")
+        say(f"nothing was recorded: {why}; how it ended is in {shown}")
     elif not quiet:
         count = max(steps.values())
         ranks = f" on {len(steps)} ranks" if len(steps) > 1 else ""
-        sys.stderr.write(
-            f"firstfault: {count} step{'s' * (count != 1)}{ranks} recorded; next: firstfault diagnose {shown}\n"
-        )
+        say(f"{count} step{'s' * (count != 1)}{ranks} recorded; next: firstfault diagnose {shown}")

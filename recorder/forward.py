@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from ..schemas import Phase
-from .catalogue import ModuleEntry
+from .catalogue import ModuleEntry, unwrapped
 from .data import DataWatch
 from .graph import look_at_forward
 from .session import Session
@@ -219,6 +219,10 @@ class ForwardWatch:
         if known is None or known[0]() is not tensor or (not tensor.is_inference() and known[1] != tensor._version):
             return None
         return known[2]
+
+    def expect(self, model: nn.Module, name: str) -> None:
+        """Number a model before it is first called, under a name of the script's choice."""
+        self._found(self.session.catalogue.add_model(unwrapped(model), name))
 
     # -- names ------------------------------------------------------------------------------------------------------------
 

@@ -33,13 +33,19 @@ class Attachment:
         self._undo: list[Callable[[], None]] = []
         self._seen_exception: BaseException | None = None
         session.on_start = lambda: watch_native_crashes(session)
+        self.attach()
+        session.event("attached", f"recording with torch {torch.__version__}")
+
+    def attach(self) -> None:
+        """Put everything into torch; nothing happens if it is in already."""
+        if self._undo:
+            return
         self._hook_modules()
         self._hook_optimizers()
         self._wrap_backward()
         self._wrap_scaler_and_clipping()
         self._wrap_loader()
         self._wrap_excepthook()
-        session.event("attached", f"recording with torch {torch.__version__}")
 
     def detach(self) -> None:
         """Take everything out of torch again."""

@@ -169,6 +169,12 @@ class OptimizerWatch:
         elif session.microbatch >= _MOST_MICROBATCHES and not any(h.steps for h in self._held.values()):
             self._end_unstepped(self._gradients(self._all_parameters()))
 
+    def end_iteration(self) -> None:
+        """The script says that its iteration is over, and no optimizer has stepped since it said so last."""
+        self.new_iteration()
+        if self.session.pending:
+            self._end_unstepped(self._gradients(self._all_parameters()))
+
     def next_batch(self) -> None:
         """The DataLoader hands out a batch."""
         self.new_iteration()

@@ -43,6 +43,7 @@ class Session:
         self.alive = True
         self.started = False
         self.recorder_ns = 0
+        self.last_recorder_ns = 0
         self.in_backward = False
         self.saved_tensor_hooks_used = False
         """Whether the script uses saved-tensor hooks (activation checkpointing): saved tensors are then left alone."""
@@ -192,9 +193,9 @@ class Session:
         """A row of `param_groups`, without rank and step."""
         self._rows["param_groups"].append(values)
 
-    def metric(self, name: str, value: float) -> None:
-        """A row of `metrics`."""
-        self._rows["metrics"].append((self.catalogue.rank, self.step, time_ns(), name, value))
+    def metric(self, name: str, value: float, step: int) -> None:
+        """A row of `metrics`; written with the next step, or at the end."""
+        self._rows["metrics"].append((self.catalogue.rank, step, time_ns(), name, value))
 
     def event(self, event: str, message: str, *, module_id: int | None = None, detail: dict[str, Any] | None = None) -> None:
         """A row of `events`; written with the next step, or at the end."""
@@ -264,6 +265,7 @@ class Session:
         self.clip = None
         self.eval_forwards = 0
         self.microbatch = 0
+        self.last_recorder_ns = self.recorder_ns
         self.recorder_ns = 0
         self.flushes += 1
         self.write(_WRITE_ORDER)

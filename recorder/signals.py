@@ -4,6 +4,7 @@ They are blocked, not handled: blocked signals wait in the kernel until sigwaiti
 sent them.
 """
 
+import os
 import signal
 
 FORWARDED = frozenset({signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGINT, signal.SIGQUIT})
@@ -24,6 +25,9 @@ def block() -> set[signal.Signals]:
     return {signal.Signals(s) for s in signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED) if s in set(signal.Signals)}
 
 
-def from_a_process(info: signal.struct_siginfo) -> bool:
-    """Whether somebody sent it (kill), rather than the terminal to its whole foreground group."""
-    return info.si_code <= SI_USER
+def to_us_alone(info: signal.struct_siginfo) -> bool:
+    """Whether the script has not got it too. The terminal's signals go to its whole foreground group, and the script is in
+    ours; only its hangup goes to the leader of the session alone. What somebody sends with kill is for us to hand on."""
+    if info.si_code <= SI_USER:
+        return True
+    return info.si_signo == signal.SIGHUP and os.getsid(0) == os.getpid()

@@ -4,6 +4,7 @@ It samples the process tree once a second, turns finished journal segments into 
 imports torch. Whatever fails here is said once on stderr and leaves the script and its exit status alone.
 """
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -86,7 +87,13 @@ def supervise(run: Path, command: list[str], before: set[signal.Signals]) -> int
 
 def warn(slug: str, sentence: str) -> None:
     """One line on stderr that a search for its slug explains."""
-    sys.stderr.write(f"firstfault: [{slug}] {sentence}\n")
+    say(f"[{slug}] {sentence}")
+
+
+def say(sentence: str) -> None:
+    """One line on stderr, which may be gone with its terminal: then nobody is left to hear it."""
+    with contextlib.suppress(OSError):
+        os.write(2, f"firstfault: {sentence}\n".encode("utf-8", "backslashreplace"))
 
 
 def guarded(slug: str, action: Callable[[], object], said: set[str] | None = None) -> None:
@@ -114,7 +121,7 @@ def _wait(script: subprocess.Popen[bytes], output: Passthrough) -> tuple[int, in
                 return status, usage.ru_maxrss * 1024
         elif number == signal.SIGWINCH:
             output.resize()
-        elif signals.from_a_process(info):
+        elif signals.to_us_alone(info):
             os.kill(script.pid, number)  # it has not been waited for, so the number is still its own
 
 
