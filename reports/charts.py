@@ -1,0 +1,236 @@
+"""Charts as Vega-Lite specifications, built with altair from reduced data. Colours are CSS variables of the page.
+
+SVG takes ``var(--name)`` for a colour, so light, dark and print need no second chart. Widths and steps are set in the
+browser (page.js), which knows the size of the screen.
+"""
+
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from .health import STATES, HealthMap
+from .series import Curve
+
+PANEL_HEIGHTS = {"loss": 150, "grad_norm": 110}
+"""Height of a panel in pixels; the others get DEFAULT_HEIGHT."""
+
+DEFAULT_HEIGHT = 76
+ROW_HEIGHT = 17
+"""Height of one module in the health map, in pixels."""
+
+STATE_WORDS = {
+    "nonfinite": "NaN or Inf",
+    "x100": "≥ 100 × usual",
+    "x10": "≥ 10 × usual",
+    "x3": "≥ 3 × usual",
+    "usual": "usual size",
+    "d3": "≤ 1/3 of usual",
+    "d10": "≤ 1/10 of usual",
+    "d100": "≤ 1/100 of usual",
+    "zero": "all zero",
+    "finite": "finite, no history",
+    "missing": "no gradient",
+}
+_SERIES_COLOURS = [f"var(--series-{i})" for i in range(1, 5)]
+
+
+def curves_chart(curves: list[Curve], around: int | None) -> dict[str, Any] | None:
+    """All panels over one shared axis of steps, ``around`` marked with a line. None where there is nothing to draw."""
+    if not curves:
+        return None
+    panels = [_panel(c, around, first=i == 0, last=i == len(curves) - 1) for i, c in enumerate(curves)]
+    chart = alt.vconcat(*panels, spacing=14).resolve_scale(x="shared", color="independent")
+    spec = _spec(chart.configure(**_config()))
+    # Set here because altair attaches a parameter to every layer of a panel, and Vega-Lite wants one view a panel.
+    for curve, panel in zip(curves, spec["vconcat"], strict=True):
+        panel["layer"][0]["name"], panel["layer"][1]["name"] = f"line_{curve.name}", f"points_{curve.name}"
+    spec["params"] = [_zoom(curves), *(_nearest(c) for c in curves)]
+    return spec
+
+
+def health_chart(health: HealthMap) -> dict[str, Any]:
+    """Modules in forward order against steps; the first bad step and the suspected module are framed."""
+    shown = [s for s in STATES if s in set(health.cells["state"])]
+    cells = health.cells.with_columns(pl.col("state").replace_strict(STATE_WORDS).alias("state"))
+    x = alt.X("step:O", axis=alt.Axis(title="step", labelAngle=0, labelOverlap=True, orient="top"))
+    y = alt.Y("module:N", sort=health.modules, axis=alt.Axis(title=None, labelLimit=300))
+    base = alt.Chart(alt.InlineData(values=_rows(cells)))
+    squares = base.mark_rect(stroke="var(--paper)", strokeWidth=1.5, cornerRadius=3).encode(
+        x=x,
+        y=y,
+        color=alt.Color(
+            "state:N",
+            scale=alt.Scale(domain=[STATE_WORDS[s] for s in shown], range=[f"var(--state-{s})" for s in shown]),
+            legend=alt.Legend(title=None, orient="bottom", direction="horizontal", columns=0, symbolType="square"),
+        ),
+        tooltip=[
+            alt.Tooltip("module:N"),
+            alt.Tooltip("step:O"),
+            alt.Tooltip("state:N"),
+            alt.Tooltip("rms:Q", title="root mean square", format=".4~g"),
+            alt.Tooltip("ratio:Q", title="× usual", format=".3~g"),
+            alt.Tooltip("nan_count:Q", title="NaN"),
+            alt.Tooltip("inf_count:Q", title="Inf"),
+        ],
+    )
+    crosses = (
+        base.transform_filter(alt.datum.state == STATE_WORDS["nonfinite"])
+        .mark_text(text="✕", fontSize=9, fontWeight="bold", color="var(--on-fault)", tooltip=False)
+        .encode(x=x, y=y)
+    )
+    layers: list[alt.Chart] = [squares, crosses]
+    frame = [{"step": health.marked_step, "module": m} for m in health.modules if m == health.marked_module]
+    if frame and health.marked_step is not None and health.first <= health.marked_step <= health.last:
+        layers.append(
+            alt.Chart(alt.InlineData(values=frame))
+            .mark_rect(fill=None, stroke="var(--ink)", strokeWidth=2, cornerRadius=3, tooltip=False)
+            .encode(x=x, y=y)
+        )
+    chart = alt.layer(*layers).properties(height={"step": ROW_HEIGHT}, width=600)
+    return _spec(chart.configure(**_config()))
+
+
+def _panel(curve: Curve, around: int | None, *, first: bool, last: bool) -> alt.LayerChart | alt.FacetChart:
+    x = alt.X(
+        "step:Q",
+        scale=alt.Scale(nice=False, zero=False),
+        axis=alt.Axis(title="step" if last else None, labels=last, format="~d", tickMinStep=1, grid=False),
+    )
+    kind = "log" if curve.log else "linear"
+    y = alt.Y(
+        "value:Q",
+        scale=alt.Scale(type=kind, zero=False, nice=True),
+        axis=alt.Axis(
+            title=None, tickCount=3 if curve.name not in PANEL_HEIGHTS else 5, format="~g" if curve.log else "~s"
+        ),
+    )
+    lines = sorted(set(curve.points["line"])) if curve.points.height else []
+    several = len(lines) > 1
+    colour = (
+        alt.Color(
+            "line:N",
+            scale=alt.Scale(domain=lines, range=[_SERIES_COLOURS[i % 4] for i in range(len(lines))]),
+            legend=alt.Legend(title=None, orient="top-right") if len(lines) <= 6 else None,
+        )
+        if several
+        else alt.value("var(--series-1)")
+    )
+    points = alt.Chart(alt.InlineData(values=_rows(curve.points if several else curve.points.drop("line"))))
+    near = alt.selection_point(name=_near(curve), empty=False)
+    layers: list[alt.Chart] = [
+        points.mark_line(strokeWidth=1.6, clip=True, strokeJoin="round").encode(x=x, y=y, color=colour),
+        points.transform_filter("isValid(datum.value)")
+        .mark_point(filled=True, size=46, clip=True)
+        .encode(
+            x=x,
+            y=y,
+            color=colour,
+            opacity=alt.condition(near, alt.value(1), alt.value(0)),
+            tooltip=[
+                alt.Tooltip("step:Q", format="~d"),
+                alt.Tooltip("value:Q", title=curve.title, format=".5~g"),
+                *([alt.Tooltip("line:N", title="group")] if several else []),
+            ],
+        ),
+    ]
+    if curve.marks.height:
+        layers += _nonfinite_layers(curve, x)
+    if around is not None:
+        layers += _anomaly_layers(around, x, labelled=first)
+    scale_word = "  log scale" if curve.log else ""
+    unit = f"  {curve.unit}" if curve.unit else ""
+    title = alt.TitleParams(curve.title, subtitle=f"{unit}{scale_word}".strip() or alt.Undefined)
+    return alt.layer(*layers).properties(height=PANEL_HEIGHTS.get(curve.name, DEFAULT_HEIGHT), width=600, title=title)
+
+
+def _zoom(curves: list[Curve]) -> dict[str, Any]:
+    wheel = "wheel![event.ctrlKey || event.metaKey]"  # a bare wheel scrolls the page
+    select = {"type": "interval", "encodings": ["x"], "zoom": wheel}
+    return {"name": "zoom", "select": select, "bind": "scales", "views": [f"line_{c.name}" for c in curves]}
+
+
+def _nearest(curve: Curve) -> dict[str, Any]:
+    select = {"type": "point", "nearest": True, "on": "pointerover", "clear": "pointerout", "fields": ["step"]}
+    return {"name": _near(curve), "select": select, "views": [f"points_{curve.name}"]}
+
+
+def _near(curve: Curve) -> str:
+    return f"near_{curve.name}"
+
+
+def _nonfinite_layers(curve: Curve, x: alt.X) -> list[alt.Chart]:
+    marks = curve.marks.with_columns(
+        pl.format("{} on {} of the steps {} to {}", "what", "count", "first", "last").alias("words"),
+        pl.col("first").alias("step"),
+    )
+    base = alt.Chart(alt.InlineData(values=_rows(marks)))
+    tip = [alt.Tooltip("words:N", title=curve.title)]
+    return [
+        base.mark_rule(strokeWidth=4, color="var(--fault)", clip=True, opacity=0.55).encode(
+            x=x, x2="last:Q", y=alt.value(5), tooltip=tip
+        ),
+        base.mark_point(shape="triangle-down", filled=True, size=64, color="var(--fault)", opacity=1, clip=True).encode(
+            x=x, y=alt.value(6), tooltip=tip
+        ),
+        base.transform_window(order="row_number()", sort=[alt.SortField("first")])
+        .transform_filter("datum.order == 1")
+        .mark_text(align="left", dx=7, dy=3, color="var(--fault)", fontSize=11, fontWeight=600, clip=True)
+        .encode(x=x, y=alt.value(12), text="what:N"),
+    ]
+
+
+def _anomaly_layers(around: int, x: alt.X, *, labelled: bool) -> list[alt.Chart]:
+    base = alt.Chart(alt.InlineData(values=[{"step": around, "words": f"first anomaly, step {around}"}]))
+    rule = base.mark_rule(color="var(--fault)", strokeWidth=1.4, strokeDash=[4, 3], clip=True).encode(x=x)
+    if not labelled:
+        return [rule]
+    label = base.mark_text(align="right", dx=-6, color="var(--fault)", fontSize=11, fontWeight=600, clip=True)
+    return [rule, label.encode(x=x, y=alt.value(8), text="words:N")]
+
+
+def _config() -> dict[str, Any]:
+    axis = alt.AxisConfig(
+        labelColor="var(--muted)",
+        titleColor="var(--muted)",
+        gridColor="var(--line)",
+        domainColor="var(--line-strong)",
+        tickColor="var(--line-strong)",
+        labelFontSize=11,
+        titleFontSize=11,
+        titleFontWeight="normal",
+        labelPadding=5,
+        domain=False,
+        ticks=False,
+    )
+    return {
+        "background": "transparent",
+        "font": "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', sans-serif",
+        "view": alt.ViewConfig(stroke=None),
+        "axis": axis,
+        "axisY": alt.AxisConfig(minExtent=46, maxExtent=46),
+        "legend": alt.LegendConfig(
+            labelColor="var(--ink)", titleColor="var(--muted)", labelFontSize=11, symbolStrokeWidth=0
+        ),
+        "title": alt.TitleConfig(
+            anchor="start",
+            color="var(--ink)",
+            subtitleColor="var(--muted)",
+            fontSize=12,
+            subtitleFontSize=11,
+            fontWeight=600,
+            offset=6,
+        ),
+    }
+
+
+def _rows(frame: pl.DataFrame) -> list[dict[str, Any]]:
+    """Rows for JSON, which knows no NaN: reduced frames hold finite numbers and nulls, anything else becomes null."""
+    finite = [pl.when(pl.col(c).is_finite()).then(pl.col(c)) for c, t in frame.schema.items() if t.is_float()]
+    return frame.with_columns(finite).to_dicts()
+
+
+def _spec(chart: alt.TopLevelMixin) -> dict[str, Any]:
+    spec = chart.to_dict(context={"data_transformers_enabled": False})
+    spec.pop("$schema", None)  # an address that the page has no use for
+    return spec

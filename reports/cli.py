@@ -1,0 +1,139 @@
+"""The commands of this room: diagnose, report and demo. The only place here that prints and picks exit codes."""
+
+import math
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich.console import Console
+
+from ..analyzer import AnalyzerError, Trace, Verdict, diagnose
+from ..schemas import SchemaError
+from .errors import ReportError
+from .find_run import find_run
+from .progress import sign_of_life
+from .terminal import print_verdict
+
+EXIT_CODES = {"healthy": 0, "anomalous": 1, "inconclusive": 3}
+"""Exit status of `firstfault diagnose` by verdict."""
+
+UNREADABLE = 2
+"""Exit status for wrong usage, and for a run that cannot be read."""
+
+DEFAULT_DEMO = "fully-masked-attention-row"
+
+RunArgument = Annotated[
+    Path | None,
+    typer.Argument(metavar="[RUN]", show_default=False, help="Folder of a run; by default the newest one here."),
+]
+DebugOption = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add this room's commands to the application."""
+    app.command("diagnose")(diagnose_command)
+    app.command("report")(report_command)
+    app.command("demo")(demo_command)
+
+
+def diagnose_command(
+    run: RunArgument = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the verdict as JSON.")] = False,
+    debug: DebugOption = False,
+) -> None:
+    """Name the first bad step of a run, its module, cause and fix.
+
+    Exit status: 0 healthy, 1 anomalous, 2 wrong usage or unreadable, 3 inconclusive.
+    """
+    out, err = _console(), _console(stderr=True)
+    with _errors(err, debug=debug):
+        folder = _chosen(err, run)
+        with sign_of_life(err, "Reading and judging the run …"), Trace(folder) as trace:
+            verdict = diagnose(trace)
+            if as_json:
+                sys.stdout.write(verdict_json(verdict) + "\n")
+            else:
+                print_verdict(out, trace, verdict)
+    raise typer.Exit(EXIT_CODES[verdict.verdict])
+
+
+def report_command(
+    run: RunArgument = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="The page; by default RUN-report.html, here.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite a file that firstfault did not write.")] = False,
+    debug: DebugOption = False,
+) -> None:
+    """Write one self-contained HTML page about a run; it opens from disk with no network."""
+    from .page import check_target, write_page  # noqa: PLC0415 # altair takes a second that `diagnose` need not wait for
+
+    err = _console(stderr=True)
+    with _errors(err, debug=debug):
+        folder = _chosen(err, run)
+        target = output or Path(f"{folder.resolve().name}-report.html")
+        check_target(target, force=force)
+        with sign_of_life(err, "Reading the run and drawing the page …"), Trace(folder) as trace:
+            write_page(trace, diagnose(trace), target, force=force)
+    _console().print(str(target), markup=False, highlight=False, soft_wrap=True)
+
+
+def demo_command(
+    fault: Annotated[str, typer.Argument(help="Fault to switch on; `none` for a healthy run.")] = DEFAULT_DEMO,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Folder of the run; must not exist or be empty.")
+    ] = None,
+    debug: DebugOption = False,
+) -> None:
+    """Train a small GPT with a real fault, record it, diagnose it and write the report.
+
+    Exit status: 0 when the diagnosis names the fault, its step and its module; 1 when it does not.
+    """
+    from .demo import run_demo  # noqa: PLC0415 # as above
+
+    err = _console(stderr=True)
+    with _errors(err, debug=debug):
+        agrees = run_demo(_console(), fault, out)
+    raise typer.Exit(0 if agrees else 1)
+
+
+def verdict_json(verdict: Verdict) -> str:
+    """The verdict by its contract. JSON has no NaN: such values stand as the strings NaN, Infinity and -Infinity."""
+    return msgspec.json.format(msgspec.json.encode(_named(msgspec.to_builtins(verdict))), indent=2).decode()
+
+
+def _named(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, dict):
+        return {key: _named(v) for key, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_named(v) for v in value]
+    return value
+
+
+def _chosen(err: Console, run: Path | None) -> Path:
+    folder, note = find_run(run)
+    if note:
+        err.print(note, markup=False, highlight=False, soft_wrap=True, style="dim")
+    return folder
+
+
+def _console(*, stderr: bool = False) -> Console:
+    return Console(stderr=stderr, highlight=False)
+
+
+@contextmanager
+def _errors(err: Console, *, debug: bool) -> Generator[None]:
+    """Show a known error as its sentence and exit with status 2; the traceback only on demand."""
+    try:
+        yield
+    except (ReportError, AnalyzerError, SchemaError) as e:
+        if debug:
+            raise
+        err.print(f"firstfault: {e}", markup=False, highlight=False, soft_wrap=True, style="red")
+        raise typer.Exit(UNREADABLE) from None

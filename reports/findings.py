@@ -1,0 +1,175 @@
+"""Reduce the verdict: the headline, and causes with the symptoms that they explain. Plain data, no HTML."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..analyzer.verdict import Finding, FirstAnomaly, Verdict
+from .wording import number, plural, sentence_case, shape, show_name, spoken
+
+PHASE_WORDS = {
+    "data": "loading data",
+    "forward": "forward pass",
+    "loss": "loss",
+    "backward": "backward pass",
+    "optimizer": "optimizer step",
+    "eval": "evaluation",
+    "exit": "end of the run",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """A small table of ready words; ``numeric`` marks columns to set flush right, ``marked`` the row to point out."""
+
+    columns: list[str]
+    rows: list[list[str]]
+    numeric: list[bool]
+    marked: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FindingView:
+    """One cause or symptom in words, with the evidence and the SQL that found it."""
+
+    code: str
+    name: str
+    title: str
+    severity: str
+    confidence: str
+    where: str
+    message: str
+    fix: str
+    evidence: Grid | None
+    sql: str
+    symptoms: "list[FindingView]" = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """The verdict in one sentence, the rule's own explanation, the fix, and the few facts a reader wants first."""
+
+    conclusion: str
+    badge: str
+    title: str
+    message: str
+    fix: str
+    facts: list[tuple[str, str]]
+
+
+def reduce_headline(verdict: Verdict) -> Headline:
+    """The top of the page, from the first cause; without a cause, from the first anomaly or from what was missing."""
+    anomaly = verdict.first_anomaly
+    cause = verdict.causes[0] if verdict.causes else None
+    steps = plural(verdict.run.steps_recorded, "recorded step")
+    facts: list[tuple[str, str]] = []
+    if cause is not None:
+        facts += [("First bad step", _step_range(anomaly, cause)), ("Where", place(cause.module, cause.phase))]
+        facts += [("Cause", f"{cause.code} {cause.name}")]
+    elif anomaly is not None:
+        facts += [("First bad step", _step_range(anomaly, None)), ("Where", place(anomaly.module, anomaly.phase))]
+    if anomaly is not None:
+        facts.append(("First sign", first_sign(anomaly)))
+    if verdict.run.world_size > 1 and anomaly is not None:
+        facts.append(("Rank", f"{anomaly.rank} of {verdict.run.world_size}"))
+    facts.append(("Recorded", steps))
+    if cause is not None:
+        title = f"Step {cause.step}: {spoken(cause.name)}{_in(cause.module)}"
+        return Headline(verdict.verdict, sentence_case(verdict.verdict), title, cause.message, cause.fix, facts)
+    if anomaly is not None:
+        title = f"Step {anomaly.step}: {anomaly.signal}{_in(anomaly.module)}, cause unknown"
+        message = (
+            "Something left its band here, and no rule that could be judged explains it. Look at the steps before."
+        )
+        return Headline(verdict.verdict, sentence_case(verdict.verdict), title, message, "", facts)
+    if verdict.verdict == "healthy":
+        title = f"No fault found in {steps}"
+        message = "Every rule that could be judged stayed silent."
+        if verdict.not_evaluable:
+            message += f" {plural(len(verdict.not_evaluable), 'rule')} could not be judged."
+        return Headline("healthy", "Healthy", title, message, "", facts)
+    title = f"No verdict: {steps}" if verdict.run.steps_recorded else "No verdict: no step was recorded"
+    return Headline(verdict.verdict, "Inconclusive", title, _why_inconclusive(verdict), "", facts)
+
+
+def reduce_findings(verdict: Verdict) -> tuple[list[FindingView], list[FindingView]]:
+    """Causes with their symptoms under them, and the symptoms that no cause in the verdict explains."""
+    causes = [_view(c) for c in verdict.causes]
+    orphans: list[FindingView] = []
+    for symptom in verdict.symptoms:
+        owner = next((c for c in causes if symptom.explained_by in (c.name, c.code)), None)
+        (owner.symptoms if owner else orphans).append(_view(symptom))
+    return causes, orphans
+
+
+def first_sign(anomaly: FirstAnomaly) -> str:
+    """The signal, the tensor and the value of the first anomaly, in a line."""
+    tensor = f" of {show_name(anomaly.tensor)}" if anomaly.tensor else ""
+    value = f" = {number(anomaly.value)}" if anomaly.value is not None else ""
+    return f"{anomaly.signal}{tensor}{value}, step {anomaly.step}"
+
+
+def place(module: str | None, phase: str) -> str:
+    """Module and phase in words; without a module, the phase alone."""
+    words = PHASE_WORDS.get(phase, phase)
+    return words if module is None else f"{show_name(module)}, {words}"
+
+
+def confidence(value: float | None) -> str:
+    """The measured precision of a rule, or that it has not been measured."""
+    return "precision not yet measured" if value is None else f"precision {value:.0%} on the fault suite"
+
+
+def grid_of(rows: list[dict[str, Any]]) -> Grid | None:
+    """Rows of a finding as words; columns in the order in which they first appear. None without rows."""
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    if not columns:
+        return None
+    numeric = [
+        all(isinstance(r.get(c), int | float | None) and not isinstance(r.get(c), bool) for r in rows)
+        and any(r.get(c) is not None for r in rows)
+        for c in columns
+    ]
+    return Grid([show_name(c) for c in columns], [[_cell(row.get(c)) for c in columns] for row in rows], numeric)
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, list | tuple) and all(isinstance(v, int) for v in value):
+        return shape(value)
+    if isinstance(value, str):
+        return show_name(value, empty='""')
+    return number(value, digits=6)
+
+
+def _view(finding: Finding) -> FindingView:
+    rank = f"rank {finding.rank}, " if finding.rank else ""
+    tensor = f", tensor {show_name(finding.tensor)}" if finding.tensor else ""
+    return FindingView(
+        code=finding.code,
+        name=finding.name,
+        title=sentence_case(spoken(finding.name)),
+        severity=finding.severity,
+        confidence=confidence(finding.confidence),
+        where=f"{rank}step {finding.step}, {place(finding.module, finding.phase)}{tensor}",
+        message=finding.message,
+        fix=finding.fix,
+        evidence=grid_of(finding.evidence),
+        sql=finding.sql.strip(),
+    )
+
+
+def _in(module: str | None) -> str:
+    return f" in {show_name(module)}" if module is not None else ""
+
+
+def _step_range(anomaly: FirstAnomaly | None, cause: Finding | None) -> str:
+    step = cause.step if cause is not None else anomaly.step if anomaly is not None else None
+    if anomaly is None or anomaly.step != step or anomaly.step_lower == anomaly.step_upper:
+        return number(step)
+    return f"{step} (between {anomaly.step_lower} and {anomaly.step_upper})"
+
+
+def _why_inconclusive(verdict: Verdict) -> str:
+    if not verdict.run.steps_recorded:
+        return "The recording holds no step, so nothing can be said about the training. How the run ended is below."
+    reasons = list(dict.fromkeys(n.why for n in verdict.not_evaluable))
+    return "Too little could be judged: " + "; ".join(reasons[:3]) + "." if reasons else "Too little could be judged."

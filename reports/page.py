@@ -1,0 +1,118 @@
+"""Render a page: one HTML file that needs nothing else, the Vega scripts inside, every stranger's name escaped."""
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import vl_convert
+from markupsafe import Markup
+
+from ..analyzer import Trace
+from ..analyzer.verdict import Verdict
+from .charts import curves_chart, health_chart
+from .errors import ForeignFileError, ReportError
+from .health import HealthMap
+from .page_data import PageData, reduce_page
+from .wording import plural
+
+TEMPLATES = Path(__file__).parent / "templates"
+MARKER = '<meta name="generator" content="firstfault'
+"""Stands in the first lines of every page: tells our own older report from a stranger's file."""
+
+_MARKER_WITHIN = 600
+
+
+def write_page(trace: Trace, verdict: Verdict, path: Path, *, force: bool = False) -> Path:
+    """Reduce, render and write one report; returns its path.
+
+    Raises ForeignFileError where a file stands that firstfault did not write, unless ``force``; ReportError where the
+    page cannot be written.
+    """
+    check_target(path, force=force)
+    html = render_page(reduce_page(trace, verdict))
+    temporary = path.with_name(f".{path.name}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_text(html, encoding="utf-8")
+        temporary.replace(path)
+    except OSError as e:
+        raise ReportError(f"{path}: cannot be written ({e.strerror}); choose another place with -o") from e
+    return path
+
+
+def check_target(path: Path, *, force: bool) -> None:
+    """Raise ForeignFileError where writing would destroy what firstfault did not write; ReportError for a folder."""
+    if path.is_dir():
+        raise ReportError(f"{path}: is a folder; name a file, such as {path / 'report.html'}")
+    if force or not path.exists():
+        return
+    try:
+        with path.open("r", encoding="utf-8", errors="replace") as f:
+            start = f.read(_MARKER_WITHIN)
+    except OSError as e:
+        raise ReportError(f"{path}: exists and cannot be read ({e.strerror}); choose another place with -o") from e
+    if MARKER not in start:
+        raise ForeignFileError(f"{path}: was not written by firstfault and will not be overwritten without --force")
+
+
+def render_page(page: PageData) -> str:
+    """The whole file as text. Depends on the data alone."""
+    curves = curves_chart(page.curves, page.around)
+    charts: dict[str, Any] = {"curves": curves, "health": {m.kind: _sized(m) for m in page.health}}
+    return (
+        _environment()
+        .get_template("page.html.j2")
+        .render(
+            page=page,
+            charts=json_for_script(charts),
+            has_curves=curves is not None,
+            style=Markup(_text("page.css")),  # noqa: S704 # our own file
+            script=Markup(_text("page.js")),  # noqa: S704 # our own file
+            vega=Markup(vega_bundle()),  # noqa: S704 # the library that vl-convert ships, checked for </script
+            generator=MARKER,
+            plural=plural,
+        )
+    )
+
+
+def json_for_script(value: Any) -> Markup:
+    """JSON that can stand inside a script element whatever the names in it: no <, >, & or line separator is left."""
+    text = json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return Markup(text)  # noqa: S704 # every character that could end the element is escaped above
+
+
+@cache
+def vega_bundle() -> str:
+    """Vega, Vega-Lite and vega-embed as one script. Raises ReportError if it could not stand inside a page."""
+    bundle: str = vl_convert.javascript_bundle()  # pyright: ignore[reportCallIssue]  # its stub asks for more
+    if "</script" in bundle.lower() or "<!--" in bundle:
+        raise ReportError("this vl-convert has a Vega bundle that no page can hold; install another vl-convert-python")
+    return bundle
+
+
+def _sized(health: HealthMap) -> dict[str, Any]:
+    """A health chart with what the browser needs to choose its width."""
+    return {
+        "spec": health_chart(health),
+        "steps": health.cells["step"].n_unique(),
+        "longest": max(len(m) for m in health.modules),
+    }
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def _text(name: str) -> str:
+    return (TEMPLATES / name).read_text(encoding="utf-8")

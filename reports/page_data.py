@@ -1,0 +1,89 @@
+"""All that one page shows, as plain data: the only thing that rendering sees, and what tests look at."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from .. import __version__
+from ..analyzer import Trace
+from ..analyzer.verdict import NotEvaluable, Verdict
+from .ending import Ending, reduce_ending
+from .findings import FindingView, Grid, Headline, reduce_findings, reduce_headline
+from .health import HealthMap, reduce_health
+from .series import Curve, group_frame, reduce_curves, step_frame
+from .tables import (
+    cost_facts,
+    reduce_cost,
+    reduce_modules,
+    reduce_ranks,
+    reduce_run_facts,
+    reduce_settings,
+    reduce_steps_before,
+    reduce_tensors,
+)
+from .wording import show_name
+
+
+@dataclass(frozen=True, slots=True)
+class PageData:
+    """One report. ``around`` is the step that the page turns round: the first bad one, None in a run without one."""
+
+    version: str
+    run_name: str
+    rank: int
+    around: int | None
+    headline: Headline
+    ending: Ending
+    steps_before: Grid | None
+    curves: list[Curve]
+    health: list[HealthMap]
+    causes: list[FindingView]
+    other_findings: list[FindingView]
+    not_evaluable: list[NotEvaluable]
+    problems: list[str]
+    modules: Grid | None
+    modules_hidden: int
+    tensors: Grid | None
+    run_facts: list[tuple[str, str]]
+    settings: list[tuple[str, str]]
+    ranks: Grid | None
+    cost: list[tuple[str, str]]
+
+
+def reduce_page(trace: Trace, verdict: Verdict) -> PageData:
+    """Reduce a trace and its verdict. Reads only; the size of the result does not depend on the length of the run."""
+    cause = verdict.causes[0] if verdict.causes else None
+    anomaly = verdict.first_anomaly
+    rank = cause.rank if cause is not None else anomaly.rank if anomaly is not None else 0
+    around = anomaly.step if anomaly is not None else cause.step if cause is not None else None
+    suspect = cause.module if cause is not None else anomaly.module if anomaly is not None else None
+    steps = step_frame(trace, rank)
+    last_step = int(steps["step"][-1]) if steps.height else around
+    causes, other_findings = reduce_findings(verdict)
+    modules, modules_hidden = reduce_modules(trace, rank)
+    return PageData(
+        version=__version__,
+        run_name=show_name(Path(trace.path).resolve().name),
+        rank=rank,
+        around=around,
+        headline=reduce_headline(verdict),
+        ending=reduce_ending(trace),
+        steps_before=reduce_steps_before(steps, around),
+        curves=reduce_curves(steps, group_frame(trace, rank), around),
+        health=reduce_health(trace, rank, around, last_step, suspect),
+        causes=causes,
+        other_findings=other_findings,
+        not_evaluable=verdict.not_evaluable,
+        problems=[_problem(p.path, p.what, p.rows_lost) for p in trace.problems],
+        modules=modules,
+        modules_hidden=modules_hidden,
+        tensors=reduce_tensors(trace, rank),
+        run_facts=reduce_run_facts(trace),
+        settings=reduce_settings({"config": trace.manifest.config, "recording": trace.manifest.options}),
+        ranks=reduce_ranks(trace),
+        cost=cost_facts(reduce_cost(trace)),
+    )
+
+
+def _problem(path: str, what: str, rows_lost: int | None) -> str:
+    lost = "" if rows_lost is None else f" ({rows_lost} rows lost)"
+    return f"{show_name(path)}: {show_name(what)}{lost}"

@@ -1,0 +1,219 @@
+"""Reduce the tables of the page: the ten steps before, the modules, the facts of the run, what the recorder cost."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import polars as pl
+
+from ..analyzer import Trace
+from .findings import Grid
+from .wording import duration, moment, number, shape, show_name, size
+
+STEPS_BEFORE, STEPS_AFTER = 10, 2
+MAX_MODULES = 150
+
+_MODULES_SQL = """
+WITH bad AS (
+  SELECT t.module_id, min(s.step) AS first_bad
+  FROM tensor_stats s
+  JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id
+  WHERE s.rank = $rank AND s.nan_count + s.inf_count > 0
+  GROUP BY t.module_id
+), outputs AS (
+  SELECT t.module_id, arg_min(t.shape, t.tensor_id) AS shape, arg_min(t.dtype, t.tensor_id) AS dtype
+  FROM tensors t
+  WHERE t.rank = $rank AND t.kind = 'activation' AND t.tensor_name LIKE '%:output%'
+  GROUP BY t.module_id
+)
+SELECT m.model, m.module, m.class_name, m.call_order, m.own_numel, o.shape, o.dtype, b.first_bad
+FROM modules m
+LEFT JOIN outputs o ON o.module_id = m.module_id
+LEFT JOIN bad b ON b.module_id = m.module_id
+WHERE m.rank = $rank
+ORDER BY m.call_order NULLS LAST, m.module_id
+"""
+
+_TENSORS_SQL = """
+SELECT t.kind, count(*) AS tensors, sum(t.numel)::BIGINT AS numel,
+       string_agg(DISTINCT t.dtype, ', ' ORDER BY t.dtype) AS dtypes,
+       string_agg(DISTINCT t.device, ', ' ORDER BY t.device) AS devices
+FROM tensors t
+WHERE t.rank = $rank
+GROUP BY t.kind
+ORDER BY t.kind
+"""
+
+_COST_SQL = """
+SELECT sum(recorder_ns)::BIGINT AS recorder_ns, sum(step_ns)::BIGINT AS step_ns,
+       sum(journal_bytes)::BIGINT AS journal_bytes, count(journal_bytes) AS rows
+FROM steps
+WHERE recorder_ns IS NOT NULL AND step_ns IS NOT NULL
+"""
+
+_RANKS_SQL = """
+SELECT r.rank, r.pid, r.hostname, r.torch_version, r.devices, r.threads, r.seed
+FROM ranks r
+ORDER BY r.rank
+LIMIT 64
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class RecorderCost:
+    """What recording took: ``share`` of the step time (None if not measured), bytes appended a step, bytes on disk."""
+
+    share: float | None
+    recorder_ns_per_step: float | None
+    journal_bytes_per_step: float | None
+    folder_bytes: int
+
+
+def reduce_steps_before(steps: pl.DataFrame, around: int | None) -> Grid | None:
+    """The ten steps before the first anomaly, the step itself and two after; without one, the last ten."""
+    if not steps.height:
+        return None
+    if around is None:
+        chosen = steps.tail(STEPS_BEFORE)
+    else:
+        chosen = steps.filter(pl.col("step").is_between(around - STEPS_BEFORE, around + STEPS_AFTER))
+    marked = (
+        chosen["step"].to_list().index(around) if around is not None and around in chosen["step"].to_list() else None
+    )
+    columns = ["step", "loss", "lr", "gradient norm", "update ratio", "step time", "data wait", "notes"]
+    rows = [
+        [
+            str(r["step"]),
+            number(r["loss"]),
+            number(r["lr"]),
+            number(r["clip_norm"] if r["clip_norm"] is not None else r["grad_norm"]),
+            number(r["update_ratio"], digits=3),
+            duration(r["step_ns"]),
+            duration(r["data_wait_ns"]),
+            ", ".join(_notes(r, at_fault=r["step"] == around)),
+        ]
+        for r in chosen.iter_rows(named=True)
+    ]
+    return Grid(columns, rows, [True] * 7 + [False], marked) if rows else None
+
+
+def reduce_modules(trace: Trace, rank: int) -> tuple[Grid | None, int]:
+    """Modules in forward order, each with the first step with a non-finite tensor; and how many were left out."""
+    frame = trace.sql(_MODULES_SQL, {"rank": rank})
+    if not frame.height:
+        return None, 0
+    shown = frame.head(MAX_MODULES)
+    several = frame["model"].n_unique() > 1
+    columns = ["module", "class", "own parameters", "output", "dtype", "first NaN or Inf"]
+    rows = [
+        [
+            (f"{show_name(r['model'], empty='model')}: " if several else "") + show_name(r["module"]),
+            show_name(r["class_name"], empty=""),
+            number(r["own_numel"]),
+            "not called" if r["call_order"] is None else shape(r["shape"]),
+            r["dtype"] or "",
+            "never" if r["first_bad"] is None else f"step {r['first_bad']}",
+        ]
+        for r in shown.iter_rows(named=True)
+    ]
+    return Grid(columns, rows, [False, False, True, False, False, False]), frame.height - shown.height
+
+
+def reduce_tensors(trace: Trace, rank: int) -> Grid | None:
+    """How many tensors of each kind were recorded."""
+    frame = trace.sql(_TENSORS_SQL, {"rank": rank})
+    rows = [
+        [r["kind"].replace("_", " "), number(r["tensors"]), number(r["numel"]), r["dtypes"] or "", r["devices"] or ""]
+        for r in frame.iter_rows(named=True)
+    ]
+    return (
+        Grid(["kind", "tensors", "elements", "dtype", "device"], rows, [False, True, True, False, False])
+        if rows
+        else None
+    )
+
+
+def reduce_run_facts(trace: Trace) -> list[tuple[str, str]]:
+    """What was started, where and when."""
+    m = trace.manifest
+    commit = m.git_commit and f"{m.git_commit[:12]}{' with uncommitted changes' if m.git_dirty else ''}"
+    facts = [
+        ("Run", show_name(m.run_id)),
+        ("Folder", show_name(str(trace.path))),
+        ("Script", show_name(m.script)),
+        ("Arguments", show_name(" ".join(m.argv), empty="none")),
+        ("Working directory", show_name(m.cwd)),
+        ("Started", moment(m.started_ns)),
+        ("Host", show_name(m.hostname)),
+        ("Platform", show_name(m.platform)),
+        ("Python", m.python.split()[0] if m.python else ""),
+        ("Git commit", commit or "none found"),
+        ("firstfault", m.firstfault_version),
+    ]
+    return facts + [(show_name(name), show_name(version)) for name, version in sorted(m.versions.items())]
+
+
+def reduce_settings(values: dict[str, Any]) -> list[tuple[str, str]]:
+    """A configuration as flat rows: nested keys joined by dots."""
+    rows: list[tuple[str, str]] = []
+    for key, value in values.items():
+        if isinstance(value, dict) and value:
+            rows += [(f"{show_name(str(key))}.{k}", v) for k, v in reduce_settings(value)]
+        else:
+            text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+            rows.append((show_name(str(key)), show_name(text, empty='""')))
+    return rows
+
+
+def reduce_ranks(trace: Trace) -> Grid | None:
+    """The processes that recorded."""
+    frame = trace.sql(_RANKS_SQL, {})
+    columns = ["rank", "pid", "host", "torch", "devices", "threads", "seed"]
+    rows = [["" if v is None else show_name(str(v), empty="") for v in row] for row in frame.iter_rows()]
+    return Grid(columns, rows, [True, True, False, False, False, True, True]) if rows else None
+
+
+def reduce_cost(trace: Trace) -> RecorderCost:
+    """The recorder's own cost over all steps and ranks."""
+    frame = trace.sql(_COST_SQL, {})
+    recorder_ns, step_ns, journal_bytes, rows = frame.row(0) if frame.height else (None, None, None, 0)
+    return RecorderCost(
+        share=recorder_ns / step_ns if step_ns else None,
+        recorder_ns_per_step=recorder_ns / rows if recorder_ns is not None and rows else None,
+        journal_bytes_per_step=journal_bytes / rows if journal_bytes is not None and rows else None,
+        folder_bytes=_folder_bytes(Path(trace.path)),
+    )
+
+
+def cost_facts(cost: RecorderCost) -> list[tuple[str, str]]:
+    """The recorder's cost in words."""
+    return [
+        ("Share of step time", "not measured" if cost.share is None else f"{cost.share:.1%}"),
+        ("Time per step", duration(cost.recorder_ns_per_step)),
+        ("Written per step", size(cost.journal_bytes_per_step)),
+        ("Run folder", size(cost.folder_bytes)),
+    ]
+
+
+def _folder_bytes(run: Path) -> int:
+    total = 0
+    for folder, _, files in os.walk(run):
+        for name in files:
+            try:
+                total += (Path(folder) / name).stat().st_size
+            except FileNotFoundError:  # a run still being written turns journal segments into parts meanwhile
+                continue
+    return total
+
+
+def _notes(row: dict[str, Any], *, at_fault: bool) -> list[str]:
+    notes = ["first anomaly"] if at_fault else []
+    if row["completed"] is False:
+        notes.append("not completed")
+    elif row["skipped_by_scaler"]:
+        notes.append("skipped by the scaler")
+    elif row["stepped"] is False:
+        notes.append("no optimizer step")
+    return notes

@@ -1,0 +1,131 @@
+"use strict";
+(() => {
+  const root = document.documentElement;
+  const charts = JSON.parse(document.getElementById("charts").textContent);
+  const AXIS = 46 + 14; // room that charts.py gives to the labels of the y axis, and a margin
+  const NEAR = 25; // steps shown on either side by "Round step"
+  const MIN_CELL = 13;
+  const MAX_CELL = 30;
+
+  // --- theme -------------------------------------------------------------------------------------------------------
+  const button = document.getElementById("theme");
+  const prefersDark = window.matchMedia("(prefers-color-scheme: dark)");
+  const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : prefersDark.matches);
+  const label = () => { button.textContent = isDark() ? "Light" : "Dark"; };
+  try {
+    const kept = localStorage.getItem("firstfault-theme");
+    if (kept === "dark" || kept === "light") root.dataset.theme = kept;
+  } catch { /* some browsers keep nothing for files: then the system's choice holds */ }
+  button.addEventListener("click", () => {
+    root.dataset.theme = isDark() ? "light" : "dark";
+    try { localStorage.setItem("firstfault-theme", root.dataset.theme); } catch { /* as above */ }
+    label();
+  });
+  prefersDark.addEventListener("change", label);
+  label();
+
+  // --- charts ------------------------------------------------------------------------------------------------------
+  const options = { actions: false, renderer: "svg", mode: "vega-lite", tooltip: { theme: "custom" } };
+  const views = {};
+  const shown = { range: null, health: Object.keys(charts.health)[0] };
+
+  async function draw(id, spec) {
+    const target = document.getElementById(id);
+    if (!target || !spec) return;
+    if (views[id]) views[id].finalize();
+    views[id] = await window.vegaEmbed(target, spec, options);
+    root.dataset[id === "curves-chart" ? "curves" : "health"] = "drawn";
+  }
+
+  function drawCurves() {
+    const target = document.getElementById("curves-chart");
+    if (!target) return undefined;
+    const spec = structuredClone(charts.curves);
+    for (const panel of spec.vconcat) {
+      panel.width = Math.max(220, target.clientWidth - AXIS);
+      for (const layer of panel.layer) {
+        const x = layer.encoding && layer.encoding.x;
+        if (x && shown.range) x.scale = { ...x.scale, domain: shown.range };
+      }
+    }
+    return draw("curves-chart", spec);
+  }
+
+  function drawHealth() {
+    const target = document.getElementById("health-chart");
+    if (!target) return undefined;
+    const { steps, longest } = charts.health[shown.health];
+    const spec = structuredClone(charts.health[shown.health].spec);
+    const limit = target.clientWidth < 560 ? 118 : 300;
+    const names = Math.min(limit, longest * 6.6 + 12);
+    const cell = Math.max(MIN_CELL, Math.min(MAX_CELL, (target.clientWidth - names - 24) / steps));
+    spec.width = Math.floor(cell * steps);
+    for (const layer of spec.layer) layer.encoding.y.axis = { ...layer.encoding.y.axis, labelLimit: limit };
+    const legendColumns = Math.max(2, Math.floor(target.clientWidth / 150));
+    spec.layer[0].encoding.color.legend.columns = legendColumns;
+    return draw("health-chart", spec);
+  }
+
+  function press(group, chosen) {
+    for (const b of group) b.setAttribute("aria-pressed", String(b === chosen));
+  }
+  const ranges = [...document.querySelectorAll("[data-range]")];
+  for (const b of ranges) {
+    b.addEventListener("click", () => {
+      const step = Number(b.dataset.step);
+      shown.range = b.dataset.range === "near" ? [Math.max(0, step - NEAR), step + NEAR] : null;
+      press(ranges, b);
+      drawCurves();
+    });
+  }
+  const kinds = [...document.querySelectorAll("[data-health]")];
+  for (const b of kinds) {
+    b.addEventListener("click", () => {
+      shown.health = b.dataset.health;
+      press(kinds, b);
+      drawHealth();
+    });
+  }
+
+  let width = 0;
+  let waiting = 0;
+  function redraw() {
+    const now = document.querySelector("main").clientWidth;
+    if (now === width) return;
+    width = now;
+    drawCurves();
+    drawHealth();
+  }
+  window.addEventListener("resize", () => { clearTimeout(waiting); waiting = setTimeout(redraw, 150); });
+  redraw();
+
+  // --- copy, print -------------------------------------------------------------------------------------------------
+  function copyBySelection(element) {
+    const range = document.createRange();
+    range.selectNodeContents(element);
+    const selection = window.getSelection();
+    selection.removeAllRanges();
+    selection.addRange(range);
+    return document.execCommand("copy");
+  }
+  for (const b of document.querySelectorAll("[data-copy]")) {
+    b.addEventListener("click", async () => {
+      const code = b.parentElement.querySelector("code");
+      let done = false;
+      try {
+        await navigator.clipboard.writeText(code.textContent);
+        done = true;
+      } catch {
+        done = copyBySelection(code); // no clipboard interface for files in this browser
+      }
+      b.textContent = done ? "Copied" : "Press Ctrl + C";
+      setTimeout(() => { b.textContent = "Copy"; }, 2000);
+    });
+  }
+  let folded = [];
+  window.addEventListener("beforeprint", () => {
+    folded = [...document.querySelectorAll("details:not([open])")];
+    for (const d of folded) d.open = true;
+  });
+  window.addEventListener("afterprint", () => { for (const d of folded) d.open = false; });
+})();

@@ -1,0 +1,71 @@
+"""The verdict in the terminal: about ten lines that say the same as the top of the page."""
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ..analyzer import Trace
+from ..analyzer.verdict import Finding, Verdict
+from .ending import end_sentence
+from .findings import confidence, first_sign, reduce_headline
+from .wording import number, plural, show_name
+
+COLOURS = {"healthy": "green", "anomalous": "red", "inconclusive": "yellow"}
+_EVIDENCE_VALUES = 6
+
+
+def print_verdict(console: Console, trace: Trace, verdict: Verdict) -> None:
+    """Print the verdict. Names are printed as they are: rich markup in them has no effect."""
+    headline = reduce_headline(verdict)
+    title = Text()
+    title.append(f" {headline.badge.upper()} ", style=f"bold reverse {COLOURS[verdict.verdict]}")
+    title.append(" ")
+    title.append(headline.title, style="bold")
+    console.print(title)
+    lines = Table.grid(padding=(0, 2))
+    lines.add_column(style="dim", no_wrap=True)
+    lines.add_column(overflow="fold")
+    for label, words in verdict_lines(trace, verdict):
+        lines.add_row(label, Text(words))
+    console.print(lines)
+
+
+def verdict_lines(trace: Trace, verdict: Verdict) -> list[tuple[str, str]]:
+    """The lines below the title as (label, words)."""
+    headline = reduce_headline(verdict)
+    cause = verdict.causes[0] if verdict.causes else None
+    lines: list[tuple[str, str]] = []
+    if cause is not None:
+        lines.append(("cause", f"{cause.code} {cause.name} ({confidence(cause.confidence)})"))
+    lines.append(("", headline.message))
+    if headline.fix:
+        lines.append(("fix", headline.fix))
+    if verdict.first_anomaly is not None:
+        lines.append(("first sign", first_sign(verdict.first_anomaly)))
+    if cause is not None and cause.evidence:
+        lines.append(("evidence", _evidence(cause)))
+    others = [f"{c.name} (step {c.step})" for c in verdict.causes[1:4]]
+    if others:
+        lines.append(("also", ", ".join(others)))
+    if verdict.symptoms:
+        names = list(dict.fromkeys(s.name for s in verdict.symptoms))
+        lines.append(("symptoms", ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")))
+    lines.append(("ended", end_sentence(str(trace.status), trace.exit)))
+    missing = len(verdict.not_evaluable)
+    unjudged = f"{plural(missing, 'rule')} not judged" if missing else "every rule judged"
+    gaps = f", {plural(len(trace.problems), 'gap')} in the recording" if trace.problems else ""
+    lines.append(("recorded", f"{plural(verdict.run.steps_recorded, 'step')}; {unjudged}{gaps}"))
+    lines.append(("more", f"firstfault report {_quoted(str(trace.path))}"))
+    return lines
+
+
+def _evidence(cause: Finding) -> str:
+    row = cause.evidence[0]
+    known = {k: v for k, v in row.items() if v is not None and not isinstance(v, list | dict)}
+    parts = [f"{show_name(k)} {number(v, digits=5)}" for k, v in known.items()]
+    more = f" (+{len(cause.evidence) - 1} rows)" if len(cause.evidence) > 1 else ""
+    return ", ".join(parts[:_EVIDENCE_VALUES]) + more
+
+
+def _quoted(path: str) -> str:
+    return path if all(c.isalnum() or c in "/._-+=:@," for c in path) else "'" + path.replace("'", "'\\''") + "'"

@@ -1,0 +1,106 @@
+"""How names, numbers, times and sizes are put into words, the same on the page and in the terminal.
+
+Null is "not measured" everywhere, never 0.
+"""
+
+import math
+import unicodedata
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+NOT_MEASURED = "not measured"
+ROOT = "(root)"
+
+
+def show_name(name: str | None, empty: str = ROOT) -> str:
+    """A name as one visible line: control and direction characters become escapes, so none can hide or break it."""
+    if not name:
+        return empty
+    return "".join(_escape(c) if unicodedata.category(c) in _HIDDEN else c for c in name)
+
+
+_HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+_KEPT = {"\u200d", "\ufe0f"}  # joiners inside emoji: dropping or escaping them would break a visible character
+
+
+def _escape(c: str) -> str:
+    return c if c in _KEPT else c.encode("unicode_escape").decode("ascii")
+
+
+def spoken(name: str) -> str:
+    """A fault name as words: ``fp16-overflow`` becomes ``fp16 overflow``."""
+    return name.replace("-", " ")
+
+
+def sentence_case(text: str) -> str:
+    """The first letter in upper case, the rest as it is."""
+    return text[:1].upper() + text[1:]
+
+
+def number(value: Any, digits: int = 4) -> str:
+    """A number for a person: four significant digits, whole numbers whole, NaN and infinities by name."""
+    if value is None:
+        return NOT_MEASURED
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Decimal):  # DuckDB's sums of integers
+        value = int(value) if value == value.to_integral_value() else float(value)
+    if isinstance(value, int):
+        return f"{value:,}".replace(",", "\u202f") if abs(value) >= 10_000 else str(value)
+    if not isinstance(value, float):
+        return show_name(str(value), empty="")
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Inf" if value > 0 else "−Inf"
+    return f"{value:.{digits}g}".replace("-", "−")
+
+
+def size(count: float | None) -> str:
+    """Bytes in decimal units; ``not measured`` for None."""
+    if count is None:
+        return NOT_MEASURED
+    value = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if abs(value) < 1000:
+            return f"{value:.0f} B" if unit == "B" else f"{value:.3g} {unit}"
+        value /= 1000
+    return f"{value:.4g} TB"
+
+
+def duration(nanoseconds: float | None) -> str:
+    """A time span with the unit that fits; ``not measured`` for None."""
+    if nanoseconds is None:
+        return NOT_MEASURED
+    seconds = nanoseconds / 1e9
+    if seconds < 1e-3:
+        return f"{seconds * 1e6:.0f} µs"
+    if seconds < 1:
+        return f"{seconds * 1e3:.3g} ms"
+    if seconds < 120:
+        return f"{seconds:.3g} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 120:
+        return f"{minutes} min {rest} s"
+    return f"{minutes // 60} h {minutes % 60} min"
+
+
+def moment(time_ns: int | None) -> str:
+    """A wall-clock time in UTC; ``not measured`` for None."""
+    if time_ns is None:
+        return NOT_MEASURED
+    return datetime.fromtimestamp(time_ns / 1e9, tz=UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def shape(value: Sequence[int] | None) -> str:
+    """A tensor shape as ``12 × 64 × 96``; a scalar is ``scalar``."""
+    if value is None:
+        return NOT_MEASURED
+    return " × ".join(str(v) for v in value) or "scalar"
+
+
+def plural(count: int, one: str, many: str | None = None) -> str:
+    """``1 step``, ``2 steps``."""
+    return f"{number(count)} {one if count == 1 else many or one + 's'}"
