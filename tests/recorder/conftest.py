@@ -1,0 +1,110 @@
+"""Running real scripts through the real command, in a folder of their own."""
+
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from firstfault.schemas import ExitRecord, read_exit
+
+
+@dataclass
+class Recorded:
+    """A finished `firstfault run`."""
+
+    run: Path
+    returncode: int
+    stdout: bytes
+    stderr: bytes
+
+    @property
+    def exit(self) -> ExitRecord:
+        """What exit.json says; there must be one."""
+        record = read_exit(self.run)
+        assert record is not None, f"no exit.json in {self.run}; stderr: {self.stderr.decode(errors='replace')}"
+        return record
+
+
+@dataclass
+class Bench:
+    """A folder with a script, and the two ways to run it."""
+
+    folder: Path
+    run: Path
+
+    def write(self, text: str, name: str = "script.py") -> Path:
+        """Put a file into the folder."""
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(textwrap.dedent(text), "utf-8")
+        return path
+
+    def command(self, *args: str, options: Sequence[str] = ()) -> list[str]:
+        """`firstfault run` of what comes after the options."""
+        return [sys.executable, "-m", "firstfault", "run", "--out", str(self.run), *options, *args]
+
+    def environment(self, **more: str) -> dict[str, str]:
+        """Ours, without traces of a recording that this test itself may run under."""
+        return {k: v for k, v in os.environ.items() if k not in {"FIRSTFAULT_RUN", "PYTHONPATH"}} | more
+
+    def record(self, *args: str, options: Sequence[str] = (), stdin: bytes = b"", **environment: str) -> Recorded:
+        """Run to the end."""
+        done = subprocess.run(
+            self.command(*args, options=options),
+            cwd=self.folder,
+            env=self.environment(**environment),
+            input=stdin,
+            capture_output=True,
+            timeout=120,
+            check=False,
+        )
+        return Recorded(self.run, done.returncode, done.stdout, done.stderr)
+
+    def start(self, *args: str, options: Sequence[str] = ()) -> subprocess.Popen[bytes]:
+        """Run, and let the test do something to it meanwhile."""
+        return subprocess.Popen(
+            self.command(*args, options=options),
+            cwd=self.folder,
+            env=self.environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+
+    def plain(self, *args: str, stdin: bytes = b"", **environment: str) -> subprocess.CompletedProcess[bytes]:
+        """The same with python itself."""
+        return subprocess.run(
+            [sys.executable, *args],
+            cwd=self.folder,
+            env=self.environment(**environment),
+            input=stdin,
+            capture_output=True,
+            timeout=120,
+            check=False,
+        )
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    """An empty folder and the path of a run that does not exist yet."""
+    folder = tmp_path / "work with 'quotes' and 名"
+    folder.mkdir()
+    return Bench(folder, tmp_path / "run")
+
+
+@pytest.fixture
+def wait_for() -> Callable[[Callable[[], bool]], None]:
+    """Wait until a condition of another process holds; fails after 30 s."""
+    import time
+
+    def wait(condition: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + 30
+        while not condition():
+            assert time.monotonic() < deadline, "the condition did not come to hold"
+            time.sleep(0.01)
+
+    return wait

@@ -1,0 +1,91 @@
+"""Samples of the process tree and the memory of its control group, v1 and v2."""
+
+import subprocess
+import sys
+
+import psutil
+from firstfault.recorder.process_tree import ControlGroup, ProcessTree
+from firstfault.recorder.readback import read_rows
+
+MIB = 2**20
+
+
+def _files(folder, contents):
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in contents.items():
+        (folder / name).write_text(text)
+
+
+def _proc(tmp_path, cgroup, mountinfo):
+    _files(tmp_path / "proc", {"cgroup": cgroup, "mountinfo": mountinfo})
+    return tmp_path / "proc"
+
+
+def test_v2_takes_the_tightest_limit_above_and_leaves_out_the_page_cache(tmp_path):
+    mount = tmp_path / "cg"
+    memory = {"memory.max": "max\n", "memory.current": f"{90 * MIB}\n", "memory.stat": "anon 1\n"}
+    _files(mount / "job" / "step", {**memory, "memory.events": "low 0\noom 2\noom_kill 1\n"})
+    stat = f"anon {30 * MIB}\ninactive_file {40 * MIB}\nactive_file {20 * MIB}\n"
+    _files(mount / "job", {"memory.max": f"{100 * MIB}\n", "memory.current": f"{95 * MIB}\n", "memory.stat": stat})
+    proc = _proc(tmp_path, "0::/job/step\n", f"31 23 0:28 / {mount} rw,relatime shared:1 - cgroup2 cgroup2 rw\n")
+    found = ControlGroup.own(proc).memory()
+    assert (found.used, found.limit, found.oom_kills) == (35 * MIB, 100 * MIB, 1)
+
+
+def test_v1_reads_its_own_names(tmp_path):
+    mount = tmp_path / "cg" / "memory"
+    contents = {
+        "memory.limit_in_bytes": f"{64 * MIB}\n",
+        "memory.usage_in_bytes": f"{60 * MIB}\n",
+        "memory.stat": f"cache 1\ninactive_file 7\ntotal_inactive_file {8 * MIB}\ntotal_active_file {4 * MIB}\n",
+        "memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n",
+    }
+    _files(mount / "a b", contents)
+    _files(mount, {"memory.limit_in_bytes": "9223372036854771712\n"})
+    cgroup = "5:devices:/\n4:memory:/a b\n0::/\n"
+    proc = _proc(
+        tmp_path, cgroup, f"35 31 0:32 / {mount} rw - cgroup cgroup rw,memory\n38 31 0:41 / /u rw - cgroup2 c rw\n"
+    )
+    found = ControlGroup.own(proc).memory()
+    assert (found.used, found.limit, found.oom_kills) == (48 * MIB, 64 * MIB, 3)
+
+
+def test_in_a_container_that_hides_its_path_the_mount_is_the_group(tmp_path):
+    mount = tmp_path / "cg"
+    _files(mount, {"memory.max": f"{10 * MIB}\n", "memory.current": f"{5 * MIB}\n", "memory.events": "oom_kill 0\n"})
+    proc = _proc(tmp_path, "0::/docker/abc\n", f"31 23 0:28 / {mount} rw - cgroup2 cgroup2 rw\n")
+    found = ControlGroup.own(proc).memory()
+    assert (found.used, found.limit, found.oom_kills) == (5 * MIB, 10 * MIB, 0)
+
+
+def test_without_a_limit_the_host_is_the_limit_and_unreadable_counts_are_null(tmp_path):
+    found = ControlGroup.own(tmp_path / "nothing here").memory()
+    assert found.limit == psutil.virtual_memory().total
+    assert found.oom_kills is None
+
+
+def test_the_tree_counts_descendants_and_ends_with_the_script():
+    child = "import subprocess, sys; p = subprocess.Popen([sys.executable, '-c', 'input()']); print('up', flush=True); p.wait()"
+    script = subprocess.Popen([sys.executable, "-c", child], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert script.stdout is not None
+    script.stdout.readline()
+    tree = ProcessTree(script.pid)
+    first, second = tree.sample(), tree.sample()
+    assert first is not None
+    assert second is not None
+    assert (first.processes, first.cpu_percent) == (2, None)
+    assert second.rss_bytes > 2 * MIB
+    assert second.cpu_percent is not None
+    script.communicate(b"\n")
+    assert tree.sample() is None
+
+
+def test_a_real_run_has_a_sample_a_second(bench):
+    bench.write("import time\nx = bytearray(80 << 20)\ntime.sleep(2.5)")
+    recorded = bench.record("script.py")
+    rows = read_rows(recorded.run, "system_samples", ["processes", "rss_bytes", "cpu_percent", "memory_limit_bytes"])
+    assert 3 <= rows.num_rows <= 4
+    assert rows["processes"].to_pylist() == [1] * rows.num_rows
+    assert max(rows["rss_bytes"].to_pylist()) > 80 * MIB
+    assert recorded.exit.memory_peak_bytes is not None
+    assert recorded.exit.memory_peak_bytes > 80 * MIB
