@@ -5,6 +5,7 @@ import os
 import shlex
 import signal
 import sys
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Annotated
 
@@ -74,11 +75,7 @@ def _check_target(target: str, *, module: bool) -> None:
         top = target.partition(".")[0]
         if Path(top).is_dir() or Path(f"{top}.py").exists() or top in sys.builtin_module_names:
             return
-        try:
-            found = importlib.util.find_spec(top)  # of a top-level name: imports nothing
-        except (ImportError, ValueError):
-            found = None
-        if found is None:
+        if _find(top) is None:
             raise RecorderError(
                 f"no module named {target!r}, neither here nor in {sys.prefix}; check the name after -m"
             )
@@ -88,11 +85,18 @@ def _check_target(target: str, *, module: bool) -> None:
 
 
 def _check_torch() -> None:
-    found = importlib.util.find_spec("torch")
+    found = _find("torch")
     if found is None or found.origin is None:
         raise RecorderError(
             f"torch is not installed in {sys.prefix}; install the extra: pip install 'firstfault[record]'"
         )
+
+
+def _find(name: str) -> ModuleSpec | None:
+    try:
+        return importlib.util.find_spec(name)  # of a top-level name: imports nothing
+    except (ImportError, ValueError):
+        return None
 
 
 def _say_what_was_recorded(folder: Path, *, quiet: bool) -> None:

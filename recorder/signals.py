@@ -26,8 +26,11 @@ def block() -> set[signal.Signals]:
 
 
 def to_us_alone(info: signal.struct_siginfo) -> bool:
-    """Whether the script has not got it too. The terminal's signals go to its whole foreground group, and the script is in
-    ours; only its hangup goes to the leader of the session alone. What somebody sends with kill is for us to hand on."""
+    """Whether the script has not got it too.
+
+    The terminal's signals go to its whole foreground group, and the script is in ours; only its hangup goes to the
+    leader of the session alone. What somebody sends with kill is for us to hand on.
+    """
     if info.si_code <= SI_USER:
         return True
     return info.si_signo == signal.SIGHUP and os.getsid(0) == os.getpid()

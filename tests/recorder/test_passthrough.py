@@ -30,12 +30,12 @@ sys.exit(9)
 
 
 def _in_a_terminal(command, cwd, env, act):
-    """Run ``command`` as the foreground job of a terminal of 33 x 101; ``act(fd)`` after its first line. Output and status."""
+    """Run ``command`` in a terminal of 33 x 101; ``act(fd)`` after its first line. Gives output and status."""
     pid, fd = pty.fork()
     if pid == 0:
         os.chdir(cwd)
         fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 101, 0, 0))
-        os.execvpe(command[0], command, env)
+        os.execvpe(command[0], command, env)  # noqa: S606
     output = b""
     acted = False
     deadline = time.monotonic() + 60
@@ -78,7 +78,7 @@ def test_closing_the_terminal_ends_the_script_as_without_us(bench):
     if pid == 0:
         os.chdir(bench.folder)
         command = bench.command("script.py")
-        os.execvpe(command[0], command, bench.environment())
+        os.execvpe(command[0], command, bench.environment())  # noqa: S606
     while b"to stderr" not in os.read(fd, 4096):
         pass
     os.close(fd)

@@ -65,7 +65,10 @@ def test_without_a_limit_the_host_is_the_limit_and_unreadable_counts_are_null(tm
 
 
 def test_the_tree_counts_descendants_and_ends_with_the_script():
-    child = "import subprocess, sys; p = subprocess.Popen([sys.executable, '-c', 'input()']); print('up', flush=True); p.wait()"
+    child = (
+        "import subprocess, sys; p = subprocess.Popen([sys.executable, '-c', 'input()']); "
+        "print('up', flush=True); p.wait()"
+    )
     script = subprocess.Popen([sys.executable, "-c", child], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert script.stdout is not None
     script.stdout.readline()

@@ -77,8 +77,9 @@ IDENTITY = """
 import json, os, sys, signal
 print(json.dumps({
     "argv": sys.argv, "orig_argv": sys.orig_argv[1:], "path": sys.path, "name": __name__, "file": __file__,
-    "spec": getattr(__spec__, "name", None), "flags": str(sys.flags), "cwd": os.getcwd(), "tty": [os.isatty(i) for i in range(3)],
-    "sitecustomize": "sitecustomize" in sys.modules, "numpy": "numpy" in sys.modules, "pyarrow": "pyarrow" in sys.modules,
+    "spec": getattr(__spec__, "name", None), "flags": str(sys.flags), "cwd": os.getcwd(),
+    "tty": [os.isatty(i) for i in range(3)],
+    "modules": [m for m in ("sitecustomize", "numpy", "pyarrow", "torch", "msgspec", "mmap") if m in sys.modules],
     "importer_cache": sorted(p for p in sys.path_importer_cache if "firstfault" in p or "inject" in p),
     "mask": sorted(map(int, signal.pthread_sigmask(signal.SIG_BLOCK, []))),
     "sigint": str(signal.getsignal(signal.SIGINT)), "sigterm": str(signal.getsignal(signal.SIGTERM)),

@@ -1,0 +1,159 @@
+"""What cannot be started gives one line and status 2; what recorded nothing says why."""
+
+import sys
+
+import pytest
+
+TRAIN = """
+import os, sys, torch
+model = torch.nn.Linear(2, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(int(sys.argv[1])):
+    optimizer.zero_grad()
+    model(torch.ones(1, 2)).sum().backward()
+    optimizer.step()
+"""
+
+
+def _one_line(recorded) -> str:
+    lines = recorded.stderr.decode().splitlines()
+    assert len(lines) == 1, lines
+    assert "Traceback" not in lines[0]
+    return lines[0]
+
+
+def test_a_missing_script_is_named_and_leaves_no_folder(bench):
+    recorded = bench.record("trian.py")
+    assert recorded.returncode == 2
+    assert _one_line(recorded) == "firstfault: trian.py: no such script; check the path"
+    assert not recorded.run.exists()
+
+
+def test_a_missing_module_is_named_and_leaves_no_folder(bench):
+    recorded = bench.record("-m", "no_such_package.train")
+    assert recorded.returncode == 2
+    assert "'no_such_package.train'" in _one_line(recorded)
+    assert not recorded.run.exists()
+
+
+def test_a_used_folder_is_not_overwritten(bench):
+    bench.write("print('ran')")
+    bench.run.mkdir()
+    (bench.run / "precious").write_text("data")
+    recorded = bench.record("script.py")
+    assert (recorded.returncode, recorded.stdout) == (2, b"")
+    assert f"{bench.run}: is not empty" in _one_line(recorded)
+    assert [p.name for p in bench.run.iterdir()] == ["precious"]
+
+
+def test_a_folder_that_cannot_be_made_is_named(bench):
+    bench.write("print('ran')")
+    bench.run.write_text("a file")
+    recorded = bench.record("script.py")
+    assert (recorded.returncode, recorded.stdout) == (2, b"")
+    assert f"{bench.run}: is a file" in _one_line(recorded)
+
+
+def test_an_option_after_its_place_gives_a_hint(bench):
+    recorded = bench.record("--", "--name")
+    assert recorded.returncode == 2
+    assert "options of firstfault come before the script" in _one_line(recorded)
+
+
+def test_without_torch_the_extra_is_named(bench):
+    bench.write("print('ran')")
+    # a finder in front of all others plays an installation without torch
+    bench.write(
+        """
+        import sys
+        class NoTorch:
+            def find_spec(self, name, path=None, target=None):
+                if name == "torch":
+                    raise ModuleNotFoundError(name="torch")
+        sys.meta_path.insert(0, NoTorch())
+        """,
+        "lib/sitecustomize.py",
+    )
+    recorded = bench.record("script.py", PYTHONPATH="lib")
+    assert (recorded.returncode, recorded.stdout) == (2, b"")
+    assert "pip install 'firstfault[record]'" in _one_line(recorded)
+    assert not recorded.run.exists()
+
+
+def test_a_script_without_torch_keeps_its_status_and_the_reason_is_given(bench):
+    bench.write("raise SystemExit(7)")
+    recorded = bench.record("script.py")
+    assert recorded.returncode == 7
+    assert "nothing was recorded: the script did not import torch" in _one_line(recorded)
+
+
+@pytest.mark.parametrize(("text", "status"), [("import torch", 0), ("import torch, sys; sys.exit(4)", 4)])
+def test_a_script_that_trains_nothing_keeps_its_status_and_the_reason_is_given(bench, text, status):
+    bench.write(text)
+    recorded = bench.record("script.py")
+    assert recorded.returncode == status
+    assert "nothing was recorded" in _one_line(recorded)
+
+
+def test_a_script_that_dies_in_its_first_step_is_told_so(bench):
+    bench.write("import torch\ntorch.nn.Linear(2, 1)(torch.ones(1, 2))\nraise SystemExit(6)")
+    recorded = bench.record("script.py")
+    assert recorded.returncode == 6
+    assert "before its first training step was complete" in _one_line(recorded)
+
+
+def test_the_closing_line_counts_the_steps_and_can_be_left_out(bench):
+    bench.write(TRAIN)
+    assert _one_line(bench.record("script.py", "3")).startswith(
+        "firstfault: 3 steps recorded; next: firstfault diagnose "
+    )
+    bench.run = bench.run.with_name("second")
+    assert bench.record("script.py", "1", options=["--quiet"]).stderr == b""
+
+
+def test_the_default_folder_lies_below_the_current_one_under_the_given_name(bench):
+    bench.write("import sys; sys.exit(0)")
+    import subprocess
+
+    command = [sys.executable, "-m", "firstfault", "run", "--name", "first try", "script.py"]
+    subprocess.run(command, cwd=bench.folder, env=bench.environment(), check=True, capture_output=True)
+    (run,) = (bench.folder / "firstfault-runs").iterdir()
+    assert "-first-try-" in run.name
+    assert (run / "exit.json").exists()
+
+
+@pytest.mark.slow
+def test_children_that_python_spawns_or_forks_are_recorded_or_left_alone_but_never_harmed(bench):
+    bench.write("""
+        import multiprocessing as mp, sys, torch
+        from torch.utils.data import DataLoader, Dataset
+
+        class Squares(Dataset):
+            def __len__(self): return 8
+            def __getitem__(self, i): return torch.tensor([float(i)])
+
+        def child(queue):
+            queue.put((sys.path[0] == "", "inject" in "".join(sys.path)))
+
+        if __name__ == "__main__":
+            for method in ("spawn", "fork", "forkserver"):
+                context = mp.get_context(method)
+                queue = context.Queue()
+                process = context.Process(target=child, args=(queue,))
+                process.start()
+                print(method, queue.get(timeout=60)[1], flush=True)
+                process.join()
+                loader = DataLoader(Squares(), batch_size=4, num_workers=2, multiprocessing_context=method)
+                model = torch.nn.Linear(1, 1)
+                optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+                for batch in loader:
+                    optimizer.zero_grad()
+                    model(batch).sum().backward()
+                    optimizer.step()
+                    print(batch.tolist())
+    """)
+    plain, recorded = bench.plain("script.py"), bench.record("script.py")
+    assert recorded.stdout == plain.stdout
+    assert b"True" not in plain.stdout
+    assert recorded.returncode == 0
+    assert _one_line(recorded).startswith("firstfault: 6 steps recorded")
