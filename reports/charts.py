@@ -100,10 +100,8 @@ def _panel(curve: Curve, around: int | None, *, first: bool, last: bool) -> alt.
     kind = "log" if curve.log else "linear"
     y = alt.Y(
         "value:Q",
-        scale=alt.Scale(type=kind, zero=False, nice=True),
-        axis=alt.Axis(
-            title=None, tickCount=3 if curve.name not in PANEL_HEIGHTS else 5, format="~g" if curve.log else "~s"
-        ),
+        scale=alt.Scale(type=kind, zero=False, nice=True, padding=3),
+        axis=alt.Axis(title=None, tickCount=3 if curve.name not in PANEL_HEIGHTS else 4, format=".3~g"),
     )
     lines = sorted(set(curve.points["line"])) if curve.points.height else []
     several = len(lines) > 1
@@ -138,9 +136,7 @@ def _panel(curve: Curve, around: int | None, *, first: bool, last: bool) -> alt.
         layers += _nonfinite_layers(curve, x)
     if around is not None:
         layers += _anomaly_layers(around, x, labelled=first)
-    scale_word = "  log scale" if curve.log else ""
-    unit = f"  {curve.unit}" if curve.unit else ""
-    title = alt.TitleParams(curve.title, subtitle=f"{unit}{scale_word}".strip() or alt.Undefined)
+    title = ", ".join(words for words in (curve.title, curve.unit, "log scale" if curve.log else "") if words)
     return alt.layer(*layers).properties(height=PANEL_HEIGHTS.get(curve.name, DEFAULT_HEIGHT), width=600, title=title)
 
 
@@ -215,9 +211,7 @@ def _config() -> dict[str, Any]:
         "title": alt.TitleConfig(
             anchor="start",
             color="var(--ink)",
-            subtitleColor="var(--muted)",
             fontSize=12,
-            subtitleFontSize=11,
             fontWeight=600,
             offset=6,
         ),

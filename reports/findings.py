@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..analyzer.verdict import Finding, FirstAnomaly, Verdict
+from ..analyzer.verdict import Finding, FirstAnomaly, RunFacts, Verdict
 from .wording import number, plural, sentence_case, shape, show_name, spoken
 
 PHASE_WORDS = {
@@ -46,10 +46,14 @@ class FindingView:
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """The verdict in one sentence, the rule's own explanation, the fix, and the few facts a reader wants first."""
+    """The verdict in one sentence, the rule's own explanation, the fix, and the few facts a reader wants first.
+
+    ``cause`` is code and name of the first cause with its confidence, empty without one.
+    """
 
     conclusion: str
     badge: str
+    cause: str
     title: str
     message: str
     fix: str
@@ -61,34 +65,35 @@ def reduce_headline(verdict: Verdict) -> Headline:
     anomaly = verdict.first_anomaly
     cause = verdict.causes[0] if verdict.causes else None
     steps = plural(verdict.run.steps_recorded, "recorded step")
+    badge = sentence_case(verdict.verdict)
     facts: list[tuple[str, str]] = []
     if cause is not None:
         facts += [("First bad step", _step_range(anomaly, cause)), ("Where", place(cause.module, cause.phase))]
-        facts += [("Cause", f"{cause.code} {cause.name}")]
     elif anomaly is not None:
         facts += [("First bad step", _step_range(anomaly, None)), ("Where", place(anomaly.module, anomaly.phase))]
     if anomaly is not None:
         facts.append(("First sign", first_sign(anomaly)))
     if verdict.run.world_size > 1 and anomaly is not None:
         facts.append(("Rank", f"{anomaly.rank} of {verdict.run.world_size}"))
-    facts.append(("Recorded", steps))
+    facts += [("Recorded", plural(verdict.run.steps_recorded, "step")), ("Run ended", _ended(verdict.run))]
     if cause is not None:
         title = f"Step {cause.step}: {spoken(cause.name)}{_in(cause.module)}"
-        return Headline(verdict.verdict, sentence_case(verdict.verdict), title, cause.message, cause.fix, facts)
+        words = f"{cause.code} {cause.name}, {confidence(cause.confidence)}"
+        return Headline(verdict.verdict, badge, words, title, cause.message, cause.fix, facts)
     if anomaly is not None:
         title = f"Step {anomaly.step}: {anomaly.signal}{_in(anomaly.module)}, cause unknown"
         message = (
             "Something left its band here, and no rule that could be judged explains it. Look at the steps before."
         )
-        return Headline(verdict.verdict, sentence_case(verdict.verdict), title, message, "", facts)
+        return Headline(verdict.verdict, badge, "", title, message, "", facts)
     if verdict.verdict == "healthy":
         title = f"No fault found in {steps}"
         message = "Every rule that could be judged stayed silent."
         if verdict.not_evaluable:
             message += f" {plural(len(verdict.not_evaluable), 'rule')} could not be judged."
-        return Headline("healthy", "Healthy", title, message, "", facts)
+        return Headline(verdict.verdict, badge, "", title, message, "", facts)
     title = f"No verdict: {steps}" if verdict.run.steps_recorded else "No verdict: no step was recorded"
-    return Headline(verdict.verdict, "Inconclusive", title, _why_inconclusive(verdict), "", facts)
+    return Headline(verdict.verdict, badge, "", title, _why_inconclusive(verdict), "", facts)
 
 
 def reduce_findings(verdict: Verdict) -> tuple[list[FindingView], list[FindingView]]:
@@ -166,6 +171,14 @@ def _step_range(anomaly: FirstAnomaly | None, cause: Finding | None) -> str:
     if anomaly is None or anomaly.step != step or anomaly.step_lower == anomaly.step_upper:
         return number(step)
     return f"{step} (between {anomaly.step_lower} and {anomaly.step_upper})"
+
+
+def _ended(run: RunFacts) -> str:
+    how = run.exit.get("signal_name")
+    if how is None and run.exit.get("exit_code") is not None:
+        how = f"exit code {run.exit['exit_code']}"
+    words = run.status.replace("-", " ")
+    return f"{words}, {how}" if how else words
 
 
 def _why_inconclusive(verdict: Verdict) -> str:

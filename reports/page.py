@@ -98,7 +98,9 @@ def _sized(health: HealthMap) -> dict[str, Any]:
     """A health chart with what the browser needs to choose its width."""
     return {
         "spec": health_chart(health),
-        "steps": health.cells["step"].n_unique(),
+        "first": health.first,
+        "last": health.last,
+        "marked": health.marked_step,
         "longest": max(len(m) for m in health.modules),
     }
 

@@ -92,12 +92,11 @@ def group_frame(trace: Trace, rank: int) -> pl.DataFrame:
 
 def reduce_curves(steps: pl.DataFrame, groups: pl.DataFrame, around: int | None) -> list[Curve]:
     """The panels in reading order, without those never measured. ``around``: step of the first anomaly."""
+    clipped = "before clipping" if steps["clip_norm"].count() else ""
     curves = [
         _curve("loss", "Loss", "", _one(steps, pl.col("loss")), around),
         _curve("lr", "Learning rate", "", _learning_rates(groups), around),
-        _curve(
-            "grad_norm", "Gradient norm", "before clipping", _one(steps, pl.coalesce("clip_norm", "grad_norm")), around
-        ),
+        _curve("grad_norm", "Gradient norm", clipped, _one(steps, pl.coalesce("clip_norm", "grad_norm")), around),
         _curve("update_ratio", "Update ratio", "‖ΔW‖ / ‖W‖", _one(steps, pl.col("update_ratio")), around),
         _curve("step_time", "Step time", "ms", _one(steps, pl.col("step_ns") / 1e6), around),
     ]

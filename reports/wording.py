@@ -95,10 +95,10 @@ def moment(time_ns: int | None) -> str:
 
 
 def shape(value: Sequence[int] | None) -> str:
-    """A tensor shape as ``12 × 64 × 96``; a scalar is ``scalar``."""
+    """A tensor shape as ``12 × 64 × 96`` with spaces that do not break; a scalar is ``scalar``."""
     if value is None:
         return NOT_MEASURED
-    return " × ".join(str(v) for v in value) or "scalar"
+    return "\u202f×\u202f".join(str(v) for v in value) or "scalar"
 
 
 def plural(count: int, one: str, many: str | None = None) -> str:

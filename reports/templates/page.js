@@ -54,13 +54,20 @@
   function drawHealth() {
     const target = document.getElementById("health-chart");
     if (!target) return undefined;
-    const { steps, longest } = charts.health[shown.health];
+    const { first, last, marked, longest } = charts.health[shown.health];
     const spec = structuredClone(charts.health[shown.health].spec);
-    const limit = target.clientWidth < 560 ? 118 : 300;
+    const limit = target.clientWidth < 560 ? 120 : 300;
     const names = Math.min(limit, longest * 6.6 + 12);
-    const cell = Math.max(MIN_CELL, Math.min(MAX_CELL, (target.clientWidth - names - 24) / steps));
-    spec.width = Math.floor(cell * steps);
-    for (const layer of spec.layer) layer.encoding.y.axis = { ...layer.encoding.y.axis, labelLimit: limit };
+    const room = target.clientWidth - names - 24;
+    const fitting = Math.max(4, Math.floor(room / MIN_CELL));
+    const until = marked === null ? last : Math.min(last, marked + Math.max(1, Math.floor(fitting / 4)));
+    const from = Math.max(first, until - fitting + 1); // a narrow screen shows fewer steps, the marked one among them
+    const steps = until - from + 1;
+    spec.width = Math.floor(Math.min(MAX_CELL, room / steps) * steps);
+    for (const layer of spec.layer) {
+      layer.encoding.y.axis = { ...layer.encoding.y.axis, labelLimit: limit };
+      layer.transform = [{ filter: `datum.step >= ${from} && datum.step <= ${until}` }, ...(layer.transform || [])];
+    }
     const legendColumns = Math.max(2, Math.floor(target.clientWidth / 150));
     spec.layer[0].encoding.color.legend.columns = legendColumns;
     return draw("health-chart", spec);
