@@ -72,7 +72,7 @@ class Trace:
         """Whether a recorded table has any row. Raises AnalyzerError for a name that is none."""
         if table not in self.tables:
             raise AnalyzerError(f"there is no table {table!r}; `firstfault sql RUN` lists them")
-        return self._con.execute(f'SELECT 1 FROM "{table}" LIMIT 1').fetchone() is not None  # noqa: S608 # name checked
+        return bool(self._con.execute(f'SELECT 1 FROM "{table}" LIMIT 1').fetchall())  # noqa: S608 # name checked
 
     def sql(self, query: str, params: Mapping[str, Any] | None = None) -> pl.DataFrame:
         """Result of one statement as a polars frame; ``$name`` in the query is taken from ``params``.

@@ -1,0 +1,143 @@
+"""`firstfault sql` and `firstfault rules`."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import polars as pl
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table as RichTable
+
+from .diagnose import plain
+from .errors import AnalyzerError, QueryError
+from .rules import Rule, find_rule, load_rules
+from .trace import Trace
+from .views import SHARED
+
+MAX_ROWS = 200
+"""Rows that a terminal table shows; --csv and --json give all."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the sub-commands of this room."""
+    app.command("sql")(sql)
+    app.command("rules")(rules)
+
+
+def sql(
+    run: Annotated[Path, typer.Argument(help="Folder that `firstfault run` wrote.")],
+    query: Annotated[str | None, typer.Argument(help="One SQL statement; a prompt without it.")] = None,
+    csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object per row.")] = False,
+) -> None:
+    """Query the recorded tables and shared views of a run with DuckDB."""
+    if csv and json:
+        raise typer.Exit(_complain("give --csv or --json, not both"))
+    try:
+        with Trace(run) as trace:
+            for problem in trace.problems:
+                print(f"firstfault: left out {problem.path}: {problem.what}", file=sys.stderr)  # noqa: T201 # command line
+            show = _show_csv if csv else _show_json if json else _show_table
+            if query is None:
+                _prompt(trace, show)
+            else:
+                show(trace.sql(query))
+    except AnalyzerError as e:
+        raise typer.Exit(_complain(str(e))) from None
+
+
+def rules(
+    key: Annotated[str | None, typer.Argument(metavar="[NAME|CODE]", help="Explain this rule.")] = None,
+) -> None:
+    """List what is checked, or explain one rule."""
+    if key is None:
+        table = RichTable("code", "name", "severity", "what", box=None, pad_edge=False)
+        for rule in load_rules():
+            h = rule.header
+            table.add_row(h.code, h.name, h.severity, escape(" ".join(h.doc.what.split())))
+        Console().print(table)
+        return
+    rule = find_rule(key)
+    if rule is None:
+        raise typer.Exit(_complain(f"no rule is called {key!r}; `firstfault rules` lists them"))
+    print(explain(rule))  # noqa: T201 # command line
+
+
+def explain(rule: Rule) -> str:
+    """One rule as plain text: what, why, what it leaves alone, thresholds, needs, the SQL."""
+    h = rule.header
+    lines = [f"{h.code} {h.name} ({h.severity}, phase {h.phase})", ""]
+    for title, text in (("What", h.doc.what), ("Why", h.doc.why), ("Not this", h.doc.not_this), ("Source", h.doc.source)):
+        lines += [f"{title}: {' '.join(text.split())}", ""]
+    lines += [f"Fix: {' '.join(h.fix.split())}", ""]
+    for name, p in h.params.items():
+        lines.append(f"${name} = {p.value} {p.unit}".rstrip() + f": {' '.join(p.doc.split())}")
+    if h.params:
+        lines.append("")
+    if h.explains:
+        lines += [f"Explains: {', '.join(h.explains)}", ""]
+    return "\n".join([*lines, rule.sql])
+
+
+def _prompt(trace: Trace, show: Callable[[pl.DataFrame], None]) -> None:
+    interactive = sys.stdin.isatty()
+    if interactive:
+        print(f"views: {', '.join(trace.tables)}\nshared: {', '.join(SHARED)}\nend a statement with ; leave with Ctrl-D")  # noqa: T201
+    pending = ""
+    while True:
+        try:
+            line = input("firstfault> " if interactive and not pending else "        ... " if interactive else "")
+        except (EOFError, KeyboardInterrupt):
+            break
+        pending += line + "\n"
+        if pending.rstrip().endswith(";"):
+            _answer(trace, pending, show)
+            pending = ""
+    if pending.strip():
+        _answer(trace, pending, show)
+
+
+def _answer(trace: Trace, query: str, show: Callable[[pl.DataFrame], None]) -> None:
+    try:
+        show(trace.sql(query))
+    except QueryError as e:
+        _complain(str(e))
+
+
+def _show_csv(frame: pl.DataFrame) -> None:
+    nested = [c for c, t in frame.schema.items() if isinstance(t, pl.List | pl.Struct | pl.Array)]
+    flat = frame.with_columns(pl.col(c).map_elements(lambda v: str(list(v)), return_dtype=pl.String) for c in nested)
+    sys.stdout.write(flat.write_csv())
+
+
+def _show_json(frame: pl.DataFrame) -> None:
+
+
+    for row in frame.iter_rows(named=True):
+        sys.stdout.write(msgspec.json.encode({k: plain(v) for k, v in row.items()}).decode() + "\n")
+
+
+def _show_table(frame: pl.DataFrame) -> None:
+    table = RichTable(*(escape(c) for c in frame.columns), box=None, pad_edge=False)
+    for row in frame.head(MAX_ROWS).iter_rows():
+        table.add_row(*(escape(_cell(v)) for v in row))
+    console = Console()
+    console.print(table)
+    if frame.height > MAX_ROWS:
+        console.print(f"… {frame.height - MAX_ROWS} more rows; --csv prints all")
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    return format(value, ".6g") if isinstance(value, float) else str(value)
+
+
+def _complain(message: str) -> int:
+    lines = message.splitlines()
+    print("firstfault: " + "\n".join(lines[:2]), file=sys.stderr)  # noqa: T201 # command line
+    return 2

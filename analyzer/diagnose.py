@@ -1,0 +1,188 @@
+"""From a trace to a verdict: run every rule, split causes from symptoms, say what could not be judged.
+
+Deterministic to the byte: every list is ordered by its own contents, numbers are rounded to six significant digits, and
+nothing depends on the number of threads.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+import msgspec
+
+from .causality import PHASES, Fired, split
+from .rules import Rule, Severity, load_rules, missing, run_rule
+from .trace import Trace
+from .verdict import Conclusion, Finding, FirstAnomaly, NotEvaluable, RunFacts, Verdict
+
+EVIDENCE_ROWS = 5
+"""Rows of a rule that a finding carries as evidence; the rest is one `firstfault sql` away."""
+
+FEW_STEPS = 3
+"""Below this many recorded steps nothing can be called healthy: there is no history to compare with."""
+
+FEW_STEPS_RUNNING = 8
+"""The same for a run that is still being written."""
+
+_ESSENTIAL = {"nonfinite-tensor", "loss-spike", "divergence"}
+"""Rules without which silence means nothing, by name: with all of them unable to judge, a run is inconclusive."""
+
+
+def diagnose(trace: Trace) -> Verdict:
+    """The verdict on a run. Raises AnalyzerError (RuleError for a rule whose SELECT fails)."""
+    trace.prepare()
+    fired: list[Fired] = []
+    silent: list[NotEvaluable] = []
+    for rule in load_rules():
+        why = missing(trace, rule)
+        if why:
+            silent.append(NotEvaluable(code=rule.header.code, name=rule.header.name, why=why))
+            continue
+        rows = run_rule(trace, rule)
+        if rows:
+            fired.append(_fired(rule, rows))
+    causes, symptoms = split(fired)
+    facts = _facts(trace)
+    silent += _reading_problems(trace, facts)
+    conclusion = _conclude(trace, facts, causes, {n.name for n in silent})
+    return Verdict(
+        run=facts,
+        verdict=conclusion,
+        first_anomaly=_first_anomaly(trace, causes, symptoms) if conclusion == "anomalous" else None,
+        causes=causes,
+        symptoms=symptoms,
+        not_evaluable=silent,
+    )
+
+
+def _fired(rule: Rule, rows: list[dict[str, Any]]) -> Fired:
+    """The finding of a rule: its first row, with the rows after it as evidence."""
+    header, row = rule.header, rows[0]
+    shown = {k: _shown(v) for k, v in row.items()}
+    finding = Finding(
+        code=header.code,
+        name=header.name,
+        severity=cast("Severity", row.get("severity") or header.severity),
+        confidence=None,
+        step=int(row["step"]),
+        rank=int(row.get("rank") or 0),
+        microbatch=row.get("microbatch"),
+        seq=row.get("seq"),
+        phase=row.get("phase") or header.phase,
+        module=row.get("module"),
+        tensor=row.get("tensor"),
+        signal=row.get("signal") or header.signal,
+        value=_number(row.get("value")),
+        message=_fill(header.message, shown),
+        fix=_fill(header.fix, shown),
+        evidence=[{k: plain(v) for k, v in r.items()} for r in rows[:EVIDENCE_ROWS]],
+        sql=rule.sql,
+        explains=list(header.explains),
+    )
+    return Fired(finding, rule, row["reach"] if "reach" in row else header.reach)
+
+
+def _fill(template: str, shown: Mapping[str, str]) -> str:
+    """The rule's sentence with the row's values; a value's own braces are not looked at again."""
+    return " ".join(template.split()).format_map(shown)
+
+
+def _shown(value: Any) -> str:
+    """A value as a sentence shows it."""
+    if value is None:
+        return "not recorded"
+    if isinstance(value, float):
+        return format(value, ".4g")
+    if isinstance(value, list):
+        return "[" + ", ".join(_shown(v) for v in cast("list[Any]", value)) + "]"
+    return str(value)
+
+
+def plain(value: Any) -> Any:
+    """A value that JSON can hold: six significant digits; NaN and infinities by name."""
+    if isinstance(value, bool | int | str) or value is None:
+        return value
+    if isinstance(value, float):
+        return _number(value) if math.isfinite(value) else str(value)
+    if isinstance(value, list | tuple):
+        return [plain(v) for v in cast("Iterable[Any]", value)]
+    if isinstance(value, dict):
+        return {str(k): plain(v) for k, v in cast("dict[Any, Any]", value).items()}
+    return str(value)
+
+
+def _number(value: Any) -> float | None:
+    """Six significant digits; None for what is no finite number (JSON has no NaN)."""
+    if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
+        return None
+    return float(format(value, ".6g"))
+
+
+def _facts(trace: Trace) -> RunFacts:
+    row = trace.sql(
+        "SELECT count(DISTINCT step) FILTER (completed) AS steps, max(step) FILTER (completed) AS last FROM steps"
+    ).row(0, named=True)
+    world = trace.manifest.world_size or trace.sql("SELECT max(world_size) FROM ranks").item()
+    exit_ = {} if trace.exit is None else cast("dict[str, Any]", plain(msgspec.to_builtins(trace.exit)))
+    return RunFacts(
+        run_id=trace.manifest.run_id,
+        path=str(trace.path),
+        status=trace.status,
+        exit=exit_,
+        world_size=world or 1,
+        steps_recorded=row["steps"] or 0,
+        last_durable_step=row["last"],
+    )
+
+
+def _reading_problems(trace: Trace, facts: RunFacts) -> list[NotEvaluable]:
+    """What the recording itself leaves open, under the catalogue's name for it."""
+    why = [f"{p.path}: {p.what}" for p in sorted(trace.problems, key=lambda p: p.path)]
+    if trace.status == "running":
+        why.append("the run is still being written")
+    if trace.status == "host-lost":
+        why.append("the record ends without an exit and the process is gone: the host may have died")
+    if facts.steps_recorded == 0:
+        why.append("no training step was completed: nothing to judge")
+    return [NotEvaluable(code="RE005", name="recording-incomplete", why=w) for w in why]
+
+
+def _conclude(trace: Trace, facts: RunFacts, causes: list[Finding], silent: set[str]) -> Conclusion:
+    if any(c.severity != "warning" for c in causes):
+        return "anomalous"
+    few = FEW_STEPS_RUNNING if trace.status == "running" else FEW_STEPS
+    if facts.steps_recorded < few or silent >= _ESSENTIAL or trace.status == "host-lost":
+        return "inconclusive"
+    return "healthy"
+
+
+def _first_anomaly(trace: Trace, causes: list[Finding], symptoms: list[Finding]) -> FirstAnomaly:
+    """The earliest cause's place; where that cause names no tensor, the first non-finite tensor of its step does."""
+    real = [c for c in causes if c.severity != "warning"]
+    first = min(real, key=lambda c: (c.step, PHASES.index(c.phase) if c.phase in PHASES else len(PHASES)))
+    place = first
+    if first.module is None and first.tensor is None:
+        tensors = [s for s in symptoms if s.code == "NU000" and (s.step, s.rank) == (first.step, first.rank)]
+        place = tensors[0] if tensors else first
+    return FirstAnomaly(
+        step=first.step,
+        step_lower=_step_lower(trace, first),
+        step_upper=first.step,
+        microbatch=place.microbatch,
+        rank=first.rank,
+        phase=place.phase,
+        module=place.module,
+        tensor=place.tensor,
+        signal=place.signal,
+        value=place.value,
+    )
+
+
+def _step_lower(trace: Trace, finding: Finding) -> int:
+    """First step that was not looked at before the finding's own: later than the last step with measurements."""
+    before = trace.sql(
+        "SELECT max(step) FROM (SELECT rank, step FROM tensor_stats UNION ALL SELECT rank, step FROM steps)"
+        " WHERE rank = $rank AND step < $step",
+        {"rank": finding.rank, "step": finding.step},
+    ).item()
+    return finding.step if before is None else min(before + 1, finding.step)

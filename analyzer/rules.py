@@ -1,0 +1,164 @@
+"""Rules: found by glob, read from two files side by side, run as one SELECT each.
+
+A rule's `.sql` file begins with a comment that is TOML (what it is called, says and needs) and goes on with one SELECT.
+Every row of the SELECT is one place where the rule fired; it must have `step`, and may have rank, microbatch, seq,
+phase, module, tensor, value, severity and reach, which override the header, beside whatever the message quotes.
+"""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any, Literal
+
+import msgspec
+
+from .errors import QueryError, RuleError
+from .trace import Trace
+
+Severity = Literal["fatal", "error", "warning"]
+
+
+class Param(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A number that the SELECT takes as `$name`."""
+
+    value: float | int | str
+    doc: str
+    unit: str = ""
+
+
+class Needs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What must have been recorded before the rule can say anything: tables with rows, columns with a value, kinds of
+    tensors with measurements, and steps of history."""
+
+    tables: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+    steps: int = 0
+    ended: bool = False
+
+
+class Doc(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The rule explained to a reader: what it looks at, why that is bad, what it leaves alone, where thresholds come from."""
+
+    what: str
+    why: str
+    not_this: str
+    source: str
+
+
+class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The TOML header. ``explains`` names the symptoms that this rule accounts for; ``reach`` is how many steps before
+    this finding its own explanation may lie (null: any number), ``slack`` how many steps after it."""
+
+    code: str
+    name: str
+    severity: Severity
+    phase: str
+    signal: str
+    message: str
+    fix: str
+    doc: Doc
+    params: dict[str, Param] = {}
+    needs: Needs = Needs()
+    explains: tuple[str, ...] = ()
+    reach: int | None = None
+    slack: int = 0
+    generic: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule: its header, the SELECT, and the files they came from."""
+
+    header: Header
+    select: str
+    layer: str
+    file: str
+
+    @property
+    def params(self) -> dict[str, float | int | str]:
+        """Values for the named parameters of the SELECT."""
+        return {name: p.value for name, p in self.header.params.items()}
+
+    @property
+    def sql(self) -> str:
+        """The SELECT with its parameters written in, ready for `firstfault sql`."""
+        text = self.select
+        for name in sorted(self.params, key=len, reverse=True):
+            value = self.params[name]
+            text = text.replace(f"${name}", "'" + value.replace("'", "''") + "'" if isinstance(value, str) else repr(value))
+        return text
+
+
+@cache
+def load_rules() -> tuple[Rule, ...]:
+    """Every rule by code. Raises RuleError naming the file whose header or shape is wrong."""
+    rules: list[Rule] = []
+    root = files(__package__) / "rules"
+    for layer in sorted((d for d in root.iterdir() if d.is_dir()), key=lambda d: d.name):
+        for file in sorted((f for f in layer.iterdir() if f.name.endswith(".sql")), key=lambda f: f.name):
+            rules.append(parse_rule(file.read_text(encoding="utf-8"), layer.name, file.name))
+    return tuple(sorted(rules, key=lambda r: r.header.code))
+
+
+def parse_rule(text: str, layer: str, file: str) -> Rule:
+    """A rule from the text of its file. Raises RuleError."""
+    if not text.startswith("/*") or "*/" not in text:
+        raise RuleError(f"{file}: a rule begins with a /* TOML */ comment; see CONTRIBUTING")
+    comment, _, select = text[2:].partition("*/")
+    try:
+        header = msgspec.convert(tomllib.loads(comment), Header)
+    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as e:
+        raise RuleError(f"{file}: header is not as it should be: {e}") from e
+    if not file.startswith(f"{header.code}_"):
+        raise RuleError(f"{file}: named unlike its code {header.code}")
+    return Rule(header, select.strip().rstrip(";"), layer, file)
+
+
+def find_rule(key: str) -> Rule | None:
+    """The rule of a name or a code, in any case of letters."""
+    return next((r for r in load_rules() if key.lower() in {r.header.code.lower(), r.header.name}), None)
+
+
+def missing(trace: Trace, rule: Rule) -> str | None:
+    """Why the rule cannot be judged on this trace, or None. Null is not zero: an unrecorded column is a reason."""
+    needs = rule.header.needs
+    if needs.ended and trace.exit is None and trace.status == "running":
+        return "the run has not ended"
+    for table in needs.tables:
+        if not trace.has(table):
+            return f"no rows of {table} were recorded"
+    for kind in needs.kinds:
+        found = trace.sql(
+            "SELECT 1 FROM tensor_stats WHERE (rank, tensor_id) IN (SELECT (rank, tensor_id) FROM tensors WHERE kind = $kind)"
+            " LIMIT 1",
+            {"kind": kind},
+        )
+        if found.is_empty():
+            return f"no tensor of kind {kind} was measured"
+    for column in needs.columns:
+        table, _, name = column.partition(".")
+        if trace.sql(f'SELECT 1 FROM "{table}" WHERE "{name}" IS NOT NULL LIMIT 1').is_empty():  # noqa: S608 # rule's own
+            return f"{column} was not recorded"
+    if needs.steps:
+        steps = trace.sql("SELECT count(DISTINCT step) AS n FROM steps").item()
+        if steps < needs.steps:
+            return f"{steps} steps recorded, needs {needs.steps} to compare with"
+    return None
+
+
+def run_rule(trace: Trace, rule: Rule) -> list[dict[str, Any]]:
+    """Places where the rule fired, first in time first. Raises RuleError with the rule's file on a failing SELECT."""
+    try:
+        rows = trace.sql(rule.select, rule.params).to_dicts()
+    except QueryError as e:
+        raise RuleError(f"{rule.file}: {e}") from e
+    return sorted(rows, key=_moment)
+
+
+def _moment(row: Mapping[str, Any]) -> tuple[int, int, int, str]:
+    seq = row.get("seq")
+    place = f"{row.get('module')}\0{row.get('tensor')}"
+    return int(row["step"]), int(row.get("rank") or 0), 2**31 if seq is None else int(seq), place

@@ -1,0 +1,24 @@
+/*
+code = "CR003"
+name = "native-crash"
+severity = "fatal"
+phase = "exit"
+signal = "signal"
+message = "Native code crashed with {signal_name} at step {step}, in the {phase} phase{in_module}."
+fix = "Read the native stack in the report; check extensions and library versions against torch's, run the same step on the CPU or with CUDA_LAUNCH_BLOCKING=1, and test the memory of the machine."
+explains = []
+[needs]
+ended = true
+[doc]
+what = "The process died by SIGSEGV, SIGABRT, SIGBUS, SIGFPE or SIGILL."
+why = "No Python handler could run; what had been recorded before is whole."
+not_this = "Signals that came from outside (killed-by-signal)."
+source = "The exit record of the supervisor; faulthandler's stacks."
+*/
+SELECT coalesce(p.rank, 0) AS rank, coalesce(p.step, (SELECT max(step) + 1 FROM steps WHERE completed), 0) AS step, p.microbatch, coalesce(p.phase, 'exit') AS phase,
+    p.module, NULL::VARCHAR AS tensor, e.signal AS value, coalesce(e.signal_name, 'signal ' || e.signal) AS signal_name,
+    CASE WHEN p.module IS NULL THEN '' WHEN p.module = '' THEN ' of the root module' ELSE ' of module ' || p.module END AS in_module,
+    e.core_dumped, left(e.native_stack, 2000) AS native_stack, p.pid
+FROM exits e LEFT JOIN last_positions p ON true
+WHERE e.status = 'signal' AND e.signal IN (4, 6, 7, 8, 11)
+ORDER BY step, rank

@@ -1,0 +1,42 @@
+/*
+code = "CR006"
+name = "shape-or-dtype-error"
+severity = "fatal"
+phase = "forward"
+signal = "exception"
+message = "Tensors did not fit at step {step}{in_module}: {short}. Its inputs were {inputs}{changed}."
+fix = "Compare these shapes, dtypes and devices with what {place} was built for; if they changed at this step, look at the collate function and the sample behind the batch."
+explains = ["python-exception"]
+[needs]
+ended = true
+[doc]
+what = "The exception that ended the run is one of torch's about shape, dtype or device, with what the recorder saw of the module's inputs."
+why = "The message names an operator; the shapes of before name the moment at which the data changed."
+not_this = "Other exceptions, labels out of range, indices out of range of an embedding."
+source = "Messages of PyTorch."
+*/
+WITH raised AS (
+    SELECT * FROM exits e
+    WHERE regexp_extract(e.exception_type, '[A-Za-z]+$') IN ('RuntimeError', 'ValueError', 'TypeError', 'IndexError', 'AssertionError')
+      AND regexp_matches(e.exception_message, '(?i)(shapes? cannot be multiplied|size mismatch|sizes? of tensors? .*must match|must match the (existing )?size|is invalid for input of size|inconsistent tensor size|size of tensor a|mat1 and mat2|same (dtype|device)|expected .*(dtype|scalar type|data ?type|floating point|input|tensor|device|dim|batch|channels|stride|size|shape|\dD)|given groups|not broadcastable|cannot be broadcast|broadcast|stack expects each tensor|on the same device|input type .* weight type|bias type .* should be the same|dimension out of range|dimension specified as|doesn.t match|does not match|using a target size|different (shape|size|number)|non-?contiguous.*view|view size is not compatible|shape .* is invalid|too many indices|number of dimensions|must be (equal|the same|\d-?d)|cannot cast|can.t be cast|not implemented for .(Half|Long|Int|Double|Float|Bool|Char|Byte|BFloat16|ComplexFloat).|got .*(dtype|shape|tensor of size|torch\.)|wrong (size|shape)|mismatch)')
+      AND NOT regexp_matches(e.exception_message, '(Target -?\d+ is out of bounds|index out of range in self|device-side assert|does not require grad|constraint|state_dict|nan\b)')
+), entered AS (
+    SELECT string_agg(coalesce(name, 'input') || ' ' || coalesce('[' || array_to_string(shape, ', ') || ']', '?') || ' ' || coalesce(dtype, '') || ' ' || coalesce(device, ''), '; ' ORDER BY ordinal) AS inputs
+    FROM exception_tensors WHERE origin = 'input'
+), batch_now AS (
+    SELECT b.rank, b.field, b.role, b.shape, b.dtype, b.step, b.seq FROM batches b JOIN raised r ON coalesce(r.rank, 0) = b.rank AND b.step = r.step
+), change AS (
+    -- the first field whose trailing shape or dtype differs from its last batch before
+    SELECT n.field, n.shape, n.dtype, p.shape AS old_shape, p.dtype AS old_dtype, p.step AS old_step
+    FROM batch_now n JOIN batches p ON p.rank = n.rank AND p.field = n.field AND p.role = n.role AND p.step < n.step AND p.phase <> 'eval'
+    QUALIFY row_number() OVER (PARTITION BY n.seq ORDER BY p.step DESC, p.seq DESC) = 1
+)
+SELECT coalesce(r.rank, 0) AS rank, coalesce(r.step, (SELECT max(step) + 1 FROM steps WHERE completed), 0) AS step, r.microbatch, coalesce(r.phase, 'forward') AS phase,
+    r.module, NULL::VARCHAR AS tensor, NULL::DOUBLE AS value, r.exception_type, r.exception_message, r.module_class, r.user_frame,
+    r.exception_type || ': ' || left(split_part(trim(r.exception_message), chr(10), 1), 300) AS short,
+    CASE WHEN r.module IS NULL THEN '' WHEN r.module = '' THEN ' in the root module' ELSE ' in module ' || r.module END
+        || CASE WHEN r.module_class IS NULL THEN '' ELSE ' (' || r.module_class || ')' END AS in_module,
+    coalesce(nullif(r.module, ''), 'the model') AS place, coalesce((SELECT inputs FROM entered), 'not recorded') AS inputs,
+    coalesce((SELECT ', and field ' || field || ' of the batch changed from [' || array_to_string(old_shape, ', ') || '] ' || old_dtype || ' (step ' || old_step || ') to [' || array_to_string(shape, ', ') || '] ' || dtype
+        FROM change WHERE shape[2:] IS DISTINCT FROM old_shape[2:] OR dtype IS DISTINCT FROM old_dtype ORDER BY field LIMIT 1), '') AS changed
+FROM raised r

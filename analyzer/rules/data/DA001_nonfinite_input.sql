@@ -1,0 +1,28 @@
+/*
+code = "DA001"
+name = "nonfinite-input"
+severity = "error"
+phase = "data"
+signal = "nonfinite_count"
+message = "Field {tensor} of the batch of step {step} held {nan_count} NaN and {inf_count} infinite elements (shape {shape}) before any module had computed one; {reached} followed in the same step."
+fix = "Find the sample behind field {tensor} at step {step}, and guard the preparation: no division by a zero std, no parsing of empty cells to NaN; torch.nan_to_num or dropping the sample keeps the training alive."
+explains = ["nonfinite-tensor", "log-of-zero", "sqrt-at-zero", "fully-masked-attention-row", "fp16-overflow", "optimizer-eps-underflow", "exploding-gradients", "loss-spike", "divergence", "lr-too-high", "all-targets-ignored", "python-exception"]
+[needs]
+tables = ["steps", "tensor_stats"]
+[doc]
+what = "The first non-finite tensor of the first bad step is a field of the batch, an input of the model or a target of the loss."
+why = "Whatever is computed from it is lost, and one optimizer step carries it into every weight."
+not_this = "Infinite masks (only 0 and -inf), and NaN markers in a field that the run survived in this or earlier steps."
+source = "Arithmetic: a non-finite operand gives a non-finite result."
+*/
+SELECT o.rank, o.step, o.microbatch, o.seq, o.phase,
+    coalesce(o.module, '') AS module, coalesce(b.field, o.tensor) AS tensor, o.kind,
+    o.nan_count, o.inf_count, o.nan_count + o.inf_count AS value, o.shape, o.min, o.max, b.fingerprint,
+    'a non-finite ' || array_to_string(s.signs, ' and ') AS reached
+FROM nonfinite_origin o
+JOIN bad_steps s ON s.rank = o.rank AND s.step = o.step
+LEFT JOIN batches b ON b.rank = o.rank AND b.step = o.step AND b.seq = o.seq
+WHERE o.kind IN ('input', 'target')
+  -- a float mask of -inf and one finite value is wanted
+  AND (o.nan_count > 0 OR o.max > o.min)
+ORDER BY o.rank

@@ -1,0 +1,69 @@
+/*
+code = "DA002"
+name = "outlier-batch"
+severity = "error"
+phase = "data"
+signal = "abs_max"
+message = "Field {tensor} of the batch of step {step} reached {value}, {factor} times the largest of all {earlier} batches before it ({largest_before}); in the same step {effect}."
+fix = "Look at the samples of step {step}: an unscaled, corrupt or wrongly joined record. Normalise or clip field {tensor} in the Dataset and assert its range there; clip_grad_norm_ limits what one such batch can do."
+explains = ["loss-spike", "divergence", "exploding-gradients", "lr-too-high", "nonfinite-tensor", "fp16-overflow", "dead-relu", "log-of-zero", "sqrt-at-zero", "optimizer-eps-underflow", "python-exception", "vanishing-gradients"]
+[params.factor]
+value = 10.0
+unit = "times"
+doc = "How far beyond the largest earlier batch the field must reach."
+[params.z]
+value = 8.0
+unit = "robust sigmas"
+doc = "How far outside its own logarithmic history: data with heavy tails set their own scale."
+[params.earlier]
+value = 5
+unit = "batches"
+doc = "History of the field that a judgement needs."
+[needs]
+tables = ["steps", "tensor_stats", "batches"]
+steps = 6
+[doc]
+what = "A floating-point field's largest element leaves all of its own history by an order of magnitude, and loss or gradient norm leave theirs in the same step."
+why = "One batch on another scale can undo thousands of steps, or overflow them."
+not_this = "Fields whose range varies anyway (the spread of the logarithm counts), integer fields, and outliers that neither loss nor gradients notice."
+source = "Own history, robust: median and MAD of ln(abs-max), the maximum of all earlier batches, and two agreeing signals."
+*/
+WITH seen AS (
+    SELECT s.rank, s.tensor_id, s.step, s.microbatch, s.seq, s.phase, s.tensor, s.kind, s.module, s.shape, s.abs_max, s.min, s.max,
+        log_size(s.abs_max) AS size
+    FROM stats s
+    WHERE s.kind IN ('input', 'target') AND s.phase = 'data' AND s.dtype LIKE '%float%' AND s.numel > 0 OR s.kind = 'target' AND s.phase = 'loss' AND s.dtype LIKE '%float%'
+), judged AS (
+    SELECT *,
+        count(abs_max) OVER before AS earlier,
+        max(abs_max) OVER before AS largest_before,
+        median(size) OVER past AS centre,
+        sigma_of(mad(size) OVER past) AS spread
+    FROM seen
+    WINDOW
+        before AS (PARTITION BY rank, tensor_id ORDER BY step, seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING),
+        past AS (PARTITION BY rank, tensor_id ORDER BY step, seq ROWS BETWEEN 50 PRECEDING AND 1 PRECEDING)
+), outliers AS (
+    SELECT *, abs_max / largest_before AS factor FROM judged
+    WHERE earlier >= $earlier AND largest_before > 0 AND abs_max > $factor * largest_before
+      AND robust_z(size, centre, spread, 0.15) > $z
+), effects AS (
+    SELECT rank, step,
+        bool_or(is_nonfinite(loss) OR is_nonfinite(norm)) AS broke,
+        bool_or(coalesce(isfinite(loss) AND loss > loss_median + 8 * greatest(loss_sigma, 0.02 * abs(loss_median))
+            AND (abs(loss) > 1.5 * abs(loss_median)), false)) AS loss_left,
+        bool_or(coalesce(isfinite(norm) AND norm > 4 * norm_median
+            AND robust_z(log_size(norm), norm_log_median, norm_log_sigma, 0.1) > 5, false)) AS norm_left,
+        max(loss) AS loss, max(loss_median) AS loss_median, max(norm) AS norm, max(norm_median) AS norm_median
+    FROM optimizer_series GROUP BY rank, step
+)
+SELECT o.rank, o.step, o.microbatch, o.seq, o.phase, coalesce(o.module, '') AS module, coalesce(b.field, o.tensor) AS tensor,
+    o.abs_max AS value, o.largest_before, o.factor, o.earlier, o.min, o.max, o.shape, b.fingerprint,
+    e.loss, e.loss_median, e.norm AS gradient_norm, e.norm_median AS gradient_norm_median,
+    CASE WHEN e.broke THEN 'loss or gradients became non-finite'
+        WHEN e.loss_left THEN printf('the loss left its band: %.4g after a median of %.4g', e.loss, e.loss_median)
+        ELSE printf('the gradient norm left its band: %.4g after a median of %.4g', e.norm, e.norm_median) END AS effect
+FROM outliers o
+JOIN effects e ON e.rank = o.rank AND e.step = o.step AND (e.broke OR e.loss_left OR e.norm_left)
+LEFT JOIN batches b ON b.rank = o.rank AND b.step = o.step AND b.seq = o.seq AND b.tensor_id = o.tensor_id
+ORDER BY o.step, o.rank, o.seq

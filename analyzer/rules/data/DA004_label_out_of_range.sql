@@ -1,0 +1,42 @@
+/*
+code = "DA004"
+name = "label-out-of-range"
+severity = "error"
+phase = "loss"
+signal = "out_of_range_count"
+message = "Targets of step {step} reach from {lowest} to {highest} while the loss knows {classes} classes (0 to classes - 1): {evidence}."
+fix = "Check the mapping from labels to class numbers (a label that starts at 1, a class the head does not have, a padding value that is not the loss's ignore_index), or give the head as many outputs as there are classes."
+explains = ["python-exception", "shape-or-dtype-error", "native-crash", "killed-by-signal", "nonfinite-tensor", "loss-spike"]
+[needs]
+[doc]
+what = "A class target lies below 0 (and is not ignored) or not below the number of classes."
+why = "On the CPU the loss raises; on CUDA the kernel asserts much later with a message that names another line."
+not_this = "Targets equal to ignore_index, targets of losses without classes, and indices of embeddings."
+source = "Definition of the class-index losses of PyTorch."
+*/
+WITH seen AS (
+    SELECT b.rank, b.step, b.microbatch, b.seq, b.field AS tensor, b.out_of_range_count AS value, b.classes, b.min AS lowest, b.max AS highest,
+        b.shape, printf('%d of %d are outside', b.out_of_range_count, coalesce(b.numel, list_product(b.shape)::BIGINT)) AS evidence
+    FROM batch_fields b WHERE b.out_of_range_count > 0 AND b.phase <> 'eval'
+), locals_ AS (
+    SELECT max(CASE WHEN name = 'target' OR name = 'targets' OR name = 'labels' THEN min END) AS lowest,
+        max(CASE WHEN name = 'target' OR name = 'targets' OR name = 'labels' THEN max END) AS highest,
+        max(CASE WHEN name = 'input' AND len(shape) >= 1 THEN shape[CASE WHEN len(shape) = 1 THEN 1 ELSE 2 END] END) AS classes
+    FROM exception_tensors WHERE origin = 'local'
+), raised AS (
+    SELECT coalesce(e.rank, 0) AS rank, coalesce(e.step, (SELECT max(step) FROM steps), 0) AS step, e.microbatch,
+        NULL::INTEGER AS seq, 'target' AS tensor,
+        coalesce(TRY_CAST(regexp_extract(e.exception_message, 'Target (-?\d+) is out of bounds', 1) AS DOUBLE), l.highest) AS value,
+        l.classes, l.lowest, l.highest, NULL::BIGINT[] AS shape,
+        e.exception_type || ': ' || left(split_part(e.exception_message, chr(10), 1), 200) AS evidence
+    FROM exits e CROSS JOIN locals_ l
+    WHERE regexp_matches(e.exception_message, 'Target -?\d+ is out of bounds')
+       OR (regexp_matches(e.exception_message, '(out of bounds|index out of range|device-side assert|t >= 0 && t < n_classes)')
+           AND regexp_matches(e.traceback, '(cross_entropy|nll_loss|multi_margin_loss)')
+           AND (l.lowest < 0 OR l.highest >= l.classes))
+)
+SELECT * FROM seen
+UNION ALL BY NAME
+-- an exception of a rank whose batch already shows it adds nothing
+SELECT * FROM raised r WHERE NOT EXISTS (SELECT 1 FROM seen s WHERE s.rank = r.rank AND s.step = r.step)
+ORDER BY step, rank, seq

@@ -1,0 +1,58 @@
+/*
+code = "MO002"
+name = "parameters-not-in-optimizer"
+severity = "error"
+phase = "optimizer"
+signal = "update"
+message = "{count} trainable parameters in module {place} (first {tensor}) receive gradients in {steps} steps from step {step} on, but no optimizer holds them and their values never change; {held} other parameters of the same model are optimized."
+fix = "Create the optimizer after the model has its final modules (after replacing a head, wrapping, moving), or add_param_group for these parameters; set requires_grad=False where they are meant to stay."
+explains = ["zero-grad-missing", "exploding-gradients", "divergence"]
+[params.steps]
+value = 3
+unit = "steps"
+doc = "Steps with a gradient that must have changed nothing."
+[needs]
+tables = ["steps", "tensors", "modules"]
+kinds = ["parameter", "gradient"]
+[doc]
+what = "Parameters with requires_grad and a non-zero gradient whose values stay the same to the last bit, in no parameter group, beside parameters of the same model that are optimized."
+why = "They look trainable and cost a backward pass, but never learn."
+not_this = "Models that no optimizer holds at all (teachers, targets of attacks, the other side of a GAN), frozen parameters without gradients. Where everything that is not held lies before everything that is held (a head trained on a backbone), it is a warning: that is often meant."
+source = "Counts and exact equality."
+*/
+WITH trained AS (
+    SELECT rank, tensor_id, count(*) AS steps, min(step) AS step, min(seq) AS seq FROM param_steps
+    WHERE NOT missing AND sum_sq > 0 GROUP BY rank, tensor_id
+), still AS (
+    SELECT s.rank, s.tensor_id FROM tensor_stats s JOIN parameters p ON p.rank = s.rank AND p.tensor_id = s.tensor_id AND p.optimizer_id IS NULL
+    GROUP BY s.rank, s.tensor_id
+    HAVING count(*) >= $steps AND min(s.sum) = max(s.sum) AND min(s.sum_sq) = max(s.sum_sq) AND min(s.min) = max(s.min) AND min(s.max) = max(s.max)
+), out_ AS (
+    SELECT p.*, t.steps, t.step AS first_step FROM parameters p
+    JOIN trained t ON t.rank = p.rank AND t.tensor_id = p.tensor_id AND t.steps >= $steps
+    JOIN still s ON s.rank = p.rank AND s.tensor_id = p.tensor_id
+    WHERE p.requires_grad AND p.optimizer_id IS NULL AND p.model IS NOT NULL
+), held AS (
+    SELECT rank, model, count(*) AS held, min(call_order) AS first_call FROM parameters p
+    WHERE requires_grad AND optimizer_id IS NOT NULL AND model IS NOT NULL
+      AND EXISTS (SELECT 1 FROM steps s WHERE s.rank = p.rank AND s.stepped AND s.optimizer_id IS NOT DISTINCT FROM p.optimizer_id)
+    GROUP BY rank, model
+), whole AS (
+    -- enclosing modules in which every trainable parameter is left out
+    SELECT t.rank, t.ancestor_id, t.ancestor, t.ancestor_depth
+    FROM module_tree t JOIN parameters p ON p.rank = t.rank AND p.module_id = t.module_id AND p.requires_grad
+    LEFT JOIN out_ o ON o.rank = p.rank AND o.tensor_id = p.tensor_id
+    GROUP BY ALL HAVING bool_and(o.tensor_id IS NOT NULL)
+), placed AS (
+    SELECT o.*, w.ancestor, count(*) OVER (PARTITION BY o.rank, o.model) AS total, max(o.call_order) OVER (PARTITION BY o.rank, o.model) AS last_call
+    FROM out_ o
+    LEFT JOIN module_tree t ON t.rank = o.rank AND t.module_id = o.module_id
+        AND EXISTS (SELECT 1 FROM whole w WHERE w.rank = t.rank AND w.ancestor_id = t.ancestor_id)
+    LEFT JOIN whole w ON w.rank = t.rank AND w.ancestor_id = t.ancestor_id
+    QUALIFY row_number() OVER (PARTITION BY o.rank, o.tensor_id ORDER BY w.ancestor_depth NULLS LAST, w.ancestor_id) = 1
+)
+SELECT p.rank, p.first_step AS step, coalesce(p.ancestor, p.module) AS module, p.tensor, 0.0 AS value, p.total AS count, p.steps, h.held,
+    coalesce(nullif(coalesce(p.ancestor, p.module), ''), 'the root') AS place, p.model, p.shape, p.dtype, p.class_name,
+    CASE WHEN p.last_call < h.first_call THEN 'warning' ELSE 'error' END AS severity
+FROM placed p JOIN held h ON h.rank = p.rank AND h.model = p.model
+ORDER BY p.first_step, p.rank, p.call_order, p.tensor_id

@@ -1,0 +1,96 @@
+/*
+code = "MO004"
+name = "broken-graph"
+severity = "error"
+phase = "backward"
+signal = "gradient"
+message = "From step {step} on no gradient reaches {count} optimized parameters up to module {place} (last cut off: {tensor}), for {steps} steps, although the module is called and modules after it do get gradients: the graph is cut {where_}."
+fix = "Look behind module {place} for what leaves the graph: detach(), .data, .item(), no_grad(), argmax or rounding, numpy, a new tensor made from the values; remove it or use a differentiable form."
+explains = ["parameters-not-in-optimizer", "divergence", "vanishing-gradients", "dead-relu"]
+[params.steps]
+value = 3
+unit = "steps"
+doc = "Steps without a gradient, to the end of the run."
+[params.gap]
+value = 2
+unit = "times"
+doc = "The stretch must be longer than this many times the longest earlier stretch without a gradient."
+[needs]
+tables = ["steps", "modules"]
+kinds = ["parameter", "gradient", "activation"]
+[doc]
+what = "Parameters that an optimizer holds and that require gradients get none (None, or exact zero without a gradient arriving at their module) from some step to the end, while their module runs and later modules of the same optimizer get gradients."
+why = "Half of the model silently stops learning; the loss often goes on falling."
+not_this = "Frozen parameters (requires_grad False), modules that were not called, heads whose output the loss does not use, optimizers that step in turns, gradients that are absent only now and then."
+source = "Counts and graph order."
+*/
+WITH held AS (
+    SELECT p.* FROM parameters p WHERE p.requires_grad AND p.optimizer_id IS NOT NULL AND p.gradient_id IS NOT NULL AND p.call_order IS NOT NULL
+), seen AS (
+    SELECT h.rank, h.tensor_id, h.module_id, h.model, h.optimizer_id, h.call_order, g.step,
+        g.missing OR (g.sum_sq = 0 AND g.nonfinite_count = 0) AS absent, g.missing
+    FROM held h
+    JOIN param_steps g ON g.rank = h.rank AND g.tensor_id = h.tensor_id
+    JOIN optimizer_series s ON s.rank = h.rank AND s.step = g.step AND s.optimizer_id = h.optimizer_id AND s.stepped
+), last_seen AS (
+    SELECT rank, tensor_id, max(step) FILTER (NOT absent) AS last_present FROM seen GROUP BY rank, tensor_id
+), earlier_gap AS (
+    SELECT rank, tensor_id, max(gap) AS gap FROM (
+        SELECT s.rank, s.tensor_id, s.island, count(*) AS gap FROM (
+            SELECT rank, tensor_id, absent, step, count(*) FILTER (NOT absent) OVER (PARTITION BY rank, tensor_id ORDER BY step) AS island FROM seen) s
+        JOIN last_seen l USING (rank, tensor_id)
+        WHERE s.absent AND s.step < l.last_present GROUP BY s.rank, s.tensor_id, s.island)
+    GROUP BY rank, tensor_id
+), tail AS (
+    SELECT s.rank, s.tensor_id, any_value(s.module_id) AS module_id, any_value(s.model) AS model, any_value(s.optimizer_id) AS optimizer_id,
+        any_value(s.call_order) AS call_order, min(s.step) AS step, max(s.step) AS last_step, count(*) AS steps,
+        bool_and(s.missing) AS missing, l.last_present
+    FROM seen s JOIN last_seen l USING (rank, tensor_id)
+    WHERE s.step > coalesce(l.last_present, -1)
+    GROUP BY s.rank, s.tensor_id, l.last_present
+    HAVING count(*) >= $steps
+), called AS (
+    -- per module and step: did it run in a training forward, was its output tracked, did a gradient come back to it
+    SELECT t.rank, t.module_id, s.step, bool_or(t.kind = 'activation') AS ran,
+        bool_or(t.kind = 'activation' AND coalesce(s.requires_grad, true)) AS tracked, bool_or(t.kind = 'activation_gradient') AS returned
+    FROM tensor_stats s JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id
+    WHERE t.kind IN ('activation', 'activation_gradient') AND s.phase <> 'eval' AND t.tensor_name NOT LIKE '%:input%'
+      AND (t.rank, t.module_id) IN (SELECT (rank, module_id) FROM tail)
+    GROUP BY t.rank, t.module_id, s.step
+), cut AS (
+    SELECT t.rank, t.tensor_id, t.module_id, t.model, t.optimizer_id, t.call_order, t.step, t.steps, t.last_present, bool_or(c.tracked) AS tracked
+    FROM tail t
+    JOIN seen s ON s.rank = t.rank AND s.tensor_id = t.tensor_id AND s.step >= t.step
+    LEFT JOIN called c ON c.rank = t.rank AND c.module_id = t.module_id AND c.step = s.step
+    LEFT JOIN earlier_gap e ON e.rank = t.rank AND e.tensor_id = t.tensor_id
+    WHERE t.steps > $gap * coalesce(e.gap, 0)
+    GROUP BY ALL
+    HAVING bool_and(coalesce(c.ran, false)) AND bool_and(s.missing OR NOT coalesce(c.returned, true))
+), alive AS (
+    -- parameters of the same optimizer that got a gradient in the very last steps
+    SELECT s.rank, s.tensor_id, s.model, s.optimizer_id, s.call_order, s.step FROM seen s WHERE NOT s.absent
+), confirmed AS (
+    SELECT c.* FROM cut c
+    WHERE EXISTS (
+        SELECT 1 FROM alive a WHERE a.rank = c.rank AND a.optimizer_id = c.optimizer_id AND a.model = c.model AND a.call_order > c.call_order
+          AND a.step >= c.step GROUP BY a.tensor_id HAVING count(*) >= $steps AND count(*) >= 0.5 * c.steps)
+      AND (c.last_present IS NOT NULL OR NOT c.tracked
+        OR NOT EXISTS (SELECT 1 FROM alive a WHERE a.rank = c.rank AND a.model = c.model AND a.call_order < c.call_order AND a.step >= c.step))
+), whole AS (
+    SELECT t.rank, t.ancestor_id, t.ancestor, t.ancestor_depth
+    FROM module_tree t JOIN held h ON h.rank = t.rank AND h.module_id = t.module_id
+    LEFT JOIN confirmed c ON c.rank = h.rank AND c.tensor_id = h.tensor_id
+    GROUP BY ALL HAVING bool_and(c.tensor_id IS NOT NULL)
+), placed AS (
+    SELECT c.*, w.ancestor, count(*) OVER (PARTITION BY c.rank, c.model, c.step) AS count
+    FROM confirmed c
+    JOIN module_tree t ON t.rank = c.rank AND t.module_id = c.module_id
+    LEFT JOIN whole w ON w.rank = t.rank AND w.ancestor_id = t.ancestor_id
+    QUALIFY row_number() OVER (PARTITION BY c.rank, c.tensor_id ORDER BY w.ancestor_depth NULLS LAST, w.ancestor_id) = 1
+)
+SELECT p.rank, p.step, coalesce(p.ancestor, h.module) AS module, h.tensor, NULL::DOUBLE AS value, p.count, p.steps,
+    coalesce(nullif(coalesce(p.ancestor, h.module), ''), 'the root') AS place, h.class_name, h.shape, p.last_present,
+    CASE WHEN p.tracked THEN 'behind its output' ELSE 'inside or before it: its output carries no graph' END AS where_
+FROM placed p JOIN held h ON h.rank = p.rank AND h.tensor_id = p.tensor_id
+-- the last module that is cut off is next to the cut
+ORDER BY p.step, p.rank, p.call_order DESC, p.tensor_id

@@ -1,0 +1,64 @@
+/*
+code = "MO007"
+name = "vanishing-gradients"
+severity = "error"
+phase = "backward"
+signal = "gradient_ratio"
+message = "For {steps} steps from step {step} on the gradients of the first layers are {ratio} of those of the last (rms {first_rms} at {tensor}, {last_rms} at {last_tensor}), falling steadily through {layers} layers."
+fix = "Use ReLU-family activations, normalisation layers, residual connections, or an init that fits the activation; tanh and sigmoid lose up to three quarters of the gradient per layer."
+explains = ["parameters-not-in-optimizer"]
+[params.ratio]
+value = 1e-4
+doc = "rms of the first layers' gradients over that of the last layers'."
+[params.half]
+value = 0.03
+doc = "The same for each half of the depth alone: the loss is spread over the layers, not at one of them."
+[params.layers]
+value = 5
+unit = "layers"
+doc = "Weight matrices that a chain must have."
+[params.steps]
+value = 10
+unit = "steps"
+doc = "Steps that must agree, and nine tenths of those from there to the end."
+[needs]
+tables = ["steps", "modules"]
+kinds = ["gradient"]
+steps = 10
+[doc]
+what = "In the order of calls the gradient of the weight matrices falls from the last to the first layers by four orders of magnitude, on both halves of the way, at nearly every step."
+why = "The first layers stay as they were initialised."
+not_this = "Embeddings (sparse), biases and norms, exactly zero gradients (cut graph, dead units), a single small layer, a zero-initialised head in its first steps."
+source = "Ratio to sibling tensors; published tools warn between 1e-2 and 1e-4 for the ratio."
+*/
+WITH layers AS (
+    SELECT p.rank, p.model, p.tensor_id, p.tensor, p.module, p.numel, p.call_order,
+        ntile(4) OVER chain AS quarter, count(*) OVER (PARTITION BY p.rank, p.model) AS layers
+    FROM parameters p
+    WHERE len(p.shape) >= 2 AND p.requires_grad AND p.call_order IS NOT NULL AND p.gradient_id IS NOT NULL AND p.numel > 1
+      AND p.optimizer_id IS NOT NULL AND NOT regexp_matches(p.class_name, '(?i)(embedding|norm)')
+    WINDOW chain AS (PARTITION BY p.rank, p.model ORDER BY p.call_order, p.tensor_id)
+), sized AS (
+    SELECT l.rank, l.model, g.step, l.quarter, l.layers,
+        exp(avg(CASE WHEN g.sum_sq > 0 THEN ln(sqrt(g.sum_sq / l.numel)) END)) AS rms, count(*) FILTER (coalesce(g.sum_sq, 0) = 0 OR g.nonfinite_count > 0) AS unusable
+    FROM layers l JOIN param_steps g ON g.rank = l.rank AND g.tensor_id = l.tensor_id
+    WHERE l.layers >= $layers
+    GROUP BY l.rank, l.model, g.step, l.quarter, l.layers
+), wide AS (
+    SELECT rank, model, step, any_value(layers) AS layers, max(rms) FILTER (quarter = 1) AS first_rms, max(rms) FILTER (quarter = 4) AS last_rms,
+        exp(avg(ln(rms)) FILTER (quarter IN (2, 3))) AS middle_rms, sum(unusable) AS unusable
+    FROM sized GROUP BY rank, model, step
+), judged AS (
+    SELECT *, unusable = 0 AND first_rms < $ratio * last_rms AND first_rms < $half * middle_rms AND middle_rms < $half * last_rms AS vanished FROM wide
+), counted AS (
+    SELECT *, count(*) FILTER (vanished) OVER rest AS rest_vanished, count(*) OVER rest AS rest_steps
+    FROM judged WINDOW rest AS (PARTITION BY rank, model ORDER BY step ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)
+)
+SELECT c.rank, c.step, f.module, f.tensor, c.first_rms / c.last_rms AS value, printf('%.2g', c.first_rms / c.last_rms) AS ratio,
+    c.first_rms, c.middle_rms, c.last_rms, z.tensor AS last_tensor, c.layers, c.rest_vanished AS steps, c.model
+FROM counted c
+JOIN layers f ON f.rank = c.rank AND f.model = c.model
+JOIN layers z ON z.rank = c.rank AND z.model = c.model
+WHERE c.vanished AND c.rest_vanished >= $steps AND c.rest_vanished >= 0.9 * c.rest_steps
+QUALIFY row_number() OVER (PARTITION BY c.rank, c.model ORDER BY c.step, f.call_order, f.tensor_id, z.call_order DESC, z.tensor_id DESC) = 1
+ORDER BY c.step, c.rank, c.model

@@ -1,0 +1,71 @@
+/*
+code = "MO009"
+name = "exploding-gradients"
+severity = "error"
+phase = "backward"
+signal = "gradient_norm"
+message = "The gradient norm (before clipping) left its band at step {step}: {value} after {compared}, and kept growing to {highest}; {agreeing}."
+fix = "Clip the norm (clip_grad_norm_ at about {clip_hint}), lower the learning rate or warm up longer, and check the init of deep or recurrent parts."
+explains = ["nonfinite-tensor", "loss-spike", "divergence", "optimizer-eps-underflow", "fp16-overflow", "python-exception"]
+reach = 10
+slack = 1
+[params.factor]
+value = 10.0
+unit = "times"
+doc = "Above the median of its own last 30 steps, and 3 times above everything before."
+[params.z]
+value = 6.0
+unit = "robust sigmas"
+doc = "Outside its own logarithmic history."
+[params.history]
+value = 8
+unit = "steps"
+doc = "History that a judgement against a window needs."
+[needs]
+tables = ["steps"]
+columns = ["steps.grad_norm"]
+steps = 4
+[doc]
+what = "The gradient norm leaves its own history upward for at least three steps, goes on growing, and the loss rises or breaks with it; or it grows a hundredfold over the first steps while the loss does."
+why = "Each step throws the weights further than the loss surface is known."
+not_this = "A single large gradient, a jump when layers are unfrozen or the task changes (it does not grow and the loss does not rise), norms that grow while the loss falls."
+source = "Own history, robust: median and MAD of ln(norm) over the 30 steps before, maximum of all steps before."
+*/
+WITH ahead AS (
+    SELECT *,
+        max(finite(norm)) OVER soon AS highest, min(finite(norm)) OVER next_two AS next_low, count(*) OVER next_two AS next_rows,
+        bool_or(is_nonfinite(norm) OR is_nonfinite(loss)) OVER soon AS breaks,
+        max(finite(loss)) OVER soon AS loss_soon,
+        first_value(norm) OVER whole AS norm_first, first_value(loss) OVER whole AS loss_first,
+        max(finite(norm)) OVER start_ AS start_highest, max(finite(loss)) OVER start_ AS start_loss, bool_or(is_nonfinite(norm) OR is_nonfinite(loss)) OVER start_ AS start_breaks,
+        min(finite(loss)) OVER start_ AS start_low
+    FROM optimizer_series
+    WINDOW
+        soon AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN 1 FOLLOWING AND 10 FOLLOWING),
+        next_two AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN 1 FOLLOWING AND 2 FOLLOWING),
+        start_ AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN 1 FOLLOWING AND 20 FOLLOWING),
+        whole AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)
+), later AS (
+    SELECT *, 'window' AS path FROM ahead
+    WHERE history >= $history AND isfinite(norm) AND norm > $factor * norm_median AND norm > 3 * norm_peak_ever
+      AND robust_z(log_size(norm), norm_log_median, norm_log_sigma, 0.2) > $z
+      AND (breaks OR (next_rows = 2 AND next_low > $factor * norm_median))
+      AND (breaks OR highest > 3 * norm OR (highest > norm AND loss_soon > loss_median + 8 * greatest(loss_sigma, 0.05 * abs(loss_median))
+          AND loss_soon > loss_median + 0.5 * abs(loss_median)))
+      AND (optimizers <= 1 OR breaks OR highest > 100 * norm_median)
+), early AS (
+    -- from the first steps on, before there is a history
+    SELECT *, 'start' AS path FROM ahead
+    WHERE n = 0 AND isfinite(norm) AND norm > 0 AND isfinite(loss) AND loss > 0
+      AND (start_highest > 100 * norm OR (start_breaks AND start_highest > 10 * norm) OR (start_breaks AND norm > 1e6))
+      AND (start_breaks OR start_loss > 10 * loss) AND (start_breaks OR start_low > loss)
+)
+SELECT rank, step, NULL::VARCHAR AS module, NULL::VARCHAR AS tensor, norm AS value, norm_median, norm_peak_ever, optimizer_id,
+    CASE path WHEN 'window' THEN highest ELSE start_highest END AS highest,
+    CASE path WHEN 'window' THEN printf('a median of %.4g in the steps before and never more than %.4g', norm_median, norm_peak_ever)
+        ELSE 'no history: these are the first steps of the run' END AS compared,
+    CASE WHEN coalesce(breaks, false) OR (path = 'start' AND start_breaks) THEN 'then loss or gradients became non-finite'
+        ELSE printf('the loss rose to %.4g', coalesce(CASE path WHEN 'window' THEN loss_soon ELSE start_loss END, loss)) END AS agreeing,
+    coalesce(2 * norm_median, 1.0) AS clip_hint, loss, lr, update_ratio
+FROM (SELECT * FROM later UNION ALL SELECT * FROM early)
+ORDER BY step, rank, optimizer_id

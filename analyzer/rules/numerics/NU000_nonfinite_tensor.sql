@@ -1,0 +1,24 @@
+/*
+code = "NU000"
+name = "nonfinite-tensor"
+severity = "error"
+phase = "forward"
+signal = "nonfinite_count"
+message = "The first number that was lost: {kind} {tensor} at step {step} held {nan_count} NaN and {inf_count} infinite of {numel} elements ({dtype}, {phase} phase); everything captured before it in this step was finite."
+fix = "Look at what {tensor} is computed from in this step; a capture of the module's inputs or torch.autograd.detect_anomaly on this one batch shows the operator."
+explains = ["loss-spike", "divergence", "exploding-gradients", "lr-too-high", "python-exception", "dead-relu", "vanishing-gradients", "no-optimizer-step", "broken-graph"]
+generic = true
+reach = 100
+slack = 1
+[needs]
+tables = ["steps"]
+[doc]
+what = "The first non-finite tensor in order of capture, in the first step in which a loss, a used gradient or a weight was not finite."
+why = "It is where the fault became visible; a more specific rule says why, this one says where."
+not_this = "Masks of -inf, gradients that a GradScaler threw away, forwards in eval mode, NaN that reached nothing."
+source = "Arithmetic and graph order."
+*/
+SELECT rank, step, microbatch, nullif(seq, 2147483647) AS seq, phase, module, tensor, kind, dtype, shape,
+    nan_count + inf_count AS value, nan_count, inf_count, numel, class_name, min, max
+FROM nonfinite_origin
+ORDER BY step, rank

@@ -1,0 +1,27 @@
+/*
+code = "NU001"
+name = "log-of-zero"
+severity = "error"
+phase = "loss"
+signal = "zero_count"
+message = "{op} took the logarithm of {zero_count} elements that are exactly 0 (of {numel}, {dtype}, shape {shape}) at step {step}, which gives -inf, and the loss became non-finite."
+fix = "Use the fused form (log_softmax, cross_entropy, binary_cross_entropy_with_logits, logsumexp), or clamp the argument: x.clamp_min(torch.finfo(x.dtype).tiny).log()."
+explains = ["nonfinite-tensor", "loss-spike", "divergence", "exploding-gradients", "optimizer-eps-underflow", "python-exception", "sqrt-at-zero"]
+[needs]
+tables = ["steps"]
+[doc]
+what = "A logarithm was given exact zeros in the step in which the first non-finite value appeared, and the loss is non-finite in it."
+why = "log(0) is -inf, and its derivative 1/0 is too; softmax underflows to exact zero sooner than one expects (logit differences beyond 104 in float32)."
+not_this = "Zeros that a finite loss shows were masked out, logarithms of negative numbers, and steps in which something else was non-finite first."
+source = "Arithmetic; IEEE 754 log(0) = -inf."
+*/
+SELECT p.rank, p.step, p.microbatch, p.seq, CASE WHEN p.module IS NULL OR o.phase IN ('loss') THEN coalesce(o.phase, 'loss') ELSE 'forward' END AS phase,
+    p.module, p.op || '.' || p.saved AS tensor, p.op, p.zero_count AS value, p.zero_count, p.numel, p.dtype, p.shape, p.min, p.max, p.graph_seq
+FROM operator_sites p
+JOIN nonfinite_origin o ON o.rank = p.rank AND o.step = p.step
+JOIN bad_steps b ON b.rank = p.rank AND b.step = p.step AND list_contains(b.signs, 'loss')
+WHERE p.op IN ('Log', 'Log2', 'Log10') AND p.saved = 'self' AND p.zero_count > 0 AND p.nan_count = 0
+  AND o.kind IN ('loss', 'activation', 'output')
+  -- the logarithm ran in the module whose output was lost first, or after all modules
+  AND (p.trigger = 'nonfinite' OR o.kind = 'loss' OR p.module_id IS NOT DISTINCT FROM o.module_id)
+ORDER BY p.step, p.rank, p.graph_seq, p.seq

@@ -1,0 +1,43 @@
+/*
+code = "NU002"
+name = "sqrt-at-zero"
+severity = "error"
+phase = "backward"
+signal = "zero_count"
+message = "The loss of step {step} is finite, but {op} was differentiated at {zero_count} exact zeros (of {numel}, {dtype}), where its derivative is infinite, and gradients became non-finite."
+fix = "Add a small eps inside the root: (x.square().sum(-1) + eps).sqrt(), torch.nn.functional.normalize or x.std(...) with eps added to the variance; leave out zero vectors and constant groups."
+explains = ["nonfinite-tensor", "loss-spike", "divergence", "exploding-gradients", "optimizer-eps-underflow", "python-exception"]
+[needs]
+tables = ["steps"]
+[doc]
+what = "The forward pass is finite, a square root (or norm, standard deviation, fractional power) had reached exactly zero, and the gradients of the same step are not finite."
+why = "d sqrt(x)/dx = 1/(2 sqrt(x)) is infinite at 0, and inf times 0 is NaN: a finite loss hides it until the weights are gone."
+not_this = "Roots at zero whose gradients stay finite (torch.norm defines its subgradient as 0), steps whose loss is already non-finite, and steps that a GradScaler skipped for an overflow."
+source = "Arithmetic: derivative of the square root."
+*/
+WITH broken AS (
+    SELECT s.rank, s.step FROM steps s
+    GROUP BY s.rank, s.step
+    HAVING bool_and(isfinite(s.loss)) AND bool_or(is_nonfinite(s.grad_norm) OR is_nonfinite(s.clip_norm) OR coalesce(s.skipped_by_scaler, false))
+), nan_gradient AS (
+    SELECT rank, step, min(seq) AS seq FROM nonfinite
+    WHERE kind IN ('gradient', 'activation_gradient') AND nan_count + inf_count > 0 GROUP BY rank, step
+), forward_lost AS (
+    SELECT DISTINCT rank, step FROM nonfinite WHERE kind IN ('activation', 'output', 'loss') AND nan_count > 0 AND phase <> 'eval'
+)
+SELECT p.rank, p.step, p.microbatch, p.seq, 'backward' AS phase, p.module, p.op || '.' || p.saved AS tensor, p.op, p.zero_count AS value,
+    p.zero_count, p.numel, p.dtype, p.shape, p.min, p.max, p.graph_seq
+FROM operator_sites p
+JOIN broken b ON b.rank = p.rank AND b.step = p.step
+JOIN bad_steps s ON s.rank = p.rank AND s.step = p.step AND NOT list_contains(s.signs, 'loss')
+WHERE p.op IN ('Sqrt', 'Rsqrt', 'Std', 'StdMean', 'Pow', 'Norm', 'LinalgVectorNorm', 'Cdist', 'EuclideanDist', 'Hypot')
+  AND p.zero_count > 0
+  AND (p.rank, p.step) NOT IN (SELECT (rank, step) FROM forward_lost)
+  AND (p.op NOT IN ('Norm', 'LinalgVectorNorm', 'Cdist') OR NOT EXISTS (
+      SELECT 1 FROM operators q WHERE q.rank = p.rank AND q.step = p.step AND q.zero_count > 0 AND q.op IN ('Sqrt', 'Rsqrt', 'Std', 'StdMean', 'Pow')))
+  -- the same operator at zero in an earlier, finite step shows that it is not the one
+  AND NOT EXISTS (
+      SELECT 1 FROM operators q
+      WHERE q.rank = p.rank AND q.step < p.step AND q.op = p.op AND q.module_id IS NOT DISTINCT FROM p.module_id
+        AND q.zero_count > 0 AND (q.rank, q.step) NOT IN (SELECT (rank, step) FROM bad_steps))
+ORDER BY p.step, p.rank, p.graph_seq DESC, p.seq

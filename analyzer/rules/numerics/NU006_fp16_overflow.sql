@@ -1,0 +1,52 @@
+/*
+code = "NU006"
+name = "fp16-overflow"
+severity = "error"
+phase = "forward"
+signal = "abs_max"
+message = "float16 tensor {tensor} overflowed at step {step}: {inf_count} infinite and {nan_count} NaN of {numel} elements; {evidence}. float16 ends at 65504."
+fix = "Run this module in bfloat16 or float32 (autocast(enabled=False) round it), or scale its input down; find out why its values had grown."
+explains = ["nonfinite-tensor", "loss-spike", "divergence", "exploding-gradients", "optimizer-eps-underflow", "python-exception", "no-optimizer-step"]
+[params.near]
+value = 4096.0
+doc = "A NaN alone counts as overflow where the tensor or an operand had reached this size: its square is beyond 65504."
+[needs]
+tables = ["steps", "tensor_stats"]
+[doc]
+what = "The first non-finite tensor of the first bad step is float16 (or was computed from float16 inside its module) and holds infinities, or its history or operands were large enough to overflow."
+why = "float16 has five exponent bits: the largest finite number is 65504, and a product of two numbers above 256 is beyond it."
+not_this = "Infinities in bfloat16 or float32, masks of -inf, logarithms of zero and fully masked rows in half precision, overflowing gradients that a GradScaler skips."
+source = "IEEE 754 binary16: largest finite number 65504."
+*/
+WITH origin AS (
+    SELECT * FROM nonfinite_origin WHERE kind IN ('activation', 'output', 'loss', 'activation_gradient', 'gradient')
+), history AS (
+    SELECT o.rank, max(greatest(abs(s.min), abs(s.max))) AS largest_before,
+        arg_max(greatest(abs(s.min), abs(s.max)), s.step) AS last_before
+    FROM origin o JOIN tensor_stats s ON s.rank = o.rank AND s.tensor_id = o.tensor_id AND s.step < o.step GROUP BY o.rank
+), half AS (
+    SELECT p.rank, p.step, max(greatest(abs(p.min), abs(p.max))) AS operand, sum(p.inf_count) AS infinite,
+        min(p.graph_seq) AS graph_seq, arg_min(p.op, p.graph_seq) AS op
+    FROM operators p JOIN origin o ON o.rank = p.rank AND o.step = p.step
+    WHERE p.trigger = 'nonfinite' AND p.dtype = 'float16' AND p.saved <> 'mask' GROUP BY p.rank, p.step
+), otherwise AS (
+    SELECT DISTINCT rank, step FROM operators
+    WHERE (saved LIKE '%mask%' AND full_rows > 0) OR (op IN ('Log', 'Log2', 'Log10') AND zero_count > 0)
+       OR (op = 'Div' AND saved = 'other' AND zero_count > 0)
+)
+SELECT o.rank, o.step, o.microbatch, o.seq, o.phase, o.module, o.tensor, o.kind,
+    greatest(abs(o.min), abs(o.max)) AS value, o.nan_count, o.inf_count, o.numel, o.shape, o.class_name,
+    h.largest_before, h.last_before, x.operand,
+    concat_ws(', ', printf('largest finite element %.5g', greatest(abs(o.min), abs(o.max))),
+        CASE WHEN h.last_before IS NOT NULL THEN printf('%.5g in the step before it', h.last_before) END,
+        CASE WHEN x.operand IS NOT NULL THEN printf('largest half operand inside the module %.5g', x.operand) END) AS evidence
+FROM origin o
+LEFT JOIN history h ON h.rank = o.rank
+LEFT JOIN half x ON x.rank = o.rank AND x.step = o.step
+LEFT JOIN (SELECT rank, step, bool_or(loss_scale IS NOT NULL) AS scaled FROM steps GROUP BY rank, step) sc ON sc.rank = o.rank AND sc.step = o.step
+WHERE (o.rank, o.step) NOT IN (SELECT (rank, step) FROM otherwise)
+  AND ((o.dtype = 'float16' AND (o.inf_count > 0 OR h.largest_before >= $near OR x.operand >= $near OR x.infinite > 0))
+    OR (o.kind IN ('activation', 'output', 'loss') AND x.infinite > 0)
+    OR (o.kind IN ('activation', 'output', 'loss') AND x.operand >= $near))
+  AND (o.kind NOT IN ('gradient', 'activation_gradient') OR (o.inf_count > 0 AND NOT coalesce(sc.scaled, false)))
+ORDER BY o.step, o.rank

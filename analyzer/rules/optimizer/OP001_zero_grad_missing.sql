@@ -1,0 +1,43 @@
+/*
+code = "OP001"
+name = "zero-grad-missing"
+severity = "error"
+phase = "backward"
+signal = "carried_grad_norm"
+message = "When the first backward of step {step} began the gradients still held norm {value}, exactly what the optimizer had used in the step before ({previous}); so it stayed for {steps} steps: gradients of old batches are added up."
+fix = "Call optimizer.zero_grad() once per optimizer step, before the first backward of the next; model.zero_grad() does it only for the parameters of that model."
+explains = ["exploding-gradients", "loss-spike", "divergence", "lr-too-high", "nonfinite-tensor"]
+[params.steps]
+value = 3
+unit = "steps"
+doc = "Consecutive steps that began with old gradients."
+[params.same]
+value = 0.02
+doc = "How closely the carried norm must equal the norm that the optimizer had used."
+[needs]
+tables = ["steps"]
+columns = ["steps.carried_grad_norm"]
+steps = 4
+[doc]
+what = "At the first backward after an optimizer step the gradients of that step are still there, in several steps running."
+why = "The optimizer then follows the sum of all gradients so far, which grows and lags."
+not_this = "Accumulation inside a step (only its first backward is looked at), leftovers of another model's loss: with several optimizers the norm must also grow."
+source = "Exact: the gradient before the first backward must be None or zero."
+*/
+WITH rows_ AS (
+    SELECT *, lag(grad_norm) OVER w AS previous, lag(stepped) OVER w AS previous_stepped
+    FROM optimizer_series WINDOW w AS (PARTITION BY rank, optimizer_id ORDER BY n)
+), flagged AS (
+    SELECT *, coalesce(carried_grad_norm > 0 AND previous_stepped AND (NOT isfinite(carried_grad_norm) OR previous IS NULL OR NOT isfinite(previous)
+        OR abs(carried_grad_norm - previous) <= $same * previous), false) AS carried
+    FROM rows_ WHERE n > 0
+), islands AS (
+    SELECT *, n - row_number() OVER (PARTITION BY rank, optimizer_id, carried ORDER BY n) AS island FROM flagged
+)
+SELECT rank, min(step) AS step, arg_min(carried_grad_norm, n) AS value, arg_min(previous, n) AS previous, count(*) AS steps, optimizer_id,
+    arg_min(grad_norm, n) AS grad_norm, max(finite(grad_norm)) AS grad_norm_highest, max(step) AS until_step
+FROM islands WHERE carried
+GROUP BY rank, optimizer_id, island, optimizers
+HAVING count(*) >= $steps AND isfinite(arg_min(carried_grad_norm, n))
+  AND (optimizers <= 1 OR (count(*) >= 10 AND max(finite(grad_norm)) > 5 * arg_min(previous, n)))
+ORDER BY step, rank, optimizer_id

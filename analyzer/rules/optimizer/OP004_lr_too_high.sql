@@ -1,0 +1,58 @@
+/*
+code = "OP004"
+name = "lr-too-high"
+severity = "error"
+phase = "optimizer"
+signal = "update_ratio"
+message = "At step {step} one update changed the weights by {value} of their norm (lr {lr}, {optimizer}), and the loss went from {loss_before} to {loss_after}: the learning rate is too high {when_}."
+fix = "Lower the learning rate by 3 to 10 times or warm it up over more steps; an update ratio near 1e-3 is usual."
+explains = ["exploding-gradients", "divergence", "loss-spike", "nonfinite-tensor", "dead-relu", "fp16-overflow", "log-of-zero", "sqrt-at-zero", "vanishing-gradients", "optimizer-eps-underflow", "python-exception"]
+slack = 1
+[params.ratio]
+value = 0.1
+doc = "Norm of an update over norm of the weights; usual is about 1e-3."
+[params.rise]
+value = 2.0
+unit = "times"
+doc = "How far the loss must stay above its first value."
+[needs]
+tables = ["steps", "param_groups"]
+columns = ["param_groups.update_norm", "steps.loss"]
+steps = 3
+[doc]
+what = "Updates of more than a tenth of the weights' norm in the first steps, or at the top of a warm-up, after which the loss rises for good or breaks."
+why = "A step longer than the region in which the gradient is valid makes the loss worse, and the next gradient larger."
+not_this = "Large first updates after which the loss falls, losses that jump and come back, gradients that are themselves enormous (exploding-gradients), a sudden jump of the schedule (lr-spike)."
+source = "Update ratio: a usual value of 1e-3 is long-standing practice; the judgement is the loss."
+*/
+WITH ahead AS (
+    SELECT *,
+        first_value(finite(loss)) OVER whole AS loss_first, first_value(norm) OVER whole AS norm_first, first_value(weight_norm) OVER whole AS weight_first,
+        median(finite(loss)) OVER soon AS soon_median, count(finite(loss)) OVER soon AS soon_rows, max(finite(loss)) OVER soon AS soon_high,
+        min(finite(loss)) OVER rest AS rest_low, bool_or(is_nonfinite(loss)) OVER soon AS breaks
+    FROM optimizer_series
+    WINDOW
+        soon AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN 1 FOLLOWING AND 40 FOLLOWING),
+        rest AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN 3 FOLLOWING AND UNBOUNDED FOLLOWING),
+        whole AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)
+), early AS (
+    SELECT rank, step, optimizer_id, optimizer, update_ratio AS value, lr, loss_first AS loss_before,
+        CASE WHEN breaks AND coalesce(soon_high, 0) <= loss_first THEN 'non-finite' ELSE printf('%.4g', soon_high) END AS loss_after,
+        'from the first steps on' AS when_, update_norm, weight_norm, norm
+    FROM ahead
+    WHERE n < 10 AND update_ratio > $ratio AND loss_first > 0
+      AND ((breaks AND (soon_high > 3 * loss_first OR update_ratio > 1))
+        OR (soon_rows >= 10 AND soon_median > $rise * loss_first AND rest_low > 1.2 * loss_first))
+      AND (optimizers <= 1 OR breaks OR soon_median > 10 * loss_first)
+      -- an enormous gradient makes a large update at any learning rate (Adam and its kin do not care)
+      AND (eps IS NOT NULL OR norm_first IS NULL OR weight_first IS NULL OR norm_first <= 10 * weight_first)
+), top AS (
+    SELECT s.rank, s.step, s.optimizer_id, s.optimizer, s.update_ratio AS value, s.lr, s.loss_median AS loss_before, printf('%.4g', d.rest_median) AS loss_after,
+        'where the schedule has its peak' AS when_, s.update_norm, s.weight_norm, s.norm
+    FROM divergences d
+    JOIN optimizer_series s ON s.rank = d.rank AND s.optimizer_id = d.optimizer_id AND s.n BETWEEN d.n - 5 AND d.n
+    WHERE s.update_ratio > $ratio AND d.lr >= 0.95 * greatest(d.lr_peak_ever, d.lr)
+      AND d.lr > 1.5 * (SELECT min(lr) FROM optimizer_series q WHERE q.rank = d.rank AND q.optimizer_id = d.optimizer_id AND q.n BETWEEN d.n - 60 AND d.n)
+)
+SELECT * FROM (SELECT * FROM early UNION ALL SELECT * FROM top)
+ORDER BY step, rank, optimizer_id

@@ -1,0 +1,59 @@
+/*
+code = "OP006"
+name = "lr-spike"
+severity = "error"
+phase = "optimizer"
+signal = "lr"
+message = "The learning rate jumped at step {step} from {lr_before} to {value}, {factor} times the highest of the {earlier} steps before ({highest_before}); {harm}."
+fix = "Check the schedule and what sets param_groups at step {step}: a wrong unit or exponent, a scheduler stepped with the wrong argument, a restored configuration."
+explains = ["lr-too-high", "loss-spike", "divergence", "exploding-gradients", "nonfinite-tensor", "dead-relu", "fp16-overflow", "log-of-zero", "sqrt-at-zero", "vanishing-gradients", "optimizer-eps-underflow", "python-exception"]
+[params.factor]
+value = 5.0
+unit = "times"
+doc = "Above every learning rate before, and above that of the step before."
+[params.earlier]
+value = 5
+unit = "steps"
+doc = "Steps before it; a run begins as it likes."
+[needs]
+tables = ["steps", "param_groups"]
+columns = ["param_groups.lr"]
+steps = 6
+[doc]
+what = "The learning rate of a parameter group exceeds everything it had been by a factor in a single step, and the loss leaves its band, or the rate comes back as suddenly while the weights moved more than before."
+why = "One step at a hundred times the rate can undo the training."
+not_this = "Warm-up (rises smoothly), one-cycle and cyclic schedules, restarts to an earlier peak, a higher constant rate after a first stage that the loss follows without harm, a rate of zero before."
+source = "Own schedule: the maximum of all steps before; harm by the loss's own robust band."
+*/
+WITH rates AS (
+    SELECT rank, optimizer_id, group_id, step, lr,
+        lag(lr) OVER w AS lr_before, max(lr) OVER past AS highest_before, count(lr) OVER past AS earlier,
+        min(lr) OVER soon AS lowest_soon
+    FROM param_groups
+    WINDOW
+        w AS (PARTITION BY rank, optimizer_id, group_id ORDER BY step),
+        past AS (PARTITION BY rank, optimizer_id, group_id ORDER BY step ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING),
+        soon AS (PARTITION BY rank, optimizer_id, group_id ORDER BY step ROWS BETWEEN 1 FOLLOWING AND 20 FOLLOWING)
+), jumps AS (
+    SELECT *, lr / highest_before AS factor FROM rates
+    WHERE earlier >= $earlier AND highest_before > 0 AND isfinite(lr) AND lr > $factor * highest_before AND lr > $factor * lr_before
+), effects AS (
+    SELECT rank, optimizer_id, step, loss_median, update_ratio, ratio_median, loss_start,
+        max(finite(loss)) OVER soon AS loss_soon,
+        bool_or(is_nonfinite(loss) OR is_nonfinite(norm)) OVER soon AS breaks,
+        greatest(loss_sigma, 0.05 * abs(loss_median)) AS spread
+    FROM optimizer_series
+    WINDOW soon AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN CURRENT ROW AND 10 FOLLOWING)
+), judged AS (
+    SELECT j.*, e.loss_median, e.loss_soon, e.update_ratio, e.ratio_median, coalesce(e.breaks, false) AS breaks,
+        coalesce(e.loss_soon > e.loss_median + 8 * e.spread AND e.loss_soon > e.loss_median + 0.3 * abs(e.loss_median), false) AS loss_left,
+        j.lowest_soon <= 2 * j.highest_before AND coalesce(e.update_ratio > 3 * e.ratio_median, true) AS came_back
+    FROM jumps j LEFT JOIN effects e USING (rank, optimizer_id, step)
+)
+SELECT rank, step, NULL::VARCHAR AS module, NULL::VARCHAR AS tensor, lr AS value, lr_before, highest_before, factor, earlier, optimizer_id, group_id,
+    update_ratio, ratio_median, loss_median, loss_soon,
+    CASE WHEN breaks THEN 'then loss or gradients became non-finite'
+        WHEN loss_left THEN printf('the loss rose from a median of %.4g to %.4g', loss_median, loss_soon)
+        ELSE printf('the update ratio went from %.3g to %.3g and the rate came back', ratio_median, update_ratio) END AS harm
+FROM judged WHERE breaks OR loss_left OR came_back
+ORDER BY step, rank, optimizer_id, group_id

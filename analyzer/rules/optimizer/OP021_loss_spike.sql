@@ -1,0 +1,57 @@
+/*
+code = "OP021"
+name = "loss-spike"
+severity = "error"
+phase = "loss"
+signal = "loss"
+message = "The loss left its band at step {step}: {value} after a median of {loss_median} in the {history} steps before, with a gradient norm of {norm_soon} after {norm_median}; {after}."
+fix = "Look at what changed first at step {step}: the batch (its fingerprint is recorded), the learning rate, the update before it. Clipping the gradient norm limits the damage of one step."
+explains = []
+generic = true
+reach = 5
+slack = 1
+[params.z]
+value = 8.0
+unit = "robust sigmas"
+doc = "Outside its own history, on the linear and on the logarithmic scale."
+[params.level]
+value = 3.0
+unit = "times"
+doc = "Above the median of its own last 30 steps."
+[params.history]
+value = 10
+unit = "steps"
+doc = "Finite losses that a judgement needs."
+[needs]
+tables = ["steps"]
+columns = ["steps.loss", "steps.grad_norm"]
+steps = 12
+[doc]
+what = "Loss and gradient norm leave their own bands at the same step, far beyond their usual scatter, and the loss comes back within twenty steps."
+why = "Something hit the training once: a batch, a rate, an unlucky update."
+not_this = "Losses that scatter widely anyway, small losses that scatter by a factor near the floor, losses of several optimizers that play against each other unless they leave everything ever seen, rises for good (divergence)."
+source = "Own history, robust: median and MAD of loss and ln(loss), of ln(norm), over the 30 steps before."
+*/
+WITH ahead AS (
+    SELECT *, greatest(loss_sigma, 0.05 * abs(loss_median)) AS spread,
+        max(finite(norm)) OVER here AS norm_soon,
+        min(finite(loss)) OVER soon AS lowest_soon, count(*) OVER soon AS soon_rows
+    FROM optimizer_series
+    WINDOW
+        here AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN CURRENT ROW AND 1 FOLLOWING),
+        soon AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN 1 FOLLOWING AND 20 FOLLOWING)
+)
+SELECT a.rank, a.step, NULL::VARCHAR AS module, NULL::VARCHAR AS tensor, a.loss AS value, a.loss_median, a.loss_sigma, a.loss_peak, a.history,
+    a.norm_soon, a.norm_median, a.lr, a.update_ratio, a.optimizer_id, b.fingerprint,
+    CASE WHEN a.lowest_soon < a.loss_median + 3 * a.spread THEN 'it came back within twenty steps' ELSE 'the record ends before it came back' END AS after
+FROM ahead a
+LEFT JOIN (SELECT rank, step, min(fingerprint) AS fingerprint FROM batches WHERE role <> 'target' GROUP BY rank, step) b ON b.rank = a.rank AND b.step = a.step
+WHERE a.history >= $history AND isfinite(a.loss)
+  AND a.loss > a.loss_median + $z * a.spread
+  AND a.loss > 1.5 * a.loss_peak AND a.loss - a.loss_median > 0.1 * a.loss_start
+  AND robust_z(log_size(a.norm_soon), a.norm_log_median, a.norm_log_sigma, 0.15) > 5 AND a.norm_soon > 3 * a.norm_median
+  AND CASE WHEN a.optimizers <= 1 AND a.loss_low_ever > 0
+        THEN a.loss > $level * a.loss_median AND robust_z(log_size(a.loss), a.loss_log_median, a.loss_log_sigma, 0.1) > $z
+        ELSE a.loss > $level * a.loss_size_ever AND a.norm_soon > 2 * a.norm_peak_ever END
+  AND (a.lowest_soon < a.loss_median + 3 * a.spread OR a.soon_rows < 9)
+ORDER BY a.step, a.rank, a.optimizer_id

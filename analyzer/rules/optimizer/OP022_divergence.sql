@@ -1,0 +1,26 @@
+/*
+code = "OP022"
+name = "divergence"
+severity = "error"
+phase = "loss"
+signal = "loss"
+message = "From step {step} on the loss stays above its band: median {rest_median} over the last {rest_rows} steps, never below {rest_low}, after a median of {loss_median} in the steps before; the gradient norm reached {near_norm} after {norm_median}."
+fix = "Go back to a checkpoint before step {step} and lower the learning rate or clip gradients; compare what changed first at that step: batch, rate, update ratio."
+explains = ["loss-spike"]
+generic = true
+reach = 40
+slack = 2
+[needs]
+tables = ["steps"]
+columns = ["steps.loss"]
+steps = 18
+[doc]
+what = "From one step to the end of the run the loss stays far above its own history (ten robust sigmas and twice its level in the median), and the gradients left theirs."
+why = "The training has lost what it had learnt."
+not_this = "Spikes that come back, noise near a floor that is small against the loss at the start, GAN and reinforcement losses inside what they have ever been."
+source = "Own history, robust: median and MAD over the 30 steps before; see the view divergences."
+*/
+SELECT rank, step, NULL::VARCHAR AS module, NULL::VARCHAR AS tensor, loss AS value, loss_median, loss_sigma, rest_median, rest_low, rest_rows, rest_breaks,
+    norm, norm_median, near_norm, lr, lr_before, update_ratio, optimizer_id
+FROM divergences
+ORDER BY step, rank, optimizer_id

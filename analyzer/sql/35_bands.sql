@@ -1,0 +1,38 @@
+-- A loss that left its band for good. Shared by the rules that explain it and the rule that names it.
+
+CREATE VIEW divergences AS
+WITH ahead AS (
+    SELECT *,
+        min(finite(loss)) OVER rest AS rest_low,
+        median(finite(loss)) OVER rest AS rest_median,
+        count(finite(loss)) OVER rest AS rest_rows,
+        bool_or(is_nonfinite(loss)) OVER rest AS rest_breaks,
+        max(finite(norm)) OVER near AS near_norm,
+        bool_or(is_nonfinite(norm)) OVER rest AS norm_breaks
+    FROM optimizer_series
+    WINDOW
+        rest AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING),
+        near AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN 3 PRECEDING AND UNBOUNDED FOLLOWING)
+), judged AS (
+    SELECT *, greatest(loss_sigma, 0.05 * abs(loss_median)) AS spread FROM ahead WHERE history >= 8 AND isfinite(loss)
+)
+SELECT rank, optimizer_id, optimizers, step, n, loss, loss_median, loss_sigma, loss_start, norm, norm_median, near_norm, lr, lr_before, lr_peak_ever,
+    update_ratio, ratio_median, rest_low, rest_median, rest_rows, coalesce(rest_breaks, false) AS rest_breaks
+FROM judged
+WHERE (rest_rows >= 10 OR (rest_rows >= 3 AND rest_breaks))
+  -- it never comes back to where it was
+  AND rest_low > loss_median + 3 * spread AND rest_low > loss_median + 0.2 * abs(loss_median)
+  -- and is far away from it, in its own spread, in its level, and on the scale of the whole run
+  AND rest_median > loss_median + 10 * spread AND rest_median > loss_median + abs(loss_median)
+  AND rest_median - loss_median > 0.05 * loss_start
+  -- the gradients agree
+  AND (norm_breaks OR near_norm > 3 * norm_median OR norm_median IS NULL)
+  -- a loss that changes its sign, or several that play against each other, must leave everything ever seen
+  AND ((optimizers <= 1 AND loss_low_ever > 0) OR abs(rest_median) > 2 * greatest(loss_size_ever, 1e-12))
+QUALIFY row_number() OVER (PARTITION BY rank, optimizer_id ORDER BY n) = 1;
+COMMENT ON VIEW divergences IS 'The row from which the loss of an optimizer stays above its band to the end of the run; one row per rank and optimizer at most.';
+COMMENT ON COLUMN divergences.near_norm IS 'Largest gradient norm from three rows before on.';
+COMMENT ON COLUMN divergences.rest_low IS 'Smallest loss from this row to the end.';
+COMMENT ON COLUMN divergences.rest_median IS 'Median loss from this row to the end.';
+COMMENT ON COLUMN divergences.rest_rows IS 'Finite losses from this row to the end.';
+COMMENT ON COLUMN divergences.rest_breaks IS 'Whether the loss becomes non-finite after this row.';

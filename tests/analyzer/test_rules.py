@@ -1,0 +1,112 @@
+"""All cases of all rules, and what every rule must have."""
+
+import re
+import tomllib
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import firstfault.analyzer
+from firstfault.analyzer import Rule, Trace, diagnose, load_rules
+from firstfault.analyzer.rules import missing, run_rule
+from firstfault.schemas import TABLES
+
+ROOT = Path(firstfault.analyzer.__file__).parent / "rules"
+RULES = load_rules()
+
+
+def cases_of(rule: Rule) -> list[dict[str, Any]]:
+    path = ROOT / rule.layer / rule.file.replace(".sql", ".cases.toml")
+    return tomllib.loads(path.read_text(encoding="utf-8"))["case"] if path.exists() else []
+
+
+CASES = [pytest.param(r, c, id=f"{r.header.code}-{c['name']}") for r in RULES for c in cases_of(r)]
+
+
+def given(case: dict[str, Any], expand: Callable[..., list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
+    tables: dict[str, list[dict[str, Any]]] = {}
+    for table, groups in case["given"].items():
+        tables[table] = [row for g in groups for row in expand(g, TABLES[table])]
+    return tables
+
+
+@pytest.mark.parametrize(("rule", "case"), CASES)
+def test_every_case_of_every_rule(rule: Rule, case: dict[str, Any], write_run: Any, expand_rows: Any) -> None:
+    run = write_run(exit=case.get("exit", {}), **given(case, expand_rows))
+    with Trace(run) as trace:
+        trace.prepare()
+        why = missing(trace, rule)
+        if "not_evaluable" in case:
+            assert case["not_evaluable"] in (why or "")
+            return
+        assert why is None
+        rows = run_rule(trace, rule)
+        expected = case["expect"]
+        assert [{k: r.get(k) for k in e} for r, e in zip(rows, expected, strict=False)] == expected
+        assert len(rows) >= len(expected)
+        if not expected:
+            assert rows == []
+        verdict = diagnose(trace)
+        findings = {f.name: f for f in verdict.causes + verdict.symptoms}
+        assert (rule.header.name in findings) == bool(expected)
+        if expected:
+            message = findings[rule.header.name].message
+            for part in case.get("says", []):
+                assert part in message
+        if "causes" in case:
+            assert [c.name for c in verdict.causes] == case["causes"]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda r: r.header.code)
+def test_every_rule_has_a_case_that_fires_and_one_that_stays_silent(rule: Rule) -> None:
+    cases = cases_of(rule)
+    assert any(c.get("expect") for c in cases)
+    assert any(c.get("expect") == [] for c in cases)
+    assert len({c["name"] for c in cases}) == len(cases)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda r: r.header.code)
+def test_every_rule_says_what_it_is(rule: Rule) -> None:
+    h = rule.header
+    for text in (h.message, h.fix, h.doc.what, h.doc.why, h.doc.not_this, h.doc.source, *(p.doc for p in h.params.values())):
+        assert text.strip()
+    assert re.fullmatch(r"[A-Z]{2}\d{3}", h.code)
+    assert rule.file == f"{h.code}_{h.name.replace('-', '_')}.sql"
+    used = set(re.findall(r"\$([a-z_]+)", rule.select))
+    assert used == set(h.params)
+
+
+def test_codes_and_names_are_unique() -> None:
+    assert len({r.header.code for r in RULES}) == len(RULES)
+    assert len({r.header.name for r in RULES}) == len(RULES)
+
+
+def test_explaining_has_no_circles() -> None:
+    explains = {r.header.name: set(r.header.explains) for r in RULES}
+    done: set[str] = set()
+
+    def visit(name: str, path: tuple[str, ...]) -> None:
+        assert name not in path, " -> ".join((*path, name))
+        if name not in done:
+            for below in explains.get(name, set()):
+                visit(below, (*path, name))
+            done.add(name)
+
+    for name in explains:
+        visit(name, ())
+
+
+def test_a_rule_explains_only_names_that_exist() -> None:
+    known = {r.header.name for r in RULES}
+    unknown = {n for r in RULES for n in r.header.explains} - known
+    assert unknown == set()
+
+
+def test_the_analyzer_package_never_imports_torch() -> None:
+    import_module("firstfault.analyzer.cli")
+    sources = [p.read_text(encoding="utf-8") for p in ROOT.parent.glob("*.py")]
+    assert sources
+    assert not any(re.search(r"^\s*(import|from) torch", s, re.MULTILINE) for s in sources)
