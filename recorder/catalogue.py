@@ -20,9 +20,22 @@ WRAPPERS = {"DataParallel", "DistributedDataParallel", "FullyShardedDataParallel
 class ModuleEntry:
     """A module of a known model."""
 
-    __slots__ = ("call_order", "class_name", "depth", "has_input", "id", "model", "name", "own_numel", "parent_id", "ref", "root")
+    __slots__ = (
+        "call_order", "class_name", "compiled", "depth", "id", "model", "name", "own_numel", "parent_id", "ref", "root",
+    )  # fmt: skip
 
-    def __init__(self, id_: int, module: nn.Module, name: str, model: str, root: "ModuleEntry | None", parent_id: int | None) -> None:
+    def __init__(
+        self,
+        id_: int,
+        module: nn.Module,
+        name: str,
+        model: str,
+        root: "ModuleEntry | None",
+        parent_id: int | None,
+        *,
+        compiled: bool = False,
+    ) -> None:
+        self.compiled = compiled  # stands for the model inside: the modules of that run inside compiled code, unseen
         self.id = id_
         self.ref = weakref.ref(module)
         self.name = name
@@ -63,6 +76,7 @@ class Catalogue:
         self._calls = 0
         self._dirty_modules: dict[int, ModuleEntry] = {}
         self.roots: list[ModuleEntry] = []
+        self._new_models: list[ModuleEntry] = []
         self.holders: dict[int, tuple[int, int]] = {}
         """id(parameter) → (optimizer_id, group_id), refreshed by the optimizer room."""
 
@@ -90,10 +104,18 @@ class Catalogue:
         if not any(True for _ in root.parameters()):
             self._skip(module)  # a loss or an activation standing alone: nothing to train, nothing to name
             return None
-        self.add_model(root, _variable_name(root, module) or type(root).__name__)
+        entry = self.add_model(root, _variable_name(root, module) or type(root).__name__)
         if id(module) not in self._modules:
-            self._skip(module)  # a wrapper: its forward is the model's forward
+            if isinstance(getattr(module, "_orig_mod", None), nn.Module):
+                self._modules[id(module)] = ModuleEntry(entry.id, module, "", entry.model, entry, None, compiled=True)
+            else:
+                self._skip(module)  # a wrapper: its forward is the model's forward
         return self.find(module)
+
+    def take_new_models(self) -> list[ModuleEntry]:
+        """Roots that were numbered since the last call."""
+        new, self._new_models = self._new_models, []
+        return new
 
     def add_model(self, root: nn.Module, model: str) -> ModuleEntry:
         """Number a model's modules and parameters; known ones keep their numbers."""
@@ -119,6 +141,7 @@ class Catalogue:
         self.roots = [r for r in self.roots if r.ref() is not None and r.ref() is not root and r.id != root_entry.id]
         self.roots = [r for r in self.roots if self._modules.get(id(r.ref())) is r]
         self.roots.append(root_entry)
+        self._new_models.append(root_entry)
         return root_entry
 
     def called(self, entry: ModuleEntry) -> None:
@@ -223,9 +246,9 @@ class Catalogue:
             entry = self._add_parameter(parameter, fallback_name, None)
         return entry
 
-    def model_parameters(self) -> Iterator[tuple[Tensor, ParameterEntry]]:
-        """Every parameter of every known model that still lives, once each."""
-        for root in self.roots:
+    def model_parameters(self, of: ModuleEntry | None = None) -> Iterator[tuple[Tensor, ParameterEntry]]:
+        """Every parameter of one or every known model that still lives, once each."""
+        for root in self.roots if of is None else [of]:
             module = root.ref()
             if module is not None:
                 for parameter in module.parameters():

@@ -68,10 +68,7 @@ class DataWatch:
 
     def initial_parameters(self, root: ModuleEntry) -> None:
         """The weights before the first update."""
-        module = root.ref()
-        if module is None:
-            return
-        for parameter, entry in self.session.catalogue.model_parameters():
+        for parameter, entry in self.session.catalogue.model_parameters(root):
             if parameter.numel() and measurable(parameter):
                 self.session.stat(
                     entry.parameter_id, Phase.FORWARD, measure(parameter), requires_grad=parameter.requires_grad

@@ -60,12 +60,11 @@ class ForwardWatch:
         session.module_of = self.module_of
         self._seen: dict[int, tuple[weakref.ref[Tensor], int, Moments]] = {}
         self._signatures: dict[type, list[str]] = {}
-        self._roots_seen: dict[int, bool] = {}
 
     def before(self, module: nn.Module, args: tuple[Any, ...]) -> None:
         """Global forward pre-hook."""
         session = self.session
-        if torch.compiler.is_compiling() or torch.jit.is_tracing():
+        if torch.jit.is_tracing():
             return
         if session.started and threading.get_ident() != session.thread:
             return
@@ -74,8 +73,13 @@ class ForwardWatch:
             entry = catalogue.find(module)
         except KeyError:
             entry = catalogue.discover(module)
-            if entry is not None:
-                self._found(entry.root)
+            self._found_models()
+            if entry is not None and entry.compiled:
+                session.event(
+                    "compiled-model",
+                    f"model {entry.model} runs compiled: of its activations only inputs and output are recorded",
+                    module_id=entry.id,
+                )
         if entry is None:
             return
         outermost = not self.stack
@@ -108,7 +112,7 @@ class ForwardWatch:
     def after(self, module: nn.Module, _args: tuple[Any, ...], output: Any) -> None:
         """Global forward hook."""
         session = self.session
-        if not self.stack or torch.compiler.is_compiling() or threading.get_ident() != session.thread:
+        if not self.stack or threading.get_ident() != session.thread:
             return
         try:
             entry = session.catalogue.find(module)
@@ -170,6 +174,8 @@ class ForwardWatch:
             name = f"{entry.name}:output{position}"
             moments = self._known(tensor)
             fresh = moments is None
+            if entry.compiled and not fresh:
+                continue  # the model inside was not compiled after all, and has its row
             if rows:
                 if moments is None:
                     moments = measure(tensor)
@@ -222,7 +228,8 @@ class ForwardWatch:
 
     def expect(self, model: nn.Module, name: str) -> None:
         """Number a model before it is first called, under a name of the script's choice."""
-        self._found(self.session.catalogue.add_model(unwrapped(model), name))
+        self.session.catalogue.add_model(unwrapped(model), name)
+        self._found_models()
 
     # -- names ------------------------------------------------------------------------------------------------------------
 
@@ -240,9 +247,10 @@ class ForwardWatch:
             self._signatures[type(module)] = names
         return names
 
-    def _found(self, root: ModuleEntry) -> None:
-        self.session.event("model-found", f"model {root.model} ({root.class_name})", module_id=root.id)
-        self.data.initial_parameters(root)
+    def _found_models(self) -> None:
+        for root in self.session.catalogue.take_new_models():
+            self.session.event("model-found", f"model {root.model} ({root.class_name})", module_id=root.id)
+            self.data.initial_parameters(root)
 
 
 def _next_node() -> int:

@@ -2,6 +2,7 @@
 
 import functools
 import sys
+import warnings
 from collections.abc import Callable
 from time import perf_counter_ns
 from types import TracebackType
@@ -70,6 +71,8 @@ class Attachment:
     # -- what is put in -----------------------------------------------------------------------------------------------------
 
     def _hook_modules(self) -> None:
+        # said because of our hooks, and an error where the script turns warnings into errors
+        warnings.filterwarnings("ignore", message="Using `torch.compile.* when there are global hooks")
         guarded = self.session.guarded
         handles = [
             nn_module.register_module_module_registration_hook(guarded("modules", self.session.catalogue.note_parent)),

@@ -50,7 +50,8 @@ class OptimizerWatch:
         self._stepped: set[int] = set()
         self._cleared = False
         self._groups: tuple[int, ...] = ()
-        self._inside: Held | None = None
+        self._inside: dict[int, Held] = {}
+        self._in_step = False
         self._unstepped_norm: float | None = None
 
     # -- optimizers -------------------------------------------------------------------------------------------------------
@@ -72,10 +73,11 @@ class OptimizerWatch:
         session = self.session
         held = self.found(optimizer)
         if session.in_backward:
-            self._inside = held  # stepped by a hook inside backward: the step is complete when that returns
+            self._inside[held.id] = held  # stepped by a hook inside backward: the step is complete when that returns
             return
         session.start()
         self._cleared = False
+        self._in_step = True
         if held.id in self._stepped:
             self._advance()  # it steps again, so the iteration before was over
         session.note(Phase.OPTIMIZER, -1)
@@ -91,6 +93,7 @@ class OptimizerWatch:
         held = self.found(optimizer)
         if session.in_backward:
             return
+        self._in_step = False
         if held.began:
             session.clock["optimizer"] += perf_counter_ns() - held.began
         closure = args[0] if args else kwargs.get("closure")
@@ -147,6 +150,8 @@ class OptimizerWatch:
     def cleared(self, optimizer: torch.optim.Optimizer | None) -> None:
         """zero_grad is about to clear gradients, of one optimizer or (None) of a module."""
         session = self.session
+        if self._in_step:
+            return  # the closure of LBFGS and kin: one step, however often it clears
         if session.pending and not self._cleared and not session.in_backward:
             others = [h for h in self._held.values() if h.ref() is not None and h.ref() is not optimizer and h.last_step >= session.step - 1 >= 0]
             if optimizer is None or not others:
@@ -166,6 +171,10 @@ class OptimizerWatch:
         if self._cleared:
             self._cleared = False
             self._end_unstepped(self._unstepped_norm)
+        elif self._in_step or not session.pending:
+            return
+        elif not self._held and self._gradients_are_gone():
+            self._end_unstepped(None)
         elif session.microbatch >= _MOST_MICROBATCHES and not any(h.steps for h in self._held.values()):
             self._end_unstepped(self._gradients(self._all_parameters()))
 
@@ -188,6 +197,14 @@ class OptimizerWatch:
             self._cleared = False
             self._end_unstepped(norm)
 
+    def _gradients_are_gone(self) -> bool:
+        """Whether the script, which has no optimizer, has cleared the gradients by hand."""
+        gradients = [p.grad for p, _ in self.session.catalogue.model_parameters() if p.grad is not None]
+        if not gradients:
+            return bool(self.session.catalogue.roots)
+        smallest = min(gradients, key=lambda g: g.numel())
+        return smallest.device.type == "cpu" and not smallest.any()
+
     def _end_unstepped(self, norm: float | None) -> None:
         carried = [h.carried for h in self._held.values() if h.carried is not None]
         for held in self._held.values():
@@ -201,14 +218,17 @@ class OptimizerWatch:
         self._advance()
 
     def after_backward(self) -> None:
-        """A backward has returned: steps that hooks made inside it count now."""
-        held, self._inside = self._inside, None
-        if held is not None:
+        """A backward has returned: steps that hooks made inside it count now, all as one."""
+        inside, self._inside = self._inside, {}
+        for held in inside.values():
             held.steps += 1
+            held.last_step = self.session.step
+            self._stepped.add(held.id)
             optimizer = held.ref()
             if optimizer is not None:
                 self._group_rows(held, optimizer, {})
-            self._finish(held, stepped=True)
+        if inside:
+            self._finish(next(iter(inside.values())), stepped=True)
 
     # -- clipping and scaling -----------------------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 import torch
+from torch.compiler import is_compiling
 
 from ..schemas import TABLES, BreadcrumbWriter, Phase
 from ..schemas.layout import JOURNAL, breadcrumb_path, rank_folder
@@ -134,8 +135,8 @@ class Session:
         """A hook that never raises into the training, keeps account of its time, and stays off once it has failed."""
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            if not self.alive or part in self._off:
-                return None
+            if is_compiling() or not self.alive or part in self._off:
+                return None  # torch.compile folds this away: no graph break
             began = perf_counter_ns()
             try:
                 return hook(*args, **kwargs)

@@ -1,0 +1,96 @@
+"""Recording changes nothing and counts right, whatever the style of the training loop."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from firstfault.schemas.layout import parts
+
+SCRIPT = Path(__file__).parent / "scripts" / "styles.py"
+STYLES = [
+    "plain",
+    "cnn",
+    "accumulation",
+    "workers",
+    "gan",
+    "wasserstein",
+    "lbfgs",
+    "scaler",
+    "recurrent",
+    "transformer",
+    "checkpointed",
+    "no_modules",
+    "double_backward",
+    "step_in_backward",
+    "never_steps",
+    "zero_before_step",
+    "half_skipped",
+    "by_hand",
+]
+
+
+def rows(run: Path, table: str) -> list[dict]:
+    return [row for _, _, part in parts(run, table) for row in pq.read_table(part).to_pylist()]
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_recording_is_bit_identical_and_counts_iterations_as_the_script_does(style: str, tmp_path: Path) -> None:
+    plain = subprocess.run([sys.executable, SCRIPT, style], capture_output=True, text=True, check=True)
+    run = tmp_path / "run"
+    command = [sys.executable, "-m", "firstfault", "run", "--out", str(run), str(SCRIPT), style]
+    recorded = subprocess.run(command, capture_output=True, text=True, check=True)
+
+    assert recorded.stdout == plain.stdout
+    steps = int(plain.stdout.split()[-1])
+    assert sorted({row["step"] for row in rows(run, "steps") if row["completed"]}) == list(range(steps))
+    assert [row["message"] for row in rows(run, "events") if row["event"] == "recorder-fault"] == []
+    assert rows(run, "tensor_stats")
+
+
+def test_losses_lr_and_gradient_norms_of_each_step_are_those_of_the_script(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    command = [sys.executable, "-m", "firstfault", "run", "--out", str(run), str(SCRIPT), "accumulation"]
+    out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    losses = [float.fromhex(line) for line in out.split()[:16]]
+
+    steps = rows(run, "steps")
+
+    assert [row["microbatches"] for row in steps] == [4, 4, 4, 4]
+    means = [sum(losses[i : i + 4]) / 4 for i in range(0, 16, 4)]
+    assert [row["loss"] for row in steps] == pytest.approx(means, rel=1e-6)
+    lrs = [row["lr"] for row in rows(run, "param_groups")]
+    assert lrs[0] == pytest.approx(1e-2)
+    assert lrs == sorted(lrs, reverse=True)
+    gradients = {r["tensor_id"] for r in rows(run, "tensors") if r["kind"] == "gradient"}
+    squares = [0.0] * 4
+    for row in rows(run, "tensor_stats"):
+        if row["tensor_id"] in gradients:
+            squares[row["step"]] += row["sum_sq"]
+    assert [row["grad_norm"] for row in steps] == pytest.approx([s**0.5 for s in squares], rel=1e-6)
+
+
+def test_a_step_left_out_by_the_scaler_is_counted_and_marked(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    command = [sys.executable, "-m", "firstfault", "run", "--out", str(run), str(SCRIPT), "scaler"]
+    subprocess.run(command, capture_output=True, check=True)
+
+    steps = rows(run, "steps")
+
+    skipped = [row["step"] for row in steps if row["skipped_by_scaler"]]
+    assert skipped
+    assert skipped == list(range(len(skipped)))
+    assert all(not row["stepped"] for row in steps if row["step"] in skipped)
+    assert steps[0]["loss_scale"] == 2.0**40
+    assert steps[0]["loss"] < 10  # the loss itself, not the scaled one
+
+
+def test_an_optimizer_that_is_left_out_halfway_leaves_steps_that_did_not_step(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    command = [sys.executable, "-m", "firstfault", "run", "--out", str(run), str(SCRIPT), "half_skipped"]
+    subprocess.run(command, capture_output=True, check=True)
+
+    assert [row["stepped"] for row in rows(run, "steps")] == [True] * 4 + [False] * 4
+    assert all(row["grad_norm"] > 0 for row in rows(run, "steps")[:-1])  # at exit the last gradients are gone
