@@ -26,7 +26,7 @@ from .errors import CompactionError, RecorderError
 from .exit_record import last_positions, read_exceptions
 from .hooks import Attachment
 from .run_folder import create_run
-from .session import Session, warn
+from .session import warn
 
 _COMPACT_EVERY_S = 10.0
 

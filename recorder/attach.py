@@ -65,7 +65,7 @@ def current() -> "Attachment | None":
 
 def detach() -> None:
     """Write what is left and take everything out of torch."""
-    global _attached  # noqa: PLW0603
+    global _attached
     attachment, _attached = _attached, None
     if attachment is not None:
         attachment.close()
@@ -99,7 +99,9 @@ class _TorchFinder(MetaPathFinder):
                 self._action()
             except Exception as e:  # noqa: BLE001 — a script must run even where the recorder cannot
                 print(  # noqa: T201
-                    f"firstfault: [attach] {type(e).__name__}: {e}; this process is not recorded", file=sys.stderr, flush=True
+                    f"firstfault: [attach] {type(e).__name__}: {e}; this process is not recorded",
+                    file=sys.stderr,
+                    flush=True,
                 )
 
         loader.exec_module = exec_module

@@ -280,13 +280,17 @@ def unwrapped(module: nn.Module) -> nn.Module:
         module = inner
 
 
+def _is_ours(frame: FrameType) -> bool:
+    return frame.f_globals.get("__package__") == __package__
+
+
 def _variable_name(root: nn.Module, called: nn.Module) -> str | None:
     """Name of the variable that holds the model, looked up through the frames of the caller."""
     frame: FrameType | None = sys._getframe(1)
     torch_folder = torch.__path__[0]
     while frame is not None:
         code_file = frame.f_code.co_filename
-        if not code_file.startswith(torch_folder) and __package__ not in str(frame.f_globals.get("__package__")):
+        if not code_file.startswith(torch_folder) and not _is_ours(frame):
             for scope in (frame.f_locals, frame.f_globals):
                 for name, value in list(scope.items()):
                     if (value is root or value is called) and name != "self" and not name.startswith("_"):

@@ -67,7 +67,9 @@ def watch_native_crashes(session: Session) -> None:
 
 def _type_name(error: BaseException) -> str:
     kind = type(error)
-    return kind.__qualname__ if kind.__module__ in {"builtins", "__main__"} else f"{kind.__module__}.{kind.__qualname__}"
+    return (
+        kind.__qualname__ if kind.__module__ in {"builtins", "__main__"} else f"{kind.__module__}.{kind.__qualname__}"
+    )
 
 
 def _frames(tb: TracebackType | None) -> list[tuple[FrameType, int]]:
@@ -124,7 +126,11 @@ def _user_frame(frames: list[tuple[FrameType, int]]) -> str | None:
     """`file:line in function: source` of the innermost frame that is the user's own code."""
     for frame, line in reversed(frames):
         file = frame.f_code.co_filename
-        if "site-packages" in file or file.startswith(("<", sys.base_prefix)) or Path(file).is_relative_to(Path(__file__).parents[1]):
+        if (
+            "site-packages" in file
+            or file.startswith(("<", sys.base_prefix))
+            or Path(file).is_relative_to(Path(__file__).parents[1])
+        ):
             continue
         source = linecache.getline(file, line).strip()
         return f"{file}:{line} in {frame.f_code.co_name}: {source}"

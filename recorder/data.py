@@ -56,7 +56,9 @@ class DataWatch:
                 return field.moments
         return self._add(f"input:{name}", name, tensor, "input", "input", phase, root.id).moments
 
-    def target(self, tensor: Tensor, loss_op: str, classes: int | None, ignored: int | None, out_of_range: int | None) -> None:
+    def target(
+        self, tensor: Tensor, loss_op: str, classes: int | None, ignored: int | None, out_of_range: int | None
+    ) -> None:
         """A tensor is the target of a loss."""
         facts = (loss_op, classes, ignored, out_of_range)
         pointer = _pointer(tensor)

@@ -61,10 +61,10 @@ class ForwardWatch:
         self._seen: dict[int, tuple[weakref.ref[Tensor], int, Moments]] = {}
         self._signatures: dict[type, list[str]] = {}
 
-    def before(self, module: nn.Module, args: tuple[Any, ...]) -> None:
+    def before(self, module: nn.Module, args: tuple[Any, ...]) -> None:  # noqa: PLR0912 — one decision after the other
         """Global forward pre-hook."""
         session = self.session
-        if torch.jit.is_tracing():
+        if torch.jit.is_tracing():  # pyright: ignore[reportPrivateImportUsage]
             return
         if session.started and threading.get_ident() != session.thread:
             return
@@ -255,7 +255,7 @@ class ForwardWatch:
 
 def _next_node() -> int:
     """Sequence number that autograd gives to the next node of this thread."""
-    return torch._C._autograd._get_sequence_nr()
+    return torch._C._autograd._get_sequence_nr()  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def _tensors(value: Any) -> Iterator[tuple[int, Tensor]]:

@@ -152,7 +152,7 @@ def _holds(value: Tensor, operator: str, at: float) -> bool:
         return high == torch.inf or low == -torch.inf
     if operator in {"Acos", "Asin"}:
         return high >= at or low <= -at
-    if low == at or high == at:
+    if at in {low, high}:
         return True
     return low < at < high and bool((value == at).any())
 

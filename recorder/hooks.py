@@ -9,9 +9,8 @@ from types import TracebackType
 from typing import Any
 
 import torch
-import torch.utils.data
+import torch.optim.optimizer as optim
 from torch.nn.modules import module as nn_module
-from torch.optim import optimizer as optim
 from torch.utils.data import dataloader
 
 from .backward import BackwardWatch
@@ -120,7 +119,10 @@ class Attachment:
 
     def _wrap_backward(self) -> None:
         session = self.session
-        before, after = session.guarded("backward", self.backward.before), session.guarded("backward", self.backward.after)
+        before, after = (
+            session.guarded("backward", self.backward.before),
+            session.guarded("backward", self.backward.after),
+        )
 
         def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
             @functools.wraps(original)

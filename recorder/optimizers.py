@@ -10,7 +10,7 @@ from time import perf_counter_ns
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, _foreach_norm  # pyright: ignore[reportPrivateImportUsage]
 
 from ..schemas import Phase
 from .catalogue import ParameterEntry
@@ -153,11 +153,17 @@ class OptimizerWatch:
         if self._in_step:
             return  # the closure of LBFGS and kin: one step, however often it clears
         if session.pending and not self._cleared and not session.in_backward:
-            others = [h for h in self._held.values() if h.ref() is not None and h.ref() is not optimizer and h.last_step >= session.step - 1 >= 0]
+            others = [
+                h
+                for h in self._held.values()
+                if h.ref() is not None and h.ref() is not optimizer and h.last_step >= session.step - 1 >= 0
+            ]
             if optimizer is None or not others:
                 self._refresh_holders()
                 held = self.found(optimizer) if optimizer is not None else None
-                norm = self._gradients(self._parameters_of(held, optimizer) if held and optimizer else self._all_parameters())
+                norm = self._gradients(
+                    self._parameters_of(held, optimizer) if held and optimizer else self._all_parameters()
+                )
                 if norm:  # gradients were there, and they go without a step
                     self._cleared = True
                     self._unstepped_norm = norm
@@ -212,9 +218,7 @@ class OptimizerWatch:
             if optimizer is not None:
                 self._group_rows(held, optimizer, {})
             held.carried = None
-        self.session.finish(
-            optimizer_id=None, stepped=False, grad_norm=norm, carried=max(carried) if carried else None
-        )
+        self.session.finish(optimizer_id=None, stepped=False, grad_norm=norm, carried=max(carried) if carried else None)
         self._advance()
 
     def after_backward(self) -> None:
@@ -252,7 +256,11 @@ class OptimizerWatch:
             for i, p in enumerate(group["params"])
         ]
         if orphans:
-            found += [(p, e, -1) for p, e in catalogue.model_parameters() if id(p) not in catalogue.holders and p.requires_grad]
+            found += [
+                (p, e, -1)
+                for p, e in catalogue.model_parameters()
+                if id(p) not in catalogue.holders and p.requires_grad
+            ]
         return found
 
     def _all_parameters(self) -> list[tuple[Tensor, ParameterEntry, int]]:
@@ -270,7 +278,9 @@ class OptimizerWatch:
         for parameter, entry, group in parameters:
             gradient = parameter.grad
             if gradient is None:
-                session.stat(entry.gradient_id, Phase.BACKWARD, EMPTY, missing=True, requires_grad=parameter.requires_grad)
+                session.stat(
+                    entry.gradient_id, Phase.BACKWARD, EMPTY, missing=True, requires_grad=parameter.requires_grad
+                )
                 continue
             if not measurable(gradient):
                 continue
@@ -341,7 +351,10 @@ class OptimizerWatch:
             return
         self._groups = groups
         self.session.catalogue.holders = {
-            id(p): (held_id, g) for held_id, o in lives for g, group in enumerate(o.param_groups) for p in group["params"]
+            id(p): (held_id, g)
+            for held_id, o in lives
+            for g, group in enumerate(o.param_groups)
+            for p in group["params"]
         }
         self.session.catalogue.redescribe_parameters()
 
@@ -360,7 +373,7 @@ def _norm(gradients: list[Tensor]) -> float:
     dense = [g.detach() for g in gradients if g.layout is torch.strided and measurable(g)]
     if not dense:
         return 0.0
-    return float(torch.linalg.vector_norm(torch.stack([n.float() for n in torch._foreach_norm(dense)])))
+    return float(torch.linalg.vector_norm(torch.stack([n.float() for n in _foreach_norm(dense)])))
 
 
 def _sample_size(parameter: Tensor) -> int:
@@ -379,9 +392,13 @@ def _gather(parameters: list[tuple[Tensor, ParameterEntry, int]]) -> Tensor:
     return joined if joined.dtype in {torch.float32, torch.float64} else joined.float()
 
 
-def _sample(parameters: list[tuple[Tensor, ParameterEntry, int]]) -> tuple[list[tuple[Tensor, ParameterEntry, int]], Tensor] | None:
+def _sample(
+    parameters: list[tuple[Tensor, ParameterEntry, int]],
+) -> tuple[list[tuple[Tensor, ParameterEntry, int]], Tensor] | None:
     usable = [
-        (p, e, g) for p, e, g in parameters if measurable(p) and p.layout is torch.strided and p.is_floating_point() and p.numel()
+        (p, e, g)
+        for p, e, g in parameters
+        if measurable(p) and p.layout is torch.strided and p.is_floating_point() and p.numel()
     ]
     if not usable or len({p.device for p, _, _ in usable}) != 1:
         return None

@@ -27,7 +27,18 @@ from .statistics import Moments
 
 _PER_STEP = ("tensor_stats", "batches", "operators", "param_groups")
 _MOST_BUFFERED = 20_000
-_WRITE_ORDER = ("ranks", "modules", "tensors", "tensor_stats", "batches", "operators", "param_groups", "metrics", "events", "steps")
+_WRITE_ORDER = (
+    "ranks",
+    "modules",
+    "tensors",
+    "tensor_stats",
+    "batches",
+    "operators",
+    "param_groups",
+    "metrics",
+    "events",
+    "steps",
+)
 
 
 class Session:
@@ -93,8 +104,14 @@ class Session:
         self._rows["events"] = [(rank, *row[1:]) for row in self._rows["events"]]
         self._journal = JournalWriter(self.run, rank)
         self._breadcrumb = BreadcrumbWriter(breadcrumb_path(self.run, rank), os.getpid())
-        self._statm = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC) if Path("/proc/self/statm").exists() else None
-        devices = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())] if torch.cuda.is_initialized() else []
+        self._statm = (
+            os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC) if Path("/proc/self/statm").exists() else None
+        )
+        devices = (
+            [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+            if torch.cuda.is_initialized()
+            else []
+        )
         self._rows["ranks"].append(
             (
                 rank,
@@ -155,8 +172,15 @@ class Session:
         while where is not None and where.tb_next is not None:
             where = where.tb_next
         line = f"{Path(where.tb_frame.f_code.co_filename).name}:{where.tb_lineno}" if where is not None else "?"
-        warn(part, f"{type(error).__name__}: {error} (at {line}); this part of the recording is switched off, training goes on")
-        self.event("recorder-fault", f"{part} switched itself off: {type(error).__name__}: {error}", detail={"part": part, "at": line})
+        warn(
+            part,
+            f"{type(error).__name__}: {error} (at {line}); this part of the recording is switched off, training goes on",
+        )
+        self.event(
+            "recorder-fault",
+            f"{part} switched itself off: {type(error).__name__}: {error}",
+            detail={"part": part, "at": line},
+        )
 
     # -- rows -------------------------------------------------------------------------------------------------------------
 
@@ -198,11 +222,23 @@ class Session:
         """A row of `metrics`; written with the next step, or at the end."""
         self._rows["metrics"].append((self.catalogue.rank, step, time_ns(), name, value))
 
-    def event(self, event: str, message: str, *, module_id: int | None = None, detail: dict[str, Any] | None = None) -> None:
+    def event(
+        self, event: str, message: str, *, module_id: int | None = None, detail: dict[str, Any] | None = None
+    ) -> None:
         """A row of `events`; written with the next step, or at the end."""
         text = msgspec.json.encode(detail).decode() if detail else None
         self._rows["events"].append(
-            (self.catalogue.rank, time_ns(), self.step, self.microbatch, int(self.phase), event, module_id, message, text)
+            (
+                self.catalogue.rank,
+                time_ns(),
+                self.step,
+                self.microbatch,
+                int(self.phase),
+                event,
+                module_id,
+                message,
+                text,
+            )
         )
 
     def note(self, phase: Phase, module_id: int) -> None:
@@ -296,7 +332,11 @@ class Session:
             self._dropped += 1
             if self._dropped == 1:
                 warn("journal", f"{self.run}: {e.strerror}; rows are dropped and counted, training goes on")
-            self.event("rows-dropped", f"the journal did not take a step: {e.strerror}", detail={"steps_dropped": self._dropped})
+            self.event(
+                "rows-dropped",
+                f"the journal did not take a step: {e.strerror}",
+                detail={"steps_dropped": self._dropped},
+            )
 
     def _batch(self, name: str, rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
         schema = TABLES[name].schema
@@ -304,7 +344,10 @@ class Session:
         arrays: list[pa.Array] = []
         if name in _PER_STEP:
             count = len(rows)
-            arrays = [pa.array([self.catalogue.rank] * count, schema[0].type), pa.array([self.step] * count, schema[1].type)]
+            arrays = [
+                pa.array([self.catalogue.rank] * count, schema[0].type),
+                pa.array([self.step] * count, schema[1].type),
+            ]
         offset = len(arrays)
         arrays += [pa.array(values, schema[i + offset].type) for i, values in enumerate(columns)]
         return pa.record_batch(arrays, schema=schema)

@@ -44,7 +44,7 @@ def measurable(x: Tensor) -> bool:
         and x.device.type != "meta"
         and not x.is_quantized
         and not x.is_nested
-        and not torch._C._functorch.is_functorch_wrapped_tensor(x)
+        and not torch._C._functorch.is_functorch_wrapped_tensor(x)  # pyright: ignore[reportAttributeAccessIssue]
     )
 
 

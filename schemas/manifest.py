@@ -97,7 +97,9 @@ def _read(path: Path, type_: type[_T]) -> _T:
     try:
         version = msgspec.json.decode(raw, type=dict[str, Any]).get("schema_version")
     except msgspec.DecodeError as e:
-        raise SchemaError(f"{path}: not valid JSON ({e}); the folder was not written by firstfault or the file is damaged") from e
+        raise SchemaError(
+            f"{path}: not valid JSON ({e}); the folder was not written by firstfault or the file is damaged"
+        ) from e
     if isinstance(version, int) and version > SCHEMA_VERSION:
         raise SchemaError(
             f"{path}: written by a newer firstfault (schema {version}, this one reads up to {SCHEMA_VERSION}); upgrade firstfault"
@@ -105,7 +107,9 @@ def _read(path: Path, type_: type[_T]) -> _T:
     try:
         return msgspec.json.decode(raw, type=type_)
     except msgspec.ValidationError as e:
-        raise SchemaError(f"{path}: does not look like firstfault's ({e}); point to a folder that `firstfault run` wrote") from e
+        raise SchemaError(
+            f"{path}: does not look like firstfault's ({e}); point to a folder that `firstfault run` wrote"
+        ) from e
 
 
 def read_manifest(run: Path) -> RunManifest:

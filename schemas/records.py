@@ -86,7 +86,9 @@ EXCEPTION_TENSORS = Table(
     "exception_tensors",
     "Tensors that were at hand when the exception was raised.",
     (
-        Column("origin", _STR, "input (entered the module in flight) or local (variable of one of the innermost frames)."),
+        Column(
+            "origin", _STR, "input (entered the module in flight) or local (variable of one of the innermost frames)."
+        ),
         Column("ordinal", _I32, "Position among those of the same origin."),
         Column("name", _STR, "Name of the argument or variable."),
         Column("shape", _SHAPE, "Shape."),

@@ -11,7 +11,9 @@ _I8, _I32, _I64, _F64, _BOOL, _STR = pa.int8(), pa.int32(), pa.int64(), pa.float
 _SHAPE = pa.list_(pa.int64())
 
 _RANK = Column("rank", _I32, "Process of the run, as torch.distributed numbers it; 0 in a single-process run.")
-_STEP = Column("step", _I64, "Optimizer step, counted from 0; an iteration whose step was skipped or missing counts too.")
+_STEP = Column(
+    "step", _I64, "Optimizer step, counted from 0; an iteration whose step was skipped or missing counts too."
+)
 _MICROBATCH = Column("microbatch", _I32, "Backward passes already done in this step when the row was captured.")
 _SEQ = Column("seq", _I32, "Order of capture inside the step.")
 _PHASE = Column("phase", _I8, "Where in the step the row was captured.", "enum Phase")
@@ -60,7 +62,9 @@ TENSORS = Table(
         _RANK,
         Column("tensor_id", _I32, "Number of the tensor in this rank."),
         Column("tensor_name", _STR, "Parameter name, or module name and position such as `blocks.0.attn:output0`."),
-        Column("kind", _STR, "parameter, gradient, update, activation, activation_gradient, input, target, output, loss …"),
+        Column(
+            "kind", _STR, "parameter, gradient, update, activation, activation_gradient, input, target, output, loss …"
+        ),
         Column("module_id", _I32, "Module that owns or produced it; null outside modules."),
         Column("shape", _SHAPE, "Shape when last described."),
         Column("dtype", _STR, "Such as float32."),
@@ -87,13 +91,20 @@ TENSOR_STATS = Table(
         Column("numel", _I64, "Elements measured; for kind update a sample of the tensor.", "elements"),
         Column("nan_count", _I64, "NaN elements.", "elements"),
         Column("inf_count", _I64, "Infinite elements.", "elements"),
-        Column("zero_count", _I64, "Elements that are exactly zero; measured where the minimum or maximum is zero.", "elements"),
+        Column(
+            "zero_count",
+            _I64,
+            "Elements that are exactly zero; measured where the minimum or maximum is zero.",
+            "elements",
+        ),
         Column("min", _F64, "Smallest finite element."),
         Column("max", _F64, "Largest finite element."),
         Column("sum", _F64, "Sum over the finite elements."),
         Column("sum_sq", _F64, "Sum of squares over the finite elements."),
         Column("missing", _BOOL, "True where the tensor did not exist at this point: a gradient that is None."),
-        Column("requires_grad", _BOOL, "Whether autograd tracked the tensor at this moment; null where it does not matter."),
+        Column(
+            "requires_grad", _BOOL, "Whether autograd tracked the tensor at this moment; null where it does not matter."
+        ),
     ),
     ("rank", "step", "seq"),
 )
@@ -104,7 +115,9 @@ STEPS = Table(
     (
         _RANK,
         _STEP,
-        Column("optimizer_id", _I32, "Optimizer that stepped; null when the iteration ended without an optimizer step."),
+        Column(
+            "optimizer_id", _I32, "Optimizer that stepped; null when the iteration ended without an optimizer step."
+        ),
         _TIME,
         Column("completed", _BOOL, "True when optimizer.step() had returned, or the iteration had otherwise ended."),
         Column("stepped", _BOOL, "True when optimizer.step() ran."),
@@ -112,12 +125,23 @@ STEPS = Table(
         Column("microbatches", _I32, "Backward passes in this row.", "passes"),
         Column("loss", _F64, "Mean of the losses on which backward was called, before loss scaling."),
         Column("grad_norm", _F64, "L2 norm of all gradients as the optimizer saw them; null if there were none."),
-        Column("clip_norm", _F64, "Total norm that clip_grad_norm_ found before it clipped; null when it was not called."),
+        Column(
+            "clip_norm", _F64, "Total norm that clip_grad_norm_ found before it clipped; null when it was not called."
+        ),
         Column("clip_max_norm", _F64, "max_norm given to clip_grad_norm_."),
-        Column("carried_grad_norm", _F64, "Norm of the gradients that were there when the first backward of the step began."),
+        Column(
+            "carried_grad_norm",
+            _F64,
+            "Norm of the gradients that were there when the first backward of the step began.",
+        ),
         Column("loss_scale", _F64, "GradScaler scale in force; null without a scaler."),
         Column("training", _BOOL, "Mode of the model in its last forward of the step."),
-        Column("eval_forwards", _I32, "Forward passes of a model without gradients or in eval mode since the row before.", "passes"),
+        Column(
+            "eval_forwards",
+            _I32,
+            "Forward passes of a model without gradients or in eval mode since the row before.",
+            "passes",
+        ),
         Column("step_ns", _I64, "Time since the row before.", "ns"),
         Column("data_wait_ns", _I64, "Time waiting for the DataLoader.", "ns"),
         Column("forward_ns", _I64, "Time inside the outermost module calls.", "ns"),
@@ -145,7 +169,11 @@ PARAM_GROUPS = Table(
         Column("beta2", _F64, "beta2; null if it has none."),
         Column("eps", _F64, "eps; null if it has none."),
         Column("numel", _I64, "Elements in the group.", "elements"),
-        Column("update_norm", _F64, "L2 norm of the change of the group's weights in this step, estimated from the measured sample."),
+        Column(
+            "update_norm",
+            _F64,
+            "L2 norm of the change of the group's weights in this step, estimated from the measured sample.",
+        ),
         Column("weight_norm", _F64, "L2 norm of the group's weights after this step, estimated from the same sample."),
     ),
     ("rank", "step", "optimizer_id", "group_id"),
@@ -161,7 +189,9 @@ BATCHES = Table(
         _SEQ,
         _PHASE,
         Column("field", _STR, "Position or key in the batch, argument of the model, or `target` of the loss."),
-        Column("role", _STR, "input (entered a model), target (of the loss), or field (came from the loader, use unknown)."),
+        Column(
+            "role", _STR, "input (entered a model), target (of the loss), or field (came from the loader, use unknown)."
+        ),
         Column("tensor_id", _I32, "The tensor; its moments are in tensor_stats with the same step and seq."),
         Column("shape", _SHAPE, "Shape of this batch."),
         Column("dtype", _STR, "Such as float32."),
@@ -170,7 +200,12 @@ BATCHES = Table(
         Column("loss_op", _STR, "Autograd name of the loss for a target, such as NllLossBackward0."),
         Column("classes", _I64, "Number of classes the loss saw, for an integer target.", "classes"),
         Column("ignored_count", _I64, "Targets equal to ignore_index.", "elements"),
-        Column("out_of_range_count", _I64, "Targets below 0 or not below the number of classes, and not ignored.", "elements"),
+        Column(
+            "out_of_range_count",
+            _I64,
+            "Targets below 0 or not below the number of classes, and not ignored.",
+            "elements",
+        ),
     ),
     ("rank", "step", "seq"),
 )
@@ -188,7 +223,11 @@ OPERATORS = Table(
         Column("graph_seq", _I64, "Order in which the forward pass ran the operators of this step."),
         Column("module_id", _I32, "Innermost module in whose forward the operator ran; null outside all modules."),
         Column("saved", _STR, "Which saved tensor was looked at: self, other, result, mask …"),
-        Column("trigger", _STR, "Why it was looked at: `nonfinite` (a tensor had just come out non-finite) or `risk` (derivative undefined at this value)."),
+        Column(
+            "trigger",
+            _STR,
+            "Why it was looked at: `nonfinite` (a tensor had just come out non-finite) or `risk` (derivative undefined at this value).",
+        ),
         Column("dtype", _STR, "dtype of the saved tensor."),
         Column("shape", _SHAPE, "Its shape."),
         Column("numel", _I64, "Its elements.", "elements"),
@@ -225,7 +264,11 @@ EVENTS = Table(
         _STEP,
         _MICROBATCH,
         _PHASE,
-        Column("event", _STR, "Slug: exception, recorder-fault, model-found, optimizer-found, mode-changed, attached, detached …"),
+        Column(
+            "event",
+            _STR,
+            "Slug: attached, model-found, optimizer-found, exception, rows-dropped, recorder-fault …",
+        ),
         Column("module_id", _I32, "Module concerned; null if none."),
         Column("message", _STR, "One sentence."),
         Column("detail", _STR, "More, as a JSON object; null if there is no more."),
@@ -242,7 +285,12 @@ SYSTEM_SAMPLES = Table(
         Column("rss_bytes", _I64, "Resident memory of the tree.", "bytes"),
         Column("cpu_percent", _F64, "CPU of the tree since the sample before; 100 is one core.", "%"),
         Column("threads", _I32, "Threads in the tree.", "threads"),
-        Column("memory_used_bytes", _I64, "Memory in use in the control group, or on the host where there is no group limit.", "bytes"),
+        Column(
+            "memory_used_bytes",
+            _I64,
+            "Memory in use in the control group, or on the host where there is no group limit.",
+            "bytes",
+        ),
         Column("memory_limit_bytes", _I64, "Limit of the control group, or the host's memory.", "bytes"),
         Column("oom_kills", _I64, "oom_kill counter of the control group; null where it cannot be read.", "kills"),
     ),

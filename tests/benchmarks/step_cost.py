@@ -14,10 +14,8 @@ from pathlib import Path
 from time import perf_counter, process_time
 
 import torch
-
-from models import gpt_step
-
 from firstfault.recorder import Recorder
+from models import gpt_step
 
 
 def main() -> None:
@@ -25,7 +23,9 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--pairs", type=int, default=60)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--cpu", action="store_true", help="count CPU time: steadier on a busy machine, with one thread")
+    parser.add_argument(
+        "--cpu", action="store_true", help="count CPU time: steadier on a busy machine, with one thread"
+    )
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     clock = process_time if options.cpu else perf_counter

@@ -9,7 +9,6 @@ import time
 from pathlib import Path
 
 import pytest
-
 from firstfault.analyzer import Trace, diagnose
 
 SCRIPT = Path(__file__).parent / "scripts" / "endless.py"

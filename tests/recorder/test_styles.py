@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-
 from firstfault.schemas.layout import parts
 
 SCRIPT = Path(__file__).parent / "scripts" / "styles.py"

@@ -36,7 +36,7 @@ def plain():
     model = nn.Sequential(nn.Linear(20, 32), nn.ReLU(), nn.Dropout(0.1), nn.Linear(32, 4))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     losses = []
-    for epoch in range(3):
+    for _ in range(3):
         for a, b in DataLoader(TensorDataset(x, y), batch_size=64, shuffle=True):
             optimizer.zero_grad()
             loss = F.cross_entropy(model(a), b)
@@ -389,7 +389,7 @@ def by_hand():
         loss.backward()
         with torch.no_grad():
             for p in model.parameters():
-                p -= 0.1 * p.grad
+                p.sub_(0.1 * p.grad)
                 p.grad = None
         losses.append(loss.item())
     report([model], losses, 8)
