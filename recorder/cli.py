@@ -65,7 +65,10 @@ def _record(
 
     command = command_of(target, args, module=module)
     folder = create_run(out, argv=command, script=f"-m {target}" if module else target, name=name)
-    status = supervise(folder, command, before)
+    try:
+        status = supervise(folder, command, before)
+    except OSError as e:
+        raise RecorderError(f"{folder}: the script could not be started ({e}); free space there or choose --out") from e
     guarded("closing-line", lambda: _say_what_was_recorded(folder, quiet=quiet))
     return status
 

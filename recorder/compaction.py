@@ -56,6 +56,8 @@ def compact(run: Path, *, finished: bool) -> int:
             path.unlink()
         except (OSError, pa.ArrowException) as e:
             failures.append(f"{part}: {e}")
+    if written:
+        pa.default_memory_pool().release_unused()  # the training may need it
     if failures:
         raise CompactionError(
             f"{len(failures)} part(s) could not be written, their rows stay in the journal; free some space. "

@@ -114,10 +114,13 @@ class Passthrough:
 
 
 def _open(target: int) -> _Channel:
-    if not os.isatty(target):
+    try:
+        inner, outer = pty.openpty() if os.isatty(target) else (-1, -1)
+    except OSError:  # no terminal to be had, as in some containers: a pipe still carries the bytes
+        inner, outer = -1, -1
+    if inner < 0:
         inner, outer = os.pipe()
         return _Channel(inner, outer, target, is_terminal=False)
-    inner, outer = pty.openpty()
     attributes = termios.tcgetattr(outer)
     attributes[1] &= ~termios.OPOST  # our own terminal turns newlines into what it needs; twice would change the bytes
     termios.tcsetattr(outer, termios.TCSANOW, attributes)

@@ -22,6 +22,9 @@ def block() -> set[signal.Signals]:
     Call it before importing pyarrow and numpy: they start threads, and a thread that does not block a signal takes
     it with its default action, which would end the supervisor in front of its script.
     """
+    signal.signal(
+        signal.SIGCHLD, signal.SIG_DFL
+    )  # a parent that ignores it would take our script's status away from us
     return {signal.Signals(s) for s in signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED) if s in set(signal.Signals)}
 
 

@@ -60,6 +60,7 @@ def supervise(run: Path, command: list[str], before: set[signal.Signals]) -> int
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)
     _fill_standard_streams()
+    reserve = _Reserve(run / f"{EXIT_JSON}.reserve")
     tail = OutputTail(run / OUTPUT_LOG)
     output = Passthrough(tail)
     script = subprocess.Popen(
@@ -73,13 +74,14 @@ def supervise(run: Path, command: list[str], before: set[signal.Signals]) -> int
     )
     output.start()
     watch = Watch(run, script.pid)
-    watch.start()
+    guarded("sampling", watch.start)
     status, peak_rss = _wait(script, output)
-    output.finish()
+    guarded("output", output.finish)
     tail.close()
     if tail.failure is not None:
         warn("output-log", f"{run / OUTPUT_LOG} is incomplete: {tail.failure.strerror}")
     guarded("sampling", watch.stop)
+    reserve.release()
     guarded("exit-record", lambda: write_json(run / EXIT_JSON, build_exit(run, status, watch.memory(peak_rss))))
     guarded("compaction", lambda: compact(run, finished=True))
     return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.waitstatus_to_exitcode(status)
@@ -120,9 +122,25 @@ def _wait(script: subprocess.Popen[bytes], output: Passthrough) -> tuple[int, in
                 script.returncode = os.waitstatus_to_exitcode(status)
                 return status, usage.ru_maxrss * 1024
         elif number == signal.SIGWINCH:
-            output.resize()
+            with contextlib.suppress(OSError):  # the terminal has just gone: its hangup follows
+                output.resize()
         elif signals.to_us_alone(info):
             os.kill(script.pid, number)  # it has not been waited for, so the number is still its own
+
+
+class _Reserve:
+    """Disk space set aside at the start, so that exit.json finds room on a disk that the training has filled."""
+
+    SIZE = 256 * 1024  # a traceback, native stacks, a position for each of some hundred ranks
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        with path.open("wb") as file:
+            os.posix_fallocate(file.fileno(), 0, self.SIZE)
+
+    def release(self) -> None:
+        """Give it back, right before it is needed."""
+        self._path.unlink(missing_ok=True)
 
 
 def _fill_standard_streams() -> None:

@@ -8,6 +8,7 @@ import sys
 import time
 
 import pytest
+from firstfault.recorder.readback import completed_steps
 from firstfault.schemas import read_exit
 from firstfault.schemas.layout import segments
 
@@ -248,3 +249,44 @@ def test_no_thread_of_the_supervisor_takes_a_signal_meant_for_the_script(bench, 
     term = 1 << (signal.SIGTERM - 1)
     assert len(blocked) > 1
     assert all(mask & term for mask in blocked)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system needs root")
+def test_a_disk_that_the_recording_fills_leaves_the_script_alone_and_still_holds_the_exit_record(bench, tmp_path):
+    small = tmp_path / "small"
+    small.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=700k", "tmpfs", small], check=False)  # noqa: S607
+    if mounted.returncode:
+        pytest.skip("root may not mount here")
+    bench.write("""
+        import torch
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(*[torch.nn.Linear(16, 16) for _ in range(10)])
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        for step in range(400):
+            optimizer.zero_grad()
+            loss = model(torch.randn(4, 16)).pow(2).mean()
+            loss.backward()
+            optimizer.step()
+            if step % 50 == 0:
+                print(step, loss.item())
+        raise SystemExit(3)
+    """)
+    try:
+        plain = bench.plain("script.py")
+        bench.run = small / "run"
+        recorded = bench.record("script.py")
+        assert (recorded.returncode, recorded.stdout) == (3, plain.stdout)
+        assert b"Traceback" not in recorded.stderr
+        assert b"No space left on device" in recorded.stderr
+        assert (recorded.exit.status, recorded.exit.exit_code) == ("exception", 3)
+        assert 0 < completed_steps(recorded.run)[0] < 400
+    finally:
+        subprocess.run(["umount", small], check=True)  # noqa: S607
+
+
+def test_sigchld_ignored_by_our_parent_does_not_lose_the_status(bench):
+    bench.write("raise SystemExit(9)")
+    command = ["bash", "-c", "trap '' CHLD; exec \"$@\"", "bash", *bench.command("script.py")]
+    done = subprocess.run(command, cwd=bench.folder, env=bench.environment(), capture_output=True, check=False)
+    assert done.returncode == 9
