@@ -64,5 +64,5 @@ $(VENV)/.installed-dev: $(BIN)/python pyproject.toml constraints.txt
 	@touch $@ $(VENV)/.installed-record
 
 clean:
-	rm -rf $(VENV) $(DEMO_OUT) build dist *.egg-info .pytest_cache .ruff_cache .import_linter_cache .coverage*
+	rm -rf $(VENV) $(DEMO_OUT) $(DEMO_OUT)-report.html build dist *.egg-info .pytest_cache .ruff_cache .import_linter_cache .coverage*
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
