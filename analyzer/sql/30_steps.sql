@@ -49,56 +49,66 @@ WITH optimizers AS (
         g.update_norm / nullif(g.weight_norm, 0) AS update_ratio,
         row_number() OVER (PARTITION BY r.rank, r.optimizer_id ORDER BY r.step) - 1 AS n
     FROM rows_ r LEFT JOIN groups g ON g.rank = r.rank AND g.step = r.step AND g.optimizer_id = r.optimizer_id
+), changes AS (
+    -- scatter from one row to the next does not mistake the slope of a falling loss for noise
+    SELECT *,
+        finite(loss) - lag(finite(loss)) OVER series AS loss_change,
+        log_size(loss) - lag(log_size(loss)) OVER series AS loss_log_change,
+        log_size(norm) - lag(log_size(norm)) OVER series AS norm_log_change
+    FROM measured WINDOW series AS (PARTITION BY rank, optimizer_id ORDER BY n)
 )
 SELECT
-    m.*,
+    m.* EXCLUDE (loss_change, loss_log_change, norm_log_change),
     count(finite(loss)) OVER past AS history,
-    median(finite(loss)) OVER past AS loss_median,
-    sigma_of(mad(finite(loss)) OVER past) AS loss_sigma,
-    median(log_size(loss)) OVER past AS loss_log_median,
-    sigma_of(mad(log_size(loss)) OVER past) AS loss_log_sigma,
-    min(finite(loss)) OVER past AS loss_low,
+    median(finite(loss)) OVER recent AS loss_median,
+    greatest(sigma_of(mad(finite(loss)) OVER recent), sigma_of(mad(loss_change) OVER past) / sqrt(2)) AS loss_sigma,
+    median(log_size(loss)) OVER recent AS loss_log_median,
+    greatest(sigma_of(mad(log_size(loss)) OVER recent), sigma_of(mad(loss_log_change) OVER past) / sqrt(2)) AS loss_log_sigma,
+    max(finite(loss)) OVER recent AS loss_recent_peak,
     max(finite(loss)) OVER past AS loss_peak,
     max(abs(finite(loss))) OVER before AS loss_size_ever,
     min(finite(loss)) OVER before AS loss_low_ever,
     median(CASE WHEN n < 5 THEN abs(finite(loss)) END) OVER whole AS loss_start,
-    median(finite(norm)) OVER past AS norm_median,
-    median(log_size(norm)) OVER past AS norm_log_median,
-    sigma_of(mad(log_size(norm)) OVER past) AS norm_log_sigma,
+    median(finite(norm)) OVER recent AS norm_median,
+    median(log_size(norm)) OVER recent AS norm_log_median,
+    greatest(sigma_of(mad(log_size(norm)) OVER recent), sigma_of(mad(norm_log_change) OVER past) / sqrt(2)) AS norm_log_sigma,
+    max(finite(norm)) OVER recent AS norm_recent_peak,
     max(finite(norm)) OVER past AS norm_peak,
     max(finite(norm)) OVER before AS norm_peak_ever,
     lag(lr) OVER ordered AS lr_before,
     max(lr) OVER before AS lr_peak_ever,
-    median(finite(update_ratio)) OVER past AS ratio_median,
+    median(finite(update_ratio)) OVER recent AS ratio_median,
     max(finite(update_ratio)) OVER before AS ratio_peak_ever
-FROM measured m
+FROM changes m
 WINDOW
     ordered AS (PARTITION BY rank, optimizer_id ORDER BY n),
+    recent AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN 12 PRECEDING AND 1 PRECEDING),
     past AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN 30 PRECEDING AND 1 PRECEDING),
     before AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING),
     whole AS (PARTITION BY rank, optimizer_id);
-COMMENT ON VIEW optimizer_series IS 'One row per rank, optimizer and step, each with the history of the 30 rows before it (never the row itself), finite values only.';
+COMMENT ON VIEW optimizer_series IS 'One row per rank, optimizer and step, each with its own history (never the row itself), finite values only: centre and scatter over the 12 rows before, changes from row to row and peaks over the 30 before.';
 COMMENT ON COLUMN optimizer_series.optimizer_id IS 'Optimizer; iterations without a step belong to the only optimizer, or to -1 where there are several.';
 COMMENT ON COLUMN optimizer_series.optimizers IS 'Optimizers that stepped in this rank over the run.';
 COMMENT ON COLUMN optimizer_series.n IS 'Position in the series, from 0.';
 COMMENT ON COLUMN optimizer_series.norm IS 'L2 norm of the gradients before clipping.';
-COMMENT ON COLUMN optimizer_series.history IS 'Finite losses in the window.';
-COMMENT ON COLUMN optimizer_series.loss_median IS 'Median loss of the window.';
-COMMENT ON COLUMN optimizer_series.loss_sigma IS 'Robust standard deviation (1.4826 MAD) of the loss in the window.';
-COMMENT ON COLUMN optimizer_series.loss_log_median IS 'Median of ln|loss| in the window.';
-COMMENT ON COLUMN optimizer_series.loss_log_sigma IS 'Robust standard deviation of ln|loss| in the window.';
-COMMENT ON COLUMN optimizer_series.loss_low IS 'Smallest loss of the window.';
-COMMENT ON COLUMN optimizer_series.loss_peak IS 'Largest loss of the window.';
+COMMENT ON COLUMN optimizer_series.history IS 'Finite losses in the 30 rows before.';
+COMMENT ON COLUMN optimizer_series.loss_median IS 'Median loss of the 12 rows before.';
+COMMENT ON COLUMN optimizer_series.loss_sigma IS 'Robust scatter of the loss: the larger of 1.4826 MAD over the 12 rows before and of the changes over the 30 before, divided by sqrt 2.';
+COMMENT ON COLUMN optimizer_series.loss_log_median IS 'Median of ln|loss| of the 12 rows before.';
+COMMENT ON COLUMN optimizer_series.loss_log_sigma IS 'The same scatter of ln|loss|.';
+COMMENT ON COLUMN optimizer_series.loss_recent_peak IS 'Largest loss of the 12 rows before.';
+COMMENT ON COLUMN optimizer_series.loss_peak IS 'Largest loss of the 30 rows before.';
 COMMENT ON COLUMN optimizer_series.loss_size_ever IS 'Largest |loss| of all rows before.';
 COMMENT ON COLUMN optimizer_series.loss_low_ever IS 'Smallest loss of all rows before.';
 COMMENT ON COLUMN optimizer_series.loss_start IS 'Median |loss| of the first five rows: the scale of this loss.';
-COMMENT ON COLUMN optimizer_series.norm_median IS 'Median gradient norm of the window.';
-COMMENT ON COLUMN optimizer_series.norm_log_median IS 'Median of ln(norm) in the window.';
-COMMENT ON COLUMN optimizer_series.norm_log_sigma IS 'Robust standard deviation of ln(norm) in the window.';
-COMMENT ON COLUMN optimizer_series.norm_peak IS 'Largest gradient norm of the window.';
+COMMENT ON COLUMN optimizer_series.norm_median IS 'Median gradient norm of the 12 rows before.';
+COMMENT ON COLUMN optimizer_series.norm_log_median IS 'Median of ln(norm) of the 12 rows before.';
+COMMENT ON COLUMN optimizer_series.norm_log_sigma IS 'The same scatter of ln(norm).';
+COMMENT ON COLUMN optimizer_series.norm_recent_peak IS 'Largest gradient norm of the 12 rows before.';
+COMMENT ON COLUMN optimizer_series.norm_peak IS 'Largest gradient norm of the 30 rows before.';
 COMMENT ON COLUMN optimizer_series.norm_peak_ever IS 'Largest gradient norm of all rows before.';
 COMMENT ON COLUMN optimizer_series.lr_before IS 'Learning rate of the row before.';
 COMMENT ON COLUMN optimizer_series.lr_peak_ever IS 'Largest learning rate of all rows before.';
 COMMENT ON COLUMN optimizer_series.update_ratio IS 'update_norm / weight_norm of the optimizer.';
-COMMENT ON COLUMN optimizer_series.ratio_median IS 'Median update ratio of the window.';
+COMMENT ON COLUMN optimizer_series.ratio_median IS 'Median update ratio of the 12 rows before.';
 COMMENT ON COLUMN optimizer_series.ratio_peak_ever IS 'Largest update ratio of all rows before.';

@@ -54,6 +54,21 @@ WITH first_bad AS (
         CASE WHEN is_nonfinite(s.loss) THEN 'loss' ELSE 'gradient' END AS kind
     FROM steps s JOIN first_bad f ON f.rank = s.rank AND f.step = s.step
     WHERE is_nonfinite(s.loss) OR is_nonfinite(s.grad_norm) OR is_nonfinite(s.clip_norm)
+), origin AS (
+    SELECT * FROM rows_ QUALIFY row_number() OVER (PARTITION BY rank ORDER BY seq, tensor_id) = 1
+), owner AS (
+    -- what enters a module without being another module's output was computed by the code of the module round it
+    SELECT o.rank, arg_max(t.ancestor_id, t.ancestor_depth) AS owner_id
+    FROM origin o
+    JOIN module_tree t ON t.rank = o.rank AND t.module_id = o.module_id AND t.ancestor_id <> o.module_id
+    JOIN modules a ON a.rank = t.rank AND a.module_id = t.ancestor_id AND a.call_order IS NOT NULL
+    WHERE o.kind = 'activation' AND regexp_matches(o.tensor, ':input[0-9]+$')
+    GROUP BY o.rank
 )
-SELECT * FROM rows_ QUALIFY row_number() OVER (PARTITION BY rank ORDER BY seq, tensor_id) = 1;
+SELECT o.* REPLACE (
+    coalesce(w.owner_id, o.module_id) AS module_id, coalesce(m.module, o.module) AS module, coalesce(m.class_name, o.class_name) AS class_name)
+FROM origin o
+LEFT JOIN owner w ON w.rank = o.rank
+LEFT JOIN modules m ON m.rank = w.rank AND m.module_id = w.owner_id;
 COMMENT ON VIEW nonfinite_origin IS 'The first tensor, in order of capture, that was not finite in the first bad step of each rank.';
+COMMENT ON COLUMN nonfinite_origin.module IS 'Module whose code computed it: for an input that no other module put out, the module round the one it entered.';

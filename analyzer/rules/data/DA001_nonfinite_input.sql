@@ -6,7 +6,7 @@ phase = "data"
 signal = "nonfinite_count"
 message = "Field {tensor} of the batch of step {step} held {nan_count} NaN and {inf_count} infinite elements (shape {shape}) before any module had computed one; {reached} followed in the same step."
 fix = "Find the sample behind field {tensor} at step {step}, and guard the preparation: no division by a zero std, no parsing of empty cells to NaN; torch.nan_to_num or dropping the sample keeps the training alive."
-explains = ["nonfinite-tensor", "log-of-zero", "sqrt-at-zero", "fully-masked-attention-row", "fp16-overflow", "optimizer-eps-underflow", "exploding-gradients", "loss-spike", "divergence", "lr-too-high", "all-targets-ignored", "python-exception"]
+explains = ["outlier-batch", "nonfinite-tensor", "log-of-zero", "sqrt-at-zero", "fully-masked-attention-row", "fp16-overflow", "optimizer-eps-underflow", "exploding-gradients", "loss-spike", "divergence", "lr-too-high", "all-targets-ignored", "python-exception"]
 [needs]
 tables = ["steps", "tensor_stats"]
 [doc]

@@ -19,6 +19,10 @@ doc = "How far outside its own logarithmic history: data with heavy tails set th
 value = 5
 unit = "batches"
 doc = "History of the field that a judgement needs."
+[params.breaking]
+value = 1000.0
+unit = "times"
+doc = "How far a batch must reach to have made float32 numbers overflow; in float16 any outlier can."
 [needs]
 tables = ["steps", "tensor_stats", "batches"]
 steps = 6
@@ -50,10 +54,10 @@ WITH seen AS (
 ), effects AS (
     SELECT rank, step,
         bool_or(is_nonfinite(loss) OR is_nonfinite(norm)) AS broke,
-        bool_or(coalesce(isfinite(loss) AND loss > loss_median + 8 * greatest(loss_sigma, 0.02 * abs(loss_median))
-            AND (abs(loss) > 1.5 * abs(loss_median)), false)) AS loss_left,
-        bool_or(coalesce(isfinite(norm) AND norm > 4 * norm_median
-            AND robust_z(log_size(norm), norm_log_median, norm_log_sigma, 0.1) > 5, false)) AS norm_left,
+        bool_or(coalesce(isfinite(loss) AND loss > loss_median + 6 * greatest(loss_sigma, 0.02 * abs(loss_median))
+            AND loss > loss_recent_peak + 0.25 * abs(loss_recent_peak), false)) AS loss_left,
+        bool_or(coalesce(isfinite(norm) AND norm > 2 * norm_recent_peak
+            AND robust_z(log_size(norm), norm_log_median, norm_log_sigma, 0.1) > 3, false)) AS norm_left,
         max(loss) AS loss, max(loss_median) AS loss_median, max(norm) AS norm, max(norm_median) AS norm_median
     FROM optimizer_series GROUP BY rank, step
 )
@@ -64,6 +68,8 @@ SELECT o.rank, o.step, o.microbatch, o.seq, o.phase, coalesce(o.module, '') AS m
         WHEN e.loss_left THEN printf('the loss left its band: %.4g after a median of %.4g', e.loss, e.loss_median)
         ELSE printf('the gradient norm left its band: %.4g after a median of %.4g', e.norm, e.norm_median) END AS effect
 FROM outliers o
-JOIN effects e ON e.rank = o.rank AND e.step = o.step AND (e.broke OR e.loss_left OR e.norm_left)
+JOIN effects e ON e.rank = o.rank AND e.step = o.step
+LEFT JOIN nonfinite_origin f ON f.rank = o.rank AND f.step = o.step
 LEFT JOIN batches b ON b.rank = o.rank AND b.step = o.step AND b.seq = o.seq AND b.tensor_id = o.tensor_id
+WHERE e.loss_left OR e.norm_left OR (e.broke AND (o.factor >= $breaking OR f.dtype = 'float16'))
 ORDER BY o.step, o.rank, o.seq
