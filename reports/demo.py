@@ -22,8 +22,8 @@ from .terminal import print_verdict
 from .wording import show_name
 
 SCRIPT = Path(__file__).parent / "demo_script" / "train_gpt.py"
-STEPS = 48
-FAULT_STEP = 30
+STEPS = 64
+FAULT_STEP = 48
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ TRUTHS = {
         "fully-masked-attention-row",
         FAULT_STEP,
         "blocks.0.attn",
-        "an empty file came into the batch: a sample of nothing but padding, so that attention has nothing to look at",
+        "a sample cut behind the end of its file: nothing but padding, so that attention has nothing to look at",
     ),
     "lr-spike": Truth(
         "lr-spike",

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..analyzer.verdict import Finding, FirstAnomaly, RunFacts, Verdict
-from .wording import number, plural, sentence_case, shape, show_name, spoken
+from .wording import number, plural, sentence_case, shape, show_name, show_text, spoken
 
 PHASE_WORDS = {
     "data": "loading data",
@@ -15,6 +15,13 @@ PHASE_WORDS = {
     "eval": "evaluation",
     "exit": "end of the run",
 }
+
+INSIDE = {"forward", "backward", "eval"}
+"""Phases that happen inside modules."""
+
+
+WHERE = ("phase", "rank", "microbatch", "seq")
+"""Columns of evidence that say no more than the finding itself does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +86,7 @@ def reduce_headline(verdict: Verdict) -> Headline:
     if cause is not None:
         title = f"Step {cause.step}: {spoken(cause.name)}{_in(cause.module)}"
         words = f"{cause.code} {cause.name}, {confidence(cause.confidence)}"
-        return Headline(verdict.verdict, badge, words, title, cause.message, cause.fix, facts)
+        return Headline(verdict.verdict, badge, words, title, show_text(cause.message), show_text(cause.fix), facts)
     if anomaly is not None:
         title = f"Step {anomaly.step}: {anomaly.signal}{_in(anomaly.module)}, cause unknown"
         message = (
@@ -114,9 +121,10 @@ def first_sign(anomaly: FirstAnomaly) -> str:
 
 
 def place(module: str | None, phase: str) -> str:
-    """Module and phase in words; without a module, the phase alone."""
+    """Module and phase in words; the phase alone without a module, and where the root says no more than that."""
     words = PHASE_WORDS.get(phase, phase)
-    return words if module is None else f"{show_name(module)}, {words}"
+    outside = module is None or (not module and phase not in INSIDE)
+    return words if outside else f"{show_name(module)}, {words}"
 
 
 def confidence(value: float | None) -> str:
@@ -125,8 +133,8 @@ def confidence(value: float | None) -> str:
 
 
 def grid_of(rows: list[dict[str, Any]]) -> Grid | None:
-    """Rows of a finding as words; columns in the order in which they first appear. None without rows."""
-    columns = list(dict.fromkeys(key for row in rows for key in row))
+    """Rows as words; columns as they first appear, those that only say where at the end. None without rows."""
+    columns = sorted(dict.fromkeys(key for row in rows for key in row), key=lambda column: column in WHERE)
     if not columns:
         return None
     numeric = [
@@ -155,15 +163,15 @@ def _view(finding: Finding) -> FindingView:
         severity=finding.severity,
         confidence=confidence(finding.confidence),
         where=f"{rank}step {finding.step}, {place(finding.module, finding.phase)}{tensor}",
-        message=finding.message,
-        fix=finding.fix,
+        message=show_text(finding.message),
+        fix=show_text(finding.fix),
         evidence=grid_of(finding.evidence),
         sql=finding.sql.strip(),
     )
 
 
 def _in(module: str | None) -> str:
-    return f" in {show_name(module)}" if module is not None else ""
+    return f" in {show_name(module)}" if module else ""
 
 
 def _step_range(anomaly: FirstAnomaly | None, cause: Finding | None) -> str:

@@ -7,11 +7,12 @@ from rich.text import Text
 from ..analyzer import Trace
 from ..analyzer.verdict import Finding, Verdict
 from .ending import end_sentence
-from .findings import confidence, first_sign, reduce_headline
+from .findings import WHERE, confidence, first_sign, reduce_headline
 from .wording import number, plural, show_name
 
 COLOURS = {"healthy": "green", "anomalous": "red", "inconclusive": "yellow"}
 _EVIDENCE_VALUES = 6
+_SAID = {*WHERE, "step", "module", "tensor", "place"}
 
 
 def print_verdict(console: Console, trace: Trace, verdict: Verdict) -> None:
@@ -61,7 +62,7 @@ def verdict_lines(trace: Trace, verdict: Verdict) -> list[tuple[str, str]]:
 
 def _evidence(cause: Finding) -> str:
     row = cause.evidence[0]
-    known = {k: v for k, v in row.items() if v is not None and not isinstance(v, list | dict)}
+    known = {k: v for k, v in row.items() if k not in _SAID and v is not None and not isinstance(v, list | dict)}
     parts = [f"{show_name(k)} {number(v, digits=5)}" for k, v in known.items()]
     more = f" (+{len(cause.evidence) - 1} rows)" if len(cause.evidence) > 1 else ""
     return ", ".join(parts[:_EVIDENCE_VALUES]) + more

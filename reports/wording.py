@@ -21,6 +21,11 @@ def show_name(name: str | None, empty: str = ROOT) -> str:
     return "".join(_escape(c) if unicodedata.category(c) in _HIDDEN else c for c in name)
 
 
+def show_text(text: str) -> str:
+    """A longer text of several lines: as ``show_name``, but its line ends stay."""
+    return "\n".join(show_name(line, empty="") for line in text.split("\n"))
+
+
 _HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 _KEPT = {"\u200d", "\ufe0f"}  # joiners inside emoji: dropping or escaping them would break a visible character
 

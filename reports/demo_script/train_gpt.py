@@ -150,8 +150,9 @@ def read_snippets(length: int, limit: int = 3_000_000) -> list[Snippet]:
 
 def let_in_bad_batch(snippets: list[Snippet], batch: list[int], fault: str) -> list[int]:
     """What a missing check in the data pipeline lets through, as the indices of the batch that has it."""
-    if fault == "fully-masked-attention-row":  # an empty file, which is nothing but padding
-        snippets.append(Snippet(b"", 0, 1))
+    if fault == "fully-masked-attention-row":  # a piece cut behind the end of its file, which is nothing but padding
+        size = snippets[batch[5]].file_size
+        snippets.append(Snippet(b"", size, size))
         return [*batch[:5], len(snippets) - 1, *batch[6:]]
     if fault == "outlier-batch":  # the file size was not known, so the place in the file is not divided by it
         bad = [replace(snippets[i], file_size=1) for i in batch]
@@ -173,13 +174,13 @@ def learning_rate(step: int, peak: float, warmup: int, typo_at: int | None) -> f
 def main() -> None:
     """Train, and print the loss."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--steps", type=int, default=48)
+    parser.add_argument("--steps", type=int, default=64)
     parser.add_argument("--batch-size", type=int, default=12)
     parser.add_argument("--length", type=int, default=64)
     parser.add_argument("--lr", type=float, default=2e-3)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--fault", choices=FAULTS, default="none")
-    parser.add_argument("--fault-step", type=int, default=30)
+    parser.add_argument("--fault-step", type=int, default=48)
     args = parser.parse_args()
 
     torch.manual_seed(args.seed)

@@ -31,7 +31,14 @@ class RunFolder:
         self.rows.setdefault(table, []).append({"rank": 0, **row} if "rank" in TABLES[table].column_names else row)
 
     def step(self, step: int, **values: Any) -> None:
-        given = {"completed": True, "stepped": True, "optimizer_id": 0, "loss": 3.0, "grad_norm": 1.0, "microbatches": 1}
+        given = {
+            "completed": True,
+            "stepped": True,
+            "optimizer_id": 0,
+            "loss": 3.0,
+            "grad_norm": 1.0,
+            "microbatches": 1,
+        }
         given |= {"step_ns": 20_000_000, "data_wait_ns": 500_000, "recorder_ns": 600_000, "journal_bytes": 9_000}
         lr = values.pop("lr", 1e-3)
         update = values.pop("update_norm", 0.01)
@@ -48,12 +55,23 @@ class RunFolder:
         )
 
     def module(self, module_id: int, name: str, **values: Any) -> None:
-        given = {"model": "model", "class_name": "Linear", "depth": name.count(".") + bool(name), "call_order": module_id}
+        given = {
+            "model": "model",
+            "class_name": "Linear",
+            "depth": name.count(".") + bool(name),
+            "call_order": module_id,
+        }
         self.add("modules", module_id=module_id, module=name, **given | {"own_numel": 10} | values)
-        for kind, suffix in (("activation", ":output0"), ("activation_gradient", ":output0.grad"), ("gradient", ".weight")):
+        for kind, suffix in (
+            ("activation", ":output0"),
+            ("activation_gradient", ":output0.grad"),
+            ("gradient", ".weight"),
+        ):
             tensor_id = self.tensor_id(module_id, kind)
             name_of_tensor = f"{name}{suffix}"
-            self.add("tensors", tensor_id=tensor_id, tensor_name=name_of_tensor, kind=kind, module_id=module_id, shape=[4, 8])
+            self.add(
+                "tensors", tensor_id=tensor_id, tensor_name=name_of_tensor, kind=kind, module_id=module_id, shape=[4, 8]
+            )
 
     @staticmethod
     def tensor_id(module_id: int, kind: str) -> int:
@@ -137,7 +155,9 @@ def finding(**values: Any) -> Finding:
         "value": math.nan,
         "message": "blocks.0.attn gave NaN at step 30: 64 of its 768 mask rows mask everything.",
         "fix": "Leave at least one key unmasked in each row.",
-        "evidence": [{"step": 30, "op": "MaskedFill", "rows": 768, "full_rows": 64, "shape": [12, 64], "max": math.inf}],
+        "evidence": [
+            {"step": 30, "op": "MaskedFill", "rows": 768, "full_rows": 64, "shape": [12, 64], "max": math.inf}
+        ],
         "sql": "SELECT step, op, full_rows\nFROM operators\nWHERE full_rows > 0",
         "explains": ["nonfinite-loss"],
     }
@@ -175,7 +195,9 @@ def make_verdict() -> Callable[..., Verdict]:
                     explained_by="fully-masked-attention-row",
                 )
             ]
-            given["not_evaluable"] = [NotEvaluable(code="NU008", name="loss-scale-collapse", why="no GradScaler was used")]
+            given["not_evaluable"] = [
+                NotEvaluable(code="NU008", name="loss-scale-collapse", why="no GradScaler was used")
+            ]
             given["first_anomaly"] = FirstAnomaly(
                 step=30,
                 step_lower=30,
@@ -191,5 +213,3 @@ def make_verdict() -> Callable[..., Verdict]:
         return Verdict(run=run, verdict=conclusion, **given | values)
 
     return make
-
-

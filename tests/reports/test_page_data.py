@@ -60,7 +60,14 @@ def test_the_health_map_is_in_forward_order_and_shows_who_broke_first(broken_run
 
 @pytest.mark.parametrize(
     ("rms", "usual", "expected"),
-    [(1.0, 1.0, "usual"), (3.5, 1.0, "x3"), (500.0, 1.0, "x100"), (0.05, 1.0, "d10"), (0.0, 1.0, "zero"), (1.0, None, "finite")],
+    [
+        (1.0, 1.0, "usual"),
+        (3.5, 1.0, "x3"),
+        (500.0, 1.0, "x100"),
+        (0.05, 1.0, "d10"),
+        (0.0, 1.0, "zero"),
+        (1.0, None, "finite"),
+    ],
 )
 def test_a_cell_is_judged_against_the_modules_own_history(rms, usual, expected):
     assert state(nonfinite=False, missing=False, rms=rms, usual=usual) == expected

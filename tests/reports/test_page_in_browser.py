@@ -1,0 +1,171 @@
+"""The page in a real browser, opened from disk: nothing is asked from outside, nothing strange is executed."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from firstfault.analyzer import Trace
+from firstfault.reports.page import write_page
+
+playwright = pytest.importorskip("playwright.sync_api")
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+HOSTILE = [
+    "</script><script>window.hacked=1;alert(1)</script>",
+    "<img src=x onerror=window.hacked=1>",
+    "a\nnew line",
+    "\"quote\" 'single' `back`",
+    "层.注意力.🚀",
+    "<!-- <script>",
+    "{{ 7 * 7 }}",
+]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    if CHROMIUM is None:
+        pytest.skip("no chromium on this machine")
+    with playwright.sync_playwright() as p:
+        browser = p.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        yield browser
+        browser.close()
+
+
+class Opened:
+    """A page in the browser with everything that it said and asked for."""
+
+    def __init__(self, browser: Any, path: Path, *, scheme: str = "light", width: int = 1440) -> None:
+        self.context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 900})
+        self.page = self.context.new_page()
+        self.said: list[str] = []
+        self.asked: list[str] = []
+        self.page.on("console", lambda m: self.said.append(f"{m.type}: {m.text}"))
+        self.page.on("pageerror", lambda e: self.said.append(f"error: {e}"))
+        self.page.on("dialog", lambda d: (self.said.append(f"dialog: {d.message}"), d.dismiss()))
+        self.page.on("request", lambda r: self.asked.append(r.url))
+        self.page.goto(path.as_uri())
+
+    def drawn(self) -> "Opened":
+        self.page.wait_for_selector("html[data-curves=drawn][data-health=drawn]", timeout=20_000)
+        return self
+
+    def colour(self, selector: str, name: str) -> str:
+        return self.page.locator(selector).first.evaluate(f"e => getComputedStyle(e).{name}")
+
+
+@pytest.fixture
+def report(broken_run: Any, make_verdict: Callable[..., Any], tmp_path: Path) -> Path:
+    with Trace(broken_run.write()) as trace:
+        return write_page(trace, make_verdict(), tmp_path / "report.html")
+
+
+@pytest.fixture
+def hostile_report(run_folder: Any, make_verdict: Any, make_finding: Any, tmp_path: Path) -> Path:
+    run = run_folder(HOSTILE[1].replace("/", "") + " 层")
+    for module_id, name in enumerate(HOSTILE):
+        run.module(module_id, name, class_name=name, model=name)
+    for step in range(8):
+        run.step(step)
+        for module_id in range(len(HOSTILE)):
+            run.stat(step, module_id, None if step > 5 else 1.0)
+    run.config = {name: name for name in HOSTILE}
+    path = run.write()
+    (path / "output.log").write_text("\n".join(HOSTILE))
+    evil = HOSTILE[0]
+    words = {"module": evil, "tensor": evil, "message": evil, "fix": evil, "sql": evil, "name": evil, "code": evil}
+    cause = make_finding(**words, step=6, evidence=[{name: name for name in HOSTILE}])
+    verdict = make_verdict(path=evil)
+    verdict.causes = [cause]
+    verdict.first_anomaly.module = verdict.first_anomaly.tensor = verdict.first_anomaly.signal = evil
+    verdict.first_anomaly.step = 6
+    with Trace(path) as trace:
+        return write_page(trace, verdict, tmp_path / "hostile.html")
+
+
+def test_a_page_opens_from_disk_without_console_message_or_request(browser, report):
+    opened = Opened(browser, report).drawn()
+    assert opened.said == []
+    assert opened.asked == [report.as_uri()]
+    assert opened.page.locator("#curves-chart svg").count() == 1
+    assert opened.page.locator("#health-chart svg").count() == 1
+    assert "Step 30" in opened.page.locator("h1").inner_text()
+
+
+def test_every_button_works_without_a_console_message(browser, report):
+    opened = Opened(browser, report).drawn()
+    for button in opened.page.locator("button").all():
+        if button.is_visible():
+            button.click()
+    opened.page.locator("summary", has_text="The query").first.click()
+    opened.page.locator("[data-copy]").first.click()
+    opened.page.wait_for_function("document.querySelector('[data-copy]').textContent !== 'Copy'")
+    opened.page.wait_for_timeout(300)
+    assert opened.said == []
+
+
+def test_hostile_names_are_shown_and_never_executed(browser, hostile_report):
+    opened = Opened(browser, hostile_report).drawn()
+    opened.page.mouse.move(700, 400)
+    for d in opened.page.locator("details").all():
+        d.evaluate("e => { e.open = true; }")
+    opened.page.locator("#health-chart svg .mark-rect path").first.hover()
+    opened.page.wait_for_timeout(300)
+    assert opened.page.evaluate("window.hacked === undefined")
+    assert opened.said == []
+    assert opened.asked == [hostile_report.as_uri()]
+    body = opened.page.locator("body").inner_text()
+    for name in HOSTILE:
+        assert name.replace("\n", "\\n") in body, name
+    assert opened.page.locator("main img, main script").count() == 0
+
+
+def test_light_and_dark_follow_the_system_and_the_button_overrules_it(browser, report):
+    light, dark = Opened(browser, report), Opened(browser, report, scheme="dark")
+    paper = light.colour("body", "backgroundColor"), dark.colour("body", "backgroundColor")
+    assert paper[0] != paper[1]
+    dark.page.click("#theme")
+    assert dark.colour("body", "backgroundColor") == paper[0]
+
+
+def test_print_is_dark_on_white_even_from_a_dark_screen_and_unfolds(browser, report):
+    opened = Opened(browser, report, scheme="dark").drawn()
+    opened.page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    opened.page.emulate_media(media="print")
+    assert opened.colour("body", "backgroundColor") == "rgb(255, 255, 255)"
+    assert opened.page.locator("details:not([open])").count() == 0
+    assert not opened.page.locator("#theme").is_visible()
+
+
+@pytest.mark.parametrize("width", [1440, 400])
+def test_no_page_scrolls_sideways(browser, report, width):
+    opened = Opened(browser, report, width=width).drawn()
+    assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_has_enough_contrast(browser, report, scheme):
+    """WCAG 2 AA asks for 4.5 to 1 for text of this size."""
+    opened = Opened(browser, report, scheme=scheme)
+    ground = _luminance(opened.colour("body", "backgroundColor"))
+    for selector in ("h1", ".hint", ".where", ".facts dt", "td.bad", "nav a"):
+        ink = _luminance(opened.colour(selector, "color"))
+        high, low = max(ink, ground), min(ink, ground)
+        assert (high + 0.05) / (low + 0.05) >= 4.5, selector
+
+
+def test_a_page_without_any_step_opens_cleanly(browser, run_folder, make_verdict, tmp_path):
+    with Trace(run_folder().write()) as trace:
+        page = write_page(trace, make_verdict("inconclusive", steps_recorded=0), tmp_path / "empty.html")
+    opened = Opened(browser, page)
+    opened.page.wait_for_timeout(300)
+    assert opened.said == []
+    assert "No verdict" in opened.page.locator("h1").inner_text()
+
+
+def _luminance(colour: str) -> float:
+    """Relative luminance of a CSS rgb() colour, by WCAG 2."""
+    parts = [float(p) / 255 for p in colour[colour.index("(") + 1 : -1].split(",")[:3]]
+    linear = [p / 12.92 if p <= 0.03928 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
