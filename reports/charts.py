@@ -32,6 +32,12 @@ STATE_WORDS = {
     "finite": "finite, no history",
     "missing": "no gradient",
 }
+_AXIS_NUMBER = (
+    "datum.value != 0 && (abs(datum.value) >= 1e5 || abs(datum.value) < 1e-4)"
+    " ? format(datum.value, '.2~e') : format(datum.value, '.5~r')"
+)
+"""Plain numbers where they are short, powers of ten where not."""
+
 _SERIES_COLOURS = [f"var(--series-{i})" for i in range(1, 5)]
 
 
@@ -97,11 +103,11 @@ def _panel(curve: Curve, around: int | None, *, first: bool, last: bool) -> alt.
         scale=alt.Scale(nice=False, zero=False),
         axis=alt.Axis(title="step" if last else None, labels=last, format="~d", tickMinStep=1, grid=False),
     )
-    kind = "log" if curve.log else "linear"
+    scale = alt.Scale(type="log", padding=3) if curve.log else alt.Scale(zero=False, nice=True, padding=3)
     y = alt.Y(
         "value:Q",
-        scale=alt.Scale(type=kind, zero=False, nice=True, padding=3),
-        axis=alt.Axis(title=None, tickCount=3 if curve.name not in PANEL_HEIGHTS else 4, format=".3~g"),
+        scale=scale,
+        axis=alt.Axis(title=None, tickCount=4 if curve.name in PANEL_HEIGHTS else 3, labelExpr=_AXIS_NUMBER),
     )
     lines = sorted(set(curve.points["line"])) if curve.points.height else []
     several = len(lines) > 1

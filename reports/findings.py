@@ -23,6 +23,8 @@ INSIDE = {"forward", "backward", "eval"}
 WHERE = ("phase", "rank", "microbatch", "seq")
 """Columns of evidence that say no more than the finding itself does."""
 
+_A_NAME = 40  # characters; a longer text is a sentence
+
 
 @dataclass(frozen=True, slots=True)
 class Grid:
@@ -133,8 +135,12 @@ def confidence(value: float | None) -> str:
 
 
 def grid_of(rows: list[dict[str, Any]]) -> Grid | None:
-    """Rows as words; columns as they first appear, those that only say where at the end. None without rows."""
-    columns = sorted(dict.fromkeys(key for row in rows for key in row), key=lambda column: column in WHERE)
+    """Rows as words; columns as they first appear, those that only say where at the end, those never measured left out.
+
+    None where nothing is left.
+    """
+    measured = dict.fromkeys(key for row in rows for key, value in row.items() if value is not None)
+    columns = sorted(measured, key=lambda column: column in WHERE)
     if not columns:
         return None
     numeric = [
@@ -165,9 +171,15 @@ def _view(finding: Finding) -> FindingView:
         where=f"{rank}step {finding.step}, {place(finding.module, finding.phase)}{tensor}",
         message=show_text(finding.message),
         fix=show_text(finding.fix),
-        evidence=grid_of(finding.evidence),
+        evidence=grid_of([_unsaid(row, finding) for row in finding.evidence]),
         sql=finding.sql.strip(),
     )
+
+
+def _unsaid(row: dict[str, Any], finding: Finding) -> dict[str, Any]:
+    """A row without the texts from which the message or the fix was made: they have been read already."""
+    said = finding.message + finding.fix
+    return {k: v for k, v in row.items() if not (isinstance(v, str) and len(v) > _A_NAME and v in said)}
 
 
 def _in(module: str | None) -> str:

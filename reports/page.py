@@ -73,6 +73,7 @@ def render_page(page: PageData) -> str:
             vega=Markup(vega_bundle()),  # noqa: S704 # the library that vl-convert ships, checked for </script
             generator=MARKER,
             plural=plural,
+            zip=zip,
         )
     )
 

@@ -10,7 +10,7 @@ import polars as pl
 
 from ..analyzer import Trace
 from .findings import Grid
-from .wording import duration, moment, number, shape, show_name, size
+from .wording import NOT_MEASURED, duration, moment, number, shape, show_name, size
 
 STEPS_BEFORE, STEPS_AFTER = 10, 2
 MAX_MODULES = 150
@@ -96,6 +96,9 @@ def reduce_steps_before(steps: pl.DataFrame, around: int | None) -> Grid | None:
         ]
         for r in chosen.iter_rows(named=True)
     ]
+    if around is not None and steps["step"].max() < around:  # pyright: ignore[reportOperatorIssue]  # rows, so a number
+        marked = len(rows)
+        rows.append([str(around), *[NOT_MEASURED] * 6, "the run ended in this step"])
     return Grid(columns, rows, [True] * 7 + [False], marked) if rows else None
 
 

@@ -12,6 +12,7 @@ from .wording import number, plural, show_name
 
 COLOURS = {"healthy": "green", "anomalous": "red", "inconclusive": "yellow"}
 _EVIDENCE_VALUES = 6
+_EVIDENCE_WIDTH = 32  # longer values are sentences, which the message has said
 _SAID = {*WHERE, "step", "module", "tensor", "place"}
 
 
@@ -62,8 +63,11 @@ def verdict_lines(trace: Trace, verdict: Verdict) -> list[tuple[str, str]]:
 
 def _evidence(cause: Finding) -> str:
     row = cause.evidence[0]
-    known = {k: v for k, v in row.items() if k not in _SAID and v is not None and not isinstance(v, list | dict)}
-    parts = [f"{show_name(k)} {number(v, digits=5)}" for k, v in known.items()]
+    parts = [
+        f"{show_name(k)} {number(v, digits=5)}"
+        for k, v in row.items()
+        if k not in _SAID and v is not None and not isinstance(v, list | dict) and len(str(v)) <= _EVIDENCE_WIDTH
+    ]
     more = f" (+{len(cause.evidence) - 1} rows)" if len(cause.evidence) > 1 else ""
     return ", ".join(parts[:_EVIDENCE_VALUES]) + more
 
