@@ -4,8 +4,8 @@ Procedure. A finding A accounts for a finding B when
 1. B's name is among the names that A's rule explains (declared in the rule's header; the relation has no circles), and
 2. A lies not later than B: A.step <= B.step + slack, where slack is B's own tolerance for being dated a little early
    (a divergence is seen from its foot, an overflow from its first Inf), and
-3. A lies not too far back: A.step >= B.step - reach, where reach is B's (a spike is brought about by what happened a few
-   steps ago, a divergence may take longer; null means that distance does not matter).
+3. A lies not too far back: A.step >= B.step - reach, where reach is B's (a spike is brought about by what happened a
+   few steps ago, a divergence may take longer; null means that distance does not matter).
 Of several that account for B the chosen one is the nearest that is itself unexplained, so that a chain
 outlier-batch -> loss-spike -> non-finite is shown under its root. What nothing accounts for is a cause. Causes are
 ordered by severity class (warnings last), then time, then generic rules last, then phase, then code.

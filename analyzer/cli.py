@@ -71,7 +71,8 @@ def explain(rule: Rule) -> str:
     """One rule as plain text: what, why, what it leaves alone, thresholds, needs, the SQL."""
     h = rule.header
     lines = [f"{h.code} {h.name} ({h.severity}, phase {h.phase})", ""]
-    for title, text in (("What", h.doc.what), ("Why", h.doc.why), ("Not this", h.doc.not_this), ("Source", h.doc.source)):
+    doc = h.doc
+    for title, text in (("What", doc.what), ("Why", doc.why), ("Not this", doc.not_this), ("Source", doc.source)):
         lines += [f"{title}: {' '.join(text.split())}", ""]
     lines += [f"Fix: {' '.join(h.fix.split())}", ""]
     for name, p in h.params.items():
@@ -86,7 +87,8 @@ def explain(rule: Rule) -> str:
 def _prompt(trace: Trace, show: Callable[[pl.DataFrame], None]) -> None:
     interactive = sys.stdin.isatty()
     if interactive:
-        print(f"views: {', '.join(trace.tables)}\nshared: {', '.join(SHARED)}\nend a statement with ; leave with Ctrl-D")  # noqa: T201
+        names = f"tables: {', '.join(trace.tables)}\nshared views among them: {', '.join(SHARED)}"
+        print(f"{names}\nend a statement with ; leave with Ctrl-D")  # noqa: T201 # command line
     pending = ""
     while True:
         try:
@@ -115,7 +117,6 @@ def _show_csv(frame: pl.DataFrame) -> None:
 
 
 def _show_json(frame: pl.DataFrame) -> None:
-
 
     for row in frame.iter_rows(named=True):
         sys.stdout.write(msgspec.json.encode({k: plain(v) for k, v in row.items()}).decode() + "\n")

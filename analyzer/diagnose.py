@@ -79,7 +79,7 @@ def _fired(rule: Rule, rows: list[dict[str, Any]]) -> Fired:
         sql=rule.sql,
         explains=list(header.explains),
     )
-    return Fired(finding, rule, row["reach"] if "reach" in row else header.reach)
+    return Fired(finding, rule, row.get("reach", header.reach))
 
 
 def _fill(template: str, shown: Mapping[str, str]) -> str:

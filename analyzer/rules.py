@@ -5,6 +5,7 @@ Every row of the SELECT is one place where the rule fired; it must have `step`, 
 phase, module, tensor, value, severity and reach, which override the header, beside whatever the message quotes.
 """
 
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ import msgspec
 
 from .errors import QueryError, RuleError
 from .trace import Trace
+from .views import quote
 
 Severity = Literal["fatal", "error", "warning"]
 
@@ -40,7 +42,7 @@ class Needs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Doc(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The rule explained to a reader: what it looks at, why that is bad, what it leaves alone, where thresholds come from."""
+    """The rule explained to a reader: what it looks at, why that is bad, what it leaves alone, whence its thresholds."""
 
     what: str
     why: str
@@ -85,21 +87,21 @@ class Rule:
     @property
     def sql(self) -> str:
         """The SELECT with its parameters written in, ready for `firstfault sql`."""
-        text = self.select
-        for name in sorted(self.params, key=len, reverse=True):
-            value = self.params[name]
-            text = text.replace(f"${name}", "'" + value.replace("'", "''") + "'" if isinstance(value, str) else repr(value))
-        return text
+        return re.sub(r"\$([a-z_]+)", lambda m: _literal(self.params[m[1]]), self.select)
+
+
+def _literal(value: float | str) -> str:
+    return quote(value) if isinstance(value, str) else repr(value)
 
 
 @cache
 def load_rules() -> tuple[Rule, ...]:
     """Every rule by code. Raises RuleError naming the file whose header or shape is wrong."""
     rules: list[Rule] = []
-    root = files(__package__) / "rules"
+    root = files("firstfault.analyzer") / "rules"
     for layer in sorted((d for d in root.iterdir() if d.is_dir()), key=lambda d: d.name):
-        for file in sorted((f for f in layer.iterdir() if f.name.endswith(".sql")), key=lambda f: f.name):
-            rules.append(parse_rule(file.read_text(encoding="utf-8"), layer.name, file.name))
+        found = sorted((f for f in layer.iterdir() if f.name.endswith(".sql")), key=lambda f: f.name)
+        rules.extend(parse_rule(f.read_text(encoding="utf-8"), layer.name, f.name) for f in found)
     return tuple(sorted(rules, key=lambda r: r.header.code))
 
 
@@ -132,8 +134,8 @@ def missing(trace: Trace, rule: Rule) -> str | None:
             return f"no rows of {table} were recorded"
     for kind in needs.kinds:
         found = trace.sql(
-            "SELECT 1 FROM tensor_stats WHERE (rank, tensor_id) IN (SELECT (rank, tensor_id) FROM tensors WHERE kind = $kind)"
-            " LIMIT 1",
+            "SELECT 1 FROM tensor_stats WHERE (rank, tensor_id) IN"
+            " (SELECT (rank, tensor_id) FROM tensors WHERE kind = $kind) LIMIT 1",
             {"kind": kind},
         )
         if found.is_empty():
@@ -155,7 +157,7 @@ def run_rule(trace: Trace, rule: Rule) -> list[dict[str, Any]]:
         rows = trace.sql(rule.select, rule.params).to_dicts()
     except QueryError as e:
         raise RuleError(f"{rule.file}: {e}") from e
-    return sorted(rows, key=_moment)
+    return sorted(rows, key=lambda row: (row.get("severity") == "warning", *_moment(row)))
 
 
 def _moment(row: Mapping[str, Any]) -> tuple[int, int, int, str]:

@@ -22,7 +22,7 @@ from .sources import Problem, Source, find_sources
 from .verdict import Status
 from .views import SHARED, create_shared_views, create_view, install_types
 
-MATERIALISED = ("optimizer_series", "bad_steps", "nonfinite", "param_steps")
+MATERIALISED = ("optimizer_series", "bad_steps", "nonfinite", "nonfinite_origin", "param_steps", "divergences")
 """Shared views that many rules read: computed once before rules run, in order of dependence."""
 
 
@@ -43,6 +43,7 @@ class Trace:
             raise UnreadableRunError(str(e)) from e
         self.status: Status = _status(self.path, self.manifest, self.exit)
         ended = self.exit is not None and self.exit.status in {"completed", "exception"}
+        self.problems: list[Problem]
         self._sources, self.problems = find_sources(self.path, ended=ended)
         config: dict[str, Any] = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
         if threads is not None:
@@ -119,11 +120,11 @@ def _check_folder(path: Path) -> None:
     if not path.is_dir():
         raise NotARunError(f"{path}: not a folder; give a folder that `firstfault run` wrote")
     if not (path / RUN_JSON).exists():
-        raise NotARunError(f"{path}: not a run folder (it has no {RUN_JSON}); give a folder that `firstfault run` wrote")
+        raise NotARunError(f"{path}: not a run folder (no {RUN_JSON} in it); give a folder that `firstfault run` wrote")
 
 
 def _status(path: Path, manifest: RunManifest, exit_: ExitRecord | None) -> Status:
-    """How the run stands. Without an exit record: is the process of the breadcrumb, or else the manifest's, alive here?"""
+    """How the run stands. Without an exit record: is the process of the breadcrumb or of the manifest alive here?"""
     if exit_ is not None:
         return cast("Status", exit_.status)
     if manifest.hostname != socket.gethostname():

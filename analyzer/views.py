@@ -1,4 +1,4 @@
-"""From declared tables to DuckDB views: raw tables with comments on every column, and the shared views of analyzer/sql."""
+"""From declared tables to DuckDB views: raw tables with a comment on every column, and the shared views of sql/."""
 
 import re
 from importlib.resources import files
@@ -17,13 +17,14 @@ SHARED = (
     "module_tree",
     "parameters",
     "param_steps",
+    "divergences",
     "bad_steps",
     "nonfinite",
     "nonfinite_origin",
     "operator_sites",
     "batch_fields",
 )
-"""Views defined in analyzer/sql, in the order in which people meet them; a test holds this list and the files together."""
+"""Views defined in analyzer/sql, in the order in which people meet them; a test holds list and files together."""
 
 _TYPES = {
     pa.int8(): "TINYINT",
@@ -54,7 +55,7 @@ def install_types(con: duckdb.DuckDBPyConnection) -> None:
 
 
 def create_view(con: duckdb.DuckDBPyConnection, name: str, source: Source) -> None:
-    """The view of one declared table over its parts and its journal, with comments; empty where nothing was recorded."""
+    """The view of one declared table over its parts and its journal, with comments; empty if nothing was recorded."""
     table = source.table
     if table.latest:
         _create_latest(con, name, source)
@@ -120,6 +121,6 @@ def _literal_path(path: Path) -> str:
 
 def create_shared_views(con: duckdb.DuckDBPyConnection) -> None:
     """Run every analyzer/sql/*.sql in the order of their names."""
-    folder = files(__package__) / "sql"
+    folder = files("firstfault.analyzer") / "sql"
     for file in sorted((f for f in folder.iterdir() if f.name.endswith(".sql")), key=lambda f: f.name):
         con.execute(file.read_text(encoding="utf-8"))

@@ -64,6 +64,7 @@ CREATE VIEW param_steps AS
 SELECT
     p.rank, p.tensor_id, s.step,
     bool_and(coalesce(s.missing, false)) AS missing,
+    bool_and(NOT coalesce(s.requires_grad, true)) AS frozen,
     max(CASE WHEN coalesce(s.missing, false) THEN NULL ELSE s.sum_sq END) AS sum_sq,
     max(s.numel) AS numel,
     max(s.nan_count + s.inf_count) AS nonfinite_count,
@@ -73,6 +74,7 @@ JOIN parameters p ON p.rank = s.rank AND p.gradient_id = s.tensor_id
 GROUP BY p.rank, p.tensor_id, s.step;
 COMMENT ON VIEW param_steps IS 'The gradient of every parameter at every step, under the tensor_id of the parameter.';
 COMMENT ON COLUMN param_steps.missing IS 'True where .grad was None at every look in this step.';
+COMMENT ON COLUMN param_steps.frozen IS 'True where the parameter did not require a gradient in this step.';
 COMMENT ON COLUMN param_steps.sum_sq IS 'Sum of squares of the finite gradient elements; null where it was missing.';
 COMMENT ON COLUMN param_steps.nonfinite_count IS 'NaN and infinite gradient elements.';
 

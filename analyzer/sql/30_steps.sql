@@ -61,9 +61,9 @@ SELECT
     m.* EXCLUDE (loss_change, loss_log_change, norm_log_change),
     count(finite(loss)) OVER past AS history,
     median(finite(loss)) OVER recent AS loss_median,
-    greatest(sigma_of(mad(finite(loss)) OVER recent), sigma_of(mad(loss_change) OVER past) / sqrt(2)) AS loss_sigma,
+    greatest(sigma_of(mad(finite(loss)) OVER recent) / 2, sigma_of(mad(loss_change) OVER past) / sqrt(2)) AS loss_sigma,
     median(log_size(loss)) OVER recent AS loss_log_median,
-    greatest(sigma_of(mad(log_size(loss)) OVER recent), sigma_of(mad(loss_log_change) OVER past) / sqrt(2)) AS loss_log_sigma,
+    greatest(sigma_of(mad(log_size(loss)) OVER recent) / 2, sigma_of(mad(loss_log_change) OVER past) / sqrt(2)) AS loss_log_sigma,
     max(finite(loss)) OVER recent AS loss_recent_peak,
     max(finite(loss)) OVER past AS loss_peak,
     max(abs(finite(loss))) OVER before AS loss_size_ever,
@@ -71,7 +71,7 @@ SELECT
     median(CASE WHEN n < 5 THEN abs(finite(loss)) END) OVER whole AS loss_start,
     median(finite(norm)) OVER recent AS norm_median,
     median(log_size(norm)) OVER recent AS norm_log_median,
-    greatest(sigma_of(mad(log_size(norm)) OVER recent), sigma_of(mad(norm_log_change) OVER past) / sqrt(2)) AS norm_log_sigma,
+    greatest(sigma_of(mad(log_size(norm)) OVER recent) / 2, sigma_of(mad(norm_log_change) OVER past) / sqrt(2)) AS norm_log_sigma,
     max(finite(norm)) OVER recent AS norm_recent_peak,
     max(finite(norm)) OVER past AS norm_peak,
     max(finite(norm)) OVER before AS norm_peak_ever,
@@ -93,7 +93,7 @@ COMMENT ON COLUMN optimizer_series.n IS 'Position in the series, from 0.';
 COMMENT ON COLUMN optimizer_series.norm IS 'L2 norm of the gradients before clipping.';
 COMMENT ON COLUMN optimizer_series.history IS 'Finite losses in the 30 rows before.';
 COMMENT ON COLUMN optimizer_series.loss_median IS 'Median loss of the 12 rows before.';
-COMMENT ON COLUMN optimizer_series.loss_sigma IS 'Robust scatter of the loss: the larger of 1.4826 MAD over the 12 rows before and of the changes over the 30 before, divided by sqrt 2.';
+COMMENT ON COLUMN optimizer_series.loss_sigma IS 'Robust scatter of the loss: 1.4826 MAD of the changes from row to row over the 30 rows before, divided by sqrt 2, but at least half of 1.4826 MAD of the 12 rows before (a slope counts half).';
 COMMENT ON COLUMN optimizer_series.loss_log_median IS 'Median of ln|loss| of the 12 rows before.';
 COMMENT ON COLUMN optimizer_series.loss_log_sigma IS 'The same scatter of ln|loss|.';
 COMMENT ON COLUMN optimizer_series.loss_recent_peak IS 'Largest loss of the 12 rows before.';

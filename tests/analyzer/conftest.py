@@ -9,7 +9,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-
 from firstfault.schemas import TABLES, ExceptionRecord, ExitRecord, LastPosition, Phase, RunManifest, Table, write_json
 from firstfault.schemas.layout import EXIT_JSON, RUN_JSON, part_path, segment_path
 
@@ -96,7 +95,9 @@ def exit_record(**changes: Any) -> ExitRecord:
         defaults = {"type": "RuntimeError", "message": "no", "traceback": ""}
         values["exception"] = ExceptionRecord(**(defaults | values["exception"]))
     positions = [
-        LastPosition(**({"rank": 0, "pid": 1, "time_ns": 1, "step": 0, "microbatch": 0, "phase": "data", "module": None} | p))
+        LastPosition(
+            **({"rank": 0, "pid": 1, "time_ns": 1, "step": 0, "microbatch": 0, "phase": "data", "module": None} | p)
+        )
         for p in values.get("last_positions", [])
     ]
     return ExitRecord(**(values | {"last_positions": positions}))
@@ -114,6 +115,8 @@ def expand(group: Mapping[str, Any], table: Table) -> list[dict[str, Any]]:
 
 
 def _column(value: Any, *, nested: bool) -> list[Any]:
+    if value == "@null":
+        return [None]
     if isinstance(value, str) and ".." in value:
         low, high = value.split("..")
         return list(range(int(low), int(high) + 1)) if low.isdigit() and high.isdigit() else [value]
@@ -141,7 +144,7 @@ def write_run(tmp_path: Path) -> WriteRun:
     """Write a run folder: ``write_run(steps=[{...}], exit={...})``; ``exit=None`` leaves the exit record out."""
     counter = itertools.count()
 
-    def write(*, exit: Mapping[str, Any] | None = {}, name: str | None = None, **tables: Rows) -> Path:  # noqa: A002, B006
+    def write(*, exit: Mapping[str, Any] | None = {}, name: str | None = None, **tables: Rows) -> Path:  # noqa: A002
         run = tmp_path / (name or f"run-{next(counter)}")
         run.mkdir()
         write_json(run / RUN_JSON, manifest(started_ns=time.time_ns()))

@@ -6,7 +6,7 @@ phase = "optimizer"
 signal = "update"
 message = "{count} trainable parameters in module {place} (first {tensor}) receive gradients in {steps} steps from step {step} on, but no optimizer holds them and their values never change; {held} other parameters of the same model are optimized."
 fix = "Create the optimizer after the model has its final modules (after replacing a head, wrapping, moving), or add_param_group for these parameters; set requires_grad=False where they are meant to stay."
-explains = ["zero-grad-missing", "exploding-gradients", "divergence"]
+explains = []
 [params.steps]
 value = 3
 unit = "steps"

@@ -17,7 +17,7 @@ unit = "times"
 doc = "The stretch must be longer than this many times the longest earlier stretch without a gradient."
 [needs]
 tables = ["steps", "modules"]
-kinds = ["parameter", "gradient", "activation"]
+kinds = ["gradient", "activation"]
 [doc]
 what = "Parameters that an optimizer holds and that require gradients get none (None, or exact zero without a gradient arriving at their module) from some step to the end, while their module runs and later modules of the same optimizer get gradients."
 why = "Half of the model silently stops learning; the loss often goes on falling."
@@ -25,12 +25,12 @@ not_this = "Frozen parameters (requires_grad False), modules that were not calle
 source = "Counts and graph order."
 */
 WITH held AS (
-    SELECT p.* FROM parameters p WHERE p.requires_grad AND p.optimizer_id IS NOT NULL AND p.gradient_id IS NOT NULL AND p.call_order IS NOT NULL
+    SELECT p.* FROM parameters p WHERE p.optimizer_id IS NOT NULL AND p.gradient_id IS NOT NULL AND p.call_order IS NOT NULL
 ), seen AS (
     SELECT h.rank, h.tensor_id, h.module_id, h.model, h.optimizer_id, h.call_order, g.step,
         g.missing OR (g.sum_sq = 0 AND g.nonfinite_count = 0) AS absent, g.missing
     FROM held h
-    JOIN param_steps g ON g.rank = h.rank AND g.tensor_id = h.tensor_id
+    JOIN param_steps g ON g.rank = h.rank AND g.tensor_id = h.tensor_id AND NOT g.frozen
     JOIN optimizer_series s ON s.rank = h.rank AND s.step = g.step AND s.optimizer_id = h.optimizer_id AND s.stepped
 ), last_seen AS (
     SELECT rank, tensor_id, max(step) FILTER (NOT absent) AS last_present FROM seen GROUP BY rank, tensor_id
