@@ -123,7 +123,12 @@ def _panel(curve: Curve, around: int | None, *, first: bool, last: bool) -> alt.
     points = alt.Chart(alt.InlineData(values=_rows(curve.points if several else curve.points.drop("line"))))
     near = alt.selection_point(name=_near(curve), empty=False)
     layers: list[alt.Chart] = [
-        points.mark_line(strokeWidth=1.6, clip=True, strokeJoin="round").encode(x=x, y=y, color=colour),
+        points.mark_line(
+            strokeWidth=0.8 if curve.trend.height else 1.6,
+            opacity=0.3 if curve.trend.height else 1,
+            clip=True,
+            strokeJoin="round",
+        ).encode(x=x, y=y, color=colour),
         points.transform_filter("isValid(datum.value)")
         .mark_point(filled=True, size=46, clip=True)
         .encode(
@@ -138,6 +143,9 @@ def _panel(curve: Curve, around: int | None, *, first: bool, last: bool) -> alt.
             ],
         ),
     ]
+    if curve.trend.height:
+        trend = alt.Chart(alt.InlineData(values=_rows(curve.trend if several else curve.trend.drop("line"))))
+        layers.append(trend.mark_line(strokeWidth=1.8, clip=True).encode(x=x, y=y, color=colour))
     if curve.marks.height:
         layers += _nonfinite_layers(curve, x)
     if around is not None:

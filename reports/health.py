@@ -23,6 +23,9 @@ MIN_HISTORY = 3
 MAX_MODULES = 44
 """Rows of the map; more do not fit a page, the nearest to the fault are kept."""
 
+LEAD = 6
+"""Modules before the suspected one in the forward pass that are always shown."""
+
 KINDS = {
     "activation": "Activations",
     "activation_gradient": "Activation gradients",
@@ -145,6 +148,11 @@ def _states(raw: pl.DataFrame, pivot: int) -> pl.DataFrame:
     )
 
 
+def _leads(column: str) -> pl.Expr:
+    """Rows in forward order that lie up to LEAD before a marked one: what flowed into the fault."""
+    return pl.any_horizontal(pl.col(column).shift(-n).fill_null(value=False) for n in range(1, LEAD + 1))
+
+
 def _map(kind: str, label: str, cells: pl.DataFrame, around: int | None, suspect: str | None) -> HealthMap:
     order = pl.col("call_order").fill_null(2**31 - 1)
     rows = (
@@ -154,13 +162,16 @@ def _map(kind: str, label: str, cells: pl.DataFrame, around: int | None, suspect
             pl.col("step").filter(pl.col("nonfinite")).min().alias("broken"),
             pl.col("state").is_in(["usual", "finite"]).not_().sum().alias("unusual"),
         )
+        .sort("order", "module_id")
+        .with_columns(_leads("suspect").alias("lead"))
         .sort(
             "suspect",
+            "lead",
             "broken",
             "unusual",
             "depth",
             "order",
-            descending=[True, False, True, False, False],
+            descending=[True, True, False, True, False, False],
             nulls_last=True,
         )
     )

@@ -53,6 +53,7 @@ class Curve:
     """One panel of the chart.
 
     ``points``: columns step, value (finite, or null where the line breaks) and line (name of the curve in the panel).
+    ``trend``: the median of every bucket, in the same columns; without rows where no step was left out.
     ``marks``: columns first, last (steps), count and what (``NaN`` or ``Inf``). ``log`` asks for a log scale.
     """
 
@@ -60,6 +61,7 @@ class Curve:
     title: str
     unit: str
     points: pl.DataFrame
+    trend: pl.DataFrame
     marks: pl.DataFrame
     log: bool
 
@@ -105,13 +107,10 @@ def reduce_curves(steps: pl.DataFrame, groups: pl.DataFrame, around: int | None)
 
 def thin(frame: pl.DataFrame, around: int | None, budget: int = POINTS) -> pl.DataFrame:
     """About ``budget`` rows of (step, value, line) per line at most; extremes and the neighbourhood stay."""
-    lines = max(1, frame["line"].n_unique()) if frame.height else 1
-    if frame.height <= budget * lines:
+    if not is_long(frame, budget):
         return frame
-    low, high = _bounds(frame)
-    buckets = budget // 3
-    width = max(1.0, (high - low + 1) / buckets)
-    index = ((pl.col("step") - low) / width).floor().cast(pl.Int64)
+    _, high = _bounds(frame)
+    index = _bucket(frame, budget)
     keep = pl.lit(value=False)
     if around is not None:
         keep = (pl.col("step") - around).abs() <= NEIGHBOURHOOD
@@ -124,6 +123,26 @@ def thin(frame: pl.DataFrame, around: int | None, budget: int = POINTS) -> pl.Da
         | (pl.col("step") == high)
     )
     return kept.drop("bucket")
+
+
+def is_long(frame: pl.DataFrame, budget: int = POINTS) -> bool:
+    """Whether a curve has more than ``budget`` points per line, so that some must go."""
+    return frame.height > budget * max(1, frame["line"].n_unique() if frame.height else 1)
+
+
+def trend_of(frame: pl.DataFrame, budget: int = POINTS) -> pl.DataFrame:
+    """Median of every bucket at its middle step, in the columns of ``frame``: the course of a curve too long to be read."""
+    return (
+        frame.group_by("line", _bucket(frame, budget).alias("bucket"), maintain_order=True)
+        .agg(pl.col("step").median().round().cast(pl.Int64), pl.col("value").median())
+        .select(frame.columns)
+    )
+
+
+def _bucket(frame: pl.DataFrame, budget: int) -> pl.Expr:
+    low, high = _bounds(frame)
+    width = max(1.0, (high - low + 1) / (budget // 3))
+    return ((pl.col("step") - low) / width).floor().cast(pl.Int64)
 
 
 def nonfinite_marks(frame: pl.DataFrame, budget: int = POINTS // 3) -> pl.DataFrame:
@@ -161,7 +180,9 @@ def nonfinite_marks(frame: pl.DataFrame, budget: int = POINTS // 3) -> pl.DataFr
 
 def _curve(name: str, title: str, unit: str, frame: pl.DataFrame, around: int | None) -> Curve:
     marks = nonfinite_marks(frame)
-    finite = thin(frame.filter(pl.col("value").is_finite()), around)
+    every = frame.filter(pl.col("value").is_finite())
+    finite = thin(every, around)
+    trend = trend_of(every) if is_long(every) else every.clear()
     log = False
     if finite.height:
         least, most = float(finite["value"].min()), float(finite["value"].max())  # pyright: ignore[reportArgumentType]  # not empty
@@ -170,7 +191,8 @@ def _curve(name: str, title: str, unit: str, frame: pl.DataFrame, around: int | 
     lines = finite["line"].unique().to_list() if finite.height else []
     broken = [breaks.with_columns(pl.lit(line).alias("line")) for line in lines]
     points = pl.concat([finite, *(b.select(finite.columns) for b in broken)]).sort("line", "step")
-    return Curve(name, title, unit, points.with_columns(_rounded(pl.col("value"))), marks, log)
+    rounded = _rounded(pl.col("value"))
+    return Curve(name, title, unit, points.with_columns(rounded), trend.with_columns(rounded), marks, log)
 
 
 def _rounded(value: pl.Expr) -> pl.Expr:

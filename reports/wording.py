@@ -35,8 +35,11 @@ def _escape(c: str) -> str:
 
 
 def spoken(name: str) -> str:
-    """A fault name as words: ``fp16-overflow`` becomes ``fp16 overflow``."""
-    return name.replace("-", " ")
+    """A fault name as words: ``zero-lr`` becomes ``zero learning rate``."""
+    return " ".join(_SPELLED_OUT.get(word, word) for word in name.split("-"))
+
+
+_SPELLED_OUT = {"lr": "learning rate", "nonfinite": "non-finite", "relu": "ReLU", "oom": "out of memory"}
 
 
 def sentence_case(text: str) -> str:

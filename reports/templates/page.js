@@ -43,10 +43,11 @@
     const spec = structuredClone(charts.curves);
     for (const panel of spec.vconcat) {
       panel.width = Math.max(220, target.clientWidth - AXIS);
-      for (const layer of panel.layer) {
-        const x = layer.encoding && layer.encoding.x;
-        if (x && shown.range) x.scale = { ...x.scale, domain: shown.range };
-      }
+      if (!shown.range) continue;
+      // The steps round the anomaly are all here: draw them strongly, and no median over them.
+      Object.assign(panel.layer[0].mark, { opacity: 1, strokeWidth: 1.6 });
+      panel.layer = panel.layer.filter((layer, i) => i === 0 || layer.mark.type !== "line");
+      for (const { encoding: { x } } of panel.layer) x.scale = { ...x.scale, domain: shown.range };
     }
     return draw("curves-chart", spec);
   }

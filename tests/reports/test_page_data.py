@@ -99,6 +99,35 @@ def test_a_million_steps_become_a_small_curve_that_keeps_its_one_spike():
     assert small["step"].is_sorted()
 
 
+def test_a_long_noisy_curve_has_a_trend_and_a_short_one_has_none():
+    def loss_of(steps: int):
+        frame = pl.DataFrame({"step": range(steps), "loss": [2.0 + (s * 7919 % 100) / 100 for s in range(steps)]})
+        frame = frame.with_columns(pl.lit(1.0).alias(c) for c in ("grad_norm", "clip_norm", "update_ratio", "step_ns"))
+        groups = pl.DataFrame({"step": range(steps), "lr": 1.0, "optimizer_id": 0, "group_id": 0})
+        return next(c for c in reduce_curves(frame, groups, None) if c.name == "loss")
+
+    trend = loss_of(60_000).trend
+    assert 0 < trend.height <= POINTS // 3 + 1
+    assert trend["value"].is_between(2.3, 2.7).all()
+    assert loss_of(50).trend.height == 0
+
+
+def test_modules_that_led_to_the_fault_stay_on_a_crowded_map(run_folder, make_verdict, make_finding):
+    run = run_folder()
+    for module_id in range(200):
+        run.module(module_id, f"layers.{module_id}")
+    for step in range(8):
+        run.step(step)
+        for module_id in range(200):
+            run.stat(step, module_id, None if step == 6 and module_id >= 100 else 1.0)
+    verdict = make_verdict(causes=[make_finding(step=6, module="layers.100")])
+    verdict.first_anomaly.step = 6
+    with Trace(run.write()) as trace:
+        [activations] = [m for m in reduce_page(trace, verdict).health if m.kind == "activation"]
+    assert activations.modules[:7] == [f"layers.{n}" for n in range(94, 101)]
+    assert activations.hidden == 200 - len(activations.modules) > 0
+
+
 def test_marks_of_a_run_that_blinks_stay_few_and_lose_no_step():
     frame = pl.DataFrame({"step": list(range(20_000)), "value": [math.nan if s % 2 else 1.0 for s in range(20_000)]})
     marks = nonfinite_marks(frame)

@@ -93,6 +93,27 @@ def test_a_page_opens_from_disk_without_console_message_or_request(browser, repo
     assert "Step 30" in opened.page.locator("h1").inner_text()
 
 
+def test_log_scales_several_groups_and_long_runs_draw_without_a_console_message(
+    browser, run_folder, make_verdict, tmp_path
+):
+    run = run_folder()
+    run.module(0, "")
+    for step in range(1600):
+        run.step(step, lr=1.0 if step == 900 else 1e-3, loss=1e6 if step == 901 else 2.0 + step % 3)
+        run.add("param_groups", step=step, optimizer_id=0, group_id=1, lr=1e-4)
+    run.stat(899, 0, 1.0)
+    verdict = make_verdict()
+    verdict.first_anomaly.step = 900
+    with Trace(run.write()) as trace:
+        page = write_page(trace, verdict, tmp_path / "long.html")
+    opened = Opened(browser, page).drawn()
+    opened.page.click("[data-range=near]")
+    opened.page.wait_for_timeout(500)
+    assert opened.said == []
+    assert "log scale" in opened.page.locator("#curves-chart").inner_text()
+    assert "optimizer 0, group 1" in opened.page.locator("#curves-chart").inner_text()
+
+
 def test_every_button_works_without_a_console_message(browser, report):
     opened = Opened(browser, report).drawn()
     for button in opened.page.locator("button").all():
