@@ -32,25 +32,35 @@ why = "One batch on another scale can undo thousands of steps, or overflow them.
 not_this = "Fields whose range varies anyway (the spread of the logarithm counts), integer fields, and outliers that neither loss nor gradients notice."
 source = "Own history, robust: median and MAD of ln(abs-max), the maximum of all earlier batches, and two agreeing signals."
 */
-WITH seen AS (
-    SELECT s.rank, s.tensor_id, s.step, s.microbatch, s.seq, s.phase, s.tensor, s.kind, s.module, s.shape, s.abs_max, s.min, s.max,
-        log_size(s.abs_max) AS size
+WITH fields AS (
+    SELECT s.rank, s.tensor_id, s.step, s.microbatch, s.seq, s.phase, s.tensor, s.module, s.shape, s.abs_max, s.min, s.max,
+        log_size(s.abs_max) AS size, coalesce(b.role = 'input', s.kind = 'input') AS used,
+        concat_ws('/', s.kind, s.dtype, len(b.shape), b.shape[2:]) AS class
     FROM stats s
-    WHERE s.kind IN ('input', 'target') AND s.phase = 'data' AND s.dtype LIKE '%float%' AND s.numel > 0 OR s.kind = 'target' AND s.phase = 'loss' AND s.dtype LIKE '%float%'
+    LEFT JOIN batches b ON b.rank = s.rank AND b.step = s.step AND b.seq = s.seq AND b.tensor_id = s.tensor_id
+    WHERE s.kind IN ('input', 'target') AND s.phase IN ('data', 'loss') AND s.dtype LIKE '%float%' AND s.numel > 0
 ), judged AS (
-    SELECT *,
-        count(abs_max) OVER before AS earlier,
-        max(abs_max) OVER before AS largest_before,
-        median(size) OVER past AS centre,
-        sigma_of(mad(size) OVER past) AS spread
-    FROM seen
+    -- against the same field of the batches before
+    SELECT *, count(abs_max) OVER before AS earlier, max(abs_max) OVER before AS largest_before,
+        median(size) OVER past AS centre, sigma_of(mad(size) OVER past) AS spread
+    FROM fields
     WINDOW
         before AS (PARTITION BY rank, tensor_id ORDER BY step, seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING),
         past AS (PARTITION BY rank, tensor_id ORDER BY step, seq ROWS BETWEEN 50 PRECEDING AND 1 PRECEDING)
+    UNION ALL
+    -- against whatever of the same kind, dtype and sample shape went into the model before: a batch that the script
+    -- changed between loader and model is another tensor there
+    SELECT *, count(abs_max) OVER before AS earlier, max(abs_max) OVER before AS largest_before,
+        median(size) OVER past AS centre, sigma_of(mad(size) OVER past) AS spread
+    FROM fields WHERE used
+    WINDOW
+        before AS (PARTITION BY rank, class ORDER BY step, seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING),
+        past AS (PARTITION BY rank, class ORDER BY step, seq ROWS BETWEEN 50 PRECEDING AND 1 PRECEDING)
 ), outliers AS (
     SELECT *, abs_max / largest_before AS factor FROM judged
     WHERE earlier >= $earlier AND largest_before > 0 AND abs_max > $factor * largest_before
       AND robust_z(size, centre, spread, 0.15) > $z
+    QUALIFY row_number() OVER (PARTITION BY rank, step, seq, tensor_id ORDER BY factor) = 1
 ), effects AS (
     SELECT rank, step,
         bool_or(is_nonfinite(loss) OR is_nonfinite(norm)) AS broke,

@@ -57,15 +57,27 @@ WITH held AS (
     WHERE t.kind IN ('activation', 'activation_gradient') AND s.phase <> 'eval' AND t.tensor_name NOT LIKE '%:input%'
       AND (t.rank, t.module_id) IN (SELECT (rank, module_id) FROM tail)
     GROUP BY t.rank, t.module_id, s.step
+), untracked AS (
+    -- steps in which a later module was fed a floating-point tensor without a graph by code, not by a recorded module:
+    -- modules that run under no_grad leave no activation of their own
+    SELECT t.rank, m.model, s.step, max(m.call_order) AS deepest
+    FROM tensor_stats s
+    JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id AND t.kind = 'activation' AND t.dtype LIKE '%float%'
+        AND t.tensor_name LIKE '%:input0'
+    JOIN modules m ON m.rank = t.rank AND m.module_id = t.module_id
+    WHERE s.phase = 'forward' AND s.requires_grad = false AND EXISTS (SELECT 1 FROM tail)
+    GROUP BY t.rank, m.model, s.step
 ), cut AS (
-    SELECT t.rank, t.tensor_id, t.module_id, t.model, t.optimizer_id, t.call_order, t.step, t.steps, t.last_present, bool_or(c.tracked) AS tracked
+    SELECT t.rank, t.tensor_id, t.module_id, t.model, t.optimizer_id, t.call_order, t.step, t.steps, t.last_present, bool_or(coalesce(c.tracked, false)) AS tracked
     FROM tail t
     JOIN seen s ON s.rank = t.rank AND s.tensor_id = t.tensor_id AND s.step >= t.step
     LEFT JOIN called c ON c.rank = t.rank AND c.module_id = t.module_id AND c.step = s.step
+    LEFT JOIN untracked u ON u.rank = t.rank AND u.model = t.model AND u.step = s.step
     LEFT JOIN earlier_gap e ON e.rank = t.rank AND e.tensor_id = t.tensor_id
     WHERE t.steps > $gap * coalesce(e.gap, 0)
     GROUP BY ALL
-    HAVING bool_and(coalesce(c.ran, false)) AND bool_and(s.missing OR NOT coalesce(c.returned, true))
+    HAVING bool_and(coalesce(c.ran, false) OR coalesce(u.deepest > t.call_order, false))
+        AND bool_and(s.missing OR NOT coalesce(c.returned, NOT coalesce(c.ran, false)))
 ), alive AS (
     -- parameters of the same optimizer that got a gradient in the very last steps
     SELECT s.rank, s.tensor_id, s.model, s.optimizer_id, s.call_order, s.step FROM seen s WHERE NOT s.absent

@@ -6,8 +6,8 @@ phase = "backward"
 signal = "gradient_norm"
 message = "The gradient norm (before clipping) left its band at step {step}: {value} after {compared}, and kept growing to {highest}; {agreeing}."
 fix = "Clip the norm (clip_grad_norm_ at about {clip_hint}), lower the learning rate or warm up longer, and check the init of deep or recurrent parts."
-explains = ["nonfinite-tensor", "loss-spike", "divergence", "optimizer-eps-underflow", "fp16-overflow", "python-exception"]
-reach = 10
+explains = ["nonfinite-tensor", "loss-spike", "divergence", "optimizer-eps-underflow", "log-of-zero", "python-exception"]
+reach = 30
 slack = 1
 [params.factor]
 value = 10.0
@@ -28,7 +28,7 @@ steps = 4
 [doc]
 what = "The gradient norm leaves its own history upward for at least three steps, goes on growing, and the loss rises or breaks with it; or it grows a hundredfold over the first steps while the loss does."
 why = "Each step throws the weights further than the loss surface is known."
-not_this = "A single large gradient, a jump when layers are unfrozen or the task changes (it does not grow and the loss does not rise), norms that grow while the loss falls."
+not_this = "A single large gradient, a jump when layers are unfrozen or the task changes (it does not grow and the loss does not rise), norms that grow while the loss falls, growth that ends in the overflow of a float16 activation within ten steps."
 source = "Own history, robust: median and MAD of ln(norm) over the 30 steps before, maximum of all steps before."
 */
 WITH ahead AS (
@@ -43,7 +43,7 @@ WITH ahead AS (
     WINDOW
         soon AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN 1 FOLLOWING AND 10 FOLLOWING),
         next_two AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN 1 FOLLOWING AND 2 FOLLOWING),
-        start_ AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN 1 FOLLOWING AND 20 FOLLOWING),
+        start_ AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN 1 FOLLOWING AND 8 FOLLOWING),
         whole AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)
 ), later AS (
     SELECT *, 'window' AS path FROM ahead
@@ -67,5 +67,8 @@ SELECT rank, step, NULL::VARCHAR AS module, NULL::VARCHAR AS tensor, norm AS val
     CASE WHEN coalesce(breaks, false) OR (path = 'start' AND start_breaks) THEN 'then loss or gradients became non-finite'
         ELSE printf('the loss rose to %.4g', coalesce(CASE path WHEN 'window' THEN loss_soon ELSE start_loss END, loss)) END AS agreeing,
     coalesce(2 * norm_median, 1.0) AS clip_hint, loss, lr, update_ratio
-FROM (SELECT * FROM later UNION ALL SELECT * FROM early)
+FROM (SELECT * FROM later UNION ALL SELECT * FROM early) e
+-- a half-precision activation that overflowed just after explains the gradients, not the other way round
+WHERE NOT EXISTS (
+    SELECT 1 FROM nonfinite_origin o WHERE o.rank = e.rank AND o.kind = 'activation' AND o.dtype = 'float16' AND o.step BETWEEN e.step AND e.step + 10)
 ORDER BY step, rank, optimizer_id

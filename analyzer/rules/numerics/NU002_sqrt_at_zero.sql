@@ -5,14 +5,14 @@ severity = "error"
 phase = "backward"
 signal = "zero_count"
 message = "The loss of step {step} is finite, but {op} was differentiated at {zero_count} exact zeros (of {numel}, {dtype}), where its derivative is infinite, and gradients became non-finite."
-fix = "Add a small eps inside the root: (x.square().sum(-1) + eps).sqrt(), torch.nn.functional.normalize or x.std(...) with eps added to the variance; leave out zero vectors and constant groups."
+fix = "Add a small eps inside the root: (x.square().sum(-1) + eps).sqrt(), (x.var(-1) + eps).sqrt(), torch.linalg.vector_norm (its gradient at zero is 0); leave out zero vectors and constant groups."
 explains = ["nonfinite-tensor", "loss-spike", "divergence", "exploding-gradients", "optimizer-eps-underflow", "python-exception"]
 [needs]
 tables = ["steps"]
 [doc]
-what = "The forward pass is finite, a square root (or norm, standard deviation, fractional power) had reached exactly zero, and the gradients of the same step are not finite."
+what = "The forward pass is finite, a square root (or reciprocal root, norm, fractional power) had reached exactly zero, and the gradients of the same step are not finite."
 why = "d sqrt(x)/dx = 1/(2 sqrt(x)) is infinite at 0, and inf times 0 is NaN: a finite loss hides it until the weights are gone."
-not_this = "Roots at zero whose gradients stay finite (torch.norm defines its subgradient as 0), steps whose loss is already non-finite, and steps that a GradScaler skipped for an overflow."
+not_this = "Roots at zero whose gradients stay finite (torch defines the subgradient of norm and std there as 0), steps whose loss is already non-finite, and steps that a GradScaler skipped for an overflow."
 source = "Arithmetic: derivative of the square root."
 */
 WITH broken AS (
@@ -30,11 +30,11 @@ SELECT p.rank, p.step, p.microbatch, p.seq, 'backward' AS phase, p.module, p.op 
 FROM operator_sites p
 JOIN broken b ON b.rank = p.rank AND b.step = p.step
 JOIN bad_steps s ON s.rank = p.rank AND s.step = p.step AND NOT list_contains(s.signs, 'loss')
-WHERE p.op IN ('Sqrt', 'Rsqrt', 'Std', 'StdMean', 'Pow', 'Norm', 'LinalgVectorNorm', 'Cdist', 'EuclideanDist', 'Hypot')
+WHERE p.op IN ('Sqrt', 'Rsqrt', 'Pow', 'Norm', 'LinalgVectorNorm', 'Cdist')
   AND p.zero_count > 0
   AND (p.rank, p.step) NOT IN (SELECT (rank, step) FROM forward_lost)
   AND (p.op NOT IN ('Norm', 'LinalgVectorNorm', 'Cdist') OR NOT EXISTS (
-      SELECT 1 FROM operators q WHERE q.rank = p.rank AND q.step = p.step AND q.zero_count > 0 AND q.op IN ('Sqrt', 'Rsqrt', 'Std', 'StdMean', 'Pow')))
+      SELECT 1 FROM operators q WHERE q.rank = p.rank AND q.step = p.step AND q.zero_count > 0 AND q.op IN ('Sqrt', 'Rsqrt', 'Pow')))
   -- the same operator at zero in an earlier, finite step shows that it is not the one
   AND NOT EXISTS (
       SELECT 1 FROM operators q

@@ -29,8 +29,7 @@ not_this = "Steps that a GradScaler skips, accumulation, inner loops that step i
 source = "Counts."
 */
 WITH iterations AS (
-    SELECT rank, step, bool_or(coalesce(stepped, false) OR coalesce(skipped_by_scaler, false)) AS stepped, sum(coalesce(microbatches, 0)) AS passes,
-        bool_and(coalesce(completed, false)) AS completed
+    SELECT rank, step, bool_or(coalesce(stepped, false) OR coalesce(skipped_by_scaler, false)) AS stepped, sum(coalesce(microbatches, 0)) AS passes
     FROM steps GROUP BY rank, step
 ), last_ AS (
     SELECT rank, max(step) FILTER (stepped) AS last_stepped, max(passes) FILTER (stepped) AS usual FROM iterations GROUP BY rank
@@ -41,7 +40,7 @@ WITH iterations AS (
         JOIN last_ l ON l.rank = i.rank AND i.step < l.last_stepped WHERE NOT i.stepped GROUP BY i.rank, i.island)
     GROUP BY rank
 ), tail AS (
-    SELECT i.rank, min(i.step) AS step, count(*) AS steps, sum(i.passes) AS passes, max(i.passes) FILTER (NOT i.completed) AS open_passes, l.usual, l.last_stepped
+    SELECT i.rank, min(i.step) AS step, count(*) AS steps, sum(i.passes) AS passes, arg_max(i.passes, i.step) AS open_passes, l.usual, l.last_stepped
     FROM iterations i JOIN last_ l ON l.rank = i.rank
     WHERE i.step > coalesce(l.last_stepped, -1) AND i.passes > 0 GROUP BY i.rank, l.usual, l.last_stepped
 )

@@ -29,10 +29,11 @@ WITH ahead AS (
     SELECT *,
         first_value(finite(loss)) OVER whole AS loss_first, first_value(norm) OVER whole AS norm_first, first_value(weight_norm) OVER whole AS weight_first,
         median(finite(loss)) OVER soon AS soon_median, count(finite(loss)) OVER soon AS soon_rows, max(finite(loss)) OVER soon AS soon_high,
-        min(finite(loss)) OVER rest AS rest_low, bool_or(is_nonfinite(loss)) OVER soon AS breaks
+        min(finite(loss)) OVER next_ten AS next_low, min(finite(loss)) OVER rest AS rest_low, bool_or(is_nonfinite(loss)) OVER soon AS breaks
     FROM optimizer_series
     WINDOW
         soon AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN 1 FOLLOWING AND 40 FOLLOWING),
+        next_ten AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN 1 FOLLOWING AND 10 FOLLOWING),
         rest AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN 3 FOLLOWING AND UNBOUNDED FOLLOWING),
         whole AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)
 ), early AS (
@@ -40,19 +41,20 @@ WITH ahead AS (
         CASE WHEN breaks AND coalesce(soon_high, 0) <= loss_first THEN 'non-finite' ELSE printf('%.4g', soon_high) END AS loss_after,
         'from the first steps on' AS when_, update_norm, weight_norm, norm
     FROM ahead
-    WHERE n < 10 AND update_ratio > $ratio AND loss_first > 0
+    WHERE n < 10 AND isfinite(update_ratio) AND update_ratio > $ratio AND loss_first > 0
       AND ((breaks AND (soon_high > 3 * loss_first OR update_ratio > 1))
-        OR (soon_rows >= 10 AND soon_median > $rise * loss_first AND rest_low > 1.2 * loss_first))
+        OR (soon_rows >= 10 AND (next_low > 5 * $rise * loss_first OR (soon_median > $rise * loss_first AND rest_low > 1.2 * loss_first))))
       AND (optimizers <= 1 OR breaks OR soon_median > 10 * loss_first)
       -- an enormous gradient makes a large update at any learning rate (Adam and its kin do not care)
       AND (eps IS NOT NULL OR norm_first IS NULL OR weight_first IS NULL OR norm_first <= 10 * weight_first)
 ), top AS (
-    SELECT s.rank, s.step, s.optimizer_id, s.optimizer, s.update_ratio AS value, s.lr, s.loss_median AS loss_before, printf('%.4g', d.rest_median) AS loss_after,
-        'where the schedule has its peak' AS when_, s.update_norm, s.weight_norm, s.norm
+    SELECT d.rank, d.step, d.optimizer_id, any_value(s.optimizer), max(s.update_ratio) AS value, d.lr, d.loss_median AS loss_before, printf('%.4g', d.rest_median) AS loss_after,
+        'where the schedule has its peak' AS when_, max(s.update_norm), max(s.weight_norm), d.norm
     FROM divergences d
-    JOIN optimizer_series s ON s.rank = d.rank AND s.optimizer_id = d.optimizer_id AND s.n BETWEEN d.n - 5 AND d.n
-    WHERE s.update_ratio > $ratio AND d.lr >= 0.95 * greatest(d.lr_peak_ever, d.lr)
+    JOIN optimizer_series s ON s.rank = d.rank AND s.optimizer_id = d.optimizer_id AND s.n BETWEEN d.n - 5 AND d.n + 10
+    WHERE isfinite(s.update_ratio) AND s.update_ratio > $ratio AND d.lr >= 0.95 * greatest(d.lr_peak_ever, d.lr)
       AND d.lr > 1.5 * (SELECT min(lr) FROM optimizer_series q WHERE q.rank = d.rank AND q.optimizer_id = d.optimizer_id AND q.n BETWEEN d.n - 60 AND d.n)
+    GROUP BY ALL
 )
 SELECT * FROM (SELECT * FROM early UNION ALL SELECT * FROM top)
 ORDER BY step, rank, optimizer_id

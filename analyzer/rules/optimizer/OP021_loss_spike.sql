@@ -25,7 +25,7 @@ doc = "Finite losses that a judgement needs."
 [params.record]
 value = 2.0
 unit = "times"
-doc = "A batch whose largest element exceeds all before by this much explains a spike in data with heavy tails; it is then a warning."
+doc = "A batch whose largest element exceeds all before by this much, or lies two sigmas out in data whose range varies widely, explains a spike by the data; it is then a warning."
 [needs]
 tables = ["steps"]
 columns = ["steps.loss", "steps.grad_norm"]
@@ -33,16 +33,18 @@ steps = 12
 [doc]
 what = "Loss and gradient norm leave their own bands at the same step, far beyond their usual scatter, and the loss comes back within twenty steps."
 why = "Something hit the training once: a batch, a rate, an unlucky update."
-not_this = "Losses that scatter widely anyway, small losses that scatter by a factor near the floor, losses of several optimizers that play against each other unless they leave everything ever seen, rises for good (divergence)."
+not_this = "Losses that scatter widely anyway or have made such leaps before, small losses that scatter by a factor near the floor, losses of several optimizers that play against each other unless they leave everything ever seen, rises for good (divergence)."
 source = "Own history, robust: median and MAD of loss and ln(loss), of ln(norm), over the 30 steps before."
 */
 WITH records AS (
     -- batches with the largest values so far: where outlier-batch does not fire the data have heavy tails
     SELECT rank, step FROM (
-        SELECT s.rank, s.step, s.abs_max, max(s.abs_max) OVER (
-            PARTITION BY s.rank, s.tensor_id ORDER BY s.step, s.seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS largest_before
-        FROM stats s WHERE s.kind IN ('input', 'target') AND s.phase <> 'eval' AND s.dtype LIKE '%float%')
-    WHERE abs_max > $record * largest_before GROUP BY rank, step
+        SELECT s.rank, s.step, s.abs_max, max(s.abs_max) OVER before AS largest_before,
+            median(log_size(s.abs_max)) OVER before AS centre, sigma_of(mad(log_size(s.abs_max)) OVER before) AS spread
+        FROM stats s WHERE s.kind IN ('input', 'target') AND s.phase <> 'eval' AND s.dtype LIKE '%float%'
+        WINDOW before AS (PARTITION BY s.rank, s.tensor_id ORDER BY s.step, s.seq ROWS BETWEEN 100 PRECEDING AND 1 PRECEDING))
+    WHERE abs_max > $record * largest_before OR (spread > 0.3 AND ln(abs_max) > centre + 2 * spread)
+    GROUP BY rank, step
 ), ahead AS (
     SELECT *, greatest(loss_sigma, 0.05 * abs(loss_median)) AS spread,
         max(finite(norm)) OVER here AS norm_soon,
@@ -55,7 +57,7 @@ WITH records AS (
 SELECT a.rank, a.step, NULL::VARCHAR AS module, NULL::VARCHAR AS tensor, a.loss AS value, a.loss_median, a.loss_sigma, a.loss_peak, a.history,
     a.norm_soon, a.norm_median, a.lr, a.update_ratio, a.optimizer_id, b.fingerprint,
     CASE WHEN r.step IS NULL THEN 'error' ELSE 'warning' END AS severity,
-    CASE WHEN r.step IS NULL THEN '' ELSE 'the batch held the largest values so far, in data whose range varies widely, and ' END || CASE WHEN a.lowest_soon < a.loss_median + 3 * a.spread THEN 'it came back within twenty steps' ELSE 'the record ends before it came back' END AS after
+    CASE WHEN r.step IS NULL THEN '' ELSE 'the batch held values far out in data whose range varies widely, and ' END || CASE WHEN a.lowest_soon < a.loss_median + 3 * a.spread THEN 'it came back within twenty steps' ELSE 'the record ends before it came back' END AS after
 FROM ahead a
 LEFT JOIN (SELECT rank, step, min(fingerprint) AS fingerprint FROM batches WHERE role <> 'target' GROUP BY rank, step) b ON b.rank = a.rank AND b.step = a.step
 LEFT JOIN records r ON r.rank = a.rank AND r.step = a.step
@@ -66,5 +68,8 @@ WHERE a.history >= $history AND isfinite(a.loss)
   AND CASE WHEN a.optimizers <= 1 AND a.loss_low_ever > 0
         THEN a.loss > $level * a.loss_median AND robust_z(log_size(a.loss), a.loss_log_median, a.loss_log_sigma, 0.1) > $z
         ELSE a.loss > $level * a.loss_size_ever AND a.norm_soon > 2 * a.norm_peak_ever END
+  -- a series that has made such leaps before is made that way
+  AND (SELECT count(*) FROM optimizer_series q WHERE q.rank = a.rank AND q.optimizer_id = a.optimizer_id AND q.n BETWEEN greatest(a.n - 200, 5) AND a.n - 3
+        AND isfinite(q.loss) AND q.loss > 2 * q.loss_median AND q.loss - q.loss_median > 0.3 * (a.loss - a.loss_median)) < 2
   AND (a.lowest_soon < a.loss_median + 3 * a.spread OR a.soon_rows < 9)
 ORDER BY severity, a.step, a.rank, a.optimizer_id
