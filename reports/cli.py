@@ -28,7 +28,7 @@ DEFAULT_DEMO = "fully-masked-attention-row"
 
 RunArgument = Annotated[
     Path | None,
-    typer.Argument(metavar="[RUN]", show_default=False, help="Folder of a run; by default the newest one here."),
+    typer.Argument(metavar="RUN", show_default=False, help="Folder of a run; by default the newest one here."),
 ]
 DebugOption = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 

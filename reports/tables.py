@@ -151,7 +151,7 @@ def reduce_run_facts(trace: Trace) -> list[tuple[str, str]]:
         ("Started", moment(m.started_ns)),
         ("Host", show_name(m.hostname)),
         ("Platform", show_name(m.platform)),
-        ("Python", m.python.split()[0] if m.python else ""),
+        ("Python", show_name(m.python, empty="")),
         ("Git commit", commit or "none found"),
         ("firstfault", m.firstfault_version),
     ]
