@@ -49,6 +49,7 @@ class Trace:
         if threads is not None:
             config["threads"] = threads
         self._con = duckdb.connect(":memory:", config=config)
+        self._con.execute("SET enable_progress_bar = false")  # the terminal belongs to the caller
         self._prepared = False
         try:
             self._open()

@@ -1,13 +1,15 @@
 """From declared tables to DuckDB views: raw tables with a comment on every column, and the shared views of sql/."""
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 
 import duckdb
 import pyarrow as pa
 
-from ..schemas import Column, Phase
+from ..schemas import RECORDS, TABLES, Column, Phase
 from .sources import Source, read_part
 
 SHARED = (
@@ -124,3 +126,17 @@ def create_shared_views(con: duckdb.DuckDBPyConnection) -> None:
     folder = files("firstfault.analyzer") / "sql"
     for file in sorted((f for f in folder.iterdir() if f.name.endswith(".sql")), key=lambda f: f.name):
         con.execute(file.read_text(encoding="utf-8"))
+
+
+@contextmanager
+def empty_database() -> Iterator[duckdb.DuckDBPyConnection]:
+    """All tables and views without a row: what their documentation is read from."""
+    con = duckdb.connect(":memory:")
+    try:
+        install_types(con)
+        for name, table in {**TABLES, **RECORDS}.items():
+            create_view(con, name, Source(table))
+        create_shared_views(con)
+        yield con
+    finally:
+        con.close()

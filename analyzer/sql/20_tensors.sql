@@ -41,6 +41,7 @@ FROM up u
 JOIN modules a ON a.rank = u.rank AND a.module_id = u.ancestor_id
 JOIN modules m ON m.rank = u.rank AND m.module_id = u.module_id;
 COMMENT ON VIEW module_tree IS 'One row per module and enclosing module, the module itself included.';
+COMMENT ON COLUMN module_tree.ancestor_id IS 'module_id of the enclosing module.';
 COMMENT ON COLUMN module_tree.ancestor IS 'Name of the enclosing module.';
 COMMENT ON COLUMN module_tree.ancestor_depth IS 'Depth of the enclosing module.';
 

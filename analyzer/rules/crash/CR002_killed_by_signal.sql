@@ -5,7 +5,7 @@ severity = "fatal"
 phase = "exit"
 signal = "signal"
 message = "{signal_name} ended the run at step {step}, in the {phase} phase{in_module}; {why}."
-fix = "{advice}"
+fix = "Save checkpoints often, and find out who sent the signal. {advice}"
 explains = []
 [needs]
 ended = true
@@ -23,9 +23,9 @@ SELECT coalesce(p.rank, 0) AS rank, coalesce(p.step, (SELECT max(step) + 1 FROM 
         WHEN e.signal = 15 THEN 'SIGTERM is how schedulers preempt and time-limit a job'
         ELSE 'it came from outside the script' END AS why,
     CASE WHEN e.status = 'oom' OR e.oom_kills > 0 THEN 'Lower the batch size or the number of loader workers, or give the job more memory.'
-        WHEN e.signal = 9 THEN 'Look in the kernel log and the scheduler for an out-of-memory killer, a time limit or an operator; save checkpoints often.'
+        WHEN e.signal = 9 THEN 'Look in the kernel log and the scheduler for an out-of-memory killer, a time limit or an operator.'
         WHEN e.signal = 15 THEN 'Save a checkpoint on SIGTERM and resume; ask the scheduler why it ended the job.'
-        ELSE 'Find out who sent the signal.' END AS advice,
+        ELSE 'The scheduler or another process of the same user can.' END AS advice,
     e.memory_peak_bytes, e.memory_limit_bytes, e.oom_kills, p.pid
 FROM exits e LEFT JOIN last_positions p ON true
 WHERE e.status IN ('signal', 'oom') AND e.signal IS NOT NULL AND e.signal NOT IN (2, 4, 6, 7, 8, 11)

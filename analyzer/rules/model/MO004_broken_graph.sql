@@ -26,7 +26,7 @@ source = "Counts and graph order."
 */
 WITH held AS (
     SELECT p.* FROM parameters p WHERE p.optimizer_id IS NOT NULL AND p.gradient_id IS NOT NULL AND p.call_order IS NOT NULL
-), seen AS (
+), seen AS MATERIALIZED (
     SELECT h.rank, h.tensor_id, h.module_id, h.model, h.optimizer_id, h.call_order, g.step,
         g.missing OR (g.sum_sq = 0 AND g.nonfinite_count = 0) AS absent, g.missing
     FROM held h
@@ -34,14 +34,7 @@ WITH held AS (
     JOIN optimizer_series s ON s.rank = h.rank AND s.step = g.step AND s.optimizer_id = h.optimizer_id AND s.stepped
 ), last_seen AS (
     SELECT rank, tensor_id, max(step) FILTER (NOT absent) AS last_present FROM seen GROUP BY rank, tensor_id
-), earlier_gap AS (
-    SELECT rank, tensor_id, max(gap) AS gap FROM (
-        SELECT s.rank, s.tensor_id, s.island, count(*) AS gap FROM (
-            SELECT rank, tensor_id, absent, step, count(*) FILTER (NOT absent) OVER (PARTITION BY rank, tensor_id ORDER BY step) AS island FROM seen) s
-        JOIN last_seen l USING (rank, tensor_id)
-        WHERE s.absent AND s.step < l.last_present GROUP BY s.rank, s.tensor_id, s.island)
-    GROUP BY rank, tensor_id
-), tail AS (
+), tail AS MATERIALIZED (
     SELECT s.rank, s.tensor_id, any_value(s.module_id) AS module_id, any_value(s.model) AS model, any_value(s.optimizer_id) AS optimizer_id,
         any_value(s.call_order) AS call_order, min(s.step) AS step, max(s.step) AS last_step, count(*) AS steps,
         bool_and(s.missing) AS missing, l.last_present
@@ -49,6 +42,14 @@ WITH held AS (
     WHERE s.step > coalesce(l.last_present, -1)
     GROUP BY s.rank, s.tensor_id, l.last_present
     HAVING count(*) >= $steps
+), earlier_gap AS (
+    SELECT rank, tensor_id, max(gap) AS gap FROM (
+        SELECT s.rank, s.tensor_id, s.island, count(*) AS gap FROM (
+            SELECT rank, tensor_id, absent, step, count(*) FILTER (NOT absent) OVER (PARTITION BY rank, tensor_id ORDER BY step) AS island FROM seen
+            WHERE (rank, tensor_id) IN (SELECT (rank, tensor_id) FROM tail)) s
+        JOIN last_seen l USING (rank, tensor_id)
+        WHERE s.absent AND s.step < l.last_present GROUP BY s.rank, s.tensor_id, s.island)
+    GROUP BY rank, tensor_id
 ), called AS (
     -- per module and step: did it run in a training forward, was its output tracked, did a gradient come back to it
     SELECT t.rank, t.module_id, s.step, bool_or(t.kind = 'activation') AS ran,

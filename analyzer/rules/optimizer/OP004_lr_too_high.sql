@@ -29,7 +29,7 @@ WITH ahead AS (
     SELECT *,
         first_value(finite(loss)) OVER whole AS loss_first, first_value(norm) OVER whole AS norm_first, first_value(weight_norm) OVER whole AS weight_first,
         median(finite(loss)) OVER soon AS soon_median, count(finite(loss)) OVER soon AS soon_rows, max(finite(loss)) OVER soon AS soon_high,
-        min(finite(loss)) OVER next_ten AS next_low, min(finite(loss)) OVER rest AS rest_low, bool_or(is_nonfinite(loss)) OVER soon AS breaks
+        median(finite(loss)) OVER next_ten AS next_median, min(finite(loss)) OVER rest AS rest_low, bool_or(is_nonfinite(loss)) OVER soon AS breaks
     FROM optimizer_series
     WINDOW
         soon AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN 1 FOLLOWING AND 40 FOLLOWING),
@@ -43,7 +43,7 @@ WITH ahead AS (
     FROM ahead
     WHERE n < 10 AND isfinite(update_ratio) AND update_ratio > $ratio AND loss_first > 0
       AND ((breaks AND (soon_high > 3 * loss_first OR update_ratio > 1))
-        OR (soon_rows >= 10 AND (next_low > 5 * $rise * loss_first OR (soon_median > $rise * loss_first AND rest_low > 1.2 * loss_first))))
+        OR (soon_rows >= 10 AND (next_median > 5 * $rise * loss_first OR (soon_median > $rise * loss_first AND rest_low > 1.2 * loss_first))))
       AND (optimizers <= 1 OR breaks OR soon_median > 10 * loss_first)
       -- an enormous gradient makes a large update at any learning rate (Adam and its kin do not care)
       AND (eps IS NOT NULL OR norm_first IS NULL OR weight_first IS NULL OR norm_first <= 10 * weight_first)
