@@ -24,7 +24,7 @@ def tables_page() -> str:
         _HEAD,
         "# Tables",
         "",
-        f"Schema version {SCHEMA_VERSION}. Null always means \"not measured\", never zero. `firstfault sql RUN` shows all of",
+        f'Schema version {SCHEMA_VERSION}. Null always means "not measured", never zero. `firstfault sql RUN` shows all of',
         "these as DuckDB views; `phase` is stored as a small integer and shown by name.",
         "",
         "## Recorded",

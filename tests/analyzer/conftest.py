@@ -4,6 +4,7 @@ import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -108,10 +109,7 @@ def expand(group: Mapping[str, Any], table: Table) -> list[dict[str, Any]]:
     shapes = {c.name for c in table.columns if pa.types.is_list(c.type)}
     columns = {k: _column(v, nested=k in shapes) for k, v in group.items()}
     n = max((len(c) for c in columns.values() if c is not None and len(c) != 1), default=1)
-    rows: list[dict[str, Any]] = []
-    for i in range(n):
-        rows.append({k: (c[0] if len(c) == 1 else c[i]) for k, c in columns.items()})
-    return rows
+    return [{k: (c[0] if len(c) == 1 else c[i]) for k, c in columns.items()} for i in range(n)]
 
 
 def _column(value: Any, *, nested: bool) -> list[Any]:
@@ -155,6 +153,14 @@ def write_run(tmp_path: Path) -> WriteRun:
         return run
 
     return write
+
+
+@pytest.fixture
+def folder() -> SimpleNamespace:
+    """The builder's functions, for tests that lay out a folder piece by piece."""
+    return SimpleNamespace(
+        arrow=arrow, filled=filled, manifest=manifest, write_part=write_part, write_segment=write_segment
+    )
 
 
 @pytest.fixture

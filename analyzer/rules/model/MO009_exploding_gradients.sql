@@ -57,7 +57,7 @@ WITH ahead AS (
     -- from the first steps on, before there is a history
     SELECT *, 'start' AS path FROM ahead
     WHERE n = 0 AND isfinite(norm) AND norm > 0 AND isfinite(loss) AND loss > 0
-      AND (start_highest > 100 * norm OR (start_breaks AND start_highest > 10 * norm) OR (start_breaks AND norm > 1e6))
+      AND (start_highest > 100 * norm OR (start_breaks AND start_highest > 10 * norm) OR (start_breaks AND norm > 100 * weight_norm))
       AND (start_breaks OR start_loss > 10 * loss) AND (start_breaks OR start_low > loss)
 )
 SELECT rank, step, NULL::VARCHAR AS module, NULL::VARCHAR AS tensor, norm AS value, norm_median, norm_peak_ever, optimizer_id,
