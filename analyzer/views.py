@@ -1,7 +1,7 @@
 """From declared tables to DuckDB views: raw tables with a comment on every column, and the shared views of sql/."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
@@ -129,7 +129,7 @@ def create_shared_views(con: duckdb.DuckDBPyConnection) -> None:
 
 
 @contextmanager
-def empty_database() -> Iterator[duckdb.DuckDBPyConnection]:
+def empty_database() -> Generator[duckdb.DuckDBPyConnection]:
     """All tables and views without a row: what their documentation is read from."""
     con = duckdb.connect(":memory:")
     try:

@@ -7,10 +7,13 @@ WITH ahead AS (
         median(finite(loss)) OVER rest AS rest_median,
         count(finite(loss)) OVER rest AS rest_rows,
         bool_or(is_nonfinite(loss)) OVER rest AS rest_breaks,
+        median(finite(loss)) OVER onset AS onset_median,
+        median(CASE WHEN from_end <= 10 THEN finite(loss) END) OVER rest AS end_median,
         max(finite(norm)) OVER near AS near_norm,
         bool_or(is_nonfinite(norm)) OVER rest AS norm_breaks
-    FROM optimizer_series
+    FROM (SELECT *, row_number() OVER (PARTITION BY rank, optimizer_id ORDER BY n DESC) AS from_end FROM optimizer_series)
     WINDOW
+        onset AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN CURRENT ROW AND 9 FOLLOWING),
         rest AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING),
         near AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN 3 PRECEDING AND UNBOUNDED FOLLOWING)
 ), judged AS (
@@ -25,6 +28,8 @@ WHERE (rest_rows >= 10 OR (rest_rows >= 3 AND rest_breaks))
   -- and is far away from it, in its own spread, in its level, and on the scale of the whole run
   AND rest_median > loss_median + 10 * spread AND rest_median > loss_median + abs(loss_median)
   AND rest_median - loss_median > 0.05 * loss_start
+  -- it is not learning again what is new to it: the end is not much better than the onset
+  AND (rest_breaks OR end_median > 0.5 * onset_median)
   -- the gradients agree
   AND (norm_breaks OR near_norm > 3 * norm_median OR norm_median IS NULL)
   -- a loss that changes its sign, or several that play against each other, must leave everything ever seen

@@ -49,7 +49,7 @@ def test_a_file_is_not_a_folder(tmp_path: Path) -> None:
 def test_a_damaged_run_json_names_the_file(write_run: Any) -> None:
     run = write_run()
     (run / RUN_JSON).write_text("{ torn")
-    with pytest.raises(UnreadableRunError, match="run.json"):
+    with pytest.raises(UnreadableRunError, match=r"run\.json"):
         Trace(run)
 
 
