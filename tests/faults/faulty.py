@@ -110,7 +110,7 @@ def outlier_images(s):
     opt = torch.optim.SGD(model.parameters(), 0.05, momentum=0.9)
     for i, (a, b) in zip(range(36), batches(x, y), strict=False):
         if i == s:
-            a = a * 255.0 * 100
+            a = a * -2550.0  # bytes read as signed, and never divided by 255
         opt.zero_grad()
         F.cross_entropy(model(a), b).backward()
         opt.step()
