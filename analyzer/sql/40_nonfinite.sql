@@ -47,7 +47,7 @@ WITH first_bad AS (
     WHERE n.phase <> 'eval'
       AND NOT (n.nan_count = 0 AND (n.rank, n.tensor_id) IN (SELECT (rank, tensor_id) FROM usual))
       -- a field of -inf and one other value is a mask
-      AND NOT (n.kind IN ('input', 'target') AND n.nan_count = 0 AND coalesce(n.min = n.max, true))
+      AND NOT (n.kind IN ('input', 'target') AND n.nan_count = 0 AND coalesce(n.min = n.max, false))
     UNION ALL BY NAME
     -- the step's own scalars, for a recording without tensors
     SELECT s.rank, s.step, 2147483647 AS seq,

@@ -24,5 +24,5 @@ JOIN bad_steps s ON s.rank = o.rank AND s.step = o.step
 LEFT JOIN batches b ON b.rank = o.rank AND b.step = o.step AND b.seq = o.seq
 WHERE o.kind IN ('input', 'target')
   -- a float mask of -inf and one finite value is wanted
-  AND (o.nan_count > 0 OR o.max > o.min)
+  AND (o.nan_count > 0 OR o.max > o.min OR o.max IS NULL)
 ORDER BY o.rank
