@@ -17,7 +17,7 @@ source = "The exit record."
 */
 SELECT coalesce(e.rank, 0) AS rank, coalesce(e.step, (SELECT max(step) + 1 FROM steps WHERE completed), 0) AS step, e.microbatch,
     coalesce(e.phase, 'exit') AS phase, e.module, NULL::VARCHAR AS tensor, e.exit_code AS value, e.exception_type, e.exception_message, e.module_class, e.user_frame,
-    left(split_part(trim(e.exception_message), chr(10), 1), 300) AS short,
+    rtrim(left(split_part(trim(e.exception_message), chr(10), 1), 300), '.') AS short,
     CASE WHEN e.module IS NULL THEN '' WHEN e.module = '' THEN ' in the root module' ELSE ' in module ' || e.module END
         || CASE WHEN e.module_class IS NULL THEN '' ELSE ' (' || e.module_class || ')' END AS in_module,
     -- an exception that speaks of numbers may have been coming for long; any other was brought about by what happened just now

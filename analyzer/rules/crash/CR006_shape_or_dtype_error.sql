@@ -4,7 +4,7 @@ name = "shape-or-dtype-error"
 severity = "fatal"
 phase = "forward"
 signal = "exception"
-message = "Tensors did not fit at step {step}{in_module}: {short}. Its inputs were {inputs}{changed}."
+message = "Tensors did not fit at step {step}{in_module}: {short}. At hand were {inputs}{changed}."
 fix = "Compare these shapes, dtypes and devices with what {place} was built for; if they changed at this step, look at the collate function and the sample behind the batch."
 explains = ["python-exception"]
 [needs]
@@ -22,7 +22,9 @@ WITH raised AS (
       AND NOT regexp_matches(e.exception_message, '(Target -?\d+ is out of bounds|index out of range in self|device-side assert|does not require grad|constraint|state_dict|nan\b)')
 ), entered AS (
     SELECT string_agg(coalesce(name, 'input') || ' ' || coalesce('[' || array_to_string(shape, ', ') || ']', '?') || ' ' || coalesce(dtype, '') || ' ' || coalesce(device, ''), '; ' ORDER BY ordinal) AS inputs
-    FROM exception_tensors WHERE origin = 'input'
+    FROM exception_tensors
+    -- without a module in flight the variables of the innermost frame say the most
+    WHERE origin = CASE WHEN EXISTS (SELECT 1 FROM exception_tensors WHERE origin = 'input') THEN 'input' ELSE 'local' END
 ), batch_now AS (
     SELECT b.rank, b.field, b.role, b.shape, b.dtype, b.step, b.seq FROM batches b JOIN raised r ON coalesce(r.rank, 0) = b.rank AND b.step = r.step
 ), change AS (
@@ -33,7 +35,7 @@ WITH raised AS (
 )
 SELECT coalesce(r.rank, 0) AS rank, coalesce(r.step, (SELECT max(step) + 1 FROM steps WHERE completed), 0) AS step, r.microbatch, coalesce(r.phase, 'forward') AS phase,
     r.module, NULL::VARCHAR AS tensor, NULL::DOUBLE AS value, r.exception_type, r.exception_message, r.module_class, r.user_frame,
-    r.exception_type || ': ' || left(split_part(trim(r.exception_message), chr(10), 1), 300) AS short,
+    r.exception_type || ': ' || rtrim(left(split_part(trim(r.exception_message), chr(10), 1), 300), '.') AS short,
     CASE WHEN r.module IS NULL THEN '' WHEN r.module = '' THEN ' in the root module' ELSE ' in module ' || r.module END
         || CASE WHEN r.module_class IS NULL THEN '' ELSE ' (' || r.module_class || ')' END AS in_module,
     coalesce(nullif(r.module, ''), 'the model') AS place, coalesce((SELECT inputs FROM entered), 'not recorded') AS inputs,
