@@ -151,7 +151,7 @@ def _conclude(trace: Trace, facts: RunFacts, causes: list[Finding], silent: set[
     if any(c.severity != "warning" for c in causes):
         return "anomalous"
     few = FEW_STEPS_RUNNING if trace.status == "running" else FEW_STEPS
-    if facts.steps_recorded < few or silent >= _ESSENTIAL or trace.status == "host-lost":
+    if facts.steps_recorded < few or silent >= _ESSENTIAL or trace.status in {"host-lost", "hang"}:
         return "inconclusive"
     return "healthy"
 

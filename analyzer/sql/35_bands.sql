@@ -15,7 +15,7 @@ WITH ahead AS (
     WINDOW
         onset AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN CURRENT ROW AND 9 FOLLOWING),
         rest AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING),
-        near AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN 3 PRECEDING AND UNBOUNDED FOLLOWING)
+        near AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN 3 PRECEDING AND 10 FOLLOWING)
 ), judged AS (
     SELECT *, greatest(loss_sigma, 0.05 * abs(loss_median)) AS spread FROM ahead WHERE history >= 8 AND isfinite(loss)
 )
@@ -36,7 +36,7 @@ WHERE (rest_rows >= 10 OR (rest_rows >= 3 AND rest_breaks))
   AND ((optimizers <= 1 AND loss_low_ever > 0) OR abs(rest_median) > 2 * greatest(loss_size_ever, 1e-12))
 QUALIFY row_number() OVER (PARTITION BY rank, optimizer_id ORDER BY n) = 1;
 COMMENT ON VIEW divergences IS 'The row from which the loss of an optimizer stays above its band to the end of the run; one row per rank and optimizer at most.';
-COMMENT ON COLUMN divergences.near_norm IS 'Largest gradient norm from three rows before on.';
+COMMENT ON COLUMN divergences.near_norm IS 'Largest gradient norm from three rows before to ten after.';
 COMMENT ON COLUMN divergences.rest_low IS 'Smallest loss from this row to the end.';
 COMMENT ON COLUMN divergences.rest_median IS 'Median loss from this row to the end.';
 COMMENT ON COLUMN divergences.rest_rows IS 'Finite losses from this row to the end.';

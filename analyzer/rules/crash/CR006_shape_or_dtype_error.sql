@@ -24,7 +24,7 @@ WITH raised AS (
     SELECT string_agg(coalesce(name, 'input') || ' ' || coalesce('[' || array_to_string(shape, ', ') || ']', '?') || ' ' || coalesce(dtype, '') || ' ' || coalesce(device, ''), '; ' ORDER BY ordinal) AS inputs
     FROM exception_tensors
     -- without a module in flight the variables of the innermost frame say the most
-    WHERE origin = CASE WHEN EXISTS (SELECT 1 FROM exception_tensors WHERE origin = 'input') THEN 'input' ELSE 'local' END
+    WHERE ordinal < 4 AND origin = CASE WHEN EXISTS (SELECT 1 FROM exception_tensors WHERE origin = 'input') THEN 'input' ELSE 'local' END
 ), batch_now AS (
     SELECT b.rank, b.field, b.role, b.shape, b.dtype, b.step, b.seq FROM batches b JOIN raised r ON coalesce(r.rank, 0) = b.rank AND b.step = r.step
 ), change AS (

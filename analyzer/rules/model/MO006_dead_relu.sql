@@ -22,7 +22,7 @@ steps = 4
 [doc]
 what = "An activation that cannot be negative is zero in nearly every element for several steps, and the weights that feed it get an exactly zero or collapsed gradient."
 why = "Where the input of a ReLU is negative for every sample the gradient is zero, so nothing moves it back."
-not_this = "Dropout, sparse inputs and one-hot codes, gates and experts: their feeding weights still get gradients. Zero-initialised branches in their first steps."
+not_this = "Dropout, sparse inputs and one-hot codes, gates and experts: their feeding weights still get gradients. Zero-initialised branches in their first steps, hinges whose loss is zero."
 source = "Arithmetic: derivative of max(0, x)."
 */
 WITH acts AS (
@@ -76,6 +76,9 @@ JOIN modules p ON p.rank = s.rank AND p.module_id = s.producer_id
 JOIN gradients g ON g.rank = s.rank AND g.tensor_id = s.tensor_id AND g.since = s.step
 LEFT JOIN later l ON l.rank = s.rank AND l.tensor_id = s.tensor_id AND l.since = s.step
 WHERE g.measured > 0
+  -- a hinge whose margin is met puts out zeros, and then the loss is zero as well
+  AND NOT EXISTS (
+    SELECT 1 FROM steps z WHERE z.rank = s.rank AND z.step BETWEEN s.step AND s.until_ GROUP BY z.rank HAVING median(finite(z.loss)) = 0)
   AND ((s.zeros = 1 AND g.now_ = 0) OR (g.earlier >= 5 AND g.now_ < 0.02 * g.before_ AND l.later_ > 0))
   -- dropout and embeddings make zeros by design
   AND NOT regexp_matches(s.class_name, '(?i)(dropout|embedding)')
