@@ -419,7 +419,7 @@ def raw_pixels():
 
 def large_lr_sgd_that_works():
     model = Conv()
-    train(model, torch.optim.SGD(model.parameters(), 0.5, momentum=0.9), *images(), steps=80)
+    train(model, torch.optim.SGD(model.parameters(), 0.15, momentum=0.9), *images(), steps=80)
 
 
 def grokking_plateau_then_drop():

@@ -15,12 +15,16 @@ doc = "Above every learning rate before, and above that of the step before."
 value = 5
 unit = "steps"
 doc = "Steps before it; a run begins as it likes."
+[params.replaced]
+value = 0.3
+unit = "‖ΔW‖/‖W‖"
+doc = "An update of this share of the weights' own size replaces what they had learnt, whatever the loss does."
 [needs]
 tables = ["steps", "param_groups"]
 columns = ["param_groups.lr"]
 steps = 6
 [doc]
-what = "The learning rate of a parameter group exceeds everything it had been by a factor in a single step, and the loss leaves its band, or the rate comes back as suddenly while the weights moved more than before."
+what = "The learning rate of a parameter group exceeds everything it had been by a factor in a single step, and the loss leaves its band, or that one step replaces a third of the weights, or the rate comes back as suddenly while the weights moved more than before."
 why = "One step at a hundred times the rate can undo the training."
 not_this = "Warm-up (rises smoothly), one-cycle and cyclic schedules, restarts to an earlier peak, a higher constant rate after a first stage that the loss follows without harm, a rate of zero before."
 source = "Own schedule: the maximum of all steps before; harm by the loss's own robust band."
@@ -47,6 +51,7 @@ WITH rates AS (
 ), judged AS (
     SELECT j.*, e.loss_median, e.loss_soon, e.update_ratio, e.ratio_median, coalesce(e.breaks, false) AS breaks,
         coalesce(e.loss_soon > e.loss_median + 8 * e.spread AND e.loss_soon > e.loss_median + 0.3 * abs(e.loss_median), false) AS loss_left,
+        coalesce(e.update_ratio > $replaced AND e.update_ratio > 10 * e.ratio_median, false) AS replaced,
         j.lowest_soon <= 2 * j.highest_before AND coalesce(e.update_ratio > 3 * e.ratio_median, true) AS came_back
     FROM jumps j LEFT JOIN effects e USING (rank, optimizer_id, step)
 )
@@ -54,6 +59,7 @@ SELECT rank, step, NULL::VARCHAR AS module, NULL::VARCHAR AS tensor, lr AS value
     update_ratio, ratio_median, loss_median, loss_soon,
     CASE WHEN breaks THEN 'then loss or gradients became non-finite'
         WHEN loss_left THEN printf('the loss rose from a median of %.4g to %.4g', loss_median, loss_soon)
+        WHEN replaced THEN printf('that one step moved the weights by %.3g of their own size, %.3g being usual', update_ratio, ratio_median)
         ELSE printf('the update ratio went from %.3g to %.3g and the rate came back', ratio_median, update_ratio) END AS harm
-FROM judged WHERE breaks OR loss_left OR came_back
+FROM judged WHERE breaks OR loss_left OR replaced OR came_back
 ORDER BY step, rank, optimizer_id, group_id
