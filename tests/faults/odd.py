@@ -5,10 +5,9 @@ import sys
 
 import torch
 import torch.nn.functional as F
+from faulty import Attention, Conv, Pooler, Tagger, batches, blobs, images, mlp
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
-
-from faulty import Attention, Conv, Pooler, Tagger, batches, blobs, images, mlp
 
 torch.set_num_threads(1)
 
@@ -97,7 +96,9 @@ def last_batch_is_small():
 
 
 def heavy_dropout():
-    model = nn.Sequential(nn.Linear(16, 64), nn.ReLU(), nn.Dropout(0.9), nn.Linear(64, 64), nn.ReLU(), nn.Dropout(0.9), nn.Linear(64, 4))
+    model = nn.Sequential(
+        nn.Linear(16, 64), nn.ReLU(), nn.Dropout(0.9), nn.Linear(64, 64), nn.ReLU(), nn.Dropout(0.9), nn.Linear(64, 4)
+    )
     train(model, torch.optim.Adam(model.parameters(), 1e-3), *blobs(), steps=60)
 
 
@@ -157,7 +158,10 @@ def adversarial():
     real = torch.randn(1200, 2) * 0.3 + 1
     g = nn.Sequential(nn.Linear(4, 32), nn.ReLU(), nn.Linear(32, 2))
     d = nn.Sequential(nn.Linear(2, 32), nn.LeakyReLU(0.2), nn.Linear(32, 1))
-    og, od = torch.optim.Adam(g.parameters(), 2e-3, betas=(0.5, 0.999)), torch.optim.Adam(d.parameters(), 2e-3, betas=(0.5, 0.999))
+    og, od = (
+        torch.optim.Adam(g.parameters(), 2e-3, betas=(0.5, 0.999)),
+        torch.optim.Adam(d.parameters(), 2e-3, betas=(0.5, 0.999)),
+    )
     for i in range(60):
         batch, fake = real[i * 20 : i * 20 + 20], g(torch.randn(20, 4))
         od.zero_grad()
@@ -308,7 +312,9 @@ def resumed():
 
 def autoencoder():
     x, _ = images()
-    model = nn.Sequential(nn.Flatten(), nn.Linear(100, 32), nn.ReLU(), nn.Linear(32, 4), nn.Linear(4, 32), nn.ReLU(), nn.Linear(32, 100))
+    model = nn.Sequential(
+        nn.Flatten(), nn.Linear(100, 32), nn.ReLU(), nn.Linear(32, 4), nn.Linear(4, 32), nn.ReLU(), nn.Linear(32, 100)
+    )
     opt = torch.optim.Adam(model.parameters(), 3e-3)
     for i in range(60):
         a = x[i * 16 % 384 : i * 16 % 384 + 16]
@@ -505,7 +511,11 @@ def two_towers_share_nothing():
 
 
 def mixture_with_idle_experts():
-    gate, experts, head = nn.Linear(16, 6), nn.ModuleList(nn.Sequential(nn.Linear(16, 16), nn.ReLU()) for _ in range(6)), nn.Linear(16, 4)
+    gate, experts, head = (
+        nn.Linear(16, 6),
+        nn.ModuleList(nn.Sequential(nn.Linear(16, 16), nn.ReLU()) for _ in range(6)),
+        nn.Linear(16, 4),
+    )
     params = [*gate.parameters(), *experts.parameters(), *head.parameters()]
     opt = torch.optim.Adam(params, 3e-3)
     x, y = blobs()

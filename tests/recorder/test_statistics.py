@@ -4,7 +4,6 @@ import math
 
 import pytest
 import torch
-
 from firstfault.recorder.statistics import EMPTY, measure, measure_all
 
 TENSORS = {
