@@ -226,7 +226,7 @@ OPERATORS = Table(
         Column(
             "trigger",
             _STR,
-            "Why it was looked at: `nonfinite` (a tensor had just come out non-finite) or `risk` (derivative undefined at this value).",
+            "Why: `nonfinite` (a tensor had just come out non-finite) or `risk` (derivative undefined at this value).",
         ),
         Column("dtype", _STR, "dtype of the saved tensor."),
         Column("shape", _SHAPE, "Its shape."),
