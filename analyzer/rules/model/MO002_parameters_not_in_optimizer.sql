@@ -44,8 +44,8 @@ WITH trained AS (
     LEFT JOIN out_ o ON o.rank = p.rank AND o.tensor_id = p.tensor_id
     GROUP BY ALL HAVING bool_and(o.tensor_id IS NOT NULL)
 ), placed AS (
-    SELECT o.*, w.ancestor, count(*) OVER (PARTITION BY o.rank, o.model) AS total, max(o.call_order) OVER (PARTITION BY o.rank, o.model) AS last_call
-    FROM out_ o
+    SELECT o.*, w.ancestor
+    FROM (SELECT *, count(*) OVER (PARTITION BY rank, model) AS total, max(call_order) OVER (PARTITION BY rank, model) AS last_call FROM out_) o
     LEFT JOIN module_tree t ON t.rank = o.rank AND t.module_id = o.module_id
         AND EXISTS (SELECT 1 FROM whole w WHERE w.rank = t.rank AND w.ancestor_id = t.ancestor_id)
     LEFT JOIN whole w ON w.rank = t.rank AND w.ancestor_id = t.ancestor_id

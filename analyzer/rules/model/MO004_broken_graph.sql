@@ -95,8 +95,8 @@ WITH held AS (
     LEFT JOIN confirmed c ON c.rank = h.rank AND c.tensor_id = h.tensor_id
     GROUP BY ALL HAVING bool_and(c.tensor_id IS NOT NULL)
 ), placed AS (
-    SELECT c.*, w.ancestor, count(*) OVER (PARTITION BY c.rank, c.model, c.step) AS count
-    FROM confirmed c
+    SELECT c.*, w.ancestor
+    FROM (SELECT *, count(*) OVER (PARTITION BY rank, model, step) AS count FROM confirmed) c
     JOIN module_tree t ON t.rank = c.rank AND t.module_id = c.module_id
     LEFT JOIN whole w ON w.rank = t.rank AND w.ancestor_id = t.ancestor_id
     QUALIFY row_number() OVER (PARTITION BY c.rank, c.tensor_id ORDER BY w.ancestor_depth NULLS LAST, w.ancestor_id) = 1

@@ -6,7 +6,7 @@ phase = "loss"
 signal = "zero_count"
 message = "{op} took the logarithm of {zero_count} elements that are exactly 0 (of {numel}, {dtype}, shape {shape}) at step {step}, which gives -inf, and the loss became non-finite."
 fix = "Use the fused form (log_softmax, cross_entropy, binary_cross_entropy_with_logits, logsumexp), or clamp the argument: x.clamp_min(torch.finfo(x.dtype).tiny).log()."
-explains = ["nonfinite-tensor", "loss-spike", "divergence", "exploding-gradients", "optimizer-eps-underflow", "python-exception", "sqrt-at-zero"]
+explains = ["nonfinite-tensor", "loss-spike", "divergence", "optimizer-eps-underflow", "python-exception", "sqrt-at-zero"]
 [needs]
 tables = ["steps"]
 [doc]
