@@ -160,7 +160,6 @@ def run_rule(trace: Trace, rule: Rule) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: (row.get("severity") == "warning", *_moment(row)))
 
 
-def _moment(row: Mapping[str, Any]) -> tuple[int, int, int, str]:
-    seq = row.get("seq")
-    place = f"{row.get('module')}\0{row.get('tensor')}"
-    return int(row["step"]), int(row.get("rank") or 0), 2**31 if seq is None else int(seq), place
+def _moment(row: Mapping[str, Any]) -> tuple[int, int]:
+    """Time only: inside a step the rule's own ORDER BY says which row speaks for it."""
+    return int(row["step"]), int(row.get("rank") or 0)
