@@ -179,6 +179,7 @@ def main() -> None:
     parser.add_argument("--length", type=int, default=64)
     parser.add_argument("--lr", type=float, default=2e-3)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--save", metavar="FILE", help="write the losses and the final weights")
     parser.add_argument("--fault", choices=FAULTS, default="none")
     parser.add_argument("--fault-step", type=int, default=48)
     args = parser.parse_args()
@@ -198,6 +199,7 @@ def main() -> None:
         optimizer, lambda step: learning_rate(step, args.lr, 10, typo_at) / args.lr
     )
 
+    losses = []
     started = time.perf_counter()
     for step, batch in enumerate(loader):
         if args.fault == "fp16-overflow":
@@ -212,8 +214,11 @@ def main() -> None:
         loss.backward()
         optimizer.step()
         schedule.step()
+        losses.append(loss.detach())
         if step % 4 == 0 or step == args.steps - 1:
             print(f"step {step:3d}  loss {loss.item():.4f}  {time.perf_counter() - started:5.1f} s", flush=True)
+    if args.save:
+        torch.save({"losses": torch.stack(losses), "weights": model.state_dict()}, args.save)
 
 
 if __name__ == "__main__":

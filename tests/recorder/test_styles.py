@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+import torch
+from firstfault import reports
 from firstfault.schemas.layout import parts
 
 SCRIPT = Path(__file__).parent / "scripts" / "styles.py"
@@ -47,6 +49,30 @@ def test_recording_is_bit_identical_and_counts_iterations_as_the_script_does(sty
     assert sorted({row["step"] for row in rows(run, "steps") if row["completed"]}) == list(range(steps))
     assert [row["message"] for row in rows(run, "events") if row["event"] == "recorder-fault"] == []
     assert rows(run, "tensor_stats")
+
+
+@pytest.mark.slow
+def test_the_demo_trains_the_same_recorded_and_plain(tmp_path: Path) -> None:
+    script = Path(reports.__file__).parent / "demo_script" / "train_gpt.py"
+    training = [str(script), "--steps", "12", "--save"]
+    subprocess.run([sys.executable, *training, tmp_path / "plain.pt"], capture_output=True, check=True)
+    command = [
+        sys.executable,
+        "-m",
+        "firstfault",
+        "run",
+        "--out",
+        tmp_path / "run",
+        *training,
+        tmp_path / "recorded.pt",
+    ]
+    subprocess.run(command, capture_output=True, check=True)
+
+    plain, recorded = (torch.load(tmp_path / name, weights_only=True) for name in ("plain.pt", "recorded.pt"))
+
+    assert torch.equal(plain["losses"], recorded["losses"])
+    assert plain["weights"].keys() == recorded["weights"].keys()
+    assert all(torch.equal(plain["weights"][name], recorded["weights"][name]) for name in plain["weights"])
 
 
 def test_losses_lr_and_gradient_norms_of_each_step_are_those_of_the_script(tmp_path: Path) -> None:
