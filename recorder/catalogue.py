@@ -285,15 +285,23 @@ def _is_ours(frame: FrameType) -> bool:
 
 
 def _variable_name(root: nn.Module, called: nn.Module) -> str | None:
-    """Name of the variable that holds the model, looked up through the frames of the caller."""
+    """Name of the global variable that holds the model, in the modules on the call stack.
+
+    Local variables are left alone: reading ``frame.f_locals`` keeps all of a function's values alive until it returns, and
+    fills the dictionary that an earlier ``locals()`` gave to the script.
+    """
     frame: FrameType | None = sys._getframe(1)
     torch_folder = torch.__path__[0]
+    seen: set[int] = set()
     while frame is not None:
-        code_file = frame.f_code.co_filename
-        if not code_file.startswith(torch_folder) and not _is_ours(frame):
-            for scope in (frame.f_locals, frame.f_globals):
-                for name, value in list(scope.items()):
-                    if (value is root or value is called) and name != "self" and not name.startswith("_"):
-                        return name
+        if (
+            not frame.f_code.co_filename.startswith(torch_folder)
+            and not _is_ours(frame)
+            and id(frame.f_globals) not in seen
+        ):
+            seen.add(id(frame.f_globals))
+            for name, value in list(frame.f_globals.items()):
+                if (value is root or value is called) and not name.startswith("_"):
+                    return name
         frame = frame.f_back
     return None

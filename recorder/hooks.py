@@ -57,7 +57,7 @@ class Attachment:
         error = getattr(sys, "last_value", None)
         if isinstance(error, BaseException) and self.session.alive:
             self.exception(error)
-        self.session.guarded("close", self.optimizers.close)()
+        self.session.guarded("close", self.optimizers.close)(completed=self._seen_exception is None)
         self.session.close()
         self.detach()
 

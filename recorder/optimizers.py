@@ -196,12 +196,12 @@ class OptimizerWatch:
         if self._stepped:
             self._advance()
 
-    def close(self) -> None:
-        """The script is at its end."""
+    def close(self, *, completed: bool) -> None:
+        """The script is at its end; not ``completed`` if an exception broke the iteration off."""
         if self._cleared or self.session.pending:
             norm = self._unstepped_norm if self._cleared else self._gradients(self._all_parameters())
             self._cleared = False
-            self._end_unstepped(norm)
+            self._end_unstepped(norm, completed=completed)
 
     def _gradients_are_gone(self) -> bool:
         """Whether the script, which has no optimizer, has cleared the gradients by hand."""
@@ -211,14 +211,20 @@ class OptimizerWatch:
         smallest = min(gradients, key=lambda g: g.numel())
         return smallest.device.type == "cpu" and not smallest.any()
 
-    def _end_unstepped(self, norm: float | None) -> None:
+    def _end_unstepped(self, norm: float | None, *, completed: bool = True) -> None:
         carried = [h.carried for h in self._held.values() if h.carried is not None]
         for held in self._held.values():
             optimizer = held.ref()
             if optimizer is not None:
                 self._group_rows(held, optimizer, {})
             held.carried = None
-        self.session.finish(optimizer_id=None, stepped=False, grad_norm=norm, carried=max(carried) if carried else None)
+        self.session.finish(
+            optimizer_id=None,
+            stepped=False,
+            completed=completed,
+            grad_norm=norm,
+            carried=max(carried) if carried else None,
+        )
         self._advance()
 
     def after_backward(self) -> None:

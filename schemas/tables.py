@@ -43,7 +43,11 @@ MODULES = Table(
     (
         _RANK,
         Column("module_id", _I32, "Number of the module in this rank."),
-        Column("model", _STR, "Name of the model it belongs to: the variable that held it when it was first called."),
+        Column(
+            "model",
+            _STR,
+            "Model it belongs to: the global variable that held it when it was first called, else its class.",
+        ),
         Column("module", _STR, "Name from named_modules() of the model; empty for the root."),
         Column("class_name", _STR, "Class of the module."),
         Column("parent_id", _I32, "module_id of the enclosing module; null for a root."),
