@@ -333,6 +333,41 @@ class Distance(nn.Module):
         return torch.sqrt(((self.net(a) - self.net(b)) ** 2).sum(-1))
 
 
+def weights_sum_to_zero(s):
+    x, y = blobs()
+    model = mlp()
+    opt = torch.optim.Adam(model.parameters(), 1e-3)
+    for i, (a, b) in zip(range(30), batches(x, y), strict=False):
+        keep = (torch.rand(16) > 0.5).float()
+        if i == s:
+            keep[:] = 0
+        loss = (F.cross_entropy(model(a), b, reduction="none") * keep).sum() / keep.sum()
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+
+
+class Normalising(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(16))
+
+    def forward(self, x):
+        return self.scale * x / x.pow(2).mean(-1, keepdim=True).sqrt()
+
+
+def zero_sample_in_rms_norm(s):
+    x, y = blobs()
+    model = nn.Sequential(Normalising(), nn.Linear(16, 32), nn.GELU(), nn.Linear(32, 4))
+    opt = torch.optim.AdamW(model.parameters(), 1e-3)
+    for i, (a, b) in zip(range(30), batches(x, y), strict=False):
+        if i == s:
+            a[3] = 0.0
+        opt.zero_grad()
+        F.cross_entropy(model(a), b).backward()
+        opt.step()
+
+
 def sqrt_of_distance(s):
     x, y = blobs()
     model = Distance()

@@ -4,7 +4,7 @@ name = "nonfinite-tensor"
 severity = "error"
 phase = "forward"
 signal = "nonfinite_count"
-message = "The first number that was lost: {kind} {tensor} at step {step} held {nan_count} NaN and {inf_count} infinite of {numel} elements ({dtype}, {phase} phase); everything captured before it in this step was finite."
+message = "The first number that was lost: {origin} at step {step} held {nan_count} NaN and {inf_count} infinite of {numel} elements ({dtype}, {phase} phase); everything captured before it in this step was finite."
 fix = "Look at what {tensor} is computed from in this step; a capture of the module's inputs or torch.autograd.detect_anomaly on this one batch shows the operator."
 explains = ["loss-spike", "divergence", "python-exception", "dead-relu", "vanishing-gradients", "no-optimizer-step", "broken-graph"]
 generic = true
@@ -18,7 +18,7 @@ why = "It is where the fault became visible; a more specific rule says why, this
 not_this = "Masks of -inf, gradients that a GradScaler threw away, forwards in eval mode, NaN that reached nothing."
 source = "Arithmetic and graph order."
 */
-SELECT rank, step, microbatch, nullif(seq, 2147483647) AS seq, phase, module, tensor, kind, dtype, shape,
+SELECT rank, step, microbatch, CASE WHEN kind = 'loss' THEN 'the loss' ELSE kind || ' ' || tensor END AS origin, nullif(seq, 2147483647) AS seq, phase, module, tensor, kind, dtype, shape,
     nan_count + inf_count AS value, nan_count, inf_count, numel, class_name, min, max
 FROM nonfinite_origin
 ORDER BY step, rank
