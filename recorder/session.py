@@ -26,6 +26,7 @@ from .journal import JournalWriter
 from .statistics import Moments
 
 _PER_STEP = ("tensor_stats", "batches", "operators", "param_groups")
+_SCHEMAS = {table.name: (table.schema, table.schema.types) for table in TABLES.values()}
 _MOST_BUFFERED = 20_000
 _WRITE_ORDER = (
     "ranks",
@@ -339,18 +340,12 @@ class Session:
             )
 
     def _batch(self, name: str, rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
-        schema = TABLES[name].schema
+        schema, types = _SCHEMAS[name]
         columns = list(zip(*rows, strict=True))
-        arrays: list[pa.Array] = []
         if name in _PER_STEP:
             count = len(rows)
-            arrays = [
-                pa.array([self.catalogue.rank] * count, schema[0].type),
-                pa.array([self.step] * count, schema[1].type),
-            ]
-        offset = len(arrays)
-        arrays += [pa.array(values, schema[i + offset].type) for i, values in enumerate(columns)]
-        return pa.record_batch(arrays, schema=schema)
+            columns = [[self.catalogue.rank] * count, [self.step] * count, *columns]
+        return pa.RecordBatch.from_arrays(list(map(pa.array, columns, types)), schema=schema)
 
     def _resident_bytes(self) -> int | None:
         if self._statm is None:
