@@ -7,7 +7,7 @@ Nothing here keeps a module or a tensor alive.
 
 import sys
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 
 import torch
@@ -17,11 +17,22 @@ WRAPPERS = {"DataParallel", "DistributedDataParallel", "FullyShardedDataParallel
 """Classes that wrap a model as ``.module``; OptimizedModule of torch.compile wraps it as ``._orig_mod``."""
 
 
+class OutputSlot:
+    """What a module's n-th output is called, and the hook that its gradient gets at every step."""
+
+    __slots__ = ("gradient_hook", "tensor_id")
+
+    def __init__(self, tensor_id: int) -> None:
+        self.tensor_id = tensor_id
+        self.gradient_hook: Callable[[Tensor], None] | None = None
+
+
 class ModuleEntry:
     """A module of a known model."""
 
     __slots__ = (
-        "call_order", "class_name", "compiled", "depth", "id", "model", "name", "own_numel", "parent_id", "ref", "root",
+        "call_order", "class_name", "compiled", "depth", "id", "model", "name", "outputs", "own_numel", "parent_id", "ref",
+        "root",
     )  # fmt: skip
 
     def __init__(
@@ -45,6 +56,7 @@ class ModuleEntry:
         self.class_name = type(module).__name__
         self.depth = name.count(".") + 1 if name else 0
         self.call_order: int | None = None
+        self.outputs: dict[int, OutputSlot] = {}
         self.own_numel = sum(p.numel() for p in module.parameters(recurse=False))
 
 
@@ -234,8 +246,8 @@ class Catalogue:
         entry = self._parameters[id(parameter)] = ParameterEntry(parameter, name, module_id, ids)
         return entry
 
-    def parameter(self, parameter: Tensor, fallback_name: str) -> ParameterEntry:
-        """Entry of a parameter; one that no known module owns (a bare tensor in an optimizer) gets the fallback name."""
+    def parameter(self, parameter: Tensor, prefix: str, group: int, index: int) -> ParameterEntry:
+        """Entry of a parameter; one that no known module owns (a bare tensor) is named by its place in the optimizer."""
         entry = self._parameters.get(id(parameter))
         if entry is None or entry.ref() is not parameter:
             for root in self.roots:  # the model may have been changed since it was found
@@ -243,7 +255,7 @@ class Catalogue:
                 if module is not None and any(p is parameter for p in module.parameters()):
                     self.add_model(module, root.model)
                     return self._parameters[id(parameter)]
-            entry = self._add_parameter(parameter, fallback_name, None)
+            entry = self._add_parameter(parameter, f"{prefix}param_groups[{group}][{index}]", None)
         return entry
 
     def model_parameters(self, of: ModuleEntry | None = None) -> Iterator[tuple[Tensor, ParameterEntry]]:

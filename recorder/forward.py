@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from ..schemas import Phase
-from .catalogue import ModuleEntry, unwrapped
+from .catalogue import ModuleEntry, OutputSlot, unwrapped
 from .data import DataWatch
 from .graph import look_at_forward
 from .session import Session
@@ -24,6 +24,8 @@ from .statistics import Moments, measurable, measure
 
 _MOST_TENSORS = 8
 """Tensors looked at in one output or argument list; a longer one is a data structure, not an activation."""
+
+_BACKWARD = Phase.BACKWARD
 
 MOST_LOOKS = 3
 """Looks into the autograd graph for the operator behind a non-finite value, in one run."""
@@ -168,10 +170,10 @@ class ForwardWatch:
     def _outputs(self, call: Call, output: Any, *, rows: bool) -> None:
         entry, session = call.entry, self.session
         phase = Phase.FORWARD if call.grad else Phase.EVAL
-        for position, tensor in _tensors(output):
+        for position, tensor in ((0, output),) if type(output) is Tensor else _tensors(output):
             if not (tensor.is_floating_point() or tensor.is_complex()) or not measurable(tensor):
                 continue
-            name = f"{entry.name}:output{position}"
+            slot = entry.outputs.get(position) or self._slot(entry, position, tensor)
             moments = self._known(tensor)
             fresh = moments is None
             if entry.compiled and not fresh:
@@ -180,13 +182,11 @@ class ForwardWatch:
                 if moments is None:
                     moments = measure(tensor)
                     self._remember(tensor, moments)
-                tensor_id = session.catalogue.tensor(entry.id, name, "activation", tensor)
-                session.stat(tensor_id, phase, moments, requires_grad=tensor.requires_grad)
+                session.stat(slot.tensor_id, phase, moments, requires_grad=tensor.requires_grad)
                 if moments.nonfinite:
                     self._nonfinite(call, tensor)
             if fresh and call.grad and tensor.requires_grad:
-                gradient_id = session.catalogue.tensor(entry.id, f"{name}.grad", "activation_gradient", tensor)
-                tensor.register_hook(self._gradient_hook(gradient_id, entry.id))
+                tensor.register_hook(slot.gradient_hook or self._add_gradient_hook(entry, slot, position, tensor))
 
     def _inputs(self, call: Call, args: tuple[Any, ...]) -> None:
         """Measure what enters a module and no module has put out: the work of functional code in between."""
@@ -207,15 +207,28 @@ class ForwardWatch:
             self.looks_left -= 1
             look_at_forward(self.session, tensor, call.first_node)
 
-    def _gradient_hook(self, tensor_id: int, module_id: int) -> Any:
-        session = self.session
+    def _slot(self, entry: ModuleEntry, position: int, tensor: Tensor) -> OutputSlot:
+        """What is known of a module's n-th output, looked up once."""
+        tensor_id = self.session.catalogue.tensor(entry.id, f"{entry.name}:output{position}", "activation", tensor)
+        slot = entry.outputs[position] = OutputSlot(tensor_id)
+        return slot
+
+    def _add_gradient_hook(
+        self, entry: ModuleEntry, slot: OutputSlot, position: int, tensor: Tensor
+    ) -> Callable[[Tensor], None]:
+        session, module_id = self.session, entry.id
+        name = f"{entry.name}:output{position}.grad"
+        tensor_id = session.catalogue.tensor(module_id, name, "activation_gradient", tensor)
 
         def hook(gradient: Tensor) -> None:
             if measurable(gradient):
-                session.note(Phase.BACKWARD, module_id)
-                session.stat(tensor_id, Phase.BACKWARD, measure(gradient))
+                note(_BACKWARD, module_id)
+                # the mean of an activation's gradient says nothing that its size does not
+                stat(tensor_id, _BACKWARD, measure(gradient, total=False))
 
-        return session.guarded("activation-gradients", hook)
+        note, stat = session.note, session.stat
+        guarded = slot.gradient_hook = session.guarded("activation-gradients", hook)
+        return guarded
 
     def _remember(self, tensor: Tensor, moments: Moments) -> None:
         self._seen[id(tensor)] = (weakref.ref(tensor), tensor._version if not tensor.is_inference() else 0, moments)

@@ -15,10 +15,13 @@ from torch import Tensor, _foreach_norm  # pyright: ignore[reportPrivateImportUs
 from ..schemas import Phase
 from .catalogue import ParameterEntry
 from .session import Session
-from .statistics import EMPTY, measurable, measure_all
+from .statistics import EMPTY, count_nonzero, measurable, measure_all
 
-_SAMPLE = 4096
+_SAMPLE = 1024
 """Elements per parameter whose change is measured: exact for small ones, an even sample of larger ones."""
+
+_RUN = 16
+"""Neighbouring elements of a sample: 64 bytes of float32."""
 
 _MOST_MICROBATCHES = 256
 """Backward passes without a step or a cleared gradient before they count as iterations of their own."""
@@ -27,7 +30,7 @@ _MOST_MICROBATCHES = 256
 class Held:
     """An optimizer of the script."""
 
-    __slots__ = ("began", "carried", "grad_norm", "id", "last_step", "ref", "sample", "steps", "zeroed")
+    __slots__ = ("began", "carried", "grad_norm", "id", "last_step", "parameters", "ref", "sample", "steps", "zeroed")
 
     def __init__(self, id_: int, optimizer: torch.optim.Optimizer) -> None:
         self.id = id_
@@ -38,6 +41,8 @@ class Held:
         self.zeroed = False
         self.began = 0
         self.grad_norm: float | None = None
+        self.parameters: list[tuple[Tensor, ParameterEntry, int]] = []
+        """Those of the step in work; empty between steps, so that nothing is kept alive."""
         self.sample: tuple[list[tuple[Tensor, ParameterEntry, int]], Tensor] | None = None
 
 
@@ -83,8 +88,9 @@ class OptimizerWatch:
         session.note(Phase.OPTIMIZER, -1)
         self._refresh_holders()
         closure = args[0] if args else kwargs.get("closure")
-        held.grad_norm = None if callable(closure) else self._gradients(self._parameters_of(held, optimizer))
-        held.sample = _sample(self._parameters_of(held, optimizer, orphans=False))
+        held.parameters = self._parameters_of(held, optimizer)
+        held.grad_norm = None if callable(closure) else self._gradients(held.parameters)
+        held.sample = _sample([p for p in held.parameters if p[2] >= 0])
         held.began = perf_counter_ns()
 
     def after_step(self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -98,7 +104,7 @@ class OptimizerWatch:
             session.clock["optimizer"] += perf_counter_ns() - held.began
         closure = args[0] if args else kwargs.get("closure")
         if callable(closure):
-            held.grad_norm = self._gradients(self._parameters_of(held, optimizer))
+            held.grad_norm = self._gradients(held.parameters)
         held.steps += 1
         self._weights(held, optimizer)
         self._finish(held, stepped=True)
@@ -123,7 +129,7 @@ class OptimizerWatch:
         session.finish(
             optimizer_id=held.id, stepped=stepped, skipped=skipped, grad_norm=held.grad_norm, carried=held.carried
         )
-        held.carried, held.zeroed, held.grad_norm, held.sample = None, False, None, None
+        held.carried, held.zeroed, held.grad_norm, held.sample, held.parameters = None, False, None, None, []
         self._stepped.add(held.id)
         alive = [h for h in self._held.values() if h.ref() is not None]
         in_use = {h.id for h in alive if h.last_step >= session.step - 1 and h.last_step >= 0}
@@ -250,23 +256,18 @@ class OptimizerWatch:
 
     # -- measuring ------------------------------------------------------------------------------------------------------------
 
-    def _parameters_of(
-        self, held: Held, optimizer: torch.optim.Optimizer, *, orphans: bool = True
-    ) -> list[tuple[Tensor, ParameterEntry, int]]:
-        """(parameter, entry, group) of an optimizer, then the models' parameters that no optimizer holds."""
+    def _parameters_of(self, held: Held, optimizer: torch.optim.Optimizer) -> list[tuple[Tensor, ParameterEntry, int]]:
+        """(parameter, entry, group) of an optimizer, then the models' parameters that no optimizer holds, as group -1."""
         catalogue = self.session.catalogue
         prefix = "" if held.id == 0 else f"optimizer{held.id}."
         found = [
-            (p, catalogue.parameter(p, f"{prefix}param_groups[{g}][{i}]"), g)
+            (p, catalogue.parameter(p, prefix, g, i), g)
             for g, group in enumerate(optimizer.param_groups)
             for i, p in enumerate(group["params"])
         ]
-        if orphans:
-            found += [
-                (p, e, -1)
-                for p, e in catalogue.model_parameters()
-                if id(p) not in catalogue.holders and p.requires_grad
-            ]
+        found += [
+            (p, e, -1) for p, e in catalogue.model_parameters() if id(p) not in catalogue.holders and p.requires_grad
+        ]
         return found
 
     def _all_parameters(self) -> list[tuple[Tensor, ParameterEntry, int]]:
@@ -307,7 +308,7 @@ class OptimizerWatch:
     def _weights(self, held: Held, optimizer: torch.optim.Optimizer) -> None:
         """Rows of parameters and their change, and of the groups."""
         session = self.session
-        parameters = [(p, e) for p, e, _ in self._parameters_of(held, optimizer) if measurable(p)]
+        parameters = [(p, e) for p, e, _ in held.parameters if measurable(p)]
         measured = measure_all([p for p, _ in parameters])
         for (parameter, entry), moments in zip(parameters, measured, strict=True):
             session.stat(entry.parameter_id, Phase.OPTIMIZER, moments, requires_grad=parameter.requires_grad)
@@ -317,8 +318,9 @@ class OptimizerWatch:
             after = _gather(sampled)
             if after.numel() == before.numel():
                 sizes = [_sample_size(p) for p, _, _ in sampled]
-                pieces = (after - before).split(sizes)
-                unmoved = _zeros(pieces)
+                difference = after - before
+                pieces = difference.split(sizes)
+                unmoved = _zeros(difference, pieces)
                 for (parameter, entry, group), size, moments, zeros, weights in zip(
                     sampled, sizes, measure_all(pieces), unmoved, after.split(sizes), strict=True
                 ):
@@ -380,23 +382,29 @@ def _norm(gradients: list[Tensor]) -> float:
     return float(torch.linalg.vector_norm(torch.stack([n.float() for n in _foreach_norm(dense)])))
 
 
-def _zeros(pieces: Sequence[Tensor]) -> list[int]:
-    """Elements that are exactly zero in each piece."""
-    return [piece.numel() - int(torch.count_nonzero(piece)) for piece in pieces]
+def _zeros(difference: Tensor, pieces: Sequence[Tensor]) -> list[int]:
+    """Elements that are exactly zero in each piece; one look at the whole suffices where every weight has moved."""
+    if count_nonzero(difference) == difference.numel():
+        return [0] * len(pieces)
+    return [piece.numel() - count_nonzero(piece) for piece in pieces]
 
 
 def _sample_size(parameter: Tensor) -> int:
-    numel = parameter.numel()
-    stride = -(-numel // _SAMPLE)
-    return -(-numel // stride) if numel else 0
+    return min(parameter.numel(), _SAMPLE)
 
 
 def _gather(parameters: list[tuple[Tensor, ParameterEntry, int]]) -> Tensor:
-    """Evenly spaced elements of the parameters, one after the other, copied to one float vector."""
+    """Samples of the parameters, one after the other, copied to one float vector: evenly spaced runs of a cache line each.
+
+    Single elements, evenly spaced, would cost a cache line each: ten times as much.
+    """
     pieces: list[Tensor] = []
     for parameter, _, _ in parameters:
         flat = parameter.detach().reshape(-1)
-        pieces.append(flat[:: -(-flat.numel() // _SAMPLE)] if flat.numel() else flat)
+        if flat.numel() > _SAMPLE:
+            runs = _SAMPLE // _RUN
+            flat = flat.as_strided((runs, _RUN), (flat.numel() // runs, 1), flat.storage_offset()).reshape(-1)
+        pieces.append(flat)
     joined = torch.cat(pieces)
     return joined if joined.dtype in {torch.float32, torch.float64} else joined.float()
 

@@ -34,6 +34,8 @@ class Moments(NamedTuple):
 EMPTY = Moments(0, 0, 0, 0, None, None, 0.0, 0.0)
 
 _DIRECT = (torch.float32, torch.float64)
+_PLAIN = (Tensor, torch.nn.Parameter)
+_is_functorch_wrapped = torch._C._functorch.is_functorch_wrapped_tensor  # pyright: ignore[reportAttributeAccessIssue]
 _REDUCED = (torch.float16, torch.bfloat16)
 _EXACT_ONES = 1 << 23
 _SMALL = 8192
@@ -42,21 +44,19 @@ _SMALL = 8192
 def measurable(x: Tensor) -> bool:
     """Whether the kernel can look at this tensor: a plain strided or sparse one that holds data on a device."""
     return (
-        (type(x) is Tensor or type(x) is torch.nn.Parameter)
-        and x.device.type != "meta"
-        and not x.is_quantized
-        and not x.is_nested
-        and not torch._C._functorch.is_functorch_wrapped_tensor(x)  # pyright: ignore[reportAttributeAccessIssue]
+        type(x) in _PLAIN and not x.is_meta and not x.is_quantized and not x.is_nested and not _is_functorch_wrapped(x)
     )
 
 
-def measure(x: Tensor, *, count_zeros: bool = False) -> Moments:
-    """Moments of a tensor.
+def measure(x: Tensor, *, count_zeros: bool = False, total: bool = True) -> Moments:
+    """Moments of a tensor; without ``total`` the sum of a float32 vector may be left out, as null.
 
     Zeros are counted when the minimum or maximum is exactly zero (what a ReLU leaves behind), always with ``count_zeros``.
     Raises whatever torch raises for a tensor it cannot reduce; the caller decides what that means.
     """
     x = x.detach()
+    if x.dtype is torch.float32 and x.is_contiguous() and x.numel():  # nearly all there is to measure
+        return _measure_flat(x.view(-1), count_zeros, total)
     if x.layout is not torch.strided:
         x = x.coalesce().values() if x.layout is torch.sparse_coo else x.values()
     if x.is_complex():
@@ -72,18 +72,23 @@ def measure(x: Tensor, *, count_zeros: bool = False) -> Moments:
         if dtype in _REDUCED or not dtype.is_floating_point:
             return _measure_wide(x, numel, count_zeros)
         x = x.float()  # float8 and kin: no reductions of their own
-    flat = x.view(-1) if x.is_contiguous() else x.reshape(-1)
+    return _measure_flat(x.reshape(-1), count_zeros, total)
+
+
+def _measure_flat(flat: Tensor, count_zeros: bool, total: bool) -> Moments:
+    """A vector of float32 or float64."""
+    numel = flat.numel()
     low, high = torch.aminmax(flat)
     lo, hi = low.item(), high.item()
     if not (isfinite(lo) and isfinite(hi)):
         return _measure_nonfinite(flat, numel)
-    sum_sq = torch.dot(flat, flat).item()
-    total = flat.sum().item()
-    if sum_sq == inf or not isfinite(total):  # finite elements whose squares or sum leave the dtype
+    squares = torch.dot(flat, flat).item()
+    added = flat.sum().item() if total else 0.0
+    if squares == inf or not isfinite(added):  # finite elements whose squares or sum leave the dtype
         wide = flat.double()
-        sum_sq, total = torch.dot(wide, wide).item(), wide.sum().item()
-    zeros = numel - _count_nonzero(flat) if count_zeros or lo == 0 or hi == 0 else None
-    return Moments(numel, 0, 0, zeros, lo, hi, total, sum_sq)
+        squares, added = torch.dot(wide, wide).item(), wide.sum().item()
+    zeros = numel - count_nonzero(flat) if count_zeros or lo == 0 or hi == 0 else None
+    return Moments(numel, 0, 0, zeros, lo, hi, added if total else None, squares)
 
 
 def measure_all(tensors: Sequence[Tensor]) -> list[Moments]:
@@ -113,16 +118,17 @@ def measure_all(tensors: Sequence[Tensor]) -> list[Moments]:
     return [m if m is not None else measure(x) for m, x in zip(results, tensors, strict=True)]
 
 
-def _count_nonzero(flat: Tensor) -> int:
-    """Non-zero elements of a finite float vector.
+def count_nonzero(flat: Tensor) -> int:
+    """Non-zero elements of a float vector.
 
     torch.count_nonzero branches per element: on the half-zero output of a ReLU it is 25 times slower than this. Blocks keep
     the count of ones exact in float32.
     """
     if flat.numel() <= _EXACT_ONES:
         signs = torch.sign(flat)
-        return int(torch.dot(signs, signs).item())
-    return sum(_count_nonzero(block) for block in flat.split(_EXACT_ONES))
+        ones = torch.dot(signs, signs).item()
+        return int(ones) if isfinite(ones) else int(torch.count_nonzero(flat))  # NaN has no sign
+    return sum(count_nonzero(block) for block in flat.split(_EXACT_ONES))
 
 
 def _measure_wide(x: Tensor, numel: int, count_zeros: bool) -> Moments:

@@ -57,6 +57,11 @@ def test_an_empty_tensor_has_empty_moments() -> None:
     assert measure(torch.empty(0, 5)) == EMPTY
 
 
+def test_the_sum_that_is_not_wanted_is_null_and_not_zero() -> None:
+    x = torch.randn(50)
+    assert measure(x, total=False) == measure(x)._replace(sum=None)
+
+
 def test_zeros_are_counted_without_being_asked_where_a_relu_leaves_them() -> None:
     assert measure(torch.tensor([0.0, 2.0, 0.0])).zero_count == 2
     assert measure(torch.tensor([-1.0, 0.0, 2.0])).zero_count is None
