@@ -14,6 +14,10 @@ from .optimizers import OptimizerWatch
 from .session import Session
 from .statistics import measurable, measure
 
+_MOST_OF_A_LOSS = 1 << 18
+"""Elements of a loss's input up to which it is measured: a larger one (log-probabilities of a vocabulary) is the last
+output of the model over again."""
+
 
 class BackwardWatch:
     """Runs before and after torch.autograd.backward."""
@@ -82,7 +86,12 @@ class BackwardWatch:
                 return
             suffix = "" if count == 0 else f"{count}"
             given, target = saved(node, "self"), saved(node, "target")
-            if given is not None and given.is_floating_point() and measurable(given):
+            if (
+                given is not None
+                and given.numel() <= _MOST_OF_A_LOSS
+                and given.is_floating_point()
+                and measurable(given)
+            ):
                 tensor_id = session.catalogue.tensor(None, f"loss:input{suffix}", "output", given)
                 session.stat(tensor_id, Phase.LOSS, measure(given))
             if target is not None and measurable(target):
