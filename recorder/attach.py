@@ -30,15 +30,15 @@ def attach_from_environment() -> None:
     """Attach when this process belongs to a recorded run. Called by inject/sitecustomize.py; does not import torch."""
     run = os.environ.get(ENV_RUN)
     if run:
-        after_import_of_torch(functools.partial(_attach, Path(run)))
+        after_import("torch", functools.partial(_attach, Path(run)))
 
 
-def after_import_of_torch(action: Callable[[], None]) -> None:
-    """Run an action right after torch has been imported, now if it has been."""
-    if "torch" in sys.modules:
+def after_import(module: str, action: Callable[[], None]) -> None:
+    """Run an action right after a module has been imported, now if it has been."""
+    if module in sys.modules:
         action()
     else:
-        sys.meta_path.insert(0, _TorchFinder(action))
+        sys.meta_path.insert(0, _Finder(module, action))
 
 
 def _attach(run: Path) -> None:
@@ -72,10 +72,11 @@ def detach() -> None:
     atexit.unregister(detach)
 
 
-class _TorchFinder(MetaPathFinder):
-    """Steps aside at once, but has the found loader run the action when torch's own code has been executed."""
+class _Finder(MetaPathFinder):
+    """Steps aside at once, but has the found loader run the action when the module's own code has been executed."""
 
-    def __init__(self, action: Callable[[], None]) -> None:
+    def __init__(self, module: str, action: Callable[[], None]) -> None:
+        self._module = module
         self._action = action
 
     def find_spec(
@@ -83,11 +84,11 @@ class _TorchFinder(MetaPathFinder):
     ) -> importlib.machinery.ModuleSpec | None:
         """Part of the import system's protocol."""
         del path, target
-        if fullname != "torch":
+        if fullname != self._module:
             return None
         if self in sys.meta_path:
             sys.meta_path.remove(self)
-        spec = importlib.util.find_spec("torch")
+        spec = importlib.util.find_spec(fullname)
         if spec is None or spec.loader is None:
             return spec
         loader: Any = spec.loader
@@ -99,7 +100,7 @@ class _TorchFinder(MetaPathFinder):
                 self._action()
             except Exception as e:  # noqa: BLE001 — a script must run even where the recorder cannot
                 print(  # noqa: T201
-                    f"firstfault: [attach] {type(e).__name__}: {e}; this process is not recorded",
+                    f"firstfault: [attach] {fullname}: {type(e).__name__}: {e}; this part is not recorded",
                     file=sys.stderr,
                     flush=True,
                 )

@@ -111,7 +111,15 @@ class BackwardWatch:
                 kept = torch.ones_like(target, dtype=torch.bool)
                 ignored = 0
             out_of_range = int((((target < 0) | (target >= classes)) & kept).sum())
-        self.data.target(target, operator_name(node), classes, ignored, out_of_range)
+        self.data.target(
+            target,
+            {
+                "loss_op": operator_name(node),
+                "classes": classes,
+                "ignored_count": ignored,
+                "out_of_range_count": out_of_range,
+            },
+        )
 
     def _look(self, loss: Tensor, *, nonfinite: bool) -> None:
         session, forward = self.session, self.forward

@@ -82,7 +82,7 @@ class Catalogue:
         self._parents: dict[int, tuple[weakref.ref[nn.Module], weakref.ref[nn.Module]]] = {}
         self._parameters: dict[int, ParameterEntry] = {}
         self._tensor_ids: dict[tuple[int | None, str, str], int] = {}
-        self._described: dict[int, tuple[object, ...]] = {}
+        self._described: dict[int, dict[str, object]] = {}
         self._dirty_tensors: set[int] = set()
         self._module_count = 0
         self._calls = 0
@@ -182,10 +182,19 @@ class Catalogue:
         self._module_count += 1
         return self._module_count - 1
 
-    def take_module_rows(self) -> list[tuple[object, ...]]:
+    def take_module_rows(self) -> list[dict[str, object]]:
         """Rows of table `modules` for what is new since the last call."""
-        rows: list[tuple[object, ...]] = [
-            (self.rank, e.id, e.model, e.name, e.class_name, e.parent_id, e.depth, e.call_order, e.own_numel)
+        rows: list[dict[str, object]] = [
+            {
+                "module_id": e.id,
+                "model": e.model,
+                "module": e.name,
+                "class_name": e.class_name,
+                "parent_id": e.parent_id,
+                "depth": e.depth,
+                "call_order": e.call_order,
+                "own_numel": e.own_numel,
+            }
             for e in self._dirty_modules.values()
         ]
         self._dirty_modules.clear()
@@ -205,32 +214,35 @@ class Catalogue:
     def describe(self, id_: int, name: str, kind: str, module_id: int | None, like: Tensor) -> None:
         """Queue a row of table `tensors`; a later row for the same id replaces an earlier one."""
         optimizer_id, group_id = self.holders.get(id(like), (None, None)) if kind in _OF_PARAMETERS else (None, None)
-        row = (
-            id_,
-            name,
-            kind,
-            module_id,
-            list(like.shape),
-            str(like.dtype).removeprefix("torch."),
-            str(like.device),
-            like.numel(),
-            like.requires_grad,
-            optimizer_id,
-            group_id,
-        )
-        self._described[id_] = row
+        self._described[id_] = {
+            **self._described.get(id_, {}),
+            "tensor_id": id_,
+            "tensor_name": name,
+            "kind": kind,
+            "module_id": module_id,
+            "shape": list(like.shape),
+            "dtype": str(like.dtype).removeprefix("torch."),
+            "device": str(like.device),
+            "numel": like.numel(),
+            "requires_grad": like.requires_grad,
+            "optimizer_id": optimizer_id,
+            "group_id": group_id,
+        }
         self._dirty_tensors.add(id_)
 
     def rekind(self, id_: int, kind: str) -> None:
         """A tensor turns out to be something else: a field of the batch is the target."""
-        row = self._described[id_]
-        if row[2] != kind:
-            self._described[id_] = (*row[:2], kind, *row[3:])
-            self._dirty_tensors.add(id_)
+        if self._described[id_]["kind"] != kind:
+            self.add_facts(id_, kind=kind)
 
-    def take_tensor_rows(self) -> list[tuple[object, ...]]:
+    def add_facts(self, id_: int, **columns: object) -> None:
+        """Columns of `tensors` that another look has found out."""
+        self._described[id_] |= columns
+        self._dirty_tensors.add(id_)
+
+    def take_tensor_rows(self) -> list[dict[str, object]]:
         """Rows of table `tensors` for what is new or changed since the last call."""
-        rows: list[tuple[object, ...]] = [(self.rank, *self._described[id_]) for id_ in sorted(self._dirty_tensors)]
+        rows = [dict(self._described[id_]) for id_ in sorted(self._dirty_tensors)]
         self._dirty_tensors.clear()
         return rows
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..schemas import Phase
 from .catalogue import ModuleEntry
-from .session import Session
+from .session import Row, Session
 from .statistics import Moments, measurable, measure
 
 _FINGERPRINT_BYTES = 65536
@@ -22,7 +22,7 @@ class _Field:
 
     __slots__ = ("moments", "pointer", "ref", "row", "stat", "tensor_id")
 
-    def __init__(self, tensor: Tensor, stat: int, row: int, tensor_id: int, moments: Moments) -> None:
+    def __init__(self, tensor: Tensor, stat: int, row: Row, tensor_id: int, moments: Moments) -> None:
         self.ref = weakref.ref(tensor)
         self.stat = stat
         self.pointer = _pointer(tensor)
@@ -52,21 +52,18 @@ class DataWatch:
             phase = Phase.DATA
         for field in self._current():
             if field.ref() is tensor:
-                self._use(field, "input", phase, None)
+                self._use(field, "input", phase)
                 return field.moments
         return self._add(f"input:{name}", name, tensor, "input", "input", phase, root.id).moments
 
-    def target(
-        self, tensor: Tensor, loss_op: str, classes: int | None, ignored: int | None, out_of_range: int | None
-    ) -> None:
-        """A tensor is the target of a loss."""
-        facts = (loss_op, classes, ignored, out_of_range)
+    def target(self, tensor: Tensor, facts: Row) -> Row:
+        """A tensor is the target of a loss, which has found out these columns of `batches`. Returns the row."""
         pointer = _pointer(tensor)
         for field in self._current():
             if field.pointer == pointer and field.ref() is not None:
                 self._use(field, "target", None, facts)
-                return
-        self._add("loss:target", "target", tensor, "target", "target", Phase.LOSS, None, facts)
+                return field.row
+        return self._add("loss:target", "target", tensor, "target", "target", Phase.LOSS, None, facts).row
 
     def initial_parameters(self, root: ModuleEntry) -> None:
         """The weights before the first update."""
@@ -83,17 +80,12 @@ class DataWatch:
             self._fields = []
         return self._fields
 
-    def _use(self, field: _Field, role: str, phase: Phase | None, facts: tuple[Any, ...] | None) -> None:
+    def _use(self, field: _Field, role: str, phase: Phase | None, facts: Row | None = None) -> None:
         """A known field turns out to be the input of a model or the target of a loss."""
-
-        def change(row: tuple[Any, ...]) -> tuple[Any, ...]:
-            # microbatch, seq, phase, field, role, five facts of the tensor, four of the target
-            at = int(phase) if phase is not None else row[2]
-            return (*row[:2], at, row[3], role, *row[5:10], *(row[10:] if facts is None else facts))
-
-        self.session.replace_row("batches", field.row, change)
+        field.row |= {"role": role, **(facts or {})}
         if phase is not None:
-            self.session.replace_row("tensor_stats", field.stat, lambda row: (*row[:2], int(phase), *row[3:]))
+            field.row["phase"] = int(phase)
+            self.session.move_stat(field.stat, int(phase))
         if role == "target":
             self.session.catalogue.rekind(field.tensor_id, "target")
 
@@ -106,19 +98,27 @@ class DataWatch:
         kind: str,
         phase: Phase,
         module_id: int | None,
-        target: tuple[Any, ...] = (None, None, None, None),
+        facts: Row | None = None,
     ) -> _Field:
         self._current()
         session = self.session
         moments = measure(tensor)
         tensor_id = session.catalogue.tensor(module_id, tensor_name, kind, tensor)
-        stat = session.count("tensor_stats")
+        stat = session.stat_index()
         seq = session.stat(tensor_id, phase, moments)
         shape = list(tensor.shape)
-        dtype = str(tensor.dtype).removeprefix("torch.")
-        size = shape[0] if shape else None
-        row = session.row(
-            "batches", seq, int(phase), name, role, tensor_id, shape, dtype, size, fingerprint(tensor), *target
+        row = session.add(
+            "batches",
+            seq=seq,
+            phase=int(phase),
+            field=name,
+            role=role,
+            tensor_id=tensor_id,
+            shape=shape,
+            dtype=str(tensor.dtype).removeprefix("torch."),
+            batch_size=shape[0] if shape else None,
+            fingerprint=fingerprint(tensor),
+            **(facts or {}),
         )
         field = _Field(tensor, stat, row, tensor_id, moments)
         self._fields.append(field)

@@ -100,7 +100,7 @@ class ForwardWatch:
             if call.grad:
                 session.training = module.training
             else:
-                session.eval_forwards += 1
+                session.facts["eval_forwards"] = session.facts.get("eval_forwards", 0) + 1
         session.note(Phase.FORWARD if call.grad else Phase.EVAL, entry.id)
         if outermost:
             phase = Phase.FORWARD if call.grad else Phase.EVAL

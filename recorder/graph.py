@@ -169,21 +169,24 @@ def _write(session: Session, node: Any, name: str, value: Tensor, trigger: str) 
             rows = value.numel() // value.shape[-1]
             full = int((value.isnan() if moments.nan_count else value == -torch.inf).all(-1).sum())
     entry = session.module_of(node._sequence_nr())
-    seq = session.seq
-    session.seq = seq + 1
-    session.row(
+    session.add(
         "operators",
-        seq,
-        int(Phase.BACKWARD if trigger == "risk" else session.phase),
-        operator_name(node),
-        node._sequence_nr(),
-        entry,
-        name,
-        trigger,
-        str(value.dtype).removeprefix("torch."),
-        list(value.shape),
-        *moments[:6],
-        rows,
-        full,
+        seq=session.next_seq(),
+        phase=int(Phase.BACKWARD if trigger == "risk" else session.phase),
+        op=operator_name(node),
+        graph_seq=node._sequence_nr(),
+        module_id=entry,
+        saved=name,
+        trigger=trigger,
+        dtype=str(value.dtype).removeprefix("torch."),
+        shape=list(value.shape),
+        numel=moments.numel,
+        nan_count=moments.nan_count,
+        inf_count=moments.inf_count,
+        zero_count=moments.zero_count,
+        min=moments.min,
+        max=moments.max,
+        rows=rows,
+        full_rows=full,
     )
     return int(moments.nonfinite > 0)

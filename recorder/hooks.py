@@ -18,6 +18,7 @@ from .crash import record_exception, watch_native_crashes
 from .data import DataWatch
 from .forward import ForwardWatch
 from .optimizers import OptimizerWatch
+from .patches import Patches
 from .session import Session
 
 
@@ -30,7 +31,7 @@ class Attachment:
         self.optimizers = OptimizerWatch(session)
         self.forward = ForwardWatch(session, self.data, self.optimizers.new_iteration)
         self.backward = BackwardWatch(session, self.forward, self.data, self.optimizers)
-        self._undo: list[Callable[[], None]] = []
+        self._patches = Patches()
         self._seen_exception: BaseException | None = None
         session.on_start = lambda: watch_native_crashes(session)
         self.attach()
@@ -38,7 +39,7 @@ class Attachment:
 
     def attach(self) -> None:
         """Put everything into torch; nothing happens if it is in already."""
-        if self._undo:
+        if self._patches:
             return
         self._hook_modules()
         self._hook_optimizers()
@@ -49,8 +50,7 @@ class Attachment:
 
     def detach(self) -> None:
         """Take everything out of torch again."""
-        while self._undo:
-            self._undo.pop()()
+        self._patches.undo()
 
     def close(self) -> None:
         """The script is at its end: write what is left, then detach."""
@@ -78,7 +78,7 @@ class Attachment:
             nn_module.register_module_forward_pre_hook(guarded("forward", self.forward.before)),
             nn_module.register_module_forward_hook(guarded("forward", self.forward.after)),
         ]
-        self._undo += [handle.remove for handle in handles]
+        self._patches.handles(handles)
 
     def _hook_optimizers(self) -> None:
         guarded, watch = self.session.guarded, self.optimizers
@@ -86,7 +86,7 @@ class Attachment:
             optim.register_optimizer_step_pre_hook(guarded("optimizer", watch.before_step)),
             optim.register_optimizer_step_post_hook(guarded("optimizer", watch.after_step)),
         ]
-        self._undo += [handle.remove for handle in handles]
+        self._patches.handles(handles)
         found, cleared = guarded("optimizer", watch.found), guarded("optimizer", watch.cleared)
 
         def wrap_init(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -113,9 +113,9 @@ class Attachment:
 
             return zero_grad
 
-        self._wrap(torch.optim.Optimizer, "__init__", wrap_init)
-        self._wrap(torch.optim.Optimizer, "zero_grad", wrap_optimizer_zero_grad)
-        self._wrap(torch.nn.Module, "zero_grad", wrap_module_zero_grad)
+        self._patches.wrap(torch.optim.Optimizer, "__init__", wrap_init)
+        self._patches.wrap(torch.optim.Optimizer, "zero_grad", wrap_optimizer_zero_grad)
+        self._patches.wrap(torch.nn.Module, "zero_grad", wrap_module_zero_grad)
 
     def _wrap_backward(self) -> None:
         session = self.session
@@ -139,7 +139,7 @@ class Attachment:
 
             return backward
 
-        self._wrap(torch.autograd, "backward", wrap)
+        self._patches.wrap(torch.autograd, "backward", wrap)
 
         def wrap_enter(original: Callable[..., Any]) -> Callable[..., Any]:
             @functools.wraps(original)
@@ -149,7 +149,7 @@ class Attachment:
 
             return enter
 
-        self._wrap(torch.autograd.graph.saved_tensors_hooks, "__enter__", wrap_enter)
+        self._patches.wrap(torch.autograd.graph.saved_tensors_hooks, "__enter__", wrap_enter)
 
     def _wrap_scaler_and_clipping(self) -> None:
         session, watch = self.session, self.optimizers
@@ -187,10 +187,10 @@ class Attachment:
 
             return clip
 
-        self._wrap(torch.amp.GradScaler, "scale", wrap_scale)
-        self._wrap(torch.amp.GradScaler, "step", wrap_step)
-        self._wrap(torch.nn.utils.clip_grad, "clip_grad_norm_", wrap_clip)
-        self._put(torch.nn.utils, "clip_grad_norm_", torch.nn.utils.clip_grad.clip_grad_norm_)
+        self._patches.wrap(torch.amp.GradScaler, "scale", wrap_scale)
+        self._patches.wrap(torch.amp.GradScaler, "step", wrap_step)
+        self._patches.wrap(torch.nn.utils.clip_grad, "clip_grad_norm_", wrap_clip)
+        self._patches.put(torch.nn.utils, "clip_grad_norm_", torch.nn.utils.clip_grad.clip_grad_norm_)
 
     def _wrap_loader(self) -> None:
         session = self.session
@@ -209,7 +209,7 @@ class Attachment:
 
             return next_
 
-        self._wrap(dataloader._BaseDataLoaderIter, "__next__", wrap)
+        self._patches.wrap(dataloader._BaseDataLoaderIter, "__next__", wrap)
 
     def _wrap_excepthook(self) -> None:
         def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -219,17 +219,4 @@ class Attachment:
 
             return excepthook
 
-        self._wrap(sys, "excepthook", wrap)
-
-    def _wrap(self, owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
-        self._put(owner, name, make(getattr(owner, name)))
-
-    def _put(self, owner: Any, name: str, replacement: Any) -> None:
-        original = getattr(owner, name)
-        setattr(owner, name, replacement)
-
-        def undo() -> None:
-            if getattr(owner, name) is replacement:  # the script may have put something of its own on top
-                setattr(owner, name, original)
-
-        self._undo.append(undo)
+        self._patches.wrap(sys, "excepthook", wrap)

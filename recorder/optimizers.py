@@ -250,9 +250,9 @@ class OptimizerWatch:
 
     def clipped(self, total_norm: Any, max_norm: float) -> None:
         """clip_grad_norm_ has returned the norm before clipping."""
-        value = float(total_norm)
-        before = self.session.clip[0] if self.session.clip is not None else 0.0
-        self.session.clip = ((before**2 + value**2) ** 0.5, float(max_norm))
+        facts = self.session.facts
+        facts["clip_norm"] = (facts.get("clip_norm", 0.0) ** 2 + float(total_norm) ** 2) ** 0.5
+        facts["clip_max_norm"] = float(max_norm)
 
     # -- measuring ------------------------------------------------------------------------------------------------------------
 
@@ -335,18 +335,19 @@ class OptimizerWatch:
         for g, group in enumerate(optimizer.param_groups):
             betas = group.get("betas") or (None, None)
             update, weight = change.get(g, (None, None))
-            self.session.param_group(
-                held.id,
-                g,
-                type(optimizer).__name__,
-                _number(group.get("lr")),
-                _number(group.get("weight_decay")),
-                _number(group.get("momentum", betas[0])),
-                _number(betas[1] if len(betas) > 1 else None),
-                _number(group.get("eps")),
-                sum(p.numel() for p in group["params"]),
-                update**0.5 if update is not None else None,
-                weight**0.5 if weight is not None else None,
+            self.session.add(
+                "param_groups",
+                optimizer_id=held.id,
+                group_id=g,
+                optimizer=type(optimizer).__name__,
+                lr=_number(group.get("lr")),
+                weight_decay=_number(group.get("weight_decay")),
+                momentum=_number(group.get("momentum", betas[0])),
+                beta2=_number(betas[1] if len(betas) > 1 else None),
+                eps=_number(group.get("eps")),
+                numel=sum(p.numel() for p in group["params"]),
+                update_norm=update**0.5 if update is not None else None,
+                weight_norm=weight**0.5 if weight is not None else None,
             )
 
     def _refresh_holders(self) -> None:

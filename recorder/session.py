@@ -21,25 +21,19 @@ from torch.compiler import is_compiling
 
 from ..schemas import TABLES, BreadcrumbWriter, Phase
 from ..schemas.layout import JOURNAL, breadcrumb_path, rank_folder
+from .budget import Budget
 from .catalogue import Catalogue
 from .journal import JournalWriter
+from .options import options_of
 from .statistics import Moments
 
-_PER_STEP = ("tensor_stats", "batches", "operators", "param_groups")
 _SCHEMAS = {table.name: (table.schema, table.schema.types) for table in TABLES.values()}
+Row = dict[str, Any]
+"""A row of any table but tensor_stats, which has too many for dictionaries. Rank and step are added when it is written."""
+
 _MOST_BUFFERED = 20_000
-_WRITE_ORDER = (
-    "ranks",
-    "modules",
-    "tensors",
-    "tensor_stats",
-    "batches",
-    "operators",
-    "param_groups",
-    "metrics",
-    "events",
-    "steps",
-)
+_WRITE_ORDER = (*(name for name in TABLES if name not in {"steps", "system_samples"}), "steps")
+"""The row of `steps` comes last: where it is readable, all of the step is."""
 
 
 class Session:
@@ -47,6 +41,8 @@ class Session:
 
     def __init__(self, run: Path) -> None:
         self.run = run
+        self.options = options_of(run)
+        self.budget = Budget(self.options)
         self.catalogue = Catalogue()
         self.step = 0
         self.microbatch = 0
@@ -65,10 +61,13 @@ class Session:
         self.clock: dict[str, int] = {"data": 0, "forward": 0, "backward": 0, "optimizer": 0}
         self.losses: list[float] = []
         self.training: bool | None = None
-        self.eval_forwards = 0
-        self.clip: tuple[float, float] | None = None
         self.loss_scale: float | None = None
-        self._rows: dict[str, list[tuple[Any, ...]]] = {name: [] for name in _WRITE_ORDER}
+        self.facts: Row = {}
+        """Columns of the next row of `steps`; empty again once it is written."""
+        self.at_finish: list[Callable[[], None]] = []
+        """Run before each row of `steps` is made: each adds its columns to ``facts``, its rows to tables. Guarded."""
+        self._stats: list[tuple[Any, ...]] = []
+        self._rows: dict[str, list[Row]] = {name: [] for name in _WRITE_ORDER}
         self._off: set[str] = set()
         self._journal: JournalWriter | None = None
         self._breadcrumb: BreadcrumbWriter | None = None
@@ -102,7 +101,6 @@ class Session:
             warn("run-folder", f"{folder}: {e.strerror}; this process is not recorded")
             return
         self.catalogue.rank = rank
-        self._rows["events"] = [(rank, *row[1:]) for row in self._rows["events"]]
         self._journal = JournalWriter(self.run, rank)
         self._breadcrumb = BreadcrumbWriter(breadcrumb_path(self.run, rank), os.getpid())
         self._statm = (
@@ -113,18 +111,16 @@ class Session:
             if torch.cuda.is_initialized()
             else []
         )
-        self._rows["ranks"].append(
-            (
-                rank,
-                world_size,
-                os.getpid(),
-                socket.gethostname(),
-                time_ns(),
-                torch.__version__,
-                msgspec.json.encode(devices).decode(),
-                torch.get_num_threads(),
-                torch.initial_seed() & 0x7FFF_FFFF_FFFF_FFFF,
-            )
+        self.add(
+            "ranks",
+            world_size=world_size,
+            pid=os.getpid(),
+            hostname=socket.gethostname(),
+            time_ns=time_ns(),
+            torch_version=torch.__version__,
+            devices=msgspec.json.encode(devices).decode(),
+            threads=torch.get_num_threads(),
+            seed=torch.initial_seed() & 0x7FFF_FFFF_FFFF_FFFF,
         )
         self._last_flush = perf_counter_ns()
         self.write(("ranks",))
@@ -135,7 +131,7 @@ class Session:
         if not self.alive:
             return
         if self._journal is not None:
-            if self._rows["tensor_stats"] or self._rows["batches"] or self.losses:
+            if self._stats or self._rows["batches"] or self.losses:
                 self.finish(optimizer_id=None, stepped=False, completed=False)
             self.write(_WRITE_ORDER)
             self._journal.close()
@@ -186,60 +182,70 @@ class Session:
     # -- rows -------------------------------------------------------------------------------------------------------------
 
     def stat(
-        self, tensor_id: int, phase: int, m: Moments, *, missing: bool = False, requires_grad: bool | None = None
+        self,
+        tensor_id: int,
+        phase: int,
+        m: Moments,
+        *,
+        missing: bool = False,
+        requires_grad: bool | None = None,
+        batch_std: float | None = None,
     ) -> int:
         """One row of tensor_stats; returns its seq."""
         seq = self.seq
         self.seq = seq + 1
-        self._rows["tensor_stats"].append((self.microbatch, seq, phase, tensor_id, *m, missing, requires_grad))
+        self._stats.append((self.microbatch, seq, phase, tensor_id, *m, missing, requires_grad, batch_std))
         return seq
 
-    def row(self, table: str, *values: Any) -> int:
-        """A row of `batches` or `operators`, without rank and step; the values begin with seq."""
-        self._rows[table].append((self.microbatch, *values))
-        return len(self._rows[table]) - 1
+    def next_seq(self) -> int:
+        """The next number in the order of capture."""
+        self.seq += 1
+        return self.seq - 1
 
-    def count(self, table: str) -> int:
-        """Rows of a table that are still in the buffer."""
-        return len(self._rows[table])
+    def add(self, table: str, **values: Any) -> Row:
+        """A row of any other table; columns left out are null, but rank, step and microbatch are filled in.
+
+        The row may be changed until the step is written: ``session.flushes`` tells.
+        """
+        values.setdefault("microbatch", self.microbatch)
+        self._rows[table].append(values)
+        return values
+
+    def stat_index(self) -> int:
+        """Place that the next row of tensor_stats will have in the buffer, for ``move_stat``."""
+        return len(self._stats)
+
+    def move_stat(self, index: int, phase: int) -> None:
+        """A row still in the buffer turns out to belong to another phase."""
+        if index < len(self._stats):
+            row = self._stats[index]
+            self._stats[index] = (*row[:2], phase, *row[3:])
 
     def spill(self) -> None:
         """Write what a long evaluation between two steps has collected, so that the buffer stays small."""
-        if len(self._rows["tensor_stats"]) > _MOST_BUFFERED:
+        if len(self._stats) > _MOST_BUFFERED:
             self.flushes += 1
             self.write(_WRITE_ORDER)
 
-    def replace_row(self, table: str, index: int, change: Callable[[tuple[Any, ...]], tuple[Any, ...]]) -> None:
-        """Change a row that is still in the buffer of the step."""
-        rows = self._rows[table]
-        if index < len(rows):
-            rows[index] = change(rows[index])
-
-    def param_group(self, *values: Any) -> None:
-        """A row of `param_groups`, without rank and step."""
-        self._rows["param_groups"].append(values)
-
-    def metric(self, name: str, value: float, step: int) -> None:
+    def metric(self, name: str, value: float, step: int, source: str = "api", logged_step: int | None = None) -> None:
         """A row of `metrics`; written with the next step, or at the end."""
-        self._rows["metrics"].append((self.catalogue.rank, step, time_ns(), name, value))
+        self.add(
+            "metrics", step=step, time_ns=time_ns(), name=name, value=value, source=source, logged_step=logged_step
+        )
 
     def event(
         self, event: str, message: str, *, module_id: int | None = None, detail: dict[str, Any] | None = None
     ) -> None:
         """A row of `events`; written with the next step, or at the end."""
-        text = msgspec.json.encode(detail).decode() if detail else None
-        self._rows["events"].append(
-            (
-                self.catalogue.rank,
-                time_ns(),
-                self.step,
-                self.microbatch,
-                int(self.phase),
-                event,
-                module_id,
-                message,
-                text,
-            )
+        self.add(
+            "events",
+            time_ns=time_ns(),
+            step=self.step,
+            phase=int(self.phase),
+            event=event,
+            module_id=module_id,
+            message=message,
+            detail=msgspec.json.encode(detail).decode() if detail else None,
         )
 
     def note(self, phase: Phase, module_id: int) -> None:
@@ -266,42 +272,39 @@ class Session:
         carried: float | None = None,
     ) -> None:
         """Write the rows collected so far as this step's, with the row of `steps` last."""
+        for extra in self.at_finish:
+            extra()
         now = perf_counter_ns()
-        loss = sum(self.losses) / len(self.losses) if self.losses else None
-        norm, maximum = self.clip if self.clip is not None else (None, None)
-        self._rows["steps"].append(
-            (
-                self.catalogue.rank,
-                self.step,
-                optimizer_id,
-                time_ns(),
-                completed,
-                stepped,
-                skipped,
-                self.microbatch,
-                loss,
-                grad_norm,
-                norm,
-                maximum,
-                carried,
-                self.loss_scale,
-                self.training,
-                self.eval_forwards,
-                now - self._last_flush,
-                self.clock["data"],
-                self.clock["forward"],
-                self.clock["backward"],
-                self.clock["optimizer"],
-                self.recorder_ns,
-                self._journal_bytes,
-                self._resident_bytes(),
-            )
+        self.add(
+            "steps",
+            **{
+                "optimizer_id": optimizer_id,
+                "time_ns": time_ns(),
+                "completed": completed,
+                "stepped": stepped,
+                "skipped_by_scaler": skipped,
+                "microbatches": self.microbatch,
+                "loss": sum(self.losses) / len(self.losses) if self.losses else None,
+                "grad_norm": grad_norm,
+                "carried_grad_norm": carried,
+                "loss_scale": self.loss_scale,
+                "training": self.training,
+                "eval_forwards": 0,
+                "step_ns": now - self._last_flush,
+                "data_wait_ns": self.clock["data"],
+                "forward_ns": self.clock["forward"],
+                "backward_ns": self.clock["backward"],
+                "optimizer_ns": self.clock["optimizer"],
+                "recorder_ns": self.recorder_ns,
+                "journal_bytes": self._journal_bytes,
+                "rss_bytes": self._resident_bytes(),
+                **self.facts,
+            },
         )
+        self.facts = {}
         self._last_flush = now
         self.clock = dict.fromkeys(self.clock, 0)
         self.losses = []
-        self.clip = None
-        self.eval_forwards = 0
         self.microbatch = 0
         self.last_recorder_ns = self.recorder_ns
         self.recorder_ns = 0
@@ -310,6 +313,7 @@ class Session:
 
     def advance(self) -> None:
         """The iteration is over."""
+        self.budget.step_ended(self.step)
         self.step += 1
         self.seq = 0
         self.microbatch = 0
@@ -323,8 +327,11 @@ class Session:
         self._rows["tensors"] += self.catalogue.take_tensor_rows()
         batches: dict[str, pa.RecordBatch] = {}
         for name in tables:
-            rows = self._rows[name]
-            if rows:
+            if name == "tensor_stats":
+                if self._stats:
+                    batches[name] = self._stats_batch(self._stats)
+                    self._stats = []
+            elif rows := self._rows[name]:
                 batches[name] = self._batch(name, rows)
                 self._rows[name] = []
         try:
@@ -339,12 +346,16 @@ class Session:
                 detail={"steps_dropped": self._dropped},
             )
 
-    def _batch(self, name: str, rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
+    def _stats_batch(self, rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
+        schema, types = _SCHEMAS["tensor_stats"]
+        count = len(rows)
+        columns = [[self.catalogue.rank] * count, [self.step] * count, *zip(*rows, strict=True)]
+        return pa.RecordBatch.from_arrays(list(map(pa.array, columns, types)), schema=schema)
+
+    def _batch(self, name: str, rows: list[Row]) -> pa.RecordBatch:
         schema, types = _SCHEMAS[name]
-        columns = list(zip(*rows, strict=True))
-        if name in _PER_STEP:
-            count = len(rows)
-            columns = [[self.catalogue.rank] * count, [self.step] * count, *columns]
+        default: Row = {"rank": self.catalogue.rank, "step": self.step}
+        columns = [[row.get(c, default.get(c)) for row in rows] for c in schema.names]
         return pa.RecordBatch.from_arrays(list(map(pa.array, columns, types)), schema=schema)
 
     def _resident_bytes(self) -> int | None:

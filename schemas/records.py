@@ -3,37 +3,34 @@
 Rows are made by the analyzer from run.json and exit.json; nothing here is written as Parquet.
 """
 
-import pyarrow as pa
-
 from .columns import Column, Table
+from .shared_columns import BOOL, F64, I32, I64, LIST, STR
 
-_I32, _I64, _F64, _BOOL, _STR = pa.int32(), pa.int64(), pa.float64(), pa.bool_(), pa.string()
-_SHAPE = pa.list_(pa.int64())
-_RANK = Column("rank", _I32, "Process of the run.")
-_STEP = Column("step", _I64, "Optimizer step it stood in; null if it was not known.")
-_MICROBATCH = Column("microbatch", _I32, "Backward passes already done in this step; null if it was not known.")
-_PHASE = Column("phase", _STR, "Where in the step it stood; null if it was not known.")
+_RANK = Column("rank", I32, "Process of the run.")
+_STEP = Column("step", I64, "Optimizer step it stood in; null if it was not known.")
+_MICROBATCH = Column("microbatch", I32, "Backward passes already done in this step; null if it was not known.")
+_PHASE = Column("phase", STR, "Where in the step it stood; null if it was not known.")
 
 RUNS = Table(
     "runs",
     "One row: what run.json says about the start of the run.",
     (
-        Column("run_id", _STR, "Identity of the run."),
-        Column("script", _STR, "Script or module that was started."),
-        Column("argv", _STR, "Its arguments, as JSON list."),
-        Column("cwd", _STR, "Folder it was started in."),
-        Column("started_ns", _I64, "When it was started.", "ns since 1970"),
-        Column("hostname", _STR, "Host it was started on."),
-        Column("pid", _I64, "Process id of the script."),
-        Column("python", _STR, "Python version."),
-        Column("platform", _STR, "Operating system and processor."),
-        Column("versions", _STR, "Versions of the libraries, as JSON object."),
-        Column("git_commit", _STR, "Commit of the script's checkout; null outside one."),
-        Column("git_dirty", _BOOL, "Whether that checkout had uncommitted changes."),
-        Column("world_size", _I32, "Number of ranks; null if it was not known at the start."),
-        Column("supervised", _BOOL, "Whether a supervisor watched the process."),
-        Column("config", _STR, "Configuration that the script declared, as JSON object."),
-        Column("options", _STR, "Options of the recorder, as JSON object."),
+        Column("run_id", STR, "Identity of the run."),
+        Column("script", STR, "Script or module that was started."),
+        Column("argv", STR, "Its arguments, as JSON list."),
+        Column("cwd", STR, "Folder it was started in."),
+        Column("started_ns", I64, "When it was started.", "ns since 1970"),
+        Column("hostname", STR, "Host it was started on."),
+        Column("pid", I64, "Process id of the script."),
+        Column("python", STR, "Python version."),
+        Column("platform", STR, "Operating system and processor."),
+        Column("versions", STR, "Versions of the libraries, as JSON object."),
+        Column("git_commit", STR, "Commit of the script's checkout; null outside one."),
+        Column("git_dirty", BOOL, "Whether that checkout had uncommitted changes."),
+        Column("world_size", I32, "Number of ranks; null if it was not known at the start."),
+        Column("supervised", BOOL, "Whether a supervisor watched the process."),
+        Column("config", STR, "Configuration that the script declared, as JSON object."),
+        Column("options", STR, "Options of the recorder, as JSON object."),
     ),
     ("run_id",),
 )
@@ -42,27 +39,27 @@ EXITS = Table(
     "exits",
     "One row: how the run ended, from exit.json; without that file the status that the reader found and nothing else.",
     (
-        Column("status", _STR, "completed, exception, signal, oom, hang; running or host-lost without an exit record."),
-        Column("exit_code", _I32, "Exit status of the script; null if a signal ended it."),
-        Column("signal", _I32, "Number of the signal that ended it."),
-        Column("signal_name", _STR, "Its name, such as SIGKILL."),
-        Column("core_dumped", _BOOL, "Whether the kernel wrote a core file."),
-        Column("ended_ns", _I64, "When it ended.", "ns since 1970"),
-        Column("rank", _I32, "Rank that raised the exception."),
+        Column("status", STR, "completed, exception, signal, oom, hang; running or host-lost without an exit record."),
+        Column("exit_code", I32, "Exit status of the script; null if a signal ended it."),
+        Column("signal", I32, "Number of the signal that ended it."),
+        Column("signal_name", STR, "Its name, such as SIGKILL."),
+        Column("core_dumped", BOOL, "Whether the kernel wrote a core file."),
+        Column("ended_ns", I64, "When it ended.", "ns since 1970"),
+        Column("rank", I32, "Rank that raised the exception."),
         _STEP,
         _MICROBATCH,
         _PHASE,
-        Column("module", _STR, "Innermost module whose forward raised; empty for the root, null outside modules."),
-        Column("module_class", _STR, "Its class."),
-        Column("exception_type", _STR, "Class of the exception; null if there was none."),
-        Column("exception_message", _STR, "Its message."),
-        Column("traceback", _STR, "The whole traceback."),
-        Column("user_frame", _STR, "Innermost frame outside libraries, as file:line in function."),
-        Column("native_stack", _STR, "Stacks that faulthandler wrote at a native crash."),
-        Column("memory_peak_bytes", _I64, "Largest memory use seen.", "bytes"),
-        Column("memory_limit_bytes", _I64, "Limit of the control group or host.", "bytes"),
-        Column("oom_kills", _I64, "oom_kill counter of the control group.", "kills"),
-        Column("note", _STR, "Remark of the supervisor."),
+        Column("module", STR, "Innermost module whose forward raised; empty for the root, null outside modules."),
+        Column("module_class", STR, "Its class."),
+        Column("exception_type", STR, "Class of the exception; null if there was none."),
+        Column("exception_message", STR, "Its message."),
+        Column("traceback", STR, "The whole traceback."),
+        Column("user_frame", STR, "Innermost frame outside libraries, as file:line in function."),
+        Column("native_stack", STR, "Stacks that faulthandler wrote at a native crash."),
+        Column("memory_peak_bytes", I64, "Largest memory use seen.", "bytes"),
+        Column("memory_limit_bytes", I64, "Limit of the control group or host.", "bytes"),
+        Column("oom_kills", I64, "oom_kill counter of the control group.", "kills"),
+        Column("note", STR, "Remark of the supervisor."),
     ),
     ("status",),
 )
@@ -72,12 +69,12 @@ LAST_POSITIONS = Table(
     "Where each rank stood when the run ended, from the breadcrumb.",
     (
         _RANK,
-        Column("pid", _I64, "Process id."),
-        Column("time_ns", _I64, "When it was last heard of.", "ns since 1970"),
+        Column("pid", I64, "Process id."),
+        Column("time_ns", I64, "When it was last heard of.", "ns since 1970"),
         _STEP,
         _MICROBATCH,
         _PHASE,
-        Column("module", _STR, "Module in flight; empty for the root, null outside modules."),
+        Column("module", STR, "Module in flight; empty for the root, null outside modules."),
     ),
     ("rank",),
 )
@@ -87,15 +84,15 @@ EXCEPTION_TENSORS = Table(
     "Tensors that were at hand when the exception was raised.",
     (
         Column(
-            "origin", _STR, "input (entered the module in flight) or local (variable of one of the innermost frames)."
+            "origin", STR, "input (entered the module in flight) or local (variable of one of the innermost frames)."
         ),
-        Column("ordinal", _I32, "Position among those of the same origin."),
-        Column("name", _STR, "Name of the argument or variable."),
-        Column("shape", _SHAPE, "Shape."),
-        Column("dtype", _STR, "Such as float32."),
-        Column("device", _STR, "Such as cpu or cuda:0."),
-        Column("min", _F64, "Smallest element; null if it was not measured."),
-        Column("max", _F64, "Largest element; null if it was not measured."),
+        Column("ordinal", I32, "Position among those of the same origin."),
+        Column("name", STR, "Name of the argument or variable."),
+        Column("shape", LIST, "Shape."),
+        Column("dtype", STR, "Such as float32."),
+        Column("device", STR, "Such as cpu or cuda:0."),
+        Column("min", F64, "Smallest element; null if it was not measured."),
+        Column("max", F64, "Largest element; null if it was not measured."),
     ),
     ("origin", "ordinal"),
 )

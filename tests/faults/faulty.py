@@ -1,7 +1,7 @@
 """Training scripts with a fault: `python faulty.py NAME [ONSET] [SEED]`. They know nothing of firstfault.
 
 Each function is an ordinary loop in a style of its own; `s` is the step at which the fault begins. The truth (name, step,
-module) stands in truth.toml and is not read by anything under test.
+module) stands in faulty.toml and is not read by anything under test.
 """
 
 import math

@@ -11,9 +11,19 @@ import pytest
 from firstfault.analyzer import Trace, Verdict, diagnose
 
 HERE = Path(__file__).parent
-TRUTH: dict[str, dict[str, Any]] = tomllib.loads((HERE / "truth.toml").read_text())
-ODD = re.findall(r"^def (\w+)\(\):", (HERE / "odd.py").read_text(), re.MULTILINE)
-HELPERS = {"train"}
+TRUTHS: dict[str, tuple[Path, dict[str, Any]]] = {
+    name: (truths.with_suffix(".py"), truth)
+    for truths in sorted(HERE.glob("*.toml"))
+    for name, truth in tomllib.loads(truths.read_text()).items()
+}
+"""Script → file and truth. `data_faults.toml` tells the truth about the scripts of `data_faults.py`."""
+ODD = {
+    name: file
+    for file in sorted(HERE.glob("odd*.py"))
+    for name in re.findall(r"^def (\w+)\(\):", file.read_text(), re.MULTILINE)
+    if name not in {"train"}
+}
+"""Healthy runs that look odd: function without arguments → file."""
 
 
 def record(run: Path, *arguments: object) -> Verdict:
@@ -28,12 +38,12 @@ def any_of(value: Any) -> list[Any]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("script", TRUTH)
+@pytest.mark.parametrize("script", TRUTHS)
 def test_the_fault_is_the_first_cause_at_its_step_and_module(script: str, tmp_path: Path) -> None:
-    truth = TRUTH[script]
+    file, truth = TRUTHS[script]
     onset = truth.get("onset", 14)
 
-    verdict = record(tmp_path / "run", HERE / "faulty.py", script, onset)
+    verdict = record(tmp_path / "run", file, script, onset)
 
     assert verdict.verdict == "anomalous"
     first = verdict.causes[0]
@@ -45,9 +55,9 @@ def test_the_fault_is_the_first_cause_at_its_step_and_module(script: str, tmp_pa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("script", sorted(set(ODD) - HELPERS))
+@pytest.mark.parametrize("script", sorted(ODD))
 def test_a_healthy_run_that_looks_odd_is_not_called_anomalous(script: str, tmp_path: Path) -> None:
-    verdict = record(tmp_path / "run", HERE / "odd.py", script)
+    verdict = record(tmp_path / "run", ODD[script], script)
 
     assert [f.message for f in verdict.causes if f.severity != "warning"] == []
     assert verdict.verdict == ("inconclusive" if script == "inference_only" else "healthy")

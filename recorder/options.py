@@ -1,0 +1,48 @@
+"""What the user asked of the recorder. Kept in run.json, so that every process of the run and every reader knows it."""
+
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from ..schemas import RunManifest
+from ..schemas.layout import RUN_JSON
+
+
+class Options(msgspec.Struct, kw_only=True, forbid_unknown_fields=False):
+    """Options of one run; the defaults are what `firstfault run` does without any."""
+
+    on_nonfinite: Literal["record", "capture", "skip", "stop"] = "capture"
+    """What to do at the first non-finite loss or gradient."""
+    budget: float = 0.03
+    """Share of the step time that the recorder may take once the grace is used up; costly kinds are thinned to keep it."""
+    grace_s: float = 10.0
+    """Seconds that recording may take over the whole run before the budget is enforced: short runs keep every detail."""
+    every: int = 1
+    """Measure the costly kinds at every so many steps."""
+    include: list[str] = []
+    """Patterns of module or tensor names to measure; empty means all."""
+    exclude: list[str] = []
+    """Patterns of names not to measure; stronger than ``include``."""
+    disk_limit: int | None = None
+    """Bytes that the run folder may take; then detail is dropped, oldest first."""
+    keep: int | None = None
+    """Steps round each event and at the end that keep full detail; others are thinned when the run grows long."""
+    hang_timeout_s: float | None = None
+    """Seconds without progress that count as a hang; None: 20 usual steps, at least five minutes."""
+    hang_kill: bool = False
+    """End a hanging run once its stacks are saved."""
+
+
+def options_of(run: Path) -> Options:
+    """Options of a run folder. A folder without a readable manifest gives the defaults: a script must run all the same."""
+    try:
+        manifest = msgspec.json.decode((run / RUN_JSON).read_bytes(), type=RunManifest)
+        return msgspec.convert(manifest.options, Options)
+    except (OSError, msgspec.MsgspecError):
+        return Options()
+
+
+def as_json(options: Options) -> dict[str, Any]:
+    """For the manifest."""
+    return msgspec.to_builtins(options)

@@ -1,0 +1,65 @@
+"""What is put into torch and how it comes out again. Every watch of the recorder installs itself through this."""
+
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
+
+
+class Removable(Protocol):
+    """A handle of a torch hook."""
+
+    def remove(self) -> None:
+        """Take the hook out."""
+        ...
+
+
+class Patches:
+    """Wrapped functions and hook handles, undone in reverse order."""
+
+    def __init__(self) -> None:
+        self._undo: list[Callable[[], None]] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._undo)
+
+    def handles(self, handles: Iterable[Removable]) -> None:
+        """Hooks that torch registered."""
+        self._undo += [handle.remove for handle in handles]
+
+    def wrap(self, owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+        """Replace an attribute by a function made from it. The original is to be called exactly once in it."""
+        self.put(owner, name, make(getattr(owner, name)))
+
+    def put(self, owner: Any, name: str, replacement: Any) -> None:
+        """Replace an attribute."""
+        own = name in vars(owner)
+        original = getattr(owner, name)
+        setattr(owner, name, replacement)
+
+        def undo() -> None:
+            if getattr(owner, name) is not replacement:
+                return  # the script may have put something of its own on top
+            if own:
+                setattr(owner, name, original)
+            else:
+                delattr(owner, name)
+
+        self._undo.append(undo)
+
+    def later(self, action: Callable[[], None]) -> None:
+        """Something to do when everything is taken out."""
+        self._undo.append(action)
+
+    def undo(self) -> None:
+        """Take everything out again."""
+        while self._undo:
+            self._undo.pop()()
+
+    def after_import(self, module: str, install: Callable[[Any], None]) -> None:
+        """Install into a module when the script imports it, now if it has been. Never imports it itself."""
+        if module in sys.modules:
+            install(sys.modules[module])
+        else:
+            from .attach import after_import  # noqa: PLC0415 — attach is above hooks, which is above this file
+
+            after_import(module, lambda: install(sys.modules[module]))

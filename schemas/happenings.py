@@ -1,0 +1,100 @@
+"""What happened beside the steps: metrics, events, the machine, the recorder itself."""
+
+from .columns import Column, Table
+from .shared_columns import F64, I32, I64, MICROBATCH, PHASE, RANK, STEP, STR, TIME
+
+METRICS = Table(
+    "metrics",
+    "Values that the script named itself: through the Python API, TensorBoard's SummaryWriter or wandb.log.",
+    (
+        RANK,
+        STEP,
+        TIME,
+        Column("name", STR, "Name given by the script."),
+        Column("value", F64, "Value given by the script."),
+        Column("source", STR, "api, tensorboard, wandb …"),
+        Column("logged_step", I64, "Step number that the script gave with it; null if none."),
+    ),
+    ("rank", "step", "name"),
+)
+
+
+EVENTS = Table(
+    "events",
+    "What happened beside the numbers: exceptions, mode changes, what the recorder dropped or switched off.",
+    (
+        RANK,
+        TIME,
+        STEP,
+        MICROBATCH,
+        PHASE,
+        Column(
+            "event",
+            STR,
+            "Slug: attached, model-found, optimizer-found, exception, warning, checkpoint-saved, checkpoint-loaded, "
+            "resume, recompile, seeded, capture, hang, rows-dropped, recorder-fault …",
+        ),
+        Column("module_id", I32, "Module concerned; null if none."),
+        Column("message", STR, "One sentence."),
+        Column("detail", STR, "More, as a JSON object; null if there is no more."),
+    ),
+    ("rank", "time_ns"),
+)
+
+
+SYSTEM_SAMPLES = Table(
+    "system_samples",
+    "What the supervisor saw of the process tree and its limits.",
+    (
+        TIME,
+        Column("processes", I32, "Processes in the tree of the script.", "processes"),
+        Column("rss_bytes", I64, "Resident memory of the tree.", "bytes"),
+        Column("cpu_percent", F64, "CPU of the tree since the sample before; 100 is one core.", "%"),
+        Column("threads", I32, "Threads in the tree.", "threads"),
+        Column(
+            "memory_used_bytes",
+            I64,
+            "Memory in use in the control group, or on the host where there is no group limit.",
+            "bytes",
+        ),
+        Column("memory_limit_bytes", I64, "Limit of the control group, or the host's memory.", "bytes"),
+        Column("oom_kills", I64, "oom_kill counter of the control group; null where it cannot be read.", "kills"),
+        Column(
+            "pss_bytes",
+            I64,
+            "Proportional memory of the tree, shared pages divided; null where it cannot be read.",
+            "bytes",
+        ),
+        Column(
+            "worker_pss_bytes",
+            I64,
+            "The same without the script's own process: its loader workers and children.",
+            "bytes",
+        ),
+        Column("runnable", I32, "Threads of the tree that were running or waiting for a core.", "threads"),
+        Column("gpu_percent", F64, "Busy share of the first GPU; null where nvidia-ml-py finds none.", "%"),
+        Column("gpu_memory_bytes", I64, "Memory in use on the first GPU.", "bytes"),
+    ),
+    ("time_ns",),
+)
+
+
+RECORDER_STATS = Table(
+    "recorder_stats",
+    "What the recorder itself cost and how it adapted, one row per kind of work and interval.",
+    (
+        RANK,
+        STEP,
+        TIME,
+        Column(
+            "part",
+            STR,
+            "Kind of work: activations, activation_gradients, gradients, parameters, updates, rows, journal …",
+        ),
+        Column("ns", I64, "Time spent on it since its row before.", "ns"),
+        Column("calls", I64, "Times it ran since its row before.", "calls"),
+        Column("interval", I32, "Measured at every so many steps from here on; 1 is every step.", "steps"),
+        Column("reason", STR, "Why the interval is what it is: budget, option, off, full."),
+    ),
+    ("rank", "step", "part"),
+)

@@ -1,0 +1,121 @@
+"""Who is who: processes, modules and tensors, each described once."""
+
+from .columns import Column, Table
+from .shared_columns import BOOL, I32, I64, LIST, MICROBATCH, RANK, SEQ, STEP, STR, TIME
+
+RANKS = Table(
+    "ranks",
+    "One row per process that recorded.",
+    (
+        RANK,
+        Column("world_size", I32, "Number of ranks in the job."),
+        Column("pid", I64, "Process id."),
+        Column("hostname", STR, "Host it ran on."),
+        TIME,
+        Column("torch_version", STR, "torch.__version__."),
+        Column("devices", STR, "Accelerators visible, as JSON list of names."),
+        Column("threads", I32, "torch.get_num_threads() when recording began."),
+        Column("seed", I64, "torch.initial_seed() when the first step began."),
+        Column("seeded", BOOL, "Whether the script had called torch.manual_seed when the first step began."),
+        Column("python_rng", I64, "Hash of random.getstate() when the first step began."),
+        Column("numpy_rng", I64, "Hash of numpy.random.get_state() when the first step began; null without numpy."),
+        Column("deterministic", BOOL, "torch.are_deterministic_algorithms_enabled() when the first step began."),
+    ),
+    ("rank",),
+    latest=True,
+)
+
+
+MODULES = Table(
+    "modules",
+    "One row per nn.Module of every model that was called.",
+    (
+        RANK,
+        Column("module_id", I32, "Number of the module in this rank."),
+        Column(
+            "model",
+            STR,
+            "Model it belongs to: the global variable that held it when it was first called, else its class.",
+        ),
+        Column("module", STR, "Name from named_modules() of the model; empty for the root."),
+        Column("class_name", STR, "Class of the module."),
+        Column("parent_id", I32, "module_id of the enclosing module; null for a root."),
+        Column("depth", I32, "Dots from the root; 0 for the root."),
+        Column("call_order", I32, "Order of the first forward call; null if it has not been called."),
+        Column("own_numel", I64, "Elements in parameters that the module itself owns."),
+        Column(
+            "settings", STR, "Its public attributes that are numbers, truth values or short strings, as JSON object."
+        ),
+    ),
+    ("rank", "module_id"),
+    latest=True,
+)
+
+
+MODULE_MODES = Table(
+    "module_modes",
+    "One row when a module runs in a mode in which it had not run before: what changed, not every call.",
+    (
+        RANK,
+        STEP,
+        MICROBATCH,
+        SEQ,
+        Column("module_id", I32, "Module that was called."),
+        Column("training", BOOL, "Its training flag in this call."),
+        Column("grad", BOOL, "Whether autograd was on in this call."),
+        Column("autocast", STR, "dtype of autocast in this call; null where it was off."),
+        Column("output_dtype", STR, "dtype of its first output; null where it had none."),
+    ),
+    ("rank", "step", "seq"),
+)
+
+
+MODULE_EDGES = Table(
+    "module_edges",
+    "Which module's output entered which module, as first seen: the data flow of each model.",
+    (
+        RANK,
+        Column("from_module_id", I32, "Module that put the tensor out; null for an input of the model."),
+        Column("to_module_id", I32, "Module that it entered."),
+        Column("position", I32, "Position among the arguments."),
+    ),
+    ("rank", "from_module_id", "to_module_id", "position"),
+    latest=True,
+)
+
+
+TENSORS = Table(
+    "tensors",
+    "One row per tensor that was measured: what tensor_id means.",
+    (
+        RANK,
+        Column("tensor_id", I32, "Number of the tensor in this rank."),
+        Column("tensor_name", STR, "Parameter name, or module name and position such as `blocks.0.attn:output0`."),
+        Column(
+            "kind", STR, "parameter, gradient, update, activation, activation_gradient, input, target, output, loss …"
+        ),
+        Column("module_id", I32, "Module that owns or produced it; null outside modules."),
+        Column("shape", LIST, "Shape when last described."),
+        Column("dtype", STR, "Such as float32."),
+        Column("device", STR, "Such as cpu or cuda:0."),
+        Column("numel", I64, "Elements."),
+        Column("requires_grad", BOOL, "Whether autograd tracked it when last described."),
+        Column("optimizer_id", I32, "Optimizer that holds the parameter; null if none does."),
+        Column("group_id", I32, "Parameter group that holds it; null if none does."),
+        Column(
+            "registered",
+            BOOL,
+            "False for a parameter that a module reaches only through a Python list, dict or plain attribute.",
+        ),
+        Column("storage", I64, "Equal for tensors of one rank that share memory when described (tied weights)."),
+        Column("rows", I64, "For a weight of two or more dimensions: its first dimension.", "rows"),
+        Column(
+            "distinct_rows",
+            I64,
+            "Rows that differ from every other when first described; null if not looked at.",
+            "rows",
+        ),
+    ),
+    ("rank", "tensor_id"),
+    latest=True,
+)

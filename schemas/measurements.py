@@ -1,0 +1,149 @@
+"""What was measured of tensors, batches and operators."""
+
+from .columns import Column, Table
+from .shared_columns import BOOL, F64, I32, I64, LIST, MICROBATCH, PHASE, RANK, SEQ, STEP, STR
+
+TENSOR_STATS = Table(
+    "tensor_stats",
+    "Mergeable moments of one tensor at one moment; the finite elements only, so that ranks and windows can be combined.",
+    (
+        RANK,
+        STEP,
+        MICROBATCH,
+        SEQ,
+        PHASE,
+        Column("tensor_id", I32, "Which tensor."),
+        Column("numel", I64, "Elements measured; for kind update a sample of the tensor.", "elements"),
+        Column("nan_count", I64, "NaN elements.", "elements"),
+        Column("inf_count", I64, "Infinite elements.", "elements"),
+        Column(
+            "zero_count",
+            I64,
+            "Elements that are exactly zero; measured where the minimum or maximum is zero.",
+            "elements",
+        ),
+        Column("min", F64, "Smallest finite element."),
+        Column("max", F64, "Largest finite element."),
+        Column("sum", F64, "Sum over the finite elements."),
+        Column("sum_sq", F64, "Sum of squares over the finite elements."),
+        Column("missing", BOOL, "True where the tensor did not exist at this point: a gradient that is None."),
+        Column(
+            "requires_grad", BOOL, "Whether autograd tracked the tensor at this moment; null where it does not matter."
+        ),
+        Column(
+            "batch_std",
+            F64,
+            "For outputs: root mean square over units of the standard deviation across the batch; null if not measured.",
+        ),
+    ),
+    ("rank", "step", "seq"),
+)
+
+
+BATCHES = Table(
+    "batches",
+    "One row per field of every batch: what came from the loader, entered the model, or was the target of the loss.",
+    (
+        RANK,
+        STEP,
+        MICROBATCH,
+        SEQ,
+        PHASE,
+        Column("field", STR, "Position or key in the batch, argument of the model, or `target` of the loss."),
+        Column(
+            "role", STR, "input (entered a model), target (of the loss), or field (came from the loader, use unknown)."
+        ),
+        Column("tensor_id", I32, "The tensor; its moments are in tensor_stats with the same step and seq."),
+        Column("shape", LIST, "Shape of this batch."),
+        Column("dtype", STR, "Such as float32."),
+        Column("batch_size", I64, "First dimension; null for a scalar.", "samples"),
+        Column("fingerprint", I64, "64-bit hash of shape, dtype and up to 64 KiB of evenly spaced content."),
+        Column("loader_id", I32, "Loader it came from, in order of appearance; null if from none."),
+        Column("epoch", I32, "Iterations begun over that loader before this one."),
+        Column("batch_index", I64, "Position in that iteration, from 0."),
+        Column("workers", I32, "num_workers of the loader.", "processes"),
+        Column("wait_ns", I64, "Time the script waited for this batch.", "ns"),
+        Column("sample_indices", LIST, "Indices of its samples in the data set, where the sampler says."),
+        Column(
+            "sample_fingerprints",
+            LIST,
+            "One hash for each sample, taken while a split is new; equal samples give equal hashes.",
+        ),
+        Column("loss_op", STR, "Autograd name of the loss for a target, such as NllLossBackward0."),
+        Column("classes", I64, "Number of classes the loss saw, for an integer target.", "classes"),
+        Column("ignored_count", I64, "Targets equal to ignore_index.", "elements"),
+        Column(
+            "out_of_range_count",
+            I64,
+            "Targets below 0 or not below the number of classes, and not ignored.",
+            "elements",
+        ),
+        Column("label_counts", LIST, "Elements of each class 0, 1, … of an integer field with few classes."),
+        Column("entropy", F64, "Entropy of that histogram.", "nats"),
+        Column("valid_fraction", F64, "Share of ones in a field that is a mask (only zeros and ones)."),
+        Column("min_row_valid", I64, "Fewest ones in a row of such a mask.", "elements"),
+        Column("reduction", STR, "How the loss joined its elements: mean, sum, none; for a target."),
+        Column("loss_gradient", F64, "Gradient that backward brought to the loss operator: its weight in the total."),
+    ),
+    ("rank", "step", "seq"),
+)
+
+
+OPERATORS = Table(
+    "operators",
+    "What an autograd node had saved, looked at where it can explain a non-finite value; position by graph order.",
+    (
+        RANK,
+        STEP,
+        MICROBATCH,
+        SEQ,
+        PHASE,
+        Column("op", STR, "Autograd name of the operator without suffix, such as Sqrt, Log, Softmax, MaskedFill."),
+        Column("graph_seq", I64, "Order in which the forward pass ran the operators of this step."),
+        Column("module_id", I32, "Innermost module in whose forward the operator ran; null outside all modules."),
+        Column("saved", STR, "Which saved tensor was looked at: self, other, result, mask …"),
+        Column(
+            "trigger",
+            STR,
+            "Why: `nonfinite` (a tensor had just come out non-finite) or `risk` (derivative undefined at this value).",
+        ),
+        Column("dtype", STR, "dtype of the saved tensor."),
+        Column("shape", LIST, "Its shape."),
+        Column("numel", I64, "Its elements.", "elements"),
+        Column("nan_count", I64, "NaN elements.", "elements"),
+        Column("inf_count", I64, "Infinite elements.", "elements"),
+        Column("zero_count", I64, "Elements exactly zero.", "elements"),
+        Column("min", F64, "Smallest finite element."),
+        Column("max", F64, "Largest finite element."),
+        Column("rows", I64, "For a mask: rows along the last dimension.", "rows"),
+        Column("full_rows", I64, "For a mask: rows that mask everything; for a result: rows wholly NaN.", "rows"),
+    ),
+    ("rank", "step", "seq"),
+)
+
+
+REPLAYS = Table(
+    "replays",
+    "Operators of a captured module run once more, aside, to find the one that made the first non-finite value.",
+    (
+        RANK,
+        STEP,
+        MICROBATCH,
+        Column("module_id", I32, "Module that was run again; null where it was code outside all modules."),
+        PHASE,
+        Column("ordinal", I32, "Order of the operators in the replay."),
+        Column("op", STR, "Operator as the dispatcher names it, such as aten.div.Tensor."),
+        Column("frame", STR, "The script's own line that called it, as file:line in function."),
+        Column("input_summary", STR, "Shapes, dtypes and ranges of its inputs."),
+        Column("shape", LIST, "Shape of its output."),
+        Column("dtype", STR, "dtype of its output."),
+        Column("numel", I64, "Elements of its output.", "elements"),
+        Column("nan_count", I64, "NaN elements of its output.", "elements"),
+        Column("inf_count", I64, "Infinite elements of its output.", "elements"),
+        Column("min", F64, "Smallest finite element of its output."),
+        Column("max", F64, "Largest finite element of its output."),
+        Column("first_bad", BOOL, "True for the first operator with finite inputs and a non-finite output."),
+        Column("reproduced", BOOL, "Whether the replay gave a non-finite value where the training had one."),
+    ),
+    ("rank", "step", "module_id", "ordinal"),
+)
