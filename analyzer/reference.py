@@ -1,4 +1,4 @@
-"""The generated pages docs/tables.md and docs/rules.md: every table, view and rule from its own declaration.
+"""The generated pages docs/tables.md, rules.md and signals.md: tables, views, rules and faults from their declarations.
 
 `python -m firstfault.analyzer.reference docs` writes them; a test compares.
 """
@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from ..schemas import RECORDS, SCHEMA_VERSION, TABLES, Table
+from .catalogue import load_catalogue
 from .rules import Rule, load_rules
 from .views import SHARED, empty_database
 
@@ -99,15 +100,36 @@ def _rule(rule: Rule) -> list[str]:
     return out
 
 
+def signals_page() -> str:
+    """Every fault of the catalogue with the recorded columns that hold its signal, and whether a rule judges it."""
+    judged = {r.header.name: r.header.code for r in load_rules()}
+    out = [
+        _HEAD,
+        "# Signals",
+        "",
+        "Every fault of the catalogue, the columns in which a recording shows it, and the rule that judges it.",
+        "",
+        "| code | name | columns that hold its signal | rule |",
+        "|---|---|---|---|",
+    ]
+    for code, fault in load_catalogue().items():
+        held = ", ".join(f"`{s}`" for s in fault.signals) or f"none: {fault.later}"
+        rule = judged.get(fault.name)
+        link = f"[{rule}](rules.md#{rule.lower()}-{fault.name})" if rule else "none yet"
+        out.append(f"| {code} | {fault.name} | {held} | {link} |")
+    return "\n".join(out) + "\n"
+
+
 def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
 def write_pages(folder: Path) -> None:
-    """Write both pages."""
+    """Write the pages."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "tables.md").write_text(tables_page(), encoding="utf-8")
     (folder / "rules.md").write_text(rules_page(), encoding="utf-8")
+    (folder / "signals.md").write_text(signals_page(), encoding="utf-8")
 
 
 if __name__ == "__main__":

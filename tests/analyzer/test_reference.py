@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from firstfault.analyzer import load_rules
-from firstfault.analyzer.reference import column_docs, rules_page, tables_page
+from firstfault.analyzer.catalogue import load_catalogue
+from firstfault.analyzer.reference import column_docs, rules_page, signals_page, tables_page
 from firstfault.analyzer.views import SHARED, empty_database
 from firstfault.schemas import RECORDS, TABLES
 
@@ -46,3 +47,19 @@ def test_every_column_of_every_view_has_a_sentence() -> None:
 def test_every_rule_is_on_the_page() -> None:
     page = rules_page()
     assert all(f"## {r.header.code} {r.header.name}\n" in page for r in load_rules())
+
+
+def test_the_page_of_signals_is_up_to_date() -> None:
+    assert (DOCS / "signals.md").read_text(encoding="utf-8") == signals_page(), REMEDY
+
+
+def test_every_fault_that_needs_no_profiler_and_no_collectives_has_columns_that_hold_its_signal() -> None:
+    empty = [code for code, fault in load_catalogue().items() if not fault.signals]
+    assert {code[:2] for code in empty} <= {"PE", "DI"}
+
+
+def test_every_rule_carries_a_code_and_name_of_the_catalogue() -> None:
+    catalogue = {code: fault.name for code, fault in load_catalogue().items()}
+    rules = {r.header.code: r.header.name for r in load_rules()}
+    assert {c: n for c, n in rules.items() if catalogue.get(c, n) != n} == {}
+    assert set(rules) - set(catalogue) == {"NU000"}
