@@ -38,7 +38,7 @@ def sql(
     if csv and json:
         raise typer.Exit(_complain("give --csv or --json, not both"))
     try:
-        with Trace(run) as trace:
+        with Trace(run, described=True) as trace:
             for problem in trace.problems:
                 print(f"firstfault: left out {problem.path}: {problem.what}", file=sys.stderr)  # noqa: T201 # command line
             show = _show_csv if csv else _show_json if json else _show_table

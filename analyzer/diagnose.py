@@ -40,7 +40,7 @@ def diagnose(trace: Trace) -> Verdict:
             continue
         rows = run_rule(trace, rule)
         if rows:
-            fired.append(_fired(rule, rows))
+            fired.append(fired_by(rule, rows))
     causes, symptoms = split(fired)
     facts = _facts(trace)
     silent += _reading_problems(trace, facts)
@@ -55,7 +55,7 @@ def diagnose(trace: Trace) -> Verdict:
     )
 
 
-def _fired(rule: Rule, rows: list[dict[str, Any]]) -> Fired:
+def fired_by(rule: Rule, rows: list[dict[str, Any]]) -> Fired:
     """The finding of a rule: its first row, with the rows after it as evidence."""
     header, row = rule.header, rows[0]
     shown = {k: _shown(v) for k, v in row.items()}

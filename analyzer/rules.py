@@ -133,16 +133,11 @@ def missing(trace: Trace, rule: Rule) -> str | None:
         if not trace.has(table):
             return f"no rows of {table} were recorded"
     for kind in needs.kinds:
-        found = trace.sql(
-            "SELECT 1 FROM tensor_stats WHERE (rank, tensor_id) IN"
-            " (SELECT (rank, tensor_id) FROM tensors WHERE kind = $kind) LIMIT 1",
-            {"kind": kind},
-        )
-        if found.is_empty():
+        if kind not in trace.measured_kinds():
             return f"no tensor of kind {kind} was measured"
     for column in needs.columns:
         table, _, name = column.partition(".")
-        if trace.sql(f'SELECT 1 FROM "{table}" WHERE "{name}" IS NOT NULL LIMIT 1').is_empty():  # noqa: S608 # rule's own
+        if name not in trace.filled(table):
             return f"{column} was not recorded"
     if needs.steps:
         steps = trace.sql("SELECT count(DISTINCT step) AS n FROM steps").item()

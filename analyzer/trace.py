@@ -20,20 +20,21 @@ from .errors import AnalyzerError, NotARunError, QueryError, UnreadableRunError
 from .records import record_rows
 from .sources import Problem, Source, find_sources
 from .verdict import Status
-from .views import SHARED, create_shared_views, create_view, install_types
+from .views import SHARED, create_shared_views, create_view, describe, install_types
 
 MATERIALISED = ("optimizer_series", "bad_steps", "nonfinite", "nonfinite_origin", "param_steps", "divergences")
 """Shared views that many rules read: computed once before rules run, in order of dependence."""
 
 
 class Trace:
-    """One run, readable. A context manager; ``sql`` returns polars frames.
+    """One run, readable. A context manager; ``sql`` returns polars frames. ``described`` puts a comment on every view
+    and column, which people look for and rules do not need.
 
     Raises NotARunError for a path that is no run folder, UnreadableRunError for a damaged run.json or exit.json or a
     file of a newer schema. Single torn or foreign files are listed in ``problems`` and left out.
     """
 
-    def __init__(self, path: str | Path, *, threads: int | None = None) -> None:
+    def __init__(self, path: str | Path, *, threads: int | None = None, described: bool = False) -> None:
         self.path = Path(path)
         _check_folder(self.path)
         try:
@@ -51,19 +52,24 @@ class Trace:
         self._con = duckdb.connect(":memory:", config=config)
         self._con.execute("SET enable_progress_bar = false")  # the terminal belongs to the caller
         self._prepared = False
+        self._filled: dict[str, frozenset[str]] = {}
+        self._kinds: frozenset[str] | None = None
         try:
-            self._open()
+            self._open(described=described)
         except duckdb.Error as e:
             self._con.close()
             raise AnalyzerError(f"{self.path}: cannot be opened ({_first_line(e)}); please report this run") from e
 
-    def _open(self) -> None:
+    def _open(self, *, described: bool) -> None:
         install_types(self._con)
         for name, source in self._sources.items():
             create_view(self._con, name, source)
         for name, rows in record_rows(self.manifest, self.exit, self.status).items():
             create_view(self._con, name, Source(RECORDS[name], journal=[rows]))
-        create_shared_views(self._con)
+        create_shared_views(self._con, described=described)
+        if described:
+            for table in (*TABLES.values(), *RECORDS.values()):
+                describe(self._con, table)
 
     @property
     def tables(self) -> list[str]:
@@ -75,6 +81,25 @@ class Trace:
         if table not in self.tables:
             raise AnalyzerError(f"there is no table {table!r}; `firstfault sql RUN` lists them")
         return bool(self._con.execute(f'SELECT 1 FROM "{table}" LIMIT 1').fetchall())  # noqa: S608 # name checked
+
+    def filled(self, table: str) -> frozenset[str]:
+        """Columns of a recorded table that hold at least one value; asked once."""
+        if table not in self._filled:
+            declared = {**TABLES, **RECORDS}[table].column_names
+            tests = ", ".join(f'bool_or("{c}" IS NOT NULL)' for c in declared)
+            row = self._con.execute(f'SELECT {tests} FROM "{table}"').fetchall()[0]  # noqa: S608 # declared names
+            self._filled[table] = frozenset(c for c, any_ in zip(declared, row, strict=True) if any_)
+        return self._filled[table]
+
+    def measured_kinds(self) -> frozenset[str]:
+        """Kinds of tensors that have at least one row in tensor_stats; asked once."""
+        if self._kinds is None:
+            rows = self._con.execute(
+                "SELECT DISTINCT kind FROM tensors t WHERE EXISTS"
+                " (FROM tensor_stats s WHERE s.rank = t.rank AND s.tensor_id = t.tensor_id)"
+            ).fetchall()
+            self._kinds = frozenset(kind for (kind,) in rows)
+        return self._kinds
 
     def sql(self, query: str, params: Mapping[str, Any] | None = None) -> pl.DataFrame:
         """Result of one statement as a polars frame; ``$name`` in the query is taken from ``params``.

@@ -239,5 +239,5 @@ def test_a_segment_of_a_table_that_is_not_known_is_ignored(write_run: Any, folde
     folder.write_segment(run, "steps", [folder.filled("steps", steps(2, 3))], index=1)
     shutil.copy(segment_path(run, 0, "steps", 1), segment_path(run, 0, "colours", 1))
     (run / EXIT_JSON).touch()
-    with Trace(run) as trace:
+    with Trace(run, described=True) as trace:
         assert trace.sql("SELECT count(*) AS n FROM steps").item() == 4
