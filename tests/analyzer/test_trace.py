@@ -229,7 +229,7 @@ def test_a_wrong_statement_is_an_error_of_the_query(write_run: Any) -> None:
 
 
 def test_every_column_has_its_sentence_in_the_database(write_run: Any) -> None:
-    with Trace(write_run()) as trace:
+    with Trace(write_run(), described=True) as trace:
         frame = trace.sql("SELECT comment FROM duckdb_columns() WHERE table_name = 'tensors' AND column_name = 'dtype'")
         assert frame.item() == "Such as float32."
 
