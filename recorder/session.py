@@ -9,6 +9,7 @@ import os
 import socket
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter_ns, time_ns
@@ -23,9 +24,10 @@ from ..schemas import TABLES, BreadcrumbWriter, Phase
 from ..schemas.layout import JOURNAL, breadcrumb_path, rank_folder
 from .budget import Budget
 from .catalogue import Catalogue
+from .device_statistics import Late, Page, all_devices, either, now, on
 from .journal import JournalWriter
 from .options import options_of
-from .statistics import Moments
+from .statistics import UNKNOWN, Moments
 
 _SCHEMAS = {table.name: (table.schema, table.schema.types) for table in TABLES.values()}
 Row = dict[str, Any]
@@ -34,6 +36,27 @@ Row = dict[str, Any]
 _MOST_BUFFERED = 20_000
 _WRITE_ORDER = (*(name for name in TABLES if name not in {"steps", "system_samples"}), "steps")
 """The row of `steps` comes last: where it is readable, all of the step is."""
+
+
+_MOST_WAITING = 4
+"""Steps whose numbers may be on their way from a device; then the oldest is waited for."""
+
+
+class _Bundle:
+    """Rows of one write, and the pages that hold those of their numbers that are still on a device."""
+
+    __slots__ = ("late_stats", "pages", "rows", "stats", "step")
+
+    def __init__(self, step: int, pages: list[Page]) -> None:
+        self.step = step
+        self.pages = pages
+        self.stats: list[tuple[Any, ...]] = []
+        self.late_stats: list[tuple[int, Any]] = []
+        self.rows: dict[str, list[Row]] = {}
+
+    def ready(self) -> bool:
+        """Whether everything has arrived."""
+        return all(page.ready() for page in self.pages)
 
 
 class Session:
@@ -59,7 +82,7 @@ class Session:
         self.on_start: Callable[[], None] = lambda: None
         self.module_of: Callable[[int], int | None] = lambda _: None
         self.clock: dict[str, int] = {"data": 0, "forward": 0, "backward": 0, "optimizer": 0}
-        self.losses: list[float] = []
+        self.losses: list[float | Late] = []
         self.training: bool | None = None
         self.loss_scale: float | None = None
         self.facts: Row = {}
@@ -67,6 +90,10 @@ class Session:
         self.at_finish: list[Callable[[], None]] = []
         """Run before each row of `steps` is made: each adds its columns to ``facts``, its rows to tables. Guarded."""
         self._stats: list[tuple[Any, ...]] = []
+        self._late_stats: list[tuple[int, Any]] = []
+        """Rows of ``_stats`` whose moments have not arrived."""
+        self._waiting: deque[_Bundle] = deque()
+        self._running = True
         self._rows: dict[str, list[Row]] = {name: [] for name in _WRITE_ORDER}
         self._off: set[str] = set()
         self._journal: JournalWriter | None = None
@@ -133,6 +160,7 @@ class Session:
         if self._journal is not None:
             if self._stats or self._rows["batches"] or self.losses:
                 self.finish(optimizer_id=None, stepped=False, completed=False)
+            self._running = False
             self.write(_WRITE_ORDER)
             self._journal.close()
         self.alive = False
@@ -194,7 +222,12 @@ class Session:
         """One row of tensor_stats; returns its seq."""
         seq = self.seq
         self.seq = seq + 1
-        self._stats.append((self.microbatch, seq, phase, tensor_id, *m, missing, requires_grad, batch_std))
+        if type(m) is Moments:
+            self._stats.append((self.microbatch, seq, phase, tensor_id, *m, missing, requires_grad, batch_std))
+        else:  # still on its way from a device
+            place = (self.microbatch, seq, phase, tensor_id)
+            self._late_stats.append((len(self._stats), m))
+            self._stats.append((*place, *UNKNOWN, missing, requires_grad, batch_std))
         return seq
 
     def next_seq(self) -> int:
@@ -284,7 +317,7 @@ class Session:
                 "stepped": stepped,
                 "skipped_by_scaler": skipped,
                 "microbatches": self.microbatch,
-                "loss": sum(self.losses) / len(self.losses) if self.losses else None,
+                "loss": either(self.losses, lambda known: sum(known) / len(known)) if self.losses else None,
                 "grad_norm": grad_norm,
                 "carried_grad_norm": carried,
                 "loss_scale": self.loss_scale,
@@ -325,17 +358,35 @@ class Session:
             return
         self._rows["modules"] += self.catalogue.take_module_rows()
         self._rows["tensors"] += self.catalogue.take_tensor_rows()
-        batches: dict[str, pa.RecordBatch] = {}
+        whole = "tensor_stats" in tables
+        bundle = _Bundle(self.step, [page for device in all_devices() for page in device.seal()] if whole else [])
         for name in tables:
             if name == "tensor_stats":
-                if self._stats:
-                    batches[name] = self._stats_batch(self._stats)
-                    self._stats = []
+                bundle.stats, self._stats = self._stats, []
+                bundle.late_stats, self._late_stats = self._late_stats, []
             elif rows := self._rows[name]:
-                batches[name] = self._batch(name, rows)
+                bundle.rows[name] = rows
                 self._rows[name] = []
+        self._waiting.append(bundle)
+        while self._waiting and (self._waiting[0].ready() or len(self._waiting) > _MOST_WAITING or not self._running):
+            self._append(self._waiting.popleft())
+
+    def _append(self, bundle: "_Bundle") -> None:
+        """Write rows whose values have all arrived, or wait for them."""
+        for index, moments in bundle.late_stats:
+            row = bundle.stats[index]
+            bundle.stats[index] = (*row[:4], *now(moments), *row[12:])
+        batches: dict[str, pa.RecordBatch] = {}
+        for name in _WRITE_ORDER:
+            if name == "tensor_stats":
+                if bundle.stats:
+                    batches[name] = self._stats_batch(bundle.step, bundle.stats)
+            elif rows := bundle.rows.get(name):
+                batches[name] = self._batch(name, bundle.step, rows, late=bool(bundle.pages))
+        for page in bundle.pages:
+            on(page.device).reuse(page)
         try:
-            self._journal_bytes = self._journal.append(batches)
+            self._journal_bytes = self._journal.append(batches) if self._journal is not None else 0
         except OSError as e:
             self._dropped += 1
             if self._dropped == 1:
@@ -346,16 +397,18 @@ class Session:
                 detail={"steps_dropped": self._dropped},
             )
 
-    def _stats_batch(self, rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
+    def _stats_batch(self, step: int, rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
         schema, types = _SCHEMAS["tensor_stats"]
         count = len(rows)
-        columns = [[self.catalogue.rank] * count, [self.step] * count, *zip(*rows, strict=True)]
+        columns = [[self.catalogue.rank] * count, [step] * count, *zip(*rows, strict=True)]
         return pa.RecordBatch.from_arrays(list(map(pa.array, columns, types)), schema=schema)
 
-    def _batch(self, name: str, rows: list[Row]) -> pa.RecordBatch:
+    def _batch(self, name: str, step: int, rows: list[Row], *, late: bool) -> pa.RecordBatch:
         schema, types = _SCHEMAS[name]
-        default: Row = {"rank": self.catalogue.rank, "step": self.step}
+        default: Row = {"rank": self.catalogue.rank, "step": step}
         columns = [[row.get(c, default.get(c)) for row in rows] for c in schema.names]
+        if late:
+            columns = [[now(value) for value in column] for column in columns]
         return pa.RecordBatch.from_arrays(list(map(pa.array, columns, types)), schema=schema)
 
     def _resident_bytes(self) -> int | None:

@@ -7,7 +7,7 @@ Measured tensors are never kept, copied only when their dtype cannot be reduced 
 
 from collections.abc import Sequence
 from math import inf, isfinite
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -31,12 +31,16 @@ class Moments(NamedTuple):
         return (self.nan_count or 0) + (self.inf_count or 0)
 
 
+UNKNOWN = Moments(0, None, None, None, None, None, None, None)
 EMPTY = Moments(0, 0, 0, 0, None, None, 0.0, 0.0)
 
 _DIRECT = (torch.float32, torch.float64)
 _PLAIN = (Tensor, torch.nn.Parameter)
 _is_functorch_wrapped = torch._C._functorch.is_functorch_wrapped_tensor  # pyright: ignore[reportAttributeAccessIssue]
 _REDUCED = (torch.float16, torch.bfloat16)
+LATE_DEVICES = {"cuda"}
+"""Devices whose moments are taken without waiting for them."""
+
 _EXACT_ONES = 1 << 23
 _SMALL = 8192
 
@@ -54,6 +58,8 @@ def measure(x: Tensor, *, count_zeros: bool = False, total: bool = True) -> Mome
     Zeros are counted when the minimum or maximum is exactly zero (what a ReLU leaves behind), always with ``count_zeros``.
     Raises whatever torch raises for a tensor it cannot reduce; the caller decides what that means.
     """
+    if x.device.type in LATE_DEVICES:
+        return _late([x])[0]
     x = x.detach()
     if x.dtype is torch.float32 and x.is_contiguous() and x.numel():  # nearly all there is to measure
         return _measure_flat(x.view(-1), count_zeros, total)
@@ -96,6 +102,8 @@ def measure_all(tensors: Sequence[Tensor]) -> list[Moments]:
 
     Fifty biases of 256 elements cost 0.55 ms one by one and 0.03 ms together: nearly all of it is the price of calling.
     """
+    if tensors and all(x.device.type in LATE_DEVICES for x in tensors):
+        return _late(tensors)
     results: list[Moments | None] = [None] * len(tensors)
     groups: dict[int, list[int]] = {}
     for i, x in enumerate(tensors):
@@ -116,6 +124,16 @@ def measure_all(tensors: Sequence[Tensor]) -> list[Moments]:
             if isfinite(lo) and isfinite(hi) and isfinite(s) and lo != 0 and hi != 0:
                 results[i] = Moments(stacked.shape[1], 0, 0, None, lo, hi, s, n * n)
     return [m if m is not None else measure(x) for m, x in zip(results, tensors, strict=True)]
+
+
+def _late(tensors: Sequence[Tensor]) -> list[Moments]:
+    """Moments that arrive later stand in for moments: see device_statistics.LateMoments."""
+    from .device_statistics import on  # noqa: PLC0415 — it is built on this file
+
+    devices = {x.device for x in tensors}
+    if len(devices) == 1:
+        return cast("list[Moments]", on(devices.pop()).measure(tensors))
+    return [cast("Moments", on(x.device).measure([x])[0]) for x in tensors]
 
 
 def count_nonzero(flat: Tensor) -> int:
@@ -139,7 +157,11 @@ def _measure_wide(x: Tensor, numel: int, count_zeros: bool) -> Moments:
         return _measure_nonfinite(x.reshape(-1), numel)
     wide = x.reshape(-1).to(torch.float32 if x.dtype in _REDUCED else torch.float64)
     zeros = numel - int(torch.count_nonzero(x)) if count_zeros or lo == 0 or hi == 0 else None
-    return Moments(numel, 0, 0, zeros, float(lo), float(hi), wide.sum().item(), torch.dot(wide, wide).item())
+    squares, added = torch.dot(wide, wide).item(), wide.sum().item()
+    if squares == inf or not isfinite(added):  # bfloat16 reaches as far as float32, its squares do not
+        wide = wide.double()
+        squares, added = torch.dot(wide, wide).item(), wide.sum().item()
+    return Moments(numel, 0, 0, zeros, float(lo), float(hi), added, squares)
 
 
 def _measure_nonfinite(flat: Tensor, numel: int) -> Moments:
