@@ -11,6 +11,7 @@ from typing import Any, cast
 import msgspec
 
 from .causality import PHASES, Fired, split
+from .confidence import precision_of
 from .rules import Rule, Severity, load_rules, missing, run_rule
 from .trace import Trace
 from .verdict import Conclusion, Finding, FirstAnomaly, NotEvaluable, RunFacts, Verdict
@@ -58,12 +59,14 @@ def diagnose(trace: Trace) -> Verdict:
 def fired_by(rule: Rule, rows: list[dict[str, Any]]) -> Fired:
     """The finding of a rule: its first row, with the rows after it as evidence."""
     header, row = rule.header, rows[0]
+    precision = precision_of(header.name)
     shown = {k: _shown(v) for k, v in row.items()}
     finding = Finding(
         code=header.code,
         name=header.name,
         severity=cast("Severity", row.get("severity") or header.severity),
-        confidence=None,
+        confidence=precision.share,
+        confidence_cases=precision.cases,
         step=int(row["step"]),
         rank=int(row.get("rank") or 0),
         microbatch=row.get("microbatch"),

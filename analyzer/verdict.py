@@ -1,6 +1,7 @@
 """The verdict: the stable contract of ``firstfault diagnose --json``, and all that a report may say about a run.
 
-``confidence`` is the rule's measured precision on the open fault suite; null until that has been measured.
+``confidence`` is the rule's measured precision on the open fault suite, ``confidence_cases`` the number of recordings in
+which it was a cause there; null and 0 where it never was.
 """
 
 from typing import Any, Literal
@@ -47,6 +48,7 @@ class Finding(msgspec.Struct, kw_only=True):
     name: str
     severity: Literal["fatal", "error", "warning"]
     confidence: float | None
+    confidence_cases: int
     step: int
     rank: int
     microbatch: int | None

@@ -87,7 +87,7 @@ def reduce_headline(verdict: Verdict) -> Headline:
     facts += [("Recorded", plural(verdict.run.steps_recorded, "step")), ("Run ended", _ended(verdict.run))]
     if cause is not None:
         title = f"Step {cause.step}: {spoken(cause.name)}{_in(cause.module)}"
-        words = f"{cause.code} {cause.name}, {confidence(cause.confidence)}"
+        words = f"{cause.code} {cause.name}, {confidence(cause)}"
         return Headline(verdict.verdict, badge, words, title, show_text(cause.message), show_text(cause.fix), facts)
     if anomaly is not None:
         title = f"Step {anomaly.step}: {anomaly.signal}{_in(anomaly.module)}, cause unknown"
@@ -129,9 +129,11 @@ def place(module: str | None, phase: str) -> str:
     return words if outside else f"{show_name(module)}, {words}"
 
 
-def confidence(value: float | None) -> str:
-    """The measured precision of a rule, or that it has not been measured."""
-    return "precision not yet measured" if value is None else f"precision {value:.0%} on the fault suite"
+def confidence(finding: Finding) -> str:
+    """The measured precision of a rule and in how many recordings, or that it has not been measured."""
+    if finding.confidence is None:
+        return "precision not measured"
+    return f"precision {finding.confidence:.0%} in {finding.confidence_cases} recordings of the fault suite"
 
 
 def grid_of(rows: list[dict[str, Any]]) -> Grid | None:
@@ -167,7 +169,7 @@ def _view(finding: Finding) -> FindingView:
         name=finding.name,
         title=sentence_case(spoken(finding.name)),
         severity=finding.severity,
-        confidence=confidence(finding.confidence),
+        confidence=confidence(finding),
         where=f"{rank}step {finding.step}, {place(finding.module, finding.phase)}{tensor}",
         message=show_text(finding.message),
         fix=show_text(finding.fix),

@@ -1,12 +1,14 @@
 """The verdict: conclusions, causes and symptoms, determinism, valid JSON."""
 
 import json
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 from firstfault.analyzer import Trace, Verdict, diagnose
+from firstfault.analyzer.confidence import precision_of
 from firstfault.analyzer.diagnose import plain
 
 
@@ -134,3 +136,12 @@ def test_a_torn_part_is_said_in_what_could_not_be_judged(write_run: Any, folder:
 def test_numbers_that_json_cannot_hold_become_their_names() -> None:
     values = {"a": float("nan"), "b": [float("inf"), 1 / 3], "c": None, 4: True}
     assert plain(values) == {"a": "nan", "b": ["inf", 0.333333], "c": None, "4": True}
+
+
+def test_confidence_is_the_precision_on_the_committed_scoreboard() -> None:
+    text = (files("firstfault.analyzer") / "scoreboard.json").read_text(encoding="utf-8")
+    for name, counts in json.loads(text)["rules"].items():
+        cases = counts["found"] + counts["wrong"]
+        share = round(counts["found"] / cases, 3) if cases else None
+        assert precision_of(name) == (share, cases)
+    assert precision_of("no such name") == (None, 0)

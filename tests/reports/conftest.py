@@ -144,6 +144,7 @@ def finding(**values: Any) -> Finding:
         "name": "fully-masked-attention-row",
         "severity": "fatal",
         "confidence": None,
+        "confidence_cases": 0,
         "step": 30,
         "rank": 0,
         "microbatch": 0,

@@ -19,7 +19,7 @@ def test_the_headline_names_step_cause_and_module_in_one_sentence(broken_run, ma
     assert page.headline.title == "Step 30: fully masked attention row in blocks.0.attn"
     assert page.headline.fix == "Leave at least one key unmasked in each row."
     assert ("First bad step", "30") in page.headline.facts
-    assert page.headline.cause == "NU004 fully-masked-attention-row, precision not yet measured"
+    assert page.headline.cause == "NU004 fully-masked-attention-row, precision not measured"
 
 
 def test_symptoms_stand_under_the_cause_that_explains_them(broken_run, make_verdict, make_finding):

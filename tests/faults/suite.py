@@ -1,0 +1,31 @@
+"""What the suite holds: scripts with a fault and the truth about each, and healthy runs that look odd."""
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+
+TRUTHS: dict[str, tuple[Path, dict[str, Any]]] = {
+    name: (truths.with_suffix(".py"), truth)
+    for truths in sorted(HERE.glob("*.toml"))
+    for name, truth in tomllib.loads(truths.read_text(encoding="utf-8")).items()
+}
+"""Script → file and truth. `data_faults.toml` tells the truth about the scripts of `data_faults.py`.
+
+name: one or several right names · step: "s" (the onset) or a number · module: one or several · onset: where the default
+is not possible · verdict = "healthy": the fault is advice, a warning is wanted."""
+
+ODD = {
+    name: file
+    for file in sorted(HERE.glob("odd*.py"))
+    for name in re.findall(r"^def (\w+)\(\):", file.read_text(encoding="utf-8"), re.MULTILINE)
+    if name not in {"train", "main"}
+}
+"""Healthy runs that look odd: function without arguments → file."""
+
+
+def any_of(value: Any) -> list[Any]:
+    """One right answer or several."""
+    return value if isinstance(value, list) else [value]
