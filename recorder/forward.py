@@ -223,8 +223,8 @@ class ForwardWatch:
         def hook(gradient: Tensor) -> None:
             if measurable(gradient):
                 note(_BACKWARD, module_id)
-                # the mean of an activation's gradient says nothing that its size does not
-                stat(tensor_id, _BACKWARD, measure(gradient, total=False))
+                # mean and extremes of an activation's gradient say nothing that its size does not
+                stat(tensor_id, _BACKWARD, measure(gradient, size_only=True))
 
         note, stat = session.note, session.stat
         guarded = slot.gradient_hook = session.guarded("activation-gradients", hook)

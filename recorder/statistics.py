@@ -52,8 +52,8 @@ def measurable(x: Tensor) -> bool:
     )
 
 
-def measure(x: Tensor, *, count_zeros: bool = False, total: bool = True) -> Moments:
-    """Moments of a tensor; without ``total`` the sum of a float32 vector may be left out, as null.
+def measure(x: Tensor, *, count_zeros: bool = False, size_only: bool = False) -> Moments:
+    """Moments of a tensor; with ``size_only`` the extremes and the sum of a finite float32 vector are left out, as null.
 
     Zeros are counted when the minimum or maximum is exactly zero (what a ReLU leaves behind), always with ``count_zeros``.
     Raises whatever torch raises for a tensor it cannot reduce; the caller decides what that means.
@@ -62,7 +62,7 @@ def measure(x: Tensor, *, count_zeros: bool = False, total: bool = True) -> Mome
         return _late([x])[0]
     x = x.detach()
     if x.dtype is torch.float32 and x.is_contiguous() and x.numel():  # nearly all there is to measure
-        return _measure_flat(x.view(-1), count_zeros, total)
+        return _measure_size(x.view(-1)) if size_only else _measure_flat(x.view(-1), count_zeros)
     if x.layout is not torch.strided:
         x = x.coalesce().values() if x.layout is torch.sparse_coo else x.values()
     if x.is_complex():
@@ -78,10 +78,18 @@ def measure(x: Tensor, *, count_zeros: bool = False, total: bool = True) -> Mome
         if dtype in _REDUCED or not dtype.is_floating_point:
             return _measure_wide(x, numel, count_zeros)
         x = x.float()  # float8 and kin: no reductions of their own
-    return _measure_flat(x.reshape(-1), count_zeros, total)
+    return _measure_flat(x.reshape(-1), count_zeros)
 
 
-def _measure_flat(flat: Tensor, count_zeros: bool, total: bool) -> Moments:
+def _measure_size(flat: Tensor) -> Moments:
+    """A vector of float32 by one reduction: a finite sum of squares says that every element is finite."""
+    squares = torch.dot(flat, flat).item()
+    if squares == 0 or not isfinite(squares):  # all zero, or too small or too large to tell by its square
+        return _measure_flat(flat, False)
+    return Moments(flat.numel(), 0, 0, None, None, None, None, squares)
+
+
+def _measure_flat(flat: Tensor, count_zeros: bool) -> Moments:
     """A vector of float32 or float64."""
     numel = flat.numel()
     low, high = torch.aminmax(flat)
@@ -89,12 +97,12 @@ def _measure_flat(flat: Tensor, count_zeros: bool, total: bool) -> Moments:
     if not (isfinite(lo) and isfinite(hi)):
         return _measure_nonfinite(flat, numel)
     squares = torch.dot(flat, flat).item()
-    added = flat.sum().item() if total else 0.0
+    added = flat.sum().item()
     if squares == inf or not isfinite(added):  # finite elements whose squares or sum leave the dtype
         wide = flat.double()
         squares, added = torch.dot(wide, wide).item(), wide.sum().item()
     zeros = numel - count_nonzero(flat) if count_zeros or lo == 0 or hi == 0 else None
-    return Moments(numel, 0, 0, zeros, lo, hi, added if total else None, squares)
+    return Moments(numel, 0, 0, zeros, lo, hi, added, squares)
 
 
 def measure_all(tensors: Sequence[Tensor]) -> list[Moments]:

@@ -57,9 +57,15 @@ def test_an_empty_tensor_has_empty_moments() -> None:
     assert measure(torch.empty(0, 5)) == EMPTY
 
 
-def test_the_sum_that_is_not_wanted_is_null_and_not_zero() -> None:
+def test_where_only_the_size_is_wanted_the_rest_is_null_and_not_zero() -> None:
     x = torch.randn(50)
-    assert measure(x, total=False) == measure(x)._replace(sum=None)
+    assert measure(x, size_only=True) == measure(x)._replace(sum=None, min=None, max=None)
+
+
+def test_the_size_alone_still_counts_what_is_not_finite_and_what_is_zero() -> None:
+    broken, zeros = torch.tensor([1.0, math.nan, math.inf]), torch.zeros(4)
+    assert measure(broken, size_only=True) == measure(broken)
+    assert measure(zeros, size_only=True).zero_count == 4
 
 
 def test_zeros_are_counted_without_being_asked_where_a_relu_leaves_them() -> None:
