@@ -8,6 +8,7 @@ from torch import Tensor
 
 from ..schemas import Phase
 from .data import DataWatch
+from .device_statistics import either, scalar_of
 from .forward import ForwardWatch
 from .graph import LOSSES, look_at_forward, loss_nodes, operator_name, risks, saved
 from .optimizers import OptimizerWatch
@@ -29,7 +30,7 @@ class BackwardWatch:
         self.optimizers = optimizers
         self._began = 0
         self._harmless: set[int] = set()
-        self._scaled: tuple[int, Tensor, float] | None = None
+        self._scaled: tuple[int, Tensor, Tensor] | None = None
 
     def before(self, tensors: Any) -> bool:
         """A backward begins. Returns True if it is the script's own, not one inside another (checkpointing)."""
@@ -62,19 +63,19 @@ class BackwardWatch:
     def scaled(self, original: Any, result: Any) -> None:
         """GradScaler.scale has multiplied a loss: remember what it was."""
         if isinstance(original, Tensor) and isinstance(result, Tensor) and original.numel() == 1:
-            self._scaled = (id(result), result.detach(), original.detach().item())
+            self._scaled = (id(result), result.detach(), original.detach())
 
     def _loss(self, loss: Tensor) -> None:
         session = self.session
         value = loss.detach()
         scaled, self._scaled = self._scaled, None
         if scaled is not None and scaled[0] == id(loss) and scaled[1].data_ptr() == loss.data_ptr():
-            value = torch.tensor(scaled[2], dtype=torch.float64)
+            value = scaled[2]
         moments = measure(value)
         tensor_id = session.catalogue.tensor(None, "loss", "loss", loss)
         self._input_and_target(loss)
         session.stat(tensor_id, Phase.LOSS, moments, requires_grad=loss.requires_grad)
-        session.losses.append(value.item())
+        session.losses.append(scalar_of(value))
         self._look(loss, nonfinite=moments.nonfinite > 0)
 
     def _input_and_target(self, loss: Tensor) -> None:
@@ -102,15 +103,17 @@ class BackwardWatch:
         classes = ignored = out_of_range = None
         if dimension is not None and given is not None and not target.is_floating_point():
             classes = given.shape[dimension if given.dim() > 1 else 0]
+            target_numel = target.numel()
             ignore_index = getattr(node, "_saved_ignore_index", None)
             if isinstance(ignore_index, int):
                 ignore_index = ignore_index - (1 << 64) if ignore_index >= 1 << 63 else ignore_index
                 kept = target != ignore_index
-                ignored = target.numel() - int(kept.sum())
+                ignored = either([scalar_of(kept.sum())], lambda valid: target_numel - int(valid[0]))
             else:
                 kept = torch.ones_like(target, dtype=torch.bool)
                 ignored = 0
-            out_of_range = int((((target < 0) | (target >= classes)) & kept).sum())
+            wrong = (((target < 0) | (target >= classes)) & kept).sum()
+            out_of_range = either([scalar_of(wrong)], lambda count: int(count[0]))
         self.data.target(
             target,
             {

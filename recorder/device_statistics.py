@@ -23,12 +23,21 @@ _CACHED_PLANS = 64
 
 
 class Late:
-    """A value that is known when its page has arrived."""
+    """A value that is known when its page has arrived, and remembered from then on."""
 
-    __slots__ = ("compute",)
+    __slots__ = ("_compute", "_known", "_value")
 
     def __init__(self, compute: Callable[[], Any]) -> None:
-        self.compute = compute
+        self._compute = compute
+        self._known = False
+        self._value: Any = None
+
+    def compute(self) -> Any:
+        """The value; waits for the device where it has not arrived."""
+        if not self._known:
+            self._value = now(self._compute())
+            self._known = True
+        return self._value
 
 
 def now(value: Any) -> Any:

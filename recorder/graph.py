@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ..schemas import Phase
 from .session import Session
-from .statistics import measurable, measure
+from .statistics import LATE_DEVICES, measurable, measure
 
 _MOST_NODES = 20_000
 _MOST_LOOKED_AT = 200
@@ -136,6 +136,8 @@ def risks(session: Session, loss: Tensor, first: int) -> tuple[bool, int]:
                 continue
         name, at = risk
         value = saved(node, name)
+        if value is not None and value.device.type in LATE_DEVICES:
+            continue  # looking at it would make the host wait
         if value is None or not value.is_floating_point() or not value.numel() or not measurable(value):
             continue
         present = True

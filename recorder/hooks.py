@@ -16,6 +16,7 @@ from torch.utils.data import dataloader
 from .backward import BackwardWatch
 from .crash import record_exception, watch_native_crashes
 from .data import DataWatch
+from .device_statistics import Late, scalar_of
 from .forward import ForwardWatch
 from .optimizers import OptimizerWatch
 from .patches import Patches
@@ -155,7 +156,7 @@ class Attachment:
         session, watch = self.session, self.optimizers
         steps_of, left_out = session.guarded("scaler", watch.steps_of), session.guarded("scaler", watch.left_out)
         scaled, clipped = session.guarded("scaler", self.backward.scaled), session.guarded("clipping", watch.clipped)
-        scale_of = session.guarded("scaler", lambda scaler: scaler.get_scale())
+        scale_of = session.guarded("scaler", _scale_of)
 
         def wrap_scale(original: Callable[..., Any]) -> Callable[..., Any]:
             @functools.wraps(original)
@@ -220,3 +221,9 @@ class Attachment:
             return excepthook
 
         self._patches.wrap(sys, "excepthook", wrap)
+
+
+def _scale_of(scaler: Any) -> "float | Late | None":
+    """Scale of a GradScaler, without making the host wait for the device it lies on; its own get_scale() waits."""
+    scale = scaler._scale if scaler.is_enabled() else None
+    return scalar_of(scale) if isinstance(scale, torch.Tensor) else scaler.get_scale()

@@ -4,6 +4,8 @@ An iteration ends when every optimizer in use has stepped; when a gradient was m
 GradScaler left the step out. Several backward passes before the step are its microbatches.
 """
 
+import functools
+import math
 import weakref
 from collections.abc import Sequence
 from time import perf_counter_ns
@@ -14,8 +16,9 @@ from torch import Tensor, _foreach_norm  # pyright: ignore[reportPrivateImportUs
 
 from ..schemas import Phase
 from .catalogue import ParameterEntry
+from .device_statistics import Late, either, scalar_of
 from .session import Session
-from .statistics import EMPTY, count_nonzero, measurable, measure_all
+from .statistics import EMPTY, LATE_DEVICES, Moments, count_nonzero, measurable, measure_all
 
 _SAMPLE = 1024
 """Elements per parameter whose change is measured: exact for small ones, an even sample of larger ones."""
@@ -37,10 +40,10 @@ class Held:
         self.ref = weakref.ref(optimizer)
         self.steps = 0
         self.last_step = -1
-        self.carried: float | None = None
+        self.carried: float | Late | None = None
         self.zeroed = False
         self.began = 0
-        self.grad_norm: float | None = None
+        self.grad_norm: float | Late | None = None
         self.parameters: list[tuple[Tensor, ParameterEntry, int]] = []
         """Those of the step in work; empty between steps, so that nothing is kept alive."""
         self.sample: tuple[list[tuple[Tensor, ParameterEntry, int]], Tensor] | None = None
@@ -57,7 +60,7 @@ class OptimizerWatch:
         self._groups: tuple[int, ...] = ()
         self._inside: dict[int, Held] = {}
         self._in_step = False
-        self._unstepped_norm: float | None = None
+        self._unstepped_norm: float | Late | None = None
 
     # -- optimizers -------------------------------------------------------------------------------------------------------
 
@@ -217,7 +220,7 @@ class OptimizerWatch:
         smallest = min(gradients, key=lambda g: g.numel())
         return smallest.device.type == "cpu" and not smallest.any()
 
-    def _end_unstepped(self, norm: float | None, *, completed: bool = True) -> None:
+    def _end_unstepped(self, norm: "float | Late | None", *, completed: bool = True) -> None:
         carried = [h.carried for h in self._held.values() if h.carried is not None]
         for held in self._held.values():
             optimizer = held.ref()
@@ -229,7 +232,7 @@ class OptimizerWatch:
             stepped=False,
             completed=completed,
             grad_norm=norm,
-            carried=max(carried) if carried else None,
+            carried=either(carried, max) if carried else None,
         )
         self._advance()
 
@@ -251,7 +254,8 @@ class OptimizerWatch:
     def clipped(self, total_norm: Any, max_norm: float) -> None:
         """clip_grad_norm_ has returned the norm before clipping."""
         facts = self.session.facts
-        facts["clip_norm"] = (facts.get("clip_norm", 0.0) ** 2 + float(total_norm) ** 2) ** 0.5
+        norm = scalar_of(total_norm) if isinstance(total_norm, Tensor) else float(total_norm)
+        facts["clip_norm"] = either([facts.get("clip_norm", 0.0), norm], lambda norms: math.hypot(*norms))
         facts["clip_max_norm"] = float(max_norm)
 
     # -- measuring ------------------------------------------------------------------------------------------------------------
@@ -278,13 +282,13 @@ class OptimizerWatch:
                 found |= {id(p): (p, e, g) for p, e, g in self._parameters_of(held, optimizer)}
         return list(found.values())
 
-    def _gradients(self, parameters: Sequence[tuple[Tensor, ParameterEntry, int]]) -> float | None:
+    def _gradients(self, parameters: Sequence[tuple[Tensor, ParameterEntry, int]]) -> "float | Late | None":
         """Rows of all gradients; returns their common L2 norm, None if there was no gradient at all."""
         session = self.session
         gradients = [p.grad for p, _, _ in parameters]
         looked_at = [g for g in gradients if g is not None and measurable(g)]
         moments_of = dict(zip(map(id, looked_at), measure_all(looked_at), strict=True))
-        total, present = 0.0, False
+        measured: list[Moments] = []
         for (parameter, entry, group), gradient in zip(parameters, gradients, strict=True):
             if gradient is None:
                 session.stat(
@@ -296,14 +300,8 @@ class OptimizerWatch:
                 continue
             session.stat(entry.gradient_id, Phase.BACKWARD, moments, requires_grad=parameter.requires_grad)
             if group >= 0:
-                present = True
-                if moments.nan_count:
-                    total = torch.nan
-                elif moments.inf_count:
-                    total += torch.inf
-                else:
-                    total += moments.sum_sq or 0.0
-        return total**0.5 if present else None
+                measured.append(moments)
+        return either(measured, _joint_norm) if measured else None
 
     def _weights(self, held: Held, optimizer: torch.optim.Optimizer) -> None:
         """Rows of parameters and their change, and of the groups."""
@@ -312,7 +310,7 @@ class OptimizerWatch:
         measured = measure_all([p for p, _ in parameters])
         for (parameter, entry), moments in zip(parameters, measured, strict=True):
             session.stat(entry.parameter_id, Phase.OPTIMIZER, moments, requires_grad=parameter.requires_grad)
-        change: dict[int, tuple[float, float]] = {}
+        change: dict[int, list[Any]] = {}
         if held.sample is not None:
             sampled, before = held.sample
             after = _gather(sampled)
@@ -321,20 +319,21 @@ class OptimizerWatch:
                 difference = after - before
                 pieces = difference.split(sizes)
                 unmoved = _zeros(difference, pieces)
-                for (parameter, entry, group), size, moments, zeros, weights in zip(
-                    sampled, sizes, measure_all(pieces), unmoved, after.split(sizes), strict=True
+                updates, weights = measure_all(pieces), measure_all(after.split(sizes))
+                for (parameter, entry, group), update, zeros, weight in zip(
+                    sampled, updates, unmoved, weights, strict=True
                 ):
-                    session.stat(entry.update_id, Phase.OPTIMIZER, moments._replace(zero_count=zeros))
-                    share = parameter.numel() / max(size, 1)
-                    update, weight = change.get(group, (0.0, 0.0))
-                    squares = (moments.sum_sq or 0.0) if not moments.nonfinite else torch.nan
-                    change[group] = update + squares * share, weight + torch.dot(weights, weights).item() * share
+                    counted = update if zeros is None else update._replace(zero_count=zeros)
+                    session.stat(entry.update_id, Phase.OPTIMIZER, counted)
+                    change.setdefault(group, []).append((parameter.numel(), update, weight))
         self._group_rows(held, optimizer, change)
 
-    def _group_rows(self, held: Held, optimizer: torch.optim.Optimizer, change: dict[int, tuple[float, float]]) -> None:
+    def _group_rows(self, held: Held, optimizer: torch.optim.Optimizer, change: dict[int, list[Any]]) -> None:
         for g, group in enumerate(optimizer.param_groups):
             betas = group.get("betas") or (None, None)
-            update, weight = change.get(g, (None, None))
+            shares = [numel for numel, _, _ in change.get(g, ())]
+            update = either([m for _, m, _ in change.get(g, ())], functools.partial(_norm_of_samples, shares))
+            weight = either([m for _, _, m in change.get(g, ())], functools.partial(_norm_of_samples, shares))
             self.session.add(
                 "param_groups",
                 optimizer_id=held.id,
@@ -346,8 +345,8 @@ class OptimizerWatch:
                 beta2=_number(betas[1] if len(betas) > 1 else None),
                 eps=_number(group.get("eps")),
                 numel=sum(p.numel() for p in group["params"]),
-                update_norm=update**0.5 if update is not None else None,
-                weight_norm=weight**0.5 if weight is not None else None,
+                update_norm=update,
+                weight_norm=weight,
             )
 
     def _refresh_holders(self) -> None:
@@ -375,16 +374,37 @@ def _gradients_of(optimizer: torch.optim.Optimizer) -> list[Tensor]:
     return [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
 
 
-def _norm(gradients: list[Tensor]) -> float:
+def _joint_norm(measured: list[Moments]) -> float:
+    """Common L2 norm of measured gradients; NaN or infinite where one of them is."""
+    if any(m.nan_count for m in measured):
+        return torch.nan
+    if any(m.inf_count for m in measured):
+        return torch.inf
+    return sum(m.sum_sq or 0.0 for m in measured) ** 0.5
+
+
+def _norm_of_samples(numels: list[int], measured: list[Moments]) -> float | None:
+    """L2 norm of tensors of these sizes, estimated from a sample of each; None without any."""
+    if not measured:
+        return None
+    if any(m.nonfinite for m in measured):
+        return torch.nan
+    return sum((m.sum_sq or 0.0) * n / max(m.numel, 1) for n, m in zip(numels, measured, strict=True)) ** 0.5
+
+
+def _norm(gradients: list[Tensor]) -> "float | Late | None":
     """Common L2 norm; 0 where there is no gradient."""
     dense = [g.detach() for g in gradients if g.layout is torch.strided and measurable(g)]
     if not dense:
         return 0.0
-    return float(torch.linalg.vector_norm(torch.stack([n.float() for n in _foreach_norm(dense)])))
+    return scalar_of(torch.linalg.vector_norm(torch.stack([n.float() for n in _foreach_norm(dense)])))
 
 
-def _zeros(difference: Tensor, pieces: Sequence[Tensor]) -> list[int]:
-    """Elements that are exactly zero in each piece; one look at the whole suffices where every weight has moved."""
+def _zeros(difference: Tensor, pieces: Sequence[Tensor]) -> Sequence[int | None]:
+    """Elements that are exactly zero in each piece; one look at the whole suffices where every weight has moved. None
+    where the device's own statistics count them."""
+    if difference.device.type in LATE_DEVICES:
+        return [None] * len(pieces)
     if count_nonzero(difference) == difference.numel():
         return [0] * len(pieces)
     return [piece.numel() - count_nonzero(piece) for piece in pieces]

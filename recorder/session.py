@@ -82,9 +82,9 @@ class Session:
         self.on_start: Callable[[], None] = lambda: None
         self.module_of: Callable[[int], int | None] = lambda _: None
         self.clock: dict[str, int] = {"data": 0, "forward": 0, "backward": 0, "optimizer": 0}
-        self.losses: list[float | Late] = []
+        self.losses: list[float | Late | None] = []
         self.training: bool | None = None
-        self.loss_scale: float | None = None
+        self.loss_scale: float | Late | None = None
         self.facts: Row = {}
         """Columns of the next row of `steps`; empty again once it is written."""
         self.at_finish: list[Callable[[], None]] = []
@@ -301,8 +301,8 @@ class Session:
         stepped: bool,
         completed: bool = True,
         skipped: bool = False,
-        grad_norm: float | None = None,
-        carried: float | None = None,
+        grad_norm: "float | Late | None" = None,
+        carried: "float | Late | None" = None,
     ) -> None:
         """Write the rows collected so far as this step's, with the row of `steps` last."""
         for extra in self.at_finish:
@@ -317,7 +317,7 @@ class Session:
                 "stepped": stepped,
                 "skipped_by_scaler": skipped,
                 "microbatches": self.microbatch,
-                "loss": either(self.losses, lambda known: sum(known) / len(known)) if self.losses else None,
+                "loss": either([v for v in self.losses if v is not None], _mean),
                 "grad_norm": grad_norm,
                 "carried_grad_norm": carried,
                 "loss_scale": self.loss_scale,
@@ -415,6 +415,10 @@ class Session:
         if self._statm is None:
             return None
         return int(os.pread(self._statm, 128, 0).split()[1]) * self._page
+
+
+def _mean(values: list[float]) -> float | None:
+    return sum(values) / len(values) if values else None
 
 
 def warn(slug: str, message: str) -> None:
