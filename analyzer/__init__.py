@@ -2,15 +2,18 @@
 
 from .diagnose import diagnose
 from .errors import AnalyzerError, NotARunError, QueryError, RuleError, UnreadableRunError
+from .judging import Judging, judging
 from .rules import Rule, load_rules
 from .sources import Problem
 from .trace import Trace
-from .verdict import Finding, FirstAnomaly, NotEvaluable, RunFacts, Verdict
+from .verdict import Change, Finding, FirstAnomaly, NotEvaluable, RunFacts, Verdict
 
 __all__ = [
     "AnalyzerError",
+    "Change",
     "Finding",
     "FirstAnomaly",
+    "Judging",
     "NotARunError",
     "NotEvaluable",
     "Problem",
@@ -22,5 +25,6 @@ __all__ = [
     "UnreadableRunError",
     "Verdict",
     "diagnose",
+    "judging",
     "load_rules",
 ]

@@ -12,6 +12,7 @@ import msgspec
 
 from .causality import PHASES, Fired, split
 from .confidence import precision_of
+from .judging import Judging
 from .rules import Rule, Severity, load_rules, missing, run_rule
 from .trace import Trace
 from .verdict import Conclusion, Finding, FirstAnomaly, NotEvaluable, RunFacts, Verdict
@@ -29,12 +30,14 @@ _ESSENTIAL = {"nonfinite-tensor", "loss-spike", "divergence"}
 """Rules without which silence means nothing, by name: with all of them unable to judge, a run is inconclusive."""
 
 
-def diagnose(trace: Trace) -> Verdict:
-    """The verdict on a run. Raises AnalyzerError (RuleError for a rule whose SELECT fails)."""
+def diagnose(trace: Trace, rules: Judging | None = None) -> Verdict:
+    """The verdict on a run, by our own rules unless others are given. Raises AnalyzerError (RuleError for a rule whose
+    SELECT fails)."""
+    rules = rules or Judging(load_rules())
     trace.prepare()
     fired: list[Fired] = []
     silent: list[NotEvaluable] = []
-    for rule in load_rules():
+    for rule in rules.rules:
         why = missing(trace, rule)
         if why:
             silent.append(NotEvaluable(code=rule.header.code, name=rule.header.name, why=why))
@@ -53,6 +56,7 @@ def diagnose(trace: Trace) -> Verdict:
         causes=causes,
         symptoms=symptoms,
         not_evaluable=silent,
+        changes=list(rules.changes),
     )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
@@ -103,6 +104,17 @@ def load_rules() -> tuple[Rule, ...]:
         found = sorted((f for f in layer.iterdir() if f.name.endswith(".sql")), key=lambda f: f.name)
         rules.extend(parse_rule(f.read_text(encoding="utf-8"), layer.name, f.name) for f in found)
     return tuple(sorted(rules, key=lambda r: r.header.code))
+
+
+def load_own_rules(folder: Path) -> tuple[Rule, ...]:
+    """A user's rules: every .sql file below a folder. Raises RuleError naming the file, or where there is none."""
+    found = sorted(folder.rglob("*.sql")) if folder.is_dir() else []
+    if not found:
+        raise RuleError(f"{folder}: no rule in it; a rule is a .sql file, see CONTRIBUTING")
+    try:
+        return tuple(parse_rule(f.read_text(encoding="utf-8"), folder.name, f.name) for f in found)
+    except (OSError, UnicodeDecodeError) as e:
+        raise RuleError(f"{folder}: a rule cannot be read ({e})") from e
 
 
 def parse_rule(text: str, layer: str, file: str) -> Rule:

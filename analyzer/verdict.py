@@ -74,6 +74,16 @@ class NotEvaluable(msgspec.Struct, kw_only=True):
     why: str
 
 
+class Change(msgspec.Struct, frozen=True):
+    """A threshold that is not the rule's own, or a rule that is switched off (``parameter`` empty)."""
+
+    rule: str
+    parameter: str
+    value: float | int | str | None
+    default: float | int | str | None
+    file: str
+
+
 class Verdict(msgspec.Struct, kw_only=True):
     """What ``diagnose --json`` prints. causes are ordered, best first."""
 
@@ -84,3 +94,5 @@ class Verdict(msgspec.Struct, kw_only=True):
     causes: list[Finding]
     symptoms: list[Finding]
     not_evaluable: list[NotEvaluable]
+    changes: list[Change] = []
+    """Thresholds that firstfault.toml changed, and rules that it switched off."""

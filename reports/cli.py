@@ -11,7 +11,7 @@ import msgspec
 import typer
 from rich.console import Console
 
-from ..analyzer import AnalyzerError, Trace, Verdict, diagnose
+from ..analyzer import AnalyzerError, Trace, Verdict, diagnose, judging
 from ..schemas import SchemaError
 from .errors import ReportError
 from .find_run import find_run
@@ -30,6 +30,9 @@ RunArgument = Annotated[
     Path | None,
     typer.Argument(metavar="RUN", show_default=False, help="Folder of a run; by default the newest one here."),
 ]
+RulesOption = Annotated[
+    Path | None, typer.Option("--rules", metavar="DIR", help="Also judge by the rules in this folder.")
+]
 DebugOption = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 
 
@@ -43,6 +46,7 @@ def register(app: typer.Typer) -> None:
 def diagnose_command(
     run: RunArgument = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the verdict as JSON.")] = False,
+    rules: RulesOption = None,
     debug: DebugOption = False,
 ) -> None:
     """Name the first bad step of a run, its module, cause and fix.
@@ -53,7 +57,7 @@ def diagnose_command(
     with _errors(err, debug=debug):
         folder = _chosen(err, run)
         with sign_of_life(err, "Reading and judging the run …"), Trace(folder) as trace:
-            verdict = diagnose(trace)
+            verdict = diagnose(trace, judging(folder, rules))
             if as_json:
                 sys.stdout.write(verdict_json(verdict) + "\n")
             else:
@@ -67,6 +71,7 @@ def report_command(
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="The page; by default RUN-report.html, here.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite a file that firstfault did not write.")] = False,
+    rules: RulesOption = None,
     debug: DebugOption = False,
 ) -> None:
     """Write one self-contained HTML page about a run; it opens from disk with no network."""
@@ -78,7 +83,7 @@ def report_command(
         target = output or Path(f"{folder.resolve().name}-report.html")
         check_target(target, force=force)
         with sign_of_life(err, "Reading the run and drawing the page …"), Trace(folder) as trace:
-            write_page(trace, diagnose(trace), target, force=force)
+            write_page(trace, diagnose(trace, judging(folder, rules)), target, force=force)
     _console().print(str(target), markup=False, highlight=False, soft_wrap=True)
 
 

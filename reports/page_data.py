@@ -20,7 +20,7 @@ from .tables import (
     reduce_steps_before,
     reduce_tensors,
 )
-from .wording import show_name
+from .wording import change_in_words, show_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,7 @@ class PageData:
     causes: list[FindingView]
     other_findings: list[FindingView]
     not_evaluable: list[NotEvaluable]
+    changes: list[str]
     problems: list[str]
     modules: Grid | None
     modules_hidden: int
@@ -73,6 +74,7 @@ def reduce_page(trace: Trace, verdict: Verdict) -> PageData:
         causes=causes,
         other_findings=other_findings,
         not_evaluable=verdict.not_evaluable,
+        changes=[change_in_words(c) for c in verdict.changes],
         problems=[_problem(p.path, p.what, p.rows_lost) for p in trace.problems],
         modules=modules,
         modules_hidden=modules_hidden,

@@ -8,7 +8,7 @@ from ..analyzer import Trace
 from ..analyzer.verdict import Finding, Verdict
 from .ending import end_sentence
 from .findings import WHERE, confidence, first_sign, reduce_headline
-from .wording import number, plural, show_name
+from .wording import change_in_words, number, plural, show_name
 
 COLOURS = {"healthy": "green", "anomalous": "red", "inconclusive": "yellow"}
 _EVIDENCE_VALUES = 6
@@ -57,6 +57,8 @@ def verdict_lines(trace: Trace, verdict: Verdict) -> list[tuple[str, str]]:
     unjudged = f"{plural(missing, 'rule')} not judged" if missing else "every rule judged"
     gaps = f", {plural(len(trace.problems), 'gap')} in the recording" if trace.problems else ""
     lines.append(("recorded", f"{plural(verdict.run.steps_recorded, 'step')}; {unjudged}{gaps}"))
+    if verdict.changes:
+        lines.append(("changed", "; ".join(change_in_words(c) for c in verdict.changes)))
     lines.append(("more", f"firstfault report {_quoted(str(trace.path))}"))
     return lines
 

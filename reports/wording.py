@@ -10,6 +10,8 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
+from ..analyzer import Change
+
 NOT_MEASURED = "not measured"
 ROOT = "(root)"
 
@@ -112,3 +114,10 @@ def shape(value: Sequence[int] | None) -> str:
 def plural(count: int, one: str, many: str | None = None) -> str:
     """``1 step``, ``2 steps``."""
     return f"{number(count)} {one if count == 1 else many or one + 's'}"
+
+
+def change_in_words(change: Change) -> str:
+    """A threshold that firstfault.toml changed, or a rule that it switched off."""
+    if not change.parameter:
+        return f"{change.rule} is switched off ({change.file})"
+    return f"{change.rule}: {change.parameter} is {change.value} instead of {change.default} ({change.file})"

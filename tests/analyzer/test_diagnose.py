@@ -110,6 +110,7 @@ def test_the_verdict_is_valid_json_whatever_was_not_finite(write_run: Any) -> No
     verdict = json.loads(text, parse_constant=refuse)
     assert list(verdict) == [
         "schema_version", "run", "verdict", "first_anomaly", "causes", "symptoms", "not_evaluable",
+        "changes",
     ]  # fmt: skip
     assert verdict["causes"][0]["evidence"][0]["nan_count"] == 2
 

@@ -29,7 +29,7 @@ def verdict_is(monkeypatch: pytest.MonkeyPatch, make_verdict: Any) -> Any:
     """Fix what the analyzer says: these tests are about the command round it."""
 
     def fix(conclusion: str, **values: Any) -> None:
-        monkeypatch.setattr(cli, "diagnose", lambda trace: make_verdict(conclusion, path=trace.path, **values))
+        monkeypatch.setattr(cli, "diagnose", lambda trace, _rules: make_verdict(conclusion, path=trace.path, **values))
 
     return fix
 
