@@ -25,8 +25,10 @@ from .compaction import compact
 from .errors import CompactionError, RecorderError
 from .exit_record import last_positions, read_exceptions
 from .hooks import Attachment
+from .options import as_json
 from .run_folder import create_run
 from .session import warn
+from .settings import OPTIONS, resolve
 
 _COMPACT_EVERY_S = 10.0
 
@@ -35,8 +37,9 @@ class Recorder:
     """Records everything between ``with`` and its end.
 
     ``out`` is a new or empty folder (default: below ``firstfault-runs/``); ``model`` a module or a dict of named modules,
-    numbered before they are called; ``optimizer`` one or several, noted before they step; ``config`` goes into run.json.
-    Raises RecorderError if the folder cannot be used. Recording can be entered once.
+    numbered before they are called; ``optimizer`` one or several, noted before they step; ``config`` goes into run.json;
+    ``options`` are those of ``firstfault run`` (budget="3%", every=20, exclude=["blocks.*"] …) over the settings file's.
+    Raises RecorderError if the folder or an option cannot be used. Recording can be entered once.
     """
 
     def __init__(
@@ -47,12 +50,17 @@ class Recorder:
         optimizer: torch.optim.Optimizer | list[torch.optim.Optimizer] | None = None,
         config: dict[str, Any] | None = None,
         name: str | None = None,
+        **options: Any,
     ) -> None:
         self._out = Path(out) if out is not None else None
         self._models = {"model": model} if isinstance(model, nn.Module) else model or {}
         self._optimizers = [optimizer] if isinstance(optimizer, torch.optim.Optimizer) else optimizer or []
         self._config = config
         self._name = name
+        unknown = sorted(set(options) - {key.replace("-", "_") for key in OPTIONS})
+        if unknown:
+            raise RecorderError(f"there is no option {unknown[0]!r}; known are {', '.join(OPTIONS)}")
+        self._options = {key.replace("_", "-"): value for key, value in options.items()}
         self._attachment: Attachment | None = None
         self._own = False
         self._seen_flushes = 0
@@ -72,7 +80,13 @@ class Recorder:
             argv = [sys.executable, *sys.argv]
             script = sys.argv[0] if sys.argv and sys.argv[0] else "-"
             self.path = create_run(
-                self._out, argv=argv, script=script, name=self._name, supervised=False, config=self._config
+                self._out,
+                argv=argv,
+                script=script,
+                name=self._name,
+                supervised=False,
+                config=self._config,
+                options=as_json(resolve(self._options, [Path(script).parent, Path()])),
             )
             self._attachment = attach.attach(self.path)
             self._own = True

@@ -5,9 +5,10 @@ import os
 import shlex
 import signal
 import sys
+from collections.abc import Mapping
 from importlib.machinery import ModuleSpec
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -33,13 +34,53 @@ def run(
         Path | None, typer.Option(help="Run folder; must be new or empty. Default: below firstfault-runs/.")
     ] = None,
     name: Annotated[str | None, typer.Option(help="Name in the run's id, in place of the script's.")] = None,
+    on_nonfinite: Annotated[
+        str | None,
+        typer.Option(metavar="record|capture|skip|stop", help="At the first non-finite loss or gradient: capture."),
+    ] = None,
+    budget: Annotated[
+        str | None, typer.Option(metavar="SHARE", help="Of the step time, in the long run: 3%, 0.03, off. Default: 3%.")
+    ] = None,
+    every: Annotated[str | None, typer.Option(metavar="N", help="Measure costly kinds at most every N steps.")] = None,
+    include: Annotated[
+        list[str] | None, typer.Option(metavar="PATTERN", help="Modules or tensors to measure; may be repeated.")
+    ] = None,
+    exclude: Annotated[
+        list[str] | None, typer.Option(metavar="PATTERN", help="Modules or tensors to leave out; may be repeated.")
+    ] = None,
+    disk_limit: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Of the run folder: 20GB; then detail is dropped, oldest first.")
+    ] = None,
+    keep: Annotated[
+        str | None, typer.Option(metavar="N", help="Steps round events and at the end that keep full detail.")
+    ] = None,
+    hang_timeout: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Without progress that counts as a hang: 10m.")
+    ] = None,
+    hang_kill: Annotated[
+        bool | None, typer.Option("--hang-kill", help="End a hanging run once its stacks are saved.")
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No closing line on stderr.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Tracebacks for errors of firstfault itself.")] = False,
 ) -> None:
-    """Record a training script without changing it. Options of firstfault come before SCRIPT."""
+    """Record a training script without changing it. Options of firstfault come before SCRIPT.
+
+    Defaults can stand in firstfault.toml, table [run], or in pyproject.toml, table [tool.firstfault.run].
+    """
+    given = {
+        "on-nonfinite": on_nonfinite,
+        "budget": budget,
+        "every": every,
+        "include": include,
+        "exclude": exclude,
+        "disk-limit": disk_limit,
+        "keep": keep,
+        "hang-timeout": hang_timeout,
+        "hang-kill": hang_kill,
+    }
     before = signals.block()  # before the imports below: they start threads
     try:
-        status = _record(target, args or [], before, module=module, out=out, name=name, quiet=quiet)
+        status = _record(target, args or [], before, given, module=module, out=out, name=name, quiet=quiet)
     except RecorderError as e:
         if debug:
             raise
@@ -52,6 +93,7 @@ def _record(
     target: str,
     args: list[str],
     before: set[signal.Signals],
+    given: Mapping[str, Any],
     *,
     module: bool,
     out: Path | None,
@@ -60,11 +102,15 @@ def _record(
 ) -> int:
     _check_target(target, module=module)
     _check_torch()
-    from .run_folder import create_run  # noqa: PLC0415 - imports pyarrow, see signals.block
+    from .options import as_json  # noqa: PLC0415 - imports pyarrow, see signals.block
+    from .run_folder import create_run  # noqa: PLC0415
+    from .settings import resolve  # noqa: PLC0415
     from .supervisor import command_of, guarded, supervise  # noqa: PLC0415
 
     command = command_of(target, args, module=module)
-    folder = create_run(out, argv=command, script=f"-m {target}" if module else target, name=name)
+    folders = [Path()] if module or target == "-" else [Path(target).parent, Path()]
+    options = as_json(resolve(given, folders))
+    folder = create_run(out, argv=command, script=f"-m {target}" if module else target, name=name, options=options)
     try:
         status = supervise(folder, command, before)
     except OSError as e:

@@ -14,12 +14,13 @@ class Options(msgspec.Struct, kw_only=True, forbid_unknown_fields=False):
 
     on_nonfinite: Literal["record", "capture", "skip", "stop"] = "capture"
     """What to do at the first non-finite loss or gradient."""
-    budget: float = 0.03
-    """Share of the step time that the recorder may take once the grace is used up; costly kinds are thinned to keep it."""
+    budget: float | None = 0.03
+    """Share of the step time that the recorder may take once the grace is used up; costly kinds are thinned to keep it.
+    None: no limit."""
     grace_s: float = 10.0
     """Seconds that recording may take over the whole run before the budget is enforced: short runs keep every detail."""
     every: int = 1
-    """Measure the costly kinds at every so many steps."""
+    """Measure the costly kinds at every so many steps, at most."""
     include: list[str] = []
     """Patterns of module or tensor names to measure; empty means all."""
     exclude: list[str] = []

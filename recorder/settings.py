@@ -1,0 +1,175 @@
+"""Options of a run from what people write: units on the command line, defaults from firstfault.toml or pyproject.toml.
+
+The nearest file wins: first upwards from the script's folder, then upwards from the current one. Its table is ``[run]`` in
+firstfault.toml and ``[tool.firstfault.run]`` in pyproject.toml; keys are the long options without dashes in front.
+"""
+
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+
+from .errors import RecorderError
+from .options import Options
+
+FILE = "firstfault.toml"
+_PYPROJECT = "pyproject.toml"
+_OTHER_TABLES = {"rules"}
+"""Tables of firstfault.toml that are the analyzer's."""
+
+_BYTES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
+_BYTES |= {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
+_SECONDS = {"": 1.0, "ms": 1e-3, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_NUMBER = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([A-Za-z%]*)\s*")
+_ON_NONFINITE = ("record", "capture", "skip", "stop")
+
+
+def share(value: str | float) -> float | None:
+    """A share of the step time: ``3%``, ``0.03``; None for ``off``. Raises ValueError."""
+    if isinstance(value, str) and value.strip().lower() == "off":
+        return None
+    number, unit = _number(value)
+    if unit not in {"", "%"} or not 0 < (number := number / 100 if unit else number) <= 1:
+        raise ValueError("wants a share of the step time, such as 3%, 0.03 or off")
+    return number
+
+
+def size(value: str | float) -> int:
+    """Bytes: ``20GB``, ``512MiB``, ``1000000``. Raises ValueError."""
+    number, unit = _number(value)
+    if unit.lower() not in _BYTES or number * _BYTES[unit.lower()] < 1:
+        raise ValueError("wants a size, such as 20GB, 512MiB or a number of bytes")
+    return int(number * _BYTES[unit.lower()])
+
+
+def duration(value: str | float) -> float:
+    """Seconds: ``10m``, ``90s``, ``1h``, ``90``. Raises ValueError."""
+    number, unit = _number(value)
+    if unit.lower() not in _SECONDS or number <= 0:
+        raise ValueError("wants a duration, such as 10m, 90s or 1h")
+    return number * _SECONDS[unit.lower()]
+
+
+def _number(value: str | float) -> tuple[float, str]:
+    if isinstance(value, bool):
+        return -1.0, "?"
+    if isinstance(value, (int, float)):
+        return float(value), ""
+    found = _NUMBER.fullmatch(value)
+    return (float(found[1]), found[2]) if found else (-1.0, "?")
+
+
+def _count(value: Any) -> int:
+    if isinstance(value, str) and value.strip().isdigit():
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ValueError("wants a whole number from 1 on")
+    return value
+
+
+def _patterns(value: Any) -> list[str]:
+    values = cast("list[Any]", [value] if isinstance(value, str) else value)
+    if not isinstance(values, list) or not all(isinstance(v, str) and v for v in values):
+        raise ValueError("wants names or patterns of names, such as 'blocks.*'")
+    return cast("list[str]", values)
+
+
+def _yes_or_no(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError("wants true or false")  # noqa: TRY004 — all of these are one kind of error
+    return value
+
+
+def _reaction(value: Any) -> str:
+    if value not in _ON_NONFINITE:
+        raise ValueError(f"wants one of {', '.join(_ON_NONFINITE)}")
+    return value
+
+
+_READ: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "on-nonfinite": ("on_nonfinite", _reaction),
+    "budget": ("budget", share),
+    "grace": ("grace_s", duration),
+    "every": ("every", _count),
+    "include": ("include", _patterns),
+    "exclude": ("exclude", _patterns),
+    "disk-limit": ("disk_limit", size),
+    "keep": ("keep", _count),
+    "hang-timeout": ("hang_timeout_s", duration),
+    "hang-kill": ("hang_kill", _yes_or_no),
+}
+"""Key of a settings file and option of the command line → field of Options and how it is read."""
+
+OPTIONS = tuple(_READ)
+"""Names of all options."""
+
+
+def resolve(given: Mapping[str, Any], folders: list[Path]) -> Options:
+    """Options from the command line (None: not given) over those of the nearest settings file over the defaults.
+
+    ``given`` is keyed like the options; ``folders`` are searched upwards, in order. Raises RecorderError with one sentence
+    that names the option or the file and the key.
+    """
+    fields: dict[str, Any] = {}
+    found = find_settings(folders)
+    if found is not None:
+        path, table = found
+        for key, value in table.items():
+            known = _READ.get(key.replace("_", "-"))
+            if known is None:
+                raise RecorderError(f"{path}: there is no option {key!r}; known are {', '.join(_READ)}")
+            fields[known[0]] = _read(known[1], value, f"{path}: {key} = {value!r}")
+    for key, value in given.items():
+        if value is not None and value != []:
+            field, read = _READ[key]
+            fields[field] = _read(read, value, f"--{key} {value}")
+    return msgspec.convert(fields, Options)
+
+
+def _read(read: Callable[[Any], Any], value: Any, place: str) -> Any:
+    try:
+        return read(value)
+    except ValueError as e:
+        raise RecorderError(f"{place}: {e}") from None
+
+
+def find_settings(folders: list[Path]) -> tuple[Path, dict[str, Any]] | None:
+    """The nearest settings file and its table of options; None where there is none. Raises RecorderError for a file that
+    cannot be read or holds a table of firstfault that does not exist."""
+    for start in folders:
+        for folder in (start.absolute(), *start.absolute().parents):
+            for name in (FILE, _PYPROJECT):
+                table = _table(folder / name)
+                if table is not None:
+                    return folder / name, table
+    return None
+
+
+def _table(path: Path) -> dict[str, Any] | None:
+    """The options of one file; None where the file is missing or is a pyproject.toml that says nothing of firstfault."""
+    try:
+        text = path.read_text("utf-8")
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return None
+    except (OSError, UnicodeDecodeError) as e:
+        raise RecorderError(f"{path}: cannot be read ({e})") from e
+    if path.name == _PYPROJECT and "firstfault" not in text:
+        return None  # not ours to judge, even where it is broken
+    try:
+        content: dict[str, Any] = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as e:
+        raise RecorderError(f"{path}: is not TOML ({e})") from e
+    if path.name == _PYPROJECT:
+        content = content.get("tool", {}).get("firstfault", {})
+        if not content:
+            return None
+    unknown = sorted(set(content) - {"run"} - _OTHER_TABLES)
+    if unknown:
+        raise RecorderError(f"{path}: there is no table {unknown[0]!r}; options of `firstfault run` go into [run]")
+    table = content.get("run", {})
+    if not isinstance(table, dict):
+        raise RecorderError(f"{path}: run is to be a table, [run]")
+    return cast("dict[str, Any]", table)
