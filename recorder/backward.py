@@ -12,6 +12,7 @@ from .device_statistics import either, scalar_of
 from .forward import ForwardWatch
 from .graph import LOSSES, look_at_forward, loss_nodes, operator_name, risks, saved
 from .optimizers import OptimizerWatch
+from .sampled_look import find_first_bad_module
 from .session import Session
 from .statistics import measurable, measure
 
@@ -73,6 +74,10 @@ class BackwardWatch:
             value = scaled[2]
         moments = measure(value)
         tensor_id = session.catalogue.tensor(None, "loss", "loss", loss)
+        if moments.nonfinite:
+            session.budget.full_detail(2, "nonfinite-loss")
+            if not self.forward.rows_taken and self.forward.looks_left > 0:
+                find_first_bad_module(session, loss)
         self._input_and_target(loss)
         session.stat(tensor_id, Phase.LOSS, moments, requires_grad=loss.requires_grad)
         session.losses.append(scalar_of(value))
@@ -128,7 +133,7 @@ class BackwardWatch:
         session, forward = self.session, self.forward
         if nonfinite and not forward.output_nonfinite and forward.looks_left > 0:
             forward.looks_left -= 1
-            look_at_forward(session, loss, forward.last_node)
+            look_at_forward(session, loss, forward.last_node if forward.rows_taken else 0)
             return
         if session.saved_tensor_hooks_used or nonfinite:
             return

@@ -75,8 +75,11 @@ class ParameterEntry:
 class Catalogue:
     """Numbers modules and tensors; hands out table rows for what is new or has changed since it was last asked."""
 
-    def __init__(self, rank: int = 0) -> None:
+    def __init__(self, rank: int = 0, chosen: Callable[[str, str], bool] | None = None) -> None:
         self.rank = rank
+        self._chosen = chosen
+        self.excluded: set[int] = set()
+        """Tensors of which the options want no statistics; they are described all the same."""
         self._modules: dict[int, ModuleEntry | None] = {}
         self._anonymous: dict[int, weakref.ref[nn.Module]] = {}
         self._parents: dict[int, tuple[weakref.ref[nn.Module], weakref.ref[nn.Module]]] = {}
@@ -109,6 +112,10 @@ class Catalogue:
         elif entry.ref() is not module:
             raise KeyError
         return entry
+
+    def module(self, module_id: int) -> ModuleEntry | None:
+        """Entry of a module by its number; searched for, so not for every step."""
+        return next((e for e in self._modules.values() if e is not None and e.id == module_id), None)
 
     def discover(self, module: nn.Module) -> ModuleEntry | None:
         """Find the model that a called module belongs to and number all its modules and parameters."""
@@ -208,6 +215,8 @@ class Catalogue:
         id_ = self._tensor_ids.get(key)
         if id_ is None:
             id_ = self._tensor_ids[key] = len(self._tensor_ids)
+            if self._chosen is not None and not self._chosen(name, kind):
+                self.excluded.add(id_)
             self.describe(id_, name, kind, module_id, like)
         return id_
 

@@ -20,7 +20,7 @@ from .catalogue import ModuleEntry, OutputSlot, unwrapped
 from .data import DataWatch
 from .graph import look_at_forward
 from .session import Session
-from .statistics import Moments, measurable, measure
+from .statistics import UNKNOWN, Moments, measurable, measure
 
 _MOST_TENSORS = 8
 """Tensors looked at in one output or argument list; a longer one is a data structure, not an activation."""
@@ -34,7 +34,7 @@ MOST_LOOKS = 3
 class Call:
     """A module's forward in flight."""
 
-    __slots__ = ("began", "entry", "finite_inputs", "first_node", "grad", "recompute")
+    __slots__ = ("began", "entry", "first_node", "grad", "recompute")
 
     def __init__(self, entry: ModuleEntry, first_node: int, recompute: bool) -> None:
         self.entry = entry
@@ -62,6 +62,10 @@ class ForwardWatch:
         session.module_of = self.module_of
         self._seen: dict[int, tuple[weakref.ref[Tensor], int, Moments]] = {}
         self._signatures: dict[type, list[str]] = {}
+        self._rows = True
+        """Whether activations are measured in the forward in progress."""
+        self._hooks = True
+        """Whether gradients of activations are to be."""
 
     def before(self, module: nn.Module, args: tuple[Any, ...]) -> None:  # noqa: PLR0912 — one decision after the other
         """Global forward pre-hook."""
@@ -97,6 +101,9 @@ class ForwardWatch:
         if outermost:
             self._seen.clear()
             self.output_nonfinite = False
+            # decided once for the whole forward, so that what is measured of it is complete
+            self._rows = not call.grad or session.budget.due("activations")
+            self._hooks = call.grad and session.budget.due("activation_gradients")
             if call.grad:
                 session.training = module.training
             else:
@@ -108,7 +115,7 @@ class ForwardWatch:
                 if measurable(tensor):
                     moments = self.data.model_input(entry, name, tensor, phase)
                     self._remember(tensor, moments)
-        elif call.grad:
+        elif call.grad and self._rows:
             self._inputs(call, args)
 
     def after(self, module: nn.Module, _args: tuple[Any, ...], output: Any) -> None:
@@ -132,10 +139,11 @@ class ForwardWatch:
         if not session.started:
             return
         if call.recompute:
-            self._outputs(call, output, rows=False)
+            if self._hooks:
+                self._outputs(call, output, rows=False)
             return
-        if call.grad or outermost:
-            self._outputs(call, output, rows=True)
+        if (call.grad and (self._rows or self._hooks)) or (outermost and not call.grad):
+            self._outputs(call, output, rows=self._rows)
         if outermost:
             session.clock["forward"] += perf_counter_ns() - call.began
             self.last_node = _next_node()
@@ -145,6 +153,11 @@ class ForwardWatch:
                 session.spill()
         else:
             session.note(Phase.FORWARD if call.grad else Phase.EVAL, self.stack[-1].entry.id)
+
+    @property
+    def rows_taken(self) -> bool:
+        """Whether the activations of the last forward were measured."""
+        return self._rows
 
     def forget_calls(self) -> None:
         """No forward is in flight any more: a backward begins."""
@@ -178,24 +191,32 @@ class ForwardWatch:
             fresh = moments is None
             if entry.compiled and not fresh:
                 continue  # the model inside was not compiled after all, and has its row
-            if rows:
-                if moments is None:
+            if rows and slot.tensor_id not in session.catalogue.excluded:
+                if moments is None or moments is UNKNOWN:
+                    began = perf_counter_ns()
                     moments = measure(tensor)
                     self._remember(tensor, moments)
+                    session.budget.spent("activations", perf_counter_ns() - began)
                 session.stat(slot.tensor_id, phase, moments, requires_grad=tensor.requires_grad)
                 if moments.nonfinite:
                     self._nonfinite(call, tensor)
-            if fresh and call.grad and tensor.requires_grad:
+            elif fresh:
+                self._remember(tensor, UNKNOWN)  # its gradient gets one hook, however many modules pass it on
+            if fresh and self._hooks and call.grad and tensor.requires_grad:
                 tensor.register_hook(slot.gradient_hook or self._add_gradient_hook(entry, slot, position, tensor))
 
     def _inputs(self, call: Call, args: tuple[Any, ...]) -> None:
         """Measure what enters a module and no module has put out: the work of functional code in between."""
         for position, tensor in _tensors(args):
             if tensor.is_floating_point() and self._known(tensor) is None and measurable(tensor):
-                moments = measure(tensor)
-                self._remember(tensor, moments)
                 name = f"{call.entry.name}:input{position}"
                 tensor_id = self.session.catalogue.tensor(call.entry.id, name, "activation", tensor)
+                if tensor_id in self.session.catalogue.excluded:
+                    continue
+                began = perf_counter_ns()
+                moments = measure(tensor)
+                self._remember(tensor, moments)
+                self.session.budget.spent("activations", perf_counter_ns() - began)
                 self.session.stat(tensor_id, Phase.FORWARD, moments, requires_grad=tensor.requires_grad)
                 if moments.nonfinite and len(self.stack) > 1:
                     self._nonfinite(self.stack[-2], tensor)
@@ -221,13 +242,13 @@ class ForwardWatch:
         tensor_id = session.catalogue.tensor(module_id, name, "activation_gradient", tensor)
 
         def hook(gradient: Tensor) -> None:
-            if measurable(gradient):
+            if tensor_id not in excluded and measurable(gradient):
                 note(_BACKWARD, module_id)
                 # mean and extremes of an activation's gradient say nothing that its size does not
                 stat(tensor_id, _BACKWARD, measure(gradient, size_only=True))
 
-        note, stat = session.note, session.stat
-        guarded = slot.gradient_hook = session.guarded("activation-gradients", hook)
+        note, stat, excluded = session.note, session.stat, session.catalogue.excluded
+        guarded = slot.gradient_hook = session.guarded("activation-gradients", hook, "activation_gradients")
         return guarded
 
     def _remember(self, tensor: Tensor, moments: Moments) -> None:

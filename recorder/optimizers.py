@@ -7,6 +7,7 @@ GradScaler left the step out. Several backward passes before the step are its mi
 import functools
 import math
 import weakref
+from collections import deque
 from collections.abc import Sequence
 from time import perf_counter_ns
 from typing import Any
@@ -49,6 +50,32 @@ class Held:
         self.sample: tuple[list[tuple[Tensor, ParameterEntry, int]], Tensor] | None = None
 
 
+class SeenGradients:
+    """What the gradients of one set of parameters were like so far: enough to notice that a closer look is due."""
+
+    __slots__ = ("_norms", "_present")
+
+    def __init__(self) -> None:
+        self._norms: deque[float] = deque(maxlen=16)
+        self._present: bytes | None = None
+
+    def pattern_changed(self, gradients: Sequence[Tensor | None]) -> bool:
+        """Whether others than last time are None."""
+        present = bytes([g is not None for g in gradients])
+        before, self._present = self._present, present
+        return before is not None and present != before
+
+    def jumped(self, norm: "float | Late | None") -> bool:
+        """Whether a norm is not finite, or ten times as large as any of the last 16. One still on a device is passed by."""
+        if not isinstance(norm, float):
+            return False
+        if not math.isfinite(norm):
+            return True
+        above = len(self._norms) >= 4 and norm > 10 * max(self._norms)
+        self._norms.append(norm)
+        return above
+
+
 class OptimizerWatch:
     """Hooks of optimizers, zero_grad, GradScaler and gradient clipping."""
 
@@ -60,6 +87,8 @@ class OptimizerWatch:
         self._groups: tuple[int, ...] = ()
         self._inside: dict[int, Held] = {}
         self._in_step = False
+        self._seen_gradients: dict[tuple[int, int], SeenGradients] = {}
+        self._lrs: dict[tuple[int, int], float] = {}
         self._unstepped_norm: float | Late | None = None
 
     # -- optimizers -------------------------------------------------------------------------------------------------------
@@ -91,9 +120,13 @@ class OptimizerWatch:
         session.note(Phase.OPTIMIZER, -1)
         self._refresh_holders()
         closure = args[0] if args else kwargs.get("closure")
+        self._notice_lr(held, optimizer)
         held.parameters = self._parameters_of(held, optimizer)
         held.grad_norm = None if callable(closure) else self._gradients(held.parameters)
-        held.sample = _sample([p for p in held.parameters if p[2] >= 0])
+        if session.budget.due("updates"):
+            began = perf_counter_ns()
+            held.sample = _sample([p for p in held.parameters if p[2] >= 0])
+            session.budget.spent("updates", perf_counter_ns() - began, 0)
         held.began = perf_counter_ns()
 
     def after_step(self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -283,9 +316,20 @@ class OptimizerWatch:
         return list(found.values())
 
     def _gradients(self, parameters: Sequence[tuple[Tensor, ParameterEntry, int]]) -> "float | Late | None":
-        """Rows of all gradients; returns their common L2 norm, None if there was no gradient at all."""
+        """Rows of all gradients if they are due; returns their common L2 norm, None if there was no gradient at all."""
         session = self.session
         gradients = [p.grad for p, _, _ in parameters]
+        which = (parameters[0][1].parameter_id if parameters else -1, len(parameters))
+        seen = self._seen_gradients.setdefault(which, SeenGradients())
+        if seen.pattern_changed(gradients):
+            session.budget.full_detail(2, "gradient-presence")
+        if not session.budget.due("gradients"):
+            norm = _quick_norm([g for (_, _, group), g in zip(parameters, gradients, strict=True) if group >= 0])
+            if not seen.jumped(norm):
+                return norm
+            if not session.budget.full_detail(3, "gradient-norm"):
+                return norm
+        began = perf_counter_ns()
         looked_at = [g for g in gradients if g is not None and measurable(g)]
         moments_of = dict(zip(map(id, looked_at), measure_all(looked_at), strict=True))
         measured: list[Moments] = []
@@ -301,15 +345,22 @@ class OptimizerWatch:
             session.stat(entry.gradient_id, Phase.BACKWARD, moments, requires_grad=parameter.requires_grad)
             if group >= 0:
                 measured.append(moments)
-        return either(measured, _joint_norm) if measured else None
+        session.budget.spent("gradients", perf_counter_ns() - began, len(parameters))
+        norm = either(measured, _joint_norm) if measured else None
+        seen.jumped(norm)
+        return norm
 
     def _weights(self, held: Held, optimizer: torch.optim.Optimizer) -> None:
-        """Rows of parameters and their change, and of the groups."""
+        """Rows of parameters and their change, as far as they are due, and of the groups."""
         session = self.session
-        parameters = [(p, e) for p, e, _ in held.parameters if measurable(p)]
-        measured = measure_all([p for p, _ in parameters])
-        for (parameter, entry), moments in zip(parameters, measured, strict=True):
-            session.stat(entry.parameter_id, Phase.OPTIMIZER, moments, requires_grad=parameter.requires_grad)
+        began = perf_counter_ns()
+        if session.budget.due("parameters"):
+            parameters = [(p, e) for p, e, _ in held.parameters if measurable(p)]
+            measured = measure_all([p for p, _ in parameters])
+            for (parameter, entry), moments in zip(parameters, measured, strict=True):
+                session.stat(entry.parameter_id, Phase.OPTIMIZER, moments, requires_grad=parameter.requires_grad)
+            session.budget.spent("parameters", perf_counter_ns() - began, len(parameters))
+        began = perf_counter_ns()
         change: dict[int, list[Any]] = {}
         if held.sample is not None:
             sampled, before = held.sample
@@ -326,7 +377,18 @@ class OptimizerWatch:
                     counted = update if zeros is None else update._replace(zero_count=zeros)
                     session.stat(entry.update_id, Phase.OPTIMIZER, counted)
                     change.setdefault(group, []).append((parameter.numel(), update, weight))
+            session.budget.spent("updates", perf_counter_ns() - began, len(sampled))
         self._group_rows(held, optimizer, change)
+
+    def _notice_lr(self, held: Held, optimizer: torch.optim.Optimizer) -> None:
+        """A learning rate that doubles or halves from one step to the next wants a close look at what it does."""
+        for g, group in enumerate(optimizer.param_groups):
+            lr = group.get("lr")
+            if isinstance(lr, float):
+                before = self._lrs.get((held.id, g), lr)
+                self._lrs[held.id, g] = lr
+                if before > 0 and not 0.5 < lr / before < 2:
+                    self.session.budget.full_detail(3, "learning-rate")
 
     def _group_rows(self, held: Held, optimizer: torch.optim.Optimizer, change: dict[int, list[Any]]) -> None:
         for g, group in enumerate(optimizer.param_groups):
@@ -363,6 +425,29 @@ class OptimizerWatch:
             for p in group["params"]
         }
         self.session.catalogue.redescribe_parameters()
+
+
+def _quick_norm(gradients: Sequence[Tensor | None]) -> "float | Late | None":
+    """Common L2 norm without a row for each; None if there was no gradient at all. Infinite where a square overflows."""
+    by_dtype: dict[torch.dtype, list[Tensor]] = {}
+    for gradient in gradients:
+        if gradient is not None and measurable(gradient):
+            dense = gradient.detach() if gradient.layout is torch.strided else gradient.detach().coalesce().values()
+            by_dtype.setdefault(dense.dtype, []).append(dense)
+    if not by_dtype:
+        return None
+    wide = torch.float64 if torch.float64 in by_dtype else torch.float32
+    norms = [
+        norm.to(wide) for dtype, dense in by_dtype.items() for norm in _foreach_norm(dense, dtype=_sum_dtype(dtype))
+    ]
+    devices = {norm.device for norm in norms}
+    if len(devices) > 1:
+        return math.hypot(*(norm.item() for norm in norms))
+    return scalar_of(torch.linalg.vector_norm(torch.stack(norms)))
+
+
+def _sum_dtype(dtype: torch.dtype) -> torch.dtype:
+    return torch.float32 if dtype in {torch.float16, torch.bfloat16} else dtype
 
 
 def _number(value: Any) -> float | None:

@@ -22,11 +22,12 @@ from torch.compiler import is_compiling
 
 from ..schemas import TABLES, BreadcrumbWriter, Phase
 from ..schemas.layout import JOURNAL, breadcrumb_path, rank_folder
-from .budget import Budget
+from .budget import Budget, Kind
 from .catalogue import Catalogue
 from .device_statistics import Late, Page, all_devices, either, now, on
 from .journal import JournalWriter
 from .options import options_of
+from .selection import chosen
 from .statistics import UNKNOWN, Moments
 
 _SCHEMAS = {table.name: (table.schema, table.schema.types) for table in TABLES.values()}
@@ -66,7 +67,7 @@ class Session:
         self.run = run
         self.options = options_of(run)
         self.budget = Budget(self.options)
-        self.catalogue = Catalogue()
+        self.catalogue = Catalogue(chosen=chosen(self.options))
         self.step = 0
         self.microbatch = 0
         self.seq = 0
@@ -76,6 +77,8 @@ class Session:
         self.started = False
         self.recorder_ns = 0
         self.last_recorder_ns = 0
+        self._entered = 0
+        """When the hook in progress began, or when the last row of `steps` was made in it; 0 outside hooks."""
         self.in_backward = False
         self.saved_tensor_hooks_used = False
         """Whether the script uses saved-tensor hooks (activation checkpointing): saved tensors are then left alone."""
@@ -161,6 +164,7 @@ class Session:
             if self._stats or self._rows["batches"] or self.losses:
                 self.finish(optimizer_id=None, stepped=False, completed=False)
             self._running = False
+            self._account(self.budget.account(max(self.step - 1, 0)))
             self.write(_WRITE_ORDER)
             self._journal.close()
         self.alive = False
@@ -173,20 +177,31 @@ class Session:
 
     # -- guarding ---------------------------------------------------------------------------------------------------------
 
-    def guarded(self, part: str, hook: Callable[..., Any]) -> Callable[..., Any]:
-        """A hook that never raises into the training, keeps account of its time, and stays off once it has failed."""
+    def guarded(self, part: str, hook: Callable[..., Any], kind: Kind | None = None) -> Callable[..., Any]:
+        """A hook that never raises into the training, keeps account of its time, and stays off once it has failed.
+
+        Where all that it does is measure one costly ``kind``, its time is that kind's price.
+        """
 
         def call(*args: Any, **kwargs: Any) -> Any:
             if is_compiling() or not self.alive or part in self._off:
                 return None  # torch.compile folds this away: no graph break
             began = perf_counter_ns()
+            inside = self._entered  # a hook that runs within another is part of that one's time
+            if not inside:
+                self._entered = began
             try:
                 return hook(*args, **kwargs)
             except Exception as e:  # noqa: BLE001 — a recorder that raises into a training is worse than none
                 self.fault(part, e)
                 return None
             finally:
-                self.recorder_ns += perf_counter_ns() - began
+                ended = perf_counter_ns()
+                if not inside:
+                    self.recorder_ns += ended - self._entered
+                    self._entered = 0
+                if kind is not None:
+                    self.budget.spent(kind, ended - began)
 
         return call
 
@@ -222,6 +237,8 @@ class Session:
         """One row of tensor_stats; returns its seq."""
         seq = self.seq
         self.seq = seq + 1
+        if tensor_id in self.catalogue.excluded:
+            return seq
         if type(m) is Moments:
             self._stats.append((self.microbatch, seq, phase, tensor_id, *m, missing, requires_grad, batch_std))
         else:  # still on its way from a device
@@ -308,6 +325,9 @@ class Session:
         for extra in self.at_finish:
             extra()
         now = perf_counter_ns()
+        if self._entered:
+            self.recorder_ns += now - self._entered
+            self._entered = now
         self.add(
             "steps",
             **{
@@ -331,9 +351,11 @@ class Session:
                 "recorder_ns": self.recorder_ns,
                 "journal_bytes": self._journal_bytes,
                 "rss_bytes": self._resident_bytes(),
+                "detail": self.budget.detail(),
                 **self.facts,
             },
         )
+        self.budget.row_ended(now - self._last_flush, self.recorder_ns)
         self.facts = {}
         self._last_flush = now
         self.clock = dict.fromkeys(self.clock, 0)
@@ -342,15 +364,23 @@ class Session:
         self.last_recorder_ns = self.recorder_ns
         self.recorder_ns = 0
         self.flushes += 1
+        began = perf_counter_ns()
         self.write(_WRITE_ORDER)
+        self.budget.wrote(perf_counter_ns() - began)
 
     def advance(self) -> None:
         """The iteration is over."""
-        self.budget.step_ended(self.step)
+        self._account(self.budget.step_ended(self.step))
         self.step += 1
         self.seq = 0
         self.microbatch = 0
         self.note(Phase.DATA, -1)
+
+    def _account(self, rows: list[Row]) -> None:
+        """What the recorder took and how it adapted."""
+        time = time_ns()
+        for row in rows:
+            self.add("recorder_stats", time_ns=time, **row)
 
     def write(self, tables: tuple[str, ...]) -> None:
         """Append the collected rows of these tables to the journal."""

@@ -20,8 +20,11 @@ _PYPROJECT = "pyproject.toml"
 _OTHER_TABLES = {"rules"}
 """Tables of firstfault.toml that are the analyzer's."""
 
-_BYTES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
-_BYTES |= {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
+_BYTES = {"": 1, "b": 1} | {
+    f"{prefix}{suffix}": (1024 if suffix == "ib" else 1000) ** power
+    for power, prefix in enumerate("kmgt", start=1)
+    for suffix in ("", "b", "ib")
+}
 _SECONDS = {"": 1.0, "ms": 1e-3, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _NUMBER = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([A-Za-z%]*)\s*")
 _ON_NONFINITE = ("record", "capture", "skip", "stop")
@@ -71,10 +74,10 @@ def _count(value: Any) -> int:
 
 
 def _patterns(value: Any) -> list[str]:
-    values = cast("list[Any]", [value] if isinstance(value, str) else value)
+    values: Any = [value] if isinstance(value, str) else value
     if not isinstance(values, list) or not all(isinstance(v, str) and v for v in values):
         raise ValueError("wants names or patterns of names, such as 'blocks.*'")
-    return cast("list[str]", values)
+    return values
 
 
 def _yes_or_no(value: Any) -> bool:
