@@ -225,7 +225,7 @@ class Budget:
         costs: dict[Kind, float] = {kind: self._cost(kind) for kind in KINDS if kind in self._costs}
         plan: dict[Kind, int] = dict.fromkeys(costs, self.options.every)
         while sum(costs[k] / plan[k] for k in plan) > spare_ns:
-            open_ = [k for k in plan if plan[k] < LONGEST * self.options.every]
+            open_: list[Kind] = [k for k in plan if plan[k] < LONGEST * self.options.every]
             if not open_:
                 break
             dearest = max(open_, key=lambda k: costs[k] / plan[k])

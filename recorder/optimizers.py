@@ -66,14 +66,15 @@ class SeenGradients:
         return before is not None and present != before
 
     def jumped(self, norm: "float | Late | None") -> bool:
-        """Whether a norm is not finite, or ten times as large as any of the last 16. One still on a device is passed by."""
+        """Whether a norm is not finite, or ten times as large as any of the last 16, or a tenth of the smallest of them.
+        One still on a device is passed by."""
         if not isinstance(norm, float):
             return False
         if not math.isfinite(norm):
             return True
-        above = len(self._norms) >= 4 and norm > 10 * max(self._norms)
+        outside = len(self._norms) >= 4 and not 0.1 * min(self._norms) <= norm <= 10 * max(self._norms)
         self._norms.append(norm)
-        return above
+        return outside
 
 
 class OptimizerWatch:
@@ -322,12 +323,12 @@ class OptimizerWatch:
         which = (parameters[0][1].parameter_id if parameters else -1, len(parameters))
         seen = self._seen_gradients.setdefault(which, SeenGradients())
         if seen.pattern_changed(gradients):
-            session.budget.full_detail(2, "gradient-presence")
+            session.budget.full_detail(4, "gradient-presence")
         if not session.budget.due("gradients"):
             norm = _quick_norm([g for (_, _, group), g in zip(parameters, gradients, strict=True) if group >= 0])
             if not seen.jumped(norm):
                 return norm
-            if not session.budget.full_detail(3, "gradient-norm"):
+            if not session.budget.full_detail(4, "gradient-norm"):
                 return norm
         began = perf_counter_ns()
         looked_at = [g for g in gradients if g is not None and measurable(g)]

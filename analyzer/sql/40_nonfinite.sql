@@ -19,7 +19,10 @@ WITH skipped AS (
         (t.kind = 'loss' AND (s.rank, s.step) NOT IN (SELECT (rank, step) FROM skipped))
         OR t.kind = 'parameter' AND s.nan_count > 0 OR t.kind = 'parameter' AND s.phase = 'optimizer'
         OR t.kind = 'gradient' AND (s.rank, s.step) NOT IN (SELECT (rank, step) FROM skipped)
-        OR s.nan_count > 0 AND t.kind IN ('activation', 'output') AND (s.rank, s.step) IN (SELECT (rank, step) FROM unfinished))
+        OR s.nan_count > 0 AND t.kind IN ('activation', 'output') AND (s.rank, s.step) IN (SELECT (rank, step) FROM unfinished)
+        -- where the activations were not measured, what entered the model speaks for them
+        OR s.nan_count > 0 AND t.kind = 'input' AND (s.rank, s.step) IN (SELECT (rank, step) FROM unfinished)
+            AND (s.rank, s.step) IN (SELECT (rank, step) FROM steps WHERE detail LIKE '%activations%'))
 )
 SELECT rank, step, list(DISTINCT sign ORDER BY sign) AS signs FROM signs GROUP BY rank, step;
 COMMENT ON VIEW bad_steps IS 'Steps in which a loss, a gradient that was not skipped by a GradScaler, or a weight was not finite; or NaN reached the step that the run broke off in.';
