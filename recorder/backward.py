@@ -13,7 +13,7 @@ from .forward import ForwardWatch
 from .graph import LOSSES, look_at_forward, loss_nodes, operator_name, risks, saved
 from .optimizers import OptimizerWatch
 from .sampled_look import find_first_bad_module
-from .session import Session
+from .session import Row, Session
 from .statistics import measurable, measure
 
 _MOST_OF_A_LOSS = 1 << 18
@@ -33,12 +33,14 @@ class BackwardWatch:
         self._harmless: set[int] = set()
         self._scaled: tuple[int, Tensor, Tensor] | None = None
 
-    def before(self, tensors: Any) -> bool:
+    def before(self, tensors: Any, *, retain_graph: bool = False) -> bool:
         """A backward begins. Returns True if it is the script's own, not one inside another (checkpointing)."""
         session = self.session
         if session.in_backward:
             return False
         session.start()
+        session.called("b")
+        session.facts["retain_graph"] = retain_graph or session.facts.get("retain_graph", False)
         self.forward.forget_calls()
         self.optimizers.before_backward()
         session.phase = Phase.LOSS
@@ -119,15 +121,28 @@ class BackwardWatch:
                 ignored = 0
             wrong = (((target < 0) | (target >= classes)) & kept).sum()
             out_of_range = either([scalar_of(wrong)], lambda count: int(count[0]))
-        self.data.target(
+        row = self.data.target(
             target,
             {
+                "reduction": _reduction(node),
                 "loss_op": operator_name(node),
                 "classes": classes,
                 "ignored_count": ignored,
                 "out_of_range_count": out_of_range,
             },
         )
+        self._weigh(node, row)
+
+    def _weigh(self, node: Any, row: Row) -> None:
+        """Note the gradient that backward brings to the loss operator: its weight in what is minimised."""
+        session, flushes = self.session, self.session.flushes
+
+        def arrived(gradients: tuple[Any, ...]) -> None:
+            gradient = gradients[0] if gradients else None
+            if isinstance(gradient, Tensor) and gradient.numel() == 1 and session.flushes == flushes:
+                row["loss_gradient"] = scalar_of(gradient)
+
+        node.register_prehook(session.guarded("loss-gradient", arrived))
 
     def _look(self, loss: Tensor, *, nonfinite: bool) -> None:
         session, forward = self.session, self.forward
@@ -143,3 +158,12 @@ class BackwardWatch:
         present, nodes = risks(session, loss, 0)
         if shape and nodes and not present:
             self._harmless.add(shape)
+
+
+_REDUCTIONS = ("none", "mean", "sum")
+
+
+def _reduction(node: Any) -> str | None:
+    """How a loss operator joined its elements, as torch numbers it."""
+    number = getattr(node, "_saved_reduction", None)
+    return _REDUCTIONS[number] if isinstance(number, int) and number < len(_REDUCTIONS) else None

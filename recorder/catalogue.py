@@ -279,6 +279,11 @@ class Catalogue:
             entry = self._add_parameter(parameter, f"{prefix}param_groups[{group}][{index}]", None)
         return entry
 
+    def owned(self, parameter: Tensor) -> bool:
+        """Whether a known module owns the parameter."""
+        entry = self._parameters.get(id(parameter))
+        return entry is not None and entry.ref() is parameter and entry.module_id is not None
+
     def model_parameters(self, of: ModuleEntry | None = None) -> Iterator[tuple[Tensor, ParameterEntry]]:
         """Every parameter of one or every known model that still lives, once each."""
         for root in self.roots if of is None else [of]:

@@ -106,6 +106,8 @@ class ForwardWatch:
             self._hooks = call.grad and session.budget.due("activation_gradients")
             if call.grad:
                 session.training = module.training
+                session.called("f")
+                session.facts["autocast"] = _autocast_dtype()
             else:
                 session.facts["eval_forwards"] = session.facts.get("eval_forwards", 0) + 1
         session.note(Phase.FORWARD if call.grad else Phase.EVAL, entry.id)
@@ -285,6 +287,14 @@ class ForwardWatch:
         for root in self.session.catalogue.take_new_models():
             self.session.event("model-found", f"model {root.model} ({root.class_name})", module_id=root.id)
             self.data.initial_parameters(root)
+
+
+def _autocast_dtype() -> str | None:
+    """dtype of autocast where it is on, for whatever device."""
+    for device in ("cpu", "cuda") if torch.cuda.is_initialized() else ("cpu",):
+        if torch.is_autocast_enabled(device):
+            return str(torch.get_autocast_dtype(device)).removeprefix("torch.")
+    return None
 
 
 def _next_node() -> int:

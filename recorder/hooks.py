@@ -14,12 +14,14 @@ from torch.nn.modules import module as nn_module
 from torch.utils.data import dataloader
 
 from .backward import BackwardWatch
+from .clipping import ClippingWatch
 from .crash import record_exception, watch_native_crashes
 from .data import DataWatch
-from .device_statistics import Late, scalar_of
 from .forward import ForwardWatch
 from .optimizers import OptimizerWatch
-from .patches import Patches
+from .patches import Patches, Watch
+from .randomness import RandomWatch
+from .schedules import ScheduleWatch
 from .session import Session
 
 
@@ -32,6 +34,11 @@ class Attachment:
         self.optimizers = OptimizerWatch(session)
         self.forward = ForwardWatch(session, self.data, self.optimizers.new_iteration)
         self.backward = BackwardWatch(session, self.forward, self.data, self.optimizers)
+        self.watches: list[Watch] = [
+            ClippingWatch(session, self.optimizers, self.backward.scaled),
+            ScheduleWatch(session, self.optimizers),
+            RandomWatch(session),
+        ]
         self._patches = Patches()
         self._seen_exception: BaseException | None = None
         session.on_start = lambda: watch_native_crashes(session)
@@ -45,9 +52,10 @@ class Attachment:
         self._hook_modules()
         self._hook_optimizers()
         self._wrap_backward()
-        self._wrap_scaler_and_clipping()
         self._wrap_loader()
         self._wrap_excepthook()
+        for watch in self.watches:
+            watch.install(self._patches)
 
     def detach(self) -> None:
         """Take everything out of torch again."""
@@ -128,7 +136,8 @@ class Attachment:
         def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
             @functools.wraps(original)
             def backward(*args: Any, **kwargs: Any) -> Any:
-                mine = before(args[0] if args else kwargs.get("tensors"))
+                retain = bool(kwargs.get("retain_graph") or (len(args) > 2 and args[2]))
+                mine = before(args[0] if args else kwargs.get("tensors"), retain_graph=retain)
                 returned = False
                 try:
                     result = original(*args, **kwargs)
@@ -151,47 +160,6 @@ class Attachment:
             return enter
 
         self._patches.wrap(torch.autograd.graph.saved_tensors_hooks, "__enter__", wrap_enter)
-
-    def _wrap_scaler_and_clipping(self) -> None:
-        session, watch = self.session, self.optimizers
-        steps_of, left_out = session.guarded("scaler", watch.steps_of), session.guarded("scaler", watch.left_out)
-        scaled, clipped = session.guarded("scaler", self.backward.scaled), session.guarded("clipping", watch.clipped)
-        scale_of = session.guarded("scaler", _scale_of)
-
-        def wrap_scale(original: Callable[..., Any]) -> Callable[..., Any]:
-            @functools.wraps(original)
-            def scale(self: Any, outputs: Any) -> Any:
-                result = original(self, outputs)
-                scaled(outputs, result)
-                return result
-
-            return scale
-
-        def wrap_step(original: Callable[..., Any]) -> Callable[..., Any]:
-            @functools.wraps(original)
-            def step(self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-                before = steps_of(optimizer)
-                session.loss_scale = scale_of(self)
-                result = original(self, optimizer, *args, **kwargs)
-                if before is not None:
-                    left_out(optimizer, before)
-                return result
-
-            return step
-
-        def wrap_clip(original: Callable[..., Any]) -> Callable[..., Any]:
-            @functools.wraps(original)
-            def clip(parameters: Any, max_norm: Any, *args: Any, **kwargs: Any) -> Any:
-                norm = original(parameters, max_norm, *args, **kwargs)
-                clipped(norm, max_norm)
-                return norm
-
-            return clip
-
-        self._patches.wrap(torch.amp.GradScaler, "scale", wrap_scale)
-        self._patches.wrap(torch.amp.GradScaler, "step", wrap_step)
-        self._patches.wrap(torch.nn.utils.clip_grad, "clip_grad_norm_", wrap_clip)
-        self._patches.put(torch.nn.utils, "clip_grad_norm_", torch.nn.utils.clip_grad.clip_grad_norm_)
 
     def _wrap_loader(self) -> None:
         session = self.session
@@ -221,9 +189,3 @@ class Attachment:
             return excepthook
 
         self._patches.wrap(sys, "excepthook", wrap)
-
-
-def _scale_of(scaler: Any) -> "float | Late | None":
-    """Scale of a GradScaler, without making the host wait for the device it lies on; its own get_scale() waits."""
-    scale = scaler._scale if scaler.is_enabled() else None
-    return scalar_of(scale) if isinstance(scale, torch.Tensor) else scaler.get_scale()

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from time import perf_counter_ns
 from typing import Any
 
+import msgspec
 import torch
 from torch import Tensor, _foreach_norm  # pyright: ignore[reportPrivateImportUsage]
 
@@ -87,9 +88,10 @@ class OptimizerWatch:
         self._cleared = False
         self._groups: tuple[int, ...] = ()
         self._inside: dict[int, Held] = {}
-        self._in_step = False
         self._seen_gradients: dict[tuple[int, int], SeenGradients] = {}
         self._lrs: dict[tuple[int, int], float] = {}
+        self._stray_of: dict[tuple[int, int, int], int] = {}
+        self.in_step = False
         self._unstepped_norm: float | Late | None = None
 
     # -- optimizers -------------------------------------------------------------------------------------------------------
@@ -115,7 +117,7 @@ class OptimizerWatch:
             return
         session.start()
         self._cleared = False
-        self._in_step = True
+        self.in_step = True
         if held.id in self._stepped:
             self._advance()  # it steps again, so the iteration before was over
         session.note(Phase.OPTIMIZER, -1)
@@ -136,13 +138,14 @@ class OptimizerWatch:
         held = self.found(optimizer)
         if session.in_backward:
             return
-        self._in_step = False
+        self.in_step = False
         if held.began:
             session.clock["optimizer"] += perf_counter_ns() - held.began
         closure = args[0] if args else kwargs.get("closure")
         if callable(closure):
             held.grad_norm = self._gradients(held.parameters)
         held.steps += 1
+        session.called("s")
         self._weights(held, optimizer)
         self._finish(held, stepped=True)
 
@@ -193,7 +196,9 @@ class OptimizerWatch:
     def cleared(self, optimizer: torch.optim.Optimizer | None) -> None:
         """zero_grad is about to clear gradients, of one optimizer or (None) of a module."""
         session = self.session
-        if self._in_step:
+        session.called("z")
+        session.zero_grads += 1
+        if self.in_step:
             return  # the closure of LBFGS and kin: one step, however often it clears
         if session.pending and not self._cleared and not session.in_backward:
             others = [
@@ -220,7 +225,7 @@ class OptimizerWatch:
         if self._cleared:
             self._cleared = False
             self._end_unstepped(self._unstepped_norm)
-        elif self._in_step or not session.pending:
+        elif self.in_step or not session.pending:
             return
         elif not self._held and self._gradients_are_gone():
             self._end_unstepped(None)
@@ -282,15 +287,6 @@ class OptimizerWatch:
                 self._group_rows(held, optimizer, {})
         if inside:
             self._finish(next(iter(inside.values())), stepped=True)
-
-    # -- clipping and scaling -----------------------------------------------------------------------------------------------
-
-    def clipped(self, total_norm: Any, max_norm: float) -> None:
-        """clip_grad_norm_ has returned the norm before clipping."""
-        facts = self.session.facts
-        norm = scalar_of(total_norm) if isinstance(total_norm, Tensor) else float(total_norm)
-        facts["clip_norm"] = either([facts.get("clip_norm", 0.0), norm], lambda norms: math.hypot(*norms))
-        facts["clip_max_norm"] = float(max_norm)
 
     # -- measuring ------------------------------------------------------------------------------------------------------------
 
@@ -407,10 +403,21 @@ class OptimizerWatch:
                 momentum=_number(group.get("momentum", betas[0])),
                 beta2=_number(betas[1] if len(betas) > 1 else None),
                 eps=_number(group.get("eps")),
+                settings=_settings(group),
+                state_step=_state_step(optimizer, group),
+                parameters=len(group["params"]),
+                stray=self._stray(group),
                 numel=sum(p.numel() for p in group["params"]),
                 update_norm=update,
                 weight_norm=weight,
             )
+
+    def _stray(self, group: dict[str, Any]) -> int:
+        """Parameters of a group that no module that was ever called owns."""
+        key = (id(group), len(group["params"]), len(self.session.catalogue.roots))
+        if self._stray_of.get(key) is None:
+            self._stray_of[key] = sum(not self.session.catalogue.owned(p) for p in group["params"])
+        return self._stray_of[key]
 
     def _refresh_holders(self) -> None:
         """Note which parameter lies in which group, and describe the tensors anew when that has changed."""
@@ -449,6 +456,26 @@ def _quick_norm(gradients: Sequence[Tensor | None]) -> "float | Late | None":
 
 def _sum_dtype(dtype: torch.dtype) -> torch.dtype:
     return torch.float32 if dtype in {torch.float16, torch.bfloat16} else dtype
+
+
+_SAID = {"params", "lr", "weight_decay", "momentum", "betas", "eps"}
+
+
+def _settings(group: dict[str, Any]) -> str:
+    """Settings of a group that have no column, as JSON."""
+    plain = {k: v for k, v in group.items() if k not in _SAID and isinstance(v, (bool, int, float, str))}
+    return msgspec.json.encode(plain).decode()
+
+
+def _state_step(optimizer: torch.optim.Optimizer, group: dict[str, Any]) -> float | None:
+    """Step counter of the group's first parameter that has one; None off the host, where asking would wait."""
+    for parameter in group["params"]:
+        step = optimizer.state[parameter].get("step") if parameter in optimizer.state else None
+        if isinstance(step, Tensor):
+            return float(step) if step.device.type == "cpu" else None
+        if isinstance(step, (int, float)):
+            return float(step)
+    return None
 
 
 def _number(value: Any) -> float | None:

@@ -13,6 +13,14 @@ class Removable(Protocol):
         ...
 
 
+class Watch(Protocol):
+    """A part of the recorder that puts something into torch."""
+
+    def install(self, patches: "Patches") -> None:
+        """Put it in."""
+        ...
+
+
 class Patches:
     """Wrapped functions and hook handles, undone in reverse order."""
 

@@ -39,6 +39,7 @@ _WRITE_ORDER = (*(name for name in TABLES if name not in {"steps", "system_sampl
 """The row of `steps` comes last: where it is readable, all of the step is."""
 
 
+_MOST_CALLS = 64
 _MOST_WAITING = 4
 """Steps whose numbers may be on their way from a device; then the oldest is waited for."""
 
@@ -88,10 +89,16 @@ class Session:
         self.losses: list[float | Late | None] = []
         self.training: bool | None = None
         self.loss_scale: float | Late | None = None
+        self.calls = ""
+        self.zero_grads = 0
         self.facts: Row = {}
         """Columns of the next row of `steps`; empty again once it is written."""
         self.at_finish: list[Callable[[], None]] = []
         """Run before each row of `steps` is made: each adds its columns to ``facts``, its rows to tables. Guarded."""
+        self.rank_facts: list[Callable[[], Row]] = []
+        """Asked for columns of the row of `ranks` when recording begins."""
+        self.at_close: list[Callable[[], None]] = []
+        """Run when recording ends, before what is left is written. Guarded."""
         self._stats: list[tuple[Any, ...]] = []
         self._late_stats: list[tuple[int, Any]] = []
         """Rows of ``_stats`` whose moments have not arrived."""
@@ -151,6 +158,7 @@ class Session:
             devices=msgspec.json.encode(devices).decode(),
             threads=torch.get_num_threads(),
             seed=torch.initial_seed() & 0x7FFF_FFFF_FFFF_FFFF,
+            **{column: value for facts in self.rank_facts for column, value in facts().items()},
         )
         self._last_flush = perf_counter_ns()
         self.write(("ranks",))
@@ -161,6 +169,8 @@ class Session:
         if not self.alive:
             return
         if self._journal is not None:
+            for last in self.at_close:
+                last()
             if self._stats or self._rows["batches"] or self.losses:
                 self.finish(optimizer_id=None, stepped=False, completed=False)
             self._running = False
@@ -246,6 +256,11 @@ class Session:
             self._late_stats.append((len(self._stats), m))
             self._stats.append((*place, *UNKNOWN, missing, requires_grad, batch_std))
         return seq
+
+    def called(self, letter: str) -> None:
+        """A call of the script, for `steps.calls`; cut where a closure or a long accumulation makes it useless."""
+        if len(self.calls) < _MOST_CALLS:
+            self.calls += letter
 
     def next_seq(self) -> int:
         """The next number in the order of capture."""
@@ -343,6 +358,9 @@ class Session:
                 "loss_scale": self.loss_scale,
                 "training": self.training,
                 "eval_forwards": 0,
+                "calls": self.calls,
+                "zero_grads": self.zero_grads,
+                "scheduler_steps": 0,
                 "step_ns": now - self._last_flush,
                 "data_wait_ns": self.clock["data"],
                 "forward_ns": self.clock["forward"],
@@ -356,7 +374,7 @@ class Session:
             },
         )
         self.budget.row_ended(now - self._last_flush, self.recorder_ns)
-        self.facts = {}
+        self.facts, self.calls, self.zero_grads = {}, "", 0
         self._last_flush = now
         self.clock = dict.fromkeys(self.clock, 0)
         self.losses = []

@@ -104,7 +104,7 @@ PARAM_GROUPS = Table(
             "state_step", F64, "Step counter in the optimizer's state after the step; null if it keeps none.", "steps"
         ),
         Column("parameters", I32, "Parameters in the group.", "tensors"),
-        Column("foreign", I32, "Of these, parameters that belong to no module that was ever called.", "tensors"),
+        Column("stray", I32, "Of these, parameters that belong to no module that was ever called.", "tensors"),
         Column("numel", I64, "Elements in the group.", "elements"),
         Column(
             "update_norm",
