@@ -13,7 +13,7 @@ import msgspec
 from .causality import PHASES, Fired, split
 from .confidence import precision_of
 from .judging import Judging
-from .rules import Rule, Severity, load_rules, missing, run_rule
+from .rules import Rule, Severity, find_rule, load_rules, missing, run_rule
 from .trace import Trace
 from .verdict import Conclusion, Finding, FirstAnomaly, NotEvaluable, RunFacts, Verdict
 
@@ -25,6 +25,24 @@ FEW_STEPS = 3
 
 FEW_STEPS_RUNNING = 8
 """The same for a run that is still being written."""
+
+DETAIL_OF = {
+    "activation": "activations",
+    "activation_gradient": "activation_gradients",
+    "gradient": "gradients",
+    "parameter": "parameters",
+    "update": "updates",
+    "optimizer_state": "optimizer_state",
+    "buffer": "buffers",
+    "input": "batches",
+    "target": "batches",
+    "param_groups.update_norm": "updates",
+    "param_groups.weight_norm": "updates",
+    "tensor_stats.batch_std": "batch_std",
+    "steps.live_tensors": "live_tensors",
+    "steps.live_tensor_bytes": "live_tensors",
+}
+"""Kind of tensor, or column, that a rule needs → the kind in steps.detail that says where it was not measured."""
 
 _ESSENTIAL = {"nonfinite-tensor", "loss-spike", "divergence"}
 """Rules without which silence means nothing, by name: with all of them unable to judge, a run is inconclusive."""
@@ -149,6 +167,20 @@ def _reading_problems(trace: Trace, facts: RunFacts) -> list[NotEvaluable]:
         why.append("the run is still being written")
     if trace.status == "host-lost":
         why.append("the record ends without an exit and the process is gone: the host may have died")
+    thinned = trace.sql("SELECT count(*) FILTER (left_out <> ['']) AS thinned, count(*) AS steps FROM step_detail").row(
+        0
+    )
+    if thinned[0]:
+        kinds = trace.sql("SELECT DISTINCT unnest(left_out) AS kind FROM step_detail ORDER BY kind")["kind"].to_list()
+        named = ", ".join(k.replace("_", " ") for k in kinds if k)
+        why.append(
+            f"recording was sampled: {named} were not measured in {thinned[0]} of {thinned[1]} steps; what they show is"
+            " bounded by the steps that measured them, and faults that came and went between these cannot be seen"
+        )
+    for option in ("include", "exclude"):
+        if patterns := trace.manifest.options.get(option):
+            what = "only these tensors were" if option == "include" else "these tensors were not"
+            why.append(f"--{option} {', '.join(map(str, patterns))}: {what} measured, and judged")
     if facts.steps_recorded == 0:
         why.append("no training step was completed: nothing to judge")
     return [NotEvaluable(code="RE005", name="recording-incomplete", why=w) for w in why]
@@ -186,10 +218,23 @@ def _first_anomaly(trace: Trace, causes: list[Finding], symptoms: list[Finding])
 
 
 def _step_lower(trace: Trace, finding: Finding) -> int:
-    """First step that was not looked at before the finding's own: later than the last step with measurements."""
+    """First step at which the fault can have begun: after the last step before the finding's own at which all that its rule
+    looks at was measured. Equal to the finding's step where recording was not sampled."""
+    rule = find_rule(finding.name)
+    kinds = set(rule.header.needs.kinds) if rule else set[str]()
+    columns = rule.header.needs.columns if rule else []
+    if finding.tensor is not None:
+        row = trace.sql(
+            "SELECT kind FROM nonfinite_origin WHERE rank = $rank AND step = $step AND tensor = $tensor"
+            " UNION SELECT kind FROM tensors WHERE rank = $rank AND tensor_name = $tensor AND kind IN ('activation', 'buffer')",
+            {"rank": finding.rank, "step": finding.step, "tensor": finding.tensor},
+        )
+        kinds |= set(row["kind"].to_list())
+    wanted = sorted({DETAIL_OF[k] for k in (*kinds, *columns) if k in DETAIL_OF})
     before = trace.sql(
-        "SELECT max(step) FROM (SELECT rank, step FROM tensor_stats UNION ALL SELECT rank, step FROM steps)"
-        " WHERE rank = $rank AND step < $step",
-        {"rank": finding.rank, "step": finding.step},
+        "SELECT max(step) FROM step_detail WHERE rank = $rank AND step < $step AND NOT list_has_any(left_out, $wanted)",
+        {"rank": finding.rank, "step": finding.step, "wanted": wanted},
     ).item()
-    return finding.step if before is None else min(before + 1, finding.step)
+    first = trace.sql("SELECT min(step) FROM steps WHERE rank = $rank", {"rank": finding.rank}).item()
+    lower = first if before is None else before + 1
+    return finding.step if lower is None else min(lower, finding.step)

@@ -18,6 +18,7 @@ SHARED = (
     "optimizer_series",
     "module_tree",
     "parameters",
+    "step_detail",
     "param_steps",
     "divergences",
     "bad_steps",

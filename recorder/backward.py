@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from ..schemas import Phase
+from .band import Band
 from .data import DataWatch
 from .device_statistics import either, scalar_of
 from .forward import ForwardWatch
@@ -31,6 +32,7 @@ class BackwardWatch:
         self.optimizers = optimizers
         self._began = 0
         self._harmless: set[int] = set()
+        self._losses = Band(0.0)
         self._scaled: tuple[int, Tensor, Tensor] | None = None
 
     def before(self, tensors: Any, *, retain_graph: bool = False) -> bool:
@@ -76,13 +78,16 @@ class BackwardWatch:
             value = scaled[2]
         moments = measure(value)
         tensor_id = session.catalogue.tensor(None, "loss", "loss", loss)
+        number = scalar_of(value)
+        if isinstance(number, float) and self._losses.left_by(number):
+            session.budget.full_detail(4, "loss")
         if moments.nonfinite:
             session.budget.full_detail(2, "nonfinite-loss")
             if not self.forward.rows_taken and self.forward.looks_left > 0:
                 find_first_bad_module(session, loss)
         self._input_and_target(loss)
         session.stat(tensor_id, Phase.LOSS, moments, requires_grad=loss.requires_grad)
-        session.losses.append(scalar_of(value))
+        session.losses.append(number)
         self._look(loss, nonfinite=moments.nonfinite > 0)
 
     def _input_and_target(self, loss: Tensor) -> None:

@@ -7,7 +7,6 @@ GradScaler left the step out. Several backward passes before the step are its mi
 import functools
 import math
 import weakref
-from collections import deque
 from collections.abc import Sequence
 from time import perf_counter_ns
 from typing import Any
@@ -17,6 +16,7 @@ import torch
 from torch import Tensor, _foreach_norm  # pyright: ignore[reportPrivateImportUsage]
 
 from ..schemas import Phase
+from .band import Band
 from .catalogue import ParameterEntry
 from .device_statistics import Late, either, scalar_of
 from .session import Session
@@ -57,7 +57,7 @@ class SeenGradients:
     __slots__ = ("_norms", "_present")
 
     def __init__(self) -> None:
-        self._norms: deque[float] = deque(maxlen=16)
+        self._norms = Band(2.0, logarithmic=True)
         self._present: bytes | None = None
 
     def pattern_changed(self, gradients: Sequence[Tensor | None]) -> bool:
@@ -67,15 +67,8 @@ class SeenGradients:
         return before is not None and present != before
 
     def jumped(self, norm: "float | Late | None") -> bool:
-        """Whether a norm is not finite, or ten times as large as any of the last 16, or a tenth of the smallest of them.
-        One still on a device is passed by."""
-        if not isinstance(norm, float):
-            return False
-        if not math.isfinite(norm):
-            return True
-        outside = len(self._norms) >= 4 and not 0.1 * min(self._norms) <= norm <= 10 * max(self._norms)
-        self._norms.append(norm)
-        return outside
+        """Whether a norm is not finite or has left its band. One still on a device is passed by."""
+        return isinstance(norm, float) and self._norms.left_by(norm)
 
 
 class OptimizerWatch:

@@ -49,5 +49,17 @@ def find_first_bad_module(session: Session, loss: Tensor) -> int | None:
 
 def _maker(node: Any) -> Any:
     """The operator whose output a node was given: the latest before it; the node itself where it was given a leaf."""
-    before = [n for n, _ in node.next_functions if n is not None and n._sequence_nr() < 1 << 62]
+    before = [n for n, _ in node.next_functions if n is not None and _is_operator(n) and not _is_turned_weight(n)]
     return max(before, key=lambda n: n._sequence_nr(), default=node)
+
+
+def _is_operator(node: Any) -> bool:
+    return node._sequence_nr() < 1 << 62  # AccumulateGrad, a leaf, carries the largest number there is
+
+
+def _is_turned_weight(node: Any) -> bool:
+    """Whether it only hands a parameter on, in another shape or dtype."""
+    name = type(node).__name__
+    return name.startswith(("T", "ToCopy", "Permute", "View", "Reshape")) and not any(
+        n is not None and _is_operator(n) for n, _ in node.next_functions
+    )

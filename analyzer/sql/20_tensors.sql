@@ -97,3 +97,9 @@ LEFT JOIN tensor_stats s ON s.rank = b.rank AND s.step = b.step AND s.seq = b.se
 COMMENT ON VIEW batch_fields IS 'batches with the moments of the same tensor at the same moment.';
 COMMENT ON COLUMN batch_fields.abs_max IS 'Largest size of a finite element.';
 COMMENT ON COLUMN batch_fields.rms IS 'Root mean square of the finite elements.';
+
+CREATE VIEW step_detail AS
+SELECT rank, step, list_distinct(flatten(list(string_split(coalesce(detail, ''), ' ')))) AS left_out
+FROM steps GROUP BY rank, step;
+COMMENT ON VIEW step_detail IS 'What was not measured in a step, or not wholly, because recording was sampled: one row per rank and step.';
+COMMENT ON COLUMN step_detail.left_out IS 'Kinds as in steps.detail: activations, activation_gradients, gradients, parameters, updates …';

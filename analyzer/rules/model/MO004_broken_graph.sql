@@ -75,10 +75,13 @@ WITH held AS (
     LEFT JOIN called c ON c.rank = t.rank AND c.module_id = t.module_id AND c.step = s.step
     LEFT JOIN untracked u ON u.rank = t.rank AND u.model = t.model AND u.step = s.step
     LEFT JOIN earlier_gap e ON e.rank = t.rank AND e.tensor_id = t.tensor_id
+    LEFT JOIN step_detail d ON d.rank = t.rank AND d.step = s.step
     WHERE t.steps > $gap * coalesce(e.gap, 0)
     GROUP BY ALL
-    HAVING bool_and(coalesce(c.ran, false) OR coalesce(u.deepest > t.call_order, false))
-        AND bool_and(s.missing OR NOT coalesce(c.returned, NOT coalesce(c.ran, false)))
+    -- steps in which activations or their gradients were left out cannot speak against it
+    HAVING bool_and(coalesce(c.ran, false) OR coalesce(u.deepest > t.call_order, false) OR list_contains(d.left_out, 'activations'))
+        AND bool_or(coalesce(c.ran, false) OR coalesce(u.deepest > t.call_order, false))
+        AND bool_and(s.missing OR NOT coalesce(c.returned, NOT coalesce(c.ran, false)) AND NOT coalesce(list_contains(d.left_out, 'activation_gradients'), false))
 ), alive AS (
     -- parameters of the same optimizer that got a gradient in the very last steps
     SELECT s.rank, s.tensor_id, s.model, s.optimizer_id, s.call_order, s.step FROM seen s WHERE NOT s.absent

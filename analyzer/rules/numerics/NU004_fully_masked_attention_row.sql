@@ -40,7 +40,9 @@ WHERE l.full_rows > 0 AND (
     (l.saved LIKE '%mask%' AND (l.op LIKE '%Attention%' OR s.lost > 0
         OR (s.seen IS NULL AND regexp_matches(coalesce(l.class_name, l.origin_class, ''), '(?i)att(n|ention)'))))
     OR (l.op LIKE '%Softmax%' AND l.saved = 'result' AND l.full_rows < l.rows
-        AND (l.rank, l.step) NOT IN (SELECT (rank, step) FROM overflow))
+        AND (l.rank, l.step) NOT IN (SELECT (rank, step) FROM overflow)
+        -- a NaN that an operator before it had already was only passed on
+        AND NOT EXISTS (SELECT 1 FROM looks e WHERE e.rank = l.rank AND e.step = l.step AND e.nan_count > 0 AND e.graph_seq < l.graph_seq))
 )
 -- the mask itself is better evidence than what it did
 ORDER BY l.step, l.rank, (l.saved NOT LIKE '%mask%'), l.graph_seq, l.seq
