@@ -80,7 +80,7 @@ class BackwardWatch:
         tensor_id = session.catalogue.tensor(None, "loss", "loss", loss)
         number = scalar_of(value)
         if isinstance(number, float) and self._losses.left_by(number):
-            session.budget.full_detail(4, "loss")
+            session.budget.full_detail(6, "loss")
         if moments.nonfinite:
             session.budget.full_detail(2, "nonfinite-loss")
             if not self.forward.rows_taken and self.forward.looks_left > 0:

@@ -5,6 +5,7 @@ GradScaler left the step out. Several backward passes before the step are its mi
 """
 
 import functools
+import itertools
 import math
 import weakref
 from collections.abc import Sequence
@@ -312,12 +313,12 @@ class OptimizerWatch:
         which = (parameters[0][1].parameter_id if parameters else -1, len(parameters))
         seen = self._seen_gradients.setdefault(which, SeenGradients())
         if seen.pattern_changed(gradients):
-            session.budget.full_detail(4, "gradient-presence")
+            session.budget.full_detail(6, "gradient-presence")
         if not session.budget.due("gradients"):
             norm = _quick_norm([g for (_, _, group), g in zip(parameters, gradients, strict=True) if group >= 0])
             if not seen.jumped(norm):
                 return norm
-            if not session.budget.full_detail(4, "gradient-norm"):
+            if not session.budget.full_detail(6, "gradient-norm"):
                 return norm
         began = perf_counter_ns()
         looked_at = [g for g in gradients if g is not None and measurable(g)]
@@ -433,18 +434,18 @@ def _quick_norm(gradients: Sequence[Tensor | None]) -> "float | Late | None":
     by_dtype: dict[torch.dtype, list[Tensor]] = {}
     for gradient in gradients:
         if gradient is not None and measurable(gradient):
-            dense = gradient.detach() if gradient.layout is torch.strided else gradient.detach().coalesce().values()
+            dense = gradient if gradient.layout is torch.strided else gradient.coalesce().values()
             by_dtype.setdefault(dense.dtype, []).append(dense)
     if not by_dtype:
         return None
-    wide = torch.float64 if torch.float64 in by_dtype else torch.float32
-    norms = [
-        norm.to(wide) for dtype, dense in by_dtype.items() for norm in _foreach_norm(dense, dtype=_sum_dtype(dtype))
-    ]
-    devices = {norm.device for norm in norms}
-    if len(devices) > 1:
-        return math.hypot(*(norm.item() for norm in norms))
-    return scalar_of(torch.linalg.vector_norm(torch.stack(norms)))
+    with torch.no_grad():
+        joint: list[Tensor] = []
+        for dtype, dense in by_dtype.items():
+            norms = _foreach_norm(dense, dtype=_sum_dtype(dtype))
+            if len({norm.device for norm in norms}) > 1:
+                return math.hypot(*(norm.item() for norm in norms))
+            joint.append(torch.linalg.vector_norm(torch.stack(norms), dtype=torch.float64))
+        return scalar_of(joint[0] if len(joint) == 1 else torch.linalg.vector_norm(torch.stack(joint)))
 
 
 def _sum_dtype(dtype: torch.dtype) -> torch.dtype:
@@ -513,7 +514,9 @@ def _zeros(difference: Tensor, pieces: Sequence[Tensor]) -> Sequence[int | None]
         return [None] * len(pieces)
     if count_nonzero(difference) == difference.numel():
         return [0] * len(pieces)
-    return [piece.numel() - count_nonzero(piece) for piece in pieces]
+    ends = torch.tensor([0, *itertools.accumulate(piece.numel() for piece in pieces)])
+    before = torch.nn.functional.pad((difference == 0).cumsum(0), (1, 0))[ends]
+    return (before[1:] - before[:-1]).tolist()
 
 
 def _sample_size(parameter: Tensor) -> int:

@@ -125,13 +125,26 @@ def measure_all(tensors: Sequence[Tensor]) -> list[Moments]:
     for members in groups.values():
         if len(members) < 3:
             continue
-        stacked = torch.stack([tensors[i].detach().reshape(-1) for i in members])
+        stacked = _stacked([tensors[i] for i in members])
         low, high = stacked.amin(1).tolist(), stacked.amax(1).tolist()
         total, norm = stacked.sum(1).tolist(), torch.linalg.vector_norm(stacked, dim=1, dtype=torch.float64).tolist()
-        for i, lo, hi, s, n in zip(members, low, high, total, norm, strict=True):
-            if isfinite(lo) and isfinite(hi) and isfinite(s) and lo != 0 and hi != 0:
-                results[i] = Moments(stacked.shape[1], 0, 0, None, lo, hi, s, n * n)
+        zeros: list[int] | None = None
+        for row, (i, lo, hi, s, n) in enumerate(zip(members, low, high, total, norm, strict=True)):
+            if isfinite(lo) and isfinite(hi) and isfinite(s):
+                if lo == 0 or hi == 0:
+                    zeros = zeros or (stacked == 0).sum(1).tolist()
+                count = zeros[row] if zeros is not None and (lo == 0 or hi == 0) else None
+                results[i] = Moments(stacked.shape[1], 0, 0, count, lo, hi, s, n * n)
     return [m if m is not None else measure(x) for m, x in zip(results, tensors, strict=True)]
+
+
+def _stacked(tensors: Sequence[Tensor]) -> Tensor:
+    """Tensors of one size as the rows of a matrix; where they have one shape too, in a single call."""
+    shape = tensors[0].shape
+    with torch.no_grad():
+        if all(x.shape == shape for x in tensors):
+            return torch.stack(list(tensors)).view(len(tensors), -1)
+        return torch.stack([x.reshape(-1) for x in tensors])
 
 
 def _late(tensors: Sequence[Tensor]) -> list[Moments]:

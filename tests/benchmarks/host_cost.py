@@ -1,0 +1,75 @@
+"""Host cost of the recorder outside tensor arithmetic: microseconds a step for 200 tiny tensors.
+
+    python tests/benchmarks/host_cost.py [--steps 300] [--tensors 200] [--profile]
+
+The model is a bag of parameters of 4 elements, used by one operation each, so that the arithmetic of the statistics is as
+good as nothing and what is left is the price of Python and of calling torch. Printed for a step that measures everything and
+"""
+
+import argparse
+import cProfile
+import pstats
+import statistics
+import tempfile
+from pathlib import Path
+
+import torch
+from firstfault.recorder import Recorder
+from torch import nn
+
+
+class Bag(nn.Module):
+    """As many parameters as wanted, all used."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self.weights = nn.ParameterList(torch.randn(4) for _ in range(count))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + torch.cat(list(self.weights)).sum()
+
+
+def measure(steps: int, tensors: int, every: int, profile: cProfile.Profile | None = None) -> float:
+    """Median time inside the recorder's hooks, in microseconds a step."""
+    torch.manual_seed(0)
+    model = Bag(tensors)
+    optimizer = torch.optim.SGD(model.parameters(), 1e-3)
+    own = []
+    with tempfile.TemporaryDirectory() as folder, Recorder(Path(folder) / "run", every=every, budget="off") as recorder:
+        session = recorder._attachment.session
+        x = torch.randn(4)
+        for step in range(steps):
+            if profile is not None and step == 20:
+                profile.enable()
+            optimizer.zero_grad()
+            model(x).square().mean().backward()
+            optimizer.step()
+            if step >= 20 and (every == 1 or step % every):
+                own.append(session.last_recorder_ns / 1e3)
+        if profile is not None:
+            profile.disable()
+    return statistics.median(own)
+
+
+def main() -> None:
+    """Run and print."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--steps", type=int, default=300)
+    parser.add_argument("--tensors", type=int, default=200)
+    parser.add_argument("--profile", action="store_true", help="print where the time goes instead")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    for every, name in ((1, "everything measured"), (100_000, "nothing costly due")):
+        if options.profile:
+            profile = cProfile.Profile()
+            measure(options.steps, options.tensors, every, profile)
+            print(f"== {name}")
+            pstats.Stats(profile).sort_stats("tottime").print_stats(22)
+        else:
+            print(
+                f"{name:22s} {measure(options.steps, options.tensors, every):8.0f} us a step, {options.tensors} tensors"
+            )
+
+
+if __name__ == "__main__":
+    main()

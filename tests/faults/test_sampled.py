@@ -1,0 +1,60 @@
+"""A recording that measured every twentieth step still gives true bounds, and raises no alarm on healthy runs."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from firstfault.analyzer import Trace, Verdict, diagnose
+from suite import ODD, TRUTHS, any_of
+
+FAULTS = [
+    "nan_in_images_sgd",
+    "outlier_regression",
+    "detached",
+    "dead_relu_after_big_step",
+    "zero_sample_in_rms_norm",
+    "empty_sentence",
+    "head_replaced_after_optimizer",
+    "log_of_probability",
+    "lr_jump",
+    "zero_grad_lost_later",
+]
+HEALTHY = ["overfits_to_zero", "mixture_with_idle_experts", "unfreezes_later", "heavy_tailed_mse", "frozen_backbone"]
+
+
+def record(run: Path, *arguments: object) -> Verdict:
+    command = [sys.executable, "-m", "firstfault", "run", "--quiet", "--every", "20", "--out", run]
+    subprocess.run([*command, *map(str, arguments)], capture_output=True, check=False)
+    with Trace(run) as trace:
+        return diagnose(trace)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("onset", [14, 17])
+@pytest.mark.parametrize("script", FAULTS)
+def test_the_truth_lies_within_the_bounds_of_a_sampled_recording(script: str, onset: int, tmp_path: Path) -> None:
+    file, truth = TRUTHS[script]
+
+    verdict = record(tmp_path / "run", file, script, onset)
+
+    assert verdict.causes[0].name in any_of(truth["name"])
+    first = verdict.first_anomaly
+    assert first is not None
+    assert first.step_lower <= (onset if truth["step"] == "s" else truth["step"]) <= first.step_upper
+    assert any("recording was sampled" in n.why for n in verdict.not_evaluable)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("script", HEALTHY)
+def test_a_healthy_run_is_healthy_in_a_sampled_recording(script: str, tmp_path: Path) -> None:
+    assert record(tmp_path / "run", ODD[script], script).verdict == "healthy"
+
+
+def test_bounds_reach_back_to_the_last_step_that_measured_what_the_rule_looks_at(tmp_path: Path) -> None:
+    file, _ = TRUTHS["dead_relu_after_big_step"]
+
+    first = record(tmp_path / "run", file, "dead_relu_after_big_step", 14).first_anomaly
+
+    assert first is not None
+    assert (first.step_lower, first.step_upper) == (3, 15)  # activations of steps 0 to 2 and then of 15 were measured
