@@ -33,6 +33,12 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "rank": 0, "microbatch": 0, "seq": 0, "phase": "forward", "dtype": "float32", "numel": 100, "nan_count": 0,
         "inf_count": 0, "zero_count": 0, "trigger": "nonfinite",
     },
+    "schedulers": {"rank": 0, "steps": 1, "total_steps": 1, "before_optimizer": False, "lr": 1e-3},
+    "module_modes": {"rank": 0, "microbatch": 0, "seq": 0, "training": True, "grad": True},
+    "module_edges": {"rank": 0, "position": 0},
+    "replays": {"rank": 0, "microbatch": 0, "phase": "forward", "first_bad": False},
+    "metrics": {"rank": 0, "time_ns": 0, "source": "api"},
+    "recorder_stats": {"rank": 0, "time_ns": 0},
     "events": {"rank": 0, "time_ns": 0},
     "system_samples": {"time_ns": 0},
 }  # fmt: skip
@@ -122,7 +128,9 @@ def _column(value: Any, *, nested: bool) -> list[Any]:
         return [value]
     out: list[Any] = []
     for v in value:
-        if isinstance(v, str) and " x" in v:
+        if v == "@null":
+            out.append(None)
+        elif isinstance(v, str) and " x" in v:
             cycle, _, times = v.rpartition(" x")
             numbers = itertools.cycle([float(c) for c in cycle.split(",")])
             out += [next(numbers) for _ in range(int(times))]

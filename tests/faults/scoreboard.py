@@ -11,6 +11,7 @@ Seed 0 is the split used while rules are developed; the others are only reported
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -215,13 +216,13 @@ def _sentence(j: Judged) -> str:
 def main(
     runs: Annotated[Path, typer.Option(help="Where recordings are kept; a stopped run goes on from there.")],
     seeds: Annotated[str, typer.Option(help="Seeds, separated by commas; 0 is the developed split.")] = "0,1,2,3",
-    only: Annotated[str, typer.Option(help="Only scripts whose name contains this.")] = "",
+    only: Annotated[str, typer.Option(help="Only scripts whose file:name matches this pattern.")] = "",
     jobs: Annotated[int, typer.Option(help="Recordings at a time.")] = os.cpu_count() or 1,
     publish: Annotated[bool, typer.Option("--publish", help="Write the page and the JSON into the checkout.")] = False,
 ) -> None:
     """Measure the verdict."""
     runs.mkdir(parents=True, exist_ok=True)
-    todo = [c for c in cases([int(s) for s in seeds.split(",")]) if only in c.script]
+    todo = [c for c in cases([int(s) for s in seeds.split(",")]) if re.search(only, f"{c.file.stem}:{c.script}")]
     done: dict[Case, Judged] = {}
     console = Console(stderr=True)
     with ProcessPoolExecutor(jobs) as pool, Progress(console=console) as progress:

@@ -1,0 +1,40 @@
+/*
+code = "NU017"
+name = "precision-mismatch"
+severity = "error"
+phase = "forward"
+signal = "autocast"
+message = "From step {step} on {what_}, but the training forward runs without autocast (float32): {value}."
+fix = "Put the forward and the loss under torch.autocast(device, dtype), or drop the GradScaler."
+[params.least]
+value = 3
+unit = "steps"
+doc = "Steps on end."
+[needs]
+tables = ["steps"]
+columns = ["steps.calls"]
+steps = 3
+[doc]
+what = "A GradScaler in use with all parameters in float32 and autocast off; or autocast that was on in earlier steps and is off from some step on."
+why = "Mixed precision was meant and does not happen: memory and time are those of float32, and the scaler only skips steps."
+not_this = "A scaler that is switched off, parameters in half precision, autocast in some steps only from the start, evaluation."
+source = "Autocast state in the forward; no threshold but persistence."
+*/
+WITH forwards AS (
+    SELECT rank, step, bool_or(autocast IS NOT NULL) AS on_, max(autocast) AS dtype, max(loss_scale) AS scale
+    FROM steps WHERE contains(calls, 'f') GROUP BY rank, step
+), counted AS (
+    SELECT *, count(*) FILTER (on_) OVER before AS on_before, count(*) FILTER (NOT on_) OVER before AS off_before,
+        count(*) FILTER (on_) OVER after AS on_after, count(*) OVER after AS left_, max(dtype) OVER before AS dtype_before
+    FROM forwards
+    WINDOW before AS (PARTITION BY rank ORDER BY step ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING),
+        after AS (PARTITION BY rank ORDER BY step ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)
+), half AS (
+    SELECT DISTINCT rank FROM tensors WHERE kind IN ('parameter', 'activation') AND dtype IN ('float16', 'bfloat16')
+)
+SELECT rank, step, 'autocast to ' || dtype_before || ' was on in all ' || on_before || ' steps before' AS what_, 'off in the last ' || left_ || ' steps' AS value
+FROM counted WHERE NOT on_ AND on_before >= $least AND off_before = 0 AND on_after = 0 AND left_ >= $least
+UNION ALL BY NAME
+SELECT rank, step, 'a GradScaler (scale ' || scale || ') is in use' AS what_, 'off in all ' || left_ || ' steps' AS value
+FROM counted WHERE scale > 1 AND NOT on_ AND on_before = 0 AND off_before = 0 AND on_after = 0 AND left_ >= $least AND rank NOT IN (SELECT rank FROM half)
+ORDER BY step, rank

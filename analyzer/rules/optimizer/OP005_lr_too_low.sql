@@ -1,0 +1,51 @@
+/*
+code = "OP005"
+name = "lr-too-low"
+severity = "error"
+phase = "optimizer"
+signal = "update_ratio"
+message = "From step {step} on an update moves the weights by {value} of their norm (lr {lr}) although the gradients are healthy (norm {norm}): at this rate {steps_} steps change nothing."
+fix = "Raise the learning rate; an update ratio near 1e-3 is usual."
+explains = ["plateau", "underfit"]
+[params.ratio]
+value = 1e-6
+doc = "Largest update ratio that counts as standing still."
+[params.drop]
+value = 1e3
+unit = "times"
+doc = "Fall of the learning rate from one step to the next that counts as a mistake."
+[params.least]
+value = 10
+unit = "steps"
+doc = "Steps that it must last."
+[needs]
+tables = ["steps", "param_groups"]
+columns = ["param_groups.update_norm", "param_groups.lr"]
+steps = 10
+[doc]
+what = "Updates below a millionth of the weights' norm in all steps with gradients that are not zero; or a learning rate that falls a thousandfold in one step and stays there."
+why = "The loss cannot move: a million such steps are needed to change the weights once."
+not_this = "A warm-up, a decay in usual stages or to the end of a schedule, weights that round the update away, a rate of zero, zero gradients."
+source = "Update ratio 1e-3 is usual practice; 1e-6 is the bound of the catalogue."
+*/
+WITH rows_ AS (
+    SELECT *, count(*) OVER w AS total, max(update_ratio) OVER w AS highest, max(lr) OVER w AS lr_high, last_value(lr) OVER whole AS lr_last, first_value(lr) OVER whole AS lr_first,
+        max(lr) OVER after AS lr_after, count(*) OVER after AS left_, lag(lr) OVER series AS lr_was, max(update_ratio) OVER after AS ratio_after
+    FROM optimizer_series
+    WINDOW w AS (PARTITION BY rank, optimizer_id), series AS (PARTITION BY rank, optimizer_id ORDER BY n),
+        whole AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING),
+        after AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)
+), rounding AS (
+    SELECT DISTINCT rank FROM tensors WHERE kind = 'parameter' AND dtype IN ('float16', 'bfloat16')
+), still AS (
+    SELECT rank, min(step) AS step, optimizer_id, median(update_ratio) AS value, any_value(lr) AS lr, median(norm) AS norm, count(*) AS steps_
+    FROM rows_
+    WHERE highest < $ratio AND lr > 0 AND lr_last <= 1.5 * lr_first AND total >= $least AND norm > 0 AND stepped
+      AND rank NOT IN (SELECT rank FROM rounding)
+    GROUP BY rank, optimizer_id HAVING count(*) >= $least AND median(update_ratio) IS NOT NULL
+), fallen AS (
+    SELECT rank, step, optimizer_id, update_ratio AS value, lr, norm, left_ AS steps_
+    FROM rows_ WHERE lr > 0 AND lr_was > $drop * lr AND lr_after < 10 * lr AND left_ >= $least AND ratio_after < 1e-4
+    QUALIFY row_number() OVER (PARTITION BY rank, optimizer_id ORDER BY n) = 1
+)
+SELECT * FROM (SELECT * FROM still UNION ALL BY NAME SELECT * FROM fallen) ORDER BY step, rank, optimizer_id

@@ -1,0 +1,42 @@
+/*
+code = "OP007"
+name = "zero-lr"
+severity = "error"
+phase = "optimizer"
+signal = "lr"
+message = "From step {step} on the learning rate of optimizer {optimizer_id} is {value} for {steps_} steps ({until}): the weights do not learn."
+fix = "Check the schedule's length and end value, and what sets the learning rate at step {step}."
+explains = ["plateau", "underfit", "lr-too-low", "stale-metric"]
+[params.least]
+value = 5
+unit = "steps"
+doc = "Steps on end at rate zero; a negative rate counts at once."
+[needs]
+tables = ["param_groups"]
+columns = ["param_groups.lr"]
+steps = 6
+[doc]
+what = "Every parameter group of an optimizer has a learning rate of zero for steps on end, to the end of the run or after it had been above zero; or the rate is negative."
+why = "A step of length zero learns nothing; a negative one climbs."
+not_this = "A warm-up that begins at zero, a schedule whose very last steps reach zero, a single group that is frozen by a rate of zero."
+source = "Arithmetic: lr times anything is zero."
+*/
+WITH rates AS (
+    SELECT rank, optimizer_id, step, max(lr) AS lr, min(lr) AS low,
+        row_number() OVER (PARTITION BY rank, optimizer_id ORDER BY step) AS n
+    FROM param_groups WHERE lr IS NOT NULL GROUP BY rank, optimizer_id, step
+), runs AS (
+    SELECT *, n - row_number() OVER (PARTITION BY rank, optimizer_id, lr = 0 ORDER BY step) AS island,
+        count(*) OVER (PARTITION BY rank, optimizer_id) AS total FROM rates
+), zeros AS (
+    SELECT rank, optimizer_id, island, min(step) AS step, max(n) AS last, min(n) AS first, count(*) AS steps_, any_value(total) AS total
+    FROM runs WHERE lr = 0 GROUP BY ALL
+)
+SELECT rank, step, optimizer_id, 0.0 AS value, steps_, CASE WHEN last = total THEN 'to the end of the run' ELSE 'then it rises again' END AS until
+FROM zeros
+-- from the start it is a warm-up unless nothing ever follows; two steps at the end are where a schedule ends
+WHERE steps_ >= $least AND (first > 1 OR last = total) AND (first = 1 OR last < total OR steps_ >= greatest($least, total / 20))
+UNION ALL BY NAME
+SELECT rank, min(step) AS step, optimizer_id, arg_min(low, step) AS value, count(*) AS steps_, 'negative' AS until
+FROM rates WHERE low < 0 GROUP BY rank, optimizer_id
+ORDER BY step, rank, optimizer_id

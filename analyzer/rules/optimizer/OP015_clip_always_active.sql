@@ -1,0 +1,44 @@
+/*
+code = "OP015"
+name = "clip-always-active"
+severity = "error"
+phase = "optimizer"
+signal = "clip_coefficient"
+message = "From step {step} on clipping leaves less than {most} of the gradient in {share_percent} % of the steps (typical coefficient {value}: norm {norm} cut to {max_norm}): the threshold sets the step length, not the gradient."
+fix = "Raise max_norm to a high quantile of the norms (they lie near {norm}), or lower the learning rate if the norms are too large."
+[params.most]
+value = 0.1
+doc = "Clip coefficient max_norm / norm below which a step counts."
+[params.share]
+value = 0.9
+doc = "Share of the steps."
+[params.least]
+value = 10
+unit = "steps"
+doc = "Steps that clip."
+[needs]
+tables = ["steps"]
+columns = ["steps.clip_norm", "steps.clip_max_norm"]
+steps = 10
+[doc]
+what = "Gradient clipping that cuts more than nine tenths of the gradient in more than nine of ten steps."
+why = "Every step then has the same length whatever the gradient says; the learning rate is not what it seems."
+not_this = "Clipping that is active often but mildly, or only at the start."
+source = "Thresholds of the catalogue: coefficient below 0.1 on more than 90 % of the steps."
+*/
+WITH clips AS (
+    SELECT rank, step, clip_max_norm / nullif(clip_norm, 0) AS coefficient, clip_norm, clip_max_norm,
+        row_number() OVER (PARTITION BY rank ORDER BY step) AS n, count(*) OVER (PARTITION BY rank) AS total
+    FROM (SELECT rank, step, max(clip_norm) AS clip_norm, max(clip_max_norm) AS clip_max_norm FROM steps
+          WHERE isfinite(clip_norm) AND isfinite(clip_max_norm) AND clip_max_norm > 0 AND NOT coalesce(clip_scaled, false) GROUP BY rank, step)
+), onset AS (
+    -- the first step from which on nearly all are cut that hard
+    SELECT rank, min(step) AS step FROM (
+        SELECT *, avg((coefficient < $most)::INT) OVER (PARTITION BY rank ORDER BY step ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS rest,
+            count(*) OVER (PARTITION BY rank ORDER BY step ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS left_ FROM clips)
+    WHERE coefficient < $most AND rest > $share AND left_ >= greatest($least, total / 2) GROUP BY rank
+)
+SELECT o.rank, o.step, median(c.coefficient) AS value, median(c.clip_norm) AS norm, median(c.clip_max_norm) AS max_norm,
+    round(100 * avg((c.coefficient < $most)::INT))::INT AS share_percent, $most AS most
+FROM onset o JOIN clips c ON c.rank = o.rank AND c.step >= o.step
+GROUP BY o.rank, o.step ORDER BY step, rank

@@ -1,0 +1,46 @@
+/*
+code = "OP016"
+name = "clip-ineffective"
+severity = "error"
+phase = "optimizer"
+signal = "grad_norm"
+message = "At step {step} the optimizer saw a gradient norm of {value} although clip_grad_norm_ was told {max_norm} ({why_})."
+fix = "Call clip_grad_norm_ after the last backward and before optimizer.step, on the parameters that the optimizer holds."
+explains = ["clip-always-active"]
+[params.over]
+value = 1.05
+unit = "times"
+doc = "How far above max_norm the norm must be; clipping rounds."
+[params.far]
+value = 2.0
+unit = "times"
+doc = "The same where only a part of the gradients was clipped, which may be meant."
+[needs]
+tables = ["steps"]
+columns = ["steps.clip_max_norm", "steps.grad_norm"]
+[doc]
+what = "Clipping is configured, yet the norm that reaches the optimizer's step is above max_norm."
+why = "The protection is not there; a spike goes through at full height."
+not_this = "Several clip calls for several parts of the model, clipping of a part that holds most of the gradient, clipping before unscale (a rule of its own), non-finite norms."
+source = "Arithmetic: after clipping the norm of what was clipped is at most max_norm."
+*/
+WITH held AS (
+    SELECT rank, step, optimizer_id, sum(numel) AS numel FROM param_groups GROUP BY ALL
+), seen AS (
+    SELECT s.rank, s.step, s.optimizer_id, s.grad_norm AS value, s.clip_max_norm AS max_norm, s.clip_norm, s.clip_numel, h.numel, s.calls,
+        length(s.calls) - length(replace(s.calls, 'c', '')) AS clips,
+        NOT regexp_matches(coalesce(s.calls, 'bcs'), 'b[^bs]*c[^bs]*s') AS misplaced
+    FROM steps s LEFT JOIN held h ON h.rank = s.rank AND h.step = s.step AND h.optimizer_id = s.optimizer_id
+    WHERE s.stepped AND isfinite(s.grad_norm) AND s.clip_max_norm > 0 AND isfinite(s.clip_max_norm)
+      AND NOT coalesce(s.clip_scaled, false) AND s.clip_value IS NULL
+), judged AS (
+    SELECT *, value > $over * max_norm * sqrt(greatest(clips, 1)) AS above,
+        CASE WHEN misplaced THEN 'it was not called between backward and step: ' || calls
+             WHEN clip_numel IS NULL OR numel IS NULL THEN 'its parameters are not those of the optimizer'
+             ELSE format('it was given {:d} of {:d} gradient elements', clip_numel, numel) END AS why_
+    FROM seen
+)
+SELECT rank, step, optimizer_id, value, max_norm, clip_norm, why_,
+    CASE WHEN misplaced OR clip_numel IS NULL OR clip_numel < 0.5 * numel AND value > $far * max_norm THEN 'error' ELSE 'warning' END AS severity
+FROM judged WHERE above AND (misplaced OR coalesce(clip_numel < 0.99 * numel, true))
+ORDER BY step, rank, optimizer_id
