@@ -2,8 +2,9 @@
 
     python tests/benchmarks/host_cost.py [--steps 300] [--tensors 200] [--profile]
 
-The model is a bag of parameters of 4 elements, used by one operation each, so that the arithmetic of the statistics is as
-good as nothing and what is left is the price of Python and of calling torch. Printed for a step that measures everything and
+The model is a bag of parameters of 4 elements, so that the arithmetic of the statistics is as good as nothing and what is
+left is the price of Python and of calling torch. Printed for a step that measures everything and for one in which nothing
+costly is due.
 """
 
 import argparse

@@ -41,10 +41,24 @@ class GPT(nn.Module):
         return self.head(self.norm(x))
 
 
-def gpt_step(seed: int = 0, vocabulary: int = 2048, batch: int = 8, length: int = 128) -> Callable[[], float]:
-    """A training step of the benchmark GPT on random tokens; returns its loss."""
+class Step:
+    """A training step that can be called again and again; returns its loss. Peers hook its model."""
+
+    def __init__(self, model: nn.Module, optimizer: torch.optim.Optimizer, run: Callable[[], float]) -> None:
+        self.model = model
+        self.optimizer = optimizer
+        self._run = run
+
+    def __call__(self) -> float:
+        return self._run()
+
+
+def gpt_step(
+    seed: int = 0, vocabulary: int = 2048, batch: int = 8, length: int = 128, width: int = 256, layers: int = 6
+) -> Step:
+    """The benchmark GPT on random tokens. Width 640, 11 layers and a vocabulary of 4096 make 60 M parameters."""
     torch.manual_seed(seed)
-    model = GPT(vocabulary)
+    model = GPT(vocabulary, width, layers, 8, length)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
     ids = torch.randint(vocabulary, (64, batch, length + 1))
     state = {"step": 0}
@@ -59,4 +73,44 @@ def gpt_step(seed: int = 0, vocabulary: int = 2048, batch: int = 8, length: int 
         optimizer.step()
         return loss.item()
 
-    return step
+    return Step(model, optimizer, step)
+
+
+def cnn_step(seed: int = 0, blocks: int = 40, channels: int = 16, batch: int = 16) -> Step:
+    """Many small layers: convolution, batch norm and ReLU, forty times, with residual connections."""
+    torch.manual_seed(seed)
+    stem = nn.Conv2d(3, channels, 3, padding=1)
+    body = nn.ModuleList(
+        nn.Sequential(nn.Conv2d(channels, channels, 3, padding=1), nn.BatchNorm2d(channels), nn.ReLU())
+        for _ in range(blocks)
+    )
+    head = nn.Linear(channels, 10)
+    model = Cnn(stem, body, head)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+    images, labels = torch.randn(8, batch, 3, 16, 16), torch.randint(10, (8, batch))
+    state = {"step": 0}
+
+    def step() -> float:
+        at = state["step"] % 8
+        state["step"] += 1
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(images[at]), labels[at])
+        loss.backward()
+        optimizer.step()
+        return loss.item()
+
+    return Step(model, optimizer, step)
+
+
+class Cnn(nn.Module):
+    """A residual network without stages."""
+
+    def __init__(self, stem: nn.Module, body: nn.ModuleList, head: nn.Module) -> None:
+        super().__init__()
+        self.stem, self.body, self.head = stem, body, head
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.stem(x)
+        for block in self.body:
+            x = x + block(x)
+        return self.head(x.mean((2, 3)))
