@@ -46,6 +46,10 @@ LONGEST = 1024
 _EASY = 0.7
 """Share of the budget that a shorter interval may need to be taken up again."""
 
+_LEAST_FOR_KINDS = 0.25
+"""Share of the budget that the costly kinds keep where everything else takes more than the rest of it, as it does with very
+many tiny modules: thinning them further would save little and lose the recording."""
+
 _DECIDE_EVERY = 8
 _COSTS = 7
 _TIMES = 48
@@ -210,7 +214,8 @@ class Budget:
         """Set the intervals; True if any has changed."""
         allowed = limit * median(self._plain)
         rest = self._rest_ns()
-        needed, easy = self._plan(allowed - rest), self._plan(_EASY * allowed - rest)
+        least = _LEAST_FOR_KINDS * allowed
+        needed, easy = self._plan(max(allowed - rest, least)), self._plan(max(_EASY * allowed - rest, _EASY * least))
         before = dict(self.intervals)
         for kind in self._costs:
             now = self.intervals[kind]

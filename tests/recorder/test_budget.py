@@ -78,6 +78,12 @@ def test_a_kind_is_never_given_up_however_small_the_budget():
     assert {budget.intervals[k] for k in COSTS} == {LONGEST}
 
 
+def test_the_kinds_keep_a_quarter_of_the_budget_where_everything_else_takes_it_all():
+    budget = Budget(Options(budget=0.04, grace_s=0.0))
+    simulate(budget, 400, 100 * MS, COSTS, rest_ns=20 * MS)
+    assert 0.005 < sum(ns / budget.intervals[k] for k, ns in COSTS.items()) / (100 * MS) <= 0.01
+
+
 def test_the_option_every_is_the_shortest_interval_even_without_a_budget():
     budget = Budget(Options(budget=None, every=20, grace_s=0.0))
     measured = []
