@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from ..schemas import ExceptionRecord
 from ..schemas.layout import exception_path, native_stack_path
+from .hang import answer_with_stacks
 from .session import Session
 
 _MOST_FRAMES = 4
@@ -52,6 +53,12 @@ def record_exception(session: Session, error: BaseException) -> None:
         module_id=entry.id if entry is not None else None,
         detail={"user_frame": record.user_frame},
     )
+
+
+def watch_deaths(session: Session) -> None:
+    """Have native crashes and hangs of this process leave their stacks in the run folder."""
+    watch_native_crashes(session)
+    answer_with_stacks(session.run, session.catalogue.rank)
 
 
 def watch_native_crashes(session: Session) -> None:

@@ -32,8 +32,20 @@ class MemoryWitness:
     oom_kills: int | None = None
 
 
-def build_exit(run: Path, wait_status: int, memory: MemoryWitness) -> ExitRecord:
-    """The exit record of a script that ended with ``wait_status`` (as os.waitpid gives it)."""
+def build_exit(run: Path, wait_status: int, memory: MemoryWitness, hang: str | None = None) -> ExitRecord:
+    """The exit record of a script that ended with ``wait_status`` (as os.waitpid gives it).
+
+    ``hang`` is the supervisor's word that nothing had moved for long when it ended: whoever ended it then, by a signal
+    or by Ctrl-C, did so because it hung."""
+    record = _ending(run, wait_status, memory)
+    interrupted = record.exception is not None and record.exception.type == "KeyboardInterrupt"
+    if hang is not None and record.status in {"signal", "exception"} and (record.signal is not None or interrupted):
+        record.status = "hang"
+        record.note = f"{hang}, then ended by {record.signal_name or 'KeyboardInterrupt'}"
+    return record
+
+
+def _ending(run: Path, wait_status: int, memory: MemoryWitness) -> ExitRecord:
     ranks = recorded_ranks(run)
     exceptions = read_exceptions(run)
     exception = exceptions[0] if exceptions else None

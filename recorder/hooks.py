@@ -15,7 +15,7 @@ from torch.utils.data import dataloader
 
 from .backward import BackwardWatch
 from .clipping import ClippingWatch
-from .crash import record_exception, watch_native_crashes
+from .crash import record_exception, watch_deaths
 from .data import DataWatch
 from .forward import ForwardWatch
 from .optimizers import OptimizerWatch
@@ -41,7 +41,7 @@ class Attachment:
         ]
         self._patches = Patches()
         self._seen_exception: BaseException | None = None
-        session.on_start = lambda: watch_native_crashes(session)
+        session.on_start = lambda: watch_deaths(session)
         self.attach()
         session.event("attached", f"recording with torch {torch.__version__}")
 

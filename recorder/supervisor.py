@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+import psutil
 import pyarrow as pa
 
 from ..schemas import TABLES, write_json
@@ -23,7 +24,9 @@ from . import signals
 from .compaction import compact
 from .errors import CompactionError
 from .exit_record import MemoryWitness, build_exit
+from .hang import HangWatch
 from .journal import JournalWriter
+from .options import options_of
 from .output_tail import OutputTail
 from .passthrough import Passthrough
 from .process_tree import ControlGroup, ProcessTree, Sample
@@ -82,7 +85,10 @@ def supervise(run: Path, command: list[str], before: set[signal.Signals]) -> int
         warn("output-log", f"{run / OUTPUT_LOG} is incomplete: {tail.failure.strerror}")
     guarded("sampling", watch.stop)
     reserve.release()
-    guarded("exit-record", lambda: write_json(run / EXIT_JSON, build_exit(run, status, watch.memory(peak_rss))))
+    guarded(
+        "exit-record",
+        lambda: write_json(run / EXIT_JSON, build_exit(run, status, watch.memory(peak_rss), watch.hang_note())),
+    )
     guarded("compaction", lambda: compact(run, finished=True))
     return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.waitstatus_to_exitcode(status)
 
@@ -166,6 +172,7 @@ class Watch:
     _kills_before: int | None = None
     _kills_last: int | None = None
     _said: set[str] = field(default_factory=set)
+    _hang: HangWatch | None = None
 
     def start(self) -> None:
         """Begin; the first sample is taken at once."""
@@ -191,12 +198,18 @@ class Watch:
             oom_kills=kills,
         )
 
+    def hang_note(self) -> str | None:
+        """What is to be said about a hang in which the run ended; None where it ended on the move."""
+        return self._hang.note() if self._hang is not None else None
+
     def _loop(self) -> None:
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)  # Linux: of this thread alone
         group = ControlGroup.own()
         self._kills_before = self._kills_last = group.memory().oom_kills
         tree = ProcessTree(self.pid, group)
         journal = JournalWriter(self.run, SUPERVISOR_RANK)
+        options = options_of(self.run)
+        self._hang = hang = HangWatch(self.run, options.hang_timeout_s, say)
         rows = 0
         due = time.monotonic()
         while True:
@@ -205,11 +218,22 @@ class Watch:
             if rows % _ROTATE_SAMPLES == 0:
                 journal.rotate()
             guarded("compaction", lambda: compact(self.run, finished=False), self._said)
+            guarded("hang-watch", lambda: self._look_for_hang(hang, kill=options.hang_kill), self._said)
             due = max(due + PERIOD_S, time.monotonic())
             if self._stop.wait(due - time.monotonic()):
                 break
         journal.close()
         self._kills_last = group.memory().oom_kills
+
+    def _look_for_hang(self, hang: HangWatch, *, kill: bool) -> None:
+        """Stacks first; only where the user asked for it the script is ended, a second after they were asked for."""
+        if hang.look() or not (kill and hang.hanging):
+            return
+        for process in psutil.Process(self.pid).children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
 
     def _sample(self, tree: ProcessTree, journal: JournalWriter) -> None:
         sample = tree.sample()

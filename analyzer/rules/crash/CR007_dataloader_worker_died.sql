@@ -1,0 +1,30 @@
+/*
+code = "CR007"
+name = "dataloader-worker-died"
+severity = "fatal"
+phase = "data"
+signal = "exception"
+message = "A worker process of the DataLoader died at step {step}: {short}."
+fix = "Run once with num_workers=0 to see the worker's own error. {advice}"
+explains = ["python-exception", "killed-by-signal"]
+[needs]
+ended = true
+[doc]
+what = "The exception that ended the run is the one with which torch's DataLoader reports that a worker is gone."
+why = "A worker that is killed or leaves without a word cannot say why; the training only notices that it is missing."
+not_this = "An exception raised by the dataset inside a worker: the DataLoader hands its traceback on, and it keeps its own name."
+source = "Messages of torch.utils.data."
+*/
+SELECT coalesce(e.rank, 0) AS rank, coalesce(e.step, (SELECT max(step) + 1 FROM steps WHERE completed), 0) AS step, e.microbatch,
+    'data' AS phase, NULL::VARCHAR AS module, NULL::VARCHAR AS tensor, NULL::DOUBLE AS value, e.exception_message, e.user_frame,
+    rtrim(left(split_part(trim(e.exception_message), chr(10), 1), 300), '. ') AS short,
+    CASE WHEN regexp_matches(e.exception_message, '(?i)(bus error|shared memory|shm)')
+            THEN 'A bus error means that shared memory is full: enlarge /dev/shm, or use fewer workers or set_sharing_strategy(''file_system'').'
+        WHEN regexp_matches(e.exception_message, '(?i)signal: killed') OR coalesce(e.oom_kills, 0) > 0
+            THEN 'It was killed: look for the out-of-memory killer, and use fewer workers or smaller samples.'
+        WHEN regexp_matches(e.exception_message, '(?i)(segmentation fault|aborted)')
+            THEN 'It crashed in native code: look at the decoder or extension that the dataset calls.'
+        ELSE 'Look for os._exit, the out-of-memory killer and native crashes in what the dataset calls.' END AS advice
+FROM exits e
+WHERE e.exception_type IS NOT NULL AND e.status IN ('exception', 'oom')
+  AND regexp_matches(e.exception_message, '(?i)^\s*DataLoader worker \(pid(\(s\))? [0-9, ]+\) (exited unexpectedly|is killed by signal)')

@@ -1,0 +1,27 @@
+/*
+code = "ME010"
+name = "oom-device"
+severity = "fatal"
+phase = "forward"
+signal = "memory"
+message = "The device ran out of memory at step {step}{in_module}: {short}.{used}"
+fix = "Lower the batch size or the sequence length, recompute activations (torch.utils.checkpoint), or use lower precision; if the memory grew from step to step, find out what keeps tensors alive."
+explains = ["python-exception", "memory-near-limit"]
+[needs]
+ended = true
+[doc]
+what = "The exception that ended the run is torch's OutOfMemoryError, or a device's message that its memory is exhausted."
+why = "It names the allocation that was refused, not what filled the memory before."
+not_this = "Memory of the host (oom-host)."
+source = "The exit record; cuda_allocated_bytes of the last steps."
+*/
+SELECT coalesce(e.rank, 0) AS rank, coalesce(e.step, (SELECT max(step) + 1 FROM steps WHERE completed), 0) AS step, e.microbatch, coalesce(e.phase, 'forward') AS phase,
+    e.module, NULL::VARCHAR AS tensor, last.cuda_peak_bytes::DOUBLE AS value,
+    rtrim(left(split_part(trim(e.exception_message), chr(10), 1), 300), '. ') AS short,
+    CASE WHEN e.module IS NULL THEN '' WHEN e.module = '' THEN ' in the root module' ELSE ' in module ' || e.module END
+        || CASE WHEN e.module_class IS NULL THEN '' ELSE ' (' || e.module_class || ')' END AS in_module,
+    coalesce(' Tensors took at most ' || round(last.cuda_peak_bytes / 1e9, 2) || ' GB in step ' || last.step || '.', '') AS used,
+    e.user_frame, last.cuda_allocated_bytes, last.cuda_reserved_bytes, last.cuda_peak_bytes
+FROM exits e LEFT JOIN (SELECT * FROM steps WHERE completed QUALIFY row_number() OVER (PARTITION BY rank ORDER BY step DESC) = 1) last ON last.rank = coalesce(e.rank, 0)
+WHERE e.status IN ('oom', 'exception')
+  AND (regexp_extract(e.exception_type, '[A-Za-z]+$') = 'OutOfMemoryError' OR regexp_matches(e.exception_message, '(?i)^(CUDA|HIP|MPS|XPU|NPU)( error:| backend)? out of memory'))

@@ -1,0 +1,140 @@
+"""A run that stands still is found, its threads are written down, and whoever ends it is not taken for the cause."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from firstfault.analyzer import diagnose
+from firstfault.analyzer.trace import Trace
+from firstfault.recorder.hang import HangWatch, ask_for_stacks
+from firstfault.schemas import read_exit
+from firstfault.schemas.breadcrumb import BreadcrumbWriter
+from firstfault.schemas.layout import breadcrumb_path
+
+STANDS_STILL = """
+    import threading
+    import torch
+
+    model = torch.nn.Linear(4, 1)
+    opt = torch.optim.SGD(model.parameters(), lr=0.1)
+    lock = threading.Lock()
+    for step in range(9):
+        if step == 6:
+            lock.acquire()
+            wait_for_ever = lock.acquire
+            wait_for_ever()
+        opt.zero_grad()
+        model(torch.ones(2, 4)).mean().backward()
+        opt.step()
+"""
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def training(tmp_path: Path) -> tuple[BreadcrumbWriter, Path]:
+    return BreadcrumbWriter(breadcrumb_path(tmp_path, 0), 2**22 + 1), tmp_path  # above the largest process id
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_deadlock_that_somebody_ended_is_a_hang_with_the_line_that_stood_still(bench, wait_for, number):
+    bench.write(STANDS_STILL)
+    process = bench.start("script.py", options=["--hang-timeout", "2s"])
+    stacks = bench.run / "native" / "rank=0000-hang.txt"
+    wait_for(lambda: stacks.exists() and stacks.stat().st_size > 0)
+    process.send_signal(number)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 128 + number
+    assert stderr.decode().count("[hang]") == 1
+    exit_ = read_exit(bench.run)
+    assert exit_ is not None
+    assert exit_.status == "hang"
+    assert f"ended by {number.name}" in (exit_.note or "")
+    assert 'script.py", line 12 in <module>' in (exit_.native_stack or "")
+    with Trace(bench.run) as trace:
+        trace.prepare()
+        assert [(c.name, c.step) for c in diagnose(trace).causes] == [("hang", 6)]
+
+
+def test_hang_kill_ends_it(bench):
+    bench.write(STANDS_STILL)
+    recorded = bench.record("script.py", options=["--hang-timeout", "2s", "--hang-kill"])
+    assert recorded.returncode == 128 + signal.SIGKILL
+    assert recorded.exit.status == "hang"
+    assert 'script.py", line 12 in <module>' in (recorded.exit.native_stack or "")
+
+
+def test_a_pause_that_ends_before_the_script_does_is_no_hang(bench):
+    bench.write(STANDS_STILL.replace("wait_for_ever()", "lock.acquire(timeout=5)"))
+    recorded = bench.record("script.py", options=["--hang-timeout", "2s"])
+    assert recorded.returncode == 0
+    assert recorded.exit.status == "completed"
+    assert recorded.stderr.decode().count("[hang]") == 1
+    assert recorded.exit.note is None
+
+
+def test_a_pause_of_less_than_five_minutes_is_no_hang_by_default(training):
+    crumb, run = training
+    clock, said = Clock(), []
+    watch = HangWatch(run, None, said.append, clock)
+    for step in range(30):
+        crumb.note(step, step, 0, 0, -1)
+        watch.look()
+        clock.now += 0.1
+    clock.now += 299
+    watch.look()
+    assert said == []
+    clock.now += 2
+    watch.look()
+    assert watch.note() == "no progress for 301 s"
+
+
+def test_a_run_of_long_steps_has_twenty_of_them_before_it_hangs(training):
+    crumb, run = training
+    clock = Clock()
+    watch = HangWatch(run, None, lambda _: None, clock)
+    for step in range(5):
+        crumb.note(step, step, 0, 0, -1)
+        watch.look()
+        clock.now += 60
+    assert watch.limit() == pytest.approx(20 * 60)
+
+
+def test_a_run_that_went_on_and_then_died_did_not_hang(training):
+    crumb, run = training
+    clock, said = Clock(), []
+    watch = HangWatch(run, 10.0, said.append, clock)
+    crumb.note(1, 1, 0, 0, -1)
+    watch.look()
+    clock.now += 11
+    watch.look()
+    assert watch.note() is not None
+    crumb.note(2, 2, 0, 0, -1)
+    assert watch.note() is None
+    watch.look()
+    assert said[-1].startswith("it goes on")
+
+
+def test_a_script_that_has_not_begun_to_train_does_not_hang(tmp_path):
+    clock, said = Clock(), []
+    watch = HangWatch(tmp_path, 1.0, said.append, clock)
+    for _ in range(5):
+        watch.look()
+        clock.now += 1000
+    assert said == []
+
+
+def test_a_process_without_the_handler_is_left_alone():
+
+    other = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    assert not ask_for_stacks(other.pid)
+    assert other.poll() is None
+    other.communicate(b"\n", timeout=30)
+    assert other.returncode == 0
