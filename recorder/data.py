@@ -11,10 +11,12 @@ from torch import Tensor
 
 from ..schemas import Phase
 from .catalogue import ModuleEntry
+from .samples import label_facts, mask_facts, sample_fingerprints
 from .session import Row, Session
 from .statistics import Moments, measurable, measure
 
 _FINGERPRINT_BYTES = 65536
+_MOST_HASHED = 200_000
 
 
 class _Field:
@@ -38,13 +40,17 @@ class DataWatch:
         self.session = session
         self._fields: list[_Field] = []
         self._flushes = 0
+        self._epoch: int | None = None
+        self._hashed: dict[int | None, int] = {}
+        """Samples of each loader (None: of what comes from none) that have their hash."""
 
-    def loaded(self, batch: Any) -> None:
-        """The DataLoader has handed out a batch."""
+    def loaded(self, batch: Any, origin: Row) -> None:
+        """A DataLoader has handed out a batch; ``origin`` are the columns of `batches` that say from where."""
         self._fields = []
+        self._epoch = origin.get("epoch")
         for name, tensor in _fields_of(batch, ""):
             if measurable(tensor):
-                self._add(f"batch:{name}", name, tensor, "field", "input", Phase.DATA, None)
+                self._add(f"batch:{name}", name, tensor, "field", "input", Phase.DATA, None, origin)
 
     def model_input(self, root: ModuleEntry, name: str, tensor: Tensor, phase: Phase) -> Moments:
         """A tensor enters a model. Returns its moments."""
@@ -59,8 +65,12 @@ class DataWatch:
     def target(self, tensor: Tensor, facts: Row) -> Row:
         """A tensor is the target of a loss, which has found out these columns of `batches`. Returns the row."""
         pointer = _pointer(tensor)
+        if self._epoch is not None:
+            self.session.facts["epoch"] = self._epoch
         for field in self._current():
             if field.pointer == pointer and field.ref() is not None:
+                if "label_counts" not in field.row:
+                    facts = {**label_facts(tensor, field.moments), **facts}
                 self._use(field, "target", None, facts)
                 return field.row
         return self._add("loss:target", "target", tensor, "target", "target", Phase.LOSS, None, facts).row
@@ -120,9 +130,24 @@ class DataWatch:
             fingerprint=fingerprint(tensor),
             **(facts or {}),
         )
+        if role == "target" or tensor.dim() == 1:
+            row |= label_facts(tensor, moments)
+        row |= mask_facts(tensor, moments)
+        if role != "target":
+            self._hash_samples(tensor, row)
         field = _Field(tensor, stat, row, tensor_id, moments)
         self._fields.append(field)
         return field
+
+    def _hash_samples(self, tensor: Tensor, row: Row) -> None:
+        """Hash the samples of a loader's first epoch, and as many of what comes from no loader."""
+        loader = row.get("loader_id")
+        if row.get("epoch") or self._hashed.get(loader, 0) >= _MOST_HASHED:
+            return
+        hashes = sample_fingerprints(tensor)
+        if hashes is not None:
+            row["sample_fingerprints"] = hashes
+            self._hashed[loader] = self._hashed.get(loader, 0) + len(hashes)
 
 
 def _pointer(tensor: Tensor) -> tuple[int, int, torch.dtype]:

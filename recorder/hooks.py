@@ -4,20 +4,19 @@ import functools
 import sys
 import warnings
 from collections.abc import Callable
-from time import perf_counter_ns
 from types import TracebackType
 from typing import Any
 
 import torch
 import torch.optim.optimizer as optim
 from torch.nn.modules import module as nn_module
-from torch.utils.data import dataloader
 
 from .backward import BackwardWatch
 from .clipping import ClippingWatch
 from .crash import record_exception, watch_deaths
 from .data import DataWatch
 from .forward import ForwardWatch
+from .loaders import LoaderWatch
 from .optimizers import OptimizerWatch
 from .patches import Patches, Watch
 from .randomness import RandomWatch
@@ -38,6 +37,7 @@ class Attachment:
             ClippingWatch(session, self.optimizers, self.backward.scaled),
             ScheduleWatch(session, self.optimizers),
             RandomWatch(session),
+            LoaderWatch(session, self.data, self.optimizers),
         ]
         self._patches = Patches()
         self._seen_exception: BaseException | None = None
@@ -52,7 +52,6 @@ class Attachment:
         self._hook_modules()
         self._hook_optimizers()
         self._wrap_backward()
-        self._wrap_loader()
         self._wrap_excepthook()
         for watch in self.watches:
             watch.install(self._patches)
@@ -160,25 +159,6 @@ class Attachment:
             return enter
 
         self._patches.wrap(torch.autograd.graph.saved_tensors_hooks, "__enter__", wrap_enter)
-
-    def _wrap_loader(self) -> None:
-        session = self.session
-        next_batch = session.guarded("data", self.optimizers.next_batch)
-        loaded = session.guarded("data", self.data.loaded)
-
-        def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
-            @functools.wraps(original)
-            def next_(self: Any) -> Any:
-                began = perf_counter_ns()
-                batch = original(self)
-                session.clock["data"] += perf_counter_ns() - began
-                next_batch()
-                loaded(batch)
-                return batch
-
-            return next_
-
-        self._patches.wrap(dataloader._BaseDataLoaderIter, "__next__", wrap)
 
     def _wrap_excepthook(self) -> None:
         def wrap(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,0 +1,67 @@
+"""What is in a batch beside its moments: labels, masks, and a hash of each sample."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from .session import Row
+from .statistics import LATE_DEVICES, Moments
+
+_MOST_CLASSES = 1024
+_MOST_ELEMENTS = 1 << 16
+_MOST_ROWS = 4096
+_ELEMENTS_OF_A_ROW = 64
+
+_FACTORS = torch.tensor(
+    [(0x9E3779B97F4A7C15 * (2 * i + 1)) % (1 << 63) | 1 for i in range(_ELEMENTS_OF_A_ROW)], dtype=torch.int64
+)
+"""Odd multipliers from the golden ratio: a fixed hash, the same in every process."""
+
+
+def label_facts(tensor: Tensor, moments: Moments) -> Row:
+    """``label_counts`` and ``entropy`` of an integer tensor with few classes; negative values (ignored ones) are left out."""
+    if tensor.is_floating_point() or tensor.dtype is torch.bool or tensor.device.type in LATE_DEVICES:
+        return {}
+    if not tensor.numel() or tensor.numel() > _MOST_ELEMENTS or moments.max is None:
+        return {}
+    if moments.max >= _MOST_CLASSES or moments.max < 0:
+        return {}
+    flat = tensor.detach().reshape(-1)
+    if moments.min is not None and moments.min < 0:
+        flat = flat[flat >= 0]
+    counts: list[int] = torch.bincount(flat).tolist()
+    total = sum(counts)
+    entropy = -sum(c / total * math.log(c / total) for c in counts if c) if total else None
+    return {"label_counts": counts, "entropy": entropy}
+
+
+def mask_facts(tensor: Tensor, moments: Moments) -> Row:
+    """``valid_fraction`` and ``min_row_valid`` of a tensor that holds only zeros and ones; elements between 0 and 1 whose
+    sum of squares is their sum are all zero or one."""
+    if tensor.device.type in LATE_DEVICES or tensor.dim() < 2 or tensor.numel() > 1 << 20 or not moments.numel:
+        return {}
+    if (
+        moments.min is None
+        or moments.max is None
+        or moments.min < 0
+        or moments.max != 1
+        or moments.sum != moments.sum_sq
+    ):
+        return {}
+    fewest = int(tensor.detach().sum(-1).min())
+    return {"valid_fraction": (moments.sum or 0.0) / moments.numel, "min_row_valid": fewest}
+
+
+def sample_fingerprints(tensor: Tensor) -> list[int] | None:
+    """One hash for each row of a batch, from up to 64 evenly spaced elements; None where that cannot be or costs too much."""
+    if tensor.device.type in LATE_DEVICES or tensor.layout is not torch.strided or tensor.is_complex():
+        return None
+    if tensor.dim() < 2 or not 0 < tensor.shape[0] <= _MOST_ROWS or tensor[0].numel() < 2:
+        return None
+    rows = tensor.detach().reshape(tensor.shape[0], -1)
+    step = max(1, rows.shape[1] // _ELEMENTS_OF_A_ROW)
+    rows = rows[:, ::step][:, :_ELEMENTS_OF_A_ROW]
+    bits = rows.to(torch.float64).contiguous().view(torch.int64) if rows.is_floating_point() else rows.to(torch.int64)
+    mixed = (bits ^ (bits >> 29)) * _FACTORS[: bits.shape[1]]
+    return (mixed ^ (mixed >> 31)).sum(1).tolist()
