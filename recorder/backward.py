@@ -11,12 +11,13 @@ from .band import Band
 from .data import DataWatch
 from .device_statistics import either, scalar_of
 from .forward import ForwardWatch
-from .graph import LOSSES, look_at_forward, loss_nodes, operator_name, risks, saved
+from .graph import LOSSES, broadcasts, look_at_forward, loss_nodes, operator_name, risks, saved
 from .optimizers import OptimizerWatch
 from .sampled_look import find_first_bad_module
 from .session import Row, Session
 from .statistics import measurable, measure
 
+_FIRST_STEPS = 8
 _MOST_OF_A_LOSS = 1 << 18
 """Elements of a loss's input up to which it is measured: a larger one (log-probabilities of a vocabulary) is the last
 output of the model over again."""
@@ -86,6 +87,7 @@ class BackwardWatch:
             if not self.forward.rows_taken and self.forward.looks_left > 0:
                 find_first_bad_module(session, loss)
         self._input_and_target(loss)
+        self._broadcast(loss)
         session.stat(tensor_id, Phase.LOSS, moments, requires_grad=loss.requires_grad)
         session.losses.append(number)
         self._look(loss, nonfinite=moments.nonfinite > 0)
@@ -109,6 +111,24 @@ class BackwardWatch:
                 session.stat(tensor_id, Phase.LOSS, measure(given))
             if target is not None and measurable(target):
                 self._target(node, given, target)
+
+    def _broadcast(self, loss: Tensor) -> None:
+        """Look for a prediction that was stretched against its target; at the first steps and then now and then."""
+        session = self.session
+        if session.step > _FIRST_STEPS and session.step % _FIRST_STEPS:
+            return
+        found = broadcasts(loss, self.forward.last_node)
+        if found is not None:
+            session.add(
+                "operators",
+                seq=session.next_seq(),
+                phase=int(Phase.LOSS),
+                op="Broadcast",
+                saved=f"prediction {found[0]}",
+                trigger="risk",
+                shape=found[1],
+                numel=found[1][0] * found[1][1],
+            )
 
     def _target(self, node: Any, given: Tensor | None, target: Tensor) -> None:
         dimension = LOSSES[type(node).__name__]

@@ -28,6 +28,7 @@ LOSSES = {
     "BinaryCrossEntropyBackward0": None,
     "BinaryCrossEntropyWithLogitsBackward0": None,
     "KlDivBackward0": None,
+    "CtcLossBackward0": None,
     "SoftMarginLossBackward0": None,
     "MultiMarginLossBackward0": 1,
 }
@@ -80,6 +81,38 @@ def loss_nodes(loss: Tensor, most: int = 64) -> Iterator[Any]:
                 yield node
             else:
                 todo.extend(next_node for next_node, _ in node.next_functions)
+
+
+def broadcasts(loss: Tensor, first: int) -> tuple[list[int], list[int]] | None:
+    """Shapes of a prediction and of the result of a subtraction in the loss code that stretched it against the target:
+    (N, 1) and (N, N). None where there is none. ``first`` is the first node after the model's forward."""
+    for node in nodes_down_to(loss, first):
+        if type(node).__name__ not in _SUBTRACTIONS:
+            continue
+        result = _shape_of(node, 0)
+        for behind, place in node.next_functions:
+            given = _shape_of(behind, place) if behind is not None else None
+            if given is not None and result is not None and _stretched(given, result):
+                return given, result
+    return None
+
+
+_SUBTRACTIONS = {"SubBackward0", "RsubBackward0", "ExpandBackward0"}
+
+
+def _shape_of(node: Any, place: int) -> list[int] | None:
+    """Shape of a node's n-th output, from autograd's notes; None where it keeps none."""
+    try:
+        return [int(n) for n in node._input_metadata[place].shape]
+    except (AttributeError, IndexError, TypeError):
+        return None
+
+
+def _stretched(given: list[int], result: list[int]) -> bool:
+    """(N, 1) or (N,) against the other became (N, N): the batch was set against itself."""
+    if len(result) != 2 or result[0] != result[1] or result[0] < 2:
+        return False
+    return given in ([result[0], 1], [result[0]], [1, result[0]])
 
 
 def saved(node: Any, name: str) -> Tensor | None:

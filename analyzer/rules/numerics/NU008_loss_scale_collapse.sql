@@ -37,5 +37,5 @@ WITH rows_ AS (
     FROM runs WHERE skipped GROUP BY rank, optimizer_id, island
 )
 SELECT rank, step, value, before, skips, made, optimizer_id FROM skips
-WHERE skips >= $skips OR (made >= 3 AND skips >= $least)
+WHERE (to_the_end AND skips >= $skips) OR (made >= 3 AND skips >= $least)
 ORDER BY step, rank, optimizer_id

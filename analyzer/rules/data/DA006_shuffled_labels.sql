@@ -1,0 +1,70 @@
+/*
+code = "DA006"
+name = "shuffled-labels"
+severity = "error"
+phase = "data"
+signal = "loss"
+message = "{how_}: the loss is {value}, the entropy of the labels is {entropy}, while gradients and updates are healthy: labels and inputs do not belong together."
+fix = "Check the join of inputs and labels: sorted or shuffled apart, off by one, another file."
+explains = ["divergence", "loss-spike", "plateau", "underfit", "exploding-gradients", "overfit"]
+[params.low]
+value = 0.9
+doc = "Loss over label entropy from which on nothing is predicted."
+[params.learnt]
+value = 0.6
+doc = "Loss over entropy below which the model had learnt."
+[params.least]
+value = 5
+unit = "steps"
+doc = "Steps that it lasts."
+[params.moved]
+value = 0.5
+doc = "Sum of updates over the norm of the weights that a run from scratch must have made."
+[needs]
+tables = ["batches", "steps", "param_groups"]
+columns = ["batches.entropy", "steps.loss"]
+steps = 10
+[doc]
+what = "A classifier whose loss jumps from well below the entropy of its labels to that entropy or above and stays, without a jump of the learning rate, the input or the label mix; or one that has moved far and never got below it."
+why = "The entropy of the labels is the loss of a model that knows nothing of the input."
+not_this = "A run that is too short to have learnt, a higher learning rate, other inputs, a new label mix, tokens (their entropy is another matter)."
+source = "Cross entropy of a constant prediction is the entropy of the labels."
+*/
+WITH mix AS (
+    SELECT rank, step, avg(entropy) AS batch_entropy FROM batches WHERE role = 'target' AND entropy IS NOT NULL AND loss_op IN ('NllLoss', 'NllLoss2D') AND phase <> 'eval'
+    AND len(shape) = 1 GROUP BY rank, step
+), whole AS (
+    SELECT rank, median(batch_entropy) AS entropy FROM mix GROUP BY rank
+), tops AS (
+    SELECT f.rank, f.tensor_id, f.step, max(f.abs_max) AS top FROM batch_fields f WHERE f.role IN ('input', 'field') AND f.phase = 'data' AND contains(f.dtype, 'float') GROUP BY ALL
+), outlying AS (
+    SELECT t.rank, t.step FROM tops t JOIN (SELECT rank, tensor_id, median(top) AS usual FROM tops GROUP BY rank, tensor_id) u ON u.rank = t.rank AND u.tensor_id = t.tensor_id
+    WHERE t.top > 3 * u.usual
+), rows_ AS (
+    SELECT o.*, w.entropy, m.batch_entropy,
+        median(finite(loss)) OVER ahead AS ahead, min(finite(loss)) OVER ahead AS ahead_low, count(finite(loss)) OVER ahead AS ahead_rows,
+        max(update_ratio) OVER (PARTITION BY o.rank, o.optimizer_id ORDER BY n ROWS BETWEEN 3 PRECEDING AND 1 PRECEDING) AS ratio_now,
+        sum(update_norm) OVER (PARTITION BY o.rank, o.optimizer_id) / median(weight_norm) OVER (PARTITION BY o.rank, o.optimizer_id) AS moved,
+        count(*) OVER (PARTITION BY o.rank, o.optimizer_id) AS total
+    FROM optimizer_series o JOIN mix m ON m.rank = o.rank AND m.step = o.step JOIN whole w ON w.rank = o.rank
+    WHERE o.optimizers <= 1
+    WINDOW ahead AS (PARTITION BY o.rank, o.optimizer_id ORDER BY n ROWS BETWEEN CURRENT ROW AND 9 FOLLOWING)
+), jumps AS (
+    SELECT * FROM rows_
+    WHERE history >= 8 AND entropy > 0.3 AND loss_median < $learnt * entropy AND loss > $low * entropy AND ahead_low > 0.75 * entropy AND ahead > $low * entropy AND ahead_rows >= $least
+      AND batch_entropy > 0.5 * entropy AND lr <= 1.5 * lr_before AND coalesce(ratio_now <= 5 * ratio_median, true)
+      AND loss > loss_recent_peak
+      AND (rank, step) NOT IN (SELECT (rank, step) FROM outlying)
+    QUALIFY row_number() OVER (PARTITION BY rank ORDER BY n) = 1
+), never AS (
+    SELECT rank, min(step) AS step, median(finite(loss)) FILTER (n >= 0.5 * total) AS value, any_value(entropy) AS entropy, any_value(total) AS total
+    FROM rows_ WHERE total >= 60 GROUP BY rank
+    HAVING any_value(moved) > $moved AND median(finite(loss)) FILTER (n >= 0.5 * total) BETWEEN 0.93 * any_value(entropy) AND 1.15 * any_value(entropy)
+       AND min(finite(loss)) > 0.75 * any_value(entropy) AND any_value(entropy) > 0.3
+       AND median(finite(loss)) FILTER (n < 0.3 * total) - median(finite(loss)) FILTER (n >= 0.7 * total) < 0.04 * any_value(entropy)
+       AND median(update_ratio) > 1e-4
+)
+SELECT rank, step, loss AS value, entropy, 'At step ' || step || ' the loss jumped from ' || printf('%.3g', loss_median) || ' and stayed' AS how_ FROM jumps
+UNION ALL BY NAME
+SELECT rank, step, value, entropy, 'In ' || total || ' steps nothing was learnt' AS how_ FROM never WHERE rank NOT IN (SELECT rank FROM jumps)
+ORDER BY step, rank

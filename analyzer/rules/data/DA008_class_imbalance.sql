@@ -1,0 +1,40 @@
+/*
+code = "DA008"
+name = "class-imbalance"
+severity = "warning"
+phase = "data"
+signal = "label_counts"
+message = "Class {top} holds {percent} % of the {total} targets of the run, {ratio} times as many as class {rare}: a model that always says {top} looks good."
+fix = "Weight the loss, resample, or judge by a metric per class."
+[params.ratio]
+value = 10
+unit = "times"
+doc = "Most frequent over least frequent class."
+[params.share]
+value = 0.9
+doc = "Share of one class."
+[params.least]
+value = 200
+unit = "targets"
+doc = "Targets seen."
+[needs]
+tables = ["batches"]
+columns = ["batches.label_counts"]
+[doc]
+what = "One class with more than nine tenths of the targets, or ten times as many as the rarest class that occurs."
+why = "The loss is dominated by one class; accuracy says little."
+not_this = "Tokens of a text, few targets. It is advice: data may be like that."
+source = "Thresholds of the catalogue."
+*/
+WITH totals AS (
+    SELECT rank, class, sum(count_) AS count_ FROM (
+        SELECT rank, unnest(label_counts) AS count_, generate_subscripts(label_counts, 1) - 1 AS class FROM batches
+        WHERE role = 'target' AND phase <> 'eval' AND label_counts IS NOT NULL AND len(shape) = 1)
+    GROUP BY rank, class HAVING sum(count_) > 0
+), judged AS (
+    SELECT rank, arg_max(class, count_) AS top, arg_min(class, count_) AS rare, max(count_) / min(count_) AS ratio, max(count_) / sum(count_) AS value, sum(count_)::BIGINT AS total, count(*) AS classes
+    FROM totals GROUP BY rank
+)
+SELECT rank, 0 AS step, top, rare, round(ratio)::BIGINT AS ratio, value, round(100 * value)::INT AS percent, total FROM judged
+WHERE classes BETWEEN 2 AND 100 AND total >= $least AND (value > $share OR (ratio > $ratio AND total >= 20 * classes))
+ORDER BY rank

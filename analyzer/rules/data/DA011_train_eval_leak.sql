@@ -1,0 +1,44 @@
+/*
+code = "DA011"
+name = "train-eval-leak"
+severity = "error"
+phase = "eval"
+signal = "sample_fingerprints"
+message = "{value} of {samples} evaluated samples ({percent} %) were also trained on: the evaluation measures memory."
+fix = "Split by sample (or by source) before anything is copied or augmented; {value} samples are in both."
+[params.share]
+value = 0.02
+doc = "Share of the evaluated samples."
+[params.least]
+value = 3
+unit = "samples"
+doc = "Samples in both."
+[needs]
+tables = ["batches"]
+columns = ["batches.sample_fingerprints"]
+[doc]
+what = "Samples with equal content in training and in evaluation batches, but not all of them."
+why = "What was seen in training is no test."
+not_this = "Evaluation on the training set itself (all are in both), coarse data in which equal samples are common, samples of fewer than five numbers."
+source = "Equality of a 64-bit hash of up to 64 elements."
+*/
+WITH samples AS (
+    SELECT rank, phase = 'eval' AS evaluated, step, unnest(sample_fingerprints) AS sample
+    FROM batches WHERE sample_fingerprints IS NOT NULL AND shape[len(shape)] >= 2 AND list_product(list_transform(shape[2:], lambda x: x::DOUBLE)) >= 5
+), train AS (
+    SELECT rank, sample, count(*) AS times FROM samples WHERE NOT evaluated GROUP BY rank, sample
+), coarse AS (
+    SELECT rank, count(*) / sum(times) AS distinct_share FROM train GROUP BY rank
+), evaluated AS (
+    SELECT rank, sample, min(step) AS step FROM samples WHERE evaluated GROUP BY rank, sample
+), counted AS (
+    SELECT e.rank, count(*) AS samples, count(t.sample) AS value, min(e.step) FILTER (t.sample IS NOT NULL) AS step
+    FROM evaluated e LEFT JOIN train t ON t.rank = e.rank AND t.sample = e.sample GROUP BY e.rank
+)
+SELECT c.rank, c.step, c.value, c.samples, round(100.0 * c.value / c.samples)::INT AS percent,
+    CASE WHEN c.value >= 0.98 * c.samples THEN 'warning' ELSE 'error' END AS severity
+FROM counted c JOIN coarse k ON k.rank = c.rank
+WHERE c.value >= $least AND c.value >= $share * c.samples AND k.distinct_share > 0.4
+  -- evaluating on all that was trained on is a choice
+  AND NOT (c.value >= 0.98 * c.samples AND c.samples >= 0.8 * (SELECT count(*) FROM train t WHERE t.rank = c.rank))
+ORDER BY c.step, c.rank

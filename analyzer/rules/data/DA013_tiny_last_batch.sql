@@ -1,0 +1,45 @@
+/*
+code = "DA013"
+name = "tiny-last-batch"
+severity = "error"
+phase = "data"
+signal = "batch_size"
+message = "The last batch of an epoch has {value} samples instead of {usual}, and the gradient norm there is {norm}, {times} times the usual, in each of {epochs} epochs."
+fix = "Use drop_last=True, or weight the loss of a short batch by its size."
+explains = ["loss-spike", "exploding-gradients"]
+[params.share]
+value = 0.34
+doc = "Size of the short batch over the usual one."
+[params.times]
+value = 3.0
+unit = "times"
+doc = "Its gradient norm over the median."
+[params.least]
+value = 2
+unit = "epochs"
+doc = "Epochs in which it happens."
+[needs]
+tables = ["batches", "steps"]
+columns = ["batches.batch_size", "steps.grad_norm"]
+steps = 8
+[doc]
+what = "A batch size that falls to a third or less at regular places, with a spike of the gradient norm each time."
+why = "A mean over few samples is noisy but weighs as much as a full batch."
+not_this = "A shorter last batch without a spike, batch sizes that vary anyway."
+source = "The spike is measured against the run's own median."
+*/
+WITH sizes AS (
+    SELECT rank, step, max(batch_size) AS size FROM batches WHERE role IN ('input', 'field') AND phase = 'data' AND batch_size IS NOT NULL GROUP BY rank, step
+), usual AS (
+    SELECT rank, median(size) AS usual, quantile_cont(size, 0.25) AS low FROM sizes GROUP BY rank
+), short AS (
+    SELECT z.rank, z.step, z.size AS value, u.usual, coalesce(s.clip_norm, s.grad_norm) AS norm
+    FROM sizes z JOIN usual u ON u.rank = z.rank JOIN (SELECT rank, step, max(clip_norm) AS clip_norm, max(grad_norm) AS grad_norm FROM steps GROUP BY rank, step) s ON s.rank = z.rank AND s.step = z.step
+    WHERE z.size <= $share * u.usual AND u.low = u.usual
+), norms AS (
+    SELECT rank, median(coalesce(clip_norm, grad_norm)) AS middle FROM steps WHERE isfinite(coalesce(clip_norm, grad_norm)) GROUP BY rank
+), judged AS (
+    SELECT s.*, s.norm / nullif(n.middle, 0) AS times, count(*) OVER (PARTITION BY s.rank) AS epochs, min(s.norm / nullif(n.middle, 0)) OVER (PARTITION BY s.rank) AS least_times
+    FROM short s JOIN norms n ON n.rank = s.rank
+)
+SELECT rank, step, value, usual::BIGINT AS usual, norm, times, epochs FROM judged WHERE epochs >= $least AND least_times >= $times ORDER BY step, rank

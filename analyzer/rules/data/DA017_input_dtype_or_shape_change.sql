@@ -1,0 +1,44 @@
+/*
+code = "DA017"
+name = "input-dtype-or-shape-change"
+severity = "error"
+phase = "data"
+signal = "shape"
+message = "At step {step} {field} became {dtype} {shape_}; in {seen} batches before it was {dtype_before} {shape_before}."
+fix = "Check what the pipeline does from step {step} on: another collate path, another file, a missing conversion."
+explains = ["loss-spike", "divergence", "outlier-batch"]
+[params.least]
+value = 5
+unit = "batches"
+doc = "Batches before, all alike."
+[needs]
+tables = ["batches"]
+columns = ["batches.shape", "batches.dtype"]
+steps = 6
+[doc]
+what = "The dtype or the number of dimensions of an input or target changes after batches that were all alike; or its trailing dimensions change and stay changed."
+why = "The model is fed something else than before, often without an error thanks to broadcasting."
+not_this = "Batch sizes, sequence lengths that vary, a step that broke off (its exception says it)."
+source = "Equality."
+*/
+WITH done AS (
+    SELECT DISTINCT rank, step FROM steps WHERE completed
+), fields AS (
+    SELECT b.rank, b.step, b.seq, b.tensor_id, b.field, b.dtype, b.shape, len(b.shape) AS dims, b.shape[2:] AS tail,
+        lag(b.dtype) OVER series AS dtype_before, lag(b.shape) OVER series AS shape_before,
+        count(*) OVER before AS seen, count(DISTINCT b.dtype) OVER before AS dtypes, min(len(b.shape)) OVER before AS dims_low, max(len(b.shape)) OVER before AS dims_high,
+        min(b.shape[2:]) OVER before AS tail_low, max(b.shape[2:]) OVER before AS tail_high,
+        min(b.shape[2:]) OVER ahead AS ahead_low, max(b.shape[2:]) OVER ahead AS ahead_high, count(*) OVER ahead AS rows_
+    FROM batches b JOIN done d ON d.rank = b.rank AND d.step = b.step WHERE b.phase <> 'eval' AND b.shape IS NOT NULL
+    WINDOW series AS (PARTITION BY b.rank, b.tensor_id ORDER BY b.step, b.seq),
+        before AS (PARTITION BY b.rank, b.tensor_id ORDER BY b.step, b.seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING),
+        ahead AS (PARTITION BY b.rank, b.tensor_id ORDER BY b.step, b.seq ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)
+)
+SELECT rank, step, seq, field, dtype, dtype_before, shape::VARCHAR AS shape_, shape_before::VARCHAR AS shape_before, seen,
+    CASE WHEN dtype <> dtype_before OR dims <> dims_low THEN 'error' ELSE 'warning' END AS severity, shape::VARCHAR AS value
+FROM fields
+WHERE seen >= $least AND dtypes = 1 AND dims_low = dims_high
+  AND (dtype <> dtype_before OR dims <> dims_low
+    OR (len(tail) > 0 AND tail_low = tail_high AND tail <> tail_low AND ahead_low = ahead_high AND rows_ >= 3))
+QUALIFY row_number() OVER (PARTITION BY rank, tensor_id ORDER BY step, seq) = 1
+ORDER BY step, rank, seq

@@ -1,0 +1,37 @@
+/*
+code = "DA018"
+name = "unnormalised-input"
+severity = "error"
+phase = "data"
+signal = "rms"
+message = "{field} enters {module} ({class_name}) unnormalised: root mean square {value}, mean {mean}, values from {low} to {high} in all {batches} batches."
+fix = "Scale the input to about mean 0 and standard deviation 1 (for bytes: divide by 255 first)."
+explains = ["exploding-gradients", "dead-relu", "saturated-activation", "exploding-activations", "bad-init-scale"]
+[params.rms]
+value = 40.0
+doc = "Root mean square from which an input is far from unit scale."
+[needs]
+tables = ["batches", "tensor_stats", "modules"]
+columns = ["tensor_stats.sum_sq"]
+steps = 5
+[doc]
+what = "A float input of a scale of tens or hundreds in all batches whose first layer is linear or a convolution."
+why = "The first layer's gradients are larger than all others by that factor; one learning rate cannot fit both."
+not_this = "A first layer that normalises or embeds, integers, a single batch."
+source = "0-255 pixels have a root mean square above 70; unit scale is what initialisations assume."
+*/
+WITH inputs AS (
+    SELECT b.rank, b.field, b.tensor_id, min(b.step) AS step, count(*) AS batches, median(sqrt(s.sum_sq / s.numel)) AS value, min(sqrt(s.sum_sq / s.numel)) AS least,
+        median(s.sum / s.numel) AS mean, min(s.min) AS low, max(s.max) AS high
+    FROM batches b JOIN tensor_stats s ON s.rank = b.rank AND s.step = b.step AND s.seq = b.seq AND s.tensor_id = b.tensor_id
+    WHERE b.role = 'input' AND b.phase = 'data' AND contains(b.dtype, 'float') AND s.numel >= 32 AND s.nan_count + s.inf_count = 0
+    GROUP BY b.rank, b.field, b.tensor_id
+), leaves AS (
+    SELECT m.rank, m.module, m.class_name, m.call_order, row_number() OVER (PARTITION BY m.rank, m.model ORDER BY m.call_order) AS n
+    FROM modules m WHERE m.call_order IS NOT NULL AND NOT EXISTS (FROM modules c WHERE c.rank = m.rank AND c.parent_id = m.module_id AND c.call_order IS NOT NULL)
+      AND m.class_name NOT IN ('Dropout', 'Flatten', 'Identity', 'Unflatten')
+)
+SELECT i.rank, i.step, i.field, i.value, i.mean, i.low, i.high, i.batches, l.module, l.class_name
+FROM inputs i JOIN leaves l ON l.rank = i.rank AND l.n = 1
+WHERE i.least > $rms AND i.batches >= 5 AND regexp_matches(l.class_name, '^(Linear|Conv[123]d|LSTM|GRU|RNN)$')
+ORDER BY i.step, i.rank

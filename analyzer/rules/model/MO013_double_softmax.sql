@@ -1,0 +1,40 @@
+/*
+code = "MO013"
+name = "double-softmax"
+severity = "error"
+phase = "loss"
+signal = "output"
+message = "The output of {model} already sums to one per sample, and cross_entropy takes the softmax of it again: the loss cannot fall below {floor} (C = {classes}); it is {loss}."
+fix = "Return logits: drop the softmax before cross_entropy (or use log and nll_loss)."
+explains = ["plateau", "underfit", "vanishing-gradients", "shuffled-labels"]
+[needs]
+tables = ["batches", "tensor_stats"]
+columns = ["batches.classes"]
+kinds = ["output"]
+steps = 3
+[doc]
+what = "A model whose output lies between 0 and 1 and adds up to one per sample, followed by the log-softmax of cross_entropy."
+why = "Softmax of probabilities is nearly flat: the loss ends at ln(e + C - 1) - 1 and gradients are small."
+not_this = "Probabilities whose logarithm is taken for nll_loss, logits that happen to be small."
+source = "Arithmetic: logits in [0, 1] that sum to 1 give at best 1 - ln(e + C - 1)."
+*/
+WITH roots AS (
+    SELECT s.rank, s.step, s.seq, m.model, m.module, s.sum, s.numel, s.min, s.max, t.tensor_name AS tensor
+    FROM tensor_stats s JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id AND t.kind = 'activation'
+    JOIN modules m ON m.rank = t.rank AND m.module_id = t.module_id
+    WHERE s.phase = 'forward' AND s.nan_count + s.inf_count = 0 AND s.min >= 0 AND s.max <= 1.0001 AND (m.depth = 0 OR m.class_name = 'Softmax')
+), targets AS (
+    SELECT rank, step, any_value(classes) AS classes, bool_or(loss_op LIKE 'NllLoss%') AS nll FROM batches WHERE role = 'target' AND classes > 1 AND phase <> 'eval' GROUP BY rank, step
+), given AS (
+    SELECT s.rank, s.step, min(s.min) AS low, max(s.max) AS high, any_value(s.numel) AS numel FROM tensor_stats s JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id
+    WHERE t.kind = 'output' AND t.tensor_name = 'loss:input' GROUP BY s.rank, s.step
+), judged AS (
+    SELECT r.rank, r.step, r.model, r.module, r.tensor, t.classes, ln(exp(1) + t.classes - 1) - 1 AS floor,
+        abs(r.sum - r.numel / t.classes) < 1e-3 * r.numel / t.classes AND g.low >= -ln(exp(1) + t.classes - 1) - 1e-3 AND g.high <= 1 - ln(exp(1) + t.classes - 1) + 1e-3 AND g.numel = r.numel AS fits
+    FROM roots r JOIN targets t ON t.rank = r.rank AND t.step = r.step AND t.nll JOIN given g ON g.rank = r.rank AND g.step = r.step
+    QUALIFY row_number() OVER (PARTITION BY r.rank, r.step ORDER BY r.seq DESC) = 1
+)
+SELECT j.rank, min(j.step) AS step, any_value(j.model) AS model, arg_min(j.module, j.step) AS module, arg_min(j.tensor, j.step) AS tensor, any_value(j.classes) AS classes, any_value(j.floor) AS floor, any_value(j.floor) AS value,
+    (SELECT arg_max(loss, step) FROM steps s WHERE s.rank = j.rank AND isfinite(s.loss)) AS loss
+FROM judged j WHERE fits GROUP BY j.rank HAVING count(*) >= 3 AND count(*) >= 0.9 * (SELECT count(*) FROM targets t WHERE t.rank = j.rank AND t.step >= min(j.step))
+ORDER BY step, j.rank

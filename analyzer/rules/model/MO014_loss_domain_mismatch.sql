@@ -1,0 +1,37 @@
+/*
+code = "MO014"
+name = "loss-domain-mismatch"
+severity = "error"
+phase = "loss"
+signal = "loss_input"
+message = "At step {step} {what_}: {value} is outside {domain}."
+fix = "{fix_}"
+explains = ["loss-sign-flipped", "divergence", "plateau", "underfit", "log-of-zero"]
+[needs]
+tables = ["batches", "tensor_stats"]
+columns = ["batches.loss_op"]
+kinds = ["output"]
+[doc]
+what = "The input of nll_loss or kl_div holds positive numbers (no log-probabilities), or the target of a binary cross entropy lies outside [0, 1]."
+why = "The loss is then no likelihood: it can fall without bound and its minimum is nowhere."
+not_this = "cross_entropy, which takes the logarithm itself; rounding above zero."
+source = "Definition of each loss: log-probabilities are at most 0, probabilities lie in [0, 1]."
+*/
+WITH given AS (
+    SELECT s.rank, s.step, s.microbatch, max(s.max) AS high, min(s.seq) AS seq FROM tensor_stats s JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id
+    WHERE t.kind = 'output' AND t.tensor_name = 'loss:input' AND s.phase <> 'eval' GROUP BY ALL
+), targets AS (
+    SELECT b.rank, b.step, b.microbatch, b.loss_op, s.min, s.max, b.seq FROM batches b
+    LEFT JOIN tensor_stats s ON s.rank = b.rank AND s.step = b.step AND s.seq = b.seq AND s.tensor_id = b.tensor_id
+    WHERE b.role = 'target' AND b.loss_op IS NOT NULL AND b.phase <> 'eval'
+    QUALIFY row_number() OVER (PARTITION BY b.rank, b.step, b.microbatch ORDER BY b.seq) = 1
+)
+SELECT t.rank, t.step, t.microbatch, g.seq, g.high AS value, 'the input of ' || t.loss_op || ' is no logarithm of a probability' AS what_, 'log-probabilities, which are at most 0' AS domain,
+    'Apply log_softmax before nll_loss, or use cross_entropy on the logits.' AS fix_, 'loss:input' AS tensor
+FROM targets t JOIN given g ON g.rank = t.rank AND g.step = t.step AND g.microbatch = t.microbatch
+WHERE t.loss_op IN ('NllLoss', 'NllLoss2D', 'KlDiv') AND g.high > 1e-3
+UNION ALL BY NAME
+SELECT t.rank, t.step, t.microbatch, t.seq, CASE WHEN t.min < 0 THEN t.min ELSE t.max END AS value, 'the target of ' || t.loss_op || ' is no probability' AS what_, '[0, 1]' AS domain,
+    'Map the targets to 0 and 1.' AS fix_, 'loss:target' AS tensor
+FROM targets t WHERE t.loss_op LIKE 'BinaryCrossEntropy%' AND (t.min < -1e-3 OR t.max > 1.001)
+ORDER BY step, rank, microbatch
