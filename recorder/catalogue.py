@@ -10,6 +10,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from types import FrameType
 
+import msgspec
 import torch
 from torch import Tensor, nn
 
@@ -31,8 +32,8 @@ class ModuleEntry:
     """A module of a known model."""
 
     __slots__ = (
-        "call_order", "class_name", "compiled", "depth", "id", "model", "name", "outputs", "own_numel", "parent_id", "ref",
-        "root",
+        "call_order", "class_name", "compiled", "depth", "id", "model", "modes", "name", "outputs", "own_numel", "parent_id",
+        "ref", "root", "settings",
     )  # fmt: skip
 
     def __init__(
@@ -57,6 +58,9 @@ class ModuleEntry:
         self.depth = name.count(".") + 1 if name else 0
         self.call_order: int | None = None
         self.outputs: dict[int, OutputSlot] = {}
+        self.modes: dict[bool, bool] = {}
+        """Gradient mode → training flag in the last call in it."""
+        self.settings = settings_of(module)
         self.own_numel = sum(p.numel() for p in module.parameters(recurse=False))
 
 
@@ -201,6 +205,7 @@ class Catalogue:
                 "depth": e.depth,
                 "call_order": e.call_order,
                 "own_numel": e.own_numel,
+                "settings": e.settings,
             }
             for e in self._dirty_modules.values()
         ]
@@ -304,7 +309,20 @@ class Catalogue:
                 self.describe(entry.update_id, entry.name, "update", entry.module_id, parameter)
 
 
+_PLAIN = (bool, int, float)
 _OF_PARAMETERS = {"parameter", "gradient", "update"}
+
+
+def settings_of(module: nn.Module) -> str:
+    """Public attributes that are numbers, truth values or short strings, as JSON."""
+    values = {
+        k: v
+        for k, v in vars(module).items()
+        if not k.startswith("_")
+        and k != "training"
+        and (isinstance(v, _PLAIN) or (isinstance(v, str) and len(v) <= 32))
+    }
+    return msgspec.json.encode(values).decode()
 
 
 def unwrapped(module: nn.Module) -> nn.Module:

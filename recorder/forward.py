@@ -110,6 +110,16 @@ class ForwardWatch:
                 session.facts["autocast"] = _autocast_dtype()
             else:
                 session.facts["eval_forwards"] = session.facts.get("eval_forwards", 0) + 1
+        if entry.modes.get(call.grad) is not module.training:
+            entry.modes[call.grad] = module.training
+            session.add(
+                "module_modes",
+                seq=session.next_seq(),
+                module_id=entry.id,
+                training=module.training,
+                grad=call.grad,
+                autocast=session.facts.get("autocast") if call.grad else _autocast_dtype(),
+            )
         session.note(Phase.FORWARD if call.grad else Phase.EVAL, entry.id)
         if outermost:
             phase = Phase.FORWARD if call.grad else Phase.EVAL
@@ -287,6 +297,7 @@ class ForwardWatch:
         for root in self.session.catalogue.take_new_models():
             self.session.event("model-found", f"model {root.model} ({root.class_name})", module_id=root.id)
             self.data.initial_parameters(root)
+            self.session.on_model(root)
 
 
 def _autocast_dtype() -> str | None:

@@ -22,6 +22,7 @@ from .patches import Patches, Watch
 from .randomness import RandomWatch
 from .schedules import ScheduleWatch
 from .session import Session
+from .structure import StructureWatch
 
 
 class Attachment:
@@ -37,6 +38,7 @@ class Attachment:
             ClippingWatch(session, self.optimizers, self.backward.scaled),
             ScheduleWatch(session, self.optimizers),
             RandomWatch(session),
+            StructureWatch(session),
             LoaderWatch(session, self.data, self.optimizers),
         ]
         self._patches = Patches()

@@ -23,7 +23,7 @@ from torch.compiler import is_compiling
 from ..schemas import TABLES, BreadcrumbWriter, Phase
 from ..schemas.layout import JOURNAL, breadcrumb_path, rank_folder
 from .budget import Budget, Kind
-from .catalogue import Catalogue
+from .catalogue import Catalogue, ModuleEntry
 from .device_statistics import Late, Page, all_devices, either, now, on
 from .journal import JournalWriter
 from .options import options_of
@@ -64,7 +64,7 @@ class _Bundle:
 class Session:
     """One process's recording. Created when torch is imported; touches the disk when the first model trains."""
 
-    def __init__(self, run: Path) -> None:
+    def __init__(self, run: Path) -> None:  # noqa: PLR0915 — the state of a step, declared in one place
         self.run = run
         self.options = options_of(run)
         self.budget = Budget(self.options)
@@ -84,6 +84,8 @@ class Session:
         self.saved_tensor_hooks_used = False
         """Whether the script uses saved-tensor hooks (activation checkpointing): saved tensors are then left alone."""
         self.on_start: Callable[[], None] = lambda: None
+        self.on_model: Callable[[ModuleEntry], None] = lambda _: None
+        """Told of every model that is found."""
         self.module_of: Callable[[int], int | None] = lambda _: None
         self.clock: dict[str, int] = {"data": 0, "forward": 0, "backward": 0, "optimizer": 0}
         self.losses: list[float | Late | None] = []

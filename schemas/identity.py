@@ -112,7 +112,7 @@ TENSORS = Table(
         Column(
             "distinct_rows",
             I64,
-            "Rows that differ from every other when first described; null if not looked at.",
+            "Rows that differ, at the start; of a weight whose rows were equal, at step 3 and 10 again; null if not looked at.",
             "rows",
         ),
     ),

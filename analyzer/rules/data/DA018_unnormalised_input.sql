@@ -1,7 +1,7 @@
 /*
 code = "DA018"
 name = "unnormalised-input"
-severity = "error"
+severity = "warning"
 phase = "data"
 signal = "rms"
 message = "{field} enters {module} ({class_name}) unnormalised: root mean square {value}, mean {mean}, values from {low} to {high} in all {batches} batches."

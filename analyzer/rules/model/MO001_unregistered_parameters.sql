@@ -1,0 +1,23 @@
+/*
+code = "MO001"
+name = "unregistered-parameters"
+severity = "error"
+phase = "forward"
+signal = "registered"
+message = "{module_words} keeps {value} parameters ({names}) in a Python list or dict: parameters() does not find them, so no optimizer trains them and no checkpoint holds them."
+fix = "Put the modules into nn.ModuleList or nn.ModuleDict (parameters into nn.ParameterList)."
+explains = ["parameters-not-in-optimizer", "plateau", "underfit"]
+[needs]
+tables = ["tensors"]
+columns = ["tensors.registered"]
+[doc]
+what = "Parameters that a module of the model holds in a plain Python container."
+why = "They are used in the forward pass but belong to nobody: never updated, moved or saved."
+not_this = "ModuleList and ParameterList; parameters that are registered elsewhere in the model; ones that an optimizer was given by hand."
+source = "The model's own attributes."
+*/
+SELECT t.rank, 0 AS step, m.module, any_value(t.tensor_name ORDER BY t.tensor_id) AS tensor, count(*) AS value,
+    array_to_string(list(t.tensor_name ORDER BY t.tensor_id)[:3], ', ') AS names, CASE WHEN m.module = '' THEN 'The model ' || m.model ELSE m.module END AS module_words
+FROM tensors t JOIN modules m ON m.rank = t.rank AND m.module_id = t.module_id
+WHERE t.registered = false AND t.optimizer_id IS NULL AND t.requires_grad
+GROUP BY t.rank, m.module, m.model ORDER BY t.rank, m.module

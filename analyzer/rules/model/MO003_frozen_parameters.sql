@@ -1,0 +1,32 @@
+/*
+code = "MO003"
+name = "frozen-parameters"
+severity = "error"
+phase = "backward"
+signal = "requires_grad"
+message = "From step {step} on {value} parameters that the optimizer holds do not require gradients ({names}): they never move."
+fix = "Set requires_grad_(True) where they are meant to train, or leave them out of the optimizer."
+explains = ["plateau", "underfit", "broken-graph", "unused-module"]
+[needs]
+tables = ["tensors", "tensor_stats"]
+kinds = ["gradient"]
+steps = 3
+[doc]
+what = "Parameters in an optimizer's groups whose requires_grad is False at every step, or from some step on to the end."
+why = "The optimizer skips them silently."
+not_this = "Frozen parameters that no optimizer holds, parameters that are thawed later."
+source = "Flags; no threshold."
+*/
+WITH looks AS (
+    SELECT p.rank, p.tensor_id, p.tensor, p.module, p.call_order, g.step, g.frozen
+    FROM param_steps g JOIN parameters p ON p.rank = g.rank AND p.tensor_id = g.tensor_id WHERE p.optimizer_id IS NOT NULL
+), ends AS (
+    SELECT rank, tensor_id, any_value(tensor) AS tensor, any_value(module) AS module, any_value(call_order) AS call_order,
+        max(step) FILTER (NOT frozen) AS last_free, max(step) AS last, count(*) FILTER (frozen) AS frozen_steps FROM looks GROUP BY rank, tensor_id
+), onset AS (
+    SELECT e.*, (SELECT min(step) FROM looks l WHERE l.rank = e.rank AND l.tensor_id = e.tensor_id AND l.step > coalesce(e.last_free, -1)) AS step
+    FROM ends e WHERE frozen_steps >= 3 AND (last_free IS NULL OR last_free < last - 2)
+)
+SELECT rank, step, arg_min(module, coalesce(call_order, 1000000)) AS module, arg_min(tensor, coalesce(call_order, 1000000)) AS tensor, count(*) AS value,
+    array_to_string(list(tensor ORDER BY tensor_id)[:3], ', ') AS names
+FROM onset GROUP BY rank, step ORDER BY step, rank

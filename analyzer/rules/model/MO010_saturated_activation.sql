@@ -1,0 +1,44 @@
+/*
+code = "MO010"
+name = "saturated-activation"
+severity = "error"
+phase = "forward"
+signal = "saturation"
+message = "From step {step} on at least {percent} % of the outputs of {module} ({class_name}) lie at their bounds: its gradient is nearly zero there."
+fix = "Initialise smaller, normalise before {module}, or use an activation without bounds."
+explains = ["vanishing-gradients", "plateau", "underfit", "frozen-by-zero-gradient"]
+[params.square]
+value = 0.96
+doc = "Mean square of the output, scaled to [-1, 1]: above it at least 59 % lie beyond 0.95."
+[params.least]
+value = 5
+unit = "steps"
+doc = "Steps on end."
+[needs]
+tables = ["tensor_stats", "modules"]
+kinds = ["activation"]
+steps = 5
+[doc]
+what = "A tanh or sigmoid inside the network whose outputs are so close to their bounds, step after step, that most units must be saturated."
+why = "The derivative of a saturated unit is nearly zero: what lies below it does not learn."
+not_this = "The last sigmoid of a classifier, which is to be sure of itself; gates inside recurrent layers, which are not seen."
+source = "Markov: if x lies in [-1, 1] with mean square E, the share beyond t is at least (E - t^2) / (1 - t^2); 0.96 and 0.95 give 0.59."
+*/
+WITH squares AS (
+    SELECT s.rank, s.step, m.module_id, m.module, m.class_name, m.call_order, (SELECT max(call_order) FROM modules a WHERE a.rank = m.rank AND a.model = m.model) AS last_call,
+        CASE WHEN m.class_name = 'Tanh' THEN s.sum_sq / s.numel ELSE (4 * s.sum_sq - 4 * s.sum) / s.numel + 1 END AS value
+    FROM tensor_stats s JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id AND t.kind = 'activation' AND t.tensor_name LIKE '%:output0'
+    JOIN modules m ON m.rank = t.rank AND m.module_id = t.module_id
+    WHERE s.phase = 'forward' AND m.class_name IN ('Tanh', 'Sigmoid') AND s.nan_count + s.inf_count = 0 AND s.numel >= 16 AND s.sum IS NOT NULL
+), steps_ AS (
+    SELECT rank, step, module_id, any_value(module) AS module, any_value(class_name) AS class_name, min(value) AS value, any_value(call_order) AS call_order
+    FROM squares WHERE call_order < last_call GROUP BY rank, step, module_id
+), runs AS (
+    SELECT *, row_number() OVER w - row_number() OVER (PARTITION BY rank, module_id, value > $square ORDER BY step) AS island, max(step) OVER (PARTITION BY rank, module_id) AS last
+    FROM steps_ WINDOW w AS (PARTITION BY rank, module_id ORDER BY step)
+)
+SELECT rank, min(step) AS step, any_value(module) AS module, any_value(class_name) AS class_name, median(value) AS value, any_value(call_order) AS call_order,
+    floor(100 * (median(value) - 0.9025) / 0.0975)::INT AS percent, count(*) AS steps_
+FROM runs WHERE value > $square GROUP BY rank, module_id, island
+HAVING count(*) >= $least AND max(step) = any_value(last)
+ORDER BY step, rank, call_order

@@ -1,0 +1,44 @@
+/*
+code = "MO012"
+name = "bad-init-scale"
+severity = "error"
+phase = "forward"
+signal = "std"
+message = "{tensor} starts with a standard deviation of {value}, {times} times what its {fan_in} inputs call for (about {usual}){and_}."
+fix = "Initialise {tensor} by fan-in: standard deviation sqrt(2 / {fan_in}) before a ReLU, sqrt(1 / {fan_in}) otherwise."
+explains = ["exploding-activations", "exploding-gradients", "vanishing-gradients", "saturated-activation", "lr-too-high", "divergence", "plateau", "loss-spike", "dead-relu", "logit-drift", "underfit", "nonfinite-tensor", "double-softmax", "lr-too-low", "frozen-by-zero-gradient"]
+[params.high]
+value = 4.0
+unit = "times"
+doc = "Above sqrt(2 / fan_in)."
+[params.low]
+value = 0.02
+unit = "times"
+doc = "Below sqrt(1 / (3 fan_in))."
+[params.fan]
+value = 8
+doc = "Smallest fan-in that is judged."
+[needs]
+tables = ["tensor_stats", "tensors", "modules"]
+kinds = ["parameter"]
+[doc]
+what = "The weight of a linear or convolution layer whose first standard deviation is far above or below every usual initialisation for its fan-in."
+why = "Activations and gradients change their scale by that factor in each layer."
+not_this = "Weights that start at zero or a constant, a loaded checkpoint's ordinary weights, normal(0, 0.02), small fan-in, embeddings."
+source = "He initialisation sqrt(2 / fan_in), torch's default sqrt(1 / (3 fan_in)); four times above and fifty below leave room for all usual gains."
+*/
+WITH first AS (
+    SELECT s.rank, s.tensor_id, arg_min(sqrt(greatest(s.sum_sq / s.numel - pow(s.sum / s.numel, 2), 0)), (s.step, s.seq)) AS std, arg_min(s.phase, (s.step, s.seq)) AS phase
+    FROM tensor_stats s JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id AND t.kind = 'parameter'
+    WHERE s.nan_count + s.inf_count = 0 AND s.step = 0 GROUP BY s.rank, s.tensor_id
+), weights AS (
+    SELECT p.rank, p.tensor, p.module, p.call_order, f.std, list_product(list_transform(p.shape[2:], lambda x: x::DOUBLE))::BIGINT AS fan_in
+    FROM parameters p JOIN first f ON f.rank = p.rank AND f.tensor_id = p.tensor_id
+    WHERE regexp_matches(p.class_name, '^(Linear|Conv[123]d)$') AND p.tensor LIKE '%weight' AND len(p.shape) >= 2 AND f.phase = 'forward' AND p.optimizer_id IS NOT NULL
+)
+SELECT rank, 0 AS step, module, tensor, std AS value, fan_in,
+    CASE WHEN std > sqrt(2.0 / fan_in) THEN std / sqrt(2.0 / fan_in) ELSE std / sqrt(1.0 / (3 * fan_in)) END AS times,
+    CASE WHEN std > sqrt(2.0 / fan_in) THEN sqrt(2.0 / fan_in) ELSE sqrt(1.0 / (3 * fan_in)) END AS usual,
+    CASE WHEN count(*) OVER (PARTITION BY rank) > 1 THEN format(', as do {:d} other weights', count(*) OVER (PARTITION BY rank) - 1) ELSE '' END AS and_
+FROM weights WHERE fan_in >= $fan AND std > 0 AND (std > $high * sqrt(2.0 / fan_in) OR std < $low * sqrt(1.0 / (3 * fan_in)))
+ORDER BY rank, call_order, tensor

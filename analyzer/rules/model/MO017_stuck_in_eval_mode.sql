@@ -1,0 +1,38 @@
+/*
+code = "MO017"
+name = "stuck-in-eval-mode"
+severity = "error"
+phase = "forward"
+signal = "training"
+message = "From step {step} on the model trains in eval mode{after}: dropout is off and batch norm uses and keeps its old statistics."
+fix = "Call model.train() before the training loop goes on (after each evaluation)."
+explains = ["overfit", "batchnorm-not-tracking"]
+[params.least]
+value = 3
+unit = "steps"
+doc = "Steps on end."
+[needs]
+tables = ["steps", "modules"]
+columns = ["steps.training"]
+steps = 4
+[doc]
+what = "Training forwards with training=False to the end of the run, after steps with training=True; or in all steps of a model that has dropout or batch norm."
+why = "Regularisation and running statistics stop, without an error."
+not_this = "Models without such layers, single frozen batch norms inside a model in train mode, evaluation."
+source = "Flags; no threshold but persistence."
+*/
+WITH modes AS (
+    SELECT rank, step, bool_or(training) AS training, row_number() OVER (PARTITION BY rank ORDER BY step) AS n FROM steps
+    WHERE training IS NOT NULL AND microbatches >= 1 GROUP BY rank, step
+), ends AS (
+    SELECT rank, max(step) FILTER (training) AS last_train, max(step) AS last, count(*) FILTER (NOT training) AS off_ FROM modes GROUP BY rank
+), sensitive AS (
+    SELECT rank, count(*) AS layers FROM modules WHERE regexp_matches(class_name, '^(Dropout|AlphaDropout|FeatureAlphaDropout|BatchNorm|SyncBatchNorm|LazyBatchNorm)') AND call_order IS NOT NULL GROUP BY rank
+)
+SELECT e.rank, (SELECT min(step) FROM modes m WHERE m.rank = e.rank AND m.step > coalesce(e.last_train, -1)) AS step, '' AS module, e.off_ AS value,
+    CASE WHEN e.last_train IS NULL THEN '' ELSE ' (it was in train mode until step ' || e.last_train || ')' END AS after,
+    CASE WHEN e.last_train IS NULL THEN 'warning' ELSE 'error' END AS severity
+FROM ends e LEFT JOIN sensitive s ON s.rank = e.rank
+WHERE NOT (SELECT training FROM modes m WHERE m.rank = e.rank AND m.step = e.last)
+  AND (SELECT count(*) FROM modes m WHERE m.rank = e.rank AND m.step > coalesce(e.last_train, -1)) >= $least AND s.layers > 0
+ORDER BY step, e.rank

@@ -1,0 +1,29 @@
+/*
+code = "MO018"
+name = "train-mode-in-eval"
+severity = "error"
+phase = "eval"
+signal = "training"
+message = "In the evaluation before step {next} {module} ({class_name}) runs in train mode: {consequence}."
+fix = "Call model.eval() before the evaluation and model.train() after it."
+[needs]
+tables = ["module_modes", "steps"]
+columns = ["module_modes.training"]
+[doc]
+what = "Dropout or batch norm with training=True in forwards without gradients that come in bouts, between training steps."
+why = "Results are noisy, and batch norm learns from the evaluation data."
+not_this = "A forward without gradients at every step (a teacher, a generator, sampling), several optimizers, dropout of probability zero."
+source = "Flags."
+*/
+WITH bouts AS (
+    SELECT rank, count(*) FILTER (eval_forwards > 0) AS bouts, count(*) AS total, max(eval_forwards) AS most FROM (
+        SELECT rank, step, sum(coalesce(eval_forwards, 0)) AS eval_forwards FROM steps GROUP BY rank, step) GROUP BY rank
+), one AS (
+    SELECT rank FROM param_groups GROUP BY rank HAVING count(DISTINCT optimizer_id) = 1
+)
+SELECT m.rank, greatest(m.step, 0) AS step, m.seq, d.module, d.class_name, m.step AS next, true AS value,
+    CASE WHEN d.class_name LIKE '%Dropout%' THEN 'it drops units at random' ELSE 'it normalises by the batch and updates its running statistics' END AS consequence
+FROM module_modes m JOIN modules d ON d.rank = m.rank AND d.module_id = m.module_id JOIN bouts b ON b.rank = m.rank JOIN one ON one.rank = m.rank
+WHERE NOT m.grad AND m.training AND regexp_matches(d.class_name, '^(Dropout|AlphaDropout|BatchNorm|SyncBatchNorm)')
+  AND coalesce(json_extract(d.settings, '$.p')::DOUBLE, 1) > 0 AND b.bouts <= 0.5 * b.total
+ORDER BY step, m.rank, m.seq

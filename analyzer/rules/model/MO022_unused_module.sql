@@ -1,0 +1,38 @@
+/*
+code = "MO022"
+name = "unused-module"
+severity = "error"
+phase = "forward"
+signal = "call_order"
+message = "{module} ({class_name}, {numel} parameters in the optimizer) was never called in {steps_} steps and its parameters never got a gradient."
+fix = "Call it in forward, or remove it."
+explains = ["broken-graph", "frozen-by-zero-gradient"]
+[needs]
+tables = ["modules", "tensors", "tensor_stats"]
+kinds = ["gradient"]
+steps = 5
+[doc]
+what = "A module with parameters in the optimizer that no forward has called and that no gradient has reached."
+why = "It does not train; with DistributedDataParallel it is an error."
+not_this = "Weights that other code uses directly (they get gradients), frozen ones, modules that are called later, parts inside an unused one."
+source = "Counting."
+*/
+WITH grads AS (
+    SELECT p.rank, p.module_id, count(*) AS parameters, sum(p.numel) AS numel, bool_and(coalesce(q.missing, false)) AS missing
+    FROM parameters p LEFT JOIN (SELECT rank, tensor_id, bool_and(missing) AS missing FROM param_steps GROUP BY rank, tensor_id) q ON q.rank = p.rank AND q.tensor_id = p.tensor_id
+    WHERE p.optimizer_id IS NOT NULL AND p.requires_grad GROUP BY p.rank, p.module_id
+), owners AS (
+    SELECT t.rank, t.ancestor_id, sum(g.numel)::BIGINT AS numel, bool_and(g.missing) AS missing FROM module_tree t JOIN grads g ON g.rank = t.rank AND g.module_id = t.module_id GROUP BY t.rank, t.ancestor_id
+), called AS (
+    SELECT t.rank, t.ancestor_id, bool_or(m.call_order IS NOT NULL) AS called FROM module_tree t JOIN modules m ON m.rank = t.rank AND m.module_id = t.module_id GROUP BY t.rank, t.ancestor_id
+), idle AS (
+    SELECT m.rank, m.module_id, m.parent_id, m.module, m.class_name, o.numel FROM modules m JOIN owners o ON o.rank = m.rank AND o.ancestor_id = m.module_id JOIN called c ON c.rank = m.rank AND c.ancestor_id = m.module_id
+    WHERE NOT c.called AND o.missing AND m.parent_id IS NOT NULL
+)
+SELECT i.rank, 0 AS step, i.module, i.class_name, i.numel, i.numel AS value, (SELECT count(DISTINCT step) FROM steps s WHERE s.rank = i.rank) AS steps_
+FROM idle i JOIN modules p ON p.rank = i.rank AND p.module_id = i.parent_id
+WHERE NOT EXISTS (FROM idle o WHERE o.rank = i.rank AND o.module_id = i.parent_id)
+  AND EXISTS (FROM module_tree t JOIN modules m ON m.rank = t.rank AND m.module_id = t.module_id WHERE t.rank = i.rank AND t.ancestor_id = i.parent_id AND m.call_order IS NOT NULL)
+  AND NOT EXISTS (FROM module_modes q WHERE q.rank = i.rank AND q.module_id = i.module_id)
+  AND NOT EXISTS (FROM events e WHERE e.rank = i.rank AND e.event = 'compiled-model')
+ORDER BY i.rank, i.module_id

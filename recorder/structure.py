@@ -1,0 +1,101 @@
+"""What a model is made of beside its registered parameters: symmetric weights, buffers, parameters that nobody
+registered."""
+
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+from torch import Tensor, nn
+
+from ..schemas import Phase
+from .catalogue import ModuleEntry
+from .patches import Patches
+from .samples import sample_fingerprints
+from .session import Session
+from .statistics import measurable, measure_all
+
+_MOST_BUFFER = 8192
+_MOST_HELD = 256
+_LOOK_AGAIN = (3, 10)
+"""Steps at which a weight that began with equal rows is looked at once more: most are equal only until the first update."""
+
+
+def distinct_rows(weight: Tensor) -> int | None:
+    """Rows of a weight that differ, by a hash of up to 64 elements of each; None where it has too many or too few."""
+    hashes = sample_fingerprints(weight) if weight.is_floating_point() and measurable(weight) else None
+    return len(set(hashes)) if hashes is not None and len(hashes) > 1 else None
+
+
+def unregistered(root: nn.Module) -> Iterator[tuple[nn.Module, str, Tensor]]:
+    """(module, path, parameter) for what a module reaches only through a Python list, tuple or dict."""
+    known = {id(p) for p in root.parameters()}
+    for module in root.modules():
+        for name, value in vars(module).items():
+            if name.startswith("_"):
+                continue
+            for key, item in _items(value):
+                held = item.named_parameters() if isinstance(item, nn.Module) else [("", item)]
+                for inner, parameter in held:
+                    if isinstance(parameter, nn.Parameter) and id(parameter) not in known:
+                        yield module, f"{name}[{key}]" + (f".{inner}" if inner else ""), parameter
+
+
+def _items(value: Any) -> list[tuple[Any, Any]]:
+    if isinstance(value, (list, tuple)):
+        return list(enumerate(value))[:_MOST_HELD]
+    if isinstance(value, dict):
+        return list(value.items())[:_MOST_HELD]
+    return []
+
+
+class StructureWatch:
+    """Fills columns of `tensors` that need a look at the model, and measures buffers with each step."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self._symmetric: list[tuple[weakref.ref[Tensor], int]] = []
+        self._buffers: dict[int, list[tuple[weakref.ref[Tensor], int]]] = {}
+        session.on_model = session.guarded("structure", self._found)
+        session.at_finish.append(session.guarded("buffers", self._measure))
+
+    def install(self, patches: Patches) -> None:
+        """Nothing of its own is put into torch."""
+
+    def _found(self, root: ModuleEntry) -> None:
+        module = root.ref()
+        if module is None:
+            return
+        catalogue = self.session.catalogue
+        for parameter, entry in catalogue.model_parameters(root):
+            rows = distinct_rows(parameter) if parameter.dim() >= 2 else None
+            if rows is not None:
+                catalogue.add_facts(entry.parameter_id, rows=parameter.shape[0], distinct_rows=rows)
+                if rows == 1:
+                    self._symmetric.append((weakref.ref(parameter), entry.parameter_id))
+        for owner, path, parameter in unregistered(module):
+            entry = catalogue.find(owner)
+            if entry is not None:
+                name = f"{entry.name}.{path}" if entry.name else path
+                tensor_id = catalogue.tensor(entry.id, name, "parameter", parameter)
+                catalogue.add_facts(tensor_id, registered=False)
+        found: list[tuple[weakref.ref[Tensor], int]] = []
+        for name, buffer in module.named_buffers():
+            if 0 < buffer.numel() <= _MOST_BUFFER and measurable(buffer):
+                owner = catalogue.find(module.get_submodule(name.rpartition(".")[0]))
+                tensor_id = catalogue.tensor(owner.id if owner else None, name, "buffer", buffer)
+                found.append((weakref.ref(buffer), tensor_id))
+        self._buffers[root.id] = found
+
+    def _measure(self) -> None:
+        session = self.session
+        if session.step in _LOOK_AGAIN:
+            for ref, tensor_id in self._symmetric:
+                weight = ref()
+                rows = distinct_rows(weight) if weight is not None else None
+                if rows is not None:
+                    session.catalogue.add_facts(tensor_id, distinct_rows=rows)
+        if not session.budget.due("buffers"):
+            return
+        alive = [(b, i) for found in self._buffers.values() for ref, i in found if (b := ref()) is not None]
+        for (_, tensor_id), moments in zip(alive, measure_all([b for b, _ in alive]), strict=True):
+            session.stat(tensor_id, Phase.OPTIMIZER, moments)
