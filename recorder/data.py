@@ -56,6 +56,10 @@ class DataWatch:
         """A tensor enters a model. Returns its moments."""
         if phase is Phase.FORWARD:
             phase = Phase.DATA
+        else:  # what has been loaded was loaded for an evaluation, also where the script transforms it first
+            for field in self._current():
+                if field.row["role"] == "field":
+                    self._use(field, "field", phase)
         for field in self._current():
             if field.ref() is tensor:
                 self._use(field, "input", phase)
@@ -71,7 +75,7 @@ class DataWatch:
             if field.pointer == pointer and field.ref() is not None:
                 if "label_counts" not in field.row:
                     facts = {**label_facts(tensor, field.moments), **facts}
-                self._use(field, "target", None, facts)
+                self._use(field, "target", Phase.DATA, facts)
                 return field.row
         return self._add("loss:target", "target", tensor, "target", "target", Phase.LOSS, None, facts).row
 

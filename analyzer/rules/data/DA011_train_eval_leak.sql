@@ -31,12 +31,16 @@ WITH samples AS (
     SELECT rank, count(*) / sum(times) AS distinct_share FROM train GROUP BY rank
 ), evaluated AS (
     SELECT rank, sample, min(step) AS step FROM samples WHERE evaluated GROUP BY rank, sample
+), whole AS (
+    -- only after a whole epoch of a loader is it known which samples are trained on
+    SELECT DISTINCT rank FROM batches WHERE phase = 'data' AND loader_id IS NOT NULL AND sample_fingerprints IS NOT NULL
+      AND EXISTS (FROM batches l WHERE l.rank = batches.rank AND l.loader_id = batches.loader_id AND l.epoch >= 1)
 ), counted AS (
     SELECT e.rank, count(*) AS samples, count(t.sample) AS value, min(e.step) FILTER (t.sample IS NOT NULL) AS step
     FROM evaluated e LEFT JOIN train t ON t.rank = e.rank AND t.sample = e.sample GROUP BY e.rank
 )
 SELECT c.rank, c.step, c.value, c.samples, round(100.0 * c.value / c.samples)::INT AS percent,
-    CASE WHEN c.value >= 0.98 * c.samples THEN 'warning' ELSE 'error' END AS severity
+    CASE WHEN c.value >= 0.98 * c.samples OR c.rank NOT IN (SELECT rank FROM whole) THEN 'warning' ELSE 'error' END AS severity
 FROM counted c JOIN coarse k ON k.rank = c.rank
 WHERE c.value >= $least AND c.value >= $share * c.samples AND k.distinct_share > 0.4
   -- evaluating on all that was trained on is a choice
