@@ -50,6 +50,7 @@ class BackwardWatch:
         loss = tensors if isinstance(tensors, Tensor) else tensors[0] if len(tensors) == 1 else None
         if isinstance(loss, Tensor) and loss.numel() == 1 and measurable(loss):
             self._loss(loss)
+            session.on_loss(loss)
         session.note(Phase.BACKWARD, -1)
         session.in_backward = True
         self._began = perf_counter_ns()

@@ -108,6 +108,8 @@ class ForwardWatch:
                 session.training = module.training
                 session.called("f")
                 session.facts["autocast"] = _autocast_dtype()
+                if not module.training:
+                    session.facts["eval_grad_forwards"] = session.facts.get("eval_grad_forwards", 0) + 1
             else:
                 session.facts["eval_forwards"] = session.facts.get("eval_forwards", 0) + 1
         if entry.modes.get(call.grad) is not module.training:

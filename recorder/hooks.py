@@ -16,6 +16,7 @@ from .clipping import ClippingWatch
 from .crash import record_exception, watch_deaths
 from .data import DataWatch
 from .forward import ForwardWatch
+from .graphs_alive import GraphsAlive
 from .loaders import LoaderWatch
 from .optimizers import OptimizerWatch
 from .patches import Patches, Watch
@@ -39,6 +40,7 @@ class Attachment:
             ScheduleWatch(session, self.optimizers),
             RandomWatch(session),
             StructureWatch(session),
+            GraphsAlive(session),
             LoaderWatch(session, self.data, self.optimizers),
         ]
         self._patches = Patches()

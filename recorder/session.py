@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 import torch
+from torch import Tensor
 from torch.compiler import is_compiling
 
 from ..schemas import TABLES, BreadcrumbWriter, Phase
@@ -86,6 +87,8 @@ class Session:
         self.on_start: Callable[[], None] = lambda: None
         self.on_model: Callable[[ModuleEntry], None] = lambda _: None
         """Told of every model that is found."""
+        self.on_loss: Callable[[Tensor], None] = lambda _: None
+        """Told of every loss on which backward is called."""
         self.module_of: Callable[[int], int | None] = lambda _: None
         self.clock: dict[str, int] = {"data": 0, "forward": 0, "backward": 0, "optimizer": 0}
         self.losses: list[float | Late | None] = []

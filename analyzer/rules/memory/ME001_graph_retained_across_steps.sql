@@ -1,0 +1,31 @@
+/*
+code = "ME001"
+name = "graph-retained-across-steps"
+severity = "error"
+phase = "loss"
+signal = "graphs_alive"
+message = "From step {step} on the autograd graphs of earlier losses stay alive, one more each step: {value} at the end."
+fix = "Add loss.item() or loss.detach() to what is summed or kept, not the loss itself."
+explains = ["host-memory-leak", "oom-host", "oom-device", "memory-near-limit", "throughput-drift", "tensor-list-growth"]
+[params.least]
+value = 8
+unit = "graphs"
+doc = "Graphs alive, and steps of growth."
+[needs]
+tables = ["steps"]
+columns = ["steps.graphs_alive"]
+steps = 10
+[doc]
+what = "The number of losses of earlier steps whose autograd graph still exists grows with the steps."
+why = "Each graph keeps its nodes and what they saved: memory and time grow until the process dies."
+not_this = "The loss of the last step or two, a graph over several steps that is let go, a bounded history."
+source = "Counting marks in the graphs themselves."
+*/
+WITH alive AS (
+    SELECT rank, step, max(graphs_alive) AS alive, row_number() OVER (PARTITION BY rank ORDER BY step) AS n FROM steps WHERE graphs_alive IS NOT NULL GROUP BY rank, step
+), ends AS (
+    SELECT rank, arg_max(alive, step) AS value, max(alive) AS most, max(step) AS last, max(step) FILTER (alive = 0) AS last_clean FROM alive GROUP BY rank
+)
+SELECT e.rank, greatest(coalesce(e.last_clean, 0) - 1, 0) AS step, e.value FROM ends e
+WHERE e.value >= $least AND e.value = e.most AND e.value >= 0.5 * (e.last - coalesce(e.last_clean, 0))
+ORDER BY step, e.rank

@@ -1,0 +1,28 @@
+/*
+code = "ME002"
+name = "eval-without-no-grad"
+severity = "error"
+phase = "eval"
+signal = "eval_grad_forwards"
+message = "Before step {step} the model ran {value} evaluation forwards with gradients on: each builds a graph that nobody uses."
+fix = "Put the evaluation under torch.no_grad() or torch.inference_mode()."
+explains = ["oom-host", "oom-device", "memory-near-limit"]
+[params.least]
+value = 2
+unit = "forwards"
+doc = "Forwards in a bout."
+[needs]
+tables = ["steps"]
+columns = ["steps.eval_grad_forwards"]
+[doc]
+what = "Forwards in eval mode with autograd on that no backward follows, while training steps run in train mode."
+why = "Memory for a backward that never comes; the largest peak of the run."
+not_this = "Training in eval mode, gradients with respect to inputs (a backward follows)."
+source = "Flags and counts."
+*/
+SELECT rank, step, eval_grad_forwards AS value FROM (
+    SELECT rank, step, sum(eval_grad_forwards) AS eval_grad_forwards, any_value(calls) AS calls, bool_or(training) AS training,
+        length(any_value(calls)) - length(replace(any_value(calls), 'f', '')) AS forwards, length(any_value(calls)) - length(replace(any_value(calls), 'b', '')) AS backwards
+    FROM steps GROUP BY rank, step)
+WHERE eval_grad_forwards >= $least AND forwards - backwards >= $least AND coalesce(training, true)
+ORDER BY step, rank

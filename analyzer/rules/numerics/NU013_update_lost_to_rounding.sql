@@ -1,0 +1,42 @@
+/*
+code = "NU013"
+name = "update-lost-to-rounding"
+severity = "error"
+phase = "optimizer"
+signal = "zero_count"
+message = "From step {step} on {percent} % of the elements of {tensor} ({dtype}) do not change in a step although its gradient is not zero and the learning rate is {lr}: the update is smaller than {dtype} can add."
+fix = "Keep float32 master weights (autocast instead of .half()/.bfloat16()), or use stochastic rounding."
+explains = ["plateau", "underfit", "lr-too-low", "silent-backend-noop"]
+[params.share]
+value = 0.9
+doc = "Share of unchanged elements."
+[params.least]
+value = 5
+unit = "steps"
+doc = "Steps."
+[needs]
+tables = ["tensor_stats", "param_groups"]
+kinds = ["update", "gradient"]
+steps = 5
+[doc]
+what = "Weights in half precision of which nine in ten elements stay as they are in most steps although gradients and learning rate are not zero."
+why = "bfloat16 has 8 bits: an update below 1/256 of a weight is rounded away."
+not_this = "float32 weights, zero gradients, embeddings (most rows have no gradient), a learning rate of zero."
+source = "Spacing of the format: eps/2 relative."
+*/
+WITH updates AS (
+    SELECT p.rank, s.step, p.tensor_id, p.tensor, p.module, p.dtype, p.call_order, p.optimizer_id, s.zero_count::DOUBLE / s.numel AS share
+    FROM tensor_stats s JOIN parameters p ON p.rank = s.rank AND p.update_id = s.tensor_id
+    WHERE p.dtype IN ('float16', 'bfloat16') AND s.numel > 0 AND coalesce(p.class_name, '') NOT LIKE 'Embedding%' AND len(p.shape) >= 2
+), rows_ AS (
+    SELECT u.*, g.lr, q.sum_sq FROM updates u
+    JOIN (SELECT rank, step, optimizer_id, max(lr) AS lr FROM param_groups GROUP BY ALL) g ON g.rank = u.rank AND g.step = u.step AND g.optimizer_id = u.optimizer_id
+    JOIN param_steps q ON q.rank = u.rank AND q.step = u.step AND q.tensor_id = u.tensor_id
+    WHERE g.lr > 0 AND q.sum_sq > 0
+), judged AS (
+    SELECT rank, tensor_id, any_value(tensor) AS tensor, any_value(module) AS module, any_value(dtype) AS dtype, any_value(call_order) AS call_order,
+        min(step) FILTER (share > $share) AS step, median(share) AS value, any_value(lr) AS lr, count(*) FILTER (share > $share) AS lost, count(*) AS rows_
+    FROM rows_ GROUP BY rank, tensor_id
+)
+SELECT rank, step, module, tensor, dtype, value, lr, round(100 * value)::INT AS percent FROM judged
+WHERE lost >= $least AND lost >= 0.6 * rows_ ORDER BY step, rank, call_order

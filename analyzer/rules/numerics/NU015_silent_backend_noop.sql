@@ -1,0 +1,39 @@
+/*
+code = "NU015"
+name = "silent-backend-noop"
+severity = "error"
+phase = "optimizer"
+signal = "update_norm"
+message = "From step {step} on optimizer.step() leaves {tensor} exactly as it was, although its gradient is not zero (norm {value}), its learning rate is {lr} and nothing was skipped or rounded."
+fix = "Make the parameter contiguous, upgrade torch, or check a custom optimizer: its step does nothing here."
+explains = ["plateau", "underfit"]
+[params.least]
+value = 3
+unit = "steps"
+doc = "Steps on end."
+[needs]
+tables = ["tensor_stats", "param_groups"]
+kinds = ["update", "gradient"]
+steps = 4
+[doc]
+what = "A float32 parameter held by an optimizer with a gradient and a learning rate that are not zero, whose every measured element is the same after the step."
+why = "The weights do not train though all that can be seen from outside is in order."
+not_this = "Steps that a scaler left out, half precision, tiny learning rates, zero or vanishing gradients, line searches that stand still (LBFGS)."
+source = "Arithmetic: lr times gradient is far above the spacing of float32."
+*/
+WITH looks AS (
+    SELECT p.rank, s.step, p.tensor_id, p.tensor, p.module, p.call_order, s.sum_sq AS moved, s.numel, q.sum_sq AS gradient, q.numel AS gradient_numel, g.lr, g.optimizer
+    FROM tensor_stats s JOIN parameters p ON p.rank = s.rank AND p.update_id = s.tensor_id
+    JOIN param_steps q ON q.rank = s.rank AND q.step = s.step AND q.tensor_id = p.tensor_id AND NOT q.missing AND q.nonfinite_count = 0
+    JOIN param_groups g ON g.rank = s.rank AND g.step = s.step AND g.optimizer_id = p.optimizer_id AND g.group_id = p.group_id
+    JOIN (SELECT DISTINCT rank, step, optimizer_id FROM steps WHERE stepped AND NOT coalesce(skipped_by_scaler, false)) d ON d.rank = s.rank AND d.step = s.step AND d.optimizer_id = p.optimizer_id
+    WHERE p.dtype IN ('float32', 'float64') AND coalesce(p.class_name, '') NOT LIKE 'Embedding%'
+), judged AS (
+    SELECT *, moved = 0 AND gradient > 0 AND lr > 1e-5 AND (optimizer NOT LIKE '%SGD%' OR lr * sqrt(gradient / gradient_numel) > 1e-6)
+        AND sqrt(gradient / gradient_numel) > 1e-7 AND optimizer NOT LIKE '%LBFGS%' AND numel >= 4 AS stuck FROM looks
+), runs AS (
+    SELECT *, row_number() OVER (PARTITION BY rank, tensor_id ORDER BY step) - row_number() OVER (PARTITION BY rank, tensor_id, stuck ORDER BY step) AS island FROM judged
+)
+SELECT rank, min(step) AS step, any_value(module) AS module, any_value(tensor) AS tensor, sqrt(median(gradient)) AS value, any_value(lr) AS lr, count(*) AS steps_
+FROM runs WHERE stuck GROUP BY rank, tensor_id, island HAVING count(*) >= $least
+ORDER BY step, rank, any_value(call_order), tensor

@@ -1,0 +1,44 @@
+/*
+code = "OP017"
+name = "weight-decay-dominates"
+severity = "error"
+phase = "optimizer"
+signal = "decay_ratio"
+message = "From step {step} on weight decay makes up {percent} % of each update of group {group_id} (lr x decay = {rate}): the norm of the weights fell from {before} to {after}."
+fix = "Lower weight_decay ({weight_decay}), and leave norms and biases out of it."
+explains = ["plateau", "underfit", "vanishing-gradients", "representation-collapse", "divergence", "loss-spike"]
+[params.share]
+value = 0.7
+doc = "Decay step over whole update."
+[params.rate]
+value = 1e-3
+doc = "lr x weight_decay from which it matters within a run."
+[params.least]
+value = 8
+unit = "steps"
+doc = "Steps."
+[params.fall]
+value = 0.8
+doc = "Norm of the weights at the end over that at the start."
+[needs]
+tables = ["param_groups"]
+columns = ["param_groups.weight_decay", "param_groups.update_norm"]
+steps = 8
+[doc]
+what = "lr x weight_decay x norm of the weights is most of the update's norm in most steps, and the weights shrink."
+why = "The weights decay exponentially; what the gradient teaches is forgotten."
+not_this = "Usual decay (1e-2 with a rate of 1e-3), optimizers in which decay is scaled by the moments (Adam)."
+source = "Arithmetic: the decay step is lr x weight_decay x W."
+*/
+WITH rows_ AS (
+    SELECT rank, step, optimizer_id, group_id, weight_decay, lr * weight_decay AS rate, lr * weight_decay * weight_norm / nullif(update_norm, 0) AS share, weight_norm
+    FROM param_groups WHERE weight_decay > 0 AND update_norm > 0 AND optimizer <> 'Adam' AND isfinite(update_norm)
+), hits AS (
+    SELECT *, count(*) OVER (PARTITION BY rank, optimizer_id, group_id ORDER BY step ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS left_,
+        avg((share > $share)::INT) OVER (PARTITION BY rank, optimizer_id, group_id ORDER BY step ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS rest,
+        last_value(weight_norm) OVER (PARTITION BY rank, optimizer_id, group_id ORDER BY step ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS after
+    FROM rows_
+)
+SELECT rank, step, optimizer_id, group_id, share AS value, rate, weight_decay, weight_norm AS before, after, round(100 * least(share, 1))::INT AS percent
+FROM hits WHERE share > $share AND rest > 0.6 AND left_ >= $least AND rate >= $rate AND after < $fall * weight_norm
+ORDER BY step, rank, group_id

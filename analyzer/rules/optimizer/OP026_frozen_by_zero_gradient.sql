@@ -1,0 +1,38 @@
+/*
+code = "OP026"
+name = "frozen-by-zero-gradient"
+severity = "error"
+phase = "backward"
+signal = "grad_norm"
+message = "From step {step} on the gradient of {tensor} is exactly zero ({steps_} steps, to the end){and_}: it is in the graph but nothing flows."
+fix = "Look between {module} and the loss for a clamp, hinge, ReLU or mask that is flat where the values lie."
+[params.least]
+value = 6
+unit = "steps"
+doc = "Steps on end, to the end of the run."
+[needs]
+tables = ["tensor_stats"]
+kinds = ["gradient"]
+steps = 8
+[doc]
+what = "A parameter held by an optimizer whose gradient exists and is exactly zero in all elements, step after step to the end, after it had been different."
+why = "The region in which the loss reacts to it was left: it cannot come back by itself."
+not_this = "Gradients that are None (broken-graph), dead ReLUs (they explain it), zero from the start (said as a warning), embeddings."
+source = "Exact zeros; no threshold but persistence."
+*/
+WITH looks AS (
+    SELECT p.rank, p.tensor_id, p.tensor, p.module, p.call_order, q.step, q.sum_sq = 0 AND NOT q.missing AND q.nonfinite_count = 0 AS zero
+    FROM param_steps q JOIN parameters p ON p.rank = q.rank AND p.tensor_id = q.tensor_id
+    WHERE p.optimizer_id IS NOT NULL AND coalesce(p.class_name, '') NOT LIKE 'Embedding%'
+), ends AS (
+    SELECT rank, tensor_id, any_value(tensor) AS tensor, any_value(module) AS module, any_value(call_order) AS call_order,
+        max(step) FILTER (NOT zero) AS last_alive, max(step) AS last, count(*) FILTER (zero) AS zeros FROM looks GROUP BY rank, tensor_id
+), dead AS (
+    SELECT e.*, (SELECT min(step) FROM looks l WHERE l.rank = e.rank AND l.tensor_id = e.tensor_id AND l.step > coalesce(e.last_alive, -1)) AS step,
+        (SELECT count(*) FROM looks l WHERE l.rank = e.rank AND l.tensor_id = e.tensor_id AND l.step > coalesce(e.last_alive, -1)) AS steps_
+    FROM ends e
+)
+SELECT rank, step, arg_min(module, (coalesce(call_order, 1000000), tensor_id)) AS module, arg_min(tensor, (coalesce(call_order, 1000000), tensor_id)) AS tensor, max(steps_) AS steps_, 0.0 AS value,
+    CASE WHEN count(*) > 1 THEN format(', as are those of {:d} other parameters', count(*) - 1) ELSE '' END AS and_,
+    CASE WHEN bool_and(last_alive IS NULL) THEN 'warning' ELSE 'error' END AS severity
+FROM dead WHERE steps_ >= $least GROUP BY rank, step ORDER BY severity, step, rank
