@@ -38,9 +38,6 @@ DETAIL_OF = {
     "target": "batches",
     "param_groups.update_norm": "updates",
     "param_groups.weight_norm": "updates",
-    "tensor_stats.batch_std": "batch_std",
-    "steps.live_tensors": "live_tensors",
-    "steps.live_tensor_bytes": "live_tensors",
 }
 """Kind of tensor, or column, that a rule needs → the kind in steps.detail that says where it was not measured."""
 

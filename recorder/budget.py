@@ -29,8 +29,6 @@ Kind = Literal[
     "optimizer_state",
     "buffers",
     "batches",
-    "batch_std",
-    "live_tensors",
 ]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 

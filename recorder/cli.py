@@ -34,10 +34,6 @@ def run(
         Path | None, typer.Option(help="Run folder; must be new or empty. Default: below firstfault-runs/.")
     ] = None,
     name: Annotated[str | None, typer.Option(help="Name in the run's id, in place of the script's.")] = None,
-    on_nonfinite: Annotated[
-        str | None,
-        typer.Option(metavar="record|capture|skip|stop", help="At the first non-finite loss or gradient: capture."),
-    ] = None,
     budget: Annotated[
         str | None, typer.Option(metavar="SHARE", help="Of the step time, in the long run: 3%, 0.03, off. Default: 3%.")
     ] = None,
@@ -47,12 +43,6 @@ def run(
     ] = None,
     exclude: Annotated[
         list[str] | None, typer.Option(metavar="PATTERN", help="Modules or tensors to leave out; may be repeated.")
-    ] = None,
-    disk_limit: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="Of the run folder: 20GB; then detail is dropped, oldest first.")
-    ] = None,
-    keep: Annotated[
-        str | None, typer.Option(metavar="N", help="Steps round events and at the end that keep full detail.")
     ] = None,
     hang_timeout: Annotated[
         str | None, typer.Option(metavar="TIME", help="Without progress that counts as a hang: 10m.")
@@ -68,13 +58,10 @@ def run(
     Defaults can stand in firstfault.toml, table [run], or in pyproject.toml, table [tool.firstfault.run].
     """
     given = {
-        "on-nonfinite": on_nonfinite,
         "budget": budget,
         "every": every,
         "include": include,
         "exclude": exclude,
-        "disk-limit": disk_limit,
-        "keep": keep,
         "hang-timeout": hang_timeout,
         "hang-kill": hang_kill,
     }

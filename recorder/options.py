@@ -1,7 +1,7 @@
 """What the user asked of the recorder. Kept in run.json, so that every process of the run and every reader knows it."""
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
@@ -12,8 +12,6 @@ from ..schemas.layout import RUN_JSON
 class Options(msgspec.Struct, kw_only=True, forbid_unknown_fields=False):
     """Options of one run; the defaults are what `firstfault run` does without any."""
 
-    on_nonfinite: Literal["record", "capture", "skip", "stop"] = "capture"
-    """What to do at the first non-finite loss or gradient."""
     budget: float | None = 0.03
     """Share of the step time that the recorder may take once the grace is used up; costly kinds are thinned to keep it.
     None: no limit."""
@@ -25,10 +23,6 @@ class Options(msgspec.Struct, kw_only=True, forbid_unknown_fields=False):
     """Patterns of module or tensor names to measure; empty means all."""
     exclude: list[str] = []
     """Patterns of names not to measure; stronger than ``include``."""
-    disk_limit: int | None = None
-    """Bytes that the run folder may take; then detail is dropped, oldest first."""
-    keep: int | None = None
-    """Steps round each event and at the end that keep full detail; others are thinned when the run grows long."""
     hang_timeout_s: float | None = None
     """Seconds without progress that count as a hang; None: 20 usual steps, at least five minutes."""
     hang_kill: bool = False

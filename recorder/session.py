@@ -247,7 +247,6 @@ class Session:
         *,
         missing: bool = False,
         requires_grad: bool | None = None,
-        batch_std: float | None = None,
     ) -> int:
         """One row of tensor_stats; returns its seq."""
         seq = self.seq
@@ -255,11 +254,11 @@ class Session:
         if tensor_id in self.catalogue.excluded:
             return seq
         if type(m) is Moments:
-            self._stats.append((self.microbatch, seq, phase, tensor_id, *m, missing, requires_grad, batch_std))
+            self._stats.append((self.microbatch, seq, phase, tensor_id, *m, missing, requires_grad))
         else:  # still on its way from a device
             place = (self.microbatch, seq, phase, tensor_id)
             self._late_stats.append((len(self._stats), m))
-            self._stats.append((*place, *UNKNOWN, missing, requires_grad, batch_std))
+            self._stats.append((*place, *UNKNOWN, missing, requires_grad))
         return seq
 
     def called(self, letter: str) -> None:
@@ -297,11 +296,9 @@ class Session:
             self.flushes += 1
             self.write(_WRITE_ORDER)
 
-    def metric(self, name: str, value: float, step: int, source: str = "api", logged_step: int | None = None) -> None:
+    def metric(self, name: str, value: float, step: int) -> None:
         """A row of `metrics`; written with the next step, or at the end."""
-        self.add(
-            "metrics", step=step, time_ns=time_ns(), name=name, value=value, source=source, logged_step=logged_step
-        )
+        self.add("metrics", step=step, time_ns=time_ns(), name=name, value=value)
 
     def event(
         self, event: str, message: str, *, module_id: int | None = None, detail: dict[str, Any] | None = None
@@ -375,6 +372,7 @@ class Session:
                 "journal_bytes": self._journal_bytes,
                 "rss_bytes": self._resident_bytes(),
                 "detail": self.budget.detail(),
+                **_device_memory(),
                 **self.facts,
             },
         )
@@ -468,6 +466,17 @@ class Session:
         if self._statm is None:
             return None
         return int(os.pread(self._statm, 128, 0).split()[1]) * self._page
+
+
+def _device_memory() -> Row:
+    """Memory of the current CUDA device as the allocator counts it: no question to the device."""
+    if not torch.cuda.is_initialized():
+        return {}
+    return {
+        "cuda_allocated_bytes": torch.cuda.memory_allocated(),
+        "cuda_reserved_bytes": torch.cuda.memory_reserved(),
+        "cuda_peak_bytes": torch.cuda.max_memory_allocated(),
+    }
 
 
 def _mean(values: list[float]) -> float | None:

@@ -20,14 +20,8 @@ _PYPROJECT = "pyproject.toml"
 _OTHER_TABLES = {"rules"}
 """Tables of firstfault.toml that are the analyzer's."""
 
-_BYTES = {"": 1, "b": 1} | {
-    f"{prefix}{suffix}": (1024 if suffix == "ib" else 1000) ** power
-    for power, prefix in enumerate("kmgt", start=1)
-    for suffix in ("", "b", "ib")
-}
 _SECONDS = {"": 1.0, "ms": 1e-3, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _NUMBER = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([A-Za-z%]*)\s*")
-_ON_NONFINITE = ("record", "capture", "skip", "stop")
 
 
 def share(value: str | float) -> float | None:
@@ -38,14 +32,6 @@ def share(value: str | float) -> float | None:
     if unit not in {"", "%"} or not 0 < (number := number / 100 if unit else number) <= 1:
         raise ValueError("wants a share of the step time, such as 3%, 0.03 or off")
     return number
-
-
-def size(value: str | float) -> int:
-    """Bytes: ``20GB``, ``512MiB``, ``1000000``. Raises ValueError."""
-    number, unit = _number(value)
-    if unit.lower() not in _BYTES or number * _BYTES[unit.lower()] < 1:
-        raise ValueError("wants a size, such as 20GB, 512MiB or a number of bytes")
-    return int(number * _BYTES[unit.lower()])
 
 
 def duration(value: str | float) -> float:
@@ -86,21 +72,12 @@ def _yes_or_no(value: Any) -> bool:
     return value
 
 
-def _reaction(value: Any) -> str:
-    if value not in _ON_NONFINITE:
-        raise ValueError(f"wants one of {', '.join(_ON_NONFINITE)}")
-    return value
-
-
 _READ: dict[str, tuple[str, Callable[[Any], Any]]] = {
-    "on-nonfinite": ("on_nonfinite", _reaction),
     "budget": ("budget", share),
     "grace": ("grace_s", duration),
     "every": ("every", _count),
     "include": ("include", _patterns),
     "exclude": ("exclude", _patterns),
-    "disk-limit": ("disk_limit", size),
-    "keep": ("keep", _count),
     "hang-timeout": ("hang_timeout_s", duration),
     "hang-kill": ("hang_kill", _yes_or_no),
 }

@@ -5,15 +5,13 @@ from .shared_columns import F64, I32, I64, MICROBATCH, PHASE, RANK, STEP, STR, T
 
 METRICS = Table(
     "metrics",
-    "Values that the script named itself: through the Python API, TensorBoard's SummaryWriter or wandb.log.",
+    "Values that the script named itself through the Python API.",
     (
         RANK,
         STEP,
         TIME,
         Column("name", STR, "Name given by the script."),
         Column("value", F64, "Value given by the script."),
-        Column("source", STR, "api, tensorboard, wandb …"),
-        Column("logged_step", I64, "Step number that the script gave with it; null if none."),
     ),
     ("rank", "step", "name"),
 )
@@ -31,8 +29,7 @@ EVENTS = Table(
         Column(
             "event",
             STR,
-            "Slug: attached, model-found, optimizer-found, exception, warning, checkpoint-saved, checkpoint-loaded, "
-            "resume, recompile, seeded, capture, hang, rows-dropped, recorder-fault …",
+            "Slug: attached, model-found, optimizer-found, compiled-model, seeded, exception, rows-dropped, recorder-fault …",
         ),
         Column("module_id", I32, "Module concerned; null if none."),
         Column("message", STR, "One sentence."),
@@ -59,21 +56,6 @@ SYSTEM_SAMPLES = Table(
         ),
         Column("memory_limit_bytes", I64, "Limit of the control group, or the host's memory.", "bytes"),
         Column("oom_kills", I64, "oom_kill counter of the control group; null where it cannot be read.", "kills"),
-        Column(
-            "pss_bytes",
-            I64,
-            "Proportional memory of the tree, shared pages divided; null where it cannot be read.",
-            "bytes",
-        ),
-        Column(
-            "worker_pss_bytes",
-            I64,
-            "The same without the script's own process: its loader workers and children.",
-            "bytes",
-        ),
-        Column("runnable", I32, "Threads of the tree that were running or waiting for a core.", "threads"),
-        Column("gpu_percent", F64, "Busy share of the first GPU; null where nvidia-ml-py finds none.", "%"),
-        Column("gpu_memory_bytes", I64, "Memory in use on the first GPU.", "bytes"),
     ),
     ("time_ns",),
 )

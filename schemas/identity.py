@@ -64,23 +64,8 @@ MODULE_MODES = Table(
         Column("training", BOOL, "Its training flag in this call."),
         Column("grad", BOOL, "Whether autograd was on in this call."),
         Column("autocast", STR, "dtype of autocast in this call; null where it was off."),
-        Column("output_dtype", STR, "dtype of its first output; null where it had none."),
     ),
     ("rank", "step", "seq"),
-)
-
-
-MODULE_EDGES = Table(
-    "module_edges",
-    "Which module's output entered which module, as first seen: the data flow of each model.",
-    (
-        RANK,
-        Column("from_module_id", I32, "Module that put the tensor out; null for an input of the model."),
-        Column("to_module_id", I32, "Module that it entered."),
-        Column("position", I32, "Position among the arguments."),
-    ),
-    ("rank", "from_module_id", "to_module_id", "position"),
-    latest=True,
 )
 
 
@@ -107,7 +92,6 @@ TENSORS = Table(
             BOOL,
             "False for a parameter that a module reaches only through a Python list, dict or plain attribute.",
         ),
-        Column("storage", I64, "Equal for tensors of one rank that share memory when described (tied weights)."),
         Column("rows", I64, "For a weight of two or more dimensions: its first dimension.", "rows"),
         Column(
             "distinct_rows",

@@ -30,11 +30,6 @@ TENSOR_STATS = Table(
         Column(
             "requires_grad", BOOL, "Whether autograd tracked the tensor at this moment; null where it does not matter."
         ),
-        Column(
-            "batch_std",
-            F64,
-            "For outputs: root mean square over units of the standard deviation across the batch; null if not measured.",
-        ),
     ),
     ("rank", "step", "seq"),
 )
@@ -119,31 +114,4 @@ OPERATORS = Table(
         Column("full_rows", I64, "For a mask: rows that mask everything; for a result: rows wholly NaN.", "rows"),
     ),
     ("rank", "step", "seq"),
-)
-
-
-REPLAYS = Table(
-    "replays",
-    "Operators of a captured module run once more, aside, to find the one that made the first non-finite value.",
-    (
-        RANK,
-        STEP,
-        MICROBATCH,
-        Column("module_id", I32, "Module that was run again; null where it was code outside all modules."),
-        PHASE,
-        Column("ordinal", I32, "Order of the operators in the replay."),
-        Column("op", STR, "Operator as the dispatcher names it, such as aten.div.Tensor."),
-        Column("frame", STR, "The script's own line that called it, as file:line in function."),
-        Column("input_summary", STR, "Shapes, dtypes and ranges of its inputs."),
-        Column("shape", LIST, "Shape of its output."),
-        Column("dtype", STR, "dtype of its output."),
-        Column("numel", I64, "Elements of its output.", "elements"),
-        Column("nan_count", I64, "NaN elements of its output.", "elements"),
-        Column("inf_count", I64, "Infinite elements of its output.", "elements"),
-        Column("min", F64, "Smallest finite element of its output."),
-        Column("max", F64, "Largest finite element of its output."),
-        Column("first_bad", BOOL, "True for the first operator with finite inputs and a non-finite output."),
-        Column("reproduced", BOOL, "Whether the replay gave a non-finite value where the training had one."),
-    ),
-    ("rank", "step", "module_id", "ordinal"),
 )

@@ -66,16 +66,9 @@ STEPS = Table(
         Column("journal_bytes", I64, "Bytes appended to the journal for the row before.", "bytes"),
         Column("rss_bytes", I64, "Resident memory of the process at the end of the step.", "bytes"),
         Column("graphs_alive", I32, "Losses of earlier steps whose autograd graph still exists.", "graphs"),
-        Column(
-            "outputs_alive", I32, "Model outputs and losses of earlier steps that the script still holds.", "tensors"
-        ),
-        Column("outputs_alive_bytes", I64, "Their memory.", "bytes"),
-        Column("live_tensors", I64, "Tensors that Python's garbage collector knows; counted now and then.", "tensors"),
-        Column("live_tensor_bytes", I64, "Their memory, shared storage counted once.", "bytes"),
-        Column("hooks", I32, "Hooks on the modules and parameters of all models; counted now and then.", "hooks"),
         Column("cuda_allocated_bytes", I64, "Device memory in tensors at the end of the step.", "bytes"),
         Column("cuda_reserved_bytes", I64, "Device memory held by the allocator.", "bytes"),
-        Column("cuda_peak_bytes", I64, "Most device memory in tensors since the row before.", "bytes"),
+        Column("cuda_peak_bytes", I64, "Most device memory in tensors so far.", "bytes"),
         Column("rng", I64, "Hash of torch's CPU random state at the end of the step."),
         Column(
             "detail", STR, "Costly kinds that were not measured in this step, separated by blanks; empty: all were."

@@ -5,8 +5,8 @@ Null always means "not measured", never zero. Time order inside a step is ``(ran
 
 from .columns import Table
 from .happenings import EVENTS, METRICS, RECORDER_STATS, SYSTEM_SAMPLES
-from .identity import MODULE_EDGES, MODULE_MODES, MODULES, RANKS, TENSORS
-from .measurements import BATCHES, OPERATORS, REPLAYS, TENSOR_STATS
+from .identity import MODULE_MODES, MODULES, RANKS, TENSORS
+from .measurements import BATCHES, OPERATORS, TENSOR_STATS
 from .progress import PARAM_GROUPS, SCHEDULERS, STEPS
 
 TABLES: dict[str, Table] = {
@@ -22,8 +22,6 @@ TABLES: dict[str, Table] = {
         OPERATORS,
         SCHEDULERS,
         MODULE_MODES,
-        MODULE_EDGES,
-        REPLAYS,
         METRICS,
         EVENTS,
         SYSTEM_SAMPLES,
