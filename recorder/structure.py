@@ -3,6 +3,7 @@ registered."""
 
 import weakref
 from collections.abc import Iterator
+from time import perf_counter_ns
 from typing import Any
 
 from torch import Tensor, nn
@@ -96,6 +97,8 @@ class StructureWatch:
                     session.catalogue.add_facts(tensor_id, distinct_rows=rows)
         if not session.budget.due("buffers"):
             return
+        began = perf_counter_ns()
         alive = [(b, i) for found in self._buffers.values() for ref, i in found if (b := ref()) is not None]
         for (_, tensor_id), moments in zip(alive, measure_all([b for b, _ in alive]), strict=True):
             session.stat(tensor_id, Phase.OPTIMIZER, moments)
+        session.budget.spent("buffers", perf_counter_ns() - began, len(alive))

@@ -233,10 +233,10 @@ def clips_before_backward(s):
         loss = 20 * F.cross_entropy(model(a).flatten(0, 1), b.flatten())
         opt.zero_grad(set_to_none=False)
         if i >= s:
-            nn.utils.clip_grad_norm_(model.parameters(), 4.0)
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         loss.backward()
         if i < s:
-            nn.utils.clip_grad_norm_(model.parameters(), 4.0)
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         opt.step()
 
 

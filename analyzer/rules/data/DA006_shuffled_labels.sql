@@ -7,6 +7,7 @@ signal = "loss"
 message = "{how_}: the loss is {value}, the entropy of the labels is {entropy}, while gradients and updates are healthy: labels and inputs do not belong together."
 fix = "Check the join of inputs and labels: sorted or shuffled apart, off by one, another file."
 explains = ["divergence", "loss-spike", "plateau", "underfit", "exploding-gradients", "overfit"]
+slack = 20
 [params.low]
 value = 0.9
 doc = "Loss over label entropy from which on nothing is predicted."
@@ -44,6 +45,7 @@ WITH mix AS (
     SELECT o.*, w.entropy, m.batch_entropy,
         median(finite(loss)) OVER ahead AS ahead, min(finite(loss)) OVER ahead AS ahead_low, count(finite(loss)) OVER ahead AS ahead_rows,
         max(update_ratio) OVER (PARTITION BY o.rank, o.optimizer_id ORDER BY n ROWS BETWEEN 3 PRECEDING AND 1 PRECEDING) AS ratio_now,
+        max(lr) OVER (PARTITION BY o.rank, o.optimizer_id ORDER BY n ROWS BETWEEN 5 PRECEDING AND CURRENT ROW) AS lr_recent, max(lr) OVER (PARTITION BY o.rank, o.optimizer_id ORDER BY n ROWS BETWEEN 12 PRECEDING AND 6 PRECEDING) AS lr_usual,
         sum(update_norm) OVER (PARTITION BY o.rank, o.optimizer_id) / median(weight_norm) OVER (PARTITION BY o.rank, o.optimizer_id) AS moved,
         count(*) OVER (PARTITION BY o.rank, o.optimizer_id) AS total
     FROM optimizer_series o JOIN mix m ON m.rank = o.rank AND m.step = o.step JOIN whole w ON w.rank = o.rank
@@ -52,7 +54,7 @@ WITH mix AS (
 ), jumps AS (
     SELECT * FROM rows_
     WHERE history >= 8 AND entropy > 0.3 AND loss_median < $learnt * entropy AND loss > $low * entropy AND ahead_low > 0.75 * entropy AND ahead > $low * entropy AND ahead_rows >= $least
-      AND batch_entropy > 0.5 * entropy AND lr <= 1.5 * lr_before AND coalesce(ratio_now <= 5 * ratio_median, true)
+      AND batch_entropy > 0.5 * entropy AND coalesce(lr_recent <= 1.5 * lr_usual, true) AND lr <= 1.5 * lr_before AND coalesce(ratio_now <= 5 * ratio_median, true)
       AND loss > loss_recent_peak
       AND (rank, step) NOT IN (SELECT (rank, step) FROM outlying)
     QUALIFY row_number() OVER (PARTITION BY rank ORDER BY n) = 1
