@@ -6,7 +6,7 @@ phase = "data"
 signal = "loss"
 message = "{how_}: the loss is {value}, the entropy of the labels is {entropy}, while gradients and updates are healthy: labels and inputs do not belong together."
 fix = "Check the join of inputs and labels: sorted or shuffled apart, off by one, another file."
-explains = ["divergence", "loss-spike", "plateau", "underfit", "exploding-gradients", "overfit"]
+explains = ["divergence", "loss-spike", "plateau", "underfit", "overfit"]
 slack = 20
 [params.low]
 value = 0.9
