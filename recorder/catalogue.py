@@ -84,7 +84,8 @@ class Catalogue:
         self._chosen = chosen
         self.excluded: set[int] = set()
         """Tensors of which the options want no statistics; they are described all the same."""
-        self._modules: dict[int, ModuleEntry | None] = {}
+        self.by_object: dict[int, ModuleEntry | None] = {}
+        """id(module) → its entry, None if it belongs to no model worth recording; the entry tells whether the id is still its."""
         self._anonymous: dict[int, weakref.ref[nn.Module]] = {}
         self._parents: dict[int, tuple[weakref.ref[nn.Module], weakref.ref[nn.Module]]] = {}
         self._parameters: dict[int, ParameterEntry] = {}
@@ -95,6 +96,8 @@ class Catalogue:
         self._calls = 0
         self._dirty_modules: dict[int, ModuleEntry] = {}
         self.roots: list[ModuleEntry] = []
+        self.version = 0
+        """Grows with every module or parameter that is registered anywhere and every model that is found."""
         self._new_models: list[ModuleEntry] = []
         self.holders: dict[int, tuple[int, int]] = {}
         """id(parameter) → (optimizer_id, group_id), refreshed by the optimizer room."""
@@ -103,13 +106,18 @@ class Catalogue:
 
     def note_parent(self, parent: nn.Module, _name: str, child: nn.Module | None) -> None:
         """Global registration hook: ``child`` has become a sub-module of ``parent``."""
+        self.version += 1
         if child is not None:
             key = id(child)
             self._parents[key] = (weakref.ref(parent), weakref.ref(child, lambda _, k=key: self._parents.pop(k, None)))
 
+    def note_parameter(self, _module: nn.Module, _name: str, _parameter: nn.Parameter | None) -> None:
+        """Global registration hook: a module has got a parameter."""
+        self.version += 1
+
     def find(self, module: nn.Module) -> ModuleEntry | None:
         """Entry of a known module; None if it belongs to no model worth recording. Raises KeyError if it is new."""
-        entry = self._modules[id(module)]
+        entry = self.by_object[id(module)]
         if entry is None:
             if self._anonymous[id(module)]() is not module:
                 raise KeyError
@@ -119,7 +127,7 @@ class Catalogue:
 
     def module(self, module_id: int) -> ModuleEntry | None:
         """Entry of a module by its number; searched for, so not for every step."""
-        return next((e for e in self._modules.values() if e is not None and e.id == module_id), None)
+        return next((e for e in self.by_object.values() if e is not None and e.id == module_id), None)
 
     def discover(self, module: nn.Module) -> ModuleEntry | None:
         """Find the model that a called module belongs to and number all its modules and parameters."""
@@ -128,9 +136,9 @@ class Catalogue:
             self._skip(module)  # a loss or an activation standing alone: nothing to train, nothing to name
             return None
         entry = self.add_model(root, _variable_name(root, module) or type(root).__name__)
-        if id(module) not in self._modules:
+        if id(module) not in self.by_object:
             if isinstance(getattr(module, "_orig_mod", None), nn.Module):
-                self._modules[id(module)] = ModuleEntry(entry.id, module, "", entry.model, entry, None, compiled=True)
+                self.by_object[id(module)] = ModuleEntry(entry.id, module, "", entry.model, entry, None, compiled=True)
             else:
                 self._skip(module)  # a wrapper: its forward is the model's forward
         return self.find(module)
@@ -142,27 +150,28 @@ class Catalogue:
 
     def add_model(self, root: nn.Module, model: str) -> ModuleEntry:
         """Number a model's modules and parameters; known ones keep their numbers."""
+        self.version += 1
         taken = {r.model for r in self.roots if r.ref() is not None and r.ref() is not root}
         name, count = model, 2
         while name in taken:
             name, count = f"{model}_{count}", count + 1
         root_entry: ModuleEntry | None = None
         for path, module in root.named_modules():
-            known = self._modules.get(id(module))
+            known = self.by_object.get(id(module))
             id_ = known.id if known is not None and known.ref() is module else self._next_module()
             parent = root.get_submodule(path.rpartition(".")[0]) if path else None
-            parent_entry = self._modules.get(id(parent)) if parent is not None else None
+            parent_entry = self.by_object.get(id(parent)) if parent is not None else None
             entry = ModuleEntry(id_, module, path, name, root_entry, parent_entry.id if parent_entry else None)
             if known is not None:
                 entry.call_order = known.call_order
             root_entry = root_entry or entry
-            self._modules[id(module)] = entry
+            self.by_object[id(module)] = entry
             self._dirty_modules[id_] = entry
             for leaf, parameter in module.named_parameters(recurse=False):
                 self._add_parameter(parameter, f"{path}.{leaf}" if path else leaf, id_)
         assert root_entry is not None  # noqa: S101 — named_modules yields the root first
         self.roots = [r for r in self.roots if r.ref() is not None and r.ref() is not root and r.id != root_entry.id]
-        self.roots = [r for r in self.roots if self._modules.get(id(r.ref())) is r]
+        self.roots = [r for r in self.roots if self.by_object.get(id(r.ref())) is r]
         self.roots.append(root_entry)
         self._new_models.append(root_entry)
         return root_entry
@@ -186,7 +195,7 @@ class Catalogue:
         return module
 
     def _skip(self, module: nn.Module) -> None:
-        self._modules[id(module)] = None
+        self.by_object[id(module)] = None
         self._anonymous[id(module)] = weakref.ref(module)
 
     def _next_module(self) -> int:

@@ -6,14 +6,15 @@ can reorder gradients and break in-place operations). An output that a container
 
 import inspect
 import sys
-import threading
 import weakref
 from collections.abc import Callable, Iterator
+from threading import get_ident
 from time import perf_counter_ns
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, is_grad_enabled, nn
+from torch.compiler import is_compiling
 
 from ..schemas import Phase
 from .catalogue import ModuleEntry, OutputSlot, unwrapped
@@ -25,7 +26,10 @@ from .statistics import UNKNOWN, Moments, measurable, measure
 _MOST_TENSORS = 8
 """Tensors looked at in one output or argument list; a longer one is a data structure, not an activation."""
 
-_BACKWARD = Phase.BACKWARD
+_FORWARD, _EVAL, _BACKWARD = Phase.FORWARD, Phase.EVAL, Phase.BACKWARD
+
+next_node: Callable[[], int] = torch._C._autograd._get_sequence_nr  # pyright: ignore[reportAttributeAccessIssue]
+"""Sequence number that autograd gives to the next node of this thread."""
 
 MOST_LOOKS = 3
 """Looks into the autograd graph for the operator behind a non-finite value, in one run."""
@@ -34,14 +38,17 @@ MOST_LOOKS = 3
 class Call:
     """A module's forward in flight."""
 
-    __slots__ = ("began", "entry", "first_node", "grad", "recompute")
+    __slots__ = ("began", "entry", "first_node", "grad", "passing", "recompute")
 
-    def __init__(self, entry: ModuleEntry, first_node: int, recompute: bool) -> None:
+    def __init__(
+        self, entry: ModuleEntry, first_node: int, began: int, *, grad: bool, recompute: bool, passing: bool
+    ) -> None:
         self.entry = entry
         self.first_node = first_node
-        self.began = perf_counter_ns()
-        self.grad = torch.is_grad_enabled()
+        self.began = began
+        self.grad = grad
         self.recompute = recompute
+        self.passing = passing  # noted and nothing else: nothing of it is measured
 
 
 class ForwardWatch:
@@ -67,12 +74,62 @@ class ForwardWatch:
         self._hooks = True
         """Whether gradients of activations are to be."""
 
+    def hooks(self) -> tuple[Callable[..., None], Callable[..., None]]:
+        """The global forward pre-hook and forward hook.
+
+        A model of many small layers calls them hundreds of times in a step of which nothing is measured; what they do then
+        stands here, in as few calls as can be, and everything else in ``before`` and ``after``.
+        """
+        session, stack, spans = self.session, self.stack, self._spans
+        modules = session.catalogue.by_object
+        before, after = session.guarded("forward", self.before), session.guarded("forward", self.after)
+        note = session.note
+
+        def pre_hook(module: nn.Module, args: tuple[Any, ...]) -> None:
+            if is_compiling():
+                return
+            if stack and session.alive:
+                began = perf_counter_ns()
+                entry = modules.get(id(module))
+                grad = is_grad_enabled()
+                if (
+                    entry is not None
+                    and entry.ref() is module
+                    and entry.modes.get(grad) is module.training
+                    and not (grad and (self._rows or self._hooks))
+                    and get_ident() == session.thread
+                    and session.started
+                ):
+                    recompute = session.in_backward
+                    stack.append(Call(entry, next_node(), began, grad=grad, recompute=recompute, passing=True))
+                    if not recompute:
+                        note(_FORWARD if grad else _EVAL, entry.id)
+                    session.recorder_ns += perf_counter_ns() - began
+                    return
+            before(module, args)
+
+        def hook(module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
+            if is_compiling():
+                return
+            if stack and session.alive and (call := stack[-1]).passing and call.entry.ref() is module:
+                began = perf_counter_ns()
+                if get_ident() == session.thread:
+                    stack.pop()
+                    spans.append((call.first_node, next_node(), call.entry.id))
+                    if not call.recompute and stack:
+                        note(_FORWARD if call.grad else _EVAL, stack[-1].entry.id)
+                    session.recorder_ns += perf_counter_ns() - began
+                    return
+            after(module, args, output)
+
+        return pre_hook, hook
+
     def before(self, module: nn.Module, args: tuple[Any, ...]) -> None:  # noqa: PLR0912 — one decision after the other
         """Global forward pre-hook."""
         session = self.session
         if torch.jit.is_tracing():  # pyright: ignore[reportPrivateImportUsage]
             return
-        if session.started and threading.get_ident() != session.thread:
+        if session.started and get_ident() != session.thread:
             return
         catalogue = session.catalogue
         try:
@@ -92,7 +149,14 @@ class ForwardWatch:
         if outermost and torch.is_grad_enabled() and not session.in_backward:
             session.start()
             self.on_new_forward()
-        call = Call(entry, _next_node(), session.in_backward)
+        call = Call(
+            entry,
+            next_node(),
+            perf_counter_ns(),
+            grad=torch.is_grad_enabled(),
+            recompute=session.in_backward,
+            passing=False,
+        )
         self.stack.append(call)
         if entry.call_order is None:
             catalogue.called(entry)
@@ -135,7 +199,7 @@ class ForwardWatch:
     def after(self, module: nn.Module, _args: tuple[Any, ...], output: Any) -> None:
         """Global forward hook."""
         session = self.session
-        if not self.stack or threading.get_ident() != session.thread:
+        if not self.stack or get_ident() != session.thread:
             return
         try:
             entry = session.catalogue.find(module)
@@ -148,7 +212,7 @@ class ForwardWatch:
         if not self.stack:
             return
         call = self.stack.pop()
-        self._spans.append((call.first_node, _next_node(), entry.id))
+        self._spans.append((call.first_node, next_node(), entry.id))
         outermost = not self.stack
         if not session.started:
             return
@@ -160,7 +224,7 @@ class ForwardWatch:
             self._outputs(call, output, rows=self._rows)
         if outermost:
             session.clock["forward"] += perf_counter_ns() - call.began
-            self.last_node = _next_node()
+            self.last_node = next_node()
             self.nodes_of_forward = self.last_node - call.first_node
             session.note(Phase.LOSS if call.grad else Phase.EVAL, -1)
             if not call.grad:
@@ -308,11 +372,6 @@ def _autocast_dtype() -> str | None:
         if torch.is_autocast_enabled(device):
             return str(torch.get_autocast_dtype(device)).removeprefix("torch.")
     return None
-
-
-def _next_node() -> int:
-    """Sequence number that autograd gives to the next node of this thread."""
-    return torch._C._autograd._get_sequence_nr()  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def _tensors(value: Any) -> Iterator[tuple[int, Tensor]]:

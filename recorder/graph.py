@@ -80,7 +80,7 @@ def loss_nodes(loss: Tensor, most: int = 64) -> Iterator[Any]:
             if type(node).__name__ in LOSSES:
                 yield node
             else:
-                todo.extend(next_node for next_node, _ in node.next_functions)
+                todo.extend(next_node for next_node, _ in node.next_functions[:most])
 
 
 def broadcasts(loss: Tensor, first: int) -> tuple[list[int], list[int]] | None:

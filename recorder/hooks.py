@@ -85,10 +85,14 @@ class Attachment:
         # said because of our hooks, and an error where the script turns warnings into errors
         warnings.filterwarnings("ignore", message="Using `torch.compile.* when there are global hooks")
         guarded = self.session.guarded
+        before, after = self.forward.hooks()
         handles = [
             nn_module.register_module_module_registration_hook(guarded("modules", self.session.catalogue.note_parent)),
-            nn_module.register_module_forward_pre_hook(guarded("forward", self.forward.before)),
-            nn_module.register_module_forward_hook(guarded("forward", self.forward.after)),
+            nn_module.register_module_parameter_registration_hook(
+                guarded("modules", self.session.catalogue.note_parameter)
+            ),
+            nn_module.register_module_forward_pre_hook(before),
+            nn_module.register_module_forward_hook(after),
         ]
         self._patches.handles(handles)
 

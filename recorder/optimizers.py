@@ -15,19 +15,27 @@ from typing import Any
 import msgspec
 import torch
 from torch import Tensor, _foreach_norm  # pyright: ignore[reportPrivateImportUsage]
+from torch._utils import _flatten_dense_tensors
 
 from ..schemas import Phase
 from .band import Band
 from .catalogue import ParameterEntry
 from .device_statistics import Late, either, scalar_of
-from .session import Session
-from .statistics import EMPTY, LATE_DEVICES, Moments, count_nonzero, measurable, measure_all
+from .session import Row, Session
+from .statistics import EMPTY, LATE_DEVICES, SMALL, Moments, count_nonzero, measurable, measure_all
 
+_F32, _STRIDED = torch.float32, torch.strided
 _SAMPLE = 1024
 """Elements per parameter whose change is measured: exact for small ones, an even sample of larger ones."""
 
 _RUN = 16
 """Neighbouring elements of a sample: 64 bytes of float32."""
+
+_MOST_ASKED = 32
+"""Parameters of a group that are asked for their step counter: those without a gradient have none."""
+
+_LOOK_AGAIN = 64
+"""Steps after which the models are walked again for parameters that came in by a way without a hook."""
 
 _MOST_MICROBATCHES = 256
 """Backward passes without a step or a cleared gradient before they count as iterations of their own."""
@@ -50,6 +58,27 @@ class Held:
         self.parameters: list[tuple[Tensor, ParameterEntry, int]] = []
         """Those of the step in work; empty between steps, so that nothing is kept alive."""
         self.sample: tuple[list[tuple[Tensor, ParameterEntry, int]], Tensor] | None = None
+
+
+class Roster:
+    """Whose turn it is when an optimizer steps: entries and groups of its parameters, then those that no optimizer holds.
+
+    Holds no parameter itself. Good as long as neither the optimizers' groups nor the modules have changed.
+    """
+
+    __slots__ = ("entries", "free", "regrouped", "version")
+
+    def __init__(
+        self,
+        regrouped: int,
+        version: int,
+        entries: list[tuple[ParameterEntry, int]],
+        free: list[ParameterEntry],
+    ) -> None:
+        self.regrouped = regrouped
+        self.version = version
+        self.entries = entries
+        self.free = free
 
 
 class SeenGradients:
@@ -81,10 +110,13 @@ class OptimizerWatch:
         self._stepped: set[int] = set()
         self._cleared = False
         self._groups: tuple[int, ...] = ()
+        self._regrouped = 0
+        """How often the groups have changed."""
         self._inside: dict[int, Held] = {}
         self._seen_gradients: dict[tuple[int, int], SeenGradients] = {}
         self._lrs: dict[tuple[int, int], float] = {}
-        self._stray_of: dict[tuple[int, int, int], int] = {}
+        self._rosters: dict[int, Roster] = {}
+        self._group_facts: dict[tuple[int, int], tuple[tuple[int, ...], Row]] = {}
         self.in_step = False
         self._unstepped_norm: float | Late | None = None
 
@@ -287,15 +319,25 @@ class OptimizerWatch:
     def _parameters_of(self, held: Held, optimizer: torch.optim.Optimizer) -> list[tuple[Tensor, ParameterEntry, int]]:
         """(parameter, entry, group) of an optimizer, then the models' parameters that no optimizer holds, as group -1."""
         catalogue = self.session.catalogue
-        prefix = "" if held.id == 0 else f"optimizer{held.id}."
-        found = [
-            (p, catalogue.parameter(p, prefix, g, i), g)
-            for g, group in enumerate(optimizer.param_groups)
-            for i, p in enumerate(group["params"])
-        ]
-        found += [
-            (p, e, -1) for p, e in catalogue.model_parameters() if id(p) not in catalogue.holders and p.requires_grad
-        ]
+        roster = self._rosters.get(held.id)
+        parameters = [p for group in optimizer.param_groups for p in group["params"]]
+        if (
+            roster is None
+            or roster.regrouped != self._regrouped
+            or roster.version != catalogue.version
+            or self.session.step % _LOOK_AGAIN == 0
+            or len(roster.entries) != len(parameters)
+        ):
+            prefix = "" if held.id == 0 else f"optimizer{held.id}."
+            entries = [
+                (catalogue.parameter(p, prefix, g, i), g)
+                for g, group in enumerate(optimizer.param_groups)
+                for i, p in enumerate(group["params"])
+            ]
+            free = [e for p, e in catalogue.model_parameters() if id(p) not in catalogue.holders]
+            roster = self._rosters[held.id] = Roster(self._regrouped, catalogue.version, entries, free)
+        found = [(p, entry, g) for p, (entry, g) in zip(parameters, roster.entries, strict=True)]
+        found += [(p, e, -1) for e in roster.free if (p := e.ref()) is not None and p.requires_grad]
         return found
 
     def _all_parameters(self) -> list[tuple[Tensor, ParameterEntry, int]]:
@@ -399,19 +441,25 @@ class OptimizerWatch:
                 eps=_number(group.get("eps")),
                 settings=_settings(group),
                 state_step=_state_step(optimizer, group),
-                parameters=len(group["params"]),
-                stray=self._stray(group),
-                numel=sum(p.numel() for p in group["params"]),
                 update_norm=update,
                 weight_norm=weight,
+                **self._facts_of(held, g, group),
             )
 
-    def _stray(self, group: dict[str, Any]) -> int:
-        """Parameters of a group that no module that was ever called owns."""
-        key = (id(group), len(group["params"]), len(self.session.catalogue.roots))
-        if self._stray_of.get(key) is None:
-            self._stray_of[key] = sum(not self.session.catalogue.owned(p) for p in group["params"])
-        return self._stray_of[key]
+    def _facts_of(self, held: Held, g: int, group: dict[str, Any]) -> Row:
+        """What a group consists of, looked up anew only when groups or modules have changed."""
+        params = group["params"]
+        now = (id(group), len(params), self._regrouped, self.session.catalogue.version)
+        known = self._group_facts.get((held.id, g))
+        if known is None or known[0] != now:
+            facts: Row = {
+                "parameters": len(params),
+                "numel": sum(p.numel() for p in params),
+                # parameters of the group that no module that was ever called owns
+                "stray": sum(not self.session.catalogue.owned(p) for p in params),
+            }
+            known = self._group_facts[held.id, g] = (now, facts)
+        return known[1]
 
     def _refresh_holders(self) -> None:
         """Note which parameter lies in which group, and describe the tensors anew when that has changed."""
@@ -420,6 +468,7 @@ class OptimizerWatch:
         if groups == self._groups:
             return
         self._groups = groups
+        self._regrouped += 1
         self.session.catalogue.holders = {
             id(p): (held_id, g)
             for held_id, o in lives
@@ -431,20 +480,36 @@ class OptimizerWatch:
 
 def _quick_norm(gradients: Sequence[Tensor | None]) -> "float | Late | None":
     """Common L2 norm without a row for each; None if there was no gradient at all. Infinite where a square overflows."""
+    small: list[Tensor] = []
     by_dtype: dict[torch.dtype, list[Tensor]] = {}
     for gradient in gradients:
-        if gradient is not None and measurable(gradient):
+        if gradient is None:
+            continue
+        if (
+            gradient.dtype is _F32
+            and gradient.layout is _STRIDED
+            and gradient.is_cpu
+            and type(gradient) is Tensor
+            and gradient.numel() <= SMALL
+        ):
+            small.append(gradient)
+        elif measurable(gradient):
             dense = gradient if gradient.layout is torch.strided else gradient.coalesce().values()
             by_dtype.setdefault(dense.dtype, []).append(dense)
-    if not by_dtype:
+    if not by_dtype and not small:
         return None
     with torch.no_grad():
         joint: list[Tensor] = []
+        if small:  # one copy and one reduction cost a third of as many reductions as there are gradients
+            flat = _flatten_dense_tensors(small)
+            joint.append(torch.dot(flat, flat).double().sqrt())
         for dtype, dense in by_dtype.items():
             norms = _foreach_norm(dense, dtype=_sum_dtype(dtype))
             if len({norm.device for norm in norms}) > 1:
-                return math.hypot(*(norm.item() for norm in norms))
+                return math.hypot(*(norm.item() for norm in (*joint, *norms)))
             joint.append(torch.linalg.vector_norm(torch.stack(norms), dtype=torch.float64))
+        if len(joint) > 1 and len({j.device for j in joint}) > 1:
+            return math.hypot(*(j.item() for j in joint))
         return scalar_of(joint[0] if len(joint) == 1 else torch.linalg.vector_norm(torch.stack(joint)))
 
 
@@ -462,8 +527,10 @@ def _settings(group: dict[str, Any]) -> str:
 
 
 def _state_step(optimizer: torch.optim.Optimizer, group: dict[str, Any]) -> float | None:
-    """Step counter of the group's first parameter that has one; None off the host, where asking would wait."""
-    for parameter in group["params"]:
+    """Step counter of the first parameter that has one, among the group's first; None off the host: asking would wait."""
+    if not optimizer.state:
+        return None
+    for parameter in group["params"][:_MOST_ASKED]:
         step = optimizer.state[parameter].get("step") if parameter in optimizer.state else None
         if isinstance(step, Tensor):
             return float(step) if step.device.type == "cpu" else None

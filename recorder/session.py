@@ -31,7 +31,8 @@ from .options import options_of
 from .selection import chosen
 from .statistics import UNKNOWN, Moments
 
-_SCHEMAS = {table.name: (table.schema, table.schema.types) for table in TABLES.values()}
+_STATS_SCHEMA = TABLES["tensor_stats"].schema
+_STRUCTS = {table.name: pa.struct(list(table.schema)) for table in TABLES.values()}
 Row = dict[str, Any]
 """A row of any table but tensor_stats, which has too many for dictionaries. Rank and step are added when it is written."""
 
@@ -39,6 +40,9 @@ _MOST_BUFFERED = 20_000
 _WRITE_ORDER = (*(name for name in TABLES if name not in {"steps", "system_samples"}), "steps")
 """The row of `steps` comes last: where it is readable, all of the step is."""
 
+
+_FEW = 32
+"""Rows up to which dictionaries become a batch sooner than columns do."""
 
 _MOST_CALLS = 64
 _MOST_WAITING = 4
@@ -449,18 +453,24 @@ class Session:
             )
 
     def _stats_batch(self, step: int, rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
-        schema, types = _SCHEMAS["tensor_stats"]
         count = len(rows)
+        if count <= _FEW:
+            names = _STATS_SCHEMA.names[2:]
+            described = [dict(zip(names, row, strict=True)) for row in rows]
+            return self._batch("tensor_stats", step, described, late=False)
         columns = [[self.catalogue.rank] * count, [step] * count, *zip(*rows, strict=True)]
-        return pa.RecordBatch.from_arrays(list(map(pa.array, columns, types)), schema=schema)
+        return pa.RecordBatch.from_arrays(list(map(pa.array, columns, _STATS_SCHEMA.types)), schema=_STATS_SCHEMA)
 
     def _batch(self, name: str, step: int, rows: list[Row], *, late: bool) -> pa.RecordBatch:
-        schema, types = _SCHEMAS[name]
-        default: Row = {"rank": self.catalogue.rank, "step": step}
-        columns = [[row.get(c, default.get(c)) for row in rows] for c in schema.names]
-        if late:
-            columns = [[now(value) for value in column] for column in columns]
-        return pa.RecordBatch.from_arrays(list(map(pa.array, columns, types)), schema=schema)
+        rank = self.catalogue.rank
+        for row in rows:
+            row.setdefault("rank", rank)
+            row.setdefault("step", step)
+            if late:
+                for column, value in row.items():
+                    row[column] = now(value)
+        # in one call instead of one for each column; keys that the table does not have are passed over
+        return pa.RecordBatch.from_struct_array(pa.array(rows, _STRUCTS[name]))
 
     def _resident_bytes(self) -> int | None:
         if self._statm is None:

@@ -42,7 +42,8 @@ LATE_DEVICES = {"cuda"}
 """Devices whose moments are taken without waiting for them."""
 
 _EXACT_ONES = 1 << 23
-_SMALL = 8192
+SMALL = 8192
+"""Elements up to which tensors are worth copying together: calling costs more than reducing them."""
 
 
 def measurable(x: Tensor) -> bool:
@@ -115,12 +116,7 @@ def measure_all(tensors: Sequence[Tensor]) -> list[Moments]:
     results: list[Moments | None] = [None] * len(tensors)
     groups: dict[int, list[int]] = {}
     for i, x in enumerate(tensors):
-        if (
-            x.dtype is torch.float32
-            and x.device.type == "cpu"
-            and x.layout is torch.strided
-            and 0 < x.numel() <= _SMALL
-        ):
+        if x.dtype is torch.float32 and x.device.type == "cpu" and x.layout is torch.strided and 0 < x.numel() <= SMALL:
             groups.setdefault(x.numel(), []).append(i)
     for members in groups.values():
         if len(members) < 3:
