@@ -11,8 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..schemas import SCHEMA_VERSION, TABLES, VERSION_KEY, Table
-from ..schemas.layout import parts, segments
+from ..schemas.layout import Part, parts, segments
 from .errors import UnreadableRunError
+
+_TRIES = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,24 +44,34 @@ def find_sources(run: Path, *, ended: bool) -> tuple[dict[str, Source], list[Pro
     """Sources of every declared table, and what could not be read.
 
     ``ended`` says that the run closed its files itself, so a torn journal is a loss and not merely the present moment.
+    Segments are listed before parts: one that becomes a part meanwhile is then found missing, and the search begins anew.
     Raises UnreadableRunError for a file of a newer schema.
     """
+    for _ in range(_TRIES):
+        try:
+            return _find_sources(run, ended=ended)
+        except FileNotFoundError:
+            continue
+    raise UnreadableRunError(f"{run}: its files change faster than they can be read; try again in a minute")
+
+
+def _find_sources(run: Path, *, ended: bool) -> tuple[dict[str, Source], list[Problem]]:
     sources = {name: Source(table) for name, table in TABLES.items()}
     problems: list[Problem] = []
-    done: set[tuple[str, int, int]] = set()
-    for name, source in sources.items():
-        for rank, index, path in parts(run, name):
-            columns = _check_part(path, source.table, problems)
-            if columns is not None:
-                source.parts.append((path, columns))
-                done.add((name, rank, index))
     found = segments(run)
+    done: dict[str, list[Part]] = {name: [] for name in TABLES}
+    for name, source in sources.items():
+        for part in parts(run, name):
+            columns = _check_part(part.path, source.table, problems)
+            if columns is not None:
+                source.parts.append((part.path, columns))
+                done[name].append(part)
     newest: dict[tuple[str, int], int] = {}
     for rank, name, index, _ in found:
         newest[name, rank] = max(index, newest.get((name, rank), -1))
     for rank, name, index, path in found:
         source = sources.get(name)
-        if source is None or (name, rank, index) in done:
+        if source is None or any(part.holds(rank, index) for part in done[name]):
             continue
         tail_is_normal = not ended and index == newest[name, rank]
         rows = _read_segment(path, source.table, problems, tail_is_normal=tail_is_normal)
@@ -73,6 +85,8 @@ def _check_part(path: Path, table: Table, problems: list[Problem]) -> frozenset[
     try:
         with pq.ParquetFile(path) as file:
             schema = file.schema_arrow
+    except FileNotFoundError:
+        raise
     except (OSError, pa.ArrowException) as e:
         problems.append(Problem(str(path), f"torn or not Parquet: {_one_line(e)}"))
         return None
@@ -87,6 +101,8 @@ def _read_segment(path: Path, table: Table, problems: list[Problem], *, tail_is_
     """Every complete batch of a journal segment in the declared shape; a torn tail ends it."""
     try:
         raw = path.read_bytes()
+    except FileNotFoundError:
+        raise
     except OSError as e:
         problems.append(Problem(str(path), f"cannot be read ({e.strerror})"))
         return None

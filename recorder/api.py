@@ -21,10 +21,10 @@ from torch import Tensor, nn
 from ..schemas import ExitRecord, write_json
 from ..schemas.layout import EXIT_JSON
 from . import attach
-from .compaction import compact
 from .errors import CompactionError, RecorderError
 from .exit_record import last_positions, read_exceptions
 from .hooks import Attachment
+from .housekeeping import Housekeeping
 from .options import as_json
 from .run_folder import create_run
 from .session import warn
@@ -143,7 +143,7 @@ class Recorder:
                     recorded_ranks=1,
                 ),
             )
-            compact(self.path, finished=True)
+            Housekeeping(self.path).finish()
         except (OSError, CompactionError) as e:
             warn("close", f"{self.path}: {e}; what was recorded can be read all the same")
 
@@ -159,9 +159,10 @@ class Recorder:
         return self._attachment
 
     def _compact(self) -> None:
+        house = Housekeeping(self._require().session.run)
         while not self._stop.wait(_COMPACT_EVERY_S):
             try:
-                compact(self._require().session.run, finished=False)
+                house.look()
             except (OSError, CompactionError) as e:
                 warn("compaction", f"{e}; the journal is kept and can be read")
                 return

@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..schemas import TABLES, read_breadcrumb
-from ..schemas.layout import breadcrumb_path, part_path, segments
+from ..schemas.layout import breadcrumb_path, part_path, parts, segments
 from .errors import CompactionError
-from .readback import Segment, read_segment
+from .readback import read_segment
 
 ROW_GROUP_ROWS = 128 * 1024
 """Rows of a row group: DuckDB's own group of vectors, large enough to compress, small enough to be skipped by its
@@ -45,13 +45,15 @@ def compact(run: Path, *, finished: bool) -> int:
     open_ranks = {rank for rank in last if not finished or _still_writing(run, rank)}
     written = 0
     failures: list[str] = []
+    done = {table: parts(run, table) for table in {f[1] for f in found} & TABLES.keys()}
     for rank, table, index, path in found:
         if table not in TABLES or (index == last[rank] and rank in open_ranks):
             continue
         part = part_path(run, rank, table, index)
         try:
-            if not part.exists():
-                write_part(part, table, read_segment(path, table))
+            if not any(p.holds(rank, index) for p in done[table]):
+                segment = read_segment(path, table)
+                write_part(part, table, segment.table, {TORN_KEY: str(segment.torn_bytes).encode()})
                 written += 1
             path.unlink()
         except (OSError, pa.ArrowException) as e:
@@ -66,15 +68,12 @@ def compact(run: Path, *, finished: bool) -> int:
     return written
 
 
-def write_part(part: Path, name: str, segment: Segment) -> None:
-    """Write one part so that it appears whole or not at all, also after a power cut. Raises OSError and leaves
-    nothing behind."""
-    table = segment.table
+def write_part(part: Path, name: str, table: pa.Table, metadata: dict[bytes, bytes]) -> None:
+    """Write rows of table ``name`` as one part with this metadata beside the schema's, so that it appears whole or not at
+    all, also after a power cut. Raises OSError and leaves nothing behind."""
     if name in _ORDER:
         table = table.sort_by([(column, "ascending") for column in _ORDER[name]])
-    metadata = dict(table.schema.metadata or {})
-    metadata[TORN_KEY] = str(segment.torn_bytes).encode()
-    table = table.replace_schema_metadata(metadata)
+    table = table.replace_schema_metadata({**(table.schema.metadata or {}), **metadata})
     names = [f.name for f in table.schema if f.type in _DICTIONARY_TYPES]
     part.parent.mkdir(parents=True, exist_ok=True)
     tmp = part.with_suffix(".parquet.tmp")
@@ -97,14 +96,15 @@ def write_part(part: Path, name: str, segment: Segment) -> None:
     except BaseException:
         tmp.unlink(missing_ok=True)
         raise
-    _sync_folder(part.parent)
+    sync_folder(part.parent)
 
 
 _DICTIONARY_TYPES = {pa.string(), pa.int8(), pa.int32()}
 _ENCODING = {pa.float64(): "BYTE_STREAM_SPLIT", pa.int64(): "DELTA_BINARY_PACKED"}
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Make renames and removals in a folder durable."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(fd)

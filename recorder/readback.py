@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..schemas import TABLES
-from ..schemas.layout import parts, segments
+from ..schemas.layout import Part, parts, segments
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +50,15 @@ def read_rows(run: Path, name: str, columns: list[str]) -> pa.Table:
     """``columns`` of a table over all ranks, parts before segments in time order. Unreadable files are left out:
     readers of the whole run report them; who asks here wants what there is."""
     found: list[pa.Table] = []
-    done: set[tuple[int, int]] = set()
-    for rank, index, path in parts(run, name):
+    done: list[Part] = []
+    for part in parts(run, name):
         try:
-            found.append(pq.ParquetFile(path).read(columns, use_threads=False))
+            found.append(pq.ParquetFile(part.path).read(columns, use_threads=False))
         except (pa.ArrowInvalid, OSError):
             continue
-        done.add((rank, index))
+        done.append(part)
     for rank, table, index, path in segments(run):
-        if table == name and (rank, index) not in done:
+        if table == name and not any(part.holds(rank, index) for part in done):
             try:
                 found.append(read_segment(path, name).table.select(columns))
             except (KeyError, OSError):

@@ -21,10 +21,10 @@ import pyarrow as pa
 from ..schemas import TABLES, write_json
 from ..schemas.layout import ENV_RUN, EXIT_JSON, OUTPUT_LOG, SUPERVISOR_RANK
 from . import signals
-from .compaction import compact
 from .errors import CompactionError
 from .exit_record import MemoryWitness, build_exit
 from .hang import HangWatch
+from .housekeeping import Housekeeping
 from .journal import JournalWriter
 from .options import options_of
 from .output_tail import OutputTail
@@ -89,7 +89,7 @@ def supervise(run: Path, command: list[str], before: set[signal.Signals]) -> int
         "exit-record",
         lambda: write_json(run / EXIT_JSON, build_exit(run, status, watch.memory(peak_rss), watch.hang_note())),
     )
-    guarded("compaction", lambda: compact(run, finished=True))
+    guarded("compaction", Housekeeping(run).finish)
     return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.waitstatus_to_exitcode(status)
 
 
@@ -210,6 +210,7 @@ class Watch:
         journal = JournalWriter(self.run, SUPERVISOR_RANK)
         options = options_of(self.run)
         self._hang = hang = HangWatch(self.run, options.hang_timeout_s, say)
+        house = Housekeeping(self.run)
         rows = 0
         due = time.monotonic()
         while True:
@@ -217,7 +218,7 @@ class Watch:
             rows += 1
             if rows % _ROTATE_SAMPLES == 0:
                 journal.rotate()
-            guarded("compaction", lambda: compact(self.run, finished=False), self._said)
+            guarded("compaction", house.look, self._said)
             guarded("hang-watch", lambda: self._look_for_hang(hang, kill=options.hang_kill), self._said)
             due = max(due + PERIOD_S, time.monotonic())
             if self._stop.wait(due - time.monotonic()):

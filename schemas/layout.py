@@ -2,16 +2,19 @@
 
     RUN/run.json, exit.json, output.log
     RUN/<table>/rank=0000/part-000017.parquet
+    RUN/<table>/rank=0000/part-000000-000015.parquet   parts 0 to 15 merged into one
     RUN/journal/rank=0000/<table>-000018.arrows    Arrow IPC stream, one record batch per step
     RUN/breadcrumb/rank=0000.bin                   memory-mapped: where the process stands right now
     RUN/native/rank=0000.txt                       native stack of a crash, by faulthandler
     RUN/exception-rank=0000.json                   ExceptionRecord of the exception that ended a rank
 
-Segment k of the journal becomes part k; where both exist the part wins, so no row is read twice.
+Segment k of the journal becomes part k; where both exist the part wins, so no row is read twice. For the same reason a
+merged part wins over every part and segment whose number lies in its range.
 """
 
 import re
 from pathlib import Path
+from typing import NamedTuple
 
 RUN_JSON = "run.json"
 EXIT_JSON = "exit.json"
@@ -23,7 +26,7 @@ ENV_RUN = "FIRSTFAULT_RUN"
 
 _RANK = re.compile(r"rank=(\d+)$")
 _SEGMENT = re.compile(r"(?P<table>[a-z_]+)-(?P<index>\d{6})\.arrows$")
-_PART = re.compile(r"part-(?P<index>\d{6})\.parquet$")
+_PART = re.compile(r"part-(?P<first>\d{6})(?:-(?P<last>\d{6}))?\.parquet$")
 
 SUPERVISOR_RANK = -1
 """Rank folder of tables that the supervisor writes (system_samples)."""
@@ -47,9 +50,10 @@ def segment_path(run: Path, rank: int, table: str, index: int) -> Path:
     return run / JOURNAL / rank_folder(rank) / f"{table}-{index:06d}.arrows"
 
 
-def part_path(run: Path, rank: int, table: str, index: int) -> Path:
-    """One Parquet part."""
-    return run / table / rank_folder(rank) / f"part-{index:06d}.parquet"
+def part_path(run: Path, rank: int, table: str, index: int, last: int | None = None) -> Path:
+    """One Parquet part; with ``last`` the one that parts ``index`` to ``last`` were merged into."""
+    numbers = f"{index:06d}" if last is None or last == index else f"{index:06d}-{last:06d}"
+    return run / table / rank_folder(rank) / f"part-{numbers}.parquet"
 
 
 def breadcrumb_path(run: Path, rank: int) -> Path:
@@ -84,12 +88,34 @@ def segments(run: Path) -> list[tuple[int, str, int, Path]]:
     return sorted(found, key=lambda f: f[:3])
 
 
-def parts(run: Path, table: str) -> list[tuple[int, int, Path]]:
-    """All Parquet parts of a table as (rank, index, path), in time order."""
-    found: list[tuple[int, int, Path]] = []
+class Part(NamedTuple):
+    """A Parquet part and the numbers of the segments whose rows it holds."""
+
+    rank: int
+    first: int
+    last: int
+    path: Path
+
+    def holds(self, rank: int, index: int) -> bool:
+        """Whether the rows of a segment, or of the part made of it, are in this one."""
+        return rank == self.rank and self.first <= index <= self.last
+
+
+def parts(run: Path, table: str) -> list[Part]:
+    """The parts of a table that hold its rows, in time order. Parts that have been merged into another are left out."""
+    return _all_parts(run, table)[0]
+
+
+def merged_away(run: Path, table: str) -> list[Path]:
+    """Parts whose rows a merged part holds too: left for readers that had already seen them, or by a crash."""
+    return _all_parts(run, table)[1]
+
+
+def _all_parts(run: Path, table: str) -> tuple[list[Part], list[Path]]:
+    found: list[Part] = []
     root = run / table
     if not root.is_dir():
-        return found
+        return [], []
     for folder in root.iterdir():
         rank = rank_of(folder.name)
         if rank is None or not folder.is_dir():
@@ -97,5 +123,12 @@ def parts(run: Path, table: str) -> list[tuple[int, int, Path]]:
         for path in folder.iterdir():
             m = _PART.match(path.name)
             if m:
-                found.append((rank, int(m["index"]), path))
-    return sorted(found, key=lambda f: f[:2])
+                found.append(Part(rank, int(m["first"]), int(m["last"] or m["first"]), path))
+    kept: list[Part] = []
+    covered: list[Path] = []
+    for part in sorted(found, key=lambda p: (p.rank, p.first, -p.last)):
+        if kept and kept[-1].rank == part.rank and part.last <= kept[-1].last:
+            covered.append(part.path)
+        else:
+            kept.append(part)
+    return kept, covered

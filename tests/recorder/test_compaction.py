@@ -46,7 +46,7 @@ def _journal(run: Path, steps: range, rotate_at: tuple[int, ...] = (), rank: int
 def test_a_segment_in_use_is_left_alone_and_an_older_one_becomes_a_part(tmp_path):
     _journal(tmp_path, range(10), rotate_at=(4,))
     assert compact(tmp_path, finished=False) == 2
-    assert [(rank, index) for rank, index, _ in parts(tmp_path, "steps")] == [(0, 0)]
+    assert [(part.rank, part.first) for part in parts(tmp_path, "steps")] == [(0, 0)]
     assert {(table, index) for _, table, index, _ in segments(tmp_path)} == {("steps", 1), ("tensor_stats", 1)}
     assert completed_steps(tmp_path) == {0: 10}
 

@@ -34,7 +34,7 @@ STYLES = [
 
 
 def rows(run: Path, table: str) -> list[dict]:
-    return [row for _, _, part in parts(run, table) for row in pq.read_table(part).to_pylist()]
+    return [row for part in parts(run, table) for row in pq.read_table(part.path).to_pylist()]
 
 
 @pytest.mark.parametrize("style", STYLES)
