@@ -15,10 +15,23 @@ def record_rows(manifest: RunManifest, exit_: ExitRecord | None, status: Status)
     run |= {k: msgspec.json.encode(run[k]).decode() for k in ("argv", "versions", "config", "options")}
     return {
         "runs": _table("runs", [run]),
+        "attempts": _table("attempts", _attempts(manifest, exit_, status)),
         "exits": _table("exits", [_exit_row(exit_, status)]),
         "last_positions": _table("last_positions", msgspec.to_builtins(exit_.last_positions) if exit_ else []),
         "exception_tensors": _table("exception_tensors", _exception_tensors(exit_)),
     }
+
+
+def _attempts(manifest: RunManifest, exit_: ExitRecord | None, status: Status) -> list[dict[str, Any]]:
+    found = [(a, a.exit, a.exit.status if a.exit else "host-lost") for a in manifest.earlier]
+    rows: list[dict[str, Any]] = []
+    for about, ended, how in [*found, (manifest, exit_, status)]:
+        row: dict[str, Any] = msgspec.to_builtins(about) | {"status": how}
+        if ended is not None:
+            row |= {k: getattr(ended, k) for k in ("ended_ns", "exit_code", "signal_name", "note")}
+            row["exception_type"] = ended.exception.type if ended.exception else None
+        rows.append(row)
+    return rows
 
 
 def _exit_row(exit_: ExitRecord | None, status: Status) -> dict[str, Any]:

@@ -116,7 +116,7 @@ class BackwardWatch:
     def _broadcast(self, loss: Tensor) -> None:
         """Look for a prediction that was stretched against its target; at the first steps and then now and then."""
         session = self.session
-        if session.step > _FIRST_STEPS and session.step % _FIRST_STEPS:
+        if session.step > session.attempt.first_step + _FIRST_STEPS and session.step % _FIRST_STEPS:
             return
         found = broadcasts(loss, self.forward.last_node)
         if found is not None:

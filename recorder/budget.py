@@ -60,13 +60,13 @@ _ROWS_OF_NOTHING = 32
 class Budget:
     """Asked by the watches before they measure; told what they took, and at the end of each step what the step took."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, first_step: int = 0) -> None:
         self.options = options
-        self.step = 0
+        self.step = first_step
         self.used_ns = 0
         """What the recorder has taken over the whole run."""
         self.intervals: dict[Kind, int] = dict.fromkeys(KINDS, options.every)
-        self._full_until = FIRST_STEPS
+        self._full_until = first_step + FIRST_STEPS
         self._granted: dict[str, tuple[int, int]] = {}
         self._left_out: set[Kind] = set()
         self._asked: set[Kind] = set()

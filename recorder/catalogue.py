@@ -14,6 +14,8 @@ import msgspec
 import torch
 from torch import Tensor, nn
 
+from .attempt import EarlierNames
+
 WRAPPERS = {"DataParallel", "DistributedDataParallel", "FullyShardedDataParallel"}
 """Classes that wrap a model as ``.module``; OptimizedModule of torch.compile wraps it as ``._orig_mod``."""
 
@@ -79,9 +81,16 @@ class ParameterEntry:
 class Catalogue:
     """Numbers modules and tensors; hands out table rows for what is new or has changed since it was last asked."""
 
-    def __init__(self, rank: int = 0, chosen: Callable[[str, str], bool] | None = None) -> None:
+    def __init__(
+        self,
+        rank: int = 0,
+        chosen: Callable[[str, str], bool] | None = None,
+        earlier: Callable[[], EarlierNames] = EarlierNames,
+    ) -> None:
         self.rank = rank
         self._chosen = chosen
+        self._ask_earlier = earlier
+        self._earlier: EarlierNames | None = None
         self.excluded: set[int] = set()
         """Tensors of which the options want no statistics; they are described all the same."""
         self.by_object: dict[int, ModuleEntry | None] = {}
@@ -92,7 +101,6 @@ class Catalogue:
         self._tensor_ids: dict[tuple[int | None, str, str], int] = {}
         self._described: dict[int, dict[str, object]] = {}
         self._dirty_tensors: set[int] = set()
-        self._module_count = 0
         self._calls = 0
         self._dirty_modules: dict[int, ModuleEntry] = {}
         self.roots: list[ModuleEntry] = []
@@ -158,7 +166,11 @@ class Catalogue:
         root_entry: ModuleEntry | None = None
         for path, module in root.named_modules():
             known = self.by_object.get(id(module))
-            id_ = known.id if known is not None and known.ref() is module else self._next_module()
+            id_ = (
+                known.id
+                if known is not None and known.ref() is module
+                else self._next_module(name, path, type(module).__name__)
+            )
             parent = root.get_submodule(path.rpartition(".")[0]) if path else None
             parent_entry = self.by_object.get(id(parent)) if parent is not None else None
             entry = ModuleEntry(id_, module, path, name, root_entry, parent_entry.id if parent_entry else None)
@@ -198,9 +210,14 @@ class Catalogue:
         self.by_object[id(module)] = None
         self._anonymous[id(module)] = weakref.ref(module)
 
-    def _next_module(self) -> int:
-        self._module_count += 1
-        return self._module_count - 1
+    def _next_module(self, model: str, path: str, class_name: str) -> int:
+        return self._numbers().module(model, path, class_name)
+
+    def _numbers(self) -> EarlierNames:
+        """Asked for when the first number is wanted: only then the rank is known."""
+        if self._earlier is None:
+            self._earlier = self._ask_earlier()
+        return self._earlier
 
     def take_module_rows(self) -> list[dict[str, object]]:
         """Rows of table `modules` for what is new since the last call."""
@@ -228,7 +245,7 @@ class Catalogue:
         key = (module_id, name, kind)
         id_ = self._tensor_ids.get(key)
         if id_ is None:
-            id_ = self._tensor_ids[key] = len(self._tensor_ids)
+            id_ = self._tensor_ids[key] = self._numbers().tensor(key)
             if self._chosen is not None and not self._chosen(name, kind):
                 self.excluded.add(id_)
             self.describe(id_, name, kind, module_id, like)

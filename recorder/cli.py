@@ -24,34 +24,72 @@ def register(app: typer.Typer) -> None:
 
 def run(
     target: Annotated[
-        str, typer.Argument(metavar="SCRIPT|MODULE", help="The script, or with -m the module, as for python.")
+        str,
+        typer.Argument(
+            metavar="SCRIPT|MODULE", help="The script to run, or with -m the module, as you would give it to python."
+        ),
     ],
     args: Annotated[
-        list[str] | None, typer.Argument(metavar="ARGS", help="Its arguments, handed over untouched.")
+        list[str] | None,
+        typer.Argument(metavar="ARGS", help="Arguments of the script. They are handed over untouched."),
     ] = None,
-    module: Annotated[bool, typer.Option("-m", help="Run a module, as python -m does.")] = False,
+    module: Annotated[bool, typer.Option("-m", help="Run a module instead of a file, as python -m does.")] = False,
     out: Annotated[
-        Path | None, typer.Option(help="Run folder; must be new or empty. Default: below firstfault-runs/.")
+        Path | None,
+        typer.Option(
+            help="Record into this folder, which must be new or empty. Without it a new one is made below firstfault-runs/."
+        ),
     ] = None,
-    name: Annotated[str | None, typer.Option(help="Name in the run's id, in place of the script's.")] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="RUN",
+            help="Go on in the folder of a run that has ended, as its next attempt. Step numbers continue, and nothing that"
+            " was recorded is changed. The script itself must load its checkpoint.",
+        ),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Use this name in the run's id instead of the script's name.")
+    ] = None,
     budget: Annotated[
-        str | None, typer.Option(metavar="SHARE", help="Of the step time, in the long run: 3%, 0.03, off. Default: 3%.")
+        str | None,
+        typer.Option(
+            metavar="SHARE",
+            help="Let recording take this share of the step time in the long run, such as 3% or 0.03. With `off` everything"
+            " is measured at every step. The default is 3%.",
+        ),
     ] = None,
-    every: Annotated[str | None, typer.Option(metavar="N", help="Measure costly kinds at most every N steps.")] = None,
+    every: Annotated[
+        str | None, typer.Option(metavar="N", help="Measure the costly kinds at every N-th step at most.")
+    ] = None,
     include: Annotated[
-        list[str] | None, typer.Option(metavar="PATTERN", help="Modules or tensors to measure; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            metavar="PATTERN", help="Measure only modules and tensors whose name matches. May be given several times."
+        ),
     ] = None,
     exclude: Annotated[
-        list[str] | None, typer.Option(metavar="PATTERN", help="Modules or tensors to leave out; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            metavar="PATTERN", help="Do not measure modules and tensors whose name matches. May be given several times."
+        ),
     ] = None,
     hang_timeout: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Without progress that counts as a hang: 10m.")
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Call it a hang when nothing moves for this long, such as 10m. The default is 20 usual steps, and at least"
+            " five minutes.",
+        ),
     ] = None,
     hang_kill: Annotated[
-        bool | None, typer.Option("--hang-kill", help="End a hanging run once its stacks are saved.")
+        bool | None,
+        typer.Option("--hang-kill", help="End the run when it hangs, after the stacks of its threads are saved."),
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No closing line on stderr.")] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Tracebacks for errors of firstfault itself.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Leave out the closing line on stderr.")] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show tracebacks when firstfault itself makes a mistake.")
+    ] = False,
 ) -> None:
     """Record a training script without changing it. Options of firstfault come before SCRIPT.
 
@@ -67,7 +105,9 @@ def run(
     }
     before = signals.block()  # before the imports below: they start threads
     try:
-        status = _record(target, args or [], before, given, module=module, out=out, name=name, quiet=quiet)
+        status = _record(
+            target, args or [], before, given, module=module, out=out, resume=resume, name=name, quiet=quiet
+        )
     except RecorderError as e:
         if debug:
             raise
@@ -84,12 +124,16 @@ def _record(
     *,
     module: bool,
     out: Path | None,
+    resume: Path | None,
     name: str | None,
     quiet: bool,
 ) -> int:
     _check_target(target, module=module)
+    if resume is not None and (out is not None or name is not None):
+        raise RecorderError("--resume goes on in a folder that exists: leave --out and --name away")
     _check_torch()
     from .options import as_json  # noqa: PLC0415 - imports pyarrow, see signals.block
+    from .resume import resume_run  # noqa: PLC0415
     from .run_folder import create_run  # noqa: PLC0415
     from .settings import resolve  # noqa: PLC0415
     from .supervisor import command_of, guarded, supervise  # noqa: PLC0415
@@ -97,7 +141,11 @@ def _record(
     command = command_of(target, args, module=module)
     folders = [Path()] if module or target == "-" else [Path(target).parent, Path()]
     options = as_json(resolve(given, folders))
-    folder = create_run(out, argv=command, script=f"-m {target}" if module else target, name=name, options=options)
+    script = f"-m {target}" if module else target
+    if resume is not None:
+        folder = resume_run(resume, argv=command, script=script, options=options)
+    else:
+        folder = create_run(out, argv=command, script=script, name=name, options=options)
     try:
         status = supervise(folder, command, before)
     except OSError as e:

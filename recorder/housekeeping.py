@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from .attempt import attempt_of
 from .compaction import compact
 from .merging import merge
 
@@ -15,6 +16,7 @@ class Housekeeping:
 
     def __init__(self, run: Path, clock: Callable[[], float] = time.monotonic) -> None:
         self._run = run
+        self._first_part = attempt_of(run).first_part
         self._clock = clock
         self._merged_at = clock()
 
@@ -23,9 +25,9 @@ class Housekeeping:
         compact(self._run, finished=False)
         if self._clock() - self._merged_at >= MERGE_EVERY_S:
             self._merged_at = self._clock()
-            merge(self._run)
+            merge(self._run, first=self._first_part)
 
     def finish(self) -> None:
         """The training has ended. Raises as ``look`` does."""
         compact(self._run, finished=True)
-        merge(self._run, finished=True)
+        merge(self._run, first=self._first_part, finished=True)

@@ -17,15 +17,16 @@ SEGMENT_BYTES = 64 * 2**20
 
 
 class JournalWriter:
-    """Owner of one rank's segments. All tables rotate together, so segments of one index hold one range of steps."""
+    """Owner of one rank's segments, numbered from ``first`` on. All tables rotate together, so segments of one index hold
+    one range of steps."""
 
-    def __init__(self, run: Path, rank: int) -> None:
+    def __init__(self, run: Path, rank: int, first: int = 0) -> None:
         self._run = run
         self._rank = rank
-        self._index = 0
+        self._index = first
         self._bytes = 0
         self._files: dict[str, int] = {}
-        segment_path(run, rank, "steps", 0).parent.mkdir(parents=True, exist_ok=True)
+        segment_path(run, rank, "steps", first).parent.mkdir(parents=True, exist_ok=True)
 
     def append(self, batches: dict[str, pa.RecordBatch]) -> int:
         """Append one batch per table, in the given order, each with one write. Returns the bytes written.

@@ -106,7 +106,9 @@ class LoaderWatch:
     def _began(self, loader: Any, iterator: Any) -> None:
         iteration = self._of(iterator)
         key = _identity(loader)
-        id_ = iteration.loader_id = self._loaders.setdefault(key, len(self._loaders))
+        id_ = iteration.loader_id = self._loaders.setdefault(
+            key, self.session.attempt.first_loader + len(self._loaders)
+        )
         iteration.epoch = self._epochs.get(id_, 0)
         iteration.place = 0
         iteration.workers = int(loader.num_workers)

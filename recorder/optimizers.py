@@ -199,7 +199,7 @@ class OptimizerWatch:
         self._stepped.add(held.id)
         alive = [h for h in self._held.values() if h.ref() is not None]
         in_use = {h.id for h in alive if h.last_step >= session.step - 1 and h.last_step >= 0}
-        if session.step == 0:
+        if session.step == session.attempt.first_step:
             in_use |= {h.id for h in alive if h.last_step < 0}
         if in_use <= self._stepped:
             self._advance()

@@ -58,19 +58,38 @@ def create_run(
     ``name`` being the script's stem unless given. ``script`` is a path, or ``-m module``. Raises RecorderError,
     never overwrites.
     """
-    now_ns = time.time_ns()
     label = _UNSAFE.sub("-", name or Path(script.removeprefix("-m ")).stem).strip("-.") or "run"
-    stamp = datetime.fromtimestamp(now_ns / 1e9, UTC).strftime("%Y%m%dT%H%M%SZ")
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     run_id = f"{stamp}-{label[:80]}-{secrets.token_hex(2)}"
     run = _make_folder(out if out is not None else Path(DEFAULT_PARENT) / run_id)
+    manifest = describe_start(run_id, argv=argv, script=script, supervised=supervised, config=config, options=options)
+    try:
+        write_json(run / RUN_JSON, manifest)
+    except OSError as e:
+        raise RecorderError(
+            f"{run / RUN_JSON}: cannot be written ({e.strerror}); choose another folder with --out"
+        ) from e
+    return run
+
+
+def describe_start(
+    run_id: str,
+    *,
+    argv: list[str],
+    script: str,
+    supervised: bool = True,
+    config: dict[str, Any] | None = None,
+    options: dict[str, Any] | None = None,
+) -> RunManifest:
+    """What is being started here and now, as run.json says it."""
     commit, dirty = git_state(_folder_of(script))
-    manifest = RunManifest(
+    return RunManifest(
         run_id=run_id,
         firstfault_version=__version__,
         argv=[printable(a) for a in argv],
         script=printable(script),
         cwd=printable(os.getcwd()),  # noqa: PTH109 - a string that may hold undecodable bytes
-        started_ns=now_ns,
+        started_ns=time.time_ns(),
         hostname=socket.gethostname(),
         pid=os.getpid(),
         python=f"{platform.python_implementation()} {platform.python_version()}",
@@ -82,13 +101,6 @@ def create_run(
         config=config or {},
         options=options or {},
     )
-    try:
-        write_json(run / RUN_JSON, manifest)
-    except OSError as e:
-        raise RecorderError(
-            f"{run / RUN_JSON}: cannot be written ({e.strerror}); choose another folder with --out"
-        ) from e
-    return run
 
 
 def printable(text: str) -> str:

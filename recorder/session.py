@@ -23,6 +23,7 @@ from torch.compiler import is_compiling
 
 from ..schemas import TABLES, BreadcrumbWriter, Phase
 from ..schemas.layout import JOURNAL, breadcrumb_path, rank_folder
+from .attempt import EarlierNames, attempt_of, earlier_names
 from .budget import Budget, Kind
 from .catalogue import Catalogue, ModuleEntry
 from .device_statistics import Late, Page, all_devices, either, now, on
@@ -72,9 +73,10 @@ class Session:
     def __init__(self, run: Path) -> None:  # noqa: PLR0915 — the state of a step, declared in one place
         self.run = run
         self.options = options_of(run)
-        self.budget = Budget(self.options)
-        self.catalogue = Catalogue(chosen=chosen(self.options))
-        self.step = 0
+        self.attempt = attempt_of(run)
+        self.budget = Budget(self.options, self.attempt.first_step)
+        self.catalogue = Catalogue(chosen=chosen(self.options), earlier=self._earlier_names)
+        self.step = self.attempt.first_step
         self.microbatch = 0
         self.seq = 0
         self.phase = Phase.DATA
@@ -147,7 +149,7 @@ class Session:
             warn("run-folder", f"{folder}: {e.strerror}; this process is not recorded")
             return
         self.catalogue.rank = rank
-        self._journal = JournalWriter(self.run, rank)
+        self._journal = JournalWriter(self.run, rank, self.attempt.first_part)
         self._breadcrumb = BreadcrumbWriter(breadcrumb_path(self.run, rank), os.getpid())
         self._statm = (
             os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC) if Path("/proc/self/statm").exists() else None
@@ -169,9 +171,18 @@ class Session:
             seed=torch.initial_seed() & 0x7FFF_FFFF_FFFF_FFFF,
             **{column: value for facts in self.rank_facts for column, value in facts().items()},
         )
+        if self.attempt.number > 1:
+            self.event(
+                "attempt",
+                f"attempt {self.attempt.number} of the run begins with step {self.attempt.first_step}",
+                detail={"attempt": self.attempt.number, "first_step": self.attempt.first_step},
+            )
         self._last_flush = perf_counter_ns()
-        self.write(("ranks",))
+        self.write(("ranks", "events"))
         self.on_start()
+
+    def _earlier_names(self) -> EarlierNames:
+        return earlier_names(self.run, _rank_and_world()[0]) if self.attempt.number > 1 else EarlierNames()
 
     def close(self) -> None:
         """Write what an unfinished step has left, then close the files."""

@@ -89,7 +89,7 @@ class StructureWatch:
 
     def _measure(self) -> None:
         session = self.session
-        if session.step in _LOOK_AGAIN:
+        if session.step - session.attempt.first_step in _LOOK_AGAIN:
             for ref, tensor_id in self._symmetric:
                 weight = ref()
                 rows = distinct_rows(weight) if weight is not None else None

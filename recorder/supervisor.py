@@ -21,6 +21,7 @@ import pyarrow as pa
 from ..schemas import TABLES, write_json
 from ..schemas.layout import ENV_RUN, EXIT_JSON, OUTPUT_LOG, SUPERVISOR_RANK
 from . import signals
+from .attempt import attempt_of
 from .errors import CompactionError
 from .exit_record import MemoryWitness, build_exit
 from .hang import HangWatch
@@ -207,7 +208,7 @@ class Watch:
         group = ControlGroup.own()
         self._kills_before = self._kills_last = group.memory().oom_kills
         tree = ProcessTree(self.pid, group)
-        journal = JournalWriter(self.run, SUPERVISOR_RANK)
+        journal = JournalWriter(self.run, SUPERVISOR_RANK, attempt_of(self.run).first_part)
         options = options_of(self.run)
         self._hang = hang = HangWatch(self.run, options.hang_timeout_s, say)
         house = Housekeeping(self.run)

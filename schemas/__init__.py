@@ -3,6 +3,7 @@
 from .breadcrumb import BreadcrumbWriter, Position, read_breadcrumb
 from .columns import KINDS, SCHEMA_VERSION, VERSION_KEY, Column, Phase, Table
 from .manifest import (
+    EarlierAttempt,
     ExceptionRecord,
     ExitRecord,
     LastPosition,
@@ -23,6 +24,7 @@ __all__ = [
     "VERSION_KEY",
     "BreadcrumbWriter",
     "Column",
+    "EarlierAttempt",
     "ExceptionRecord",
     "ExitRecord",
     "LastPosition",

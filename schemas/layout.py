@@ -7,6 +7,7 @@
     RUN/breadcrumb/rank=0000.bin                   memory-mapped: where the process stands right now
     RUN/native/rank=0000.txt                       native stack of a crash, by faulthandler
     RUN/exception-rank=0000.json                   ExceptionRecord of the exception that ended a rank
+    RUN/attempts/0001/                             what a resumed run keeps of its first attempt, tables apart
 
 Segment k of the journal becomes part k; where both exist the part wins, so no row is read twice. For the same reason a
 merged part wins over every part and segment whose number lies in its range.
@@ -69,6 +70,11 @@ def native_stack_path(run: Path, rank: int) -> Path:
 def exception_path(run: Path, rank: int) -> Path:
     """Where a rank writes the exception that ends it (an ExceptionRecord as JSON)."""
     return run / f"exception-{rank_folder(rank)}.json"
+
+
+def attempt_folder(run: Path, attempt: int) -> Path:
+    """Where the exit record, breadcrumbs, stacks and output of an attempt lie once the run has been resumed."""
+    return run / "attempts" / f"{attempt:04d}"
 
 
 def segments(run: Path) -> list[tuple[int, str, int, Path]]:

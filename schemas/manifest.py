@@ -14,9 +14,18 @@ class SchemaError(Exception):
 
 
 class RunManifest(msgspec.Struct, kw_only=True):
-    """run.json: written once before the script starts."""
+    """run.json: written before the script starts, and again when the run is resumed: then it describes the newest attempt and
+    keeps what it said of the others in ``earlier``."""
 
     run_id: str
+    attempt: int = 1
+    first_step: int = 0
+    """Number of the newest attempt's first step: one more than the last that was recorded before."""
+    first_part: int = 0
+    """Number of its first segment: parts of lower numbers belong to earlier attempts and stay as they are."""
+    first_loader: int = 0
+    """Number of its first loader, which is none of an earlier attempt."""
+    earlier: list["EarlierAttempt"] = []
     schema_version: int = SCHEMA_VERSION
     firstfault_version: str
     argv: list[str]
@@ -52,6 +61,25 @@ class ExceptionRecord(msgspec.Struct, kw_only=True):
     user_frame: str | None = None
     inputs: list[dict[str, Any]] = []
     locals: list[dict[str, Any]] = []
+
+
+class EarlierAttempt(msgspec.Struct, kw_only=True):
+    """What run.json and exit.json said of an attempt before the run was resumed; ``exit`` is null where it ended without a
+    supervisor's word."""
+
+    attempt: int
+    first_step: int
+    argv: list[str]
+    script: str
+    cwd: str
+    started_ns: int
+    hostname: str
+    pid: int
+    versions: dict[str, str] = {}
+    git_commit: str | None = None
+    git_dirty: bool | None = None
+    options: dict[str, Any] = {}
+    exit: "ExitRecord | None" = None
 
 
 class LastPosition(msgspec.Struct, kw_only=True):

@@ -28,6 +28,9 @@ RUNS = Table(
         Column("git_commit", STR, "Commit of the script's checkout; null outside one."),
         Column("git_dirty", BOOL, "Whether that checkout had uncommitted changes."),
         Column("world_size", I32, "Number of ranks; null if it was not known at the start."),
+        Column(
+            "attempt", I32, "Number of the attempt that this row describes, the newest; 1 unless the run was resumed."
+        ),
         Column("supervised", BOOL, "Whether a supervisor watched the process."),
         Column("config", STR, "Configuration that the script declared, as JSON object."),
         Column("options", STR, "Options of the recorder, as JSON object."),
@@ -64,6 +67,26 @@ EXITS = Table(
     ("status",),
 )
 
+ATTEMPTS = Table(
+    "attempts",
+    "One row per attempt of the run: several where it was resumed into the same folder.",
+    (
+        Column("attempt", I32, "Number of the attempt, from 1."),
+        Column("first_step", I64, "Number of its first step; steps before it belong to earlier attempts."),
+        Column("started_ns", I64, "When it was started.", "ns since 1970"),
+        Column("ended_ns", I64, "When it ended; null if nobody could write that down.", "ns since 1970"),
+        Column("hostname", STR, "Host it was started on."),
+        Column("script", STR, "Script or module that was started."),
+        Column("git_commit", STR, "Commit of the script's checkout; null outside one."),
+        Column("status", STR, "How it ended, as exits.status; host-lost without an exit record."),
+        Column("exit_code", I32, "Exit status of the script; null if a signal ended it."),
+        Column("signal_name", STR, "Name of the signal that ended it, such as SIGKILL."),
+        Column("exception_type", STR, "Class of the exception that ended it; null if there was none."),
+        Column("note", STR, "Remark of the supervisor."),
+    ),
+    ("attempt",),
+)
+
 LAST_POSITIONS = Table(
     "last_positions",
     "Where each rank stood when the run ended, from the breadcrumb.",
@@ -97,5 +120,5 @@ EXCEPTION_TENSORS = Table(
     ("origin", "ordinal"),
 )
 
-RECORDS: dict[str, Table] = {t.name: t for t in (RUNS, EXITS, LAST_POSITIONS, EXCEPTION_TENSORS)}
+RECORDS: dict[str, Table] = {t.name: t for t in (RUNS, ATTEMPTS, EXITS, LAST_POSITIONS, EXCEPTION_TENSORS)}
 """Tables that the reader makes from the JSON files, by name."""

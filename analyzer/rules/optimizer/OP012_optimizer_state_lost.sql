@@ -12,9 +12,9 @@ tables = ["param_groups"]
 columns = ["param_groups.state_step"]
 steps = 3
 [doc]
-what = "The step counter in the optimizer's state falls; or a new optimizer of the same class, size and learning rate takes the place of another and starts at one."
+what = "The step counter in the optimizer's state falls back to one; or a new optimizer of the same class, size and learning rate takes the place of another and starts at one."
 why = "Adam's moments start from zero: the first steps are as long as at the start of the run."
-not_this = "A second optimizer for other parameters, a resumed run whose state was loaded, another optimizer for another stage."
+not_this = "A second optimizer for other parameters, a resumed run whose state was loaded (its counter falls by as much as had been done since the checkpoint), another optimizer for another stage."
 source = "Counting."
 */
 WITH counters AS (
@@ -28,7 +28,7 @@ WITH counters AS (
         any_value(numel) AS numel, arg_min(lr, step) AS first_lr, arg_max(lr, step) AS last_lr
     FROM counters WHERE state_step IS NOT NULL GROUP BY rank, optimizer_id
 )
-SELECT rank, step, optimizer, value, before, how_, optimizer_id FROM within_ WHERE value < before AND before >= 2
+SELECT rank, step, optimizer, value, before, how_, optimizer_id FROM within_ WHERE value <= 1 AND before >= 2
 UNION ALL BY NAME
 SELECT n.rank, n.first AS step, n.optimizer, n.first_count AS value, o.last_count AS before, 'with a new optimizer' AS how_, n.optimizer_id
 FROM ends n JOIN ends o ON o.rank = n.rank AND o.optimizer_id < n.optimizer_id AND o.last = n.first - 1
