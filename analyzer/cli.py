@@ -12,9 +12,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as RichTable
 
+from .cases import cases_beside, problems
 from .diagnose import plain
-from .errors import AnalyzerError, QueryError
-from .rules import Rule, find_rule, load_rules
+from .errors import AnalyzerError, QueryError, RuleError
+from .rules import Rule, find_rule, load_own_rules, load_rules
 from .trace import Trace
 from .views import SHARED
 
@@ -52,19 +53,53 @@ def sql(
 
 def rules(
     key: Annotated[str | None, typer.Argument(metavar="[NAME|CODE]", help="Explain this rule.")] = None,
+    own: Annotated[
+        Path | None, typer.Option("--rules", help="Folder with rules of your own, listed beside ours.")
+    ] = None,
+    test: Annotated[Path | None, typer.Option("--test", help="Run the cases of the rules in this folder.")] = None,
 ) -> None:
-    """List what is checked, or explain one rule."""
+    """List what is checked, explain one rule, or test rules of your own."""
+    try:
+        mine = load_own_rules(own) if own is not None else ()
+        if test is not None:
+            raise typer.Exit(_test(test))
+    except AnalyzerError as e:
+        raise typer.Exit(_complain(str(e))) from None
     if key is None:
         table = RichTable("code", "name", "severity", "what", box=None, pad_edge=False)
-        for rule in load_rules():
+        for rule in (*load_rules(), *mine):
             h = rule.header
             table.add_row(h.code, h.name, h.severity, escape(" ".join(h.doc.what.split())))
         Console().print(table)
         return
-    rule = find_rule(key)
+    rule = find_rule(key) or next((r for r in mine if key.lower() in {r.header.code.lower(), r.header.name}), None)
     if rule is None:
         raise typer.Exit(_complain(f"no rule is called {key!r}; `firstfault rules` lists them"))
     print(explain(rule))  # noqa: T201 # command line
+
+
+def _test(folder: Path) -> int:
+    """Every case of every rule of a folder, a line each; 0 where all hold, 1 otherwise."""
+    failed = count = 0
+    files = {p.name: p for p in folder.rglob("*.sql")}
+    for rule in load_own_rules(folder):
+        file = files[rule.file]
+        cases = cases_beside(file)
+        if not any(c.get("expect") for c in cases) or not any(c.get("expect") == [] for c in cases):
+            print(f"{rule.file}: needs a case that fires and one that stays silent in {file.stem}.cases.toml")  # noqa: T201 # command line
+            failed += 1
+        for case in cases:
+            try:
+                wrong = problems(rule, case)
+            except RuleError as e:
+                wrong = [str(e)]
+            count += 1
+            failed += bool(wrong)
+            print(f"{'FAILED' if wrong else 'ok':6} {rule.header.code} {case['name']}")  # noqa: T201 # command line
+            for line in wrong:
+                print(f"       {line}")  # noqa: T201 # command line
+    print(f"{count} cases, {failed} problems" if failed else f"{count} cases hold")  # noqa: T201 # command line
+    return 1 if failed else 0
 
 
 def explain(rule: Rule) -> str:

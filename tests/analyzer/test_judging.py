@@ -1,5 +1,7 @@
 """A user's own rules and thresholds: in force where they are right, one clear error where they are not."""
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -99,3 +101,61 @@ def test_a_taken_name_a_broken_header_and_an_empty_folder_are_errors(run: Path, 
     (tmp_path / "empty").mkdir()
     with pytest.raises(RuleError, match="no rule in it"):
         judging(run, tmp_path / "empty")
+
+
+CASES_OF_OWN = """
+[[case]]
+name = "a loss of three fires"
+given.steps = [{ step = "0..2", loss = [1.0, 1.5, 3.0] }]
+expect = [{ step = 2, value = 3.0 }]
+says = ["The loss is 3"]
+
+[[case]]
+name = "a loss of one is silent"
+given.steps = [{ step = "0..2", loss = 1.0 }]
+expect = []
+"""
+
+
+def run_cases(folder: Path, cases: str | None) -> tuple[int, str]:
+    if cases is not None:
+        (folder / "XX001_loss_above_two.cases.toml").write_text(cases)
+    done = subprocess.run(
+        [sys.executable, "-m", "firstfault", "rules", "--test", str(folder)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_the_cases_of_own_rules_are_run(tmp_path: Path) -> None:
+    code, said = run_cases(own_rule(tmp_path / "mine"), CASES_OF_OWN)
+
+    assert (code, said.count("ok ")) == (0, 2), said
+    assert "2 cases hold" in said
+
+
+@pytest.mark.parametrize(
+    ("cases", "said"),
+    [
+        (CASES_OF_OWN.replace("step = 2, value", "step = 1, value"), "step is 2, expected 1"),
+        (CASES_OF_OWN.replace("loss = 1.0", "loss = 7.0"), "should be silent, but fired"),
+        (CASES_OF_OWN.replace("loss = 1.0", "los = 1.0"), "steps has no column los"),
+        (CASES_OF_OWN.replace("given.steps", "given.stops"), "there is no table 'stops'"),
+        (None, "needs a case that fires and one that stays silent"),
+    ],
+)
+def test_a_case_that_does_not_hold_is_said_and_fails(tmp_path: Path, cases: str | None, said: str) -> None:
+    code, output = run_cases(own_rule(tmp_path / "mine"), cases)
+
+    assert code == 1
+    assert said in output
+
+
+def test_a_file_of_cases_that_is_no_toml_is_one_clear_error(tmp_path: Path) -> None:
+    code, output = run_cases(own_rule(tmp_path / "mine"), "[[case")
+
+    assert code == 2
+    assert "XX001_loss_above_two.cases.toml: cannot be read" in output
+    assert "Traceback" not in output

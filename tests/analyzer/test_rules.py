@@ -1,62 +1,29 @@
 """All cases of all rules, and what every rule must have."""
 
 import re
-import tomllib
-from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import firstfault.analyzer
 import pytest
-from firstfault.analyzer import Rule, Trace, diagnose, load_rules
+from firstfault.analyzer import Rule, load_rules
+from firstfault.analyzer.cases import Case, cases_beside, problems
 from firstfault.analyzer.catalogue import load_catalogue
-from firstfault.analyzer.diagnose import fired_by
-from firstfault.analyzer.rules import missing, run_rule
-from firstfault.schemas import TABLES
 
 ROOT = Path(firstfault.analyzer.__file__).parent / "rules"
 RULES = load_rules()
 
 
-def cases_of(rule: Rule) -> list[dict[str, Any]]:
-    path = ROOT / rule.layer / rule.file.replace(".sql", ".cases.toml")
-    return tomllib.loads(path.read_text(encoding="utf-8"))["case"] if path.exists() else []
+def cases_of(rule: Rule) -> list[Case]:
+    return cases_beside(ROOT / rule.layer / rule.file)
 
 
 CASES = [pytest.param(r, c, id=f"{r.header.code}-{c['name']}") for r in RULES for c in cases_of(r)]
 
 
-def given(case: dict[str, Any], expand: Callable[..., list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
-    tables: dict[str, list[dict[str, Any]]] = {}
-    for table, groups in case["given"].items():
-        tables[table] = [row for g in groups for row in expand(g, TABLES[table])]
-    return tables
-
-
 @pytest.mark.parametrize(("rule", "case"), CASES)
-def test_every_case_of_every_rule(rule: Rule, case: dict[str, Any], write_run: Any, expand_rows: Any) -> None:
-    run = write_run(exit=case.get("exit", {}), **given(case, expand_rows))
-    with Trace(run) as trace:
-        trace.prepare()
-        why = missing(trace, rule)
-        if "not_evaluable" in case:
-            assert case["not_evaluable"] in (why or "")
-            return
-        assert why is None
-        rows = run_rule(trace, rule)
-        expected = case["expect"]
-        assert [{k: r.get(k) for k in e} for r, e in zip(rows, expected, strict=False)] == [
-            {k: None if v == "@null" else v for k, v in e.items()} for e in expected
-        ]
-        assert len(rows) >= len(expected)
-        if not expected:
-            assert rows == []
-        else:
-            message = fired_by(rule, rows).finding.message
-            assert [part for part in case.get("says", []) if part not in message] == []
-        if "causes" in case:  # a verdict runs every rule: only where the case is about their order
-            assert [c.name for c in diagnose(trace).causes] == case["causes"]
+def test_every_case_of_every_rule(rule: Rule, case: Case) -> None:
+    assert problems(rule, case) == []
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda r: r.header.code)
