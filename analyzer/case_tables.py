@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..schemas import TABLES, ExceptionRecord, ExitRecord, LastPosition, Phase, RunManifest, Table
+from ..schemas import TABLES, ExitRecord, Phase, RunManifest, Table
 from ..schemas.layout import part_path
 from .errors import RuleError
 
@@ -83,25 +84,25 @@ def manifest(**changes: Any) -> RunManifest:
 
 
 def exit_record(**changes: Any) -> ExitRecord:
-    """A completed run unless the changes say otherwise; nested records may be given as plain mappings."""
+    """A completed run unless the changes say otherwise; nested records are plain mappings and may be partial."""
     values: dict[str, Any] = {"status": "completed", "exit_code": 0, "ended_ns": 2, **changes}
-    if isinstance(values.get("exception"), Mapping):
-        defaults = {"type": "RuntimeError", "message": "no", "traceback": ""}
-        values["exception"] = ExceptionRecord(**(defaults | values["exception"]))
-    positions = [
-        LastPosition(
-            **({"rank": 0, "pid": 1, "time_ns": 1, "step": 0, "microbatch": 0, "phase": "data", "module": None} | p)
-        )
-        for p in values.get("last_positions", [])
-    ]
-    return ExitRecord(**(values | {"last_positions": positions}))
+    if isinstance(values.get("exception"), dict):
+        values["exception"] = {**_EXCEPTION, **values["exception"]}
+    values["last_positions"] = [{**_POSITION, **p} for p in values.get("last_positions", [])]
+    return msgspec.convert(values, ExitRecord)
+
+
+_EXCEPTION: dict[str, Any] = {"type": "RuntimeError", "message": "no", "traceback": ""}
+_POSITION: dict[str, Any] = {
+    "rank": 0, "pid": 1, "time_ns": 1, "step": 0, "microbatch": 0, "phase": "data", "module": None
+}  # fmt: skip
 
 
 def expand(group: Mapping[str, Any], table: Table) -> list[dict[str, Any]]:
     """One row per position of the longest column: scalars repeat, `"0..9"` counts, `"1.0, 1.1 x12"` cycles twelve values."""
     shapes = {c.name for c in table.columns if pa.types.is_list(c.type)}
     columns = {k: _column(v, nested=k in shapes) for k, v in group.items()}
-    n = max((len(c) for c in columns.values() if c is not None and len(c) != 1), default=1)
+    n = max((len(c) for c in columns.values() if len(c) != 1), default=1)
     return [{k: (c[0] if len(c) == 1 else c[i]) for k, c in columns.items()} for i in range(n)]
 
 
