@@ -18,6 +18,7 @@ from .data import DataWatch
 from .forward import ForwardWatch
 from .graphs_alive import GraphsAlive
 from .loaders import LoaderWatch
+from .optimizer_state import OptimizerStateWatch
 from .optimizers import OptimizerWatch
 from .patches import Patches, Watch
 from .randomness import RandomWatch
@@ -42,6 +43,7 @@ class Attachment:
             StructureWatch(session),
             GraphsAlive(session),
             LoaderWatch(session, self.data, self.optimizers),
+            OptimizerStateWatch(session, self.optimizers),
         ]
         self._patches = Patches()
         self._seen_exception: BaseException | None = None

@@ -21,16 +21,11 @@ from ..schemas import Phase
 from .band import Band
 from .catalogue import ParameterEntry
 from .device_statistics import Late, either, scalar_of
+from .element_sample import gather, sample_size
 from .session import Row, Session
 from .statistics import EMPTY, LATE_DEVICES, SMALL, Moments, count_nonzero, measurable, measure_all
 
 _F32, _STRIDED = torch.float32, torch.strided
-_SAMPLE = 1024
-"""Elements per parameter whose change is measured: exact for small ones, an even sample of larger ones."""
-
-_RUN = 16
-"""Neighbouring elements of a sample: 64 bytes of float32."""
-
 _MOST_ASKED = 32
 """Parameters of a group that are asked for their step counter: those without a gradient have none."""
 
@@ -397,9 +392,9 @@ class OptimizerWatch:
         change: dict[int, list[Any]] = {}
         if held.sample is not None:
             sampled, before = held.sample
-            after = _gather(sampled)
+            after = gather([p for p, _, _ in sampled])
             if after.numel() == before.numel():
-                sizes = [_sample_size(p) for p, _, _ in sampled]
+                sizes = [sample_size(p) for p, _, _ in sampled]
                 difference = after - before
                 pieces = difference.split(sizes)
                 unmoved = _zeros(difference, pieces)
@@ -586,26 +581,6 @@ def _zeros(difference: Tensor, pieces: Sequence[Tensor]) -> Sequence[int | None]
     return (before[1:] - before[:-1]).tolist()
 
 
-def _sample_size(parameter: Tensor) -> int:
-    return min(parameter.numel(), _SAMPLE)
-
-
-def _gather(parameters: list[tuple[Tensor, ParameterEntry, int]]) -> Tensor:
-    """Samples of the parameters, one after the other, copied to one float vector: evenly spaced runs of a cache line each.
-
-    Single elements, evenly spaced, would cost a cache line each: ten times as much.
-    """
-    pieces: list[Tensor] = []
-    for parameter, _, _ in parameters:
-        flat = parameter.detach().reshape(-1)
-        if flat.numel() > _SAMPLE:
-            runs = _SAMPLE // _RUN
-            flat = flat.as_strided((runs, _RUN), (flat.numel() // runs, 1), flat.storage_offset()).reshape(-1)
-        pieces.append(flat)
-    joined = torch.cat(pieces)
-    return joined if joined.dtype in {torch.float32, torch.float64} else joined.float()
-
-
 def _sample(
     parameters: list[tuple[Tensor, ParameterEntry, int]],
 ) -> tuple[list[tuple[Tensor, ParameterEntry, int]], Tensor] | None:
@@ -616,4 +591,4 @@ def _sample(
     ]
     if not usable or len({p.device for p, _, _ in usable}) != 1:
         return None
-    return usable, _gather(usable)
+    return usable, gather([p for p, _, _ in usable])

@@ -51,7 +51,7 @@ class Stuck(torch.optim.SGD):
 def a_backend_that_does_nothing(s):
     model = mlp()
     opt = Stuck(model.parameters(), 0.05)
-    for i, (a, b) in zip(range(s + 12), forever(*blobs()), strict=False):
+    for i, (a, b) in zip(range(30), forever(*blobs()), strict=False):
         opt.stuck = i >= s
         opt.zero_grad()
         F.cross_entropy(model(a), b).backward()
@@ -61,7 +61,7 @@ def a_backend_that_does_nothing(s):
 def a_new_adam_each_time(s):
     model = mlp()
     opt = torch.optim.Adam(model.parameters(), 1e-3)
-    for i, (a, b) in zip(range(s + 12), forever(*blobs()), strict=False):
+    for i, (a, b) in zip(range(30), forever(*blobs()), strict=False):
         if i == s:
             opt = torch.optim.Adam(model.parameters(), 1e-3)
         opt.zero_grad()
@@ -72,7 +72,7 @@ def a_new_adam_each_time(s):
 def state_cleared(s):
     model = mlp()
     opt = torch.optim.AdamW(model.parameters(), 1e-3)
-    for i, (a, b) in zip(range(s + 12), forever(*blobs()), strict=False):
+    for i, (a, b) in zip(range(30), forever(*blobs()), strict=False):
         if i == s:
             opt.state.clear()
         opt.zero_grad()
@@ -93,7 +93,7 @@ def hinge_is_satisfied(s):
     x = torch.randn(600, 12)
     model = nn.Sequential(nn.Linear(12, 16), nn.Tanh(), nn.Linear(16, 1))
     opt = torch.optim.SGD(model.parameters(), 0.01)
-    for i in range(s + 15):
+    for i in range(32):
         out = model(x[torch.randint(600, (16,))])
         loss = torch.clamp(1 - out - (100.0 if i >= s else 0.0), min=0).mean()
         opt.zero_grad()
@@ -126,6 +126,67 @@ def evaluates_with_gradients(s):
             model.train()
         opt.zero_grad()
         F.cross_entropy(model(a), b).backward()
+        opt.step()
+
+
+def second_moments_zeroed(s):
+    model = mlp()
+    opt = torch.optim.AdamW(model.parameters(), 1e-3)
+    for i, (a, b) in zip(range(30), forever(*blobs()), strict=False):
+        if i == s:
+            for state in opt.state.values():
+                state["exp_avg_sq"].zero_()
+        opt.zero_grad()
+        F.cross_entropy(model(a), b).backward()
+        opt.step()
+
+
+class Sums(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rnn = nn.GRU(3, 16, batch_first=True)
+        self.out = nn.Linear(16, 1)
+
+    def forward(self, x):
+        return self.out(self.rnn(x)[0][:, -1])
+
+
+def second_moment_lost_in_one_layer(s):
+    x = torch.randn(400, 8, 3)
+    y = x.sum((1, 2))[:, None]
+    model = Sums()
+    opt = torch.optim.Adam(model.parameters(), 3e-3, betas=(0.9, 0.99))
+    for i in range(32):
+        if i == s:
+            opt.state[model.out.weight]["exp_avg_sq"] *= 1e-6
+        pick = torch.randint(400, (16,))
+        loss = F.mse_loss(model(x[pick]), y[pick])
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+
+
+def first_moments_scaled(s):
+    model = mlp()
+    opt = torch.optim.Adam(model.parameters(), 1e-3)
+    for i, (a, b) in zip(range(30), forever(*blobs()), strict=False):
+        if i == s:
+            for state in opt.state.values():
+                state["exp_avg"] *= 100
+        opt.zero_grad()
+        F.cross_entropy(model(a), b).backward()
+        opt.step()
+
+
+def momentum_buffer_spoilt(s):
+    model = nn.Sequential(nn.Conv1d(1, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(80, 4))
+    opt = torch.optim.SGD(model.parameters(), 0.02, momentum=0.9, weight_decay=1e-4, nesterov=True)
+    for i, (a, b) in zip(range(30), forever(*blobs()), strict=False):
+        if i == s:
+            buffer = opt.state[model[3].weight]["momentum_buffer"]
+            buffer.copy_(torch.randn_like(buffer) * 5)
+        opt.zero_grad()
+        F.cross_entropy(model(a[:, None]), b).backward()
         opt.step()
 
 

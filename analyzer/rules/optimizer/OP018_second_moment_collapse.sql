@@ -1,0 +1,65 @@
+/*
+code = "OP018"
+name = "second-moment-collapse"
+severity = "error"
+phase = "optimizer"
+signal = "exp_avg_sq"
+message = "At step {step} the second moment {tensor} of {optimizer} {how_}: {value} after {before}; {harm}."
+fix = "Do not touch optimizer.state between steps; where gradients vanish for long stretches use a larger eps, a smaller beta2, or a warm-up when they come back."
+explains = ["loss-spike", "divergence", "exploding-gradients", "lr-too-high", "nonfinite-tensor", "optimizer-state-drift", "dead-relu"]
+[params.fallen]
+value = 1e-4
+doc = "Share of its own peak to which the mean of a second moment decays before it counts as collapsed."
+[params.jump]
+value = 5.0
+unit = "times"
+doc = "Growth of the update over the largest of the ten steps before that a collapsed moment must bring."
+[needs]
+tables = ["tensor_stats", "param_groups"]
+kinds = ["optimizer_state"]
+steps = 4
+[doc]
+what = "An exponential average of squared gradients that falls in one step below what its decay rate allows; or one that has decayed to nothing, so that the next gradients make updates many times as long as before and the loss leaves its band."
+why = "The second moment is the divisor of Adam's update: where it is lost, an ordinary gradient makes an extraordinary step. v(t) = beta2 v(t-1) + (1 - beta2) g² cannot be smaller than beta2 v(t-1)."
+not_this = "A new optimizer or a lost step counter (optimizer-state-lost), state that was loaded, weights without gradients, rows of embeddings."
+source = "Arithmetic: the recurrence of Adam (Kingma and Ba 2015) on the same sample of elements."
+*/
+WITH moments AS (
+    SELECT *, lag(state_step) OVER w AS state_step_before, max(sum) OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS sum_peak
+    FROM optimizer_states WHERE key = 'exp_avg_sq' WINDOW w AS (PARTITION BY rank, tensor_id ORDER BY step)
+), loaded AS (
+    SELECT DISTINCT rank, step FROM events WHERE event = 'resume'
+), effects AS (
+    SELECT rank, optimizer_id, step, loss_median, update_ratio, ratio_median, ratio_peak_ever, lr, lr_before,
+        max(finite(loss)) OVER soon AS loss_soon, bool_or(is_nonfinite(loss) OR is_nonfinite(norm)) OVER soon AS breaks,
+        greatest(loss_sigma, 0.05 * abs(loss_median)) AS spread
+    FROM optimizer_series
+    WINDOW soon AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN CURRENT ROW AND 10 FOLLOWING)
+), cut AS (
+    SELECT m.* FROM moments m
+    WHERE m.last_step = m.step - 1 AND m.sum_before > 0 AND m.sum < 0.9 * m.beta2 * m.sum_before AND m.nonfinite_count = 0
+      AND (m.state_step IS NULL OR m.state_step = m.state_step_before + 1)
+      AND (m.rank, m.step) NOT IN (SELECT (rank, step) FROM loaded)
+), steps_ AS (
+    SELECT u.rank, u.tensor_id, u.step, sqrt(u.sum_sq) AS length_,
+        max(sqrt(u.sum_sq)) OVER (PARTITION BY u.rank, u.tensor_id ORDER BY u.step ROWS BETWEEN 10 PRECEDING AND 1 PRECEDING) AS longest_before
+    FROM tensor_stats u JOIN tensors t ON t.rank = u.rank AND t.tensor_id = u.tensor_id AND t.kind = 'update'
+), decayed AS (
+    SELECT m.*, u.length_, u.longest_before FROM moments m
+    JOIN steps_ u ON u.rank = m.rank AND u.tensor_id = m.update_id AND u.step = m.step
+    WHERE m.last_step = m.step - 1 AND m.sum_before > 0 AND m.sum_before <= $fallen * m.sum_peak
+      AND u.length_ > $jump * u.longest_before AND coalesce(m.class_name, '') NOT LIKE 'Embedding%'
+)
+SELECT c.rank, c.step, c.seq, c.module, c.tensor, c.optimizer, c.sum AS value, c.sum_before AS before, c.optimizer_id,
+    'fell further than its decay rate allows' AS how_,
+    coalesce(CASE WHEN e.breaks THEN 'loss or gradients became non-finite' WHEN e.update_ratio > 2 * e.ratio_median
+        THEN printf('the update ratio went from %.3g to %.3g', e.ratio_median, e.update_ratio) END, 'somebody changed it between two steps') AS harm,
+    0 AS kind_, c.call_order
+FROM cut c LEFT JOIN effects e ON e.rank = c.rank AND e.step = c.step AND e.optimizer_id = c.optimizer_id
+UNION ALL BY NAME
+SELECT d.rank, d.step, d.seq, d.module, d.tensor, d.optimizer, d.sum_before AS value, d.sum_peak AS before, d.optimizer_id,
+    'had decayed to nothing before' AS how_, printf('the update of %s was %.3g long after at most %.3g, and the loss left its band', d.parameter, d.length_, d.longest_before) AS harm,
+    1 AS kind_, d.call_order
+FROM decayed d JOIN effects e ON e.rank = d.rank AND e.step = d.step AND e.optimizer_id = d.optimizer_id
+WHERE (e.breaks OR (e.loss_soon > e.loss_median + 8 * e.spread AND e.loss_soon > 1.5 * e.loss_median)) AND coalesce(e.lr <= 1.5 * e.lr_before, true)
+ORDER BY step, rank, kind_, call_order, tensor

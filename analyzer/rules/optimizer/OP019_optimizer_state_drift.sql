@@ -1,0 +1,70 @@
+/*
+code = "OP019"
+name = "optimizer-state-drift"
+severity = "error"
+phase = "optimizer"
+signal = "optimizer_state"
+message = "{said}."
+fix = "Find what writes into optimizer.state (a restored or averaged state, a wrong device copy), or, where the gradients themselves grew, look at the data and the learning rate from step {step} on."
+explains = ["loss-spike", "divergence", "exploding-gradients", "lr-too-high", "nonfinite-tensor", "dead-relu"]
+[params.margin]
+value = 1.5
+unit = "times"
+doc = "Beyond the largest size that the recurrence allows, for rounding and for what a subclass may add."
+[params.growth]
+value = 1.15
+unit = "times a step"
+doc = "Growth of the second moments that counts as drift when it goes on."
+[params.running]
+value = 8
+unit = "steps"
+doc = "Steps of such growth, one after the other."
+[needs]
+tables = ["tensor_stats", "param_groups"]
+kinds = ["optimizer_state", "gradient"]
+steps = 4
+[doc]
+what = "A moment or momentum buffer that is larger after a step than the one before it and the gradient of that step can make it: it was changed from outside, or spoilt. As a warning: second moments that grow by 15 % a step, eight steps running, far above all they had been."
+why = "The moments are the memory of the optimizer: a wrong one moves every weight in a wrong direction for 1/(1 - beta) steps, without any sign in loss or gradients of that step."
+not_this = "The first twenty steps, in which moments fill up; state that was loaded; optimizers that are not torch's own, whose recurrence is not known."
+source = "Arithmetic: m(t) = b1 m(t-1) + (1-b1) g and its kin, by the triangle inequality. The 15 % over five steps of the catalogue, made stricter."
+*/
+WITH loaded AS (
+    SELECT DISTINCT rank, step FROM events WHERE event = 'resume'
+), inputs AS (
+    SELECT s.*, sqrt(g.sum_sq) AS gradient, CASE WHEN coalesce(s.weight_decay, 0) = 0 THEN 0 ELSE s.weight_decay * sqrt(w.sum_sq) END AS decay
+    FROM optimizer_states s
+    JOIN tensor_stats g ON g.rank = s.rank AND g.step = s.step AND g.tensor_id = s.gradient_id AND NOT g.missing AND g.nan_count + g.inf_count = 0
+    LEFT JOIN tensor_stats w ON w.rank = s.rank AND w.step = s.step - 1 AND w.tensor_id = s.parameter_id
+    WHERE s.last_step = s.step - 1 AND s.nonfinite_count = 0 AND (s.rank, s.step) NOT IN (SELECT (rank, step) FROM loaded)
+    QUALIFY row_number() OVER (PARTITION BY s.rank, s.step, s.tensor_id ORDER BY g.seq DESC, w.seq DESC) = 1
+), bounded AS (
+    SELECT *, sqrt(sum_sq) AS value, sqrt(sum_sq_before) AS before, CASE
+        WHEN optimizer IN ('Adam', 'AdamW', 'NAdam', 'RAdam') AND key = 'exp_avg' THEN momentum * sqrt(sum_sq_before) + (1 - momentum) * (gradient + decay)
+        WHEN optimizer = 'SGD' AND key = 'momentum_buffer' THEN momentum * sqrt(sum_sq_before) + gradient + decay END AS most
+    FROM inputs
+    UNION ALL BY NAME
+    SELECT *, sqrt(sum) AS value, sqrt(sum_before) AS before, sqrt(beta2 * sum_before + (1 - beta2) * (gradient + decay) ** 2) AS most
+    FROM inputs WHERE optimizer IN ('Adam', 'AdamW', 'NAdam', 'RAdam') AND key = 'exp_avg_sq' AND sum_before >= 0
+), altered AS (
+    SELECT *, printf('At step %d %s is %.4g in size, after %.4g and a gradient of %.4g in the step: %s could at most have made it %.4g', step, tensor, value, before, gradient, optimizer, most) AS said
+    FROM bounded WHERE value > $margin * most AND value > 1e-20 AND most IS NOT NULL
+), joint AS (
+    SELECT rank, step, optimizer_id, any_value(optimizer) AS optimizer, sqrt(sum(sum * numel / sampled)) AS value, row_number() OVER (PARTITION BY rank, optimizer_id ORDER BY step) AS n
+    FROM optimizer_states WHERE key = 'exp_avg_sq' GROUP BY rank, step, optimizer_id HAVING bool_and(nonfinite_count = 0)
+), growing AS (
+    SELECT *, lag(value) OVER w AS before, max(value) OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS highest,
+        lag(n) OVER w AS n_before FROM joint WINDOW w AS (PARTITION BY rank, optimizer_id ORDER BY n)
+), runs_ AS (
+    SELECT *, sum(CASE WHEN value > $growth * before THEN 0 ELSE 1 END) OVER (PARTITION BY rank, optimizer_id ORDER BY n) AS island FROM growing WHERE n > 20
+), drifts AS (
+    SELECT rank, optimizer_id, min(step) FILTER (value > $growth * before) AS step, count(*) FILTER (value > $growth * before) AS running, max(value) AS value,
+        arg_min(highest, n) FILTER (value > $growth * before) AS before, any_value(optimizer) AS optimizer
+    FROM runs_ GROUP BY rank, optimizer_id, island
+)
+SELECT rank, step, seq, module, tensor, value, before, most, gradient, optimizer, optimizer_id, said, 'error' AS severity, call_order FROM altered
+UNION ALL BY NAME
+SELECT rank, step, value, before, optimizer, optimizer_id, 'warning' AS severity,
+    printf('From step %d on the second moments of %s grow by more than 15 %% a step for %d steps, to %.4g after at most %.4g', step, optimizer, running, value, before) AS said
+FROM drifts WHERE running >= $running AND value > 10 * before
+ORDER BY severity, step, rank, call_order, tensor

@@ -1,0 +1,32 @@
+-- What an optimizer keeps for each weight, beside what went into it: state obeys a recurrence that can be checked.
+
+CREATE VIEW optimizer_states AS
+WITH named AS (
+    SELECT t.rank, t.tensor_id, t.tensor_name AS tensor, t.module_id, regexp_extract(t.tensor_name, '[^.]+$') AS key
+    FROM tensors t WHERE t.kind = 'optimizer_state'
+), owned AS (
+    SELECT n.rank, n.tensor_id, n.tensor, n.key, p.tensor_id AS parameter_id, p.tensor AS parameter, p.module, p.call_order, p.class_name,
+        p.gradient_id, p.update_id, p.numel, p.optimizer_id, p.group_id
+    FROM named n JOIN parameters p ON p.rank = n.rank AND p.module_id IS NOT DISTINCT FROM n.module_id
+        AND p.tensor = left(n.tensor, len(n.tensor) - len(n.key) - 1)
+), rows_ AS (
+    SELECT o.*, s.step, s.seq, s.numel AS sampled, s.sum, s.sum_sq, s.max, s.nan_count + s.inf_count AS nonfinite_count,
+        lag(s.step) OVER series AS last_step, lag(s.sum) OVER series AS sum_before, lag(s.sum_sq) OVER series AS sum_sq_before
+    FROM owned o JOIN tensor_stats s ON s.rank = o.rank AND s.tensor_id = o.tensor_id
+    WINDOW series AS (PARTITION BY o.rank, o.tensor_id ORDER BY s.step, s.seq)
+)
+SELECT r.rank, r.step, r.seq, r.tensor_id, r.tensor, r.key, r.parameter_id, r.parameter, r.module, r.class_name, r.call_order, r.numel, r.sampled,
+    r.gradient_id, r.update_id, r.sum, r.sum_sq, r.max, r.nonfinite_count, r.last_step, r.sum_before, r.sum_sq_before,
+    g.optimizer_id, g.group_id, g.optimizer, g.lr, g.momentum, g.beta2, g.eps, g.weight_decay, g.state_step
+FROM rows_ r
+JOIN param_groups g ON g.rank = r.rank AND g.step = r.step AND g.group_id = coalesce(r.group_id, 0)
+QUALIFY row_number() OVER (PARTITION BY r.rank, r.step, r.tensor_id ORDER BY g.optimizer_id = r.optimizer_id DESC NULLS LAST, g.optimizer_id DESC) = 1;
+COMMENT ON VIEW optimizer_states IS 'Every measured piece of optimizer state with its weight, the measurement before it, and the settings of its group in that step.';
+COMMENT ON COLUMN optimizer_states.key IS 'Its key in the state of the weight: exp_avg, exp_avg_sq, momentum_buffer …';
+COMMENT ON COLUMN optimizer_states.parameter IS 'Name of the weight.';
+COMMENT ON COLUMN optimizer_states.numel IS 'Elements of the weight.';
+COMMENT ON COLUMN optimizer_states.sampled IS 'Elements of the state that were measured.';
+COMMENT ON COLUMN optimizer_states.last_step IS 'Step of the measurement before.';
+COMMENT ON COLUMN optimizer_states.sum_before IS 'Sum of the same elements in the measurement before.';
+COMMENT ON COLUMN optimizer_states.sum_sq_before IS 'Sum of squares of the same elements in the measurement before.';
+COMMENT ON COLUMN optimizer_states.state_step IS 'Step counter of the group after the step.';
