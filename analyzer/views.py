@@ -19,6 +19,7 @@ SHARED = (
     "module_tree",
     "parameters",
     "step_detail",
+    "optimizer_states",
     "param_steps",
     "divergences",
     "bad_steps",
