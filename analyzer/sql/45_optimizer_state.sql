@@ -23,6 +23,7 @@ JOIN param_groups g ON g.rank = r.rank AND g.step = r.step AND g.group_id = coal
 QUALIFY row_number() OVER (PARTITION BY r.rank, r.step, r.tensor_id ORDER BY g.optimizer_id = r.optimizer_id DESC NULLS LAST, g.optimizer_id DESC) = 1;
 COMMENT ON VIEW optimizer_states IS 'Every measured piece of optimizer state with its weight, the measurement before it, and the settings of its group in that step.';
 COMMENT ON COLUMN optimizer_states.key IS 'Its key in the state of the weight: exp_avg, exp_avg_sq, momentum_buffer …';
+COMMENT ON COLUMN optimizer_states.parameter_id IS 'tensor_id of the weight.';
 COMMENT ON COLUMN optimizer_states.parameter IS 'Name of the weight.';
 COMMENT ON COLUMN optimizer_states.numel IS 'Elements of the weight.';
 COMMENT ON COLUMN optimizer_states.sampled IS 'Elements of the state that were measured.';
