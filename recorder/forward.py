@@ -31,6 +31,9 @@ _FORWARD, _EVAL, _BACKWARD = Phase.FORWARD, Phase.EVAL, Phase.BACKWARD
 next_node: Callable[[], int] = torch._C._autograd._get_sequence_nr  # pyright: ignore[reportAttributeAccessIssue]
 """Sequence number that autograd gives to the next node of this thread."""
 
+_MOST_MODE_CHANGES = 1000
+"""Events of one run; an evaluation makes two."""
+
 MOST_LOOKS = 3
 """Looks into the autograd graph for the operator behind a non-finite value, in one run."""
 
@@ -69,6 +72,8 @@ class ForwardWatch:
         session.module_of = self.module_of
         self._seen: dict[int, tuple[weakref.ref[Tensor], int, Moments]] = {}
         self._signatures: dict[type, list[str]] = {}
+        self._modes: dict[int, bool] = {}
+        self._mode_changes = 0
         self._rows = True
         """Whether activations are measured in the forward in progress."""
         self._hooks = True
@@ -165,6 +170,8 @@ class ForwardWatch:
         if outermost:
             self._seen.clear()
             self.output_nonfinite = False
+            if self._modes.get(entry.id) is not module.training:
+                self._mode_changed(entry, module.training)
             # decided once for the whole forward, so that what is measured of it is complete
             self._rows = not call.grad or session.budget.due("activations")
             self._hooks = call.grad and session.budget.due("activation_gradients")
@@ -231,6 +238,16 @@ class ForwardWatch:
                 session.spill()
         else:
             session.note(Phase.FORWARD if call.grad else Phase.EVAL, self.stack[-1].entry.id)
+
+    def _mode_changed(self, entry: ModuleEntry, training: bool) -> None:
+        """A model is called in another mode than last time."""
+        before = self._modes.get(entry.id)
+        self._modes[entry.id] = training
+        if before is None or self._mode_changes == _MOST_MODE_CHANGES:
+            return
+        self._mode_changes += 1
+        mode = "training" if training else "evaluation"
+        self.session.event("mode-changed", f"model {entry.model} is in {mode} mode now", module_id=entry.id)
 
     @property
     def rows_taken(self) -> bool:

@@ -11,6 +11,7 @@ import torch
 import torch.optim.optimizer as optim
 from torch.nn.modules import module as nn_module
 
+from .announcements import CompilationWatch, WarningWatch
 from .backward import BackwardWatch
 from .clipping import ClippingWatch
 from .crash import record_exception, watch_deaths
@@ -19,6 +20,7 @@ from .forward import ForwardWatch
 from .graphs_alive import GraphsAlive
 from .loaders import LoaderWatch
 from .optimizer_state import OptimizerStateWatch
+from .metrics import MetricsWatch
 from .optimizers import OptimizerWatch
 from .patches import Patches, Watch
 from .randomness import RandomWatch
@@ -44,6 +46,9 @@ class Attachment:
             GraphsAlive(session),
             LoaderWatch(session, self.data, self.optimizers),
             OptimizerStateWatch(session, self.optimizers),
+            WarningWatch(session),
+            CompilationWatch(session),
+            MetricsWatch(session),
         ]
         self._patches = Patches()
         self._seen_exception: BaseException | None = None

@@ -311,9 +311,13 @@ class Session:
             self.flushes += 1
             self.write(_WRITE_ORDER)
 
-    def metric(self, name: str, value: float, step: int) -> None:
+    def metric(
+        self, name: str, value: "float | Late", step: int, source: str = "firstfault", logged_step: int | None = None
+    ) -> None:
         """A row of `metrics`; written with the next step, or at the end."""
-        self.add("metrics", step=step, time_ns=time_ns(), name=name, value=value)
+        self.add(
+            "metrics", step=step, time_ns=time_ns(), name=name, value=value, source=source, logged_step=logged_step
+        )
 
     def event(
         self, event: str, message: str, *, module_id: int | None = None, detail: dict[str, Any] | None = None

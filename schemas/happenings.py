@@ -5,13 +5,15 @@ from .shared_columns import F64, I32, I64, MICROBATCH, PHASE, RANK, STEP, STR, T
 
 METRICS = Table(
     "metrics",
-    "Values that the script named itself through the Python API.",
+    "Values that the script named itself: through the Python API, TensorBoard, wandb or mlflow.",
     (
         RANK,
         STEP,
         TIME,
-        Column("name", STR, "Name given by the script."),
+        Column("name", STR, "Name given by the script; of nested values the names joined by /."),
         Column("value", F64, "Value given by the script."),
+        Column("source", STR, "What it was given to: firstfault, tensorboard, wandb, mlflow."),
+        Column("logged_step", I64, "Step that the script gave with it, in its own count; null if it gave none."),
     ),
     ("rank", "step", "name"),
 )
@@ -29,7 +31,7 @@ EVENTS = Table(
         Column(
             "event",
             STR,
-            "Slug: attached, model-found, optimizer-found, compiled-model, seeded, exception, rows-dropped, recorder-fault …",
+            "Slug: attached, model-found, optimizer-found, mode-changed, compiled-model, compiled, recompiled, seeded, warning, exception, rows-dropped, recorder-fault …",
         ),
         Column("module_id", I32, "Module concerned; null if none."),
         Column("message", STR, "One sentence."),
