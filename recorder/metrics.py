@@ -36,33 +36,44 @@ class MetricsWatch:
         patches.after_import("mlflow", functools.partial(self._wrap_mlflow, patches))
 
     def _wrap_writer(self, patches: Patches, module: Any) -> None:
-        one = self._told("tensorboard", lambda _, tag, value, step=None, *a, **k: ({_text(tag): value}, step))
-        many = self._told("tensorboard", lambda _, tag, values, step=None, *a, **k: ({_text(tag): values}, step))
-        patches.wrap(module.SummaryWriter, "add_scalar", _then(one, {"scalar_value": "value", "global_step": "step"}))
-        patches.wrap(
-            module.SummaryWriter,
-            "add_scalars",
-            _then(many, {"main_tag": "tag", "tag_scalar_dict": "values", "global_step": "step"}),
-        )
+        one = self._wrapper("tensorboard", ("", "tag", "scalar_value", "global_step"))
+        many = self._wrapper("tensorboard", ("", "main_tag", "tag_scalar_dict", "global_step"))
+        patches.wrap(module.SummaryWriter, "add_scalar", one)
+        patches.wrap(module.SummaryWriter, "add_scalars", many)
 
     def _wrap_wandb(self, patches: Patches, module: Any) -> None:
-        told = self._told("wandb", lambda _, data, step=None, *a, **k: (data, step))
-        patches.wrap(module.Run, "log", _then(told, {}))
+        patches.wrap(module.Run, "log", self._wrapper("wandb", ("", "data", "step")))
 
     def _wrap_mlflow(self, patches: Patches, module: Any) -> None:
-        one = self._told("mlflow", lambda key, value, step=None, *a, **k: ({_text(key): value}, step))
-        many = self._told("mlflow", lambda metrics, step=None, *a, **k: (metrics, step))
-        for name, told in (("log_metric", one), ("log_metrics", many)):
+        for name, places in (("log_metric", ("key", "value", "step")), ("log_metrics", ("metrics", "step"))):
             if hasattr(module, name):
-                patches.wrap(module, name, _then(told, {}))
+                patches.wrap(module, name, self._wrapper("mlflow", places))
 
-    def _told(self, source: str, read: Callable[..., tuple[Any, Any]]) -> Callable[..., Any]:
-        def tell(*args: Any, **kwargs: Any) -> None:
-            values, logged_step = read(*args, **kwargs)
-            step = logged_step if isinstance(logged_step, numbers.Integral) else None
-            self._add(source, values, int(step) if step is not None else None)
+    def _wrapper(self, source: str, places: tuple[str, ...]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """Calls the original, then notes what it was given. ``places`` are the names of its arguments in order: the step
+        last, before it the numbers, before them their name where they have one in common."""
+        *_, numbers_, step_ = places
+        name_ = places[-3] if len(places) > 2 else ""
 
-        return self.session.guarded("metrics", tell)
+        def note(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            given = dict(zip(places, args, strict=False)) | kwargs
+            values, step = given.get(numbers_), given.get(step_)
+            if name_:
+                values = {given.get(name_): values}
+            self._add(source, values, int(step) if isinstance(step, numbers.Integral) else None)
+
+        noted = self.session.guarded("metrics", note)
+
+        def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
+            @functools.wraps(original)
+            def call(*args: Any, **kwargs: Any) -> Any:
+                result = original(*args, **kwargs)
+                noted(args, kwargs)
+                return result
+
+            return call
+
+        return wrap
 
     def _add(self, source: str, values: Any, logged_step: int | None) -> None:
         session = self.session
@@ -77,23 +88,6 @@ class MetricsWatch:
             if count == _MOST_OF_A_CALL:
                 return
             session.metric(name, value, step, source, logged_step)
-
-
-def _then(
-    tell: Callable[..., Any], renamed: Mapping[str, str]
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Call the original, then tell of its arguments; keywords may have other names there."""
-
-    def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(original)
-        def call(*args: Any, **kwargs: Any) -> Any:
-            result = original(*args, **kwargs)
-            tell(*args, **{renamed.get(k, k): v for k, v in kwargs.items()})
-            return result
-
-        return call
-
-    return wrap
 
 
 def _text(name: Any) -> str:

@@ -31,7 +31,8 @@ EVENTS = Table(
         Column(
             "event",
             STR,
-            "Slug: attached, model-found, optimizer-found, mode-changed, compiled-model, compiled, recompiled, seeded, warning, exception, rows-dropped, recorder-fault …",
+            "Slug: attached, model-found, optimizer-found, mode-changed, compiled-model, compiled, recompiled, seeded, "
+            "warning, exception, rows-dropped, recorder-fault …",
         ),
         Column("module_id", I32, "Module concerned; null if none."),
         Column("message", STR, "One sentence."),

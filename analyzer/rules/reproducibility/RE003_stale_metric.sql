@@ -1,0 +1,55 @@
+/*
+code = "RE003"
+name = "stale-metric"
+severity = "warning"
+phase = "eval"
+signal = "metric"
+message = "Metric {name} is {value} to the last bit in {count} logs from step {first} to {last}, while the weights moved and the training loss went from {loss_from} to {loss_to}: what is logged does not depend on the weights any more."
+fix = "Look at what {name} is computed from: an old copy of the model, a variable of an earlier evaluation, one cached batch of outputs; evaluate the model that is trained."
+[params.logs]
+value = 5
+unit = "logs"
+doc = "Equal logs on end that a loss must reach."
+[params.scores]
+value = 8
+unit = "logs"
+doc = "Equal logs, and all there are, that a score must reach: a share of few samples may well repeat itself."
+[params.moved]
+value = 1e-4
+unit = "relative change"
+doc = "Sum of the update ratios between the equal logs."
+[needs]
+tables = ["metrics", "steps", "param_groups"]
+columns = ["metrics.value", "param_groups.update_norm"]
+[doc]
+what = "A logged loss, or a score from its first log on, that repeats bit for bit while weights move and the training loss changes."
+why = "A continuous function of the weights does not come out the same twice when the weights differ: the number is stale, and decisions made on it are blind."
+not_this = "Learning rates, counters, best values so far, weights of losses, whole numbers, a score that was different before, a loss that repeats because training has stopped moving."
+source = "Equality of floating-point numbers; the names of metrics decide only which are losses and scores."
+*/
+WITH named AS (
+    SELECT rank, source, name, step, arg_max(value, time_ns) AS value,
+        regexp_matches(lower(name), 'loss|nll|ppl|perplex|mse|rmse|entropy|elbo') AS is_loss,
+        regexp_matches(lower(name), 'acc|auc|f1|precision|recall|score|iou|dice|bleu|rouge') AS is_score
+    FROM metrics
+    WHERE isfinite(value)
+      AND NOT regexp_matches(lower(name), 'best|min|max|weight|scale|coef|lambda|target|threshold|smooth|patience|teacher|baseline|ref|init|first|prev|(^|[^a-z])lr([^a-z]|$)')
+    GROUP BY rank, source, name, step
+), logs AS (
+    SELECT *, row_number() OVER w AS n, last_value(value) OVER (PARTITION BY rank, source, name ORDER BY step ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS final
+    FROM named WHERE is_loss OR is_score WINDOW w AS (PARTITION BY rank, source, name ORDER BY step)
+), tails AS (
+    SELECT l.rank, l.source, l.name, any_value(l.is_loss) AS is_loss, any_value(l.final) AS value, count(*) AS count, min(l.n) AS begins, min(l.step) AS first, max(l.step) AS last,
+        min(l.step) FILTER (l.n > b.changed + 1) AS step
+    FROM logs l JOIN (SELECT rank, source, name, coalesce(max(n) FILTER (value <> final), 0) AS changed FROM logs GROUP BY rank, source, name) b USING (rank, source, name)
+    WHERE l.n > b.changed GROUP BY l.rank, l.source, l.name
+), moved AS (
+    SELECT t.rank, t.source, t.name, sum(coalesce(s.update_ratio, 0)) AS way, count(DISTINCT s.loss) AS losses, arg_min(s.loss, s.step) AS loss_from, arg_max(s.loss, s.step) AS loss_to
+    FROM tails t JOIN step_series s ON s.rank = t.rank AND s.step > t.first AND s.step <= t.last AND isfinite(s.loss)
+    GROUP BY t.rank, t.source, t.name
+)
+SELECT t.rank, t.step, t.name, t.value, t.count, t.first, t.last, m.loss_from, m.loss_to
+FROM tails t JOIN moved m USING (rank, source, name)
+WHERE t.value <> floor(t.value) AND m.way > $moved AND m.losses >= 4
+  AND CASE WHEN t.is_loss THEN t.count >= $logs ELSE t.count >= $scores AND t.begins = 1 AND m.loss_to < 0.7 * m.loss_from END
+ORDER BY t.step, t.rank, NOT t.is_loss, t.name

@@ -1,0 +1,75 @@
+"""Faults of metrics, memory and representations: `python probes_faults.py NAME [ONSET] [SEED]`.
+
+They know nothing of firstfault; `s` is the step at which the fault begins. The truth stands in probes_faults.toml.
+"""
+
+import copy
+import sys
+
+import torch
+import torch.nn.functional as F
+from tensorboardX import SummaryWriter
+from torch import nn
+
+torch.set_num_threads(1)
+
+
+def blobs(n=640, width=12, classes=4):
+    centres = torch.randn(classes, width) * 2
+    y = torch.randint(classes, (n,))
+    return centres[y] + torch.randn(n, width), y
+
+
+class Net(nn.Module):
+    def __init__(self, width=12, hidden=32, classes=4):
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(width, hidden), nn.LayerNorm(hidden), nn.GELU())
+        self.head = nn.Linear(hidden, classes)
+
+    def forward(self, x):
+        return self.head(self.body(x))
+
+
+# -- metrics --------------------------------------------------------------------------------------------------------------
+
+
+def evaluates_an_old_copy(s):
+    x, y = blobs()
+    model, writer = Net(), SummaryWriter()
+    shown = copy.deepcopy(model)
+    opt = torch.optim.AdamW(model.parameters(), 3e-3)
+    for i in range(44):
+        idx = torch.arange(i * 16, i * 16 + 16) % 512
+        opt.zero_grad()
+        F.cross_entropy(model(x[idx]), y[idx]).backward()
+        opt.step()
+        if i < s:
+            shown.load_state_dict(model.state_dict())
+        if i % 2 == 1:
+            shown.eval()
+            with torch.no_grad():
+                writer.add_scalar("val/loss", F.cross_entropy(shown(x[512:]), y[512:]), i)
+
+
+def logs_the_first_evaluation_for_ever(s):
+    x = torch.randn(800, 8)
+    y = (x @ torch.randn(8, 1)).tanh()
+    model = nn.Sequential(nn.Linear(8, 24), nn.Tanh(), nn.Linear(24, 1))
+    opt = torch.optim.SGD(model.parameters(), 0.05, momentum=0.9)
+    writer, predictions = SummaryWriter(), None
+    for i in range(40):
+        idx = torch.arange(i * 16, i * 16 + 16)
+        loss = F.mse_loss(model(x[idx]), y[idx])
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+        if i % 4 == 3:
+            with torch.no_grad():
+                predictions = model(x[640:]) if predictions is None else predictions
+                error = F.mse_loss(predictions, y[640:]).item()
+            writer.add_scalars("rmse", {"train": loss.item() ** 0.5, "held_out": error**0.5}, i)
+
+
+if __name__ == "__main__":
+    torch.manual_seed(int(sys.argv[3]) if len(sys.argv) > 3 else 0)
+    globals()[sys.argv[1]](int(sys.argv[2]) if len(sys.argv) > 2 else 14)
