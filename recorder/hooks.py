@@ -19,8 +19,8 @@ from .data import DataWatch
 from .forward import ForwardWatch
 from .graphs_alive import GraphsAlive
 from .loaders import LoaderWatch
-from .optimizer_state import OptimizerStateWatch
 from .metrics import MetricsWatch
+from .optimizer_state import OptimizerStateWatch
 from .optimizers import OptimizerWatch
 from .patches import Patches, Watch
 from .randomness import RandomWatch

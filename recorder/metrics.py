@@ -27,6 +27,7 @@ class MetricsWatch:
     def __init__(self, session: Session) -> None:
         self.session = session
         self._early = 0
+        self._inside = False
 
     def install(self, patches: Patches) -> None:
         """Wrap what is imported, now or later."""
@@ -67,7 +68,13 @@ class MetricsWatch:
         def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
             @functools.wraps(original)
             def call(*args: Any, **kwargs: Any) -> Any:
-                result = original(*args, **kwargs)
+                if self._inside:  # a library's own call, of which the script's has been noted
+                    return original(*args, **kwargs)
+                self._inside = True
+                try:
+                    result = original(*args, **kwargs)
+                finally:
+                    self._inside = False
                 noted(args, kwargs)
                 return result
 
