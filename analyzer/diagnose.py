@@ -174,6 +174,14 @@ def _reading_problems(trace: Trace, facts: RunFacts) -> list[NotEvaluable]:
             f"recording was sampled: {named} were not measured in {thinned[0]} of {thinned[1]} steps; what they show is"
             " bounded by the steps that measured them, and faults that came and went between these cannot be seen"
         )
+    removed = trace.sql(
+        "SELECT sum(rows)::BIGINT AS n, min(first_step) AS first, max(last_step) AS last FROM thinned"
+    ).row(0)
+    if removed[0]:
+        why.append(
+            f"{removed[0]} rows of tensor_stats of steps {removed[1]} to {removed[2]} were removed to keep the folder within"
+            " --disk-limit; these steps count as not measured"
+        )
     for option in ("include", "exclude"):
         if patterns := trace.manifest.options.get(option):
             what = "only these tensors were" if option == "include" else "these tensors were not"

@@ -63,6 +63,7 @@ class Recorder:
         self._options = {key.replace("_", "-"): value for key, value in options.items()}
         self._attachment: Attachment | None = None
         self._own = False
+        self._house: Housekeeping | None = None
         self._seen_flushes = 0
         self._stop = threading.Event()
         self._compactor: threading.Thread | None = None
@@ -90,6 +91,7 @@ class Recorder:
             )
             self._attachment = attach.attach(self.path)
             self._own = True
+            self._house = Housekeeping(self.path)
             self._compactor = threading.Thread(target=self._compact, name="firstfault-compaction", daemon=True)
             self._compactor.start()
         for name, model in self._models.items():
@@ -143,7 +145,8 @@ class Recorder:
                     recorded_ranks=1,
                 ),
             )
-            Housekeeping(self.path).finish()
+            assert self._house is not None  # noqa: S101 - made when recording began
+            self._house.finish()
         except (OSError, CompactionError) as e:
             warn("close", f"{self.path}: {e}; what was recorded can be read all the same")
 
@@ -159,10 +162,10 @@ class Recorder:
         return self._attachment
 
     def _compact(self) -> None:
-        house = Housekeeping(self._require().session.run)
+        assert self._house is not None  # noqa: S101 - made before this thread
         while not self._stop.wait(_COMPACT_EVERY_S):
             try:
-                house.look()
+                self._house.look()
             except (OSError, CompactionError) as e:
                 warn("compaction", f"{e}; the journal is kept and can be read")
                 return

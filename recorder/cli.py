@@ -74,6 +74,22 @@ def run(
             metavar="PATTERN", help="Do not measure modules and tensors whose name matches. May be given several times."
         ),
     ] = None,
+    disk_limit: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="Keep the run folder below this size, such as 2GB. When it grows beyond it, statistics of old steps are"
+            " thinned; scalars, events and batches stay. Without it nothing is ever removed.",
+        ),
+    ] = None,
+    keep: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N",
+            help="When the folder is thinned, keep N steps whole at the start, at the end, and before and after whatever"
+            " happened in between. The default is 100.",
+        ),
+    ] = None,
     hang_timeout: Annotated[
         str | None,
         typer.Option(
@@ -100,6 +116,8 @@ def run(
         "every": every,
         "include": include,
         "exclude": exclude,
+        "disk-limit": disk_limit,
+        "keep": keep,
         "hang-timeout": hang_timeout,
         "hang-kill": hang_kill,
     }

@@ -28,6 +28,9 @@ statistics."""
 TORN_KEY = b"firstfault.torn_bytes"
 """Key-value metadata of a part: bytes at the end of its segment that held no complete batch."""
 
+THINNED_KEY = b"firstfault.thinned"
+"""Key-value metadata of a part: only steps that this number divides were kept where nothing happened; 0: none."""
+
 _ORDER = {"tensor_stats": ("tensor_id", "step", "microbatch", "seq")}
 
 

@@ -16,15 +16,23 @@ SEGMENT_BYTES = 64 * 2**20
 """A segment is closed at this size: about five minutes of a 280-tensor model at ten steps a second."""
 
 
+def segment_bytes(disk_limit_bytes: int | None, ranks: int) -> int:
+    """Size at which segments are closed: all ranks' together are to be a small part of the space that there is."""
+    return (
+        SEGMENT_BYTES if disk_limit_bytes is None else min(SEGMENT_BYTES, max(2**20, disk_limit_bytes // 16 // ranks))
+    )
+
+
 class JournalWriter:
     """Owner of one rank's segments, numbered from ``first`` on. All tables rotate together, so segments of one index hold
     one range of steps."""
 
-    def __init__(self, run: Path, rank: int, first: int = 0) -> None:
+    def __init__(self, run: Path, rank: int, first: int = 0, most_bytes: int = SEGMENT_BYTES) -> None:
         self._run = run
         self._rank = rank
         self._index = first
         self._bytes = 0
+        self._most_bytes = most_bytes
         self._files: dict[str, int] = {}
         segment_path(run, rank, "steps", first).parent.mkdir(parents=True, exist_ok=True)
 
@@ -41,7 +49,7 @@ class JournalWriter:
                 fd = self._open(name)
             written += self._write(fd, batch.serialize())
         self._bytes += written
-        if self._bytes >= SEGMENT_BYTES:
+        if self._bytes >= self._most_bytes:
             self.rotate()
         return written
 
@@ -50,6 +58,11 @@ class JournalWriter:
         self.close()
         self._index += 1
         self._bytes = 0
+
+    def sync(self) -> None:
+        """Have the open segments reach the disk: for what must not be lost even when the power is."""
+        for fd in self._files.values():
+            os.fsync(fd)
 
     def close(self) -> None:
         """Close all files. The writer can be used again."""

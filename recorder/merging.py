@@ -9,6 +9,7 @@ How nothing is lost or seen twice, wherever it is cut off:
 A range is merged only if no segment of the table lies in it still: one that could not be made a part yet would be hidden.
 """
 
+import math
 import time
 from pathlib import Path
 
@@ -17,7 +18,7 @@ import pyarrow.parquet as pq
 
 from ..schemas import TABLES
 from ..schemas.layout import Part, merged_away, part_path, parts, segments
-from .compaction import TORN_KEY, sync_folder, write_part
+from .compaction import THINNED_KEY, TORN_KEY, sync_folder, write_part
 from .errors import CompactionError
 
 FANOUT = 8
@@ -111,14 +112,18 @@ def _merge_group(run: Path, table: str, group: list[Part]) -> None:
     pieces: list[pa.Table] = []
     metadata: dict[bytes, bytes] = {}
     torn = 0
+    levels: list[int] = []
     for part in group:
         with pq.ParquetFile(part.path) as file:
             own: dict[bytes, bytes] = file.schema_arrow.metadata or {}
             torn += int(own.get(TORN_KEY, b"0"))
             metadata |= own
+            levels.append(int(own.get(THINNED_KEY, b"1")))
             pieces.append(file.read(use_threads=False).replace_schema_metadata(schema.metadata))
     target = part_path(run, group[0].rank, table, group[0].first, group[-1].last)
     rows = pa.concat_tables(pieces, promote_options="default")
+    if levels != [1] * len(levels):  # thinned as much as all of them at least are, so that it can be thinned again
+        metadata[THINNED_KEY] = str(min(levels, key=lambda every: every or math.inf)).encode()
     write_part(target, table, rows, metadata | {TORN_KEY: str(torn).encode()})
 
 

@@ -23,6 +23,10 @@ class Options(msgspec.Struct, kw_only=True, forbid_unknown_fields=False):
     """Patterns of module or tensor names to measure; empty means all."""
     exclude: list[str] = []
     """Patterns of names not to measure; stronger than ``include``."""
+    disk_limit_bytes: int | None = None
+    """Size that the run folder may have; beyond it statistics of tensors are thinned, oldest first. None: no limit."""
+    keep: int = 100
+    """Steps of full detail that stay at the start, at the end, and on both sides of whatever happened in between."""
     hang_timeout_s: float | None = None
     """Seconds without progress that count as a hang; None: 20 usual steps, at least five minutes."""
     hang_kill: bool = False

@@ -27,7 +27,7 @@ from .attempt import EarlierNames, attempt_of, earlier_names
 from .budget import Budget, Kind
 from .catalogue import Catalogue, ModuleEntry
 from .device_statistics import Late, Page, all_devices, either, now, on
-from .journal import JournalWriter
+from .journal import JournalWriter, segment_bytes
 from .options import options_of
 from .selection import chosen
 from .statistics import UNKNOWN, Moments
@@ -149,7 +149,9 @@ class Session:
             warn("run-folder", f"{folder}: {e.strerror}; this process is not recorded")
             return
         self.catalogue.rank = rank
-        self._journal = JournalWriter(self.run, rank, self.attempt.first_part)
+        self._journal = JournalWriter(
+            self.run, rank, self.attempt.first_part, segment_bytes(self.options.disk_limit_bytes, max(world_size, 1))
+        )
         self._breadcrumb = BreadcrumbWriter(breadcrumb_path(self.run, rank), os.getpid())
         self._statm = (
             os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC) if Path("/proc/self/statm").exists() else None

@@ -21,6 +21,11 @@ _OTHER_TABLES = {"rules"}
 """Tables of firstfault.toml that are the analyzer's."""
 
 _SECONDS = {"": 1.0, "ms": 1e-3, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_BYTES = {"": 1} | {
+    f"{letter}{end}": (1024 if end == "ib" else 1000) ** power
+    for power, letter in enumerate("kmgt", 1)
+    for end in ("", "b", "ib")
+}
 _NUMBER = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([A-Za-z%]*)\s*")
 
 
@@ -40,6 +45,14 @@ def duration(value: str | float) -> float:
     if unit.lower() not in _SECONDS or number <= 0:
         raise ValueError("wants a duration, such as 10m, 90s or 1h")
     return number * _SECONDS[unit.lower()]
+
+
+def size(value: str | float) -> int:
+    """Bytes: ``2GB``, ``500M``, ``1.5 TiB``, ``1000000``. Raises ValueError."""
+    number, unit = _number(value)
+    if unit.lower() not in _BYTES or number * _BYTES[unit.lower()] < 2**20:
+        raise ValueError("wants a size of at least 1 MiB, such as 500M, 2GB or 1TiB")
+    return int(number * _BYTES[unit.lower()])
 
 
 def _number(value: str | float) -> tuple[float, str]:
@@ -78,6 +91,8 @@ _READ: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "every": ("every", _count),
     "include": ("include", _patterns),
     "exclude": ("exclude", _patterns),
+    "disk-limit": ("disk_limit_bytes", size),
+    "keep": ("keep", _count),
     "hang-timeout": ("hang_timeout_s", duration),
     "hang-kill": ("hang_kill", _yes_or_no),
 }

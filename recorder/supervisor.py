@@ -90,7 +90,7 @@ def supervise(run: Path, command: list[str], before: set[signal.Signals]) -> int
         "exit-record",
         lambda: write_json(run / EXIT_JSON, build_exit(run, status, watch.memory(peak_rss), watch.hang_note())),
     )
-    guarded("compaction", Housekeeping(run).finish)
+    guarded("compaction", (watch.house or Housekeeping(run)).finish)
     return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.waitstatus_to_exitcode(status)
 
 
@@ -166,6 +166,8 @@ class Watch:
 
     run: Path
     pid: int
+    house: Housekeeping | None = None
+    """Of the run folder; None until the thread has begun."""
     _stop: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
     _last: Sample | None = None
@@ -211,7 +213,7 @@ class Watch:
         journal = JournalWriter(self.run, SUPERVISOR_RANK, attempt_of(self.run).first_part)
         options = options_of(self.run)
         self._hang = hang = HangWatch(self.run, options.hang_timeout_s, say)
-        house = Housekeeping(self.run)
+        self.house = house = Housekeeping(self.run, journal, say)
         rows = 0
         due = time.monotonic()
         while True:

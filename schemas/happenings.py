@@ -83,3 +83,19 @@ RECORDER_STATS = Table(
     ),
     ("rank", "step", "part"),
 )
+
+
+THINNED = Table(
+    "thinned",
+    "Steps whose rows of tensor_stats were removed so that the folder stays within --disk-limit; a later row may say more of"
+    " the same steps.",
+    (
+        Column("rank", I32, "Rank whose rows were removed."),
+        TIME,
+        Column("first_step", I64, "First step of the stretch."),
+        Column("last_step", I64, "Last step of the stretch."),
+        Column("every", I32, "Within it only steps that this number divides were kept; null: none was.", "steps"),
+        Column("rows", I64, "Rows that were removed this time.", "rows"),
+    ),
+    ("rank", "first_step", "time_ns"),
+)

@@ -4,7 +4,7 @@ Null always means "not measured", never zero. Time order inside a step is ``(ran
 """
 
 from .columns import Table
-from .happenings import EVENTS, METRICS, RECORDER_STATS, SYSTEM_SAMPLES
+from .happenings import EVENTS, METRICS, RECORDER_STATS, SYSTEM_SAMPLES, THINNED
 from .identity import MODULE_MODES, MODULES, RANKS, TENSORS
 from .measurements import BATCHES, OPERATORS, TENSOR_STATS
 from .progress import PARAM_GROUPS, SCHEDULERS, STEPS
@@ -26,6 +26,7 @@ TABLES: dict[str, Table] = {
         EVENTS,
         SYSTEM_SAMPLES,
         RECORDER_STATS,
+        THINNED,
     )
 }
 """All tables by name, in the order of the documentation."""

@@ -99,7 +99,10 @@ COMMENT ON COLUMN batch_fields.abs_max IS 'Largest size of a finite element.';
 COMMENT ON COLUMN batch_fields.rms IS 'Root mean square of the finite elements.';
 
 CREATE VIEW step_detail AS
-SELECT rank, step, list_distinct(flatten(list(string_split(coalesce(detail, ''), ' ')))) AS left_out
-FROM steps GROUP BY rank, step;
-COMMENT ON VIEW step_detail IS 'What was not measured in a step, or not wholly, because recording was sampled: one row per rank and step.';
+SELECT s.rank, s.step, list_distinct(flatten(list(string_split(coalesce(s.detail, ''), ' ')))
+    || CASE WHEN bool_or(t.rank IS NOT NULL) THEN ['activations', 'activation_gradients', 'gradients', 'parameters', 'updates', 'optimizer_state', 'buffers', 'batches']
+        ELSE [] END) AS left_out
+FROM steps s LEFT JOIN thinned t ON t.rank = s.rank AND s.step BETWEEN t.first_step AND t.last_step AND coalesce(s.step % t.every <> 0, true)
+GROUP BY s.rank, s.step;
+COMMENT ON VIEW step_detail IS 'What was not measured in a step, or not wholly, because recording was sampled, or was removed later to save space: one row per rank and step.';
 COMMENT ON COLUMN step_detail.left_out IS 'Kinds as in steps.detail: activations, activation_gradients, gradients, parameters, updates …';

@@ -5,7 +5,7 @@ import json
 import pytest
 from firstfault.recorder import Recorder
 from firstfault.recorder.errors import RecorderError
-from firstfault.recorder.settings import duration, resolve, share
+from firstfault.recorder.settings import duration, resolve, share, size
 
 SCRIPT = "print('ran')"
 
@@ -25,6 +25,13 @@ def test_units_are_read_as_people_write_them():
     ]
 
 
+def test_sizes_are_read_in_both_systems_of_units():
+    assert [size("2GB"), size("500M"), size("1.5 TiB"), size("4194304")] == [2 * 10**9, 5 * 10**8, 3 * 2**39, 2**22]
+    for text in ("", "much", "0", "-2GB", "12", "3 m/s"):
+        with pytest.raises(ValueError, match="size of at least"):
+            size(text)
+
+
 @pytest.mark.parametrize("text", ["", "much", "-3%", "0", "200%", "3 s"])
 def test_what_is_no_share_is_refused(text):
     with pytest.raises(ValueError, match="share of the step time"):
@@ -34,7 +41,7 @@ def test_what_is_no_share_is_refused(text):
 def test_command_line_options_are_written_to_run_json(bench):
     bench.write(SCRIPT)
     given = ["--budget", "off", "--every", "20", "--exclude", "a.*", "--exclude", "b", "--include", "c"]
-    given += ["--hang-timeout", "10m", "--hang-kill"]
+    given += ["--hang-timeout", "10m", "--hang-kill", "--disk-limit", "2GB", "--keep", "50"]
 
     assert bench.record("script.py", options=given).returncode == 0
 
@@ -44,6 +51,8 @@ def test_command_line_options_are_written_to_run_json(bench):
         "every": 20,
         "include": ["c"],
         "exclude": ["a.*", "b"],
+        "disk_limit_bytes": 2_000_000_000,
+        "keep": 50,
         "hang_timeout_s": 600.0,
         "hang_kill": True,
     }
