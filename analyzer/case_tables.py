@@ -42,6 +42,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "recorder_stats": {"rank": 0, "time_ns": 0},
     "events": {"rank": 0, "time_ns": 0},
     "system_samples": {"time_ns": 0},
+    "thinned": {"rank": 0, "time_ns": 0, "rows": 1},
 }  # fmt: skip
 """What a row of a case holds where it does not say: the ordinary, healthy value. Everything else is null."""
 
