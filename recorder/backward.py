@@ -1,5 +1,6 @@
 """What backward is called on: the loss, its input and target, the graph behind it."""
 
+from math import nan
 from time import perf_counter_ns
 from typing import Any
 
@@ -35,6 +36,8 @@ class BackwardWatch:
         self._harmless: set[int] = set()
         self._losses = Band(0.0)
         self._scaled: tuple[int, Tensor, Tensor] | None = None
+        self._multiplied = False
+        """Whether a GradScaler is in use."""
 
     def before(self, tensors: Any, *, retain_graph: bool = False) -> bool:
         """A backward begins. Returns True if it is the script's own, not one inside another (checkpointing)."""
@@ -65,12 +68,18 @@ class BackwardWatch:
         if returned:
             session.microbatch += 1
             session.note(Phase.OPTIMIZER, -1)
+            if (
+                session.gradient_lost and not self._multiplied
+            ):  # what a GradScaler has multiplied overflows now and then
+                session.on_gradients(nan, early=True)
             self.optimizers.after_backward()
+        session.gradient_lost = False
 
     def scaled(self, original: Any, result: Any) -> None:
         """GradScaler.scale has multiplied a loss: remember what it was."""
         if isinstance(original, Tensor) and isinstance(result, Tensor) and original.numel() == 1:
             self._scaled = (id(result), result.detach(), original.detach())
+            self._multiplied = result is not original
 
     def _loss(self, loss: Tensor) -> None:
         session = self.session
@@ -87,6 +96,7 @@ class BackwardWatch:
             session.budget.full_detail(2, "nonfinite-loss")
             if not self.forward.rows_taken and self.forward.looks_left > 0:
                 find_first_bad_module(session, loss)
+        session.on_loss_value(moments)
         self._input_and_target(loss)
         self._broadcast(loss)
         session.stat(tensor_id, Phase.LOSS, moments, requires_grad=loss.requires_grad)

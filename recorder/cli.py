@@ -90,6 +90,14 @@ def run(
             " happened in between. The default is 100.",
         ),
     ] = None,
+    on_nonfinite: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHAT",
+            help="When a loss or a gradient is not finite: only `record` it, `capture` what was at hand and look for the operator,"
+            " also `skip` the optimizer step, or `stop` the run with a checkpoint. The default is capture.",
+        ),
+    ] = None,
     hang_timeout: Annotated[
         str | None,
         typer.Option(
@@ -118,6 +126,7 @@ def run(
         "exclude": exclude,
         "disk-limit": disk_limit,
         "keep": keep,
+        "on-nonfinite": on_nonfinite,
         "hang-timeout": hang_timeout,
         "hang-kill": hang_kill,
     }

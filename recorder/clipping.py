@@ -20,6 +20,7 @@ class ClippingWatch:
         self.session = session
         self.optimizers = optimizers
         self.scaled = scaled
+        self._scaler_used = False
         self._still_scaled = False
         """Whether gradients of this step come from a loss multiplied by a scale, and nothing has divided them again."""
         session.at_finish.append(self._forget)
@@ -113,6 +114,7 @@ class ClippingWatch:
     def _scaled(self, scaler: Any, original: Any, result: Any) -> None:
         self.scaled(original, result)
         if scaler.is_enabled():
+            self._scaler_used = True
             scale = _scale_of(scaler)
             self._still_scaled = isinstance(scale, Late) or scale != 1
 
@@ -131,6 +133,8 @@ class ClippingWatch:
 
     def _clipped(self, total_norm: Any, max_norm: Any) -> None:
         norm = scalar_of(total_norm) if isinstance(total_norm, Tensor) else float(total_norm)
+        if not self._scaler_used:
+            self.session.on_gradients(norm, early=True)
         facts = self.session.facts
         facts["clip_norm"] = either([facts.get("clip_norm", 0.0), norm], _joined)
         facts["clip_max_norm"] = scalar_of(max_norm) if isinstance(max_norm, Tensor) else float(max_norm)

@@ -87,6 +87,11 @@ def _frames(tb: TracebackType | None) -> list[tuple[FrameType, int]]:
     return frames
 
 
+def module_in_flight(error: BaseException) -> tuple[nn.Module | None, FrameType | None]:
+    """The innermost module that was being called when an exception was raised, and the frame that has its arguments."""
+    return _module_in_flight(_frames(error.__traceback__))
+
+
 def _module_in_flight(frames: list[tuple[FrameType, int]]) -> tuple[nn.Module | None, FrameType | None]:
     """The innermost module that was being called, and the frame of Module._call_impl that has its arguments."""
     for frame, _ in reversed(frames):

@@ -87,6 +87,10 @@ class DataWatch:
                     entry.parameter_id, Phase.FORWARD, measure(parameter), requires_grad=parameter.requires_grad
                 )
 
+    def alive_fields(self) -> dict[str, Tensor]:
+        """Tensors of the latest batch that still exist, by field."""
+        return {field.row["field"]: tensor for field in self._fields if (tensor := field.ref()) is not None}
+
     def _current(self) -> list[_Field]:
         """Fields whose rows are still in the buffer: what was written belongs to an earlier step."""
         if self._flushes != self.session.flushes:

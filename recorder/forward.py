@@ -129,7 +129,7 @@ class ForwardWatch:
 
         return pre_hook, hook
 
-    def before(self, module: nn.Module, args: tuple[Any, ...]) -> None:  # noqa: PLR0912 — one decision after the other
+    def before(self, module: nn.Module, args: tuple[Any, ...]) -> None:  # noqa: PLR0912, PLR0915 — one decision after the other
         """Global forward pre-hook."""
         session = self.session
         if torch.jit.is_tracing():  # pyright: ignore[reportPrivateImportUsage]
@@ -149,6 +149,8 @@ class ForwardWatch:
                     module_id=entry.id,
                 )
         if entry is None:
+            if session.on_call is not None and not self.stack and session.started and torch.is_grad_enabled():
+                session.on_call(module, args, _keyword_arguments(), None)
             return
         outermost = not self.stack
         if outermost and torch.is_grad_enabled() and not session.in_backward:
@@ -196,7 +198,10 @@ class ForwardWatch:
         session.note(Phase.FORWARD if call.grad else Phase.EVAL, entry.id)
         if outermost:
             phase = Phase.FORWARD if call.grad else Phase.EVAL
-            for name, tensor in _named_arguments(self._signature(module), args, _keyword_arguments()):
+            keywords = _keyword_arguments()
+            if session.on_call is not None and call.grad:
+                session.on_call(module, args, keywords, entry)
+            for name, tensor in _named_arguments(self._signature(module), args, keywords):
                 if measurable(tensor):
                     moments = self.data.model_input(entry, name, tensor, phase)
                     self._remember(tensor, moments)
@@ -340,7 +345,10 @@ class ForwardWatch:
             if tensor_id not in excluded and measurable(gradient):
                 note(_BACKWARD, module_id)
                 # mean and extremes of an activation's gradient say nothing that its size does not
-                stat(tensor_id, _BACKWARD, measure(gradient, size_only=True))
+                moments = measure(gradient, size_only=True)
+                stat(tensor_id, _BACKWARD, moments)
+                if moments.nonfinite:
+                    session.gradient_lost = True
 
         note, stat, excluded = session.note, session.stat, session.catalogue.excluded
         guarded = slot.gradient_hook = session.guarded("activation-gradients", hook, "activation_gradients")

@@ -13,6 +13,7 @@ from torch.nn.modules import module as nn_module
 
 from .announcements import CompilationWatch, WarningWatch
 from .backward import BackwardWatch
+from .captures import CaptureWatch
 from .clipping import ClippingWatch
 from .crash import record_exception, watch_deaths
 from .data import DataWatch
@@ -38,7 +39,9 @@ class Attachment:
         self.optimizers = OptimizerWatch(session)
         self.forward = ForwardWatch(session, self.data, self.optimizers.new_iteration)
         self.backward = BackwardWatch(session, self.forward, self.data, self.optimizers)
+        self.captures = CaptureWatch(session, self.data, self.optimizers.alive)
         self.watches: list[Watch] = [
+            self.captures,
             ClippingWatch(session, self.optimizers, self.backward.scaled),
             ScheduleWatch(session, self.optimizers),
             RandomWatch(session),
@@ -85,6 +88,7 @@ class Attachment:
         if self._seen_exception is not error:
             self._seen_exception = error
             self.session.guarded("exception", record_exception)(self.session, error)
+            self.session.guarded("captures", self.captures.exception)(error)
 
     # -- what is put in -----------------------------------------------------------------------------------------------------
 

@@ -147,6 +147,7 @@ class OptimizerWatch:
         self._notice_lr(held, optimizer)
         held.parameters = self._parameters_of(held, optimizer)
         held.grad_norm = None if callable(closure) else self._gradients(held.parameters)
+        session.on_gradients(held.grad_norm)
         if session.budget.due("updates"):
             began = perf_counter_ns()
             held.sample = _sample([p for p in held.parameters if p[2] >= 0])
@@ -177,8 +178,13 @@ class OptimizerWatch:
             return
         self._refresh_holders()
         held.grad_norm = self._gradients(self._parameters_of(held, optimizer))
+        self.session.on_gradients(held.grad_norm, scaler=True)
         self._group_rows(held, optimizer, {})
         self._finish(held, stepped=False, skipped=True)
+
+    def alive(self) -> list[torch.optim.Optimizer]:
+        """Optimizers that still exist, in the order in which they were found."""
+        return [optimizer for held in self._held.values() if (optimizer := held.ref()) is not None]
 
     def steps_of(self, optimizer: torch.optim.Optimizer) -> int:
         """How often it has stepped."""
@@ -233,6 +239,7 @@ class OptimizerWatch:
                 norm = self._gradients(
                     self._parameters_of(held, optimizer) if held and optimizer else self._all_parameters()
                 )
+                session.on_gradients(norm)
                 if norm:  # gradients were there, and they go without a step
                     self._cleared = True
                     self._unstepped_norm = norm

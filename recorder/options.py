@@ -27,6 +27,8 @@ class Options(msgspec.Struct, kw_only=True, forbid_unknown_fields=False):
     """Size that the run folder may have; beyond it statistics of tensors are thinned, oldest first. None: no limit."""
     keep: int = 100
     """Steps of full detail that stay at the start, at the end, and on both sides of whatever happened in between."""
+    on_nonfinite: str = "capture"
+    """What happens at a loss or gradient that is not finite: record, capture, skip, stop."""
     hang_timeout_s: float | None = None
     """Seconds without progress that count as a hang; None: 20 usual steps, at least five minutes."""
     hang_kill: bool = False

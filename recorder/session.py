@@ -88,6 +88,8 @@ class Session:
         self._entered = 0
         """When the hook in progress began, or when the last row of `steps` was made in it; 0 outside hooks."""
         self.in_backward = False
+        self.gradient_lost = False
+        """Whether a gradient that was measured in the backward in progress is not finite."""
         self.saved_tensor_hooks_used = False
         """Whether the script uses saved-tensor hooks (activation checkpointing): saved tensors are then left alone."""
         self.on_start: Callable[[], None] = lambda: None
@@ -95,6 +97,12 @@ class Session:
         """Told of every model that is found."""
         self.on_loss: Callable[[Tensor], None] = lambda _: None
         """Told of every loss on which backward is called."""
+        self.on_call: Callable[..., None] | None = None
+        """Told of every call that the script's own code makes of a model or of a module without weights, with gradients on."""
+        self.on_loss_value: Callable[[Moments], None] = lambda _: None
+        """Told the moments of every loss on which backward is called."""
+        self.on_gradients: Callable[..., None] = lambda *_, **__: None
+        """Told the joint norm of the gradients of a step before it is made or given up."""
         self.module_of: Callable[[int], int | None] = lambda _: None
         self.clock: dict[str, int] = {"data": 0, "forward": 0, "backward": 0, "optimizer": 0}
         self.losses: list[float | Late | None] = []

@@ -85,6 +85,15 @@ def _yes_or_no(value: Any) -> bool:
     return value
 
 
+ON_NONFINITE = ("record", "capture", "skip", "stop")
+
+
+def _on_nonfinite(value: Any) -> str:
+    if value not in ON_NONFINITE:
+        raise ValueError(f"wants one of {', '.join(ON_NONFINITE)}")
+    return str(value)
+
+
 _READ: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "budget": ("budget", share),
     "grace": ("grace_s", duration),
@@ -93,6 +102,7 @@ _READ: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "exclude": ("exclude", _patterns),
     "disk-limit": ("disk_limit_bytes", size),
     "keep": ("keep", _count),
+    "on-nonfinite": ("on_nonfinite", _on_nonfinite),
     "hang-timeout": ("hang_timeout_s", duration),
     "hang-kill": ("hang_kill", _yes_or_no),
 }

@@ -1,6 +1,7 @@
 """Floor 1: what a run folder holds. Every table is declared once here; no torch, no duckdb."""
 
 from .breadcrumb import BreadcrumbWriter, Position, read_breadcrumb
+from .captures import CaptureMeta, read_meta, write_meta
 from .columns import KINDS, SCHEMA_VERSION, VERSION_KEY, Column, Phase, Table
 from .manifest import (
     EarlierAttempt,
@@ -23,6 +24,7 @@ __all__ = [
     "TABLES",
     "VERSION_KEY",
     "BreadcrumbWriter",
+    "CaptureMeta",
     "Column",
     "EarlierAttempt",
     "ExceptionRecord",
@@ -36,5 +38,7 @@ __all__ = [
     "read_breadcrumb",
     "read_exit",
     "read_manifest",
+    "read_meta",
     "write_json",
+    "write_meta",
 ]

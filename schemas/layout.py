@@ -8,6 +8,7 @@
     RUN/native/rank=0000.txt                       native stack of a crash, by faulthandler
     RUN/exception-rank=0000.json                   ExceptionRecord of the exception that ended a rank
     RUN/attempts/0001/                             what a resumed run keeps of its first attempt, tables apart
+    RUN/captures/step=000412-rank=0000/            meta.json (CaptureMeta) and tensors, loadable with weights_only
 
 Segment k of the journal becomes part k; where both exist the part wins, so no row is read twice. For the same reason a
 merged part wins over every part and segment whose number lies in its range.
@@ -20,6 +21,8 @@ from typing import NamedTuple
 RUN_JSON = "run.json"
 EXIT_JSON = "exit.json"
 OUTPUT_LOG = "output.log"
+CAPTURES = "captures"
+META_JSON = "meta.json"
 JOURNAL = "journal"
 
 ENV_RUN = "FIRSTFAULT_RUN"
@@ -75,6 +78,11 @@ def exception_path(run: Path, rank: int) -> Path:
 def attempt_folder(run: Path, attempt: int) -> Path:
     """Where the exit record, breadcrumbs, stacks and output of an attempt lie once the run has been resumed."""
     return run / "attempts" / f"{attempt:04d}"
+
+
+def capture_name(step: int, rank: int) -> str:
+    """Folder name of the capture of one step."""
+    return f"step={step:06d}-{rank_folder(rank)}"
 
 
 def segments(run: Path) -> list[tuple[int, str, int, Path]]:

@@ -3,6 +3,7 @@
 Null always means "not measured", never zero. Time order inside a step is ``(rank, step, microbatch, seq)``.
 """
 
+from .captures import CAPTURED_STEPS, REPLAYS
 from .columns import Table
 from .happenings import EVENTS, METRICS, RECORDER_STATS, SYSTEM_SAMPLES, THINNED
 from .identity import MODULE_MODES, MODULES, RANKS, TENSORS
@@ -24,6 +25,8 @@ TABLES: dict[str, Table] = {
         MODULE_MODES,
         METRICS,
         EVENTS,
+        CAPTURED_STEPS,
+        REPLAYS,
         SYSTEM_SAMPLES,
         RECORDER_STATS,
         THINNED,

@@ -1,0 +1,82 @@
+"""Which code of the script is running: the innermost frame outside torch, firstfault and the standard library.
+
+Only code objects and positions are read, never local variables.
+"""
+
+import linecache
+import os
+import sys
+import sysconfig
+from itertools import islice
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import NamedTuple
+
+import torch
+
+_LIBRARIES = (
+    *(str(Path(folder)) + os.sep for folder in torch.__path__),
+    str(Path(__file__).parents[1]) + os.sep,
+)
+_STANDARD = sysconfig.get_paths()["stdlib"] + os.sep
+_PACKAGES = tuple({sysconfig.get_paths()[key] + os.sep for key in ("purelib", "platlib")})
+_ours: dict[str, bool] = {}
+
+
+class Place(NamedTuple):
+    """A position in the script's code: cheap to take, put into words only when it is wanted."""
+
+    code: CodeType
+    instruction: int
+
+    def words(self) -> tuple[str, str | None]:
+        """(``file:line in function``, the expression there or its line; None where the source cannot be read)."""
+        line, end, first, last = next(
+            islice(self.code.co_positions(), self.instruction // 2, None), (None, None, None, None)
+        )
+        line = line or self.code.co_firstlineno
+        file = self.code.co_filename
+        text = linecache.getline(file, line)
+        where = f"{_shown(file)}:{line} in {self.code.co_name}"
+        if not text.strip():
+            return where, None
+        if end == line and first is not None and last is not None:
+            expression = text.encode()[first:last].decode(errors="replace").strip()  # columns count bytes
+            if expression:
+                return where, expression
+        return where, text.strip()
+
+
+def script_place(frame: FrameType | None, end: CodeType | None = None) -> Place | None:
+    """Place of the innermost frame of the script from ``frame`` outwards, up to a frame that runs ``end``."""
+    while frame is not None:
+        code = frame.f_code
+        if code is end:
+            return None
+        known = _ours.get(code.co_filename)
+        if known is None:
+            known = _ours[code.co_filename] = _is_script(code.co_filename)
+        if known:
+            return Place(code, frame.f_lasti)
+        frame = frame.f_back
+    return None
+
+
+def caller() -> Place | None:
+    """Place of the script's code that is running now."""
+    return script_place(sys._getframe(1))
+
+
+def _is_script(file: str) -> bool:
+    if file.startswith(("<frozen", *_LIBRARIES)):
+        return False
+    return file.startswith(_PACKAGES) or not file.startswith(_STANDARD)
+
+
+def _shown(file: str) -> str:
+    """Relative to the current folder where the file lies below it."""
+    path = Path(file)
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except (ValueError, OSError):
+        return file
