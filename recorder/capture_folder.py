@@ -21,6 +21,14 @@ _FREE_SHARE = 0.5
 _MOST_TEXT = 10_000
 
 
+def free_name(run: Path, name: str) -> str:
+    """The name, or the next one that is free: an attempt before this one may have captured the same step."""
+    taken, count = name, 2
+    while (run / CAPTURES / taken).exists():
+        taken, count = f"{name}-{count}", count + 1
+    return taken
+
+
 class CaptureFolder:
     """One capture being written, below RUN/captures/, under a name of its own until it is whole."""
 

@@ -17,7 +17,7 @@ from torch import nn
 
 from ..schemas import CaptureMeta, Phase
 from ..schemas.layout import capture_name
-from .capture_folder import CaptureFolder
+from .capture_folder import CaptureFolder, free_name
 from .catalogue import WRAPPERS, ModuleEntry
 from .crash import module_in_flight
 from .data import DataWatch
@@ -142,7 +142,7 @@ class CaptureWatch:
         session = self.session
         self._captured_step = session.step
         meta = CaptureMeta(
-            capture=capture_name(session.step, session.catalogue.rank),
+            capture=free_name(session.run, capture_name(session.step, session.catalogue.rank)),
             rank=session.catalogue.rank,
             step=session.step,
             microbatch=session.microbatch,

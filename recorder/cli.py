@@ -94,8 +94,8 @@ def run(
         str | None,
         typer.Option(
             metavar="WHAT",
-            help="When a loss or a gradient is not finite: only `record` it, `capture` what was at hand and look for the operator,"
-            " also `skip` the optimizer step, or `stop` the run with a checkpoint. The default is capture.",
+            help="When a loss or a gradient is not finite: only `record` it, `capture` what was at hand and look for the"
+            " operator, also `skip` the optimizer step, or `stop` the run with a checkpoint. The default is capture.",
         ),
     ] = None,
     hang_timeout: Annotated[
