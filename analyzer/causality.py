@@ -2,10 +2,12 @@
 
 Procedure. A finding A accounts for a finding B when
 1. B's name is among the names that A's rule explains (declared in the rule's header; the relation has no circles), and
-2. A lies not later than B: A.step <= B.step + slack, where slack is B's own tolerance for being dated a little early
+2. A lies not later than B: A.step_lower <= B.step + slack, where slack is B's own tolerance for being dated a little early
    (a divergence is seen from its foot, an overflow from its first Inf), and
-3. A lies not too far back: A.step >= B.step - reach, where reach is B's (a spike is brought about by what happened a
+3. A lies not too far back: A.step >= B.step_lower - reach, where reach is B's (a spike is brought about by what happened a
    few steps ago, a divergence may take longer; null means that distance does not matter).
+Where recording was sampled a finding has begun somewhere between step_lower and step; A may account for B if it does so at
+any of these. Otherwise the two are one number.
 Of several that account for B the chosen one is the nearest that is itself unexplained, so that a chain
 outlier-batch -> loss-spike -> non-finite is shown under its root. What nothing accounts for is a cause. Causes are
 ordered by severity class (warnings last), then time, then generic rules last, then phase, then code.
@@ -35,9 +37,9 @@ def accounts_for(a: Fired, b: Fired) -> bool:
     """Whether A explains B, by the procedure above."""
     if b.finding.name not in a.rule.header.explains:
         return False
-    if a.finding.step > b.finding.step + b.rule.header.slack:
+    if a.finding.step_lower > b.finding.step + b.rule.header.slack:
         return False
-    return b.reach is None or a.finding.step >= b.finding.step - b.reach
+    return b.reach is None or a.finding.step >= b.finding.step_lower - b.reach
 
 
 def split(fired: list[Fired]) -> tuple[list[Finding], list[Finding]]:

@@ -13,7 +13,7 @@ import msgspec
 from .causality import PHASES, Fired, split
 from .confidence import precision_of
 from .judging import Judging
-from .rules import Rule, Severity, find_rule, load_rules, missing, run_rule
+from .rules import Rule, Severity, load_rules, missing, run_rule
 from .trace import Trace
 from .verdict import Conclusion, Finding, FirstAnomaly, NotEvaluable, RunFacts, Verdict
 
@@ -50,6 +50,12 @@ def diagnose(trace: Trace, rules: Judging | None = None) -> Verdict:
     SELECT fails)."""
     rules = rules or Judging(load_rules())
     trace.prepare()
+    sampled = bool(
+        trace.sql(
+            "SELECT bool_or(thinned OR steps <= last - first) AS sampled FROM (SELECT bool_or(left_out <> ['']) AS thinned,"
+            " count(*) AS steps, min(step) AS first, max(step) AS last FROM step_detail GROUP BY rank)"
+        ).item()
+    )
     fired: list[Fired] = []
     silent: list[NotEvaluable] = []
     for rule in rules.rules:
@@ -59,7 +65,10 @@ def diagnose(trace: Trace, rules: Judging | None = None) -> Verdict:
             continue
         rows = run_rule(trace, rule)
         if rows:
-            fired.append(fired_by(rule, rows))
+            found = fired_by(rule, rows)
+            if sampled:
+                found.finding.step_lower = _step_lower(trace, found)
+            fired.append(found)
     causes, symptoms = split(fired)
     facts = _facts(trace)
     silent += _reading_problems(trace, facts)
@@ -67,7 +76,7 @@ def diagnose(trace: Trace, rules: Judging | None = None) -> Verdict:
     return Verdict(
         run=facts,
         verdict=conclusion,
-        first_anomaly=_first_anomaly(trace, causes, symptoms) if conclusion == "anomalous" else None,
+        first_anomaly=_first_anomaly(causes, symptoms) if conclusion == "anomalous" else None,
         causes=causes,
         symptoms=symptoms,
         not_evaluable=silent,
@@ -87,6 +96,7 @@ def fired_by(rule: Rule, rows: list[dict[str, Any]]) -> Fired:
         confidence=precision.share,
         confidence_cases=precision.cases,
         step=int(row["step"]),
+        step_lower=int(row["step"]),
         rank=int(row.get("rank") or 0),
         microbatch=row.get("microbatch"),
         seq=row.get("seq"),
@@ -200,7 +210,7 @@ def _conclude(trace: Trace, facts: RunFacts, causes: list[Finding], silent: set[
     return "healthy"
 
 
-def _first_anomaly(trace: Trace, causes: list[Finding], symptoms: list[Finding]) -> FirstAnomaly:
+def _first_anomaly(causes: list[Finding], symptoms: list[Finding]) -> FirstAnomaly:
     """The earliest cause's place; where that cause names no tensor, the first non-finite tensor of its step does."""
     real = [c for c in causes if c.severity != "warning"]
     first = min(real, key=lambda c: (c.step, PHASES.index(c.phase) if c.phase in PHASES else len(PHASES)))
@@ -210,7 +220,7 @@ def _first_anomaly(trace: Trace, causes: list[Finding], symptoms: list[Finding])
         place = tensors[0] if tensors else first
     return FirstAnomaly(
         step=first.step,
-        step_lower=_step_lower(trace, first),
+        step_lower=first.step_lower,
         step_upper=first.step,
         microbatch=place.microbatch,
         rank=first.rank,
@@ -222,12 +232,11 @@ def _first_anomaly(trace: Trace, causes: list[Finding], symptoms: list[Finding])
     )
 
 
-def _step_lower(trace: Trace, finding: Finding) -> int:
+def _step_lower(trace: Trace, fired: Fired) -> int:
     """First step at which the fault can have begun: after the last step before the finding's own at which all that its rule
-    looks at was measured. Equal to the finding's step where recording was not sampled."""
-    rule = find_rule(finding.name)
-    kinds = set(rule.header.needs.kinds) if rule else set[str]()
-    columns = rule.header.needs.columns if rule else []
+    looks at was measured."""
+    finding, needs = fired.finding, fired.rule.header.needs
+    kinds = set(needs.kinds)
     if finding.tensor is not None:
         row = trace.sql(
             "SELECT kind FROM nonfinite_origin WHERE rank = $rank AND step = $step AND tensor = $tensor"
@@ -235,7 +244,7 @@ def _step_lower(trace: Trace, finding: Finding) -> int:
             {"rank": finding.rank, "step": finding.step, "tensor": finding.tensor},
         )
         kinds |= set(row["kind"].to_list())
-    wanted = sorted({DETAIL_OF[k] for k in (*kinds, *columns) if k in DETAIL_OF})
+    wanted = sorted({DETAIL_OF[k] for k in (*kinds, *needs.columns) if k in DETAIL_OF})
     before = trace.sql(
         "SELECT max(step) FROM step_detail WHERE rank = $rank AND step < $step AND NOT list_has_any(left_out, $wanted)",
         {"rank": finding.rank, "step": finding.step, "wanted": wanted},

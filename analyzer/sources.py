@@ -35,9 +35,9 @@ class Source:
     journal: list[pa.Table] = field(default_factory=list)
 
     @property
-    def rows_of_journal(self) -> int:
-        """Rows that no part holds yet."""
-        return sum(t.num_rows for t in self.journal)
+    def size_bytes(self) -> int:
+        """Bytes of its parts."""
+        return sum(path.stat().st_size for path, _ in self.parts)
 
 
 def find_sources(run: Path, *, ended: bool) -> tuple[dict[str, Source], list[Problem]]:

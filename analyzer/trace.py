@@ -7,6 +7,7 @@ the parts themselves, which DuckDB reads where they lie.
 import socket
 from collections.abc import Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Any, Self, cast
 
@@ -24,6 +25,13 @@ from .views import SHARED, create_shared_views, create_view, describe, install_t
 
 MATERIALISED = ("optimizer_series", "bad_steps", "nonfinite", "nonfinite_origin", "param_steps", "divergences")
 """Shared views that many rules read: computed once before rules run, in order of dependence."""
+
+
+LARGE_BYTES = 150 * 2**20
+"""Size of tensor_stats on disk, some ten million rows, from which a scratch file stands in for memory."""
+
+MEMORY_OF_LARGE = "1200MB"
+"""What DuckDB may hold of a large run; with what is outside its count the process stays below 2 GB."""
 
 
 class Trace:
@@ -49,7 +57,14 @@ class Trace:
         config: dict[str, Any] = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
         if threads is not None:
             config["threads"] = threads
-        self._con = duckdb.connect(":memory:", config=config)
+        self._scratch: TemporaryDirectory[str] | None = None
+        database = ":memory:"
+        if self._sources["tensor_stats"].size_bytes > LARGE_BYTES:
+            # what is computed once for all rules is then kept in a file, compressed, and so is what a sort cannot hold
+            self._scratch = TemporaryDirectory(prefix="firstfault-", ignore_cleanup_errors=True)
+            database = str(Path(self._scratch.name) / "scratch.duckdb")
+            config |= {"memory_limit": MEMORY_OF_LARGE, "temp_directory": self._scratch.name}
+        self._con = duckdb.connect(database, config=config)
         self._con.execute("SET enable_progress_bar = false")  # the terminal belongs to the caller
         self._prepared = False
         self._filled: dict[str, frozenset[str]] = {}
@@ -57,7 +72,7 @@ class Trace:
         try:
             self._open(described=described)
         except duckdb.Error as e:
-            self._con.close()
+            self.close()
             raise AnalyzerError(f"{self.path}: cannot be opened ({_first_line(e)}); please report this run") from e
 
     def _open(self, *, described: bool) -> None:
@@ -130,6 +145,8 @@ class Trace:
     def close(self) -> None:
         """Free what DuckDB holds. Idempotent."""
         self._con.close()
+        if self._scratch is not None:
+            self._scratch.cleanup()
 
     def __enter__(self) -> Self:
         return self

@@ -42,7 +42,10 @@ class FirstAnomaly(msgspec.Struct, kw_only=True):
 
 
 class Finding(msgspec.Struct, kw_only=True):
-    """One rule that fired: a cause, or a symptom when ``explained_by`` names the finding that brought it about."""
+    """One rule that fired: a cause, or a symptom when ``explained_by`` names the finding that brought it about.
+
+    ``step_lower`` is the first step at which it can have begun: ``step`` itself, unless recording was sampled.
+    """
 
     code: str
     name: str
@@ -50,6 +53,7 @@ class Finding(msgspec.Struct, kw_only=True):
     confidence: float | None
     confidence_cases: int
     step: int
+    step_lower: int
     rank: int
     microbatch: int | None
     seq: int | None

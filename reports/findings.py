@@ -189,10 +189,10 @@ def _in(module: str | None) -> str:
 
 
 def _step_range(anomaly: FirstAnomaly | None, cause: Finding | None) -> str:
-    step = cause.step if cause is not None else anomaly.step if anomaly is not None else None
-    if anomaly is None or anomaly.step != step or anomaly.step_lower == anomaly.step_upper:
-        return number(step)
-    return f"{step} (between {anomaly.step_lower} and {anomaly.step_upper})"
+    place = cause or anomaly
+    if place is None or place.step_lower == place.step:
+        return number(None if place is None else place.step)
+    return f"{place.step} (between {place.step_lower} and {place.step})"
 
 
 def _ended(run: RunFacts) -> str:

@@ -1,9 +1,13 @@
 -- A loss that left its band for good. Shared by the rules that explain it and the rule that names it.
 
 CREATE VIEW divergences AS
-WITH ahead AS (
+WITH series AS (
+    SELECT *, greatest(loss_sigma, 0.05 * abs(loss_median)) AS spread,
+        min(finite(loss)) OVER (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS rest_low
+    FROM optimizer_series
+), ahead AS (
+    -- medians of all that is to come are dear: taken only where the loss ever stays above its band, as it does in few runs
     SELECT *,
-        min(finite(loss)) OVER rest AS rest_low,
         median(finite(loss)) OVER rest AS rest_median,
         count(finite(loss)) OVER rest AS rest_rows,
         bool_or(is_nonfinite(loss)) OVER rest AS rest_breaks,
@@ -11,13 +15,15 @@ WITH ahead AS (
         median(CASE WHEN from_end <= 10 THEN finite(loss) END) OVER rest AS end_median,
         max(finite(norm)) OVER near AS near_norm,
         bool_or(is_nonfinite(norm)) OVER rest AS norm_breaks
-    FROM (SELECT *, row_number() OVER (PARTITION BY rank, optimizer_id ORDER BY n DESC) AS from_end FROM optimizer_series)
+    FROM (SELECT *, row_number() OVER (PARTITION BY rank, optimizer_id ORDER BY n DESC) AS from_end FROM series)
+    WHERE (rank, optimizer_id) IN (
+        SELECT (rank, optimizer_id) FROM series WHERE history >= 8 AND rest_low > loss_median + 3 * spread AND rest_low > loss_median + 0.2 * abs(loss_median))
     WINDOW
         onset AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN CURRENT ROW AND 9 FOLLOWING),
         rest AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING),
         near AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN 3 PRECEDING AND 10 FOLLOWING)
 ), judged AS (
-    SELECT *, greatest(loss_sigma, 0.05 * abs(loss_median)) AS spread FROM ahead WHERE history >= 8 AND isfinite(loss)
+    SELECT * FROM ahead WHERE history >= 8 AND isfinite(loss)
 )
 SELECT rank, optimizer_id, optimizers, step, n, loss, loss_median, loss_sigma, loss_start, norm, norm_median, near_norm, lr, lr_before, lr_peak_ever,
     update_ratio, ratio_median, rest_low, rest_median, rest_rows, coalesce(rest_breaks, false) AS rest_breaks

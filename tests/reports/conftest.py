@@ -146,6 +146,7 @@ def finding(**values: Any) -> Finding:
         "confidence": None,
         "confidence_cases": 0,
         "step": 30,
+        "step_lower": values.get("step", 30),
         "rank": 0,
         "microbatch": 0,
         "seq": 2,

@@ -23,13 +23,18 @@ source = "Equality."
 */
 WITH done AS (
     SELECT DISTINCT rank, step FROM steps WHERE completed
+), various AS (
+    -- nearly no field ever changes: only those that do are worth the windows below
+    SELECT rank, tensor_id FROM batches WHERE phase <> 'eval' AND shape IS NOT NULL GROUP BY rank, tensor_id
+    HAVING count(DISTINCT dtype) > 1 OR min(len(shape)) < max(len(shape)) OR min(shape[2:]) < max(shape[2:])
 ), fields AS (
     SELECT b.rank, b.step, b.seq, b.tensor_id, b.field, b.dtype, b.shape, len(b.shape) AS dims, b.shape[2:] AS tail,
         lag(b.dtype) OVER series AS dtype_before, lag(b.shape) OVER series AS shape_before,
         count(*) OVER before AS seen, count(DISTINCT b.dtype) OVER before AS dtypes, min(len(b.shape)) OVER before AS dims_low, max(len(b.shape)) OVER before AS dims_high,
         min(b.shape[2:]) OVER before AS tail_low, max(b.shape[2:]) OVER before AS tail_high,
         min(b.shape[2:]) OVER ahead AS ahead_low, max(b.shape[2:]) OVER ahead AS ahead_high, count(*) OVER ahead AS rows_
-    FROM batches b JOIN done d ON d.rank = b.rank AND d.step = b.step WHERE b.phase <> 'eval' AND b.shape IS NOT NULL
+    FROM batches b JOIN done d ON d.rank = b.rank AND d.step = b.step JOIN various v ON v.rank = b.rank AND v.tensor_id = b.tensor_id
+    WHERE b.phase <> 'eval' AND b.shape IS NOT NULL
     WINDOW series AS (PARTITION BY b.rank, b.tensor_id ORDER BY b.step, b.seq),
         before AS (PARTITION BY b.rank, b.tensor_id ORDER BY b.step, b.seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING),
         ahead AS (PARTITION BY b.rank, b.tensor_id ORDER BY b.step, b.seq ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)

@@ -21,9 +21,14 @@ why = "The weights do not train though all that can be seen from outside is in o
 not_this = "Steps that a scaler left out, half precision, tiny learning rates, zero or vanishing gradients, line searches that stand still (LBFGS)."
 source = "Arithmetic: lr times gradient is far above the spacing of float32."
 */
-WITH looks AS (
+WITH still AS (
+    -- few tensors ever stand still: only they are worth the joins below
+    SELECT s.rank, s.tensor_id FROM tensor_stats s JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id
+    WHERE t.kind = 'update' AND s.sum_sq = 0 GROUP BY s.rank, s.tensor_id HAVING count(*) >= $least
+), looks AS (
     SELECT p.rank, s.step, p.tensor_id, p.tensor, p.module, p.call_order, s.sum_sq AS moved, s.numel, q.sum_sq AS gradient, q.numel AS gradient_numel, g.lr, g.optimizer
-    FROM tensor_stats s JOIN parameters p ON p.rank = s.rank AND p.update_id = s.tensor_id
+    FROM tensor_stats s JOIN still USING (rank, tensor_id)
+    JOIN parameters p ON p.rank = s.rank AND p.update_id = s.tensor_id
     JOIN param_steps q ON q.rank = s.rank AND q.step = s.step AND q.tensor_id = p.tensor_id AND NOT q.missing AND q.nonfinite_count = 0
     JOIN param_groups g ON g.rank = s.rank AND g.step = s.step AND g.optimizer_id = p.optimizer_id AND g.group_id = p.group_id
     JOIN (SELECT DISTINCT rank, step, optimizer_id FROM steps WHERE stepped AND NOT coalesce(skipped_by_scaler, false)) d ON d.rank = s.rank AND d.step = s.step AND d.optimizer_id = p.optimizer_id

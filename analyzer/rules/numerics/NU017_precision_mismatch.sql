@@ -24,17 +24,15 @@ WITH forwards AS (
     SELECT rank, step, bool_or(autocast IS NOT NULL) AS on_, max(autocast) AS dtype, max(loss_scale) AS scale
     FROM steps WHERE contains(calls, 'f') GROUP BY rank, step
 ), counted AS (
-    SELECT *, count(*) FILTER (on_) OVER before AS on_before, count(*) FILTER (NOT on_) OVER before AS off_before,
-        count(*) FILTER (on_) OVER after AS on_after, count(*) OVER after AS left_, max(dtype) OVER before AS dtype_before
-    FROM forwards
-    WINDOW before AS (PARTITION BY rank ORDER BY step ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING),
-        after AS (PARTITION BY rank ORDER BY step ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)
+    SELECT rank, min(step) FILTER (NOT on_) AS step, count(*) FILTER (on_) AS on_before, count(*) FILTER (NOT on_) AS left_, max(dtype) AS dtype_before,
+        arg_min(scale, step) FILTER (NOT on_) AS scale, max(step) FILTER (on_) AS last_on
+    FROM forwards GROUP BY rank
 ), half AS (
     SELECT DISTINCT rank FROM tensors WHERE kind IN ('parameter', 'activation') AND dtype IN ('float16', 'bfloat16')
 )
 SELECT rank, step, 'autocast to ' || dtype_before || ' was on in all ' || on_before || ' steps before' AS what_, 'off in the last ' || left_ || ' steps' AS value
-FROM counted WHERE NOT on_ AND on_before >= $least AND off_before = 0 AND on_after = 0 AND left_ >= $least
+FROM counted WHERE on_before >= $least AND last_on < step AND left_ >= $least
 UNION ALL BY NAME
 SELECT rank, step, 'a GradScaler (scale ' || scale || ') is in use' AS what_, 'off in all ' || left_ || ' steps' AS value
-FROM counted WHERE scale > 1 AND NOT on_ AND on_before = 0 AND off_before = 0 AND on_after = 0 AND left_ >= $least AND rank NOT IN (SELECT rank FROM half)
+FROM counted WHERE scale > 1 AND on_before = 0 AND left_ >= $least AND rank NOT IN (SELECT rank FROM half)
 ORDER BY step, rank
