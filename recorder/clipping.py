@@ -11,6 +11,7 @@ from .device_statistics import Late, either, scalar_of
 from .optimizers import OptimizerWatch
 from .patches import Patches
 from .session import Session
+from .statistics import measurable
 
 
 class ClippingWatch:
@@ -132,6 +133,8 @@ class ClippingWatch:
         facts["clip_scaled"] = facts.get("clip_scaled", False) or self._still_scaled
 
     def _clipped(self, total_norm: Any, max_norm: Any) -> None:
+        if isinstance(total_norm, Tensor) and not measurable(total_norm):
+            return  # of sharded gradients: its value would take a word between the ranks
         norm = scalar_of(total_norm) if isinstance(total_norm, Tensor) else float(total_norm)
         if not self._scaler_used:
             self.session.on_gradients(norm, early=True)

@@ -2,6 +2,7 @@
 
 import faulthandler
 import linecache
+import os
 import sys
 import traceback
 from pathlib import Path
@@ -15,7 +16,7 @@ from torch import Tensor, nn
 from ..schemas import ExceptionRecord
 from ..schemas.layout import exception_path, native_stack_path
 from .hang import answer_with_stacks
-from .session import Session
+from .session import Session, rank_and_world
 
 _MOST_FRAMES = 4
 _MOST_TENSORS = 16
@@ -32,11 +33,12 @@ def record_exception(session: Session, error: BaseException) -> None:
             entry = session.catalogue.find(module)
         except KeyError:
             entry = None
+    rank = session.catalogue.rank if session.started else rank_and_world()[0]
     record = ExceptionRecord(
         type=_type_name(error),
         message=str(error),
         traceback="".join(traceback.format_exception(error)),
-        rank=session.catalogue.rank,
+        rank=rank,
         step=session.step if session.started else None,
         microbatch=session.microbatch if session.started else None,
         phase=session.phase.name.lower() if session.started else None,
@@ -46,7 +48,8 @@ def record_exception(session: Session, error: BaseException) -> None:
         inputs=_call_inputs(call) if call is not None else [],
         locals=_local_tensors(frames),
     )
-    exception_path(session.run, session.catalogue.rank).write_bytes(msgspec.json.encode(record))
+    path = exception_path(session.run, rank, None if session.started else os.getpid())
+    path.write_bytes(msgspec.json.encode(record))
     session.event(
         "exception",
         f"{record.type}: {record.message}",

@@ -13,7 +13,7 @@ from ..schemas import Phase
 from .catalogue import ModuleEntry
 from .samples import label_facts, mask_facts, sample_fingerprints
 from .session import Row, Session
-from .statistics import Moments, measurable, measure
+from .statistics import Moments, local, measurable, measure
 
 _FINGERPRINT_BYTES = 65536
 _MOST_HASHED = 200_000
@@ -82,9 +82,10 @@ class DataWatch:
     def initial_parameters(self, root: ModuleEntry) -> None:
         """The weights before the first update."""
         for parameter, entry in self.session.catalogue.model_parameters(root):
-            if parameter.numel() and measurable(parameter):
+            mine = local(parameter)
+            if mine.numel() and measurable(mine):
                 self.session.stat(
-                    entry.parameter_id, Phase.FORWARD, measure(parameter), requires_grad=parameter.requires_grad
+                    entry.parameter_id, Phase.FORWARD, measure(mine), requires_grad=parameter.requires_grad
                 )
 
     def alive_fields(self) -> dict[str, Tensor]:

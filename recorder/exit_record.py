@@ -9,7 +9,15 @@ from pathlib import Path
 import msgspec
 
 from ..schemas import ExceptionRecord, ExitRecord, LastPosition, read_breadcrumb
-from ..schemas.layout import JOURNAL, SUPERVISOR_RANK, breadcrumb_path, exception_path, native_stack_path, rank_of
+from ..schemas.layout import (
+    JOURNAL,
+    SUPERVISOR_RANK,
+    breadcrumb_path,
+    exception_paths,
+    native_stack_path,
+    rank_of,
+    unrecorded_path,
+)
 from .readback import module_names
 
 OOM_USE = 0.97
@@ -42,6 +50,13 @@ def build_exit(run: Path, wait_status: int, memory: MemoryWitness, hang: str | N
     if hang is not None and record.status in {"signal", "exception"} and (record.signal is not None or interrupted):
         record.status = "hang"
         record.note = f"{hang}, then ended by {record.signal_name or 'KeyboardInterrupt'}"
+    unrecorded = len(list(unrecorded_path(run, 0, 0).parent.glob("*")))
+    if unrecorded:
+        others = (
+            f"{unrecorded} further process{'es' * (unrecorded > 1)} trained as a rank that was recorded already, and "
+            f"{'are' if unrecorded > 1 else 'is'} not in this recording"
+        )
+        record.note = f"{record.note}; {others}" if record.note else others
     return record
 
 
@@ -71,6 +86,8 @@ def _ending(run: Path, wait_status: int, memory: MemoryWitness) -> ExitRecord:
     record.exit_code = os.waitstatus_to_exitcode(wait_status)
     if record.exit_code == 0:
         if exception is not None:
+            if exception.step is not None:
+                record.exception = exception  # a process that trained died of it, and its parent did not look
             record.note = f"rank {exception.rank} raised {exception.type}, yet the script ended with exit status 0"
         return record
     record.status = "exception"
@@ -95,7 +112,7 @@ def signal_name(number: int) -> str:
 def read_exceptions(run: Path) -> list[ExceptionRecord]:
     """What ended the ranks, the first to die in front: the others often die of its absence."""
     found: list[tuple[int, ExceptionRecord]] = []
-    for path in run.glob(exception_path(run, 0).name.replace("0000", "*")):
+    for path in exception_paths(run):
         try:
             raw = path.read_bytes()
             found.append((path.stat().st_mtime_ns, msgspec.json.decode(raw, type=ExceptionRecord)))

@@ -21,7 +21,7 @@ from .catalogue import ModuleEntry, OutputSlot, unwrapped
 from .data import DataWatch
 from .graph import look_at_forward
 from .session import Session
-from .statistics import UNKNOWN, Moments, measurable, measure
+from .statistics import UNKNOWN, Moments, local, measurable, measure
 
 _MOST_TENSORS = 8
 """Tensors looked at in one output or argument list; a longer one is a data structure, not an activation."""
@@ -284,7 +284,7 @@ class ForwardWatch:
         entry, session = call.entry, self.session
         phase = Phase.FORWARD if call.grad else Phase.EVAL
         for position, tensor in ((0, output),) if type(output) is Tensor else _tensors(output):
-            if not (tensor.is_floating_point() or tensor.is_complex()) or not measurable(tensor):
+            if not (tensor.is_floating_point() or tensor.is_complex()) or not measurable(local(tensor)):
                 continue
             slot = entry.outputs.get(position) or self._slot(entry, position, tensor)
             moments = self._known(tensor)
@@ -294,7 +294,7 @@ class ForwardWatch:
             if rows and slot.tensor_id not in session.catalogue.excluded:
                 if moments is None or moments is UNKNOWN:
                     began = perf_counter_ns()
-                    moments = measure(tensor)
+                    moments = measure(local(tensor))
                     self._remember(tensor, moments)
                     session.budget.spent("activations", perf_counter_ns() - began)
                 session.stat(slot.tensor_id, phase, moments, requires_grad=tensor.requires_grad)
@@ -342,6 +342,7 @@ class ForwardWatch:
         tensor_id = session.catalogue.tensor(module_id, name, "activation_gradient", tensor)
 
         def hook(gradient: Tensor) -> None:
+            gradient = local(gradient)
             if tensor_id not in excluded and measurable(gradient):
                 note(_BACKWARD, module_id)
                 # mean and extremes of an activation's gradient say nothing that its size does not

@@ -14,6 +14,7 @@ from torch.nn.modules import module as nn_module
 from .announcements import CompilationWatch, WarningWatch
 from .backward import BackwardWatch
 from .captures import CaptureWatch
+from .children import ChildrenWatch
 from .clipping import ClippingWatch
 from .crash import record_exception, watch_deaths
 from .data import DataWatch
@@ -52,6 +53,7 @@ class Attachment:
             WarningWatch(session),
             CompilationWatch(session),
             MetricsWatch(session),
+            ChildrenWatch(self.exception, self.close),
         ]
         self._patches = Patches()
         self._seen_exception: BaseException | None = None

@@ -23,7 +23,7 @@ from .catalogue import ParameterEntry
 from .device_statistics import Late, either, scalar_of
 from .element_sample import gather, sample_size
 from .session import Row, Session
-from .statistics import EMPTY, LATE_DEVICES, SMALL, Moments, count_nonzero, measurable, measure_all
+from .statistics import EMPTY, LATE_DEVICES, SMALL, Moments, count_nonzero, local, measurable, measure_all
 
 _F32, _STRIDED = torch.float32, torch.strided
 _MOST_ASKED = 32
@@ -281,7 +281,7 @@ class OptimizerWatch:
 
     def _gradients_are_gone(self) -> bool:
         """Whether the script, which has no optimizer, has cleared the gradients by hand."""
-        gradients = [p.grad for p, _ in self.session.catalogue.model_parameters() if p.grad is not None]
+        gradients = [local(p.grad) for p, _ in self.session.catalogue.model_parameters() if p.grad is not None]
         if not gradients:
             return bool(self.session.catalogue.roots)
         smallest = min(gradients, key=lambda g: g.numel())
@@ -353,7 +353,7 @@ class OptimizerWatch:
     def _gradients(self, parameters: Sequence[tuple[Tensor, ParameterEntry, int]]) -> "float | Late | None":
         """Rows of all gradients if they are due; returns their common L2 norm, None if there was no gradient at all."""
         session = self.session
-        gradients = [p.grad for p, _, _ in parameters]
+        gradients = [local(p.grad) for p, _, _ in parameters]
         which = (parameters[0][1].parameter_id if parameters else -1, len(parameters))
         seen = self._seen_gradients.setdefault(which, SeenGradients())
         if seen.pattern_changed(gradients):
@@ -390,8 +390,8 @@ class OptimizerWatch:
         session = self.session
         began = perf_counter_ns()
         if session.budget.due("parameters"):
-            parameters = [(p, e) for p, e, _ in held.parameters if measurable(p)]
-            measured = measure_all([p for p, _ in parameters])
+            parameters = [(p, e) for p, e, _ in held.parameters if measurable(local(p))]
+            measured = measure_all([local(p) for p, _ in parameters])
             for (parameter, entry), moments in zip(parameters, measured, strict=True):
                 session.stat(entry.parameter_id, Phase.OPTIMIZER, moments, requires_grad=parameter.requires_grad)
             session.budget.spent("parameters", perf_counter_ns() - began, len(parameters))
@@ -547,7 +547,7 @@ def _number(value: Any) -> float | None:
 
 
 def _gradients_of(optimizer: torch.optim.Optimizer) -> list[Tensor]:
-    return [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
+    return [local(p.grad) for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
 
 
 def _joint_norm(measured: list[Moments]) -> float:
@@ -593,7 +593,7 @@ def _sample(
 ) -> tuple[list[tuple[Tensor, ParameterEntry, int]], Tensor] | None:
     usable = [
         (p, e, g)
-        for p, e, g in parameters
+        for p, e, g in ((local(p), e, g) for p, e, g in parameters)
         if measurable(p) and p.layout is torch.strided and p.is_floating_point() and p.numel()
     ]
     if not usable or len({p.device for p, _, _ in usable}) != 1:

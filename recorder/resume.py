@@ -33,9 +33,11 @@ from ..schemas.layout import (
     RUN_JSON,
     attempt_folder,
     breadcrumb_path,
+    exception_paths,
     native_stack_path,
     parts,
     segments,
+    unrecorded_path,
 )
 from .compaction import compact
 from .errors import CompactionError, RecorderError
@@ -109,8 +111,11 @@ def _began_in_time(process: psutil.Process, run: Path, manifest: RunManifest) ->
 def _set_aside(run: Path, kept: Path) -> ExitRecord | None:
     """Move what belongs to the attempt that has ended; its exit record, also where an earlier try had moved it."""
     kept.mkdir(parents=True, exist_ok=True)
-    names = [EXIT_JSON, OUTPUT_LOG, breadcrumb_path(run, 0).parent.name, native_stack_path(run, 0).parent.name]
-    for path in (*(run / name for name in names), *run.glob("exception-*.json")):
+    folders = [
+        path.parent.name for path in (breadcrumb_path(run, 0), native_stack_path(run, 0), unrecorded_path(run, 0, 0))
+    ]
+    names = [EXIT_JSON, OUTPUT_LOG, *folders]
+    for path in (*(run / name for name in names), *exception_paths(run)):
         if path.exists() and not (kept / path.name).exists():
             path.rename(kept / path.name)
     journal = run / JOURNAL

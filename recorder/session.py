@@ -5,6 +5,7 @@ iteration it was. Whatever fails in here is caught, said once, written as an eve
 the training never learns of it.
 """
 
+import contextlib
 import os
 import socket
 import sys
@@ -20,9 +21,10 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 from torch.compiler import is_compiling
+from torch.utils.data import get_worker_info
 
 from ..schemas import TABLES, BreadcrumbWriter, Phase
-from ..schemas.layout import JOURNAL, breadcrumb_path, rank_folder
+from ..schemas.layout import JOURNAL, breadcrumb_path, rank_folder, unrecorded_path
 from .attempt import EarlierNames, attempt_of, earlier_names
 from .budget import Budget, Kind
 from .catalogue import Catalogue, ModuleEntry
@@ -141,16 +143,19 @@ class Session:
         """Claim this process's rank and open its files; called at the first sign of training."""
         if self.started or not self.alive:
             return
+        if get_worker_info() is not None:
+            self.alive = False  # a dataset may run a model of its own; that is not the training
+            return
         self.started = True
         self.thread = threading.get_ident()
-        rank, world_size = _rank_and_world()
+        rank, world_size = rank_and_world()
         folder = self.run / JOURNAL / rank_folder(rank)
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
             folder.mkdir()
         except FileExistsError:
             self.alive = False
-            warn("rank-taken", f"another process already records rank {rank} of {self.run}; this one is not recorded")
+            self._say_unrecorded(rank)
             return
         except OSError as e:
             self.alive = False
@@ -192,7 +197,7 @@ class Session:
         self.on_start()
 
     def _earlier_names(self) -> EarlierNames:
-        return earlier_names(self.run, _rank_and_world()[0]) if self.attempt.number > 1 else EarlierNames()
+        return earlier_names(self.run, rank_and_world()[0]) if self.attempt.number > 1 else EarlierNames()
 
     def close(self) -> None:
         """Write what an unfinished step has left, then close the files."""
@@ -209,8 +214,18 @@ class Session:
             self._journal.close()
         self.alive = False
 
+    def _say_unrecorded(self, rank: int) -> None:
+        warn("rank-taken", f"another process already records rank {rank} of {self.run}; this one is not recorded")
+        path = unrecorded_path(self.run, rank, os.getpid())
+        with contextlib.suppress(OSError):  # it has been said on the terminal
+            path.parent.mkdir(exist_ok=True)
+            path.touch()
+
     def abandon(self) -> None:
-        """After a fork: the child must not write what belongs to its parent."""
+        """After a fork: the child must not write what belongs to its parent. Where that records nothing yet, such as a
+        script that forks its trainers, the child records itself if it trains."""
+        if not self.started:
+            return
         self.alive = False
         self._journal = None
         self._breadcrumb = None
@@ -523,7 +538,7 @@ def warn(slug: str, message: str) -> None:
     print(f"firstfault: [{slug}] {message}", file=sys.stderr, flush=True)  # noqa: T201 — the user's terminal is the only reader
 
 
-def _rank_and_world() -> tuple[int, int]:
+def rank_and_world() -> tuple[int, int]:
     """Rank and world size: from torch.distributed where it is up, else from the launcher's environment, else 0 of 1."""
     dist = torch.distributed
     if dist.is_available() and dist.is_initialized():

@@ -7,7 +7,7 @@ Measured tensors are never kept, copied only when their dtype cannot be reduced 
 
 from collections.abc import Sequence
 from math import inf, isfinite
-from typing import NamedTuple, cast
+from typing import NamedTuple, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -51,6 +51,19 @@ def measurable(x: Tensor) -> bool:
     return (
         type(x) in _PLAIN and not x.is_meta and not x.is_quantized and not x.is_nested and not _is_functorch_wrapped(x)
     )
+
+
+_T = TypeVar("_T", Tensor, Tensor | None)
+
+
+def local(x: _T) -> _T:
+    """This process's shard of a DTensor, without any communication; everything else as it is.
+
+    What is measured of sharded weights, gradients and activations is each rank's own part: ranks can be added up later.
+    """
+    if type(x) in _PLAIN or x is None:
+        return x
+    return cast("_T", getattr(x, "_local_tensor", x)) if type(x).__name__ == "DTensor" else x
 
 
 def measure(x: Tensor, *, count_zeros: bool = False, size_only: bool = False) -> Moments:

@@ -13,7 +13,7 @@ from .catalogue import ModuleEntry
 from .patches import Patches
 from .samples import sample_fingerprints
 from .session import Session
-from .statistics import measurable, measure_all
+from .statistics import local, measurable, measure_all
 
 _MOST_BUFFER = 8192
 _MOST_HELD = 256
@@ -68,11 +68,12 @@ class StructureWatch:
             return
         catalogue = self.session.catalogue
         for parameter, entry in catalogue.model_parameters(root):
-            rows = distinct_rows(parameter) if parameter.dim() >= 2 else None
+            mine = local(parameter)
+            rows = distinct_rows(mine) if mine.dim() >= 2 else None
             if rows is not None:
-                catalogue.add_facts(entry.parameter_id, rows=parameter.shape[0], distinct_rows=rows)
+                catalogue.add_facts(entry.parameter_id, rows=mine.shape[0], distinct_rows=rows)
                 if rows == 1:
-                    self._symmetric.append((weakref.ref(parameter), entry.parameter_id))
+                    self._symmetric.append((weakref.ref(mine), entry.parameter_id))
         for owner, path, parameter in unregistered(module):
             entry = catalogue.find(owner)
             if entry is not None:

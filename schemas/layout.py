@@ -9,6 +9,8 @@
     RUN/exception-rank=0000.json                   ExceptionRecord of the exception that ended a rank
     RUN/attempts/0001/                             what a resumed run keeps of its first attempt, tables apart
     RUN/captures/step=000412-rank=0000/            meta.json (CaptureMeta) and tensors, loadable with weights_only
+    RUN/exception-pid=123.json                     the same of a process that recorded nothing, such as a launcher
+    RUN/unrecorded/rank=0000-pid=123               a process that trained as a rank that another one had claimed
 
 Segment k of the journal becomes part k; where both exist the part wins, so no row is read twice. For the same reason a
 merged part wins over every part and segment whose number lies in its range.
@@ -70,9 +72,19 @@ def native_stack_path(run: Path, rank: int) -> Path:
     return run / "native" / f"{rank_folder(rank)}.txt"
 
 
-def exception_path(run: Path, rank: int) -> Path:
-    """Where a rank writes the exception that ends it (an ExceptionRecord as JSON)."""
-    return run / f"exception-{rank_folder(rank)}.json"
+def exception_path(run: Path, rank: int, pid: int | None = None) -> Path:
+    """Where a rank writes the exception that ends it (an ExceptionRecord as JSON); with ``pid``, a process that is none."""
+    return run / (f"exception-{rank_folder(rank)}.json" if pid is None else f"exception-pid={pid}.json")
+
+
+def exception_paths(run: Path) -> list[Path]:
+    """Every exception of a run, of ranks and of other processes."""
+    return [*run.glob("exception-rank=*.json"), *run.glob("exception-pid=*.json")]
+
+
+def unrecorded_path(run: Path, rank: int, pid: int) -> Path:
+    """Left empty by a process that trained, but whose rank another process records."""
+    return run / "unrecorded" / f"{rank_folder(rank)}-pid={pid}"
 
 
 def attempt_folder(run: Path, attempt: int) -> Path:
