@@ -26,6 +26,7 @@ SHARED = (
     "nonfinite",
     "nonfinite_origin",
     "operator_sites",
+    "first_bad_operator",
     "batch_fields",
 )
 """Views defined in analyzer/sql, in the order in which people meet them; a test holds list and files together."""

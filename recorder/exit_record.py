@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from ..schemas import ExceptionRecord, ExitRecord, LastPosition, read_breadcrumb
+from ..schemas import STOPPED, ExceptionRecord, ExitRecord, LastPosition, captures_of, read_breadcrumb
 from ..schemas.layout import (
     JOURNAL,
     SUPERVISOR_RANK,
@@ -91,6 +91,19 @@ def _ending(run: Path, wait_status: int, memory: MemoryWitness) -> ExitRecord:
             record.note = f"rank {exception.rank} raised {exception.type}, yet the script ended with exit status 0"
         return record
     record.status = "exception"
+    stopped = next((meta for _, meta in captures_of(run) if meta.stopped), None)
+    if record.exit_code == STOPPED and exception is None and stopped is not None:
+        record.note = f"stopped by --on-nonfinite stop; weights and optimizers are in captures/{stopped.capture}"
+        record.exception = ExceptionRecord(
+            type="SystemExit",
+            message=f"stopped by --on-nonfinite stop at step {stopped.step}: {stopped.reason} not finite",
+            traceback="",
+            rank=stopped.rank,
+            step=stopped.step,
+            microbatch=stopped.microbatch,
+            phase="loss" if stopped.reason == "loss" else "backward",
+        )
+        return record
     record.exception = exception or ExceptionRecord(
         type="SystemExit",
         message=f"the script ended with exit status {record.exit_code} without an unhandled exception",

@@ -13,11 +13,10 @@ import torch
 import torch.optim.optimizer as optim
 from torch import Tensor
 
+from ..schemas import STOPPED
+from .optimizers import closure_of
 from .patches import Patches
 from .session import Session, warn
-
-STOPPED = 86
-"""Exit status of a run that --on-nonfinite stop has ended."""
 
 _Snapshot = tuple[list[tuple[Tensor, Tensor]], dict[Any, dict[str, Any]]]
 
@@ -81,7 +80,7 @@ class Policy:
         bad, self.bad_gradients = self.bad_gradients, False
         if self.session.in_backward:
             return
-        if callable(args[0] if args else kwargs.get("closure")):
+        if callable(closure_of(args, kwargs)):
             self._before = _snapshot(optimizer)
         elif bad:
             self._taken = [

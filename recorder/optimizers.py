@@ -96,6 +96,11 @@ class SeenGradients:
         return isinstance(norm, float) and self._norms.left_by(norm)
 
 
+def closure_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The closure that a step was given; torch hands hooks the optimizer itself in front of the arguments."""
+    return args[1] if len(args) > 1 else kwargs.get("closure")
+
+
 class OptimizerWatch:
     """Hooks of optimizers, zero_grad, GradScaler and gradient clipping."""
 
@@ -143,7 +148,7 @@ class OptimizerWatch:
             self._advance()  # it steps again, so the iteration before was over
         session.note(Phase.OPTIMIZER, -1)
         self._refresh_holders()
-        closure = args[0] if args else kwargs.get("closure")
+        closure = closure_of(args, kwargs)
         self._notice_lr(held, optimizer)
         held.parameters = self._parameters_of(held, optimizer)
         held.grad_norm = None if callable(closure) else self._gradients(held.parameters)
@@ -163,7 +168,7 @@ class OptimizerWatch:
         self.in_step = False
         if held.began:
             session.clock["optimizer"] += perf_counter_ns() - held.began
-        closure = args[0] if args else kwargs.get("closure")
+        closure = closure_of(args, kwargs)
         if callable(closure):
             held.grad_norm = self._gradients(held.parameters)
         held.steps += 1

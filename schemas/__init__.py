@@ -1,7 +1,7 @@
 """Floor 1: what a run folder holds. Every table is declared once here; no torch, no duckdb."""
 
 from .breadcrumb import BreadcrumbWriter, Position, read_breadcrumb
-from .captures import CaptureMeta, read_meta, write_meta
+from .captures import STOPPED, CaptureMeta, captures_of, read_meta, write_meta
 from .columns import KINDS, SCHEMA_VERSION, VERSION_KEY, Column, Phase, Table
 from .manifest import (
     EarlierAttempt,
@@ -21,6 +21,7 @@ __all__ = [
     "KINDS",
     "RECORDS",
     "SCHEMA_VERSION",
+    "STOPPED",
     "TABLES",
     "VERSION_KEY",
     "BreadcrumbWriter",
@@ -35,6 +36,7 @@ __all__ = [
     "RunManifest",
     "SchemaError",
     "Table",
+    "captures_of",
     "read_breadcrumb",
     "read_exit",
     "read_manifest",

@@ -6,9 +6,12 @@ from typing import Any
 import msgspec
 
 from .columns import Column, Table
-from .layout import META_JSON
+from .layout import CAPTURES, META_JSON
 from .manifest import SchemaError
 from .shared_columns import BOOL, F64, I32, I64, LIST, MICROBATCH, PHASE, RANK, STEP, STR, TIME
+
+STOPPED = 86
+"""Exit status of a run that --on-nonfinite stop has ended."""
 
 _CAPTURE = Column("capture", STR, "Folder below captures/.")
 
@@ -100,6 +103,18 @@ def read_meta(folder: Path) -> CaptureMeta:
         ) from e
     except msgspec.MsgspecError as e:
         raise SchemaError(f"{path}: was not written by firstfault, or is damaged ({e})") from e
+
+
+def captures_of(run: Path) -> list[tuple[Path, CaptureMeta]]:
+    """Capture folders of a run that are whole, in time order."""
+    found: list[tuple[Path, CaptureMeta]] = []
+    for path in (run / CAPTURES).glob(f"*/{META_JSON}"):
+        if not path.parent.name.startswith("."):
+            try:
+                found.append((path.parent, read_meta(path.parent)))
+            except SchemaError:
+                continue
+    return sorted(found, key=lambda f: (f[1].time_ns, f[1].rank))
 
 
 def write_meta(folder: Path, meta: CaptureMeta) -> None:

@@ -4,7 +4,7 @@ name = "nonfinite-tensor"
 severity = "error"
 phase = "forward"
 signal = "nonfinite_count"
-message = "The first number that was lost: {origin} at step {step} held {nan_count} NaN and {inf_count} infinite of {numel} elements ({dtype}, {phase} phase); everything captured before it in this step was finite."
+message = "The first number that was lost: {origin} at step {step} held {nan_count} NaN and {inf_count} infinite of {numel} elements ({dtype}, {phase} phase); everything captured before it in this step was finite.{rerun}"
 fix = "Look at what {tensor} is computed from in this step; a capture of the module's inputs or torch.autograd.detect_anomaly on this one batch shows the operator."
 explains = ["loss-spike", "divergence", "python-exception", "dead-relu", "vanishing-gradients", "no-optimizer-step", "broken-graph"]
 generic = true
@@ -19,6 +19,7 @@ not_this = "Masks of -inf, gradients that a GradScaler threw away, forwards in e
 source = "Arithmetic and graph order."
 */
 SELECT rank, step, microbatch, CASE WHEN kind = 'loss' THEN 'the loss' ELSE kind || ' ' || tensor END AS origin, nullif(seq, 2147483647) AS seq, phase, module, tensor, kind, dtype, shape,
-    nan_count + inf_count AS value, nan_count, inf_count, numel, class_name, min, max
+    nan_count + inf_count AS value, nan_count, inf_count, numel, class_name, min, max,
+    coalesce((SELECT f.sentence FROM first_bad_operator f WHERE f.rank = nonfinite_origin.rank AND f.step = nonfinite_origin.step), '') AS rerun
 FROM nonfinite_origin
 ORDER BY step, rank

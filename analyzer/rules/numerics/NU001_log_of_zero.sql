@@ -4,7 +4,7 @@ name = "log-of-zero"
 severity = "error"
 phase = "loss"
 signal = "zero_count"
-message = "{op} took the logarithm of {zero_count} elements that are exactly 0 (of {numel}, {dtype}, shape {shape}) at step {step}, which gives -inf, and the loss became non-finite."
+message = "{op} took the logarithm of {zero_count} elements that are exactly 0 (of {numel}, {dtype}, shape {shape}) at step {step}, which gives -inf, and the loss became non-finite.{rerun}"
 fix = "Use the fused form (log_softmax, cross_entropy, binary_cross_entropy_with_logits, logsumexp), or clamp the argument: x.clamp_min(torch.finfo(x.dtype).tiny).log()."
 explains = ["nonfinite-tensor", "loss-spike", "divergence", "optimizer-eps-underflow", "python-exception", "sqrt-at-zero"]
 [needs]
@@ -16,7 +16,8 @@ not_this = "Zeros that a finite loss shows were masked out, logarithms of negati
 source = "Arithmetic; IEEE 754 log(0) = -inf."
 */
 SELECT p.rank, p.step, p.microbatch, p.seq, CASE WHEN p.module IS NULL OR o.phase IN ('loss') THEN coalesce(o.phase, 'loss') ELSE 'forward' END AS phase,
-    p.module, p.op || '.' || p.saved AS tensor, p.op, p.zero_count AS value, p.zero_count, p.numel, p.dtype, p.shape, p.min, p.max, p.graph_seq
+    p.module, p.op || '.' || p.saved AS tensor, p.op, p.zero_count AS value, p.zero_count, p.numel, p.dtype, p.shape, p.min, p.max, p.graph_seq,
+    coalesce((SELECT f.sentence FROM first_bad_operator f WHERE f.rank = p.rank AND f.step = p.step), '') AS rerun
 FROM operator_sites p
 JOIN nonfinite_origin o ON o.rank = p.rank AND o.step = p.step
 JOIN bad_steps b ON b.rank = p.rank AND b.step = p.step AND list_contains(b.signs, 'loss')

@@ -4,7 +4,7 @@ name = "sqrt-at-zero"
 severity = "error"
 phase = "backward"
 signal = "zero_count"
-message = "The loss of step {step} is finite, but {op} was differentiated at {zero_count} exact zeros (of {numel}, {dtype}), where its derivative is infinite, and gradients became non-finite."
+message = "The loss of step {step} is finite, but {op} was differentiated at {zero_count} exact zeros (of {numel}, {dtype}), where its derivative is infinite, and gradients became non-finite.{rerun}"
 fix = "Add a small eps inside the root: (x.square().sum(-1) + eps).sqrt(), (x.var(-1) + eps).sqrt(), torch.linalg.vector_norm (its gradient at zero is 0); leave out zero vectors and constant groups."
 explains = ["nonfinite-tensor", "loss-spike", "divergence", "optimizer-eps-underflow", "python-exception"]
 [needs]
@@ -26,7 +26,8 @@ WITH broken AS (
     SELECT DISTINCT rank, step FROM nonfinite WHERE kind IN ('activation', 'output', 'loss') AND nan_count > 0 AND phase <> 'eval'
 )
 SELECT p.rank, p.step, p.microbatch, p.seq, 'backward' AS phase, p.module, p.op || '.' || p.saved AS tensor, p.op, p.zero_count AS value,
-    p.zero_count, p.numel, p.dtype, p.shape, p.min, p.max, p.graph_seq
+    p.zero_count, p.numel, p.dtype, p.shape, p.min, p.max, p.graph_seq,
+    coalesce((SELECT f.sentence FROM first_bad_operator f WHERE f.rank = p.rank AND f.step = p.step), '') AS rerun
 FROM operator_sites p
 JOIN broken b ON b.rank = p.rank AND b.step = p.step
 JOIN bad_steps s ON s.rank = p.rank AND s.step = p.step AND NOT list_contains(s.signs, 'loss')

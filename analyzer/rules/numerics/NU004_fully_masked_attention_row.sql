@@ -4,7 +4,7 @@ name = "fully-masked-attention-row"
 severity = "error"
 phase = "forward"
 signal = "full_rows"
-message = "Attention in module {place} at step {step}: {full_rows} of {rows} rows have every key masked ({op}.{saved}), the softmax of a row of -inf is NaN, and this module is the first whose output is not finite."
+message = "Attention in module {place} at step {step}: {full_rows} of {rows} rows have every key masked ({op}.{saved}), the softmax of a row of -inf is NaN, and this module is the first whose output is not finite.{rerun}"
 fix = "Leave every query at least one key (its own position, or a dummy key), or replace NaN rows after the softmax; check batches with samples that are padding only."
 explains = ["outlier-batch", "nonfinite-tensor", "loss-spike", "divergence", "exploding-gradients", "optimizer-eps-underflow", "python-exception", "log-of-zero", "sqrt-at-zero", "fp16-overflow"]
 [params.sane]
@@ -34,7 +34,8 @@ WITH looks AS (
 )
 SELECT l.rank, l.step, l.microbatch, l.seq, 'forward' AS phase, coalesce(l.module, l.origin_module) AS module, l.origin_tensor AS tensor,
     coalesce(nullif(coalesce(l.module, l.origin_module), ''), 'the root') AS place,
-    l.full_rows AS value, l.full_rows, l.rows, l.op, l.saved, l.dtype, l.shape, l.class_name, l.graph_seq
+    l.full_rows AS value, l.full_rows, l.rows, l.op, l.saved, l.dtype, l.shape, l.class_name, l.graph_seq,
+    coalesce((SELECT f.sentence FROM first_bad_operator f WHERE f.rank = l.rank AND f.step = l.step), '') AS rerun
 FROM looks l LEFT JOIN softmax s ON s.rank = l.rank AND s.step = l.step
 WHERE l.full_rows > 0 AND (
     (l.saved LIKE '%mask%' AND (l.op LIKE '%Attention%' OR s.lost > 0

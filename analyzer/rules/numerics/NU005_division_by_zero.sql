@@ -4,7 +4,7 @@ name = "division-by-zero"
 severity = "error"
 phase = "forward"
 signal = "zero_count"
-message = "{op} had {zero_count} exact zeros in its denominator (of {numel}, {dtype}, shape {shape}) at step {step}, and {origin} was the first to come out non-finite."
+message = "{op} had {zero_count} exact zeros in its denominator (of {numel}, {dtype}, shape {shape}) at step {step}, and {origin} was the first to come out non-finite.{rerun}"
 fix = "Add an eps inside the denominator or clamp it (x / total.clamp_min(eps)), and handle the case behind it: an empty mask, a batch whose weights sum to zero, a constant feature."
 explains = ["nonfinite-tensor", "loss-spike", "divergence", "python-exception"]
 [needs]
@@ -18,7 +18,8 @@ source = "Arithmetic; IEEE 754 division."
 SELECT p.rank, p.step, p.microbatch, p.seq, CASE WHEN p.module IS NULL THEN coalesce(o.phase, 'loss') ELSE 'forward' END AS phase,
     p.module, p.op || '.' || p.saved AS tensor, p.op, p.dtype, p.shape, p.numel, p.min, p.max, p.graph_seq, o.kind, CASE WHEN o.kind = 'loss' THEN 'the loss' ELSE o.kind || ' ' || o.tensor END AS origin,
     CASE WHEN p.saved = 'other' THEN p.zero_count ELSE p.inf_count END AS value,
-    CASE WHEN p.saved = 'other' THEN p.zero_count ELSE p.inf_count END AS zero_count
+    CASE WHEN p.saved = 'other' THEN p.zero_count ELSE p.inf_count END AS zero_count,
+    coalesce((SELECT f.sentence FROM first_bad_operator f WHERE f.rank = p.rank AND f.step = p.step), '') AS rerun
 FROM operator_sites p
 JOIN nonfinite_origin o ON o.rank = p.rank AND o.step = p.step
 WHERE p.trigger = 'nonfinite' AND p.nan_count = 0 AND o.kind IN ('loss', 'activation', 'output')

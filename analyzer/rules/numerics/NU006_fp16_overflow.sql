@@ -4,7 +4,7 @@ name = "fp16-overflow"
 severity = "error"
 phase = "forward"
 signal = "abs_max"
-message = "float16 tensor {tensor} overflowed at step {step}: {inf_count} infinite and {nan_count} NaN of {numel} elements; {evidence}. float16 ends at 65504."
+message = "float16 tensor {tensor} overflowed at step {step}: {inf_count} infinite and {nan_count} NaN of {numel} elements; {evidence}. float16 ends at 65504.{rerun}"
 fix = "Run this module in bfloat16 or float32 (autocast(enabled=False) round it), or scale its input down; find out why its values had grown."
 explains = ["nonfinite-tensor", "loss-spike", "divergence", "exploding-gradients", "optimizer-eps-underflow", "python-exception", "no-optimizer-step"]
 [params.near]
@@ -39,7 +39,8 @@ SELECT o.rank, o.step, o.microbatch, o.seq, o.phase, o.module, o.tensor, o.kind,
     h.largest_before, h.last_before, x.operand,
     concat_ws(', ', printf('largest finite element %.5g', greatest(abs(o.min), abs(o.max))),
         CASE WHEN h.last_before IS NOT NULL THEN printf('%.5g in the step before it', h.last_before) END,
-        CASE WHEN x.operand IS NOT NULL THEN printf('largest half operand inside the module %.5g', x.operand) END) AS evidence
+        CASE WHEN x.operand IS NOT NULL THEN printf('largest half operand inside the module %.5g', x.operand) END) AS evidence,
+    coalesce((SELECT f.sentence FROM first_bad_operator f WHERE f.rank = o.rank AND f.step = o.step), '') AS rerun
 FROM origin o
 LEFT JOIN history h ON h.rank = o.rank
 LEFT JOIN half x ON x.rank = o.rank AND x.step = o.step
