@@ -14,6 +14,7 @@ ROOMS = {
     "diagnose": "reports.cli",
     "report": "reports.cli",
     "demo": "reports.cli",
+    "replay": "reports.cli",
     "sql": "analyzer.cli",
     "rules": "analyzer.cli",
 }

@@ -13,10 +13,11 @@ from rich.console import Console
 
 from ..analyzer import AnalyzerError, Trace, Verdict, diagnose, judging
 from ..schemas import SchemaError
+from .captured import capture_json, find_capture, operators_of, view_of
 from .errors import ReportError
 from .find_run import find_run
 from .progress import sign_of_life
-from .terminal import print_verdict
+from .terminal import print_capture, print_verdict
 
 EXIT_CODES = {"healthy": 0, "anomalous": 1, "inconclusive": 3}
 """Exit status of `firstfault diagnose` by verdict."""
@@ -41,6 +42,7 @@ def register(app: typer.Typer) -> None:
     app.command("diagnose")(diagnose_command)
     app.command("report")(report_command)
     app.command("demo")(demo_command)
+    app.command("replay")(replay_command)
 
 
 def diagnose_command(
@@ -85,6 +87,27 @@ def report_command(
         with sign_of_life(err, "Reading the run and drawing the page …"), Trace(folder) as trace:
             write_page(trace, diagnose(trace, judging(folder, rules)), target, force=force)
     _console().print(str(target), markup=False, highlight=False, soft_wrap=True)
+
+
+def replay_command(
+    capture: Annotated[
+        Path,
+        typer.Argument(metavar="CAPTURE", help="Folder below captures/ of a run; or the run, for its first capture."),
+    ],
+    as_json: Annotated[bool, typer.Option("--json", help="Print the operators as JSON.")] = False,
+    debug: DebugOption = False,
+) -> None:
+    """Show operator by operator how a captured step lost its first value, and in which line of the script."""
+    out, err = _console(), _console(stderr=True)
+    with _errors(err, debug=debug):
+        run, folder, meta = find_capture(capture)
+        with Trace(run) as trace:
+            operators = operators_of(trace, meta)
+        if as_json:
+            shown = _named(capture_json(meta, folder, operators))
+            sys.stdout.write(msgspec.json.format(msgspec.json.encode(shown), indent=2).decode() + "\n")
+        else:
+            print_capture(out, view_of(meta, folder, operators))
 
 
 def demo_command(

@@ -6,6 +6,7 @@ from pathlib import Path
 from .. import __version__
 from ..analyzer import Trace
 from ..analyzer.verdict import NotEvaluable, Verdict
+from .captured import CaptureView, reduce_captures
 from .ending import Ending, reduce_ending
 from .findings import FindingView, Grid, Headline, reduce_findings, reduce_headline
 from .health import HealthMap, reduce_health
@@ -38,6 +39,7 @@ class PageData:
     health: list[HealthMap]
     causes: list[FindingView]
     other_findings: list[FindingView]
+    captures: list[CaptureView]
     not_evaluable: list[NotEvaluable]
     changes: list[str]
     problems: list[str]
@@ -73,6 +75,7 @@ def reduce_page(trace: Trace, verdict: Verdict) -> PageData:
         health=reduce_health(trace, rank, around, last_step, suspect),
         causes=causes,
         other_findings=other_findings,
+        captures=reduce_captures(trace),
         not_evaluable=verdict.not_evaluable,
         changes=[change_in_words(c) for c in verdict.changes],
         problems=[_problem(p.path, p.what, p.rows_lost) for p in trace.problems],

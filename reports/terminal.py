@@ -6,6 +6,8 @@ from rich.text import Text
 
 from ..analyzer import Trace
 from ..analyzer.verdict import Finding, Verdict
+from ..schemas import captures_of
+from .captured import CaptureView
 from .ending import end_sentence
 from .findings import WHERE, confidence, first_sign, reduce_headline
 from .wording import change_in_words, number, plural, show_name
@@ -44,6 +46,7 @@ def verdict_lines(trace: Trace, verdict: Verdict) -> list[tuple[str, str]]:
         lines.append(("fix", headline.fix))
     if verdict.first_anomaly is not None:
         lines.append(("first sign", first_sign(verdict.first_anomaly)))
+    lines += _captured(trace)
     if cause is not None and cause.evidence:
         lines.append(("evidence", _evidence(cause)))
     others = [f"{c.name} (step {c.step})" for c in verdict.causes[1:4]]
@@ -61,6 +64,37 @@ def verdict_lines(trace: Trace, verdict: Verdict) -> list[tuple[str, str]]:
         lines.append(("changed", "; ".join(change_in_words(c) for c in verdict.changes)))
     lines.append(("more", f"firstfault report {_quoted(str(trace.path))}"))
     return lines
+
+
+def print_capture(console: Console, capture: CaptureView) -> None:
+    """Print one capture: the operators one by one, the first bad one marked, then the facts."""
+    console.print(Text(capture.title, style="bold"))
+    if capture.operators is not None:
+        table = Table("", *capture.operators.columns, box=None, pad_edge=False)
+        for i, row in enumerate(capture.operators.rows):
+            bad = i == capture.operators.marked
+            cells = [Text(cell, overflow="fold") for cell in row]
+            table.add_row("▶" if bad else "", *cells, style="bold red" if bad else None)
+        console.print(table)
+    if capture.why:
+        console.print(Text(capture.why))
+    lines = Table.grid(padding=(0, 2))
+    lines.add_column(style="dim", no_wrap=True)
+    lines.add_column(overflow="fold")
+    for label, words in capture.facts:
+        lines.add_row(label.lower(), Text(words))
+    console.print(lines)
+
+
+def _captured(trace: Trace) -> list[tuple[str, str]]:
+    """The first bad operator of the first capture, and the command that shows the rest."""
+    for folder, meta in captures_of(trace.path):
+        words = f"firstfault replay {_quoted(str(folder))}"
+        if meta.operator is not None:
+            line = meta.operator.get("source")
+            words = f"{show_name(meta.operator['op'])}{f' at {show_name(line)}' if line else ''}; {words}"
+        return [("captured", words)]
+    return []
 
 
 def _evidence(cause: Finding) -> str:
