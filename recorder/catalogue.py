@@ -194,6 +194,10 @@ class Catalogue:
         self._calls += 1
         self._dirty_modules[entry.id] = entry
 
+    def outermost(self, module: nn.Module) -> nn.Module:
+        """The module that a module was registered in, and so on up; itself where it stands alone."""
+        return self._climb(module)
+
     def _climb(self, module: nn.Module) -> nn.Module:
         seen = {id(module)}
         while (link := self._parents.get(id(module))) is not None:

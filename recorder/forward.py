@@ -389,7 +389,8 @@ class ForwardWatch:
         for root in self.session.catalogue.take_new_models():
             self.session.event("model-found", f"model {root.model} ({root.class_name})", module_id=root.id)
             self.data.initial_parameters(root)
-            self.session.on_model(root)
+            for told in self.session.on_model:
+                told(root)
 
 
 def _autocast_dtype() -> str | None:

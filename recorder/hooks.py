@@ -14,10 +14,13 @@ from torch.nn.modules import module as nn_module
 from .announcements import CompilationWatch, WarningWatch
 from .backward import BackwardWatch
 from .captures import CaptureWatch
+from .checkpoints import CheckpointWatch
 from .children import ChildrenWatch
 from .clipping import ClippingWatch
+from .copies import CopyWatch
 from .crash import record_exception, watch_deaths
 from .data import DataWatch
+from .embeddings import EmbeddingWatch
 from .forward import ForwardWatch
 from .graphs_alive import GraphsAlive
 from .loaders import LoaderWatch
@@ -29,6 +32,7 @@ from .randomness import RandomWatch
 from .schedules import ScheduleWatch
 from .session import Session
 from .structure import StructureWatch
+from .ties import TieWatch
 
 
 class Attachment:
@@ -54,6 +58,10 @@ class Attachment:
             CompilationWatch(session),
             MetricsWatch(session),
             ChildrenWatch(self.exception, self.close),
+            CheckpointWatch(session, self.optimizers),
+            CopyWatch(session),
+            TieWatch(session),
+            EmbeddingWatch(session),
         ]
         self._patches = Patches()
         self._seen_exception: BaseException | None = None

@@ -95,7 +95,7 @@ class Session:
         self.saved_tensor_hooks_used = False
         """Whether the script uses saved-tensor hooks (activation checkpointing): saved tensors are then left alone."""
         self.on_start: Callable[[], None] = lambda: None
-        self.on_model: Callable[[ModuleEntry], None] = lambda _: None
+        self.on_model: list[Callable[[ModuleEntry], None]] = []
         """Told of every model that is found."""
         self.on_loss: Callable[[Tensor], None] = lambda _: None
         """Told of every loss on which backward is called."""

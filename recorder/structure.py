@@ -56,7 +56,7 @@ class StructureWatch:
         self.session = session
         self._symmetric: list[tuple[weakref.ref[Tensor], int]] = []
         self._buffers: dict[int, list[tuple[weakref.ref[Tensor], int]]] = {}
-        session.on_model = session.guarded("structure", self._found)
+        session.on_model.append(session.guarded("structure", self._found))
         session.at_finish.append(session.guarded("buffers", self._measure))
 
     def install(self, patches: Patches) -> None:

@@ -92,6 +92,9 @@ TENSORS = Table(
             BOOL,
             "False for a parameter that a module reaches only through a Python list, dict or plain attribute.",
         ),
+        Column(
+            "storage", I32, "Number of the storage of a weight that has several names; null for one that has its own."
+        ),
         Column("rows", I64, "For a weight of two or more dimensions: its first dimension.", "rows"),
         Column(
             "distinct_rows",

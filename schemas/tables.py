@@ -9,6 +9,7 @@ from .happenings import EVENTS, METRICS, RECORDER_STATS, SYSTEM_SAMPLES, THINNED
 from .identity import MODULE_MODES, MODULES, RANKS, TENSORS
 from .measurements import BATCHES, OPERATORS, TENSOR_STATS
 from .progress import PARAM_GROUPS, SCHEDULERS, STEPS
+from .weights import CHECKPOINTS, COPIES, EMBEDDINGS
 
 TABLES: dict[str, Table] = {
     t.name: t
@@ -23,6 +24,9 @@ TABLES: dict[str, Table] = {
         OPERATORS,
         SCHEDULERS,
         MODULE_MODES,
+        EMBEDDINGS,
+        COPIES,
+        CHECKPOINTS,
         METRICS,
         EVENTS,
         CAPTURED_STEPS,

@@ -3,7 +3,10 @@
 They know nothing of firstfault; `s` is the step at which the fault begins. The truth stands in state_faults.toml.
 """
 
+import copy
 import sys
+import tempfile
+from pathlib import Path
 
 import torch
 import torch.nn.functional as F
@@ -187,6 +190,228 @@ def momentum_buffer_spoilt(s):
             buffer.copy_(torch.randn_like(buffer) * 5)
         opt.zero_grad()
         F.cross_entropy(model(a[:, None]), b).backward()
+        opt.step()
+
+
+def resume_into(model, opt, folder, **more):
+    """Save and load through a file, as two processes would."""
+    path = Path(folder) / "last.pt"
+    torch.save({"model": model.state_dict(), "optimizer": opt.state_dict(), **more}, path)
+    return torch.load(path)
+
+
+def schedule_not_restored(s):
+    batches = forever(*blobs())
+    model = mlp()
+    opt = torch.optim.AdamW(model.parameters(), 2e-3)
+    sched = torch.optim.lr_scheduler.LambdaLR(opt, lambda i: 0.9**i)
+    with tempfile.TemporaryDirectory() as folder:
+        for i, (a, b) in zip(range(34), batches, strict=False):
+            if i == s:
+                checkpoint = resume_into(model, opt, folder)
+                model, before = mlp(), sched
+                opt = torch.optim.AdamW(model.parameters(), 2e-3)
+                model.load_state_dict(checkpoint["model"])
+                opt.load_state_dict(checkpoint["optimizer"])
+                sched = torch.optim.lr_scheduler.LambdaLR(opt, before.lr_lambdas[0])
+            opt.zero_grad()
+            F.cross_entropy(model(a), b).backward()
+            opt.step()
+            sched.step()
+
+
+def rate_of_a_new_run_after_loading(s):
+    x = torch.randn(500, 6)
+    y = x @ torch.randn(6, 2)
+    model = nn.Sequential(nn.Linear(6, 32), nn.Tanh(), nn.Linear(32, 2))
+    opt = torch.optim.SGD(model.parameters(), 0.05, momentum=0.9)
+    rate = 0.05
+    with tempfile.TemporaryDirectory() as folder:
+        for i in range(40):
+            if i == s:
+                checkpoint = resume_into(model, opt, folder, step=i)
+                model.load_state_dict(checkpoint["model"])
+                opt.load_state_dict(checkpoint["optimizer"])
+                rate = 0.05
+            for group in opt.param_groups:
+                group["lr"] = rate
+            pick = torch.randint(500, (20,))
+            loss = F.mse_loss(model(x[pick]), y[pick])
+            opt.zero_grad()
+            loss.backward()
+            opt.step()
+            rate *= 0.93
+
+
+def average_forgotten(s):
+    model = mlp()
+    held_out = torch.randn(32, 12)
+    ema = copy.deepcopy(model).requires_grad_(False)
+    opt = torch.optim.Adam(model.parameters(), 1e-3)
+    for i, (a, b) in zip(range(s + 25), forever(*blobs()), strict=False):
+        opt.zero_grad()
+        F.cross_entropy(model(a), b).backward()
+        opt.step()
+        if i < s:
+            for theirs, ours in zip(ema.parameters(), model.parameters(), strict=True):
+                theirs.lerp_(ours, 0.05)
+        if i % 10 == 9:
+            with torch.no_grad():
+                ema.eval()(held_out)
+
+
+class EMA:
+    """Averages of a model's weights, by name."""
+
+    def __init__(self, model, decay=0.98):
+        self.decay = decay
+        self.shadow = {n: p.detach().clone() for n, p in model.named_parameters()}
+
+    def update(self, model):
+        for n, p in model.named_parameters():
+            self.shadow[n].mul_(self.decay).add_(p.detach(), alpha=1 - self.decay)
+
+
+def shadow_never_updated(s):
+    x = torch.randn(400, 8, 3)
+    y = x.sum((1, 2))[:, None]
+    model = Sums()
+    opt = torch.optim.AdamW(model.parameters(), 2e-3)
+    ema = EMA(model)
+    for _ in range(40):
+        pick = torch.randint(400, (16,))
+        loss = F.mse_loss(model(x[pick]), y[pick])
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+    print(sum(float(v.sum()) for v in ema.shadow.values()))
+
+
+class Speller(nn.Module):
+    """Next token, with the head tied to the embedding."""
+
+    def __init__(self, vocabulary=40, width=24):
+        super().__init__()
+        self.embed = nn.Embedding(vocabulary, width)
+        self.rnn = nn.LSTM(width, width, batch_first=True)
+        self.head = nn.Linear(width, vocabulary, bias=False)
+        self.head.weight = self.embed.weight
+
+    def forward(self, x):
+        return self.head(self.rnn(self.embed(x))[0])
+
+
+def spell(model, opt, i, high=40):
+    start = torch.randint(high, (8, 1))
+    x = (start + 3 * torch.arange(13)) % high
+    loss = F.cross_entropy(model(x[:, :-1]).flatten(0, 1), x[:, 1:].flatten())
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+
+
+def head_replaced_by_a_clone(s):
+    model = Speller()
+    opt = torch.optim.AdamW(model.parameters(), 3e-3)
+    for i in range(30):
+        if i == s:
+            model.head.weight = nn.Parameter(model.head.weight.detach().clone())
+        spell(model, opt, i)
+
+
+def state_assigned_instead_of_copied(s):
+    model = Speller(width=16)
+    opt = torch.optim.Adam(model.parameters(), 3e-3)
+    for i in range(30):
+        if i == s:
+            state = {k: v.detach().clone() for k, v in model.state_dict().items()}
+            model.load_state_dict(state, assign=True)
+            opt = torch.optim.Adam(model.parameters(), 3e-3)
+        spell(model, opt, i)
+
+
+def vocabulary_larger_than_the_text(s):
+    model = Speller()
+    opt = torch.optim.AdamW(model.parameters(), 3e-3)
+    for i in range(40):
+        spell(model, opt, i, high=12)
+
+
+def batches_replayed_after_resume(s):
+    x, y = blobs()
+    order = torch.Generator().manual_seed(7)
+    loader = DataLoader(TensorDataset(x, y), batch_size=16, shuffle=True, generator=order)
+    model = mlp()
+    opt = torch.optim.Adam(model.parameters(), 1e-3)
+    stream = iter(loader)
+    with tempfile.TemporaryDirectory() as folder:
+        for i in range(36):
+            if i == s:
+                checkpoint = resume_into(model, opt, folder, step=i)
+                model.load_state_dict(checkpoint["model"])
+                opt.load_state_dict(checkpoint["optimizer"])
+                order.manual_seed(7)
+                stream = iter(loader)
+            a, b = next(stream)
+            opt.zero_grad()
+            F.cross_entropy(model(a), b).backward()
+            opt.step()
+
+
+def shards_read_from_the_start_again(s):
+    x = torch.randn(900, 10)
+    y = (x[:, :1] * 2 + x[:, 1:2]).detach()
+    model = nn.Sequential(nn.Linear(10, 24), nn.SiLU(), nn.Linear(24, 1))
+    opt = torch.optim.RMSprop(model.parameters(), 1e-3, momentum=0.5)
+    place = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for i in range(36):
+            if i == s:
+                checkpoint = resume_into(model, opt, folder, epoch=0)
+                model.load_state_dict(checkpoint["model"])
+                opt.load_state_dict(checkpoint["optimizer"])
+                place = 0
+            a, b = x[place : place + 20], y[place : place + 20]
+            place += 20
+            loss = F.mse_loss(model(a), b)
+            opt.zero_grad()
+            loss.backward()
+            opt.step()
+
+
+def counts_from_nought_after_resume(s):
+    batches = forever(*blobs())
+    model = mlp()
+    opt = torch.optim.Adam(model.parameters(), 1e-3)
+    step = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for i in range(40):
+            if i == s:
+                checkpoint = resume_into(model, opt, folder, step=step)
+                model.load_state_dict(checkpoint["model"])
+                opt.load_state_dict(checkpoint["optimizer"])
+                step = 0
+            a, b = next(batches)
+            opt.zero_grad()
+            F.cross_entropy(model(a), b).backward()
+            opt.step()
+            step += 1
+            if step % 5 == 0:
+                torch.save(
+                    {"model": model.state_dict(), "optimizer": opt.state_dict(), "step": step}, f"{folder}/last.pt"
+                )
+
+
+def crashes_without_a_checkpoint(s):
+    x, y = blobs()
+    model = mlp(16)
+    opt = torch.optim.SGD(model.parameters(), 0.05)
+    for i in range(400):
+        if i == 150 + s:
+            raise RuntimeError("the node went away")
+        pick = torch.randint(640, (16,))
+        opt.zero_grad()
+        F.cross_entropy(model(x[pick]), y[pick]).backward()
         opt.step()
 
 

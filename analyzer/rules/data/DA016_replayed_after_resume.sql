@@ -1,0 +1,52 @@
+/*
+code = "DA016"
+name = "replayed-after-resume"
+severity = "error"
+phase = "data"
+signal = "fingerprint"
+message = "After the resume at step {step} the batches of step {first} on are seen again, in the same order ({count} batches compared), although the loaded state had already been trained on them (it stands at step {position})."
+fix = "Save the state of the sampler or loader (epoch and position, or torchdata's StatefulDataLoader) and skip what was seen: itertools.islice(loader, seen, None)."
+explains = ["duplicate-batches", "repeated-batch-order", "overfit"]
+[params.batches]
+value = 3
+unit = "batches"
+doc = "Batches that must be the same, in the same order."
+[needs]
+tables = ["checkpoints", "batches", "steps"]
+[doc]
+what = "Optimizer state is loaded in the middle of an epoch, and the batches that follow are those of its beginning, which the loaded state has been trained on."
+why = "The beginning of the data is trained on twice and, with every further resume, again; the end is seen more rarely."
+not_this = "The batches between the checkpoint and the crash, which are to be seen again; a new epoch in the same order; data without an order."
+source = "Equality of fingerprints."
+*/
+WITH resumes AS (
+    SELECT rank, step AS r, max(state_step) AS state_step FROM checkpoints WHERE action = 'optimizer' AND step > 0 GROUP BY rank, step
+), seen AS (
+    SELECT rank, step, arg_min(fingerprint, seq) AS fp, arg_min(epoch, seq) AS epoch, arg_min(batch_index, seq) AS place, arg_min(loader_id, seq) AS loader_id
+    FROM batches WHERE phase <> 'eval' AND role IN ('input', 'field') AND fingerprint IS NOT NULL GROUP BY rank, step
+), counted AS (
+    -- where the loaded state stood, in steps of this recording; the step of the resume itself where no counter tells
+    SELECT q.rank, q.r, coalesce((SELECT min(g.step) + 1 FROM param_groups g WHERE g.rank = q.rank AND g.step < q.r AND g.state_step = q.state_step),
+        (SELECT max(c.step) FROM checkpoints c WHERE c.rank = q.rank AND c.step <= q.r AND c.action = 'saved'), q.r) AS position
+    FROM resumes q
+), pairs AS (
+    SELECT c.rank, c.r, c.position, a.step - c.r AS offset_, b.step - (a.step - c.r) AS first
+    FROM counted c
+    JOIN seen a ON a.rank = c.rank AND a.step BETWEEN c.r AND c.r + 9
+    JOIN seen b ON b.rank = c.rank AND b.step < c.r AND b.fp = a.fp
+), matched AS (
+    SELECT rank, r, position, first, count(*) AS count FROM pairs WHERE first >= 0 AND first < position AND offset_ < 10
+    GROUP BY ALL HAVING count(*) >= $batches AND bool_or(offset_ = 0) AND bool_or(offset_ = 1) AND bool_or(offset_ = 2)
+), longest AS (
+    SELECT rank, loader_id, max(place) AS last_place FROM seen GROUP BY ALL
+)
+SELECT m.rank, m.r AS step, m.first, m.position, m.count, m.count AS value
+FROM matched m
+JOIN seen f ON f.rank = m.rank AND f.step = m.first
+JOIN seen l ON l.rank = m.rank AND l.step = m.position - 1
+LEFT JOIN longest g ON g.rank = m.rank AND g.loader_id = l.loader_id
+WHERE CASE WHEN l.epoch IS NOT NULL THEN f.epoch = l.epoch AND f.loader_id = l.loader_id AND l.place < g.last_place
+    -- without a loader: nothing came twice before the resume
+    ELSE (SELECT count(*) = count(DISTINCT s.fp) FROM seen s WHERE s.rank = m.rank AND s.step < m.r) END
+QUALIFY row_number() OVER (PARTITION BY m.rank, m.r ORDER BY m.first) = 1
+ORDER BY step, m.rank

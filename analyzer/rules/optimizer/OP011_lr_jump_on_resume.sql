@@ -1,0 +1,47 @@
+/*
+code = "OP011"
+name = "lr-jump-on-resume"
+severity = "error"
+phase = "optimizer"
+signal = "lr"
+message = "Optimizer state was loaded before step {resumed} with a learning rate of {loaded}; at step {step} it goes from {before} to {value} ({factor} times){schedule_}."
+fix = "Save and load the scheduler beside the optimizer: scheduler.load_state_dict(checkpoint['scheduler']); create it before loading, or pass last_epoch."
+explains = ["lr-spike", "lr-too-high", "loss-spike", "divergence", "exploding-gradients", "lr-too-low", "scheduler-before-optimizer", "nonfinite-tensor", "plateau"]
+[params.factor]
+value = 1.5
+unit = "times"
+doc = "Change of the learning rate across the resume that counts as a jump; schedules change by less from one step to the next."
+[needs]
+tables = ["checkpoints", "param_groups"]
+columns = ["param_groups.lr"]
+[doc]
+what = "Optimizer state is loaded, and the first change of the learning rate after it is a jump: at once, or when a scheduler makes its first step."
+why = "The scheduler starts from its beginning while weights and moments stand in the middle of the training: a warmed-up or peak rate hits a model that had decayed to a small one."
+not_this = "A scheduler whose state was loaded too, a schedule that goes on as it was, a decay some steps later, a lower rate set by hand after loading (a warning: it is often meant)."
+source = "Counting; the factor lies above the step of usual schedules."
+*/
+WITH loads AS (
+    SELECT rank, optimizer_id, step AS resumed, time_ns, lr AS loaded, coalesce(state_step, CASE WHEN entries > 0 THEN 3 ELSE 0 END) AS state_step,
+        lead(step) OVER (PARTITION BY rank, optimizer_id ORDER BY step, time_ns) AS next_load
+    FROM checkpoints WHERE action = 'optimizer' AND lr > 0
+), rates AS (
+    SELECT g.rank, g.optimizer_id, g.step, g.lr, l.resumed, l.loaded, l.state_step,
+        coalesce(lag(g.lr) OVER w, l.loaded) AS before, row_number() OVER w AS n
+    FROM loads l JOIN param_groups g ON g.rank = l.rank AND g.optimizer_id = l.optimizer_id AND g.group_id = 0
+        AND g.step >= l.resumed AND g.step < coalesce(l.next_load, 9223372036854775807) AND l.resumed < coalesce(l.next_load, l.resumed + 1)
+    WINDOW w AS (PARTITION BY l.rank, l.optimizer_id, l.resumed ORDER BY g.step)
+), changes AS (
+    SELECT *, lr / before AS factor FROM rates WHERE before > 0 AND lr > 0 AND abs(lr / before - 1) > 1e-6
+    QUALIFY row_number() OVER (PARTITION BY rank, optimizer_id, resumed ORDER BY n) = 1
+), schedules AS (
+    SELECT c.rank, c.optimizer_id, c.resumed, any_value(s.scheduler) AS scheduler, min(s.last_epoch) AS last_epoch
+    FROM changes c JOIN schedulers s ON s.rank = c.rank AND s.optimizer_id = c.optimizer_id AND s.step BETWEEN c.resumed AND c.step
+    GROUP BY ALL
+)
+SELECT c.rank, c.step, c.lr AS value, c.before, c.loaded, c.factor, c.resumed, c.optimizer_id, s.scheduler, s.last_epoch,
+    CASE WHEN s.scheduler IS NULL THEN '' ELSE printf('; no state was put into the %s, which counts from %d', s.scheduler, s.last_epoch) END AS schedule_,
+    CASE WHEN c.factor > 1 OR s.scheduler IS NOT NULL THEN 'error' ELSE 'warning' END AS severity
+FROM changes c LEFT JOIN schedules s ON s.rank = c.rank AND s.optimizer_id = c.optimizer_id AND s.resumed = c.resumed
+WHERE (c.factor > $factor OR (1 / c.factor > $factor AND c.n <= 2)) AND c.state_step >= 3
+  AND NOT EXISTS (SELECT 1 FROM checkpoints k WHERE k.rank = c.rank AND k.action = 'scheduler' AND k.step BETWEEN c.resumed - 1 AND c.step)
+ORDER BY severity, c.step, c.rank, c.optimizer_id

@@ -1,0 +1,59 @@
+/*
+code = "OP020"
+name = "ema-not-updated"
+severity = "error"
+phase = "optimizer"
+signal = "moved"
+message = "{name} ({kind_}) holds a copy of the weights of {of_model} that {how_}, while the model moved in {model_steps} steps; at the end the two are {distance} of the weights' size apart."
+fix = "Call the update of {name} after every optimizer step (update_parameters, ema.update, lerp_) and check that it is given the model that is trained."
+explains = ["stale-metric", "overfit"]
+[params.least]
+value = 8
+unit = "steps"
+doc = "Steps without an update, and at least four times its usual distance."
+[params.never]
+value = 20
+unit = "steps"
+doc = "Steps of training in which a copy that is named after averaging was not updated once."
+[needs]
+tables = ["copies", "steps"]
+[doc]
+what = "A copy that followed the model softly (it moved often and never became equal) stops for good while the model goes on; or one that is named after averaging, or is torch's AveragedModel and was used, has never moved at all."
+why = "Evaluations and the saved model use weights from long ago, and nothing in loss or gradients shows it."
+not_this = "Target networks and best-model copies that are overwritten now and then, teachers and reference models (they never follow), stochastic weight averaging that begins late and is not used before, weights so near their average that an update is rounded away."
+source = "Equality of a sample of the weights; the copy's own rhythm."
+*/
+WITH rows_ AS (
+    SELECT *, lag(distance) OVER w AS distance_before, row_number() OVER w AS n, count(*) OVER (PARTITION BY rank, copy_id) AS total
+    FROM copies WINDOW w AS (PARTITION BY rank, copy_id ORDER BY step)
+), updates AS (
+    SELECT *, step - lag(step) OVER (PARTITION BY rank, copy_id ORDER BY step) AS gap FROM rows_ WHERE moved > 0
+), rhythm AS (
+    SELECT rank, copy_id, count(*) AS updates, max(step) AS last_update, quantile_disc(gap, 0.9) AS usual, count(*) FILTER (distance > 1e-7) AS soft,
+        median(moved / nullif(distance_before, 0)) AS rate
+    FROM updates GROUP BY rank, copy_id
+), ends AS (
+    SELECT r.rank, r.copy_id, any_value(r.name) AS name, any_value(r.kind) AS kind, any_value(r.of_model) AS of_model, max(r.module_id) AS module_id,
+        min(r.step) AS first_step, max(r.step) AS last_step, arg_max(r.distance, r.step) AS distance, max(r.total) AS total,
+        count(*) FILTER (r.model_moved > 0 AND r.step > coalesce(h.last_update, -1)) AS model_steps,
+        count(*) FILTER (r.step > coalesce(h.last_update, -1)) AS still_steps,
+        median(r.distance) FILTER (r.step > coalesce(h.last_update, -1)) AS still_distance,
+        any_value(h.updates) AS updates, any_value(h.last_update) AS last_update, any_value(h.usual) AS usual, any_value(h.soft) AS soft, any_value(h.rate) AS rate
+    FROM rows_ r LEFT JOIN rhythm h ON h.rank = r.rank AND h.copy_id = r.copy_id GROUP BY r.rank, r.copy_id
+), called AS (
+    SELECT t.rank, t.module_id FROM tensors t JOIN tensor_stats s ON s.rank = t.rank AND s.tensor_id = t.tensor_id AND t.kind = 'activation' GROUP BY ALL
+), stopped AS (
+    SELECT e.rank, e.last_update + e.usual - 1 AS step, printf('was updated %d times and not once from step %d on', e.updates, e.last_update + e.usual - 1) AS how_, 'error' AS severity, e.* EXCLUDE (rank)
+    FROM ends e WHERE updates >= 5 AND soft >= 0.8 * updates AND usual <= 10 AND still_steps >= greatest($least, 4 * usual)
+      AND model_steps >= 0.8 * still_steps AND rate * still_distance > 1e-5
+), never AS (
+    SELECT e.rank, CASE WHEN e.first_step <= 8 THEN 0 ELSE e.first_step - 1 END AS step, printf('has not moved once in %d steps', e.total) AS how_,
+        CASE WHEN kind = 'averaged' AND c.module_id IS NULL THEN 'warning' ELSE 'error' END AS severity, e.* EXCLUDE (rank)
+    FROM ends e LEFT JOIN called c ON c.rank = e.rank AND c.module_id = e.module_id
+    WHERE updates IS NULL AND total >= $never AND model_steps >= 0.8 * total
+      AND (kind <> 'module' OR (regexp_matches(name, '(^|[^a-z])(ema|swa|ewma|polyak|shadow|averaged?|avg)([^a-z]|$)', 'i') AND c.module_id IS NOT NULL))
+)
+SELECT rank, greatest(step, 0) AS step, name, of_model, how_, model_steps, distance, distance AS value, updates, severity, copy_id,
+    CASE kind WHEN 'averaged' THEN 'AveragedModel' WHEN 'module' THEN 'a second model' ELSE 'an object with tensors' END AS kind_
+FROM (SELECT * FROM stopped UNION ALL BY NAME SELECT * FROM never)
+ORDER BY severity, step, rank, copy_id

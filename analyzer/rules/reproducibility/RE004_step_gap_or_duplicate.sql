@@ -1,0 +1,43 @@
+/*
+code = "RE004"
+name = "step-gap-or-duplicate"
+severity = "error"
+phase = "optimizer"
+signal = "counter"
+message = "The checkpoint that was loaded before step {step} says {counter_name} = {loaded}; {later} steps later the next one says {saved} instead of {expected}: {off} steps are {what_}."
+fix = "Continue counting where the checkpoint stands: start the loop at checkpoint['{counter_name}'] + 1 (or at it, if it counts finished steps), and never count anew."
+explains = ["lr-jump-on-resume"]
+[needs]
+tables = ["checkpoints", "steps"]
+columns = ["checkpoints.counter"]
+[doc]
+what = "A script that saves its own step counter loads it together with optimizer state, and its next checkpoint shows that the counter did not go on from there."
+why = "Schedules, logs, evaluation and the number of steps to train all follow that counter: some steps are made twice or never."
+not_this = "Counters of epochs; counters that count finished or current steps, as long as they do it the same way before and after; a loop that goes on counting over a rollback."
+source = "Counting."
+*/
+WITH files AS (
+    SELECT rank, step, time_ns, action, counter_name, counter, state_step FROM checkpoints WHERE counter IS NOT NULL AND action IN ('saved', 'read')
+), resumes AS (
+    SELECT f.rank, f.counter_name, f.counter AS loaded, f.time_ns AS read_ns, o.step, o.time_ns, coalesce(f.state_step, o.state_step) AS state_step
+    FROM files f JOIN checkpoints o ON o.rank = f.rank AND o.action = 'optimizer' AND o.time_ns >= f.time_ns AND o.step = f.step
+    WHERE f.action = 'read'
+    QUALIFY row_number() OVER (PARTITION BY f.rank, f.counter_name, o.step ORDER BY f.time_ns DESC, o.time_ns) = 1
+), next_ AS (
+    SELECT r.*, f.step AS saved_at, f.counter AS saved FROM resumes r
+    JOIN files f ON f.rank = r.rank AND f.counter_name = r.counter_name AND f.action = 'saved' AND f.time_ns > r.time_ns AND f.step > r.step
+    QUALIFY row_number() OVER (PARTITION BY r.rank, r.counter_name, r.step ORDER BY f.time_ns) = 1
+), before AS (
+    SELECT n.rank, n.counter_name, n.step, f.step AS last_at, f.counter AS last_ FROM next_ n
+    JOIN files f ON f.rank = n.rank AND f.counter_name = n.counter_name AND f.action = 'saved' AND f.time_ns < n.read_ns
+    QUALIFY row_number() OVER (PARTITION BY n.rank, n.counter_name, n.step ORDER BY f.time_ns DESC) = 1
+)
+SELECT n.rank, n.step, n.counter_name, n.loaded, n.saved, n.saved_at - n.step AS later, n.loaded + n.saved_at - n.step AS expected, n.saved AS value,
+    abs(n.saved - n.loaded - (n.saved_at - n.step)) AS off,
+    CASE WHEN n.saved < n.loaded + n.saved_at - n.step THEN 'counted twice' ELSE 'left out' END AS what_
+FROM next_ n LEFT JOIN before b USING (rank, counter_name, step)
+WHERE n.saved - n.loaded <> n.saved_at - n.step
+  -- it counts optimizer steps: the counter agrees with the optimizer's own, or with the steps recorded at a save before
+  AND (abs(n.loaded - n.state_step) <= 1 OR abs(n.loaded - b.last_at) <= 1)
+  AND coalesce(n.saved - b.last_ <> n.saved_at - b.last_at, true)
+ORDER BY n.step, n.rank

@@ -1,0 +1,48 @@
+/*
+code = "RE006"
+name = "no-checkpoint"
+severity = "warning"
+phase = "exit"
+signal = "checkpoint"
+message = "{said}: {lost} steps ({minutes} minutes) of training are lost."
+fix = "Save model, optimizer, scheduler and random states at regular intervals (torch.save to a temporary name, then rename), and once more when a signal to end arrives."
+explains = []
+[params.steps]
+value = 100
+unit = "steps"
+doc = "Steps after the last checkpoint whose loss in a crash is worth a word."
+[params.minutes]
+value = 10.0
+unit = "minutes"
+doc = "The same in time."
+[params.long]
+value = 120.0
+unit = "minutes"
+doc = "Time without a checkpoint that is worth a word although nothing has crashed."
+[needs]
+tables = ["steps"]
+ended = true
+[doc]
+what = "The run ended in a crash long after its last checkpoint, or without any; or it ran for hours without one."
+why = "What was not saved has to be trained again."
+not_this = "Short runs; files that are written by other means than torch.save and safetensors cannot be seen."
+source = "Counting."
+*/
+WITH ends AS (
+    SELECT rank, max(step) AS last_step, max(time_ns) AS last_ns, min(time_ns) AS first_ns FROM steps WHERE completed GROUP BY rank
+), saves AS (
+    SELECT max(step) AS step, max(time_ns) AS time_ns FROM checkpoints WHERE action = 'saved'
+), gaps AS (
+    SELECT max(gap) AS longest FROM (
+        SELECT time_ns - lag(time_ns) OVER (ORDER BY time_ns) AS gap FROM (
+            SELECT time_ns FROM checkpoints WHERE action = 'saved' UNION ALL SELECT first_ns FROM ends UNION ALL SELECT last_ns FROM ends))
+), judged AS (
+    SELECT e.*, s.step AS saved_step, e.last_step + 1 - coalesce(s.step, 0) AS lost, (e.last_ns - coalesce(s.time_ns, e.first_ns)) / 6e10 AS minutes, g.longest / 6e10 AS longest,
+        x.status IN ('exception', 'signal', 'oom', 'hang') AS crashed
+    FROM ends e CROSS JOIN saves s CROSS JOIN gaps g CROSS JOIN exits x WHERE e.rank = (SELECT min(rank) FROM ends)
+)
+SELECT rank, coalesce(saved_step, 0) AS step, lost, CASE WHEN crashed THEN minutes ELSE longest END AS minutes, lost AS value,
+    CASE WHEN crashed AND saved_step IS NULL THEN 'The run crashed and had never saved a checkpoint'
+        WHEN crashed THEN printf('The run crashed %d steps after its last checkpoint', lost)
+        ELSE 'The run went for hours without a checkpoint; had it crashed then' END AS said
+FROM judged WHERE (crashed AND (lost >= $steps OR minutes >= $minutes)) OR (NOT crashed AND longest >= $long)

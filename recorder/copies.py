@@ -1,0 +1,265 @@
+"""Copies of a model that no optimizer holds: averaged weights, target networks, teachers.
+
+Found without looking through memory: a copy is made by copy.deepcopy or pickle (which call ``Module.__setstate__``), gets
+its weights by ``load_state_dict``, or is called. Of objects named after averaging (class EMA with a dict of tensors) one
+look through the living objects, early in the run, finds those that hold tensors of the model's shapes. A few elements of a
+few weights tell at each step whether copy and model have moved. Nothing here keeps a tensor of the script alive.
+"""
+
+import functools
+import gc
+import re
+import sys
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .device_statistics import Late, either, scalar_of
+from .patches import Patches
+from .session import Session
+from .statistics import measurable
+
+_MOST_COPIES = 4
+_MOST_SUSPECTS = 4096
+_WEIGHTS = 6
+_ELEMENTS = 64
+_LOOK_FOR_HOLDERS = 3
+"""Step at which objects that hold averages are looked for: they are made before the training, or with its first steps."""
+
+_MOST_BLOCKS = 3_000_000
+"""Living memory blocks above which that look would take longer than a tenth of a second or two."""
+
+_AVERAGE = {"ema", "swa", "polyak", "shadow", "averaged", "averager", "average", "averaging", "avg", "ewma"}
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+
+
+class _Copy:
+    """A copy, and a few of its weights beside those of the model."""
+
+    __slots__ = ("before", "id", "kind", "model_before", "name", "of", "owner", "pairs")
+
+    def __init__(self, id_: int, owner: Any, name: str, kind: str, of: str, pairs: list[tuple[Tensor, Tensor]]) -> None:
+        self.id = id_
+        self.owner = weakref.ref(owner)
+        self.name = name
+        self.kind = kind
+        self.of = of
+        self.pairs = [(weakref.ref(theirs), weakref.ref(ours)) for theirs, ours in pairs]
+        self.before: Tensor | None = None
+        self.model_before: Tensor | None = None
+
+
+class CopyWatch:
+    """Writes table `copies`."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self._suspects: deque[weakref.ref[nn.Module]] = deque(maxlen=_MOST_SUSPECTS)
+        self._copies: list[_Copy] = []
+        self._known: set[int] = set()
+        self._looked = False
+        self._seen = (-1, -1)
+        session.at_finish.append(session.guarded("copies", self._step))
+
+    def install(self, patches: Patches) -> None:
+        """Note modules that are copied or loaded."""
+        note = self.session.guarded("copies", self._note)
+
+        def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
+            @functools.wraps(original)
+            def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+                result = original(self, *args, **kwargs)
+                note(self)
+                return result
+
+            return method
+
+        patches.wrap(nn.Module, "__setstate__", wrap)
+        patches.wrap(nn.Module, "load_state_dict", wrap)
+
+    def _note(self, module: nn.Module) -> None:
+        self._suspects.append(weakref.ref(module))
+
+    # -- each step --------------------------------------------------------------------------------------------------------
+
+    def _step(self) -> None:
+        session = self.session
+        if session.step < 1:
+            return
+        now = (len(self._suspects), session.catalogue.version)
+        if now != self._seen and len(self._copies) < _MOST_COPIES:
+            self._seen = now
+            self._find_modules()
+        if not self._looked and session.step >= _LOOK_FOR_HOLDERS:
+            self._looked = True
+            if sys.getallocatedblocks() < _MOST_BLOCKS and len(self._copies) < _MOST_COPIES:
+                self._find_holders()
+        for copy in list(self._copies):
+            self._measure(copy)
+
+    def _measure(self, copy: _Copy) -> None:
+        pairs = [(a, b) for theirs, ours in copy.pairs if (a := theirs()) is not None and (b := ours()) is not None]
+        if copy.owner() is None or len(pairs) < len(copy.pairs):
+            self._copies.remove(copy)
+            return
+        if any(id(a) in self.session.catalogue.holders for a, _ in pairs):
+            self._copies.remove(copy)  # an optimizer has taken it up: it is a model of its own
+            return
+        theirs, ours = _sample([a for a, _ in pairs]), _sample([b for _, b in pairs])
+        before, model_before = copy.before, copy.model_before
+        copy.before, copy.model_before = theirs, ours
+        if before is None or model_before is None or before.shape != theirs.shape or ours.shape != theirs.shape:
+            return
+        size = torch.linalg.vector_norm(ours)
+        numbers = [_norm_of(theirs - before), _norm_of(ours - model_before), _norm_of(theirs - ours), scalar_of(size)]
+        self.session.add(
+            "copies",
+            copy_id=copy.id,
+            name=copy.name,
+            kind=copy.kind,
+            of_model=copy.of,
+            module_id=self._module_id(copy),
+            moved=_relative(numbers, 0),
+            model_moved=_relative(numbers, 1),
+            distance=_relative(numbers, 2),
+        )
+
+    def _module_id(self, copy: _Copy) -> int | None:
+        owner = copy.owner()
+        entry = self.session.catalogue.by_object.get(id(owner))
+        return entry.id if entry is not None and entry.ref() is owner else None
+
+    # -- finding ----------------------------------------------------------------------------------------------------------
+
+    def _trained(self) -> Iterator[tuple[str, nn.Module]]:
+        holders = self.session.catalogue.holders
+        for root in self.session.catalogue.roots:
+            module = root.ref()
+            if module is not None and any(id(p) in holders for p in module.parameters()):
+                yield root.model, module
+
+    def _find_modules(self) -> None:
+        trained = list(self._trained())
+        for name, model in trained:
+            shapes = [(n, p.shape) for n, p in model.named_parameters()]
+            suspects = [ref() for ref in self._suspects] + [root.ref() for root in self.session.catalogue.roots]
+            for suspect in suspects:
+                if (
+                    suspect is None
+                    or suspect is model
+                    or type(suspect) is not type(model)
+                    or id(suspect) in self._known
+                ):
+                    continue
+                if [(n, p.shape) for n, p in suspect.named_parameters()] != shapes:
+                    continue
+                if any(id(p) in self.session.catalogue.holders for p in suspect.parameters()):
+                    continue
+                around = self.session.catalogue.outermost(suspect)
+                averaged = type(around).__name__ == "AveragedModel"
+                called = _name_of(around) or _name_of(suspect) or type(around if averaged else suspect).__name__
+                pairs: list[tuple[Tensor, Tensor]] = list(zip(suspect.parameters(), model.parameters(), strict=True))
+                self._add(suspect, called, "averaged" if averaged else "module", name, pairs)
+
+    def _find_holders(self) -> None:
+        """Objects of classes named after averaging that hold a dict or a list of tensors of a model's shapes."""
+        averaging: dict[type, bool] = {}
+        found: list[Any] = []
+        for thing in gc.get_objects():
+            kind = type(thing)
+            is_one = averaging.get(kind)
+            if is_one is None:
+                is_one = averaging[kind] = not issubclass(kind, (nn.Module, type)) and names_an_average(kind.__name__)
+            if is_one:
+                found.append(thing)
+        for name, model in self._trained():
+            named: dict[str, Tensor] = dict(model.named_parameters())
+            for thing in found:
+                for value in list(getattr(thing, "__dict__", {}).values()):
+                    pairs = _pairs(value, named)
+                    if pairs and 2 * len(pairs) >= len(named):
+                        self._add(thing, _name_of(thing) or type(thing).__name__, "holder", name, pairs)
+
+    def _add(self, owner: Any, name: str, kind: str, of: str, pairs: list[tuple[Tensor, Tensor]]) -> None:
+        usable = [
+            (a, b)
+            for a, b in pairs
+            if a is not b
+            and a.numel()
+            and a.is_floating_point()
+            and a.is_contiguous()
+            and b.is_contiguous()
+            and a.device == b.device
+            and measurable(a)
+            and measurable(b)
+            and a.data_ptr() != b.data_ptr()
+        ]
+        if not usable or id(owner) in self._known or len(self._copies) >= _MOST_COPIES:
+            return
+        self._known.add(id(owner))
+        stride = max(1, len(usable) // _WEIGHTS)
+        copy = _Copy(len(self._known) - 1, owner, name, kind, of, usable[::stride][:_WEIGHTS])
+        self._copies.append(copy)
+        self.session.event(
+            "copy-found",
+            f"{name} holds a copy of the weights of {of} that no optimizer holds",
+            detail={"copy_id": copy.id, "kind": kind},
+        )
+
+
+def names_an_average(name: str) -> bool:
+    """Whether a name (CamelCase or with underscores) has a word in it that stands for averaged weights."""
+    return any(word.lower() in _AVERAGE for word in _WORDS.findall(name))
+
+
+def _pairs(value: Any, named: dict[str, Tensor]) -> list[tuple[Tensor, Tensor]]:
+    """(their tensor, our parameter) for a dict by name, or a list in the order of the parameters."""
+    if isinstance(value, dict):
+        return [
+            (held, named[key])
+            for key, held in value.items()
+            if isinstance(key, str) and isinstance(held, Tensor) and key in named and held.shape == named[key].shape
+        ]
+    if isinstance(value, (list, tuple)) and len(value) == len(named):
+        both = list(zip(value, named.values(), strict=True))
+        if all(isinstance(held, Tensor) and held.shape == ours.shape for held, ours in both):
+            return both
+    return []
+
+
+def _name_of(thing: Any) -> str | None:
+    """Name of the script's global variable that holds it, or `variable.attribute`; None for what lives in a function."""
+    main = sys.modules.get("__main__")
+    for name, value in list(vars(main).items()) if main is not None else ():
+        if value is thing:
+            return name
+        for attribute, inner in list(getattr(value, "__dict__", {}).items()) if _is_plain_object(value) else ():
+            if inner is thing:
+                return f"{name}.{attribute}"
+    return None
+
+
+def _is_plain_object(value: Any) -> bool:
+    return type(value).__module__ == "__main__" and not isinstance(value, (type, nn.Module))
+
+
+def _sample(tensors: list[Tensor]) -> Tensor:
+    pieces = [t.detach().view(-1)[:_ELEMENTS] for t in tensors]
+    return torch.cat([p if p.dtype is torch.float32 else p.float() for p in pieces])
+
+
+def _norm_of(difference: Tensor) -> "float | Late | None":
+    return scalar_of(torch.linalg.vector_norm(difference))
+
+
+def _relative(numbers: "list[float | Late | None]", which: int) -> "float | Late | None":
+    """A length as a share of the model's own, which is the last of the numbers."""
+    return either([numbers[which], numbers[-1]], _quotient)
+
+
+def _quotient(values: list[float]) -> float | None:
+    return values[0] / values[1] if values[1] > 0 else None
