@@ -5,12 +5,14 @@
     given.steps = [{ step = "0..9", loss = ["1.0, 1.1 x9", 5.0] }]
     expect = [{ step = 9 }]            # or [] for silence, or not_evaluable = "…" instead
 
-More keys: ``exit`` (columns of exit.json), ``says`` (parts of the message), ``causes`` (the whole verdict's causes by name).
+More keys: ``exit`` (columns of exit.json; "missing": the run was lost on this host, "missing elsewhere": on another), ``says``
+(parts of the message), ``causes`` (the whole verdict's causes by name).
 """
 
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from socket import gethostname
 from tempfile import TemporaryDirectory
 from time import time_ns
 from typing import Any
@@ -48,8 +50,11 @@ def problems(rule: Rule, case: Case) -> list[str]:
     with TemporaryDirectory(prefix="firstfault-case-") as folder:
         run = Path(folder) / "run"
         run.mkdir()
-        write_json(run / RUN_JSON, manifest(started_ns=time_ns()))
-        write_json(run / EXIT_JSON, exit_record(**case.get("exit", {})))
+        ended = case.get("exit", {})
+        here = {"hostname": gethostname()} if ended == "missing" else {}
+        write_json(run / RUN_JSON, manifest(started_ns=time_ns(), **here))
+        if isinstance(ended, dict):
+            write_json(run / EXIT_JSON, exit_record(**ended))
         for table, groups in case["given"].items():
             if table not in TABLES:
                 raise RuleError(f"there is no table {table!r}; docs/tables.md lists them")

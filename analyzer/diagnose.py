@@ -207,6 +207,8 @@ def _conclude(trace: Trace, facts: RunFacts, causes: list[Finding], silent: set[
     few = FEW_STEPS_RUNNING if trace.status == "running" else FEW_STEPS
     if facts.steps_recorded < few or silent >= _ESSENTIAL or trace.status in {"host-lost", "hang"}:
         return "inconclusive"
+    if any(c.name == "recording-incomplete" and c.signal == "missing steps" for c in causes):
+        return "inconclusive"  # what those steps did is not known
     return "healthy"
 
 

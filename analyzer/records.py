@@ -6,6 +6,7 @@ import msgspec
 import pyarrow as pa
 
 from ..schemas import RECORDS, ExitRecord, RunManifest, Table
+from .lost_runs import recorded_here
 from .verdict import Status
 
 
@@ -14,11 +15,11 @@ def record_rows(manifest: RunManifest, exit_: ExitRecord | None, status: Status)
     run = msgspec.to_builtins(manifest)
     run |= {k: msgspec.json.encode(run[k]).decode() for k in ("argv", "versions", "config", "options")}
     return {
-        "runs": _table("runs", [run]),
-        "attempts": _table("attempts", _attempts(manifest, exit_, status)),
-        "exits": _table("exits", [_exit_row(exit_, status)]),
-        "last_positions": _table("last_positions", msgspec.to_builtins(exit_.last_positions) if exit_ else []),
-        "exception_tensors": _table("exception_tensors", _exception_tensors(exit_)),
+        "runs": as_table("runs", [run]),
+        "attempts": as_table("attempts", _attempts(manifest, exit_, status)),
+        "exits": as_table("exits", [_exit_row(exit_, status, here=recorded_here(manifest))]),
+        "last_positions": as_table("last_positions", msgspec.to_builtins(exit_.last_positions) if exit_ else []),
+        "exception_tensors": as_table("exception_tensors", _exception_tensors(exit_)),
     }
 
 
@@ -34,9 +35,9 @@ def _attempts(manifest: RunManifest, exit_: ExitRecord | None, status: Status) -
     return rows
 
 
-def _exit_row(exit_: ExitRecord | None, status: Status) -> dict[str, Any]:
+def _exit_row(exit_: ExitRecord | None, status: Status, *, here: bool) -> dict[str, Any]:
     if exit_ is None:
-        return {"status": status}
+        return {"status": status, "process_gone": True if status == "host-lost" and here else None}
     row: dict[str, Any] = msgspec.to_builtins(exit_)
     if exit_.exception is not None:
         e = exit_.exception
@@ -72,6 +73,7 @@ def _shape(value: Any) -> list[int] | None:
     return [int(n) for n in value] if isinstance(value, list | tuple) else None
 
 
-def _table(name: str, rows: list[dict[str, Any]]) -> pa.Table:
+def as_table(name: str, rows: list[dict[str, Any]]) -> pa.Table:
+    """Rows in the declared shape of a record."""
     table: Table = RECORDS[name]
     return pa.table([pa.array([r.get(c.name) for r in rows], c.type) for c in table.columns], names=table.column_names)

@@ -4,7 +4,6 @@ Opens parts and journal together, needs no repair step and no write permission, 
 the parts themselves, which DuckDB reads where they lie.
 """
 
-import socket
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,12 +12,12 @@ from typing import Any, Self, cast
 
 import duckdb
 import polars as pl
-import psutil
 
-from ..schemas import RECORDS, TABLES, ExitRecord, RunManifest, SchemaError, read_breadcrumb, read_exit, read_manifest
-from ..schemas.layout import RUN_JSON, breadcrumb_path
+from ..schemas import RECORDS, TABLES, ExitRecord, RunManifest, SchemaError, read_exit, read_manifest
+from ..schemas.layout import RUN_JSON
 from .errors import AnalyzerError, NotARunError, QueryError, UnreadableRunError
-from .records import record_rows
+from .lost_runs import goes_on, lost_position_rows
+from .records import as_table, record_rows
 from .sources import Problem, Source, find_sources
 from .verdict import Status
 from .views import SHARED, create_shared_views, create_view, describe, install_types
@@ -79,7 +78,12 @@ class Trace:
         install_types(self._con)
         for name, source in self._sources.items():
             create_view(self._con, name, source)
-        for name, rows in record_rows(self.manifest, self.exit, self.status).items():
+        records = record_rows(self.manifest, self.exit, self.status)
+        if self.exit is None:
+            rows = self._con.execute("SELECT rank, module_id, module FROM modules").fetchall()
+            names = {(rank, module_id): module for rank, module_id, module in rows}
+            records["last_positions"] = as_table("last_positions", lost_position_rows(self.path, names))
+        for name, rows in records.items():
             create_view(self._con, name, Source(RECORDS[name], journal=[rows]))
         create_shared_views(self._con, described=described)
         if described:
@@ -167,25 +171,10 @@ def _check_folder(path: Path) -> None:
 
 
 def _status(path: Path, manifest: RunManifest, exit_: ExitRecord | None) -> Status:
-    """How the run stands. Without an exit record: is the process of the breadcrumb or of the manifest alive here?"""
+    """How the run stands."""
     if exit_ is not None:
         return cast("Status", exit_.status)
-    if manifest.hostname != socket.gethostname():
-        return "host-lost"
-    position = read_breadcrumb(breadcrumb_path(path, 0))
-    pids = {manifest.pid} | ({position.pid} if position else set())
-    return "running" if any(_alive(pid, manifest.started_ns) for pid in sorted(pids)) else "host-lost"
-
-
-def _alive(pid: int, started_ns: int) -> bool:
-    """Whether the process lives and is no later user of the same number (a minute for the clocks to disagree)."""
-    try:
-        process = psutil.Process(pid)
-        return process.status() != psutil.STATUS_ZOMBIE and process.create_time() < started_ns / 1e9 + 60
-    except psutil.NoSuchProcess:
-        return False
-    except psutil.AccessDenied:
-        return True
+    return "running" if goes_on(path, manifest) else "host-lost"
 
 
 def _first_line(e: BaseException) -> str:

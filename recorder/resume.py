@@ -28,6 +28,7 @@ from ..schemas import (
 )
 from ..schemas.layout import (
     EXIT_JSON,
+    EXIT_RESERVE,
     JOURNAL,
     OUTPUT_LOG,
     RUN_JSON,
@@ -114,7 +115,7 @@ def _set_aside(run: Path, kept: Path) -> ExitRecord | None:
     folders = [
         path.parent.name for path in (breadcrumb_path(run, 0), native_stack_path(run, 0), unrecorded_path(run, 0, 0))
     ]
-    names = [EXIT_JSON, OUTPUT_LOG, *folders]
+    names = [EXIT_JSON, EXIT_RESERVE, OUTPUT_LOG, *folders]
     for path in (*(run / name for name in names), *exception_paths(run)):
         if path.exists() and not (kept / path.name).exists():
             path.rename(kept / path.name)

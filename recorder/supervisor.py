@@ -18,8 +18,8 @@ from pathlib import Path
 import psutil
 import pyarrow as pa
 
-from ..schemas import TABLES, write_json
-from ..schemas.layout import ENV_RUN, EXIT_JSON, OUTPUT_LOG, SUPERVISOR_RANK
+from ..schemas import TABLES, ExitRecord, encode_json, write_json
+from ..schemas.layout import ENV_RUN, EXIT_JSON, EXIT_RESERVE, OUTPUT_LOG, SUPERVISOR_RANK
 from . import signals
 from .attempt import attempt_of
 from .errors import CompactionError
@@ -64,7 +64,7 @@ def supervise(run: Path, command: list[str], before: set[signal.Signals]) -> int
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)
     _fill_standard_streams()
-    reserve = _Reserve(run / f"{EXIT_JSON}.reserve")
+    reserve = _Reserve(run / EXIT_RESERVE)
     tail = OutputTail(run / OUTPUT_LOG)
     output = Passthrough(tail)
     script = subprocess.Popen(
@@ -85,10 +85,9 @@ def supervise(run: Path, command: list[str], before: set[signal.Signals]) -> int
     if tail.failure is not None:
         warn("output-log", f"{run / OUTPUT_LOG} is incomplete: {tail.failure.strerror}")
     guarded("sampling", watch.stop)
-    reserve.release()
     guarded(
         "exit-record",
-        lambda: write_json(run / EXIT_JSON, build_exit(run, status, watch.memory(peak_rss), watch.hang_note())),
+        lambda: reserve.write(run, build_exit(run, status, watch.memory(peak_rss), watch.hang_note())),
     )
     guarded("compaction", (watch.house or Housekeeping(run)).finish)
     return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.waitstatus_to_exitcode(status)
@@ -142,12 +141,21 @@ class _Reserve:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        with path.open("wb") as file:
-            os.posix_fallocate(file.fileno(), 0, self.SIZE)
+        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        os.posix_fallocate(self._fd, 0, self.SIZE)
 
-    def release(self) -> None:
-        """Give it back, right before it is needed."""
-        self._path.unlink(missing_ok=True)
+    def write(self, run: Path, record: ExitRecord) -> None:
+        """Write exit.json in the space that is given back for it; where the folder no longer takes a new file, into the
+        reserve itself, which readers look into too. Raises OSError when neither can be done."""
+        os.ftruncate(self._fd, 0)
+        try:
+            write_json(run / EXIT_JSON, record)
+        except OSError:
+            if not self._path.exists():
+                raise
+            os.pwrite(self._fd, encode_json(record), 0)
+        else:
+            self._path.unlink(missing_ok=True)
 
 
 def _fill_standard_streams() -> None:

@@ -22,6 +22,8 @@ from typing import NamedTuple
 
 RUN_JSON = "run.json"
 EXIT_JSON = "exit.json"
+EXIT_RESERVE = "exit.json.reserve"
+"""Space set aside for exit.json while the script runs; holds the record itself where the folder could not take a new file."""
 OUTPUT_LOG = "output.log"
 CAPTURES = "captures"
 META_JSON = "meta.json"

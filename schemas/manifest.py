@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from .columns import SCHEMA_VERSION
-from .layout import EXIT_JSON, RUN_JSON
+from .layout import EXIT_JSON, EXIT_RESERVE, RUN_JSON
 
 
 class SchemaError(Exception):
@@ -148,11 +148,24 @@ def read_manifest(run: Path) -> RunManifest:
 def read_exit(run: Path) -> ExitRecord | None:
     """exit.json, None while there is none. Raises SchemaError on a damaged one."""
     path = run / EXIT_JSON
-    return _read(path, ExitRecord) if path.exists() else None
+    if path.exists():
+        return _read(path, ExitRecord)
+    reserve = run / EXIT_RESERVE
+    try:
+        with reserve.open("rb") as file:
+            written = file.read(1) == b"{"  # else nothing but zeros: the run is going on, or nobody could write its end
+    except OSError:
+        return None
+    return _read(reserve, ExitRecord) if written else None
+
+
+def encode_json(record: RunManifest | ExitRecord) -> bytes:
+    """A record as its file holds it."""
+    return msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n"
 
 
 def write_json(path: Path, record: RunManifest | ExitRecord) -> None:
     """Write atomically: a reader sees the old file or the new one, never half of one."""
     tmp = path.with_suffix(".json.tmp")
-    tmp.write_bytes(msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n")
+    tmp.write_bytes(encode_json(record))
     tmp.replace(path)

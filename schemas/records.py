@@ -43,6 +43,11 @@ EXITS = Table(
     "One row: how the run ended, from exit.json; without that file the status that the reader found and nothing else.",
     (
         Column("status", STR, "completed, exception, signal, oom, hang; running or host-lost without an exit record."),
+        Column(
+            "process_gone",
+            BOOL,
+            "True for a host-lost run whose processes are known to be gone, because it was recorded on the host that reads it.",
+        ),
         Column("exit_code", I32, "Exit status of the script; null if a signal ended it."),
         Column("signal", I32, "Number of the signal that ended it."),
         Column("signal_name", STR, "Its name, such as SIGKILL."),

@@ -12,6 +12,7 @@ import pytest
 from firstfault.analyzer import Trace, diagnose
 
 SCRIPT = Path(__file__).parent / "scripts" / "endless.py"
+TWO_RANKS = Path(__file__).parent / "scripts" / "endless_ranks.py"
 KILLS = int(os.environ.get("FIRSTFAULT_KILLS", "4"))
 """The issue's fifty are run with FIRSTFAULT_KILLS=50."""
 
@@ -54,3 +55,64 @@ def test_a_killed_run_keeps_every_completed_step(seed: int, victim: str, tmp_pat
         assert verdict.causes[0].name == "killed-by-signal"
     else:
         assert verdict.run.status == "host-lost"
+
+
+def gone(pid: int) -> bool:
+    """Whether a process has ended; a zombie that nobody waits for has."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(max(KILLS // 2, 1)))
+@pytest.mark.parametrize("victim", ["one rank", "everything"])
+def test_killed_with_two_ranks_every_completed_step_of_each_is_readable(seed: int, victim: str, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    counters = [tmp_path / f"returned-{rank}" for rank in (0, 1)]
+    command = [
+        sys.executable,
+        "-m",
+        "firstfault",
+        "run",
+        "--budget",
+        "off",
+        "--out",
+        str(run),
+        str(TWO_RANKS),
+        str(tmp_path),
+    ]
+    supervisor = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    while not all(c.exists() and c.stat().st_size for c in counters):
+        assert supervisor.poll() is None
+        time.sleep(0.01)
+    launcher = script_pid(supervisor.pid)
+    ranks = [int((tmp_path / f"pid-{rank}").read_text()) for rank in (0, 1)]
+    chance = random.Random(f"{seed}{victim}")
+    time.sleep(chance.uniform(0, 2.5))
+
+    if victim == "everything":
+        supervisor.kill()
+        for pid in (launcher, *ranks):
+            os.kill(pid, signal.SIGKILL)
+    else:
+        os.kill(chance.choice(ranks), signal.SIGKILL)
+    status = supervisor.wait(timeout=120)
+    while not all(gone(pid) for pid in ranks):
+        time.sleep(0.01)
+
+    with Trace(run) as trace:
+        for rank, counter in enumerate(counters):
+            returned = counter.stat().st_size
+            rows = trace.sql(
+                "SELECT step FROM steps WHERE rank = $rank AND completed AND stepped ORDER BY step", {"rank": rank}
+            )
+            steps = rows["step"].to_list()
+            assert steps[:returned] == list(range(returned))
+            assert len(steps) <= returned + 1
+            measured = trace.sql("SELECT DISTINCT step FROM tensor_stats WHERE rank = $rank", {"rank": rank})
+            assert set(steps) <= set(measured["step"].to_list())
+        assert trace.problems == []
+        assert trace.status == ("host-lost" if victim == "everything" else "exception")
+    assert (status == -signal.SIGKILL) == (victim == "everything")
