@@ -28,6 +28,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 sys.path.insert(0, str(Path(__file__).parent))
+from peers import PEERS, fired
 from suite import ODD, TRUTHS, any_of
 
 ONSETS = {0: 14, 1: 11, 2: 17, 3: 20}
@@ -69,6 +70,7 @@ class Judged(msgspec.Struct):
     verdict: str
     causes: list[str]
     loud: list[str]
+    peers: list[str] = []
     truth: list[str] = []
     detected: bool | None = None
     top1: bool | None = None
@@ -102,8 +104,9 @@ def judge(case: Case, runs: Path) -> Judged:
         subprocess.run([*command, *numbers], capture_output=True, check=False, env=environment)
     with Trace(run, threads=1) as trace:
         verdict = diagnose(trace)
+        peers = fired(trace)
     loud = [f.name for f in verdict.causes if f.severity != "warning"]
-    judged = Judged(case.kind, case.script, case.seed, verdict.verdict, [f.name for f in verdict.causes], loud)
+    judged = Judged(case.kind, case.script, case.seed, verdict.verdict, [f.name for f in verdict.causes], loud, peers)
     if case.kind == "fault":
         _compare(judged, verdict, TRUTHS[case.script][1], case.onset)
     return judged
@@ -193,10 +196,47 @@ def page(splits: dict[str, list[Judged]]) -> str:
     everything = [j for judged in splits.values() for j in judged]
     for name, c in per_rule(everything).items():
         out.append(f"| {name} | {c['found']} | {c['missed']} | {c['wrong']} |")
+    out += _beside(everything)
     out += ["", "## What was not right", ""]
     wrong = [j for j in everything if _wrong(j)]
     out += [f"- {_sentence(j)}" for j in wrong] or ["Nothing."]
     return "\n".join(out) + "\n"
+
+
+def _beside(judged: list[Judged]) -> list[str]:
+    """What thresholds of other tools say of the same recordings."""
+    faults = [j for j in judged if j.kind == "fault"]
+    healthy = [j for j in judged if j.kind != "fault"]
+    if not faults or not healthy:
+        return []
+    out = [
+        "",
+        "## Beside the thresholds of other tools",
+        "",
+        "Their documented defaults, held against the same recordings (`tests/faults/peers.py`). `right kind`: the alarm can mean",
+        "the fault that is there. None of them names step, module or cause.",
+        "",
+        "| rule | default | alarms on faults | right kind | alarms on healthy runs |",
+        "|---|---|---|---|---|",
+    ]
+    for peer in PEERS:
+        alarms = [j for j in faults if peer.name in j.peers]
+        right = sum(bool(peer.means & set(j.truth)) for j in alarms)
+        false = sum(peer.name in j.peers for j in healthy)
+        place = f"| [{peer.name}]({peer.source}) | {peer.default} "
+        out.append(f"{place}| {len(alarms)} of {len(faults)} | {right} | {false} of {len(healthy)} |")
+    means = {p.name: p.means for p in PEERS}
+    any_right = sum(any(means[p] & set(j.truth) for p in j.peers) for j in faults)
+    any_false = sum(bool(j.peers) for j in healthy)
+    any_alarm = sum(bool(j.peers) for j in faults)
+    out.append(f"| all together | | {any_alarm} of {len(faults)} | {any_right} | {any_false} of {len(healthy)} |")
+    found = sum(bool(j.detected) for j in faults)
+    named = sum(bool(j.top1) for j in faults)
+    alarms = sum(j.verdict == "anomalous" for j in healthy)
+    out.append(
+        f"| firstfault | | {found} of {len(faults)} | {named} (exact cause first) | {alarms} of {len(healthy)} |"
+    )
+    return out
 
 
 def _wrong(j: Judged) -> bool:
