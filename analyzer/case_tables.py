@@ -42,6 +42,8 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "checkpoints": {"rank": 0, "time_ns": 0},
     "copies": {"rank": 0, "copy_id": 0},
     "embeddings": {"rank": 0},
+    "probes": {"rank": 0, "microbatch": 0, "seq": 0, "phase": "forward"},
+    "live_tensors": {"rank": 0, "dtype": "float32", "with_graph": 0, "bytes": 1024},
     "recorder_stats": {"rank": 0, "time_ns": 0},
     "events": {"rank": 0, "time_ns": 0},
     "system_samples": {"time_ns": 0},

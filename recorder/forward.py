@@ -208,7 +208,7 @@ class ForwardWatch:
         elif call.grad and self._rows:
             self._inputs(call, args)
 
-    def after(self, module: nn.Module, _args: tuple[Any, ...], output: Any) -> None:
+    def after(self, module: nn.Module, _args: tuple[Any, ...], output: Any) -> None:  # noqa: PLR0912 — as above
         """Global forward hook."""
         session = self.session
         if not self.stack or get_ident() != session.thread:
@@ -226,6 +226,9 @@ class ForwardWatch:
         call = self.stack.pop()
         self._spans.append((call.first_node, next_node(), entry.id))
         outermost = not self.stack
+        if outermost and not call.recompute:
+            for told in session.on_output:
+                told(entry, output, grad=call.grad)
         if not session.started:
             return
         if call.recompute:
@@ -283,7 +286,7 @@ class ForwardWatch:
     def _outputs(self, call: Call, output: Any, *, rows: bool) -> None:
         entry, session = call.entry, self.session
         phase = Phase.FORWARD if call.grad else Phase.EVAL
-        for position, tensor in ((0, output),) if type(output) is Tensor else _tensors(output):
+        for position, tensor in ((0, output),) if type(output) is Tensor else tensors_in(output):
             if not (tensor.is_floating_point() or tensor.is_complex()) or not measurable(local(tensor)):
                 continue
             slot = entry.outputs.get(position) or self._slot(entry, position, tensor)
@@ -300,6 +303,9 @@ class ForwardWatch:
                 session.stat(slot.tensor_id, phase, moments, requires_grad=tensor.requires_grad)
                 if moments.nonfinite:
                     self._nonfinite(call, tensor)
+                if fresh and call.grad:
+                    for told in session.on_activation:
+                        told(entry, slot.tensor_id, tensor)
             elif fresh:
                 self._remember(tensor, UNKNOWN)  # its gradient gets one hook, however many modules pass it on
             if fresh and self._hooks and call.grad and tensor.requires_grad:
@@ -307,7 +313,7 @@ class ForwardWatch:
 
     def _inputs(self, call: Call, args: tuple[Any, ...]) -> None:
         """Measure what enters a module and no module has put out: the work of functional code in between."""
-        for position, tensor in _tensors(args):
+        for position, tensor in tensors_in(args):
             if tensor.is_floating_point() and self._known(tensor) is None and measurable(tensor):
                 name = f"{call.entry.name}:input{position}"
                 tensor_id = self.session.catalogue.tensor(call.entry.id, name, "activation", tensor)
@@ -401,7 +407,7 @@ def _autocast_dtype() -> str | None:
     return None
 
 
-def _tensors(value: Any) -> Iterator[tuple[int, Tensor]]:
+def tensors_in(value: Any) -> Iterator[tuple[int, Tensor]]:
     """The first tensors in an output or argument list, with their positions; looks two levels into tuples, lists, dicts."""
     if isinstance(value, Tensor):
         yield 0, value

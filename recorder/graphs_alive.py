@@ -14,7 +14,7 @@ from .session import Session
 _MOST = 100_000
 
 
-class _Mark:
+class Mark:
     """Dies with the node that carries it."""
 
     __slots__ = ("__weakref__",)
@@ -25,7 +25,7 @@ class GraphsAlive:
 
     def __init__(self, session: Session) -> None:
         self.session = session
-        self._marks: list[tuple[int, weakref.ref[_Mark]]] = []
+        self._marks: list[tuple[int, weakref.ref[Mark]]] = []
         session.on_loss = session.guarded("graphs", self._mark)
         session.at_finish.append(session.guarded("graphs", self._count))
 
@@ -36,7 +36,7 @@ class GraphsAlive:
         node = loss.grad_fn
         if node is None or self.session.saved_tensor_hooks_used:
             return
-        mark = _Mark()
+        mark = Mark()
         node.metadata["firstfault"] = mark  # pyright: ignore[reportIndexIssue] — a property, typed as a method
         self._marks.append((self.session.step, weakref.ref(mark)))
 

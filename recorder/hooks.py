@@ -23,6 +23,9 @@ from .data import DataWatch
 from .embeddings import EmbeddingWatch
 from .forward import ForwardWatch
 from .graphs_alive import GraphsAlive
+from .held_outputs import HeldActivations, HeldOutputs
+from .hook_counts import HookCounts
+from .live_tensors import LiveTensors
 from .loaders import LoaderWatch
 from .metrics import MetricsWatch
 from .optimizer_state import OptimizerStateWatch
@@ -62,6 +65,10 @@ class Attachment:
             CopyWatch(session),
             TieWatch(session),
             EmbeddingWatch(session),
+            HeldOutputs(session),
+            HeldActivations(session),
+            LiveTensors(session),
+            HookCounts(session),
         ]
         self._patches = Patches()
         self._seen_exception: BaseException | None = None

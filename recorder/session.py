@@ -105,6 +105,10 @@ class Session:
         """Told the moments of every loss on which backward is called."""
         self.on_gradients: Callable[..., None] = lambda *_, **__: None
         """Told the joint norm of the gradients of a step before it is made or given up."""
+        self.on_output: list[Callable[..., None]] = []
+        """Told (entry, output, grad=) of what an outermost module call returned, also while nothing trains yet."""
+        self.on_activation: list[Callable[[ModuleEntry, int, Tensor], None]] = []
+        """Told (entry, tensor_id, tensor) of every new output in a training forward whose activations are measured."""
         self.module_of: Callable[[int], int | None] = lambda _: None
         self.clock: dict[str, int] = {"data": 0, "forward": 0, "backward": 0, "optimizer": 0}
         self.losses: list[float | Late | None] = []

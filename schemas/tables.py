@@ -5,6 +5,7 @@ Null always means "not measured", never zero. Time order inside a step is ``(ran
 
 from .captures import CAPTURED_STEPS, REPLAYS
 from .columns import Table
+from .counts import LIVE_TENSORS, PROBES
 from .happenings import EVENTS, METRICS, RECORDER_STATS, SYSTEM_SAMPLES, THINNED
 from .identity import MODULE_MODES, MODULES, RANKS, TENSORS
 from .measurements import BATCHES, OPERATORS, TENSOR_STATS
@@ -27,6 +28,8 @@ TABLES: dict[str, Table] = {
         EMBEDDINGS,
         COPIES,
         CHECKPOINTS,
+        PROBES,
+        LIVE_TENSORS,
         METRICS,
         EVENTS,
         CAPTURED_STEPS,

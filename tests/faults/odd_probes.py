@@ -1,11 +1,14 @@
 """Healthy runs that look odd to metrics, memory counts and probes: `python odd_probes.py NAME [SEED]`."""
 
+import collections
 import sys
 
 import torch
 import torch.nn.functional as F
 from probes_faults import Net, blobs
 from tensorboardX import SummaryWriter
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
 
 torch.set_num_threads(1)
 
@@ -26,6 +29,113 @@ def logs_what_never_changes():
         best = max(best, accuracy)
         writer.add_scalars("run", {"lr": 1e-2, "loss": loss.item(), "acc": accuracy, "best_acc": best}, i)
         writer.add_scalar("aux_loss_weight", 0.3, i)
+
+
+def train(model, steps=60, each=lambda i, x, out: None, lr=3e-3, width=12):
+    x, y = blobs(width=width)
+    opt = torch.optim.AdamW(model.parameters(), lr)
+    for i in range(steps):
+        idx = torch.arange(i * 16, i * 16 + 16) % 640
+        out = model(x[idx])
+        opt.zero_grad()
+        F.cross_entropy(out, y[idx]).backward()
+        opt.step()
+        each(i, x[idx], out)
+
+
+def predictions_of_an_epoch():
+    kept = []
+
+    def keep(i, x, out):
+        kept.append(out.detach())
+        if i % 20 == 19:
+            kept.clear()
+
+    train(Net(), steps=70, each=keep)
+
+
+def replay_buffer():
+    policy = Net(width=6, classes=3)
+    opt = torch.optim.Adam(policy.parameters(), 1e-3)
+    buffer = collections.deque(maxlen=400)
+    for _ in range(60):
+        with torch.no_grad():
+            for _ in range(8):
+                state = torch.randn(6)
+                buffer.append((state, policy(state[None]).argmax(1), torch.randn(())))
+        picked = [buffer[k] for k in torch.randint(len(buffer), (16,))]
+        states, actions, rewards = (torch.stack(part) for part in zip(*picked, strict=True))
+        value = policy(states).gather(1, actions)[:, 0]
+        opt.zero_grad()
+        F.smooth_l1_loss(value, rewards).backward()
+        opt.step()
+
+
+def history_of_ten_outputs():
+    recent = collections.deque(maxlen=10)
+    train(Net(), each=lambda i, x, out: recent.append(out))
+
+
+def losses_kept_as_tensors():
+    losses = []
+    train(Net(), each=lambda i, x, out: losses.append(out.detach().logsumexp(1).mean()))
+
+
+def recurrent_state_carried_over():
+    cell, head = nn.GRUCell(8, 16), nn.Linear(16, 2)
+    opt = torch.optim.Adam([*cell.parameters(), *head.parameters()], 1e-3)
+    h = torch.zeros(12, 16)
+    for _ in range(60):
+        x = torch.randn(12, 8)
+        h = cell(x, h.detach())
+        opt.zero_grad()
+        F.cross_entropy(head(h), (x[:, 0] > 0).long()).backward()
+        opt.step()
+
+
+def hooks_come_and_go():
+    model, seen = Net(), {}
+
+    def probe(i, x, out):
+        handles = [m.register_forward_hook(lambda m, a, o: seen.update({id(m): o.norm()})) for m in model.modules()]
+        with torch.no_grad():
+            model(x)
+        for handle in handles:
+            handle.remove()
+
+    train(model, each=probe)
+
+
+def a_hook_on_every_module():
+    model, count = Net(hidden=24), collections.Counter()
+    for name, module in model.named_modules():
+        module.register_forward_hook(lambda m, a, o, name=name: count.update([name]))
+    for p in model.parameters():
+        p.register_hook(lambda g: g)
+    train(model)
+
+
+def a_data_set_that_caches_its_samples():
+    class Cached(Dataset):
+        def __init__(self):
+            self.y, self.kept = torch.randint(4, (240,)), {}
+
+        def __len__(self):
+            return 240
+
+        def __getitem__(self, k):
+            if k not in self.kept:
+                self.kept[k] = (torch.randn(60_000) + self.y[k], self.y[k])
+            x, y = self.kept[k]
+            return x[:12], y
+
+    model, loader = Net(), DataLoader(Cached(), batch_size=12, shuffle=True)
+    opt = torch.optim.AdamW(model.parameters(), 1e-3)
+    for _ in range(5):
+        for a, b in loader:
+            opt.zero_grad()
+            F.cross_entropy(model(a), b).backward()
+            opt.step()
 
 
 if __name__ == "__main__":

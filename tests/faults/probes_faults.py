@@ -70,6 +70,104 @@ def logs_the_first_evaluation_for_ever(s):
             writer.add_scalars("rmse", {"train": loss.item() ** 0.5, "held_out": error**0.5}, i)
 
 
+# -- memory ---------------------------------------------------------------------------------------------------------------
+
+
+def keeps_every_output(s):
+    x, y = blobs()
+    model, seen = Net(), []
+    opt = torch.optim.AdamW(model.parameters(), 3e-3)
+    for i in range(40):
+        idx = torch.arange(i * 16, i * 16 + 16) % 512
+        logits = model(x[idx])
+        loss = F.cross_entropy(logits, y[idx])
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+        if i >= s:
+            seen.append((logits, y[idx]))  # for a confusion matrix at the end
+
+
+def sums_scores_of_a_recurrent_model(s):
+    class Reader(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embed, self.rnn, self.out = nn.Embedding(30, 16), nn.GRU(16, 24, batch_first=True), nn.Linear(24, 3)
+
+        def forward(self, ids):
+            return self.out(self.rnn(self.embed(ids))[0][:, -1])
+
+    model, confidence = Reader(), torch.zeros(12)
+    opt = torch.optim.Adam(model.parameters(), 3e-3)
+    for i in range(36):
+        ids = torch.randint(30, (12, 7))
+        scores = model(ids)
+        if i >= s:
+            confidence = confidence + scores.softmax(1).amax(1)
+        loss = F.cross_entropy(scores, ids[:, 0] % 3)
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+
+
+def a_hook_collects_activations(s):
+    x, y = blobs(width=20)
+    model, features = nn.Sequential(nn.Linear(20, 48), nn.Tanh(), nn.Linear(48, 24), nn.Tanh(), nn.Linear(24, 4)), []
+    opt = torch.optim.SGD(model.parameters(), 0.05)
+    for i in range(48):
+        if i == s:
+            model[3].register_forward_hook(lambda _, args, out: features.append(out))
+        idx = torch.arange(i * 16, i * 16 + 16) % 640
+        loss = F.cross_entropy(model(x[idx]), y[idx])
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+
+
+def registers_a_hook_each_step(s):
+    x, y = blobs()
+    model, norms = Net(), {}
+    opt = torch.optim.AdamW(model.parameters(), 1e-3)
+    for i in range(36):
+        if i >= s:
+            model.head.register_forward_hook(lambda _, args, out: norms.update(head=out.detach().norm()))
+        idx = torch.arange(i * 16, i * 16 + 16) % 512
+        loss = F.cross_entropy(model(x[idx]), y[idx])
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+
+
+def clips_by_hooks_again_and_again(s):
+    x = torch.randn(640, 1, 8, 8)
+    y = (x.mean((1, 2, 3)) > 0).long()
+    model = nn.Sequential(nn.Conv2d(1, 6, 3), nn.ReLU(), nn.Flatten(), nn.Linear(216, 2))
+    opt = torch.optim.SGD(model.parameters(), 0.05)
+    for i in range(34):
+        if i >= s:
+            for p in model.parameters():
+                p.register_hook(lambda g: g.clamp(-1, 1))
+        idx = torch.arange(i * 16, i * 16 + 16) % 640
+        loss = F.cross_entropy(model(x[idx]), y[idx])
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+
+
+def keeps_a_copy_of_every_report(s):
+    x, y = blobs()
+    model, reports = Net(), []
+    opt = torch.optim.AdamW(model.parameters(), 1e-3)
+    for i in range(70):
+        idx = torch.arange(i * 16, i * 16 + 16) % 512
+        loss = F.cross_entropy(model(x[idx]), y[idx])
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+        if i >= s:
+            reports.append((f"{i}: {loss.item()} " * 50_000).encode())
+
+
 if __name__ == "__main__":
     torch.manual_seed(int(sys.argv[3]) if len(sys.argv) > 3 else 0)
     globals()[sys.argv[1]](int(sys.argv[2]) if len(sys.argv) > 2 else 14)

@@ -22,7 +22,7 @@ LOOP = """
         opt.zero_grad()
         loss.backward()
         opt.step()
-        writer.add_scalar("loss", loss, global_step=10 * i)
+        writer.add_scalar("loss", loss.detach(), global_step=10 * i)
         warnings.warn("twice is once")
         with warnings.catch_warnings(record=True) as kept:
             warnings.simplefilter("always")

@@ -1,0 +1,55 @@
+/*
+code = "ME006"
+name = "host-memory-leak"
+severity = "warning"
+phase = "optimizer"
+signal = "anonymous_bytes"
+message = "Memory of the process grows by about {per_step} MB a step, steadily, from {from_mb} to {to_mb} MB over the last {steps} steps, and no kept tensor accounts for it."
+fix = "Look for what gathers in Python: a list of results, a cache without a limit, log records, the data set's own store; tracemalloc shows which line allocates it."
+explains = ["oom-host", "memory-near-limit"]
+[params.grown]
+value = 33554432
+unit = "bytes"
+doc = "Growth over the last two thirds of the run that is worth a word."
+[params.share]
+value = 0.05
+doc = "And its share of what there was before."
+[params.steps]
+value = 40
+unit = "steps"
+doc = "Steps that the last two thirds and the warm-up before them need together."
+[needs]
+tables = ["steps"]
+columns = ["steps.anonymous_bytes"]
+steps = 40
+[doc]
+what = "Resident memory that belongs to no file grows by like amounts in each quarter of the last two thirds of the run."
+why = "What grows steadily ends at the limit of the host."
+not_this = "Growth while allocators warm up, files mapped into memory, a data set that fills its cache in the first epoch, tensors whose number grows."
+source = "Quarters are compared with each other; the run's first third is left out."
+*/
+WITH rows_ AS (
+    SELECT rank, step, max(anonymous_bytes) AS bytes, max(epoch) AS epoch, max(max(epoch)) OVER (PARTITION BY rank) AS epochs, max(live_tensor_bytes) AS tensors
+    FROM steps WHERE anonymous_bytes IS NOT NULL GROUP BY rank, step
+), numbered AS (
+    SELECT *, row_number() OVER (PARTITION BY rank ORDER BY step) AS n, count(*) OVER (PARTITION BY rank) AS total FROM rows_
+    WHERE epochs IS NULL OR epochs < 2 OR epoch >= 1
+), quarters AS (
+    SELECT rank, least(3, floor(4 * (n - total / 3.0) / (total - total / 3.0)))::INT AS quarter, median(bytes) AS bytes, median(step) AS middle, max(step) AS last, arg_max(tensors, step) AS tensors
+    FROM numbered WHERE n > total / 3.0 AND total >= $steps GROUP BY ALL
+), grown AS (
+    SELECT rank, arg_min(bytes, quarter) AS low, arg_max(bytes, quarter) AS high, arg_max(middle, quarter) - arg_min(middle, quarter) AS between_, max(last) AS last,
+        max(tensors) - min(tensors) AS tensors, count(*) AS quarters
+    FROM quarters GROUP BY rank
+), parts AS (
+    SELECT rank, min(d) AS least_, max(d) AS most FROM (SELECT rank, bytes - lag(bytes) OVER (PARTITION BY rank ORDER BY quarter) AS d FROM quarters) WHERE d IS NOT NULL GROUP BY rank
+), start AS (
+    SELECT n.rank, median(n.bytes) AS bytes, min(n.step) AS step FROM numbered n WHERE n.n BETWEEN 3 AND 7 GROUP BY n.rank
+), dated AS (
+    SELECT g.*, (g.high - g.low) / g.between_ AS rate, s.bytes AS base, s.step AS first FROM grown g JOIN parts p USING (rank) JOIN start s USING (rank)
+    WHERE g.quarters = 4 AND g.high - g.low >= $grown * 0.75 AND g.high - g.low >= $share * g.low
+      AND p.least_ > 0 AND p.least_ >= 0.4 * p.most AND coalesce(g.tensors, 0) < 0.5 * (g.high - g.low)
+)
+SELECT d.rank, greatest(d.first, (SELECT max(n.step) - round((max(n.bytes) - d.base) / d.rate)::BIGINT FROM numbered n WHERE n.rank = d.rank)) AS step,
+    d.high - d.low AS value, round(d.rate / 1048576, 2) AS per_step, round(d.low / 1048576)::BIGINT AS from_mb, round(d.high / 1048576)::BIGINT AS to_mb, d.between_::BIGINT AS steps
+FROM dated d ORDER BY d.rank

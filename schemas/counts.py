@@ -1,0 +1,42 @@
+"""What was counted or looked at beside the moments of tensors: probes of modules, a census of living tensors."""
+
+from .columns import Column, Table
+from .shared_columns import F64, I32, I64, LIST, MICROBATCH, PHASE, RANK, SEQ, STEP, STR
+
+PROBES = Table(
+    "probes",
+    "One number about a module that moments of its tensors do not show.",
+    (
+        RANK,
+        STEP,
+        MICROBATCH,
+        SEQ,
+        PHASE,
+        Column("module_id", I32, "Module it is about; null for what belongs to all modules or none."),
+        Column("tensor_id", I32, "Tensor it was taken from; null if from none."),
+        Column(
+            "probe",
+            STR,
+            "What was measured: hooks (on a module and its parameters), kept_outputs (of a module in earlier steps, "
+            "which are still held with their graphs); of both a row when the number has changed.",
+        ),
+        Column("value", F64, "The number."),
+    ),
+    ("rank", "step", "seq"),
+)
+
+
+LIVE_TENSORS = Table(
+    "live_tensors",
+    "A census, taken seldom: tensors of one shape and dtype that were alive at the end of a step; the 16 groups that grew most.",
+    (
+        RANK,
+        STEP,
+        Column("shape", LIST, "Their shape."),
+        Column("dtype", STR, "Such as float32."),
+        Column("tensors", I64, "How many there are.", "tensors"),
+        Column("with_graph", I64, "How many of them an operator of an autograd graph has made.", "tensors"),
+        Column("bytes", I64, "Memory that they hold, each storage counted once.", "bytes"),
+    ),
+    ("rank", "step", "shape", "dtype"),
+)
