@@ -6,12 +6,13 @@ BIN := $(VENV)/bin
 FAULT ?= fully-masked-attention-row
 DEMO_OUT ?= demo-run
 
-.PHONY: help demo test quick lint clean
+.PHONY: help demo test quick suite lint clean
 
 help:
 	@echo "make demo    record a training with a real fault, diagnose it, write the report (FAULT=$(FAULT))"
 	@echo "make test    everything CI does: lint, types, layers, all tests; installs Debian's chromium if there is none"
 	@echo "make quick   lint, types, layers, and the tests that take less than ten seconds each"
+	@echo "make suite   every fault script and every odd healthy run (\`make test\` runs one script for each fault)"
 	@echo "make clean   remove $(VENV), $(DEMO_OUT) and the tools' caches"
 
 demo: $(VENV)/.installed-record
@@ -22,7 +23,10 @@ test: $(VENV)/.installed-dev chromium
 	@$(MAKE) --no-print-directory --keep-going lint pytest PYTEST_ARGS="$(PYTEST_ARGS)"
 
 quick: $(VENV)/.installed-dev
-	@$(MAKE) --no-print-directory --keep-going lint pytest PYTEST_ARGS="-m 'not slow' $(PYTEST_ARGS)"
+	@$(MAKE) --no-print-directory --keep-going lint pytest PYTEST_ARGS="-m 'not slow and not suite' $(PYTEST_ARGS)"
+
+suite: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -n 2 tests/faults -m "suite or not suite" $(PYTEST_ARGS)
 
 # every check runs, also after one that failed (--keep-going above), and pytest's closing line comes last
 .PHONY: ruff-check ruff-format basedpyright lint-imports pytest chromium

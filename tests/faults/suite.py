@@ -7,11 +7,13 @@ from typing import Any
 
 HERE = Path(__file__).parent
 
-TRUTHS: dict[str, tuple[Path, dict[str, Any]]] = {
-    name: (truths.with_suffix(".py"), truth)
+_FOUND = [
+    (name, truths.with_suffix(".py"), truth)
     for truths in sorted(HERE.glob("*.toml"))
     for name, truth in tomllib.loads(truths.read_text(encoding="utf-8")).items()
-}
+]
+
+TRUTHS: dict[str, tuple[Path, dict[str, Any]]] = {name: (file, truth) for name, file, truth in _FOUND}
 """Script → file and truth. `data_faults.toml` tells the truth about the scripts of `data_faults.py`.
 
 name: one or several right names · step: "s" (the onset) or a number · module: one or several · onset: where the default
@@ -25,7 +27,23 @@ ODD = {
 }
 """Healthy runs that look odd: function without arguments → file."""
 
+if len(TRUTHS) < len(_FOUND):
+    names = [name for name, _, _ in _FOUND]
+    raise ValueError(f"two scripts are called alike: {sorted({n for n in names if names.count(n) > 1})}")
+
 
 def any_of(value: Any) -> list[Any]:
     """One right answer or several."""
     return value if isinstance(value, list) else [value]
+
+
+def _one_for_each_name() -> set[str]:
+    first: dict[str, str] = {}
+    for script, (_, truth) in TRUTHS.items():
+        for name in any_of(truth["name"]):
+            first.setdefault(name, script)
+    return set(first.values())
+
+
+SLICE = _one_for_each_name() | set(sorted(ODD)[::2])
+"""What CI runs: one script for each name, and every second odd run. `make suite` runs all."""

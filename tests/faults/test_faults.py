@@ -2,11 +2,17 @@
 
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from firstfault.analyzer import Trace, Verdict, diagnose
-from suite import ODD, TRUTHS, any_of
+from suite import ODD, SLICE, TRUTHS, any_of
+
+
+def all_but_slice_marked(scripts: Iterable[str]) -> list[Any]:
+    return [s if s in SLICE else pytest.param(s, marks=pytest.mark.suite) for s in scripts]
 
 
 def record(run: Path, *arguments: object) -> Verdict:
@@ -17,7 +23,7 @@ def record(run: Path, *arguments: object) -> Verdict:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("script", TRUTHS)
+@pytest.mark.parametrize("script", all_but_slice_marked(TRUTHS))
 def test_the_fault_is_the_first_cause_at_its_step_and_module(script: str, tmp_path: Path) -> None:
     file, truth = TRUTHS[script]
     onset = truth.get("onset", 14)
@@ -36,7 +42,7 @@ def test_the_fault_is_the_first_cause_at_its_step_and_module(script: str, tmp_pa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("script", sorted(ODD))
+@pytest.mark.parametrize("script", all_but_slice_marked(sorted(ODD)))
 def test_a_healthy_run_that_looks_odd_is_not_called_anomalous(script: str, tmp_path: Path) -> None:
     verdict = record(tmp_path / "run", ODD[script], script)
 
