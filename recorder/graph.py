@@ -50,6 +50,13 @@ _RISKS: dict[str, tuple[str, float]] = {
 }
 """Operators whose derivative is undefined where a saved tensor has this value (for the arc functions: this magnitude)."""
 
+_RISKS_BEHIND_A_MASK: dict[str, tuple[str, float]] = {"Exp": ("result", torch.inf), "Expm1": ("result", torch.inf)}
+"""More of them, which only a mask can hide from the loss."""
+
+_MASKS = ("WhereBackward", "MaskedFillBackward")
+_BEHIND_A_MASK = 6
+"""Operators that a value may have gone through on its way to the mask."""
+
 
 def nodes_down_to(tensor: Tensor, first: int, most: int = _MOST_NODES) -> list[Any]:
     """Autograd nodes behind a tensor with a sequence number of at least ``first``, in forward order."""
@@ -157,10 +164,11 @@ def risks(session: Session, loss: Tensor, first: int) -> tuple[bool, int]:
     harmless needs no second walk.
     """
     nodes = nodes_down_to(loss, first)
+    masked = _behind_masks(nodes)
     present, written = False, 0
     for node in nodes:
         operator = operator_name(node)
-        risk = _RISKS.get(operator)
+        risk = _RISKS.get(operator) or (_RISKS_BEHIND_A_MASK.get(operator) if node in masked else None)
         if risk is None:
             continue
         if operator == "Pow":
@@ -176,13 +184,27 @@ def risks(session: Session, loss: Tensor, first: int) -> tuple[bool, int]:
         present = True
         if written < _MOST_RISKS and _holds(value, operator, at):
             written += 1
-            _write(session, node, name, value, "risk")
+            _write(session, node, name, value, "risk", masked=node in masked)
     return present, len(nodes)
+
+
+def _behind_masks(nodes: list[Any]) -> set[Any]:
+    """Nodes whose result reaches a where or masked_fill through a few operators."""
+    found: set[Any] = set()
+    level = [node for node in nodes if type(node).__name__.startswith(_MASKS)]
+    for _ in range(_BEHIND_A_MASK):
+        level = [n for node in level for n, _ in node.next_functions if n is not None and n not in found]
+        found.update(level)
+    return found
 
 
 def _holds(value: Tensor, operator: str, at: float) -> bool:
     value = value.detach()
     low, high = (v.item() for v in torch.aminmax(value))
+    if low != low:  # NaN: the operator was given what it is not defined for
+        return True
+    if operator == "Pow" and low < 0:
+        return True
     if at == torch.inf:
         return high == torch.inf or low == -torch.inf
     if operator in {"Acos", "Asin"}:
@@ -192,7 +214,7 @@ def _holds(value: Tensor, operator: str, at: float) -> bool:
     return low < at < high and bool((value == at).any())
 
 
-def _write(session: Session, node: Any, name: str, value: Tensor, trigger: str) -> int:
+def _write(session: Session, node: Any, name: str, value: Tensor, trigger: str, *, masked: bool | None = None) -> int:
     """One row of `operators`. Returns 1 if the tensor is not finite."""
     value = value.detach()
     moments = measure(value, count_zeros=value.is_floating_point() and value.numel() <= 1 << 20)
@@ -223,5 +245,6 @@ def _write(session: Session, node: Any, name: str, value: Tensor, trigger: str) 
         max=moments.max,
         rows=rows,
         full_rows=full,
+        masked=masked,
     )
     return int(moments.nonfinite > 0)

@@ -186,7 +186,9 @@ def _measure_wide(x: Tensor, numel: int, count_zeros: bool) -> Moments:
     if not (isfinite(lo) and isfinite(hi)):
         return _measure_nonfinite(x.reshape(-1), numel)
     wide = x.reshape(-1).to(torch.float32 if x.dtype in _REDUCED else torch.float64)
-    zeros = numel - int(torch.count_nonzero(x)) if count_zeros or lo == 0 or hi == 0 else None
+    # what has become zero in float16 is a fault of its own
+    counted = count_zeros or lo == 0 or hi == 0 or x.dtype is torch.float16
+    zeros = numel - int(torch.count_nonzero(x)) if counted else None
     squares, added = torch.dot(wide, wide).item(), wide.sum().item()
     if squares == inf or not isfinite(added):  # bfloat16 reaches as far as float32, its squares do not
         wide = wide.double()

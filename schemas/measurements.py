@@ -112,6 +112,11 @@ OPERATORS = Table(
         Column("max", F64, "Largest finite element."),
         Column("rows", I64, "For a mask: rows along the last dimension.", "rows"),
         Column("full_rows", I64, "For a mask: rows that mask everything; for a result: rows wholly NaN.", "rows"),
+        Column(
+            "masked",
+            BOOL,
+            "For a risk: whether its result goes through torch.where or masked_fill; null if not looked at.",
+        ),
     ),
     ("rank", "step", "seq"),
 )

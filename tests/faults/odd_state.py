@@ -230,6 +230,55 @@ def more_positions_than_tokens():
         opt.step()
 
 
+class Masked(nn.Module):
+    """Tokens and a float mask that happens to be all ones; distances with a root that is masked twice."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(20, 12)
+        self.out = nn.Linear(12, 4)
+
+    def forward(self, tokens, attention_mask):
+        h = self.embed(tokens) * attention_mask[..., None]
+        gap = (h[:, :, None] - h[:, None]).square().sum(-1)
+        near = torch.where(gap > 0, torch.where(gap > 0, gap, 1.0).sqrt(), 0.0)
+        weights = (-near).masked_fill(attention_mask[:, None] == 0, -1e9).softmax(-1)
+        return self.out((weights @ h).mean(1))
+
+
+def a_mask_of_ones_and_safe_roots():
+    model = Masked()
+    opt = torch.optim.AdamW(model.parameters(), 3e-3)
+    for _ in range(40):
+        tokens = torch.randint(20, (16, 7))
+        loss = F.cross_entropy(model(tokens, torch.ones(16, 7)), tokens[:, 0] % 4)
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+
+
+def half_with_small_gradients():
+    model = mlp().half()
+    opt = torch.optim.SGD(model.parameters(), 20.0)
+    for _, (a, b) in zip(range(40), forever(*blobs()), strict=False):
+        loss = F.cross_entropy(model(a.half()).float(), b) / 1024
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+
+
+def weights_rescaled_on_purpose():
+    model = nn.Sequential(nn.Linear(12, 32, bias=False), nn.LayerNorm(32), nn.Linear(32, 4))
+    opt = torch.optim.SGD(model.parameters(), 0.05)
+
+    def after(i):
+        if i % 10 == 9:
+            with torch.no_grad():
+                model[0].weight *= 3.0
+
+    train(model, opt, forever(*blobs()), steps=40, after=after)
+
+
 if __name__ == "__main__":
     torch.manual_seed(int(sys.argv[2]) if len(sys.argv) > 2 else 0)
     globals()[sys.argv[1]]()

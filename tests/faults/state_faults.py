@@ -415,6 +415,174 @@ def crashes_without_a_checkpoint(s):
         opt.step()
 
 
+def where_around_a_root(s):
+    x = torch.rand(400, 6) + 0.1
+    y = x.sum(1, keepdim=True).sqrt()
+    model = nn.Sequential(nn.Linear(6, 16), nn.GELU(), nn.Linear(16, 1))
+    opt = torch.optim.Adam(model.parameters(), 1e-3)
+    for i in range(30):
+        pick = torch.randint(400, (16,))
+        out = model(x[pick]) + 0.5
+        if i == s:
+            out = out * (torch.arange(16)[:, None] > 2)
+        root = torch.where(out > 0, out.clamp(min=0).sqrt(), torch.zeros_like(out))
+        loss = F.mse_loss(root, y[pick])
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+
+
+class LogReturns(nn.Module):
+    """Logarithm of positive inputs, nothing for the rest."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Linear(5, 5)
+        self.out = nn.Linear(5, 1)
+
+    def forward(self, x):
+        z = F.softplus(self.scale(x)) * (x > 0)
+        logs = torch.log(z).masked_fill(z <= 0, 0.0)
+        return self.out(logs)
+
+
+def masked_logarithm(s):
+    x = torch.rand(300, 5) + 0.2
+    y = x.log().sum(1, keepdim=True)
+    model = LogReturns()
+    opt = torch.optim.SGD(model.parameters(), 1e-2)
+    for i in range(28):
+        pick = torch.randint(300, (12,))
+        a = x[pick].clone()
+        if i == s:
+            a[3, 1] = 0.0
+        loss = F.mse_loss(model(a), y[pick])
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+
+
+class HalfAttention(nn.Module):
+    """Attention in half precision with an additive mask."""
+
+    def __init__(self, width=16, fill=-1e9):
+        super().__init__()
+        self.embed = nn.Embedding(30, width)
+        self.qkv = nn.Linear(width, 3 * width)
+        self.out = nn.Linear(width, 4)
+        self.fill = fill
+
+    def forward(self, x, mask, refused=False):
+        q, k, v = self.qkv(self.embed(x)).chunk(3, -1)
+        scores = q @ k.transpose(1, 2) * 0.25
+        if refused:
+            scores = scores.masked_fill(~mask[:, None].bool(), self.fill)
+        else:
+            scores = scores + (1 - mask[:, None]).to(scores.dtype) * self.fill
+        return self.out((scores.softmax(-1) @ v).mean(1))
+
+
+def added_mask_in_half(s):
+    model = HalfAttention().half()
+    opt = torch.optim.SGD(model.parameters(), 1e-2)
+    for i in range(24):
+        x = torch.randint(30, (8, 6))
+        mask = torch.ones(8, 6, dtype=torch.half)
+        mask[:4, 4:] = 0
+        if i == s:
+            mask[2] = 0
+        loss = F.cross_entropy(model(x, mask).float(), x[:, 0] % 4)
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+
+
+def fill_that_does_not_fit(s):
+    model = HalfAttention(fill=-1e10).half()
+    opt = torch.optim.SGD(model.parameters(), 1e-2)
+    for i in range(24):
+        x = torch.randint(30, (8, 6))
+        mask = torch.ones(8, 6, dtype=torch.half)
+        loss = F.cross_entropy(model(x, mask, refused=i == s).float(), x[:, 0] % 4)
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+
+
+def half_gradients_vanish(s):
+    model = mlp().half()
+    opt = torch.optim.SGD(model.parameters(), 0.1)
+    for i, (a, b) in zip(range(32), forever(*blobs()), strict=False):
+        temperature = 2**17 if i >= s else 1
+        loss = F.cross_entropy(model(a.half()).float() / temperature, b)
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+
+
+def autocast_without_a_scaler(s):
+    model = nn.Sequential(nn.Conv1d(1, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(80, 64), nn.Tanh(), nn.Linear(64, 4))
+    opt = torch.optim.Adam(model.parameters(), 1e-3)
+    for _, (a, b) in zip(range(25), forever(*blobs()), strict=False):
+        with torch.autocast("cpu", dtype=torch.float16):
+            out = model(a[:, None])
+        opt.zero_grad()
+        (F.cross_entropy(out.float(), b, reduction="mean") / 4096 / 16).backward()
+        opt.step()
+
+
+def norm_of_half_gradients(s):
+    model = nn.Sequential(nn.Linear(12, 1024), nn.ReLU(), nn.Linear(1024, 1)).half()
+    opt = torch.optim.SGD(model.parameters(), 0.01)
+    for i, (a, _) in zip(range(30), forever(*blobs()), strict=False):
+        target = a.sum(1, keepdim=True)
+        loss = F.mse_loss(model(a.half()).float(), target)
+        if i == s:
+            loss = loss * 5000
+        opt.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 20.0)
+        opt.step()
+
+
+def a_bit_flips_in_a_weight(s):
+    model = mlp()
+    opt = torch.optim.Adam(model.parameters(), 1e-3)
+    for i, (a, b) in zip(range(30), forever(*blobs()), strict=False):
+        if i == s:
+            with torch.no_grad():
+                model[2].weight.view(torch.int32)[3, 5] ^= 1 << 30
+        opt.zero_grad()
+        F.cross_entropy(model(a), b).backward()
+        opt.step()
+
+
+def a_weight_becomes_nan(s):
+    x = torch.randn(400, 8, 3)
+    y = x.sum((1, 2))[:, None]
+    model = Sums()
+    opt = torch.optim.AdamW(model.parameters(), 2e-3)
+    for i in range(28):
+        if i == s:
+            model.out.weight.data[0, 3] = float("nan")
+        pick = torch.randint(400, (16,))
+        loss = F.mse_loss(model(x[pick]), y[pick])
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+
+
+def a_gradient_is_spoilt(s):
+    model = mlp()
+    opt = torch.optim.SGD(model.parameters(), 0.01)
+    for i, (a, b) in zip(range(30), forever(*blobs()), strict=False):
+        opt.zero_grad()
+        F.cross_entropy(model(a), b).backward()
+        if i == s:
+            model[2].weight.grad[1, 1] *= -1e9
+        opt.step()
+
+
 if __name__ == "__main__":
     torch.manual_seed(int(sys.argv[3]) if len(sys.argv) > 3 else 0)
     globals()[sys.argv[1]](int(sys.argv[2]) if len(sys.argv) > 2 else 14)

@@ -21,7 +21,7 @@ columns = ["tensor_stats.min", "batches.field"]
 [doc]
 what = "A float input whose elements are all equal, in a field that varied in earlier batches; or in all batches, where it is the only float input of its model."
 why = "A model cannot learn from an input that is always the same."
-not_this = "Masks, a single odd batch, fields of fewer than 16 elements, a constant field beside one that varies."
+not_this = "Masks (a field that is always 1), a single odd batch, fields of fewer than 16 elements, a constant field beside one that varies."
 source = "Arithmetic: minimum equals maximum."
 */
 WITH fields AS (
@@ -38,7 +38,7 @@ WITH fields AS (
         any_value(role) AS role
     FROM runs WHERE same GROUP BY rank, tensor_id, field, island
 ), alone AS (
-    SELECT rank FROM fields GROUP BY rank HAVING bool_and(same) AND count(*) >= 10 AND bool_and(low NOT IN (0, 1) OR role = 'input')
+    SELECT rank FROM fields GROUP BY rank HAVING bool_and(same) AND count(*) >= 10 AND bool_and(low <> 1)
 )
 SELECT rank, step, seq, field, value, batches FROM constant
 WHERE (varied >= $before AND batches >= $least) OR (first = 1 AND batches >= 10 AND rank IN (SELECT rank FROM alone))

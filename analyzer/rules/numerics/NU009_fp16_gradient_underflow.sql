@@ -1,0 +1,57 @@
+/*
+code = "NU009"
+name = "fp16-gradient-underflow"
+severity = "error"
+phase = "backward"
+signal = "zero_count"
+message = "From step {step} on the float16 gradients underflow: {percent} % of their elements are exactly zero and the largest is {largest} (float16 loses digits below 6.1e-5 and ends at 6e-8), in {bad} of {total} steps, without loss scaling."
+fix = "Scale the loss (torch.amp.GradScaler), or train in bfloat16, whose exponent reaches as far as float32's."
+explains = ["vanishing-gradients", "frozen-by-zero-gradient", "update-lost-to-rounding", "lr-too-low", "plateau", "underfit", "silent-backend-noop", "dead-relu", "broken-graph", "optimizer-eps-underflow"]
+[params.share]
+value = 0.5
+doc = "Share of exact zeros among all elements of float16 gradients."
+[params.normal]
+value = 6.1035e-5
+doc = "Smallest normal number of float16."
+[params.usual]
+value = 4.8e-7
+doc = "Root mean square of the elements that are not zero, below which a tensor counts: eight times the smallest number of float16."
+[params.least]
+value = 5
+unit = "steps"
+doc = "Steps in which it is so."
+[needs]
+tables = ["steps", "tensor_stats"]
+columns = ["tensor_stats.zero_count"]
+[doc]
+what = "In most steps more than half of all elements of float16 gradients (of weights, or of activations under autocast) are exactly zero, in tensors whose largest element is below the smallest normal number of float16 and whose others are a few steps above zero."
+why = "What is smaller than 6e-8 becomes zero in float16: those weights are never told anything."
+not_this = "Zeros beside gradients of ordinary size (ReLU, unused rows), bfloat16, runs with a GradScaler, losses that have come to nearly nothing."
+source = "IEEE 754 binary16: smallest normal 2^-14, smallest subnormal 2^-24. The half is the catalogue's."
+*/
+WITH half AS (
+    SELECT rank, tensor_id, kind FROM tensors WHERE kind IN ('gradient', 'activation_gradient') AND dtype = 'float16'
+), each_ AS (
+    SELECT s.rank, s.step, h.kind, s.numel, s.zero_count, greatest(abs(s.min), abs(s.max)) AS size,
+        greatest(abs(s.min), abs(s.max)) < $normal AND coalesce(sqrt(s.sum_sq / nullif(s.numel - s.zero_count, 0)) < $usual, true) AS small
+    FROM tensor_stats s JOIN half h ON h.rank = s.rank AND h.tensor_id = s.tensor_id
+    WHERE NOT coalesce(s.missing, false) AND s.nan_count + s.inf_count = 0 AND s.zero_count IS NOT NULL
+), sized AS (
+    -- of weights, or of activations: whichever kind is worse off
+    SELECT rank, step, numel, zeros, largest_small FROM (
+        SELECT rank, step, kind, sum(numel) AS numel, coalesce(sum(zero_count) FILTER (small), 0) AS zeros, max(size) FILTER (small) AS largest_small
+        FROM each_ GROUP BY rank, step, kind)
+    QUALIFY row_number() OVER (PARTITION BY rank, step ORDER BY zeros / numel DESC, kind) = 1
+), judged AS (
+    SELECT z.*, z.zeros / z.numel AS share, coalesce(z.zeros > $share * z.numel AND z.largest_small > 0, false) AS bad_step,
+        abs(t.loss) > 0.02 * max(abs(finite(t.loss))) OVER (PARTITION BY z.rank) AS alive
+    FROM sized z JOIN step_series t ON t.rank = z.rank AND t.step = z.step
+), first_ AS (
+    SELECT rank, min(step) AS step FROM judged WHERE bad_step AND alive GROUP BY rank
+)
+SELECT j.rank, f.step, median(j.share) FILTER (j.bad_step) AS value, round(100 * median(j.share) FILTER (j.bad_step))::INT AS percent,
+    max(j.largest_small) FILTER (j.bad_step) AS largest, count(*) FILTER (j.bad_step) AS bad, count(*) AS total
+FROM judged j JOIN first_ f ON f.rank = j.rank AND j.step >= f.step
+WHERE j.rank NOT IN (SELECT rank FROM steps WHERE loss_scale > 1)
+GROUP BY j.rank, f.step HAVING count(*) FILTER (j.bad_step AND j.alive) >= $least AND count(*) FILTER (j.bad_step) >= 0.6 * count(*)
+ORDER BY f.step, j.rank

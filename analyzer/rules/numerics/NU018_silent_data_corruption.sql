@@ -1,0 +1,87 @@
+/*
+code = "NU018"
+name = "silent-data-corruption"
+severity = "error"
+phase = "forward"
+signal = "abs_max"
+message = "{said}. Nothing that was recorded before it explains this: the inputs, the other tensors and the last update were as always."
+fix = "Replay step {step} from the last checkpoint on another device; if the jump does not come again, test the memory and the device (rank {rank}). Look also for code that writes into weights or gradients between steps."
+explains = ["nonfinite-tensor", "loss-spike", "divergence", "exploding-gradients", "lr-too-high", "dead-relu", "saturated-activation", "log-of-zero", "sqrt-at-zero", "division-by-zero", "fp16-overflow", "optimizer-eps-underflow", "python-exception", "exploding-activations", "vanishing-gradients", "bad-init-scale", "optimizer-state-drift", "frozen-by-zero-gradient", "zero-grad-missing", "unnormalised-input", "loss-scale-collapse"]
+[params.weight]
+value = 100.0
+unit = "times"
+doc = "Growth of a weight's largest element from one step to the next that the update of that step does not explain."
+[params.gradient]
+value = 1e4
+unit = "times"
+doc = "Growth of one weight's gradient above its last thirty steps while all others stay."
+[params.sane]
+value = 1e12
+doc = "Inputs and weights below this size cannot make a linear layer overflow float32 or bfloat16."
+[needs]
+tables = ["tensor_stats", "steps"]
+kinds = ["parameter"]
+steps = 5
+[doc]
+what = "One weight grows a hundredfold between two steps although its update was small; or a linear layer or convolution puts out numbers that are not finite although its input and, after the step before, its weights were finite and small; or the gradient of one weight alone grows ten thousandfold."
+why = "Hardware (a bit flipped in memory, a faulty core) or code that writes where it should not changes one tensor and nothing else; training rarely stops, it gets worse."
+not_this = "Weights that were loaded, large updates, jumps in several tensors at once, large inputs, float16 overflow."
+source = "Arithmetic: W(t) = W(t-1) + update; a linear map of finite numbers of this size is finite."
+*/
+WITH loaded AS (
+    SELECT DISTINCT rank, step FROM checkpoints WHERE action = 'weights'
+), extent AS (
+    SELECT s.rank, s.tensor_id, t.kind FROM tensor_stats s JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id
+    WHERE t.kind IN ('parameter', 'gradient') GROUP BY ALL
+    HAVING max(greatest(abs(s.min), abs(s.max))) > $weight * min(nullif(greatest(abs(s.min), abs(s.max)), 0))
+), series AS (
+    SELECT s.rank, s.step, s.microbatch, s.seq, s.phase, s.tensor_id, e.kind, greatest(abs(s.min), abs(s.max)) AS size, lag(s.step) OVER w AS last_step,
+        max(greatest(abs(s.min), abs(s.max))) OVER (w ROWS BETWEEN 30 PRECEDING AND 1 PRECEDING) AS peak, count(s.max) OVER (w ROWS BETWEEN 30 PRECEDING AND 1 PRECEDING) AS n,
+        max(greatest(abs(s.min), abs(s.max))) OVER (w ROWS BETWEEN 1 PRECEDING AND 1 PRECEDING) AS size_before
+    FROM tensor_stats s JOIN extent e ON e.rank = s.rank AND e.tensor_id = s.tensor_id
+    WHERE s.nan_count + s.inf_count = 0
+    WINDOW w AS (PARTITION BY s.rank, s.tensor_id ORDER BY s.step, s.seq)
+), weights AS (
+    SELECT w.*, p.tensor, p.module, u.update_size FROM series w
+    JOIN parameters p ON p.rank = w.rank AND p.tensor_id = w.tensor_id
+    LEFT JOIN (SELECT rank, tensor_id, step, max(greatest(abs(min), abs(max))) AS update_size FROM tensor_stats GROUP BY ALL) u
+        ON u.rank = w.rank AND u.tensor_id = p.update_id AND u.step = w.step
+    WHERE w.kind = 'parameter' AND w.n >= 2 AND w.size > $weight * w.size_before AND w.size > 3 * w.peak AND w.last_step >= w.step - 1
+      AND coalesce(20 * u.update_size < w.size, false) AND p.dtype <> 'float16'
+      AND NOT EXISTS (SELECT 1 FROM loaded l WHERE l.rank = w.rank AND l.step IN (w.step, w.step - 1))
+), gradients AS (
+    SELECT g.*, p.tensor, p.module FROM series g
+    JOIN parameters p ON p.rank = g.rank AND p.gradient_id = g.tensor_id
+    JOIN optimizer_series o ON o.rank = g.rank AND o.step = g.step AND o.loss < o.loss_median + 5 * greatest(o.loss_sigma, 0.2 * abs(o.loss_median))
+    WHERE g.kind = 'gradient' AND g.n >= 8 AND g.size > $gradient * g.peak AND g.peak > 0 AND coalesce(p.class_name, '') NOT LIKE 'Embedding%'
+), others AS (
+    -- how many gradients of the step left their own past: one alone is no doing of the backward pass
+    SELECT g.rank, g.step, count(*) FILTER (s.size > 10 * s.peak) AS moved, (SELECT count(*) FROM parameters q WHERE q.rank = g.rank) AS all_
+    FROM (SELECT DISTINCT rank, step FROM gradients) g JOIN series s ON s.rank = g.rank AND s.step = g.step AND s.kind = 'gradient' GROUP BY g.rank, g.step
+), origin AS (
+    SELECT o.rank, o.step, o.microbatch, o.seq, o.phase, o.module, o.module_id, o.tensor, o.class_name, o.nan_count, o.inf_count
+    FROM nonfinite_origin o
+    WHERE o.kind = 'activation' AND o.dtype <> 'float16' AND regexp_matches(coalesce(o.class_name, ''), '^(Linear|Conv[123]d|ConvTranspose[123]d|Embedding)$')
+      AND o.tensor LIKE '%:output0' AND o.step > 0
+), impossible AS (
+    SELECT o.* FROM origin o
+    WHERE NOT EXISTS (SELECT 1 FROM loaded l WHERE l.rank = o.rank AND l.step IN (o.step, o.step - 1))
+      AND EXISTS (SELECT 1 FROM stats w WHERE w.rank = o.rank AND w.module_id = o.module_id AND w.kind = 'parameter' AND w.step = o.step - 1)
+      AND NOT EXISTS (SELECT 1 FROM stats w WHERE w.rank = o.rank AND w.module_id = o.module_id AND w.kind = 'parameter' AND w.step = o.step - 1
+          AND (w.nonfinite_count > 0 OR w.abs_max > $sane))
+      AND NOT EXISTS (SELECT 1 FROM tensor_stats e JOIN tensors t ON t.rank = e.rank AND t.tensor_id = e.tensor_id
+          WHERE e.rank = o.rank AND e.step = o.step AND e.seq < o.seq AND t.kind IN ('input', 'activation', 'buffer')
+            AND (e.nan_count + e.inf_count > 0 OR greatest(abs(e.min), abs(e.max)) > $sane))
+)
+SELECT rank, step, microbatch, seq, 'optimizer' AS phase, module, tensor, size AS value, 0 AS order_,
+    printf('At step %d the largest element of %s is %.4g, after %.4g in the step before, while its update was at most %.4g', step, tensor, size, size_before, update_size) AS said
+FROM weights QUALIFY count(*) OVER (PARTITION BY rank, step) = 1
+UNION ALL BY NAME
+SELECT g.rank, g.step, g.microbatch, g.seq, 'backward' AS phase, g.module, g.tensor, g.size AS value, 1 AS order_,
+    printf('At step %d the gradient of %s alone is %.4g, after at most %.4g in the steps before', g.step, g.tensor, g.size, g.peak) AS said
+FROM gradients g JOIN others o ON o.rank = g.rank AND o.step = g.step WHERE o.moved = 1 AND o.all_ >= 3
+UNION ALL BY NAME
+SELECT rank, step, microbatch, seq, 'forward' AS phase, module, tensor, nan_count + inf_count AS value, 2 AS order_,
+    printf('At step %d %s (%s) put out %d NaN and %d infinite elements although its inputs and, after the step before, its weights were finite and small', step, tensor, class_name, nan_count, inf_count) AS said
+FROM impossible
+ORDER BY step, rank, order_, seq
