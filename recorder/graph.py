@@ -5,6 +5,7 @@ Nodes carry a sequence number given in forward order, so the nodes of one module
 them, so then nothing is read.
 """
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -171,10 +172,12 @@ def risks(session: Session, loss: Tensor, first: int) -> tuple[bool, int]:
         risk = _RISKS.get(operator) or (_RISKS_BEHIND_A_MASK.get(operator) if node in masked else None)
         if risk is None:
             continue
+        fractional = False
         if operator == "Pow":
             exponent = getattr(node, "_saved_exponent", None)
             if not isinstance(exponent, (int, float)) or exponent >= 1:
                 continue
+            fractional = exponent % 1 != 0
         name, at = risk
         value = saved(node, name)
         if value is not None and value.device.type in LATE_DEVICES:
@@ -182,7 +185,7 @@ def risks(session: Session, loss: Tensor, first: int) -> tuple[bool, int]:
         if value is None or not value.is_floating_point() or not value.numel() or not measurable(value):
             continue
         present = True
-        if written < _MOST_RISKS and _holds(value, operator, at):
+        if written < _MOST_RISKS and _holds(value, operator, at, fractional=fractional):
             written += 1
             _write(session, node, name, value, "risk", masked=node in masked)
     return present, len(nodes)
@@ -198,13 +201,11 @@ def _behind_masks(nodes: list[Any]) -> set[Any]:
     return found
 
 
-def _holds(value: Tensor, operator: str, at: float) -> bool:
+def _holds(value: Tensor, operator: str, at: float, *, fractional: bool) -> bool:
     value = value.detach()
     low, high = (v.item() for v in torch.aminmax(value))
-    if low != low:  # NaN: the operator was given what it is not defined for
-        return True
-    if operator == "Pow" and low < 0:
-        return True
+    if math.isnan(low) or (fractional and low < 0):
+        return True  # the operator was given what it is not defined for
     if at == torch.inf:
         return high == torch.inf or low == -torch.inf
     if operator in {"Acos", "Asin"}:

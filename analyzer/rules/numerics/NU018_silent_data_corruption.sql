@@ -53,7 +53,7 @@ WITH loaded AS (
     SELECT g.*, p.tensor, p.module FROM series g
     JOIN parameters p ON p.rank = g.rank AND p.gradient_id = g.tensor_id
     JOIN optimizer_series o ON o.rank = g.rank AND o.step = g.step AND o.loss < o.loss_median + 5 * greatest(o.loss_sigma, 0.2 * abs(o.loss_median))
-    WHERE g.kind = 'gradient' AND g.n >= 8 AND g.size > $gradient * g.peak AND g.peak > 0 AND coalesce(p.class_name, '') NOT LIKE 'Embedding%'
+    WHERE g.kind = 'gradient' AND g.n >= 4 AND g.size > $gradient * g.peak AND g.peak > 0 AND coalesce(p.class_name, '') NOT LIKE 'Embedding%'
 ), others AS (
     -- how many gradients of the step left their own past: one alone is no doing of the backward pass
     SELECT g.rank, g.step, count(*) FILTER (s.size > 10 * s.peak) AS moved, (SELECT count(*) FROM parameters q WHERE q.rank = g.rank) AS all_
