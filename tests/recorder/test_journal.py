@@ -7,7 +7,6 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from firstfault.analyzer import Trace
-from firstfault.recorder import journal
 from firstfault.recorder.journal import JournalWriter
 from firstfault.schemas import TABLES
 from firstfault.schemas.layout import segment_path, segments
@@ -29,9 +28,8 @@ def test_any_arrow_reader_reads_a_segment_that_is_still_open(tmp_path: Path) -> 
     assert table.schema.metadata == TABLES["metrics"].schema.metadata
 
 
-def test_all_tables_rotate_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journal, "SEGMENT_BYTES", 1)
-    writer = JournalWriter(tmp_path, 3)
+def test_all_tables_rotate_together(tmp_path: Path) -> None:
+    writer = JournalWriter(tmp_path, 3, most_bytes=1)
     writer.append({"metrics": batch(0)})
     writer.append({"metrics": batch(1)})
     assert [(rank, table, index) for rank, table, index, _ in segments(tmp_path)] == [

@@ -25,7 +25,7 @@ steps = 5
 [doc]
 what = "One weight grows a hundredfold between two steps although its update was small; or a linear layer or convolution puts out numbers that are not finite although its input and, after the step before, its weights were finite and small; or the gradient of one weight alone grows ten thousandfold."
 why = "Hardware (a bit flipped in memory, a faulty core) or code that writes where it should not changes one tensor and nothing else; training rarely stops, it gets worse."
-not_this = "Weights that were loaded, large updates, jumps in several tensors at once, large inputs, float16 overflow."
+not_this = "Weights that were loaded, one constant written into a whole tensor, large updates, jumps in several tensors at once, large inputs, float16 overflow."
 source = "Arithmetic: W(t) = W(t-1) + update; a linear map of finite numbers of this size is finite."
 */
 WITH loaded AS (
@@ -35,7 +35,7 @@ WITH loaded AS (
     WHERE t.kind IN ('parameter', 'gradient') GROUP BY ALL
     HAVING max(greatest(abs(s.min), abs(s.max))) > $weight * min(nullif(greatest(abs(s.min), abs(s.max)), 0))
 ), series AS (
-    SELECT s.rank, s.step, s.microbatch, s.seq, s.phase, s.tensor_id, e.kind, greatest(abs(s.min), abs(s.max)) AS size, lag(s.step) OVER w AS last_step,
+    SELECT s.rank, s.step, s.microbatch, s.seq, s.phase, s.tensor_id, e.kind, greatest(abs(s.min), abs(s.max)) AS size, abs(s.sum) / s.numel AS mean_size, s.numel, lag(s.step) OVER w AS last_step,
         max(greatest(abs(s.min), abs(s.max))) OVER (w ROWS BETWEEN 30 PRECEDING AND 1 PRECEDING) AS peak, count(s.max) OVER (w ROWS BETWEEN 30 PRECEDING AND 1 PRECEDING) AS n,
         max(greatest(abs(s.min), abs(s.max))) OVER (w ROWS BETWEEN 1 PRECEDING AND 1 PRECEDING) AS size_before
     FROM tensor_stats s JOIN extent e ON e.rank = s.rank AND e.tensor_id = s.tensor_id
@@ -48,6 +48,8 @@ WITH loaded AS (
         ON u.rank = w.rank AND u.tensor_id = p.update_id AND u.step = w.step
     WHERE w.kind = 'parameter' AND w.n >= 2 AND w.size > $weight * w.size_before AND w.size > 3 * w.peak AND w.last_step >= w.step - 1
       AND coalesce(20 * u.update_size < w.size, false) AND p.dtype <> 'float16'
+      -- one constant added to or filled into the whole tensor is the doing of code, and what follows from it has names of its own
+      AND NOT coalesce(w.numel >= 4 AND w.mean_size > 0.5 * w.size, false)
       AND NOT EXISTS (SELECT 1 FROM loaded l WHERE l.rank = w.rank AND l.step IN (w.step, w.step - 1))
 ), gradients AS (
     SELECT g.*, p.tensor, p.module FROM series g
