@@ -5,7 +5,6 @@ import sys
 from pathlib import Path
 
 import pyarrow as pa
-import pytest
 from firstfault.analyzer import Trace
 from firstfault.recorder.journal import JournalWriter
 from firstfault.schemas import TABLES
