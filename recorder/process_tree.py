@@ -8,6 +8,8 @@ from pathlib import Path
 
 import psutil
 
+from .memory_shares import SharesWatch, runnable_threads
+
 _UNLIMITED = 2**60
 """cgroup v1 writes an absent limit as the largest page-aligned 63-bit number."""
 
@@ -35,9 +37,13 @@ class Sample:
     rss_bytes: int
     cpu_percent: float | None
     threads: int
+    runnable: int
     memory_used_bytes: int | None
     memory_limit_bytes: int | None
     oom_kills: int | None
+    pss_bytes: int | None
+    workers: int | None
+    worker_private_bytes: int | None
 
 
 class ProcessTree:
@@ -48,6 +54,7 @@ class ProcessTree:
         self._group = group or ControlGroup.own()
         self._cpu_s: dict[tuple[int, float], float] = {}
         self._before_ns: int | None = None
+        self._shares = SharesWatch()
 
     def sample(self) -> Sample | None:
         """Now; None once the script is gone."""
@@ -56,7 +63,7 @@ class ProcessTree:
         except psutil.Error:
             return None
         now_ns = time.time_ns()
-        processes = rss = threads = 0
+        processes = rss = threads = runnable = 0
         cpu_s: dict[tuple[int, float], float] = {}
         for process in members:
             # it may end while we look: then it takes nothing
@@ -66,6 +73,7 @@ class ProcessTree:
                 times = process.cpu_times()
                 rss += process.memory_info().rss
                 threads += process.num_threads()
+                runnable += runnable_threads(process.pid)
                 cpu_s[process.pid, process.create_time()] = times.user + times.system
                 processes += 1
         if not processes:
@@ -76,7 +84,21 @@ class ProcessTree:
             cpu_percent = 100 * spent * 1e9 / (now_ns - self._before_ns)
         self._cpu_s, self._before_ns = cpu_s, now_ns
         memory = self._group.memory()
-        return Sample(now_ns, processes, rss, cpu_percent, threads, memory.used, memory.limit, memory.oom_kills)
+        shares = self._shares.look(pid for pid, _ in cpu_s)
+        return Sample(
+            time_ns=now_ns,
+            processes=processes,
+            rss_bytes=rss,
+            cpu_percent=cpu_percent,
+            threads=threads,
+            runnable=runnable,
+            memory_used_bytes=memory.used,
+            memory_limit_bytes=memory.limit,
+            oom_kills=memory.oom_kills,
+            pss_bytes=shares.pss_bytes if shares else None,
+            workers=shares.workers if shares else None,
+            worker_private_bytes=shares.worker_bytes if shares else None,
+        )
 
 
 class ControlGroup:

@@ -51,6 +51,20 @@ SYSTEM_SAMPLES = Table(
         Column("rss_bytes", I64, "Resident memory of the tree.", "bytes"),
         Column("cpu_percent", F64, "CPU of the tree since the sample before; 100 is one core.", "%"),
         Column("threads", I32, "Threads in the tree.", "threads"),
+        Column("runnable", I32, "Threads in the tree that ran or waited for a processor at that moment.", "threads"),
+        Column(
+            "pss_bytes",
+            I64,
+            "Memory of the tree with shared pages counted once; measured every few seconds, else null.",
+            "bytes",
+        ),
+        Column("workers", I32, "Forked worker processes of DataLoaders; measured with pss_bytes.", "processes"),
+        Column(
+            "worker_private_bytes",
+            I64,
+            "Anonymous memory that workers hold for themselves, not shared with the process they were forked from; an estimate.",
+            "bytes",
+        ),
         Column(
             "memory_used_bytes",
             I64,

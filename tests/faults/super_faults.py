@@ -36,6 +36,33 @@ def worker_leaves(s):
         opt.step()
 
 
+class Words(Dataset):
+    """Documents as Python strings in one list: every look at one writes its reference count."""
+
+    def __init__(self, words, documents):
+        self.words = [str(i) * 12 for i in range(words)]
+        self.each = words // documents
+        self.documents = documents
+
+    def __len__(self):
+        return self.documents
+
+    def __getitem__(self, i):
+        time.sleep(0.01)  # decoding
+        lengths = [len(w) for w in self.words[i * self.each : (i + 1) * self.each]]
+        return torch.tensor(lengths[:32], dtype=torch.float32) / 80
+
+
+def workers_copy_a_list(s):
+    del s
+    model = nn.Sequential(nn.Linear(32, 16), nn.ReLU(), nn.Linear(16, 1))
+    opt = torch.optim.Adam(model.parameters())
+    for x in DataLoader(Words(2_000_000, 640), batch_size=16, shuffle=True, num_workers=2):
+        opt.zero_grad()
+        (model(x) - x.mean(1, keepdim=True)).square().mean().backward()
+        opt.step()
+
+
 def host_refuses_memory(s):
     model = nn.Sequential(nn.Linear(12, 16), nn.Tanh(), nn.Linear(16, 1))
     opt = torch.optim.SGD(model.parameters(), lr=0.01)

@@ -1,9 +1,13 @@
 """Samples of the process tree and the memory of its control group, v1 and v2."""
 
+import itertools
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import psutil
+from firstfault.recorder.memory_shares import SharesWatch, proportion
 from firstfault.recorder.process_tree import ControlGroup, ProcessTree
 from firstfault.recorder.readback import read_rows
 
@@ -92,3 +96,44 @@ def test_a_real_run_has_a_sample_a_second(bench):
     assert max(rows["rss_bytes"].to_pylist()) > 80 * MIB
     assert recorded.exit.memory_peak_bytes is not None
     assert recorded.exit.memory_peak_bytes > 80 * MIB
+
+
+LOADERS = """
+import pathlib, time, torch
+from torch.utils.data import DataLoader, Dataset
+class Numbers(Dataset):
+    def __len__(self): return 64
+    def __getitem__(self, i):
+        time.sleep(0.1)
+        return torch.ones(4)
+for batch in DataLoader(Numbers(), batch_size=4, num_workers=2):
+    pathlib.Path("ready").touch()
+"""
+
+
+def test_loader_workers_and_what_is_shared_are_measured_apart(bench):
+    bench.write(LOADERS)
+    recorded = bench.record("script.py")
+    columns = ["rss_bytes", "pss_bytes", "workers", "worker_private_bytes", "runnable", "threads"]
+    rows = read_rows(recorded.run, "system_samples", columns).to_pylist()
+    seen = [r for r in rows if r["workers"] == 2]
+    assert seen
+    for row in seen:
+        assert 0 <= row["worker_private_bytes"] < row["pss_bytes"] < row["rss_bytes"]
+    assert all(0 <= r["runnable"] <= r["threads"] for r in rows)
+
+
+def test_proportional_memory_is_asked_for_seldom_and_less_so_later():
+    now = [0.0]
+
+    def clock():
+        now[0] += 0.01  # each reading of the clock: a look takes 10 ms
+        return now[0]
+
+    watch, times = SharesWatch(clock), []
+    while now[0] < 60:
+        if watch.look([os.getpid()]) is not None:
+            times.append(now[0])
+    gaps = [b - a for a, b in itertools.pairwise(times)]
+    assert min(gaps) > 0.19
+    assert proportion(Path("/proc/nobody")) is None

@@ -1,0 +1,51 @@
+"""Healthy runs whose machine looks odd. Called as: odd_super.py NAME."""
+
+import sys
+import time
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+
+class Arrays(Dataset):
+    """As many numbers as a large corpus has words, in one tensor: workers read it and copy nothing."""
+
+    def __init__(self, numbers, documents):
+        self.numbers = torch.arange(numbers, dtype=torch.float64)
+        self.each = numbers // documents
+        self.documents = documents
+
+    def __len__(self):
+        return self.documents
+
+    def __getitem__(self, i):
+        time.sleep(0.01)
+        block = self.numbers[i * self.each : (i + 1) * self.each]
+        return (block[:32] % 80).float() / 80
+
+
+def workers_read_a_tensor():
+    model = nn.Sequential(nn.Linear(32, 16), nn.ReLU(), nn.Linear(16, 1))
+    opt = torch.optim.Adam(model.parameters())
+    for x in DataLoader(Arrays(20_000_000, 480), batch_size=16, shuffle=True, num_workers=2):
+        opt.zero_grad()
+        (model(x) - x.mean(1, keepdim=True)).square().mean().backward()
+        opt.step()
+
+
+def workers_hold_large_batches():
+    """Images of a megabyte, prefetched: buffers and shared memory come and go."""
+    model = nn.Sequential(nn.Flatten(), nn.Linear(3 * 96 * 96, 8), nn.ReLU(), nn.Linear(8, 1))
+    opt = torch.optim.SGD(model.parameters(), lr=1e-3)
+    images = [torch.rand(3, 96, 96) for _ in range(64)]
+    for _ in range(3):
+        for x in DataLoader(images, batch_size=8, num_workers=2, prefetch_factor=4, shuffle=True):
+            opt.zero_grad()
+            (model(x) - x.mean((1, 2, 3)).unsqueeze(1)).square().mean().backward()
+            opt.step()
+
+
+if __name__ == "__main__":
+    torch.manual_seed(0)
+    globals()[sys.argv[1]]()
