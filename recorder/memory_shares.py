@@ -13,7 +13,7 @@ WORKER = "pt_data_worker"
 """Name that torch's DataLoader gives to its worker processes."""
 
 _FIRST = 6
-_SHARE_FIRST = 1 / 20
+_SHARE_FIRST = 1 / 10
 _SHARE = 1 / 500
 """Of the time, for the first measurements and for later ones."""
 

@@ -57,10 +57,12 @@ def workers_copy_a_list(s):
     del s
     model = nn.Sequential(nn.Linear(32, 16), nn.ReLU(), nn.Linear(16, 1))
     opt = torch.optim.Adam(model.parameters())
-    for x in DataLoader(Words(2_000_000, 640), batch_size=16, shuffle=True, num_workers=2):
-        opt.zero_grad()
-        (model(x) - x.mean(1, keepdim=True)).square().mean().backward()
-        opt.step()
+    loader = DataLoader(Words(2_000_000, 480), batch_size=16, shuffle=True, num_workers=2, persistent_workers=True)
+    for _ in range(2):
+        for x in loader:
+            opt.zero_grad()
+            (model(x) - x.mean(1, keepdim=True)).square().mean().backward()
+            opt.step()
 
 
 def host_refuses_memory(s):

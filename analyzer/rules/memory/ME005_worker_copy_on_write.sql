@@ -12,7 +12,7 @@ value = 100e6
 unit = "bytes"
 doc = "Memory of a worker's own: an interpreter and buffers of a few batches are smaller."
 [params.share]
-value = 0.5
+value = 0.25
 doc = "A worker's own memory over what all other processes of the tree hold: what it can be a copy of."
 [needs]
 tables = ["system_samples"]
