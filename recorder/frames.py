@@ -16,7 +16,7 @@ import torch
 
 _LIBRARIES = (
     *(str(Path(folder)) + os.sep for folder in torch.__path__),
-    str(Path(__file__).parents[1]) + os.sep,
+    str(Path(__file__).parent) + os.sep,
 )
 _STANDARD = sysconfig.get_paths()["stdlib"] + os.sep
 _PACKAGES = tuple({sysconfig.get_paths()[key] + os.sep for key in ("purelib", "platlib")})
