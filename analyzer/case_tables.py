@@ -46,6 +46,11 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "live_tensors": {"rank": 0, "dtype": "float32", "with_graph": 0, "bytes": 1024},
     "recorder_stats": {"rank": 0, "time_ns": 0},
     "events": {"rank": 0, "time_ns": 0},
+    "captured_steps": {"rank": 0, "microbatch": 0, "time_ns": 0, "reason": "loss", "reproduced": True},
+    "replays": {
+        "rank": 0, "microbatch": 0, "phase": "forward", "dtype": "float32", "numel": 100, "nan_count": 0, "inf_count": 0,
+        "first_bad": False,
+    },
     "system_samples": {"time_ns": 0},
     "thinned": {"rank": 0, "time_ns": 0, "rows": 1},
 }  # fmt: skip

@@ -23,7 +23,7 @@ from .crash import module_in_flight
 from .data import DataWatch
 from .device_statistics import Late, LateMoments, now
 from .frames import caller
-from .held_calls import HeldCall
+from .held_calls import Again, HeldCall
 from .nonfinite_policy import Policy
 from .operator_watch import Operator
 from .patches import Patches
@@ -65,6 +65,7 @@ class CaptureWatch:
         self._collapsed = False
         if session.options.on_nonfinite != "record":
             session.on_call = session.guarded("captures", self._called)
+            session.on_output.append(session.guarded("captures", self._returned))
         session.on_loss_value = self._loss
         session.on_gradients = self._gradients
         session.at_finish.append(self._calls.clear)
@@ -82,7 +83,13 @@ class CaptureWatch:
         if entry is None and (type(module).__name__ in WRAPPERS or hasattr(module, "_orig_mod")):
             return
         self._fresh += 1
-        self._calls.append(HeldCall(module, args, kwargs, entry.id if entry is not None else None, caller()))
+        module_id = entry.id if entry is not None else None
+        self._calls.append(HeldCall(module, args, kwargs, module_id, caller(), self._calls))
+
+    def _returned(self, entry: ModuleEntry, output: Any, *, grad: bool) -> None:
+        """A model has put something out."""
+        if grad and self._calls and self._calls[-1].module_id == entry.id:
+            self._calls[-1].returned(output)
 
     def _loss(self, moments: Moments) -> None:
         """A loss is about to be differentiated."""
@@ -170,12 +177,13 @@ class CaptureWatch:
         if len(self._calls) <= self._fresh:
             return Replay(note="not run once more: no model was called in this step"), None
         shown = Replay()
+        again: Again = {}
         for call in list(self._calls)[: len(self._calls) - self._fresh]:
-            again = run_again(self.session, call, backward=backward)
-            if again.first_bad is not None:
-                return again, call
-            if shown.note is None or again.operators:
-                shown = again
+            replay = run_again(self.session, call, again, backward=backward)
+            if replay.first_bad is not None:
+                return replay, call
+            if shown.note is None or replay.operators:
+                shown = replay
         return shown, None
 
     def _fill(
@@ -271,6 +279,7 @@ def row_of(operator: Operator, capture: str, *, first_bad: bool) -> dict[str, An
         "operand": operand[0] if operand is not None else None,
         "operand_min": operand[1].min if operand is not None else None,
         "operand_max": operand[1].max if operand is not None else None,
+        "operand_numel": operand[1].numel if operand is not None else None,
         "operand_zero_count": operand[1].zero_count if operand is not None else None,
         "dtype": operator.dtype,
         "shape": operator.shape,

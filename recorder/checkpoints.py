@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import lr_scheduler
 
+from ..schemas.layout import CAPTURES
 from .optimizers import OptimizerWatch
 from .patches import Patches
 from .session import Row, Session
@@ -37,6 +38,7 @@ class CheckpointWatch:
         self.session = session
         self.optimizers = optimizers
         self._rows_left = _MOST_ROWS
+        self._captures = os.fspath(session.run / CAPTURES) + os.sep
 
     def install(self, patches: Patches) -> None:
         """Wrap torch.save and torch.load, safetensors where it is in use, and every load_state_dict."""
@@ -92,6 +94,8 @@ class CheckpointWatch:
     def _file(self, action: str, target: Any, content: Any, took: int) -> None:
         path = os.fspath(target) if isinstance(target, (str, os.PathLike)) else getattr(target, "name", None)
         path = path if isinstance(path, str) else None
+        if path is not None and path.startswith(self._captures):
+            return  # written by this recorder
         row = self._add(action, path=path, ns=took, content=type(content).__name__, **_facts_of(content))
         if path is not None and os.path.isfile(path):  # noqa: PTH113 — a name of the script's, not one of ours
             row["bytes"] = os.path.getsize(path)  # noqa: PTH202

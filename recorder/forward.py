@@ -268,8 +268,9 @@ class ForwardWatch:
         self._seen.clear()
 
     def forget_graph(self) -> None:
-        """The backward is over: its graph is gone."""
+        """The backward is over: its graph is gone, and so is a recomputation that checkpointing broke off early."""
         self._spans.clear()
+        self.stack.clear()
 
     def module_of(self, node: int) -> int | None:
         """module_id of the innermost module in whose forward autograd made a node, by the node's sequence number."""

@@ -10,7 +10,7 @@ import contextlib
 import io
 import sys
 from collections import OrderedDict, deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from threading import get_ident
@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from .catalogue import unwrapped
-from .held_calls import GoneError, HeldCall, copied, taken_up
+from .held_calls import Again, GoneError, HeldCall, copied, floats_in, taken_up
 from .operator_watch import BrokenOffError, ModuleCall, Operator, OperatorWatch
 from .session import Session
 
@@ -44,11 +44,14 @@ class Replay:
     given: list[tuple[str, Tensor]] = field(default_factory=list)
     """Inputs of the first bad operator."""
     made: list[Tensor] = field(default_factory=list)
+    outputs: list[Tensor] = field(default_factory=list)
+    """What the model put out."""
 
 
-def run_again(session: Session, call: HeldCall, *, backward: bool) -> Replay:
+def run_again(session: Session, call: HeldCall, again: Again, *, backward: bool) -> Replay:
     """Run the forward of a call once more; with ``backward`` its backward too, from a gradient of our own.
 
+    ``again`` has what the calls before it put out when they were run again, and gets what this one does.
     Never raises what the model raises; a Replay that could not be made says why in ``note``.
     """
     module = call.ref()
@@ -56,7 +59,8 @@ def run_again(session: Session, call: HeldCall, *, backward: bool) -> Replay:
         return Replay(note="the model does not exist any more")
     module = unwrapped(module)
     try:
-        args, kwargs = [taken_up(v) for v in call.args], {k: taken_up(v) for k, v in call.kwargs.items()}
+        args = [taken_up(v, again) for v in call.args]
+        kwargs = {k: taken_up(v, again) for k, v in call.kwargs.items()}
         _check(module)
         copies: dict[int, Tensor] = {}
         with torch.no_grad():
@@ -75,6 +79,7 @@ def run_again(session: Session, call: HeldCall, *, backward: bool) -> Replay:
     except BrokenOffError as e:
         replay.note = f"broken off: {e}"
     replay.operators = watch.operators
+    again[call] = replay.outputs
     if replay.first_bad is not None:
         birth = watch.births.get(replay.first_bad.ordinal)
         if birth is not None:
@@ -98,7 +103,8 @@ def _run(
     lost: list[Operator] = []
     try:
         with watch:
-            outputs = list(_floats_in(module(*args, **kwargs)))
+            outputs = list(floats_in(module(*args, **kwargs)))
+        replay.outputs = outputs
         if leaves is None:
             lost = [o for t in outputs if (o := watch.producer(t, harmful=loss)) is not None]
         elif (roots := [t for t in outputs if t.requires_grad]) and leaves:
@@ -279,23 +285,3 @@ def _plain_calls(session: Session, watch: OperatorWatch, kept: dict[int, ModuleC
         yield
     finally:
         nn.Module.__call__ = original  # pyright: ignore[reportAttributeAccessIssue]
-
-
-def _floats_in(value: Any, depth: int = 0) -> Iterator[Tensor]:
-    """Floating-point tensors of an output of any nesting."""
-    if isinstance(value, Tensor):
-        if value.is_floating_point() or value.is_complex():
-            yield value
-        return
-    items: list[Any] = []
-    if depth < 4:
-        if isinstance(value, (tuple, list)):
-            items = list(value)
-        elif isinstance(value, dict):
-            items = list(value.values())
-        elif hasattr(value, "__dataclass_fields__"):
-            items = [getattr(value, name, None) for name in value.__dataclass_fields__]
-        elif hasattr(value, "__dict__") and not isinstance(value, nn.Module):
-            items = list(vars(value).values())
-    for item in items:
-        yield from _floats_in(item, depth + 1)

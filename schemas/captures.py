@@ -57,6 +57,7 @@ REPLAYS = Table(
         Column("operand", STR, "The argument that decides whether it is defined: the divisor, else the first tensor."),
         Column("operand_min", F64, "Smallest finite element of that argument."),
         Column("operand_max", F64, "Largest finite element of that argument."),
+        Column("operand_numel", I64, "Elements of that argument.", "elements"),
         Column("operand_zero_count", I64, "Elements of that argument that are exactly zero.", "elements"),
         Column("dtype", STR, "dtype of the first output."),
         Column("shape", LIST, "Shape of the first output."),

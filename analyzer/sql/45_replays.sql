@@ -3,7 +3,7 @@
 CREATE VIEW first_bad_operator AS
 SELECT
     r.rank, r.step, r.microbatch, r.capture, r.ordinal, r.phase, r.op, r.node, r.module_id, m.model, m.module, m.class_name,
-    r.source, r.code, r.inputs, r.operand, r.operand_min, r.operand_max, r.operand_zero_count, r.dtype, r.shape, r.numel,
+    r.source, r.code, r.inputs, r.operand, r.operand_min, r.operand_max, r.operand_numel, r.operand_zero_count, r.dtype, r.shape, r.numel,
     r.nan_count, r.inf_count, r.min, r.max, c.reason, c.note,
     r.op || coalesce(' in the backward of ' || lower(regexp_replace(r.node, 'Backward[0-9]*$', '')), '') AS operator,
     ' Run once more, aside, operator ' || r.op

@@ -41,6 +41,19 @@ class HiddenRoot(torch.autograd.Function):
         return gradient / (2 * x.clamp_min(0).sqrt())
 
 
+class HiddenLog(torch.autograd.Function):
+    """A logarithm of one's own; it saves nothing that autograd would show."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.factor = (1 / x.clamp_min(1e-30)).clamp_max(1e3)
+        return x.log()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * ctx.factor
+
+
 class Masked(nn.Module):
     """Attention with a mask; at the bad step its first row masks every key."""
 
@@ -148,6 +161,31 @@ def test_a_loss_that_is_a_module_is_looked_into(tmp_path: Path) -> None:
     assert [(row["op"], row["code"]) for row in found] == [
         ("div", "(out.square().sum() / (out * (0 if bad else 1)).abs().sum())"[1:-1])
     ]
+
+
+def test_outputs_that_are_gone_are_made_again_for_the_loss_that_was_given_a_view_of_them(tmp_path: Path) -> None:
+    class Likelihood(nn.Module):
+        def forward(self, logits: Tensor, y: Tensor, bad: bool) -> Tensor:
+            return HiddenLog.apply(F.softmax(logits * (1e5 if bad else 1), -1).gather(1, y[:, None])).neg().mean()
+
+    model, criterion = nn.Sequential(nn.Linear(8, 8)), Likelihood()
+    optimizer = torch.optim.SGD(model.parameters(), 0.01)
+    torch.manual_seed(0)
+    with Recorder(tmp_path / "run", model=model):
+        for step in range(8):
+            x, y = torch.randn(4, 6, 8), torch.randint(8, (4, 6))
+            criterion(model(x).view(-1, 8), y.view(-1), step == BAD).backward()
+            optimizer.step()
+
+    (found,) = [row for row in rows(tmp_path / "run", "replays") if row["first_bad"]]
+    assert (found["step"], found["op"], found["code"]) == (BAD, "log", "x.log()")
+
+
+def test_a_capture_is_no_checkpoint_of_the_script(tmp_path: Path) -> None:
+    train(tmp_path / "run", Net(CASES["log of zero"][0]), mean)
+
+    assert captures_of(tmp_path / "run")
+    assert [row for row in rows(tmp_path / "run", "checkpoints") if row["action"] == "saved"] == []
 
 
 def test_a_value_lost_in_code_outside_the_model_is_said_to_be(tmp_path: Path) -> None:

@@ -15,14 +15,26 @@ why = "log(0) is -inf, and its derivative 1/0 is too; softmax underflows to exac
 not_this = "Zeros that a finite loss shows were masked out, logarithms of negative numbers, and steps in which something else was non-finite first."
 source = "Arithmetic; IEEE 754 log(0) = -inf."
 */
-SELECT p.rank, p.step, p.microbatch, p.seq, CASE WHEN p.module IS NULL OR o.phase IN ('loss') THEN coalesce(o.phase, 'loss') ELSE 'forward' END AS phase,
-    p.module, p.op || '.' || p.saved AS tensor, p.op, p.zero_count AS value, p.zero_count, p.numel, p.dtype, p.shape, p.min, p.max, p.graph_seq,
-    coalesce((SELECT f.sentence FROM first_bad_operator f WHERE f.rank = p.rank AND f.step = p.step), '') AS rerun
-FROM operator_sites p
-JOIN nonfinite_origin o ON o.rank = p.rank AND o.step = p.step
-JOIN bad_steps b ON b.rank = p.rank AND b.step = p.step AND list_contains(b.signs, 'loss')
-WHERE p.op IN ('Log', 'Log2', 'Log10') AND p.saved = 'self' AND p.zero_count > 0 AND p.nan_count = 0
-  AND o.kind IN ('loss', 'activation', 'output')
-  -- the logarithm ran in the module whose output was lost first, or after all modules
-  AND (p.trigger = 'nonfinite' OR o.kind = 'loss' OR p.module_id IS NOT DISTINCT FROM o.module_id)
-ORDER BY p.step, p.rank, p.graph_seq, p.seq
+WITH graph AS (
+    SELECT p.rank, p.step, p.microbatch, p.seq, CASE WHEN p.module IS NULL OR o.phase IN ('loss') THEN coalesce(o.phase, 'loss') ELSE 'forward' END AS phase,
+        p.module, p.op || '.' || p.saved AS tensor, p.op, p.zero_count AS value, p.zero_count, p.numel, p.dtype, p.shape, p.min, p.max, p.graph_seq,
+        coalesce((SELECT f.sentence FROM first_bad_operator f WHERE f.rank = p.rank AND f.step = p.step), '') AS rerun
+    FROM operator_sites p
+    JOIN nonfinite_origin o ON o.rank = p.rank AND o.step = p.step
+    JOIN bad_steps b ON b.rank = p.rank AND b.step = p.step AND list_contains(b.signs, 'loss')
+    WHERE p.op IN ('Log', 'Log2', 'Log10') AND p.saved = 'self' AND p.zero_count > 0 AND p.nan_count = 0
+      AND o.kind IN ('loss', 'activation', 'output')
+      -- the logarithm ran in the module whose output was lost first, or after all modules
+      AND (p.trigger = 'nonfinite' OR o.kind = 'loss' OR p.module_id IS NOT DISTINCT FROM o.module_id)
+), rerun AS (
+    -- where autograd does not show the operator (a Function of one's own, checkpointing), running it once more does
+    SELECT f.rank, f.step, f.microbatch, NULL::INTEGER AS seq, CASE WHEN f.module IS NULL THEN 'loss' ELSE 'forward' END AS phase, f.module, f.op || '.' || f.operand AS tensor, f.op,
+        f.operand_zero_count AS value, f.operand_zero_count AS zero_count, f.operand_numel AS numel, f.dtype, f.shape, f.operand_min AS min,
+        f.operand_max AS max, f.ordinal::BIGINT AS graph_seq, f.sentence AS rerun
+    FROM first_bad_operator f
+    JOIN bad_steps b ON b.rank = f.rank AND b.step = f.step AND list_contains(b.signs, 'loss')
+    WHERE f.phase = 'forward' AND f.op IN ('log', 'log_', 'log2', 'log10') AND f.operand_zero_count > 0 AND f.note IS NULL
+      AND (f.rank, f.step) NOT IN (SELECT (rank, step) FROM graph)
+)
+SELECT * FROM graph UNION ALL BY NAME SELECT * FROM rerun
+ORDER BY step, rank, graph_seq, seq

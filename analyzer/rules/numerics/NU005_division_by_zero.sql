@@ -15,18 +15,32 @@ why = "x/0 is infinite and 0/0 is NaN; a mean over an empty selection is the usu
 not_this = "Zeros in a denominator whose result was selected away and never reached a loss, gradient or weight, and steps in which something was non-finite before the division."
 source = "Arithmetic; IEEE 754 division."
 */
-SELECT p.rank, p.step, p.microbatch, p.seq, CASE WHEN p.module IS NULL THEN coalesce(o.phase, 'loss') ELSE 'forward' END AS phase,
-    p.module, p.op || '.' || p.saved AS tensor, p.op, p.dtype, p.shape, p.numel, p.min, p.max, p.graph_seq, o.kind, CASE WHEN o.kind = 'loss' THEN 'the loss' ELSE o.kind || ' ' || o.tensor END AS origin,
-    CASE WHEN p.saved = 'other' THEN p.zero_count ELSE p.inf_count END AS value,
-    CASE WHEN p.saved = 'other' THEN p.zero_count ELSE p.inf_count END AS zero_count,
-    coalesce((SELECT f.sentence FROM first_bad_operator f WHERE f.rank = p.rank AND f.step = p.step), '') AS rerun
-FROM operator_sites p
-JOIN nonfinite_origin o ON o.rank = p.rank AND o.step = p.step
-WHERE p.trigger = 'nonfinite' AND p.nan_count = 0 AND o.kind IN ('loss', 'activation', 'output')
-  AND ((p.op = 'Div' AND p.saved = 'other' AND p.zero_count > 0 AND p.inf_count = 0)
-    OR (p.op IN ('Reciprocal', 'Rsqrt') AND p.saved = 'result' AND p.inf_count > 0))
-  -- nothing that ran before it had saved anything non-finite
-  AND NOT EXISTS (
-    SELECT 1 FROM operator_sites e WHERE e.rank = p.rank AND e.step = p.step AND e.trigger = 'nonfinite'
-      AND e.graph_seq < p.graph_seq AND e.nan_count + e.inf_count > 0 AND e.dtype LIKE '%float%' AND coalesce(e.max > e.min, true))
-ORDER BY p.step, p.rank, p.graph_seq, p.seq
+WITH graph AS (
+    SELECT p.rank, p.step, p.microbatch, p.seq, CASE WHEN p.module IS NULL THEN coalesce(o.phase, 'loss') ELSE 'forward' END AS phase,
+        p.module, p.op || '.' || p.saved AS tensor, p.op, p.dtype, p.shape, p.numel, p.min, p.max, p.graph_seq, o.kind, CASE WHEN o.kind = 'loss' THEN 'the loss' ELSE o.kind || ' ' || o.tensor END AS origin,
+        CASE WHEN p.saved = 'other' THEN p.zero_count ELSE p.inf_count END AS value,
+        CASE WHEN p.saved = 'other' THEN p.zero_count ELSE p.inf_count END AS zero_count,
+        coalesce((SELECT f.sentence FROM first_bad_operator f WHERE f.rank = p.rank AND f.step = p.step), '') AS rerun
+    FROM operator_sites p
+    JOIN nonfinite_origin o ON o.rank = p.rank AND o.step = p.step
+    WHERE p.trigger = 'nonfinite' AND p.nan_count = 0 AND o.kind IN ('loss', 'activation', 'output')
+      AND ((p.op = 'Div' AND p.saved = 'other' AND p.zero_count > 0 AND p.inf_count = 0)
+        OR (p.op IN ('Reciprocal', 'Rsqrt') AND p.saved = 'result' AND p.inf_count > 0))
+      -- nothing that ran before it had saved anything non-finite
+      AND NOT EXISTS (
+        SELECT 1 FROM operator_sites e WHERE e.rank = p.rank AND e.step = p.step AND e.trigger = 'nonfinite'
+          AND e.graph_seq < p.graph_seq AND e.nan_count + e.inf_count > 0 AND e.dtype LIKE '%float%' AND coalesce(e.max > e.min, true))
+), rerun AS (
+    -- where autograd does not show the operator (a Function of one's own, checkpointing), running it once more does
+    SELECT f.rank, f.step, f.microbatch, NULL::INTEGER AS seq, CASE WHEN f.module IS NULL THEN 'loss' ELSE 'forward' END AS phase, f.module, f.op || '.' || f.operand AS tensor, f.op,
+        f.dtype, f.shape, f.operand_numel AS numel, f.operand_min AS min, f.operand_max AS max, f.ordinal::BIGINT AS graph_seq, o.kind,
+        CASE WHEN o.kind = 'loss' THEN 'the loss' ELSE o.kind || ' ' || o.tensor END AS origin, f.operand_zero_count AS value,
+        f.operand_zero_count AS zero_count, f.sentence AS rerun
+    FROM first_bad_operator f
+    JOIN nonfinite_origin o ON o.rank = f.rank AND o.step = f.step
+    WHERE f.phase = 'forward' AND f.op IN ('div', 'div_', 'reciprocal', 'reciprocal_', 'rsqrt', 'rsqrt_') AND f.operand_zero_count > 0
+      AND f.note IS NULL AND o.kind IN ('loss', 'activation', 'output')
+      AND (f.rank, f.step) NOT IN (SELECT (rank, step) FROM graph)
+)
+SELECT * FROM graph UNION ALL BY NAME SELECT * FROM rerun
+ORDER BY step, rank, graph_seq, seq
