@@ -221,7 +221,7 @@ class HeldCall:
 
 
 Made = dict[int, tuple["weakref.ref[HeldCall]", int, bool]]
-"""By id of a tensor that still exists: the call that put it out, as which of its outputs, and whether it is what that is a view of."""
+"""By id of a tensor that still exists: the call that put it out, as which of its outputs, and whether it is only viewed by it."""
 
 Again = dict[HeldCall, list[Tensor]]
 """What calls have put out in their replays."""
