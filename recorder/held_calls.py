@@ -51,8 +51,9 @@ class _Weak:
     def get(self, again: "Again | None" = None) -> Any:
         value = self.ref() if self.ref is not None else None
         if value is None and self.made is not None and again is not None:
-            call, position, of_whole = self.made
-            outputs = again.get(call(), ())  # pyright: ignore[reportArgumentType] — None is in no mapping
+            ref, position, of_whole = self.made
+            call = ref()
+            outputs = again.get(call, []) if call is not None else []
             value = outputs[position] if position < len(outputs) else None
             value = value._base if of_whole and value is not None else value
         if value is None:
