@@ -15,6 +15,7 @@ ROOMS = {
     "report": "reports.cli",
     "demo": "reports.cli",
     "replay": "reports.cli",
+    "compare": "reports.many_cli",
     "sql": "analyzer.cli",
     "rules": "analyzer.cli",
 }

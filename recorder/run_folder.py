@@ -3,6 +3,7 @@
 Used by the supervisor and by the Python API. Nothing here imports torch: versions come from the installed metadata.
 """
 
+import hashlib
 import os
 import platform
 import re
@@ -88,6 +89,7 @@ def describe_start(
         firstfault_version=__version__,
         argv=[printable(a) for a in argv],
         script=printable(script),
+        script_sha256=_content_hash(script),
         cwd=printable(os.getcwd()),  # noqa: PTH109 - a string that may hold undecodable bytes
         started_ns=time.time_ns(),
         hostname=socket.gethostname(),
@@ -101,6 +103,14 @@ def describe_start(
         config=config or {},
         options=options or {},
     )
+
+
+def _content_hash(script: str) -> str | None:
+    """SHA-256 of the script; None for a module, or where it cannot be read."""
+    try:
+        return None if script.startswith("-m ") else hashlib.sha256(Path(script).read_bytes()).hexdigest()
+    except OSError:
+        return None
 
 
 def printable(text: str) -> str:

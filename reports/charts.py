@@ -41,11 +41,13 @@ _AXIS_NUMBER = (
 _SERIES_COLOURS = [f"var(--series-{i})" for i in range(1, 5)]
 
 
-def curves_chart(curves: list[Curve], around: int | None) -> dict[str, Any] | None:
-    """All panels over one shared axis of steps, ``around`` marked with a line. None where there is nothing to draw."""
+def curves_chart(curves: list[Curve], around: int | None, marked: str = "first anomaly") -> dict[str, Any] | None:
+    """All panels over one shared axis of steps, ``around`` marked with a line and the word ``marked``. None where there is
+    nothing to draw."""
     if not curves:
         return None
-    panels = [_panel(c, around, first=i == 0, last=i == len(curves) - 1) for i, c in enumerate(curves)]
+    words = None if around is None else f"{marked}, step {around}"
+    panels = [_panel(c, around, words if i == 0 else None, last=i == len(curves) - 1) for i, c in enumerate(curves)]
     chart = alt.vconcat(*panels, spacing=14).resolve_scale(x="shared", color="independent")
     spec = _spec(chart.configure(**_config()))
     # Set here because altair attaches a parameter to every layer of a panel, and Vega-Lite wants one view a panel.
@@ -97,7 +99,7 @@ def health_chart(health: HealthMap) -> dict[str, Any]:
     return _spec(chart.configure(**_config()))
 
 
-def _panel(curve: Curve, around: int | None, *, first: bool, last: bool) -> alt.LayerChart | alt.FacetChart:
+def _panel(curve: Curve, around: int | None, words: str | None, *, last: bool) -> alt.LayerChart | alt.FacetChart:
     x = alt.X(
         "step:Q",
         scale=alt.Scale(nice=False, zero=False),
@@ -149,7 +151,7 @@ def _panel(curve: Curve, around: int | None, *, first: bool, last: bool) -> alt.
     if curve.marks.height:
         layers += _nonfinite_layers(curve, x)
     if around is not None:
-        layers += _anomaly_layers(around, x, labelled=first)
+        layers += _anomaly_layers(around, x, words)
     title = ", ".join(words for words in (curve.title, curve.unit, "log scale" if curve.log else "") if words)
     return alt.layer(*layers).properties(height=PANEL_HEIGHTS.get(curve.name, DEFAULT_HEIGHT), width=600, title=title)
 
@@ -190,10 +192,10 @@ def _nonfinite_layers(curve: Curve, x: alt.X) -> list[alt.Chart]:
     ]
 
 
-def _anomaly_layers(around: int, x: alt.X, *, labelled: bool) -> list[alt.Chart]:
-    base = alt.Chart(alt.InlineData(values=[{"step": around, "words": f"first anomaly, step {around}"}]))
+def _anomaly_layers(around: int, x: alt.X, words: str | None) -> list[alt.Chart]:
+    base = alt.Chart(alt.InlineData(values=[{"step": around, "words": words or ""}]))
     rule = base.mark_rule(color="var(--fault)", strokeWidth=1.4, strokeDash=[4, 3], clip=True).encode(x=x)
-    if not labelled:
+    if words is None:
         return [rule]
     label = base.mark_text(align="right", dx=-6, color="var(--fault)", fontSize=11, fontWeight=600, clip=True)
     return [rule, label.encode(x=x, y=alt.value(8), text="words:N")]

@@ -55,8 +55,8 @@ def diagnose_command(
 
     Exit status: 0 healthy, 1 anomalous, 2 wrong usage or unreadable, 3 inconclusive.
     """
-    out, err = _console(), _console(stderr=True)
-    with _errors(err, debug=debug):
+    out, err = console(), console(stderr=True)
+    with command_errors(err, debug=debug):
         folder = _chosen(err, run)
         with sign_of_life(err, "Reading and judging the run …"), Trace(folder) as trace:
             verdict = diagnose(trace, judging(folder, rules))
@@ -79,14 +79,14 @@ def report_command(
     """Write one self-contained HTML page about a run; it opens from disk with no network."""
     from .page import check_target, write_page  # noqa: PLC0415 # altair takes a second that `diagnose` need not wait for
 
-    err = _console(stderr=True)
-    with _errors(err, debug=debug):
+    err = console(stderr=True)
+    with command_errors(err, debug=debug):
         folder = _chosen(err, run)
         target = output or Path(f"{folder.resolve().name}-report.html")
         check_target(target, force=force)
         with sign_of_life(err, "Reading the run and drawing the page …"), Trace(folder) as trace:
             write_page(trace, diagnose(trace, judging(folder, rules)), target, force=force)
-    _console().print(str(target), markup=False, highlight=False, soft_wrap=True)
+    console().print(str(target), markup=False, highlight=False, soft_wrap=True)
 
 
 def replay_command(
@@ -98,13 +98,13 @@ def replay_command(
     debug: DebugOption = False,
 ) -> None:
     """Show operator by operator how a captured step lost its first value, and in which line of the script."""
-    out, err = _console(), _console(stderr=True)
-    with _errors(err, debug=debug):
+    out, err = console(), console(stderr=True)
+    with command_errors(err, debug=debug):
         run, folder, meta = find_capture(capture)
         with Trace(run) as trace:
             operators = operators_of(trace, meta)
         if as_json:
-            shown = _named(capture_json(meta, folder, operators))
+            shown = named(capture_json(meta, folder, operators))
             sys.stdout.write(msgspec.json.format(msgspec.json.encode(shown), indent=2).decode() + "\n")
         else:
             print_capture(out, view_of(meta, folder, operators))
@@ -123,24 +123,25 @@ def demo_command(
     """
     from .demo import run_demo  # noqa: PLC0415 # as above
 
-    err = _console(stderr=True)
-    with _errors(err, debug=debug):
-        agrees = run_demo(_console(), fault, out)
+    err = console(stderr=True)
+    with command_errors(err, debug=debug):
+        agrees = run_demo(console(), fault, out)
     raise typer.Exit(0 if agrees else 1)
 
 
 def verdict_json(verdict: Verdict) -> str:
     """The verdict by its contract. JSON has no NaN: such values stand as the strings NaN, Infinity and -Infinity."""
-    return msgspec.json.format(msgspec.json.encode(_named(msgspec.to_builtins(verdict))), indent=2).decode()
+    return msgspec.json.format(msgspec.json.encode(named(msgspec.to_builtins(verdict))), indent=2).decode()
 
 
-def _named(value: Any) -> Any:
+def named(value: Any) -> Any:
+    """A value that JSON can hold: numbers that are not finite by name."""
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, dict):
-        return {key: _named(v) for key, v in value.items()}
+        return {key: named(v) for key, v in value.items()}
     if isinstance(value, list | tuple):
-        return [_named(v) for v in value]
+        return [named(v) for v in value]
     return value
 
 
@@ -151,12 +152,13 @@ def _chosen(err: Console, run: Path | None) -> Path:
     return folder
 
 
-def _console(*, stderr: bool = False) -> Console:
+def console(*, stderr: bool = False) -> Console:
+    """A console that colours nothing by itself."""
     return Console(stderr=stderr, highlight=False)
 
 
 @contextmanager
-def _errors(err: Console, *, debug: bool) -> Generator[None]:
+def command_errors(err: Console, *, debug: bool) -> Generator[None]:
     """Show a known error as its sentence and exit with status 2; the traceback only on demand."""
     try:
         yield

@@ -31,7 +31,11 @@ def write_page(trace: Trace, verdict: Verdict, path: Path, *, force: bool = Fals
     page cannot be written.
     """
     check_target(path, force=force)
-    html = render_page(reduce_page(trace, verdict))
+    return write_html(path, render_page(reduce_page(trace, verdict)))
+
+
+def write_html(path: Path, html: str) -> Path:
+    """Write a finished page so that a reader sees the old one or the new one. Raises ReportError where it cannot be."""
     temporary = path.with_name(f".{path.name}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -62,14 +66,14 @@ def render_page(page: PageData) -> str:
     curves = curves_chart(page.curves, page.around)
     charts: dict[str, Any] = {"curves": curves, "health": {m.kind: _sized(m) for m in page.health}}
     return (
-        _environment()
+        environment()
         .get_template("page.html.j2")
         .render(
             page=page,
             charts=json_for_script(charts),
             has_curves=curves is not None,
-            style=Markup(_text("page.css")),  # noqa: S704 # our own file
-            script=Markup(_text("page.js")),  # noqa: S704 # our own file
+            style=own_text("page.css"),
+            script=own_text("theme.js", "page.js"),
             vega=Markup(vega_bundle()),  # noqa: S704 # the library that vl-convert ships, checked for </script
             generator=MARKER,
             plural=plural,
@@ -107,7 +111,8 @@ def _sized(health: HealthMap) -> dict[str, Any]:
 
 
 @cache
-def _environment() -> jinja2.Environment:
+def environment() -> jinja2.Environment:
+    """Templates with autoescape: whatever a page is given is text unless it says otherwise."""
     return jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -117,5 +122,6 @@ def _environment() -> jinja2.Environment:
     )
 
 
-def _text(name: str) -> str:
-    return (TEMPLATES / name).read_text(encoding="utf-8")
+def own_text(*names: str) -> Markup:
+    """Files of ours that go into a page as they are: style and scripts."""
+    return Markup("".join((TEMPLATES / n).read_text(encoding="utf-8") for n in names))  # noqa: S704 # our own files

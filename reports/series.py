@@ -96,11 +96,11 @@ def reduce_curves(steps: pl.DataFrame, groups: pl.DataFrame, around: int | None)
     """The panels in reading order, without those never measured. ``around``: step of the first anomaly."""
     clipped = "before clipping" if steps["clip_norm"].count() else ""
     curves = [
-        _curve("loss", "Loss", "", _one(steps, pl.col("loss")), around),
-        _curve("lr", "Learning rate", "", _learning_rates(groups), around),
-        _curve("grad_norm", "Gradient norm", clipped, _one(steps, pl.coalesce("clip_norm", "grad_norm")), around),
-        _curve("update_ratio", "Update ratio", "‖ΔW‖ / ‖W‖", _one(steps, pl.col("update_ratio")), around),
-        _curve("step_time", "Step time", "ms", _one(steps, pl.col("step_ns") / 1e6), around),
+        curve_of("loss", "Loss", "", _one(steps, pl.col("loss")), around),
+        curve_of("lr", "Learning rate", "", _learning_rates(groups), around),
+        curve_of("grad_norm", "Gradient norm", clipped, _one(steps, pl.coalesce("clip_norm", "grad_norm")), around),
+        curve_of("update_ratio", "Update ratio", "‖ΔW‖ / ‖W‖", _one(steps, pl.col("update_ratio")), around),
+        curve_of("step_time", "Step time", "ms", _one(steps, pl.col("step_ns") / 1e6), around),
     ]
     return [c for c in curves if c.points.height or c.marks.height]
 
@@ -178,7 +178,8 @@ def nonfinite_marks(frame: pl.DataFrame, budget: int = POINTS // 3) -> pl.DataFr
     )
 
 
-def _curve(name: str, title: str, unit: str, frame: pl.DataFrame, around: int | None) -> Curve:
+def curve_of(name: str, title: str, unit: str, frame: pl.DataFrame, around: int | None) -> Curve:
+    """A panel from columns step, value and line, reduced to what can be drawn."""
     marks = nonfinite_marks(frame)
     every = frame.filter(pl.col("value").is_finite())
     finite = thin(every, around)

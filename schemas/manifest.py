@@ -30,6 +30,7 @@ class RunManifest(msgspec.Struct, kw_only=True):
     firstfault_version: str
     argv: list[str]
     script: str
+    script_sha256: str | None = None
     cwd: str
     started_ns: int
     hostname: str

@@ -17,6 +17,7 @@ RUNS = Table(
     (
         Column("run_id", STR, "Identity of the run."),
         Column("script", STR, "Script or module that was started."),
+        Column("script_sha256", STR, "SHA-256 of the script's file; null for a module."),
         Column("argv", STR, "Its arguments, as JSON list."),
         Column("cwd", STR, "Folder it was started in."),
         Column("started_ns", I64, "When it was started.", "ns since 1970"),

@@ -7,23 +7,6 @@
   const MIN_CELL = 13;
   const MAX_CELL = 30;
 
-  // --- theme -------------------------------------------------------------------------------------------------------
-  const button = document.getElementById("theme");
-  const prefersDark = window.matchMedia("(prefers-color-scheme: dark)");
-  const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : prefersDark.matches);
-  const label = () => { button.textContent = isDark() ? "Light" : "Dark"; };
-  try {
-    const kept = localStorage.getItem("firstfault-theme");
-    if (kept === "dark" || kept === "light") root.dataset.theme = kept;
-  } catch { /* some browsers keep nothing for files: then the system's choice holds */ }
-  button.addEventListener("click", () => {
-    root.dataset.theme = isDark() ? "light" : "dark";
-    try { localStorage.setItem("firstfault-theme", root.dataset.theme); } catch { /* as above */ }
-    label();
-  });
-  prefersDark.addEventListener("change", label);
-  label();
-
   // --- charts ------------------------------------------------------------------------------------------------------
   const options = { actions: false, renderer: "svg", mode: "vega-lite", tooltip: { theme: "custom" } };
   const views = {};

@@ -1,0 +1,85 @@
+"""Two runs on one page, and in a few lines of a terminal."""
+
+from pathlib import Path
+
+from markupsafe import Markup
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from .charts import curves_chart
+from .compare_data import ComparePage
+from .page import MARKER, check_target, environment, json_for_script, own_text, vega_bundle, write_html
+from .terminal import COLOURS
+from .wording import plural
+
+
+def write_comparison(page: ComparePage, path: Path, *, force: bool = False) -> Path:
+    """Render and write the page; errors as of write_page."""
+    check_target(path, force=force)
+    return write_html(path, render_comparison(page))
+
+
+def render_comparison(page: ComparePage) -> str:
+    """The whole file as text. Depends on the data alone."""
+    curves = curves_chart(page.curves, page.around, "first difference")
+    return (
+        environment()
+        .get_template("compare.html.j2")
+        .render(
+            page=page,
+            charts=json_for_script({"curves": curves, "health": {}}),
+            has_curves=curves is not None,
+            style=own_text("page.css"),
+            script=own_text("theme.js", "page.js"),
+            vega=Markup(vega_bundle()),  # noqa: S704 # checked for </script by vega_bundle
+            generator=MARKER,
+            plural=plural,
+            zip=zip,
+        )
+    )
+
+
+def print_comparison(console: Console, page: ComparePage) -> None:
+    """Print the result, what explains it, and what else differs."""
+    headline = page.headline
+    title = Text()
+    title.append(f" {headline.badge.upper()} ", style=f"bold reverse {COLOURS[headline.conclusion]}")
+    title.append(" ")
+    title.append(headline.title, style="bold")
+    console.print(title)
+    lines = Table.grid(padding=(0, 2))
+    lines.add_column(style="dim", no_wrap=True)
+    lines.add_column(overflow="fold")
+    for label, words in comparison_lines(page):
+        lines.add_row(label, Text(words))
+    console.print(lines)
+
+
+def comparison_lines(page: ComparePage) -> list[tuple[str, str]]:
+    """The lines below the title as (label, words)."""
+    headline = page.headline
+    lines = [("A", page.names[0]), ("B", page.names[1])]
+    if headline.code:
+        lines.append(("rule", headline.code))
+    lines.append(("", headline.message))
+    if headline.fix:
+        lines.append(("next", headline.fix))
+    lines += [(label.lower(), words) for label, words in headline.facts]
+    if page.settings is not None:
+        shown = [f"{row[0]} ({row[3]}, {row[4]})" for row in page.settings.rows[:3]]
+        lines.append(("settings", ", ".join(shown) + _more(len(page.settings.rows), 3)))
+    for group, grid in page.differences:
+        shown = [f"{row[0]}: {row[1]} | {row[2]}" for row in grid.rows[:3]]
+        lines.append((group.split()[0].lower(), "; ".join(shown) + _more(len(grid.rows), 3)))
+    wanted = {"step time, median", "resident memory, most", "device memory, most"}
+    pace = [f"{row[0]} {row[1]} | {row[2]}" for row in page.pace.rows if row[0] in wanted]
+    lines.append(("speed", "; ".join(pace)))
+    if page.findings is not None:
+        shown = [f"{row[0]}: {row[1]}" for row in page.findings.rows[:4]]
+        lines.append(("findings", ", ".join(shown) + _more(len(page.findings.rows), 4)))
+    return lines
+
+
+def _more(count: int, shown: int) -> str:
+    return f" and {count - shown} more" if count > shown else ""
