@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import polars as pl
 
+from ..schemas import RunManifest
 from .divergence import CAPTURED, Differences, Divergence, compare_tensors
 from .errors import AnalyzerError
 from .settings_apart import SettingChange, setting_changes
@@ -180,8 +181,14 @@ def _compare_batches(a: Trace, b: Trace, first: int, last: int) -> tuple[BatchCo
         return BatchComparison(both.height, None, None), []
     row = apart.row(0, named=True)
     drawn, drawn_b = row["sample_indices"], row["sample_indices_b"]
-    same = None if drawn is None or drawn_b is None else drawn == drawn_b
-    other = same is False
+    same = None
+    measure, values = "fingerprint", (row["fingerprint"], row["fingerprint_b"])
+    if drawn is not None and drawn_b is not None:
+        same = drawn == drawn_b
+        if not same:
+            # from the first place on at which they differ
+            at = next((i for i, (x, y) in enumerate(zip(drawn, drawn_b, strict=False)) if x != y), 0)
+            measure, values = "sample_indices", (drawn[at : at + 8], drawn_b[at : at + 8])
     divergence = Divergence(
         step=row["step"],
         step_lower=row["step"],
@@ -192,9 +199,9 @@ def _compare_batches(a: Trace, b: Trace, first: int, last: int) -> tuple[BatchCo
         phase=row["phase"],
         rank=row["rank"],
         microbatch=row["microbatch"],
-        measure="sample_indices" if other else "fingerprint",
-        a=drawn[:8] if other else row["fingerprint"],
-        b=drawn_b[:8] if other else row["fingerprint_b"],
+        measure=measure,
+        a=values[0],
+        b=values[1],
         order=(CAPTURED, row["seq"], -1),  # before the moments of the same tensor
     )
     return BatchComparison(both.height, row["step"], same), [divergence]
@@ -222,18 +229,26 @@ def _facts(trace: Trace) -> dict[tuple[str, str], Any]:
     m = trace.manifest
     rank = trace.sql(_RANK_FACTS)
     process: dict[str, Any] = rank.row(0, named=True) if rank.height else {}
-    code = {"script": m.script, "arguments": m.argv[1:], "content of the script": m.script_sha256}
+    code = {"script": m.script, "arguments": _arguments(m), "content of the script": m.script_sha256}
     code |= {"git commit": m.git_commit, "uncommitted changes": m.git_dirty}
-    seed = {k.replace("_", " "): process.get(k) for k in ("seed", "seeded", "python_rng", "numpy_rng")}
+    seed = {k: process.get(k) for k in ("seed", "seeded")}
+    seed |= {"state of random": process.get("python_rng"), "state of numpy.random": process.get("numpy_rng")}
     environment = {"python": m.python, "platform": m.platform, "host": m.hostname}
     environment |= {"devices": process.get("devices"), "threads": process.get("threads")}
     environment |= {"deterministic algorithms": process.get("deterministic")}
     environment |= {"processes": process.get("world_size") or m.world_size}
-    environment |= {k: v for k, v in m.versions.items()}
+    environment |= m.versions
     recording = {"firstfault": m.firstfault_version, **_flat(m.options)}
     groups = {"code": code, "configuration": _flat(m.config), "seed": seed}
     groups |= {"environment": environment, "recording": recording}
     return {(group, str(name)): value for group, values in groups.items() for name, value in values.items()}
+
+
+def _arguments(manifest: RunManifest) -> list[str]:
+    """What the script was given: argv without the interpreter and the script or module itself."""
+    own = [manifest.script] if not manifest.script.startswith("-m ") else manifest.script.split(" ", 1)
+    given = manifest.argv[1:]
+    return given[len(own) :] if given[: len(own)] == own else given
 
 
 def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -265,7 +280,9 @@ def _findings(a: Verdict, b: Verdict) -> list[SharedFinding]:
         steps.append(by_name)
     causes = {f.name for v in (a, b) for f in v.causes}
     out = [
-        SharedFinding(name, (steps[0].get(name) or steps[1][name]).code, name in causes, *(_step(s, name) for s in steps))
+        SharedFinding(
+            name, (steps[0].get(name) or steps[1][name]).code, name in causes, *(_step(s, name) for s in steps)
+        )
         for name in dict.fromkeys([*steps[0], *steps[1]])
     ]
     return sorted(out, key=lambda f: (not f.cause, min(s for s in (f.step_a, f.step_b) if s is not None), f.name))
@@ -289,7 +306,13 @@ def _explain(c: Comparison, a: Trace, b: Trace) -> Explanation | None:
             f"{at.name} is {_number(at.a)} in A and {_number(at.b)} in B at step {at.step}; until then nothing differs.",
             "If the setting was changed on purpose this is its effect; else look at the configuration and the schedule.",
         )
-    by_intent = [d for d in c.differences if d.group in {"code", "configuration"}]
+    same_code = a.manifest.script_sha256 is not None and a.manifest.script_sha256 == b.manifest.script_sha256
+    # the same file by another path is the same code
+    by_intent = [
+        d
+        for d in c.differences
+        if d.group in {"code", "configuration"} and not (same_code and (d.group, d.name) == ("code", "script"))
+    ]
     if ("seed", "seed") in apart:
         if not any(seeded):
             return Explanation(
@@ -315,7 +338,7 @@ def _explain(c: Comparison, a: Trace, b: Trace) -> Explanation | None:
             "Look at what was changed; to tell the two apart record the same command twice and compare that.",
         )
     around = [d.name for d in c.differences if d.group == "environment"]
-    generators = [n for g, n in apart if g == "seed"]
+    generators = [n.removeprefix("state of ") for g, n in apart if g == "seed" and n.startswith("state of ")]
     batch = c.batches.first
     if batch is not None and batch <= at.step:
         drawn = " The sampler drew other samples." if c.batches.same_samples is False else ""
@@ -326,7 +349,6 @@ def _explain(c: Comparison, a: Trace, b: Trace) -> Explanation | None:
             + (f" The state of {_joined(generators)} differed before the first step." if generators else ""),
             "Give the loader a seeded generator, seed the workers, and fix the order in which files are listed.",
         )
-    same_code = a.manifest.script_sha256 is not None and a.manifest.script_sha256 == b.manifest.script_sha256
     code = "same seed, same batches, same code" if same_code else "same seed, same batches, code not known to differ"
     told = f" What else differs: {', '.join(around)}." if around else ""
     rng = c.rng_step

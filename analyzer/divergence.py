@@ -276,9 +276,7 @@ def _with_scatter(rows: pl.DataFrame) -> pl.DataFrame:
         (pl.col("sum") / count).alias("mean"), (pl.col("sum_sq") / count).clip(0).sqrt().alias("rms")
     ).sort(*_KEY, "step")
     ranges = [
-        (
-            pl.col(m).rolling_max(WINDOW, min_samples=1).shift(1) - pl.col(m).rolling_min(WINDOW, min_samples=1).shift(1)
-        )
+        (pl.col(m).rolling_max(WINDOW, min_samples=1).shift(1) - pl.col(m).rolling_min(WINDOW, min_samples=1).shift(1))
         .over(_KEY)
         .fill_null(0.0)
         .alias(f"{m}_range")

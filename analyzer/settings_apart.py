@@ -80,9 +80,7 @@ def setting_changes(a: Trace, b: Trace, first: int, last: int) -> list[SettingCh
             entry[1] = key[0]
             entry[2] += 1
             entry[5] = entry[5] or not _close(mine, other)
-    changes = [
-        SettingChange(optimizer, group, name, *entry) for (optimizer, group, name), entry in found.items()
-    ]
+    changes = [SettingChange(optimizer, group, name, *entry) for (optimizer, group, name), entry in found.items()]
     return sorted(changes, key=lambda c: (c.first, c.optimizer_id, c.group_id, c.name != "lr", c.name))
 
 

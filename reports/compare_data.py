@@ -33,7 +33,7 @@ _MEASURES = {
     "missing": "no gradient",
     "rms": "root mean square",
     "sum_sq": "sum of squares",
-    "sample_indices": "samples",
+    "sample_indices": "samples from the first other one on",
     "min": "minimum",
     "max": "maximum",
 }
@@ -183,7 +183,9 @@ def findings_grid(c: Comparison) -> Grid | None:
     for f in c.findings:
         steps = ["" if s is None else f"step {s}" for s in (f.step_a, f.step_b)]
         change = "new" if f.step_a is None else "gone" if f.step_b is None else "both"
-        rows.append([change, f"{show_name(f.code)} {show_name(spoken(f.name))}", "cause" if f.cause else "symptom", *steps])
+        rows.append(
+            [change, f"{show_name(f.code)} {show_name(spoken(f.name))}", "cause" if f.cause else "symptom", *steps]
+        )
     return Grid(["", "finding", "", "A", "B"], rows, [False] * 3 + [True] * 2) if rows else None
 
 

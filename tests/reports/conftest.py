@@ -1,7 +1,8 @@
-"""Run folders and verdicts made by hand, so that a test of a reporter needs neither torch nor a training."""
+"""Run folders and verdicts made by hand, so that a test of a reporter needs neither torch nor a training; a real browser."""
 
 import math
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from firstfault.analyzer.verdict import Finding, FirstAnomaly, NotEvaluable, Run
 from firstfault.schemas import TABLES, ExitRecord, Phase, RunManifest, write_json
 from firstfault.schemas.layout import EXIT_JSON, RUN_JSON, part_path
 
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 STARTED = 1_750_000_000_000_000_000
 
 
@@ -215,3 +217,45 @@ def make_verdict() -> Callable[..., Verdict]:
         return Verdict(run=run, verdict=conclusion, **given | values)
 
     return make
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api")
+    if CHROMIUM is None:
+        pytest.skip("no chromium on this machine")
+    with playwright.sync_playwright() as p:
+        browser = p.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        yield browser
+        browser.close()
+
+
+class Opened:
+    """A page in the browser with everything that it said and asked for."""
+
+    def __init__(self, browser: Any, path: Path, *, scheme: str = "light", width: int = 1440) -> None:
+        self.context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 900})
+        self.page = self.context.new_page()
+        self.said: list[str] = []
+        self.asked: list[str] = []
+        self.page.on("console", lambda m: self.said.append(f"{m.type}: {m.text}"))
+        self.page.on("pageerror", lambda e: self.said.append(f"error: {e}"))
+        self.page.on("dialog", lambda d: (self.said.append(f"dialog: {d.message}"), d.dismiss()))
+        self.page.on("request", lambda r: self.asked.append(r.url))
+        self.page.goto(path.as_uri())
+
+    def drawn(self) -> "Opened":
+        """Wait for every chart of the page."""
+        self.page.wait_for_selector("html[data-curves=drawn][data-health=drawn]", timeout=20_000)
+        return self
+
+    def colour(self, selector: str, name: str) -> str:
+        return self.page.locator(selector).first.evaluate(f"e => getComputedStyle(e).{name}")
+
+
+@pytest.fixture
+def open_page(browser: Any) -> Callable[..., Opened]:
+    def open_(path: Path, **options: Any) -> Opened:
+        return Opened(browser, path, **options)
+
+    return open_

@@ -1,7 +1,6 @@
 """The page in a real browser, opened from disk: nothing is asked from outside, nothing strange is executed."""
 
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +8,6 @@ import pytest
 from firstfault.analyzer import Trace
 from firstfault.reports.page import write_page
 
-playwright = pytest.importorskip("playwright.sync_api")
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 HOSTILE = [
     "</script><script>window.hacked=1;alert(1)</script>",
     "<img src=x onerror=window.hacked=1>",
@@ -21,38 +17,6 @@ HOSTILE = [
     "<!-- <script>",
     "{{ 7 * 7 }}",
 ]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    if CHROMIUM is None:
-        pytest.skip("no chromium on this machine")
-    with playwright.sync_playwright() as p:
-        browser = p.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        yield browser
-        browser.close()
-
-
-class Opened:
-    """A page in the browser with everything that it said and asked for."""
-
-    def __init__(self, browser: Any, path: Path, *, scheme: str = "light", width: int = 1440) -> None:
-        self.context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 900})
-        self.page = self.context.new_page()
-        self.said: list[str] = []
-        self.asked: list[str] = []
-        self.page.on("console", lambda m: self.said.append(f"{m.type}: {m.text}"))
-        self.page.on("pageerror", lambda e: self.said.append(f"error: {e}"))
-        self.page.on("dialog", lambda d: (self.said.append(f"dialog: {d.message}"), d.dismiss()))
-        self.page.on("request", lambda r: self.asked.append(r.url))
-        self.page.goto(path.as_uri())
-
-    def drawn(self) -> "Opened":
-        self.page.wait_for_selector("html[data-curves=drawn][data-health=drawn]", timeout=20_000)
-        return self
-
-    def colour(self, selector: str, name: str) -> str:
-        return self.page.locator(selector).first.evaluate(f"e => getComputedStyle(e).{name}")
 
 
 @pytest.fixture
@@ -84,8 +48,8 @@ def hostile_report(run_folder: Any, make_verdict: Any, make_finding: Any, tmp_pa
         return write_page(trace, verdict, tmp_path / "hostile.html")
 
 
-def test_a_page_opens_from_disk_without_console_message_or_request(browser, report):
-    opened = Opened(browser, report).drawn()
+def test_a_page_opens_from_disk_without_console_message_or_request(open_page, report):
+    opened = open_page(report).drawn()
     assert opened.said == []
     assert opened.asked == [report.as_uri()]
     assert opened.page.locator("#curves-chart svg").count() == 1
@@ -94,7 +58,7 @@ def test_a_page_opens_from_disk_without_console_message_or_request(browser, repo
 
 
 def test_log_scales_several_groups_and_long_runs_draw_without_a_console_message(
-    browser, run_folder, make_verdict, tmp_path
+    open_page, run_folder, make_verdict, tmp_path
 ):
     run = run_folder()
     run.module(0, "")
@@ -106,7 +70,7 @@ def test_log_scales_several_groups_and_long_runs_draw_without_a_console_message(
     verdict.first_anomaly.step = 900
     with Trace(run.write()) as trace:
         page = write_page(trace, verdict, tmp_path / "long.html")
-    opened = Opened(browser, page).drawn()
+    opened = open_page(page).drawn()
     opened.page.click("[data-range=near]")
     opened.page.wait_for_timeout(500)
     assert opened.said == []
@@ -114,8 +78,8 @@ def test_log_scales_several_groups_and_long_runs_draw_without_a_console_message(
     assert "optimizer 0, group 1" in opened.page.locator("#curves-chart").inner_text()
 
 
-def test_every_button_works_without_a_console_message(browser, report):
-    opened = Opened(browser, report).drawn()
+def test_every_button_works_without_a_console_message(open_page, report):
+    opened = open_page(report).drawn()
     for button in opened.page.locator("button").all():
         if button.is_visible():
             button.click()
@@ -126,8 +90,8 @@ def test_every_button_works_without_a_console_message(browser, report):
     assert opened.said == []
 
 
-def test_hostile_names_are_shown_and_never_executed(browser, hostile_report):
-    opened = Opened(browser, hostile_report).drawn()
+def test_hostile_names_are_shown_and_never_executed(open_page, hostile_report):
+    opened = open_page(hostile_report).drawn()
     opened.page.mouse.move(700, 400)
     for d in opened.page.locator("details").all():
         d.evaluate("e => { e.open = true; }")
@@ -142,16 +106,16 @@ def test_hostile_names_are_shown_and_never_executed(browser, hostile_report):
     assert opened.page.locator("main img, main script").count() == 0
 
 
-def test_light_and_dark_follow_the_system_and_the_button_overrules_it(browser, report):
-    light, dark = Opened(browser, report), Opened(browser, report, scheme="dark")
+def test_light_and_dark_follow_the_system_and_the_button_overrules_it(open_page, report):
+    light, dark = open_page(report), open_page(report, scheme="dark")
     paper = light.colour("body", "backgroundColor"), dark.colour("body", "backgroundColor")
     assert paper[0] != paper[1]
     dark.page.click("#theme")
     assert dark.colour("body", "backgroundColor") == paper[0]
 
 
-def test_print_is_dark_on_white_even_from_a_dark_screen_and_unfolds(browser, report):
-    opened = Opened(browser, report, scheme="dark").drawn()
+def test_print_is_dark_on_white_even_from_a_dark_screen_and_unfolds(open_page, report):
+    opened = open_page(report, scheme="dark").drawn()
     opened.page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
     opened.page.emulate_media(media="print")
     assert opened.colour("body", "backgroundColor") == "rgb(255, 255, 255)"
@@ -160,15 +124,15 @@ def test_print_is_dark_on_white_even_from_a_dark_screen_and_unfolds(browser, rep
 
 
 @pytest.mark.parametrize("width", [1440, 400])
-def test_no_page_scrolls_sideways(browser, report, width):
-    opened = Opened(browser, report, width=width).drawn()
+def test_no_page_scrolls_sideways(open_page, report, width):
+    opened = open_page(report, width=width).drawn()
     assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_text_has_enough_contrast(browser, report, scheme):
+def test_text_has_enough_contrast(open_page, report, scheme):
     """WCAG 2 AA asks for 4.5 to 1 for text of this size."""
-    opened = Opened(browser, report, scheme=scheme)
+    opened = open_page(report, scheme=scheme)
     ground = _luminance(opened.colour("body", "backgroundColor"))
     for selector in ("h1", ".hint", ".where", ".facts dt", "td.bad", "nav a"):
         ink = _luminance(opened.colour(selector, "color"))
@@ -176,10 +140,10 @@ def test_text_has_enough_contrast(browser, report, scheme):
         assert (high + 0.05) / (low + 0.05) >= 4.5, selector
 
 
-def test_a_page_without_any_step_opens_cleanly(browser, run_folder, make_verdict, tmp_path):
+def test_a_page_without_any_step_opens_cleanly(open_page, run_folder, make_verdict, tmp_path):
     with Trace(run_folder().write()) as trace:
         page = write_page(trace, make_verdict("inconclusive", steps_recorded=0), tmp_path / "empty.html")
-    opened = Opened(browser, page)
+    opened = open_page(page)
     opened.page.wait_for_timeout(300)
     assert opened.said == []
     assert "No verdict" in opened.page.locator("h1").inner_text()
