@@ -28,8 +28,11 @@ source = "Thresholds of the catalogue."
 */
 WITH totals AS (
     SELECT rank, class, sum(count_) AS count_ FROM (
-        SELECT rank, unnest(label_counts) AS count_, generate_subscripts(label_counts, 1) - 1 AS class FROM batches
-        WHERE role = 'target' AND phase <> 'eval' AND label_counts IS NOT NULL AND len(shape) = 1)
+        SELECT rank, unnest(label_counts) AS count_, generate_subscripts(label_counts, 1) - 1 AS class FROM batches t
+        WHERE role = 'target' AND phase <> 'eval' AND label_counts IS NOT NULL AND len(shape) = 1
+            -- one target for each sample: tokens that were laid out in one row are more than the samples
+            AND NOT EXISTS (SELECT 1 FROM batches i WHERE i.rank = t.rank AND i.step = t.step AND i.microbatch = t.microbatch
+                AND i.role = 'input' AND len(i.shape) > 1 AND i.batch_size < t.batch_size))
     GROUP BY rank, class HAVING sum(count_) > 0
 ), judged AS (
     SELECT rank, arg_max(class, count_) AS top, arg_min(class, count_) AS rare, max(count_) / min(count_) AS ratio, max(count_) / sum(count_) AS value, sum(count_)::BIGINT AS total, count(*) AS classes
