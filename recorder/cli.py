@@ -117,7 +117,7 @@ def run(
 ) -> None:
     """Record a training script without changing it. Options of firstfault come before SCRIPT.
 
-    Defaults can stand in firstfault.toml, table [run], or in pyproject.toml, table [tool.firstfault.run].
+    Defaults can stand in firstfault.toml under `run`, or in pyproject.toml under `tool.firstfault.run`.
     """
     given = {
         "budget": budget,
