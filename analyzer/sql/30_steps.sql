@@ -112,3 +112,20 @@ COMMENT ON COLUMN optimizer_series.lr_peak_ever IS 'Largest learning rate of all
 COMMENT ON COLUMN optimizer_series.update_ratio IS 'update_norm / weight_norm of the optimizer.';
 COMMENT ON COLUMN optimizer_series.ratio_median IS 'Median update ratio of the 12 rows before.';
 COMMENT ON COLUMN optimizer_series.ratio_peak_ever IS 'Largest update ratio of all rows before.';
+
+CREATE VIEW handovers AS
+WITH spans AS (
+    SELECT rank, optimizer_id, min(step) AS first, max(step) AS last FROM steps WHERE optimizer_id IS NOT NULL GROUP BY rank, optimizer_id
+), starts AS (
+    SELECT n.rank, n.optimizer_id, n.first AS step FROM spans n
+    WHERE n.first > 0 AND NOT EXISTS (FROM spans o WHERE o.rank = n.rank AND o.first < n.first AND o.last >= n.first)
+), trained_before AS (
+    SELECT DISTINCT h.rank, h.optimizer_id
+    FROM starts h
+    JOIN tensors p ON p.rank = h.rank AND p.optimizer_id = h.optimizer_id AND p.kind = 'update'
+    JOIN tensor_stats s ON s.rank = p.rank AND s.tensor_id = p.tensor_id AND s.step < h.step
+)
+SELECT h.rank, h.optimizer_id, h.step, t.optimizer_id IS NULL AS fresh
+FROM starts h LEFT JOIN trained_before t ON t.rank = h.rank AND t.optimizer_id = h.optimizer_id;
+COMMENT ON VIEW handovers IS 'Steps at which an optimizer takes over for good from all that stepped before: another stage, fold or member of a sweep in one process, or the same training with a new optimizer.';
+COMMENT ON COLUMN handovers.fresh IS 'Whether none of its parameters had been trained before: another model, with which the history of the run has nothing to do.';

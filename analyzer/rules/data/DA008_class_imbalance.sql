@@ -13,6 +13,9 @@ doc = "Most frequent over least frequent class."
 [params.share]
 value = 0.9
 doc = "Share of one class."
+[params.half]
+value = 0.5
+doc = "Share of the most frequent class without which a ratio says little: of many classes some are rare."
 [params.least]
 value = 200
 unit = "targets"
@@ -21,9 +24,9 @@ doc = "Targets seen."
 tables = ["batches"]
 columns = ["batches.label_counts"]
 [doc]
-what = "One class with more than nine tenths of the targets, or ten times as many as the rarest class that occurs."
+what = "One class with more than nine tenths of the targets, or half of them and ten times as many as the rarest class that occurs."
 why = "The loss is dominated by one class; accuracy says little."
-not_this = "Tokens of a text, few targets. It is advice: data may be like that."
+not_this = "Tokens of a text, many classes of which some are rare, few targets. It is advice: data may be like that."
 source = "Thresholds of the catalogue."
 */
 WITH totals AS (
@@ -39,5 +42,5 @@ WITH totals AS (
     FROM totals GROUP BY rank
 )
 SELECT rank, 0 AS step, top, rare, round(ratio)::BIGINT AS ratio, value, round(100 * value)::INT AS percent, total FROM judged
-WHERE classes BETWEEN 2 AND 100 AND total >= $least AND (value > $share OR (ratio > $ratio AND total >= 20 * classes))
+WHERE classes BETWEEN 2 AND 100 AND total >= $least AND (value > $share OR (ratio > $ratio AND value > $half AND total >= 20 * classes))
 ORDER BY rank

@@ -19,25 +19,28 @@ columns = ["batches.sample_fingerprints"]
 [doc]
 what = "Samples with equal content in training and in evaluation batches, but not all of them."
 why = "What was seen in training is no test."
-not_this = "Evaluation on the training set itself (all are in both), coarse data in which equal samples are common, samples of fewer than five numbers."
+not_this = "Evaluation on the training set itself (all are in both), coarse data in which equal samples are common, samples of fewer than five numbers, what another model was trained on: the folds of a cross-validation in one process."
 source = "Equality of a 64-bit hash of up to 64 elements."
 */
 WITH samples AS (
-    SELECT rank, phase = 'eval' AS evaluated, step, unnest(sample_fingerprints) AS sample
-    FROM batches WHERE sample_fingerprints IS NOT NULL AND shape[len(shape)] >= 2 AND list_product(list_transform(shape[2:], lambda x: x::DOUBLE)) >= 5
+    SELECT b.rank, phase = 'eval' AS evaluated, b.step, unnest(sample_fingerprints) AS sample,
+        (SELECT count(*) FROM handovers h WHERE h.rank = b.rank AND h.fresh AND h.step <= b.step) AS stage
+    FROM batches b WHERE sample_fingerprints IS NOT NULL AND shape[len(shape)] >= 2 AND list_product(list_transform(shape[2:], lambda x: x::DOUBLE)) >= 5
+      -- where the next model takes over, an evaluation belongs to the one or the other
+      AND NOT (phase = 'eval' AND EXISTS (FROM handovers h WHERE h.rank = b.rank AND h.fresh AND h.step = b.step))
 ), train AS (
-    SELECT rank, sample, count(*) AS times FROM samples WHERE NOT evaluated GROUP BY rank, sample
+    SELECT rank, stage, sample, count(*) AS times FROM samples WHERE NOT evaluated GROUP BY rank, stage, sample
 ), coarse AS (
     SELECT rank, count(*) / sum(times) AS distinct_share FROM train GROUP BY rank
 ), evaluated AS (
-    SELECT rank, sample, min(step) AS step FROM samples WHERE evaluated GROUP BY rank, sample
+    SELECT rank, stage, sample, min(step) AS step FROM samples WHERE evaluated GROUP BY rank, stage, sample
 ), whole AS (
     -- only after a whole epoch of a loader is it known which samples are trained on
     SELECT DISTINCT rank FROM batches WHERE phase = 'data' AND loader_id IS NOT NULL AND sample_fingerprints IS NOT NULL
       AND EXISTS (FROM batches l WHERE l.rank = batches.rank AND l.loader_id = batches.loader_id AND l.epoch >= 1)
 ), counted AS (
     SELECT e.rank, count(*) AS samples, count(t.sample) AS value, min(e.step) FILTER (t.sample IS NOT NULL) AS step
-    FROM evaluated e LEFT JOIN train t ON t.rank = e.rank AND t.sample = e.sample GROUP BY e.rank
+    FROM evaluated e LEFT JOIN train t ON t.rank = e.rank AND t.stage = e.stage AND t.sample = e.sample GROUP BY e.rank
 )
 SELECT c.rank, c.step, c.value, c.samples, round(100.0 * c.value / c.samples)::INT AS percent,
     CASE WHEN c.value >= 0.98 * c.samples OR c.rank NOT IN (SELECT rank FROM whole) THEN 'warning' ELSE 'error' END AS severity

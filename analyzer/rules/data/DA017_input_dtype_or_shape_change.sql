@@ -18,7 +18,7 @@ steps = 6
 [doc]
 what = "The dtype or the number of dimensions of an input or target changes after batches that were all alike; or its trailing dimensions change and stay changed."
 why = "The model is fed something else than before, often without an error thanks to broadcasting."
-not_this = "Batch sizes, sequence lengths that vary, a step that broke off (its exception says it)."
+not_this = "Batch sizes, sequence lengths that vary, a step that broke off (its exception says it), another loader, another loss, another stage of training with an optimizer of its own."
 source = "Equality."
 */
 WITH done AS (
@@ -28,16 +28,16 @@ WITH done AS (
     SELECT rank, tensor_id FROM batches WHERE phase <> 'eval' AND shape IS NOT NULL GROUP BY rank, tensor_id
     HAVING count(DISTINCT dtype) > 1 OR min(len(shape)) < max(len(shape)) OR min(shape[2:]) < max(shape[2:])
 ), fields AS (
-    SELECT b.rank, b.step, b.seq, b.tensor_id, b.field, b.dtype, b.shape, len(b.shape) AS dims, b.shape[2:] AS tail,
+    SELECT b.rank, b.step, b.seq, b.tensor_id, b.loader_id, b.loss_op, b.field, b.dtype, b.shape, len(b.shape) AS dims, b.shape[2:] AS tail,
         lag(b.dtype) OVER series AS dtype_before, lag(b.shape) OVER series AS shape_before,
         count(*) OVER before AS seen, count(DISTINCT b.dtype) OVER before AS dtypes, min(len(b.shape)) OVER before AS dims_low, max(len(b.shape)) OVER before AS dims_high,
         min(b.shape[2:]) OVER before AS tail_low, max(b.shape[2:]) OVER before AS tail_high,
         min(b.shape[2:]) OVER ahead AS ahead_low, max(b.shape[2:]) OVER ahead AS ahead_high, count(*) OVER ahead AS rows_
-    FROM batches b JOIN done d ON d.rank = b.rank AND d.step = b.step JOIN various v ON v.rank = b.rank AND v.tensor_id = b.tensor_id
+    FROM (SELECT *, (SELECT count(*) FROM handovers h WHERE h.rank = batches.rank AND h.step <= batches.step) AS stage FROM batches) b JOIN done d ON d.rank = b.rank AND d.step = b.step JOIN various v ON v.rank = b.rank AND v.tensor_id = b.tensor_id
     WHERE b.phase <> 'eval' AND b.shape IS NOT NULL
-    WINDOW series AS (PARTITION BY b.rank, b.tensor_id ORDER BY b.step, b.seq),
-        before AS (PARTITION BY b.rank, b.tensor_id ORDER BY b.step, b.seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING),
-        ahead AS (PARTITION BY b.rank, b.tensor_id ORDER BY b.step, b.seq ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)
+    WINDOW series AS (PARTITION BY b.rank, b.tensor_id, b.loader_id, b.loss_op, b.stage ORDER BY b.step, b.seq),
+        before AS (PARTITION BY b.rank, b.tensor_id, b.loader_id, b.loss_op, b.stage ORDER BY b.step, b.seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING),
+        ahead AS (PARTITION BY b.rank, b.tensor_id, b.loader_id, b.loss_op, b.stage ORDER BY b.step, b.seq ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)
 )
 SELECT rank, step, seq, field, dtype, dtype_before, shape::VARCHAR AS shape_, shape_before::VARCHAR AS shape_before, seen,
     CASE WHEN dtype <> dtype_before OR dims <> dims_low THEN 'error' ELSE 'warning' END AS severity, shape::VARCHAR AS value

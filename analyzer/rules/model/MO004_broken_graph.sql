@@ -21,7 +21,7 @@ kinds = ["gradient", "activation"]
 [doc]
 what = "Parameters that an optimizer holds and that require gradients get none (None, or exact zero without a gradient arriving at their module) from some step to the end, while their module runs and later modules of the same optimizer get gradients."
 why = "Half of the model silently stops learning; the loss often goes on falling."
-not_this = "Frozen parameters (requires_grad False), modules that were not called, heads whose output the loss does not use, optimizers that step in turns, gradients that are absent only now and then."
+not_this = "Frozen parameters (requires_grad False), modules that were not called, heads whose output the loss does not use, optimizers that step in turns, gradients that are absent only now and then. A parameter that never had one in a module through which others get theirs may be unused: a warning."
 source = "Counts and graph order."
 */
 WITH held AS (
@@ -84,9 +84,14 @@ WITH held AS (
         AND bool_and(s.missing OR NOT coalesce(c.returned, NOT coalesce(c.ran, false)) AND NOT coalesce(list_contains(d.left_out, 'activation_gradients'), false))
 ), alive AS (
     -- parameters of the same optimizer that got a gradient in the very last steps
-    SELECT s.rank, s.tensor_id, s.model, s.optimizer_id, s.call_order, s.step FROM seen s WHERE NOT s.absent
+    SELECT s.rank, s.tensor_id, s.module_id, s.model, s.optimizer_id, s.call_order, s.step FROM seen s WHERE NOT s.absent
 ), confirmed AS (
-    SELECT c.* FROM cut c
+    SELECT c.*,
+        -- gradients do come back through the module: what never got one is a matter of these parameters alone
+        c.last_present IS NULL AND EXISTS (
+            SELECT 1 FROM alive a JOIN module_tree t ON t.rank = a.rank AND t.module_id = a.module_id
+            WHERE t.rank = c.rank AND t.ancestor_id = c.module_id AND a.step >= c.step) AS alone
+    FROM cut c
     WHERE EXISTS (
         SELECT 1 FROM alive a WHERE a.rank = c.rank AND a.optimizer_id = c.optimizer_id AND a.model = c.model AND a.call_order > c.call_order
           AND a.step >= c.step GROUP BY a.tensor_id HAVING count(*) >= $steps AND count(*) >= 0.5 * c.steps)
@@ -106,7 +111,8 @@ WITH held AS (
 )
 SELECT p.rank, p.step, coalesce(p.ancestor, h.module) AS module, h.tensor, NULL::DOUBLE AS value, p.count, p.steps,
     coalesce(nullif(coalesce(p.ancestor, h.module), ''), 'the root') AS place, h.class_name, h.shape, p.last_present,
-    CASE WHEN p.tracked THEN 'behind its output' ELSE 'inside or before it: its output carries no graph' END AS where_
+    CASE WHEN p.alone THEN 'warning' ELSE 'error' END AS severity,
+    CASE WHEN p.alone THEN 'at these parameters, or they are not used' WHEN p.tracked THEN 'behind its output' ELSE 'inside or before it: its output carries no graph' END AS where_
 FROM placed p JOIN held h ON h.rank = p.rank AND h.tensor_id = p.tensor_id
 -- the last module that is cut off is next to the cut
-ORDER BY p.step, p.rank, p.call_order DESC, p.tensor_id
+ORDER BY severity, p.step, p.rank, p.call_order DESC, p.tensor_id

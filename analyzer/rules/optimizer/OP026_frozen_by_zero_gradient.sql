@@ -18,15 +18,15 @@ steps = 8
 [doc]
 what = "A parameter held by an optimizer whose gradient exists and is exactly zero in all elements, step after step to the end, after it had been different."
 why = "The region in which the loss reacts to it was left: it cannot come back by itself."
-not_this = "Gradients that are None (broken-graph), dead ReLUs (they explain it), zero from the start (said as a warning), embeddings."
+not_this = "Gradients that are None (broken-graph), dead ReLUs (they explain it), zero from the start (said as a warning), a bias of a layer whose weight gets a gradient, embeddings."
 source = "Exact zeros; no threshold but persistence."
 */
 WITH looks AS (
-    SELECT p.rank, p.tensor_id, p.tensor, p.module, p.call_order, q.step, q.sum_sq = 0 AND NOT q.missing AND q.nonfinite_count = 0 AS zero
+    SELECT p.rank, p.tensor_id, p.tensor, p.module, p.module_id, p.call_order, q.step, q.sum_sq = 0 AND NOT q.missing AND q.nonfinite_count = 0 AS zero
     FROM param_steps q JOIN parameters p ON p.rank = q.rank AND p.tensor_id = q.tensor_id
     WHERE p.optimizer_id IS NOT NULL AND coalesce(p.class_name, '') NOT LIKE 'Embedding%'
 ), ends AS (
-    SELECT rank, tensor_id, any_value(tensor) AS tensor, any_value(module) AS module, any_value(call_order) AS call_order,
+    SELECT rank, tensor_id, any_value(tensor) AS tensor, any_value(module) AS module, any_value(module_id) AS module_id, any_value(call_order) AS call_order,
         max(step) FILTER (NOT zero) AS last_alive, max(step) AS last, count(*) FILTER (zero) AS zeros FROM looks GROUP BY rank, tensor_id
 ), dead AS (
     SELECT e.*, (SELECT min(step) FROM looks l WHERE l.rank = e.rank AND l.tensor_id = e.tensor_id AND l.step > coalesce(e.last_alive, -1)) AS step,
@@ -36,4 +36,8 @@ WITH looks AS (
 SELECT rank, step, arg_min(module, (coalesce(call_order, 1000000), tensor_id)) AS module, arg_min(tensor, (coalesce(call_order, 1000000), tensor_id)) AS tensor, max(steps_) AS steps_, 0.0 AS value,
     CASE WHEN count(*) > 1 THEN format(', as are those of {:d} other parameters', count(*) - 1) ELSE '' END AS and_,
     CASE WHEN bool_and(last_alive IS NULL) THEN 'warning' ELSE 'error' END AS severity
-FROM dead WHERE steps_ >= $least GROUP BY rank, step ORDER BY severity, step, rank
+FROM dead d WHERE steps_ >= $least
+    -- something flows through the layer, but the loss takes differences of its outputs: their common offset cancels
+    AND NOT (tensor LIKE '%bias' AND EXISTS (
+        SELECT 1 FROM ends w WHERE w.rank = d.rank AND w.module_id = d.module_id AND w.tensor LIKE '%weight' AND w.last_alive >= d.step))
+GROUP BY rank, step ORDER BY severity, step, rank
