@@ -134,7 +134,7 @@ class ForwardWatch:
         session = self.session
         if torch.jit.is_tracing():  # pyright: ignore[reportPrivateImportUsage]
             return
-        if session.started and get_ident() != session.thread:
+        if session.recalibrating or (session.started and get_ident() != session.thread):
             return
         catalogue = session.catalogue
         try:

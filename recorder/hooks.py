@@ -32,6 +32,7 @@ from .optimizer_state import OptimizerStateWatch
 from .optimizers import OptimizerWatch
 from .patches import Patches, Watch
 from .randomness import RandomWatch
+from .recalibration import RecalibrationWatch
 from .schedules import ScheduleWatch
 from .session import Session
 from .structure import StructureWatch
@@ -61,6 +62,7 @@ class Attachment:
             CompilationWatch(session),
             MetricsWatch(session),
             ChildrenWatch(self.exception, self.close),
+            RecalibrationWatch(session),
             CheckpointWatch(session, self.optimizers),
             CopyWatch(session),
             TieWatch(session),

@@ -92,6 +92,8 @@ class Session:
         self.in_backward = False
         self.gradient_lost = False
         """Whether a gradient that was measured in the backward in progress is not finite."""
+        self.recalibrating = False
+        """Whether batch norm's statistics are being set anew: forwards that are neither training nor evaluation."""
         self.saved_tensor_hooks_used = False
         """Whether the script uses saved-tensor hooks (activation checkpointing): saved tensors are then left alone."""
         self.on_start: Callable[[], None] = lambda: None

@@ -39,5 +39,6 @@ SELECT rank, step, arg_min(module, (coalesce(call_order, 1000000), tensor_id)) A
 FROM dead d WHERE steps_ >= $least
     -- something flows through the layer, but the loss takes differences of its outputs: their common offset cancels
     AND NOT (tensor LIKE '%bias' AND EXISTS (
-        SELECT 1 FROM ends w WHERE w.rank = d.rank AND w.module_id = d.module_id AND w.tensor LIKE '%weight' AND w.last_alive >= d.step))
+        SELECT 1 FROM ends w JOIN module_tree t ON t.rank = w.rank AND t.module_id = w.module_id -- a parametrised weight lies below
+        WHERE t.rank = d.rank AND t.ancestor_id = d.module_id AND w.tensor NOT LIKE '%bias' AND w.last_alive >= d.step))
 GROUP BY rank, step ORDER BY severity, step, rank
