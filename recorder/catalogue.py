@@ -96,12 +96,15 @@ class Catalogue:
         self.by_object: dict[int, ModuleEntry | None] = {}
         """id(module) → its entry, None if it belongs to no model worth recording; the entry tells whether the id is still its."""
         self._anonymous: dict[int, weakref.ref[nn.Module]] = {}
+        self._owners: dict[int, tuple[weakref.ref[Tensor], weakref.ref[nn.Module]]] = {}
+        """id(parameter) → the parameter and the module that registered it last."""
         self._parents: dict[int, tuple[weakref.ref[nn.Module], weakref.ref[nn.Module]]] = {}
         self._parameters: dict[int, ParameterEntry] = {}
         self._tensor_ids: dict[tuple[int | None, str, str], int] = {}
         self._described: dict[int, dict[str, object]] = {}
         self._dirty_tensors: set[int] = set()
-        self._calls = 0
+        self.calls = 0
+        """Modules that have been called."""
         self._dirty_modules: dict[int, ModuleEntry] = {}
         self.roots: list[ModuleEntry] = []
         self.version = 0
@@ -119,9 +122,13 @@ class Catalogue:
             key = id(child)
             self._parents[key] = (weakref.ref(parent), weakref.ref(child, lambda _, k=key: self._parents.pop(k, None)))
 
-    def note_parameter(self, _module: nn.Module, _name: str, _parameter: nn.Parameter | None) -> None:
+    def note_parameter(self, module: nn.Module, _name: str, parameter: nn.Parameter | None) -> None:
         """Global registration hook: a module has got a parameter."""
         self.version += 1
+        if parameter is not None:
+            key = id(parameter)
+            known = weakref.ref(parameter, lambda _, k=key: self._owners.pop(k, None))
+            self._owners[key] = (known, weakref.ref(module))
 
     def find(self, module: nn.Module) -> ModuleEntry | None:
         """Entry of a known module; None if it belongs to no model worth recording. Raises KeyError if it is new."""
@@ -190,8 +197,8 @@ class Catalogue:
 
     def called(self, entry: ModuleEntry) -> None:
         """Note the order of the first calls."""
-        entry.call_order = self._calls
-        self._calls += 1
+        entry.call_order = self.calls
+        self.calls += 1
         self._dirty_modules[entry.id] = entry
 
     def outermost(self, module: nn.Module) -> nn.Module:
@@ -311,8 +318,22 @@ class Catalogue:
                 if module is not None and any(p is parameter for p in module.parameters()):
                     self.add_model(module, root.model)
                     return self._parameters[id(parameter)]
+            if self.calls == 0 and self._add_unseen(parameter):
+                return self._parameters[id(parameter)]
             entry = self._add_parameter(parameter, f"{prefix}param_groups[{group}][{index}]", None)
         return entry
+
+    def _add_unseen(self, parameter: Tensor) -> bool:
+        """Number the model of a parameter that is trained although no module call has been seen: all of it may run in
+        compiled code, or its weights are handed to functions."""
+        known, owner = self._owners.get(id(parameter), (None, None))
+        module = owner() if owner is not None and known is not None and known() is parameter else None
+        if module is None:
+            return False
+        root = unwrapped(self._climb(module))
+        self.add_model(root, _variable_name(root, root) or type(root).__name__)
+        entry = self._parameters.get(id(parameter))
+        return entry is not None and entry.ref() is parameter
 
     def owned(self, parameter: Tensor) -> bool:
         """Whether a known module owns the parameter."""

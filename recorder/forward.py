@@ -70,6 +70,7 @@ class ForwardWatch:
         self.looks_left = MOST_LOOKS
         self._spans: list[tuple[int, int, int]] = []
         session.module_of = self.module_of
+        session.on_unseen_models = self._unseen_models
         self._seen: dict[int, tuple[weakref.ref[Tensor], int, Moments]] = {}
         self._signatures: dict[type, list[str]] = {}
         self._modes: dict[int, bool] = {}
@@ -392,12 +393,23 @@ class ForwardWatch:
             self._signatures[type(module)] = names
         return names
 
-    def _found_models(self) -> None:
-        for root in self.session.catalogue.take_new_models():
+    def _unseen_models(self) -> None:
+        for root in self._found_models():
+            self.session.event(
+                "compiled-model",
+                f"model {root.model} is trained, but no call of its modules is seen: it runs compiled or inside functions; "
+                "its weights, gradients and updates are recorded",
+                module_id=root.id,
+            )
+
+    def _found_models(self) -> list[ModuleEntry]:
+        found = self.session.catalogue.take_new_models()
+        for root in found:
             self.session.event("model-found", f"model {root.model} ({root.class_name})", module_id=root.id)
             self.data.initial_parameters(root)
             for told in self.session.on_model:
                 told(root)
+        return found
 
 
 def _autocast_dtype() -> str | None:

@@ -341,6 +341,8 @@ class OptimizerWatch:
                 for g, group in enumerate(optimizer.param_groups)
                 for i, p in enumerate(group["params"])
             ]
+            if catalogue.calls == 0:
+                self.session.on_unseen_models()
             free = [e for p, e in catalogue.model_parameters() if id(p) not in catalogue.holders]
             roster = self._rosters[held.id] = Roster(self._regrouped, catalogue.version, entries, free)
         found = [(p, entry, g) for p, (entry, g) in zip(parameters, roster.entries, strict=True)]

@@ -97,6 +97,8 @@ class Session:
         self.saved_tensor_hooks_used = False
         """Whether the script uses saved-tensor hooks (activation checkpointing): saved tensors are then left alone."""
         self.on_start: Callable[[], None] = lambda: None
+        self.on_unseen_models: Callable[[], None] = lambda: None
+        """Told when models may have been found by their parameters, without a call of theirs."""
         self.on_model: list[Callable[[ModuleEntry], None]] = []
         """Told of every model that is found."""
         self.on_loss: Callable[[Tensor], None] = lambda _: None

@@ -49,5 +49,7 @@ for i in range(16):
     print(loss.item().hex())
 print(sum(p.detach().double().sum() for p in model.parameters()).item().hex(), torch.rand(1).item().hex())
 counters = torch._dynamo.utils.counters
-print(json.dumps({k: dict(counters[k]) for k in ("frames", "graph_break", "unimplemented", "recompiles")}, sort_keys=True))
+print(
+    json.dumps({k: dict(counters[k]) for k in ("frames", "graph_break", "unimplemented", "recompiles")}, sort_keys=True)
+)
 print("graphs", counters["stats"]["unique_graphs"])
