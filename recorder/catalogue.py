@@ -127,7 +127,7 @@ class Catalogue:
         self.version += 1
         if parameter is not None:
             key = id(parameter)
-            known = weakref.ref(parameter, lambda _, k=key: self._owners.pop(k, None))
+            known: weakref.ref[Tensor] = weakref.ref(parameter, lambda _, k=key: self._owners.pop(k, None))
             self._owners[key] = (known, weakref.ref(module))
 
     def find(self, module: nn.Module) -> ModuleEntry | None:
