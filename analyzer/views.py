@@ -14,6 +14,7 @@ from .sources import Source, read_part
 
 SHARED = (
     "stats",
+    "handovers",
     "step_series",
     "optimizer_series",
     "module_tree",
