@@ -473,7 +473,10 @@ class OptimizerWatch:
     def _refresh_holders(self) -> None:
         """Note which parameter lies in which group, and describe the tensors anew when that has changed."""
         lives = [(h.id, o) for h in self._held.values() if (o := h.ref()) is not None]
-        groups = tuple(id(p) for _, o in lives for group in o.param_groups for p in group["params"])
+        groups = (
+            *(held_id for held_id, _ in lives),
+            *(id(p) for _, o in lives for group in o.param_groups for p in group["params"]),
+        )
         if groups == self._groups:
             return
         self._groups = groups

@@ -120,10 +120,15 @@ WITH spans AS (
     SELECT n.rank, n.optimizer_id, n.first AS step FROM spans n
     WHERE n.first > 0 AND NOT EXISTS (FROM spans o WHERE o.rank = n.rank AND o.first < n.first AND o.last >= n.first)
 ), trained_before AS (
-    SELECT DISTINCT h.rank, h.optimizer_id
-    FROM starts h
-    JOIN tensors p ON p.rank = h.rank AND p.optimizer_id = h.optimizer_id AND p.kind = 'update'
-    JOIN tensor_stats s ON s.rank = p.rank AND s.tensor_id = p.tensor_id AND s.step < h.step
+    SELECT DISTINCT u.rank, u.optimizer_id
+    FROM (
+        SELECT h.rank, h.optimizer_id, h.step, s.tensor_id FROM starts h
+        JOIN spans w ON w.rank = h.rank AND w.optimizer_id = h.optimizer_id
+        JOIN tensors p ON p.rank = h.rank AND p.kind = 'update'
+        JOIN tensor_stats s ON s.rank = p.rank AND s.tensor_id = p.tensor_id AND s.step BETWEEN h.step AND w.last
+        GROUP BY ALL
+    ) u
+    JOIN tensor_stats b ON b.rank = u.rank AND b.tensor_id = u.tensor_id AND b.step < u.step
 )
 SELECT h.rank, h.optimizer_id, h.step, t.optimizer_id IS NULL AS fresh
 FROM starts h LEFT JOIN trained_before t ON t.rank = h.rank AND t.optimizer_id = h.optimizer_id;
