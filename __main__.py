@@ -16,6 +16,7 @@ ROOMS = {
     "demo": "reports.cli",
     "replay": "reports.cli",
     "compare": "reports.many_cli",
+    "batch": "reports.many_cli",
     "sql": "analyzer.cli",
     "rules": "analyzer.cli",
 }

@@ -4,6 +4,7 @@ Opens parts and journal together, needs no repair step and no write permission, 
 the parts themselves, which DuckDB reads where they lie.
 """
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -166,6 +167,13 @@ def _check_folder(path: Path) -> None:
         raise NotARunError(f"{path}: no such folder; give a folder that `firstfault run` wrote")
     if not path.is_dir():
         raise NotARunError(f"{path}: not a folder; give a folder that `firstfault run` wrote")
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        shown = os.fsencode(path).decode("utf-8", "backslashreplace")
+        raise NotARunError(
+            f"{shown}: a path that is not UTF-8 cannot be read by DuckDB; rename or link the folder"
+        ) from None
     if not (path / RUN_JSON).exists():
         raise NotARunError(f"{path}: not a run folder (no {RUN_JSON} in it); give a folder that `firstfault run` wrote")
 

@@ -1,6 +1,9 @@
 """The commands over several runs: compare and batch."""
 
+import os
 import sys
+import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -11,12 +14,16 @@ from ..analyzer import Trace, diagnose, judging
 from ..analyzer.compare import compare
 from .cli import DebugOption, RulesOption, command_errors, console, named
 from .find_run import find_run
-from .progress import sign_of_life
+from .progress import progress_of, sign_of_life
+
+REFRESH_S = 10.0
+"""Seconds between two looks at an index while its batch is under way."""
 
 
 def register(app: typer.Typer) -> None:
     """Add this room's commands over several runs."""
     app.command("compare")(compare_command)
+    app.command("batch")(batch_command)
 
 
 def compare_command(
@@ -61,3 +68,72 @@ def compare_command(
             if output is not None:
                 out.print(str(output), markup=False, highlight=False, soft_wrap=True)
     raise typer.Exit(0 if comparison.beyond is None else 1)
+
+
+def batch_command(
+    folders: Annotated[list[Path], typer.Argument(metavar="DIR…", help="Folders that hold runs, at any depth.")],
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="DIR", help="Where the index and the pages go.")
+    ] = Path("firstfault-batch"),
+    as_json: Annotated[bool, typer.Option("--json", help="Print the index as JSON.")] = False,
+    jobs: Annotated[
+        int | None, typer.Option("-j", "--jobs", metavar="N", min=1, help="Processes; one per core without it.")
+    ] = None,
+    again: Annotated[bool, typer.Option("--again", help="Also judge runs that have not changed.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Write into a folder with files of others.")] = False,
+    rules: RulesOption = None,
+    debug: DebugOption = False,
+) -> None:
+    """Judge every run below some folders: a page for each, and one index that sorts and filters.
+
+    Runs that have not changed since their page was written are not done again; a run that cannot be read stops no other.
+
+    Exit status: 0 all healthy; 1 any anomalous; 2 wrong usage; 3 none anomalous, but some inconclusive or unreadable.
+    """
+    from .batch import BatchRow, run_batch  # noqa: PLC0415 # not for --help
+    from .batch_index import check_out, index_json, reduce_index, write_index  # noqa: PLC0415 # as above
+    from .batch_page import print_index  # noqa: PLC0415 # as above
+    from .run_tree import find_runs  # noqa: PLC0415 # as above
+
+    out, err = console(), console(stderr=True)
+    rows: list[BatchRow] = []
+
+    def write(done: Sequence[BatchRow], *, complete: bool) -> Path:
+        page = reduce_index(done, complete=complete, now_ns=time.time_ns())
+        return write_index(output, page, done)
+
+    with command_errors(err, debug=debug):
+        judging(None, rules)  # a mistake in the rules is nobody's run's
+        check_out(output, force=force)
+        with sign_of_life(err, "Looking for runs …"):
+            places = find_runs(folders)
+        output.mkdir(parents=True, exist_ok=True)
+        with progress_of(err, "Judging runs", len(places)) as step:
+            written = time.monotonic()
+
+            def done(row: BatchRow) -> None:
+                nonlocal written
+                rows.append(row)
+                step(row.name)
+                if len(rows) == 1 or time.monotonic() - written > REFRESH_S:
+                    write(rows, complete=False)  # a look at what is there, and a sign that this folder is ours
+                    written = time.monotonic()
+
+            try:
+                ordered = run_batch(places, output, own_rules=rules, jobs=jobs or _cores(), again=again, done=done)
+            except KeyboardInterrupt:
+                write(rows, complete=False)
+                err.print(f"firstfault: stopped after {len(rows)} of {len(places)} runs; the same command goes on")
+                raise typer.Exit(130) from None
+        path = write(ordered, complete=True)
+        if as_json:
+            sys.stdout.write(index_json(ordered, complete=True).decode())
+        else:
+            unchanged = sum(not r.fresh for r in ordered)
+            print_index(out, reduce_index(ordered, complete=True, now_ns=0), unchanged, path)
+    verdicts = {r.summary.verdict for r in ordered}
+    raise typer.Exit(1 if "anomalous" in verdicts else 0 if verdicts == {"healthy"} else 3)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0))
