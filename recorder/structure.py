@@ -91,11 +91,14 @@ class StructureWatch:
     def _measure(self) -> None:
         session = self.session
         if session.step - session.attempt.first_step in _LOOK_AGAIN:
-            for ref, tensor_id in self._symmetric:
-                weight = ref()
-                rows = distinct_rows(weight) if weight is not None else None
+            for look in tuple(self._symmetric):
+                weight = look[0]()
+                # rows that all became NaN are alike for another reason
+                rows = distinct_rows(weight) if weight is not None and bool(weight.isfinite().all()) else None
                 if rows is not None:
-                    session.catalogue.add_facts(tensor_id, distinct_rows=rows)
+                    session.catalogue.add_facts(look[1], distinct_rows=rows)
+                if rows != 1:
+                    self._symmetric.remove(look)
         if not session.budget.due("buffers"):
             return
         began = perf_counter_ns()

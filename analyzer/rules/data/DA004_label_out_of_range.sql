@@ -6,7 +6,7 @@ phase = "loss"
 signal = "out_of_range_count"
 message = "Targets of step {step} reach from {lowest} to {highest} while the loss knows {classes} classes (0 to classes - 1): {evidence}."
 fix = "Check the mapping from labels to class numbers (a label that starts at 1, a class the head does not have, a padding value that is not the loss's ignore_index), or give the head as many outputs as there are classes."
-explains = ["python-exception", "shape-or-dtype-error", "native-crash", "killed-by-signal", "nonfinite-tensor", "loss-spike"]
+explains = ["python-exception", "shape-or-dtype-error", "native-crash", "killed-by-signal", "nonfinite-tensor", "loss-spike", "shuffled-labels"]
 [needs]
 [doc]
 what = "A class target lies below 0 (and is not ignored) or not below the number of classes."

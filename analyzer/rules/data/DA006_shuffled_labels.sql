@@ -28,7 +28,7 @@ steps = 10
 [doc]
 what = "A classifier whose loss jumps from well below the entropy of its labels to that entropy or above and stays, without a jump of the learning rate, the input or the label mix; or one that has moved far and never got below it."
 why = "The entropy of the labels is the loss of a model that knows nothing of the input."
-not_this = "A run that is too short to have learnt, a higher learning rate, other inputs, a new label mix, tokens (their entropy is another matter)."
+not_this = "A run that is too short to have learnt, steps in which nothing was updated, a higher learning rate, other inputs, a new label mix, tokens (their entropy is another matter)."
 source = "Cross entropy of a constant prediction is the entropy of the labels."
 */
 WITH mix AS (
@@ -47,7 +47,7 @@ WITH mix AS (
         max(update_ratio) OVER (PARTITION BY o.rank, o.optimizer_id ORDER BY n ROWS BETWEEN 3 PRECEDING AND 1 PRECEDING) AS ratio_now,
         max(lr) OVER (PARTITION BY o.rank, o.optimizer_id ORDER BY n ROWS BETWEEN 5 PRECEDING AND CURRENT ROW) AS lr_recent, max(lr) OVER (PARTITION BY o.rank, o.optimizer_id ORDER BY n ROWS BETWEEN 12 PRECEDING AND 6 PRECEDING) AS lr_usual,
         sum(update_norm) OVER (PARTITION BY o.rank, o.optimizer_id) / median(weight_norm) OVER (PARTITION BY o.rank, o.optimizer_id) AS moved,
-        count(*) OVER (PARTITION BY o.rank, o.optimizer_id) AS total
+        count(*) FILTER (update_norm > 0) OVER (PARTITION BY o.rank, o.optimizer_id) AS total
     FROM optimizer_series o JOIN mix m ON m.rank = o.rank AND m.step = o.step JOIN whole w ON w.rank = o.rank
     WHERE o.optimizers <= 1
     WINDOW ahead AS (PARTITION BY o.rank, o.optimizer_id ORDER BY n ROWS BETWEEN CURRENT ROW AND 9 FOLLOWING)
@@ -60,7 +60,7 @@ WITH mix AS (
     QUALIFY row_number() OVER (PARTITION BY rank ORDER BY n) = 1
 ), never AS (
     SELECT rank, min(step) AS step, median(finite(loss)) FILTER (n >= 0.5 * total) AS value, any_value(entropy) AS entropy, any_value(total) AS total
-    FROM rows_ WHERE total >= 60 GROUP BY rank
+    FROM rows_ WHERE total >= 60 AND update_norm > 0 GROUP BY rank
     HAVING any_value(moved) > $moved AND median(finite(loss)) FILTER (n >= 0.5 * total) BETWEEN 0.93 * any_value(entropy) AND 1.15 * any_value(entropy)
        AND min(finite(loss)) > 0.75 * any_value(entropy) AND any_value(entropy) > 0.3
        AND median(finite(loss)) FILTER (n < 0.3 * total) - median(finite(loss)) FILTER (n >= 0.7 * total) < 0.04 * any_value(entropy)

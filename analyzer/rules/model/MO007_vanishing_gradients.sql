@@ -6,7 +6,7 @@ phase = "backward"
 signal = "gradient_ratio"
 message = "For {steps} steps from step {step} on the gradients of the first layers are {ratio} of those of the last (rms {first_rms} at {tensor}, {last_rms} at {last_tensor}), falling steadily through {layers} layers."
 fix = "Use ReLU-family activations, normalisation layers, residual connections, or an init that fits the activation; tanh and sigmoid lose up to three quarters of the gradient per layer."
-explains = []
+explains = ["shuffled-labels"]
 [params.ratio]
 value = 1e-4
 doc = "rms of the first layers' gradients over that of the last layers'."

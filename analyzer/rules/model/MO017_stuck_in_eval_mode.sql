@@ -6,7 +6,7 @@ phase = "forward"
 signal = "training"
 message = "From step {step} on the model trains in eval mode{after}: dropout is off and batch norm uses and keeps its old statistics."
 fix = "Call model.train() before the training loop goes on (after each evaluation)."
-explains = ["overfit", "batchnorm-not-tracking"]
+explains = ["overfit", "batchnorm-not-tracking", "shuffled-labels"]
 [params.least]
 value = 3
 unit = "steps"

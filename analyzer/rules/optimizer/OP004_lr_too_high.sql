@@ -6,7 +6,7 @@ phase = "optimizer"
 signal = "update_ratio"
 message = "At step {step} one update changed the weights by {value} of their norm (lr {lr}, {optimizer}), and the loss went from {loss_before} to {loss_after}: the learning rate is too high {when_}."
 fix = "Lower the learning rate by 3 to 10 times or warm it up over more steps; an update ratio near 1e-3 is usual."
-explains = ["exploding-gradients", "divergence", "loss-spike", "nonfinite-tensor", "dead-relu", "fp16-overflow", "log-of-zero", "sqrt-at-zero", "vanishing-gradients", "optimizer-eps-underflow", "python-exception"]
+explains = ["exploding-gradients", "divergence", "loss-spike", "nonfinite-tensor", "dead-relu", "saturated-activation", "frozen-by-zero-gradient", "plateau", "fp16-overflow", "log-of-zero", "sqrt-at-zero", "vanishing-gradients", "optimizer-eps-underflow", "python-exception", "shuffled-labels"]
 slack = 1
 [params.ratio]
 value = 0.1
@@ -40,13 +40,19 @@ WITH ahead AS (
     SELECT rank, step, optimizer_id, optimizer, update_ratio AS value, lr, loss_first AS loss_before,
         CASE WHEN breaks AND coalesce(soon_high, 0) <= loss_first THEN 'non-finite' ELSE printf('%.4g', soon_high) END AS loss_after,
         'from the first steps on' AS when_, update_norm, weight_norm, norm
-    FROM ahead
+    FROM ahead a
     WHERE n < 10 AND isfinite(update_ratio) AND update_ratio > $ratio AND loss_first > 0
       AND ((breaks AND (soon_high > 3 * loss_first OR update_ratio > 1))
         OR (soon_rows >= 10 AND (next_median > 5 * $rise * loss_first OR (soon_median > $rise * loss_first AND rest_low > 1.2 * loss_first))))
       AND (optimizers <= 1 OR breaks OR soon_median > 10 * loss_first)
       -- an enormous gradient makes a large update at any learning rate (Adam and its kin do not care)
       AND (eps IS NOT NULL OR norm_first IS NULL OR weight_first IS NULL OR norm_first <= 10 * weight_first)
+      -- a rate that was raised later, while the loss was still as before, is what did it
+      AND NOT EXISTS (
+          SELECT 1 FROM ahead raised
+          WHERE raised.rank = a.rank AND raised.optimizer_id = a.optimizer_id AND raised.n BETWEEN a.n + 1 AND a.n + 40 AND raised.lr > 5 * a.lr
+            AND NOT EXISTS (SELECT 1 FROM ahead r WHERE r.rank = a.rank AND r.optimizer_id = a.optimizer_id AND r.n BETWEEN a.n + 1 AND raised.n
+                AND coalesce(NOT r.loss <= $rise * r.loss_first, true)))
 ), top AS (
     SELECT d.rank, d.step, d.optimizer_id, any_value(s.optimizer), max(s.update_ratio) AS value, d.lr, d.loss_median AS loss_before, printf('%.4g', d.rest_median) AS loss_after,
         'where the schedule has its peak' AS when_, max(s.update_norm), max(s.weight_norm), d.norm

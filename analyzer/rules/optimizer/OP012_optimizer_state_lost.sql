@@ -6,7 +6,7 @@ phase = "optimizer"
 signal = "state_step"
 message = "At step {step} the step counter of {optimizer} is {value} after {before} in the step before: its moments were lost, {how_}."
 fix = "Keep one optimizer for the run; on resume call optimizer.load_state_dict before training goes on."
-explains = ["loss-spike", "divergence", "exploding-gradients", "lr-too-high"]
+explains = ["loss-spike", "divergence", "exploding-gradients", "lr-too-high", "shuffled-labels"]
 [needs]
 tables = ["param_groups"]
 columns = ["param_groups.state_step"]

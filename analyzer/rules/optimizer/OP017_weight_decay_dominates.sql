@@ -6,7 +6,7 @@ phase = "optimizer"
 signal = "decay_ratio"
 message = "From step {step} on weight decay makes up {percent} % of each update of group {group_id} (lr x decay = {rate}): the norm of the weights fell from {before} to {after}."
 fix = "Lower weight_decay ({weight_decay}), and leave norms and biases out of it."
-explains = ["plateau", "underfit", "vanishing-gradients", "representation-collapse", "divergence", "loss-spike"]
+explains = ["plateau", "underfit", "vanishing-gradients", "representation-collapse", "divergence", "loss-spike", "shuffled-labels"]
 [params.share]
 value = 0.7
 doc = "Decay step over whole update."
