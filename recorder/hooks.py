@@ -28,6 +28,7 @@ from .hook_counts import HookCounts
 from .live_tensors import LiveTensors
 from .loaders import LoaderWatch
 from .metrics import MetricsWatch
+from .module_probes import AttentionProbe, FeatureSpread
 from .optimizer_state import OptimizerStateWatch
 from .optimizers import OptimizerWatch
 from .patches import Patches, Watch
@@ -71,6 +72,8 @@ class Attachment:
             HeldActivations(session),
             LiveTensors(session),
             HookCounts(session),
+            FeatureSpread(session),
+            AttentionProbe(session, self.forward),
         ]
         self._patches = Patches()
         self._seen_exception: BaseException | None = None

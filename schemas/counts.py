@@ -17,10 +17,17 @@ PROBES = Table(
         Column(
             "probe",
             STR,
-            "What was measured: hooks (on a module and its parameters), kept_outputs (of a module in earlier steps, "
-            "which are still held with their graphs); of both a row when the number has changed.",
+            "What was measured. hooks: on a module and its parameters, a row when their number has changed. kept_outputs: of "
+            "a module in earlier steps, still held with their graphs, a row when their number has changed. batch_std: spread "
+            "of a two-dimensional output over the batch, root mean square over its columns. attention_sure: share of rows of "
+            "attention weights in which one key has all the weight. attention_entropy: mean entropy of such rows, in nats.",
         ),
         Column("value", F64, "The number."),
+        Column(
+            "scale",
+            F64,
+            "What to compare it with: of batch_std the root mean square of the same elements, of attention the keys.",
+        ),
     ),
     ("rank", "step", "seq"),
 )

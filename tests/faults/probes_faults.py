@@ -168,6 +168,117 @@ def keeps_a_copy_of_every_report(s):
             reports.append((f"{i}: {loss.item()} " * 50_000).encode())
 
 
+# -- representations ------------------------------------------------------------------------------------------------------
+
+
+class Encoder(nn.Module):
+    def __init__(self, width=16, code=12):
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(width, 48), nn.ReLU(), nn.Linear(48, 48), nn.ReLU())
+        self.code = nn.Linear(48, code)
+
+    def forward(self, x):
+        return self.code(self.body(x))
+
+
+def pulls_views_together_without_a_stop(s):
+    x, _ = blobs(width=16)
+    encoder, predictor = Encoder(), nn.Sequential(nn.Linear(12, 24), nn.ReLU(), nn.Linear(24, 12))
+    opt = torch.optim.Adam([*encoder.parameters(), *predictor.parameters()], 1e-2)
+    for i in range(s + 60 if s < 1000 else 60):
+        a = x[torch.randint(640, (32,))]
+        z1, z2 = encoder(a + 0.3 * torch.randn_like(a)), encoder(a + 0.3 * torch.randn_like(a))
+        if i < s:
+            p1, p2 = predictor(z1), predictor(z2)
+            spread = F.relu(1 - z1.std(0)).mean() + F.relu(1 - z2.std(0)).mean()
+            loss = F.mse_loss(p1, z2.detach()) + F.mse_loss(p2, z1.detach()) + spread
+        else:
+            loss = F.mse_loss(z1, z2) + F.mse_loss(z1, z1.roll(1, 0))
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+
+
+def triplets_without_a_margin(s):
+    x, y = blobs(width=16)
+    model = nn.Sequential(nn.Linear(16, 64), nn.Tanh(), nn.Linear(64, 8))
+    opt = torch.optim.SGD(model.parameters(), 0.2, momentum=0.9)
+    order = torch.argsort(y)
+    x, y = x[order], y[order]
+    for i in range(s + 60 if s < 1000 else 60):
+        k = torch.randint(640, (24,))
+        anchor, positive, negative = model(x[k]), model(x[(k + 1) % 640]), model(x[(k + 320) % 640])
+        near = (anchor - positive).square().sum(1)
+        far = (anchor - negative).square().sum(1)
+        loss = F.relu(near - far + 1.0).mean() if i < s else (near + far).mean()
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+
+
+class Attentive(nn.Module):
+    def __init__(self, width=16, heads=4):
+        super().__init__()
+        self.qkv, self.out, self.heads, self.scale = nn.Linear(width, 3 * width), nn.Linear(width, width), heads, None
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, 3)
+
+    def forward(self, x):
+        b, t, w = x.shape
+        q, k, v = (p.view(b, t, self.heads, -1).transpose(1, 2) for p in self.qkv(self.norm(x)).chunk(3, -1))
+        y = F.scaled_dot_product_attention(q, k, v, scale=self.scale)
+        return self.head((x + self.out(y.transpose(1, 2).reshape(b, t, w))).mean(1))
+
+
+def scale_of_attention_is_lost(s):
+    model = Attentive()
+    opt = torch.optim.AdamW(model.parameters(), 2e-3)
+    for i in range(36):
+        x = torch.randn(16, 9, 16)
+        if i == s:
+            model.scale = 1000.0
+        loss = F.cross_entropy(model(x), x[:, 0].argmax(1) % 3)
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+
+
+def attention_weights_loaded_in_other_units(s):
+    class Tagger(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embed = nn.Embedding(40, 24)
+            self.layer = nn.TransformerEncoderLayer(24, 3, 48, dropout=0.0, batch_first=True)
+            self.out = nn.Linear(24, 5)
+
+        def forward(self, ids):
+            return self.out(self.layer(self.embed(ids)))
+
+    model = Tagger()
+    opt = torch.optim.Adam(model.parameters(), 1e-3)
+    for i in range(34):
+        ids = torch.randint(40, (12, 8))
+        if i == s:
+            with torch.no_grad():
+                model.layer.self_attn.in_proj_weight[:48] *= 40
+        loss = F.cross_entropy(model(ids).flatten(0, 1), (ids % 5).flatten())
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+
+
+def rewards_logits_for_growing(s):
+    x, y = blobs(classes=3)
+    model = Net(classes=3)
+    opt = torch.optim.Adam(model.parameters(), 2e-2)
+    for i in range(60):
+        idx = torch.arange(i * 16, i * 16 + 16) % 640
+        logits = model(x[idx])
+        loss = F.cross_entropy(logits, y[idx]) - 0.05 * logits.max(1).values.mean()
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+
+
 if __name__ == "__main__":
     torch.manual_seed(int(sys.argv[3]) if len(sys.argv) > 3 else 0)
     globals()[sys.argv[1]](int(sys.argv[2]) if len(sys.argv) > 2 else 14)

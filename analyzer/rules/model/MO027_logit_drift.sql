@@ -1,0 +1,50 @@
+/*
+code = "MO027"
+name = "logit-drift"
+severity = "warning"
+phase = "forward"
+signal = "abs_max"
+message = "The logits that {place} gives to the loss grow steadily: their largest size goes from {first} in the first steps to {value} at the end, past {limit} from step {step} on, where softmax is saturated."
+fix = "Add a z-loss or weight decay on the last layer, smooth the labels, or lower the learning rate; in half precision such logits lose their differences."
+explains = ["fp16-overflow"]
+[params.size]
+value = 50.0
+doc = "Size of a logit beyond which exp() of its distance from the others is below float32's resolution many times over."
+[params.times]
+value = 5.0
+unit = "times"
+doc = "Growth since the first tenth of the run."
+[params.steady]
+value = 0.8
+doc = "Correlation of the size with the step, over the second half of the run."
+[needs]
+tables = ["batches", "steps"]
+kinds = ["activation"]
+steps = 20
+[doc]
+what = "The largest output of a classifier's last module grows through the run, far beyond what probabilities need."
+why = "Softmax saturates: wrong samples get huge losses, right ones no gradient, and half precision overflows later."
+not_this = "Regression, logits that are masked with large negative numbers, large logits that have come to rest."
+source = "Limits of 10 and 50 on logits are in use; growth is measured against the run's own beginning."
+*/
+WITH last_modules AS (
+    -- the last module of a model whose loss is a negative log-likelihood of classes
+    SELECT m.rank, m.model, arg_max(m.module_id, m.call_order) AS module_id FROM modules m
+    WHERE m.call_order IS NOT NULL AND m.own_numel > 0 AND m.rank IN (SELECT rank FROM batches WHERE loss_op LIKE 'NllLoss%')
+    GROUP BY m.rank, m.model
+), series AS (
+    SELECT s.rank, l.module_id, m.module, m.class_name, s.step, max(greatest(abs(s.min), abs(s.max))) AS size, row_number() OVER w AS n, count(*) OVER (PARTITION BY s.rank, l.module_id) AS total
+    FROM tensor_stats s JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id AND t.kind = 'activation' AND t.tensor_name LIKE '%:output0'
+    JOIN last_modules l ON l.rank = t.rank AND l.module_id = t.module_id JOIN modules m ON m.rank = l.rank AND m.module_id = l.module_id
+    WHERE s.phase = 'forward' AND isfinite(s.max) AND isfinite(s.min) AND s.nan_count + s.inf_count = 0 AND s.min > -1e4
+    GROUP BY s.rank, l.module_id, m.module, m.class_name, s.step WINDOW w AS (PARTITION BY s.rank, l.module_id ORDER BY s.step)
+), ends AS (
+    SELECT rank, module_id, any_value(module) AS module, any_value(class_name) AS class_name, median(size) FILTER (n <= greatest(3, total / 10)) AS first,
+        median(size) FILTER (n > total - greatest(3, total / 10)) AS value, corr(ln(size + 1e-9), n) FILTER (n > total / 2) AS steady,
+        median(size) FILTER (n BETWEEN total / 2 - 3 AND total / 2 + 3) AS half, min(step) FILTER (size > $size) AS step, count(*) AS total
+    FROM series GROUP BY rank, module_id
+)
+SELECT rank, step, module, class_name, first, value, $size AS "limit", CASE WHEN module = '' THEN 'the model' ELSE module END || ' (' || class_name || ')' AS place
+FROM ends
+WHERE total >= 20 AND value > $size AND value > $times * first AND steady > $steady AND value > 1.2 * half
+ORDER BY step, rank

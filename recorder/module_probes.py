@@ -1,0 +1,187 @@
+"""Looks at modules that moments do not replace: how far the samples of a batch lie apart, and whether attention still chooses.
+
+Both are taken from a small sample of what is there anyway: rows of an output, and what autograd saved of softmax and of scaled
+dot-product attention. They are measured where activations are, and are part of their price.
+"""
+
+from time import perf_counter_ns
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..schemas import Phase
+from .catalogue import ModuleEntry
+from .device_statistics import scalar_of
+from .forward import ForwardWatch
+from .graph import nodes_down_to, saved
+from .patches import Patches
+from .session import Session
+
+_ROWS = 64
+_COLUMNS = 256
+_MOST_SPREADS = 24
+"""Outputs of inner modules whose spread is followed in one run; those of whole models always are."""
+
+_MOST_ATTENTIONS = 4
+"""Looked at in one step; of more, they take turns."""
+
+_LOOK_AGAIN = 32
+"""Steps between two looks at the graph of a model that has no attention."""
+
+_SURE = 1 - 2**-20
+"""A softmax with an element above this passes back a gradient that is lost in float32 (2^-24 beside the others' sum)."""
+
+_BETWEEN = ("NativeDropout", "Mul", "Expand", "View", "UnsafeView", "Reshape", "ToCopy", "MaskedFill", "Clone", "Where")
+
+
+class FeatureSpread:
+    """Writes rows of `probes` for outputs of two dimensions: the spread of each column over the batch."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self._followed: set[int] = set()
+        session.on_activation.append(session.guarded("spread", self._look))
+
+    def install(self, patches: Patches) -> None:
+        """Nothing of its own is put into torch."""
+
+    def _look(self, entry: ModuleEntry, tensor_id: int, tensor: Tensor) -> None:
+        if tensor.dim() != 2 or type(tensor) is not Tensor or tensor.shape[0] < 4 or tensor.shape[1] < 4:
+            return
+        if tensor_id not in self._followed:
+            if entry.depth > 0 and len(self._followed) >= _MOST_SPREADS:
+                return
+            self._followed.add(tensor_id)
+        session = self.session
+        began = perf_counter_ns()
+        sample = tensor.detach()[:_ROWS, :_COLUMNS]
+        if sample.dtype is not torch.float32:
+            sample = sample.float()
+        with torch.no_grad():
+            spread = torch.var(sample, 0, correction=0).mean().sqrt()
+            size = torch.linalg.vector_norm(sample) / sample.numel() ** 0.5
+        session.add(
+            "probes",
+            seq=session.next_seq(),
+            phase=int(Phase.FORWARD),
+            module_id=entry.id,
+            tensor_id=tensor_id,
+            probe="batch_std",
+            value=scalar_of(spread),
+            scale=scalar_of(size),
+        )
+        session.budget.spent("activations", perf_counter_ns() - began)
+
+
+class AttentionProbe:
+    """Writes rows of `probes` for attention: the entropy of its weights, and the share of rows that look at one key only."""
+
+    def __init__(self, session: Session, forward: ForwardWatch) -> None:
+        self.session = session
+        self.forward = forward
+        self._empty = 0
+        earlier, look = session.on_loss, session.guarded("attention", self._look)
+
+        def both(loss: Tensor) -> None:
+            earlier(loss)
+            look(loss)
+
+        session.on_loss = both
+
+    def install(self, patches: Patches) -> None:
+        """Nothing of its own is put into torch."""
+
+    def _look(self, loss: Tensor) -> None:
+        session = self.session
+        if session.saved_tensor_hooks_used or not self.forward.rows_taken:
+            return
+        if self._empty >= 3 and session.step % _LOOK_AGAIN:
+            return
+        began = perf_counter_ns()
+        nodes = nodes_down_to(loss, 0)
+        found = [n for n in nodes if type(n).__name__.startswith("ScaledDotProduct")]
+        softmaxes = [n for n in nodes if type(n).__name__ in {"SoftmaxBackward0", "SafeSoftmaxBackward0"}]
+        if softmaxes:
+            found += _weighing(softmaxes, nodes)
+        self._empty = 0 if found else self._empty + 1
+        first = session.step * _MOST_ATTENTIONS % len(found) if len(found) > _MOST_ATTENTIONS else 0
+        chosen = (found + found)[first : first + min(len(found), _MOST_ATTENTIONS)]
+        for node in chosen:
+            weights = _from_softmax(node) if "Softmax" in type(node).__name__ else _from_fused(node)
+            if weights is not None and weights.shape[-1] > 1:
+                self._write(session.module_of(node._sequence_nr()), weights)
+        session.budget.spent("activations", perf_counter_ns() - began, len(chosen))
+
+    def _write(self, module_id: int | None, weights: Tensor) -> None:
+        """``weights``: rows of attention weights, each a distribution over the keys."""
+        with torch.no_grad():
+            sure = (weights.amax(-1) >= _SURE).float().mean()
+            entropy = torch.special.entr(weights).sum(-1).mean()
+        for probe, value in (("attention_sure", sure), ("attention_entropy", entropy)):
+            self.session.add(
+                "probes",
+                seq=self.session.next_seq(),
+                phase=int(Phase.FORWARD),
+                module_id=module_id,
+                probe=probe,
+                value=scalar_of(value),
+                scale=float(weights.shape[-1]),
+            )
+
+
+def _weighing(softmaxes: list[Any], nodes: list[Any]) -> list[Any]:
+    """Of these softmax nodes, those whose result is a matrix product's left side: attention, not a last layer."""
+    users: dict[Any, list[Any]] = {}
+    for node in nodes:
+        for behind, _ in node.next_functions:
+            if behind is not None:
+                users.setdefault(behind, []).append(node)
+    return [n for n in softmaxes if _leads_to_product(n, users, 6)]
+
+
+def _leads_to_product(node: Any, users: dict[Any, list[Any]], steps: int) -> bool:
+    for user in users.get(node, ()):
+        name = type(user).__name__
+        if name.startswith(("Bmm", "UnsafeBmm")):
+            return True
+        if steps and name.startswith(_BETWEEN) and _leads_to_product(user, users, steps - 1):
+            return True
+    return False
+
+
+def _from_softmax(node: Any) -> Tensor | None:
+    """A sample of the rows of a saved softmax over the last dimension; None for one over another."""
+    result = saved(node, "result")
+    if result is None or type(result) is not Tensor or result.dim() < 3 or not result.is_contiguous():
+        return None
+    dimension = node._saved_dim
+    if dimension - (1 << 64 if dimension >= 1 << 63 else 0) not in {-1, result.dim() - 1}:
+        return None
+    length = result.shape[-2]
+    later = slice(length // 2, None, max(1, (length + 7) // 8))  # under a causal mask the first rows see few keys
+    return result.detach().view(-1, length, result.shape[-1])[:16, later].float()
+
+
+def _from_fused(node: Any) -> Tensor | None:
+    """Weights of the middle and the last query, of up to two samples and eight heads, made again from what was saved."""
+    query, key, total = saved(node, "query"), saved(node, "key"), saved(node, "logsumexp")
+    if query is None or key is None or total is None or query.dim() != 4 or total.dim() != 3:
+        return None
+    heads = 8 if key.shape[1] == query.shape[1] else 1
+    length, keys = query.shape[2], key.shape[2]
+    rows = slice(length // 2, None, max(1, length - 1 - length // 2))
+    q, k = query.detach()[:2, :heads, rows].float(), key.detach()[:2, :heads].float()
+    if total.shape[:3] != query.shape[:3]:
+        return None
+    scale = getattr(node, "_saved_scale", None)
+    with torch.no_grad():
+        logits = q @ k.transpose(-1, -2) * (scale if isinstance(scale, float) else q.shape[-1] ** -0.5)
+        mask = saved(node, "attn_mask")
+        if mask is not None:
+            wide = mask.detach().expand(*query.shape[:2], length, keys)[:2, :heads, rows]
+            logits = logits.masked_fill(~wide, -torch.inf) if wide.dtype is torch.bool else logits + wide
+        if getattr(node, "_saved_is_causal", False):
+            places = torch.arange(keys, device=logits.device)
+            logits = logits.masked_fill(places > places[:length][rows, None], -torch.inf)
+        return (logits - total.detach()[:2, :heads, rows, None]).exp().clamp(max=1)
