@@ -18,10 +18,10 @@ from .graph import nodes_down_to, saved
 from .patches import Patches
 from .session import Session
 
-_ROWS = 64
-_COLUMNS = 256
-_MOST_SPREADS = 24
-"""Outputs of inner modules whose spread is followed in one run; those of whole models always are."""
+_ROWS = 48
+_COLUMNS = 128
+_MOST_SPREADS = 12
+"""Outputs of inner modules with weights whose spread is followed in one run; those of whole models always are."""
 
 _MOST_ATTENTIONS = 4
 """Looked at in one step; of more, they take turns."""
@@ -36,7 +36,7 @@ _BETWEEN = ("NativeDropout", "Mul", "Expand", "View", "UnsafeView", "Reshape", "
 
 
 class FeatureSpread:
-    """Writes rows of `probes` for outputs of two dimensions: the spread of each column over the batch."""
+    """Writes rows of `probes` for outputs of two dimensions: the spread over the batch, of each column and of directions."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -50,27 +50,31 @@ class FeatureSpread:
         if tensor.dim() != 2 or type(tensor) is not Tensor or tensor.shape[0] < 4 or tensor.shape[1] < 4:
             return
         if tensor_id not in self._followed:
-            if entry.depth > 0 and len(self._followed) >= _MOST_SPREADS:
+            if entry.depth > 0 and (not entry.own_numel or len(self._followed) >= _MOST_SPREADS):
                 return
             self._followed.add(tensor_id)
+        if not tensor.is_floating_point():
+            return
         session = self.session
         began = perf_counter_ns()
-        sample = tensor.detach()[:_ROWS, :_COLUMNS]
-        if sample.dtype is not torch.float32:
-            sample = sample.float()
         with torch.no_grad():
+            sample = tensor.detach()[:_ROWS, :_COLUMNS].float()
             spread = torch.var(sample, 0, correction=0).mean().sqrt()
-            size = torch.linalg.vector_norm(sample) / sample.numel() ** 0.5
-        session.add(
-            "probes",
-            seq=session.next_seq(),
-            phase=int(Phase.FORWARD),
-            module_id=entry.id,
-            tensor_id=tensor_id,
-            probe="batch_std",
-            value=scalar_of(spread),
-            scale=scalar_of(size),
-        )
+            lengths = torch.linalg.vector_norm(sample, dim=1, keepdim=True)
+            size = torch.linalg.vector_norm(lengths) / sample.numel() ** 0.5
+            mean = torch.linalg.vector_norm((sample / lengths.clamp_min(1e-30)).mean(0))
+            apart = (1 - mean * mean).clamp_min(0).sqrt()
+        for probe, value, scale in (("batch_std", spread, scalar_of(size)), ("direction_std", apart, 1.0)):
+            session.add(
+                "probes",
+                seq=session.next_seq(),
+                phase=int(Phase.FORWARD),
+                module_id=entry.id,
+                tensor_id=tensor_id,
+                probe=probe,
+                value=scalar_of(value),
+                scale=scale,
+            )
         session.budget.spent("activations", perf_counter_ns() - began)
 
 

@@ -19,8 +19,10 @@ PROBES = Table(
             STR,
             "What was measured. hooks: on a module and its parameters, a row when their number has changed. kept_outputs: of "
             "a module in earlier steps, still held with their graphs, a row when their number has changed. batch_std: spread "
-            "of a two-dimensional output over the batch, root mean square over its columns. attention_sure: share of rows of "
-            "attention weights in which one key has all the weight. attention_entropy: mean entropy of such rows, in nats.",
+            "of a two-dimensional output over the batch, root mean square over its columns. direction_std: the same of its rows "
+            "scaled to length 1, over all columns together: 0 where all point one way, near 1 where they point anywhere. "
+            "attention_sure: share of rows of attention weights in which one key has all the weight. attention_entropy: "
+            "mean entropy of such rows, in nats.",
         ),
         Column("value", F64, "The number."),
         Column(

@@ -5,7 +5,7 @@ import sys
 
 import torch
 import torch.nn.functional as F
-from probes_faults import Net, blobs
+from probes_faults import Attentive, Encoder, Net, blobs
 from tensorboardX import SummaryWriter
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
@@ -136,6 +136,80 @@ def a_data_set_that_caches_its_samples():
             opt.zero_grad()
             F.cross_entropy(model(a), b).backward()
             opt.step()
+
+
+def siamese_with_a_stop():
+    x, _ = blobs(width=16)
+    encoder, predictor = Encoder(), nn.Sequential(nn.Linear(12, 24), nn.ReLU(), nn.Linear(24, 12))
+    opt = torch.optim.Adam([*encoder.parameters(), *predictor.parameters()], 2e-3)
+    for _ in range(80):
+        a = x[torch.randint(640, (32,))]
+        z1, z2 = encoder(a + 0.3 * torch.randn_like(a)), encoder(a + 0.3 * torch.randn_like(a))
+        pulled = (
+            -F.cosine_similarity(predictor(z1), z2.detach()).mean()
+            - F.cosine_similarity(predictor(z2), z1.detach()).mean()
+        )
+        apart = F.relu(1 - z1.std(0)).mean() + F.relu(1 - z2.std(0)).mean()
+        opt.zero_grad()
+        (pulled + apart).backward()
+        opt.step()
+
+
+def autoencoder_of_bright_images():
+    images = 200 + 2 * torch.randn(400, 6) @ torch.randn(6, 24)
+    model = nn.Sequential(nn.Linear(24, 8), nn.GELU(), nn.Linear(8, 24))
+    opt = torch.optim.Adam(model.parameters(), 1e-2)
+    for i in range(120):
+        a = images[torch.arange(i * 16, i * 16 + 16) % 400] / 100
+        opt.zero_grad()
+        (model(a) - a).square().mean().backward()
+        opt.step()
+
+
+class Lookup(nn.Module):
+    """Finds the value that belongs to a key, and gets very sure of it."""
+
+    def __init__(self):
+        super().__init__()
+        self.q, self.k = nn.Linear(12, 12), nn.Linear(12, 12)
+
+    def forward(self, asked, keys, values):
+        score = self.q(asked)[:, None] @ self.k(keys).transpose(1, 2)
+        return (score.softmax(-1) @ values)[:, 0]
+
+
+def attention_that_learns_to_look_up():
+    model = Lookup()
+    opt = torch.optim.Adam(model.parameters(), 2e-2)
+    table = torch.randn(40, 12)
+    for _ in range(150):
+        rows = torch.stack([torch.randperm(40)[:7] for _ in range(32)])
+        values, wanted = torch.randn(32, 7, 4), torch.randint(7, (32,))
+        out = model(table[rows[torch.arange(32), wanted]], table[rows], values)
+        opt.zero_grad()
+        F.mse_loss(out, values[torch.arange(32), wanted]).backward()
+        opt.step()
+
+
+def window_of_attention_that_grows():
+    model = Attentive()
+    opt = torch.optim.AdamW(model.parameters(), 2e-3)
+    for i in range(40):
+        x = torch.randn(16, 2 + i // 4, 16)
+        opt.zero_grad()
+        F.cross_entropy(model(x), x[:, 0].argmax(1) % 3).backward()
+        opt.step()
+
+
+def sure_classifier():
+    x, y = blobs(classes=3)
+    model = Net(classes=3)
+    opt = torch.optim.Adam(model.parameters(), 1e-2)
+    for i in range(150):
+        idx = torch.arange(i * 16, i * 16 + 16) % 640
+        opt.zero_grad()
+        F.cross_entropy(model(x[idx]), y[idx]).backward()
+        opt.step()
 
 
 if __name__ == "__main__":

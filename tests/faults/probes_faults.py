@@ -184,33 +184,25 @@ class Encoder(nn.Module):
 def pulls_views_together_without_a_stop(s):
     x, _ = blobs(width=16)
     encoder, predictor = Encoder(), nn.Sequential(nn.Linear(12, 24), nn.ReLU(), nn.Linear(24, 12))
-    opt = torch.optim.Adam([*encoder.parameters(), *predictor.parameters()], 1e-2)
-    for i in range(s + 60 if s < 1000 else 60):
+    opt = torch.optim.Adam([*encoder.parameters(), *predictor.parameters()], 3e-3)
+    for _ in range(90):
         a = x[torch.randint(640, (32,))]
-        z1, z2 = encoder(a + 0.3 * torch.randn_like(a)), encoder(a + 0.3 * torch.randn_like(a))
-        if i < s:
-            p1, p2 = predictor(z1), predictor(z2)
-            spread = F.relu(1 - z1.std(0)).mean() + F.relu(1 - z2.std(0)).mean()
-            loss = F.mse_loss(p1, z2.detach()) + F.mse_loss(p2, z1.detach()) + spread
-        else:
-            loss = F.mse_loss(z1, z2) + F.mse_loss(z1, z1.roll(1, 0))
+        z1, z2 = encoder(a + 0.5 * torch.randn_like(a)), encoder(a + 0.5 * torch.randn_like(a))
+        loss = -(F.cosine_similarity(predictor(z1), z2) + F.cosine_similarity(predictor(z2), z1)).mean()
         opt.zero_grad()
         loss.backward()
         opt.step()
 
 
-def triplets_without_a_margin(s):
-    x, y = blobs(width=16)
-    model = nn.Sequential(nn.Linear(16, 64), nn.Tanh(), nn.Linear(64, 8))
-    opt = torch.optim.SGD(model.parameters(), 0.2, momentum=0.9)
-    order = torch.argsort(y)
-    x, y = x[order], y[order]
-    for i in range(s + 60 if s < 1000 else 60):
+def forgets_its_negatives(s):
+    x, _ = blobs(width=20, classes=12)
+    model = nn.Sequential(nn.Linear(20, 64), nn.GELU(), nn.Linear(64, 8))
+    opt = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
+    for i in range(s + 60):
         k = torch.randint(640, (24,))
-        anchor, positive, negative = model(x[k]), model(x[(k + 1) % 640]), model(x[(k + 320) % 640])
-        near = (anchor - positive).square().sum(1)
-        far = (anchor - negative).square().sum(1)
-        loss = F.relu(near - far + 1.0).mean() if i < s else (near + far).mean()
+        one, two = (F.normalize(model(x[k] + 0.3 * torch.randn(24, 20)), dim=1) for _ in range(2))
+        likeness = one @ two.t() / 0.2
+        loss = F.cross_entropy(likeness, torch.arange(24)) if i < s else -likeness.mean()
         opt.zero_grad()
         loss.backward()
         opt.step()
@@ -270,7 +262,7 @@ def rewards_logits_for_growing(s):
     x, y = blobs(classes=3)
     model = Net(classes=3)
     opt = torch.optim.Adam(model.parameters(), 2e-2)
-    for i in range(60):
+    for i in range(100):
         idx = torch.arange(i * 16, i * 16 + 16) % 640
         logits = model(x[idx])
         loss = F.cross_entropy(logits, y[idx]) - 0.05 * logits.max(1).values.mean()

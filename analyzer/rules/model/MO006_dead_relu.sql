@@ -6,7 +6,7 @@ phase = "forward"
 signal = "zero_fraction"
 message = "{zero_percent} % of {tensor} are exactly zero from step {step} on ({steps} steps), and the gradient of the weights before it ({producer}) is {gradient}: these units no longer learn."
 fix = "Lower the learning rate or clip gradients if it began with a large update; check the bias and the init of {producer}; LeakyReLU or GELU keep a gradient on the negative side."
-explains = ["divergence", "vanishing-gradients", "loss-spike", "frozen-by-zero-gradient", "shuffled-labels"]
+explains = ["divergence", "vanishing-gradients", "loss-spike", "frozen-by-zero-gradient", "shuffled-labels", "representation-collapse"]
 reach = 20
 [params.fraction]
 value = 0.98

@@ -3,42 +3,71 @@ code = "MO026"
 name = "attention-entropy-collapse"
 severity = "error"
 phase = "forward"
-signal = "attention_sure"
-message = "From step {step} on {percent} % of the rows of attention in {place} give all their weight to one key (before: {percent_before} %; entropy {entropy_before} -> {entropy} nats): its logits are so far apart that the softmax passes no gradient back."
-fix = "Normalise queries and keys, scale logits by 1/sqrt(d), lower the learning rate or warm up longer, and look at what made the logits grow."
-explains = ["vanishing-gradients", "plateau", "underfit", "frozen-by-zero-gradient"]
+signal = "attention_entropy"
+message = "From step {step} on attention in {place} {how}: the entropy of its weights goes from {entropy_before} to {entropy} nats (of at most {most}), {percent} % of its rows give all their weight to one key (before: {percent_before} %), and the loss is no better for it. Its logits are so far apart that the softmax passes hardly any gradient back."
+fix = "Normalise queries and keys, scale logits by 1/sqrt(d), lower the learning rate or warm up longer, and look at what made the logits grow: weights written or loaded in between, a scale that was lost, an update that was too large."
+explains = ["vanishing-gradients", "plateau", "underfit", "frozen-by-zero-gradient", "loss-spike", "divergence"]
+[params.fall]
+value = 0.2
+doc = "Entropy after, as a share of the median before, at a fall from one look to the next."
+[params.stay]
+value = 0.4
+doc = "Share that no later look may exceed."
+[params.looks]
+value = 5
+unit = "looks"
+doc = "Looks that there must be before the fall; from it on at least 4."
 [params.sure]
 value = 0.9
-doc = "Share of rows with a weight above 1 - 2^-20."
-[params.before]
-value = 0.5
-doc = "Share that there may have been before."
-[params.steps]
-value = 4
-unit = "steps"
-doc = "Steps on end, to the end of the run."
+doc = "Share of rows with a weight above 1 - 2^-20, where attention has become hard bit by bit."
+[params.better]
+value = 0.9
+doc = "A loss below this share of the one before the fall says that the attention has learned what it does."
 [needs]
-tables = ["probes"]
+tables = ["probes", "steps"]
 columns = ["probes.scale"]
-steps = 6
+steps = 9
 [doc]
-what = "Nearly all rows of an attention put all their weight on a single key, from some step to the end, and did not before."
+what = "The weights of an attention, spread over several keys until then, are on single keys from one look to the next, or bit by bit all of them, to the end of the run, while the loss is no lower than before."
 why = "The gradient through a softmax that is sure is below the resolution of float32: queries and keys stop learning, and instability follows."
-not_this = "Rows that may see one key only, attention that is sharp but still has a gradient, attention that was like this from the beginning."
-source = "Arithmetic of float32: with one weight above 1 - 2^-20 every other is below 1e-6 of it."
+not_this = "Rows that may see one key only, attention that was like this from the beginning, attention that becomes sharp while the loss falls, other numbers of keys, weights put in by load_state_dict."
+source = "Arithmetic of float32: with one weight above 1 - 2^-20 every other is below 1e-6 of it. The fall is measured against the run's own history."
 */
 WITH looks AS (
-    SELECT rank, coalesce(module_id, -1) AS module_id, step, avg(value) FILTER (probe = 'attention_sure') AS sure, avg(value) FILTER (probe = 'attention_entropy') AS entropy
+    SELECT rank, coalesce(module_id, -1) AS module_id, step, max(scale) AS keys, avg(value) FILTER (probe = 'attention_sure') AS sure, avg(value) FILTER (probe = 'attention_entropy') AS entropy
     FROM probes WHERE probe IN ('attention_sure', 'attention_entropy') AND isfinite(value) GROUP BY ALL
-), tails AS (
-    SELECT rank, module_id, coalesce(max(step) FILTER (sure < $sure), -1) AS good FROM looks GROUP BY rank, module_id
+), history AS (
+    SELECT *, entropy / ln(keys) AS share, row_number() OVER w AS n, count(*) OVER (PARTITION BY rank, module_id) AS total,
+        lag(step) OVER w AS step_before, lag(keys) OVER w AS keys_before, lag(entropy) OVER w AS last_entropy,
+        median(entropy) OVER (w ROWS BETWEEN 16 PRECEDING AND 1 PRECEDING) AS before, min(entropy) OVER (w ROWS BETWEEN 16 PRECEDING AND 1 PRECEDING) AS least,
+        median(sure) OVER (w ROWS BETWEEN 16 PRECEDING AND 1 PRECEDING) AS sure_before,
+        max(entropy) OVER (w ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS most_after,
+        median(entropy) OVER (w ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS after,
+        median(sure) OVER (w ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS sure_after,
+        coalesce(max(step) FILTER (sure < $sure) OVER (PARTITION BY rank, module_id), -1) AS last_soft
+    FROM looks WINDOW w AS (PARTITION BY rank, module_id ORDER BY step)
+), sudden AS (
+    SELECT *, 'loses its choice from one look to the next' AS how, step AS since FROM history
+    WHERE n > $looks AND total - n >= 3 AND step - step_before <= 2 AND keys = keys_before
+      AND before > 0.25 * ln(keys) AND least > 0.5 * before AND last_entropy > 0.5 * before AND entropy < $fall * before AND most_after < $stay * before
+      AND NOT EXISTS (SELECT 1 FROM events e WHERE e.rank = history.rank AND e.event = 'resume' AND e.step BETWEEN history.step_before AND history.step)
+), slow AS (
+    SELECT h.*, 'has become sure bit by bit' AS how, coalesce((SELECT max(g.step) FROM history g WHERE g.rank = h.rank AND g.module_id = h.module_id AND g.step < h.step AND g.sure <= 0.1), 0) AS since
+    FROM history h WHERE h.step > h.last_soft AND coalesce(h.step_before, -1) <= h.last_soft AND h.total - h.n >= 3 AND h.n > $looks AND h.sure_after >= $sure
+      AND (SELECT median(g.sure) FROM history g WHERE g.rank = h.rank AND g.module_id = h.module_id AND g.n <= $looks) <= 0.1
 ), found AS (
-    SELECT l.rank, l.module_id, min(l.step) FILTER (l.step > t.good) AS step, count(*) FILTER (l.step > t.good) AS steps_, median(l.sure) FILTER (l.step > t.good) AS value,
-        median(l.sure) FILTER (l.step <= t.good) AS before, median(l.entropy) FILTER (l.step > t.good) AS entropy, median(l.entropy) FILTER (l.step <= t.good) AS entropy_before
-    FROM looks l JOIN tails t USING (rank, module_id) GROUP BY l.rank, l.module_id
+    SELECT * FROM sudden UNION ALL BY NAME SELECT * FROM slow
+), losses AS (
+    SELECT rank, step, avg(loss) AS loss FROM steps WHERE isfinite(loss) GROUP BY rank, step
+), judged AS (
+    SELECT f.*,
+        (SELECT median(l.loss) FROM losses l WHERE l.rank = f.rank AND l.step BETWEEN f.since - 6 AND f.since - 1) AS loss_before,
+        (SELECT median(l.loss) FROM losses l WHERE l.rank = f.rank AND l.step BETWEEN f.step AND f.step + 5) AS loss_after
+    FROM found f
 )
-SELECT f.rank, f.step, m.module, f.value, floor(100 * f.value)::INT AS percent, floor(100 * f.before)::INT AS percent_before, f.entropy, f.entropy_before,
+SELECT f.rank, f.step, m.module, f.after AS value, f.how, round(f.before, 3) AS entropy_before, round(f.after, 3) AS entropy, round(ln(f.keys), 2) AS most,
+    floor(100 * f.sure_after)::INT AS percent, floor(100 * f.sure_before)::INT AS percent_before, f.loss_before, f.loss_after,
     CASE WHEN m.module IS NULL THEN 'code outside modules' WHEN m.module = '' THEN 'the model (' || m.class_name || ')' ELSE m.module || ' (' || m.class_name || ')' END AS place
-FROM found f LEFT JOIN modules m ON m.rank = f.rank AND m.module_id = f.module_id
-WHERE f.steps_ >= $steps AND f.before <= $before
+FROM judged f LEFT JOIN modules m ON m.rank = f.rank AND m.module_id = f.module_id
+WHERE f.loss_after IS NULL OR f.loss_before IS NULL OR f.loss_after >= CASE WHEN f.loss_before > 0 THEN $better * f.loss_before ELSE f.loss_before END
 ORDER BY f.step, f.rank, m.call_order
