@@ -6,11 +6,7 @@ phase = "optimizer"
 signal = "update_ratio"
 message = "At step {step} one update changed the weights by {value} of their norm (lr {lr}, {optimizer}), and the loss went from {loss_before} to {loss_after}: the learning rate is too high {when_}."
 fix = "Lower the learning rate by 3 to 10 times or warm it up over more steps; an update ratio near 1e-3 is usual."
-<<<<<<< HEAD
-explains = ["exploding-gradients", "divergence", "loss-spike", "nonfinite-tensor", "dead-relu", "saturated-activation", "frozen-by-zero-gradient", "plateau", "fp16-overflow", "log-of-zero", "sqrt-at-zero", "vanishing-gradients", "optimizer-eps-underflow", "python-exception", "shuffled-labels"]
-=======
-explains = ["exploding-gradients", "divergence", "loss-spike", "nonfinite-tensor", "dead-relu", "fp16-overflow", "log-of-zero", "sqrt-at-zero", "vanishing-gradients", "optimizer-eps-underflow", "python-exception", "representation-collapse", "attention-entropy-collapse"]
->>>>>>> 574cbdb (Outputs that run together, attention that loses its choice and logits that drift are named)
+explains = ["exploding-gradients", "divergence", "loss-spike", "nonfinite-tensor", "dead-relu", "saturated-activation", "frozen-by-zero-gradient", "plateau", "fp16-overflow", "log-of-zero", "sqrt-at-zero", "vanishing-gradients", "optimizer-eps-underflow", "python-exception", "shuffled-labels", "representation-collapse", "attention-entropy-collapse"]
 slack = 1
 [params.ratio]
 value = 0.1
