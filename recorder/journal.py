@@ -73,9 +73,13 @@ class JournalWriter:
     def _open(self, table: str) -> int:
         path = segment_path(self._run, self._rank, table, self._index)
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        try:
+            if os.fstat(fd).st_size == 0:
+                self._write(fd, TABLES[table].schema.serialize())
+        except OSError:
+            os.close(fd)  # what comes next must not stand in a stream without a schema
+            raise
         self._files[table] = fd
-        if os.fstat(fd).st_size == 0:
-            self._write(fd, TABLES[table].schema.serialize())
         return fd
 
     @staticmethod

@@ -1,10 +1,12 @@
 """The journal: standard Arrow streams, whole after every append, honest when the disk is full."""
 
+import resource
 import subprocess
 import sys
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 from firstfault.analyzer import Trace
 from firstfault.recorder.journal import JournalWriter
 from firstfault.schemas import TABLES
@@ -35,6 +37,20 @@ def test_all_tables_rotate_together(tmp_path: Path) -> None:
         (3, "metrics", 0),
         (3, "metrics", 1),
     ]
+
+
+def test_a_segment_whose_schema_found_no_room_begins_with_it_once_there_is_some(tmp_path: Path) -> None:
+    writer = JournalWriter(tmp_path, 0)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            writer.append({"metrics": batch(0)})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    writer.append({"metrics": batch(1)})
+    table = pa.ipc.open_stream(segment_path(tmp_path, 0, "metrics", 0).read_bytes()).read_all()
+    assert table["step"].to_pylist() == [1]
 
 
 def test_a_full_disk_drops_steps_and_says_so_but_the_training_goes_on(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from firstfault.analyzer import Trace, diagnose
 
 SCRIPT = Path(__file__).parent / "scripts" / "endless.py"
 TWO_RANKS = Path(__file__).parent / "scripts" / "endless_ranks.py"
+TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
 KILLS = int(os.environ.get("FIRSTFAULT_KILLS", "4"))
 """The issue's fifty are run with FIRSTFAULT_KILLS=50."""
 
@@ -68,7 +69,10 @@ def gone(pid: int) -> bool:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(max(KILLS // 2, 1)))
 @pytest.mark.parametrize("victim", ["one rank", "everything"])
-def test_killed_with_two_ranks_every_completed_step_of_each_is_readable(seed: int, victim: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("launcher", [[], TORCHRUN], ids=["spawn", "torchrun"])
+def test_killed_with_two_ranks_every_completed_step_of_each_is_readable(
+    seed: int, victim: str, launcher: list[str], tmp_path: Path
+) -> None:
     run = tmp_path / "run"
     counters = [tmp_path / f"returned-{rank}" for rank in (0, 1)]
     command = [
@@ -80,6 +84,7 @@ def test_killed_with_two_ranks_every_completed_step_of_each_is_readable(seed: in
         "off",
         "--out",
         str(run),
+        *launcher,
         str(TWO_RANKS),
         str(tmp_path),
     ]
@@ -89,7 +94,7 @@ def test_killed_with_two_ranks_every_completed_step_of_each_is_readable(seed: in
         time.sleep(0.01)
     launcher = script_pid(supervisor.pid)
     ranks = [int((tmp_path / f"pid-{rank}").read_text()) for rank in (0, 1)]
-    chance = random.Random(f"{seed}{victim}")
+    chance = random.Random(f"{seed}{victim}{launcher}")
     time.sleep(chance.uniform(0, 2.5))
 
     if victim == "everything":

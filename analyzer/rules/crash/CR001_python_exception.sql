@@ -15,7 +15,7 @@ why = "Nothing after it was trained or saved."
 not_this = "KeyboardInterrupt, and sys.exit with status 0."
 source = "The exit record."
 */
-SELECT coalesce(e.rank, 0) AS rank, coalesce(e.step, (SELECT max(step) + 1 FROM steps WHERE completed), 0) AS step, e.microbatch,
+SELECT coalesce(e.rank, 0) AS rank, coalesce(e.step, (SELECT max(step) FROM (SELECT max(step) + 1 AS step FROM steps WHERE completed UNION ALL SELECT max(p.step) FROM last_positions p)), 0) AS step, e.microbatch,
     coalesce(e.phase, 'exit') AS phase, e.module, NULL::VARCHAR AS tensor, e.exit_code AS value, e.exception_type, e.exception_message, e.module_class, e.user_frame,
     rtrim(left(split_part(trim(e.exception_message), chr(10), 1), 300), '.') AS short,
     CASE WHEN e.module IS NULL THEN '' WHEN e.module = '' THEN ' in the root module' ELSE ' in module ' || e.module END
