@@ -5,7 +5,7 @@ totals of each step, the settings of the optimizer. Whether the runs agree is sa
 what rounding and the runs' own scatter from step to step can account for (see divergence.py).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -54,8 +54,9 @@ class Difference:
 @dataclass(frozen=True, slots=True)
 class Pace:
     """How fast a run was and what it held. Times in ns per step (medians of rank 0), shares of the step time, bytes.
-    Null is not measured."""
+    ``status`` is how the run ended. Null is not measured."""
 
+    status: str
     steps: int
     first: int | None
     last: int | None
@@ -150,7 +151,23 @@ def compare(a: Trace, b: Trace, verdict_a: Verdict, verdict_b: Verdict) -> Compa
         findings=_findings(verdict_a, verdict_b),
     )
     comparison.explanation = _explain(comparison, a, b)
+    if comparison.explanation is not None:
+        comparison.explanation = replace(
+            comparison.explanation, message=comparison.explanation.message + _appeared(comparison)
+        )
     return comparison
+
+
+def _appeared(c: Comparison) -> str:
+    """Tensors that only one run has, and has first in the step of the first difference: they may be what makes it."""
+    at = None if c.exact is None else c.exact.step
+    told = ""
+    for run, only in (("A", c.tensors.only_a), ("B", c.tensors.only_b)):
+        here = [name for name, first in only if first == at and first > c.first_step]
+        if here:
+            more = f" and {len(here) - 2} more" if len(here) > 2 else ""
+            told += f" From this step on only {run} has {', '.join(here[:2])}{more}."
+    return told
 
 
 def _common(a: Trace, b: Trace, pace: tuple[Pace, Pace]) -> pl.Series:
@@ -167,7 +184,7 @@ def _reach(pace: Pace) -> str:
 
 
 def _pace(trace: Trace) -> Pace:
-    return Pace(**trace.sql(_PACE).row(0, named=True))
+    return Pace(status=trace.status, **trace.sql(_PACE).row(0, named=True))
 
 
 def _compare_batches(a: Trace, b: Trace, first: int, last: int) -> tuple[BatchComparison, list[Divergence]]:

@@ -15,8 +15,8 @@ from .trace import Trace
 WINDOW = 10
 """Rows before a step over whose range a moment of a tensor is said to scatter."""
 
-ROWS_AT_ONCE = 1_500_000
-"""Rows of tensor_stats of one run that are held in memory at a time, some 200 MB."""
+ROWS_AT_ONCE = 300_000
+"""Rows of tensor_stats of one run that are held in memory at a time, with all that is computed from them some 300 MB."""
 
 AT_FIRST = 100
 """Most tensors that are listed of the first step in which any differs."""
@@ -33,6 +33,7 @@ CAPTURED, TOTALS, SETTINGS, STEPPED = range(4)
 what its step made."""
 
 _KEY = ["rank", "model_no", "kind", "tensor", "phase", "microbatch", "nth"]
+_TIME = ["step", "stage", "seq", "rank"]
 _MOMENTS = ("sum", "sum_sq", "min", "max")
 _EXACT = ("numel", "nan_count", "inf_count", "missing")
 
@@ -41,7 +42,19 @@ SELECT rank, model, dense_rank() OVER (PARTITION BY rank ORDER BY min(module_id)
 FROM modules GROUP BY rank, model
 """
 
-_COUNTS = "SELECT rank, tensor_id, count(*) AS n FROM tensor_stats GROUP BY ALL"
+_SCALE = """
+SELECT s.rank, s.step, t.kind, max(sqrt(s.sum_sq / greatest(s.numel - s.nan_count - s.inf_count, 1))) AS largest
+FROM tensor_stats s JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id
+WHERE s.step BETWEEN $first AND $last AND s.sum_sq IS NOT NULL GROUP BY ALL
+"""
+
+_COUNTS = "SELECT rank, tensor_id, count(*) AS n, min(step) AS first FROM tensor_stats GROUP BY ALL"
+
+_NAMES = f"""
+SELECT t.kind || ' ' || t.tensor_name AS name, sum(c.n)::BIGINT AS n, min(c.first) AS first
+FROM ({_COUNTS}) c JOIN tensors t ON t.rank = c.rank AND t.tensor_id = c.tensor_id
+GROUP BY name ORDER BY min(t.tensor_id), name
+"""  # noqa: S608 # our own text
 
 _ROWS = f"""
 WITH models AS ({_MODELS})
@@ -99,6 +112,7 @@ class Divergence:
 class Differences:
     """What comparing all tensors showed. ``by_step``: columns step, compared, unequal, beyond (tensors) and difference (the
     largest relative one). ``at_first``: the tensors that differ in the first step in which any does, in order of capture.
+    ``only_a`` and ``only_b``: tensors that the other run never measured, with the first step that has them.
     """
 
     exact: Divergence | None
@@ -106,8 +120,8 @@ class Differences:
     by_step: pl.DataFrame
     at_first: list[Divergence]
     compared: int
-    only_a: list[str]
-    only_b: list[str]
+    only_a: list[tuple[str, int]]
+    only_b: list[tuple[str, int]]
     rounding: float
 
 
@@ -119,19 +133,20 @@ def compare_tensors(a: Trace, b: Trace, first: int, last: int) -> Differences:
     eps = max(coarsest_eps(a), coarsest_eps(b))
     rounding = eps**0.5  # half of the digits: what remains of them after sums and products, cf. isapprox of Julia
     names_a, names_b = _names(a), _names(b)
-    shared = {n: max(c, names_b[n]) for n, c in names_a.items() if n in names_b}
+    shared = {n: max(c, names_b[n][0]) for n, (c, _) in names_a.items() if n in names_b}
+    scale = _scale(a, b, first, last)
     unequal: list[pl.DataFrame] = []
     counts: list[pl.DataFrame] = []
     span = {"first": first, "last": last}
     for chunk in _chunks(shared):
         rows = [_tensor_rows(t, chunk, first, last) for t in (a, b)]
-        found, counted = _unequal(rows[0], rows[1], eps, rounding)
-        unequal.append(found)
+        found, counted = _unequal(rows[0], rows[1], scale, eps, rounding)
+        unequal.append(_earliest(found))
         counts.append(counted)
-    found, counted = _unequal(_total_rows(a, span), _total_rows(b, span), eps, rounding)
-    unequal.append(found)
+    found, counted = _unequal(_total_rows(a, span), _total_rows(b, span), scale, eps, rounding)
+    unequal.append(_earliest(found))
     counts.append(counted)
-    every = pl.concat(unequal, how="vertical_relaxed").sort("step", "stage", "seq", "rank")
+    every = pl.concat(unequal, how="vertical_relaxed").sort(_TIME)
     by_step = (
         pl.concat(counts)
         .group_by("step")
@@ -147,10 +162,24 @@ def compare_tensors(a: Trace, b: Trace, first: int, last: int) -> Differences:
         by_step=by_step,
         at_first=[_divergence(r) for r in first_rows.iter_rows(named=True)],
         compared=int(by_step["compared"].sum()),
-        only_a=sorted(names_a.keys() - names_b.keys()),
-        only_b=sorted(names_b.keys() - names_a.keys()),
+        only_a=_only(names_a, names_b),
+        only_b=_only(names_b, names_a),
         rounding=rounding,
     )
+
+
+def _earliest(unequal: pl.DataFrame) -> pl.DataFrame:
+    """Of rows that differ those that can be the first: of the first step, and the first beyond tolerance."""
+    ordered = unequal.sort(_TIME)
+    first = ordered.filter(pl.col("step") == pl.col("step").min()).head(AT_FIRST)
+    beyond = ordered.filter("beyond").head(1)
+    return pl.concat([first, beyond.join(first, on=[*_KEY, "step"], how="anti")])
+
+
+def _scale(a: Trace, b: Trace, first: int, last: int) -> pl.DataFrame:
+    """Root mean square of the largest tensor of each kind in each step, in either run."""
+    both = pl.concat(t.sql(_SCALE, {"first": first, "last": last}) for t in (a, b))
+    return both.group_by("rank", "step", "kind").agg(pl.col("largest").max())
 
 
 def coarsest_eps(trace: Trace) -> float:
@@ -162,19 +191,21 @@ def coarsest_eps(trace: Trace) -> float:
     return max(found, default=0.0) or EPS["float32"]
 
 
-def _names(trace: Trace) -> dict[str, int]:
-    """Kind and name of every tensor that was measured → how often."""
-    frame = trace.sql(
-        f"SELECT t.kind || ' ' || t.tensor_name AS name, sum(c.n)::BIGINT AS n FROM ({_COUNTS}) c"  # noqa: S608 # our own text
-        " JOIN tensors t ON t.rank = c.rank AND t.tensor_id = c.tensor_id GROUP BY name ORDER BY name"
-    )
-    return dict(frame.iter_rows())
+def _names(trace: Trace) -> dict[str, tuple[int, int]]:
+    """Kind and name of every tensor that was measured → how often, and the first step."""
+    frame = trace.sql(_NAMES)
+    return {name: (count, first) for name, count, first in frame.iter_rows()}
+
+
+def _only(own: dict[str, tuple[int, int]], other: dict[str, tuple[int, int]]) -> list[tuple[str, int]]:
+    """Tensors of one run that the other does not have, the earliest first."""
+    return sorted(((n, first) for n, (_, first) in own.items() if n not in other), key=lambda t: (t[1], t[0]))
 
 
 def _chunks(names: dict[str, int]) -> Iterator[list[str]]:
     chunk: list[str] = []
     rows = 0
-    for name, count in sorted(names.items()):
+    for name, count in names.items():  # in the order of their numbers, by which the parts are sorted
         if chunk and rows + count > ROWS_AT_ONCE:
             yield chunk
             chunk, rows = [], 0
@@ -225,19 +256,21 @@ def _finite(value: pl.Expr) -> pl.Expr:
     return pl.when(value.is_finite()).then(value)
 
 
-def _unequal(a: pl.DataFrame, b: pl.DataFrame, eps: float, rounding: float) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _unequal(
+    a: pl.DataFrame, b: pl.DataFrame, scale: pl.DataFrame, eps: float, rounding: float
+) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Rows in which two runs differ, and per step how many were compared, differ, and differ beyond tolerance."""
     carried = [*_KEY, "step", *_EXACT, *_MOMENTS, "mean", "rms", "mean_range", "rms_range"]
     left, right = _with_scatter(a), _with_scatter(b)
     both = left.join(right.select(carried), on=[*_KEY, "step"], how="inner", suffix="_b")
+    both = both.join(scale, on=["rank", "step", "kind"], how="left")
     # a moment that only one run has was not measured in the other
     apart = pl.any_horizontal(
         *(pl.col(c) != pl.col(f"{c}_b") for c in _EXACT),
         *((pl.col(c) != pl.col(f"{c}_b")).fill_null(value=False) for c in _MOMENTS),
     )
     size = pl.max_horizontal("rms", "rms_b")
-    of_kind = size.max().over("rank", "step", "kind")
-    floor = rounding * size + _ROUNDING_OF_SUMS * eps * of_kind
+    floor = rounding * size + _ROUNDING_OF_SUMS * eps * pl.col("largest").fill_null(0.0)
     # what comes from the loader is no result of the training: the batches before say nothing about this one
     free = pl.col("kind").is_in(["input", "target"]) & (pl.col("phase") == "data")
     limits = {

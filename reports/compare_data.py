@@ -95,7 +95,11 @@ def reduce_comparison(a: Trace, b: Trace, c: Comparison) -> ComparePage:
         differences=_differences(c),
         pace=pace_grid(c.pace),
         findings=findings_grid(c),
-        only=[(what, [show_name(t) for t in tensors[:LISTED]], len(tensors)) for what, tensors in only if tensors],
+        only=[
+            (what, [f"{show_name(t)}, first at step {step}" for t, step in tensors[:LISTED]], len(tensors))
+            for what, tensors in only
+            if tensors
+        ],
         method=method(c),
     )
 
@@ -118,8 +122,13 @@ def compare_headline(c: Comparison) -> CompareHeadline:
     if c.exact is not None:
         facts.append(("Beyond tolerance", "nowhere" if c.beyond is None else divergence_words(c.beyond)))
     facts += [("Batches", batch_words(c)), ("Compared", f"{steps}, {plural(c.tensors.compared, 'measurement')}")]
+    ends = end_words(c)
+    if ends:
+        facts.append(("Ended", ends))
     if c.exact is None:
         text = "Every recorded moment of every tensor, every batch and every setting is the same."
+        if ends:
+            text = f"In all steps that both have, every tensor, batch and setting is the same; {ends}."
         return CompareHeadline("healthy", "Equal", code, f"Equal to the last bit in {steps}", text, "", facts)
     fix = show_text(why.fix) if why is not None else ""
     if c.beyond is None:
@@ -135,6 +144,16 @@ def divergence_words(d: Divergence) -> str:
     measure, a, b, relative = _values(d)
     said = f", {relative} of its size" if relative else ""
     return f"step {d.step}{since}, {_subject(d)}: {measure} {a} and {b}{said}"
+
+
+def end_words(c: Comparison) -> str:
+    """How each run ended, where they did so in other ways or steps; empty where there is no difference."""
+    a, b = c.pace
+    if (a.status, a.last) == (b.status, b.last):
+        return ""
+    return " and ".join(
+        f"{name} {p.status.replace('-', ' ')} at step {number(p.last)}" for name, p in zip("AB", c.pace, strict=True)
+    )
 
 
 def batch_words(c: Comparison) -> str:
@@ -192,7 +211,7 @@ def findings_grid(c: Comparison) -> Grid | None:
 def comparison_json(a: Trace, b: Trace, verdicts: tuple[Verdict, Verdict], c: Comparison) -> dict[str, Any]:
     """What `firstfault compare --json` prints."""
     runs = [
-        {"run_id": t.manifest.run_id, "path": str(t.path), "status": t.status, "verdict": v.verdict, **asdict(p)}
+        {"run_id": t.manifest.run_id, "path": str(t.path), "verdict": v.verdict, **asdict(p)}
         for t, v, p in zip((a, b), verdicts, c.pace, strict=True)
     ]
     return {
@@ -211,8 +230,8 @@ def comparison_json(a: Trace, b: Trace, verdicts: tuple[Verdict, Verdict], c: Co
         "settings": [asdict(s) for s in c.settings],
         "differences": [asdict(d) for d in c.differences],
         "tensors_at_first": [divergence_json(d) for d in c.tensors.at_first],
-        "only_in_a": c.tensors.only_a,
-        "only_in_b": c.tensors.only_b,
+        "only_in_a": [{"name": name, "first_step": first} for name, first in c.tensors.only_a],
+        "only_in_b": [{"name": name, "first_step": first} for name, first in c.tensors.only_b],
         "findings": [asdict(f) for f in c.findings],
     }
 

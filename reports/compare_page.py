@@ -70,8 +70,11 @@ def comparison_lines(page: ComparePage) -> list[tuple[str, str]]:
         shown = [f"{row[0]} ({row[3]}, {row[4]})" for row in page.settings.rows[:3]]
         lines.append(("settings", ", ".join(shown) + _more(len(page.settings.rows), 3)))
     for group, grid in page.differences:
-        shown = [f"{row[0]}: {row[1]} | {row[2]}" for row in grid.rows[:3]]
-        lines.append((group.split()[0].lower(), "; ".join(shown) + _more(len(grid.rows), 3)))
+        # the hash of a generator's state says nothing to a reader; where it matters the message names it
+        rows = [row for row in grid.rows if not row[0].startswith("state of ")]
+        shown = [f"{row[0]}: {row[1]} | {row[2]}" for row in rows[:3]]
+        if rows:
+            lines.append((group.split()[0].lower(), "; ".join(shown) + _more(len(rows), 3)))
     wanted = {"step time, median", "resident memory, most", "device memory, most"}
     pace = [f"{row[0]} {row[1]} | {row[2]}" for row in page.pace.rows if row[0] in wanted]
     lines.append(("speed", "; ".join(pace)))

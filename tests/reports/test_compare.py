@@ -3,7 +3,7 @@
 from typing import Any
 
 import typer
-from firstfault.analyzer import Trace, diagnose
+from firstfault.analyzer import Trace, diagnose, divergence
 from firstfault.analyzer.compare import compare
 from firstfault.reports import many_cli
 from typer.testing import CliRunner
@@ -62,3 +62,59 @@ def test_hostile_names_do_nothing_in_the_page_of_a_comparison(run_folder, open_p
     assert opened.page.evaluate("window.hacked === undefined")
     assert opened.said == []
     assert evil in opened.page.locator("body").inner_text()
+
+
+def test_a_run_that_ended_early_is_equal_as_far_as_it_goes_and_its_end_is_told(run_folder):
+    runs = [run_folder("a"), run_folder("b", status="exception")]
+    for run, steps in zip(runs, (20, 8), strict=True):
+        run.module(0, "net")
+        for step in range(steps):
+            run.step(step)
+            run.stat(step, 0, 1.0)
+        run.write()
+    done = command(runs[0].path, runs[1].path)
+    assert done.exit_code == 0
+    assert "Equal to the last bit in 8 common steps" in done.stdout
+    assert "A completed at step 19 and B exception at step 7" in " ".join(done.stdout.split())
+
+
+def test_a_tensor_that_only_one_run_has_from_the_first_difference_on_is_named(run_folder):
+    runs = [run_folder(name) for name in ("a", "b")]
+    for run, faulty in zip(runs, (False, True), strict=True):
+        run.module(0, "net")
+        run.module(1, "extra")
+        for step in range(8):
+            run.step(step)
+            run.stat(step, 0, 2.0 if faulty and step >= 5 else 1.0)
+            if faulty and step >= 5:
+                run.stat(step, 1, 1.0)
+        run.write()
+    with Trace(runs[0].path) as a, Trace(runs[1].path) as b:
+        c = compare(a, b, diagnose(a), diagnose(b))
+    assert c.tensors.only_a == []
+    assert c.tensors.only_b == [("activation extra:output0", 5)]
+    assert c.explanation is not None
+    assert "From this step on only B has activation extra:output0." in c.explanation.message
+
+
+def test_more_rows_than_fit_at_once_give_the_same_answer(run_folder, monkeypatch):
+    runs = [run_folder(name) for name in ("a", "b")]
+    for run, size in zip(runs, (1.0, 1.001), strict=True):
+        for module_id in range(6):
+            run.module(module_id, f"layers.{module_id}")
+        for step in range(12):
+            run.step(step)
+            for module_id in range(6):
+                run.stat(step, module_id, (module_id + 1) * (size if step >= 4 + module_id else 1.0))
+        run.write()
+    found = []
+    for limit in (1_000_000, 5):
+        monkeypatch.setattr(divergence, "ROWS_AT_ONCE", limit)
+        with Trace(runs[0].path) as a, Trace(runs[1].path) as b:
+            found.append(divergence.compare_tensors(a, b, 0, 11))
+    assert found[0].exact == found[1].exact
+    assert found[0].beyond == found[1].beyond
+    assert found[0].at_first == found[1].at_first
+    assert found[0].by_step.equals(found[1].by_step)
+    assert found[0].exact is not None
+    assert (found[0].exact.step, found[0].exact.module) == (4, "layers.0")
