@@ -263,6 +263,15 @@ class ForwardWatch:
         """Whether the activations of the last forward were measured."""
         return self._rows
 
+    @property
+    def calls_ended(self) -> int:
+        """Calls of modules that have ended since the last backward."""
+        return len(self._spans)
+
+    def ended_since(self, ended: int) -> int | None:
+        """module_id of the call that has ended last, if there is one since; it is outside of those it made."""
+        return self._spans[-1][2] if len(self._spans) > ended else None
+
     def forget_calls(self) -> None:
         """No forward is in flight any more: a backward begins."""
         self.stack.clear()

@@ -20,6 +20,7 @@ from .clipping import ClippingWatch
 from .copies import CopyWatch
 from .crash import record_exception, watch_deaths
 from .data import DataWatch
+from .early_evals import EarlyEvals
 from .embeddings import EmbeddingWatch
 from .forward import ForwardWatch
 from .graphs_alive import GraphsAlive
@@ -34,6 +35,7 @@ from .optimizers import OptimizerWatch
 from .patches import Patches, Watch
 from .randomness import RandomWatch
 from .recalibration import RecalibrationWatch
+from .reentrant import ReentrantWatch
 from .schedules import ScheduleWatch
 from .session import Session
 from .structure import StructureWatch
@@ -74,6 +76,8 @@ class Attachment:
             HookCounts(session),
             FeatureSpread(session),
             AttentionProbe(session, self.forward),
+            ReentrantWatch(session, self.forward),
+            EarlyEvals(session),
         ]
         self._patches = Patches()
         self._seen_exception: BaseException | None = None
