@@ -108,8 +108,9 @@ def _buffers_of(model: nn.Module) -> "list[tuple[weakref.ref[nn.Module], str, An
     found: list[tuple[weakref.ref[nn.Module], str, Any]] = []
     for module in model.modules():
         for name, buffer in module._buffers.items():
-            fit = buffer is not None and type(buffer) is Tensor and buffer.is_floating_point() and measurable(buffer)
-            if fit and 0 < buffer.numel() <= _MOST_ELEMENTS and len(found) < _MOST_BUFFERS:
+            if buffer is None or type(buffer) is not Tensor or not buffer.is_floating_point() or not measurable(buffer):
+                continue
+            if 0 < buffer.numel() <= _MOST_ELEMENTS and len(found) < _MOST_BUFFERS:
                 found.append((weakref.ref(module), name, _size(buffer)))
     return found
 
