@@ -4,10 +4,8 @@ Uses torch's global forward hooks (they leave the inference fast paths alone) an
 can reorder gradients and break in-place operations). An output that a container passes on unchanged is measured once.
 """
 
-import inspect
-import sys
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from threading import get_ident
 from time import perf_counter_ns
 from typing import Any
@@ -17,14 +15,12 @@ from torch import Tensor, is_grad_enabled, nn
 from torch.compiler import is_compiling
 
 from ..schemas import Phase
+from .call_arguments import keyword_arguments, named_arguments, tensors_in
 from .catalogue import ModuleEntry, OutputSlot, unwrapped
 from .data import DataWatch
 from .graph import look_at_forward
 from .session import Session
 from .statistics import UNKNOWN, Moments, local, measurable, measure
-
-_MOST_TENSORS = 8
-"""Tensors looked at in one output or argument list; a longer one is a data structure, not an activation."""
 
 _FORWARD, _EVAL, _BACKWARD = Phase.FORWARD, Phase.EVAL, Phase.BACKWARD
 
@@ -72,7 +68,6 @@ class ForwardWatch:
         session.module_of = self.module_of
         session.on_unseen_models = self._unseen_models
         self._seen: dict[int, tuple[weakref.ref[Tensor], int, Moments]] = {}
-        self._signatures: dict[type, list[str]] = {}
         self._modes: dict[int, bool] = {}
         self._mode_changes = 0
         self._rows = True
@@ -151,7 +146,7 @@ class ForwardWatch:
                 )
         if entry is None:
             if session.on_call is not None and not self.stack and session.started and torch.is_grad_enabled():
-                session.on_call(module, args, _keyword_arguments(), None)
+                session.on_call(module, args, keyword_arguments(), None)
             return
         outermost = not self.stack
         if outermost and torch.is_grad_enabled() and not session.in_backward:
@@ -199,10 +194,10 @@ class ForwardWatch:
         session.note(Phase.FORWARD if call.grad else Phase.EVAL, entry.id)
         if outermost:
             phase = Phase.FORWARD if call.grad else Phase.EVAL
-            keywords = _keyword_arguments()
+            keywords = keyword_arguments()
             if session.on_call is not None and call.grad:
                 session.on_call(module, args, keywords, entry)
-            for name, tensor in _named_arguments(self._signature(module), args, keywords):
+            for name, tensor in named_arguments(module, args, keywords):
                 if measurable(tensor):
                     moments = self.data.model_input(entry, name, tensor, phase)
                     self._remember(tensor, moments)
@@ -386,22 +381,6 @@ class ForwardWatch:
         self.session.catalogue.add_model(unwrapped(model), name)
         self._found_models()
 
-    # -- names ------------------------------------------------------------------------------------------------------------
-
-    def _signature(self, module: nn.Module) -> list[str]:
-        names = self._signatures.get(type(module))
-        if names is None:
-            try:
-                names = [
-                    p.name
-                    for p in inspect.signature(type(module).forward).parameters.values()
-                    if p.kind in {p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD}
-                ][1:]
-            except (TypeError, ValueError):
-                names = []
-            self._signatures[type(module)] = names
-        return names
-
     def _unseen_models(self) -> None:
         for root in self._found_models():
             self.session.event(
@@ -427,65 +406,3 @@ def _autocast_dtype() -> str | None:
         if torch.is_autocast_enabled(device):
             return str(torch.get_autocast_dtype(device)).removeprefix("torch.")
     return None
-
-
-def tensors_in(value: Any) -> Iterator[tuple[int, Tensor]]:
-    """The first tensors in an output or argument list, with their positions; looks two levels into tuples, lists, dicts."""
-    if isinstance(value, Tensor):
-        yield 0, value
-        return
-    position = 0
-    for item in _items(value):
-        for tensor in (item,) if isinstance(item, Tensor) else _items(item):
-            if isinstance(tensor, Tensor):
-                yield position, tensor
-                position += 1
-                if position == _MOST_TENSORS:
-                    return
-
-
-def _items(value: Any) -> tuple[Any, ...]:
-    if isinstance(value, (tuple, list)):
-        return tuple(value[:_MOST_TENSORS])
-    if isinstance(value, dict):
-        return tuple(value.values())[:_MOST_TENSORS]
-    if hasattr(value, "__dataclass_fields__"):
-        return tuple(getattr(value, f, None) for f in list(value.__dataclass_fields__)[:_MOST_TENSORS])
-    return ()
-
-
-def _named_arguments(names: list[str], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[tuple[str, Tensor]]:
-    for i, value in enumerate(args[:_MOST_TENSORS]):
-        name = names[i] if i < len(names) else f"arg{i}"
-        yield from _flat(name, value)
-    for key, value in list(kwargs.items())[:_MOST_TENSORS]:
-        yield from _flat(str(key), value)
-
-
-def _flat(name: str, value: Any) -> Iterator[tuple[str, Tensor]]:
-    if isinstance(value, Tensor):
-        yield name, value
-    elif isinstance(value, dict):
-        for key, item in list(value.items())[:_MOST_TENSORS]:
-            if isinstance(item, Tensor):
-                yield f"{name}.{key}", item
-    elif isinstance(value, (tuple, list)):
-        for i, item in enumerate(value[:_MOST_TENSORS]):
-            if isinstance(item, Tensor):
-                yield f"{name}.{i}", item
-
-
-def _keyword_arguments() -> dict[str, Any]:
-    """Keyword arguments of the module call whose global pre-hook is running.
-
-    torch hands them to pre-hooks of a single module only, so they are read from the frame of ``Module._call_impl``.
-    """
-    frame = sys._getframe(1)
-    for _ in range(6):
-        if frame is None:
-            break
-        if frame.f_code.co_filename.endswith("nn/modules/module.py") and "kwargs" in frame.f_locals:
-            kwargs = frame.f_locals["kwargs"]
-            return kwargs if isinstance(kwargs, dict) else {}
-        frame = frame.f_back
-    return {}

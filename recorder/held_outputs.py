@@ -14,8 +14,8 @@ from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from ..schemas import Phase
+from .call_arguments import tensors_in
 from .catalogue import ModuleEntry
-from .forward import tensors_in
 from .graphs_alive import Mark
 from .patches import Patches
 from .session import Session
