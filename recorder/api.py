@@ -27,8 +27,8 @@ from .hooks import Attachment
 from .housekeeping import Housekeeping
 from .options import as_json
 from .run_folder import create_run
-from .session import warn
 from .settings import OPTIONS, resolve
+from .terminal import warn
 
 _COMPACT_EVERY_S = 10.0
 

@@ -15,8 +15,9 @@ from .forward import ForwardWatch
 from .graph import LOSSES, broadcasts, look_at_forward, loss_nodes, operator_name, risks, saved
 from .optimizers import OptimizerWatch
 from .sampled_look import find_first_bad_module
-from .session import Row, Session
+from .session import Session
 from .statistics import measurable, measure
+from .step_rows import Row
 
 _FIRST_STEPS = 8
 _MOST_OF_A_LOSS = 1 << 18

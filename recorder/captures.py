@@ -28,8 +28,9 @@ from .nonfinite_policy import Policy
 from .operator_watch import Operator
 from .patches import Patches
 from .replay import Replay, run_again
-from .session import Session, warn
+from .session import Session
 from .statistics import Moments
+from .terminal import warn
 
 MOST_CAPTURES = 3
 """In one run; an exception may have one more."""

@@ -19,7 +19,8 @@ from torch.optim import lr_scheduler
 from ..schemas.layout import CAPTURES
 from .optimizers import OptimizerWatch
 from .patches import Patches
-from .session import Row, Session
+from .session import Session
+from .step_rows import Row
 
 _MOST_KEYS = 32
 _MOST_ROWS = 2000

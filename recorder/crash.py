@@ -16,7 +16,8 @@ from torch import Tensor, nn
 from ..schemas import ExceptionRecord
 from ..schemas.layout import exception_path, native_stack_path
 from .hang import answer_with_stacks
-from .session import Session, rank_and_world
+from .ranks import rank_and_world
+from .session import Session
 
 _MOST_FRAMES = 4
 _MOST_TENSORS = 16

@@ -12,8 +12,9 @@ from torch import Tensor
 from ..schemas import Phase
 from .catalogue import ModuleEntry
 from .samples import label_facts, mask_facts, sample_fingerprints
-from .session import Row, Session
+from .session import Session
 from .statistics import Moments, local, measurable, measure
+from .step_rows import Row
 
 _FINGERPRINT_BYTES = 65536
 _MOST_HASHED = 200_000

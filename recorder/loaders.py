@@ -13,7 +13,8 @@ from torch.utils.data import DataLoader, TensorDataset, dataloader
 from .data import DataWatch
 from .optimizers import OptimizerWatch
 from .patches import Patches
-from .session import Row, Session
+from .session import Session
+from .step_rows import Row
 
 _MOST_INDICES = 4096
 

@@ -16,7 +16,8 @@ from torch import Tensor
 from ..schemas import STOPPED
 from .optimizers import closure_of
 from .patches import Patches
-from .session import Session, warn
+from .session import Session
+from .terminal import warn
 
 _Snapshot = tuple[list[tuple[Tensor, Tensor]], dict[Any, dict[str, Any]]]
 

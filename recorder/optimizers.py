@@ -22,8 +22,9 @@ from .band import Band
 from .catalogue import ParameterEntry
 from .device_statistics import Late, either, scalar_of
 from .element_sample import gather, sample_size
-from .session import Row, Session
+from .session import Session
 from .statistics import EMPTY, LATE_DEVICES, SMALL, Moments, count_nonzero, local, measurable, measure_all
+from .step_rows import Row
 
 _F32, _STRIDED = torch.float32, torch.strided
 _MOST_ASKED = 32

@@ -5,8 +5,8 @@ import math
 import torch
 from torch import Tensor
 
-from .session import Row
 from .statistics import LATE_DEVICES, Moments
+from .step_rows import Row
 
 _MOST_CLASSES = 1024
 _MOST_ELEMENTS = 1 << 16

@@ -5,68 +5,35 @@ iteration it was. Whatever fails in here is caught, said once, written as an eve
 the training never learns of it.
 """
 
-import contextlib
 import os
-import socket
-import sys
 import threading
-from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter_ns, time_ns
 from typing import Any
 
 import msgspec
-import pyarrow as pa
-import torch
 from torch import Tensor
 from torch.compiler import is_compiling
 from torch.utils.data import get_worker_info
 
-from ..schemas import TABLES, BreadcrumbWriter, Phase
-from ..schemas.layout import JOURNAL, breadcrumb_path, rank_folder, unrecorded_path
+from ..schemas import BreadcrumbWriter, Phase
+from ..schemas.layout import JOURNAL, breadcrumb_path, rank_folder
 from .attempt import EarlierNames, attempt_of, earlier_names
 from .budget import Budget, Kind
 from .catalogue import Catalogue, ModuleEntry
-from .device_statistics import Late, Page, all_devices, either, now, on
+from .device_statistics import Late, either
 from .journal import JournalWriter, segment_bytes
 from .options import options_of
+from .own_memory import ResidentMemory, device_memory
+from .ranks import rank_and_world, rank_row, say_unrecorded
 from .selection import chosen
 from .statistics import UNKNOWN, Moments
-
-_STATS_SCHEMA = TABLES["tensor_stats"].schema
-_STRUCTS = {table.name: pa.struct(list(table.schema)) for table in TABLES.values()}
-Row = dict[str, Any]
-"""A row of any table but tensor_stats, which has too many for dictionaries. Rank and step are added when it is written."""
+from .step_rows import WRITE_ORDER, Row, StepRows
+from .terminal import warn
 
 _MOST_BUFFERED = 20_000
-_WRITE_ORDER = (*(name for name in TABLES if name not in {"steps", "system_samples"}), "steps")
-"""The row of `steps` comes last: where it is readable, all of the step is."""
-
-
-_FEW = 32
-"""Rows up to which dictionaries become a batch sooner than columns do."""
-
 _MOST_CALLS = 64
-_MOST_WAITING = 4
-"""Steps whose numbers may be on their way from a device; then the oldest is waited for."""
-
-
-class _Bundle:
-    """Rows of one write, and the pages that hold those of their numbers that are still on a device."""
-
-    __slots__ = ("late_stats", "pages", "rows", "stats", "step")
-
-    def __init__(self, step: int, pages: list[Page]) -> None:
-        self.step = step
-        self.pages = pages
-        self.stats: list[tuple[Any, ...]] = []
-        self.late_stats: list[tuple[int, Any]] = []
-        self.rows: dict[str, list[Row]] = {}
-
-    def ready(self) -> bool:
-        """Whether everything has arrived."""
-        return all(page.ready() for page in self.pages)
 
 
 class Session:
@@ -128,19 +95,12 @@ class Session:
         """Asked for columns of the row of `ranks` when recording begins."""
         self.at_close: list[Callable[[], None]] = []
         """Run when recording ends, before what is left is written. Guarded."""
-        self._stats: list[tuple[Any, ...]] = []
-        self._late_stats: list[tuple[int, Any]] = []
-        """Rows of ``_stats`` whose moments have not arrived."""
-        self._waiting: deque[_Bundle] = deque()
         self._running = True
-        self._rows: dict[str, list[Row]] = {name: [] for name in _WRITE_ORDER}
+        self._rows = StepRows(self.catalogue)
         self._off: set[str] = set()
-        self._journal: JournalWriter | None = None
         self._breadcrumb: BreadcrumbWriter | None = None
-        self._statm: int | None = None
-        self._page = os.sysconf("SC_PAGE_SIZE")
         self._last_flush = perf_counter_ns()
-        self._journal_bytes = 0
+        self._memory: ResidentMemory | None = None
         self._dropped = 0
         self.flushes = 0
         """How often the rows of a step were written; what was collected before the last time cannot be changed any more."""
@@ -163,35 +123,21 @@ class Session:
             folder.mkdir()
         except FileExistsError:
             self.alive = False
-            self._say_unrecorded(rank)
+            say_unrecorded(self.run, rank)
             return
         except OSError as e:
             self.alive = False
             warn("run-folder", f"{folder}: {e.strerror}; this process is not recorded")
             return
         self.catalogue.rank = rank
-        self._journal = JournalWriter(
+        self._rows.journal = JournalWriter(
             self.run, rank, self.attempt.first_part, segment_bytes(self.options.disk_limit_bytes, max(world_size, 1))
         )
         self._breadcrumb = BreadcrumbWriter(breadcrumb_path(self.run, rank), os.getpid())
-        self._statm = (
-            os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC) if Path("/proc/self/statm").exists() else None
-        )
-        devices = (
-            [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
-            if torch.cuda.is_initialized()
-            else []
-        )
+        self._memory = ResidentMemory()
         self.add(
             "ranks",
-            world_size=world_size,
-            pid=os.getpid(),
-            hostname=socket.gethostname(),
-            time_ns=time_ns(),
-            torch_version=torch.__version__,
-            devices=msgspec.json.encode(devices).decode(),
-            threads=torch.get_num_threads(),
-            seed=torch.initial_seed() & 0x7FFF_FFFF_FFFF_FFFF,
+            **rank_row(world_size),
             **{column: value for facts in self.rank_facts for column, value in facts().items()},
         )
         if self.attempt.number > 1:
@@ -211,23 +157,16 @@ class Session:
         """Write what an unfinished step has left, then close the files."""
         if not self.alive:
             return
-        if self._journal is not None:
+        if self._rows.journal is not None:
             for last in self.at_close:
                 last()
-            if self._stats or self._rows["batches"] or self.losses:
+            if self._rows.stats or self._rows.of["batches"] or self.losses:
                 self.finish(optimizer_id=None, stepped=False, completed=False)
             self._running = False
             self._account(self.budget.account(max(self.step - 1, 0)))
-            self.write(_WRITE_ORDER)
-            self._journal.close()
+            self.write(WRITE_ORDER)
+            self._rows.journal.close()
         self.alive = False
-
-    def _say_unrecorded(self, rank: int) -> None:
-        warn("rank-taken", f"another process already records rank {rank} of {self.run}; this one is not recorded")
-        path = unrecorded_path(self.run, rank, os.getpid())
-        with contextlib.suppress(OSError):  # it has been said on the terminal
-            path.parent.mkdir(exist_ok=True)
-            path.touch()
 
     def abandon(self) -> None:
         """After a fork: the child must not write what belongs to its parent. Where that records nothing yet, such as a
@@ -235,7 +174,7 @@ class Session:
         if not self.started:
             return
         self.alive = False
-        self._journal = None
+        self._rows.journal = None
         self._breadcrumb = None
 
     # -- guarding ---------------------------------------------------------------------------------------------------------
@@ -302,11 +241,11 @@ class Session:
         if tensor_id in self.catalogue.excluded:
             return seq
         if type(m) is Moments:
-            self._stats.append((self.microbatch, seq, phase, tensor_id, *m, missing, requires_grad))
+            self._rows.stats.append((self.microbatch, seq, phase, tensor_id, *m, missing, requires_grad))
         else:  # still on its way from a device
             place = (self.microbatch, seq, phase, tensor_id)
-            self._late_stats.append((len(self._stats), m))
-            self._stats.append((*place, *UNKNOWN, missing, requires_grad))
+            self._rows.late_stats.append((len(self._rows.stats), m))
+            self._rows.stats.append((*place, *UNKNOWN, missing, requires_grad))
         return seq
 
     def called(self, letter: str) -> None:
@@ -325,24 +264,22 @@ class Session:
         The row may be changed until the step is written: ``session.flushes`` tells.
         """
         values.setdefault("microbatch", self.microbatch)
-        self._rows[table].append(values)
+        self._rows.of[table].append(values)
         return values
 
     def stat_index(self) -> int:
         """Place that the next row of tensor_stats will have in the buffer, for ``move_stat``."""
-        return len(self._stats)
+        return len(self._rows.stats)
 
     def move_stat(self, index: int, phase: int) -> None:
         """A row still in the buffer turns out to belong to another phase."""
-        if index < len(self._stats):
-            row = self._stats[index]
-            self._stats[index] = (*row[:2], phase, *row[3:])
+        self._rows.move_stat(index, phase)
 
     def spill(self) -> None:
         """Write what a long evaluation between two steps has collected, so that the buffer stays small."""
-        if len(self._stats) > _MOST_BUFFERED:
+        if len(self._rows.stats) > _MOST_BUFFERED:
             self.flushes += 1
-            self.write(_WRITE_ORDER)
+            self.write(WRITE_ORDER)
 
     def metric(
         self, name: str, value: "float | Late", step: int, source: str = "firstfault", logged_step: int | None = None
@@ -421,10 +358,10 @@ class Session:
                 "backward_ns": self.clock["backward"],
                 "optimizer_ns": self.clock["optimizer"],
                 "recorder_ns": self.recorder_ns,
-                "journal_bytes": self._journal_bytes,
-                "rss_bytes": self._resident_bytes(),
+                "journal_bytes": self._rows.journal_bytes,
+                "rss_bytes": self._memory.now() if self._memory is not None else None,
                 "detail": self.budget.detail(),
-                **_device_memory(),
+                **device_memory(),
                 **self.facts,
             },
         )
@@ -438,7 +375,7 @@ class Session:
         self.recorder_ns = 0
         self.flushes += 1
         began = perf_counter_ns()
-        self.write(_WRITE_ORDER)
+        self.write(WRITE_ORDER)
         self.budget.wrote(perf_counter_ns() - began)
 
     def advance(self) -> None:
@@ -457,101 +394,16 @@ class Session:
 
     def write(self, tables: tuple[str, ...]) -> None:
         """Append the collected rows of these tables to the journal."""
-        if self._journal is None:
-            return
-        self._rows["modules"] += self.catalogue.take_module_rows()
-        self._rows["tensors"] += self.catalogue.take_tensor_rows()
-        whole = "tensor_stats" in tables
-        bundle = _Bundle(self.step, [page for device in all_devices() for page in device.seal()] if whole else [])
-        for name in tables:
-            if name == "tensor_stats":
-                bundle.stats, self._stats = self._stats, []
-                bundle.late_stats, self._late_stats = self._late_stats, []
-            elif rows := self._rows[name]:
-                bundle.rows[name] = rows
-                self._rows[name] = []
-        self._waiting.append(bundle)
-        while self._waiting and (self._waiting[0].ready() or len(self._waiting) > _MOST_WAITING or not self._running):
-            self._append(self._waiting.popleft())
-
-    def _append(self, bundle: "_Bundle") -> None:
-        """Write rows whose values have all arrived, or wait for them."""
-        for index, moments in bundle.late_stats:
-            row = bundle.stats[index]
-            bundle.stats[index] = (*row[:4], *now(moments), *row[12:])
-        batches: dict[str, pa.RecordBatch] = {}
-        for name in _WRITE_ORDER:
-            if name == "tensor_stats":
-                if bundle.stats:
-                    batches[name] = self._stats_batch(bundle.step, bundle.stats)
-            elif rows := bundle.rows.get(name):
-                batches[name] = self._batch(name, bundle.step, rows, late=bool(bundle.pages))
-        for page in bundle.pages:
-            on(page.device).reuse(page)
-        try:
-            self._journal_bytes = self._journal.append(batches) if self._journal is not None else 0
-        except OSError as e:
+        for refused in self._rows.write(self.step, tables, wait=not self._running):
             self._dropped += 1
             if self._dropped == 1:
-                warn("journal", f"{self.run}: {e.strerror}; rows are dropped and counted, training goes on")
+                warn("journal", f"{self.run}: {refused.strerror}; rows are dropped and counted, training goes on")
             self.event(
                 "rows-dropped",
-                f"the journal did not take a step: {e.strerror}",
+                f"the journal did not take a step: {refused.strerror}",
                 detail={"steps_dropped": self._dropped},
             )
-
-    def _stats_batch(self, step: int, rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
-        count = len(rows)
-        if count <= _FEW:
-            names = _STATS_SCHEMA.names[2:]
-            described = [dict(zip(names, row, strict=True)) for row in rows]
-            return self._batch("tensor_stats", step, described, late=False)
-        columns = [[self.catalogue.rank] * count, [step] * count, *zip(*rows, strict=True)]
-        return pa.RecordBatch.from_arrays(list(map(pa.array, columns, _STATS_SCHEMA.types)), schema=_STATS_SCHEMA)
-
-    def _batch(self, name: str, step: int, rows: list[Row], *, late: bool) -> pa.RecordBatch:
-        rank = self.catalogue.rank
-        for row in rows:
-            row.setdefault("rank", rank)
-            row.setdefault("step", step)
-            if late:
-                for column, value in row.items():
-                    row[column] = now(value)
-        # in one call instead of one for each column; keys that the table does not have are passed over
-        return pa.RecordBatch.from_struct_array(pa.array(rows, _STRUCTS[name]))
-
-    def _resident_bytes(self) -> int | None:
-        if self._statm is None:
-            return None
-        return int(os.pread(self._statm, 128, 0).split()[1]) * self._page
-
-
-def _device_memory() -> Row:
-    """Memory of the current CUDA device as the allocator counts it: no question to the device."""
-    if not torch.cuda.is_initialized():
-        return {}
-    return {
-        "cuda_allocated_bytes": torch.cuda.memory_allocated(),
-        "cuda_reserved_bytes": torch.cuda.memory_reserved(),
-        "cuda_peak_bytes": torch.cuda.max_memory_allocated(),
-    }
 
 
 def _mean(values: list[float]) -> float | None:
     return sum(values) / len(values) if values else None
-
-
-def warn(slug: str, message: str) -> None:
-    """One line on the script's stderr; the slug can be looked up in the documentation."""
-    print(f"firstfault: [{slug}] {message}", file=sys.stderr, flush=True)  # noqa: T201 — the user's terminal is the only reader
-
-
-def rank_and_world() -> tuple[int, int]:
-    """Rank and world size: from torch.distributed where it is up, else from the launcher's environment, else 0 of 1."""
-    dist = torch.distributed
-    if dist.is_available() and dist.is_initialized():
-        return dist.get_rank(), dist.get_world_size()
-    try:
-        return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
-    except ValueError:
-        return 0, 1

@@ -1,0 +1,126 @@
+"""Rows of the current step, and how they reach the journal: at once, or when the numbers that are still on a device have come."""
+
+from collections import deque
+from typing import Any
+
+import pyarrow as pa
+
+from ..schemas import TABLES
+from .catalogue import Catalogue
+from .device_statistics import Page, all_devices, now, on
+from .journal import JournalWriter
+
+_STATS_SCHEMA = TABLES["tensor_stats"].schema
+_STRUCTS = {table.name: pa.struct(list(table.schema)) for table in TABLES.values()}
+Row = dict[str, Any]
+"""A row of any table but tensor_stats, which has too many for dictionaries. Rank and step are added when it is written."""
+
+WRITE_ORDER = (*(name for name in TABLES if name not in {"steps", "system_samples"}), "steps")
+"""The row of `steps` comes last: where it is readable, all of the step is."""
+
+_FEW = 32
+"""Rows up to which dictionaries become a batch sooner than columns do."""
+
+_MOST_WAITING = 4
+"""Steps whose numbers may be on their way from a device; then the oldest is waited for."""
+
+
+class _Bundle:
+    """Rows of one write, and the pages that hold those of their numbers that are still on a device."""
+
+    __slots__ = ("late_stats", "pages", "rows", "stats", "step")
+
+    def __init__(self, step: int, pages: list[Page]) -> None:
+        self.step = step
+        self.pages = pages
+        self.stats: list[tuple[Any, ...]] = []
+        self.late_stats: list[tuple[int, Any]] = []
+        self.rows: dict[str, list[Row]] = {}
+
+    def ready(self) -> bool:
+        """Whether everything has arrived."""
+        return all(page.ready() for page in self.pages)
+
+
+class StepRows:
+    """Collects rows without their step; they get it when they are written, because only what ends an iteration tells which
+    iteration it was."""
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self._catalogue = catalogue
+        self.stats: list[tuple[Any, ...]] = []
+        self.late_stats: list[tuple[int, Any]] = []
+        """Rows of ``stats`` whose moments have not arrived."""
+        self.of: dict[str, list[Row]] = {name: [] for name in WRITE_ORDER}
+        """Table → rows, of every other table."""
+        self._waiting: deque[_Bundle] = deque()
+        self.journal: JournalWriter | None = None
+        self.journal_bytes = 0
+        """Of the last step that was written."""
+
+    def move_stat(self, index: int, phase: int) -> None:
+        """A row still in the buffer turns out to belong to another phase."""
+        if index < len(self.stats):
+            row = self.stats[index]
+            self.stats[index] = (*row[:2], phase, *row[3:])
+
+    def write(self, step: int, tables: tuple[str, ...], *, wait: bool) -> list[OSError]:
+        """Append the collected rows of these tables to the journal, those of a step whose numbers are still on a device
+        later, unless ``wait``. Returns what the disk said where it did not take a step; its rows are lost."""
+        if self.journal is None:
+            return []
+        self.of["modules"] += self._catalogue.take_module_rows()
+        self.of["tensors"] += self._catalogue.take_tensor_rows()
+        whole = "tensor_stats" in tables
+        bundle = _Bundle(step, [page for device in all_devices() for page in device.seal()] if whole else [])
+        for name in tables:
+            if name == "tensor_stats":
+                bundle.stats, self.stats = self.stats, []
+                bundle.late_stats, self.late_stats = self.late_stats, []
+            elif rows := self.of[name]:
+                bundle.rows[name] = rows
+                self.of[name] = []
+        self._waiting.append(bundle)
+        refused: list[OSError] = []
+        while self._waiting and (wait or self._waiting[0].ready() or len(self._waiting) > _MOST_WAITING):
+            try:
+                self._append(self._waiting.popleft(), self.journal)
+            except OSError as e:
+                refused.append(e)
+        return refused
+
+    def _append(self, bundle: _Bundle, journal: JournalWriter) -> None:
+        """Write rows whose values have all arrived, or wait for them."""
+        for index, moments in bundle.late_stats:
+            row = bundle.stats[index]
+            bundle.stats[index] = (*row[:4], *now(moments), *row[12:])
+        batches: dict[str, pa.RecordBatch] = {}
+        for name in WRITE_ORDER:
+            if name == "tensor_stats":
+                if bundle.stats:
+                    batches[name] = self._stats_batch(bundle.step, bundle.stats)
+            elif rows := bundle.rows.get(name):
+                batches[name] = self._batch(name, bundle.step, rows, late=bool(bundle.pages))
+        for page in bundle.pages:
+            on(page.device).reuse(page)
+        self.journal_bytes = journal.append(batches)
+
+    def _stats_batch(self, step: int, rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
+        count = len(rows)
+        if count <= _FEW:
+            names = _STATS_SCHEMA.names[2:]
+            described = [dict(zip(names, row, strict=True)) for row in rows]
+            return self._batch("tensor_stats", step, described, late=False)
+        columns = [[self._catalogue.rank] * count, [step] * count, *zip(*rows, strict=True)]
+        return pa.RecordBatch.from_arrays(list(map(pa.array, columns, _STATS_SCHEMA.types)), schema=_STATS_SCHEMA)
+
+    def _batch(self, name: str, step: int, rows: list[Row], *, late: bool) -> pa.RecordBatch:
+        rank = self._catalogue.rank
+        for row in rows:
+            row.setdefault("rank", rank)
+            row.setdefault("step", step)
+            if late:
+                for column, value in row.items():
+                    row[column] = now(value)
+        # in one call instead of one for each column; keys that the table does not have are passed over
+        return pa.RecordBatch.from_struct_array(pa.array(rows, _STRUCTS[name]))
