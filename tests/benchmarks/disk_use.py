@@ -1,4 +1,4 @@
-"""What a recording takes on disk: bytes a row of tensor statistics, bytes a step, gigabytes for eight hours at ten steps a second.
+"""What a recording takes on disk: bytes a row of tensor statistics, bytes a step, and what eight hours would take.
 
     python tests/benchmarks/disk_use.py [--steps 200] [--width 256]
 
