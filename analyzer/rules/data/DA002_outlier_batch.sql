@@ -23,13 +23,17 @@ doc = "History of the field that a judgement needs."
 value = 1000.0
 unit = "times"
 doc = "How far a batch must reach to have made float32 numbers overflow; in float16 any outlier can."
+[params.extreme]
+value = 10000.0
+unit = "times"
+doc = "How far an input must reach to count by itself, if the batches after it are as before: saturated units hide what it did."
 [needs]
 tables = ["steps", "tensor_stats", "batches"]
 steps = 6
 [doc]
-what = "A floating-point field's largest element leaves all of its own history by an order of magnitude, and loss or gradient norm leave theirs in the same step."
+what = "A floating-point field's largest element leaves all of its own history by an order of magnitude, and loss or gradient norm leave theirs in the same step; or by four orders of magnitude for a moment."
 why = "One batch on another scale can undo thousands of steps, or overflow them."
-not_this = "Fields whose range varies anyway (the spread of the logarithm counts), integer fields, and outliers that neither loss nor gradients notice."
+not_this = "Fields whose range varies anyway (the spread of the logarithm counts), integer fields, and smaller outliers that neither loss nor gradients notice."
 source = "Own history, robust: median and MAD of ln(abs-max), the maximum of all earlier batches, and two agreeing signals."
 */
 WITH fields AS (
@@ -41,23 +45,26 @@ WITH fields AS (
     WHERE s.kind IN ('input', 'target') AND s.phase IN ('data', 'loss') AND s.dtype LIKE '%float%' AND s.numel > 0
 ), judged AS (
     -- against the same field of the batches before
-    SELECT *, count(abs_max) OVER before AS earlier, max(abs_max) OVER before AS largest_before,
+    SELECT *, count(abs_max) OVER before AS earlier, max(abs_max) OVER before AS largest_before, max(abs_max) OVER after_ AS largest_after,
         median(size) OVER past AS centre, sigma_of(mad(size) OVER past) AS spread
     FROM fields
     WINDOW
         before AS (PARTITION BY rank, tensor_id ORDER BY step, seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING),
-        past AS (PARTITION BY rank, tensor_id ORDER BY step, seq ROWS BETWEEN 50 PRECEDING AND 1 PRECEDING)
+        past AS (PARTITION BY rank, tensor_id ORDER BY step, seq ROWS BETWEEN 50 PRECEDING AND 1 PRECEDING),
+        after_ AS (PARTITION BY rank, tensor_id ORDER BY step, seq ROWS BETWEEN 1 FOLLOWING AND 5 FOLLOWING)
     UNION ALL
     -- against whatever of the same kind, dtype and sample shape went into the model before: a batch that the script
     -- changed between loader and model is another tensor there
-    SELECT *, count(abs_max) OVER before AS earlier, max(abs_max) OVER before AS largest_before,
+    SELECT *, count(abs_max) OVER before AS earlier, max(abs_max) OVER before AS largest_before, max(abs_max) OVER after_ AS largest_after,
         median(size) OVER past AS centre, sigma_of(mad(size) OVER past) AS spread
     FROM fields WHERE used
     WINDOW
         before AS (PARTITION BY rank, class ORDER BY step, seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING),
-        past AS (PARTITION BY rank, class ORDER BY step, seq ROWS BETWEEN 50 PRECEDING AND 1 PRECEDING)
+        past AS (PARTITION BY rank, class ORDER BY step, seq ROWS BETWEEN 50 PRECEDING AND 1 PRECEDING),
+        after_ AS (PARTITION BY rank, class ORDER BY step, seq ROWS BETWEEN 1 FOLLOWING AND 5 FOLLOWING)
 ), outliers AS (
-    SELECT *, abs_max / largest_before AS factor FROM judged
+    SELECT *, abs_max / largest_before AS factor,
+        coalesce(used AND abs_max > $extreme * largest_before AND largest_after < $factor * largest_before, false) AS extreme FROM judged
     WHERE earlier >= $earlier AND largest_before > 0 AND abs_max > $factor * largest_before
       AND robust_z(size, centre, spread, 0.15) > $z
     QUALIFY row_number() OVER (PARTITION BY rank, step, seq, tensor_id ORDER BY factor) = 1
@@ -76,10 +83,11 @@ SELECT o.rank, o.step, o.microbatch, o.seq, o.phase, coalesce(o.module, '') AS m
     e.loss, e.loss_median, e.norm AS gradient_norm, e.norm_median AS gradient_norm_median,
     CASE WHEN e.broke THEN 'loss or gradients became non-finite'
         WHEN e.loss_left THEN printf('the loss left its band: %.4g after a median of %.4g', e.loss, e.loss_median)
+        WHEN NOT coalesce(e.norm_left, false) THEN 'neither loss nor gradient norm showed it'
         ELSE printf('the gradient norm left its band: %.4g after a median of %.4g', e.norm, e.norm_median) END AS effect
 FROM outliers o
 JOIN effects e ON e.rank = o.rank AND e.step = o.step
 LEFT JOIN nonfinite_origin f ON f.rank = o.rank AND f.step = o.step
 LEFT JOIN batches b ON b.rank = o.rank AND b.step = o.step AND b.seq = o.seq AND b.tensor_id = o.tensor_id
-WHERE e.loss_left OR e.norm_left OR (e.broke AND (o.factor >= $breaking OR f.dtype = 'float16'))
+WHERE e.loss_left OR e.norm_left OR o.extreme OR (e.broke AND (o.factor >= $breaking OR f.dtype = 'float16'))
 ORDER BY o.step, o.rank, o.seq

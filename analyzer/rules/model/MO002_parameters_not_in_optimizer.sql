@@ -4,7 +4,7 @@ name = "parameters-not-in-optimizer"
 severity = "error"
 phase = "optimizer"
 signal = "update"
-message = "{count} trainable parameters in module {place} (first {tensor}) receive gradients in {steps} steps from step {step} on, but no optimizer holds them and their values never change; {held} other parameters of the same model are optimized."
+message = "{count} trainable parameters in module {place} (first {tensor}) receive gradients in {steps} steps from step {step} on, but no optimizer holds them and their values never change; {held} other parameters are optimized."
 fix = "Create the optimizer after the model has its final modules (after replacing a head, wrapping, moving), or add_param_group for these parameters; set requires_grad=False where they are meant to stay."
 explains = []
 [params.steps]
@@ -15,9 +15,9 @@ doc = "Steps with a gradient that must have changed nothing."
 tables = ["steps", "tensors", "modules"]
 kinds = ["parameter", "gradient"]
 [doc]
-what = "Parameters with requires_grad and a non-zero gradient whose values stay the same to the last bit, in no parameter group, beside parameters of the same model that are optimized."
+what = "Parameters with requires_grad and a non-zero gradient whose values stay the same to the last bit, in no parameter group, beside parameters of the same model, or of another model in training mode, that are optimized."
 why = "They look trainable and cost a backward pass, but never learn."
-not_this = "Models that no optimizer holds at all (teachers, targets of attacks, the other side of a GAN), frozen parameters without gradients. Where everything that is not held lies before everything that is held (a head trained on a backbone), it is a warning: that is often meant."
+not_this = "Whole models that no optimizer holds and that are in eval mode or also run without gradients (teachers, critics, targets of attacks), frozen parameters without gradients. Where everything that is not held lies before everything that is held (a head trained on a backbone), it is a warning: that is often meant."
 source = "Counts and exact equality."
 */
 WITH trained AS (
@@ -32,11 +32,25 @@ WITH trained AS (
     JOIN trained t ON t.rank = p.rank AND t.tensor_id = p.tensor_id AND t.steps >= $steps
     JOIN still s ON s.rank = p.rank AND s.tensor_id = p.tensor_id
     WHERE p.requires_grad AND p.optimizer_id IS NULL AND p.model IS NOT NULL
-), held AS (
+), per_model AS (
     SELECT rank, model, count(*) AS held, min(call_order) AS first_call FROM parameters p
     WHERE requires_grad AND optimizer_id IS NOT NULL AND model IS NOT NULL
       AND EXISTS (SELECT 1 FROM steps s WHERE s.rank = p.rank AND s.stepped AND s.optimizer_id IS NOT DISTINCT FROM p.optimizer_id)
     GROUP BY rank, model
+), in_training_mode AS (
+    -- whole models that were only ever called as something that trains: a fixed critic or teacher is in eval mode, or a
+    -- forward without gradients has been seen of it
+    SELECT m.rank, m.model FROM module_modes c JOIN modules m ON m.rank = c.rank AND m.module_id = c.module_id
+    GROUP BY m.rank, m.model HAVING bool_and(c.training AND c.grad)
+), held AS (
+    SELECT * FROM per_model
+    UNION ALL
+    -- half of what trains is a model of its own, and was not handed over
+    SELECT t.rank, t.model, sum(h.held) AS held, NULL AS first_call
+    FROM in_training_mode t JOIN per_model h ON h.rank = t.rank
+    WHERE (t.rank, t.model) NOT IN (SELECT (rank, model) FROM per_model)
+      AND (h.rank, h.model) IN (SELECT (rank, model) FROM in_training_mode)
+    GROUP BY t.rank, t.model
 ), whole AS (
     -- enclosing modules in which every trainable parameter is left out
     SELECT t.rank, t.ancestor_id, t.ancestor, t.ancestor_depth

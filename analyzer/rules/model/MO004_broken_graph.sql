@@ -68,19 +68,27 @@ WITH held AS (
     JOIN modules m ON m.rank = t.rank AND m.module_id = t.module_id
     WHERE s.phase = 'forward' AND s.requires_grad = false AND EXISTS (SELECT 1 FROM tail)
     GROUP BY t.rank, m.model, s.step
+), without_grad AS (
+    -- modules in training mode that never ran with gradients, and whose parameters keep their values: not a momentum copy
+    SELECT c.rank, c.module_id FROM module_modes c GROUP BY c.rank, c.module_id HAVING NOT bool_or(c.grad) AND bool_and(c.training)
+    EXCEPT
+    SELECT t.rank, t.module_id FROM tensor_stats s JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id AND t.kind = 'parameter'
+    GROUP BY t.rank, t.module_id, t.tensor_id HAVING min(s.sum) <> max(s.sum) OR min(s.sum_sq) <> max(s.sum_sq)
 ), cut AS (
-    SELECT t.rank, t.tensor_id, t.module_id, t.model, t.optimizer_id, t.call_order, t.step, t.steps, t.last_present, bool_or(coalesce(c.tracked, false)) AS tracked
+    SELECT t.rank, t.tensor_id, t.module_id, t.model, t.optimizer_id, t.call_order, t.step, t.steps, t.last_present, bool_or(coalesce(c.tracked, false)) AS tracked,
+        w.module_id IS NOT NULL AS without_grad
     FROM tail t
     JOIN seen s ON s.rank = t.rank AND s.tensor_id = t.tensor_id AND s.step >= t.step
     LEFT JOIN called c ON c.rank = t.rank AND c.module_id = t.module_id AND c.step = s.step
     LEFT JOIN untracked u ON u.rank = t.rank AND u.model = t.model AND u.step = s.step
+    LEFT JOIN without_grad w ON w.rank = t.rank AND w.module_id = t.module_id AND t.last_present IS NULL
     LEFT JOIN earlier_gap e ON e.rank = t.rank AND e.tensor_id = t.tensor_id
     LEFT JOIN step_detail d ON d.rank = t.rank AND d.step = s.step
     WHERE t.steps > $gap * coalesce(e.gap, 0)
     GROUP BY ALL
     -- steps in which activations or their gradients were left out cannot speak against it
-    HAVING bool_and(coalesce(c.ran, false) OR coalesce(u.deepest > t.call_order, false) OR list_contains(d.left_out, 'activations'))
-        AND bool_or(coalesce(c.ran, false) OR coalesce(u.deepest > t.call_order, false))
+    HAVING bool_and(coalesce(c.ran, false) OR w.module_id IS NOT NULL OR coalesce(u.deepest > t.call_order, false) OR list_contains(d.left_out, 'activations'))
+        AND bool_or(coalesce(c.ran, false) OR w.module_id IS NOT NULL OR coalesce(u.deepest > t.call_order, false))
         AND bool_and(s.missing OR NOT coalesce(c.returned, NOT coalesce(c.ran, false)) AND NOT coalesce(list_contains(d.left_out, 'activation_gradients'), false))
 ), alive AS (
     -- parameters of the same optimizer that got a gradient in the very last steps
@@ -93,7 +101,7 @@ WITH held AS (
             WHERE t.rank = c.rank AND t.ancestor_id = c.module_id AND a.step >= c.step) AS alone
     FROM cut c
     WHERE EXISTS (
-        SELECT 1 FROM alive a WHERE a.rank = c.rank AND a.optimizer_id = c.optimizer_id AND a.model = c.model AND a.call_order > c.call_order
+        SELECT 1 FROM alive a WHERE a.rank = c.rank AND a.optimizer_id = c.optimizer_id AND a.model = c.model AND (a.call_order > c.call_order OR c.without_grad)
           AND a.step >= c.step GROUP BY a.tensor_id HAVING count(*) >= $steps AND count(*) >= 0.5 * c.steps)
       AND (c.last_present IS NOT NULL OR NOT c.tracked
         OR NOT EXISTS (SELECT 1 FROM alive a WHERE a.rank = c.rank AND a.model = c.model AND a.call_order < c.call_order AND a.step >= c.step))

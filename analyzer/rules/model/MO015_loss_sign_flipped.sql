@@ -4,24 +4,45 @@ name = "loss-sign-flipped"
 severity = "error"
 phase = "loss"
 signal = "loss_gradient"
-message = "From step {step} on {loss_op} counts with weight {value} in what is minimised: a negative weight makes the model worse on purpose."
+message = "From step {step} on {what_}."
 fix = "Minimise the loss itself; look for a minus sign or a maximise=True."
 explains = ["divergence", "exploding-gradients", "loss-spike", "underfit", "logit-drift", "lr-too-high", "overfit"]
+[params.runaway]
+value = 1000.0
+unit = "times"
+doc = "How far below zero a loss of any kind must have run, in sizes of its first steps; gradients a tenth of that."
 [needs]
-tables = ["batches"]
+tables = ["batches", "steps"]
 columns = ["batches.loss_gradient"]
 [doc]
-what = "A loss that cannot be negative (cross entropy, squared error \u2026) and is the only loss of the step enters the total with a negative weight, in a run with one optimizer."
+what = "A loss that cannot be negative (cross entropy, squared error \u2026) and is the only loss of the step enters the total with a negative weight, in a run with one optimizer; or a loss of any kind falls below zero without bound while its gradients grow."
 why = "Gradient descent then climbs: the loss falls without bound below zero while predictions get worse."
-not_this = "Adversarial training with several optimizers, a negative loss beside a positive one."
-source = "Sign of the gradient that backward brings to the loss operator."
+not_this = "Adversarial training with several optimizers, a negative loss beside a positive one; log-densities, which fall below zero by logarithms, not by powers of ten."
+source = "Sign of the gradient that backward brings to the loss operator; a loss that has a minimum has vanishing gradients there, not growing ones."
 */
 WITH one AS (
     SELECT rank FROM param_groups GROUP BY rank HAVING count(DISTINCT optimizer_id) = 1
 ), losses AS (
     SELECT b.rank, b.step, b.microbatch, min(b.loss_gradient) AS value, max(b.loss_gradient) AS high, any_value(b.loss_op) AS loss_op
     FROM batches b WHERE b.role = 'target' AND b.loss_gradient IS NOT NULL AND b.phase <> 'eval' AND b.loss_op <> 'KlDiv' GROUP BY b.rank, b.step, b.microbatch
+), course AS (
+    SELECT o.rank, o.n, o.step, o.loss, o.norm, count(*) OVER (PARTITION BY o.rank) AS total,
+        max(o.step) FILTER (o.loss >= 0) OVER (PARTITION BY o.rank) AS last_positive
+    FROM optimizer_series o JOIN one ON one.rank = o.rank WHERE isfinite(o.loss)
+), runaway AS (
+    SELECT rank, min(step) FILTER (step > coalesce(last_positive, -1)) AS step, median(loss) FILTER (n >= total - 8) AS value,
+        max(abs(loss)) FILTER (n < 8) AS before
+    FROM course GROUP BY rank
+    HAVING count(*) >= 20 AND median(loss) FILTER (n >= total - 8) < -$runaway * max(abs(loss)) FILTER (n < 8)
+        AND max(loss) FILTER (n >= 0.75 * total) < min(loss) FILTER (n < 0.5 * total)
+        AND median(norm) FILTER (n >= total - 8) > $runaway / 10 * median(norm) FILTER (n < 8)
 )
-SELECT l.rank, l.step, l.microbatch, l.value, l.loss_op FROM losses l JOIN one ON one.rank = l.rank
+SELECT l.rank, l.step, l.microbatch, l.value, l.loss_op,
+    printf('%s counts with weight %.3g in what is minimised: a negative weight makes the model worse on purpose', l.loss_op, l.value) AS what_
+FROM losses l JOIN one ON one.rank = l.rank
 JOIN (SELECT rank, step, avg(loss) AS loss FROM steps GROUP BY rank, step) s ON s.rank = l.rank AND s.step = l.step
-WHERE l.value < 0 AND l.high <= 0 AND s.loss <= 0 ORDER BY l.step, l.rank, l.microbatch
+WHERE l.value < 0 AND l.high <= 0 AND s.loss <= 0
+UNION ALL BY NAME
+SELECT rank, step, value, printf('the loss is below zero and falls without bound, from sizes of %.3g at first to %.3g, and its gradients grow with it: what is minimised has no minimum', before, value) AS what_
+FROM runaway
+ORDER BY step, rank, microbatch

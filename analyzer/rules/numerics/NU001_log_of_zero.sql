@@ -4,13 +4,13 @@ name = "log-of-zero"
 severity = "error"
 phase = "loss"
 signal = "zero_count"
-message = "{op} took the logarithm of {zero_count} elements that are exactly 0 (of {numel}, {dtype}, shape {shape}) at step {step}, which gives -inf, and the loss became non-finite.{rerun}"
+message = "{what_} {zero_count} elements that are exactly 0 (of {numel}, {dtype}, shape {shape}) at step {step}, which gives {gives}, and the loss became non-finite.{rerun}"
 fix = "Use the fused form (log_softmax, cross_entropy, binary_cross_entropy_with_logits, logsumexp), or clamp the argument: x.clamp_min(torch.finfo(x.dtype).tiny).log()."
 explains = ["nonfinite-tensor", "loss-spike", "divergence", "optimizer-eps-underflow", "python-exception", "sqrt-at-zero"]
 [needs]
 tables = ["steps"]
 [doc]
-what = "A logarithm was given exact zeros in the step in which the first non-finite value appeared, and the loss is non-finite in it."
+what = "A logarithm was given exact zeros in the step in which the first non-finite value appeared, and the loss is non-finite in it; or a loss of the form p * (log p - log q) is NaN with finite gradients where p holds exact zeros."
 why = "log(0) is -inf, and its derivative 1/0 is too; softmax underflows to exact zero sooner than one expects (logit differences beyond 104 in float32)."
 not_this = "Zeros that a finite loss shows were masked out, logarithms of negative numbers, and steps in which something else was non-finite first."
 source = "Arithmetic; IEEE 754 log(0) = -inf."
@@ -35,6 +35,19 @@ WITH graph AS (
     JOIN bad_steps b ON b.rank = f.rank AND b.step = f.step AND list_contains(b.signs, 'loss')
     WHERE f.phase = 'forward' AND f.op IN ('log', 'log_', 'log2', 'log10') AND f.operand_zero_count > 0 AND f.note IS NULL
       AND (f.rank, f.step) NOT IN (SELECT (rank, step) FROM graph)
+), product AS (
+    -- p * (log p - log q) by hand: log p needs no gradient and leaves no operator, but it is multiplied by the zeros of p
+    SELECT p.rank, p.step, p.microbatch, p.seq, 'loss' AS phase, p.module, p.op || '.' || p.saved AS tensor, p.op, p.zero_count AS value, p.zero_count, p.numel, p.dtype, p.shape,
+        p.min, p.max, p.graph_seq, 'The loss multiplied logarithms by a distribution with' AS what_, '0 * log 0 = NaN' AS gives, '' AS rerun
+    FROM operator_sites p
+    JOIN nonfinite_origin o ON o.rank = p.rank AND o.step = p.step AND o.kind = 'loss' AND o.nan_count > 0
+    JOIN bad_steps b ON b.rank = p.rank AND b.step = p.step AND b.signs = ['loss']
+    WHERE p.op = 'Mul' AND p.trigger = 'nonfinite' AND p.zero_count > 0 AND p.nan_count + p.inf_count = 0 AND p.min = 0 AND p.max <= 1
+      AND EXISTS (SELECT 1 FROM operator_sites l WHERE l.rank = p.rank AND l.step = p.step AND l.op = 'LogSoftmax' AND l.shape = p.shape
+          AND l.nan_count + l.inf_count = 0 AND l.graph_seq < p.graph_seq)
+      AND NOT EXISTS (SELECT 1 FROM operator_sites l WHERE l.rank = p.rank AND l.step = p.step AND l.nan_count + l.inf_count > 0)
+      AND (p.rank, p.step) NOT IN (SELECT (rank, step) FROM graph UNION ALL SELECT (rank, step) FROM rerun)
 )
-SELECT * FROM graph UNION ALL BY NAME SELECT * FROM rerun
+SELECT *, op || ' took the logarithm of' AS what_, '-inf' AS gives FROM (SELECT * FROM graph UNION ALL BY NAME SELECT * FROM rerun)
+UNION ALL BY NAME SELECT * FROM product
 ORDER BY step, rank, graph_seq, seq

@@ -18,7 +18,7 @@ steps = 6
 [doc]
 what = "Every parameter group of an optimizer has a learning rate of zero for steps on end, to the end of the run or after it had been above zero; or the rate is negative."
 why = "A step of length zero learns nothing; a negative one climbs."
-not_this = "A warm-up that begins at zero, a schedule whose very last steps reach zero, a single group that is frozen by a rate of zero."
+not_this = "A warm-up whose first few steps are at zero, an optimizer that waits while another one works, a schedule whose very last steps reach zero, a single group that is frozen by a rate of zero."
 source = "Arithmetic: lr times anything is zero."
 */
 WITH rates AS (
@@ -34,8 +34,10 @@ WITH rates AS (
 )
 SELECT rank, step, optimizer_id, 0.0 AS value, steps_, CASE WHEN last = total THEN 'to the end of the run' ELSE 'then it rises again' END AS until
 FROM zeros
--- from the start it is a warm-up unless nothing ever follows; two steps at the end are where a schedule ends
-WHERE steps_ >= $least AND (first > 1 OR last = total) AND (first = 1 OR last < total OR steps_ >= greatest($least, total / 20))
+-- from the start it is a warm-up or a stage of its own unless nothing ever follows, or nothing at all learns meanwhile; two steps at the end are where a schedule ends
+WHERE steps_ >= $least AND (first > 1 OR last = total OR (steps_ >= total / 20 AND NOT EXISTS (
+        SELECT 1 FROM rates r WHERE r.rank = zeros.rank AND r.lr > 0 AND r.step < (
+            SELECT min(a.step) FROM rates a WHERE a.rank = zeros.rank AND a.optimizer_id = zeros.optimizer_id AND a.lr > 0)))) AND (first = 1 OR last < total OR steps_ >= greatest($least, total / 20))
 UNION ALL BY NAME
 SELECT rank, min(step) AS step, optimizer_id, arg_min(low, step) AS value, count(*) AS steps_, 'negative' AS until
 FROM rates WHERE low < 0 GROUP BY rank, optimizer_id

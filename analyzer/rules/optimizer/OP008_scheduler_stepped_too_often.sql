@@ -6,7 +6,7 @@ phase = "optimizer"
 signal = "scheduler_steps"
 message = "From step {step} on {scheduler} is stepped {value} times for every optimizer step: the schedule runs {value} times as fast as the training."
 fix = "Step the scheduler once after each optimizer.step(), not once per microbatch or in two places."
-explains = ["zero-lr", "lr-too-low", "plateau"]
+explains = ["scheduler-before-optimizer", "zero-lr", "lr-too-low", "plateau"]
 [params.least]
 value = 3
 unit = "steps"
