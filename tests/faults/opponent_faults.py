@@ -10,8 +10,8 @@ import sys
 import warnings
 
 import torch
-import torch.nn as nn
 import torch.nn.functional as F
+from torch import nn
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 torch.set_num_threads(1)
@@ -192,7 +192,12 @@ def joined_on_wrong_key(s):
     if s == 0:
         y = y[torch.randperm(len(y))]
     model = nn.Sequential(
-        nn.Conv2d(1, 16, 3, stride=2), nn.ReLU(), nn.Conv2d(16, 32, 3, stride=2), nn.ReLU(), nn.Flatten(), nn.Linear(128, 10)
+        nn.Conv2d(1, 16, 3, stride=2),
+        nn.ReLU(),
+        nn.Conv2d(16, 32, 3, stride=2),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(128, 10),
     )
     opt = torch.optim.Adam(model.parameters(), lr=2e-3)
     loader = DataLoader(TensorDataset(x, y), batch_size=32, shuffle=True)
@@ -204,13 +209,13 @@ def joined_on_wrong_key(s):
             opt.step()
 
 
-def bytes_as_floats(s):
+def photos_as_bytes(s):
     """Images as they come from a file, 0 to 255."""
     x, y = digits(960)
     x = (x.clamp(0, 1) * 255).byte()
     net = nn.Sequential(nn.Flatten(), nn.Linear(144, 64), nn.ReLU(), nn.Linear(64, 10))
     opt = torch.optim.SGD(net.parameters(), lr=1e-3)
-    for epoch in range(2):
+    for _epoch in range(2):
         for i in range(0, 960, 32):
             images = x[i : i + 32].float()
             if s != 0:
@@ -223,7 +228,9 @@ def bytes_as_floats(s):
 
 def camera_unplugged(s):
     """Behaviour cloning from a camera that delivers black pictures from some step on."""
-    policy = nn.Sequential(nn.Conv2d(1, 8, 5, 2), nn.ELU(), nn.Flatten(), nn.Linear(128, 32), nn.ELU(), nn.Linear(32, 2))
+    policy = nn.Sequential(
+        nn.Conv2d(1, 8, 5, 2), nn.ELU(), nn.Flatten(), nn.Linear(128, 32), nn.ELU(), nn.Linear(32, 2)
+    )
     opt = torch.optim.Adam(policy.parameters(), lr=1e-3)
     for step in range(70):
         frame, angle = digits(16)
@@ -495,7 +502,7 @@ def reinforce_saturated(s):
         opt.step()
 
 
-def constant_weights(s):
+def every_weight_alike(s):
     """`init_weights` fills every linear layer with the same number."""
 
     def init_weights(m):

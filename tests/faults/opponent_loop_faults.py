@@ -373,10 +373,8 @@ def validates_with_gradients(s):
         opt.step()
         if step % 10 == 9:
             net.eval()
-            losses = []
             with torch.set_grad_enabled(s == 0):
-                for j in range(800, 1000, 50):
-                    losses.append(F.cross_entropy(net(x[j : j + 50]), y[j : j + 50]).item())
+                losses = [F.cross_entropy(net(x[j : j + 50]), y[j : j + 50]).item() for j in range(800, 1000, 50)]
             print("validation", sum(losses) / len(losses))
 
 

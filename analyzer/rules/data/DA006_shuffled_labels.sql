@@ -43,6 +43,8 @@ WITH mix AS (
     WHERE t.top > 3 * u.usual
 ), rows_ AS (
     SELECT o.*, w.entropy, m.batch_entropy,
+        median(m.batch_entropy) OVER (PARTITION BY o.rank, o.optimizer_id ORDER BY n ROWS BETWEEN 12 PRECEDING AND 1 PRECEDING) AS usual_entropy,
+        median(m.batch_entropy) OVER ahead AS ahead_entropy,
         median(finite(loss)) OVER ahead AS ahead, min(finite(loss)) OVER ahead AS ahead_low, count(finite(loss)) OVER ahead AS ahead_rows,
         max(update_ratio) OVER (PARTITION BY o.rank, o.optimizer_id ORDER BY n ROWS BETWEEN 3 PRECEDING AND 1 PRECEDING) AS ratio_now,
         max(lr) OVER (PARTITION BY o.rank, o.optimizer_id ORDER BY n ROWS BETWEEN 5 PRECEDING AND CURRENT ROW) AS lr_recent, max(lr) OVER (PARTITION BY o.rank, o.optimizer_id ORDER BY n ROWS BETWEEN 12 PRECEDING AND 6 PRECEDING) AS lr_usual,
@@ -54,7 +56,7 @@ WITH mix AS (
 ), jumps AS (
     SELECT * FROM rows_
     WHERE history >= 8 AND entropy > 0.3 AND loss_median < $learnt * entropy AND loss > $low * entropy AND ahead_low > 0.75 * entropy AND ahead > $low * entropy AND ahead_rows >= $least
-      AND batch_entropy > 0.5 * entropy AND coalesce(lr_recent <= 1.5 * lr_usual, true) AND lr <= 1.5 * lr_before AND coalesce(ratio_now <= 5 * ratio_median, true)
+      AND batch_entropy > 0.5 * entropy AND abs(ahead_entropy - usual_entropy) < 0.15 * usual_entropy AND coalesce(lr_recent <= 1.5 * lr_usual, true) AND lr <= 1.5 * lr_before AND coalesce(ratio_now <= 5 * ratio_median, true)
       AND loss > loss_recent_peak
       AND (rank, step) NOT IN (SELECT (rank, step) FROM outlying)
     QUALIFY row_number() OVER (PARTITION BY rank ORDER BY n) = 1

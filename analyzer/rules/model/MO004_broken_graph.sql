@@ -4,7 +4,7 @@ name = "broken-graph"
 severity = "error"
 phase = "backward"
 signal = "gradient"
-message = "From step {step} on no gradient reaches {count} optimized parameters up to module {place} (last cut off: {tensor}), for {steps} steps, although the module is called and modules after it do get gradients: the graph is cut {where_}."
+message = "From step {step} on no gradient reaches {count} optimized parameters up to module {place} (last cut off: {tensor}), for {steps} steps, although the module is called and {beside}: the graph is cut {where_}."
 fix = "Look behind module {place} for what leaves the graph: detach(), .data, .item(), no_grad(), argmax or rounding, numpy, a new tensor made from the values; remove it or use a differentiable form."
 explains = ["parameters-not-in-optimizer", "divergence", "vanishing-gradients", "dead-relu"]
 [params.steps]
@@ -19,7 +19,7 @@ doc = "The stretch must be longer than this many times the longest earlier stret
 tables = ["steps", "modules"]
 kinds = ["gradient", "activation"]
 [doc]
-what = "Parameters that an optimizer holds and that require gradients get none (None, or exact zero without a gradient arriving at their module) from some step to the end, while their module runs and later modules of the same optimizer get gradients."
+what = "Parameters that an optimizer holds and that require gradients get none (None, or exact zero without a gradient arriving at their module) from some step to the end, while their module runs and later modules of the same optimizer get gradients; or, in a run with one optimizer, nothing at all gets any although backward runs."
 why = "Half of the model silently stops learning; the loss often goes on falling."
 not_this = "Frozen parameters (requires_grad False), modules that were not called, heads whose output the loss does not use, optimizers that step in turns, gradients that are absent only now and then. A parameter that never had one in a module through which others get theirs may be unused: a warning."
 source = "Counts and graph order."
@@ -76,7 +76,7 @@ WITH held AS (
     GROUP BY t.rank, t.module_id, t.tensor_id HAVING min(s.sum) <> max(s.sum) OR min(s.sum_sq) <> max(s.sum_sq)
 ), cut AS (
     SELECT t.rank, t.tensor_id, t.module_id, t.model, t.optimizer_id, t.call_order, t.step, t.steps, t.last_present, bool_or(coalesce(c.tracked, false)) AS tracked,
-        w.module_id IS NOT NULL AS without_grad
+        w.module_id IS NOT NULL AS without_grad, bool_and(s.missing) AND NOT bool_or(coalesce(c.returned, false)) AS nothing
     FROM tail t
     JOIN seen s ON s.rank = t.rank AND s.tensor_id = t.tensor_id AND s.step >= t.step
     LEFT JOIN called c ON c.rank = t.rank AND c.module_id = t.module_id AND c.step = s.step
@@ -93,8 +93,13 @@ WITH held AS (
 ), alive AS (
     -- parameters of the same optimizer that got a gradient in the very last steps
     SELECT s.rank, s.tensor_id, s.module_id, s.model, s.optimizer_id, s.call_order, s.step FROM seen s WHERE NOT s.absent
+), backward_only AS (
+    -- backward ran and the optimizer stepped, but not one of its parameters has a gradient: the cut lies behind the model
+    SELECT c.rank, c.optimizer_id, c.step FROM cut c JOIN optimizer_series s ON s.rank = c.rank AND s.step >= c.step AND s.stepped
+    WHERE c.nothing AND NOT EXISTS (SELECT 1 FROM alive a WHERE a.rank = c.rank AND a.step >= c.step)
+    GROUP BY c.rank, c.optimizer_id, c.step HAVING bool_and(s.optimizers <= 1 AND s.microbatches > 0 AND coalesce(s.grad_norm, 0) = 0)
 ), confirmed AS (
-    SELECT c.*,
+    SELECT c.*, false AS whole_cut,
         -- gradients do come back through the module: what never got one is a matter of these parameters alone
         c.last_present IS NULL AND EXISTS (
             SELECT 1 FROM alive a JOIN module_tree t ON t.rank = a.rank AND t.module_id = a.module_id
@@ -105,6 +110,8 @@ WITH held AS (
           AND a.step >= c.step GROUP BY a.tensor_id HAVING count(*) >= $steps AND count(*) >= 0.5 * c.steps)
       AND (c.last_present IS NOT NULL OR NOT c.tracked
         OR NOT EXISTS (SELECT 1 FROM alive a WHERE a.rank = c.rank AND a.model = c.model AND a.call_order < c.call_order AND a.step >= c.step))
+    UNION ALL BY NAME
+    SELECT c.*, true AS whole_cut, false AS alone FROM cut c JOIN backward_only b USING (rank, optimizer_id, step)
 ), whole AS (
     SELECT t.rank, t.ancestor_id, t.ancestor, t.ancestor_depth
     FROM module_tree t JOIN held h ON h.rank = t.rank AND h.module_id = t.module_id
@@ -119,8 +126,9 @@ WITH held AS (
 )
 SELECT p.rank, p.step, coalesce(p.ancestor, h.module) AS module, h.tensor, NULL::DOUBLE AS value, p.count, p.steps,
     coalesce(nullif(coalesce(p.ancestor, h.module), ''), 'the root') AS place, h.class_name, h.shape, p.last_present,
-    CASE WHEN p.alone THEN 'warning' ELSE 'error' END AS severity,
-    CASE WHEN p.alone THEN 'at these parameters, or they are not used' WHEN p.tracked THEN 'behind its output' ELSE 'inside or before it: its output carries no graph' END AS where_
+    CASE WHEN p.alone THEN 'warning' ELSE 'error' END AS severity, CASE WHEN p.whole_cut THEN 'backward runs' ELSE 'modules after it do get gradients' END AS beside,
+    CASE WHEN p.whole_cut THEN 'between the model and the loss' WHEN p.alone THEN 'at these parameters, or they are not used' WHEN p.tracked THEN 'behind its output'
+        ELSE 'inside or before it: its output carries no graph' END AS where_
 FROM placed p JOIN held h ON h.rank = p.rank AND h.tensor_id = p.tensor_id
 -- the last module that is cut off is next to the cut
 ORDER BY severity, p.step, p.rank, p.call_order DESC, p.tensor_id

@@ -4,7 +4,7 @@ name = "vanishing-gradients"
 severity = "error"
 phase = "backward"
 signal = "gradient_ratio"
-message = "For {steps} steps from step {step} on the gradients of the first layers are {ratio} of those of the last (rms {first_rms} at {tensor}, {last_rms} at {last_tensor}), falling steadily through {layers} layers."
+message = "For {steps} steps from step {step} on the gradients of the first layers are {ratio} of those of the last (rms {first_rms} at {tensor}, {last_rms} at {last_tensor}), {course} {layers} layers."
 fix = "Use ReLU-family activations, normalisation layers, residual connections, or an init that fits the activation; tanh and sigmoid lose up to three quarters of the gradient per layer."
 explains = ["shuffled-labels"]
 [params.ratio]
@@ -13,6 +13,9 @@ doc = "rms of the first layers' gradients over that of the last layers'."
 [params.half]
 value = 0.03
 doc = "The same for each half of the depth alone: the loss is spread over the layers, not at one of them."
+[params.nothing]
+value = 1e-6
+doc = "Ratio under which it does not matter where the gradient is lost: about the resolution of float32."
 [params.layers]
 value = 5
 unit = "layers"
@@ -26,7 +29,7 @@ tables = ["steps", "modules"]
 kinds = ["gradient"]
 steps = 10
 [doc]
-what = "In the order of calls the gradient of the weight matrices falls from the last to the first layers by four orders of magnitude, on both halves of the way, at nearly every step."
+what = "In the order of calls the gradient of the weight matrices falls from the last to the first layers by four orders of magnitude, on both halves of the way, or by seven anywhere, at nearly every step."
 why = "The first layers stay as they were initialised."
 not_this = "Embeddings (sparse), biases and norms, exactly zero gradients (cut graph, dead units), a single small layer, a zero-initialised head in its first steps."
 source = "Ratio to sibling tensors; published tools warn between 1e-2 and 1e-4 for the ratio."
@@ -49,13 +52,15 @@ WITH layers AS (
         exp(avg(ln(rms)) FILTER (quarter IN (2, 3))) AS middle_rms, sum(unusable) AS unusable
     FROM sized GROUP BY rank, model, step
 ), judged AS (
-    SELECT *, unusable = 0 AND first_rms < $ratio * last_rms AND first_rms < $half * middle_rms AND middle_rms < $half * last_rms AS vanished FROM wide
+    SELECT *, unusable = 0 AND first_rms < $ratio * last_rms AND ((first_rms < $half * middle_rms AND middle_rms < $half * last_rms)
+        OR (first_rms < $nothing * last_rms AND middle_rms < $ratio * last_rms)) AS vanished FROM wide
 ), counted AS (
     SELECT *, count(*) FILTER (vanished) OVER rest AS rest_vanished, count(*) OVER rest AS rest_steps
     FROM judged WINDOW rest AS (PARTITION BY rank, model ORDER BY step ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)
 )
 SELECT c.rank, c.step, f.module, f.tensor, c.first_rms / c.last_rms AS value, printf('%.2g', c.first_rms / c.last_rms) AS ratio,
-    c.first_rms, c.middle_rms, c.last_rms, z.tensor AS last_tensor, c.layers, c.rest_vanished AS steps, c.model
+    c.first_rms, c.middle_rms, c.last_rms, z.tensor AS last_tensor, c.layers,
+    CASE WHEN c.first_rms < $half * c.middle_rms AND c.middle_rms < $half * c.last_rms THEN 'falling steadily through' ELSE 'lost within' END AS course, c.rest_vanished AS steps, c.model
 FROM counted c
 JOIN layers f ON f.rank = c.rank AND f.model = c.model
 JOIN layers z ON z.rank = c.rank AND z.model = c.model

@@ -4,19 +4,18 @@ name = "double-softmax"
 severity = "error"
 phase = "loss"
 signal = "output"
-message = "The output of {model} already sums to one per sample, and cross_entropy takes the softmax of it again: the loss cannot fall below {floor} (C = {classes}); it is {loss}."
-fix = "Return logits: drop the softmax before cross_entropy (or use log and nll_loss)."
+message = "The output of {model} {what_}: the loss cannot fall below {floor}; it is {loss}."
+fix = "Return logits: drop the softmax before cross_entropy (or use log and nll_loss), the sigmoid before binary_cross_entropy_with_logits (or use binary_cross_entropy)."
 explains = ["plateau", "underfit", "vanishing-gradients", "shuffled-labels"]
 [needs]
 tables = ["batches", "tensor_stats"]
-columns = ["batches.classes"]
 kinds = ["output"]
 steps = 3
 [doc]
-what = "A model whose output lies between 0 and 1 and adds up to one per sample, followed by the log-softmax of cross_entropy."
+what = "A model whose output lies between 0 and 1 and adds up to one per sample, followed by the log-softmax of cross_entropy; or the output of a Sigmoid module that goes into binary_cross_entropy_with_logits as it is."
 why = "Softmax of probabilities is nearly flat: the loss ends at ln(e + C - 1) - 1 and gradients are small."
-not_this = "Probabilities whose logarithm is taken for nll_loss, logits that happen to be small."
-source = "Arithmetic: logits in [0, 1] that sum to 1 give at best 1 - ln(e + C - 1)."
+not_this = "Probabilities whose logarithm is taken for nll_loss, logits that happen to be small, values between 0 and 1 that no Sigmoid module made."
+source = "Arithmetic: logits in [0, 1] that sum to 1 give at best 1 - ln(e + C - 1); sigmoid of a number between 0 and 1 is between 0.5 and 0.73, so that no target 0 costs less than ln 2 and no target 1 less than ln(1 + 1/e)."
 */
 WITH roots AS (
     SELECT s.rank, s.step, s.seq, m.model, m.module, s.sum, s.numel, s.min, s.max, t.tensor_name AS tensor
@@ -33,8 +32,29 @@ WITH roots AS (
         abs(r.sum - r.numel / t.classes) < 1e-3 * r.numel / t.classes AND g.low >= -ln(exp(1) + t.classes - 1) - 1e-3 AND g.high <= 1 - ln(exp(1) + t.classes - 1) + 1e-3 AND g.numel = r.numel AS fits
     FROM roots r JOIN targets t ON t.rank = r.rank AND t.step = r.step AND t.nll JOIN given g ON g.rank = r.rank AND g.step = r.step
     QUALIFY row_number() OVER (PARTITION BY r.rank, r.step ORDER BY r.seq DESC) = 1
+), sigmoids AS (
+    -- the last module that puts out anything before the loss is a Sigmoid, and its output is what the loss is given
+    SELECT r.rank, r.step, r.model, r.module, r.tensor, g.low >= 0 AND g.high <= 1 AND g.numel = r.numel AND g.low = r.min AND g.high = r.max AS fits
+    FROM (
+        SELECT s.rank, s.step, m.model, m.module, m.class_name, t.tensor_name AS tensor, s.numel, s.min, s.max FROM tensor_stats s
+        JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id AND t.kind = 'activation' AND t.tensor_name LIKE '%:output0'
+        JOIN modules m ON m.rank = t.rank AND m.module_id = t.module_id
+        WHERE s.phase = 'forward' AND NOT EXISTS (FROM modules c WHERE c.rank = m.rank AND c.parent_id = m.module_id AND c.call_order IS NOT NULL)
+        QUALIFY row_number() OVER (PARTITION BY s.rank, s.step ORDER BY s.seq DESC) = 1) r
+    JOIN given g ON g.rank = r.rank AND g.step = r.step
+    WHERE r.class_name = 'Sigmoid' AND EXISTS (
+        FROM batches b WHERE b.rank = r.rank AND b.step = r.step AND b.phase <> 'eval' AND b.loss_op = 'BinaryCrossEntropyWithLogits')
+), found AS (
+    SELECT rank, step, model, module, tensor, floor,
+        'already sums to one per sample, and cross_entropy takes the softmax of it again (C = ' || classes || ')' AS what_,
+        (SELECT count(*) FROM targets t WHERE t.rank = judged.rank) AS all_steps FROM judged WHERE fits
+    UNION ALL BY NAME
+    -- at best every target is 1
+    SELECT rank, step, model, module, tensor, ln(1 + exp(-1)) AS floor,
+        'is that of a sigmoid, and binary_cross_entropy_with_logits takes the sigmoid of it again' AS what_,
+        (SELECT count(*) FROM sigmoids t WHERE t.rank = sigmoids.rank) AS all_steps FROM sigmoids WHERE fits
 )
-SELECT j.rank, min(j.step) AS step, any_value(j.model) AS model, arg_min(j.module, j.step) AS module, arg_min(j.tensor, j.step) AS tensor, any_value(j.classes) AS classes, any_value(j.floor) AS floor, any_value(j.floor) AS value,
-    (SELECT arg_max(loss, step) FROM steps s WHERE s.rank = j.rank AND isfinite(s.loss)) AS loss
-FROM judged j WHERE fits GROUP BY j.rank HAVING count(*) >= 3 AND count(*) >= 0.9 * (SELECT count(*) FROM targets t WHERE t.rank = j.rank AND t.step >= min(j.step))
+SELECT j.rank, min(j.step) AS step, any_value(j.model) AS model, arg_min(j.module, j.step) AS module, arg_min(j.tensor, j.step) AS tensor, any_value(j.what_) AS what_,
+    any_value(j.floor) AS floor, any_value(j.floor) AS value, (SELECT arg_max(loss, step) FROM steps s WHERE s.rank = j.rank AND isfinite(s.loss)) AS loss
+FROM found j GROUP BY j.rank HAVING count(*) >= 3 AND count(*) >= 0.9 * (any_value(j.all_steps) - (SELECT count(DISTINCT t.step) FROM targets t WHERE t.rank = j.rank AND t.step < min(j.step)))
 ORDER BY step, j.rank

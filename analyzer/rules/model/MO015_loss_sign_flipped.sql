@@ -12,8 +12,7 @@ value = 1000.0
 unit = "times"
 doc = "How far below zero a loss of any kind must have run, in sizes of its first steps; gradients a tenth of that."
 [needs]
-tables = ["batches", "steps"]
-columns = ["batches.loss_gradient"]
+tables = ["steps", "param_groups"]
 [doc]
 what = "A loss that cannot be negative (cross entropy, squared error \u2026) and is the only loss of the step enters the total with a negative weight, in a run with one optimizer; or a loss of any kind falls below zero without bound while its gradients grow."
 why = "Gradient descent then climbs: the loss falls without bound below zero while predictions get worse."

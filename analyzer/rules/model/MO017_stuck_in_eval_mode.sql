@@ -6,7 +6,7 @@ phase = "forward"
 signal = "training"
 message = "From step {step} on the model trains in eval mode{after}: dropout is off and batch norm uses and keeps its old statistics."
 fix = "Call model.train() before the training loop goes on (after each evaluation)."
-explains = ["overfit", "batchnorm-not-tracking", "shuffled-labels"]
+explains = ["overfit", "batchnorm-not-tracking", "shuffled-labels", "silent-data-corruption"]
 [params.least]
 value = 3
 unit = "steps"
@@ -16,7 +16,7 @@ tables = ["steps", "modules"]
 columns = ["steps.training"]
 steps = 4
 [doc]
-what = "Training forwards with training=False to the end of the run, after steps with training=True; or in all steps of a model that has dropout or batch norm."
+what = "Training forwards with training=False to the end of the run, after steps with training=True; or in all steps of a model that has dropout or batch norm (a warning, unless its batch norms have never seen a batch)."
 why = "Regularisation and running statistics stop, without an error."
 not_this = "Models without such layers, single frozen batch norms inside a model in train mode, evaluation."
 source = "Flags; no threshold but persistence."
@@ -28,10 +28,16 @@ WITH modes AS (
     SELECT rank, max(step) FILTER (training) AS last_train, max(step) AS last, count(*) FILTER (NOT training) AS off_ FROM modes GROUP BY rank
 ), sensitive AS (
     SELECT rank, count(*) AS layers FROM modules WHERE regexp_matches(class_name, '^(Dropout|AlphaDropout|FeatureAlphaDropout|BatchNorm|SyncBatchNorm|LazyBatchNorm)') AND call_order IS NOT NULL GROUP BY rank
+), untouched AS (
+    -- batch norms that normalise by the mean 0 and variance 1 that they were made with
+    SELECT t.rank FROM tensor_stats s JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id
+    WHERE t.kind = 'buffer' AND t.tensor_name LIKE '%num_batches_tracked' AND t.module_id IN (
+        SELECT m.module_id FROM modules m WHERE m.rank = t.rank AND m.class_name LIKE '%BatchNorm%' AND m.call_order IS NOT NULL)
+    GROUP BY t.rank HAVING max(s.max) = 0
 )
 SELECT e.rank, (SELECT min(step) FROM modes m WHERE m.rank = e.rank AND m.step > coalesce(e.last_train, -1)) AS step, '' AS module, e.off_ AS value,
     CASE WHEN e.last_train IS NULL THEN '' ELSE ' (it was in train mode until step ' || e.last_train || ')' END AS after,
-    CASE WHEN e.last_train IS NULL THEN 'warning' ELSE 'error' END AS severity
+    CASE WHEN e.last_train IS NULL AND e.rank NOT IN (SELECT rank FROM untouched) THEN 'warning' ELSE 'error' END AS severity
 FROM ends e LEFT JOIN sensitive s ON s.rank = e.rank
 WHERE NOT (SELECT training FROM modes m WHERE m.rank = e.rank AND m.step = e.last)
   AND (SELECT count(*) FROM modes m WHERE m.rank = e.rank AND m.step > coalesce(e.last_train, -1)) >= $least AND s.layers > 0

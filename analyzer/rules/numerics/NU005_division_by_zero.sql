@@ -31,14 +31,15 @@ WITH graph AS (
         SELECT 1 FROM operator_sites e WHERE e.rank = p.rank AND e.step = p.step AND e.trigger = 'nonfinite'
           AND e.graph_seq < p.graph_seq AND e.nan_count + e.inf_count > 0 AND e.dtype LIKE '%float%' AND coalesce(e.max > e.min, true))
 ), rerun AS (
-    -- where autograd does not show the operator (a Function of one's own, checkpointing), running it once more does
+    -- where autograd does not show the operator (a Function of one's own, checkpointing, a degree or count that needs no gradient), running it once more does
     SELECT f.rank, f.step, f.microbatch, NULL::INTEGER AS seq, CASE WHEN f.module IS NULL THEN 'loss' ELSE 'forward' END AS phase, f.module, f.op || '.' || f.operand AS tensor, f.op,
         f.dtype, f.shape, f.operand_numel AS numel, f.operand_min AS min, f.operand_max AS max, f.ordinal::BIGINT AS graph_seq, o.kind,
         CASE WHEN o.kind = 'loss' THEN 'the loss' ELSE o.kind || ' ' || o.tensor END AS origin, f.operand_zero_count AS value,
         f.operand_zero_count AS zero_count, f.sentence AS rerun
     FROM first_bad_operator f
     JOIN nonfinite_origin o ON o.rank = f.rank AND o.step = f.step
-    WHERE f.phase = 'forward' AND f.op IN ('div', 'div_', 'reciprocal', 'reciprocal_', 'rsqrt', 'rsqrt_') AND f.operand_zero_count > 0
+    WHERE f.phase = 'forward' AND f.op IN ('div', 'div_', 'reciprocal', 'reciprocal_', 'rsqrt', 'rsqrt_', 'pow', 'pow_') AND f.operand_zero_count > 0
+      AND (f.op NOT LIKE 'pow%' OR (f.inf_count > 0 AND f.nan_count = 0))
       AND f.note IS NULL AND o.kind IN ('loss', 'activation', 'output')
       AND (f.rank, f.step) NOT IN (SELECT (rank, step) FROM graph)
 )

@@ -35,7 +35,7 @@ WITH rates AS (
 SELECT rank, step, optimizer_id, 0.0 AS value, steps_, CASE WHEN last = total THEN 'to the end of the run' ELSE 'then it rises again' END AS until
 FROM zeros
 -- from the start it is a warm-up or a stage of its own unless nothing ever follows, or nothing at all learns meanwhile; two steps at the end are where a schedule ends
-WHERE steps_ >= $least AND (first > 1 OR last = total OR (steps_ >= total / 20 AND NOT EXISTS (
+WHERE steps_ >= $least AND (first > 1 OR last = total OR (steps_ >= total / 10 AND NOT EXISTS (
         SELECT 1 FROM rates r WHERE r.rank = zeros.rank AND r.lr > 0 AND r.step < (
             SELECT min(a.step) FROM rates a WHERE a.rank = zeros.rank AND a.optimizer_id = zeros.optimizer_id AND a.lr > 0)))) AND (first = 1 OR last < total OR steps_ >= greatest($least, total / 20))
 UNION ALL BY NAME

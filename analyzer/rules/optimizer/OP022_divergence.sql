@@ -22,5 +22,11 @@ source = "Own history, robust: median and MAD over the 30 steps before; see the 
 */
 SELECT rank, step, NULL::VARCHAR AS module, NULL::VARCHAR AS tensor, loss AS value, loss_median, loss_sigma, rest_median, rest_low, rest_rows, rest_breaks,
     norm, norm_median, near_norm, lr, lr_before, update_ratio, optimizer_id
-FROM divergences
+FROM divergences d
+-- a task with more labels has a higher loss from there on: the loss of a model that knows nothing of the input is the entropy of the labels
+WHERE NOT EXISTS (
+    SELECT 1 FROM batches b WHERE b.rank = d.rank AND b.role = 'target' AND b.entropy IS NOT NULL AND b.phase <> 'eval' AND b.step BETWEEN d.step - 12 AND d.step + 11
+    GROUP BY b.rank
+    HAVING median(b.entropy) FILTER (b.step >= d.step) > 1.15 * median(b.entropy) FILTER (b.step < d.step)
+        AND d.rest_median < 1.5 * median(b.entropy) FILTER (b.step >= d.step))
 ORDER BY step, rank, optimizer_id

@@ -18,7 +18,7 @@ steps = 8
 [doc]
 what = "A parameter held by an optimizer whose gradient exists and is exactly zero in all elements, step after step to the end, after it had been different."
 why = "The region in which the loss reacts to it was left: it cannot come back by itself."
-not_this = "Gradients that are None (broken-graph), dead ReLUs (they explain it), zero from the start (said as a warning), a bias of a layer whose weight gets a gradient, embeddings."
+not_this = "Gradients that are None (broken-graph), dead ReLUs (they explain it), zero from the start (said as a warning), a bias of a layer whose weight gets a gradient, embeddings, a loss that is exactly zero itself (a hinge whose margin is met everywhere)."
 source = "Exact zeros; no threshold but persistence."
 */
 WITH looks AS (
@@ -41,4 +41,6 @@ FROM dead d WHERE steps_ >= $least
     AND NOT (tensor LIKE '%bias' AND EXISTS (
         SELECT 1 FROM ends w JOIN module_tree t ON t.rank = w.rank AND t.module_id = w.module_id -- a parametrised weight lies below
         WHERE t.rank = d.rank AND t.ancestor_id = d.module_id AND w.tensor NOT LIKE '%bias' AND w.last_alive >= d.step))
+    -- where the loss is zero there is nothing left to learn, where it is lost something else is wrong
+    AND NOT EXISTS (SELECT 1 FROM steps z WHERE z.rank = d.rank AND z.step >= d.step GROUP BY z.rank HAVING coalesce(median(finite(z.loss)), 0) = 0)
 GROUP BY rank, step ORDER BY severity, step, rank
