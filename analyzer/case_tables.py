@@ -52,8 +52,6 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "first_bad": False,
     },
     "system_samples": {"time_ns": 0},
-    "captured_steps": {"rank": 0, "microbatch": 0},
-    "replays": {"rank": 0, "microbatch": 0, "phase": "forward"},
     "thinned": {"rank": 0, "time_ns": 0, "rows": 1},
 }  # fmt: skip
 """What a row of a case holds where it does not say: the ordinary, healthy value. Everything else is null."""
