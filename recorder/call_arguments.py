@@ -1,4 +1,5 @@
-"""What a module was called with and what it gave back: the tensors in it, by position or by the name of the argument."""
+"""What a module was called with and what it gave back: the tensors in it, by position or by the name of the argument; and in
+which precision."""
 
 import functools
 import inspect
@@ -6,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 _MOST_TENSORS = 8
@@ -87,3 +89,11 @@ def _signature(kind: type[nn.Module]) -> list[str]:
         ][1:]
     except (TypeError, ValueError):
         return []
+
+
+def autocast_dtype() -> str | None:
+    """dtype of autocast where it is on, for whatever device."""
+    for device in ("cpu", "cuda") if torch.cuda.is_initialized() else ("cpu",):
+        if torch.is_autocast_enabled(device):
+            return str(torch.get_autocast_dtype(device)).removeprefix("torch.")
+    return None

@@ -15,7 +15,7 @@ from torch import Tensor, is_grad_enabled, nn
 from torch.compiler import is_compiling
 
 from ..schemas import Phase
-from .call_arguments import keyword_arguments, named_arguments, tensors_in
+from .call_arguments import autocast_dtype, keyword_arguments, named_arguments, tensors_in
 from .catalogue import ModuleEntry, OutputSlot, unwrapped
 from .data import DataWatch
 from .graph import look_at_forward
@@ -176,7 +176,7 @@ class ForwardWatch:
             if call.grad:
                 session.training = module.training
                 session.called("f")
-                session.facts["autocast"] = _autocast_dtype()
+                session.facts["autocast"] = autocast_dtype()
                 if not module.training:
                     session.facts["eval_grad_forwards"] = session.facts.get("eval_grad_forwards", 0) + 1
             else:
@@ -189,7 +189,7 @@ class ForwardWatch:
                 module_id=entry.id,
                 training=module.training,
                 grad=call.grad,
-                autocast=session.facts.get("autocast") if call.grad else _autocast_dtype(),
+                autocast=session.facts.get("autocast") if call.grad else autocast_dtype(),
             )
         session.note(Phase.FORWARD if call.grad else Phase.EVAL, entry.id)
         if outermost:
@@ -398,11 +398,3 @@ class ForwardWatch:
             for told in self.session.on_model:
                 told(root)
         return found
-
-
-def _autocast_dtype() -> str | None:
-    """dtype of autocast where it is on, for whatever device."""
-    for device in ("cpu", "cuda") if torch.cuda.is_initialized() else ("cpu",):
-        if torch.is_autocast_enabled(device):
-            return str(torch.get_autocast_dtype(device)).removeprefix("torch.")
-    return None

@@ -4,31 +4,22 @@ An iteration ends when every optimizer in use has stepped; when a gradient was m
 GradScaler left the step out. Several backward passes before the step are its microbatches.
 """
 
-import functools
-import itertools
-import math
 import weakref
 from collections.abc import Sequence
 from time import perf_counter_ns
 from typing import Any
 
-import msgspec
 import torch
-from torch import Tensor, _foreach_norm  # pyright: ignore[reportPrivateImportUsage]
-from torch._utils import _flatten_dense_tensors
+from torch import Tensor
 
 from ..schemas import Phase
-from .band import Band
 from .catalogue import ParameterEntry
-from .device_statistics import Late, either, scalar_of
-from .element_sample import gather, sample_size
+from .device_statistics import Late, either
+from .gradient_norms import SeenGradients, carried_norm, gradients_of, joint_norm, quick_norm
+from .group_rows import GroupRows
 from .session import Session
-from .statistics import EMPTY, LATE_DEVICES, SMALL, Moments, count_nonzero, local, measurable, measure_all
-from .step_rows import Row
-
-_F32, _STRIDED = torch.float32, torch.strided
-_MOST_ASKED = 32
-"""Parameters of a group that are asked for their step counter: those without a gradient have none."""
+from .statistics import EMPTY, Moments, local, measurable, measure_all
+from .weight_changes import changes, sample_of
 
 _LOOK_AGAIN = 64
 """Steps after which the models are walked again for parameters that came in by a way without a hook."""
@@ -77,26 +68,6 @@ class Roster:
         self.free = free
 
 
-class SeenGradients:
-    """What the gradients of one set of parameters were like so far: enough to notice that a closer look is due."""
-
-    __slots__ = ("_norms", "_present")
-
-    def __init__(self) -> None:
-        self._norms = Band(2.0, logarithmic=True)
-        self._present: bytes | None = None
-
-    def pattern_changed(self, gradients: Sequence[Tensor | None]) -> bool:
-        """Whether others than last time are None."""
-        present = bytes([g is not None for g in gradients])
-        before, self._present = self._present, present
-        return before is not None and present != before
-
-    def jumped(self, norm: "float | Late | None") -> bool:
-        """Whether a norm is not finite or has left its band. One still on a device is passed by."""
-        return isinstance(norm, float) and self._norms.left_by(norm)
-
-
 def closure_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The closure that a step was given; torch hands hooks the optimizer itself in front of the arguments."""
     return args[1] if len(args) > 1 else kwargs.get("closure")
@@ -115,9 +86,8 @@ class OptimizerWatch:
         """How often the groups have changed."""
         self._inside: dict[int, Held] = {}
         self._seen_gradients: dict[tuple[int, int], SeenGradients] = {}
-        self._lrs: dict[tuple[int, int], float] = {}
         self._rosters: dict[int, Roster] = {}
-        self._group_facts: dict[tuple[int, int], tuple[tuple[int, ...], Row]] = {}
+        self._group_rows = GroupRows(session)
         self.in_step = False
         self._unstepped_norm: float | Late | None = None
 
@@ -150,13 +120,13 @@ class OptimizerWatch:
         session.note(Phase.OPTIMIZER, -1)
         self._refresh_holders()
         closure = closure_of(args, kwargs)
-        self._notice_lr(held, optimizer)
+        self._group_rows.notice_lr(held.id, optimizer)
         held.parameters = self._parameters_of(held, optimizer)
         held.grad_norm = None if callable(closure) else self._gradients(held.parameters)
         session.on_gradients(held.grad_norm)
         if session.budget.due("updates"):
             began = perf_counter_ns()
-            held.sample = _sample([p for p in held.parameters if p[2] >= 0])
+            held.sample = sample_of([p for p in held.parameters if p[2] >= 0])
             session.budget.spent("updates", perf_counter_ns() - began, 0)
         held.began = perf_counter_ns()
 
@@ -185,7 +155,7 @@ class OptimizerWatch:
         self._refresh_holders()
         held.grad_norm = self._gradients(self._parameters_of(held, optimizer))
         self.session.on_gradients(held.grad_norm, scaler=True)
-        self._group_rows(held, optimizer, {})
+        self._group_rows.add(held.id, optimizer, {}, self._regrouped)
         self._finish(held, stepped=False, skipped=True)
 
     def alive(self) -> list[torch.optim.Optimizer]:
@@ -224,7 +194,7 @@ class OptimizerWatch:
             if held.carried is None:
                 optimizer = held.ref()
                 if optimizer is not None:
-                    held.carried = 0.0 if held.zeroed else _norm(_gradients_of(optimizer))
+                    held.carried = 0.0 if held.zeroed else carried_norm(gradients_of(optimizer))
 
     def cleared(self, optimizer: torch.optim.Optimizer | None) -> None:
         """zero_grad is about to clear gradients, of one optimizer or (None) of a module."""
@@ -298,7 +268,7 @@ class OptimizerWatch:
         for held in self._held.values():
             optimizer = held.ref()
             if optimizer is not None:
-                self._group_rows(held, optimizer, {})
+                self._group_rows.add(held.id, optimizer, {}, self._regrouped)
             held.carried = None
         self.session.finish(
             optimizer_id=None,
@@ -318,7 +288,7 @@ class OptimizerWatch:
             self._stepped.add(held.id)
             optimizer = held.ref()
             if optimizer is not None:
-                self._group_rows(held, optimizer, {})
+                self._group_rows.add(held.id, optimizer, {}, self._regrouped)
         if inside:
             self._finish(next(iter(inside.values())), stepped=True)
 
@@ -367,7 +337,7 @@ class OptimizerWatch:
         if seen.pattern_changed(gradients):
             session.budget.full_detail(6, "gradient-presence")
         if not session.budget.due("gradients"):
-            norm = _quick_norm([g for (_, _, group), g in zip(parameters, gradients, strict=True) if group >= 0])
+            norm = quick_norm([g for (_, _, group), g in zip(parameters, gradients, strict=True) if group >= 0])
             if not seen.jumped(norm):
                 return norm
             if not session.budget.full_detail(6, "gradient-norm"):
@@ -389,7 +359,7 @@ class OptimizerWatch:
             if group >= 0:
                 measured.append(moments)
         session.budget.spent("gradients", perf_counter_ns() - began, len(parameters))
-        norm = either(measured, _joint_norm) if measured else None
+        norm = either(measured, joint_norm) if measured else None
         seen.jumped(norm)
         return norm
 
@@ -406,70 +376,9 @@ class OptimizerWatch:
         began = perf_counter_ns()
         change: dict[int, list[Any]] = {}
         if held.sample is not None:
-            sampled, before = held.sample
-            after = gather([p for p, _, _ in sampled])
-            if after.numel() == before.numel():
-                sizes = [sample_size(p) for p, _, _ in sampled]
-                difference = after - before
-                pieces = difference.split(sizes)
-                unmoved = _zeros(difference, pieces)
-                updates, weights = measure_all(pieces), measure_all(after.split(sizes))
-                for (parameter, entry, group), update, zeros, weight in zip(
-                    sampled, updates, unmoved, weights, strict=True
-                ):
-                    counted = update if zeros is None else update._replace(zero_count=zeros)
-                    session.stat(entry.update_id, Phase.OPTIMIZER, counted)
-                    change.setdefault(group, []).append((parameter.numel(), update, weight))
-            session.budget.spent("updates", perf_counter_ns() - began, len(sampled))
-        self._group_rows(held, optimizer, change)
-
-    def _notice_lr(self, held: Held, optimizer: torch.optim.Optimizer) -> None:
-        """A learning rate that doubles or halves from one step to the next wants a close look at what it does."""
-        for g, group in enumerate(optimizer.param_groups):
-            lr = group.get("lr")
-            if isinstance(lr, float):
-                before = self._lrs.get((held.id, g), lr)
-                self._lrs[held.id, g] = lr
-                if before > 0 and not 0.5 < lr / before < 2:
-                    self.session.budget.full_detail(3, "learning-rate")
-
-    def _group_rows(self, held: Held, optimizer: torch.optim.Optimizer, change: dict[int, list[Any]]) -> None:
-        for g, group in enumerate(optimizer.param_groups):
-            betas = group.get("betas") or (None, None)
-            shares = [numel for numel, _, _ in change.get(g, ())]
-            update = either([m for _, m, _ in change.get(g, ())], functools.partial(_norm_of_samples, shares))
-            weight = either([m for _, _, m in change.get(g, ())], functools.partial(_norm_of_samples, shares))
-            self.session.add(
-                "param_groups",
-                optimizer_id=held.id,
-                group_id=g,
-                optimizer=type(optimizer).__name__,
-                lr=_number(group.get("lr")),
-                weight_decay=_number(group.get("weight_decay")),
-                momentum=_number(group.get("momentum", betas[0])),
-                beta2=_number(betas[1] if len(betas) > 1 else None),
-                eps=_number(group.get("eps")),
-                settings=_settings(group),
-                state_step=_state_step(optimizer, group),
-                update_norm=update,
-                weight_norm=weight,
-                **self._facts_of(held, g, group),
-            )
-
-    def _facts_of(self, held: Held, g: int, group: dict[str, Any]) -> Row:
-        """What a group consists of, looked up anew only when groups or modules have changed."""
-        params = group["params"]
-        now = (id(group), len(params), self._regrouped, self.session.catalogue.version)
-        known = self._group_facts.get((held.id, g))
-        if known is None or known[0] != now:
-            facts: Row = {
-                "parameters": len(params),
-                "numel": sum(p.numel() for p in params),
-                # parameters of the group that no module that was ever called owns
-                "stray": sum(not self.session.catalogue.owned(p) for p in params),
-            }
-            known = self._group_facts[held.id, g] = (now, facts)
-        return known[1]
+            change = changes(session, *held.sample)
+            session.budget.spent("updates", perf_counter_ns() - began, len(held.sample[0]))
+        self._group_rows.add(held.id, optimizer, change, self._regrouped)
 
     def _refresh_holders(self) -> None:
         """Note which parameter lies in which group, and describe the tensors anew when that has changed."""
@@ -489,124 +398,3 @@ class OptimizerWatch:
             for p in group["params"]
         }
         self.session.catalogue.redescribe_parameters()
-
-
-def _quick_norm(gradients: Sequence[Tensor | None]) -> "float | Late | None":
-    """Common L2 norm without a row for each; None if there was no gradient at all. Infinite where a square overflows."""
-    small: list[Tensor] = []
-    by_dtype: dict[torch.dtype, list[Tensor]] = {}
-    for gradient in gradients:
-        if gradient is None:
-            continue
-        if (
-            gradient.dtype is _F32
-            and gradient.layout is _STRIDED
-            and gradient.is_cpu
-            and type(gradient) is Tensor
-            and gradient.numel() <= SMALL
-        ):
-            small.append(gradient)
-        elif measurable(gradient):
-            dense = gradient if gradient.layout is torch.strided else gradient.coalesce().values()
-            by_dtype.setdefault(dense.dtype, []).append(dense)
-    if not by_dtype and not small:
-        return None
-    with torch.no_grad():
-        joint: list[Tensor] = []
-        if small:  # one copy and one reduction cost a third of as many reductions as there are gradients
-            flat = _flatten_dense_tensors(small)
-            joint.append(torch.dot(flat, flat).double().sqrt())
-        for dtype, dense in by_dtype.items():
-            norms = _foreach_norm(dense, dtype=_sum_dtype(dtype))
-            if len({norm.device for norm in norms}) > 1:
-                return math.hypot(*(norm.item() for norm in (*joint, *norms)))
-            joint.append(torch.linalg.vector_norm(torch.stack(norms), dtype=torch.float64))
-        if len(joint) > 1 and len({j.device for j in joint}) > 1:
-            return math.hypot(*(j.item() for j in joint))
-        return scalar_of(joint[0] if len(joint) == 1 else torch.linalg.vector_norm(torch.stack(joint)))
-
-
-def _sum_dtype(dtype: torch.dtype) -> torch.dtype:
-    return torch.float32 if dtype in {torch.float16, torch.bfloat16} else dtype
-
-
-_SAID = {"params", "lr", "weight_decay", "momentum", "betas", "eps"}
-
-
-def _settings(group: dict[str, Any]) -> str:
-    """Settings of a group that have no column, as JSON."""
-    plain = {k: v for k, v in group.items() if k not in _SAID and isinstance(v, (bool, int, float, str))}
-    return msgspec.json.encode(plain).decode()
-
-
-def _state_step(optimizer: torch.optim.Optimizer, group: dict[str, Any]) -> float | None:
-    """Step counter of the first parameter that has one, among the group's first; None off the host: asking would wait."""
-    if not optimizer.state:
-        return None
-    for parameter in group["params"][:_MOST_ASKED]:
-        step = optimizer.state[parameter].get("step") if parameter in optimizer.state else None
-        if isinstance(step, Tensor):
-            return float(step) if step.device.type == "cpu" else None
-        if isinstance(step, (int, float)):
-            return float(step)
-    return None
-
-
-def _number(value: Any) -> float | None:
-    """A hyper-parameter as a number; capturable optimizers keep the learning rate in a tensor."""
-    return float(value) if isinstance(value, (int, float, Tensor)) else None
-
-
-def _gradients_of(optimizer: torch.optim.Optimizer) -> list[Tensor]:
-    return [local(p.grad) for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
-
-
-def _joint_norm(measured: list[Moments]) -> float:
-    """Common L2 norm of measured gradients; NaN or infinite where one of them is."""
-    if any(m.nan_count for m in measured):
-        return torch.nan
-    if any(m.inf_count for m in measured):
-        return torch.inf
-    return sum(m.sum_sq or 0.0 for m in measured) ** 0.5
-
-
-def _norm_of_samples(numels: list[int], measured: list[Moments]) -> float | None:
-    """L2 norm of tensors of these sizes, estimated from a sample of each; None without any."""
-    if not measured:
-        return None
-    if any(m.nonfinite for m in measured):
-        return torch.nan
-    return sum((m.sum_sq or 0.0) * n / max(m.numel, 1) for n, m in zip(numels, measured, strict=True)) ** 0.5
-
-
-def _norm(gradients: list[Tensor]) -> "float | Late | None":
-    """Common L2 norm; 0 where there is no gradient."""
-    dense = [g.detach() for g in gradients if g.layout is torch.strided and measurable(g)]
-    if not dense:
-        return 0.0
-    return scalar_of(torch.linalg.vector_norm(torch.stack([n.float() for n in _foreach_norm(dense)])))
-
-
-def _zeros(difference: Tensor, pieces: Sequence[Tensor]) -> Sequence[int | None]:
-    """Elements that are exactly zero in each piece; one look at the whole suffices where every weight has moved. None
-    where the device's own statistics count them."""
-    if difference.device.type in LATE_DEVICES:
-        return [None] * len(pieces)
-    if count_nonzero(difference) == difference.numel():
-        return [0] * len(pieces)
-    ends = torch.tensor([0, *itertools.accumulate(piece.numel() for piece in pieces)])
-    before = torch.nn.functional.pad((difference == 0).cumsum(0), (1, 0))[ends]
-    return (before[1:] - before[:-1]).tolist()
-
-
-def _sample(
-    parameters: list[tuple[Tensor, ParameterEntry, int]],
-) -> tuple[list[tuple[Tensor, ParameterEntry, int]], Tensor] | None:
-    usable = [
-        (p, e, g)
-        for p, e, g in ((local(p), e, g) for p, e, g in parameters)
-        if measurable(p) and p.layout is torch.strided and p.is_floating_point() and p.numel()
-    ]
-    if not usable or len({p.device for p, _, _ in usable}) != 1:
-        return None
-    return usable, gather([p for p, _, _ in usable])

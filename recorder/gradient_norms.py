@@ -1,0 +1,95 @@
+"""Norms of gradients, for every step: without a row for each tensor."""
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, _foreach_norm  # pyright: ignore[reportPrivateImportUsage]
+from torch._utils import _flatten_dense_tensors
+
+from .band import Band
+from .device_statistics import Late, scalar_of
+from .statistics import SMALL, Moments, local, measurable
+
+_F32, _STRIDED = torch.float32, torch.strided
+
+
+class SeenGradients:
+    """What the gradients of one set of parameters were like so far: enough to notice that a closer look is due."""
+
+    __slots__ = ("_norms", "_present")
+
+    def __init__(self) -> None:
+        self._norms = Band(2.0, logarithmic=True)
+        self._present: bytes | None = None
+
+    def pattern_changed(self, gradients: Sequence[Tensor | None]) -> bool:
+        """Whether others than last time are None."""
+        present = bytes([g is not None for g in gradients])
+        before, self._present = self._present, present
+        return before is not None and present != before
+
+    def jumped(self, norm: "float | Late | None") -> bool:
+        """Whether a norm is not finite or has left its band. One still on a device is passed by."""
+        return isinstance(norm, float) and self._norms.left_by(norm)
+
+
+def quick_norm(gradients: Sequence[Tensor | None]) -> "float | Late | None":
+    """Common L2 norm without a row for each; None if there was no gradient at all. Infinite where a square overflows."""
+    small: list[Tensor] = []
+    by_dtype: dict[torch.dtype, list[Tensor]] = {}
+    for gradient in gradients:
+        if gradient is None:
+            continue
+        if (
+            gradient.dtype is _F32
+            and gradient.layout is _STRIDED
+            and gradient.is_cpu
+            and type(gradient) is Tensor
+            and gradient.numel() <= SMALL
+        ):
+            small.append(gradient)
+        elif measurable(gradient):
+            dense = gradient if gradient.layout is torch.strided else gradient.coalesce().values()
+            by_dtype.setdefault(dense.dtype, []).append(dense)
+    if not by_dtype and not small:
+        return None
+    with torch.no_grad():
+        joint: list[Tensor] = []
+        if small:  # one copy and one reduction cost a third of as many reductions as there are gradients
+            flat = _flatten_dense_tensors(small)
+            joint.append(torch.dot(flat, flat).double().sqrt())
+        for dtype, dense in by_dtype.items():
+            norms = _foreach_norm(dense, dtype=_sum_dtype(dtype))
+            if len({norm.device for norm in norms}) > 1:
+                return math.hypot(*(norm.item() for norm in (*joint, *norms)))
+            joint.append(torch.linalg.vector_norm(torch.stack(norms), dtype=torch.float64))
+        if len(joint) > 1 and len({j.device for j in joint}) > 1:
+            return math.hypot(*(j.item() for j in joint))
+        return scalar_of(joint[0] if len(joint) == 1 else torch.linalg.vector_norm(torch.stack(joint)))
+
+
+def _sum_dtype(dtype: torch.dtype) -> torch.dtype:
+    return torch.float32 if dtype in {torch.float16, torch.bfloat16} else dtype
+
+
+def gradients_of(optimizer: torch.optim.Optimizer) -> list[Tensor]:
+    """Gradients that an optimizer's parameters have now."""
+    return [local(p.grad) for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
+
+
+def joint_norm(measured: list[Moments]) -> float:
+    """Common L2 norm of measured gradients; NaN or infinite where one of them is."""
+    if any(m.nan_count for m in measured):
+        return torch.nan
+    if any(m.inf_count for m in measured):
+        return torch.inf
+    return sum(m.sum_sq or 0.0 for m in measured) ** 0.5
+
+
+def carried_norm(gradients: list[Tensor]) -> "float | Late | None":
+    """Common L2 norm; 0 where there is no gradient."""
+    dense = [g.detach() for g in gradients if g.layout is torch.strided and measurable(g)]
+    if not dense:
+        return 0.0
+    return scalar_of(torch.linalg.vector_norm(torch.stack([n.float() for n in _foreach_norm(dense)])))
