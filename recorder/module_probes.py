@@ -23,6 +23,10 @@ _COLUMNS = 128
 _MOST_SPREADS = 12
 """Outputs of inner modules with weights whose spread is followed in one run; those of whole models always are."""
 
+_CLOSE = 64
+_APART = 4
+"""Steps between two looks at spreads from step _CLOSE on: a collapse takes its time, and each look costs about 60 us."""
+
 _MOST_ATTENTIONS = 4
 """Looked at in one step; of more, they take turns."""
 
@@ -47,6 +51,9 @@ class FeatureSpread:
         """Nothing of its own is put into torch."""
 
     def _look(self, entry: ModuleEntry, tensor_id: int, tensor: Tensor) -> None:
+        step = self.session.step
+        if step >= _CLOSE and step % _APART:
+            return
         if tensor.dim() != 2 or type(tensor) is not Tensor or tensor.shape[0] < 4 or tensor.shape[1] < 4:
             return
         if tensor_id not in self._followed:
