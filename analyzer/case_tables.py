@@ -51,6 +51,10 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "rank": 0, "microbatch": 0, "phase": "forward", "dtype": "float32", "numel": 100, "nan_count": 0, "inf_count": 0,
         "first_bad": False,
     },
+    "collectives": {
+        "rank": 0, "microbatch": 0, "seq": 0, "phase": "data", "group": "default", "op": "all_reduce", "blocking": True,
+        "waited_ns": 1000, "time_ns": 0,
+    },
     "system_samples": {"time_ns": 0},
     "thinned": {"rank": 0, "time_ns": 0, "rows": 1},
 }  # fmt: skip

@@ -17,6 +17,7 @@ from .captures import CaptureWatch
 from .checkpoints import CheckpointWatch
 from .children import ChildrenWatch
 from .clipping import ClippingWatch
+from .collectives import CollectiveWatch
 from .copies import CopyWatch
 from .crash import record_exception, watch_deaths
 from .data import DataWatch
@@ -74,6 +75,7 @@ class Attachment:
             HeldActivations(session),
             LiveTensors(session),
             HookCounts(session),
+            CollectiveWatch(session),
             FeatureSpread(session),
             AttentionProbe(session, self.forward),
             ReentrantWatch(session, self.forward),

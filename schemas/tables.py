@@ -9,6 +9,7 @@ from .counts import LIVE_TENSORS, PROBES
 from .happenings import EVENTS, METRICS, RECORDER_STATS, SYSTEM_SAMPLES, THINNED
 from .identity import MODULE_MODES, MODULES, RANKS, TENSORS
 from .measurements import BATCHES, OPERATORS, TENSOR_STATS
+from .processes import COLLECTIVES
 from .progress import PARAM_GROUPS, SCHEDULERS, STEPS
 from .weights import CHECKPOINTS, COPIES, EMBEDDINGS
 
@@ -34,6 +35,7 @@ TABLES: dict[str, Table] = {
         EVENTS,
         CAPTURED_STEPS,
         REPLAYS,
+        COLLECTIVES,
         SYSTEM_SAMPLES,
         RECORDER_STATS,
         THINNED,

@@ -29,7 +29,7 @@ from rich.progress import Progress
 
 sys.path.insert(0, str(Path(__file__).parent))
 from peers import PEERS, fired
-from suite import ODD, TRUTHS, any_of
+from suite import ODD, TRUTHS, any_of, step_of
 
 ONSETS = {0: 14, 1: 11, 2: 17, 3: 20}
 """Seed → step at which the fault begins, where a script lets it begin at any."""
@@ -87,7 +87,7 @@ def cases(seeds: list[int]) -> list[Case]:
         onset = ONSETS.get(seed, 10 + seed)
         for script, (_, truth) in TRUTHS.items():
             found.append(Case("fault", script, seed, truth.get("onset", onset)))
-            if truth.get("step") == "s" and not truth.get("no_twin"):
+            if str(truth.get("step")).startswith("s") and not truth.get("no_twin"):
                 found.append(Case("twin", script, seed, NEVER))
         found += [Case("odd", script, seed, 0) for script in ODD]
     return sorted(found)
@@ -121,7 +121,7 @@ def _compare(judged: Judged, verdict: Verdict, truth: dict[str, Any], onset: int
     judged.top3 = bool(set(names[:3]) & set(judged.truth))
     right = next((f for f in verdict.causes if f.name in judged.truth), None)
     if "step" in truth:
-        wanted = onset if truth["step"] == "s" else truth["step"]
+        wanted = step_of(truth, onset)
         judged.step = right is not None and right.step == wanted
         judged.step_error = abs(right.step - wanted) if right is not None else None
     if "module" in truth:

@@ -16,7 +16,8 @@ _FOUND = [
 TRUTHS: dict[str, tuple[Path, dict[str, Any]]] = {name: (file, truth) for name, file, truth in _FOUND}
 """Script → file and truth. `data_faults.toml` tells the truth about the scripts of `data_faults.py`.
 
-name: one or several right names · step: "s" (the onset) or a number · module: one or several · onset: where the default
+name: one or several right names · step: "s" (the onset), "s+1" (what happens after
+that step has ended) or a number · module: one or several · onset: where the default
 is not possible · verdict = "healthy": the fault is advice, a warning is wanted."""
 
 ODD = {
@@ -35,6 +36,12 @@ if len(TRUTHS) < len(_FOUND):
 def any_of(value: Any) -> list[Any]:
     """One right answer or several."""
     return value if isinstance(value, list) else [value]
+
+
+def step_of(truth: dict[str, Any], onset: int) -> int:
+    """The first wrong step of a script that was given this onset."""
+    step = str(truth["step"])
+    return int(step) if "s" not in step else onset + int(step.removeprefix("s") or 0)
 
 
 def _one_for_each_name() -> set[str]:

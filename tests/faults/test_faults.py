@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from firstfault.analyzer import Trace, Verdict, diagnose
-from suite import ODD, SLICE, TRUTHS, any_of
+from suite import ODD, SLICE, TRUTHS, any_of, step_of
 
 
 def all_but_slice_marked(scripts: Iterable[str]) -> list[Any]:
@@ -36,7 +36,7 @@ def test_the_fault_is_the_first_cause_at_its_step_and_module(script: str, tmp_pa
         assert names[0] in any_of(truth["name"])
     first = next(f for f in verdict.causes if f.name in any_of(truth["name"]))
     if "step" in truth:
-        assert first.step == (onset if truth["step"] == "s" else truth["step"])
+        assert first.step == step_of(truth, onset)
     if "module" in truth:
         assert first.module in any_of(truth["module"])
 

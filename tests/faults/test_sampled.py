@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from firstfault.analyzer import Trace, Verdict, diagnose
-from suite import ODD, TRUTHS, any_of
+from suite import ODD, TRUTHS, any_of, step_of
 
 FAULTS = [
     "nan_in_images_sgd",
@@ -41,7 +41,7 @@ def test_the_truth_lies_within_the_bounds_of_a_sampled_recording(script: str, on
     assert verdict.causes[0].name in any_of(truth["name"])
     first = verdict.first_anomaly
     assert first is not None
-    assert first.step_lower <= (onset if truth["step"] == "s" else truth["step"]) <= first.step_upper
+    assert first.step_lower <= step_of(truth, onset) <= first.step_upper
     assert any("recording was sampled" in n.why for n in verdict.not_evaluable)
 
 

@@ -1,0 +1,23 @@
+/*
+code = "DI003"
+name = "ddp-hooks-lost"
+severity = "error"
+phase = "backward"
+signal = "grad_norm"
+message = "At step {step} every rank called DistributedDataParallel, and still the gradients of {value} of {all_} parameters differ between ranks after backward, first {tensor}: their averaging is lost."
+fix = "Do not replace parameters, move the model or change its dtype after wrapping it; if you must, wrap it again. New layers belong into the model before it is wrapped."
+explains = ["ranks-diverged", "loss-spike", "divergence", "plateau", "shuffled-labels"]
+[needs]
+tables = ["tensor_stats", "steps", "collectives"]
+kinds = ["parameter", "gradient"]
+[doc]
+what = "The wrapper was called on all ranks in the step after which they differ, and gradients before clipping differ."
+why = "DistributedDataParallel hooks the parameters that it found when it was made; others are not averaged."
+not_this = "A wrapper that was not called (ddp-bypassed), clipping on one rank alone (rank-conditional-op)."
+source = "Gradients that were averaged are equal on all ranks."
+*/
+SELECT d.step, NULL::INTEGER AS rank, r.module, r.tensor, (SELECT count(*) FILTER (a.differs) FROM replicas a WHERE a.step = d.step AND a.kind = 'gradient') AS value,
+    (SELECT count(*) FROM replicas a WHERE a.step = d.step AND a.kind = 'gradient') AS all_, r.norm_least, r.norm_most
+FROM divergence_of_ranks d JOIN replicas r ON r.step = d.step AND r.kind = 'gradient' AND r.differs
+WHERE d.wrapped AND d.norms_differ AND d.synced_ranks = (SELECT count(DISTINCT rank) FROM steps)
+QUALIFY row_number() OVER (ORDER BY r.call_order NULLS LAST, r.tensor) = 1

@@ -1,0 +1,42 @@
+/*
+code = "DI006"
+name = "collective-mismatch"
+severity = "error"
+phase = "exit"
+signal = "collective"
+message = "Call {number} of group {group_} is not the same on all ranks at step {step}: {calls}. A collective ends only where all ranks make the same call."
+fix = "Make the same calls in the same order on every rank: no collective under `if rank == 0`, the same number of batches on all ranks (or the Join context), the same shapes and dtypes."
+explains = ["python-exception", "hang", "killed-by-signal", "rank-died", "native-crash", "shape-or-dtype-error", "ranks-diverged", "divergence", "loss-spike"]
+[needs]
+tables = ["collectives"]
+[doc]
+what = "The calls of one process group, counted on each rank, are of different kinds, types or sizes at one number; or one rank makes a call that another one never came to while it did something else."
+why = "Ranks match calls by their order, not by their names."
+not_this = "Sends and receives between two ranks, gathers of unequal sizes, uneven data under Join, a run in which a rank died first."
+source = "Semantics of torch.distributed process groups."
+*/
+WITH calls AS (
+    SELECT * FROM collective_calls WHERE op NOT IN ('send', 'recv', 'isend', 'irecv', 'batch_isend_irecv')
+), members AS (
+    -- under Join a rank that has no more data answers for its model inside C++: numbers part, and the run completes
+    SELECT "group", count(*) AS ranks, min(made) = max(made) AS equally_many, coalesce((SELECT bool_or(status <> 'completed') FROM exits), true) AS broke
+    FROM (SELECT "group", rank, count(*) AS made FROM calls GROUP BY "group", rank) GROUP BY "group"
+), sizes AS (
+    SELECT c."group", c.number, min(c.step) AS step, min(c.rank) AS rank, min(c.seq) AS seq, max(c.phase) AS phase, count(*) AS ranks_here,
+        count(DISTINCT c.op) AS ops, count(DISTINCT c.dtype) AS dtypes,
+        count(DISTINCT CASE WHEN c.op IN ('all_reduce', 'broadcast', 'reduce', 'all_gather', 'all_gather_into_tensor', 'reduce_scatter_tensor') THEN c.numel END) AS numels,
+        count(DISTINCT CASE WHEN c.op IN ('broadcast', 'reduce') THEN c.peer END) AS peers, count(DISTINCT c.reduce_op) AS reductions,
+        bool_or(c.waited_ns IS NULL AND c.blocking AND c.op NOT LIKE 'DistributedDataParallel%') AS open_, bool_or(c.error IS NOT NULL) AS failed,
+        string_agg('rank ' || c.rank || ' ' || c.op || coalesce(' of ' || c.numel || ' ' || c.dtype, '') || coalesce(' at ' || c.place, '') || ' (step ' || c.step || ')', '; ' ORDER BY c.rank) AS calls
+    FROM calls c GROUP BY c."group", c.number
+), wrong AS (
+    SELECT s.* FROM sizes s JOIN members m ON m."group" = s."group"
+    WHERE m.ranks > 1 AND (m.broke OR m.equally_many) AND (s.ops > 1 OR s.dtypes > 1 OR s.numels > 1 OR s.peers > 1 OR s.reductions > 1 OR (s.ranks_here < m.ranks AND (s.open_ OR s.failed)))
+    QUALIFY row_number() OVER (ORDER BY s.step, s.number) = 1
+)
+SELECT w.rank, w.step, w.seq, w.number, w."group" AS group_, w.number AS value,
+    w.calls || CASE WHEN w.ranks_here < m.ranks THEN '; ' || (
+        SELECT string_agg('rank ' || r.rank || ' never came to it', '; ' ORDER BY r.rank)
+        FROM (SELECT DISTINCT rank FROM calls c WHERE c."group" = w."group") r
+        WHERE NOT EXISTS (SELECT 1 FROM calls c WHERE c."group" = w."group" AND c.number = w.number AND c.rank = r.rank)) ELSE '' END AS calls
+FROM wrong w JOIN members m ON m."group" = w."group"

@@ -1,0 +1,52 @@
+/*
+code = "DI007"
+name = "straggler"
+severity = "error"
+phase = "step"
+signal = "step_ns"
+message = "From step {step} on rank {rank} is late by {late_ms} ms a step, and the others wait for it in the exchange of gradients: without that a step would take {percent} % less time."
+fix = "Compare what rank {rank} does outside backward: its data loader, logging, evaluation or checkpoints, and the host it runs on."
+explains = []
+[params.share]
+value = 0.25
+doc = "Lateness over step time; other tools speak of a straggler below three quarters of the ideal speed."
+[params.least_ns]
+value = 5e6
+unit = "ns"
+doc = "Lateness below this is scheduling."
+[params.steps]
+value = 10
+unit = "steps"
+doc = "Steps that it lasts."
+[needs]
+tables = ["steps", "collectives"]
+columns = ["steps.step_ns", "steps.backward_ns"]
+steps = 10
+[doc]
+what = "One rank spends more time outside backward and its own waiting than the others, and the others spend as much more inside: the rank with the shortest wait is the late one."
+why = "Every step ends when the last rank has given its gradients."
+not_this = "A rank that now and then logs or saves, differences below a quarter of the step, a rank whose backward itself is slow."
+source = "What-if time: the step with the late rank as early as the median of the others."
+*/
+WITH waits AS (
+    SELECT rank, step, sum(waited_ns) AS waited_ns FROM collective_calls WHERE phase <> 'backward' AND step IS NOT NULL GROUP BY rank, step
+), times AS (
+    SELECT s.rank, s.step, s.step_ns, s.step_ns - s.backward_ns - coalesce(w.waited_ns, 0) AS own_ns, s.backward_ns + coalesce(w.waited_ns, 0) AS wait_ns
+    FROM step_series s LEFT JOIN waits w ON w.rank = s.rank AND w.step = s.step
+    WHERE s.step_ns IS NOT NULL AND s.backward_ns IS NOT NULL AND (SELECT count(*) FROM collective_calls) > 0
+), beside AS (
+    SELECT a.rank, a.step, any_value(a.step_ns) AS step_ns, least(any_value(a.own_ns) - median(b.own_ns), median(b.wait_ns) - any_value(a.wait_ns)) AS late_ns
+    FROM times a JOIN times b ON b.step = a.step AND b.rank <> a.rank GROUP BY a.rank, a.step
+), marked AS (
+    SELECT *, late_ns > $share * step_ns AND late_ns > $least_ns AS late FROM beside
+), series AS (
+    SELECT *, count(*) FILTER (late) OVER ahead AS soon, count(*) FILTER (late) OVER rest AS later, count(*) OVER rest AS left_
+    FROM marked
+    WINDOW ahead AS (PARTITION BY rank ORDER BY step ROWS BETWEEN CURRENT ROW AND $steps - 1 FOLLOWING),
+        rest AS (PARTITION BY rank ORDER BY step ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)
+), begun AS (
+    SELECT rank, min(step) AS step FROM series WHERE late AND soon >= 0.8 * $steps AND later >= 0.7 * left_ GROUP BY rank
+)
+SELECT b.rank, b.step, median(m.late_ns) AS value, round(median(m.late_ns) / 1e6, 1) AS late_ms, round(100 * median(m.late_ns) / median(m.step_ns))::INT AS percent
+FROM begun b JOIN marked m ON m.rank = b.rank AND m.step >= b.step
+GROUP BY b.rank, b.step ORDER BY b.step, b.rank

@@ -1,0 +1,58 @@
+-- Several ranks beside each other.
+
+CREATE VIEW collective_calls AS
+SELECT rank, "group", number, min(step) AS step, min(microbatch) AS microbatch, min(seq) AS seq, min(time_ns) AS time_ns, any_value(phase) AS phase,
+    any_value(op) AS op, any_value(reduce_op) AS reduce_op, any_value(dtype) AS dtype, any_value(numel) AS numel, any_value(peer) AS peer,
+    any_value(blocking) AS blocking, max(waited_ns) AS waited_ns, max(sum_before) AS sum_before, max(size_before) AS size_before,
+    max(sum_after) AS sum_after, max(error) AS error, any_value(place) AS place
+FROM collectives GROUP BY rank, "group", number;
+COMMENT ON VIEW collective_calls IS 'One row for each call of a rank; waited_ns is null where it never returned.';
+
+CREATE VIEW replicas AS
+WITH world AS (
+    SELECT count(DISTINCT rank) AS ranks FROM steps
+), named AS (
+    SELECT s.step, t.tensor_name AS tensor, t.kind, s.rank, s.min, s.max, s.sum, s.sum_sq, s.numel, s.nan_count + s.inf_count AS nonfinite, m.module, m.call_order
+    FROM tensor_stats s JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id
+    LEFT JOIN modules m ON m.rank = t.rank AND m.module_id = t.module_id
+    WHERE (SELECT ranks FROM world) > 1 AND t.kind IN ('parameter', 'gradient', 'update') AND NOT coalesce(s.missing, false)
+    QUALIFY row_number() OVER (PARTITION BY s.rank, s.step, t.tensor_name, t.kind ORDER BY s.microbatch DESC, s.seq DESC) = 1
+)
+SELECT step, tensor, kind, any_value(module) AS module, min(call_order) AS call_order, max(numel) AS numel,
+    -- extremes do not depend on the order of summing, sums do in their last digits
+    min(min) <> max(min) OR min(max) <> max(max) OR min(nonfinite) <> max(nonfinite)
+        OR max(sum) - min(sum) > 1e-5 * sqrt(max(numel) * max(sum_sq)) OR max(sum_sq) - min(sum_sq) > 1e-5 * max(sum_sq) AS differs,
+    max(sqrt(sum_sq)) AS norm_most, min(sqrt(sum_sq)) AS norm_least
+FROM named GROUP BY step, tensor, kind
+HAVING count(DISTINCT rank) = (SELECT ranks FROM world) AND min(numel) = max(numel);
+COMMENT ON VIEW replicas IS 'Parameters, gradients and updates that all ranks have under one name in a step, and whether their numbers differ between ranks.';
+
+CREATE VIEW replica_steps AS
+WITH compared AS (
+    SELECT step, kind, bool_or(differs) AS differs, count(*) FILTER (differs) AS tensors FROM replicas GROUP BY step, kind
+), norms AS (
+    SELECT step, max(norm) AS most, min(norm) AS least FROM step_series GROUP BY step
+), synced AS (
+    SELECT step, count(DISTINCT rank) AS ranks FROM collectives WHERE op = 'DistributedDataParallel' GROUP BY step
+)
+SELECT p.step, p.differs AS parameters_differ, p.tensors, g.differs AS gradients_differ, u.differs AS updates_differ,
+    n.most - n.least > 1e-5 * n.most AS norms_differ, coalesce(y.ranks, 0) AS synced_ranks
+FROM compared p
+LEFT JOIN compared g ON g.step = p.step AND g.kind = 'gradient'
+LEFT JOIN compared u ON u.step = p.step AND u.kind = 'update'
+LEFT JOIN norms n ON n.step = p.step LEFT JOIN synced y ON y.step = p.step
+WHERE p.kind = 'parameter';
+COMMENT ON VIEW replica_steps IS 'One row per step of a run of several ranks: what differed between them after it. norms are those before clipping.';
+COMMENT ON COLUMN replica_steps.synced_ranks IS 'Ranks that called DistributedDataParallel in the step, outside no_sync.';
+
+CREATE VIEW divergence_of_ranks AS
+WITH copies AS (
+    SELECT count(*) FILTER (op LIKE 'DistributedDataParallel%') > 0 AS wrapped FROM collectives
+), first_ AS (
+    SELECT min(step) AS step FROM replica_steps WHERE parameters_differ
+)
+SELECT r.*, c.wrapped FROM replica_steps r JOIN first_ f ON f.step = r.step, copies c
+WHERE (c.wrapped OR EXISTS (SELECT 1 FROM replica_steps e WHERE e.step < r.step AND NOT e.parameters_differ))
+  -- ranks that train apart and meet again now and then are meant to
+  AND NOT EXISTS (SELECT 1 FROM replica_steps l WHERE l.step > r.step AND NOT l.parameters_differ);
+COMMENT ON VIEW divergence_of_ranks IS 'The step after which replicas of one model were no longer the same; empty where they stayed so or never were.';
