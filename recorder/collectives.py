@@ -23,7 +23,14 @@ from .statistics import measurable
 
 _CALLS = (
     *("all_reduce", "broadcast", "reduce", "barrier", "monitored_barrier", "gather", "scatter", "send", "recv"),
-    *("all_gather", "all_gather_into_tensor", "reduce_scatter", "reduce_scatter_tensor", "all_to_all", "all_to_all_single"),
+    *(
+        "all_gather",
+        "all_gather_into_tensor",
+        "reduce_scatter",
+        "reduce_scatter_tensor",
+        "all_to_all",
+        "all_to_all_single",
+    ),
     *("all_gather_object", "gather_object", "broadcast_object_list", "scatter_object_list", "isend", "irecv"),
 )
 _GIVEN = ("tensor", "input_tensor", "input", "input_list", "input_tensor_list", "gather_list", "scatter_list", "output")
@@ -61,7 +68,9 @@ class CollectiveWatch:
     def _wrapper(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
         session = self.session
         bind = inspect.signature(original).bind
-        begins = session.guarded("collectives", lambda *args, **kwargs: self._begins(name, bind(*args, **kwargs).arguments))
+        begins = session.guarded(
+            "collectives", lambda *args, **kwargs: self._begins(name, bind(*args, **kwargs).arguments)
+        )
         returned = session.guarded("collectives", self._returned)
 
         @functools.wraps(original)
@@ -84,7 +93,10 @@ class CollectiveWatch:
         return call
 
     def _wrap_replicas(self, patches: Patches, owner: Any) -> None:
-        made, forwards = self.session.guarded("collectives", self._made), self.session.guarded("collectives", self._replica)
+        made, forwards = (
+            self.session.guarded("collectives", self._made),
+            self.session.guarded("collectives", self._replica),
+        )
 
         def wrap_init(original: Callable[..., Any]) -> Callable[..., Any]:
             @functools.wraps(original)
@@ -109,7 +121,9 @@ class CollectiveWatch:
 
     def _begins(self, name: str, given: dict[str, Any]) -> tuple[dict[str, Any], Tensor | None]:
         tensor = _tensor_of(given)
-        peer = next((given[key] for key in ("src", "dst", "group_src", "group_dst") if isinstance(given.get(key), int)), None)
+        peer = next(
+            (given[key] for key in ("src", "dst", "group_src", "group_dst") if isinstance(given.get(key), int)), None
+        )
         reduces = "reduce" in name
         row: dict[str, Any] = {
             "op": name,
@@ -119,7 +133,9 @@ class CollectiveWatch:
             "peer": peer,
             "blocking": not given.get("async_op", False) and name not in {"isend", "irecv"},
         }
-        summed = tensor if name == "all_reduce" and row["blocking"] and _can_be_summed(tensor, row["reduce_op"]) else None
+        summed = (
+            tensor if name == "all_reduce" and row["blocking"] and _can_be_summed(tensor, row["reduce_op"]) else None
+        )
         if summed is not None:
             row["sum_before"], row["size_before"] = _sums(summed)
         self._add(_group_name(given.get("group")), row)

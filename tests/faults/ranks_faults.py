@@ -46,7 +46,13 @@ def pictures(stream, count=36):
 
 def convolutional():
     return nn.Sequential(
-        nn.Conv2d(1, 8, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(32, 16), nn.Tanh(), nn.Linear(16, 4)
+        nn.Conv2d(1, 8, 3),
+        nn.ReLU(),
+        nn.AdaptiveAvgPool2d(2),
+        nn.Flatten(),
+        nn.Linear(32, 16),
+        nn.Tanh(),
+        nn.Linear(16, 4),
     )
 
 
