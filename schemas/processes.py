@@ -19,7 +19,7 @@ COLLECTIVES = Table(
         Column(
             "op",
             STR,
-            "Function, such as all_reduce; DistributedDataParallel for a forward before averaged gradients, .__init__ its making.",
+            "Function, such as all_reduce; DistributedDataParallel for a forward before averaging, .__init__ its making.",
         ),
         Column("reduce_op", STR, "sum, avg, max …; null where nothing is reduced."),
         Column("dtype", STR, "Such as float32; null without a tensor."),
