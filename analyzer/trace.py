@@ -23,7 +23,15 @@ from .sources import Problem, Source, find_sources
 from .verdict import Status
 from .views import SHARED, create_shared_views, create_view, describe, install_types
 
-MATERIALISED = ("optimizer_series", "bad_steps", "nonfinite", "nonfinite_origin", "param_steps", "divergences")
+MATERIALISED = (
+    "optimizer_series",
+    "bad_steps",
+    "nonfinite",
+    "nonfinite_origin",
+    "param_steps",
+    "divergences",
+    "replicas",
+)
 """Shared views that many rules read: computed once before rules run, in order of dependence."""
 
 

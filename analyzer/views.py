@@ -29,6 +29,10 @@ SHARED = (
     "operator_sites",
     "first_bad_operator",
     "batch_fields",
+    "collective_calls",
+    "replicas",
+    "replica_steps",
+    "divergence_of_ranks",
 )
 """Views defined in analyzer/sql, in the order in which people meet them; a test holds list and files together."""
 

@@ -13,9 +13,11 @@ WITH world AS (
     SELECT count(DISTINCT rank) AS ranks FROM steps
 ), named AS (
     SELECT s.step, t.tensor_name AS tensor, t.kind, s.rank, s.min, s.max, s.sum, s.sum_sq, s.numel, s.nan_count + s.inf_count AS nonfinite, m.module, m.call_order
-    FROM tensor_stats s JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id
+    FROM tensor_stats s
+    JOIN (SELECT rank FROM steps GROUP BY rank QUALIFY count(*) OVER () > 1) several ON several.rank = s.rank
+    JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id
     LEFT JOIN modules m ON m.rank = t.rank AND m.module_id = t.module_id
-    WHERE (SELECT ranks FROM world) > 1 AND t.kind IN ('parameter', 'gradient', 'update') AND NOT coalesce(s.missing, false)
+    WHERE t.kind IN ('parameter', 'gradient', 'update') AND NOT coalesce(s.missing, false)
     QUALIFY row_number() OVER (PARTITION BY s.rank, s.step, t.tensor_name, t.kind ORDER BY s.microbatch DESC, s.seq DESC) = 1
 )
 SELECT step, tensor, kind, any_value(module) AS module, min(call_order) AS call_order, max(numel) AS numel,
@@ -26,6 +28,9 @@ SELECT step, tensor, kind, any_value(module) AS module, min(call_order) AS call_
 FROM named GROUP BY step, tensor, kind
 HAVING count(DISTINCT rank) = (SELECT ranks FROM world) AND min(numel) = max(numel);
 COMMENT ON VIEW replicas IS 'Parameters, gradients and updates that all ranks have under one name in a step, and whether their numbers differ between ranks.';
+COMMENT ON COLUMN replicas.differs IS 'True where extremes differ at all between ranks, or sums by more than their order can.';
+COMMENT ON COLUMN replicas.norm_most IS 'Largest L2 norm of the tensor over the ranks.';
+COMMENT ON COLUMN replicas.norm_least IS 'Smallest L2 norm of the tensor over the ranks.';
 
 CREATE VIEW replica_steps AS
 WITH compared AS (
@@ -43,6 +48,11 @@ LEFT JOIN compared u ON u.step = p.step AND u.kind = 'update'
 LEFT JOIN norms n ON n.step = p.step LEFT JOIN synced y ON y.step = p.step
 WHERE p.kind = 'parameter';
 COMMENT ON VIEW replica_steps IS 'One row per step of a run of several ranks: what differed between them after it. norms are those before clipping.';
+COMMENT ON COLUMN replica_steps.parameters_differ IS 'Whether any parameter differs after the step.';
+COMMENT ON COLUMN replica_steps.tensors IS 'Parameters that differ.';
+COMMENT ON COLUMN replica_steps.gradients_differ IS 'Whether any gradient differs as the optimizer found it, after clipping.';
+COMMENT ON COLUMN replica_steps.updates_differ IS 'Whether any update differs.';
+COMMENT ON COLUMN replica_steps.norms_differ IS 'Whether gradient norms before clipping differ.';
 COMMENT ON COLUMN replica_steps.synced_ranks IS 'Ranks that called DistributedDataParallel in the step, outside no_sync.';
 
 CREATE VIEW divergence_of_ranks AS
@@ -56,3 +66,4 @@ WHERE (c.wrapped OR EXISTS (SELECT 1 FROM replica_steps e WHERE e.step < r.step 
   -- ranks that train apart and meet again now and then are meant to
   AND NOT EXISTS (SELECT 1 FROM replica_steps l WHERE l.step > r.step AND NOT l.parameters_differ);
 COMMENT ON VIEW divergence_of_ranks IS 'The step after which replicas of one model were no longer the same; empty where they stayed so or never were.';
+COMMENT ON COLUMN divergence_of_ranks.wrapped IS 'Whether a model was wrapped by DistributedDataParallel.';
