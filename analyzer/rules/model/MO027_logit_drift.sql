@@ -36,7 +36,7 @@ WITH last_modules AS (
     SELECT s.rank, l.module_id, m.module, m.class_name, s.step, max(greatest(abs(s.min), abs(s.max))) AS size, row_number() OVER w AS n, count(*) OVER (PARTITION BY s.rank, l.module_id) AS total
     FROM tensor_stats s JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id AND t.kind = 'activation' AND t.tensor_name LIKE '%:output0'
     JOIN last_modules l ON l.rank = t.rank AND l.module_id = t.module_id JOIN modules m ON m.rank = l.rank AND m.module_id = l.module_id
-    WHERE s.phase = 'forward' AND isfinite(s.max) AND isfinite(s.min) AND s.nan_count + s.inf_count = 0 AND s.min > -1e4
+    WHERE list_has_any(t.shape[2:], (SELECT list(DISTINCT b.classes) FROM batches b WHERE b.rank = t.rank AND b.loss_op LIKE 'NllLoss%')) AND s.phase = 'forward' AND isfinite(s.max) AND isfinite(s.min) AND s.nan_count + s.inf_count = 0 AND s.min > -1e4
     GROUP BY s.rank, l.module_id, m.module, m.class_name, s.step WINDOW w AS (PARTITION BY s.rank, l.module_id ORDER BY s.step)
 ), ends AS (
     SELECT rank, module_id, any_value(module) AS module, any_value(class_name) AS class_name, median(size) FILTER (n <= greatest(3, total / 10)) AS first,
