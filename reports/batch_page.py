@@ -11,6 +11,9 @@ from .page import MARKER, environment, own_text
 from .terminal import COLOURS
 from .wording import number, plural, show_name, spoken
 
+CAUSES_SHOWN = 16
+"""Causes that the page shows unfolded."""
+
 _LISTED = 8
 
 
@@ -26,6 +29,7 @@ def render_index(page: IndexPage) -> str:
             generator=MARKER,
             plural=plural,
             spoken=spoken,
+            shown=CAUSES_SHOWN,
         )
     )
 

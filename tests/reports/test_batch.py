@@ -307,6 +307,17 @@ def test_the_index_does_not_scroll_sideways(open_page, index_page, width):
     assert opened.page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
 
 
+def test_many_causes_are_folded_and_still_filter(open_page, tmp_path):
+    rows = [row(f"run{i}", verdict="anomalous", causes=[f"cause-{i:02}"]) for i in range(20)]
+    for i, r in enumerate(rows):
+        r.summary.findings = [{"role": "cause", "code": f"XX{i:03}", "name": f"cause-{i:02}", "severity": "error"}]
+    opened = open_page(write_index(tmp_path, reduce_index(rows, complete=True, now_ns=0), rows))
+    opened.page.locator("summary", has_text="4 more causes").click()
+    opened.page.click("button[data-cause=cause-19]")
+    assert names(opened) == ["run19"]
+    assert opened.said == []
+
+
 def test_a_small_curve_breaks_where_the_loss_was_lost():
     paths, lost = loss_paths([1.0, 2.0, None, 3.0, 4.0])
     assert len(paths) == 2
