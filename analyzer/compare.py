@@ -41,6 +41,13 @@ _RANK_FACTS = (
 )
 
 
+_MODEL_FACTS = """
+SELECT (SELECT string_agg(DISTINCT autocast, ' ' ORDER BY autocast) FROM steps) AS autocast,
+    (SELECT string_agg(DISTINCT dtype, ' ' ORDER BY dtype) FROM tensors WHERE kind = 'parameter') AS dtypes,
+    (SELECT sum(own_numel)::BIGINT FROM modules WHERE rank = (SELECT min(rank) FROM modules)) AS numel
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Difference:
     """One fact that is not the same in both runs. ``group``: code, configuration, seed, environment, recording."""
@@ -256,7 +263,10 @@ def _facts(trace: Trace) -> dict[tuple[str, str], Any]:
     environment |= {"processes": process.get("world_size") or m.world_size}
     environment |= m.versions
     recording = {"firstfault": m.firstfault_version, **_flat(m.options)}
-    groups = {"code": code, "configuration": _flat(m.config), "seed": seed}
+    made = trace.sql(_MODEL_FACTS).row(0, named=True)
+    configuration = _flat(m.config) | {"autocast": made["autocast"], "dtypes of the parameters": made["dtypes"]}
+    configuration |= {"elements of the parameters": made["numel"]}
+    groups = {"code": code, "configuration": configuration, "seed": seed}
     groups |= {"environment": environment, "recording": recording}
     return {(group, str(name)): value for group, values in groups.items() for name, value in values.items()}
 

@@ -118,3 +118,19 @@ def test_more_rows_than_fit_at_once_give_the_same_answer(run_folder, monkeypatch
     assert found[0].by_step.equals(found[1].by_step)
     assert found[0].exact is not None
     assert (found[0].exact.step, found[0].exact.module) == (4, "layers.0")
+
+
+def test_another_size_and_precision_of_the_model_are_told_and_explain(run_folder):
+    runs = [run_folder(name) for name in ("a", "b")]
+    for run, elements, autocast in zip(runs, (10, 20), (None, "bfloat16"), strict=True):
+        run.module(0, "net", own_numel=elements)
+        for step in range(6):
+            run.step(step, autocast=autocast)
+            run.stat(step, 0, float(elements))
+        run.write()
+    with Trace(runs[0].path) as a, Trace(runs[1].path) as b:
+        c = compare(a, b, diagnose(a), diagnose(b))
+    told = {(d.name, d.a, d.b) for d in c.differences if d.group == "configuration"}
+    assert told == {("elements of the parameters", "10", "20"), ("autocast", "", "bfloat16")}
+    assert c.explanation is not None
+    assert c.explanation.name == "changed-by-intent"
