@@ -33,7 +33,7 @@ _MEASURES = {
     "missing": "no gradient",
     "rms": "root mean square",
     "sum_sq": "sum of squares",
-    "sample_indices": "samples from the first other one on",
+    "sample_indices": "samples, from the first other one on,",
     "min": "minimum",
     "max": "maximum",
 }
@@ -143,7 +143,8 @@ def divergence_words(d: Divergence) -> str:
     since = f" (at the earliest {d.step_lower})" if d.step_lower < d.step else ""
     measure, a, b, relative = _values(d)
     said = f", {relative} of its size" if relative else ""
-    return f"step {d.step}{since}, {_subject(d)}: {measure} {a} and {b}{said}"
+    rank = f"rank {d.rank}, " if d.rank else ""
+    return f"{rank}step {d.step}{since}, {_subject(d)}: {measure} {a} and {b}{said}"
 
 
 def end_words(c: Comparison) -> str:
@@ -260,12 +261,14 @@ def _values(d: Divergence) -> list[str]:
         # as many digits as it takes to tell the two apart
         digits = next((n for n in range(5, 17) if number(d.a, n) != number(d.b, n)), 17)
     relative = "" if d.difference is None else number(d.difference, 2)
+    if d.measure == "fingerprint":
+        return ["fingerprint", *(f"{int(v) & (2**64 - 1):016x}" for v in (d.a, d.b)), relative]
     return [_MEASURES.get(d.measure, d.measure), *(_value(v, digits) for v in (d.a, d.b)), relative]
 
 
 def _value(value: Any, digits: int) -> str:
     if isinstance(value, list):
-        return "[" + ", ".join(map(str, value)) + " …]"
+        return "[" + ", ".join(number(v) for v in value) + "]"
     return "none" if value is None else number(value, digits)
 
 

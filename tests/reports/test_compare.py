@@ -134,3 +134,21 @@ def test_another_size_and_precision_of_the_model_are_told_and_explain(run_folder
     assert told == {("elements of the parameters", "10", "20"), ("autocast", "", "bfloat16")}
     assert c.explanation is not None
     assert c.explanation.name == "changed-by-intent"
+
+
+def test_the_rank_that_differs_and_the_samples_it_drew_are_named(run_folder):
+    runs = [run_folder(name) for name in ("a", "b")]
+    for run, drawn in zip(runs, ([7, 8, 9], [7, 5, 6]), strict=True):
+        run.module(0, "net")
+        for step in range(6):
+            run.step(step)
+            run.stat(step, 0, 1.0)
+            for rank in (0, 1):
+                other = rank == 1 and step >= 3
+                batch = {"step": step, "seq": 0, "field": "x", "role": "input", "phase": 0, "microbatch": 0}
+                mine = drawn if other else [1, 2, 3]
+                run.add("batches", **batch | {"rank": rank, "fingerprint": sum(mine) - 20, "sample_indices": mine})
+        run.write()
+    out = " ".join(command(runs[0].path, runs[1].path).stdout.split())
+    assert "rank 1, step 3, batch field x: samples, from the first other one on, [8, 9] and [5, 6]" in out
+    assert "other ones from step 3 on, of other samples" in out
