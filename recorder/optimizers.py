@@ -158,6 +158,13 @@ class OptimizerWatch:
         self._group_rows.add(held.id, optimizer, {}, self._regrouped)
         self._finish(held, stepped=False, skipped=True)
 
+    def _inner(self, optimizer: torch.optim.Optimizer | None) -> torch.optim.Optimizer | None:
+        """The optimizer that steps, where a framework has wrapped it in another that shares its groups, as Lightning does."""
+        if optimizer is None or id(optimizer) in self._held:
+            return optimizer
+        groups = getattr(optimizer, "param_groups", None)
+        return next((o for o in self.alive() if o.param_groups is groups), optimizer)
+
     def alive(self) -> list[torch.optim.Optimizer]:
         """Optimizers that still exist, in the order in which they were found."""
         return [optimizer for held in self._held.values() if (optimizer := held.ref()) is not None]
@@ -201,6 +208,7 @@ class OptimizerWatch:
         session = self.session
         session.called("z")
         session.zero_grads += 1
+        optimizer = self._inner(optimizer)
         if self.in_step:
             return  # the closure of LBFGS and kin: one step, however often it clears
         if session.pending and not self._cleared and not session.in_backward:

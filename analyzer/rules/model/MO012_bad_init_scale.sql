@@ -24,7 +24,7 @@ kinds = ["parameter"]
 [doc]
 what = "The weight of a linear or convolution layer whose first standard deviation is far above or below every usual initialisation for its fan-in."
 why = "Activations and gradients change their scale by that factor in each layer."
-not_this = "Weights that start at zero or a constant, a loaded checkpoint's ordinary weights, normal(0, 0.02), a small start of a head whose output no layer takes in, small fan-in, embeddings."
+not_this = "Weights that start at zero or a constant, a loaded checkpoint's ordinary weights, normal(0, 0.02), a small start of a head whose output no layer takes in, small fan-in, embeddings and heads tied to them."
 source = "He initialisation sqrt(2 / fan_in), torch's default sqrt(1 / (3 fan_in)); four times above and fifty below leave room for all usual gains."
 */
 WITH first AS (
@@ -36,6 +36,9 @@ WITH first AS (
         p.shape[1] AS outs, p.shape[2] AS ins, p.class_name
     FROM parameters p JOIN first f ON f.rank = p.rank AND f.tensor_id = p.tensor_id
     WHERE regexp_matches(p.class_name, '^(Linear|Conv[123]d)$') AND p.tensor LIKE '%weight' AND len(p.shape) >= 2 AND f.phase = 'forward' AND p.optimizer_id IS NOT NULL
+      -- a head that is tied to an embedding starts as the embedding does; its model scales what it puts out
+      AND NOT EXISTS (FROM tensors h JOIN tensors e ON e.rank = h.rank AND e.storage = h.storage JOIN modules m ON m.rank = e.rank AND m.module_id = e.module_id
+        WHERE h.rank = p.rank AND h.tensor_id = p.tensor_id AND m.class_name LIKE '%Embedding%')
 )
 SELECT rank, 0 AS step, module, tensor, std AS value, fan_in,
     CASE WHEN std > sqrt(2.0 / fan_in) THEN std / sqrt(2.0 / fan_in) ELSE std / sqrt(1.0 / (3 * fan_in)) END AS times,
