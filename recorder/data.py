@@ -125,7 +125,7 @@ class DataWatch:
         moments = measure(tensor)
         tensor_id = session.catalogue.tensor(module_id, tensor_name, kind, tensor)
         stat = session.stat_index()
-        seq = session.stat(tensor_id, phase, moments)
+        seq = session.stat(tensor_id, phase, moments, requires_grad=tensor.requires_grad)
         shape = list(tensor.shape)
         row = session.add(
             "batches",

@@ -43,10 +43,20 @@ WITH first_bad AS (
     -- infinities that earlier steps had without harm: masks
     SELECT DISTINCT n.rank, n.tensor_id FROM nonfinite n JOIN first_bad f ON f.rank = n.rank
     WHERE n.step < f.step AND n.kind NOT IN ('gradient', 'activation_gradient')
+), inside AS (
+    SELECT s.rank, s.step, s.seq, s.tensor_id FROM tensor_stats s
+    JOIN first_bad f ON f.rank = s.rank AND f.step = s.step
+    JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id AND t.kind = 'input'
+    WHERE s.requires_grad AND EXISTS (
+        SELECT 1 FROM tensor_stats e JOIN tensors a ON a.rank = e.rank AND a.tensor_id = e.tensor_id AND a.kind = 'activation'
+        WHERE e.rank = s.rank AND e.step = s.step AND e.seq < s.seq)
 ), rows_ AS (
-    SELECT n.rank, n.step, n.microbatch, n.seq, n.phase, n.tensor_id, n.tensor, n.kind, n.dtype, n.shape, n.module_id, n.model,
+    -- what enters a model with a graph, after other modules have run in the step, was computed by the script and is no data
+    SELECT n.rank, n.step, n.microbatch, n.seq, CASE WHEN i.rank IS NULL THEN n.phase ELSE 'forward' END AS phase, n.tensor_id, n.tensor,
+        CASE WHEN i.rank IS NULL THEN n.kind ELSE 'activation' END AS kind, n.dtype, n.shape, n.module_id, n.model,
         n.module, n.class_name, n.numel, n.nan_count, n.inf_count, n.min, n.max
     FROM nonfinite n JOIN first_bad f ON f.rank = n.rank AND f.step = n.step
+    LEFT JOIN inside i ON i.rank = n.rank AND i.step = n.step AND i.seq = n.seq AND i.tensor_id = n.tensor_id
     WHERE n.phase <> 'eval'
       AND NOT (n.nan_count = 0 AND (n.rank, n.tensor_id) IN (SELECT (rank, tensor_id) FROM usual))
       -- a field of -inf and one other value is a mask

@@ -344,8 +344,10 @@ def isolated_node(s):
 
 def blank_picture(s):
     """Metric learning on the unit sphere; the encoder has no bias, and a blank picture has no direction."""
-    encoder = nn.Sequential(nn.Conv2d(1, 8, 3, bias=False), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 36, 16, bias=False))
-    opt = torch.optim.SGD(encoder.parameters(), lr=0.05, momentum=0.9)
+    encoder = nn.Sequential(
+        nn.Conv2d(1, 8, 3, bias=False), nn.LeakyReLU(0.1), nn.Flatten(), nn.Linear(8 * 36, 16, bias=False)
+    )
+    opt = torch.optim.SGD(encoder.parameters(), lr=0.01)
     for step in range(50):
         base = torch.rand(12, 1, 8, 8)
         if step == s:

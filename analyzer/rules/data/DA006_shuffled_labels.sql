@@ -19,8 +19,8 @@ value = 5
 unit = "steps"
 doc = "Steps that it lasts."
 [params.moved]
-value = 1.0
-doc = "Sum of updates over the norm of the weights that a run from scratch must have made: a path longer than the weights themselves."
+value = 0.5
+doc = "Sum of updates over the norm of the weights that a run from scratch must have made."
 [needs]
 tables = ["batches", "steps", "param_groups"]
 columns = ["batches.entropy", "steps.loss"]
