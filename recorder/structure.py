@@ -98,7 +98,8 @@ class StructureWatch:
                 if rows is not None:
                     session.catalogue.add_facts(look[1], distinct_rows=rows)
                 if rows != 1:
-                    self._symmetric.remove(look)
+                    # not by list.remove: weak references compare what they refer to
+                    self._symmetric = [kept for kept in self._symmetric if kept is not look]
         if not session.budget.due("buffers"):
             return
         began = perf_counter_ns()
