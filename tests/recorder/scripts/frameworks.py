@@ -1,4 +1,4 @@
-"""A small training by a framework's own loop: `python frameworks.py transformers|lightning|accelerate`. Knows nothing of
+"""A small training by a framework's own loop: `python frameworks.py transformers|lightning|lightning-gan|accelerate`. Knows nothing of
 firstfault, downloads nothing. Prints losses, a checksum of the final weights and the next random number as hexadecimal
 floats, then how many optimizer steps were made."""
 
@@ -114,6 +114,57 @@ def with_lightning():
     tell(model, model.losses, trainer.global_step)
 
 
+def with_two_optimizers_in_lightning():
+    """Manual optimization: each optimizer is wrapped in an object of its own, whose groups are those of the one inside."""
+    import lightning
+
+    logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
+
+    class Gan(lightning.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.automatic_optimization = False
+            self.maker = nn.Sequential(nn.Linear(4, 32), nn.ReLU(), nn.Linear(32, 2))
+            self.judge = nn.Sequential(nn.Linear(2, 32), nn.LeakyReLU(0.2), nn.Linear(32, 1))
+            self.losses = []
+
+        def move(self, optimizer, loss):
+            optimizer.zero_grad()
+            self.manual_backward(loss)
+            optimizer.step()
+            self.untoggle_optimizer(optimizer)
+            self.losses.append(loss.item())
+
+        def training_step(self, batch, _):
+            (real,) = batch
+            makers, judges = self.optimizers()
+            z = torch.randn(len(real), 4)
+            self.toggle_optimizer(judges)
+            fake = self.maker(z).detach()
+            self.move(judges, F.softplus(-self.judge(real)).mean() + F.softplus(self.judge(fake)).mean())
+            self.toggle_optimizer(makers)
+            self.move(makers, F.softplus(-self.judge(self.maker(z))).mean())
+
+        def configure_optimizers(self):
+            return (
+                torch.optim.Adam(self.maker.parameters(), 1e-3, (0.5, 0.99)),
+                torch.optim.Adam(self.judge.parameters(), 1e-3, (0.5, 0.99)),
+            )
+
+    model = Gan()
+    with tempfile.TemporaryDirectory() as folder:
+        trainer = lightning.Trainer(
+            max_epochs=3,
+            accelerator="cpu",
+            default_root_dir=folder,
+            logger=False,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+        )
+        trainer.fit(model, DataLoader(TensorDataset(torch.randn(256, 2) * 0.3 + 1), batch_size=32, shuffle=True))
+    tell(model, model.losses, len(model.losses) // 2)
+
+
 def with_accelerate():
     """A loop of one's own around accelerate's wrappers: accumulation, clipping, scheduler."""
     from accelerate import Accelerator
@@ -143,4 +194,9 @@ def with_accelerate():
 
 
 if __name__ == "__main__":
-    {"transformers": with_transformers, "lightning": with_lightning, "accelerate": with_accelerate}[sys.argv[1]]()
+    {
+        "transformers": with_transformers,
+        "lightning": with_lightning,
+        "lightning-gan": with_two_optimizers_in_lightning,
+        "accelerate": with_accelerate,
+    }[sys.argv[1]]()
