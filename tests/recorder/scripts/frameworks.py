@@ -1,6 +1,8 @@
-"""A small training by a framework's own loop: `python frameworks.py transformers|lightning|lightning-gan|accelerate`. Knows nothing of
-firstfault, downloads nothing. Prints losses, a checksum of the final weights and the next random number as hexadecimal
-floats, then how many optimizer steps were made."""
+"""A small training by a framework's own loop: `python frameworks.py transformers|lightning|lightning-gan|accelerate`.
+
+Knows nothing of firstfault, downloads nothing. Prints losses, a checksum of the final weights and the next random number as
+hexadecimal floats, then how many optimizer steps were made.
+"""
 
 import logging
 import sys
