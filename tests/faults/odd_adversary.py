@@ -38,7 +38,7 @@ class LowRank(nn.Module):
         return self.layer(x) + x @ self.down.T @ self.up.T
 
 
-def low_rank_adapters():
+def adapters_beside_frozen_layers():
     net = nn.Sequential(LowRank(nn.Linear(12, 48)), nn.GELU(), LowRank(nn.Linear(48, 48)), nn.GELU(), nn.Linear(48, 3))
     opt = torch.optim.AdamW([p for p in net.parameters() if p.requires_grad], lr=2e-3)
     centres = torch.randn(3, 12)
@@ -264,7 +264,7 @@ def rewards_that_come_late():
         opt.step()
 
 
-def variational():
+def annealed_variational():
     """A variational autoencoder whose divergence is annealed from zero, so that its loss rises."""
     enc, dec = nn.Linear(30, 8), nn.Linear(4, 30)
     opt = torch.optim.Adam([*enc.parameters(), *dec.parameters()], 5e-3)
