@@ -20,17 +20,19 @@ name: one or several right names · step: "s" (the onset), "s+1" (what happens a
 that step has ended) or a number · module: one or several · onset: where the default
 is not possible · verdict = "healthy": the fault is advice, a warning is wanted."""
 
-ODD = {
-    name: file
+_ODD = [
+    (name, file)
     for file in sorted(HERE.glob("odd*.py"))
     for name in re.findall(r"^def (\w+)\(\):", file.read_text(encoding="utf-8"), re.MULTILINE)
     if name not in {"train", "main"}
-}
+]
+
+ODD = dict(_ODD)
 """Healthy runs that look odd: function without arguments → file."""
 
-if len(TRUTHS) < len(_FOUND):
-    names = [name for name, _, _ in _FOUND]
-    raise ValueError(f"two scripts are called alike: {sorted({n for n in names if names.count(n) > 1})}")
+_names = [name for name, *_ in (*_FOUND, *_ODD)]
+if len(set(_names)) < len(_names):
+    raise ValueError(f"two scripts are called alike: {sorted({n for n in _names if _names.count(n) > 1})}")
 
 
 def any_of(value: Any) -> list[Any]:

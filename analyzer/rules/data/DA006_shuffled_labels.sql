@@ -59,6 +59,8 @@ WITH mix AS (
       AND batch_entropy > 0.5 * entropy AND abs(ahead_entropy - usual_entropy) < 0.15 * usual_entropy AND coalesce(lr_recent <= 1.5 * lr_usual, true) AND lr <= 1.5 * lr_before AND coalesce(ratio_now <= 5 * ratio_median, true)
       AND loss > loss_recent_peak
       AND (rank, step) NOT IN (SELECT (rank, step) FROM outlying)
+      -- a run that had diverged before is lost for a reason of its own
+      AND NOT EXISTS (SELECT 1 FROM divergences d WHERE d.rank = rows_.rank AND d.step < rows_.step)
     QUALIFY row_number() OVER (PARTITION BY rank ORDER BY n) = 1
 ), never AS (
     SELECT rank, min(step) AS step, median(finite(loss)) FILTER (n >= 0.5 * total) AS value, any_value(entropy) AS entropy, any_value(total) AS total

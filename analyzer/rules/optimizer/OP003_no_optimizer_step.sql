@@ -56,7 +56,7 @@ WITH iterations AS (
         SELECT 1 FROM iterations e WHERE e.rank = u.rank AND NOT e.stepped AND e.passes > 0 AND e.step BETWEEN u.first_stepped AND u.last_stepped)
     GROUP BY u.rank, u.optimizer_id, u.last_stepped, u.steps, u.first_stepped
     HAVING count(*) FILTER (NOT i.stepped AND i.passes > 0) >= $steps AND bool_or(i.stepped)
-      AND count(*) FILTER (NOT i.stepped AND i.passes > 0) >= 0.5 * count(*) * u.steps / (u.last_stepped - u.first_stepped + 1)
+      AND count(*) FILTER (NOT i.stepped AND i.passes > 0) >= 0.4 * count(*) * u.steps / (u.last_stepped - u.first_stepped + 1)
 )
 SELECT t.rank, t.step, 0.0 AS value, t.steps, t.passes, t.last_stepped, 'no optimizer stepped: the weights stay as they are' AS what_
 FROM tail t LEFT JOIN earlier e ON e.rank = t.rank
