@@ -1,0 +1,29 @@
+/*
+code = "ME007"
+name = "cuda-fragmentation"
+severity = "fatal"
+phase = "exit"
+signal = "exception"
+message = "Out of device memory at step {step} although the allocator held {free_} unused: it asked for {wanted} in one piece. {detail_}"
+fix = "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; bring inputs to a few sizes, so that blocks fit again."
+explains = ["oom-device", "python-exception"]
+[needs]
+ended = true
+[doc]
+what = "torch's out-of-memory message tells of more reserved but unallocated memory than was asked for."
+why = "Memory in pieces that are too small is of no use; sizes that change from step to step cut it up."
+not_this = "Devices that are truly full."
+source = "Message of PyTorch's CUDA allocator: reserved but unallocated."
+*/
+WITH told AS (
+    SELECT e.*, regexp_extract(e.exception_message, 'Tried to allocate ([0-9.]+) ([KMGT]i?B)', ['amount', 'unit']) AS asked,
+        regexp_extract(e.exception_message, '([0-9.]+) ([KMGT]i?B) is reserved by PyTorch but unallocated', ['amount', 'unit']) AS unused
+    FROM exits e WHERE e.status IN ('oom', 'exception')
+), sizes AS (
+    SELECT *, CASE left(asked.unit, 1) WHEN 'K' THEN 1 WHEN 'M' THEN 1024 WHEN 'G' THEN 1048576 ELSE 1073741824 END * try_cast(asked.amount AS DOUBLE) AS asked_kib,
+        CASE left(unused.unit, 1) WHEN 'K' THEN 1 WHEN 'M' THEN 1024 WHEN 'G' THEN 1048576 ELSE 1073741824 END * try_cast(unused.amount AS DOUBLE) AS unused_kib
+    FROM told
+)
+SELECT coalesce(rank, 0) AS rank, coalesce(step, (SELECT max(step) + 1 FROM steps WHERE completed), 0) AS step, microbatch, phase, module, unused_kib AS value,
+    unused.amount || ' ' || unused.unit AS free_, asked.amount || ' ' || asked.unit AS wanted, coalesce(user_frame, '') AS detail_
+FROM sizes WHERE asked_kib > 0 AND unused_kib >= asked_kib

@@ -1,0 +1,47 @@
+/*
+code = "OP024"
+name = "overfit"
+severity = "warning"
+phase = "step"
+signal = "metrics"
+message = "{name} rose to {value} from its lowest, {lowest} at step {step}, while the training loss went on falling, from {train_then} to {train_now}: the model learns its samples by heart."
+fix = "Take the weights of step {step}; stop early, regularise (dropout, weight decay, augmentation), or train on more data."
+explains = []
+[params.rise]
+value = 0.1
+doc = "Rise of the evaluation loss over its lowest."
+[params.least]
+value = 6
+unit = "evaluations"
+doc = "Values of the metric."
+[needs]
+tables = ["metrics", "steps"]
+columns = ["metrics.value", "steps.loss"]
+steps = 30
+[doc]
+what = "A logged evaluation loss that keeps rising from a minimum while the training loss falls."
+why = "What is learnt beyond that point does not carry over to other data."
+not_this = "A last value that scatters, evaluation losses that nobody logged."
+source = "(val - train) / train above 0.1 is a threshold of other tools; here the metric's own minimum counts."
+*/
+WITH named AS (
+    SELECT rank, source, name, step, arg_max(value, time_ns) AS value FROM metrics
+    WHERE isfinite(value) AND regexp_matches(lower(name), '(^|[^a-z])(val|valid|validation|eval|evaluation|dev|test|held.?out)([^a-z]|$)') AND contains(lower(name), 'loss')
+    GROUP BY rank, source, name, step
+
+), course AS (
+    SELECT *, row_number() OVER w AS n, count(*) OVER (PARTITION BY rank, source, name) AS total, min(value) OVER (PARTITION BY rank, source, name) AS lowest,
+        avg(value) OVER (PARTITION BY rank, source, name ORDER BY step ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) AS smooth
+    FROM named WINDOW w AS (PARTITION BY rank, source, name ORDER BY step)
+), turned AS (
+    SELECT rank, source, name, min(step) FILTER (value = lowest) AS step, min(n) FILTER (value = lowest) AS n, any_value(total) AS total, any_value(lowest) AS lowest,
+        arg_max(smooth, step) AS value, max(step) AS last_
+    FROM course GROUP BY rank, source, name HAVING any_value(total) >= $least
+), losses AS (
+    SELECT t.rank, t.source, t.name, median(s.loss) FILTER (s.step BETWEEN t.step - 10 AND t.step) AS train_then, median(s.loss) FILTER (s.step >= t.last_ - 10) AS train_now
+    FROM turned t JOIN step_series s ON s.rank = t.rank GROUP BY t.rank, t.source, t.name
+)
+SELECT t.rank, t.step, t.name, t.value, t.lowest, l.train_then, l.train_now
+FROM turned t JOIN losses l ON l.rank = t.rank AND l.source = t.source AND l.name = t.name
+WHERE t.lowest > 0 AND t.value > (1 + $rise) * t.lowest AND t.total - t.n >= 3 AND l.train_now < 0.95 * l.train_then
+QUALIFY row_number() OVER (PARTITION BY t.rank ORDER BY t.value / t.lowest DESC) = 1 ORDER BY t.step, t.rank

@@ -1,0 +1,41 @@
+/*
+code = "OP025"
+name = "underfit"
+severity = "warning"
+phase = "step"
+signal = "loss"
+message = "After {steps_} steps the training loss is {value}, {percent} % of what it was at the start, and {name} ({eval_}) is no better: the model fits neither, though its gradients are healthy."
+fix = "Train longer or with a higher learning rate first; then a larger model, better inputs, less regularisation."
+explains = []
+[params.share]
+value = 0.8
+doc = "Loss at the end over loss at the start."
+[params.near]
+value = 0.1
+doc = "Relative distance of the two losses."
+[needs]
+tables = ["metrics", "steps"]
+columns = ["metrics.value", "steps.loss"]
+steps = 200
+[doc]
+what = "Training and evaluation loss end high and close together."
+why = "Where both are high nothing was learnt that could be overfitted."
+not_this = "Losses of adversaries, runs of fewer than two hundred steps, evaluation losses that nobody logged."
+source = "The usual reading of learning curves."
+*/
+WITH named AS (
+    SELECT rank, source, name, step, arg_max(value, time_ns) AS value FROM metrics
+    WHERE isfinite(value) AND regexp_matches(lower(name), '(^|[^a-z])(val|valid|validation|eval|evaluation|dev|test|held.?out)([^a-z]|$)') AND contains(lower(name), 'loss')
+    GROUP BY rank, source, name, step
+
+), evaluated AS (
+    SELECT rank, name, arg_max(value, step) AS eval_ FROM named GROUP BY rank, name HAVING count(*) >= 3
+), course AS (
+    SELECT rank, optimizer_id, median(loss) FILTER (n < 10) AS first_, median(loss) FILTER (n >= total - 20) AS value, max(total) AS steps_, median(norm) AS norm, median(update_ratio) AS ratio
+    FROM (SELECT *, count(*) OVER (PARTITION BY rank, optimizer_id) AS total FROM optimizer_series WHERE isfinite(loss) AND optimizers <= 1)
+    GROUP BY rank, optimizer_id
+)
+SELECT c.rank, 0 AS step, c.value, c.steps_, round(100 * c.value / c.first_)::INT AS percent, e.name, e.eval_
+FROM course c JOIN evaluated e ON e.rank = c.rank
+WHERE c.steps_ >= 200 AND c.first_ > 0 AND c.value > $share * c.first_ AND c.value < 1.2 * c.first_ AND abs(e.eval_ - c.value) < $near * c.value AND c.norm > 0 AND c.ratio > 1e-6
+QUALIFY row_number() OVER (PARTITION BY c.rank ORDER BY e.name) = 1 ORDER BY c.rank

@@ -1,0 +1,30 @@
+/*
+code = "PE004"
+name = "recompilation-storm"
+severity = "error"
+phase = "forward"
+signal = "events"
+message = "torch.compile compiled again {value} times after step {step}, the last time at step {last_}: {what_}."
+fix = "Mark what varies (torch._dynamo.mark_dynamic, dynamic=True), pad inputs to a few sizes, and keep Python numbers that change out of the compiled code."
+explains = ["throughput-drift", "step-time-outlier", "periodic-stall"]
+[params.least]
+value = 8
+unit = "times"
+doc = "torch's own limit of recompilations of one function."
+[needs]
+tables = ["events", "steps"]
+steps = 20
+[doc]
+what = "Recompilations keep coming in the second half of the run."
+why = "Each costs seconds; beyond the limit the function is run uncompiled."
+not_this = "Compilations of the first steps, one for each of a few shapes."
+source = "torch._dynamo's recompile_limit."
+*/
+WITH length AS (
+    SELECT rank, max(step) AS last_step FROM steps GROUP BY rank
+)
+SELECT e.rank, min(e.step) AS step, count(*) AS value, max(e.step) AS last_, arg_max(e.message, e.time_ns) AS what_
+FROM events e JOIN length l ON l.rank = e.rank
+WHERE e.event = 'recompiled' AND e.step IS NOT NULL
+GROUP BY e.rank, l.last_step HAVING count(*) >= $least AND max(e.step) > 0.5 * l.last_step
+ORDER BY step, e.rank

@@ -1,0 +1,47 @@
+/*
+code = "PE005"
+name = "periodic-stall"
+severity = "warning"
+phase = "step"
+signal = "step_ns"
+message = "Every {period} steps, first at step {step}, a step takes {value} times the usual {usual_ms} ms ({percent} % of the run's time in all): {what_}."
+fix = "Do it less often, or beside the training: asynchronous checkpoints, fewer evaluation batches, gc.freeze() after the first steps."
+explains = []
+[params.factor]
+value = 5
+unit = "times"
+doc = "How far beyond the median step."
+[params.share]
+value = 0.1
+doc = "Share of the run's time that the stalls take."
+[params.least_ns]
+value = 5e7
+unit = "ns"
+doc = "Stalls below this are scheduling."
+[needs]
+tables = ["steps"]
+columns = ["steps.step_ns"]
+steps = 30
+[doc]
+what = "Steps far above the median come back at equal distances."
+why = "What comes back on a period has a cause in the code."
+not_this = "Stalls without a period, evaluations (they are wanted), the first steps."
+source = "Median and distances of the outliers."
+*/
+WITH counted AS (
+    SELECT rank, step, step_ns, eval_forwards, median(step_ns) OVER (PARTITION BY rank) AS usual, sum(step_ns) OVER (PARTITION BY rank) AS whole,
+        row_number() OVER (PARTITION BY rank ORDER BY step) AS n
+    FROM step_series WHERE step_ns > 0
+), stalls AS (
+    SELECT *, step - lag(step) OVER (PARTITION BY rank ORDER BY step) AS distance FROM counted
+    WHERE n > 3 AND step_ns > $factor * usual AND step_ns > $least_ns
+), judged AS (
+    SELECT rank, min(step) AS step, median(distance)::BIGINT AS period, median(step_ns / usual) AS value, any_value(usual) AS usual,
+        sum(step_ns - usual) / any_value(whole) AS share, count(*) AS stalls, count(*) FILTER (coalesce(eval_forwards, 0) > 0) AS evaluations,
+        count(*) FILTER (EXISTS (SELECT 1 FROM checkpoints c WHERE c.rank = stalls.rank AND c.action = 'saved' AND c.step BETWEEN stalls.step - 1 AND stalls.step)) AS saves
+    FROM stalls GROUP BY rank
+    HAVING count(*) >= 4 AND median(distance) >= 2 AND count(*) FILTER (abs(distance - (SELECT median(distance) FROM stalls s WHERE s.rank = stalls.rank)) <= 1) >= 0.8 * (count(*) - 1)
+)
+SELECT rank, step, period, round(value, 1) AS value, round(usual / 1e6, 1) AS usual_ms, round(100 * share)::INT AS percent,
+    CASE WHEN saves >= 0.5 * stalls THEN 'a checkpoint is saved then' ELSE 'neither an evaluation nor a checkpoint is recorded there' END AS what_
+FROM judged WHERE share > $share AND evaluations < 0.5 * stalls ORDER BY step, rank

@@ -1,0 +1,53 @@
+/*
+code = "PE007"
+name = "throughput-drift"
+severity = "warning"
+phase = "step"
+signal = "step_ns"
+message = "Steps take longer and longer: {early_ms} ms at first, {late_ms} ms at the end of {steps_} steps, of the same size throughout; {phase_} grew most."
+fix = "Look for what grows with the steps: lists of tensors, graphs kept alive, logs that are written anew as a whole, hooks added in the loop; else for a machine that slows down."
+explains = []
+[params.factor]
+value = 1.5
+unit = "times"
+doc = "Last eighth of the run over the second."
+[params.least_ns]
+value = 5e6
+unit = "ns"
+doc = "Growth below this is noise."
+[needs]
+tables = ["steps"]
+columns = ["steps.step_ns"]
+steps = 80
+[doc]
+what = "The median step time rises from eighth to eighth of the run, with hardly an exception."
+why = "The work of a step is the same; what it costs should be."
+not_this = "Inputs that grow, a single slow stretch, the first eighth of the run."
+source = "Kendall's count of concordant pairs over the medians of eight parts."
+*/
+WITH parts AS (
+    SELECT rank, step, step_ns, forward_ns, backward_ns, optimizer_ns, data_wait_ns, ntile(8) OVER (PARTITION BY rank ORDER BY step) AS part FROM step_series WHERE step_ns > 0
+), medians AS (
+    SELECT rank, part, median(step_ns) AS ns, median(forward_ns) AS forward_, median(backward_ns) AS backward_, median(optimizer_ns) AS optimizer_, median(data_wait_ns) AS wait_,
+        min(step) AS step, count(*) AS n FROM parts GROUP BY rank, part
+), rising AS (
+    -- pairs of the last seven parts in which the later one is slower: 19 of 21 by chance once in a thousand times
+    SELECT a.rank, count(*) FILTER (b.ns > a.ns) >= 19 AS rises FROM medians a JOIN medians b ON b.rank = a.rank AND b.part > a.part WHERE a.part > 1 GROUP BY a.rank
+), sizes AS (
+    SELECT b.rank, max(t.numel) FILTER (b.step > h.half) / nullif(max(t.numel) FILTER (b.step <= h.half), 0) AS growth
+    FROM batches b JOIN tensor_stats t ON t.rank = b.rank AND t.step = b.step AND t.seq = b.seq AND t.tensor_id = b.tensor_id
+    JOIN (SELECT rank, median(step) AS half FROM steps GROUP BY rank) h ON h.rank = b.rank
+    WHERE b.role = 'input' GROUP BY b.rank
+), judged AS (
+    SELECT rank, min(step) FILTER (part = 2) AS step, max(ns) FILTER (part = 2) AS early, max(ns) FILTER (part = 8) AS late, sum(n) AS steps_,
+        any_value(rises) AS rises,
+        max(forward_) FILTER (part = 8) - max(forward_) FILTER (part = 2) AS forward_, max(backward_) FILTER (part = 8) - max(backward_) FILTER (part = 2) AS backward_,
+        max(optimizer_) FILTER (part = 8) - max(optimizer_) FILTER (part = 2) AS optimizer_, max(wait_) FILTER (part = 8) - max(wait_) FILTER (part = 2) AS wait_
+    FROM medians JOIN rising USING (rank) GROUP BY rank HAVING max(part) = 8
+)
+SELECT j.rank, j.step, j.late AS value, round(j.early / 1e6, 1) AS early_ms, round(j.late / 1e6, 1) AS late_ms, j.steps_,
+    CASE greatest(coalesce(forward_, 0), coalesce(backward_, 0), coalesce(optimizer_, 0), coalesce(wait_, 0), (late - early) / 2)
+        WHEN forward_ THEN 'the forward pass' WHEN backward_ THEN 'the backward pass' WHEN optimizer_ THEN 'the optimizer step' WHEN wait_ THEN 'waiting for data'
+        ELSE 'what runs between them' END AS phase_
+FROM judged j LEFT JOIN sizes s ON s.rank = j.rank
+WHERE j.rises AND j.late > $factor * j.early AND j.late - j.early > $least_ns AND coalesce(s.growth <= 1.1, true) ORDER BY j.step, j.rank
