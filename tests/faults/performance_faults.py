@@ -50,7 +50,9 @@ def lengths_that_are_compiled_one_by_one(_):
 
 
 def one_tensor_after_another(_):
-    model = nn.Sequential(*[nn.Sequential(nn.Linear(8, 8), nn.LayerNorm(8), nn.ReLU()) for _ in range(24)], nn.Linear(8, 2))
+    model = nn.Sequential(
+        *[nn.Sequential(nn.Linear(8, 8), nn.LayerNorm(8), nn.ReLU()) for _ in range(24)], nn.Linear(8, 2)
+    )
     opt = torch.optim.AdamW(model.parameters(), 1e-3, foreach=False)
     for _ in range(30):
         x = torch.randn(16, 8)
