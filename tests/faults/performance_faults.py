@@ -67,7 +67,7 @@ def a_log_that_is_written_anew(_):
         x = torch.randn(32, 16)
         step(opt, loss := F.mse_loss(model(x), x[:, :1]))
         log.append(loss.item())
-        time.sleep(0.0003 * len(log))  # a file that is read and written as a whole
+        time.sleep(0.0004 * len(log))  # a file that is read and written as a whole
 
 
 if __name__ == "__main__":

@@ -27,4 +27,7 @@ SELECT coalesce(e.rank, 0) AS rank, coalesce(e.step, (SELECT max(step) + 1 FROM 
         ELSE 'Look for os._exit, the out-of-memory killer and native crashes in what the dataset calls.' END AS advice
 FROM exits e
 WHERE e.exception_type IS NOT NULL AND e.status IN ('exception', 'oom')
-  AND regexp_matches(e.exception_message, '(?i)^\s*DataLoader worker \(pid(\(s\))? [0-9, ]+\) (exited unexpectedly|is killed by signal)')
+  AND (regexp_matches(e.exception_message, '(?i)^\s*DataLoader worker \(pid(\(s\))? [0-9, ]+\) (exited unexpectedly|is killed by signal)')
+    -- it was gone before the training process had fetched the memory of its last batch
+    OR (regexp_matches(e.exception_type, '(ConnectionResetError|ConnectionRefusedError|EOFError|BrokenPipeError|FileNotFoundError)$')
+        AND contains(e.traceback, 'dataloader.py') AND regexp_matches(e.traceback, '(multiprocessing/reductions|resource_sharer|multiprocessing/connection)')))

@@ -58,7 +58,10 @@ WITH layers AS (
     SELECT *, count(*) FILTER (vanished) OVER rest AS rest_vanished, count(*) OVER rest AS rest_steps
     FROM judged WINDOW rest AS (PARTITION BY rank, model ORDER BY step ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)
 )
-SELECT c.rank, c.step, f.module, f.tensor, c.first_rms / c.last_rms AS value, printf('%.2g', c.first_rms / c.last_rms) AS ratio,
+SELECT c.rank,
+    -- first layers that were no better off in the few steps before had lost their gradients then
+    CASE WHEN c.step <= 5 AND (SELECT max(e.first_rms) FROM judged e WHERE e.rank = c.rank AND e.model = c.model AND e.step < c.step) <= 10 * c.first_rms
+        THEN (SELECT min(e.step) FROM judged e WHERE e.rank = c.rank AND e.model = c.model) ELSE c.step END AS step, f.module, f.tensor, c.first_rms / c.last_rms AS value, printf('%.2g', c.first_rms / c.last_rms) AS ratio,
     c.first_rms, c.middle_rms, c.last_rms, z.tensor AS last_tensor, c.layers,
     CASE WHEN c.first_rms < $half * c.middle_rms AND c.middle_rms < $half * c.last_rms THEN 'falling steadily through' ELSE 'lost within' END AS course, c.rest_vanished AS steps, c.model
 FROM counted c
@@ -66,4 +69,4 @@ JOIN layers f ON f.rank = c.rank AND f.model = c.model
 JOIN layers z ON z.rank = c.rank AND z.model = c.model
 WHERE c.vanished AND c.rest_vanished >= $steps AND c.rest_vanished >= 0.9 * c.rest_steps
 QUALIFY row_number() OVER (PARTITION BY c.rank, c.model ORDER BY c.step, f.call_order, f.tensor_id, z.call_order DESC, z.tensor_id DESC) = 1
-ORDER BY c.step, c.rank, c.model
+ORDER BY step, c.rank, c.model

@@ -6,7 +6,7 @@ phase = "forward"
 signal = "abs_max"
 message = "{said}. Nothing that was recorded before it explains this: the inputs, the other tensors and the last update were as always."
 fix = "Replay step {step} from the last checkpoint on another device; if the jump does not come again, test the memory and the device (rank {rank}). Look also for code that writes into weights or gradients between steps."
-explains = ["nonfinite-tensor", "loss-spike", "divergence", "exploding-gradients", "lr-too-high", "dead-relu", "saturated-activation", "log-of-zero", "sqrt-at-zero", "division-by-zero", "fp16-overflow", "optimizer-eps-underflow", "python-exception", "exploding-activations", "vanishing-gradients", "bad-init-scale", "optimizer-state-drift", "frozen-by-zero-gradient", "zero-grad-missing", "unnormalised-input", "loss-scale-collapse"]
+explains = ["nonfinite-tensor", "loss-spike", "divergence", "exploding-gradients", "lr-too-high", "dead-relu", "saturated-activation", "log-of-zero", "sqrt-at-zero", "division-by-zero", "fp16-overflow", "optimizer-eps-underflow", "python-exception", "exploding-activations", "vanishing-gradients", "bad-init-scale", "optimizer-state-drift", "frozen-by-zero-gradient", "zero-grad-missing", "unnormalised-input", "loss-scale-collapse", "representation-collapse"]
 [params.weight]
 value = 100.0
 unit = "times"

@@ -6,7 +6,7 @@ phase = "backward"
 signal = "carried_grad_norm"
 message = "When the first backward of step {step} began the gradients still held norm {value}, exactly what the optimizer had used in the step before ({previous}); so it stayed for {steps} steps: gradients of old batches are added up."
 fix = "Call optimizer.zero_grad() once per optimizer step, before the first backward of the next; model.zero_grad() does it only for the parameters of that model."
-explains = ["exploding-gradients", "loss-spike", "divergence", "lr-too-high", "nonfinite-tensor", "shuffled-labels"]
+explains = ["exploding-gradients", "loss-spike", "divergence", "lr-too-high", "nonfinite-tensor", "shuffled-labels", "representation-collapse"]
 [params.steps]
 value = 3
 unit = "steps"
