@@ -258,11 +258,14 @@ def main(
     seeds: Annotated[str, typer.Option(help="Seeds, separated by commas; 0 is the developed split.")] = "0,1,2,3",
     only: Annotated[str, typer.Option(help="Only scripts whose file:name matches this pattern.")] = "",
     jobs: Annotated[int, typer.Option(help="Recordings at a time.")] = os.cpu_count() or 1,
+    recorded: Annotated[bool, typer.Option("--recorded", help="Judge what has been recorded; record nothing.")] = False,
     publish: Annotated[bool, typer.Option("--publish", help="Write the page and the JSON into the checkout.")] = False,
 ) -> None:
     """Measure the verdict."""
     runs.mkdir(parents=True, exist_ok=True)
     todo = [c for c in cases([int(s) for s in seeds.split(",")]) if re.search(only, f"{c.file.stem}:{c.script}")]
+    if recorded:
+        todo = [c for c in todo if (runs / c.folder / "exit.json").exists()]
     done: dict[Case, Judged] = {}
     console = Console(stderr=True)
     with ProcessPoolExecutor(jobs) as pool, Progress(console=console) as progress:
