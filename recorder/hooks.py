@@ -1,5 +1,6 @@
 """Everything that is put into torch, in one place: what is wrapped, what is hooked, and how it comes out again."""
 
+import contextlib
 import functools
 import sys
 import warnings
@@ -115,8 +116,16 @@ class Attachment:
         """Record an exception that nothing has caught, once."""
         if self._seen_exception is not error:
             self._seen_exception = error
-            self.session.guarded("exception", record_exception)(self.session, error)
-            self.session.guarded("captures", self.captures.exception)(error)
+            self._to_its_end(self.session.guarded("exception", record_exception), self.session, error)
+            self._to_its_end(self.session.guarded("captures", self.captures.exception), error)
+
+    def _to_its_end(self, record: Callable[..., None], *arguments: Any) -> None:
+        """Once more where the handler of a signal broke in: the exception that ends the script is recorded whatever follows."""
+        try:
+            record(*arguments)
+        except Exception:  # noqa: BLE001 — of a signal handler; the script is ending with an exception of its own
+            with contextlib.suppress(Exception):
+                record(*arguments)
 
     # -- what is put in -----------------------------------------------------------------------------------------------------
 

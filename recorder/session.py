@@ -28,6 +28,7 @@ from .options import options_of
 from .own_memory import ResidentMemory, device_memory
 from .ranks import rank_and_world, rank_row, say_unrecorded
 from .selection import chosen
+from .signal_errors import raised_by_signal_handler
 from .statistics import UNKNOWN, Moments
 from .step_rows import WRITE_ORDER, Row, StepRows
 from .terminal import warn
@@ -194,8 +195,10 @@ class Session:
                 self._entered = began
             try:
                 return hook(*args, **kwargs)
-            except Exception as e:  # noqa: BLE001 — a recorder that raises into a training is worse than none
-                self.fault(part, e)
+            except Exception as e:
+                if raised_by_signal_handler(e):
+                    raise  # without the recorder it would have come up a moment later
+                self.fault(part, e)  # a recorder that raises into a training is worse than none
                 return None
             finally:
                 ended = perf_counter_ns()
