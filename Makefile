@@ -12,7 +12,7 @@ help:
 	@echo "make demo    record a training with a real fault, diagnose it, write the report (FAULT=$(FAULT))"
 	@echo "make test    everything CI does: lint, types, layers, all tests; installs Debian's chromium if there is none"
 	@echo "make quick   lint, types, layers, and the tests that take less than ten seconds each"
-	@echo "make suite   every fault script and every odd healthy run (\`make test\` runs one script for each fault)"
+	@echo "make suite   the tests, every fault script and every odd healthy run among them (\`make test\` runs a slice of these)"
 	@echo "make clean   remove $(VENV), $(DEMO_OUT) and the tools' caches"
 
 demo: $(VENV)/.installed-record
@@ -26,7 +26,7 @@ quick: $(VENV)/.installed-dev
 	@$(MAKE) --no-print-directory --keep-going lint pytest PYTEST_ARGS="-m 'not slow and not suite' $(PYTEST_ARGS)"
 
 suite: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n 2 tests/faults -m "suite or not suite" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n 2 tests -m "suite or not suite" $(PYTEST_ARGS)
 
 # every check runs, also after one that failed (--keep-going above), and pytest's closing line comes last
 .PHONY: ruff-check ruff-format basedpyright lint-imports pytest chromium
