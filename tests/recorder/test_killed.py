@@ -69,7 +69,9 @@ def gone(pid: int) -> bool:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(max(KILLS // 2, 1)))
 @pytest.mark.parametrize("victim", ["one rank", "everything"])
-@pytest.mark.parametrize("launcher", [[], TORCHRUN], ids=["spawn", "torchrun"])
+@pytest.mark.parametrize(
+    "launcher", [pytest.param([], id="spawn"), pytest.param(TORCHRUN, id="torchrun", marks=pytest.mark.suite)]
+)
 def test_killed_with_two_ranks_every_completed_step_of_each_is_readable(
     seed: int, victim: str, launcher: list[str], tmp_path: Path
 ) -> None:

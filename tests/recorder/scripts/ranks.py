@@ -59,6 +59,7 @@ def train(style, rank, out):
 def spawned(rank, style, out):
     dist.init_process_group("gloo", init_method=f"file://{out}/store", rank=rank, world_size=2)
     train(style, rank, out)
+    dist.barrier()  # gloo aborts now and then where one rank tears down while the other still speaks
     dist.destroy_process_group()
 
 
@@ -66,6 +67,7 @@ if __name__ == "__main__":
     if "RANK" in os.environ:
         dist.init_process_group("gloo")
         train(sys.argv[1], dist.get_rank(), sys.argv[2])
+        dist.barrier()
         dist.destroy_process_group()
     else:
         mp.spawn(spawned, (sys.argv[1], sys.argv[2]), nprocs=2)
