@@ -165,7 +165,7 @@ def keeps_a_copy_of_every_report(s):
         loss.backward()
         opt.step()
         if i >= s:
-            reports.append((f"{i}: {loss.item()} " * 50_000).encode())
+            reports.append((f"{i}: {loss.item()} " * 110_000).encode())
 
 
 # -- representations ------------------------------------------------------------------------------------------------------

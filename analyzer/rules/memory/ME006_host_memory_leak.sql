@@ -8,7 +8,7 @@ message = "Memory of the process grows by about {per_step} MB a step, steadily, 
 fix = "Look for what gathers in Python: a list of results, a cache without a limit, log records, the data set's own store; tracemalloc shows which line allocates it."
 explains = ["oom-host", "memory-near-limit"]
 [params.grown]
-value = 33554432
+value = 67108864
 unit = "bytes"
 doc = "Growth over the last two thirds of the run that is worth a word."
 [params.share]
