@@ -58,7 +58,6 @@ def test_an_unknown_fault_is_one_clear_line(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", sorted(TRUTHS))
 def test_the_demo_is_diagnosed_right(fault, tmp_path):
-    pytest.importorskip("torch")
     done = _demo(fault, tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "The diagnosis agrees" in done.stdout
