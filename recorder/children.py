@@ -15,15 +15,17 @@ from torch.multiprocessing.spawn import start_processes
 
 from .patches import Patches
 
-_QUIET = (SystemExit, KeyboardInterrupt)
-"""Ways in which a child is told to end."""
-
-
 class ChildrenWatch:
     """Records exceptions of multiprocessing children and ends their recording when their work is done."""
 
-    def __init__(self, exception: Callable[[BaseException], None], ended: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        exception: Callable[[BaseException], None],
+        interrupted: Callable[[BaseException], None],
+        ended: Callable[[], None],
+    ) -> None:
         self._exception = exception
+        self._interrupted = interrupted
         self._ended = ended
 
     def install(self, patches: Patches) -> None:
@@ -60,7 +62,10 @@ class ChildrenWatch:
         def call(*args: Any, **kwargs: Any) -> Any:
             try:
                 return function(*args, **kwargs)
-            except _QUIET:
+            except SystemExit:
+                raise
+            except KeyboardInterrupt as e:  # how torch's spawn ends children whose parent is gone
+                self._interrupted(e)
                 raise
             except BaseException as e:
                 self._exception(e)

@@ -9,6 +9,7 @@ import functools
 import inspect
 from collections import defaultdict
 from collections.abc import Callable
+from threading import get_ident
 from time import perf_counter_ns, time_ns
 from typing import Any
 
@@ -75,7 +76,7 @@ class CollectiveWatch:
 
         @functools.wraps(original)
         def call(*args: Any, **kwargs: Any) -> Any:
-            if is_compiling() or self._inside:
+            if is_compiling() or self._inside or get_ident() != session.thread:
                 return original(*args, **kwargs)
             row = begins(*args, **kwargs)
             began, self._inside = perf_counter_ns(), True
@@ -119,7 +120,7 @@ class CollectiveWatch:
 
     # -- rows ---------------------------------------------------------------------------------------------------------------
 
-    def _begins(self, name: str, given: dict[str, Any]) -> tuple[dict[str, Any], Tensor | None]:
+    def _begins(self, name: str, given: dict[str, Any]) -> tuple[dict[str, Any], Tensor | None] | None:
         tensor = _tensor_of(given)
         peer = next(
             (given[key] for key in ("src", "dst", "group_src", "group_dst") if isinstance(given.get(key), int)), None
@@ -138,8 +139,7 @@ class CollectiveWatch:
         )
         if summed is not None:
             row["sum_before"], row["size_before"] = _sums(summed)
-        self._add(_group_name(given.get("group")), row)
-        return row, summed
+        return (row, summed) if self._add(_group_name(given.get("group")), row) else None
 
     def _returned(self, begun: tuple[dict[str, Any], Tensor | None], took_ns: int, error: BaseException | None) -> None:
         row, summed = begun
@@ -161,23 +161,28 @@ class CollectiveWatch:
         numel = sum(p.numel() for p in module.parameters() if p.requires_grad)
         self._add(_group_name(module.process_group), {"op": op, "numel": numel, "blocking": True})
 
-    def _add(self, group: str, row: dict[str, Any]) -> None:
+    def _add(self, group: str, row: dict[str, Any]) -> bool:
+        """Number the call and make its row; whether there is one."""
         session = self.session
+        number = self._numbers[group]
+        self._numbers[group] += 1
+        if not session.started and row["op"] != "DistributedDataParallel.__init__":
+            return False  # nothing trains yet, and perhaps nothing ever will; the call is counted
         place = caller()
         row |= {
             "time_ns": time_ns(),
             "phase": session.phase,
             "seq": session.seq,
             "group": group,
-            "number": self._numbers[group],
+            "number": number,
             "place": place.words()[0] if place is not None else None,
         }
         session.seq += 1
-        self._numbers[group] += 1
         session.add("collectives", **row)
         if row["blocking"] and self._at_once < _WRITTEN_AT_ONCE:
             self._at_once += 1
             session.write(("collectives",))
+        return True
 
     def _next_step(self) -> None:
         self._at_once = 0

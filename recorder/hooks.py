@@ -12,6 +12,7 @@ import torch
 import torch.optim.optimizer as optim
 from torch.nn.modules import module as nn_module
 
+from ..schemas import Phase
 from .announcements import CompilationWatch, WarningWatch
 from .backward import BackwardWatch
 from .captures import CaptureWatch
@@ -66,7 +67,7 @@ class Attachment:
             WarningWatch(session),
             CompilationWatch(session),
             MetricsWatch(session),
-            ChildrenWatch(self.exception, self.close),
+            ChildrenWatch(self.exception, self.interrupted, self.close),
             RecalibrationWatch(session),
             CheckpointWatch(session, self.optimizers),
             CopyWatch(session),
@@ -109,8 +110,14 @@ class Attachment:
         if isinstance(error, BaseException) and self.session.alive:
             self.exception(error)
         self.session.guarded("close", self.optimizers.close)(completed=self._seen_exception is None)
+        if self._seen_exception is None and self.session.alive:
+            self.session.note(Phase.EXIT, -1)  # tells a rank that is done from one that was lost
         self.session.close()
         self.detach()
+
+    def interrupted(self, error: BaseException) -> None:
+        """Somebody ended this process: neither an error of its own nor the end of its work."""
+        self._seen_exception = error
 
     def exception(self, error: BaseException) -> None:
         """Record an exception that nothing has caught, once."""

@@ -16,7 +16,7 @@ not_this = "Parameters without gradients in a run of one process."
 source = "Message of PyTorch's reducer."
 */
 WITH raised AS (
-    SELECT * FROM exits WHERE regexp_matches(exception_message, '(?i)expected to have finished reduction in the prior iteration|parameters? .* unused')
+    SELECT * FROM exits WHERE regexp_matches(exception_message, '(?i)expected to have finished reduction in the prior iteration')
 ), absent AS (
     SELECT s.rank, s.step, t.tensor_name AS tensor, m.module, m.call_order
     FROM tensor_stats s JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id AND t.kind = 'gradient'

@@ -10,9 +10,9 @@ explains = ["python-exception", "hang", "killed-by-signal", "rank-died", "native
 [needs]
 tables = ["collectives"]
 [doc]
-what = "The calls of one process group, counted on each rank, are of different kinds, types or sizes at one number; or one rank makes a call that another one never came to while it did something else."
+what = "The calls of one process group, counted on each rank, are of different kinds, types or sizes at one number; or one rank makes a call that another one has passed without making it, or that it can no longer make because it has finished."
 why = "Ranks match calls by their order, not by their names."
-not_this = "Sends and receives between two ranks, gathers of unequal sizes, uneven data under Join, a run in which a rank died first."
+not_this = "Sends and receives between two ranks, gathers of unequal sizes, uneven data under Join, a rank that died, raised or still worked before the call."
 source = "Semantics of torch.distributed process groups."
 */
 WITH calls AS (
@@ -29,14 +29,30 @@ WITH calls AS (
         bool_or(c.waited_ns IS NULL AND c.blocking AND c.op NOT LIKE 'DistributedDataParallel%') AS open_, bool_or(c.error IS NOT NULL) AS failed,
         string_agg('rank ' || c.rank || ' ' || c.op || coalesce(' of ' || c.numel || ' ' || c.dtype, '') || coalesce(' at ' || c.place, '') || ' (step ' || c.step || ')', '; ' ORDER BY c.rank) AS calls
     FROM calls c GROUP BY c."group", c.number
+), stood AS (
+    -- where each rank was last heard of; phases are numbers here, to be compared
+    SELECT rank, step, phase, list_position(['data', 'forward', 'loss', 'backward', 'optimizer', 'eval', 'exit'], phase) AS place FROM last_positions
+), absent AS (
+    -- ranks that had passed the place of a call without making it: one that died, raised or still worked before it proves nothing
+    SELECT s."group", s.number, bool_or(p.phase = 'exit') AS finished,
+        string_agg('rank ' || p.rank || CASE WHEN p.phase = 'exit' THEN ' had finished' ELSE ' never came to it and was in step ' || p.step || ', ' || p.phase || ' phase' END, '; ' ORDER BY p.rank) AS words
+    FROM sizes s JOIN (SELECT "group", rank, min(number) AS first_ FROM calls GROUP BY "group", rank) r ON r."group" = s."group" AND r.first_ <= s.number
+    JOIN stood p ON p.rank = r.rank
+    WHERE NOT EXISTS (SELECT 1 FROM calls c WHERE c."group" = s."group" AND c.number = s.number AND c.rank = r.rank)
+      AND (p.phase = 'exit' OR p.step > s.step OR (p.step = s.step AND p.place > list_position(['data', 'forward', 'loss', 'backward', 'optimizer', 'eval', 'exit'], s.phase)))
+    GROUP BY s."group", s.number
+), later AS (
+    -- calls that still came back afterwards: what is to have ended the run cannot have let many through
+    SELECT s."group", s.number, count(c.number) AS returned FROM sizes s
+    LEFT JOIN calls c ON c."group" = s."group" AND c.number > s.number AND c.waited_ns IS NOT NULL AND c.error IS NULL
+    GROUP BY s."group", s.number
 ), wrong AS (
-    SELECT s.* FROM sizes s JOIN members m ON m."group" = s."group"
-    WHERE m.ranks > 1 AND (m.broke OR m.equally_many) AND (s.ops > 1 OR s.dtypes > 1 OR s.numels > 1 OR s.peers > 1 OR s.reductions > 1 OR (s.ranks_here < m.ranks AND (s.open_ OR s.failed)))
+    SELECT s.*, a.words FROM sizes s JOIN members m ON m."group" = s."group" JOIN later l ON l."group" = s."group" AND l.number = s.number
+    LEFT JOIN absent a ON a."group" = s."group" AND a.number = s.number
+    WHERE m.ranks > 1 AND ((m.broke AND l.returned <= m.ranks) OR (NOT m.broke AND m.equally_many))
+      AND (s.ops > 1 OR s.dtypes > 1 OR s.numels > 1 OR s.peers > 1 OR s.reductions > 1
+        OR (m.broke AND a.words IS NOT NULL AND (s.open_ OR s.failed OR a.finished)))
     QUALIFY row_number() OVER (ORDER BY s.step, s.number) = 1
 )
-SELECT w.rank, w.step, w.seq, w.number, w."group" AS group_, w.number AS value,
-    w.calls || CASE WHEN w.ranks_here < m.ranks THEN '; ' || (
-        SELECT string_agg('rank ' || r.rank || ' never came to it', '; ' ORDER BY r.rank)
-        FROM (SELECT DISTINCT rank FROM calls c WHERE c."group" = w."group") r
-        WHERE NOT EXISTS (SELECT 1 FROM calls c WHERE c."group" = w."group" AND c.number = w.number AND c.rank = r.rank)) ELSE '' END AS calls
-FROM wrong w JOIN members m ON m."group" = w."group"
+SELECT w.rank, w.step, w.seq, w.number, w."group" AS group_, w.number AS value, w.calls || coalesce('; ' || w.words, '') AS calls
+FROM wrong w

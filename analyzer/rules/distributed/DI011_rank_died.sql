@@ -23,7 +23,7 @@ WITH told AS (
     SELECT DISTINCT rank FROM events WHERE event = 'exception' AND NOT regexp_matches(message, '(?i)(connection closed by peer|connection reset by peer|socket closed|broken pipe|remote process|connection refused|heartbeat)')
 ), silent AS (
     SELECT p.*, row_number() OVER (ORDER BY p.step, p.time_ns) AS place FROM last_positions p
-    WHERE p.rank NOT IN (SELECT rank FROM raised)
+    WHERE p.rank NOT IN (SELECT rank FROM raised) AND p.phase <> 'exit'
       -- whoever lost the connection was still there
       AND p.rank NOT IN (SELECT rank FROM events WHERE event = 'exception') AND p.rank IS DISTINCT FROM (SELECT any_value(rank) FROM told WHERE lost)
 )

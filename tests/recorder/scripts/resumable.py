@@ -16,7 +16,7 @@ x = torch.randn(320, 8)
 loader = DataLoader(TensorDataset(x, x.sum(1, keepdim=True)), batch_size=16, shuffle=True)
 model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 1))
 optimizer = torch.optim.Adam(model.parameters(), 1e-2)
-step = 0
+step, written = 0, path.with_suffix(".new")
 if path.exists():
     saved = torch.load(path)
     model.load_state_dict(saved["model"])
@@ -33,4 +33,5 @@ while step < 60:
         optimizer.step()
         step += 1
         if step % 10 == 0:
-            torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step}, path)
+            torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step}, written)
+            os.replace(written, path)  # whoever is killed in the middle leaves the last checkpoint whole
