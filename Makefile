@@ -10,7 +10,7 @@ DEMO_OUT ?= demo-run
 
 help:
 	@echo "make demo    record a training with a real fault, diagnose it, write the report (FAULT=$(FAULT))"
-	@echo "make test    everything CI does: lint, types, layers, all tests; installs Debian's chromium if there is none"
+	@echo "make test    everything CI does: lint, types, layers, tests; installs Debian's chromium if there is none"
 	@echo "make quick   lint, types, layers, and the tests that take less than ten seconds each"
 	@echo "make suite   the tests, every fault script and every odd healthy run among them (\`make test\` runs a slice of these)"
 	@echo "make clean   remove $(VENV), $(DEMO_OUT) and the tools' caches"
@@ -25,7 +25,7 @@ test: $(VENV)/.installed-dev chromium
 quick: $(VENV)/.installed-dev
 	@$(MAKE) --no-print-directory --keep-going lint pytest PYTEST_ARGS="-m 'not slow and not suite' $(PYTEST_ARGS)"
 
-suite: $(VENV)/.installed-dev
+suite: $(VENV)/.installed-frameworks chromium
 	$(BIN)/python -m pytest -n 2 tests -m "suite or not suite" $(PYTEST_ARGS)
 
 # every check runs, also after one that failed (--keep-going above), and pytest's closing line comes last
@@ -66,6 +66,10 @@ $(VENV)/.installed-record: $(BIN)/python pyproject.toml constraints.txt
 $(VENV)/.installed-dev: $(BIN)/python pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[record,dev]'
 	@touch $@ $(VENV)/.installed-record
+
+$(VENV)/.installed-frameworks: $(VENV)/.installed-dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[record,dev,frameworks]'
+	@touch $@
 
 clean:
 	rm -rf $(VENV) $(DEMO_OUT) $(DEMO_OUT)-report.html build dist *.egg-info .pytest_cache .ruff_cache .import_linter_cache .coverage*

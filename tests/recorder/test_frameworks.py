@@ -1,6 +1,7 @@
-"""Trainings whose loop belongs to a framework are recorded as they are: the same bits, every optimizer step, no alarm."""
+"""Trainings whose loop belongs to a framework are recorded as they are: the same bits, every optimizer step, no alarm.
 
-import importlib.util
+Run by `make suite`, which installs the frameworks (extra `frameworks`)."""
+
 import subprocess
 import sys
 from pathlib import Path
@@ -22,11 +23,9 @@ def numbers(output: str) -> list[str]:
     return [line for line in output.splitlines() if line.lstrip("-").startswith("0x")]
 
 
-@pytest.mark.slow
+@pytest.mark.suite
 @pytest.mark.parametrize("framework", ["transformers", "lightning", "lightning-gan", "accelerate"])
 def test_a_framework_trains_the_same_recorded_and_each_of_its_steps_is_there(framework: str, tmp_path: Path) -> None:
-    if importlib.util.find_spec(framework.partition("-")[0]) is None:
-        pytest.skip(f"{framework} is not installed")
     run = tmp_path / "run"
     training = [str(SCRIPT), framework]
     plain = subprocess.run([sys.executable, *training], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
