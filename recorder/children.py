@@ -15,6 +15,7 @@ from torch.multiprocessing.spawn import start_processes
 
 from .patches import Patches
 
+
 class ChildrenWatch:
     """Records exceptions of multiprocessing children and ends their recording when their work is done."""
 

@@ -11,7 +11,18 @@ from firstfault import reports
 from firstfault.schemas.layout import parts
 
 SCRIPT = Path(__file__).parent / "scripts" / "styles.py"
-STYLES = ["plain", "cnn", "accumulation", "workers", "gan", "lbfgs", "scaler", "transformer", "no_modules", "step_in_backward"]
+STYLES = [
+    "plain",
+    "cnn",
+    "accumulation",
+    "workers",
+    "gan",
+    "lbfgs",
+    "scaler",
+    "transformer",
+    "no_modules",
+    "step_in_backward",
+]
 IN_THE_WHOLE_SUITE = [
     "wasserstein",
     "recurrent",

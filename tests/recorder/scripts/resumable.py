@@ -34,4 +34,4 @@ while step < 60:
         step += 1
         if step % 10 == 0:
             torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step}, written)
-            os.replace(written, path)  # whoever is killed in the middle leaves the last checkpoint whole
+            written.replace(path)  # whoever is killed in the middle leaves the last checkpoint whole
