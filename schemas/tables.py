@@ -10,6 +10,7 @@ from .happenings import EVENTS, METRICS, RECORDER_STATS, SYSTEM_SAMPLES, THINNED
 from .identity import MODULE_MODES, MODULES, RANKS, TENSORS
 from .measurements import BATCHES, OPERATORS, TENSOR_STATS
 from .processes import COLLECTIVES
+from .profile import PROFILER_EVENTS
 from .progress import PARAM_GROUPS, SCHEDULERS, STEPS
 from .weights import CHECKPOINTS, COPIES, EMBEDDINGS
 
@@ -36,6 +37,7 @@ TABLES: dict[str, Table] = {
         CAPTURED_STEPS,
         REPLAYS,
         COLLECTIVES,
+        PROFILER_EVENTS,
         SYSTEM_SAMPLES,
         RECORDER_STATS,
         THINNED,
