@@ -1,7 +1,7 @@
 """Events of a profiler: of a window that firstfault recorded, or of a trace file that was imported."""
 
 from .columns import Column, Table
-from .shared_columns import I32, I64, RANK, STEP, STR
+from .shared_columns import I32, I64, RANK, STR
 
 PROFILER_EVENTS = Table(
     "profiler_events",
