@@ -80,7 +80,7 @@ def reduce_health(
     raw = trace.sql(_CELLS_SQL, {"rank": rank, "first": max(0, pivot - HISTORY), "last": last})
     if not raw.height:
         return []
-    cells = _states(_labelled(raw), pivot)
+    cells = _states(labelled(raw), pivot)
     maps: list[HealthMap] = []
     for kind, label in KINDS.items():
         mine = cells.filter((pl.col("kind") == kind) & pl.col("step").is_between(first, last))
@@ -109,7 +109,7 @@ def state(nonfinite: bool, missing: bool, rms: float | None, usual: float | None
     return "usual"
 
 
-def _labelled(raw: pl.DataFrame) -> pl.DataFrame:
+def labelled(raw: pl.DataFrame) -> pl.DataFrame:
     """Add ``label``: the module's name, with its model where there are several, with its class for a root."""
     one_model = raw["model"].n_unique() <= 1
     owners = raw.select("module_id", "model", "module", "class_name").unique("module_id").sort("module_id")

@@ -15,6 +15,7 @@ from .charts import curves_chart, health_chart
 from .errors import ForeignFileError, ReportError
 from .health import HealthMap
 from .page_data import PageData, reduce_page
+from .replay import replay_json
 from .wording import plural
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -65,6 +66,8 @@ def render_page(page: PageData) -> str:
     """The whole file as text. Depends on the data alone."""
     curves = curves_chart(page.curves, page.around)
     charts: dict[str, Any] = {"curves": curves, "health": {m.kind: _sized(m) for m in page.health}}
+    if page.replay is not None:
+        charts["replay"] = replay_json(page.replay)
     return (
         environment()
         .get_template("page.html.j2")
@@ -72,8 +75,8 @@ def render_page(page: PageData) -> str:
             page=page,
             charts=json_for_script(charts),
             has_curves=curves is not None,
-            style=own_text("page.css"),
-            script=own_text("theme.js", "page.js"),
+            style=own_text("page.css", "replay.css"),
+            script=own_text("theme.js", "page.js", "replay.js"),
             vega=Markup(vega_bundle()),  # noqa: S704 # the library that vl-convert ships, checked for </script
             generator=MARKER,
             plural=plural,

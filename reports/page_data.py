@@ -10,6 +10,7 @@ from .captured import CaptureView, reduce_captures
 from .ending import Ending, reduce_ending
 from .findings import FindingView, Grid, Headline, reduce_findings, reduce_headline
 from .health import HealthMap, reduce_health
+from .replay import Replay, reduce_replay
 from .series import Curve, group_frame, reduce_curves, step_frame
 from .tables import (
     cost_facts,
@@ -37,6 +38,7 @@ class PageData:
     steps_before: Grid | None
     curves: list[Curve]
     health: list[HealthMap]
+    replay: Replay | None
     causes: list[FindingView]
     other_findings: list[FindingView]
     captures: list[CaptureView]
@@ -73,6 +75,7 @@ def reduce_page(trace: Trace, verdict: Verdict) -> PageData:
         steps_before=reduce_steps_before(steps, around),
         curves=reduce_curves(steps, group_frame(trace, rank), around),
         health=reduce_health(trace, rank, around, last_step, suspect),
+        replay=reduce_replay(trace, rank, around, last_step, suspect),
         causes=causes,
         other_findings=other_findings,
         captures=reduce_captures(trace),
