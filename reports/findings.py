@@ -77,7 +77,8 @@ def reduce_headline(verdict: Verdict) -> Headline:
     badge = sentence_case(verdict.verdict)
     facts: list[tuple[str, str]] = []
     if cause is not None:
-        facts += [("First bad step", _step_range(anomaly, cause)), ("Where", place(cause.module, cause.phase))]
+        since = "Seen from step" if verdict.verdict == "healthy" else "First bad step"
+        facts += [(since, _step_range(anomaly, cause)), ("Where", place(cause.module, cause.phase))]
     elif anomaly is not None:
         facts += [("First bad step", _step_range(anomaly, None)), ("Where", place(anomaly.module, anomaly.phase))]
     if anomaly is not None:
@@ -86,7 +87,9 @@ def reduce_headline(verdict: Verdict) -> Headline:
         facts.append(("Rank", f"{anomaly.rank} of {verdict.run.world_size}"))
     facts += [("Recorded", plural(verdict.run.steps_recorded, "step")), ("Run ended", _ended(verdict.run))]
     if cause is not None:
-        title = f"Step {cause.step}: {spoken(cause.name)}{_in(cause.module)}"
+        advice = verdict.verdict == "healthy"
+        words = f"{spoken(cause.name)}{_in(cause.module)}"
+        title = f"No fault found in {steps}; advice: {words}" if advice else f"Step {cause.step}: {words}"
         words = f"{cause.code} {cause.name}, {confidence(cause)}"
         return Headline(verdict.verdict, badge, words, title, show_text(cause.message), show_text(cause.fix), facts)
     if anomaly is not None:

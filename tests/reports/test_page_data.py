@@ -22,6 +22,18 @@ def test_the_headline_names_step_cause_and_module_in_one_sentence(broken_run, ma
     assert page.headline.cause == "NU004 fully-masked-attention-row, precision not measured"
 
 
+def test_a_healthy_run_with_advice_is_not_headed_by_a_fault(run_folder, make_verdict, make_finding):
+    run = run_folder()
+    for step in range(40):
+        run.step(step, loss=1.0, grad_norm=1.0)
+    advice = make_finding(code="OP023", name="plateau", severity="warning", module=None)
+    with Trace(run.write()) as trace:
+        headline = reduce_page(trace, make_verdict("healthy", causes=[advice])).headline
+    assert headline.title == "No fault found in 40 recorded steps; advice: plateau"
+    assert headline.badge == "Healthy"
+    assert "First bad step" not in dict(headline.facts)
+
+
 def test_symptoms_stand_under_the_cause_that_explains_them(broken_run, make_verdict, make_finding):
     stray = make_finding(code="OP021", name="loss-spike", explained_by="something-else")
     verdict = make_verdict()
