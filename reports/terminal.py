@@ -40,7 +40,9 @@ def verdict_lines(trace: Trace, verdict: Verdict) -> list[tuple[str, str]]:
     cause = verdict.causes[0] if verdict.causes else None
     lines: list[tuple[str, str]] = []
     if cause is not None:
-        lines.append(("advice" if verdict.verdict == "healthy" else "cause", f"{cause.code} {cause.name} ({confidence(cause)})"))
+        lines.append(
+            ("advice" if verdict.verdict == "healthy" else "cause", f"{cause.code} {cause.name} ({confidence(cause)})")
+        )
     lines.append(("", headline.message))
     if headline.fix:
         lines.append(("fix", headline.fix))
