@@ -8,6 +8,7 @@ from typing import Any
 
 import altair as alt
 import polars as pl
+from altair.utils.schemapi import debug_mode
 
 from .health import STATES, HealthMap
 from .series import Curve
@@ -47,9 +48,13 @@ def curves_chart(curves: list[Curve], around: int | None, marked: str = "first a
     if not curves:
         return None
     words = None if around is None else f"{marked}, step {around}"
-    panels = [_panel(c, around, words if i == 0 else None, last=i == len(curves) - 1) for i, c in enumerate(curves)]
-    chart = alt.vconcat(*panels, spacing=14).resolve_scale(x="shared", color="independent")
-    spec = _spec(chart.configure(**_config()))
+    sets = _DataSets()
+    with debug_mode(False):
+        panels = [
+            _panel(sets, c, around, words if i == 0 else None, last=i == len(curves) - 1) for i, c in enumerate(curves)
+        ]
+        chart = alt.vconcat(*panels, spacing=14).resolve_scale(x="shared", color="independent")
+        spec = _spec(chart.configure(**_config()), sets)
     # Set here because altair attaches a parameter to every layer of a panel, and Vega-Lite wants one view a panel.
     for curve, panel in zip(curves, spec["vconcat"], strict=True):
         panel["layer"][0]["name"], panel["layer"][1]["name"] = f"line_{curve.name}", f"points_{curve.name}"
@@ -59,47 +64,51 @@ def curves_chart(curves: list[Curve], around: int | None, marked: str = "first a
 
 def health_chart(health: HealthMap) -> dict[str, Any]:
     """Modules in forward order against steps; the first bad step and the suspected module are framed."""
-    shown = [s for s in STATES if s in set(health.cells["state"])]
-    cells = health.cells.with_columns(pl.col("state").replace_strict(STATE_WORDS).alias("state"))
-    x = alt.X("step:O", axis=alt.Axis(title="step", labelAngle=0, labelOverlap=True, orient="top"))
-    y = alt.Y("module:N", sort=health.modules, axis=alt.Axis(title=None, labelLimit=300))
-    base = alt.Chart(alt.InlineData(values=_rows(cells)))
-    squares = base.mark_rect(stroke="var(--paper)", strokeWidth=1.5, cornerRadius=3).encode(
-        x=x,
-        y=y,
-        color=alt.Color(
-            "state:N",
-            scale=alt.Scale(domain=[STATE_WORDS[s] for s in shown], range=[f"var(--state-{s})" for s in shown]),
-            legend=alt.Legend(title=None, orient="bottom", direction="horizontal", columns=0, symbolType="square"),
-        ),
-        tooltip=[
-            alt.Tooltip("module:N"),
-            alt.Tooltip("step:O"),
-            alt.Tooltip("state:N"),
-            alt.Tooltip("rms:Q", title="root mean square", format=".4~g"),
-            alt.Tooltip("ratio:Q", title="× usual", format=".3~g"),
-            alt.Tooltip("nan_count:Q", title="NaN"),
-            alt.Tooltip("inf_count:Q", title="Inf"),
-        ],
-    )
-    crosses = (
-        base.transform_filter(alt.datum.state == STATE_WORDS["nonfinite"])
-        .mark_text(text="✕", fontSize=9, fontWeight="bold", color="var(--on-fault)", tooltip=False)
-        .encode(x=x, y=y)
-    )
-    layers: list[alt.Chart] = [squares, crosses]
-    frame = [{"step": health.marked_step, "module": m} for m in health.modules if m == health.marked_module]
-    if frame and health.marked_step is not None and health.first <= health.marked_step <= health.last:
-        layers.append(
-            alt.Chart(alt.InlineData(values=frame))
-            .mark_rect(fill=None, stroke="var(--ink)", strokeWidth=2, cornerRadius=3, tooltip=False)
+    sets = _DataSets()
+    with debug_mode(False):
+        shown = [s for s in STATES if s in set(health.cells["state"])]
+        cells = health.cells.with_columns(pl.col("state").replace_strict(STATE_WORDS).alias("state"))
+        x = alt.X("step:O", axis=alt.Axis(title="step", labelAngle=0, labelOverlap=True, orient="top"))
+        y = alt.Y("module:N", sort=health.modules, axis=alt.Axis(title=None, labelLimit=300))
+        base = alt.Chart(sets.named(_rows(cells)))
+        squares = base.mark_rect(stroke="var(--paper)", strokeWidth=1.5, cornerRadius=3).encode(
+            x=x,
+            y=y,
+            color=alt.Color(
+                "state:N",
+                scale=alt.Scale(domain=[STATE_WORDS[s] for s in shown], range=[f"var(--state-{s})" for s in shown]),
+                legend=alt.Legend(title=None, orient="bottom", direction="horizontal", columns=0, symbolType="square"),
+            ),
+            tooltip=[
+                alt.Tooltip("module:N"),
+                alt.Tooltip("step:O"),
+                alt.Tooltip("state:N"),
+                alt.Tooltip("rms:Q", title="root mean square", format=".4~g"),
+                alt.Tooltip("ratio:Q", title="× usual", format=".3~g"),
+                alt.Tooltip("nan_count:Q", title="NaN"),
+                alt.Tooltip("inf_count:Q", title="Inf"),
+            ],
+        )
+        crosses = (
+            base.transform_filter(alt.datum.state == STATE_WORDS["nonfinite"])
+            .mark_text(text="✕", fontSize=9, fontWeight="bold", color="var(--on-fault)", tooltip=False)
             .encode(x=x, y=y)
         )
-    chart = alt.layer(*layers).properties(height={"step": ROW_HEIGHT}, width=600)
-    return _spec(chart.configure(**_config()))
+        layers: list[alt.Chart] = [squares, crosses]
+        frame = [{"step": health.marked_step, "module": m} for m in health.modules if m == health.marked_module]
+        if frame and health.marked_step is not None and health.first <= health.marked_step <= health.last:
+            layers.append(
+                alt.Chart(sets.named(frame))
+                .mark_rect(fill=None, stroke="var(--ink)", strokeWidth=2, cornerRadius=3, tooltip=False)
+                .encode(x=x, y=y)
+            )
+        chart = alt.layer(*layers).properties(height={"step": ROW_HEIGHT}, width=600)
+        return _spec(chart.configure(**_config()), sets)
 
 
-def _panel(curve: Curve, around: int | None, words: str | None, *, last: bool) -> alt.LayerChart | alt.FacetChart:
+def _panel(
+    sets: "_DataSets", curve: Curve, around: int | None, words: str | None, *, last: bool
+) -> alt.LayerChart | alt.FacetChart:
     x = alt.X(
         "step:Q",
         scale=alt.Scale(nice=False, zero=False),
@@ -122,7 +131,7 @@ def _panel(curve: Curve, around: int | None, words: str | None, *, last: bool) -
         if several
         else alt.value("var(--series-1)")
     )
-    points = alt.Chart(alt.InlineData(values=_rows(curve.points if several else curve.points.drop("line"))))
+    points = alt.Chart(sets.named(_rows(curve.points if several else curve.points.drop("line"))))
     near = alt.selection_point(name=_near(curve), empty=False)
     layers: list[alt.Chart] = [
         points.mark_line(
@@ -146,12 +155,12 @@ def _panel(curve: Curve, around: int | None, words: str | None, *, last: bool) -
         ),
     ]
     if curve.trend.height:
-        trend = alt.Chart(alt.InlineData(values=_rows(curve.trend if several else curve.trend.drop("line"))))
+        trend = alt.Chart(sets.named(_rows(curve.trend if several else curve.trend.drop("line"))))
         layers.append(trend.mark_line(strokeWidth=1.8, clip=True).encode(x=x, y=y, color=colour))
     if curve.marks.height:
-        layers += _nonfinite_layers(curve, x)
+        layers += _nonfinite_layers(sets, curve, x)
     if around is not None:
-        layers += _anomaly_layers(around, x, words)
+        layers += _anomaly_layers(sets, around, x, words)
     title = ", ".join(words for words in (curve.title, curve.unit, "log scale" if curve.log else "") if words)
     return alt.layer(*layers).properties(height=PANEL_HEIGHTS.get(curve.name, DEFAULT_HEIGHT), width=600, title=title)
 
@@ -171,12 +180,12 @@ def _near(curve: Curve) -> str:
     return f"near_{curve.name}"
 
 
-def _nonfinite_layers(curve: Curve, x: alt.X) -> list[alt.Chart]:
+def _nonfinite_layers(sets: "_DataSets", curve: Curve, x: alt.X) -> list[alt.Chart]:
     marks = curve.marks.with_columns(
         pl.format("{} on {} of the steps {} to {}", "what", "count", "first", "last").alias("words"),
         pl.col("first").alias("step"),
     )
-    base = alt.Chart(alt.InlineData(values=_rows(marks)))
+    base = alt.Chart(sets.named(_rows(marks)))
     tip = [alt.Tooltip("words:N", title=curve.title)]
     return [
         base.mark_rule(strokeWidth=4, color="var(--fault)", clip=True, opacity=0.55).encode(
@@ -192,8 +201,8 @@ def _nonfinite_layers(curve: Curve, x: alt.X) -> list[alt.Chart]:
     ]
 
 
-def _anomaly_layers(around: int, x: alt.X, words: str | None) -> list[alt.Chart]:
-    base = alt.Chart(alt.InlineData(values=[{"step": around, "words": words or ""}]))
+def _anomaly_layers(sets: "_DataSets", around: int, x: alt.X, words: str | None) -> list[alt.Chart]:
+    base = alt.Chart(sets.named([{"step": around, "words": words or ""}]))
     rule = base.mark_rule(color="var(--fault)", strokeWidth=1.4, strokeDash=[4, 3], clip=True).encode(x=x)
     if words is None:
         return [rule]
@@ -240,7 +249,21 @@ def _rows(frame: pl.DataFrame) -> list[dict[str, Any]]:
     return frame.with_columns(finite).to_dicts()
 
 
-def _spec(chart: alt.TopLevelMixin) -> dict[str, Any]:
-    spec = chart.to_dict(context={"data_transformers_enabled": False})
+class _DataSets:
+    """Rows that a chart refers to by name: altair copies and checks what it is given several times over, and a page need not
+    hold the points of a curve once for each layer."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, list[dict[str, Any]]] = {}
+
+    def named(self, rows: list[dict[str, Any]]) -> alt.NamedData:
+        name = f"d{len(self.rows)}"
+        self.rows[name] = rows
+        return alt.NamedData(name)
+
+
+def _spec(chart: alt.TopLevelMixin, sets: _DataSets) -> dict[str, Any]:
+    spec = chart.to_dict(validate=False, context={"data_transformers_enabled": False})
     spec.pop("$schema", None)  # an address that the page has no use for
+    spec["datasets"] = sets.rows
     return spec

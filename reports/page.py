@@ -14,6 +14,7 @@ from ..analyzer.verdict import Verdict
 from .charts import curves_chart, health_chart
 from .errors import ForeignFileError, ReportError
 from .health import HealthMap
+from .heat import heat_json
 from .page_data import PageData, reduce_page
 from .replay import replay_json
 from .wording import plural
@@ -68,6 +69,8 @@ def render_page(page: PageData) -> str:
     charts: dict[str, Any] = {"curves": curves, "health": {m.kind: _sized(m) for m in page.health}}
     if page.replay is not None:
         charts["replay"] = replay_json(page.replay)
+    if page.heat is not None:
+        charts["heat"] = heat_json(page.heat)
     return (
         environment()
         .get_template("page.html.j2")
@@ -75,8 +78,8 @@ def render_page(page: PageData) -> str:
             page=page,
             charts=json_for_script(charts),
             has_curves=curves is not None,
-            style=own_text("page.css", "replay.css"),
-            script=own_text("theme.js", "page.js", "replay.js"),
+            style=own_text("page.css", "replay.css", "heat.css"),
+            script=own_text("theme.js", "page.js", "replay.js", "heat.js"),
             vega=Markup(vega_bundle()),  # noqa: S704 # the library that vl-convert ships, checked for </script
             generator=MARKER,
             plural=plural,

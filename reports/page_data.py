@@ -10,6 +10,7 @@ from .captured import CaptureView, reduce_captures
 from .ending import Ending, reduce_ending
 from .findings import FindingView, Grid, Headline, reduce_findings, reduce_headline
 from .health import HealthMap, reduce_health
+from .heat import HeatMaps, reduce_heat
 from .replay import Replay, reduce_replay
 from .series import Curve, group_frame, reduce_curves, step_frame
 from .tables import (
@@ -39,6 +40,7 @@ class PageData:
     curves: list[Curve]
     health: list[HealthMap]
     replay: Replay | None
+    heat: HeatMaps | None
     causes: list[FindingView]
     other_findings: list[FindingView]
     captures: list[CaptureView]
@@ -76,6 +78,7 @@ def reduce_page(trace: Trace, verdict: Verdict) -> PageData:
         curves=reduce_curves(steps, group_frame(trace, rank), around),
         health=reduce_health(trace, rank, around, last_step, suspect),
         replay=reduce_replay(trace, rank, around, last_step, suspect),
+        heat=reduce_heat(trace, rank, around, suspect),
         causes=causes,
         other_findings=other_findings,
         captures=reduce_captures(trace),
