@@ -37,7 +37,7 @@ class Place(NamedTuple):
         line = line or self.code.co_firstlineno
         file = self.code.co_filename
         text = linecache.getline(file, line)
-        where = f"{_shown(file)}:{line} in {self.code.co_name}"
+        where = f"{shown(file)}:{line} in {self.code.co_name}"
         if not text.strip():
             return where, None
         if end == line and first is not None and last is not None:
@@ -55,7 +55,7 @@ def script_place(frame: FrameType | None, end: CodeType | None = None) -> Place 
             return None
         known = _ours.get(code.co_filename)
         if known is None:
-            known = _ours[code.co_filename] = _is_script(code.co_filename)
+            known = _ours[code.co_filename] = is_script(code.co_filename)
         if known:
             return Place(code, frame.f_lasti)
         frame = frame.f_back
@@ -67,13 +67,14 @@ def caller() -> Place | None:
     return script_place(sys._getframe(1))
 
 
-def _is_script(file: str) -> bool:
+def is_script(file: str) -> bool:
+    """Whether a file is the script's own or of a package it uses, outside torch, firstfault and the standard library."""
     if file.startswith(("<frozen", *_LIBRARIES)):
         return False
     return file.startswith(_PACKAGES) or not file.startswith(_STANDARD)
 
 
-def _shown(file: str) -> str:
+def shown(file: str) -> str:
     """Relative to the current folder where the file lies below it."""
     path = Path(file)
     try:

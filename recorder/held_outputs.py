@@ -60,6 +60,10 @@ class HeldOutputs:
     def install(self, patches: Patches) -> None:
         """Nothing of its own is put into torch."""
 
+    def living(self) -> dict[int, int]:
+        """Storage → step in which the model put it out, of outputs that are still held."""
+        return {h.storage.cdata: h.step for h in (*self._old, *self._recent) if not h.storage.expired()}
+
     def _note(self, entry: ModuleEntry, output: Any, *, grad: bool) -> None:
         del entry
         session = self.session
@@ -123,6 +127,16 @@ class HeldActivations:
 
     def install(self, patches: Patches) -> None:
         """Nothing of its own is put into torch."""
+
+    @property
+    def most_kept(self) -> int:
+        """Of the module of which most outputs of earlier steps are held: how many."""
+        return max(self._counts.values(), default=0)
+
+    def living(self) -> dict[int, tuple[int, int]]:
+        """Storage → (step, module_id) of outputs of modules that are still held."""
+        held = ((step, module_id, ref()) for step, module_id, ref in reversed(self._held))
+        return {t.untyped_storage()._cdata: (step, module_id) for step, module_id, t in held if t is not None}
 
     def _note(self, entry: ModuleEntry, tensor_id: int, tensor: Tensor) -> None:
         del tensor_id

@@ -27,6 +27,7 @@ from .early_evals import EarlyEvals
 from .embeddings import EmbeddingWatch
 from .forward import ForwardWatch
 from .graphs_alive import GraphsAlive
+from .growth import GrowthWatch
 from .held_outputs import HeldActivations, HeldOutputs
 from .hook_counts import HookCounts
 from .live_tensors import LiveTensors
@@ -73,9 +74,10 @@ class Attachment:
             CopyWatch(session),
             TieWatch(session),
             EmbeddingWatch(session),
-            HeldOutputs(session),
-            HeldActivations(session),
+            held_outputs := HeldOutputs(session),
+            held_activations := HeldActivations(session),
             LiveTensors(session),
+            GrowthWatch(session, self.data, self.optimizers.alive, held_outputs, held_activations),
             HookCounts(session),
             CollectiveWatch(session),
             FeatureSpread(session),

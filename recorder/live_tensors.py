@@ -76,7 +76,7 @@ class LiveTensors:
         session = self.session
         groups: dict[tuple[Any, ...], _Group] = defaultdict(_Group)
         storages: dict[int, int] = {}
-        kinds = _kinds()
+        kinds = tensor_classes()
         for tensor in [o for o in gc.get_objects() if type(o) in kinds]:
             if not measurable(tensor) or tensor.layout is not torch.strided:
                 continue
@@ -115,7 +115,7 @@ class LiveTensors:
         return (int(resident) - int(shared)) * self._page
 
 
-def _kinds() -> set[type]:
+def tensor_classes() -> set[type]:
     """Tensor and all that is made from it."""
     found: set[type] = set()
     todo: list[type] = [Tensor]

@@ -74,6 +74,13 @@ STEPS = Table(
             "Outputs of the model in earlier steps whose autograd graph still exists.",
             "graphs",
         ),
+        Column(
+            "forward_graphs_alive",
+            I32,
+            "Training forwards of earlier steps of whose autograd graph the beginning still exists; null where no module's "
+            "outputs were measured.",
+            "graphs",
+        ),
         Column("live_tensors", I64, "Tensors that Python knows, where they were counted in this step.", "tensors"),
         Column("live_tensor_bytes", I64, "Memory that they hold, each storage counted once.", "bytes"),
         Column("anonymous_bytes", I64, "Resident memory that is not part of a file, at the end of the step.", "bytes"),

@@ -1,0 +1,150 @@
+"""Where a script's source adds to a list, a dictionary or a sum: found by reading the source, not by watching it run.
+
+Only files that were asked for are parsed, once each, and only when something has been seen to grow.
+"""
+
+import ast
+import linecache
+from collections.abc import Iterator
+from functools import cache
+from typing import NamedTuple
+
+_TO_LISTS = frozenset({"append", "appendleft", "extend", "extendleft", "insert", "push"})
+_TO_MAPPINGS = frozenset({"update", "setdefault"})
+_TO_SETS = frozenset({"add", "update"})
+_JOINS = frozenset({"cat", "concat", "concatenate", "stack", "vstack", "hstack", "append"})
+_NUMBERS = frozenset({"item", "float", "int", "len", "tolist", "str", "time", "perf_counter"})
+_LONGEST = 100
+
+
+class Addition(NamedTuple):
+    """One statement that makes something longer."""
+
+    line: int
+    function: str
+    """Function that holds it; ``<module>`` outside all."""
+    text: str
+    root: str | None
+    """Variable at the foot of what is added to: ``history`` in ``history['loss'].append(x)``; None where it is no name."""
+    attributes: tuple[str, ...]
+    """Attributes on the way: ``('buffer',)`` in ``self.buffer.append(x)``."""
+    kind: str
+    """list, dict, set (a container gains an element), sum (a value is replaced by a longer or larger one)."""
+    numbers: bool
+    """Whether what is added is plainly a number or a text, such as ``loss.item()``."""
+
+
+@cache
+def additions(file: str) -> tuple[Addition, ...]:
+    """All of a file, in order of lines; none where the file cannot be read or is no Python."""
+    source = "".join(linecache.getlines(file))
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError):
+        return ()
+    lines = source.splitlines()
+    return tuple(sorted(_in(tree, "<module>", lines)))
+
+
+def _in(node: ast.AST, function: str, lines: list[str]) -> Iterator[Addition]:
+    for child in ast.iter_child_nodes(node):
+        inside = child.name if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef) else function
+        if isinstance(child, ast.Lambda):
+            inside = "<lambda>"
+        for target, kind, added in _targets(child):
+            root, attributes = _chain(target)
+            if isinstance(child, ast.expr | ast.stmt) and (root is not None or attributes):
+                text = lines[child.lineno - 1][child.col_offset :] if child.lineno <= len(lines) else ""
+                if child.end_lineno == child.lineno:
+                    text = _piece(lines[child.lineno - 1], child.col_offset, child.end_col_offset)
+                shown = text.strip()[:_LONGEST]
+                yield Addition(child.lineno, inside, shown, root, attributes, kind, _numbers(added))
+        yield from _in(child, inside, lines)
+
+
+def _piece(line: str, first: int, last: int | None) -> str:
+    return line.encode()[first:last].decode(errors="replace")  # columns count bytes
+
+
+def _targets(node: ast.AST) -> Iterator[tuple[ast.expr, str, list[ast.expr]]]:
+    """(what grows, kind, what is added)."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr=method, value=target), args=args, keywords=keywords):
+            added = [*args, *(k.value for k in keywords)]
+            if method in _TO_LISTS and added:
+                yield target, "list", added
+            if method in _TO_MAPPINGS and added:
+                yield target, "dict", added[1:] if method == "setdefault" else added
+            if method in _TO_SETS and added:
+                yield target, "set", added
+        case ast.Assign(targets=targets, value=value):
+            for target in targets:
+                if isinstance(target, ast.Subscript) and not isinstance(target.slice, ast.Slice):
+                    yield target.value, "dict", [value]
+                if isinstance(target, ast.Name | ast.Attribute | ast.Subscript) and _grows(
+                    ast.dump(_read(target)), value
+                ):
+                    yield target, "sum", [value]
+        case ast.AugAssign(target=target, op=ast.Add(), value=value):
+            yield target, "sum", [value]
+            yield target, "list", [value]
+        case _:
+            return
+
+
+def _grows(target: str, value: ast.expr) -> bool:
+    """Whether a value is the old value of the target and something more: ``x + y``, ``torch.cat([x, y])``."""
+    match value:
+        case ast.BinOp(op=ast.Add(), left=left, right=right):
+            return target in (ast.dump(left), ast.dump(right)) or _grows(target, left) or _grows(target, right)
+        case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name), args=args) if name in _JOINS:
+            parts = [p for a in args for p in (a.elts if isinstance(a, ast.List | ast.Tuple) else [a])]
+            return target in map(ast.dump, parts)
+        case _:
+            return False
+
+
+def _read(target: ast.expr) -> ast.expr:
+    """The same expression as it looks where it is read."""
+    match target:
+        case ast.Name(id=name):
+            return ast.Name(id=name, ctx=ast.Load())
+        case ast.Attribute(value=value, attr=name):
+            return ast.Attribute(value=value, attr=name, ctx=ast.Load())
+        case ast.Subscript(value=value, slice=key):
+            return ast.Subscript(value=value, slice=key, ctx=ast.Load())
+        case _:
+            return target
+
+
+def _chain(target: ast.expr) -> tuple[str | None, tuple[str, ...]]:
+    attributes: list[str] = []
+    while True:
+        match target:
+            case ast.Name(id=name):
+                return name, tuple(reversed(attributes))
+            case ast.Attribute(value=inner, attr=name):
+                attributes.append(name)
+                target = inner
+            case ast.Subscript(value=inner) | ast.Call(func=ast.Attribute(value=inner)):
+                target = inner
+            case _:
+                return None, tuple(reversed(attributes))
+
+
+def _numbers(added: list[ast.expr]) -> bool:
+    return bool(added) and all(_number(value) for value in added)
+
+
+def _number(value: ast.expr) -> bool:
+    match value:
+        case ast.Constant() | ast.JoinedStr():
+            return True
+        case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)):
+            return name in _NUMBERS
+        case ast.BinOp(left=left, right=right):
+            return _number(left) or _number(right)
+        case ast.Tuple(elts=parts) | ast.List(elts=parts):
+            return all(_number(p) for p in parts)
+        case _:
+            return False

@@ -1,0 +1,91 @@
+"""Tensors that grow without a list: sums that keep their graph (`total += loss`) and tensors that are made longer each step.
+
+A sum of losses is a chain of equal nodes, one for each step; what is joined by `torch.cat` is a tensor whose first dimension
+rises. Both are seen by comparing two looks. Graphs are walked, not kept.
+"""
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from .statistics import measurable
+
+_LONGEST_CHAIN = 4000
+_FEW_BYTES = 4096
+
+Shape = tuple[Any, ...]
+
+
+class TensorLook(NamedTuple):
+    """What two looks are compared by."""
+
+    step: int
+    chains: dict[tuple[str, Shape], int]
+    """(operator, shape) → nodes of this operator on end behind a tensor, at most."""
+    lengths: dict[tuple[torch.dtype, Shape], int]
+    """(dtype, shape without the first dimension) → the largest first dimension."""
+
+
+class GrownTensor(NamedTuple):
+    """A tensor that grew from one look to the next."""
+
+    tensor: Tensor
+    steps: int
+    """Nodes of its chain, or rows."""
+    rate: float
+    size: int
+    """Bytes a step; 0 for a sum, whose memory is in the graphs behind it."""
+    operator: str | None
+
+
+def look_at_tensors(step: int, tensors: Iterable[Tensor]) -> TensorLook:
+    """Chains and lengths now."""
+    chains: dict[tuple[str, Shape], int] = {}
+    lengths: dict[tuple[torch.dtype, Shape], int] = {}
+    for tensor in tensors:
+        if not measurable(tensor) or tensor.layout is not torch.strided:
+            continue
+        if tensor.requires_grad and tensor.grad_fn is not None:
+            operator, length = chain(tensor)
+            key = operator, tuple(tensor.shape)
+            chains[key] = max(chains.get(key, 0), length)
+        if tensor.dim():
+            shape = tensor.dtype, tuple(tensor.shape[1:])
+            lengths[shape] = max(lengths.get(shape, 0), tensor.shape[0])
+    return TensorLook(step, chains, lengths)
+
+
+def grown_tensors(before: TensorLook, now: TensorLook, tensors: Iterable[Tensor]) -> list[GrownTensor]:
+    """What gained half a node, or a row, a step: the sum that reaches furthest and the tensor that takes most."""
+    steps = max(now.step - before.step, 1)
+    sums: list[GrownTensor] = []
+    longer: list[GrownTensor] = []
+    for tensor in tensors:
+        if not measurable(tensor) or tensor.layout is not torch.strided:
+            continue
+        if tensor.requires_grad and tensor.grad_fn is not None:
+            operator, length = chain(tensor)
+            rate = (length - before.chains.get((operator, tuple(tensor.shape)), 0)) / steps
+            if rate >= 0.5 and length >= 3 and (operator, tuple(tensor.shape)) in before.chains:
+                sums.append(GrownTensor(tensor, length, rate, 0, operator))
+        elif tensor.dim() and not tensor.requires_grad:
+            key = tensor.dtype, tuple(tensor.shape[1:])
+            rows = tensor.shape[0] - before.lengths.get(key, tensor.shape[0])
+            size = rows * (tensor.untyped_storage().nbytes() // max(tensor.shape[0], 1)) // steps
+            if rows >= steps and tensor.shape[0] == now.lengths[key] and size >= _FEW_BYTES:
+                longer.append(GrownTensor(tensor, tensor.shape[0], rows / steps, size, None))
+    best = [max(sums, key=lambda g: g.steps)] if sums else []
+    return best + ([max(longer, key=lambda g: g.size)] if longer else [])
+
+
+def chain(tensor: Tensor) -> tuple[str, int]:
+    """(operator, nodes of the same operator on end) behind a tensor."""
+    node: Any = tensor.grad_fn
+    operator = node.name()
+    length = 0
+    while node is not None and length < _LONGEST_CHAIN:
+        length += 1
+        node = next((n for n, _ in node.next_functions if n is not None and n.name() == operator), None)
+    return operator.removesuffix("0").removesuffix("Backward"), length

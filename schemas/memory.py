@@ -1,0 +1,69 @@
+"""Who holds memory: what gathers from step to step and by which line, and what is there when it runs out."""
+
+from .columns import Column, Table
+from .shared_columns import BOOL, F64, I32, I64, LIST, RANK, STEP, STR
+
+MEMORY_OWNERS = Table(
+    "memory_owners",
+    "What was found to grow, looked for when memory or kept graphs do: a list, a dictionary, a sum that keeps its graph, a "
+    "tensor that is made longer. One row for each look at which it had grown since the look before.",
+    (
+        RANK,
+        STEP,
+        Column(
+            "kind",
+            STR,
+            "list (also a deque), dict, set: a container that gained elements. sum: a tensor that keeps the graphs of what was "
+            "added to it. longer: a tensor whose first dimension rises. class: objects of a class that are held somewhere.",
+        ),
+        Column("holder", STR, "Name in the source, such as `seen` or `Trainer.buffer`; null where none was found."),
+        Column(
+            "scope",
+            STR,
+            "global variable of …, local variable of …, attribute, class attribute, variable of … (closure).",
+        ),
+        Column("module_id", I32, "Module whose attribute it is, or whose outputs it gathers; null if none."),
+        Column("place", STR, "Line of the script that adds to it; null where none was found."),
+        Column("expression", STR, "The statement there."),
+        Column("element", STR, "tensor, or the class of what is added."),
+        Column("shape", LIST, "Of a tensor that was added last."),
+        Column("dtype", STR, "Such as float32; null without a tensor."),
+        Column("device", STR, "Such as cpu or cuda:0; null without a tensor."),
+        Column("with_graph", BOOL, "Whether the tensor has its autograd graph."),
+        Column("length", I64, "Elements now, summands or rows.", "elements"),
+        Column("rate", F64, "Elements gained per step since the look before.", "elements"),
+        Column("bytes_each", I64, "Memory of one element; 0 for a sum, whose memory is in its graphs.", "bytes"),
+        Column("since_step", I64, "Step at which it began, if it began empty and grew at this rate."),
+    ),
+    ("rank", "step", "holder"),
+)
+
+
+MEMORY_BLOCKS = Table(
+    "memory_blocks",
+    "What is in memory at a moment worth a look: tensors that Python knows, or blocks of the CUDA allocator, those of one "
+    "kind in one row; the 48 rows that take most.",
+    (
+        RANK,
+        STEP,
+        Column("trigger", STR, "Why it was looked: growth, oom, end."),
+        Column("source", STR, "python: tensors that Python knows. cuda: blocks of the caching allocator."),
+        Column(
+            "category",
+            STR,
+            "parameter, gradient, optimizer_state, buffer, batch, activation (has an autograd graph), other; unseen: device "
+            "memory in tensors that Python does not know, mostly saved in graphs. Of blocks: allocated, free (kept by the "
+            "allocator for later), awaiting (freed, in use by another stream).",
+        ),
+        Column("shape", LIST, "Their shape; null for blocks."),
+        Column("dtype", STR, "Such as float32; null for blocks."),
+        Column("device", STR, "Such as cpu or cuda:0."),
+        Column("blocks", I64, "How many there are.", "tensors or blocks"),
+        Column("bytes", I64, "Memory that they take, each storage counted once.", "bytes"),
+        Column("largest_bytes", I64, "The largest of them.", "bytes"),
+        Column("oldest_step", I64, "First step from which one of them is; null where it is not known."),
+        Column("module_id", I32, "Module that put one of them out; null where it is not known."),
+        Column("place", STR, "Innermost line outside torch that allocated them; recorded with --memory-history only."),
+    ),
+    ("rank", "step", "trigger", "category", "shape", "dtype"),
+)
