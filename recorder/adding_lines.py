@@ -46,6 +46,27 @@ def additions(file: str) -> tuple[Addition, ...]:
     return tuple(sorted(_in(tree, "<module>", lines)))
 
 
+@cache
+def calls(file: str) -> tuple[tuple[int, str, str], ...]:
+    """(line, function that calls, name called) of all calls of a file."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(file)))
+    except (SyntaxError, ValueError, RecursionError):
+        return ()
+    return tuple(_calls_in(tree, "<module>"))
+
+
+def _calls_in(node: ast.AST, function: str) -> Iterator[tuple[int, str, str]]:
+    for child in ast.iter_child_nodes(node):
+        match child:
+            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
+                yield child.lineno, function, name
+            case _:
+                pass
+        inside = child.name if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef) else function
+        yield from _calls_in(child, inside)
+
+
 def _in(node: ast.AST, function: str, lines: list[str]) -> Iterator[Addition]:
     for child in ast.iter_child_nodes(node):
         inside = child.name if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef) else function
@@ -57,7 +78,8 @@ def _in(node: ast.AST, function: str, lines: list[str]) -> Iterator[Addition]:
                 text = lines[child.lineno - 1][child.col_offset :] if child.lineno <= len(lines) else ""
                 if child.end_lineno == child.lineno:
                     text = _piece(lines[child.lineno - 1], child.col_offset, child.end_col_offset)
-                shown = text.strip()[:_LONGEST]
+                text = text.strip()
+                shown = text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
                 yield Addition(child.lineno, inside, shown, root, attributes, kind, _numbers(added))
         yield from _in(child, inside, lines)
 

@@ -98,6 +98,14 @@ def run(
             " operator, also `skip` the optimizer step, or `stop` the run with a checkpoint. The default is capture.",
         ),
     ] = None,
+    memory_history: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N",
+            help="Have the CUDA allocator remember its last N events and the lines that caused them, such as 100000, so that"
+            " memory that grows or runs out is told by line. It costs some microseconds for each allocation.",
+        ),
+    ] = None,
     hang_timeout: Annotated[
         str | None,
         typer.Option(
@@ -128,6 +136,7 @@ def run(
         "keep": keep,
         "on-nonfinite": on_nonfinite,
         "hang-timeout": hang_timeout,
+        "memory-history": memory_history,
         "hang-kill": hang_kill,
     }
     before = signals.block()  # before the imports below: they start threads

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from .frames import is_script
+from .holders import local_values
 from .statistics import measurable
 
 KINDS: dict[type, str] = {
@@ -85,7 +86,7 @@ def _untracked(objects: list[Any], classes: Iterable[type]) -> list[Any]:
     are an attribute, a global variable or an element of."""
     script = {kind for kind in classes if _of_script(kind)} | {CellType}
     modules = [vars(m) for m in list(sys.modules.values()) if type(m) is ModuleType and is_script(_file(m))]
-    first = gc.get_referents(*modules, *(o for o in objects if type(o) in script))
+    first = local_values() + gc.get_referents(*modules, *(o for o in objects if type(o) in script))
     dictionaries = [o for o in first if type(o) in KINDS]
     more = gc.get_referents(*dictionaries[:_MOST_DICTIONARIES])
     return list({id(o): o for o in (*first, *more) if type(o) is dict and not gc.is_tracked(o)}.values())

@@ -6,6 +6,7 @@ tensors, and again four steps later; what became longer in between is named: by 
 when. It is followed at ever longer distances as long as it grows. A run in which nothing grows pays for no look.
 """
 
+import gc
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -17,6 +18,7 @@ from torch import Tensor, nn
 
 from .catalogue import ModuleEntry
 from .containers import Content, Grown, Look, classes_grown, grown, look
+from .cuda_memory import CudaMemory
 from .data import DataWatch
 from .graphs_alive import Mark
 from .growing_tensors import GrownTensor, TensorLook, grown_tensors, look_at_tensors
@@ -40,6 +42,9 @@ _KEPT = 5
 """Graphs or outputs of earlier steps that gather."""
 
 _MOST_MARKS = 10_000
+_SIGNS = ("DefaultCPUAllocator", "out of memory")
+"""In the messages of exceptions that have no type of their own."""
+
 _MANY = 100
 """Objects of one class, more at each step, that are worth a word where no container is found."""
 
@@ -66,12 +71,14 @@ class GrowthWatch:
         optimizers: Callable[[], list[torch.optim.Optimizer]],
         outputs: HeldOutputs,
         activations: HeldActivations,
+        cuda: CudaMemory,
     ) -> None:
         self.session = session
         self._data = data
         self._optimizers = optimizers
         self._outputs = outputs
         self._activations = activations
+        self._cuda = cuda
         self._memory: deque[int] = deque(maxlen=_WINDOW)
         self._device: deque[int] = deque(maxlen=_WINDOW)
         self._kept: deque[int] = deque(maxlen=_APART)
@@ -187,7 +194,7 @@ class GrowthWatch:
         weights = frozenset(k for k, category in known.items() if category in {"parameter", "buffer"})
         longer = grown(before[0], now, containers, weights)
         del containers
-        self._made = {**{k: (step, None) for k, step in self._outputs.living().items()}, **self._activations.living()}
+        self._made = self._makers()
         rows = self._container_rows(longer)
         del longer
         rows += self._tensor_rows(grown_tensors(before[1], tensor_look, tensors), tensors)
@@ -197,6 +204,7 @@ class GrowthWatch:
             session.add("memory_owners", **row)
         if rows:
             self._blocks("growth", tensors, known)
+            self._cuda.take("growth")
         return bool(rows)
 
     def _blocks(self, trigger: str, tensors: list[Tensor], known: dict[int, str]) -> None:
@@ -270,6 +278,31 @@ class GrowthWatch:
     def _made_by(self, tensor: Tensor) -> int | None:
         measured = measurable(tensor) and tensor.layout is torch.strided
         return self._made.get(tensor.untyped_storage()._cdata, (0, None))[1] if measured else None
+
+    def exception(self, error: BaseException) -> None:
+        """Memory has run out: what is in it now, and what had grown until now."""
+        if not (
+            isinstance(error, MemoryError | torch.OutOfMemoryError)
+            or (isinstance(error, RuntimeError) and any(sign in str(error) for sign in _SIGNS))
+        ):
+            return
+        try:
+            self._look_at_the_end()
+        except MemoryError:
+            self.session.event("memory-not-looked-at", "memory was so short that what is in it could not be looked at")
+        self._cuda.take("oom")
+
+    def _look_at_the_end(self) -> None:
+        if self._before is not None and self.session.step > self._before[0].step:
+            self._look(first=False)
+        classes = tensor_classes()
+        tensors = [o for o in gc.get_objects() if type(o) in classes]
+        known = categories(self.session.catalogue, self._optimizers(), self._data.alive_fields().values())
+        self._made = self._makers()
+        self._blocks("oom", tensors, known)
+
+    def _makers(self) -> dict[int, tuple[int | None, int | None]]:
+        return {**{k: (step, None) for k, step in self._outputs.living().items()}, **self._activations.living()}
 
     def _end(self) -> None:
         """The run is over: a look that was due may still find what the script holds."""

@@ -4,6 +4,7 @@ Asked of the garbage collector, backwards from the container. In Python 3.11 the
 be seen that way without making copies of them; what nothing else holds is looked for in the source of the functions that run.
 """
 
+import contextlib
 import ctypes
 import gc
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 from types import CellType, CodeType, FrameType, FunctionType, GeneratorType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
-from .adding_lines import Addition, additions
+from .adding_lines import Addition, additions, calls
 from .frames import is_script, shown
 
 _MOST_HOPS = 6
@@ -278,8 +279,19 @@ def _words(found: tuple[str, Addition] | None, frames: list[FrameType]) -> tuple
     if found is None:
         return None, None, False
     file, a = found
-    here = next((f for f in frames if (f.f_code.co_filename, f.f_code.co_name) == (file, a.function)), None)
-    return f"{shown(file)}:{a.line} in {a.function}", a.text, here is not None and a.line > here.f_lineno
+    return f"{shown(file)}:{a.line} in {a.function}", a.text, _still_to_come(file, a, frames)
+
+
+def _still_to_come(file: str, a: Addition, frames: list[FrameType]) -> bool:
+    """Whether the statement, or the call of its function, stands behind the line that a running function has reached."""
+    for frame in frames:
+        code, line = frame.f_code, frame.f_lineno
+        if (code.co_filename, code.co_name) == (file, a.function):
+            return a.line > line
+        called = [at for at, inside, name in calls(code.co_filename) if (inside, name) == (code.co_name, a.function)]
+        if called:
+            return min(called) > line
+    return False
 
 
 # -- local variables ------------------------------------------------------------------------------------------------------
@@ -308,6 +320,20 @@ def _look_in_frames(
                     scope = f"local variable of {code.co_name} in {Path(code.co_filename).name}"
                     found[n] = Holder(name + _path(link.keys), scope, None, *_words(best, frames))
             del value
+
+
+def local_values() -> list[Any]:
+    """Values of the local variables of the script's functions that run; none before Python 3.12."""
+    get = _get_variable()
+    if get is None:
+        return []
+    values: list[Any] = []
+    for frame in script_frames(sys._getframe(1)):
+        code = frame.f_code
+        for name in (*code.co_varnames, *code.co_cellvars) if code.co_name != "<module>" else ():
+            with contextlib.suppress(NameError):  # not assigned yet, or deleted
+                values.append(get(frame, name))
+    return values
 
 
 def _get_variable() -> Callable[[FrameType, str], Any] | None:

@@ -22,6 +22,7 @@ from .clipping import ClippingWatch
 from .collectives import CollectiveWatch
 from .copies import CopyWatch
 from .crash import record_exception, watch_deaths
+from .cuda_memory import CudaMemory
 from .data import DataWatch
 from .early_evals import EarlyEvals
 from .embeddings import EmbeddingWatch
@@ -77,7 +78,10 @@ class Attachment:
             held_outputs := HeldOutputs(session),
             held_activations := HeldActivations(session),
             LiveTensors(session),
-            GrowthWatch(session, self.data, self.optimizers.alive, held_outputs, held_activations),
+            cuda_memory := CudaMemory(session),
+            growth := GrowthWatch(
+                session, self.data, self.optimizers.alive, held_outputs, held_activations, cuda_memory
+            ),
             HookCounts(session),
             CollectiveWatch(session),
             FeatureSpread(session),
@@ -85,6 +89,7 @@ class Attachment:
             ReentrantWatch(session, self.forward),
             EarlyEvals(session),
         ]
+        self.growth = growth
         self._patches = Patches()
         self._seen_exception: BaseException | None = None
         session.on_start = lambda: watch_deaths(session)
@@ -126,6 +131,7 @@ class Attachment:
         if self._seen_exception is not error:
             self._seen_exception = error
             self._to_its_end(self.session.guarded("exception", record_exception), self.session, error)
+            self._to_its_end(self.session.guarded("memory-growth", self.growth.exception), error)
             self._to_its_end(self.session.guarded("captures", self.captures.exception), error)
 
     def _to_its_end(self, record: Callable[..., None], *arguments: Any) -> None:

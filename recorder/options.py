@@ -29,6 +29,8 @@ class Options(msgspec.Struct, kw_only=True, forbid_unknown_fields=False):
     """Steps of full detail that stay at the start, at the end, and on both sides of whatever happened in between."""
     on_nonfinite: str = "capture"
     """What happens at a loss or gradient that is not finite: record, capture, skip, stop."""
+    memory_history: int = 0
+    """Events that the CUDA allocator keeps with the lines that caused them; 0: none."""
     hang_timeout_s: float | None = None
     """Seconds without progress that count as a hang; None: 20 usual steps, at least five minutes."""
     hang_kill: bool = False

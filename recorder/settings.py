@@ -103,6 +103,7 @@ _READ: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "disk-limit": ("disk_limit_bytes", size),
     "keep": ("keep", _count),
     "on-nonfinite": ("on_nonfinite", _on_nonfinite),
+    "memory-history": ("memory_history", _count),
     "hang-timeout": ("hang_timeout_s", duration),
     "hang-kill": ("hang_kill", _yes_or_no),
 }

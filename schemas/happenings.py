@@ -32,7 +32,7 @@ EVENTS = Table(
             "event",
             STR,
             "Slug: attached, model-found, optimizer-found, mode-changed, compiled-model, compiled, recompiled, seeded, "
-            "warning, exception, rows-dropped, recorder-fault …",
+            "warning, exception, rows-dropped, memory-not-looked-at, recorder-fault …",
         ),
         Column("module_id", I32, "Module concerned; null if none."),
         Column("message", STR, "One sentence."),

@@ -6,6 +6,7 @@
     RUN/journal/rank=0000/<table>-000018.arrows    Arrow IPC stream, one record batch per step
     RUN/breadcrumb/rank=0000.bin                   memory-mapped: where the process stands right now
     RUN/native/rank=0000.txt                       native stack of a crash, by faulthandler
+    RUN/native/rank=0000-memory-oom-step=000412.pickle   snapshot of the CUDA allocator, for torch's own viewer too
     RUN/exception-rank=0000.json                   ExceptionRecord of the exception that ended a rank
     RUN/attempts/0001/                             what a resumed run keeps of its first attempt, tables apart
     RUN/captures/step=000412-rank=0000/            meta.json (CaptureMeta) and tensors, loadable with weights_only
@@ -67,6 +68,11 @@ def part_path(run: Path, rank: int, table: str, index: int, last: int | None = N
 def breadcrumb_path(run: Path, rank: int) -> Path:
     """The memory-mapped breadcrumb of one rank."""
     return run / "breadcrumb" / f"{rank_folder(rank)}.bin"
+
+
+def memory_snapshot_path(run: Path, rank: int, trigger: str, step: int) -> Path:
+    """Snapshot of the CUDA allocator, taken because of a trigger."""
+    return run / "native" / f"{rank_folder(rank)}-memory-{trigger}-step={step:06d}.pickle"
 
 
 def native_stack_path(run: Path, rank: int) -> Path:

@@ -3,6 +3,7 @@
 import resource
 import sys
 from collections import defaultdict
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -12,6 +13,7 @@ from torch import nn
 torch.set_num_threads(1)
 
 SAMPLES = []
+HEAT = {}
 
 
 def shapes(n=960):
@@ -157,11 +159,11 @@ def history_joined_each_step(s):
 
 def arrays_of_every_step(s):
     x, y = blobs()
-    model, heat = mlp(), {}
+    model = mlp()
     opt = torch.optim.Adam(model.parameters(), 1e-3)
     for i, a, b in batches(x, y, 80):
         if i >= s:
-            heat[i] = np.full((512, 320), float(i))
+            HEAT[i] = np.full((512, 320), float(i))
         opt.zero_grad()
         F.cross_entropy(model(a), b).backward()
         opt.step()
@@ -196,7 +198,7 @@ def the_address_space_is_full(s):
     opt = torch.optim.Adam(model.parameters(), 1e-3)
     for i, a, b in batches(x, y, 90):
         if i == s:
-            used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+            used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
             resource.setrlimit(resource.RLIMIT_AS, (used + 160 * 2**20, resource.RLIM_INFINITY))
         opt.zero_grad()
         F.cross_entropy(model(a), b).backward()

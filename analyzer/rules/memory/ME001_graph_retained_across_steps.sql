@@ -4,13 +4,17 @@ name = "graph-retained-across-steps"
 severity = "error"
 phase = "loss"
 signal = "graphs_alive"
-message = "From step {step} on the autograd graphs of earlier losses stay alive, one more each step: {value} at the end."
+message = "From step {step} on the autograd graphs of earlier losses stay alive, one more each step: {value} at the end.{grows}{held}"
 fix = "Add loss.item() or loss.detach() to what is summed or kept, not the loss itself."
 explains = ["host-memory-leak", "oom-host", "oom-device", "memory-near-limit", "throughput-drift", "tensor-list-growth"]
 [params.least]
 value = 8
 unit = "graphs"
 doc = "Graphs alive, and steps of growth."
+[params.grown]
+value = 8388608
+unit = "bytes"
+doc = "Growth of the process from then on that is worth a word."
 [needs]
 tables = ["steps"]
 columns = ["steps.graphs_alive"]
@@ -19,13 +23,24 @@ steps = 10
 what = "The number of losses of earlier steps whose autograd graph still exists grows with the steps."
 why = "Each graph keeps its nodes and what they saved: memory and time grow until the process dies."
 not_this = "The loss of the last step or two, a graph over several steps that is let go, a bounded history."
-source = "Counting marks in the graphs themselves."
+source = "Counting marks in the graphs themselves; who holds them is looked for once they gather."
 */
 WITH alive AS (
     SELECT rank, step, max(graphs_alive) AS alive, row_number() OVER (PARTITION BY rank ORDER BY step) AS n FROM steps WHERE graphs_alive IS NOT NULL GROUP BY rank, step
 ), ends AS (
     SELECT rank, arg_max(alive, step) AS value, max(alive) AS most, max(step) AS last, max(step) FILTER (alive = 0) AS last_clean FROM alive GROUP BY rank
+), found AS (
+    SELECT e.rank, greatest(coalesce(e.last_clean, 0) - 1, 0) AS step, e.value FROM ends e
+    WHERE e.value >= $least AND e.value = e.most AND e.value >= 0.5 * (e.last - coalesce(e.last_clean, 0))
+), rates AS (
+    SELECT f.rank, regr_slope(s.anonymous_bytes, s.step) AS per_step, count(*) AS steps
+    FROM found f JOIN steps s ON s.rank = f.rank AND s.step > f.step AND s.anonymous_bytes IS NOT NULL GROUP BY f.rank
+), owners AS (
+    SELECT rank, owner FROM memory_growing WHERE with_graph AND steady
+    -- losses are numbers: a sum or a list of them before anything else
+    QUALIFY row_number() OVER (PARTITION BY rank ORDER BY kind = 'sum' DESC, len(shape) = 0 DESC, length DESC) = 1
 )
-SELECT e.rank, greatest(coalesce(e.last_clean, 0) - 1, 0) AS step, e.value FROM ends e
-WHERE e.value >= $least AND e.value = e.most AND e.value >= 0.5 * (e.last - coalesce(e.last_clean, 0))
-ORDER BY step, e.rank
+SELECT f.rank, f.step, f.value, CASE WHEN r.per_step * r.steps >= $grown THEN ' Memory grows by ' || bytes_in_words(r.per_step) || ' a step.' ELSE '' END AS grows,
+    coalesce(' What keeps them is ' || o.owner || '.', '') AS held
+FROM found f LEFT JOIN rates r USING (rank) LEFT JOIN owners o USING (rank)
+ORDER BY f.step, f.rank

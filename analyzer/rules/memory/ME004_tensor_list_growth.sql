@@ -4,7 +4,7 @@ name = "tensor-list-growth"
 severity = "error"
 phase = "forward"
 signal = "tensors_alive"
-message = "From step {step} on {what} stay alive, one more after the other: {value} at the end{held}."
+message = "From step {step} on {what} stay alive, one more after the other: {value} at the end{held}.{grows}{owner}"
 fix = "Find the list, dictionary or attribute to which they are added; add .detach().cpu() or the number instead, and empty it when it has been used."
 explains = ["host-memory-leak", "oom-host", "oom-device", "memory-near-limit", "throughput-drift"]
 [params.least]
@@ -15,6 +15,10 @@ doc = "Tensors with a graph that must have been kept."
 value = 16
 unit = "tensors"
 doc = "Outputs without a graph that must have been kept, and none let go: then it is advice."
+[params.large]
+value = 33554432
+unit = "bytes"
+doc = "Memory in tensors without a graph that must have been gathered by one list, dictionary or tensor: then it is advice."
 [params.rate]
 value = 0.5
 unit = "tensors per step"
@@ -27,7 +31,7 @@ steps = 10
 what = "Outputs of a model, or tensors of one shape that an operator has made, that outlive their step, with each step more of them, to the end of the run."
 why = "What is never let go of grows until the process dies; with its autograd graph each kept tensor holds the graph behind it too."
 not_this = "A list that is emptied at the end of an epoch, a bounded history or replay buffer once it is full, losses kept as tensors (graph-retained-across-steps), optimizer state."
-source = "Weak references to storages and graph nodes; a census of living tensors of each shape."
+source = "Weak references to storages and graph nodes; a census of living tensors of each shape; looks at what has become longer, once memory or kept graphs grow."
 */
 WITH counts AS (
     SELECT rank, step, max(output_graphs_alive) AS graphs, max(outputs_alive) AS alive, max(outputs_alive_bytes) AS bytes, max(epoch) AS epoch
@@ -96,7 +100,51 @@ WITH counts AS (
       AND g.rank NOT IN (SELECT rank FROM outputs WHERE severity = 'error') AND g.rank NOT IN (SELECT rank FROM modules_)
       -- what losses of earlier steps hold is told by graphs_alive
       AND g.rank NOT IN (SELECT rank FROM steps GROUP BY rank HAVING max(graphs_alive) >= $least)
+), beginnings AS (
+    -- the first node of a forward: kept by whatever has been made from it
+    SELECT rank, step, max(forward_graphs_alive) AS n FROM steps WHERE forward_graphs_alive IS NOT NULL GROUP BY rank, step
+), inside AS (
+    SELECT e.rank, greatest(e.clean - 1, 0) AS step, 'error' AS severity, NULL::VARCHAR AS module, 'results of the forward with their autograd graphs' AS what, e.value, NULL::BIGINT AS bytes
+    FROM (
+        SELECT rank, arg_max(n, step) AS value, max(n) AS most, max(step) AS last, coalesce(max(step) FILTER (n = 0), min(step)) AS clean FROM beginnings GROUP BY rank
+    ) e
+    WHERE e.value >= $least AND e.value = e.most AND e.value >= $rate * (e.last - e.clean)
+      AND e.value > 2 * (SELECT coalesce(max(b.n), 0) FROM beginnings b WHERE b.rank = e.rank AND b.step <= e.clean)
+      AND e.rank NOT IN (SELECT rank FROM outputs WHERE severity = 'error') AND e.rank NOT IN (SELECT rank FROM modules_) AND e.rank NOT IN (SELECT rank FROM lists)
+      AND e.rank NOT IN (SELECT rank FROM steps GROUP BY rank HAVING max(graphs_alive) >= $least)
+), memory AS (
+    SELECT rank, step, max(anonymous_bytes) AS host, max(cuda_allocated_bytes) AS device, max(step) OVER (PARTITION BY rank) AS last FROM steps GROUP BY rank, step
+), large AS (
+    SELECT g.*, e.last, g.length + g.rate * (e.last - g.last_look) AS ends_with, g.first_look + 2 * (e.last - g.first_look) // 3 AS late
+    FROM memory_growing g JOIN last_steps e USING (rank)
+    WHERE g.element = 'tensor' AND g.kind <> 'sum' AND NOT g.with_graph AND g.steady AND g.rate >= $rate AND g.looks >= 2
+), gathered AS (
+    -- and memory has risen with it, to the end: what is full or emptied by then is none of it
+    SELECT l.rank, l.since_step AS step, 'warning' AS severity, NULL::VARCHAR AS module,
+        CASE l.kind WHEN 'longer' THEN 'the rows of a tensor, by now of shape ' ELSE 'tensors of shape ' END || l.shape::VARCHAR AS what, round(l.ends_with)::BIGINT AS value,
+        round(l.ends_with * l.bytes_each)::BIGINT AS bytes, l.owner, l.bytes_per_step
+    FROM large l
+    JOIN LATERAL (
+        SELECT median(CASE WHEN l.device LIKE 'cuda%' THEN m.device ELSE m.host END) FILTER (m.step BETWEEN l.first_look - 1 AND l.first_look + 1) AS a,
+            median(CASE WHEN l.device LIKE 'cuda%' THEN m.device ELSE m.host END) FILTER (m.step BETWEEN l.late - 1 AND l.late + 1) AS b,
+            median(CASE WHEN l.device LIKE 'cuda%' THEN m.device ELSE m.host END) FILTER (m.step >= l.last - 2) AS c
+        FROM memory m WHERE m.rank = l.rank
+    ) t ON true
+    WHERE l.ends_with * l.bytes_each >= $large AND t.c - t.a >= 0.5 * l.bytes_per_step * (l.last - l.first_look) AND t.c - t.b >= 0.4 * l.bytes_per_step * (l.last - l.late)
+      AND l.rank NOT IN (SELECT rank FROM outputs) AND l.rank NOT IN (SELECT rank FROM modules_)
+    QUALIFY row_number() OVER (PARTITION BY l.rank ORDER BY l.bytes_per_step DESC, l.holder) = 1
+), all_ AS (
+    SELECT * FROM outputs UNION ALL BY NAME SELECT * FROM modules_ UNION ALL BY NAME SELECT * FROM lists UNION ALL BY NAME SELECT * FROM inside UNION ALL BY NAME SELECT * FROM gathered
+), named AS (
+    SELECT f.* REPLACE (coalesce(f.owner, g.owner) AS owner, coalesce(f.bytes_per_step, g.bytes_per_step) AS bytes_per_step, coalesce(f.module, m.module) AS module)
+    FROM all_ f
+    LEFT JOIN (
+        SELECT * FROM memory_growing WHERE element = 'tensor' AND steady QUALIFY row_number() OVER (PARTITION BY rank, with_graph ORDER BY bytes_per_step DESC, length DESC, holder) = 1
+    ) g ON g.rank = f.rank AND g.with_graph = (f.severity = 'error') AND f.owner IS NULL
+    LEFT JOIN modules m ON m.rank = f.rank AND m.module_id = g.module_id
 )
 SELECT f.rank, f.step, f.severity, f.module, f.what, f.value, f.bytes,
-    CASE WHEN f.bytes >= 1048576 THEN ', ' || round(f.bytes / 1048576.0)::BIGINT || ' MB' ELSE '' END AS held
-FROM (SELECT * FROM outputs UNION ALL BY NAME SELECT * FROM modules_ UNION ALL BY NAME SELECT * FROM lists) f ORDER BY f.step, f.rank, f.severity, f.value DESC, f.module
+    CASE WHEN f.bytes >= 1048576 THEN ', ' || bytes_in_words(f.bytes) ELSE '' END AS held,
+    CASE WHEN f.bytes_per_step >= 1024 THEN ' They take ' || bytes_in_words(f.bytes_per_step) || ' more each step.' ELSE '' END AS grows,
+    coalesce(' What holds them is ' || f.owner || '.', '') AS owner
+FROM named f ORDER BY f.step, f.rank, f.severity, f.value DESC, f.module

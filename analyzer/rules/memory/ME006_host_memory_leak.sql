@@ -4,7 +4,7 @@ name = "host-memory-leak"
 severity = "warning"
 phase = "optimizer"
 signal = "anonymous_bytes"
-message = "Memory of the process grows by about {per_step} MB a step, steadily, from {from_mb} to {to_mb} MB over the last {steps} steps, and no kept tensor accounts for it."
+message = "Memory of the process grows by about {per_step} MB a step, steadily, from {from_mb} to {to_mb} MB over the last {steps} steps{owner}."
 fix = "Look for what gathers in Python: a list of results, a cache without a limit, log records, the data set's own store; tracemalloc shows which line allocates it."
 explains = ["oom-host", "memory-near-limit"]
 [params.grown]
@@ -49,7 +49,12 @@ WITH rows_ AS (
     SELECT g.*, (g.high - g.low) / g.between_ AS rate, s.bytes AS base, s.step AS first FROM grown g JOIN parts p USING (rank) JOIN start s USING (rank)
     WHERE g.quarters = 4 AND g.high - g.low >= $grown * 0.75 AND g.high - g.low >= $share * g.low
       AND p.least_ > 0 AND p.least_ >= 0.4 * p.most AND coalesce(g.tensors, 0) < 0.5 * (g.high - g.low)
+), owners AS (
+    SELECT rank, owner, since_step, bytes_per_step, CASE WHEN kind = 'class' THEN '' ELSE ' (' || round(rate, 1) || ' more of type ' || element || ' each step, ' || bytes_in_words(bytes_per_step) || ')' END AS what
+    FROM memory_growing WHERE element <> 'tensor' AND steady AND looks >= 2
+    QUALIFY row_number() OVER (PARTITION BY rank ORDER BY bytes_per_step DESC NULLS LAST, holder) = 1
 )
-SELECT d.rank, greatest(d.first, (SELECT max(n.step) - round((max(n.bytes) - d.base) / d.rate)::BIGINT FROM numbered n WHERE n.rank = d.rank)) AS step,
-    d.high - d.low AS value, round(d.rate / 1048576, 2) AS per_step, round(d.low / 1048576)::BIGINT AS from_mb, round(d.high / 1048576)::BIGINT AS to_mb, d.between_::BIGINT AS steps
-FROM dated d ORDER BY d.rank
+SELECT d.rank, CASE WHEN o.bytes_per_step >= 0.5 * d.rate THEN o.since_step ELSE greatest(d.first, (SELECT max(n.step) - round((max(n.bytes) - d.base) / d.rate)::BIGINT FROM numbered n WHERE n.rank = d.rank)) END AS step,
+    d.high - d.low AS value, round(d.rate / 1048576, 2) AS per_step, round(d.low / 1048576)::BIGINT AS from_mb, round(d.high / 1048576)::BIGINT AS to_mb, d.between_::BIGINT AS steps,
+    CASE WHEN o.owner IS NULL OR o.bytes_per_step < 0.25 * d.rate THEN ', and no kept tensor accounts for it' ELSE '. What gathers is ' || o.owner || o.what END AS owner
+FROM dated d LEFT JOIN owners o USING (rank) ORDER BY d.rank

@@ -4,7 +4,7 @@ name = "oom-device"
 severity = "fatal"
 phase = "forward"
 signal = "memory"
-message = "The device ran out of memory at step {step}{in_module}: {short}.{used}"
+message = "The device ran out of memory at step {step}{in_module}: {short}.{used}{holds}"
 fix = "Lower the batch size or the sequence length, recompute activations (torch.utils.checkpoint), or use lower precision; if the memory grew from step to step, find out what keeps tensors alive."
 explains = ["python-exception", "memory-near-limit"]
 [needs]
@@ -13,7 +13,7 @@ ended = true
 what = "The exception that ended the run is torch's OutOfMemoryError, or a device's message that its memory is exhausted."
 why = "It names the allocation that was refused, not what filled the memory before."
 not_this = "Memory of the host (oom-host)."
-source = "The exit record; cuda_allocated_bytes of the last steps."
+source = "The exit record; tensors that were alive when the exception came; what had grown before."
 */
 SELECT coalesce(e.rank, 0) AS rank, coalesce(e.step, (SELECT max(step) + 1 FROM steps WHERE completed), 0) AS step, e.microbatch, coalesce(e.phase, 'forward') AS phase,
     e.module, NULL::VARCHAR AS tensor, last.cuda_peak_bytes::DOUBLE AS value,
@@ -21,7 +21,15 @@ SELECT coalesce(e.rank, 0) AS rank, coalesce(e.step, (SELECT max(step) + 1 FROM 
     CASE WHEN e.module IS NULL THEN '' WHEN e.module = '' THEN ' in the root module' ELSE ' in module ' || e.module END
         || CASE WHEN e.module_class IS NULL THEN '' ELSE ' (' || e.module_class || ')' END AS in_module,
     coalesce(' Tensors took at most ' || round(last.cuda_peak_bytes / 1e9, 2) || ' GB in step ' || last.step || '.', '') AS used,
+    coalesce(' In memory then: ' || b.holds || '.', '') || coalesce(' Growing was ' || g.owner || ', by ' || bytes_in_words(g.bytes_per_step) || ' a step since step ' || g.since_step || '.', '') AS holds,
     e.user_frame, last.cuda_allocated_bytes, last.cuda_reserved_bytes, last.cuda_peak_bytes
 FROM exits e LEFT JOIN (SELECT * FROM steps WHERE completed QUALIFY row_number() OVER (PARTITION BY rank ORDER BY step DESC) = 1) last ON last.rank = coalesce(e.rank, 0)
+LEFT JOIN (
+    SELECT rank, string_agg(category || ' ' || bytes_in_words(bytes), ', ' ORDER BY bytes DESC) AS holds
+    FROM (SELECT rank, category, sum(bytes) AS bytes FROM memory_blocks WHERE "trigger" = 'oom' AND source = 'python' GROUP BY rank, category) GROUP BY rank
+) b ON b.rank = coalesce(e.rank, 0)
+LEFT JOIN (
+    SELECT * FROM memory_growing WHERE steady AND looks >= 2 QUALIFY row_number() OVER (PARTITION BY rank ORDER BY bytes_per_step DESC, length DESC) = 1
+) g ON g.rank = coalesce(e.rank, 0)
 WHERE e.status IN ('oom', 'exception')
   AND (regexp_extract(e.exception_type, '[A-Za-z]+$') = 'OutOfMemoryError' OR regexp_matches(e.exception_message, '(?i)^(CUDA|HIP|MPS|XPU|NPU)( error:| backend)? out of memory'))
