@@ -33,6 +33,7 @@ SHARED = (
     "replicas",
     "replica_steps",
     "divergence_of_ranks",
+    "memory_growing",
 )
 """Views defined in analyzer/sql, in the order in which people meet them; a test holds list and files together."""
 
