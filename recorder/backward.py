@@ -20,6 +20,8 @@ from .statistics import measurable, measure
 from .step_rows import Row
 
 _FIRST_STEPS = 8
+_WEIGHT_LOOKS = 2
+"""Steps with a lost loss in which the weights are looked at before they are updated: one reduction for each."""
 _MOST_OF_A_LOSS = 1 << 18
 """Elements of a loss's input up to which it is measured: a larger one (log-probabilities of a vocabulary) is the last
 output of the model over again."""
@@ -35,6 +37,7 @@ class BackwardWatch:
         self.optimizers = optimizers
         self._began = 0
         self._harmless: set[int] = set()
+        self._weight_looks = _WEIGHT_LOOKS
         self._losses = Band(0.0)
         self._scaled: tuple[int, Tensor, Tensor] | None = None
         self._multiplied = False
@@ -95,6 +98,9 @@ class BackwardWatch:
             session.budget.full_detail(6, "loss")
         if moments.nonfinite:
             session.budget.full_detail(2, "nonfinite-loss")
+            if self._weight_looks > 0:
+                self._weight_looks -= 1
+                self.data.lost_parameters()
             if not self.forward.rows_taken and self.forward.looks_left > 0:
                 find_first_bad_module(session, loss)
         session.on_loss_value(moments)

@@ -89,6 +89,13 @@ class DataWatch:
                     entry.parameter_id, Phase.FORWARD, measure(mine), requires_grad=parameter.requires_grad
                 )
 
+    def lost_parameters(self) -> None:
+        """The weights that are not finite before the update of a step whose loss is not: what is lost there was lost before."""
+        for parameter, entry in self.session.catalogue.model_parameters():
+            mine = local(parameter)
+            if mine.numel() and measurable(mine) and (moments := measure(mine)).nonfinite:
+                self.session.stat(entry.parameter_id, Phase.LOSS, moments, requires_grad=parameter.requires_grad)
+
     def alive_fields(self) -> dict[str, Tensor]:
         """Tensors of the latest batch that still exist, by field."""
         return {field.row["field"]: tensor for field in self._fields if (tensor := field.ref()) is not None}

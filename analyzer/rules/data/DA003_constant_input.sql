@@ -6,7 +6,7 @@ phase = "data"
 signal = "std"
 message = "From step {step} on every element of {field} is {value} ({batches} batches in a row): the input carries nothing."
 fix = "Look at the loader and the normalisation of {field}: all values became equal."
-explains = ["divergence", "loss-spike", "plateau", "representation-collapse", "underfit", "shuffled-labels", "exploding-gradients", "dead-relu", "frozen-by-zero-gradient", "train-eval-input-mismatch", "duplicate-batches"]
+explains = ["divergence", "loss-spike", "plateau", "representation-collapse", "underfit", "shuffled-labels", "exploding-gradients", "dead-relu", "frozen-by-zero-gradient", "train-eval-input-mismatch", "duplicate-batches", "broken-graph"]
 [params.least]
 value = 2
 unit = "batches"

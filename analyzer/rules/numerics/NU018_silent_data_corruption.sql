@@ -23,7 +23,7 @@ tables = ["tensor_stats", "steps"]
 kinds = ["parameter"]
 steps = 5
 [doc]
-what = "One weight grows a hundredfold between two steps although its update was small; or a linear layer or convolution puts out numbers that are not finite although its input and, after the step before, its weights were finite and small; or the gradient of one weight alone grows ten thousandfold."
+what = "A weight holds NaN or infinity before the update of a step while loss and gradients of the step before were finite; one weight grows a hundredfold between two steps although its update was small; or a linear layer or convolution puts out numbers that are not finite although its input and, after the step before, its weights were finite and small; or the gradient of one weight alone grows ten thousandfold."
 why = "Hardware (a bit flipped in memory, a faulty core) or code that writes where it should not changes one tensor and nothing else; training rarely stops, it gets worse."
 not_this = "Weights that were loaded, one constant written into a whole tensor, large updates, jumps in several tensors at once, large inputs, float16 overflow."
 source = "Arithmetic: W(t) = W(t-1) + update; a linear map of finite numbers of this size is finite."
@@ -74,6 +74,15 @@ WITH loaded AS (
       AND NOT EXISTS (SELECT 1 FROM tensor_stats e JOIN tensors t ON t.rank = e.rank AND t.tensor_id = e.tensor_id
           WHERE e.rank = o.rank AND e.step = o.step AND e.seq < o.seq AND t.kind IN ('input', 'activation', 'buffer')
             AND (e.nan_count + e.inf_count > 0 OR greatest(abs(e.min), abs(e.max)) > $sane))
+), written AS (
+    -- not finite before the update of the first lost step, and nothing that the step before computed was lost: written in between
+    SELECT s.rank, s.step, s.microbatch, s.seq, s.module, s.tensor, s.nonfinite_count, s.numel
+    FROM stats s JOIN nonfinite_origin o ON o.rank = s.rank AND o.step = s.step AND o.kind <> 'input'
+    JOIN steps b ON b.rank = s.rank AND b.step = s.step - 1 AND b.completed AND isfinite(b.loss) AND isfinite(coalesce(b.grad_norm, b.clip_norm))
+    WHERE s.kind = 'parameter' AND s.phase = 'loss' AND s.nonfinite_count > 0 AND s.dtype <> 'float16'
+      AND NOT EXISTS (SELECT 1 FROM stats e WHERE e.rank = s.rank AND e.step = s.step - 1 AND e.nonfinite_count > 0 AND e.kind IN ('parameter', 'update', 'gradient', 'optimizer_state'))
+      AND NOT EXISTS (SELECT 1 FROM param_groups g WHERE g.rank = s.rank AND g.step = s.step - 1 AND (NOT isfinite(g.lr) OR g.eps = 0))
+      AND NOT EXISTS (SELECT 1 FROM loaded l WHERE l.rank = s.rank AND l.step IN (s.step, s.step - 1))
 )
 SELECT rank, step, microbatch, seq, 'optimizer' AS phase, module, tensor, size AS value, 0 AS order_,
     printf('At step %d the largest element of %s is %.4g, after %.4g in the step before, while its update was at most %.4g', step, tensor, size, size_before, update_size) AS said
@@ -86,4 +95,8 @@ UNION ALL BY NAME
 SELECT rank, step, microbatch, seq, 'forward' AS phase, module, tensor, nan_count + inf_count AS value, 2 AS order_,
     printf('At step %d %s (%s) put out %d NaN and %d infinite elements although its inputs and, after the step before, its weights were finite and small', step, tensor, class_name, nan_count, inf_count) AS said
 FROM impossible
+UNION ALL BY NAME
+SELECT rank, step, microbatch, seq, 'forward' AS phase, module, tensor, nonfinite_count AS value, -1 AS order_,
+    printf('At step %d, before its update, %s held %d elements of %d that are not finite, although loss and gradients of the step before were finite', step, tensor, nonfinite_count, numel) AS said
+FROM written
 ORDER BY step, rank, order_, seq

@@ -15,6 +15,9 @@ doc = "Last eighth of the run over the second."
 value = 2e7
 unit = "ns"
 doc = "Growth below this is noise of a busy machine."
+[params.own]
+value = 0.7
+doc = "Share of the processor time wanted by its threads above which a process has the machine for itself."
 [needs]
 tables = ["steps"]
 columns = ["steps.step_ns"]
@@ -22,14 +25,14 @@ steps = 80
 [doc]
 what = "The median step time rises from eighth to eighth of the run, with hardly an exception."
 why = "The work of a step is the same; what it costs should be."
-not_this = "Inputs that grow, a single slow stretch, the first eighth of the run."
+not_this = "Inputs that grow, a single slow stretch, a machine that others use more and more, the first eighth of the run."
 source = "Kendall's count of concordant pairs over the medians of eight parts."
 */
 WITH parts AS (
-    SELECT rank, step, step_ns, forward_ns, backward_ns, optimizer_ns, data_wait_ns, ntile(8) OVER (PARTITION BY rank ORDER BY step) AS part FROM step_series WHERE step_ns > 0
+    SELECT rank, step, time_ns, step_ns, forward_ns, backward_ns, optimizer_ns, data_wait_ns, ntile(8) OVER (PARTITION BY rank ORDER BY step) AS part FROM step_series WHERE step_ns > 0
 ), medians AS (
     SELECT rank, part, median(step_ns) AS ns, median(forward_ns) AS forward_, median(backward_ns) AS backward_, median(optimizer_ns) AS optimizer_, median(data_wait_ns) AS wait_,
-        min(step) AS step, count(*) AS n FROM parts GROUP BY rank, part
+        min(step) AS step, min(time_ns) AS since, max(time_ns) AS until, count(*) AS n FROM parts GROUP BY rank, part
 ), rising AS (
     -- pairs of the last seven parts in which the later one is slower: 19 of 21 by chance once in a thousand times
     SELECT a.rank, count(*) FILTER (b.ns > a.ns) >= 19 AS rises FROM medians a JOIN medians b ON b.rank = a.rank AND b.part > a.part WHERE a.part > 1 GROUP BY a.rank
@@ -38,6 +41,15 @@ WITH parts AS (
     FROM batches b JOIN tensor_stats t ON t.rank = b.rank AND t.step = b.step AND t.seq = b.seq AND t.tensor_id = b.tensor_id
     JOIN (SELECT rank, median(step) AS half FROM steps GROUP BY rank) h ON h.rank = b.rank
     WHERE b.role = 'input' GROUP BY b.rank
+), processor AS (
+    -- what the processes had of the processors that they could have used: threads that wait for one are runnable too
+    SELECT m.rank, m.part, avg(y.cpu_percent) AS used, 100 * avg(y.runnable) AS wanted
+    FROM medians m JOIN system_samples y ON y.time_ns BETWEEN m.since AND m.until WHERE m.part IN (2, 8) GROUP BY m.rank, m.part
+), machine AS (
+    -- growth of the processor time of a step, where others had the machine: few samples, so that only a doubling counts
+    SELECT a.rank, b.used * n.ns / nullif(a.used * m.ns, 0) AS growth
+    FROM processor a JOIN processor b ON b.rank = a.rank JOIN medians m ON m.rank = a.rank AND m.part = 2 JOIN medians n ON n.rank = a.rank AND n.part = 8
+    WHERE a.part = 2 AND b.part = 8 AND b.used < $own * b.wanted
 ), judged AS (
     SELECT rank, min(step) FILTER (part = 2) AS step, max(ns) FILTER (part = 2) AS early, max(ns) FILTER (part = 8) AS late, sum(n) AS steps_,
         any_value(rises) AS rises,
@@ -49,5 +61,5 @@ SELECT j.rank, j.step, j.late AS value, round(j.early / 1e6, 1) AS early_ms, rou
     CASE greatest(coalesce(forward_, 0), coalesce(backward_, 0), coalesce(optimizer_, 0), coalesce(wait_, 0), (late - early) / 2)
         WHEN forward_ THEN 'the forward pass' WHEN backward_ THEN 'the backward pass' WHEN optimizer_ THEN 'the optimizer step' WHEN wait_ THEN 'waiting for data'
         ELSE 'what runs between them' END AS phase_
-FROM judged j LEFT JOIN sizes s ON s.rank = j.rank
-WHERE j.rises AND j.late > $factor * j.early AND j.late - j.early > $least_ns AND coalesce(s.growth <= 1.1, true) ORDER BY j.step, j.rank
+FROM judged j LEFT JOIN sizes s ON s.rank = j.rank LEFT JOIN machine c ON c.rank = j.rank
+WHERE coalesce(c.growth > 2, true) AND j.rises AND j.late > $factor * j.early AND j.late - j.early > $least_ns AND coalesce(s.growth <= 1.1, true) ORDER BY j.step, j.rank
