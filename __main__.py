@@ -17,6 +17,7 @@ ROOMS = {
     "replay": "reports.cli",
     "compare": "reports.many_cli",
     "batch": "reports.many_cli",
+    "import": "analyzer.import_cli",
     "sql": "analyzer.cli",
     "rules": "analyzer.cli",
 }

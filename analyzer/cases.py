@@ -5,8 +5,8 @@
     given.steps = [{ step = "0..9", loss = ["1.0, 1.1 x9", 5.0] }]
     expect = [{ step = 9 }]            # or [] for silence, or not_evaluable = "…" instead
 
-More keys: ``exit`` (columns of exit.json; "missing": the run was lost on this host, "missing elsewhere": on another), ``says``
-(parts of the message), ``causes`` (the whole verdict's causes by name).
+More keys: ``exit`` (columns of exit.json; "missing": the run was lost on this host, "missing elsewhere": on another), ``run``
+(of run.json), ``says`` (parts of the message), ``causes`` (the whole verdict's causes by name).
 """
 
 import tomllib
@@ -52,7 +52,7 @@ def problems(rule: Rule, case: Case) -> list[str]:
         run.mkdir()
         ended = case.get("exit", {})
         here = {"hostname": gethostname()} if ended == "missing" else {}
-        write_json(run / RUN_JSON, manifest(started_ns=time_ns(), **here))
+        write_json(run / RUN_JSON, manifest(started_ns=time_ns(), **here, **case.get("run", {})))
         if isinstance(ended, dict):
             write_json(run / EXIT_JSON, exit_record(**ended))
         for table, groups in case["given"].items():

@@ -45,6 +45,10 @@ _ESSENTIAL = {"nonfinite-tensor", "loss-spike", "divergence"}
 """Rules without which silence means nothing, by name: with all of them unable to judge, a run is inconclusive."""
 
 
+_SIGNS = {"loss", "grad_norm", "clip_norm"}
+"""Columns of steps without any of which, and without tensors, nobody can call a run healthy."""
+
+
 def diagnose(trace: Trace, rules: Judging | None = None) -> Verdict:
     """The verdict on a run, by our own rules unless others are given. Raises AnalyzerError (RuleError for a rule whose
     SELECT fails)."""
@@ -196,6 +200,8 @@ def _reading_problems(trace: Trace, facts: RunFacts) -> list[NotEvaluable]:
         if patterns := trace.manifest.options.get(option):
             what = "only these tensors were" if option == "include" else "these tensors were not"
             why.append(f"--{option} {', '.join(map(str, patterns))}: {what} measured, and judged")
+    if facts.steps_recorded and not trace.filled("steps") & _SIGNS and not trace.has("tensor_stats"):
+        why.append("neither losses, gradient norms nor tensors of this run are known: whether it learnt cannot be said")
     if facts.steps_recorded == 0:
         why.append("no training step was completed: nothing to judge")
     return [NotEvaluable(code="RE005", name="recording-incomplete", why=w) for w in why]
@@ -207,6 +213,8 @@ def _conclude(trace: Trace, facts: RunFacts, causes: list[Finding], silent: set[
     few = FEW_STEPS_RUNNING if trace.status == "running" else FEW_STEPS
     if facts.steps_recorded < few or silent >= _ESSENTIAL or trace.status in {"host-lost", "hang"}:
         return "inconclusive"
+    if not trace.filled("steps") & _SIGNS and not trace.has("tensor_stats"):
+        return "inconclusive"  # neither a loss nor a tensor of the run is known, as in an imported profiler trace
     if any(c.name == "recording-incomplete" and c.signal == "missing steps" for c in causes):
         return "inconclusive"  # what those steps did is not known
     return "healthy"

@@ -21,3 +21,7 @@ class QueryError(AnalyzerError):
 
 class RuleError(AnalyzerError):
     """A rule's file is not as the format wants it."""
+
+
+class ImportFileError(AnalyzerError):
+    """A file cannot be imported, or the run folder that it would become is taken."""

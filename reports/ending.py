@@ -66,6 +66,8 @@ def end_sentence(status: str, record: ExitRecord | None) -> str:
         return "The run is still being written."
     if status == "host-lost" or record is None:
         return "The record stops without an exit: the host died, or the supervisor was killed as well."
+    if status == "completed" and record.exit_code is None and record.note:
+        return f"{show_name(record.note[:1].upper() + record.note[1:])}."
     if status == "completed":
         return f"The script ended by itself with exit code {record.exit_code or 0}."
     if status == "exception" and record.exception is not None:

@@ -209,5 +209,6 @@ def _ended(run: RunFacts) -> str:
 def _why_inconclusive(verdict: Verdict) -> str:
     if not verdict.run.steps_recorded:
         return "The recording holds no step, so nothing can be said about the training. How the run ended is below."
-    reasons = list(dict.fromkeys(n.why for n in verdict.not_evaluable))
+    ours_first = sorted(verdict.not_evaluable, key=lambda n: n.name != "recording-incomplete")
+    reasons = list(dict.fromkeys(n.why for n in ours_first))
     return "Too little could be judged: " + "; ".join(reasons[:3]) + "." if reasons else "Too little could be judged."

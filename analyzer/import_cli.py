@@ -1,0 +1,43 @@
+"""`firstfault import`: files that others wrote become a run folder."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .. import __version__
+from .errors import AnalyzerError
+
+
+def register(app: typer.Typer) -> None:
+    """Add the sub-command of this file."""
+    app.command("import")(import_command)
+
+
+def import_command(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files to import, all of one run.")],
+    out: Annotated[Path, typer.Option("--out", metavar="RUN", help="Folder of the run; must not exist or be empty.")],
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+) -> None:
+    """Make a run folder of files that others wrote: profiler traces, memory snapshots, Flight Recorder dumps, TensorBoard event
+    files, trainer_state.json, curves as CSV or JSON lines.
+    """
+    from .importers import import_files  # noqa: PLC0415 # DuckDB need not be loaded for --help
+
+    def done(path: Path, words: str) -> None:
+        print(f"{_shown(path.name)}: {words}", file=sys.stderr)  # noqa: T201 # command line
+
+    try:
+        import_files(files, out, __version__, done=done)
+    except AnalyzerError as e:
+        if debug:
+            raise
+        print(f"firstfault: {_shown(str(e))}", file=sys.stderr)  # noqa: T201 # command line
+        raise typer.Exit(2) from None
+    print(out)  # noqa: T201 # command line
+
+
+def _shown(text: str) -> str:
+    """Text that does nothing to a terminal."""
+    return "".join(c if c.isprintable() else "?" for c in text)

@@ -1,0 +1,67 @@
+"""Files as streams of bytes, packed or not, of which the end may be missing."""
+
+import zlib
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+_RAW = 1 << 18
+
+
+class ByteStream:
+    """A file opened for reading; of a .gz file what is inside, up to where it breaks off. ``cut`` says that it does."""
+
+    def __init__(self, path: Path) -> None:
+        self._file: IO[bytes] = path.open("rb")
+        self.packed = self._file.read(2) == b"\x1f\x8b"
+        self._file.seek(0)
+        self._unpack = zlib.decompressobj(31)
+        self._raw = b""
+        self.cut = False
+
+    def read(self, size: int) -> bytes:
+        """Up to so many bytes, fewer only at the end."""
+        if not self.packed:
+            return self._file.read(size)
+        pieces: list[bytes] = []
+        while size > 0:
+            piece = self._piece(size)
+            if piece is None:
+                break
+            pieces.append(piece)
+            size -= len(piece)
+        return b"".join(pieces)
+
+    def _piece(self, size: int) -> bytes | None:
+        """Some bytes, perhaps none yet; None at the end."""
+        if self._unpack.eof:  # a file may hold several packed streams on end
+            self._raw = self._unpack.unused_data.lstrip(b"\0") or self._file.read(_RAW)
+            if not self._raw:
+                return None
+            self._unpack = zlib.decompressobj(31)
+        elif not self._raw:
+            self._raw = self._file.read(_RAW)
+            if not self._raw:
+                self.cut = True
+                return None
+        try:
+            piece = self._unpack.decompress(self._raw, size)
+        except zlib.error:
+            self.cut = True
+            self._raw = b""
+            self._unpack = zlib.decompressobj(31)
+            return None
+        self._raw = self._unpack.unconsumed_tail
+        return piece
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()

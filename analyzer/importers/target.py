@@ -1,0 +1,156 @@
+"""The run folder that an import writes: built beside its place, moved there when it is whole: a failure leaves nothing."""
+
+import math
+import shutil
+import time
+import uuid
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import pyarrow.parquet as pq
+
+from ...schemas import TABLES, ExitRecord, RunManifest, write_json
+from ...schemas.layout import EXIT_JSON, RUN_JSON, part_path
+from ..case_tables import arrow
+from ..errors import ImportFileError
+
+Row = dict[str, Any]
+
+
+class RunTarget:
+    """Collects rows of small tables, hands out the next free part of large ones, and writes the two JSON files at the end.
+
+    A context manager: leaving it with an error, or without ``finish``, removes what was written. Raises ImportFileError
+    where ``out`` already holds something.
+    """
+
+    def __init__(self, out: Path) -> None:
+        self.out = out
+        if out.exists() and (not out.is_dir() or any(out.iterdir())):
+            raise ImportFileError(f"{out}: is there already, and nothing is overwritten; give another --out")
+        self.folder = out.parent / f".{out.name}.importing-{uuid.uuid4().hex[:8]}"
+        try:
+            self.folder.mkdir(parents=True)
+        except OSError as e:
+            raise ImportFileError(f"{out}: cannot be written ({e.strerror}); give another --out") from e
+        self.versions: dict[str, str] = {}
+        self.facts: dict[str, Any] = {}
+        """What the files say of the run as a whole: hostname, world_size, started_ns, config …"""
+        self._steps: dict[tuple[int, int], Row] = {}
+        self._rows: dict[tuple[str, int], list[Row]] = {}
+        self._parts: Counter[tuple[str, int]] = Counter()
+        self._windows: Counter[int] = Counter()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)  # after finish there is none
+
+    # -- rows ---------------------------------------------------------------------------------------------------------------
+
+    def add(self, table: str, row: Row) -> None:
+        """One row of a table other than `steps`; rank 0 unless it says otherwise."""
+        self._rows.setdefault((table, int(row.get("rank") or 0)), []).append({"rank": 0, **row})
+
+    def step(self, rank: int, step: int, source: Path, **columns: Any) -> None:
+        """What is known of one step; several files may tell different things of it, but not the same thing twice."""
+        row = self._steps.setdefault((rank, step), {"rank": rank, "step": step, "completed": True})
+        for name, value in columns.items():
+            if value is None:
+                continue
+            if row.get(name) is not None and name != "time_ns" and not _same(row[name], value):
+                raise ImportFileError(
+                    f"{source}: says {name} = {value} of step {step}, another file said {row[name]}; import runs one by one"
+                )
+            row.setdefault(name, value)
+
+    def event(
+        self, event: str, message: str, *, rank: int = 0, step: int | None = None, detail: str | None = None
+    ) -> None:
+        """A row of `events` about the import itself."""
+        self.add(
+            "events", {"rank": rank, "time_ns": 0, "step": step, "event": event, "message": message, "detail": detail}
+        )
+
+    def next_part(self, table: str, rank: int) -> Path:
+        """Where the next part of a large table goes."""
+        index = self._parts[table, rank]
+        self._parts[table, rank] += 1
+        path = part_path(self.folder, rank, table, index)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def next_window(self, rank: int) -> int:
+        """Number of the next trace file of a rank."""
+        self._windows[rank] += 1
+        return self._windows[rank] - 1
+
+    @property
+    def traced_ranks(self) -> set[int]:
+        """Ranks of which there is a trace."""
+        return set(self._windows)
+
+    # -- the end ------------------------------------------------------------------------------------------------------------
+
+    def finish(self, argv: list[str], sources: Iterable[Row], version: str) -> RunManifest:
+        """Write everything and move the folder to its place. Returns what run.json says."""
+        for (rank, _), row in sorted(self._steps.items()):
+            self._rows.setdefault(("steps", rank), []).append({"time_ns": 0, **row})
+        if not self._rows and not self._parts:
+            raise ImportFileError(f"{argv[0]}: holds nothing that a run is made of")
+        ranks = {rank for _, rank in self._rows} | {rank for _, rank in self._parts}
+        known = self.facts.get("world_size")
+        for rank in sorted(ranks):
+            row = {
+                "rank": rank,
+                "world_size": known or len(ranks),
+                "hostname": self.facts.get("hostname"),
+                "time_ns": 0,
+            }
+            self._rows.setdefault(("ranks", rank), []).append(row)
+        for (table, rank), rows in self._rows.items():
+            pq.write_table(arrow(TABLES[table], rows), self.next_part(table, rank), compression="zstd")
+        times = [row["time_ns"] for row in self._steps.values() if row.get("time_ns")]
+        started = self.facts.get("started_ns") or min(times, default=0) or time.time_ns()
+        imported = list(sources)
+        manifest = RunManifest(
+            run_id=uuid.uuid4().hex,
+            firstfault_version=version,
+            argv=argv,
+            script=str(imported[0]["file"]) if imported else "",
+            cwd=str(Path.cwd()),
+            started_ns=started,
+            hostname=str(self.facts.get("hostname") or ""),
+            pid=0,
+            python="",
+            platform="",
+            versions=self.versions,
+            world_size=max(known or 0, max(ranks) + 1),
+            supervised=False,
+            config=self.facts.get("config") or {},
+            options={"imported": imported},
+        )
+        write_json(self.folder / RUN_JSON, manifest)
+        write_json(
+            self.folder / EXIT_JSON,
+            ExitRecord(
+                status="completed",
+                ended_ns=max(times, default=started),
+                recorded_ranks=len(ranks),
+                note="imported from files that do not tell how the run ended",
+            ),
+        )
+        if self.out.exists():
+            self.out.rmdir()  # empty, as was seen at the start
+        self.folder.rename(self.out)
+        return manifest
+
+
+def _same(a: Any, b: Any) -> bool:
+    return bool(a == b) or (isinstance(a, float) and isinstance(b, float) and math.isnan(a) and math.isnan(b))

@@ -1,0 +1,102 @@
+"""What a trace says about itself, and whether it can be believed: looked at once, when it is imported.
+
+A profiler that loses track shows it: kernels that run before they were launched, lengths below zero, calls on one thread that
+overlap without one lying inside the other. Such events are kept; a row of `events` says how many there are.
+"""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import duckdb
+
+from ..views import quote
+
+_SLACK_NS = 2000
+"""Clocks of host and device, and rounding to whole nanoseconds, may disagree by so much."""
+
+_DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
+_HOST = ("cpu_op", "python_function", "user_annotation", "cuda_runtime", "cuda_driver")
+
+
+_NEGATIVE = "SELECT event_id, name, step FROM {events} WHERE dur_ns < 0"
+
+_EARLY = """
+SELECT k.event_id, k.name, k.step FROM {events} k
+JOIN (
+    SELECT correlation, min(ts_ns) AS ts_ns FROM {events}
+    WHERE cat IN ('cuda_runtime', 'cuda_driver') AND correlation IS NOT NULL GROUP BY correlation
+) r ON r.correlation = k.correlation
+WHERE k.cat IN ({device}) AND k.ts_ns < r.ts_ns - {slack}
+"""
+
+_OVERLAP = """
+SELECT event_id, name, step FROM (
+    SELECT event_id, name, step, ts_ns, ts_ns + dur_ns AS end_ns, max(ts_ns + dur_ns) OVER before AS open_until
+    FROM {events} WHERE ph = 'X' AND cat IN ({host}) AND dur_ns >= 0
+    WINDOW before AS (PARTITION BY pid, tid ORDER BY ts_ns, dur_ns DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+) WHERE ts_ns < open_until - {slack} AND end_ns > open_until + {slack}
+"""
+
+_STEP_FACTS = """
+SELECT step, sum(dur_ns) FILTER (starts_with(name, 'enumerate(DataLoader)#')) AS wait,
+    sum(dur_ns) FILTER (starts_with(name, 'Optimizer.step#')) AS optimizer,
+    count(*) FILTER (starts_with(name, 'Optimizer.step#')) AS optimizer_steps
+FROM {events} WHERE cat = 'user_annotation' AND step IS NOT NULL GROUP BY step ORDER BY step
+"""
+
+
+class Doubt(NamedTuple):
+    """A kind of event that cannot be true, and how many there are; ``step`` is that of the first."""
+
+    what: str
+    events: int
+    first: str
+    step: int | None
+
+
+class StepFacts(NamedTuple):
+    """What annotations say of one step, in ns; null where there are none."""
+
+    step: int
+    data_wait_ns: int | None
+    optimizer_ns: int | None
+    stepped: bool | None
+
+
+def _part(path: Path) -> str:
+    return f"read_parquet({quote(str(path))}, hive_partitioning=false)"
+
+
+def doubts(con: duckdb.DuckDBPyConnection, part: Path) -> list[Doubt]:
+    """Everything that cannot be as the trace has it."""
+    events = _part(part)
+    device, host = (", ".join(map(quote, names)) for names in (_DEVICE, _HOST))
+    queries = {
+        "have a length below zero": _NEGATIVE.format(events=events),
+        "run on the device before they were launched": _EARLY.format(events=events, device=device, slack=_SLACK_NS),
+        "overlap another event of their thread without lying inside it": _OVERLAP.format(
+            events=events, host=host, slack=_SLACK_NS
+        ),
+    }
+    found: list[Doubt] = []
+    for what, query in queries.items():
+        count, name, step = con.execute(
+            f"SELECT count(*), arg_min(name, event_id), arg_min(step, event_id) FROM ({query})"  # noqa: S608
+        ).fetchall()[0]
+        if count:
+            found.append(Doubt(what, count, str(name), step))
+    return found
+
+
+def step_facts(con: duckdb.DuckDBPyConnection, part: Path) -> list[StepFacts]:
+    """Time in the loader and in optimizers by step, from torch's own annotations."""
+    rows = con.execute(_STEP_FACTS.format(events=_part(part))).fetchall()
+    annotated = any(count for *_, count in rows)  # without these annotations nothing is known of optimizers
+    return [
+        StepFacts(step, _int(wait), _int(optimizer), count > 0 if annotated else None)
+        for step, wait, optimizer, count in rows
+    ]
+
+
+def _int(value: int | None) -> int | None:
+    return None if value is None else int(value)

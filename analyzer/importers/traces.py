@@ -1,0 +1,84 @@
+"""A profiler's trace into profiler_events and steps."""
+
+import json
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import duckdb
+
+from .foreign_trace import ForeignTrace
+from .kineto import KinetoTrace, base_of
+from .target import RunTarget
+from .trace_checks import doubts, step_facts
+
+_HEADER = 20_000
+"""Characters of the header that are kept beside the events."""
+
+
+def import_trace(path: Path, target: RunTarget) -> str:
+    """Read one trace file into the target. Returns what was found, in a few words."""
+    fast = KinetoTrace(path)
+    trace = fast if fast.is_kineto else ForeignTrace(path)
+    trace.find_steps()
+    rank = _rank_of(trace.header, target)
+    part, window = target.next_part("profiler_events", rank), target.next_window(rank)
+    with TemporaryDirectory(prefix="firstfault-") as folder:
+        trace.write(part, Path(folder), rank=rank, window=window)
+        _note(path, trace, target, rank, window)
+        with duckdb.connect(config={"memory_limit": "200MB", "temp_directory": folder, "threads": 1}) as con:
+            con.execute("SET enable_progress_bar = false")
+            _steps(path, trace, target, con, part, rank)
+            for doubt in doubts(con, part):
+                words = f"{doubt.events} events of {path.name} {doubt.what}, first {doubt.first}"
+                target.event("trace-doubtful", f"{words}: their times cannot be trusted.", rank=rank, step=doubt.step)
+    return f"{trace.events} events, {len(trace.spans.spans)} steps, rank {rank}" + (", cut" if trace.cut else "")
+
+
+def _steps(
+    path: Path,
+    trace: KinetoTrace | ForeignTrace,
+    target: RunTarget,
+    con: duckdb.DuckDBPyConnection,
+    part: Path,
+    rank: int,
+) -> None:
+    facts = {f.step: f for f in step_facts(con, part)}
+    for step, (start, end) in sorted(trace.spans.spans.items()):
+        known: dict[str, Any] = facts[step]._asdict() if step in facts else {}
+        known.pop("step", None)
+        target.step(rank, step, path, time_ns=end, step_ns=end - start, **known)
+
+
+def _rank_of(header: dict[str, Any], target: RunTarget) -> int:
+    """The rank that the trace names, else the first that has no trace yet."""
+    about = header.get("distributedInfo")
+    if isinstance(about, dict):
+        rank, world = about.get("rank"), about.get("world_size")
+        if isinstance(world, int) and 0 < world < 2**31:
+            target.facts["world_size"] = world
+        if isinstance(rank, int) and 0 <= rank < 10**6:
+            return rank
+    return next(rank for rank in range(len(target.traced_ranks) + 1) if rank not in target.traced_ranks)
+
+
+def _note(path: Path, trace: KinetoTrace | ForeignTrace, target: RunTarget, rank: int, window: int) -> None:
+    header = trace.header
+    if isinstance(header.get("host_name"), str):
+        target.facts.setdefault("hostname", header["host_name"])
+    text = json.dumps(header, ensure_ascii=False)
+    detail: dict[str, Any] = {"file": str(path), "window_id": window, "base_time_ns": base_of(header) or None}
+    detail["header"] = header if len(text) <= _HEADER else text[:_HEADER]
+    message = f"{trace.events} events of {path.name} imported as window {window}."
+    target.event("trace-imported", message, rank=rank, detail=json.dumps(detail, ensure_ascii=False))
+    broken = trace.broken_at if isinstance(trace, ForeignTrace) else None
+    if broken is not None:
+        message = f"{path.name} is no JSON from character {broken} on: only the {trace.events} events before it were imported."
+        target.event("trace-cut", message, rank=rank)
+    elif trace.cut:
+        left = f"{trace.torn_bytes} bytes of one that is not were left out"
+        message = f"{path.name} breaks off in the middle: {trace.events} events are whole, {left}."
+        target.event("trace-cut", message, rank=rank)
+    if trace.unparsed:
+        message = f"{trace.unparsed} events of {path.name} are no valid JSON; their text stands in args_json."
+        target.event("trace-unreadable-events", message, rank=rank)
