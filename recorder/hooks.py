@@ -31,6 +31,7 @@ from .graphs_alive import GraphsAlive
 from .growth import GrowthWatch
 from .held_outputs import HeldActivations, HeldOutputs
 from .hook_counts import HookCounts
+from .host_reads import HostReads
 from .live_tensors import LiveTensors
 from .loaders import LoaderWatch
 from .metrics import MetricsWatch
@@ -44,6 +45,7 @@ from .reentrant import ReentrantWatch
 from .schedules import ScheduleWatch
 from .session import Session
 from .structure import StructureWatch
+from .threads import ThreadWatch
 from .ties import TieWatch
 
 
@@ -88,6 +90,8 @@ class Attachment:
             AttentionProbe(session, self.forward),
             ReentrantWatch(session, self.forward),
             EarlyEvals(session),
+            HostReads(session, self.forward),
+            ThreadWatch(session),
         ]
         self.growth = growth
         self._patches = Patches()

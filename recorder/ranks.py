@@ -11,6 +11,7 @@ import msgspec
 import torch
 
 from ..schemas.layout import unrecorded_path
+from .processors import usable_processors
 from .terminal import warn
 
 
@@ -38,6 +39,7 @@ def rank_row(world_size: int) -> dict[str, Any]:
         "torch_version": torch.__version__,
         "devices": msgspec.json.encode(devices).decode(),
         "threads": torch.get_num_threads(),
+        "processors": usable_processors(),
         "seed": torch.initial_seed() & 0x7FFF_FFFF_FFFF_FFFF,
     }
 

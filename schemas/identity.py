@@ -15,6 +15,11 @@ RANKS = Table(
         Column("torch_version", STR, "torch.__version__."),
         Column("devices", STR, "Accelerators visible, as JSON list of names."),
         Column("threads", I32, "torch.get_num_threads() when recording began."),
+        Column(
+            "processors",
+            I32,
+            "Processors that the process may use: its affinity, or its control group's quota if less.",
+        ),
         Column("seed", I64, "torch.initial_seed() when the first step began."),
         Column("seeded", BOOL, "Whether the script had called torch.manual_seed when the first step began."),
         Column("python_rng", I64, "Hash of random.getstate() when the first step began."),

@@ -65,6 +65,13 @@ STEPS = Table(
         Column("recorder_ns", I64, "Time the recorder itself took, part of the times above.", "ns"),
         Column("journal_bytes", I64, "Bytes appended to the journal for the row before.", "bytes"),
         Column("rss_bytes", I64, "Resident memory of the process at the end of the step.", "bytes"),
+        Column(
+            "host_reads",
+            I32,
+            "Numbers that the script's own code read out of tensors (item, tolist, if t:) since the row before; null where"
+            " they were not counted.",
+            "reads",
+        ),
         Column("graphs_alive", I32, "Losses of earlier steps whose autograd graph still exists.", "graphs"),
         Column("outputs_alive", I32, "Outputs of the model in earlier steps whose memory is still held.", "tensors"),
         Column("outputs_alive_bytes", I64, "That memory.", "bytes"),

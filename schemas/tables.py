@@ -13,6 +13,7 @@ from .memory import MEMORY_BLOCKS, MEMORY_OWNERS
 from .processes import COLLECTIVES
 from .profile import PROFILER_EVENTS
 from .progress import PARAM_GROUPS, SCHEDULERS, STEPS
+from .timing import HOST_READS
 from .weights import CHECKPOINTS, COPIES, EMBEDDINGS
 
 TABLES: dict[str, Table] = {
@@ -35,6 +36,7 @@ TABLES: dict[str, Table] = {
         LIVE_TENSORS,
         MEMORY_OWNERS,
         MEMORY_BLOCKS,
+        HOST_READS,
         METRICS,
         EVENTS,
         CAPTURED_STEPS,

@@ -6,7 +6,7 @@ phase = "step"
 signal = "step_ns"
 message = "Every {period} steps, first at step {step}, a step takes {value} times the usual {usual_ms} ms ({percent} % of the run's time in all): {what_}."
 fix = "Do it less often, or beside the training: asynchronous checkpoints, fewer evaluation batches, gc.freeze() after the first steps."
-explains = []
+explains = ["step-time-outlier"]
 [params.factor]
 value = 5
 unit = "times"

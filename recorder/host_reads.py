@@ -1,0 +1,165 @@
+"""Where the script reads single numbers out of tensors: ``item()``, ``tolist()``, ``if t:``. Not ``float(t)`` and
+``int(t)``: their warning about gradients would name this file instead of the script's line.
+
+On a device each of them waits until everything before it is computed; on the CPU each costs about as much as the arithmetic
+of a thousand elements. Reads by torch itself and by the recorder are not the script's and are not counted.
+
+A loop of reads is recognised by its rhythm: the same line reads again within a millisecond, and no module was called in
+between. The time between such reads is what the loop takes. In steps of very many reads only every eighth step is counted,
+so that counting does not become part of what it counts.
+"""
+
+import functools
+import sys
+from collections.abc import Callable
+from time import perf_counter_ns
+from types import CodeType
+from typing import Any
+
+import torch
+
+from .forward import ForwardWatch
+from .frames import Place, script_place
+from .patches import Patches
+from .session import Session
+
+_METHODS = ("item", "tolist", "__bool__")
+
+_LEAST = 8
+"""Reads of one line in one step that are worth a row."""
+
+_MANY = 256
+"""Reads in a step beyond which not every step is counted."""
+
+_FIRST_STEPS = 12
+_COUNT_EVERY = 8
+_SAME_LOOP_NS = 1_000_000
+_MOST_PLACES = 1000
+
+
+class _Reads:
+    """What one line of the script has read in the step in work."""
+
+    __slots__ = ("after_step", "calls", "calls_ended", "device", "last", "loop_ns", "looped", "place", "wait_ns")
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.calls = 0
+        self.looped = 0
+        self.loop_ns = 0
+        self.wait_ns = 0
+        self.last = 0
+        self.calls_ended = 0
+        self.after_step = False
+        self.device = ""
+
+
+class HostReads:
+    """Fills `host_reads` and column host_reads of `steps`."""
+
+    def __init__(self, session: Session, forward: ForwardWatch) -> None:
+        self.session = session
+        self.forward = forward
+        self._places: dict[tuple[CodeType, int], _Reads | None] = {}
+        self._touched: list[_Reads] = []
+        self._counting = False
+        self._many_since: int | None = None
+        """Step in which very many were read first."""
+        self._finished_step = -1
+        self._code: CodeType | None = None
+        """Of the wrappers; they share it."""
+        session.at_finish.append(session.guarded("host-reads", self._look))
+
+    def install(self, patches: Patches) -> None:
+        """Wrap the methods. torch.compile knows them by name and never looks into a wrapper; where it runs beside the
+        script's own frames it is told to leave the wrappers alone."""
+        note = self.session.guarded("host-reads", self._note)
+        for name in _METHODS:
+            patches.wrap(torch.Tensor, name, functools.partial(self._wrapper, note))
+        patches.after_import("torch._dynamo.eval_frame", self._hide)
+
+    def _wrapper(self, note: Callable[..., None], original: Callable[..., Any]) -> Callable[..., Any]:
+        places = self._places
+
+        @functools.wraps(original)
+        def read(self_: Any) -> Any:
+            if not self._counting:
+                return original(self_)
+            began = perf_counter_ns()
+            result = original(self_)
+            frame = sys._getframe(1)
+            if places.get((frame.f_code, frame.f_lasti), frame) is not None:  # None: known, and not the script's
+                note(frame, self_, began, perf_counter_ns())
+            return result
+
+        self._code = read.__code__
+        return read
+
+    def _hide(self, dynamo: Any) -> None:
+        if self._code is not None and hasattr(dynamo, "skip_code"):
+            dynamo.skip_code(self._code)
+
+    def _note(self, frame: Any, tensor: torch.Tensor, began: int, ended: int) -> None:
+        key = (frame.f_code, frame.f_lasti)
+        reads = self._places.get(key)
+        if reads is None:
+            reads = self._new(key, frame)
+            if reads is None:
+                return
+        if not reads.calls:
+            self._begin(reads, tensor)
+        elif ended - reads.last < _SAME_LOOP_NS and reads.calls_ended == self.forward.calls_ended:
+            reads.loop_ns += ended - reads.last
+            reads.looped += 1
+        else:
+            reads.calls_ended = self.forward.calls_ended
+        reads.calls += 1
+        reads.wait_ns += ended - began
+        reads.last = ended
+
+    def _new(self, key: tuple[CodeType, int], frame: Any) -> _Reads | None:
+        place = script_place(frame)
+        known = None
+        if place is not None and place.code is key[0] and len(self._places) < _MOST_PLACES:
+            known = _Reads(place)
+        self._places[key] = known
+        return known
+
+    def _begin(self, reads: _Reads, tensor: torch.Tensor) -> None:
+        session = self.session
+        self._touched.append(reads)
+        reads.device = tensor.device.type
+        reads.calls_ended = self.forward.calls_ended
+        # what is read after optimizer.step(), before anything else, still belongs to that iteration
+        reads.after_step = not session.calls and not session.clock["data"] and self._finished_step == session.step - 1
+
+    def _look(self) -> None:
+        session = self.session
+        step = session.step
+        self._finished_step = step
+        touched, self._touched = self._touched, []
+        total = 0
+        for reads in touched:
+            total += reads.calls
+            if reads.calls >= _LEAST:
+                where, text = reads.place.words()
+                looped = reads.looped
+                session.add(
+                    "host_reads",
+                    step=step - reads.after_step,
+                    after_step=reads.after_step,
+                    place=where,
+                    code=text,
+                    device=reads.device,
+                    reads=reads.calls,
+                    # the first read of a loop has none before it
+                    loop_ns=reads.loop_ns * (looped + 1) // looped if looped else 0,
+                    wait_ns=reads.wait_ns,
+                )
+            reads.calls = reads.looped = reads.loop_ns = reads.wait_ns = 0
+        if self._counting:
+            session.facts["host_reads"] = total
+            if self._many_since is None and total >= _MANY:
+                self._many_since = step
+        since = 0 if self._many_since is None else step + 1 - self._many_since
+        self._counting = since < _FIRST_STEPS or since % _COUNT_EVERY == 0
