@@ -81,7 +81,6 @@ class HostReads:
     def _wrapper(self, note: Callable[..., None], original: Callable[..., Any]) -> Callable[..., Any]:
         places = self._places
 
-        @functools.wraps(original)
         def read(self_: Any) -> Any:
             if not self._counting:
                 return original(self_)
@@ -93,7 +92,7 @@ class HostReads:
             return result
 
         self._code = read.__code__
-        return read
+        return functools.wraps(original)(read)
 
     def _hide(self, dynamo: Any) -> None:
         if self._code is not None and hasattr(dynamo, "skip_code"):
