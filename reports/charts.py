@@ -33,13 +33,13 @@ STATE_WORDS = {
     "finite": "finite, no history",
     "missing": "no gradient",
 }
-_AXIS_NUMBER = (
+AXIS_NUMBER = (
     "datum.value != 0 && (abs(datum.value) >= 1e5 || abs(datum.value) < 1e-4)"
     " ? format(datum.value, '.2~e') : format(datum.value, '.5~r')"
 )
 """Plain numbers where they are short, powers of ten where not."""
 
-_SERIES_COLOURS = [f"var(--series-{i})" for i in range(1, 5)]
+SERIES_COLOURS = [f"var(--series-{i})" for i in range(1, 5)]
 
 
 def curves_chart(curves: list[Curve], around: int | None, marked: str = "first anomaly") -> dict[str, Any] | None:
@@ -48,13 +48,13 @@ def curves_chart(curves: list[Curve], around: int | None, marked: str = "first a
     if not curves:
         return None
     words = None if around is None else f"{marked}, step {around}"
-    sets = _DataSets()
+    sets = DataSets()
     with debug_mode(False):
         panels = [
             _panel(sets, c, around, words if i == 0 else None, last=i == len(curves) - 1) for i, c in enumerate(curves)
         ]
         chart = alt.vconcat(*panels, spacing=14).resolve_scale(x="shared", color="independent")
-        spec = _spec(chart.configure(**_config()), sets)
+        spec = spec_of(chart.configure(**chart_config()), sets)
     # Set here because altair attaches a parameter to every layer of a panel, and Vega-Lite wants one view a panel.
     for curve, panel in zip(curves, spec["vconcat"], strict=True):
         panel["layer"][0]["name"], panel["layer"][1]["name"] = f"line_{curve.name}", f"points_{curve.name}"
@@ -64,13 +64,13 @@ def curves_chart(curves: list[Curve], around: int | None, marked: str = "first a
 
 def health_chart(health: HealthMap) -> dict[str, Any]:
     """Modules in forward order against steps; the first bad step and the suspected module are framed."""
-    sets = _DataSets()
+    sets = DataSets()
     with debug_mode(False):
         shown = [s for s in STATES if s in set(health.cells["state"])]
         cells = health.cells.with_columns(pl.col("state").replace_strict(STATE_WORDS).alias("state"))
         x = alt.X("step:O", axis=alt.Axis(title="step", labelAngle=0, labelOverlap=True, orient="top"))
         y = alt.Y("module:N", sort=health.modules, axis=alt.Axis(title=None, labelLimit=300))
-        base = alt.Chart(sets.named(_rows(cells)))
+        base = alt.Chart(sets.named(rows_of(cells)))
         squares = base.mark_rect(stroke="var(--paper)", strokeWidth=1.5, cornerRadius=3).encode(
             x=x,
             y=y,
@@ -103,11 +103,11 @@ def health_chart(health: HealthMap) -> dict[str, Any]:
                 .encode(x=x, y=y)
             )
         chart = alt.layer(*layers).properties(height={"step": ROW_HEIGHT}, width=600)
-        return _spec(chart.configure(**_config()), sets)
+        return spec_of(chart.configure(**chart_config()), sets)
 
 
 def _panel(
-    sets: "_DataSets", curve: Curve, around: int | None, words: str | None, *, last: bool
+    sets: "DataSets", curve: Curve, around: int | None, words: str | None, *, last: bool
 ) -> alt.LayerChart | alt.FacetChart:
     x = alt.X(
         "step:Q",
@@ -118,20 +118,20 @@ def _panel(
     y = alt.Y(
         "value:Q",
         scale=scale,
-        axis=alt.Axis(title=None, tickCount=4 if curve.name in PANEL_HEIGHTS else 3, labelExpr=_AXIS_NUMBER),
+        axis=alt.Axis(title=None, tickCount=4 if curve.name in PANEL_HEIGHTS else 3, labelExpr=AXIS_NUMBER),
     )
     lines = sorted(set(curve.points["line"])) if curve.points.height else []
     several = len(lines) > 1
     colour = (
         alt.Color(
             "line:N",
-            scale=alt.Scale(domain=lines, range=[_SERIES_COLOURS[i % 4] for i in range(len(lines))]),
-            legend=alt.Legend(title=None, orient="top-right") if len(lines) <= 6 else None,
+            scale=alt.Scale(domain=lines, range=[SERIES_COLOURS[i % 4] for i in range(len(lines))]),
+            legend=alt.Legend(title=None, orient="top", columns=3, offset=2) if len(lines) <= 12 else None,
         )
         if several
         else alt.value("var(--series-1)")
     )
-    points = alt.Chart(sets.named(_rows(curve.points if several else curve.points.drop("line"))))
+    points = alt.Chart(sets.named(rows_of(curve.points if several else curve.points.drop("line"))))
     near = alt.selection_point(name=_near(curve), empty=False)
     layers: list[alt.Chart] = [
         points.mark_line(
@@ -155,7 +155,7 @@ def _panel(
         ),
     ]
     if curve.trend.height:
-        trend = alt.Chart(sets.named(_rows(curve.trend if several else curve.trend.drop("line"))))
+        trend = alt.Chart(sets.named(rows_of(curve.trend if several else curve.trend.drop("line"))))
         layers.append(trend.mark_line(strokeWidth=1.8, clip=True).encode(x=x, y=y, color=colour))
     if curve.marks.height:
         layers += _nonfinite_layers(sets, curve, x)
@@ -180,12 +180,12 @@ def _near(curve: Curve) -> str:
     return f"near_{curve.name}"
 
 
-def _nonfinite_layers(sets: "_DataSets", curve: Curve, x: alt.X) -> list[alt.Chart]:
+def _nonfinite_layers(sets: "DataSets", curve: Curve, x: alt.X) -> list[alt.Chart]:
     marks = curve.marks.with_columns(
         pl.format("{} on {} of the steps {} to {}", "what", "count", "first", "last").alias("words"),
         pl.col("first").alias("step"),
     )
-    base = alt.Chart(sets.named(_rows(marks)))
+    base = alt.Chart(sets.named(rows_of(marks)))
     tip = [alt.Tooltip("words:N", title=curve.title)]
     return [
         base.mark_rule(strokeWidth=4, color="var(--fault)", clip=True, opacity=0.55).encode(
@@ -201,7 +201,7 @@ def _nonfinite_layers(sets: "_DataSets", curve: Curve, x: alt.X) -> list[alt.Cha
     ]
 
 
-def _anomaly_layers(sets: "_DataSets", around: int, x: alt.X, words: str | None) -> list[alt.Chart]:
+def _anomaly_layers(sets: "DataSets", around: int, x: alt.X, words: str | None) -> list[alt.Chart]:
     base = alt.Chart(sets.named([{"step": around, "words": words or ""}]))
     rule = base.mark_rule(color="var(--fault)", strokeWidth=1.4, strokeDash=[4, 3], clip=True).encode(x=x)
     if words is None:
@@ -210,7 +210,8 @@ def _anomaly_layers(sets: "_DataSets", around: int, x: alt.X, words: str | None)
     return [rule, label.encode(x=x, y=alt.value(8), text="words:N")]
 
 
-def _config() -> dict[str, Any]:
+def chart_config() -> dict[str, Any]:
+    """Look of all charts: quiet axes, colours of the page."""
     axis = alt.AxisConfig(
         labelColor="var(--muted)",
         titleColor="var(--muted)",
@@ -243,13 +244,13 @@ def _config() -> dict[str, Any]:
     }
 
 
-def _rows(frame: pl.DataFrame) -> list[dict[str, Any]]:
+def rows_of(frame: pl.DataFrame) -> list[dict[str, Any]]:
     """Rows for JSON, which knows no NaN: reduced frames hold finite numbers and nulls, anything else becomes null."""
     finite = [pl.when(pl.col(c).is_finite()).then(pl.col(c)) for c, t in frame.schema.items() if t.is_float()]
     return frame.with_columns(finite).to_dicts()
 
 
-class _DataSets:
+class DataSets:
     """Rows that a chart refers to by name: altair copies and checks what it is given several times over, and a page need not
     hold the points of a curve once for each layer."""
 
@@ -257,12 +258,14 @@ class _DataSets:
         self.rows: dict[str, list[dict[str, Any]]] = {}
 
     def named(self, rows: list[dict[str, Any]]) -> alt.NamedData:
+        """Keep rows; returns what a chart takes for its data."""
         name = f"d{len(self.rows)}"
         self.rows[name] = rows
         return alt.NamedData(name)
 
 
-def _spec(chart: alt.TopLevelMixin, sets: _DataSets) -> dict[str, Any]:
+def spec_of(chart: alt.TopLevelMixin, sets: DataSets) -> dict[str, Any]:
+    """The finished specification, with the rows that it refers to."""
     spec = chart.to_dict(validate=False, context={"data_transformers_enabled": False})
     spec.pop("$schema", None)  # an address that the page has no use for
     spec["datasets"] = sets.rows

@@ -67,6 +67,7 @@ def render_page(page: PageData) -> str:
     """The whole file as text. Depends on the data alone."""
     curves = curves_chart(page.curves, page.around)
     charts: dict[str, Any] = {"curves": curves, "health": {m.kind: _sized(m) for m in page.health}}
+    charts["panels"] = {p.key: p.chart for p in page.panels if p.chart is not None}
     if page.replay is not None:
         charts["replay"] = replay_json(page.replay)
     if page.heat is not None:

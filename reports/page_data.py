@@ -11,11 +11,10 @@ from .ending import Ending, reduce_ending
 from .findings import FindingView, Grid, Headline, reduce_findings, reduce_headline
 from .health import HealthMap, reduce_health
 from .heat import HeatMaps, reduce_heat
+from .panels import Panel, reduce_panels
 from .replay import Replay, reduce_replay
 from .series import Curve, group_frame, reduce_curves, step_frame
 from .tables import (
-    cost_facts,
-    reduce_cost,
     reduce_modules,
     reduce_ranks,
     reduce_run_facts,
@@ -41,6 +40,7 @@ class PageData:
     health: list[HealthMap]
     replay: Replay | None
     heat: HeatMaps | None
+    panels: list[Panel]
     causes: list[FindingView]
     other_findings: list[FindingView]
     captures: list[CaptureView]
@@ -53,7 +53,6 @@ class PageData:
     run_facts: list[tuple[str, str]]
     settings: list[tuple[str, str]]
     ranks: Grid | None
-    cost: list[tuple[str, str]]
 
 
 def reduce_page(trace: Trace, verdict: Verdict) -> PageData:
@@ -79,6 +78,7 @@ def reduce_page(trace: Trace, verdict: Verdict) -> PageData:
         health=reduce_health(trace, rank, around, last_step, suspect),
         replay=reduce_replay(trace, rank, around, last_step, suspect),
         heat=reduce_heat(trace, rank, around, suspect),
+        panels=reduce_panels(trace, rank, around, suspect),
         causes=causes,
         other_findings=other_findings,
         captures=reduce_captures(trace),
@@ -91,7 +91,6 @@ def reduce_page(trace: Trace, verdict: Verdict) -> PageData:
         run_facts=reduce_run_facts(trace),
         settings=reduce_settings({"config": trace.manifest.config, "recording": trace.manifest.options}),
         ranks=reduce_ranks(trace),
-        cost=cost_facts(reduce_cost(trace)),
     )
 
 

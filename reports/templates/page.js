@@ -17,7 +17,8 @@
     if (!target || !spec) return;
     if (views[id]) views[id].finalize();
     views[id] = await window.vegaEmbed(target, spec, options);
-    root.dataset[id === "curves-chart" ? "curves" : "health"] = "drawn";
+    const name = { "curves-chart": "curves", "health-chart": "health" }[id];
+    if (name) root.dataset[name] = "drawn";
   }
 
   function drawCurves() {
@@ -78,6 +79,22 @@
     });
   }
 
+  // Panels are folded: they are drawn when the page has time, so that opening one or printing all finds them there.
+  const whenIdle = window.requestIdleCallback || ((f) => setTimeout(f, 50));
+  async function drawPanels() {
+    const room = document.querySelector("main").clientWidth - 2 * parseFloat(getComputedStyle(document.querySelector("main")).paddingLeft);
+    for (const [key, given] of Object.entries(charts.panels || {})) {
+      const target = document.querySelector(`[data-panel="${key}"]`);
+      if (!target) continue;
+      const spec = structuredClone(given);
+      for (const panel of spec.vconcat || [spec]) panel.width = Math.max(220, room - AXIS);
+      target.id = `panel-chart-${key}`;
+      await draw(target.id, spec);
+      await new Promise((done) => { whenIdle(done); });
+    }
+    root.dataset.panels = "drawn";
+  }
+
   let width = 0;
   let waiting = 0;
   function redraw() {
@@ -86,6 +103,7 @@
     width = now;
     drawCurves();
     drawHealth();
+    whenIdle(drawPanels);
   }
   window.addEventListener("resize", () => { clearTimeout(waiting); waiting = setTimeout(redraw, 150); });
   redraw();

@@ -204,7 +204,7 @@ def test_a_run_without_a_step_still_makes_a_page(run_folder, make_verdict):
 
 def test_the_recorders_own_cost_is_told(broken_run, make_verdict):
     with Trace(broken_run.write()) as trace:
-        cost = dict(reduce_page(trace, make_verdict()).cost)
+        [cost] = [dict(p.facts) for p in reduce_page(trace, make_verdict()).panels if p.key == "recording"]
     assert cost["Share of step time"] == "3.0%"
     assert cost["Written per step"] == "9 kB"
 
