@@ -47,9 +47,7 @@ def optimizer_panel(trace: Trace, rank: int, around: int | None, _suspect: str |
     steps = trace.sql(_STEPS_SQL, {"rank": rank})
     curves = [
         _ratios(trace, rank, around),
-        curve_over(
-            steps, "clipped", "Gradient norm against the clipping limit", "1 and more: clipped", {"clipped": ""}, around
-        ),
+        curve_over(steps, "clipped", "Gradient norm / clipping limit", "", {"clipped": ""}, around),
         curve_over(steps, "loss_scale", "Loss scale", "", {"loss_scale": ""}, around),
     ]
     grids = [("Parameter groups", _groups(groups))]
@@ -60,7 +58,7 @@ def optimizer_panel(trace: Trace, rank: int, around: int | None, _suspect: str |
     return Panel(
         "optimizer",
         "Optimizer and schedule",
-        "Look for a rate that is not what you meant, a group that no update reaches, and gradients clipped in every step.",
+        "Look for a rate that is not what you meant, a group that no update reaches, and gradients clipped in every step (above 1).",
         [],
         grids,
         curves_chart(shown, around),
