@@ -58,7 +58,7 @@ def optimizer_panel(trace: Trace, rank: int, around: int | None, _suspect: str |
     return Panel(
         "optimizer",
         "Optimizer and schedule",
-        "Look for a rate that is not what you meant, a group that no update reaches, and gradients clipped in every step (above 1).",
+        "Look for a rate that is not what you meant, a group without updates, and gradients clipped in every step (above 1).",
         [],
         grids,
         curves_chart(shown, around),
