@@ -12,7 +12,10 @@ from torch import Tensor
 
 from .statistics import measurable
 
-_LONGEST_CHAIN = 4000
+_LONGEST_CHAIN = 1000
+_MOST_NODES = 20_000
+"""Nodes that one look walks over: some ten milliseconds."""
+
 _FEW_BYTES = 4096
 
 Shape = tuple[Any, ...]
@@ -44,11 +47,13 @@ def look_at_tensors(step: int, tensors: Iterable[Tensor]) -> TensorLook:
     """Chains and lengths now."""
     chains: dict[tuple[str, Shape], int] = {}
     lengths: dict[tuple[torch.dtype, Shape], int] = {}
+    nodes = 0
     for tensor in tensors:
         if not measurable(tensor) or tensor.layout is not torch.strided:
             continue
-        if tensor.requires_grad and tensor.grad_fn is not None:
+        if tensor.requires_grad and tensor.grad_fn is not None and nodes < _MOST_NODES:
             operator, length = chain(tensor)
+            nodes += length
             key = operator, tuple(tensor.shape)
             chains[key] = max(chains.get(key, 0), length)
         if tensor.dim():
@@ -62,11 +67,13 @@ def grown_tensors(before: TensorLook, now: TensorLook, tensors: Iterable[Tensor]
     steps = max(now.step - before.step, 1)
     sums: list[GrownTensor] = []
     longer: list[GrownTensor] = []
+    nodes = 0
     for tensor in tensors:
         if not measurable(tensor) or tensor.layout is not torch.strided:
             continue
-        if tensor.requires_grad and tensor.grad_fn is not None:
+        if tensor.requires_grad and tensor.grad_fn is not None and nodes < _MOST_NODES:
             operator, length = chain(tensor)
+            nodes += length
             rate = (length - before.chains.get((operator, tuple(tensor.shape)), 0)) / steps
             if rate >= 0.5 and length >= 3 and (operator, tuple(tensor.shape)) in before.chains:
                 sums.append(GrownTensor(tensor, length, rate, 0, operator))

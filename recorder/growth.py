@@ -7,7 +7,6 @@ when. It is followed at ever longer distances as long as it grows. A run in whic
 """
 
 import gc
-import weakref
 from collections import deque
 from collections.abc import Callable, Iterable
 from time import perf_counter_ns
@@ -16,11 +15,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .catalogue import ModuleEntry
 from .containers import Content, Grown, Look, classes_grown, grown, look
 from .cuda_memory import CudaMemory
 from .data import DataWatch
-from .graphs_alive import Mark
 from .growing_tensors import GrownTensor, TensorLook, grown_tensors, look_at_tensors
 from .held_outputs import HeldActivations, HeldOutputs
 from .holders import OURS, Holder, holders_of
@@ -41,7 +38,6 @@ _RISE = 8 * 2**20
 _KEPT = 5
 """Graphs or outputs of earlier steps that gather."""
 
-_MOST_MARKS = 10_000
 _SIGNS = ("DefaultCPUAllocator", "out of memory")
 """In the messages of exceptions that have no type of their own."""
 
@@ -96,25 +92,10 @@ class GrowthWatch:
         self._made: dict[int, tuple[int | None, int | None]] = {}
         """Storage → step in which a module put it out, and the module, as of the last look."""
         session.at_close.append(session.guarded("memory-growth", self._end))
-        self._marks: list[tuple[int, weakref.ref[Mark]]] = []
-        self._marked = (-1, -1)
-        session.on_activation.append(session.guarded("memory-growth", self._mark))
         session.at_finish.append(session.guarded("memory-growth", self._each_step))
 
     def install(self, patches: Patches) -> None:
         """Nothing is put into torch."""
-
-    def _mark(self, entry: ModuleEntry, tensor_id: int, tensor: Tensor) -> None:
-        """The first node of each forward gets a mark that dies with it: whatever is kept of the graph behind it keeps it."""
-        del entry, tensor_id
-        session = self.session
-        now = (session.step, session.microbatch)
-        if self._marked == now or tensor.grad_fn is None or session.saved_tensor_hooks_used:
-            return
-        self._marked = now
-        mark = Mark()
-        tensor.grad_fn.metadata["firstfault.forward"] = mark  # pyright: ignore[reportIndexIssue] — a property, typed as a method
-        self._marks.append((session.step, weakref.ref(mark)))
 
     # -- signs --------------------------------------------------------------------------------------------------------------
 
@@ -125,9 +106,6 @@ class GrowthWatch:
         self._step = session.step
         self._steps += 1
         facts = session.facts
-        if self._marks:
-            self._marks = [(step, ref) for step, ref in self._marks[-_MOST_MARKS:] if ref() is not None]
-            facts["forward_graphs_alive"] = sum(step < session.step - 1 for step, _ in self._marks)
         if (memory := facts.get("anonymous_bytes")) is not None:
             self._memory.append(memory)
         self._kept.append(

@@ -111,13 +111,16 @@ class HeldOutputs:
 
 class HeldActivations:
     """Writes a row of `probes` whenever a module's outputs of earlier steps that are still held, graph and all, are not as
-    many as before.
+    many as before; fills ``steps.forward_graphs_alive``.
 
     Every module's outputs are followed at each step where there are few of them, else at every so many steps.
     """
 
     def __init__(self, session: Session) -> None:
         self.session = session
+        self._beginnings: list[tuple[int, weakref.ref[Mark]]] = []
+        """Step and mark of the first node of its first forward: whatever is kept of the graph behind it keeps it."""
+        self._unmarked = True
         self._held: list[tuple[int, int, weakref.ref[Tensor]]] = []
         self._counts: dict[int, int] = {}
         self._interval = 1
@@ -141,6 +144,11 @@ class HeldActivations:
     def _note(self, entry: ModuleEntry, tensor_id: int, tensor: Tensor) -> None:
         del tensor_id
         step = self.session.step
+        if self._unmarked and tensor.grad_fn is not None and not self.session.saved_tensor_hooks_used:
+            self._unmarked = False
+            mark = Mark()
+            tensor.grad_fn.metadata["firstfault.forward"] = mark  # pyright: ignore[reportIndexIssue] — as above
+            self._beginnings.append((step, weakref.ref(mark)))
         if tensor.grad_fn is None or step % self._interval or len(self._held) >= _MOST:
             return
         self._noted += 1
@@ -149,6 +157,10 @@ class HeldActivations:
     def _count(self) -> None:
         session = self.session
         now = session.step
+        self._unmarked = True
+        if self._beginnings:
+            self._beginnings = [(step, ref) for step, ref in self._beginnings[-_MOST:] if ref() is not None]
+            session.facts["forward_graphs_alive"] = sum(step < now - 1 for step, _ in self._beginnings)
         if self._noted:
             self._interval, self._noted = 1 + self._noted // _AT_ONCE, 0
         if not self._held:
