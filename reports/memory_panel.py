@@ -7,6 +7,7 @@ import polars as pl
 from ..analyzer import Trace
 from .charts import curves_chart
 from .findings import Grid
+from .memory_owners import blocks_grid, owners_grid
 from .panel import Panel, curve_over, kept
 from .wording import number, shape, size
 
@@ -58,13 +59,17 @@ def memory_panel(trace: Trace, rank: int, around: int | None, _suspect: str | No
     if not curves:
         return None
     growers = _growers(trace, rank)
+    owners, blocks = owners_grid(trace, rank), blocks_grid(trace, rank)
+    grids = [("Who owns what grows", owners)] if owners is not None else []
+    grids += [("Tensors that became more", growers)] if growers is not None else []
+    grids += [blocks] if blocks is not None else []
     return Panel(
         "memory",
         "Memory",
         "Look for a line that climbs to the end: memory that is never given back. A jump in one step is a larger batch or an"
         " evaluation.",
         _facts(steps),
-        [("Tensors that became more", growers)] if growers is not None else [],
+        grids,
         curves_chart(curves, around),
         "Memory of process, device and tensors over steps",
     )

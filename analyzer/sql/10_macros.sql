@@ -15,7 +15,7 @@ CREATE MACRO sigma_of(mad_value) AS 1.4826 * mad_value;
 -- Robust z of x against a centre and a spread; the floor keeps a constant history from making everything an outlier.
 CREATE MACRO robust_z(x, centre, spread, floor_value) AS (x - centre) / greatest(spread, floor_value);
 
--- A number of bytes as people say it.
+-- A number of bytes as people say it, in decimal units.
 CREATE MACRO bytes_in_words(n) AS
-    CASE WHEN n >= 1073741824 THEN round(n / 1073741824.0, 2)::VARCHAR || ' GB' WHEN n >= 1048576 THEN round(n / 1048576.0, 1)::VARCHAR || ' MB'
-        WHEN n >= 1024 THEN round(n / 1024.0, 1)::VARCHAR || ' KB' ELSE round(n)::BIGINT || ' bytes' END;
+    CASE WHEN n >= 1e9 THEN round(n / 1e9, 2)::VARCHAR || ' GB' WHEN n >= 1e6 THEN round(n / 1e6, 1)::VARCHAR || ' MB'
+        WHEN n >= 1e3 THEN round(n / 1e3, 1)::VARCHAR || ' kB' ELSE round(n)::BIGINT || ' bytes' END;

@@ -95,6 +95,44 @@ def test_growth_of_memory_is_told_per_step(full_run):
     assert dict(panels_of(full_run)["memory"].facts)["Process, growth per step in the second half"] == "1 MB"
 
 
+def test_who_owns_what_grows_and_what_was_in_memory_are_shown(full_run):
+    leak = {
+        "kind": "list",
+        "holder": "seen",
+        "scope": "global variable of train.py",
+        "place": "train.py:9 in main",
+        "expression": "seen.append(out)",
+        "element": "tensor",
+        "shape": [512, 512],
+        "with_graph": True,
+        "bytes_each": 1_048_576,
+        "since_step": 4,
+    }
+    full_run.add("memory_owners", step=12, length=8, rate=1.0, **leak)
+    full_run.add("memory_owners", step=16, length=12, rate=1.0, **leak)
+    about = {"source": "python", "dtype": "float32", "device": "cpu"}
+    full_run.add("memory_blocks", step=16, trigger="growth", category="other", blocks=3, bytes=300, shape=[5], **about)
+    full_run.add(
+        "memory_blocks",
+        step=19,
+        trigger="oom",
+        category="activation",
+        blocks=12,
+        bytes=12 * 2**20,
+        shape=[512, 512],
+        **about,
+    )
+
+    panel = panels_of(full_run)["memory"]
+
+    (owner,) = grid(panel, "Who owns what grows")
+    assert owner["what grows"] == "list seen"
+    assert owner["line that adds to it"] == "train.py:9 in main: seen.append(out)"
+    assert (owner["since step"], owner["length"], owner["memory per step"]) == ("4", "12", "1.05 MB")
+    (block,) = grid(panel, "In memory when memory ran out, step 19")
+    assert (block["category"], block["memory"]) == ("activation", "12.6 MB")
+
+
 def test_ranks_show_what_they_waited_and_a_run_of_one_has_no_such_panel(full_run, broken_run):
     rows = grid(panels_of(full_run)["ranks"], "Ranks")
     assert [r["waited in calls"] for r in rows] == ["not measured", "60 ms"]

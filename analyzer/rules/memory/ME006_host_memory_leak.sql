@@ -50,7 +50,7 @@ WITH rows_ AS (
     WHERE g.quarters = 4 AND g.high - g.low >= $grown * 0.75 AND g.high - g.low >= $share * g.low
       AND p.least_ > 0 AND p.least_ >= 0.4 * p.most AND coalesce(g.tensors, 0) < 0.5 * (g.high - g.low)
 ), owners AS (
-    SELECT rank, owner, since_step, bytes_per_step, CASE WHEN kind = 'class' THEN '' ELSE ' (' || round(rate, 1) || ' more of type ' || element || ' each step, ' || bytes_in_words(bytes_per_step) || ')' END AS what
+    SELECT rank, owner, since_step, bytes_per_step, CASE WHEN kind = 'class' THEN '' ELSE ' (' || CASE WHEN rate >= 10 THEN round(rate)::BIGINT::VARCHAR ELSE round(rate, 1)::VARCHAR END || ' more of type ' || element || ' each step, ' || bytes_in_words(bytes_per_step) || ')' END AS what
     FROM memory_growing WHERE element <> 'tensor' AND steady AND looks >= 2
     QUALIFY row_number() OVER (PARTITION BY rank ORDER BY bytes_per_step DESC NULLS LAST, holder) = 1
 )
