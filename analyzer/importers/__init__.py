@@ -1,18 +1,25 @@
 """Files that others wrote, made into a run folder: traces, snapshots, logs. One file per format; kinds are told by content."""
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ...schemas import RunManifest
 from ..errors import ImportFileError
+from .curves import import_curves
 from .detect import Kind, kind_of
 from .target import RunTarget
+from .tensorboard import import_event_file
 from .traces import import_trace
+from .trainer_state import import_trainer_state
 
 __all__ = ["import_files"]
 
-_IMPORTERS: dict[Kind, Callable[[Path, RunTarget], str]] = {
+_IMPORTERS: dict[Kind, Callable[[Path, RunTarget, str], str]] = {
     "trace": import_trace,
+    "curves": import_curves,
+    "tensorboard": import_event_file,
+    "trainer_state": import_trainer_state,
 }
 
 
@@ -24,13 +31,12 @@ def import_files(
 
     Raises ImportFileError naming the file and the next step; then nothing is left behind.
     """
-    found: list[tuple[Path, Kind]] = [
-        (path, kind_of(path)) for path in (inner for path in paths for inner in _files(path))
-    ]
+    named = [inner for path in paths for inner in _files(path)]
+    found: list[tuple[Path, str, Kind]] = [(path, label, kind_of(path)) for path, label in named]
     with RunTarget(out) as target:
         sources: list[dict[str, object]] = []
-        for path, kind in found:
-            words = _IMPORTERS[kind](path, target)
+        for path, label, kind in found:
+            words = _IMPORTERS[kind](path, target, label)
             sources.append({"file": str(path), "kind": kind, "found": words})
             if done is not None:
                 done(path, words)
@@ -40,15 +46,20 @@ def import_files(
 _IN_FOLDERS = ("*.tfevents.*", "trainer_state.json", "*.pt.trace.json", "*.pt.trace.json.gz")
 
 
-def _files(path: Path) -> list[Path]:
-    """A file itself; of a folder the files in it whose names say what they are."""
+_EVALUATIONS = ("val", "valid", "validation", "eval", "evaluation", "test", "dev")
+
+
+def _files(path: Path) -> list[tuple[Path, str]]:
+    """A file itself; of a folder the files in it whose names say what they are. Beside each what its curves are called before
+    their names: the folder below the one that holds all, since TensorBoard keeps curves of one tag apart so."""
     if not path.exists():
         raise ImportFileError(f"{path}: no such file; check the path")
     if not path.is_dir():
-        return [path]
+        return [(path, path.parent.name if path.parent.name.lower() in _EVALUATIONS else "")]
     inside = sorted({file for pattern in _IN_FOLDERS for file in path.rglob(pattern) if file.is_file()})
     if not inside:
         raise ImportFileError(
             f"{path}: no event files, traces or trainer_state.json in this folder; name the files to import"
         )
-    return inside
+    above = Path(os.path.commonpath([file.parent for file in inside]))
+    return [(file, "" if file.parent == above else file.parent.relative_to(above).as_posix()) for file in inside]

@@ -16,7 +16,7 @@ _HEADER = 20_000
 """Characters of the header that are kept beside the events."""
 
 
-def import_trace(path: Path, target: RunTarget) -> str:
+def import_trace(path: Path, target: RunTarget, label: str) -> str:  # noqa: ARG001 # as all importers have it
     """Read one trace file into the target. Returns what was found, in a few words."""
     fast = KinetoTrace(path)
     trace = fast if fast.is_kineto else ForeignTrace(path)

@@ -4,7 +4,7 @@ name = "loss-spike"
 severity = "error"
 phase = "loss"
 signal = "loss"
-message = "The loss left its band at step {step}: {value} after a median of {loss_median} in the {history} steps before, with a gradient norm of {norm_soon} after {norm_median}; {after}."
+message = "The loss left its band at step {step}: {value} after a median of {loss_median} in the {history} steps before{gradients}; {after}."
 fix = "Look at what changed first at step {step}: the batch (its fingerprint is recorded), the learning rate, the update before it. Clipping the gradient norm limits the damage of one step."
 explains = []
 generic = true
@@ -28,10 +28,10 @@ unit = "times"
 doc = "A batch whose largest element exceeds all before by this much, or lies two sigmas out in data whose range varies widely, explains a spike by the data; it is then a warning."
 [needs]
 tables = ["steps"]
-columns = ["steps.loss", "steps.grad_norm"]
+columns = ["steps.loss"]
 steps = 12
 [doc]
-what = "Loss and gradient norm leave their own bands at the same step, far beyond their usual scatter, and the loss comes back within twenty steps."
+what = "Loss and gradient norm leave their own bands at the same step, far beyond their usual scatter, and the loss comes back within twenty steps. Of a log that was imported without gradient norms a warning, where the loss leaves everything it has ever been."
 why = "Something hit the training once: a batch, a rate, an unlucky update."
 not_this = "Losses that scatter widely anyway or have made such leaps before, small losses that scatter by a factor near the floor, losses of several optimizers that play against each other unless they leave everything ever seen, rises for good (divergence)."
 source = "Own history, robust: median and MAD of loss and ln(loss), of ln(norm), over the 30 steps before."
@@ -47,7 +47,7 @@ WITH records AS (
     GROUP BY rank, step
 ), ahead AS (
     SELECT *, greatest(loss_sigma, 0.05 * abs(loss_median)) AS spread,
-        max(finite(norm)) OVER here AS norm_soon,
+        max(finite(norm)) OVER here AS norm_soon, count(norm) OVER (PARTITION BY rank, optimizer_id) > 0 AS has_norms,
         min(finite(loss)) OVER soon AS lowest_soon, count(*) OVER soon AS soon_rows
     FROM optimizer_series
     WINDOW
@@ -56,7 +56,8 @@ WITH records AS (
 )
 SELECT a.rank, a.step, NULL::VARCHAR AS module, NULL::VARCHAR AS tensor, a.loss AS value, a.loss_median, a.loss_sigma, a.loss_peak, a.history,
     a.norm_soon, a.norm_median, a.lr, a.update_ratio, a.optimizer_id, b.fingerprint,
-    CASE WHEN r.step IS NULL THEN 'error' ELSE 'warning' END AS severity,
+    CASE WHEN r.step IS NULL AND a.has_norms THEN 'error' ELSE 'warning' END AS severity,
+    CASE WHEN a.has_norms THEN printf(', with a gradient norm of %.4g after %.4g', a.norm_soon, a.norm_median) ELSE '' END AS gradients,
     CASE WHEN r.step IS NULL THEN '' ELSE 'the batch held values far out in data whose range varies widely, and ' END || CASE WHEN a.lowest_soon < a.loss_median + 3 * a.spread THEN 'it came back within twenty steps' ELSE 'the record ends before it came back' END AS after
 FROM ahead a
 LEFT JOIN (SELECT rank, step, min(fingerprint) AS fingerprint FROM batches WHERE role <> 'target' GROUP BY rank, step) b ON b.rank = a.rank AND b.step = a.step
@@ -64,10 +65,13 @@ LEFT JOIN records r ON r.rank = a.rank AND r.step = a.step
 WHERE a.history >= $history AND isfinite(a.loss)
   AND a.loss > a.loss_median + $z * a.spread
   AND a.loss > 1.5 * a.loss_peak AND a.loss - a.loss_median > 0.1 * a.loss_start
-  AND robust_z(log_size(a.norm_soon), a.norm_log_median, a.norm_log_sigma, 0.15) > 5 AND a.norm_soon > 3 * a.norm_median
+  AND CASE WHEN a.has_norms THEN robust_z(log_size(a.norm_soon), a.norm_log_median, a.norm_log_sigma, 0.15) > 5 AND a.norm_soon > 3 * a.norm_median
+        -- without gradients nothing but the loss can speak: it must leave all it has been, and come back
+        ELSE a.history >= 2 * $history AND a.loss > a.loss_median + 2 * $z * a.spread AND a.loss > 1.5 * a.loss_size_ever AND a.loss_low_ever > 0
+            AND a.lowest_soon < a.loss_median + 3 * a.spread END
   AND CASE WHEN a.optimizers <= 1 AND a.loss_low_ever > 0
         THEN a.loss > $level * a.loss_median AND robust_z(log_size(a.loss), a.loss_log_median, a.loss_log_sigma, 0.1) > $z
-        ELSE a.loss > $level * a.loss_size_ever AND a.norm_soon > 2 * a.norm_peak_ever END
+        ELSE a.loss > $level * a.loss_size_ever AND coalesce(a.norm_soon > 2 * a.norm_peak_ever, NOT a.has_norms) END
   -- a series that has made such leaps before is made that way
   AND (SELECT count(*) FROM optimizer_series q WHERE q.rank = a.rank AND q.optimizer_id = a.optimizer_id AND q.n BETWEEN greatest(a.n - 200, 5) AND a.n - 3
         AND isfinite(q.loss) AND q.loss > 2 * q.loss_median AND q.loss - q.loss_median > 0.3 * (a.loss - a.loss_median)) < 2
