@@ -12,7 +12,11 @@ METRICS = Table(
         TIME,
         Column("name", STR, "Name given by the script; of nested values the names joined by /."),
         Column("value", F64, "Value given by the script."),
-        Column("source", STR, "What it was given to: firstfault, tensorboard, wandb, mlflow; or file it was imported from: csv, json, trainer_state."),
+        Column(
+            "source",
+            STR,
+            "What it was given to: firstfault, tensorboard, wandb, mlflow; or imported from: csv, json, trainer_state.",
+        ),
         Column("logged_step", I64, "Step that the script gave with it, in its own count; null if it gave none."),
     ),
     ("rank", "step", "name"),
