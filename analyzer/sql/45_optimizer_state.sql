@@ -9,18 +9,24 @@ WITH named AS (
         p.gradient_id, p.update_id, p.numel, p.optimizer_id, p.group_id
     FROM named n JOIN parameters p ON p.rank = n.rank AND p.module_id IS NOT DISTINCT FROM n.module_id
         AND p.tensor = left(n.tensor, len(n.tensor) - len(n.key) - 1)
-), rows_ AS (
-    SELECT o.*, s.step, s.seq, s.numel AS sampled, s.sum, s.sum_sq, s.max, s.nan_count + s.inf_count AS nonfinite_count,
+), series AS (
+    -- few columns: a long run has millions of these rows to sort
+    SELECT s.rank, s.tensor_id, s.step, s.seq, s.numel AS sampled, s.sum, s.sum_sq, s.max, s.nan_count + s.inf_count AS nonfinite_count,
         lag(s.step) OVER series AS last_step, lag(s.sum) OVER series AS sum_before, lag(s.sum_sq) OVER series AS sum_sq_before
-    FROM owned o JOIN tensor_stats s ON s.rank = o.rank AND s.tensor_id = o.tensor_id
-    WINDOW series AS (PARTITION BY o.rank, o.tensor_id ORDER BY s.step, s.seq)
+    FROM tensor_stats s JOIN named n ON n.rank = s.rank AND n.tensor_id = s.tensor_id
+    WINDOW series AS (PARTITION BY s.rank, s.tensor_id ORDER BY s.step, s.seq)
+), settings AS (
+    -- of the group with the weight's number: of the optimizer that owns the weight, else of the newest
+    SELECT w.optimizer_id AS wanted_id, g.* FROM param_groups g
+    JOIN (SELECT DISTINCT rank, optimizer_id, coalesce(group_id, 0) AS group_id FROM owned) w ON w.rank = g.rank AND w.group_id = g.group_id
+    QUALIFY row_number() OVER (PARTITION BY g.rank, g.step, g.group_id, w.optimizer_id ORDER BY g.optimizer_id = w.optimizer_id DESC NULLS LAST, g.optimizer_id DESC) = 1
 )
-SELECT r.rank, r.step, r.seq, r.tensor_id, r.tensor, r.key, r.parameter_id, r.parameter, r.module, r.class_name, r.call_order, r.numel, r.sampled,
-    r.gradient_id, r.update_id, r.sum, r.sum_sq, r.max, r.nonfinite_count, r.last_step, r.sum_before, r.sum_sq_before,
+SELECT r.rank, r.step, r.seq, r.tensor_id, o.tensor, o.key, o.parameter_id, o.parameter, o.module, o.class_name, o.call_order, o.numel, r.sampled,
+    o.gradient_id, o.update_id, r.sum, r.sum_sq, r.max, r.nonfinite_count, r.last_step, r.sum_before, r.sum_sq_before,
     g.optimizer_id, g.group_id, g.optimizer, g.lr, g.momentum, g.beta2, g.eps, g.weight_decay, g.state_step
-FROM rows_ r
-JOIN param_groups g ON g.rank = r.rank AND g.step = r.step AND g.group_id = coalesce(r.group_id, 0)
-QUALIFY row_number() OVER (PARTITION BY r.rank, r.step, r.tensor_id ORDER BY g.optimizer_id = r.optimizer_id DESC NULLS LAST, g.optimizer_id DESC) = 1;
+FROM series r
+JOIN owned o ON o.rank = r.rank AND o.tensor_id = r.tensor_id
+JOIN settings g ON g.rank = r.rank AND g.step = r.step AND g.group_id = coalesce(o.group_id, 0) AND g.wanted_id IS NOT DISTINCT FROM o.optimizer_id;
 COMMENT ON VIEW optimizer_states IS 'Every measured piece of optimizer state with its weight, the measurement before it, and the settings of its group in that step.';
 COMMENT ON COLUMN optimizer_states.key IS 'Its key in the state of the weight: exp_avg, exp_avg_sq, momentum_buffer …';
 COMMENT ON COLUMN optimizer_states.parameter_id IS 'tensor_id of the weight.';

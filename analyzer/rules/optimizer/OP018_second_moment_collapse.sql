@@ -24,9 +24,18 @@ why = "The second moment is the divisor of Adam's update: where it is lost, an o
 not_this = "A new optimizer or a lost step counter (optimizer-state-lost), state that was loaded, weights without gradients, rows of embeddings."
 source = "Arithmetic: the recurrence of Adam (Kingma and Ba 2015) on the same sample of elements."
 */
-WITH moments AS (
+WITH second AS (
+    SELECT rank, tensor_id, step, sum, sum_before, last_step, state_step FROM optimizer_states WHERE key = 'exp_avg_sq'
+), suspects AS (
+    SELECT rank, tensor_id FROM second GROUP BY ALL HAVING min(sum_before) <= $fallen * max(sum) OR bool_or(sum < 0.9 * sum_before)
+), peaks AS (
     SELECT *, lag(state_step) OVER w AS state_step_before, max(sum) OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS sum_peak
-    FROM optimizer_states WHERE key = 'exp_avg_sq' WINDOW w AS (PARTITION BY rank, tensor_id ORDER BY step)
+    FROM second SEMI JOIN suspects USING (rank, tensor_id) WINDOW w AS (PARTITION BY rank, tensor_id ORDER BY step)
+), moments AS (
+    -- the few rows that can matter, with their names
+    SELECT s.*, k.state_step_before, k.sum_peak FROM peaks k
+    JOIN optimizer_states s ON s.rank = k.rank AND s.tensor_id = k.tensor_id AND s.step = k.step AND s.key = 'exp_avg_sq'
+    WHERE k.last_step = k.step - 1 AND k.sum_before > 0 AND (k.sum < 0.9 * k.sum_before OR k.sum_before <= $fallen * k.sum_peak)
 ), loaded AS (
     SELECT DISTINCT rank, step FROM events WHERE event = 'resume'
 ), effects AS (
@@ -43,7 +52,8 @@ WITH moments AS (
 ), steps_ AS (
     SELECT u.rank, u.tensor_id, u.step, sqrt(u.sum_sq) AS length_,
         max(sqrt(u.sum_sq)) OVER (PARTITION BY u.rank, u.tensor_id ORDER BY u.step ROWS BETWEEN 10 PRECEDING AND 1 PRECEDING) AS longest_before
-    FROM tensor_stats u JOIN tensors t ON t.rank = u.rank AND t.tensor_id = u.tensor_id AND t.kind = 'update'
+    FROM tensor_stats u
+    WHERE (u.rank, u.tensor_id) IN (SELECT (rank, update_id) FROM moments WHERE sum_before <= $fallen * sum_peak)
 ), decayed AS (
     SELECT m.*, u.length_, u.longest_before FROM moments m
     JOIN steps_ u ON u.rank = m.rank AND u.tensor_id = m.update_id AND u.step = m.step

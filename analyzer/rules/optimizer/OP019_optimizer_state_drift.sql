@@ -37,6 +37,9 @@ WITH loaded AS (
     JOIN tensor_stats g ON g.rank = s.rank AND g.step = s.step AND g.tensor_id = s.gradient_id AND NOT g.missing AND g.nan_count + g.inf_count = 0
     LEFT JOIN tensor_stats w ON w.rank = s.rank AND w.step = s.step - 1 AND w.tensor_id = s.parameter_id
     WHERE s.last_step = s.step - 1 AND s.nonfinite_count = 0 AND (s.rank, s.step) NOT IN (SELECT (rank, step) FROM loaded)
+      -- what has not grown beyond its own decay by the margin needs no gradient to be right
+      AND CASE WHEN s.key = 'exp_avg_sq' THEN s.sum > $margin * $margin * coalesce(s.beta2, 1) * greatest(s.sum_before, 0)
+        ELSE s.sum_sq > ($margin * coalesce(s.momentum, 1)) ** 2 * s.sum_sq_before END
     QUALIFY row_number() OVER (PARTITION BY s.rank, s.step, s.tensor_id ORDER BY g.seq DESC, w.seq DESC) = 1
 ), bounded AS (
     SELECT *, sqrt(sum_sq) AS value, sqrt(sum_sq_before) AS before, CASE
