@@ -5,8 +5,8 @@
 A small GPT is recorded in earnest for a few steps; its rows are then repeated, step after step with numbers that scatter as
 training does, and written by the recorder's own part writer until the recording has the rows wanted. One NaN lies near the
 end, so that rules have something to find and to explain. Every diagnosis runs in a process of its own: peak memory is that
-process's maximum resident size (the operating system's count), seconds are wall clock from opening to verdict, and beside them the
-processor seconds of the whole process, which a busy machine does not stretch as much.
+process's maximum resident size (the operating system's count), seconds are wall clock from opening to verdict, beside them
+the processor seconds of the whole process, which a busy machine does not stretch as much.
 """
 
 import argparse
