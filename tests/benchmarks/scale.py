@@ -137,7 +137,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="keep the recordings here")
     options = parser.parse_args()
     folder = options.out or Path(tempfile.mkdtemp(prefix="firstfault-scale-"))
-    print(f"{'rows':>12s} {'steps':>8s} {'GB':>6s} {'open':>7s} {'first':>7s} {'diagnose':>9s} {'CPU':>8s} {'peak MB':>8s}  said")
+    print(
+        f"{'rows':>12s} {'steps':>8s} {'GB':>6s} {'open':>7s} {'first':>7s} {'diagnose':>9s} {'CPU':>8s} {'peak MB':>8s}  said"
+    )
     for millions in (float(m) for m in options.rows.split(",")):
         run = folder / f"rows-{millions:g}m"
         if not (run / "exit.json").exists():
