@@ -1,7 +1,7 @@
 """Who holds memory: what gathers from step to step and by which line, and what is there when it runs out."""
 
 from .columns import Column, Table
-from .shared_columns import BOOL, F64, I32, I64, LIST, RANK, STEP, STR
+from .shared_columns import BOOL, F64, I32, I64, LIST, RANK, STEP, STR, TIME
 
 MEMORY_OWNERS = Table(
     "memory_owners",
@@ -66,4 +66,43 @@ MEMORY_BLOCKS = Table(
         Column("place", STR, "Innermost line outside torch that allocated them; recorded with --memory-history only."),
     ),
     ("rank", "step", "trigger", "category", "shape", "dtype"),
+)
+
+
+MEMORY_EVENTS = Table(
+    "memory_events",
+    "History of the CUDA allocator, as a snapshot that was imported has it.",
+    (
+        RANK,
+        Column("event_id", I64, "Position in the history."),
+        TIME,
+        Column("device", STR, "Such as cuda:0."),
+        Column(
+            "action",
+            STR,
+            "alloc, free_requested, free_completed, segment_alloc, segment_free, segment_map, segment_unmap, snapshot, oom.",
+        ),
+        Column("addr", I64, "Address."),
+        Column("bytes", I64, "Size.", "bytes"),
+        Column("stream", I64, "Stream it was asked for on."),
+        Column("category", STR, "What it is for, where a profile was made into a snapshot; else null."),
+        Column("device_free_bytes", I64, "Of oom: memory that was free on the device.", "bytes"),
+        Column("frames_id", I64, "Stack that asked for it, in table frames; null if it was not recorded."),
+    ),
+    ("rank", "event_id"),
+)
+
+
+FRAMES = Table(
+    "frames",
+    "Call stacks, each once: one row per frame.",
+    (
+        RANK,
+        Column("frames_id", I64, "Number of the stack."),
+        Column("depth", I32, "Place in the stack; 0 is the innermost."),
+        Column("file", STR, "File."),
+        Column("line", I32, "Line."),
+        Column("function", STR, "Function."),
+    ),
+    ("rank", "frames_id", "depth"),
 )

@@ -9,7 +9,7 @@ from .counts import LIVE_TENSORS, PROBES
 from .happenings import EVENTS, METRICS, RECORDER_STATS, SYSTEM_SAMPLES, THINNED
 from .identity import MODULE_MODES, MODULES, RANKS, TENSORS
 from .measurements import BATCHES, OPERATORS, TENSOR_STATS
-from .memory import MEMORY_BLOCKS, MEMORY_OWNERS
+from .memory import FRAMES, MEMORY_BLOCKS, MEMORY_EVENTS, MEMORY_OWNERS
 from .processes import COLLECTIVES
 from .profile import PROFILER_EVENTS
 from .progress import PARAM_GROUPS, SCHEDULERS, STEPS
@@ -36,6 +36,8 @@ TABLES: dict[str, Table] = {
         LIVE_TENSORS,
         MEMORY_OWNERS,
         MEMORY_BLOCKS,
+        MEMORY_EVENTS,
+        FRAMES,
         HOST_READS,
         METRICS,
         EVENTS,

@@ -8,6 +8,9 @@ from ...schemas import RunManifest
 from ..errors import ImportFileError
 from .curves import import_curves
 from .detect import Kind, kind_of
+from .flight_recorder import import_dump, read_dump, settle_end
+from .memory_snapshot import import_snapshot
+from .pickles import read_plain_pickle
 from .target import RunTarget
 from .tensorboard import import_event_file
 from .traces import import_trace
@@ -15,8 +18,22 @@ from .trainer_state import import_trainer_state
 
 __all__ = ["import_files"]
 
+
+def _import_pickle(path: Path, target: RunTarget, label: str) -> str:  # noqa: ARG001 # as all importers have it
+    found = read_plain_pickle(path)
+    if isinstance(found, dict) and "entries" in found:
+        return import_dump(path, found, target)
+    return import_snapshot(path, found, target)
+
+
+def _import_json_dump(path: Path, target: RunTarget, label: str) -> str:  # noqa: ARG001 # as above
+    return import_dump(path, read_dump(path), target)
+
+
 _IMPORTERS: dict[Kind, Callable[[Path, RunTarget, str], str]] = {
     "trace": import_trace,
+    "pickle": _import_pickle,
+    "flight_recorder": _import_json_dump,
     "curves": import_curves,
     "tensorboard": import_event_file,
     "trainer_state": import_trainer_state,
@@ -40,6 +57,7 @@ def import_files(
             sources.append({"file": str(path), "kind": kind, "found": words})
             if done is not None:
                 done(path, words)
+        settle_end(target)
         return target.finish([str(path) for path in paths], sources, version)
 
 

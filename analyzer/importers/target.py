@@ -58,6 +58,10 @@ class RunTarget:
         """One row of a table other than `steps`; rank 0 unless it says otherwise."""
         self._rows.setdefault((table, int(row.get("rank") or 0)), []).append({"rank": 0, **row})
 
+    def rows_of(self, table: str) -> list[Row]:
+        """Rows of a table that were added so far, of all ranks."""
+        return [row for (name, _), rows in self._rows.items() if name == table for row in rows]
+
     def step(self, rank: int, step: int, source: Path, **columns: Any) -> None:
         """What is known of one step; several files may tell different things of it, but not the same thing twice."""
         row = self._steps.setdefault((rank, step), {"rank": rank, "step": step, "completed": True})
@@ -140,7 +144,7 @@ class RunTarget:
         write_json(
             self.folder / EXIT_JSON,
             ExitRecord(
-                status="completed",
+                status=str(self.facts.get("status") or "completed"),
                 ended_ns=max(times, default=started),
                 recorded_ranks=len(ranks),
                 note="imported from files that do not tell how the run ended",
