@@ -18,6 +18,10 @@ doc = "Loss over entropy below which the model had learnt."
 value = 5
 unit = "steps"
 doc = "Steps that it lasts."
+[params.sure]
+value = 120
+unit = "steps"
+doc = "Steps without learning anything below which it is only a warning."
 [params.moved]
 value = 0.5
 doc = "Sum of updates over the norm of the weights that a run from scratch must have made."
@@ -26,7 +30,7 @@ tables = ["batches", "steps", "param_groups"]
 columns = ["batches.entropy", "steps.loss"]
 steps = 10
 [doc]
-what = "A classifier whose loss jumps from well below the entropy of its labels to that entropy or above and stays, without a jump of the learning rate, the input or the label mix; or one that has moved far and never got below it."
+what = "A classifier whose loss jumps from well below the entropy of its labels to that entropy or above and stays, without a jump of the learning rate, the input or the label mix; or one that has moved far and never got below it (in a run of few steps only a warning)."
 why = "The entropy of the labels is the loss of a model that knows nothing of the input."
 not_this = "A run that is too short to have learnt, steps in which nothing was updated, a higher learning rate, other inputs, a new label mix, tokens (their entropy is another matter)."
 source = "Cross entropy of a constant prediction is the entropy of the labels."
@@ -63,14 +67,16 @@ WITH mix AS (
       AND NOT EXISTS (SELECT 1 FROM divergences d WHERE d.rank = rows_.rank AND d.step < rows_.step)
     QUALIFY row_number() OVER (PARTITION BY rank ORDER BY n) = 1
 ), never AS (
-    SELECT rank, min(step) AS step, median(finite(loss)) FILTER (n >= 0.5 * total) AS value, any_value(entropy) AS entropy, any_value(total) AS total
+    SELECT rank, min(step) AS step, median(finite(loss)) FILTER (n >= 0.5 * total) AS value, any_value(entropy) AS entropy, any_value(total) AS total,
+        -- many a network needs a hundred steps before it begins to learn
+        CASE WHEN any_value(total) < $sure THEN 'warning' ELSE 'error' END AS severity
     FROM rows_ WHERE total >= 60 AND update_norm > 0 GROUP BY rank
     HAVING any_value(moved) > $moved AND median(finite(loss)) FILTER (n >= 0.5 * total) BETWEEN 0.93 * any_value(entropy) AND 1.15 * any_value(entropy)
        AND min(finite(loss)) > 0.75 * any_value(entropy) AND any_value(entropy) > 0.3
-       AND median(finite(loss)) FILTER (n < 0.3 * total) - median(finite(loss)) FILTER (n >= 0.7 * total) < 0.04 * any_value(entropy)
+       AND least(median(finite(loss)) FILTER (n < 0.3 * total), any_value(entropy)) - median(finite(loss)) FILTER (n >= 0.7 * total) < 0.04 * any_value(entropy)
        AND median(update_ratio) > 1e-4
 )
 SELECT rank, step, loss AS value, entropy, 'At step ' || step || ' the loss jumped from ' || printf('%.3g', loss_median) || ' and stayed' AS how_ FROM jumps
 UNION ALL BY NAME
-SELECT rank, step, value, entropy, 'In ' || total || ' steps nothing was learnt' AS how_ FROM never WHERE rank NOT IN (SELECT rank FROM jumps)
+SELECT rank, step, value, entropy, severity, 'In ' || total || ' steps nothing was learnt' AS how_ FROM never WHERE rank NOT IN (SELECT rank FROM jumps)
 ORDER BY step, rank

@@ -56,6 +56,8 @@ WITH loaded AS (
     JOIN parameters p ON p.rank = g.rank AND p.gradient_id = g.tensor_id
     JOIN optimizer_series o ON o.rank = g.rank AND o.step = g.step AND o.loss < o.loss_median + 5 * greatest(o.loss_sigma, 0.2 * abs(o.loss_median))
     WHERE g.kind = 'gradient' AND g.n >= 4 AND g.size > $gradient * g.peak AND g.peak > 0 AND coalesce(p.class_name, '') NOT LIKE 'Embedding%'
+      -- where updates had been as large as the weights themselves, gradients of any size follow
+      AND NOT EXISTS (SELECT 1 FROM optimizer_series e WHERE e.rank = g.rank AND e.step BETWEEN g.step - 10 AND g.step - 1 AND e.update_ratio > 0.3)
 ), others AS (
     -- how many gradients of the step left their own past: one alone is no doing of the backward pass
     SELECT g.rank, g.step, count(*) FILTER (s.size > 10 * s.peak) AS moved, (SELECT count(*) FROM parameters q WHERE q.rank = g.rank) AS all_
