@@ -12,7 +12,7 @@ from .band import Band
 from .data import DataWatch
 from .device_statistics import either, scalar_of
 from .forward import ForwardWatch
-from .graph import LOSSES, broadcasts, look_at_forward, loss_nodes, operator_name, risks, saved
+from .graph import LOSSES, broadcasts, look_at_forward, loss_nodes, operator_name, risks, saved, softmax_elsewhere
 from .optimizers import OptimizerWatch
 from .sampled_look import find_first_bad_module
 from .session import Session
@@ -117,6 +117,7 @@ class BackwardWatch:
         for count, node in enumerate(loss_nodes(loss)):
             if count == 4:
                 return
+            self._distribution(node)
             suffix = "" if count == 0 else f"{count}"
             given, target = saved(node, "self"), saved(node, "target")
             if (
@@ -129,6 +130,23 @@ class BackwardWatch:
                 session.stat(tensor_id, Phase.LOSS, measure(given))
             if target is not None and measurable(target):
                 self._target(node, given, target)
+
+    def _distribution(self, node: Any) -> None:
+        """Look for probabilities that were made along another dimension than the classes; where _broadcast looks too."""
+        session = self.session
+        if session.step > session.attempt.first_step + _FIRST_STEPS and session.step % _FIRST_STEPS:
+            return
+        found = softmax_elsewhere(node)
+        if found is not None:
+            session.add(
+                "operators",
+                seq=session.next_seq(),
+                phase=int(Phase.LOSS),
+                op=operator_name(node),
+                saved=f"dimension {found[0]}",
+                trigger="risk",
+                shape=found[1],
+            )
 
     def _broadcast(self, loss: Tensor) -> None:
         """Look for a prediction that was stretched against its target; at the first steps and then now and then."""

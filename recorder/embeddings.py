@@ -41,6 +41,8 @@ class EmbeddingWatch:
         self.session = session
         self._used: dict[int, _Used] = {}
         self._patches: Patches | None = None
+        self.padding: Tensor | None = None
+        """Where the tokens of this step are the embedding's padding (or 0), for whoever looks at attention."""
         session.on_model.append(session.guarded("embeddings", self._found))
         session.at_finish.append(session.guarded("embeddings", self._rows))
 
@@ -80,6 +82,7 @@ class EmbeddingWatch:
             return
         if torch.jit.is_tracing() or type(indices) is not Tensor:  # pyright: ignore[reportPrivateImportUsage]
             return
+        self._note_padding(module, indices)
         if known.seen is None:
             known.seen = torch.zeros(known.rows, dtype=torch.bool, device=indices.device)
         if known.seen.device != indices.device:
@@ -88,8 +91,17 @@ class EmbeddingWatch:
         known.seen[indices.detach().reshape(-1).clamp(0, known.rows - 1).long()] = True
         known.looked_up += indices.numel()
 
+    def _note_padding(self, module: nn.Module, indices: Tensor) -> None:
+        if indices.dim() != 2 or (self.session.step >= _EACH_STEP and self.session.step % _EVERY):
+            return
+        index = getattr(module, "padding_idx", None)
+        padding = indices.detach() == (0 if index is None else index)
+        if index is not None or self.padding is None:
+            self.padding = padding
+
     def _rows(self) -> None:
         step = self.session.step
+        self.padding = None
         if step >= _EACH_STEP and step % _EVERY:
             return
         for known in self._used.values():

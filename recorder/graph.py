@@ -105,6 +105,23 @@ def broadcasts(loss: Tensor, first: int) -> tuple[list[int], list[int]] | None:
     return None
 
 
+def softmax_elsewhere(node: Any) -> tuple[int, list[int]] | None:
+    """Dimension of the softmax and shape of its result, where the input of this negative log likelihood comes right from a
+    softmax over another dimension than that of the classes. None where all is right, or other operators lie between."""
+    dimension = LOSSES.get(type(node).__name__)
+    if dimension is None or not type(node).__name__.startswith("NllLoss"):
+        return None
+    behind, place = node.next_functions[0]
+    shape = _shape_of(behind, place) if behind is not None else None
+    if type(behind).__name__ == "LogBackward0":
+        behind = behind.next_functions[0][0]
+    if not shape or len(shape) < 2 or type(behind).__name__ not in {"LogSoftmaxBackward0", "SoftmaxBackward0"}:
+        return None
+    taken = behind._saved_dim
+    taken = (taken - (1 << 64) if taken >= 1 << 63 else taken) % len(shape)
+    return None if taken == dimension else (taken, shape)
+
+
 _SUBTRACTIONS = {"SubBackward0", "RsubBackward0", "ExpandBackward0"}
 
 

@@ -59,7 +59,9 @@ class Attachment:
         self.forward = ForwardWatch(session, self.data, self.optimizers.new_iteration)
         self.backward = BackwardWatch(session, self.forward, self.data, self.optimizers)
         self.captures = CaptureWatch(session, self.data, self.optimizers.alive)
+        embeddings = EmbeddingWatch(session)
         self.watches: list[Watch] = [
+            embeddings,
             self.captures,
             ClippingWatch(session, self.optimizers, self.backward.scaled),
             ScheduleWatch(session, self.optimizers),
@@ -76,7 +78,6 @@ class Attachment:
             CheckpointWatch(session, self.optimizers),
             CopyWatch(session),
             TieWatch(session),
-            EmbeddingWatch(session),
             held_outputs := HeldOutputs(session),
             held_activations := HeldActivations(session),
             LiveTensors(session),
@@ -87,7 +88,7 @@ class Attachment:
             HookCounts(session),
             CollectiveWatch(session),
             FeatureSpread(session),
-            AttentionProbe(session, self.forward),
+            AttentionProbe(session, self.forward, embeddings),
             ReentrantWatch(session, self.forward),
             EarlyEvals(session),
             HostReads(session, self.forward),

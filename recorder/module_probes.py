@@ -13,10 +13,12 @@ from torch import Tensor
 from ..schemas import Phase
 from .catalogue import ModuleEntry
 from .device_statistics import scalar_of
+from .embeddings import EmbeddingWatch
 from .forward import ForwardWatch
 from .graph import nodes_down_to, saved
 from .patches import Patches
 from .session import Session
+from .statistics import LATE_DEVICES
 
 _ROWS = 48
 _COLUMNS = 128
@@ -86,11 +88,13 @@ class FeatureSpread:
 
 
 class AttentionProbe:
-    """Writes rows of `probes` for attention: the entropy of its weights, and the share of rows that look at one key only."""
+    """Writes rows of `probes` for attention: the entropy of its weights, the share of rows that look at one key only,
+    and the weight that lies on padding."""
 
-    def __init__(self, session: Session, forward: ForwardWatch) -> None:
+    def __init__(self, session: Session, forward: ForwardWatch, embeddings: EmbeddingWatch) -> None:
         self.session = session
         self.forward = forward
+        self.embeddings = embeddings
         self._empty = 0
         earlier, look = session.on_loss, session.guarded("attention", self._look)
 
@@ -121,7 +125,9 @@ class AttentionProbe:
         for node in chosen:
             weights = _from_softmax(node) if "Softmax" in type(node).__name__ else _from_fused(node)
             if weights is not None and weights.shape[-1] > 1:
-                self._write(session.module_of(node._sequence_nr()), weights)
+                module_id = session.module_of(node._sequence_nr())
+                self._write(module_id, weights)
+                self._on_padding(module_id, weights, node)
         session.budget.spent("activations", perf_counter_ns() - began, len(chosen))
 
     def _write(self, module_id: int | None, weights: Tensor) -> None:
@@ -139,6 +145,50 @@ class AttentionProbe:
                 value=scalar_of(value),
                 scale=float(weights.shape[-1]),
             )
+
+
+    def _on_padding(self, module_id: int | None, weights: Tensor, node: Any) -> None:
+        """Weight on keys that are padding, over samples that end with padding."""
+        padding = self.embeddings.padding
+        if padding is None or padding.device != weights.device or padding.shape[1] != weights.shape[-1]:
+            return
+        if padding.device.type in LATE_DEVICES:
+            return  # whether it is padding at all has to be looked at
+        rows = _rows_of_a_sample(node, len(padding))
+        if not rows:
+            return
+        with torch.no_grad():
+            grouped = weights.reshape(-1, *weights.shape[-2:])
+            sample = torch.arange(len(grouped)) // rows
+            if int(sample[-1]) >= len(padding):
+                return
+            mine = padding[sample]
+            ends = bool((mine[:, 1:] >= mine[:, :-1]).all())  # padding is what sequences end with
+            some = mine.any(1) & ~mine.all(1)
+            if not ends or not bool(some.any()):
+                return
+            weight = (grouped * mine[:, None, :]).sum(-1)[some].mean()
+            share = mine[some].float().mean()
+        self.session.add(
+            "probes",
+            seq=self.session.next_seq(),
+            phase=int(Phase.FORWARD),
+            module_id=module_id,
+            probe="attention_on_padding",
+            value=float(weight),
+            scale=float(share),
+        )
+
+
+def _rows_of_a_sample(node: Any, samples: int) -> int:
+    """How many of the leading rows of the weights taken from a node belong to one sample; 0 where that is not known."""
+    query, key, result = saved(node, "query"), saved(node, "key"), saved(node, "result")
+    if query is not None and key is not None:
+        return min(8, query.shape[1]) if key.shape[1] == query.shape[1] else 1
+    if result is None or result.dim() not in {3, 4}:
+        return 0
+    groups = result.shape[:-2].numel()
+    return groups // samples if groups % samples == 0 else 0
 
 
 def _weighing(softmaxes: list[Any], nodes: list[Any]) -> list[Any]:

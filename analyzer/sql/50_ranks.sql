@@ -62,7 +62,10 @@ WITH copies AS (
     SELECT min(step) AS step FROM replica_steps WHERE parameters_differ
 )
 SELECT r.*, c.wrapped FROM replica_steps r JOIN first_ f ON f.step = r.step, copies c
-WHERE (c.wrapped OR EXISTS (SELECT 1 FROM replica_steps e WHERE e.step < r.step AND NOT e.parameters_differ))
+WHERE (c.wrapped OR EXISTS (SELECT 1 FROM replica_steps e WHERE e.step < r.step AND NOT e.parameters_differ)
+    -- equal gradients are averaged ones: whoever averages them trains one model, which must begin as one
+    OR NOT r.gradients_differ AND EXISTS (SELECT 1 FROM replicas g WHERE g.step = r.step AND g.kind = 'gradient' AND g.norm_least > 0)
+      AND NOT EXISTS (SELECT 1 FROM replica_steps l WHERE l.gradients_differ))
   -- ranks that train apart and meet again now and then are meant to
   AND NOT EXISTS (SELECT 1 FROM replica_steps l WHERE l.step > r.step AND NOT l.parameters_differ);
 COMMENT ON VIEW divergence_of_ranks IS 'The step after which replicas of one model were no longer the same; empty where they stayed so or never were.';

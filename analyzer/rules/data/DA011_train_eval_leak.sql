@@ -23,15 +23,18 @@ not_this = "Evaluation on the training set itself (all are in both), coarse data
 source = "Equality of a 64-bit hash of up to 64 elements."
 */
 WITH samples AS (
-    SELECT b.rank, phase = 'eval' AS evaluated, b.step, unnest(sample_fingerprints) AS sample,
+    SELECT b.rank, phase = 'eval' AS evaluated, b.step, b.loader_id, b.epoch, unnest(sample_fingerprints) AS sample,
         (SELECT count(*) FROM handovers h WHERE h.rank = b.rank AND h.fresh AND h.step <= b.step) AS stage
     FROM batches b WHERE sample_fingerprints IS NOT NULL AND shape[len(shape)] >= 2 AND list_product(list_transform(shape[2:], lambda x: x::DOUBLE)) >= 5
       -- where the next model takes over, an evaluation belongs to the one or the other
       AND NOT (phase = 'eval' AND EXISTS (FROM handovers h WHERE h.rank = b.rank AND h.fresh AND h.step = b.step))
 ), train AS (
-    SELECT rank, stage, sample, count(*) AS times FROM samples WHERE NOT evaluated GROUP BY rank, stage, sample
+    SELECT rank, stage, sample, count(*) AS times, max(within) AS within FROM (
+        SELECT rank, stage, sample, count(*) OVER (PARTITION BY rank, stage, sample, loader_id, epoch) AS within FROM samples WHERE NOT evaluated)
+    GROUP BY rank, stage, sample
 ), coarse AS (
-    SELECT rank, count(*) / sum(times) AS distinct_share FROM train GROUP BY rank
+    -- where chance makes samples alike, most of them come several times in an epoch; where some were copied, most do not
+    SELECT rank, count(*) / sum(times) AS distinct_share, median(within) AS usual_times FROM train GROUP BY rank
 ), evaluated AS (
     SELECT rank, stage, sample, min(step) AS step FROM samples WHERE evaluated GROUP BY rank, stage, sample
 ), whole AS (
@@ -45,7 +48,7 @@ WITH samples AS (
 SELECT c.rank, c.step, c.value, c.samples, round(100.0 * c.value / c.samples)::INT AS percent,
     CASE WHEN c.value >= 0.98 * c.samples OR c.rank NOT IN (SELECT rank FROM whole) THEN 'warning' ELSE 'error' END AS severity
 FROM counted c JOIN coarse k ON k.rank = c.rank
-WHERE c.value >= $least AND c.value >= $share * c.samples AND k.distinct_share > 0.4
+WHERE c.value >= $least AND c.value >= $share * c.samples AND (k.distinct_share > 0.4 OR k.usual_times = 1)
   -- evaluating on all that was trained on is a choice
   AND NOT (c.value >= 0.98 * c.samples AND c.samples >= 0.8 * (SELECT count(*) FROM train t WHERE t.rank = c.rank))
 ORDER BY c.step, c.rank

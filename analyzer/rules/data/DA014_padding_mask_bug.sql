@@ -4,7 +4,7 @@ name = "padding-mask-bug"
 severity = "error"
 phase = "data"
 signal = "valid_fraction"
-message = "From step {step} on the mask {field} lets {value} of its elements through; before, batches lay between {low} and {high}."
+message = "From step {step} on {how_}."
 fix = "Check the collate function: the mask and the padding no longer agree."
 explains = ["loss-spike", "divergence", "plateau", "fully-masked-attention-row", "nonfinite-tensor"]
 [params.least]
@@ -20,10 +20,8 @@ value = 0.25
 doc = "How far the fraction must lie outside what was seen before."
 [needs]
 tables = ["batches"]
-columns = ["batches.valid_fraction"]
-steps = 8
 [doc]
-what = "The valid fraction of a mask leaves everything seen in earlier batches by a quarter or more and stays there."
+what = "The valid fraction of a mask leaves everything seen in earlier batches by a quarter or more and stays there; or attention puts all its weight on padding, in every look."
 why = "Tokens that count are hidden, or padding counts."
 not_this = "A single odd batch, masks that vary as much anyway."
 source = "The run's own range."
@@ -37,7 +35,17 @@ WITH masks AS (
         before AS (PARTITION BY rank, tensor_id, field ORDER BY step, seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING),
         ahead AS (PARTITION BY rank, tensor_id, field ORDER BY step, seq ROWS BETWEEN CURRENT ROW AND 2 FOLLOWING)
 )
-SELECT rank, step, seq, field, value, low, high FROM masks
+, on_padding AS (
+    SELECT p.rank, p.module_id, min(p.step) AS step, arg_min(p.seq, p.step) AS seq, min(p.value) AS value, count(*) AS looks, avg(p.scale) AS share
+    FROM probes p WHERE p.probe = 'attention_on_padding' GROUP BY p.rank, p.module_id
+)
+SELECT o.rank, o.step, o.seq, m.module, 'attention' AS field, o.value, NULL AS low, NULL AS high,
+    format('attention in {} gives all its weight to padding, in {:d} looks, although only {:.0f} % of the positions are padding: the mask is turned round', coalesce(nullif(m.module, ''), 'the model'), o.looks, 100 * o.share) AS how_
+FROM on_padding o LEFT JOIN modules m ON m.rank = o.rank AND m.module_id = o.module_id
+WHERE o.looks >= $lasting AND o.value > 0.999 AND o.share < 0.95
+QUALIFY row_number() OVER (PARTITION BY o.rank ORDER BY o.step, m.call_order) = 1
+UNION ALL BY NAME
+SELECT rank, step, seq, field, value, low, high, format('the mask {} lets {:.3g} of its elements through; before, batches lay between {:.3g} and {:.3g}', field, value, low, high) AS how_ FROM masks
 WHERE seen >= $least AND rows_ >= $lasting AND (ahead_high < low - $far OR ahead_low > high + $far)
 QUALIFY row_number() OVER (PARTITION BY rank, field ORDER BY n) = 1
 ORDER BY step, rank, seq

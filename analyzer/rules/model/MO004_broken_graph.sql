@@ -109,7 +109,9 @@ WITH held AS (
         SELECT 1 FROM alive a WHERE a.rank = c.rank AND a.optimizer_id = c.optimizer_id AND a.model = c.model AND (a.call_order > c.call_order OR c.without_grad)
           AND a.step >= c.step GROUP BY a.tensor_id HAVING count(*) >= $steps AND count(*) >= 0.5 * c.steps)
       AND (c.last_present IS NOT NULL OR NOT c.tracked
-        OR NOT EXISTS (SELECT 1 FROM alive a WHERE a.rank = c.rank AND a.model = c.model AND a.call_order < c.call_order AND a.step >= c.step))
+        OR NOT EXISTS (SELECT 1 FROM alive a WHERE a.rank = c.rank AND a.model = c.model AND a.call_order < c.call_order AND a.step >= c.step
+            -- a module that holds this one begins before it; what it uses its own parameters for may come after
+            AND NOT EXISTS (SELECT 1 FROM module_tree t WHERE t.rank = c.rank AND t.module_id = c.module_id AND t.ancestor_id = a.module_id)))
     UNION ALL BY NAME
     SELECT c.*, true AS whole_cut, false AS alone FROM cut c JOIN backward_only b USING (rank, optimizer_id, step)
 ), whole AS (

@@ -4,7 +4,7 @@ name = "loss-domain-mismatch"
 severity = "error"
 phase = "loss"
 signal = "loss_input"
-message = "At step {step} {what_}: {value} is outside {domain}."
+message = "At step {step} {what_}."
 fix = "{fix_}"
 explains = ["loss-sign-flipped", "divergence", "plateau", "underfit", "log-of-zero"]
 [needs]
@@ -12,7 +12,7 @@ tables = ["batches", "tensor_stats"]
 columns = ["batches.loss_op"]
 kinds = ["output"]
 [doc]
-what = "The input of nll_loss or kl_div holds positive numbers (no log-probabilities), or the target of a binary cross entropy lies outside [0, 1]."
+what = "The input of nll_loss or kl_div holds positive numbers (no log-probabilities) or comes right from a softmax over another dimension than that of the classes, or the target of a binary cross entropy lies outside [0, 1]."
 why = "The loss is then no likelihood: it can fall without bound and its minimum is nowhere."
 not_this = "cross_entropy, which takes the logarithm itself; rounding above zero."
 source = "Definition of each loss: log-probabilities are at most 0, probabilities lie in [0, 1]."
@@ -26,12 +26,16 @@ WITH given AS (
     WHERE b.role = 'target' AND b.loss_op IS NOT NULL AND b.phase <> 'eval'
     QUALIFY row_number() OVER (PARTITION BY b.rank, b.step, b.microbatch ORDER BY b.seq) = 1
 )
-SELECT t.rank, t.step, t.microbatch, g.seq, g.high AS value, 'the input of ' || t.loss_op || ' is no logarithm of a probability' AS what_, 'log-probabilities, which are at most 0' AS domain,
+SELECT t.rank, t.step, t.microbatch, g.seq, g.high AS value, 'the input of ' || t.loss_op || ' is no logarithm of a probability: ' || printf('%.4g', g.high) || ' is above 0' AS what_, 'log-probabilities, which are at most 0' AS domain,
     'Apply log_softmax before nll_loss, or use cross_entropy on the logits.' AS fix_, 'loss:input' AS tensor
 FROM targets t JOIN given g ON g.rank = t.rank AND g.step = t.step AND g.microbatch = t.microbatch
 WHERE t.loss_op IN ('NllLoss', 'NllLoss2D', 'KlDiv') AND g.high > 1e-3
 UNION ALL BY NAME
-SELECT t.rank, t.step, t.microbatch, t.seq, CASE WHEN t.min < 0 THEN t.min ELSE t.max END AS value, 'the target of ' || t.loss_op || ' is no probability' AS what_, '[0, 1]' AS domain,
+SELECT p.rank, p.step, p.microbatch, p.seq, p.shape[2] AS value, 'the input of ' || p.op || ' (shape ' || p.shape::VARCHAR || ') is a softmax over ' || p.saved || ', not over the classes (dimension 1)' AS what_, 'the classes' AS domain,
+    'Take log_softmax over the dimension of the classes (dim=1), or use cross_entropy on the logits.' AS fix_, 'loss:input' AS tensor
+FROM operators p WHERE p.trigger = 'risk' AND p.op IN ('NllLoss', 'NllLoss2D') AND p.saved LIKE 'dimension %'
+UNION ALL BY NAME
+SELECT t.rank, t.step, t.microbatch, t.seq, CASE WHEN t.min < 0 THEN t.min ELSE t.max END AS value, 'the target of ' || t.loss_op || ' is no probability: ' || printf('%.4g', CASE WHEN t.min < 0 THEN t.min ELSE t.max END) || ' is outside [0, 1]' AS what_, '[0, 1]' AS domain,
     'Map the targets to 0 and 1.' AS fix_, 'loss:target' AS tensor
 FROM targets t WHERE t.loss_op LIKE 'BinaryCrossEntropy%' AND (t.min < -1e-3 OR t.max > 1.001)
 ORDER BY step, rank, microbatch

@@ -33,7 +33,7 @@ WITH one AS (
         max(abs(loss)) FILTER (n < 8) AS before
     FROM course GROUP BY rank
     HAVING count(*) >= 20 AND median(loss) FILTER (n >= total - 8) < -$runaway * max(abs(loss)) FILTER (n < 8)
-        AND max(loss) FILTER (n >= 0.75 * total) < min(loss) FILTER (n < 0.5 * total)
+        AND max(loss) FILTER (n >= 0.75 * total) < 0 AND median(loss) FILTER (n >= 0.75 * total) < 3 * median(loss) FILTER (n BETWEEN 0.25 * total AND 0.5 * total)
         AND median(norm) FILTER (n >= total - 8) > $runaway / 10 * median(norm) FILTER (n < 8)
 )
 SELECT l.rank, l.step, l.microbatch, l.value, l.loss_op,

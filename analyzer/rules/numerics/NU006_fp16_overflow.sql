@@ -13,7 +13,7 @@ doc = "A NaN alone counts as overflow where the tensor or an operand had reached
 [needs]
 tables = ["steps", "tensor_stats"]
 [doc]
-what = "The first non-finite tensor of the first bad step is float16 (or was computed from float16 inside its module) and holds infinities, or its history or operands were large enough to overflow."
+what = "The first non-finite tensor of the first bad step is float16 (or was computed from float16 inside its module) and holds infinities, or its history or operands were large enough to overflow; or a module puts out infinities for the first time, after larger numbers than ever had come in, even if nothing after it shows them."
 why = "float16 has five exponent bits: the largest finite number is 65504, and a product of two numbers above 256 is beyond it."
 not_this = "Infinities in bfloat16 or float32, masks of -inf, logarithms of zero and fully masked rows in half precision, overflowing gradients that a GradScaler skips."
 source = "IEEE 754 binary16: largest finite number 65504."
@@ -34,6 +34,23 @@ WITH origin AS (
     WHERE (saved LIKE '%mask%' AND full_rows > 0) OR (op IN ('Log', 'Log2', 'Log10') AND zero_count > 0)
        OR (op = 'Div' AND saved = 'other' AND zero_count > 0)
 )
+, halves AS (
+    SELECT s.rank, s.step, s.microbatch, s.seq, t.tensor_id, t.tensor_name AS tensor, t.kind, t.shape, m.module, m.class_name, s.nan_count, s.inf_count, s.numel,
+        greatest(abs(s.min), abs(s.max)) AS size,
+        count(*) OVER w AS looks, max(s.nan_count + s.inf_count) OVER w AS nonfinite_before, max(greatest(abs(s.min), abs(s.max))) OVER w AS largest_before,
+        last_value(greatest(abs(s.min), abs(s.max))) OVER w AS last_before,
+        -- the largest number that entered it
+        max(greatest(abs(s.min), abs(s.max))) OVER (PARTITION BY s.rank, s.step, s.microbatch ORDER BY s.seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS operand
+    FROM tensor_stats s JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id JOIN modules m ON m.rank = t.rank AND m.module_id = t.module_id
+    WHERE t.kind = 'activation' AND t.dtype = 'float16' AND s.phase = 'forward'
+    WINDOW w AS (PARTITION BY s.rank, s.tensor_id ORDER BY s.step, s.seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+), absorbed AS (
+    -- a division by infinity gives zero: nothing that follows shows it
+    SELECT * FROM halves
+    WHERE inf_count > 0 AND nan_count = 0 AND looks >= 3 AND nonfinite_before = 0 AND operand > sqrt(65504)
+      AND NOT EXISTS (SELECT 1 FROM bad_steps b WHERE b.rank = halves.rank AND b.step <= halves.step)
+    QUALIFY row_number() OVER (PARTITION BY rank ORDER BY step, microbatch, seq) = 1
+)
 SELECT o.rank, o.step, o.microbatch, o.seq, o.phase, o.module, o.tensor, o.kind,
     greatest(abs(o.min), abs(o.max)) AS value, o.nan_count, o.inf_count, o.numel, o.shape, o.class_name,
     h.largest_before, h.last_before, x.operand,
@@ -50,4 +67,9 @@ WHERE (o.rank, o.step) NOT IN (SELECT (rank, step) FROM otherwise)
     OR (o.kind IN ('activation', 'output', 'loss') AND x.infinite > 0)
     OR (o.kind IN ('activation', 'output', 'loss') AND x.operand >= $near))
   AND (o.kind NOT IN ('gradient', 'activation_gradient') OR (o.inf_count > 0 AND NOT coalesce(sc.scaled, false)))
-ORDER BY o.step, o.rank
+UNION ALL BY NAME
+SELECT rank, step, microbatch, seq, 'forward' AS phase, module, tensor, kind, coalesce(size, operand) AS value, nan_count, inf_count, numel, shape, class_name,
+    largest_before, last_before, operand,
+    printf('all were finite before, at most %.5g; numbers up to %.5g had come in', largest_before, operand) AS evidence, '' AS rerun
+FROM absorbed
+ORDER BY step, rank

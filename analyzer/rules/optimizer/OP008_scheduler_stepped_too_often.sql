@@ -4,8 +4,8 @@ name = "scheduler-stepped-too-often"
 severity = "error"
 phase = "optimizer"
 signal = "scheduler_steps"
-message = "From step {step} on {scheduler} is stepped {value} times for every optimizer step: the schedule runs {value} times as fast as the training."
-fix = "Step the scheduler once after each optimizer.step(), not once per microbatch or in two places."
+message = "From step {step} on {how_}: the schedule runs {value} times as fast as the training."
+fix = "Step the scheduler once after each optimizer.step(), not once per microbatch or in two places; a schedule whose length is counted in epochs is stepped once an epoch."
 explains = ["scheduler-before-optimizer", "zero-lr", "lr-too-low", "plateau"]
 [params.least]
 value = 3
@@ -16,7 +16,7 @@ tables = ["schedulers"]
 columns = ["schedulers.steps"]
 steps = 3
 [doc]
-what = "A scheduler whose step() the script calls two or more times for each optimizer step."
+what = "A scheduler whose step() the script calls two or more times for each optimizer step; or a cosine or polynomial schedule whose length is the number of epochs, stepped for every batch far beyond its end."
 why = "The learning rate reaches its end after a fraction of the training."
 not_this = "A scheduler stepped once, one inside another scheduler, catching up on resume before the first step, schedulers on a metric, as many steps as there are ranks (accelerate does that on purpose)."
 source = "Counting; no threshold but persistence."
@@ -29,8 +29,21 @@ WITH rows_ AS (
     SELECT rank, scheduler_id, scheduler, optimizer_id, island, min(step) AS step, count(*) AS rows_, median(steps) AS times, min(n) AS n
     FROM runs WHERE steps >= 2 GROUP BY ALL
 )
+, lengths AS (
+    SELECT rank, scheduler_id, any_value(scheduler) AS scheduler, any_value(optimizer_id) AS optimizer_id, min(step) AS step, max(total_steps) AS total, count(*) AS rows_,
+        any_value(coalesce(json_extract(settings, '$.T_max'), json_extract(settings, '$.total_iters'))::BIGINT) AS length_
+    FROM schedulers WHERE scheduler IN ('CosineAnnealingLR', 'PolynomialLR') AND json_valid(settings) GROUP BY rank, scheduler_id
+), epochs AS (
+    SELECT rank, max(epoch) + 1 AS epochs, count(DISTINCT step) / (max(epoch) + 1) AS per_epoch FROM steps WHERE epoch IS NOT NULL GROUP BY rank
+)
 -- step() comes after the optimizer's, so what a row counts happened after the row before
-SELECT rank, greatest(step - 1, 0) AS step, times::BIGINT AS value, scheduler, optimizer_id, rows_ AS steps_
+SELECT rank, greatest(step - 1, 0) AS step, times::BIGINT AS value, scheduler, optimizer_id, rows_ AS steps_, scheduler_id,
+    format('{} is stepped {:d} times for every optimizer step', scheduler, times::BIGINT) AS how_
 FROM often WHERE rows_ >= $least AND times <> (SELECT coalesce(max(world_size), 1) FROM ranks WHERE world_size > 1)
    OR rows_ >= $least AND (SELECT coalesce(max(world_size), 1) FROM ranks) = 1
+UNION ALL BY NAME
+SELECT l.rank, l.step, round(e.per_epoch)::BIGINT AS value, l.scheduler, l.optimizer_id, l.rows_ AS steps_, l.scheduler_id,
+    format('{} is as long as the training has epochs ({:d}), and it was stepped {:d} times', l.scheduler, l.length_, l.total) AS how_
+FROM lengths l JOIN epochs e ON e.rank = l.rank
+WHERE l.length_ = e.epochs AND e.epochs >= 2 AND e.per_epoch >= 3 AND l.total >= 2 * l.length_ AND l.total >= 0.8 * l.rows_
 ORDER BY step, rank, scheduler_id

@@ -11,14 +11,18 @@ slack = 20
 value = 6
 unit = "steps"
 doc = "Steps on end, to the end of the run."
+[params.never]
+value = 20
+unit = "steps"
+doc = "Steps from the first on without any gradient in any parameter that count as an error."
 [needs]
 tables = ["tensor_stats"]
 kinds = ["gradient"]
 steps = 8
 [doc]
-what = "A parameter held by an optimizer whose gradient exists and is exactly zero in all elements, step after step to the end, after it had been different."
+what = "A parameter held by an optimizer whose gradient exists and is exactly zero in all elements, step after step to the end, after it had been different; or all parameters of the run from its first step on."
 why = "The region in which the loss reacts to it was left: it cannot come back by itself."
-not_this = "Gradients that are None (broken-graph), dead ReLUs (they explain it), zero from the start (said as a warning), a bias of a layer whose weight gets a gradient, embeddings, a loss that is exactly zero itself (a hinge whose margin is met everywhere)."
+not_this = "Gradients that are None (broken-graph), dead ReLUs (they explain it), zero from the start in a part of them (said as a warning), a bias of a layer whose weight gets a gradient, embeddings, a loss that is exactly zero itself (a hinge whose margin is met everywhere)."
 source = "Exact zeros; no threshold but persistence."
 */
 WITH looks AS (
@@ -35,7 +39,7 @@ WITH looks AS (
 )
 SELECT rank, step, arg_min(module, (coalesce(call_order, 1000000), tensor_id)) AS module, arg_min(tensor, (coalesce(call_order, 1000000), tensor_id)) AS tensor, max(steps_) AS steps_, 0.0 AS value,
     CASE WHEN count(*) > 1 THEN format(', as are those of {:d} other parameters', count(*) - 1) ELSE '' END AS and_,
-    CASE WHEN bool_and(last_alive IS NULL) THEN 'warning' ELSE 'error' END AS severity
+    CASE WHEN bool_and(last_alive IS NULL) AND (min(steps_) < $never OR count(*) < (SELECT count(*) FROM ends a WHERE a.rank = d.rank)) THEN 'warning' ELSE 'error' END AS severity
 FROM dead d WHERE steps_ >= $least
     -- something flows through the layer, but the loss takes differences of its outputs: their common offset cancels
     AND NOT (tensor LIKE '%bias' AND EXISTS (
