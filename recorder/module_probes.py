@@ -146,7 +146,6 @@ class AttentionProbe:
                 scale=float(weights.shape[-1]),
             )
 
-
     def _on_padding(self, module_id: int | None, weights: Tensor, node: Any) -> None:
         """Weight on keys that are padding, over samples that end with padding."""
         padding = self.embeddings.padding

@@ -133,7 +133,6 @@ def prunes_in_three_rounds():
             for m in model:
                 if isinstance(m, nn.Linear):
                     prune.l1_unstructured(m, "weight", amount=0.5)
-            opt = optim.Adam(model.parameters(), lr=3e-3)
         a, b = pick(x, y)
         update(opt, F.cross_entropy(model(a), b))
 
@@ -365,7 +364,9 @@ def rates_that_fall_with_depth():
     groups = [{"params": m.parameters(), "lr": 1e-3 * 0.05 ** (len(layers) - 1 - i)} for i, m in enumerate(layers)]
     opt = optim.AdamW(groups, weight_decay=0.01)
     total, warm = 90, 9
-    schedule = optim.lr_scheduler.LambdaLR(opt, lambda i: i / warm if i < warm else max(0.0, (total - i) / (total - warm)))
+    schedule = optim.lr_scheduler.LambdaLR(
+        opt, lambda i: i / warm if i < warm else max(0.0, (total - i) / (total - warm))
+    )
     for _ in range(total):
         a, b = pick(x, y)
         update(opt, F.cross_entropy(model(a), b))
@@ -410,21 +411,27 @@ def one_batch_again_and_again():
 
 def steps_by_hand():
     """No optimizer at all: w -= rate * w.grad, as in a first lesson."""
-    x = torch.linspace(-math.pi, math.pi, 400)
-    a, b, c, d = (torch.randn((), requires_grad=True) for _ in range(4))
+    x = torch.linspace(-math.pi, math.pi, 400)[:, None]
+    powers, y = x ** torch.tensor([1.0, 2.0, 3.0]), x.sin()
+    model = nn.Linear(3, 1)
     for _ in range(150):
-        loss = (a + b * x + c * x**2 + d * x**3 - x.sin()).square().sum()
+        loss = (model(powers) - y).square().sum()
+        model.zero_grad()
         loss.backward()
         with torch.no_grad():
-            for p in (a, b, c, d):
+            for p in model.parameters():
                 p -= 1e-6 * p.grad
-                p.grad = None
 
 
 def pictures_become_larger():
     """Training on small pictures first, then on larger ones, with a new rate for each size."""
     model = nn.Sequential(
-        nn.Conv2d(1, 12, 3, padding=1), nn.BatchNorm2d(12), nn.ReLU(), nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(48, 4)
+        nn.Conv2d(1, 12, 3, padding=1),
+        nn.BatchNorm2d(12),
+        nn.ReLU(),
+        nn.AdaptiveAvgPool2d(2),
+        nn.Flatten(),
+        nn.Linear(48, 4),
     )
     opt = optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     x, y = pictures()
@@ -439,7 +446,12 @@ def pictures_become_larger():
 def frozen_statistics():
     """Fine-tuning with train() for the model and eval() for its batch norms, as detectors do."""
     model = nn.Sequential(
-        nn.Conv2d(1, 12, 3, padding=1), nn.BatchNorm2d(12), nn.ReLU(), nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(48, 4)
+        nn.Conv2d(1, 12, 3, padding=1),
+        nn.BatchNorm2d(12),
+        nn.ReLU(),
+        nn.AdaptiveAvgPool2d(2),
+        nn.Flatten(),
+        nn.Linear(48, 4),
     )
     x, y = pictures()
     with torch.no_grad():

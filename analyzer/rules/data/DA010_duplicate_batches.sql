@@ -20,7 +20,7 @@ columns = ["batches.fingerprint", "batches.epoch"]
 [doc]
 what = "The same content twice within one epoch of a training loader."
 why = "Samples count several times, and others are missing or the epoch is longer than it seems."
-not_this = "A constant field, one accidental copy, a data set smaller than a few batches, data without a loader."
+not_this = "One batch for a whole epoch (a warning: many do that to see whether a model learns at all), a constant field, one accidental copy, a data set smaller than a few batches, data without a loader."
 source = "Equality of fingerprints."
 */
 WITH fields AS (
@@ -35,6 +35,8 @@ WITH fields AS (
 ), copies AS (
     SELECT *, count(*) FILTER (copy > 1) OVER (PARTITION BY rank, loader_id, epoch, field) AS value FROM seen
 )
-SELECT rank, step, field, earlier, value, batches, workers, epoch FROM copies
+SELECT rank, step, field, earlier, value, batches, workers, epoch,
+    -- one batch and nothing else is how it is tested whether a model can learn at all
+    CASE WHEN value = batches - 1 THEN 'warning' ELSE 'error' END AS severity FROM copies
 WHERE copy > 1 AND value >= $least AND value >= $share * batches AND batches >= 4
 ORDER BY step, rank, field
