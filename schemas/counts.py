@@ -22,9 +22,9 @@ PROBES = Table(
             "of a two-dimensional output over the batch, root mean square over its columns. direction_std: the same of its rows "
             "scaled to length 1, over all columns together: 0 where all point one way, near 1 where they point anywhere. "
             "attention_sure: share of rows of attention weights in which one key has all the weight. attention_entropy: "
-            "mean entropy of such rows, in nats. attention_on_padding: weight that such rows of samples with padding at their end "
-            "give to it; scale is its share of the positions. checkpointed_without_graph: a block under reentrant checkpointing whose inputs "
-            "require no gradient. eval_output_before_training, output_in_training: root mean square of the output of a model "
+            "mean entropy of such rows, in nats. attention_on_padding: weight that such rows of samples with padding "
+            "give to it; scale is its share of the positions. checkpointed_without_graph: a block under reentrant "
+            "checkpointing whose inputs require no gradient. eval_output_before_training, output_in_training: root mean square of the output of a model "
             "that was evaluated before its first training forward, there and in its first training forwards. "
             "buffer_set_by_training: root mean square of a buffer of a module after the first of them, where it was another "
             "before.",
@@ -33,8 +33,8 @@ PROBES = Table(
         Column(
             "scale",
             F64,
-            "What to compare it with: of batch_std the root mean square of the same elements, of attention the keys or the padding, of a "
-            "buffer what it was.",
+            "What to compare it with: of batch_std the root mean square of the same elements, of attention the keys or "
+            "the padding, of a buffer what it was.",
         ),
     ),
     ("rank", "step", "seq"),
