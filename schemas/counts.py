@@ -24,7 +24,8 @@ PROBES = Table(
             "attention_sure: share of rows of attention weights in which one key has all the weight. attention_entropy: "
             "mean entropy of such rows, in nats. attention_on_padding: weight that such rows of samples with padding "
             "give to it; scale is its share of the positions. checkpointed_without_graph: a block under reentrant "
-            "checkpointing whose inputs require no gradient. eval_output_before_training, output_in_training: root mean square of the output of a model "
+            "checkpointing whose inputs require no gradient. "
+            "eval_output_before_training, output_in_training: root mean square of the output of a model "
             "that was evaluated before its first training forward, there and in its first training forwards. "
             "buffer_set_by_training: root mean square of a buffer of a module after the first of them, where it was another "
             "before.",
