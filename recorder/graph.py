@@ -111,8 +111,11 @@ def softmax_elsewhere(node: Any) -> tuple[int, list[int]] | None:
     dimension = LOSSES.get(type(node).__name__)
     if dimension is None or not type(node).__name__.startswith("NllLoss"):
         return None
+    behind: Any
     behind, place = node.next_functions[0]
-    shape = _shape_of(behind, place) if behind is not None else None
+    if behind is None:
+        return None
+    shape = _shape_of(behind, place)
     if type(behind).__name__ == "LogBackward0":
         behind = behind.next_functions[0][0]
     if not shape or len(shape) < 2 or type(behind).__name__ not in {"LogSoftmaxBackward0", "SoftmaxBackward0"}:
