@@ -106,6 +106,14 @@ def run(
             " memory that grows or runs out is told by line. It costs some microseconds for each allocation.",
         ),
     ] = None,
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHEN",
+            help="Profile single steps with torch.profiler: auto (as many as fit into one percent of the time; on a CUDA"
+            " device none), every=N, START:STOP, or off. The default is off.",
+        ),
+    ] = None,
     hang_timeout: Annotated[
         str | None,
         typer.Option(
@@ -135,6 +143,7 @@ def run(
         "disk-limit": disk_limit,
         "keep": keep,
         "on-nonfinite": on_nonfinite,
+        "profile": profile,
         "hang-timeout": hang_timeout,
         "memory-history": memory_history,
         "hang-kill": hang_kill,

@@ -39,6 +39,7 @@ from .module_probes import AttentionProbe, FeatureSpread
 from .optimizer_state import OptimizerStateWatch
 from .optimizers import OptimizerWatch
 from .patches import Patches, Watch
+from .profiler_windows import ProfilerWatch
 from .randomness import RandomWatch
 from .recalibration import RecalibrationWatch
 from .reentrant import ReentrantWatch
@@ -93,6 +94,7 @@ class Attachment:
             EarlyEvals(session),
             HostReads(session, self.forward),
             ThreadWatch(session),
+            ProfilerWatch(session, self.forward),
         ]
         self.growth = growth
         self._patches = Patches()

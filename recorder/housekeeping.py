@@ -5,12 +5,16 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
+
+from ..schemas import TABLES
 from ..schemas.layout import SUPERVISOR_RANK
 from .attempt import attempt_of
 from .compaction import compact
 from .journal import JournalWriter
 from .merging import merge
 from .options import options_of
+from .profiler_files import Converted, convert
 from .retention import Retention
 
 MERGE_EVERY_S = 60.0
@@ -47,6 +51,7 @@ class Housekeeping:
 
     def look(self) -> None:
         """Do what is due. Raises OSError, and CompactionError where something could not be written; nothing is lost then."""
+        convert(self._run, self._profiled)
         compact(self._run, finished=False)
         if self._clock() - self._merged_at >= MERGE_EVERY_S:
             self._merged_at = self._clock()
@@ -57,12 +62,28 @@ class Housekeeping:
 
     def finish(self) -> None:
         """The training has ended. Raises as ``look`` does."""
+        convert(self._run, self._profiled)
         self._close_journal()
         compact(self._run, finished=True)
         if self._retention is not None and self._retention.enforce(first_part=self._first_part):
             self._close_journal()
             compact(self._run, finished=True)
         merge(self._run, first=self._first_part, finished=True)
+
+    def _profiled(self, window: Converted) -> None:
+        """Say what was left out of a profiler window, if anything was."""
+        if window.dropped or not window.events:
+            row = {
+                "rank": window.facts.rank,
+                "time_ns": time.time_ns(),
+                "step": window.facts.steps[0][0],
+                "event": "profile-incomplete",
+                "message": f"of profiler window {window.facts.window} {window.events} events were kept and {window.dropped} "
+                "that cannot be true were left out",
+                "detail": f'{{"window":{window.facts.window},"kept":{window.events},"dropped":{window.dropped}}}',
+            }
+            batch = pa.RecordBatch.from_pylist([row], TABLES["events"].schema)
+            self._open_journal().append({"events": batch})
 
     def _open_journal(self) -> JournalWriter:
         if self._journal is None:

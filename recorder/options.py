@@ -1,7 +1,8 @@
 """What the user asked of the recorder. Kept in run.json, so that every process of the run and every reader knows it."""
 
+import re
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -31,10 +32,36 @@ class Options(msgspec.Struct, kw_only=True, forbid_unknown_fields=False):
     """What happens at a loss or gradient that is not finite: record, capture, skip, stop."""
     memory_history: int = 0
     """Events that the CUDA allocator keeps with the lines that caused them; 0: none."""
+    profile: str = "off"
+    """Windows of torch.profiler: auto, off, every=N, or START:STOP."""
     hang_timeout_s: float | None = None
     """Seconds without progress that count as a hang; None: 20 usual steps, at least five minutes."""
     hang_kill: bool = False
     """End a hanging run once its stacks are saved."""
+
+
+class ProfilePlan(NamedTuple):
+    """Which steps are profiled: kind off, auto, every (``every``) or range (from ``start`` up to before ``stop``)."""
+
+    kind: str
+    every: int = 0
+    start: int = 0
+    stop: int = 0
+
+
+_PROFILE = re.compile(r"(?P<word>auto|off)|every=(?P<every>[1-9]\d*)|(?P<start>\d+):(?P<stop>\d+)")
+
+
+def profile_plan(text: str) -> ProfilePlan:
+    """What the option ``profile`` says. Raises ValueError."""
+    found = _PROFILE.fullmatch(text.strip().lower())
+    if found is None or (found["start"] and int(found["stop"]) <= int(found["start"])):
+        raise ValueError("wants auto, off, every=N or START:STOP (steps from START up to before STOP)")
+    if found["every"]:
+        return ProfilePlan("every", every=int(found["every"]))
+    if found["start"]:
+        return ProfilePlan("range", start=int(found["start"]), stop=int(found["stop"]))
+    return ProfilePlan(found["word"])
 
 
 def options_of(run: Path) -> Options:

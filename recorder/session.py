@@ -57,6 +57,8 @@ class Session:
         self.last_recorder_ns = 0
         self._entered = 0
         """When the hook in progress began, or when the last row of `steps` was made in it; 0 outside hooks."""
+        self.hook_began_ns = 0
+        """When the outermost hook in progress, or the last one, began."""
         self.in_backward = False
         self.gradient_lost = False
         """Whether a gradient that was measured in the backward in progress is not finite."""
@@ -92,6 +94,13 @@ class Session:
         """Columns of the next row of `steps`; empty again once it is written."""
         self.at_finish: list[Callable[[], None]] = []
         """Run before each row of `steps` is made: each adds its columns to ``facts``, its rows to tables. Guarded."""
+        self.at_advance: list[Callable[[], None]] = []
+        """Run when an iteration is over, all its rows of `steps` are made, and ``step`` is still its number. Guarded."""
+        self.mark: Callable[[], Any] | None = None
+        """While a profiler window is open: makes a range that marks the recorder's own work in the trace."""
+        self._open_mark: Any = None
+        self.own_hooks = 0
+        """Global module hooks that are put in for a window only."""
         self.rank_facts: list[Callable[[], Row]] = []
         """Asked for columns of the row of `ranks` when recording begins."""
         self.at_close: list[Callable[[], None]] = []
@@ -192,7 +201,10 @@ class Session:
             began = perf_counter_ns()
             inside = self._entered  # a hook that runs within another is part of that one's time
             if not inside:
-                self._entered = began
+                self._entered = self.hook_began_ns = began
+                if self.mark is not None:
+                    self._open_mark = self.mark()
+                    self._open_mark.__enter__()
             try:
                 return hook(*args, **kwargs)
             except Exception as e:
@@ -203,12 +215,20 @@ class Session:
             finally:
                 ended = perf_counter_ns()
                 if not inside:
+                    if self._open_mark is not None:
+                        self.end_mark()
                     self.recorder_ns += ended - self._entered
                     self._entered = 0
                 if kind is not None:
                     self.budget.spent(kind, ended - began)
 
         return call
+
+    def end_mark(self) -> None:
+        """End the mark of the hook in progress, if it has one: a range must not outlive the profiler it was begun under."""
+        mark, self._open_mark = self._open_mark, None
+        if mark is not None:
+            mark.__exit__(None, None, None)
 
     def fault(self, part: str, error: Exception) -> None:
         """Say once that a part of the recorder failed, and switch it off."""
@@ -383,6 +403,8 @@ class Session:
 
     def advance(self) -> None:
         """The iteration is over."""
+        for extra in self.at_advance:
+            extra()
         self._account(self.budget.step_ended(self.step))
         self.step += 1
         self.seq = 0

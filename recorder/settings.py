@@ -13,7 +13,7 @@ from typing import Any, cast
 import msgspec
 
 from .errors import RecorderError
-from .options import Options
+from .options import Options, profile_plan
 
 FILE = "firstfault.toml"
 _PYPROJECT = "pyproject.toml"
@@ -94,6 +94,11 @@ def _on_nonfinite(value: Any) -> str:
     return str(value)
 
 
+def _profile(value: Any) -> str:
+    profile_plan(str(value))
+    return str(value).strip().lower()
+
+
 _READ: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "budget": ("budget", share),
     "grace": ("grace_s", duration),
@@ -104,6 +109,7 @@ _READ: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "keep": ("keep", _count),
     "on-nonfinite": ("on_nonfinite", _on_nonfinite),
     "memory-history": ("memory_history", _count),
+    "profile": ("profile", _profile),
     "hang-timeout": ("hang_timeout_s", duration),
     "hang-kill": ("hang_kill", _yes_or_no),
 }

@@ -10,6 +10,7 @@
     RUN/exception-rank=0000.json                   ExceptionRecord of the exception that ended a rank
     RUN/attempts/0001/                             what a resumed run keeps of its first attempt, tables apart
     RUN/captures/step=000412-rank=0000/            meta.json (CaptureMeta) and tensors, loadable with weights_only
+    RUN/profiles/rank=0000/window-000003.json      trace of a profiler window, until it is in profiler_events
     RUN/exception-pid=123.json                     the same of a process that recorded nothing, such as a launcher
     RUN/unrecorded/rank=0000-pid=123               a process that trained as a rank that another one had claimed
 
@@ -27,6 +28,7 @@ EXIT_RESERVE = "exit.json.reserve"
 """Space set aside for exit.json while the script runs; holds the record itself where the folder could not take a new file."""
 OUTPUT_LOG = "output.log"
 CAPTURES = "captures"
+PROFILES = "profiles"
 META_JSON = "meta.json"
 JOURNAL = "journal"
 
@@ -98,6 +100,11 @@ def unrecorded_path(run: Path, rank: int, pid: int) -> Path:
 def attempt_folder(run: Path, attempt: int) -> Path:
     """Where the exit record, breadcrumbs, stacks and output of an attempt lie once the run has been resumed."""
     return run / "attempts" / f"{attempt:04d}"
+
+
+def profile_path(run: Path, rank: int, window: int) -> Path:
+    """The trace of a profiler window, as the profiler wrote it."""
+    return run / PROFILES / rank_folder(rank) / f"window-{window:06d}.json"
 
 
 def capture_name(step: int, rank: int) -> str:

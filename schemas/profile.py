@@ -1,7 +1,7 @@
 """Events of a profiler: of a window that firstfault recorded, or of a trace file that was imported."""
 
 from .columns import Column, Table
-from .shared_columns import I32, I64, RANK, STR
+from .shared_columns import I8, I32, I64, RANK, STR
 
 PROFILER_EVENTS = Table(
     "profiler_events",
@@ -19,7 +19,8 @@ PROFILER_EVENTS = Table(
         Column(
             "cat",
             STR,
-            "cpu_op, user_annotation, python_function, cuda_runtime, kernel, gpu_memcpy, cpu_instant_event …",
+            "cpu_op, user_annotation, python_function, cuda_runtime, kernel, gpu_memcpy, cpu_instant_event …; of our own windows "
+            "also module (a module's forward), optimizer (a step) and recorder (what firstfault itself does there).",
         ),
         Column("name", STR, "Name of the event, such as aten::mm or that of a kernel."),
         Column("pid", STR, "Process it ran in; of device events the device."),
@@ -28,6 +29,23 @@ PROFILER_EVENTS = Table(
             "ts_ns", I64, "When it began; of a trace that does not tell its clock's start, since that.", "ns since 1970"
         ),
         Column("dur_ns", I64, "How long it took; null for events that have no length.", "ns"),
+        Column(
+            "self_ns",
+            I64,
+            "The same without the events inside it on its thread; null for an imported trace.",
+            "ns",
+        ),
+        Column(
+            "module_id",
+            I32,
+            "Module in whose forward it ran, or of a backward operator the forward's; null outside modules.",
+        ),
+        Column(
+            "phase",
+            I8,
+            "forward (inside a module), backward or optimizer; null elsewhere and for an imported trace.",
+            "enum Phase",
+        ),
         Column(
             "flow_id", STR, "Number that ties the ends of a flow, or begin and end of an asynchronous event, together."
         ),

@@ -1,0 +1,138 @@
+"""Profiler windows: nothing changes for the training, every step asked for is there, the script's profiler goes first."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from firstfault.recorder import profiler_files
+from firstfault.schemas import Phase
+from firstfault.schemas.layout import PROFILES, parts, profile_path
+
+STYLES = Path(__file__).parent / "scripts" / "styles.py"
+
+USES_ITS_OWN = """
+import torch
+from torch.profiler import ProfilerActivity, profile, schedule
+model = torch.nn.Linear(4, 1)
+opt = torch.optim.SGD(model.parameters(), 0.1)
+def step():
+    opt.zero_grad()
+    model(torch.ones(8, 4)).sum().backward()
+    opt.step()
+outer = torch.profiler.record_function("begun under one profiler, ended under another")
+for i in range(6):
+    step()
+    if i == 2:
+        outer.__enter__()
+with profile(activities=[ProfilerActivity.CPU], schedule=schedule(wait=1, warmup=1, active=2), acc_events=True) as p:
+    for _ in range(6):
+        step()
+        p.step()
+        if _ == 3:
+            outer.__exit__(None, None, None)
+print(len([e for e in p.events() if e.name == "aten::addmm"]))
+for _ in range(6):
+    step()
+"""
+
+
+def record(run: Path, *arguments: object, script: Path = STYLES) -> subprocess.CompletedProcess[str]:
+    options = arguments[:-1] if script is STYLES else arguments
+    last = [str(arguments[-1])] if script is STYLES else []
+    command = [
+        sys.executable,
+        "-m",
+        "firstfault",
+        "run",
+        "--quiet",
+        "--out",
+        str(run),
+        *map(str, options),
+        str(script),
+        *last,
+    ]
+    return subprocess.run(command, capture_output=True, text=True, check=True)
+
+
+def rows(run: Path, table: str) -> list[dict]:
+    return [row for part in parts(run, table) for row in pq.read_table(part.path).to_pylist()]
+
+
+@pytest.mark.parametrize("style", ["plain", "gan", "lbfgs", "checkpointed", "step_in_backward", "by_hand"])
+def test_a_training_that_is_profiled_all_the_time_computes_the_same(style: str, tmp_path: Path) -> None:
+    plain = subprocess.run([sys.executable, STYLES, style], capture_output=True, text=True, check=True)
+    run = tmp_path / "run"
+
+    recorded = record(run, "--profile", "every=2", style)
+
+    assert recorded.stdout == plain.stdout
+    assert recorded.stderr == plain.stderr
+    assert [row["message"] for row in rows(run, "events") if row["event"] == "recorder-fault"] == []
+    steps = int(plain.stdout.split()[-1])
+    profiled = {row["step"] for row in rows(run, "profiler_events")}
+    assert profiled == set(range(2, steps, 2))
+    assert list((run / PROFILES).glob("*/*")) == []
+
+
+def test_operators_know_their_phase_and_module(tmp_path: Path) -> None:
+    record(run := tmp_path / "run", "--profile", "3:5", "plain")
+
+    events = rows(run, "profiler_events")
+    assert {row["step"] for row in events} == {3, 4}
+    linear = {row["module_id"] for row in rows(run, "modules") if row["class_name"] == "Linear"}
+    for phase in (Phase.FORWARD, Phase.BACKWARD):
+        products = [r for r in events if r["name"] in {"aten::addmm", "aten::mm"} and r["phase"] == phase]
+        assert products
+        assert {row["module_id"] for row in products} <= linear
+    assert any(row["phase"] == Phase.OPTIMIZER and row["cat"] == "cpu_op" for row in events)
+    assert all(row["module_id"] is None for row in events if row["cat"] == "recorder")
+    assert all(0 <= row["self_ns"] <= row["dur_ns"] for row in events if row["dur_ns"] is not None)
+
+
+def test_the_profiler_of_the_script_goes_first(tmp_path: Path) -> None:
+    script = tmp_path / "own.py"
+    script.write_text(USES_ITS_OWN)
+    plain = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
+
+    recorded = record(run := tmp_path / "run", "--profile", "every=1", script=script)
+
+    assert recorded.stdout == plain.stdout
+    assert {row["step"] for row in rows(run, "profiler_events")} == {1, 2, 3, 4, 5}
+    assert "profile-left-out" in {row["event"] for row in rows(run, "events")}
+
+
+def test_a_run_too_short_for_its_budget_has_no_window(tmp_path: Path) -> None:
+    record(run := tmp_path / "run", "--profile", "auto", "plain")
+
+    assert rows(run, "profiler_events") == []
+
+
+def test_a_window_that_was_cut_off_is_removed_and_said(tmp_path: Path) -> None:
+    path = profile_path(tmp_path, 0, 3)
+    path.parent.mkdir(parents=True)
+    facts = profiler_files.WindowFacts(rank=0, window=3, steps=[(7, 100)], began_ns=0, tail_ns=100)
+    path.with_suffix(".window").write_text(json.dumps({k: getattr(facts, k) for k in facts.__struct_fields__}))
+    path.write_text('{"baseTimeNanoseconds": 0, "traceEvents": [{"ph": "X", "na')
+    told = []
+
+    profiler_files.convert(tmp_path, told.append)
+
+    assert [(t.facts.window, t.events) for t in told] == [(3, 0)]
+    assert list(path.parent.iterdir()) == []
+
+
+def test_what_cannot_be_true_is_left_out_and_counted() -> None:
+    def event(name: str, ts: float, dur: float) -> dict:
+        return {"ph": "X", "cat": "cpu_op", "name": name, "pid": 1, "tid": 1, "ts": ts, "dur": dur, "args": {}}
+
+    events = [event("whole", 10, 50), event("overlaps", 40, 90), event("before", -9e6, 1), event("backwards", 20, -3)]
+    trace = profiler_files.decode(json.dumps({"baseTimeNanoseconds": 0, "traceEvents": events}).encode())
+    facts = profiler_files.WindowFacts(rank=0, window=0, steps=[(4, 200_000)], began_ns=0, tail_ns=200_000)
+
+    kept, dropped = profiler_files.rows_of(trace, facts)
+
+    assert [row["name"] for row in kept] == ["whole"]
+    assert dropped == 3
