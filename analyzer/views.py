@@ -34,6 +34,7 @@ SHARED = (
     "replica_steps",
     "divergence_of_ranks",
     "memory_growing",
+    "memory_gathered",
 )
 """Views defined in analyzer/sql, in the order in which people meet them; a test holds list and files together."""
 

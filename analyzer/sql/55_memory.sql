@@ -27,3 +27,26 @@ COMMENT ON COLUMN memory_growing.most_rate IS 'Largest rate between two looks, i
 COMMENT ON COLUMN memory_growing.bytes_per_step IS 'Memory that it gains in a step.';
 COMMENT ON COLUMN memory_growing.steady IS 'Whether it never fell and grew at rates alike.';
 COMMENT ON COLUMN memory_growing.owner IS 'What it is, who holds it and which line adds to it, in words.';
+
+CREATE VIEW memory_gathered AS
+WITH memory AS (
+    SELECT rank, step, max(anonymous_bytes) AS host, max(cuda_allocated_bytes) AS device FROM steps GROUP BY rank, step
+), ends AS (
+    SELECT rank, max(step) AS last FROM memory GROUP BY rank
+), large AS (
+    SELECT g.*, e.last, g.first_look + 2 * (e.last - g.first_look) // 3 AS late FROM memory_growing g JOIN ends e USING (rank)
+    WHERE g.kind <> 'sum' AND g.steady AND g.looks >= 2 AND g.bytes_per_step > 0
+), measured AS (
+    SELECT l.rank, l.kind, l.holder, l.first_look, l.late, l.last,
+        median(m.bytes) FILTER (m.step BETWEEN l.first_look - 1 AND l.first_look + 1) AS early, median(m.bytes) FILTER (m.step BETWEEN l.late - 1 AND l.late + 1) AS later,
+        median(m.bytes) FILTER (m.step >= l.last - 2) AS final
+    FROM large l JOIN LATERAL (SELECT n.step, CASE WHEN l.device LIKE 'cuda%' THEN n.device ELSE n.host END AS bytes FROM memory n WHERE n.rank = l.rank) m ON true
+    GROUP BY ALL
+)
+SELECT l.* EXCLUDE (last, late), l.length + l.rate * (l.last - l.last_look) AS final_length, (l.length + l.rate * (l.last - l.last_look)) * l.bytes_each AS final_bytes
+FROM large l JOIN measured m ON m.rank = l.rank AND m.kind = l.kind AND m.holder IS NOT DISTINCT FROM l.holder AND m.first_look = l.first_look
+-- what is full or emptied by the end, or shares its memory with something else, is none of it
+WHERE m.final - m.early >= 0.5 * l.bytes_per_step * (l.last - l.first_look) AND m.final - m.later >= 0.4 * l.bytes_per_step * (l.last - l.late);
+COMMENT ON VIEW memory_gathered IS 'What was found to grow and has taken memory of the process, or of the device, to the end of the run.';
+COMMENT ON COLUMN memory_gathered.final_length IS 'Length at the end of the run, if it went on at its last rate.';
+COMMENT ON COLUMN memory_gathered.final_bytes IS 'Memory of that length.';

@@ -84,6 +84,31 @@ def test_one_fault_is_one_cause_with_its_symptoms(write_run: Any) -> None:
     assert first.tensor == '{x} "y"'
 
 
+def test_advice_that_accounts_for_the_end_of_the_run_is_no_advice(write_run: Any) -> None:
+    about = {"kind": "list", "holder": "seen", "element": "tensor", "with_graph": False, "shape": [512, 512]}
+    owners = [
+        {"step": s, "length": s - 3, "rate": 1.0, "bytes_each": 2**20, "since_step": 4, **about} for s in (20, 24, 32)
+    ]
+    steps = [
+        row | {"outputs_alive": 0, "anonymous_bytes": 10**8 + 2**20 * max(row["step"] - 3, 0)}
+        for row in healthy_steps(40)
+    ]
+    refused = {"type": "RuntimeError", "message": "DefaultCPUAllocator: can't allocate memory", "step": 40}
+
+    advised = verdict_of(write_run(steps=steps, memory_owners=owners))
+    ended = verdict_of(
+        write_run(steps=steps, memory_owners=owners, exit={"status": "exception", "exit_code": 1, "exception": refused})
+    )
+
+    assert (advised.verdict, [(f.name, f.severity) for f in advised.causes]) == (
+        "healthy",
+        [("tensor-list-growth", "warning")],
+    )
+    assert ended.verdict == "anomalous"
+    assert [(f.name, f.severity) for f in ended.causes] == [("tensor-list-growth", "error")]
+    assert "oom-host" in {f.name for f in ended.symptoms}
+
+
 def test_names_with_braces_are_quoted_not_filled_in(write_run: Any) -> None:
     assert '{x} "y" at step 7' in verdict_of(faulty(write_run)).causes[0].message
 

@@ -112,27 +112,14 @@ WITH counts AS (
       AND e.value > 2 * (SELECT coalesce(max(b.n), 0) FROM beginnings b WHERE b.rank = e.rank AND b.step <= e.clean)
       AND e.rank NOT IN (SELECT rank FROM outputs WHERE severity = 'error') AND e.rank NOT IN (SELECT rank FROM modules_) AND e.rank NOT IN (SELECT rank FROM lists)
       AND e.rank NOT IN (SELECT rank FROM steps GROUP BY rank HAVING max(graphs_alive) >= $least)
-), memory AS (
-    SELECT rank, step, max(anonymous_bytes) AS host, max(cuda_allocated_bytes) AS device, max(step) OVER (PARTITION BY rank) AS last FROM steps GROUP BY rank, step
-), large AS (
-    SELECT g.*, e.last, g.length + g.rate * (e.last - g.last_look) AS ends_with, g.first_look + 2 * (e.last - g.first_look) // 3 AS late
-    FROM memory_growing g JOIN last_steps e USING (rank)
-    WHERE g.element = 'tensor' AND g.kind <> 'sum' AND NOT g.with_graph AND g.steady AND g.rate >= $rate AND g.looks >= 2
 ), gathered AS (
-    -- and memory has risen with it, to the end: what is full or emptied by then is none of it
-    SELECT l.rank, l.since_step AS step, 'warning' AS severity, NULL::VARCHAR AS module,
-        CASE l.kind WHEN 'longer' THEN 'the rows of a tensor, by now of shape ' ELSE 'tensors of shape ' END || l.shape::VARCHAR AS what, round(l.ends_with)::BIGINT AS value,
-        round(l.ends_with * l.bytes_each)::BIGINT AS bytes, l.owner, l.bytes_per_step
-    FROM large l
-    JOIN LATERAL (
-        SELECT median(CASE WHEN l.device LIKE 'cuda%' THEN m.device ELSE m.host END) FILTER (m.step BETWEEN l.first_look - 1 AND l.first_look + 1) AS a,
-            median(CASE WHEN l.device LIKE 'cuda%' THEN m.device ELSE m.host END) FILTER (m.step BETWEEN l.late - 1 AND l.late + 1) AS b,
-            median(CASE WHEN l.device LIKE 'cuda%' THEN m.device ELSE m.host END) FILTER (m.step >= l.last - 2) AS c
-        FROM memory m WHERE m.rank = l.rank
-    ) t ON true
-    WHERE l.ends_with * l.bytes_each >= $large AND t.c - t.a >= 0.5 * l.bytes_per_step * (l.last - l.first_look) AND t.c - t.b >= 0.4 * l.bytes_per_step * (l.last - l.late)
-      AND l.rank NOT IN (SELECT rank FROM outputs) AND l.rank NOT IN (SELECT rank FROM modules_)
-    QUALIFY row_number() OVER (PARTITION BY l.rank ORDER BY l.bytes_per_step DESC, l.holder) = 1
+    SELECT g.rank, g.since_step AS step, 'warning' AS severity, NULL::VARCHAR AS module,
+        CASE g.kind WHEN 'longer' THEN 'the rows of a tensor, by now of shape ' ELSE 'tensors of shape ' END || g.shape::VARCHAR AS what, round(g.final_length)::BIGINT AS value,
+        round(g.final_bytes)::BIGINT AS bytes, g.owner, g.bytes_per_step
+    FROM memory_gathered g
+    WHERE g.element = 'tensor' AND NOT g.with_graph AND g.rate >= $rate AND g.final_bytes >= $large
+      AND g.rank NOT IN (SELECT rank FROM outputs) AND g.rank NOT IN (SELECT rank FROM modules_)
+    QUALIFY row_number() OVER (PARTITION BY g.rank ORDER BY g.bytes_per_step DESC, g.holder) = 1
 ), all_ AS (
     SELECT * FROM outputs UNION ALL BY NAME SELECT * FROM modules_ UNION ALL BY NAME SELECT * FROM lists UNION ALL BY NAME SELECT * FROM inside UNION ALL BY NAME SELECT * FROM gathered
 ), named AS (

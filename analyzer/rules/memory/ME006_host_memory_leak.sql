@@ -11,6 +11,10 @@ explains = ["oom-host", "memory-near-limit"]
 value = 67108864
 unit = "bytes"
 doc = "Growth over the last two thirds of the run that is worth a word."
+[params.gathered]
+value = 33554432
+unit = "bytes"
+doc = "Growth that is worth a word where it is known what gathers."
 [params.share]
 value = 0.05
 doc = "And its share of what there was before."
@@ -53,8 +57,18 @@ WITH rows_ AS (
     SELECT rank, owner, since_step, bytes_per_step, CASE WHEN kind = 'class' THEN '' ELSE ' (' || CASE WHEN rate >= 10 THEN round(rate)::BIGINT::VARCHAR ELSE round(rate, 1)::VARCHAR END || ' more of type ' || element || ' each step, ' || bytes_in_words(bytes_per_step) || ')' END AS what
     FROM memory_growing WHERE element <> 'tensor' AND steady AND looks >= 2
     QUALIFY row_number() OVER (PARTITION BY rank ORDER BY bytes_per_step DESC NULLS LAST, holder) = 1
+), seen AS (
+    SELECT d.rank, CASE WHEN o.bytes_per_step >= 0.5 * d.rate THEN o.since_step ELSE greatest(d.first, (SELECT max(n.step) - round((max(n.bytes) - d.base) / d.rate)::BIGINT FROM numbered n WHERE n.rank = d.rank)) END AS step,
+        d.high - d.low AS value, d.rate AS per_step, d.low, d.high, d.between_::BIGINT AS steps,
+        CASE WHEN o.owner IS NULL OR o.bytes_per_step < 0.25 * d.rate THEN ', and no kept tensor accounts for it' ELSE '. What gathers is ' || o.owner || o.what END AS owner
+    FROM dated d LEFT JOIN owners o USING (rank)
+), told AS (
+    -- where it is known what gathers, less of it is enough
+    SELECT g.rank, g.since_step AS step, g.final_bytes AS value, g.bytes_per_step AS per_step, min(s.anonymous_bytes) AS low, max(s.anonymous_bytes) AS high,
+        max(s.step) - any_value(g.since_step) AS steps, any_value('. What gathers is ' || o.owner || o.what) AS owner
+    FROM memory_gathered g JOIN owners o ON o.rank = g.rank AND o.owner = g.owner JOIN steps s ON s.rank = g.rank AND s.step >= g.since_step
+    WHERE g.final_bytes >= $gathered AND g.rank NOT IN (SELECT rank FROM seen)
+    GROUP BY g.rank, g.since_step, g.final_bytes, g.bytes_per_step
 )
-SELECT d.rank, CASE WHEN o.bytes_per_step >= 0.5 * d.rate THEN o.since_step ELSE greatest(d.first, (SELECT max(n.step) - round((max(n.bytes) - d.base) / d.rate)::BIGINT FROM numbered n WHERE n.rank = d.rank)) END AS step,
-    d.high - d.low AS value, round(d.rate / 1048576, 2) AS per_step, round(d.low / 1048576)::BIGINT AS from_mb, round(d.high / 1048576)::BIGINT AS to_mb, d.between_::BIGINT AS steps,
-    CASE WHEN o.owner IS NULL OR o.bytes_per_step < 0.25 * d.rate THEN ', and no kept tensor accounts for it' ELSE '. What gathers is ' || o.owner || o.what END AS owner
-FROM dated d LEFT JOIN owners o USING (rank) ORDER BY d.rank
+SELECT rank, step, value, round(per_step / 1e6, 2) AS per_step, round(low / 1e6)::BIGINT AS from_mb, round(high / 1e6)::BIGINT AS to_mb, steps, owner
+FROM (SELECT * FROM seen UNION ALL BY NAME SELECT * FROM told) ORDER BY rank
