@@ -4,6 +4,7 @@ A sum of losses is a chain of equal nodes, one for each step; what is joined by 
 rises. Both are seen by comparing two looks. Graphs are walked, not kept.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -29,6 +30,8 @@ class TensorLook(NamedTuple):
     """(operator, shape) → nodes of this operator on end behind a tensor, at most."""
     lengths: dict[tuple[torch.dtype, Shape], int]
     """(dtype, shape without the first dimension) → the largest first dimension."""
+    counts: dict[tuple[torch.dtype, Shape], int]
+    """(dtype, shape) → tensors."""
 
 
 class GrownTensor(NamedTuple):
@@ -47,10 +50,12 @@ def look_at_tensors(step: int, tensors: Iterable[Tensor]) -> TensorLook:
     """Chains and lengths now."""
     chains: dict[tuple[str, Shape], int] = {}
     lengths: dict[tuple[torch.dtype, Shape], int] = {}
+    counts: Counter[tuple[torch.dtype, Shape]] = Counter()
     nodes = 0
     for tensor in tensors:
         if not measurable(tensor) or tensor.layout is not torch.strided:
             continue
+        counts[tensor.dtype, tuple(tensor.shape)] += 1
         if tensor.requires_grad and tensor.grad_fn is not None and nodes < _MOST_NODES:
             operator, length = chain(tensor)
             nodes += length
@@ -59,7 +64,7 @@ def look_at_tensors(step: int, tensors: Iterable[Tensor]) -> TensorLook:
         if tensor.dim():
             shape = tensor.dtype, tuple(tensor.shape[1:])
             lengths[shape] = max(lengths.get(shape, 0), tensor.shape[0])
-    return TensorLook(step, chains, lengths)
+    return TensorLook(step, chains, lengths, counts)
 
 
 def grown_tensors(before: TensorLook, now: TensorLook, tensors: Iterable[Tensor]) -> list[GrownTensor]:
@@ -85,6 +90,21 @@ def grown_tensors(before: TensorLook, now: TensorLook, tensors: Iterable[Tensor]
                 longer.append(GrownTensor(tensor, tensor.shape[0], rows / steps, size, None))
     best = [max(sums, key=lambda g: g.steps)] if sums else []
     return best + ([max(longer, key=lambda g: g.size)] if longer else [])
+
+
+def most_more(before: TensorLook, now: TensorLook, tensors: Iterable[Tensor]) -> GrownTensor | None:
+    """One of the tensors of the shape of which more were added than of any other, by memory; None where nothing was."""
+    steps = max(now.step - before.step, 1)
+    found: GrownTensor | None = None
+    for tensor in tensors:  # the newest of a shape comes last
+        if not measurable(tensor) or tensor.layout is not torch.strided:
+            continue
+        key = tensor.dtype, tuple(tensor.shape)
+        rate = (now.counts[key] - before.counts.get(key, 0)) / steps
+        size = round(rate * tensor.untyped_storage().nbytes())
+        if rate >= 0.5 and size >= _FEW_BYTES and (found is None or size >= found.size):
+            found = GrownTensor(tensor, now.counts[key], rate, size, None)
+    return found
 
 
 def chain(tensor: Tensor) -> tuple[str, int]:

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from .containers import Content, Grown, Look, classes_grown, grown, look
 from .cuda_memory import CudaMemory
 from .data import DataWatch
-from .growing_tensors import GrownTensor, TensorLook, grown_tensors, look_at_tensors
+from .growing_tensors import GrownTensor, TensorLook, grown_tensors, look_at_tensors, most_more
 from .held_outputs import HeldActivations, HeldOutputs
 from .holders import OURS, Holder, holders_of
 from .live_tensors import tensor_classes
@@ -176,6 +176,8 @@ class GrowthWatch:
         rows = self._container_rows(longer)
         del longer
         rows += self._tensor_rows(grown_tensors(before[1], tensor_look, tensors), tensors)
+        if not rows and (one := most_more(before[1], tensor_look, tensors)) is not None:
+            rows += self._tensor_rows([one], tensors, "tensors")
         if not rows and (most := classes_grown(before[0], now, _MANY * (now.step - before[0].step))) is not None:
             rows.append(self._class_row(*most, before[0], now))
         for row in rows:
@@ -200,7 +202,7 @@ class GrowthWatch:
                 rows[-1]["bytes_each"] = g.content.size
         return rows
 
-    def _tensor_rows(self, longer: list[GrownTensor], tensors: list[Tensor]) -> list[Row]:
+    def _tensor_rows(self, longer: list[GrownTensor], tensors: list[Tensor], kind: str = "longer") -> list[Row]:
         targets = [g.tensor for g in longer]
         kinds, numbers = ["sum"] * len(longer), [False] * len(longer)
         named = holders_of(targets, kinds, numbers, _is_module, [tensors, longer, *longer])
@@ -208,8 +210,8 @@ class GrowthWatch:
         for g, holder in zip(longer, named, strict=True):
             if holder is not OURS:
                 content = Content("tensor", g.size, g.tensor, g.operator is not None)
-                kind = "longer" if g.operator is None else "sum"
-                rows.append(self._row(kind, holder, g.steps, g.rate, content))
+                content = content._replace(with_graph=g.tensor.requires_grad and g.tensor.grad_fn is not None)
+                rows.append(self._row(kind if g.operator is None else "sum", holder, g.steps, g.rate, content))
                 rows[-1]["bytes_each"] = round(g.size / g.rate)
         return rows
 

@@ -156,6 +156,11 @@ def _held_by(  # noqa: PLR0912 — one kind of holder after the other
     if isinstance(holder, FunctionType):
         if str(holder.__module__).partition(".")[0] == _OURS:
             yield OURS, None
+        elif (default := _default(holder, link)) is not None:
+            name, keys = default
+            link = link._replace(keys=keys)
+            files = [holder.__code__.co_filename]
+            yield named(name, f"default argument of {holder.__name__}", name, files), None
         elif (cell := _closure(holder, link)) is not None:
             name, keys = cell
             link = link._replace(keys=keys)
@@ -211,6 +216,20 @@ def _closure(function: FunctionType, link: _Link) -> tuple[str, tuple[tuple[str,
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
         if link.keys and link.keys[0] == ("cell", str(id(cell))):
             return name, link.keys[1:]
+    return None
+
+
+def _default(function: FunctionType, link: _Link) -> tuple[str, tuple[tuple[str, str], ...]] | None:
+    """(argument, way from it) where a function's default values are what a link came through."""
+    code = function.__code__
+    if function.__kwdefaults__ is link.held and function.__kwdefaults__ is not None:
+        return link.keys[0][1].strip("'"), link.keys[1:]
+    if function.__defaults__ is link.held and function.__defaults__ is not None:
+        names = code.co_varnames[: code.co_argcount][-len(function.__defaults__) :]
+        gathering = [
+            n for n, v in zip(names, function.__defaults__, strict=True) if isinstance(v, list | dict | set | deque)
+        ]
+        return " or ".join(gathering or names), link.keys[1:]
     return None
 
 

@@ -8,7 +8,8 @@ MOST = 12
 
 _OWNERS_SQL = """
 SELECT kind, holder, scope, place, expression, element, shape, with_graph, since_step, length, rate, bytes_per_step
-FROM memory_growing WHERE rank = $rank AND (looks >= 2 OR with_graph) ORDER BY bytes_per_step DESC NULLS LAST, length DESC LIMIT $most
+FROM memory_growing WHERE rank = $rank AND (looks >= 2 OR with_graph)
+ORDER BY bytes_per_step DESC NULLS LAST, length DESC LIMIT $most
 """
 
 _BLOCKS_SQL = """

@@ -14,7 +14,8 @@ MEMORY_OWNERS = Table(
             "kind",
             STR,
             "list (also a deque), dict, set: a container that gained elements. sum: a tensor that keeps the graphs of what was "
-            "added to it. longer: a tensor whose first dimension rises. class: objects of a class that are held somewhere.",
+            "added to it. longer: a tensor whose first dimension rises. tensors: tensors of one shape that are held "
+            "somewhere, one of them by the holder. class: objects of a class that are held somewhere.",
         ),
         Column("holder", STR, "Name in the source, such as `seen` or `Trainer.buffer`; null where none was found."),
         Column(

@@ -14,7 +14,7 @@ WITH looks AS (
     FROM looks GROUP BY ALL
 )
 SELECT * EXCLUDE (what, fell), round(rate * bytes_each)::BIGINT AS bytes_per_step, coalesce(NOT fell, true) AND least_rate >= 0.4 * most_rate AS steady,
-    CASE kind WHEN 'sum' THEN 'the sum' WHEN 'longer' THEN 'the tensor' WHEN 'class' THEN 'objects of class' WHEN 'dict' THEN 'the dictionary' WHEN 'set' THEN 'the set' ELSE 'the list' END
+    CASE kind WHEN 'sum' THEN 'the sum' WHEN 'longer' THEN 'the tensor' WHEN 'tensors' THEN 'an object that reaches them as' WHEN 'class' THEN 'objects of class' WHEN 'dict' THEN 'the dictionary' WHEN 'set' THEN 'the set' ELSE 'the list' END
         || CASE WHEN kind = 'class' THEN ' ' || element WHEN holder IS NULL THEN ' that no variable or attribute could be found for' ELSE ' `' || holder || '` (' || scope || ')' END
         || CASE WHEN place IS NULL THEN '' ELSE ', added to in ' || place || ': `' || expression || '`' END AS owner
 FROM owners;
