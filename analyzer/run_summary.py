@@ -7,6 +7,7 @@ import msgspec
 import polars as pl
 
 from .lost_runs import last_sign_of_life
+from .run_settings import run_settings
 from .trace import Trace
 from .verdict import Finding, Verdict
 
@@ -47,7 +48,8 @@ class RunSummary(msgspec.Struct, kw_only=True):
     """One run. ``verdict`` is that of diagnose, or unreadable, and then ``error`` says why. ``code``, ``fault``, ``step``,
     ``module`` and ``message`` are those of the first cause, of a warning only where nothing else was found. ``seconds`` is the
     time from start to end, or to the last sign of life. ``loss_last`` is the last finite one, and ``loss_finite`` whether
-    there was none after it; ``loss_curve`` holds medians, null where the loss was not finite. Null is not measured."""
+    there was none after it; ``loss_curve`` holds medians, null where the loss was not finite. ``settings``: see
+    run_settings. Null is not measured."""
 
     verdict: str
     error: str | None = None
@@ -71,6 +73,7 @@ class RunSummary(msgspec.Struct, kw_only=True):
     loss_best_step: int | None = None
     loss_finite: bool | None = None
     loss_curve: list[float | None] = []
+    settings: dict[str, str | float] = {}
     findings: list[dict[str, Any]] = []
 
 
@@ -107,6 +110,7 @@ def summarise(trace: Trace, verdict: Verdict) -> RunSummary:
         loss_best_step=best["step"][0] if best.height else None,
         loss_finite=None if last is None else bool(losses["loss"].is_finite()[-1]),
         loss_curve=_curve(losses),
+        settings=run_settings(trace),
         findings=[
             *(_row(f, "cause") for f in verdict.causes),
             *(_row(f, "symptom") for f in verdict.symptoms),

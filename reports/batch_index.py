@@ -3,7 +3,7 @@
 import io
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,8 @@ import msgspec
 from .. import __version__
 from ..analyzer.run_summary import RunSummary, findings_frame
 from .batch import BatchRow, write_whole
+from .batch_clusters import Cluster, clusters
+from .batch_settings import Split, failing_settings
 from .errors import ForeignFileError, ReportError
 from .wording import duration, moment, number, plural, show_name, spoken
 
@@ -63,7 +65,8 @@ class CauseCount:
 
 @dataclass(frozen=True, slots=True)
 class IndexPage:
-    """The whole index. ``complete`` is False while a batch is under way, or where it was stopped."""
+    """The whole index. ``complete`` is False while a batch is under way, or where it was stopped; ``refresh_s``:
+    seconds after which a browser looks again."""
 
     version: str
     title: str
@@ -72,10 +75,13 @@ class IndexPage:
     causes: list[CauseCount]
     columns: list[str]
     rows: list[IndexRow]
+    clusters: list[Cluster]
+    splits: list[Split]
     generated: str
+    refresh_s: int | None
 
 
-def reduce_index(rows: Sequence[BatchRow], *, complete: bool, now_ns: int) -> IndexPage:
+def reduce_index(rows: Sequence[BatchRow], *, complete: bool, now_ns: int, refresh_s: int | None = None) -> IndexPage:
     """Reduce rows to the page: what wants to be looked at first stands first."""
     counts = Counter(r.summary.verdict for r in rows)
     ordered = sorted(rows, key=lambda r: (VERDICTS.index(r.summary.verdict), r.name))
@@ -87,7 +93,10 @@ def reduce_index(rows: Sequence[BatchRow], *, complete: bool, now_ns: int) -> In
         causes=count_causes(rows),
         columns=["step", "where", "last loss", "best loss", "steps", "time", "ended", "started"],
         rows=[_row(r) for r in ordered],
+        clusters=clusters(rows),
+        splits=failing_settings(rows),
         generated=moment(now_ns),
+        refresh_s=refresh_s,
     )
 
 
@@ -133,6 +142,7 @@ def index_json(rows: Sequence[BatchRow], *, complete: bool) -> bytes:
         "complete": complete,
         "counts": {v: counts[v] for v in VERDICTS},
         "causes": causes,
+        "settings": [asdict(s) for s in failing_settings(rows)],
         "runs": runs,
     }
     return msgspec.json.format(msgspec.json.encode(said), indent=1) + b"\n"

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from .batch_index import IndexPage
+from .batch_index import IndexPage, loss_paths
 from .page import MARKER, environment, own_text
 from .terminal import COLOURS
 from .wording import number, plural, show_name, spoken
@@ -30,6 +30,7 @@ def render_index(page: IndexPage) -> str:
             plural=plural,
             spoken=spoken,
             shown=CAUSES_SHOWN,
+            loss_paths=loss_paths,
         )
     )
 
@@ -52,6 +53,9 @@ def print_index(console: Console, page: IndexPage, unchanged: int, path: Path) -
         console.print(table)
         if len(counted) > _LISTED:
             console.print(Text(f"and {plural(len(counted) - _LISTED, 'more cause')}", style="dim"))
+    for split in page.splits[:3]:
+        words = f"{split.setting} {split.words}: {split.failed} of {split.runs} failed"
+        console.print(Text(f"{words}, otherwise {split.other_failed} of {split.other_runs}"))
     unreadable = [r for r in page.rows if r.verdict == "unreadable"]
     for row in unreadable[:_LISTED]:
         console.print(Text(f"cannot be read: {row.name}: {row.note}"), soft_wrap=True)

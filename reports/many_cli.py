@@ -3,18 +3,25 @@
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
+from rich.console import Console
 
 from ..analyzer import Trace, diagnose, judging
 from ..analyzer.compare import compare
 from .cli import DebugOption, RulesOption, command_errors, console, named
+from .errors import NoRunError
 from .find_run import find_run
 from .progress import progress_of, sign_of_life
+
+if TYPE_CHECKING:
+    from .batch import BatchRow
+    from .run_tree import RunPlace
 
 REFRESH_S = 10.0
 """Seconds between two looks at an index while its batch is under way."""
@@ -81,6 +88,12 @@ def batch_command(
     ] = None,
     again: Annotated[bool, typer.Option("--again", help="Also judge runs that have not changed.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Write into a folder with files of others.")] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Look again and again until Ctrl-C; the page reloads.")
+    ] = False,
+    interval: Annotated[
+        float, typer.Option("--interval", metavar="SECONDS", min=0.5, help="With --watch: time between looks.")
+    ] = 10.0,
     rules: RulesOption = None,
     debug: DebugOption = False,
 ) -> None:
@@ -90,49 +103,90 @@ def batch_command(
 
     Exit status: 0 all healthy; 1 any anomalous; 2 wrong usage; 3 none anomalous, but some inconclusive or unreadable.
     """
-    from .batch import BatchRow, run_batch  # noqa: PLC0415 # not for --help
+    from .batch import run_batch  # noqa: PLC0415 # not for --help
     from .batch_index import check_out, index_json, reduce_index, write_index  # noqa: PLC0415 # as above
     from .batch_page import print_index  # noqa: PLC0415 # as above
-    from .run_tree import find_runs  # noqa: PLC0415 # as above
 
     out, err = console(), console(stderr=True)
-    rows: list[BatchRow] = []
 
-    def write(done: Sequence[BatchRow], *, complete: bool) -> Path:
-        page = reduce_index(done, complete=complete, now_ns=time.time_ns())
+    def write(done: "Sequence[BatchRow]", *, complete: bool, more: bool = False) -> Path:
+        refresh = max(5, round(interval)) if more else None
+        page = reduce_index(done, complete=complete, now_ns=time.time_ns(), refresh_s=refresh)
         return write_index(output, page, done)
+
+    def judge(*, again: bool) -> "list[BatchRow]":
+        with sign_of_life(err, "Looking for runs …"):
+            places = _places(folders, patient=watch)
+        output.mkdir(parents=True, exist_ok=True)
+        work = partial(run_batch, places, output, own_rules=rules, jobs=jobs or _cores(), again=again)
+        early = not watch or not (output / "index.html").exists()
+        return _with_looks(err, work, len(places), partial(write, complete=False, more=watch) if early else None)
 
     with command_errors(err, debug=debug):
         judging(None, rules)  # a mistake in the rules is nobody's run's
         check_out(output, force=force)
-        with sign_of_life(err, "Looking for runs …"):
-            places = find_runs(folders)
-        output.mkdir(parents=True, exist_ok=True)
-        with progress_of(err, "Judging runs", len(places)) as step:
-            written = time.monotonic()
-
-            def done(row: BatchRow) -> None:
-                nonlocal written
-                rows.append(row)
-                step(row.name)
-                if len(rows) == 1 or time.monotonic() - written > REFRESH_S:
-                    write(rows, complete=False)  # a look at what is there, and a sign that this folder is ours
-                    written = time.monotonic()
-
+        ordered = judge(again=again)
+        while watch:
+            path = write(ordered, complete=True, more=True)
+            if ordered:
+                print_index(out, reduce_index(ordered, complete=True, now_ns=0), _unchanged(ordered), path)
             try:
-                ordered = run_batch(places, output, own_rules=rules, jobs=jobs or _cores(), again=again, done=done)
+                time.sleep(interval)
             except KeyboardInterrupt:
-                write(rows, complete=False)
-                err.print(f"firstfault: stopped after {len(rows)} of {len(places)} runs; the same command goes on")
-                raise typer.Exit(130) from None
+                break
+            ordered = judge(again=False)
         path = write(ordered, complete=True)
         if as_json:
             sys.stdout.write(index_json(ordered, complete=True).decode())
-        else:
-            unchanged = sum(not r.fresh for r in ordered)
-            print_index(out, reduce_index(ordered, complete=True, now_ns=0), unchanged, path)
+        elif not watch:
+            print_index(out, reduce_index(ordered, complete=True, now_ns=0), _unchanged(ordered), path)
     verdicts = {r.summary.verdict for r in ordered}
     raise typer.Exit(1 if "anomalous" in verdicts else 0 if verdicts == {"healthy"} else 3)
+
+
+def _places(folders: list[Path], *, patient: bool) -> "list[RunPlace]":
+    """The runs below some folders. ``patient``: there may be none yet."""
+    from .run_tree import find_runs  # noqa: PLC0415 # not for --help
+
+    try:
+        return find_runs(folders)
+    except NoRunError:
+        if not patient or not all(f.is_dir() for f in folders):
+            raise
+        return []
+
+
+def _with_looks(
+    err: Console,
+    work: "Callable[..., list[BatchRow]]",
+    total: int,
+    write: "Callable[[list[BatchRow]], Path] | None",
+) -> "list[BatchRow]":
+    """Do the work under a progress bar, and write what is there now and then; stopped by Ctrl-C it can go on later."""
+    rows: list[BatchRow] = []
+    written = time.monotonic()
+
+    with progress_of(err, "Judging runs", total) as step:
+
+        def done(row: "BatchRow") -> None:
+            nonlocal written
+            rows.append(row)
+            step(row.name)
+            if write is not None and (len(rows) == 1 or time.monotonic() - written > REFRESH_S):
+                write(rows)  # a look at what is there, and a sign that this folder is ours
+                written = time.monotonic()
+
+        try:
+            return work(done=done)
+        except KeyboardInterrupt:
+            if write is not None:
+                write(rows)
+            err.print(f"firstfault: stopped after {len(rows)} of {total} runs; the same command goes on")
+            raise typer.Exit(130) from None
+
+
+def _unchanged(rows: "Sequence[BatchRow]") -> int:
+    return sum(not r.fresh for r in rows)
 
 
 def _cores() -> int:
