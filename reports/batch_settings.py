@@ -1,8 +1,8 @@
 """Which settings of a sweep go with failure: for each value or threshold the share of runs that failed with and without it.
 
 Fisher's exact test on the two-by-two table (one-sided; R. A. Fisher, 1922). A sweep has many settings, and some split always
-looks good: verdicts are dealt out anew many times, and a split is shown where few of these deals have any split as good (the step-down
-min-P of P. Westfall and S. Young, 1993, without the stepping down).
+looks good: verdicts are dealt out anew many times, and a split is shown where few of these deals have any split as good (min-P
+of P. Westfall and S. Young, 1993).
 """
 
 import random
