@@ -19,6 +19,7 @@ ROOMS = {
     "compare": "reports.many_cli",
     "batch": "reports.many_cli",
     "import": "analyzer.import_cli",
+    "export": "analyzer.import_cli",
     "sql": "analyzer.cli",
     "rules": "analyzer.cli",
 }

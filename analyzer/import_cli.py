@@ -1,4 +1,4 @@
-"""`firstfault import`: files that others wrote become a run folder."""
+"""`firstfault import`: files that others wrote become a run folder. `firstfault export`: a run becomes a trace for Perfetto."""
 
 import sys
 from pathlib import Path
@@ -11,8 +11,9 @@ from .errors import AnalyzerError
 
 
 def register(app: typer.Typer) -> None:
-    """Add the sub-command of this file."""
+    """Add the sub-commands of this file."""
     app.command("import")(import_command)
+    app.command("export")(export_command)
 
 
 def import_command(
@@ -35,6 +36,31 @@ def import_command(
             raise
         print(f"firstfault: {_shown(str(e))}", file=sys.stderr)  # noqa: T201 # command line
         raise typer.Exit(2) from None
+    print(out)  # noqa: T201 # command line
+
+
+def export_command(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of the run.")],
+    out: Annotated[
+        Path, typer.Option("--out", metavar="FILE", help="Such as trace.json or trace.json.gz; must not exist.")
+    ],
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+) -> None:
+    """Write the timeline of a run as a trace for Perfetto (ui.perfetto.dev) or chrome://tracing: steps, phases, curves, memory,
+    events, findings, and what a profiler recorded.
+    """
+    from .export_trace import export_trace  # noqa: PLC0415 # DuckDB need not be loaded for --help
+    from .trace import Trace  # noqa: PLC0415 # as above
+
+    try:
+        with Trace(run) as trace:
+            count = export_trace(trace, out)
+    except AnalyzerError as e:
+        if debug:
+            raise
+        print(f"firstfault: {_shown(str(e))}", file=sys.stderr)  # noqa: T201 # command line
+        raise typer.Exit(2) from None
+    print(f"{count} events", file=sys.stderr)  # noqa: T201 # command line
     print(out)  # noqa: T201 # command line
 
 
