@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..analyzer.verdict import Finding, FirstAnomaly, RunFacts, Verdict
+from .playbook import PlaybookStep, RuleWords
 from .wording import number, plural, sentence_case, shape, show_name, show_text, spoken
 
 PHASE_WORDS = {
@@ -51,6 +52,8 @@ class FindingView:
     evidence: Grid | None
     sql: str
     symptoms: "list[FindingView]" = field(default_factory=list)
+    playbook: list[PlaybookStep] = field(default_factory=list[PlaybookStep])
+    rule: RuleWords | None = None
 
 
 @dataclass(frozen=True, slots=True)

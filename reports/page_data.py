@@ -1,17 +1,19 @@
 """All that one page shows, as plain data: the only thing that rendering sees, and what tests look at."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from .. import __version__
 from ..analyzer import Trace
 from ..analyzer.verdict import NotEvaluable, Verdict
+from ..schemas import captures_of
 from .captured import CaptureView, reduce_captures
 from .ending import Ending, reduce_ending
 from .findings import FindingView, Grid, Headline, reduce_findings, reduce_headline
 from .health import HealthMap, reduce_health
 from .heat import HeatMaps, reduce_heat
 from .panels import Panel, reduce_panels
+from .playbook import playbook, rule_words
 from .replay import Replay, reduce_replay
 from .series import Curve, group_frame, reduce_curves, step_frame
 from .tables import (
@@ -65,6 +67,13 @@ def reduce_page(trace: Trace, verdict: Verdict) -> PageData:
     steps = step_frame(trace, rank)
     last_step = int(steps["step"][-1]) if steps.height else around
     causes, other_findings = reduce_findings(verdict)
+    replay = reduce_replay(trace, rank, around, last_step, suspect)
+    shown = (replay.steps[0], replay.steps[-1]) if replay is not None else None
+    captures, run = captures_of(trace.path), Path(trace.path)
+    causes = [
+        replace(view, playbook=playbook(cause, run, captures, shown), rule=rule_words(cause))
+        for view, cause in zip(causes, verdict.causes, strict=True)
+    ]
     modules, modules_hidden = reduce_modules(trace, rank)
     return PageData(
         version=__version__,
@@ -76,7 +85,7 @@ def reduce_page(trace: Trace, verdict: Verdict) -> PageData:
         steps_before=reduce_steps_before(steps, around),
         curves=reduce_curves(steps, group_frame(trace, rank), around),
         health=reduce_health(trace, rank, around, last_step, suspect),
-        replay=reduce_replay(trace, rank, around, last_step, suspect),
+        replay=replay,
         heat=reduce_heat(trace, rank, around, suspect),
         panels=reduce_panels(trace, rank, around, suspect),
         causes=causes,
