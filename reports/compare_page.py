@@ -9,8 +9,9 @@ from rich.text import Text
 
 from .charts import curves_chart
 from .compare_data import ComparePage
-from .page import MARKER, check_target, environment, json_for_script, own_text, vega_bundle, write_html
+from .page import MARKER, check_target, environment, json_for_script, own_text, write_html
 from .terminal import COLOURS
+from .vega import vega_bundle
 from .wording import plural
 
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
-import vl_convert
 from markupsafe import Markup
 
 from ..analyzer import Trace
@@ -17,6 +16,7 @@ from .health import HealthMap
 from .heat import heat_json
 from .page_data import PageData, reduce_page
 from .replay import replay_json
+from .vega import vega_bundle
 from .wording import plural
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -95,15 +95,6 @@ def json_for_script(value: Any) -> Markup:
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return Markup(text)  # noqa: S704 # every character that could end the element is escaped above
-
-
-@cache
-def vega_bundle() -> str:
-    """Vega, Vega-Lite and vega-embed as one script. Raises ReportError if it could not stand inside a page."""
-    bundle: str = vl_convert.javascript_bundle()  # pyright: ignore[reportCallIssue]  # its stub asks for more
-    if "</script" in bundle.lower() or "<!--" in bundle:
-        raise ReportError("this vl-convert has a Vega bundle that no page can hold; install another vl-convert-python")
-    return bundle
 
 
 def _sized(health: HealthMap) -> dict[str, Any]:
