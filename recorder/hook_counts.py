@@ -48,7 +48,7 @@ class HookCounts:
                 if count != counts.get(module_id, 0):
                     counts[module_id] = count
                     self._write(module_id, count)
-        everywhere = sum(len(getattr(nn_module, kind)) for kind in _GLOBAL) - session.own_hooks
+        everywhere = sum(len(getattr(nn_module, kind)) for kind in _GLOBAL)
         if everywhere != self._globals:
             if self._globals is not None:
                 self._write(None, everywhere)

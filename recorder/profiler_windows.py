@@ -1,7 +1,7 @@
 """Short windows of torch.profiler, chosen so that all of them together stay below one percent of the run.
 
-A window is one step: it opens when an iteration is over and closes when the next one is. While it is open a global
-hook marks the calls of modules in the trace, and the recorder marks its own work; outside windows nothing is installed. The
+A window is one step: it opens when an iteration is over and closes when the next one is. While it is open global
+hooks mark the calls of modules in the trace, and the recorder marks its own work; outside windows they do nothing. The
 trace is saved as the profiler writes it, beside a small file that says what the window was; the supervisor makes rows of
 `profiler_events` from both (profiler_files.py).
 
@@ -14,6 +14,7 @@ import contextlib
 import functools
 import os
 import threading
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter_ns, time_ns
@@ -30,7 +31,7 @@ from ..schemas.layout import profile_path
 from .band import Band
 from .forward import ForwardWatch
 from .options import ProfilePlan, profile_plan
-from .patches import Patches, Removable
+from .patches import Patches
 from .profiler_files import MODULE_MARK, OPTIMIZER_MARK, RECORDER_MARK, WindowFacts
 from .session import Session
 
@@ -87,7 +88,8 @@ class ProfilerWatch:
         self._band = Band(2.0, logarithmic=True)
         self._stalled = False
         self._marks: list[Any] = []
-        self._handles: list[Removable] = []
+        self._marked = False
+        """Whether calls of modules and optimizers are marked in the trace."""
         self._ranges = Patches()
         if self._plan.kind != "off":
             session.at_advance.append(session.guarded("profiler", self._step_ends))
@@ -117,14 +119,24 @@ class ProfilerWatch:
         ):
             if hasattr(owner, name):
                 patches.wrap(owner, name, wrap)
-        # for good: torch walks over these hooks while a window opens or closes in one of them
+        # for good: a window opens or closes while torch walks over these hooks, and torch.compile would compile anew
         patches.handles(
             [
+                nn_module.register_module_forward_pre_hook(self._enter),
+                nn_module.register_module_forward_hook(self._leave),
                 optim.register_optimizer_step_pre_hook(self._optimizer_enter),
                 optim.register_optimizer_step_post_hook(self._optimizer_leave),
             ]
         )
         patches.later(self._abandon)
+        watch = weakref.ref(self)
+
+        def before_fork() -> None:
+            alive = watch()
+            if alive is not None:
+                alive.stop_for_fork()
+
+        os.register_at_fork(before=before_fork)
 
     # -- when ---------------------------------------------------------------------------------------------------------------
 
@@ -228,6 +240,11 @@ class ProfilerWatch:
             detail={"window": window, "first": first, "last": last, "ns": took},
         )
 
+    def stop_for_fork(self) -> None:
+        """A child process is about to be forked, such as a loader's worker: it would go on profiling itself for good."""
+        if self._profile is not None:
+            self.session.guarded("profiler", self._abandon)()
+
     def _abandon(self) -> None:
         """Stop without saving: what is open does not end with a step."""
         profile, self._profile = self._profile, None
@@ -238,30 +255,23 @@ class ProfilerWatch:
     # -- marks ----------------------------------------------------------------------------------------------------------------
 
     def _hook(self) -> None:
-        if not self._handles:
+        if not self._marked:
             record_function = torch.autograd.profiler.record_function
             self._ranges = Patches()
             self._ranges.wrap(record_function, "__enter__", _inert)
-            self._handles = [
-                nn_module.register_module_forward_pre_hook(self._enter),
-                nn_module.register_module_forward_hook(self._leave),
-            ]
-            self.session.own_hooks = 2
+            self._marked = True
             self.session.mark = _recorder_mark
 
     def _unhook(self) -> None:
-        for handle in self._handles:
-            handle.remove()
-        self._handles = []
+        self._marked = False
         self._ranges.undo()
-        self.session.own_hooks = 0
         self.session.mark = None
+        self.session.end_mark()
         while self._marks:
             self._marks.pop()[1].__exit__(None, None, None)
-        self.session.end_mark()
 
     def _enter(self, module: nn.Module, _args: tuple[Any, ...]) -> None:
-        if not is_compiling() and self._marking():
+        if not is_compiling() and self._marked and self._marking():
             entry = self.session.catalogue.by_object.get(id(module))
             if entry is not None:
                 self._push(entry.id, f"{MODULE_MARK}{entry.id}")
@@ -282,7 +292,7 @@ class ProfilerWatch:
 
     def _marking(self) -> bool:
         """torch may have made its list of hooks before the window was closed."""
-        return bool(self._handles) and threading.get_ident() == self.session.thread
+        return self._marked and threading.get_ident() == self.session.thread
 
     def _push(self, key: int, name: str) -> None:
         mark = _Mark(name)

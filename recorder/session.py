@@ -99,8 +99,6 @@ class Session:
         self.mark: Callable[[], Any] | None = None
         """While a profiler window is open: makes a range that marks the recorder's own work in the trace."""
         self._open_mark: Any = None
-        self.own_hooks = 0
-        """Global module hooks that are put in for a window only."""
         self.rank_facts: list[Callable[[], Row]] = []
         """Asked for columns of the row of `ranks` when recording begins."""
         self.at_close: list[Callable[[], None]] = []

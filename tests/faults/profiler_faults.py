@@ -64,6 +64,41 @@ def a_lock_that_is_sometimes_held(_):
         step(opt, F.mse_loss(model(x), x[:, :1].sin()))
 
 
+def neighbours_by_sorting_everything(_):
+    """A point cloud network that sorts all distances where it wants the nearest four."""
+
+    class Neighbours(nn.Module):
+        def forward(self, x):
+            order = torch.cdist(x, x).sort(-1).indices[..., :4]
+            return torch.stack([x[b][order[b]].mean(1) for b in range(len(x))])
+
+    model = nn.Sequential(nn.Linear(3, 16), nn.ReLU(), Neighbours(), nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 2))
+    opt = torch.optim.Adam(model.parameters(), 1e-3)
+    for _ in range(20):
+        x = torch.randn(2, 512, 3)
+        step(opt, F.cross_entropy(model(x).mean(1), (x.mean((1, 2)) > 0).long()))
+
+
+def one_layer_in_double_precision(_):
+    class Layer(nn.Module):
+        def __init__(self, rounds):
+            super().__init__()
+            self.linear = nn.Linear(96, 96)
+            self.rounds = rounds
+
+        def forward(self, x):
+            for _ in range(self.rounds):  # a debugging aid that was left in one layer
+                x = x.double().float()
+                y = F.linear(x.double(), self.linear.weight.double(), self.linear.bias.double()).float()
+            return x + y.relu()
+
+    model = nn.Sequential(nn.Linear(16, 96), *[Layer(16 if i == 2 else 1) for i in range(5)], nn.Linear(96, 2))
+    opt = torch.optim.SGD(model.parameters(), 0.01)
+    for _ in range(16):
+        x = torch.randn(2048, 16)
+        step(opt, F.cross_entropy(model(x), (x[:, 0] > 0).long()))
+
+
 def threads_for_a_larger_machine(_):
     torch.set_num_threads(24)
     model = nn.Sequential(

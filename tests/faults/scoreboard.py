@@ -99,7 +99,9 @@ def judge(case: Case, runs: Path) -> Judged:
     if not (run / "exit.json").exists():
         shutil.rmtree(run, ignore_errors=True)
         numbers = [str(case.seed)] if case.kind == "odd" else [str(case.onset), str(case.seed)]
-        command = [sys.executable, "-m", "firstfault", "run", "--quiet", "--out", str(run), str(case.file), case.script]
+        options = TRUTHS[case.script][1].get("options", []) if case.kind != "odd" else []
+        command = [sys.executable, "-m", "firstfault", "run", "--quiet", "--out", str(run), *options]
+        command += [str(case.file), case.script]
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         subprocess.run([*command, *numbers], capture_output=True, check=False, env=environment)
     with Trace(run, threads=1) as trace:

@@ -18,7 +18,7 @@ TRUTHS: dict[str, tuple[Path, dict[str, Any]]] = {name: (file, truth) for name, 
 
 name: one or several right names · step: "s" (the onset), "s+1" (what happens after
 that step has ended) or a number · module: one or several · onset: where the default
-is not possible · verdict = "healthy": the fault is advice, a warning is wanted."""
+is not possible · options: of `firstfault run` · verdict = "healthy": the fault is advice, a warning is wanted."""
 
 _ODD = [
     (name, file)

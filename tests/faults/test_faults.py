@@ -15,8 +15,8 @@ def all_but_slice_marked(scripts: Iterable[str]) -> list[Any]:
     return [s if s in SLICE else pytest.param(s, marks=pytest.mark.suite) for s in scripts]
 
 
-def record(run: Path, *arguments: object) -> Verdict:
-    command = [sys.executable, "-m", "firstfault", "run", "--quiet", "--out", run, *map(str, arguments)]
+def record(run: Path, *arguments: object, options: Iterable[str] = ()) -> Verdict:
+    command = [sys.executable, "-m", "firstfault", "run", "--quiet", "--out", run, *options, *map(str, arguments)]
     subprocess.run(command, capture_output=True, check=False)
     with Trace(run) as trace:
         return diagnose(trace)
@@ -28,7 +28,7 @@ def test_the_fault_is_the_first_cause_at_its_step_and_module(script: str, tmp_pa
     file, truth = TRUTHS[script]
     onset = truth.get("onset", 14)
 
-    verdict = record(tmp_path / "run", file, script, onset)
+    verdict = record(tmp_path / "run", file, script, onset, options=truth.get("options", ()))
 
     assert verdict.verdict == truth.get("verdict", "anomalous")
     names = [f.name for f in verdict.causes]

@@ -1,0 +1,39 @@
+/*
+code = "PE012"
+name = "misaligned-matmul"
+severity = "warning"
+phase = "step"
+signal = "input_dims"
+message = "{value} of {calls} half-precision matrix products in the profile have a dimension that is not a multiple of 8, such as {dims_} in {module_}: they take slower kernels."
+fix = "Pad the dimension (vocabulary, hidden size, classes) to the next multiple of 8, better 64."
+explains = []
+[params.share]
+value = 0.2
+doc = "Share of the products from which it is worth a word."
+[params.calls]
+value = 4
+unit = "calls"
+doc = "Products to judge by."
+[needs]
+tables = ["profiler_events"]
+columns = ["profiler_events.input_dims"]
+[doc]
+what = "Half-precision products on a device with a row or column count that 8 does not divide."
+why = "Tensor cores work on blocks; what does not fit goes through slower kernels."
+not_this = "Runs without a device, float32, a few odd products such as a head of ten classes among hundreds."
+source = "Documentation of cuBLAS: multiples of 8 elements in half precision. Not verified on a GPU by this project, only on rows as a GPU's profile gives them."
+*/
+WITH devices AS (
+    SELECT DISTINCT rank FROM profiler_events WHERE cat = 'kernel'
+), products AS (
+    SELECT e.rank, e.step, e.module_id, e.input_dims, [d FOR d IN CAST(json(e.input_dims) AS BIGINT[][]) IF len(d) >= 2] AS shapes
+    FROM profiler_events e JOIN devices USING (rank)
+    WHERE e.name IN ('aten::mm', 'aten::addmm', 'aten::bmm', 'aten::baddbmm') AND e.input_dims IS NOT NULL
+      AND regexp_matches(e.input_types, 'c10::Half|c10::BFloat16')
+), marked AS (
+    SELECT *, list_bool_or([s[-1] % 8 <> 0 OR s[-2] % 8 <> 0 FOR s IN shapes]) AS odd FROM products WHERE len(shapes) >= 2
+)
+SELECT k.rank, min(k.step) FILTER (odd) AS step, count(*) FILTER (odd) AS value, count(*) AS calls, mode(k.input_dims) FILTER (odd) AS dims_,
+    coalesce('module ' || mode(nullif(m.module, '')) FILTER (odd), 'the model') AS module_, mode(m.module) FILTER (odd) AS module
+FROM marked k LEFT JOIN modules m ON m.rank = k.rank AND m.module_id = k.module_id
+GROUP BY k.rank HAVING count(*) >= $calls AND count(*) FILTER (odd) > $share * count(*) ORDER BY step, k.rank
