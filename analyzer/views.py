@@ -35,6 +35,9 @@ SHARED = (
     "divergence_of_ranks",
     "memory_growing",
     "memory_gathered",
+    "step_time",
+    "profiled_steps",
+    "operator_times",
 )
 """Views defined in analyzer/sql, in the order in which people meet them; a test holds list and files together."""
 
