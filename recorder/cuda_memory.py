@@ -16,6 +16,7 @@ from .patches import Patches
 from .session import Session
 
 _MOST_SNAPSHOTS = 4
+_MOST_ROWS = 48
 
 
 class CudaMemory:
@@ -50,7 +51,7 @@ class CudaMemory:
         self._taken += 1
         session = self.session
         snapshot = cast("dict[str, Any]", torch.cuda.memory._snapshot())
-        for row in block_groups(snapshot):
+        for row in block_groups(snapshot.get("segments"))[:_MOST_ROWS]:
             session.add("memory_blocks", trigger=trigger, **row)
         path = memory_snapshot_path(session.run, session.catalogue.rank, trigger, session.step)
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ...schemas.cuda_snapshot import is_script
 from ..errors import ImportFileError
 from .byte_streams import ByteStream
-from .memory_snapshot import is_script
 from .target import RunTarget
 
 _OPS = {

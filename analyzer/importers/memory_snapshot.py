@@ -5,16 +5,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ...schemas.cuda_snapshot import block_groups, whole, words
 from ..errors import ImportFileError
 from .target import RunTarget
-
-_CATEGORIES = {
-    "active_allocated": "allocated",
-    "inactive": "free",
-    "active_awaiting_free": "awaiting",
-    "active_pending_free": "awaiting",
-}
-_LIBRARY = ("/torch/", "\\torch\\", "<frozen", "??", "none")
 
 
 class _Frames:
@@ -27,7 +20,7 @@ class _Frames:
     def id_of(self, frames: Any) -> int | None:
         """Number of a stack; null for an empty one."""
         stack = tuple(
-            (_text(f.get("filename")), _int(f.get("line")) or 0, _text(f.get("name")))
+            (words(f.get("filename")), whole(f.get("line")) or 0, words(f.get("name")))
             for f in (frames if isinstance(frames, Iterable) else ())
             if isinstance(f, Mapping)
         )
@@ -51,39 +44,19 @@ def import_snapshot(path: Path, snapshot: Any, target: RunTarget) -> str:
     events = _events(traces if isinstance(traces, list) else [], frames, target)
     blocks = _blocks(snapshot["segments"], target, "oom" if events["oom"] else "end")
     if events["oom"]:
-        words = (
+        told = (
             f"{path.name} tells of {events['oom']} allocations that found no memory; see action oom in memory_events."
         )
-        target.event("memory-snapshot", words)
+        target.event("memory-snapshot", told)
     return f"{blocks} blocks, {sum(events.values())} events of the allocator"
 
 
 def _blocks(segments: list[Any], target: RunTarget, trigger: str) -> int:
     """Blocks of one device, state and line in one row, as the recorder writes them."""
-    rows: dict[tuple[str, str, str | None], dict[str, Any]] = {}
-    count = 0
-    for segment in segments:
-        if not isinstance(segment, Mapping):
-            continue
-        device = f"cuda:{_int(segment.get('device')) or 0}"
-        for block in segment.get("blocks") or ():
-            if not isinstance(block, Mapping):
-                continue
-            size = _int(block.get("size")) or 0
-            state = _text(block.get("state"))
-            key = (device, _CATEGORIES.get(state, state), _place(block))
-            row = rows.setdefault(
-                key,
-                {"step": 0, "trigger": trigger, "source": "cuda", "device": device, "category": key[1], "place": key[2]}
-                | {"blocks": 0, "bytes": 0, "largest_bytes": 0},
-            )
-            row["blocks"] += 1
-            row["bytes"] += size
-            row["largest_bytes"] = max(row["largest_bytes"], size)
-            count += 1
-    for row in sorted(rows.values(), key=lambda r: -r["bytes"]):
-        target.add("memory_blocks", row)
-    return count
+    rows = block_groups(segments)
+    for row in rows:
+        target.add("memory_blocks", {"step": 0, "trigger": trigger, **row})
+    return sum(row["blocks"] for row in rows)
 
 
 def _events(traces: list[Any], frames: _Frames, target: RunTarget) -> Counter[str]:
@@ -92,8 +65,8 @@ def _events(traces: list[Any], frames: _Frames, target: RunTarget) -> Counter[st
         for event in trace if isinstance(trace, list) else ():
             if not isinstance(event, Mapping):
                 continue
-            action = _text(event.get("action"))
-            time = _int(event.get("time_us"))
+            action = words(event.get("action"))
+            time = whole(event.get("time_us"))
             target.add(
                 "memory_events",
                 {
@@ -101,46 +74,13 @@ def _events(traces: list[Any], frames: _Frames, target: RunTarget) -> Counter[st
                     "time_ns": None if time is None else time * 1000,
                     "device": f"cuda:{device}",
                     "action": action,
-                    "addr": _int(event.get("addr")),
-                    "bytes": _int(event.get("size")),
-                    "stream": _int(event.get("stream")),
-                    "category": _text(event["category"]) if "category" in event else None,
-                    "device_free_bytes": _int(event.get("device_free")),
+                    "addr": whole(event.get("addr")),
+                    "bytes": whole(event.get("size")),
+                    "stream": whole(event.get("stream")),
+                    "category": words(event["category"]) if "category" in event else None,
+                    "device_free_bytes": whole(event.get("device_free")),
                     "frames_id": frames.id_of(event.get("frames")),
                 },
             )
             counted[action] += 1
     return counted
-
-
-def _place(block: Mapping[str, Any]) -> str | None:
-    """Innermost line outside torch that allocated a block. Old snapshots keep frames in a history."""
-    frames = block.get("frames")
-    if (
-        not frames
-        and isinstance(block.get("history"), list)
-        and block["history"]
-        and isinstance(block["history"][0], Mapping)
-    ):
-        frames = block["history"][0].get("frames")
-    for frame in frames if isinstance(frames, Iterable) else ():
-        if isinstance(frame, Mapping) and is_script(_text(frame.get("filename"))):
-            return f"{_text(frame.get('filename'))}:{_int(frame.get('line')) or 0} in {_text(frame.get('name'))}"
-    return None
-
-
-def is_script(file: str) -> bool:
-    """Whether a file is outside torch, as far as its path tells."""
-    return (
-        bool(file)
-        and not any(mark in file for mark in _LIBRARY)
-        and not file.endswith((".cpp", ".cc", ".c", ".h", ".cu"))
-    )
-
-
-def _int(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63 else None
-
-
-def _text(value: Any) -> str:
-    return "" if value is None else str(value)[:1000]

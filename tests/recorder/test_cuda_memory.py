@@ -1,6 +1,5 @@
-"""Snapshots of the CUDA allocator, emulated: what they say, and that reading one never runs what it holds."""
+"""Snapshots of the CUDA allocator, emulated: what they say, and what out of memory leaves behind."""
 
-import os
 import pickle
 from pathlib import Path
 
@@ -8,9 +7,9 @@ import firstfault.recorder.cuda_memory
 import pyarrow.parquet as pq
 import pytest
 import torch
+from firstfault.analyzer.importers.pickles import read_plain_pickle
 from firstfault.recorder import Recorder
-from firstfault.schemas import SchemaError
-from firstfault.schemas.cuda_snapshot import block_groups, read_snapshot
+from firstfault.schemas.cuda_snapshot import block_groups
 from firstfault.schemas.layout import parts
 from torch import nn
 
@@ -37,7 +36,10 @@ SNAPSHOT = {
 
 
 def test_blocks_are_summed_by_state_and_by_the_line_outside_torch() -> None:
-    found = {(r["category"], r["place"]): (r["blocks"], r["bytes"], r["largest_bytes"]) for r in block_groups(SNAPSHOT)}
+    found = {
+        (r["category"], r["place"]): (r["blocks"], r["bytes"], r["largest_bytes"])
+        for r in block_groups(SNAPSHOT["segments"])
+    }
 
     assert found == {
         ("free", None): (1, 4608, 4608),
@@ -46,41 +48,9 @@ def test_blocks_are_summed_by_state_and_by_the_line_outside_torch() -> None:
     }
 
 
-def test_a_snapshot_is_read_from_its_file(tmp_path: Path) -> None:
-    path = tmp_path / "memory.pickle"
-    path.write_bytes(pickle.dumps(SNAPSHOT))
-
-    assert read_snapshot(path) == SNAPSHOT
-
-
-class Harm:
-    """Would make a file when it is loaded."""
-
-    def __init__(self, target: Path) -> None:
-        self.target = target
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return os.mkdir, (str(self.target),)
-
-
-def test_a_pickle_that_would_run_something_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "memory.pickle"
-    path.write_bytes(pickle.dumps({"segments": [Harm(tmp_path / "harmed")]}))
-
-    with pytest.raises(SchemaError, match="mkdir, which no snapshot needs"):
-        read_snapshot(path)
-    assert not (tmp_path / "harmed").exists()
-
-
-@pytest.mark.parametrize(
-    "content", [b"", pickle.dumps(SNAPSHOT)[:60], b"hello", pickle.dumps([1]), pickle.dumps({"a": 1})]
-)
-def test_what_is_no_snapshot_is_said_in_one_sentence(content: bytes, tmp_path: Path) -> None:
-    path = tmp_path / "memory.pickle"
-    path.write_bytes(content)
-
-    with pytest.raises(SchemaError, match="is no memory snapshot"):
-        read_snapshot(path)
+@pytest.mark.parametrize("segments", [None, 7, [None], [{"blocks": [3]}], [{"device": "x", "blocks": [{"size": "y"}]}]])
+def test_a_broken_snapshot_does_no_harm(segments: object) -> None:
+    assert sum(row["bytes"] for row in block_groups(segments)) == 0
 
 
 def test_a_profile_of_the_cpu_gives_the_same_structure() -> None:
@@ -92,7 +62,7 @@ def test_a_profile_of_the_cpu_gives_the_same_structure() -> None:
     snapshot = pickle.loads(pickle.dumps(_profile_to_snapshot(profile)))  # noqa: S301 — made a moment ago
 
     assert kept.shape == (8, 64)
-    assert sum(row["bytes"] for row in block_groups(snapshot)) > 0
+    assert sum(row["bytes"] for row in block_groups(snapshot["segments"])) > 0
 
 
 def test_out_of_memory_leaves_a_snapshot_and_its_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,4 +93,4 @@ def test_out_of_memory_leaves_a_snapshot_and_its_blocks(tmp_path: Path, monkeypa
     )
     assert {"parameter", "gradient"} <= {row["category"] for row in found if row["source"] == "python"}
     (file,) = (run / "native").glob("*.pickle")
-    assert read_snapshot(file) == SNAPSHOT
+    assert read_plain_pickle(file) == SNAPSHOT
