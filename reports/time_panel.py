@@ -6,6 +6,7 @@ from ..analyzer import Trace
 from .findings import Grid
 from .panel import Panel
 from .panel_charts import parts_chart
+from .profile_grids import profile_grids
 from .wording import duration, number
 
 STRETCHES = 200
@@ -59,7 +60,7 @@ def time_panel(trace: Trace, rank: int, around: int | None, _suspect: str | None
         "Look for a part that takes most of every step, and for steps that stand out: a wide data layer means that the model"
         " waits for its input.",
         facts,
-        [("Slowest steps", _slowest(frame, parts, median))],
+        [("Slowest steps", _slowest(frame, parts, median)), *profile_grids(trace, rank)],
         parts_chart(_stretches(frame, parts), [PARTS[c] for c in parts], around),
         "Time of a step by part over steps",
     )

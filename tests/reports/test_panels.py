@@ -78,6 +78,28 @@ def test_time_is_divided_without_remainder_and_the_slow_step_has_its_reason(full
     assert first["mostly"] == "data, 50 ms more than usual"
 
 
+def test_operators_of_profiled_steps_and_lines_that_read_have_tables(full_run):
+    for step in (5, 10):
+        event = {"step": step, "window_id": step, "ph": "X", "pid": "1", "tid": "1"}
+        full_run.add(
+            "profiler_events", **event, event_id=0, cat="cpu_op", name="aten::<b>sort</b>", module_id=1, ts_ns=0,
+            dur_ns=6_000_000, self_ns=6_000_000, phase=int(Phase.FORWARD),
+        )  # fmt: skip
+        full_run.add(
+            "profiler_events", **event, event_id=1, cat="cpu_op", name="aten::mm", ts_ns=6_000_000, dur_ns=4_000_000,
+            self_ns=4_000_000,
+        )  # fmt: skip
+        full_run.add("host_reads", step=step, place="train.py:7 in main", code="x.item()", reads=40, loop_ns=2_000_000)
+
+    panel = panels_of(full_run)["time"]
+
+    first, second = grid(panel, "Operators of the profiled steps, by own time")
+    assert (first["operator"], first["module"], first["of the step"]) == ("aten::<b>sort</b>", "last (Linear)", "60.0%")
+    assert (second["calls a step"], second["own time a step"]) == ("1", "4 ms")
+    (read,) = grid(panel, "Lines that read numbers out of tensors")
+    assert (read["line"], read["reads a step"], read["counted steps"]) == ("train.py:7 in main", "40", "2")
+
+
 def test_repeated_batches_and_the_labels_of_the_bad_step_are_counted(full_run):
     panel = panels_of(full_run, around=13)["data"]
     assert grid(panel, "Fields of the batches")[0]["came again"] == "2"

@@ -1,0 +1,61 @@
+"""Reads of tensors by the script are counted by line and step; those of torch and of the recorder are not."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+from firstfault.recorder.processors import usable_processors
+from firstfault.schemas.layout import parts
+
+SCRIPT = """
+import torch
+model = torch.nn.Linear(4, 1)
+opt = torch.optim.Adam(model.parameters(), foreach=False)  # reads its step counters: not the script's reads
+for i in range(12):
+    x = torch.ones(16, 4)
+    opt.zero_grad()
+    loss = model(x).square().mean()
+    loss.backward()
+    opt.step()
+    loss.item()
+    if i >= 5:
+        total = sum(v.item() for v in x[:, 0])
+    if i == 8:
+        torch.set_num_threads(3)
+"""
+
+
+def rows(run: Path, table: str) -> list[dict]:
+    return [row for part in parts(run, table) for row in pq.read_table(part.path).to_pylist()]
+
+
+def test_reads_are_counted_in_the_step_they_belong_to(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT)
+    run = tmp_path / "run"
+    command = [sys.executable, "-m", "firstfault", "run", "--quiet", "--out", str(run), str(script)]
+    subprocess.run(command, capture_output=True, text=True, check=True)
+
+    reads = rows(run, "host_reads")
+    assert [row["step"] for row in reads] == [5, 6, 7, 8, 9, 10]  # what comes after the last step has no row of steps
+    assert {row["reads"] for row in reads} == {16}
+    assert {row["code"] for row in reads} == {"v.item()"}
+    assert all(row["after_step"] and row["wait_ns"] > 0 and row["device"] == "cpu" for row in reads)
+    counts = {row["step"]: row["host_reads"] for row in rows(run, "steps")}
+    assert counts == {0: None, **dict.fromkeys(range(1, 6), 1), **dict.fromkeys(range(6, 12), 17)}
+    changes = [row for row in rows(run, "events") if row["event"] == "threads-changed"]
+    assert [row["step"] for row in changes] == [9]
+
+
+def test_a_quota_of_the_control_group_counts_as_processors(tmp_path: Path) -> None:
+    group = tmp_path / "cgroup" / "job"
+    group.mkdir(parents=True)
+    membership = tmp_path / "membership"
+    membership.write_text("0::/job\n")
+    everything = usable_processors(tmp_path / "cgroup", membership)
+
+    (group / "cpu.max").write_text("100000 100000\n")
+    assert usable_processors(tmp_path / "cgroup", membership) == 1
+    (group / "cpu.max").write_text("max 100000\n")
+    assert usable_processors(tmp_path / "cgroup", membership) == everything >= 1
