@@ -33,7 +33,7 @@ WITH loaded AS (
 ), extent AS (
     SELECT s.rank, s.tensor_id, t.kind FROM tensor_stats s JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id
     WHERE t.kind IN ('parameter', 'gradient') GROUP BY ALL
-    HAVING max(greatest(abs(s.min), abs(s.max))) > $weight * min(nullif(greatest(abs(s.min), abs(s.max)), 0))
+    HAVING max(greatest(abs(s.min), abs(s.max))) > CASE t.kind WHEN 'parameter' THEN $weight ELSE $gradient END * min(nullif(greatest(abs(s.min), abs(s.max)), 0))
 ), series AS (
     SELECT s.rank, s.step, s.microbatch, s.seq, s.phase, s.tensor_id, e.kind, greatest(abs(s.min), abs(s.max)) AS size, abs(s.sum) / s.numel AS mean_size, s.numel, lag(s.step) OVER w AS last_step,
         max(greatest(abs(s.min), abs(s.max))) OVER (w ROWS BETWEEN 30 PRECEDING AND 1 PRECEDING) AS peak, count(s.max) OVER (w ROWS BETWEEN 30 PRECEDING AND 1 PRECEDING) AS n,
@@ -41,16 +41,19 @@ WITH loaded AS (
     FROM tensor_stats s JOIN extent e ON e.rank = s.rank AND e.tensor_id = s.tensor_id
     WHERE s.nan_count + s.inf_count = 0
     WINDOW w AS (PARTITION BY s.rank, s.tensor_id ORDER BY s.step, s.seq)
-), weights AS (
-    SELECT w.*, p.tensor, p.module, u.update_size FROM series w
+), jumps AS (
+    SELECT w.*, p.tensor, p.module, p.update_id FROM series w
     JOIN parameters p ON p.rank = w.rank AND p.tensor_id = w.tensor_id
-    LEFT JOIN (SELECT rank, tensor_id, step, max(greatest(abs(min), abs(max))) AS update_size FROM tensor_stats GROUP BY ALL) u
-        ON u.rank = w.rank AND u.tensor_id = p.update_id AND u.step = w.step
-    WHERE w.kind = 'parameter' AND w.n >= 2 AND w.size > $weight * w.size_before AND w.size > 3 * w.peak AND w.last_step >= w.step - 1
-      AND coalesce(20 * u.update_size < w.size, false) AND p.dtype <> 'float16'
+    WHERE w.kind = 'parameter' AND w.n >= 2 AND w.size > $weight * w.size_before AND w.size > 3 * w.peak AND w.last_step >= w.step - 1 AND p.dtype <> 'float16'
       -- one constant added to or filled into the whole tensor is the doing of code, and what follows from it has names of its own
       AND NOT coalesce(w.numel >= 4 AND w.mean_size > 0.5 * w.size, false)
       AND NOT EXISTS (SELECT 1 FROM loaded l WHERE l.rank = w.rank AND l.step IN (w.step, w.step - 1))
+), updates AS (
+    SELECT u.rank, u.tensor_id, u.step, max(greatest(abs(u.min), abs(u.max))) AS update_size
+    FROM tensor_stats u JOIN (SELECT DISTINCT rank, update_id, step FROM jumps) j ON j.rank = u.rank AND j.update_id = u.tensor_id AND j.step = u.step GROUP BY ALL
+), weights AS (
+    SELECT j.*, u.update_size FROM jumps j JOIN updates u ON u.rank = j.rank AND u.tensor_id = j.update_id AND u.step = j.step
+    WHERE 20 * u.update_size < j.size
 ), gradients AS (
     SELECT g.*, p.tensor, p.module FROM series g
     JOIN parameters p ON p.rank = g.rank AND p.gradient_id = g.tensor_id

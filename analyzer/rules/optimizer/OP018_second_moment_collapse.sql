@@ -25,7 +25,7 @@ not_this = "A new optimizer or a lost step counter (optimizer-state-lost), state
 source = "Arithmetic: the recurrence of Adam (Kingma and Ba 2015) on the same sample of elements."
 */
 WITH second AS (
-    SELECT rank, tensor_id, step, sum, sum_before, last_step, state_step FROM optimizer_states WHERE key = 'exp_avg_sq'
+    SELECT rank, tensor_id, step, seq, sum, sum_before, last_step, state_step, nonfinite_count, optimizer_id, optimizer, beta2 FROM optimizer_states WHERE key = 'exp_avg_sq'
 ), suspects AS (
     SELECT rank, tensor_id FROM second GROUP BY ALL HAVING min(sum_before) <= $fallen * max(sum) OR bool_or(sum < 0.9 * sum_before)
 ), peaks AS (
@@ -33,8 +33,8 @@ WITH second AS (
     FROM second SEMI JOIN suspects USING (rank, tensor_id) WINDOW w AS (PARTITION BY rank, tensor_id ORDER BY step)
 ), moments AS (
     -- the few rows that can matter, with their names
-    SELECT s.*, k.state_step_before, k.sum_peak FROM peaks k
-    JOIN optimizer_states s ON s.rank = k.rank AND s.tensor_id = k.tensor_id AND s.step = k.step AND s.key = 'exp_avg_sq'
+    SELECT k.*, o.tensor, o.module, o.class_name, o.parameter, o.update_id, o.call_order FROM peaks k
+    JOIN optimizer_state_tensors o ON o.rank = k.rank AND o.tensor_id = k.tensor_id
     WHERE k.last_step = k.step - 1 AND k.sum_before > 0 AND (k.sum < 0.9 * k.sum_before OR k.sum_before <= $fallen * k.sum_peak)
 ), loaded AS (
     SELECT DISTINCT rank, step FROM events WHERE event = 'resume'
