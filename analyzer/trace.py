@@ -41,6 +41,8 @@ LARGE_BYTES = 150 * 2**20
 MEMORY_OF_LARGE = "1200MB"
 """What DuckDB may hold of a large run; with what is outside its count the process stays below 2 GB."""
 
+_MANY_ROWS = 1_000_000
+
 
 class Trace:
     """One run, readable. A context manager; ``sql`` returns polars frames. ``described`` puts a comment on every view
@@ -114,8 +116,13 @@ class Trace:
         """Columns of a recorded table that hold at least one value; asked once."""
         if table not in self._filled:
             declared = {**TABLES, **RECORDS}[table].column_names
-            tests = ", ".join(f'bool_or("{c}" IS NOT NULL)' for c in declared)
-            row = self._con.execute(f'SELECT {tests} FROM "{table}"').fetchall()[0]  # noqa: S608 # declared names
+            rows = self._con.execute(f'SELECT count(*) FROM "{table}"').fetchall()[0][0]  # noqa: S608 # declared names
+            if rows > _MANY_ROWS:  # stops at each column's first value; costs more than one look at all rows of a short table
+                tests = ", ".join(f'EXISTS (FROM "{table}" WHERE "{c}" IS NOT NULL)' for c in declared)
+                row = self._con.execute(f"SELECT {tests}").fetchall()[0]
+            else:
+                tests = ", ".join(f'bool_or("{c}" IS NOT NULL)' for c in declared)
+                row = self._con.execute(f'SELECT {tests} FROM "{table}"').fetchall()[0]  # noqa: S608 # declared names
             self._filled[table] = frozenset(c for c, any_ in zip(declared, row, strict=True) if any_)
         return self._filled[table]
 

@@ -14,8 +14,9 @@ WITH skipped AS (
     WHERE (is_nonfinite(s.grad_norm) OR is_nonfinite(s.clip_norm)) AND (s.rank, s.step) NOT IN (SELECT (rank, step) FROM skipped)
     UNION ALL
     SELECT s.rank, s.step, t.kind
-    FROM tensor_stats s JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id
-    WHERE s.nan_count + s.inf_count > 0 AND s.phase <> 'eval' AND (
+    FROM (FROM tensor_stats WHERE nan_count > 0 UNION ALL FROM tensor_stats WHERE inf_count > 0 AND coalesce(nan_count, 0) = 0) s
+    JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id
+    WHERE s.phase <> 'eval' AND (
         (t.kind = 'loss' AND (s.rank, s.step) NOT IN (SELECT (rank, step) FROM skipped))
         OR t.kind = 'parameter' AND s.nan_count > 0 OR t.kind = 'parameter' AND s.phase = 'optimizer'
         OR t.kind = 'gradient' AND (s.rank, s.step) NOT IN (SELECT (rank, step) FROM skipped)
@@ -29,10 +30,15 @@ COMMENT ON VIEW bad_steps IS 'Steps in which a loss, a gradient that was not ski
 COMMENT ON COLUMN bad_steps.signs IS 'What was hit: loss, gradient, parameter, activation, output.';
 
 CREATE VIEW nonfinite AS
+WITH lost AS (
+    -- two conditions, each of which the files' own minima and maxima answer; their sum would be a scan
+    SELECT * FROM stats WHERE nan_count > 0
+    UNION ALL
+    SELECT * FROM stats WHERE inf_count > 0 AND coalesce(nan_count, 0) = 0
+)
 SELECT s.rank, s.step, s.microbatch, s.seq, s.phase, s.tensor_id, s.tensor, s.kind, s.dtype, s.shape, s.module_id, s.model,
     s.module, s.class_name, s.numel, s.nan_count, s.inf_count, s.min, s.max, b.step IS NOT NULL AS bad_step
-FROM stats s LEFT JOIN bad_steps b ON b.rank = s.rank AND b.step = s.step
-WHERE s.nan_count + s.inf_count > 0;
+FROM lost s LEFT JOIN bad_steps b ON b.rank = s.rank AND b.step = s.step;
 COMMENT ON VIEW nonfinite IS 'Every tensor that was not finite at some moment, in (rank, step, seq) order if you ask for it.';
 COMMENT ON COLUMN nonfinite.bad_step IS 'Whether the step is one of bad_steps.';
 
