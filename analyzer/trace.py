@@ -117,7 +117,9 @@ class Trace:
         if table not in self._filled:
             declared = {**TABLES, **RECORDS}[table].column_names
             rows = self._con.execute(f'SELECT count(*) FROM "{table}"').fetchall()[0][0]  # noqa: S608 # declared names
-            if rows > _MANY_ROWS:  # stops at each column's first value; costs more than one look at all rows of a short table
+            if (
+                rows > _MANY_ROWS
+            ):  # stops at each column's first value; costs more than one look at all rows of a short table
                 tests = ", ".join(f'EXISTS (FROM "{table}" WHERE "{c}" IS NOT NULL)' for c in declared)
                 row = self._con.execute(f"SELECT {tests}").fetchall()[0]
             else:
