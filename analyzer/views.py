@@ -20,6 +20,7 @@ SHARED = (
     "module_tree",
     "parameters",
     "step_detail",
+    "optimizer_state_tensors",
     "optimizer_states",
     "param_steps",
     "divergences",
