@@ -12,7 +12,17 @@ from .band import Band
 from .data import DataWatch
 from .device_statistics import either, scalar_of
 from .forward import ForwardWatch
-from .graph import LOSSES, broadcasts, look_at_forward, loss_nodes, operator_name, risks, saved, softmax_elsewhere
+from .graph import (
+    LOSSES,
+    broadcasts,
+    kl_of_probabilities,
+    look_at_forward,
+    loss_nodes,
+    operator_name,
+    risks,
+    saved,
+    softmax_elsewhere,
+)
 from .optimizers import OptimizerWatch
 from .sampled_look import find_first_bad_module
 from .session import Session
@@ -105,6 +115,7 @@ class BackwardWatch:
                 find_first_bad_module(session, loss)
         session.on_loss_value(moments)
         self._input_and_target(loss)
+        self._divergence(loss)
         self._broadcast(loss)
         session.stat(tensor_id, Phase.LOSS, moments, requires_grad=loss.requires_grad)
         session.losses.append(number)
@@ -130,6 +141,21 @@ class BackwardWatch:
                 session.stat(tensor_id, Phase.LOSS, measure(given))
             if target is not None and measurable(target):
                 self._target(node, given, target)
+
+    def _divergence(self, loss: Tensor) -> None:
+        """Look for a divergence of probabilities where their logarithms belong; where _broadcast looks too."""
+        session = self.session
+        if session.step > session.attempt.first_step + _FIRST_STEPS and session.step % _FIRST_STEPS:
+            return
+        if kl_of_probabilities(loss):
+            session.add(
+                "operators",
+                seq=session.next_seq(),
+                phase=int(Phase.LOSS),
+                op="KlDiv",
+                saved="probabilities",
+                trigger="risk",
+            )
 
     def _distribution(self, node: Any) -> None:
         """Look for probabilities that were made along another dimension than the classes; where _broadcast looks too."""

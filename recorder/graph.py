@@ -125,6 +125,25 @@ def softmax_elsewhere(node: Any) -> tuple[int, list[int]] | None:
     return None if taken == dimension else (taken, shape)
 
 
+def kl_of_probabilities(loss: Tensor) -> bool:
+    """Whether the loss holds ``kl_div(softmax(x), target)``, where logarithms of probabilities belong.
+
+    torch puts kl_div together as ``xlogy(target, target) - target * input``: a subtraction whose first side has no graph."""
+    todo: list[Any] = [loss.grad_fn]
+    for _ in range(_NEAR):
+        todo = [n for node in todo if node is not None for n, _ in node.next_functions[:4]][:32]
+        for node in todo:
+            if type(node).__name__ == "SubBackward0" and node.next_functions[0][0] is None:
+                product: Any = node.next_functions[1][0]
+                factors = product.next_functions if type(product).__name__ == "MulBackward0" else ()
+                if any(type(f).__name__ == "SoftmaxBackward0" for f, _ in factors):
+                    return True
+    return False
+
+
+_NEAR = 6
+"""Operators between a loss and a term of it."""
+
 _SUBTRACTIONS = {"SubBackward0", "RsubBackward0", "ExpandBackward0"}
 
 

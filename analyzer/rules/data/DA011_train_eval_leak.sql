@@ -41,6 +41,10 @@ WITH samples AS (
     -- only after a whole epoch of a loader is it known which samples are trained on
     SELECT DISTINCT rank FROM batches WHERE phase = 'data' AND loader_id IS NOT NULL AND sample_fingerprints IS NOT NULL
       AND EXISTS (FROM batches l WHERE l.rank = batches.rank AND l.loader_id = batches.loader_id AND l.epoch >= 1)
+    UNION
+    -- a loader that is made anew for each epoch
+    SELECT rank FROM (SELECT rank, tensor_id, loader_id, count(*) AS batches FROM batches WHERE phase = 'data' AND loader_id IS NOT NULL AND role = 'input' GROUP BY ALL)
+    GROUP BY rank, tensor_id, batches HAVING count(*) >= 2
 ), counted AS (
     SELECT e.rank, count(*) AS samples, count(t.sample) AS value, min(e.step) FILTER (t.sample IS NOT NULL) AS step
     FROM evaluated e LEFT JOIN train t ON t.rank = e.rank AND t.stage = e.stage AND t.sample = e.sample GROUP BY e.rank

@@ -21,7 +21,7 @@ kinds = ["gradient", "activation"]
 [doc]
 what = "Parameters that an optimizer holds and that require gradients get none (None, or exact zero without a gradient arriving at their module) from some step to the end, while their module runs and later modules of the same optimizer get gradients; or, in a run with one optimizer, nothing at all gets any although backward runs."
 why = "Half of the model silently stops learning; the loss often goes on falling."
-not_this = "Frozen parameters (requires_grad False), modules that were not called, heads whose output the loss does not use, optimizers that step in turns, gradients that are absent only now and then. A parameter that never had one in a module through which others get theirs may be unused: a warning."
+not_this = "Frozen parameters (requires_grad False), modules that were not called, heads whose output the loss does not use (a warning where they never got any), optimizers that step in turns, gradients that are absent only now and then. A parameter that never had one in a module through which others get theirs may be unused: a warning."
 source = "Counts and graph order."
 */
 WITH held AS (
@@ -113,6 +113,12 @@ WITH held AS (
             -- a module that holds this one begins before it; what it uses its own parameters for may come after
             AND NOT EXISTS (SELECT 1 FROM module_tree t WHERE t.rank = c.rank AND t.module_id = c.module_id AND t.ancestor_id = a.module_id)))
     UNION ALL BY NAME
+    -- a head whose output was never learnt from: left out of the loss, or detached
+    SELECT c.*, false AS whole_cut, true AS alone FROM cut c
+    WHERE c.last_present IS NULL AND c.tracked AND c.nothing AND c.steps >= 4 * $steps
+      AND NOT EXISTS (SELECT 1 FROM alive a WHERE a.rank = c.rank AND a.model = c.model AND a.call_order > c.call_order AND a.step >= c.step)
+      AND EXISTS (SELECT 1 FROM alive a WHERE a.rank = c.rank AND a.optimizer_id = c.optimizer_id AND a.model = c.model AND a.call_order < c.call_order AND a.step >= c.step)
+    UNION ALL BY NAME
     SELECT c.*, true AS whole_cut, false AS alone FROM cut c JOIN backward_only b USING (rank, optimizer_id, step)
 ), whole AS (
     SELECT t.rank, t.ancestor_id, t.ancestor, t.ancestor_depth
@@ -128,7 +134,8 @@ WITH held AS (
 )
 SELECT p.rank, p.step, coalesce(p.ancestor, h.module) AS module, h.tensor, NULL::DOUBLE AS value, p.count, p.steps,
     coalesce(nullif(coalesce(p.ancestor, h.module), ''), 'the root') AS place, h.class_name, h.shape, p.last_present,
-    CASE WHEN p.alone THEN 'warning' ELSE 'error' END AS severity, CASE WHEN p.whole_cut THEN 'backward runs' ELSE 'modules after it do get gradients' END AS beside,
+    CASE WHEN p.alone THEN 'warning' ELSE 'error' END AS severity, CASE WHEN p.whole_cut THEN 'backward runs'
+        WHEN p.alone AND NOT EXISTS (SELECT 1 FROM alive a WHERE a.rank = p.rank AND a.model = p.model AND a.call_order > p.call_order AND a.step >= p.step) THEN 'modules before it do get gradients' ELSE 'modules after it do get gradients' END AS beside,
     CASE WHEN p.whole_cut THEN 'between the model and the loss' WHEN p.alone THEN 'at these parameters, or they are not used' WHEN p.tracked THEN 'behind its output'
         ELSE 'inside or before it: its output carries no graph' END AS where_
 FROM placed p JOIN held h ON h.rank = p.rank AND h.tensor_id = p.tensor_id

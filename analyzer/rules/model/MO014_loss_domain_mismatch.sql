@@ -9,8 +9,6 @@ fix = "{fix_}"
 explains = ["loss-sign-flipped", "divergence", "plateau", "underfit", "log-of-zero"]
 [needs]
 tables = ["batches", "tensor_stats"]
-columns = ["batches.loss_op"]
-kinds = ["output"]
 [doc]
 what = "The input of nll_loss or kl_div holds positive numbers (no log-probabilities) or comes right from a softmax over another dimension than that of the classes, or the target of a binary cross entropy lies outside [0, 1]."
 why = "The loss is then no likelihood: it can fall without bound and its minimum is nowhere."
@@ -34,6 +32,10 @@ UNION ALL BY NAME
 SELECT p.rank, p.step, p.microbatch, p.seq, p.shape[2] AS value, 'the input of ' || p.op || ' (shape ' || p.shape::VARCHAR || ') is a softmax over ' || p.saved || ', not over the classes (dimension 1)' AS what_, 'the classes' AS domain,
     'Take log_softmax over the dimension of the classes (dim=1), or use cross_entropy on the logits.' AS fix_, 'loss:input' AS tensor
 FROM operators p WHERE p.trigger = 'risk' AND p.op IN ('NllLoss', 'NllLoss2D') AND p.saved LIKE 'dimension %'
+UNION ALL BY NAME
+SELECT p.rank, p.step, p.microbatch, p.seq, NULL AS value, 'kl_div is given probabilities right from a softmax where it wants their logarithms' AS what_, 'log-probabilities' AS domain,
+    'Give kl_div the result of log_softmax.' AS fix_, 'loss:input' AS tensor
+FROM operators p WHERE p.trigger = 'risk' AND p.op = 'KlDiv' AND p.saved = 'probabilities'
 UNION ALL BY NAME
 SELECT t.rank, t.step, t.microbatch, t.seq, CASE WHEN t.min < 0 THEN t.min ELSE t.max END AS value, 'the target of ' || t.loss_op || ' is no probability: ' || printf('%.4g', CASE WHEN t.min < 0 THEN t.min ELSE t.max END) || ' is outside [0, 1]' AS what_, '[0, 1]' AS domain,
     'Map the targets to 0 and 1.' AS fix_, 'loss:target' AS tensor

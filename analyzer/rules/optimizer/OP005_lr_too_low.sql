@@ -18,6 +18,10 @@ doc = "Fall of the learning rate from one step to the next that counts as a mist
 value = 10
 unit = "steps"
 doc = "Steps that it must last."
+[params.slow]
+value = 60
+unit = "steps"
+doc = "Steps after which a warm-up should have raised the learning rate tenfold."
 [needs]
 tables = ["steps", "param_groups"]
 columns = ["param_groups.update_norm", "param_groups.lr"]
@@ -25,7 +29,7 @@ steps = 10
 [doc]
 what = "Updates below a millionth of the weights' norm in all steps with gradients that are not zero; or a learning rate that falls a thousandfold in one step and stays there."
 why = "The loss cannot move: a million such steps are needed to change the weights once."
-not_this = "A warm-up, a decay in usual stages or to the end of a schedule, weights that round the update away, a rate of zero, zero gradients."
+not_this = "A warm-up (unless it hardly rises in sixty steps), a decay in usual stages or to the end of a schedule, weights that round the update away, a rate of zero, zero gradients."
 source = "Update ratio 1e-3 is usual practice; 1e-6 is the bound of the catalogue."
 */
 WITH rows_ AS (
@@ -40,7 +44,7 @@ WITH rows_ AS (
 ), still AS (
     SELECT rank, min(step) AS step, optimizer_id, median(update_ratio) AS value, any_value(lr) AS lr, median(norm) AS norm, count(*) AS steps_
     FROM rows_
-    WHERE highest < $ratio AND lr > 0 AND lr_last <= 1.5 * lr_first AND total >= $least AND norm > 0 AND stepped
+    WHERE highest < $ratio AND lr > 0 AND (lr_last <= 1.5 * lr_first OR total >= $slow AND lr_last <= 10 * lr_first) AND total >= $least AND norm > 0 AND stepped
       AND rank NOT IN (SELECT rank FROM rounding)
     GROUP BY rank, optimizer_id HAVING count(*) >= $least AND median(update_ratio) IS NOT NULL
 ), fallen AS (
