@@ -4,6 +4,7 @@ A cell's size is the root mean square of the module's tensors of one kind; its s
 the steps before the first anomaly. Finite and usual is not news: only what leaves its own band gets a strong colour.
 """
 
+from bisect import bisect_left
 from dataclasses import dataclass
 
 import polars as pl
@@ -54,6 +55,37 @@ GROUP BY ALL
 """
 
 
+_MEASURED_SQL = """
+SELECT DISTINCT s.step FROM tensor_stats s
+WHERE s.rank = $rank AND s.tensor_id IN (
+    SELECT tensor_id FROM tensors WHERE rank = $rank AND kind IN ('activation', 'gradient') ORDER BY tensor_id LIMIT 32)
+ORDER BY s.step
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Steps to show: from ``first`` to ``last``; the history of the first bad one begins at ``history``."""
+
+    history: int
+    first: int
+    last: int
+
+
+def window_round(trace: Trace, rank: int, pivot: int, *, before: int, after: int) -> Window | None:
+    """So many steps before the pivot and from it on, counting those in which modules were measured: of a sampled recording the
+    window is wider. None where none was."""
+    steps = trace.sql(_MEASURED_SQL, {"rank": rank})["step"].to_list()
+    if not steps:
+        return None
+    at = bisect_left(steps, pivot)
+    return Window(
+        history=steps[max(0, min(at, len(steps) - 1) - HISTORY)],
+        first=steps[max(0, min(at, len(steps) - 1) - before)],
+        last=steps[min(len(steps) - 1, at + after)],
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class HealthMap:
     """Cells of one kind: columns module (label), step, state, rms, ratio; ``modules``: labels in forward order."""
@@ -76,8 +108,11 @@ def reduce_health(
     if last_step is None:
         return []
     pivot = last_step + 1 if around is None else around
-    first, last = max(0, pivot - BEFORE), min(last_step, pivot + AFTER) if around is None else pivot + AFTER
-    raw = trace.sql(_CELLS_SQL, {"rank": rank, "first": max(0, pivot - HISTORY), "last": last})
+    window = window_round(trace, rank, pivot, before=BEFORE, after=AFTER)
+    if window is None:
+        return []
+    first, last = window.first, window.last
+    raw = trace.sql(_CELLS_SQL, {"rank": rank, "first": window.history, "last": last})
     if not raw.height:
         return []
     cells = _states(labelled(raw), pivot)

@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from ..analyzer import Trace
-from .health import AFTER, BEFORE, HISTORY, MIN_HISTORY, labelled, state
+from .health import AFTER, BEFORE, MIN_HISTORY, labelled, state, window_round
 from .wording import number, plural, show_name
 
 MAX_STATIONS = 60
@@ -121,9 +121,11 @@ def reduce_replay(
     if last_step is None:
         return None
     pivot = last_step + 1 if around is None else around
-    first = max(0, pivot - BEFORE)
-    last = min(last_step, pivot - 1 + AFTER + max(1, BEFORE - (pivot - first)))
-    raw = trace.sql(_ROWS_SQL, {"rank": rank, "first": max(0, pivot - HISTORY), "last": last})
+    window = window_round(trace, rank, pivot, before=BEFORE, after=AFTER + max(0, BEFORE - pivot))
+    if window is None:
+        return None
+    first, last = window.first, window.last
+    raw = trace.sql(_ROWS_SQL, {"rank": rank, "first": window.history, "last": last})
     if not raw.height or not (raw["step"] >= first).any():
         return None
     cells = _judged(_named(raw), pivot).filter(pl.col("step") >= first)
@@ -138,7 +140,7 @@ def reduce_replay(
     ]
     return Replay(
         steps=steps,
-        marked=around if around in steps else None,
+        marked=None if around is None else next((s for s in steps if s >= around), None),
         lanes=[lane for lane in LANES if lane in set(drawn["lane"])],
         stations=stations,
         hidden=rows.height - shown.height,

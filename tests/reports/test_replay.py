@@ -64,6 +64,20 @@ def test_a_dead_relu_and_a_saturated_tanh_show_without_any_history(run_folder):
     assert state_of(replay, 0, "linear") == "finite"
 
 
+def test_of_a_sampled_recording_as_many_measured_steps_are_replayed(run_folder):
+    run = run_folder()
+    for module_id in range(2):
+        run.module(module_id, f"layers.{module_id}")
+    for step in range(0, 4000, 50):
+        run.step(step)
+        for module_id in range(2):
+            run.stat(step, module_id, None if step >= 3000 else 1.0)
+    replay = replay_of(run, around=3000, suspect="layers.0", last=3950)
+    assert replay.steps == list(range(2000, 3400, 50))
+    assert state_of(replay, 2950, "layers.0") == "usual"
+    assert state_of(replay, 3000, "layers.0") == "nonfinite"
+
+
 def test_of_a_large_model_the_stations_round_the_fault_are_kept(run_folder):
     run = run_folder()
     for module_id in range(300):
