@@ -1,18 +1,27 @@
 """Files as streams of bytes, packed or not, of which the end may be missing."""
 
 import zlib
+from io import FileIO
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Self
+from typing import Self
 
 _RAW = 1 << 18
+
+
+def _read(file: FileIO, size: int) -> bytes:
+    pieces: list[bytes] = []
+    while size > 0 and (piece := file.read(size)):
+        pieces.append(piece)
+        size -= len(piece)
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
 class ByteStream:
     """A file opened for reading; of a .gz file what is inside, up to where it breaks off. ``cut`` says that it does."""
 
     def __init__(self, path: Path) -> None:
-        self._file: IO[bytes] = path.open("rb")
+        self._file = path.open("rb", buffering=0)
         self.packed = self._file.read(2) == b"\x1f\x8b"
         self._file.seek(0)
         self._unpack = zlib.decompressobj(31)
@@ -22,7 +31,7 @@ class ByteStream:
     def read(self, size: int) -> bytes:
         """Up to so many bytes, fewer only at the end."""
         if not self.packed:
-            return self._file.read(size)
+            return _read(self._file, size)
         pieces: list[bytes] = []
         while size > 0:
             piece = self._piece(size)
@@ -31,6 +40,17 @@ class ByteStream:
             pieces.append(piece)
             size -= len(piece)
         return b"".join(pieces)
+
+    def fill(self, buffer: bytearray) -> int:
+        """Read into a buffer that is there already; the number of bytes, fewer than it holds only at the end."""
+        if self.packed:
+            found = self.read(len(buffer))
+            buffer[: len(found)] = found
+            return len(found)
+        at, view = 0, memoryview(buffer)
+        while at < len(buffer) and (count := self._file.readinto(view[at:])):
+            at += count
+        return at
 
     def _piece(self, size: int) -> bytes | None:
         """Some bytes, perhaps none yet; None at the end."""

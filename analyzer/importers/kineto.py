@@ -6,10 +6,11 @@ read again by a slower way that keeps every key. A key that turns up so is known
 """
 
 import json
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import duckdb
 import msgspec
@@ -21,7 +22,7 @@ from ..views import quote
 from .byte_streams import ByteStream
 from .event_columns import EVENTS, NUMBERS, OUTER, TEXTS, UNPARSED, row_of, rows_table
 
-PIECE = 12_000_000
+PIECE = 16_000_000
 """Bytes that are read at a time: larger pieces gain little and cost memory."""
 
 MEMORY = "160MB"
@@ -84,10 +85,16 @@ def base_of(header: dict[str, Any]) -> int:
 
 
 class Piece:
-    """Text that is not copied together before it must be: what was left of the read before, and most of this one."""
+    """Text that is not copied together before it must be: what was left of the read before, and most of this one. It lasts until
+    the next is read."""
 
-    def __init__(self, rest: bytes, text: memoryview) -> None:
-        self.parts: tuple[bytes | memoryview, ...] = (rest, text)
+    def __init__(self, rest: bytes, text: bytes | bytearray, length: int) -> None:
+        self._rest, self._text, self._length = rest, text, length
+
+    @property
+    def parts(self) -> tuple[bytes, memoryview]:
+        """What it consists of."""
+        return self._rest, memoryview(self._text)[: self._length]
 
     def whole(self) -> bytes:
         """All of it."""
@@ -95,11 +102,8 @@ class Piece:
 
     def count(self, words: bytes) -> int:
         """How often these bytes stand in it."""
-        rest, text = self.parts
-        read = text.obj if isinstance(text, memoryview) else text
-        count = bytes(rest).count(words) + (read.count(words, 0, len(text)) if isinstance(read, bytes) else 0)
-        seam = bytes(rest)[1 - len(words) :] + bytes(text[: len(words) - 1])
-        return count + seam.count(words)
+        seam = self._rest[1 - len(words) :] + self._text[: min(len(words) - 1, self._length)]
+        return self._rest.count(words) + self._text.count(words, 0, self._length) + seam.count(words)
 
 
 class KinetoTrace:
@@ -132,7 +136,7 @@ class KinetoTrace:
         base = base_of(self.header)
         with ByteStream(self.path) as stream:
             rest = b""
-            while piece := stream.read(PIECE // 4):
+            while piece := stream.read(1 << 20):
                 text = rest + piece
                 at = text.find(_ANNOTATION)
                 while at >= 0:
@@ -143,31 +147,34 @@ class KinetoTrace:
                     at = text.find(_ANNOTATION, at + 1)
                 rest = text[-2000:]
 
-    def write(self, out: Path, scratch: Path, *, rank: int, window: int) -> None:
-        """All events, in their order, as one Parquet part; ``scratch`` is a folder for passing pieces on."""
-        con = duckdb.connect(config={"threads": 1, "memory_limit": MEMORY, "temp_directory": str(scratch)})
-        con.execute("SET enable_progress_bar = false")
+    def write(self, out: Path, folder: Path, *, rank: int, window: int) -> None:
+        """All events, in their order, as one Parquet part; ``folder`` is for what does not fit into memory."""
         texts = [c.name for c in EVENTS.columns if pa.types.is_string(c.type)]
-        numbers = {c.name: "DELTA_BINARY_PACKED" for c in EVENTS.columns if not pa.types.is_string(c.type)}
-        try:
-            with pq.ParquetWriter(
+        numbers = [c.name for c in EVENTS.columns if not pa.types.is_string(c.type)]
+        with (
+            duckdb.connect(config={"threads": 1, "memory_limit": MEMORY, "temp_directory": str(folder)}) as con,
+            # memory that DuckDB can open as a file, used again for each piece
+            open(os.memfd_create("piece"), "r+b", buffering=0) as scratch,  # noqa: PTH123 # it has no path
+            pq.ParquetWriter(
                 out,
                 EVENTS.schema,
                 compression="zstd",
                 use_dictionary=texts,  # pyright: ignore[reportArgumentType] # a list of columns is taken too
-                column_encoding=numbers,
-            ) as writer:
-                for piece in self._pieces():
-                    rows = self._fast(con, piece, scratch / "piece.json")
-                    if rows is None and self._learn(piece):
-                        rows = self._fast(con, piece, scratch / "piece.json")
-                    if rows is None:
-                        self.slow_pieces += 1
-                        rows = self._slow(piece)
-                    writer.write_table(self._placed(rows, rank, window))
-                    self.events += rows.num_rows
-        finally:
-            con.close()
+                column_encoding=dict.fromkeys(numbers, "DELTA_BINARY_PACKED"),
+                write_statistics=numbers,  # pyright: ignore[reportArgumentType] # as above
+            ) as writer,
+        ):
+            con.execute("SET enable_progress_bar = false")
+            con.execute("SET enable_external_file_cache = false")  # each piece is read once, under the same name
+            for piece in self._pieces():
+                rows = self._fast(con, piece, scratch)
+                if rows is None and self._learn(piece):
+                    rows = self._fast(con, piece, scratch)
+                if rows is None:
+                    self.slow_pieces += 1
+                    rows = self._slow(piece)
+                writer.write_table(self._placed(rows, rank, window))
+                self.events += rows.num_rows
 
     # -- pieces -------------------------------------------------------------------------------------------------------------
 
@@ -176,13 +183,14 @@ class KinetoTrace:
         with ByteStream(self.path) as stream:
             stream.read(self._opening or 0)
             rest = b""
-            while text := stream.read(PIECE):
-                last = text.rfind(_BETWEEN)
+            buffer = bytearray(PIECE)  # one for all pieces: fresh memory is slow to touch
+            while count := stream.fill(buffer):
+                last = buffer.rfind(_BETWEEN, 0, count)
                 if last < 0:
-                    rest += text
+                    rest += buffer[:count]
                     continue
-                yield Piece(rest, memoryview(text)[: last + 4])
-                rest = text[last + 6 :]
+                yield Piece(rest, buffer, last + 4)
+                rest = bytes(buffer[last + 6 : count])
         yield from self._last(rest)
 
     def _last(self, rest: bytes) -> Iterator[Piece]:
@@ -200,20 +208,21 @@ class KinetoTrace:
                 whole = rest[:end].rstrip()
                 self.torn_bytes = len(rest) - end
         if whole.strip():
-            yield Piece(b"", memoryview(whole))
+            yield Piece(b"", whole, len(whole))
 
     # -- two ways of reading a piece -------------------------------------------------------------------------------------------
 
-    def _fast(self, con: duckdb.DuckDBPyConnection, piece: Piece, path: Path) -> pa.Table | None:
+    def _fast(self, con: duckdb.DuckDBPyConnection, piece: Piece, scratch: IO[bytes]) -> pa.Table | None:
         """The rows by DuckDB; None where that would lose something."""
-        parts = piece.parts
+        parts: tuple[bytes | memoryview, ...] = piece.parts
         for key, name in self._inside.items():
             if key != name:  # a quote inside a string has a backslash before it: this finds keys only
                 parts = (b"".join(parts).replace(f'"{key}":'.encode(), f'"{name}":'.encode()),)
-        with path.open("wb") as file:
-            file.writelines((b"[", *parts, b"]"))
+        scratch.seek(0)
+        scratch.writelines((b"[", *parts, b"]"))
+        scratch.truncate()
         try:
-            rows = con.sql(self._query(path)).to_arrow_table()
+            rows = con.sql(self._query(f"/proc/self/fd/{scratch.fileno()}")).to_arrow_table()
         except duckdb.Error:
             return None
         filled = {name: rows.num_rows - rows.column(name).null_count for name in rows.column_names}
@@ -240,7 +249,7 @@ class KinetoTrace:
                 made.setdefault(column, []).append(f"args.{_name(self._inside[key])}")
         return made
 
-    def _query(self, path: Path) -> str:
+    def _query(self, path: str) -> str:
         inside = {name: "BIGINT" if key in NUMBERS else "JSON" for key, name in self._inside.items()}
         args = ", ".join(f"{_name(k)} {t}" for k, t in inside.items())
         columns = {**dict.fromkeys(OUTER, "VARCHAR"), "ts": "DOUBLE", "dur": "DOUBLE", "args": f"STRUCT({args})"}
@@ -258,7 +267,7 @@ class KinetoTrace:
         made |= {f"key:{key}": f"{key} IS NOT NULL OR NULL" for key in keys}
         wanted = ", ".join(f"{value} AS {_name(column)}" for column, value in made.items())
         return (
-            f"SELECT {wanted} FROM read_json({quote(str(path))}, format='array', columns={{{declared}}},"  # noqa: S608 # quoted
+            f"SELECT {wanted} FROM read_json({quote(path)}, format='array', columns={{{declared}}},"  # noqa: S608 # quoted
             " maximum_object_size=4194304)"
         )
 

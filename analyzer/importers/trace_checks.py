@@ -18,10 +18,10 @@ _DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
 _HOST = ("cpu_op", "python_function", "user_annotation", "cuda_runtime", "cuda_driver")
 
 
-_NEGATIVE = "SELECT event_id, name, step FROM {events} WHERE dur_ns < 0"
+_NEGATIVE = "SELECT event_id FROM {events} WHERE dur_ns < 0"
 
 _EARLY = """
-SELECT k.event_id, k.name, k.step FROM {events} k
+SELECT k.event_id FROM {events} k
 JOIN (
     SELECT correlation, min(ts_ns) AS ts_ns FROM {events}
     WHERE cat IN ('cuda_runtime', 'cuda_driver') AND correlation IS NOT NULL GROUP BY correlation
@@ -30,10 +30,10 @@ WHERE k.cat IN ({device}) AND k.ts_ns < r.ts_ns - {slack}
 """
 
 _OVERLAP = """
-SELECT event_id, name, step FROM (
-    SELECT event_id, name, step, ts_ns, ts_ns + dur_ns AS end_ns, max(ts_ns + dur_ns) OVER before AS open_until
+SELECT event_id FROM (
+    SELECT event_id, ts_ns, ts_ns + dur_ns AS end_ns, max(ts_ns + dur_ns) OVER before AS open_until
     FROM {events} WHERE ph = 'X' AND cat IN ({host}) AND dur_ns >= 0
-    WINDOW before AS (PARTITION BY pid, tid ORDER BY ts_ns, dur_ns DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+    WINDOW before AS (PARTITION BY hash(pid, tid) ORDER BY ts_ns, dur_ns DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
 ) WHERE ts_ns < open_until - {slack} AND end_ns > open_until + {slack}
 """
 
@@ -80,11 +80,11 @@ def doubts(con: duckdb.DuckDBPyConnection, part: Path) -> list[Doubt]:
     }
     found: list[Doubt] = []
     for what, query in queries.items():
-        count, name, step = con.execute(
-            f"SELECT count(*), arg_min(name, event_id), arg_min(step, event_id) FROM ({query})"  # noqa: S608
-        ).fetchall()[0]
+        count, first = con.execute(f"SELECT count(*), min(event_id) FROM ({query})").fetchall()[0]  # noqa: S608 # own text
         if count:
-            found.append(Doubt(what, count, str(name), step))
+            where = {"id": first}
+            named = con.execute(f"SELECT name, step FROM {events} WHERE event_id = $id", where).fetchall()[0]  # noqa: S608
+            found.append(Doubt(what, count, str(named[0]), named[1]))
     return found
 
 

@@ -6,11 +6,15 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 
 from .foreign_trace import ForeignTrace
 from .kineto import KinetoTrace, base_of
 from .target import RunTarget
 from .trace_checks import doubts, step_facts
+
+_MEMORY = "100MB"
+"""What DuckDB may hold while it checks a trace; what it sorts beyond that goes to a scratch file."""
 
 _HEADER = 20_000
 """Characters of the header that are kept beside the events."""
@@ -26,7 +30,8 @@ def import_trace(path: Path, target: RunTarget, label: str) -> str:  # noqa: ARG
     with TemporaryDirectory(prefix="firstfault-") as folder:
         trace.write(part, Path(folder), rank=rank, window=window)
         _note(path, trace, target, rank, window)
-        with duckdb.connect(config={"memory_limit": "200MB", "temp_directory": folder, "threads": 1}) as con:
+        pa.default_memory_pool().release_unused()
+        with duckdb.connect(config={"memory_limit": _MEMORY, "temp_directory": folder, "threads": 1}) as con:
             con.execute("SET enable_progress_bar = false")
             _steps(path, trace, target, con, part, rank)
             for doubt in doubts(con, part):

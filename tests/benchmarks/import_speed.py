@@ -1,0 +1,211 @@
+"""How fast a profiler trace becomes Parquet, and in how much memory, beside other readers on the same file.
+
+    python tests/benchmarks/import_speed.py [--trace FILE] [--steps 90] [--large 1000] [--hta PYTHON] [--only NAME]
+
+Without --trace a small GPT is trained under torch.profiler (shapes and memory) and its trace taken: 90 steps are about 290 MB.
+``--large`` adds the same events again and again, with later times, until the file has so many MB, and imports that as well.
+``--hta`` is the python of an environment that has HolisticTraceAnalysis. Every reader runs in a process of its own; CPU seconds
+are its own, from after the imports to the end, and peak memory is that of the process. `firstfault import` does more than
+the others within its time: it tells steps apart and checks the trace; its line without checks is there to compare.
+"""
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+TRACED = """
+import sys, torch, torch.nn.functional as F
+from torch import nn
+from torch.profiler import ProfilerActivity, profile, schedule
+sys.path.insert(0, sys.argv[3])
+from models import GPT
+torch.manual_seed(0)
+torch.set_num_threads(1)
+model = GPT(width=32)
+optimizer = torch.optim.AdamW(model.parameters())
+steps = int(sys.argv[1])
+def save(p):
+    p.export_chrome_trace(sys.argv[2])
+with profile(activities=[ProfilerActivity.CPU], schedule=schedule(wait=1, warmup=1, active=steps, repeat=1), record_shapes=True,
+             profile_memory=True, on_trace_ready=save) as p:
+    for _ in range(steps + 2):
+        tokens = torch.randint(2048, (4, 17))
+        optimizer.zero_grad()
+        F.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten()).backward()
+        optimizer.step()
+        p.step()
+"""
+
+PARQUET = """
+def parquet(events, out, step=200_000):
+    import pyarrow as pa, pyarrow.parquet as pq
+    names = ("ph", "cat", "name", "pid", "tid", "ts", "dur", "id")
+    writer = None
+    for first in range(0, len(events), step):
+        some = events[first:first + step]
+        columns = {n: [e.get(n) for e in some] for n in names}
+        columns["pid"], columns["tid"] = ([str(v) for v in columns[n]] for n in ("pid", "tid"))
+        columns["id"] = [None if v is None else str(v) for v in columns["id"]]
+        columns["args"] = [dumps(e.get("args")) for e in some]
+        types = [pa.string()] * 5 + [pa.float64()] * 2 + [pa.string()] * 2
+        table = pa.table([pa.array(v, t) for v, t in zip(columns.values(), types)], names=list(columns))
+        writer = writer or pq.ParquetWriter(out, table.schema, compression="zstd")
+        writer.write_table(table)
+    writer.close()
+"""
+
+READERS = {
+    "firstfault import": """
+from pathlib import Path
+from firstfault.analyzer.importers import import_files
+import duckdb, polars
+start()
+import_files([Path(trace)], Path(out), "0")
+stop(duckdb.sql(f"SELECT count(*) FROM '{out}/profiler_events/*/*.parquet'").fetchall()[0][0])
+""",
+    "firstfault, JSON to Parquet only": """
+from pathlib import Path
+from firstfault.analyzer.importers.kineto import KinetoTrace
+import duckdb, polars
+Path(out).mkdir()
+start()
+t = KinetoTrace(Path(trace))
+t.find_steps()
+t.write(Path(out) / "part.parquet", Path(out), rank=0, window=0)
+stop(t.events)
+""",
+    "polars, whole file": """
+import polars as pl
+start()
+schema = {name: pl.String for name in ("ph", "cat", "name", "pid", "tid")} | {"ts": pl.Float64, "dur": pl.Float64}
+frame = pl.read_json(trace, schema={"traceEvents": pl.List(pl.Struct(schema))}).explode("traceEvents").unnest("traceEvents")
+frame.write_parquet(out, compression="zstd")
+stop(frame.height)
+""",
+    "orjson": PARQUET
+    + """
+import orjson, pyarrow.parquet
+dumps = lambda v: orjson.dumps(v).decode()
+start()
+events = orjson.loads(open(trace, "rb").read())["traceEvents"]
+parquet(events, out)
+stop(len(events))
+""",
+    "json": PARQUET
+    + """
+import json, pyarrow.parquet
+dumps = json.dumps
+start()
+events = json.load(open(trace))["traceEvents"]
+parquet(events, out)
+stop(len(events))
+""",
+    "HolisticTraceAnalysis": """
+import os, logging
+from hta.common.trace import Trace
+start()
+t = Trace(trace_files={0: trace}, trace_dir=os.path.dirname(trace))
+t.parse_traces(use_multiprocessing=False)
+t.traces[0].to_pickle(out)
+stop(len(t.traces[0]))
+""",
+}
+"""Reader → what it does; polars leaves out the args, which is less work than the others do."""
+
+FRAME = """
+import sys, time, json
+trace, out = sys.argv[1:3]
+began = [0.0]
+def start():
+    began[0] = time.process_time()
+def stop(events):
+    used = time.process_time() - began[0]
+    peak = next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM"))
+    print(json.dumps({"cpu": used, "events": int(events), "peak": peak / 1024}))
+"""
+
+
+def measure(python: str, code: str, trace: Path) -> tuple[float, int, float] | str:
+    """CPU seconds, events and peak memory in MB of one reader; what went wrong in its stead."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [python, "-c", FRAME + code, str(trace), f"{folder}/out"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        return (done.stderr.strip().splitlines() or ["died"])[-1][:60]
+    said = json.loads(done.stdout.strip().splitlines()[-1])
+    return said["cpu"], said["events"], said["peak"]
+
+
+def enlarged(trace: Path, megabytes: float, out: Path) -> Path:
+    """The events of a trace again and again, each time later and with later steps."""
+    text = trace.read_bytes()
+    first, last = text.index(b'"traceEvents": [') + 16, text.rindex(b"\n  ]")
+    head, body, tail = text[:first], text[first:last], text[last:]
+    times = [float(t) for t in re.findall(rb'"ts": ([\d.]+)', body)]
+    length = max(times) - min(times) + 1e3
+    steps = len(set(re.findall(rb"ProfilerStep#(\d+)", body)))
+    with out.open("wb") as file:
+        file.write(head + body)
+        again = 0
+        while file.tell() < megabytes * 1e6:
+            again += 1
+            later = re.sub(rb'"ts": ([\d.]+)', lambda m, n=again: b'"ts": %.3f' % (float(m[1]) + n * length), body)
+            later = re.sub(
+                rb"ProfilerStep#(\d+)", lambda m, n=again: b"ProfilerStep#%d" % (int(m[1]) + n * steps), later
+            )
+            file.write(b"," + later)
+        file.write(tail)
+    return out
+
+
+def main() -> None:
+    """Run and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--trace", type=Path)
+    parser.add_argument("--steps", type=int, default=90)
+    parser.add_argument("--large", type=float, metavar="MB")
+    parser.add_argument("--hta", metavar="PYTHON")
+    parser.add_argument("--only", nargs="+", choices=READERS, default=list(READERS))
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        trace = given.trace
+        if trace is None:
+            trace = Path(folder) / "trace.json"
+            command = [sys.executable, "-c", TRACED, str(given.steps), str(trace), str(Path(__file__).parent)]
+            subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
+        size = trace.stat().st_size / 1e6
+        print(f"{size:.0f} MB, {count(trace)} events\n")
+        print(f"{'reader':34} {'MB per CPU-second':>18} {'peak MB':>8} {'events':>9}")
+        for name in given.only:
+            python = given.hta if name == "HolisticTraceAnalysis" else sys.executable
+            found = measure(python, READERS[name], trace) if python else "no --hta given"
+            show(name, found, size)
+        if given.large:
+            trace = enlarged(trace, given.large, Path(folder) / "large.json")
+            size, events = trace.stat().st_size / 1e6, count(trace)
+            print(f"\n{size:.0f} MB, {events} events\n")
+            for name in [n for n in given.only if n.startswith("firstfault")]:
+                show(name, measure(sys.executable, READERS[name], trace), size)
+
+
+def count(trace: Path) -> int:
+    """Events of a file that need not fit into memory."""
+    with trace.open("rb") as file:
+        return sum(line.startswith(b'    "ph": "') for line in file)
+
+
+def show(name: str, found: tuple[float, int, float] | str, size: float) -> None:
+    """One line."""
+    if isinstance(found, str):
+        print(f"{name:34} {found}")
+        return
+    cpu, events, peak = found
+    print(f"{name:34} {size / cpu:18.0f} {peak:8.0f} {events:9d}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
