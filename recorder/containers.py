@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from .frames import is_script
+from .frames import is_own
 from .holders import local_values
 from .statistics import measurable
 
@@ -75,25 +75,24 @@ def look(step: int, tensor_classes: set[type]) -> tuple[Look, list[Any], list[Te
     """The lengths now, the containers themselves and all tensors: both to be let go of before the training goes on."""
     objects = gc.get_objects()
     classes: Counter[type] = Counter(map(type, objects))
+    script = {kind for kind in classes if is_own(_file(sys.modules.get(kind.__module__)))} | {CellType}
+    wanted = KINDS.keys() | tensor_classes | script
+    objects = [
+        o for o in objects if type(o) in wanted
+    ]  # a tenth of all: one pass over everything, not one for each question
     containers = [o for o in objects if type(o) in KINDS]
-    containers += _untracked(objects, classes)
+    containers += _untracked([o for o in objects if type(o) in script])
     lengths = {id(o): n for o in containers if (n := len(o)) >= _SHORTEST}
     return Look(step, lengths, dict(classes)), containers, [o for o in objects if type(o) in tensor_classes]
 
 
-def _untracked(objects: list[Any], classes: Iterable[type]) -> list[Any]:
+def _untracked(owners: list[Any]) -> list[Any]:
     """Dictionaries that hold nothing but numbers, texts and arrays: the garbage collector leaves them alone, but not what they
     are an attribute, a global variable or an element of."""
-    script = {kind for kind in classes if _of_script(kind)} | {CellType}
-    modules = [vars(m) for m in list(sys.modules.values()) if type(m) is ModuleType and is_script(_file(m))]
-    first = local_values() + gc.get_referents(*modules, *(o for o in objects if type(o) in script))
-    dictionaries = [o for o in first if type(o) in KINDS]
-    more = gc.get_referents(*dictionaries[:_MOST_DICTIONARIES])
+    modules = [vars(m) for m in list(sys.modules.values()) if type(m) is ModuleType and is_own(_file(m))]
+    first = local_values() + gc.get_referents(*modules, *owners)
+    more = gc.get_referents(*[o for o in first if type(o) in KINDS][:_MOST_DICTIONARIES])
     return list({id(o): o for o in (*first, *more) if type(o) is dict and not gc.is_tracked(o)}.values())
-
-
-def _of_script(kind: type) -> bool:
-    return is_script(_file(sys.modules.get(kind.__module__)))
 
 
 def _file(module: ModuleType | None) -> str:

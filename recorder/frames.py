@@ -74,6 +74,11 @@ def is_script(file: str) -> bool:
     return file.startswith(_PACKAGES) or not file.startswith(_STANDARD)
 
 
+def is_own(file: str) -> bool:
+    """Whether a file is the script's own, not that of an installed package."""
+    return is_script(file) and not file.startswith(_PACKAGES)
+
+
 def shown(file: str) -> str:
     """Relative to the current folder where the file lies below it."""
     path = Path(file)

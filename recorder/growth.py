@@ -1,7 +1,7 @@
 """Growth of memory, and who owns it: looked for only once something grows.
 
 Two signs are watched at every step, a few comparisons each: memory of the process (or of the device) that rises through a
-window of twelve steps, and graphs or outputs of earlier steps that gather. At a sign the watch looks at all containers and
+window of 12, 24 or 48 steps, and graphs or outputs of earlier steps that gather. At a sign the watch looks at all containers and
 tensors, and again four steps later; what became longer in between is named: by whom it is held, which line adds to it, since
 when. It is followed at ever longer distances as long as it grows. A run in which nothing grows pays for no look.
 """
@@ -9,6 +9,7 @@ when. It is followed at ever longer distances as long as it grows. A run in whic
 import gc
 from collections import deque
 from collections.abc import Callable, Iterable
+from statistics import median
 from time import perf_counter_ns
 from typing import Any
 
@@ -31,9 +32,12 @@ from .step_rows import Row
 _FIRST = 4
 """Steps at the start in which allocators fill."""
 
-_WINDOW = 12
+_WINDOWS = (12, 24, 48)
 _RISE = 8 * 2**20
-"""Bytes that memory must have risen over the window: a steady rise of less is told by its length later."""
+"""Bytes that memory must have risen over a window: a steady rise of less is told by a longer one."""
+
+_NOISE = 3.0
+"""Times the scatter within a third of a window by which the next third must lie higher: allocators come and go."""
 
 _KEPT = 5
 """Graphs or outputs of earlier steps that gather."""
@@ -75,8 +79,8 @@ class GrowthWatch:
         self._outputs = outputs
         self._activations = activations
         self._cuda = cuda
-        self._memory: deque[int] = deque(maxlen=_WINDOW)
-        self._device: deque[int] = deque(maxlen=_WINDOW)
+        self._memory: deque[int] = deque(maxlen=_WINDOWS[-1])
+        self._device: deque[int] = deque(maxlen=_WINDOWS[-1])
         self._kept: deque[int] = deque(maxlen=_APART)
         self._step = -1
         self._steps = 0
@@ -106,7 +110,7 @@ class GrowthWatch:
         self._step = session.step
         self._steps += 1
         facts = session.facts
-        if (memory := facts.get("anonymous_bytes")) is not None:
+        if (memory := facts.get("anonymous_bytes")) is not None and self._steps > _FIRST:
             self._memory.append(memory)
         self._kept.append(
             max(
@@ -130,7 +134,7 @@ class GrowthWatch:
         kept = self._kept
         if kept[-1] >= _KEPT and kept[-1] > kept[0]:
             return True
-        if self._steps <= _FIRST + _WINDOW or self._steps % 4:
+        if self._steps <= _FIRST + _WINDOWS[0] or self._steps % 4:
             return False
         if torch.cuda.is_initialized():
             self._device.append(torch.cuda.memory_allocated())
@@ -295,11 +299,17 @@ def _is_module(value: Any) -> bool:
 
 
 def _rises(memory: Iterable[int]) -> bool:
-    """Whether memory has risen through all three parts of a full window, and enough."""
-    values = list(memory)
-    if len(values) < _WINDOW:
+    """Whether memory has risen through all three parts of a window, enough, and by more than it scatters within them."""
+    values = list(memory)[-_WINDOWS[-1] :]
+    return any(_rises_within(values[-window:]) for window in _WINDOWS if len(values) >= window)
+
+
+def _rises_within(values: list[int]) -> bool:
+    third = len(values) // 3
+    parts = [values[n * third : (n + 1) * third] for n in range(3)]
+    a, b, c = (median(part) for part in parts)
+    if c - a < _RISE or min(b - a, c - b) < 0.25 * max(b - a, c - b):
         return False
-    third = _WINDOW // 3
-    a, b, c = (sorted(values[n * third : (n + 1) * third])[third // 2] for n in range(3))
-    least, most = min(b - a, c - b), max(b - a, c - b)
-    return c - a >= _RISE and least >= 0.25 * most
+    # of a straight rise half a third's gain is scatter too
+    scatter = max(median(abs(v - median(part)) for v in part) - (c - a) / 8 for part in parts)
+    return min(b - a, c - b) >= _NOISE * scatter
