@@ -56,10 +56,10 @@ _AFTER_STALL = 5
 _MOST_EVENTS = 400_000
 """A step with more events is not profiled again: 3 KB of memory each."""
 
-_profiler_enabled: Callable[[], bool] = torch._C._autograd._profiler_enabled  # pyright: ignore[reportAttributeAccessIssue]
-_Mark: Any = torch._C._profiler._RecordFunctionFast  # pyright: ignore[reportAttributeAccessIssue]
-
-_enable_ranges: Callable[[bool], None] = torch._C._autograd._enable_record_function  # pyright: ignore[reportAttributeAccessIssue]
+_profiler_enabled: Callable[[], bool] | None = getattr(torch._C._autograd, "_profiler_enabled", None)  # pyright: ignore[reportAttributeAccessIssue]
+_enable_ranges: Callable[[bool], None] | None = getattr(torch._C._autograd, "_enable_record_function", None)  # pyright: ignore[reportAttributeAccessIssue]
+_Mark: Any = getattr(torch._C._profiler, "_RecordFunctionFast", None)  # pyright: ignore[reportAttributeAccessIssue]
+"""Private to torch (2.13 has them all): without one of them nothing is profiled, and an event says so."""
 
 _OPTIMIZER = -1
 """Stands for an optimizer's step among the marks of modules."""
@@ -72,6 +72,9 @@ class ProfilerWatch:
         self.session = session
         self.forward = forward
         self._plan: ProfilePlan = profile_plan(session.options.profile)
+        if self._plan.kind != "off" and None in (_profiler_enabled, _enable_ranges, _Mark):
+            session.event("profile-left-out", f"torch {torch.__version__} does not have what profiler windows need")
+            self._plan = ProfilePlan("off")
         self._profile: Any = None
         self._own = False
         """Whether it is this watch that is making a profiler."""
@@ -176,7 +179,12 @@ class ProfilerWatch:
     def _may(self) -> bool:
         """Whether nobody else profiles, and no CUDA graph is being captured."""
         session = self.session
-        if threading.get_ident() != session.thread or session.in_backward or _profiler_enabled():
+        if (
+            threading.get_ident() != session.thread
+            or session.in_backward
+            or _profiler_enabled is None
+            or _profiler_enabled()
+        ):
             return False
         return not (torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing())
 
@@ -331,6 +339,8 @@ def _inert(original: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(original)
     def enter(self: Any) -> Any:
+        if _enable_ranges is None:
+            return original(self)
         _enable_ranges(False)
         try:
             return original(self)

@@ -41,7 +41,7 @@ def test_what_is_no_share_is_refused(text):
 def test_command_line_options_are_written_to_run_json(bench):
     bench.write(SCRIPT)
     given = ["--budget", "off", "--every", "20", "--exclude", "a.*", "--exclude", "b", "--include", "c"]
-    given += ["--hang-timeout", "10m", "--hang-kill", "--disk-limit", "2GB", "--keep", "50"]
+    given += ["--hang-timeout", "10m", "--hang-kill", "--disk-limit", "2GB", "--keep", "50", "--profile", "every=7"]
 
     assert bench.record("script.py", options=given).returncode == 0
 
@@ -56,6 +56,8 @@ def test_command_line_options_are_written_to_run_json(bench):
         "hang_timeout_s": 600.0,
         "hang_kill": True,
         "on_nonfinite": "capture",
+        "memory_history": 0,
+        "profile": "every=7",
     }
 
 
@@ -110,3 +112,9 @@ def test_the_api_takes_the_same_options(tmp_path, monkeypatch):
     assert (options(tmp_path / "run")["budget"], options(tmp_path / "run")["every"]) == (0.05, 7)
     with pytest.raises(RecorderError, match="there is no option 'evry'"):
         Recorder(tmp_path / "other", evry=3)
+
+
+@pytest.mark.parametrize("wrong", ["always", "every=0", "5:5", "7:3", "every", "-1:4"])
+def test_a_profile_that_cannot_be_is_one_clear_sentence(wrong):
+    with pytest.raises(RecorderError, match=r"--profile .* wants auto, off, every=N or START:STOP"):
+        resolve({"profile": wrong}, [])
