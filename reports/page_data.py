@@ -74,7 +74,8 @@ def reduce_page(trace: Trace, verdict: Verdict) -> PageData:
         replace(view, playbook=playbook(cause, run, captures, shown), rule=rule_words(cause))
         for view, cause in zip(causes, verdict.causes, strict=True)
     ]
-    modules, modules_hidden = reduce_modules(trace, rank)
+    heat = reduce_heat(trace, rank, around, suspect)
+    modules, modules_hidden = reduce_modules(trace, rank, heat)
     return PageData(
         version=__version__,
         run_name=show_name(Path(trace.path).resolve().name),
@@ -86,7 +87,7 @@ def reduce_page(trace: Trace, verdict: Verdict) -> PageData:
         curves=reduce_curves(steps, group_frame(trace, rank), around),
         health=reduce_health(trace, rank, around, last_step, suspect),
         replay=replay,
-        heat=reduce_heat(trace, rank, around, suspect),
+        heat=heat,
         panels=reduce_panels(trace, rank, around, suspect),
         causes=causes,
         other_findings=other_findings,

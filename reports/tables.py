@@ -3,6 +3,7 @@
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import msgspec
@@ -10,6 +11,7 @@ import polars as pl
 
 from ..analyzer import Trace
 from .findings import Grid
+from .heat import HeatMaps, Measure
 from .wording import NOT_MEASURED, duration, moment, number, shape, show_name, size
 
 STEPS_BEFORE, STEPS_AFTER = 10, 2
@@ -102,26 +104,47 @@ def reduce_steps_before(steps: pl.DataFrame, around: int | None) -> Grid | None:
     return Grid(columns, rows, [True] * 7 + [False], marked) if rows else None
 
 
-def reduce_modules(trace: Trace, rank: int) -> tuple[Grid | None, int]:
-    """Modules in forward order, each with the first step with a non-finite tensor; and how many were left out."""
+def reduce_modules(trace: Trace, rank: int, heat: HeatMaps | None) -> tuple[Grid | None, int]:
+    """Modules in forward order, each with its health: medians over the run of what the heat maps show, and the first step
+    with a non-finite tensor; and how many were left out."""
     frame = trace.sql(_MODULES_SQL, {"rank": rank})
     if not frame.height:
         return None, 0
     shown = frame.head(MAX_MODULES)
     several = frame["model"].n_unique() > 1
-    columns = ["module", "class", "own parameters", "output", "dtype", "first NaN or Inf"]
-    rows = [
-        [
-            (f"{show_name(r['model'], empty='model')}: " if several else "") + show_name(r["module"]),
-            show_name(r["class_name"], empty=""),
-            number(r["own_numel"]),
-            "not called" if r["call_order"] is None else shape(r["shape"]),
-            r["dtype"] or "",
-            "never" if r["first_bad"] is None else f"step {r['first_bad']}",
-        ]
-        for r in shown.iter_rows(named=True)
-    ]
-    return Grid(columns, rows, [False, False, True, False, False, False]), frame.height - shown.height
+    measures = [m for m in heat.measures if m.key in _HEALTH] if heat is not None else []
+    places = {label: i for i, label in enumerate(heat.modules)} if heat is not None else {}
+    health = [_HEALTH[m.key] for m in measures]
+    columns = ["module", "class", "own parameters", "output", "dtype", *health, "first NaN or Inf"]
+    rows: list[list[str]] = []
+    for r in shown.iter_rows(named=True):
+        name = (f"{show_name(r['model'], empty='model')}: " if several else "") + show_name(r["module"])
+        place = places.get(name)
+        rows.append(
+            [
+                name,
+                show_name(r["class_name"], empty=""),
+                number(r["own_numel"]),
+                "not called" if r["call_order"] is None else shape(r["shape"]),
+                r["dtype"] or "",
+                *("" if place is None else _middle(m, place) for m in measures),
+                "never" if r["first_bad"] is None else f"step {r['first_bad']}",
+            ]
+        )
+    numeric = [False, False, True, False, False, *([True] * len(measures)), False]
+    return Grid(columns, rows, numeric), frame.height - shown.height
+
+
+_HEALTH = {"gradient": "gradient norm", "update": "update ratio", "zeros": "zeros", "saturation": "saturation"}
+"""Measures of the heat maps that the table of modules repeats, as medians over the run."""
+
+
+def _middle(measure: Measure, place: int) -> str:
+    values = [v for v in measure.values[place] if v is not None and v >= 0]
+    if not values:
+        return ""
+    middle = median(values)
+    return f"{middle:.0%}" if measure.key == "zeros" else number(middle, digits=3)
 
 
 def reduce_tensors(trace: Trace, rank: int) -> Grid | None:

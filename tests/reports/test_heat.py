@@ -5,7 +5,7 @@ import math
 import pytest
 from firstfault.analyzer import Trace
 from firstfault.reports.heat import COLUMNS, LOST, MAX_MODULES, reduce_heat
-from firstfault.reports.page import write_page
+from firstfault.reports.page import reduce_page, write_page
 from firstfault.schemas import Phase
 
 
@@ -66,6 +66,23 @@ def test_dead_and_saturated_units_have_their_own_measures(run_folder):
     assert values(heat, "saturation", "sigmoid") == [1.0, 1.0]
     assert values(heat, "saturation", "linear") == [None, None]
     assert "lost" not in {m.key for m in heat.measures}
+
+
+def test_the_table_of_modules_has_the_medians_of_the_maps(run_folder, make_verdict):
+    run = run_folder()
+    for module_id, name in enumerate(("first", "last")):
+        run.module(module_id, name)
+    for step in range(5):
+        run.step(step)
+        for module_id in range(2):
+            run.stat(step, module_id, 1.0, zero_count=8)
+            run.stat(step, module_id, None if step == 4 else float(step), kind="gradient", phase=int(Phase.BACKWARD))
+    with Trace(run.write()) as trace:
+        table = reduce_page(trace, make_verdict("healthy")).modules
+    row = dict(zip(table.columns, table.rows[0], strict=True))
+    assert row["zeros"] == "25%"
+    assert row["gradient norm"] == "8.48"  # of 0, 1, 2 and 3 times the root of 32; the lost one does not count
+    assert row["first NaN or Inf"] == "step 4"
 
 
 def test_of_a_large_model_the_suspect_and_what_lies_round_it_are_shown(run_folder):
