@@ -22,7 +22,6 @@ unit = "targets"
 doc = "Targets seen."
 [needs]
 tables = ["batches"]
-columns = ["batches.label_counts"]
 [doc]
 what = "One class with more than nine tenths of the targets, or half of them and ten times as many as the rarest class that occurs."
 why = "The loss is dominated by one class; accuracy says little."
@@ -37,6 +36,13 @@ WITH totals AS (
             AND NOT EXISTS (SELECT 1 FROM batches i WHERE i.rank = t.rank AND i.step = t.step AND i.microbatch = t.microbatch
                 AND i.role = 'input' AND len(i.shape) > 1 AND i.batch_size < t.batch_size))
     GROUP BY rank, class HAVING sum(count_) > 0
+    UNION ALL
+    -- floating-point targets of a binary loss that are all 0 or 1: then they are their own squares
+    SELECT rank, class, sum(count_) AS count_ FROM (
+        SELECT b.rank, unnest([0, 1]) AS class, unnest([s.numel - s.sum, s.sum]) AS count_, s.numel, s.sum, s.sum_sq, s.min
+        FROM batches b JOIN tensor_stats s ON s.rank = b.rank AND s.step = b.step AND s.seq = b.seq AND s.tensor_id = b.tensor_id
+        WHERE b.role = 'target' AND b.phase <> 'eval' AND b.label_counts IS NULL AND b.loss_op LIKE 'BinaryCrossEntropy%' AND list_product(b.shape::DOUBLE[]) = b.shape[1])
+    GROUP BY rank, class HAVING sum(count_) > 0 AND max(abs(sum - sum_sq)) < 1e-6 * max(numel) AND min(min) >= 0
 ), judged AS (
     SELECT rank, arg_max(class, count_) AS top, arg_min(class, count_) AS rare, max(count_) / min(count_) AS ratio, max(count_) / sum(count_) AS value, sum(count_)::BIGINT AS total, count(*) AS classes
     FROM totals GROUP BY rank

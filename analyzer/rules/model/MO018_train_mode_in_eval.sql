@@ -26,4 +26,7 @@ SELECT m.rank, greatest(m.step, 0) AS step, m.seq, d.module, d.class_name, m.ste
 FROM module_modes m JOIN modules d ON d.rank = m.rank AND d.module_id = m.module_id JOIN bouts b ON b.rank = m.rank JOIN one ON one.rank = m.rank
 WHERE NOT m.grad AND m.training AND regexp_matches(d.class_name, '^(Dropout|AlphaDropout|BatchNorm|SyncBatchNorm)')
   AND coalesce(json_extract(d.settings, '$.p')::DOUBLE, 1) > 0 AND b.bouts <= 0.5 * b.total
+  -- dropout alone in training mode inside a module that is in eval mode was switched on by hand, to sample
+  AND NOT (d.class_name LIKE '%Dropout%' AND EXISTS (
+      SELECT 1 FROM module_modes o WHERE o.rank = m.rank AND o.module_id = d.parent_id AND o.step = m.step AND NOT o.grad AND NOT o.training))
 ORDER BY step, m.rank, m.seq

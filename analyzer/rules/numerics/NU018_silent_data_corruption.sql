@@ -48,6 +48,7 @@ WITH loaded AS (
       -- one constant added to or filled into the whole tensor is the doing of code, and what follows from it has names of its own
       AND NOT coalesce(w.numel >= 4 AND w.mean_size > 0.5 * w.size, false)
       AND NOT EXISTS (SELECT 1 FROM loaded l WHERE l.rank = w.rank AND l.step IN (w.step, w.step - 1))
+      AND NOT EXISTS (SELECT 1 FROM optimizer_series e WHERE e.rank = w.rank AND e.step BETWEEN w.step - 10 AND w.step - 1 AND e.update_ratio > 0.3)
 ), updates AS (
     SELECT u.rank, u.tensor_id, u.step, max(greatest(abs(u.min), abs(u.max))) AS update_size
     FROM tensor_stats u JOIN (SELECT DISTINCT rank, update_id, step FROM jumps) j ON j.rank = u.rank AND j.update_id = u.tensor_id AND j.step = u.step GROUP BY ALL
