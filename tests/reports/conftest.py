@@ -260,3 +260,15 @@ def open_page(browser: Any) -> Callable[..., Opened]:
         return Opened(browser, path, **options)
 
     return open_
+
+
+@pytest.fixture
+def luminance() -> Callable[[str], float]:
+    """Relative luminance of a CSS rgb() colour, by WCAG 2."""
+
+    def of(colour: str) -> float:
+        parts = [float(p) / 255 for p in colour[colour.index("(") + 1 : -1].split(",")[:3]]
+        linear = [p / 12.92 if p <= 0.03928 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    return of

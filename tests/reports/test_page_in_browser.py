@@ -130,12 +130,12 @@ def test_no_page_scrolls_sideways(open_page, report, width):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_text_has_enough_contrast(open_page, report, scheme):
+def test_text_has_enough_contrast(open_page, report, luminance, scheme):
     """WCAG 2 AA asks for 4.5 to 1 for text of this size."""
     opened = open_page(report, scheme=scheme)
-    ground = _luminance(opened.colour("body", "backgroundColor"))
+    ground = luminance(opened.colour("body", "backgroundColor"))
     for selector in ("h1", ".hint", ".where", ".facts dt", "td.bad", "nav a"):
-        ink = _luminance(opened.colour(selector, "color"))
+        ink = luminance(opened.colour(selector, "color"))
         high, low = max(ink, ground), min(ink, ground)
         assert (high + 0.05) / (low + 0.05) >= 4.5, selector
 
@@ -147,10 +147,3 @@ def test_a_page_without_any_step_opens_cleanly(open_page, run_folder, make_verdi
     opened.page.wait_for_timeout(300)
     assert opened.said == []
     assert "No verdict" in opened.page.locator("h1").inner_text()
-
-
-def _luminance(colour: str) -> float:
-    """Relative luminance of a CSS rgb() colour, by WCAG 2."""
-    parts = [float(p) / 255 for p in colour[colour.index("(") + 1 : -1].split(",")[:3]]
-    linear = [p / 12.92 if p <= 0.03928 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

@@ -1,8 +1,9 @@
 """The replay: which state a station has at a step, what is said about the step, and that the page plays it."""
 
+import pytest
 from firstfault.analyzer import Trace
 from firstfault.reports.page import write_page
-from firstfault.reports.replay import MAX_STATIONS, reduce_replay, replay_json
+from firstfault.reports.replay import MAX_STATIONS, STATES, reduce_replay, replay_json
 from firstfault.schemas import Phase
 
 
@@ -127,3 +128,25 @@ def test_keys_slider_and_play_button_move_through_the_steps(open_page, broken_ru
     page.click("#replay-mark")
     assert "Step 30" in said.inner_text()
     assert opened.said == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_figures_in_cells_of_every_state_have_enough_contrast(
+    open_page, broken_run, make_verdict, luminance, tmp_path, scheme
+):
+    """WCAG 2 AA asks for 4.5 to 1 for text of this size, on whatever colour a state has."""
+    with Trace(broken_run.write()) as trace:
+        path = write_page(trace, make_verdict(), tmp_path / "report.html")
+    page = open_page(path, scheme=scheme).drawn().page
+    colours = page.evaluate(
+        """names => names.map(name => {
+            const cell = document.querySelector('#replay-table td[data-state]');
+            cell.dataset.state = name;
+            const style = getComputedStyle(cell);
+            return [name, style.color, style.backgroundColor];
+        })""",
+        list(STATES),
+    )
+    for name, ink, ground in colours:
+        high, low = sorted((luminance(ink), luminance(ground)), reverse=True)
+        assert (high + 0.05) / (low + 0.05) >= 4.5, (name, ink, ground)
