@@ -54,7 +54,7 @@ def a_lock_that_is_sometimes_held(_):
         def forward(self, x):
             self.calls += 1
             if (self.calls * 7919) % 101 < 14:
-                time.sleep(0.06)
+                time.sleep(0.12)
             return x + self.body(x).tanh()
 
     model = nn.Sequential(nn.Linear(16, 32), Cached(), nn.LayerNorm(32), nn.Linear(32, 1))

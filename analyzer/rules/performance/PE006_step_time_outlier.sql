@@ -26,17 +26,17 @@ doc = "Outliers up to this number are not worth a word."
 value = 0.1
 doc = "Share of the run's time that they take beyond the usual."
 [params.alike]
-value = 0.9
-doc = "Share of the outliers in which the same phase grew."
+value = 0.6
+doc = "Share of the outliers in which the same phase grew, at least; more by 0.35 than the phase's usual share of a step."
 [needs]
 tables = ["steps"]
 columns = ["steps.step_ns", "steps.forward_ns"]
 steps = 30
 [doc]
-what = "More than ten steps far above the median, with nearly all of the excess in one and the same phase that is not the longest anyway, or of one and the same length."
+what = "More than ten steps far above the median, most of them in one and the same phase, and more often there than its usual length explains, or of one and the same length."
 why = "Stalls of a busy machine fall on the phases by chance, in proportion to their length; what the code does falls on one."
 not_this = "Larger batches, evaluations, checkpoints, compilations, the first batch of an epoch, the recorder's own time, the first steps; a noisy machine."
-source = "3 robust standard deviations more than 10 times, as other tools have it; the test against chance is binomial: 0.6^10 < 1 %."
+source = "3 robust standard deviations more than 10 times, as other tools have it; the test against chance is binomial: of 11 outliers 8 in a phase that usually takes 30 % come by chance in 0.4 % of runs."
 */
 WITH sizes AS (
     SELECT rank, step, sum(list_product(shape)) AS size FROM batches WHERE role IN ('input', 'field') GROUP BY rank, step
@@ -84,5 +84,6 @@ SELECT rank, step, value, round(factor, 1) AS factor, round(usual / 1e6, 1) AS u
     CASE grown WHEN 'rest' THEN 'step' ELSE grown END AS phase
 FROM judged
 WHERE value > $times AND value <= 0.4 * (SELECT count(DISTINCT step) FROM steps s WHERE s.rank = judged.rank) AND share > $share
-  AND alike >= $alike * value AND (usual_share <= 0.6 OR spread < 0.15 * excess)
+  -- of stalls that fall where they may, usual_share would be in this phase: so many more are chance once in a hundred runs
+  AND alike > $times AND (alike >= greatest($alike, usual_share + 0.35) * value OR (alike >= 0.9 * value AND spread < 0.15 * excess))
 ORDER BY step, rank
