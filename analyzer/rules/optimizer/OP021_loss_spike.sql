@@ -67,7 +67,7 @@ WHERE a.history >= $history AND isfinite(a.loss)
   AND a.loss > 1.5 * a.loss_peak AND a.loss - a.loss_median > 0.1 * a.loss_start
   AND CASE WHEN a.has_norms THEN robust_z(log_size(a.norm_soon), a.norm_log_median, a.norm_log_sigma, 0.15) > 5 AND a.norm_soon > 3 * a.norm_median
         -- without gradients nothing but the loss can speak: it must leave all it has been, and come back
-        ELSE a.history >= 2 * $history AND a.loss > a.loss_median + 2 * $z * a.spread AND a.loss > 1.5 * a.loss_size_ever AND a.loss_low_ever > 0
+        ELSE (SELECT options LIKE '%"imported"%' FROM runs) AND a.history >= 2 * $history AND a.loss > a.loss_median + 2 * $z * a.spread AND a.loss > 1.5 * a.loss_size_ever AND a.loss_low_ever > 0
             AND a.lowest_soon < a.loss_median + 3 * a.spread END
   AND CASE WHEN a.optimizers <= 1 AND a.loss_low_ever > 0
         THEN a.loss > $level * a.loss_median AND robust_z(log_size(a.loss), a.loss_log_median, a.loss_log_sigma, 0.1) > $z
