@@ -4,6 +4,7 @@ Stations are what the forward pass goes through, in order of capture: the batch,
 Each has up to five lanes: forward, backward, gradient, update and weights. A cell says how its tensors stand at that step.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -170,7 +171,7 @@ def replay_json(replay: Replay) -> dict[str, Any]:
 
 
 def _short(value: float | None) -> float | None:
-    return None if value is None else float(f"{value:.4g}")
+    return None if value is None or not math.isfinite(value) else float(f"{value:.4g}")
 
 
 def _named(raw: pl.DataFrame) -> pl.DataFrame:
@@ -229,7 +230,8 @@ def _judged(rows: pl.DataFrame, pivot: int) -> pl.DataFrame:
     columns = ("lane", "role", "nonfinite", "missing", "rms", "usual", "peers", "zeros", "bounds")
     states = [_state(*row) for row in cells.select(columns).iter_rows()]
     return cells.with_columns(
-        pl.Series("state", states, dtype=pl.String), (pl.col("rms") / pl.col("usual")).alias("ratio")
+        pl.Series("state", states, dtype=pl.String),
+        pl.when(pl.col("usual") > 0).then(pl.col("rms") / pl.col("usual")).alias("ratio"),
     )
 
 

@@ -1,5 +1,7 @@
 """The replay: which state a station has at a step, what is said about the step, and that the page plays it."""
 
+import json
+
 import pytest
 from firstfault.analyzer import Trace
 from firstfault.reports.page import write_page
@@ -63,6 +65,20 @@ def test_a_dead_relu_and_a_saturated_tanh_show_without_any_history(run_folder):
     assert state_of(replay, 0, "tanh") == "saturated"
     assert state_of(replay, 0, "sigmoid") == "finite"
     assert state_of(replay, 0, "linear") == "finite"
+
+
+def test_a_tensor_that_was_all_zero_before_has_no_ratio_and_the_page_is_written(run_folder, make_verdict):
+    run = run_folder()
+    for module_id in range(2):
+        run.module(module_id, f"layers.{module_id}")
+    for step in range(8):
+        run.step(step)
+        for module_id in range(2):
+            run.stat(step, module_id, 0.0 if step < 6 else float(module_id))
+    replay = replay_of(run, around=6, suspect="layers.1", last=7)
+    assert replay.cells["ratio"].to_list() == [None] * replay.cells.height
+    assert state_of(replay, 6, "layers.1") == "x100"
+    assert "NaN" not in json.dumps(replay_json(replay), allow_nan=False)
 
 
 def test_of_a_sampled_recording_as_many_measured_steps_are_replayed(run_folder):
