@@ -78,18 +78,17 @@ def a_machine_that_is_sometimes_busy():
     model = nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 1))
     opt = torch.optim.SGD(model.parameters(), 0.01)
     when = torch.randint(3, (90,)).tolist()
+    stalled = None
+    model[1].register_forward_hook(lambda *_: time.sleep(0.04) if stalled == 0 else None)
     for i in range(90):
         stalled = when[i] if i % 5 == 2 else None
         x = torch.randn(64, 32)
-        prediction = model(x)
-        if stalled == 0:
-            time.sleep(0.04)
-        loss = F.mse_loss(prediction, x[:, :1])
+        loss = F.mse_loss(model(x), x[:, :1])
         if stalled == 1:
-            loss.register_hook(lambda g: time.sleep(0.06 * float(torch.rand(()))))
+            loss.register_hook(lambda g: time.sleep(0.05))
         step(opt, loss)
         if stalled == 2:
-            time.sleep(0.02)
+            time.sleep(0.04)
 
 
 if __name__ == "__main__":
