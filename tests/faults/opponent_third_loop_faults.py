@@ -382,21 +382,6 @@ def decodes_in_the_main_process(s):
         opt.step()
 
 
-def saves_to_a_slow_disk(s):
-    """Every tenth step something is written that takes many times as long as a step."""
-    config = Config()
-    x, y = rings()
-    model = build(config)
-    opt = optim.Adam(model.parameters(), lr=config.lr)
-    for step in range(60):
-        a, b = sample(x, y, config)
-        opt.zero_grad()
-        F.cross_entropy(model(a), b).backward()
-        opt.step()
-        if s == 0 and step % 10 == 9:
-            time.sleep(0.4)
-
-
 # --- the end ------------------------------------------------------------------------------------------------------
 
 

@@ -8,7 +8,7 @@ message = "Every {period} steps, first at step {step}, a step takes {value} time
 fix = "Do it less often, or beside the training: asynchronous checkpoints, fewer evaluation batches, gc.freeze() after the first steps."
 explains = ["step-time-outlier"]
 [params.factor]
-value = 3
+value = 5
 unit = "times"
 doc = "How far beyond the median step."
 [params.share]
