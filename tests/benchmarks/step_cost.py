@@ -26,13 +26,16 @@ def main() -> None:
     parser.add_argument(
         "--cpu", action="store_true", help="count CPU time: steadier on a busy machine, with one thread"
     )
+    parser.add_argument(
+        "--exclude", action="append", default=[], help="as for `firstfault run`, such as kind:optimizer_state"
+    )
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     clock = process_time if options.cpu else perf_counter
     step = gpt_step()
     ratios, plain_ms, recorded_ms, own_ms = [], [], [], []
     order = random.Random(0)
-    with tempfile.TemporaryDirectory() as folder, Recorder(Path(folder) / "run") as recorder:
+    with tempfile.TemporaryDirectory() as folder, Recorder(Path(folder) / "run", exclude=options.exclude) as recorder:
         attachment = recorder._attachment
         for pair in range(options.pairs + 5):
             seconds = {}
