@@ -4,8 +4,8 @@ name = "nonfinite-tensor"
 severity = "error"
 phase = "forward"
 signal = "nonfinite_count"
-message = "The first number that was lost: {origin} at step {step} held {nan_count} NaN and {inf_count} infinite of {numel} elements ({dtype}, {phase} phase); everything captured before it in this step was finite.{rerun}"
-fix = "Look at what {tensor} is computed from in this step; a capture of the module's inputs or torch.autograd.detect_anomaly on this one batch shows the operator."
+message = "The first number that was lost: {origin} at step {step} {held}.{rerun}"
+fix = "Look at what {origin} is computed from in this step; a capture of the module's inputs or torch.autograd.detect_anomaly on this one batch shows the operator."
 explains = ["loss-spike", "divergence", "python-exception", "dead-relu", "vanishing-gradients", "no-optimizer-step", "broken-graph"]
 generic = true
 reach = 100
@@ -18,7 +18,10 @@ why = "It is where the fault became visible; a more specific rule says why, this
 not_this = "Masks of -inf, gradients that a GradScaler threw away, forwards in eval mode, NaN that reached nothing."
 source = "Arithmetic and graph order."
 */
-SELECT rank, step, microbatch, CASE WHEN kind = 'loss' THEN 'the loss' ELSE kind || ' ' || tensor END AS origin, nullif(seq, 2147483647) AS seq, phase, module, tensor, kind, dtype, shape,
+SELECT rank, step, microbatch, CASE WHEN kind = 'loss' THEN 'the loss' ELSE coalesce(kind || ' ' || tensor, 'a ' || kind) END AS origin,
+    -- a recording without tensors knows the number alone
+    CASE WHEN numel IS NULL THEN 'was not finite; no tensor was recorded before it in this step'
+        ELSE 'held ' || nan_count || ' NaN and ' || inf_count || ' infinite of ' || numel || ' elements (' || dtype || ', ' || phase || ' phase); everything captured before it in this step was finite' END AS held, nullif(seq, 2147483647) AS seq, phase, module, tensor, kind, dtype, shape,
     nan_count + inf_count AS value, nan_count, inf_count, numel, class_name, min, max,
     coalesce((SELECT f.sentence FROM first_bad_operator f WHERE f.rank = nonfinite_origin.rank AND f.step = nonfinite_origin.step), '') AS rerun
 FROM nonfinite_origin
