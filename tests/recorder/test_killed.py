@@ -15,7 +15,7 @@ SCRIPT = Path(__file__).parent / "scripts" / "endless.py"
 TWO_RANKS = Path(__file__).parent / "scripts" / "endless_ranks.py"
 TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
 KILLS = int(os.environ.get("FIRSTFAULT_KILLS", "4"))
-"""The issue's fifty are run with FIRSTFAULT_KILLS=50."""
+"""Seeds, each of which kills twice: the script, and everything. FIRSTFAULT_KILLS=25 makes fifty kills."""
 
 
 def script_pid(supervisor: int) -> int:
