@@ -47,21 +47,25 @@ def cases_beside(file: Path) -> list[Case]:
 
 def problems(rule: Rule, case: Case) -> list[str]:
     """What is not as the case has it; empty where it holds. Raises RuleError for a table or column that does not exist."""
-    with TemporaryDirectory(prefix="firstfault-case-") as folder:
-        run = Path(folder) / "run"
-        run.mkdir()
-        ended = case.get("exit", {})
-        here = {"hostname": gethostname()} if ended == "missing" else {}
-        write_json(run / RUN_JSON, manifest(started_ns=time_ns(), **here, **case.get("run", {})))
-        if isinstance(ended, dict):
-            write_json(run / EXIT_JSON, exit_record(**ended))
-        for table, groups in case["given"].items():
-            if table not in TABLES:
-                raise RuleError(f"there is no table {table!r}; docs/tables.md lists them")
-            write_part(run, table, filled(table, [row for g in groups for row in expand(g, TABLES[table])]))
-        with Trace(run) as trace:
-            trace.prepare()
-            return list(_compare(trace, rule, case))
+    with TemporaryDirectory(prefix="firstfault-case-") as folder, Trace(recorded(Path(folder), case)) as trace:
+        trace.prepare()
+        return list(_compare(trace, rule, case))
+
+
+def recorded(folder: Path, case: Case) -> Path:
+    """The run that a case gives, written into this folder. Raises RuleError for a table or column that does not exist."""
+    run = folder / "run"
+    run.mkdir()
+    ended = case.get("exit", {})
+    here = {"hostname": gethostname()} if ended == "missing" else {}
+    write_json(run / RUN_JSON, manifest(started_ns=time_ns(), **here, **case.get("run", {})))
+    if isinstance(ended, dict):
+        write_json(run / EXIT_JSON, exit_record(**ended))
+    for table, groups in case["given"].items():
+        if table not in TABLES:
+            raise RuleError(f"there is no table {table!r}; docs/tables.md lists them")
+        write_part(run, table, filled(table, [row for g in groups for row in expand(g, TABLES[table])]))
+    return run
 
 
 def _compare(trace: Trace, rule: Rule, case: Case) -> Iterator[str]:

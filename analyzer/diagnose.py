@@ -13,6 +13,7 @@ import msgspec
 from .causality import PHASES, Fired, split
 from .confidence import precision_of
 from .judging import Judging
+from .language import close_up, say, text_of, worded
 from .rules import Rule, Severity, load_rules, missing, run_rule
 from .trace import Trace
 from .verdict import Conclusion, Finding, FirstAnomaly, NotEvaluable, RunFacts, Verdict
@@ -91,8 +92,10 @@ def diagnose(trace: Trace, rules: Judging | None = None) -> Verdict:
 def fired_by(rule: Rule, rows: list[dict[str, Any]]) -> Fired:
     """The finding of a rule: its first row, with the rows after it as evidence."""
     header, row = rule.header, rows[0]
+    text = text_of(header.code, header.name)
+    said, told = (header, row) if text is None else (text, worded(text, row))
     precision = precision_of(header.name)
-    shown = {k: _shown(v) for k, v in row.items()}
+    shown = {k: _shown(v) for k, v in told.items()}
     finding = Finding(
         code=header.code,
         name=header.name,
@@ -109,8 +112,8 @@ def fired_by(rule: Rule, rows: list[dict[str, Any]]) -> Fired:
         tensor=row.get("tensor"),
         signal=row.get("signal") or header.signal,
         value=_number(row.get("value")),
-        message=_fill(header.message, shown),
-        fix=_fill(header.fix, shown),
+        message=_fill(said.message, shown),
+        fix=_fill(said.fix, shown),
         evidence=[{k: plain(v) for k, v in r.items()} for r in rows[:EVIDENCE_ROWS]],
         sql=rule.sql,
         explains=list(header.explains),
@@ -120,13 +123,13 @@ def fired_by(rule: Rule, rows: list[dict[str, Any]]) -> Fired:
 
 def _fill(template: str, shown: Mapping[str, str]) -> str:
     """The rule's sentence with the row's values; a value's own braces are not looked at again."""
-    return " ".join(template.split()).format_map(shown)
+    return close_up(" ".join(template.split()).format_map(shown))
 
 
 def _shown(value: Any) -> str:
     """A value as a sentence shows it."""
     if value is None:
-        return "not recorded"
+        return say("not recorded")
     if isinstance(value, float):
         return format(value, ".4g")
     if isinstance(value, list):

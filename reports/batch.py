@@ -21,6 +21,7 @@ from pathlib import Path
 import msgspec
 
 from ..analyzer import AnalyzerError, Trace, diagnose, judging
+from ..analyzer.language import Language, language, speak
 from ..analyzer.run_summary import RunSummary, summarise
 from .errors import ReportError
 from .run_tree import RunPlace, printable, state_key
@@ -56,6 +57,7 @@ class Work:
     place: RunPlace
     out: Path
     own_rules: Path | None
+    language: Language = "en"
 
 
 def run_batch(
@@ -80,7 +82,7 @@ def run_batch(
     for place in places:
         kept = None if again else kept_row(place, out, own_rules)
         if kept is None:
-            waiting.append(Work(place, out, own_rules))
+            waiting.append(Work(place, out, own_rules, language()))
         else:
             rows[place.slug] = kept
             done(kept)
@@ -112,6 +114,7 @@ def judge_run(work: Work) -> BatchRow:
     """Judge one run, write its page and its row. Never raises: an error becomes the row's."""
     from .page import check_target, write_page  # noqa: PLC0415 # altair takes a second: only processes that draw load it
 
+    speak(work.language)
     place = work.place
     page = f"{RUNS}/{place.slug}.html"
     row = BatchRow(

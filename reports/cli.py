@@ -16,6 +16,7 @@ from ..schemas import SchemaError
 from .captured import capture_json, find_capture, operators_of, view_of
 from .errors import ReportError
 from .find_run import find_run
+from .language import LangOption, speak_as_asked
 from .progress import sign_of_life
 from .terminal import print_capture, print_verdict
 
@@ -49,6 +50,7 @@ def diagnose_command(
     run: RunArgument = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the verdict as JSON.")] = False,
     rules: RulesOption = None,
+    lang: LangOption = None,
     debug: DebugOption = False,
 ) -> None:
     """Name the first bad step of a run, its module, cause and fix.
@@ -58,6 +60,7 @@ def diagnose_command(
     out, err = console(), console(stderr=True)
     with command_errors(err, debug=debug):
         folder = _chosen(err, run)
+        speak_as_asked(lang, folder)
         with sign_of_life(err, "Reading and judging the run …"), Trace(folder) as trace:
             verdict = diagnose(trace, judging(folder, rules))
             if as_json:
@@ -74,6 +77,7 @@ def report_command(
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite a file that firstfault did not write.")] = False,
     rules: RulesOption = None,
+    lang: LangOption = None,
     debug: DebugOption = False,
 ) -> None:
     """Write one self-contained HTML page about a run; it opens from disk with no network."""
@@ -82,6 +86,7 @@ def report_command(
     err = console(stderr=True)
     with command_errors(err, debug=debug):
         folder = _chosen(err, run)
+        speak_as_asked(lang, folder)
         target = output or Path(f"{folder.resolve().name}-report.html")
         check_target(target, force=force)
         with sign_of_life(err, "Reading the run and drawing the page …"), Trace(folder) as trace:

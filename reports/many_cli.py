@@ -17,6 +17,7 @@ from ..analyzer.compare import compare
 from .cli import DebugOption, RulesOption, command_errors, console, named
 from .errors import NoRunError
 from .find_run import find_run
+from .language import LangOption, speak_as_asked
 from .progress import progress_of, sign_of_life
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ def compare_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite a file that firstfault did not write.")] = False,
     rules: RulesOption = None,
+    lang: LangOption = None,
     debug: DebugOption = False,
 ) -> None:
     """Name the first step and tensor in which two runs differ, and what else differs between them.
@@ -54,6 +56,7 @@ def compare_command(
 
     out, err = console(), console(stderr=True)
     with command_errors(err, debug=debug):
+        speak_as_asked(lang, None)
         folders = [find_run(path)[0] for path in (a, b)]
         if output is not None:
             check_target(output, force=force)
@@ -95,6 +98,7 @@ def batch_command(
         float, typer.Option("--interval", metavar="SECONDS", min=0.5, help="With --watch: time between looks.")
     ] = 10.0,
     rules: RulesOption = None,
+    lang: LangOption = None,
     debug: DebugOption = False,
 ) -> None:
     """Judge every run below some folders: a page for each, and one index that sorts and filters.
@@ -123,6 +127,7 @@ def batch_command(
         return _with_looks(err, work, len(places), partial(write, complete=False, more=watch) if early else None)
 
     with command_errors(err, debug=debug):
+        speak_as_asked(lang, None)
         judging(None, rules)  # a mistake in the rules is nobody's run's
         check_out(output, force=force)
         ordered = judge(again=again)

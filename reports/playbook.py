@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from ..analyzer.language import text_of
 from ..analyzer.rules import Header, load_rules
 from ..analyzer.verdict import Finding
 from ..schemas import CaptureMeta
@@ -54,7 +55,8 @@ def playbook(
         command = shlex.join(["firstfault", "replay", str(capture)])
         steps.append(PlaybookStep("look", "Read the captured step operator by operator.", command))
     if header is not None and header.name == finding.name and header.doc.not_this:
-        steps.append(PlaybookStep("rule out", header.doc.not_this))
+        doc = text_of(finding.code, finding.name) or header.doc
+        steps.append(PlaybookStep("rule out", doc.not_this))
     steps += [PlaybookStep("change", words) for words in tries(show_text(finding.fix))]
     again = (
         f"Record the changed script for {number(finding.step + BEYOND)} steps or more: {finding.code} has to be silent."
@@ -85,7 +87,8 @@ def rule_words(finding: Finding) -> RuleWords | None:
     header = _headers().get(finding.code)
     if header is None or header.name != finding.name:
         return None
-    return RuleWords(header.doc.what, header.doc.why, header.doc.source)
+    doc = text_of(finding.code, finding.name) or header.doc
+    return RuleWords(doc.what, doc.why, doc.source)
 
 
 @cache

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from .. import __version__
 from ..analyzer import Judging
+from ..analyzer.language import language
 from ..schemas.layout import EXIT_JSON, JOURNAL, RUN_JSON
 from .errors import NoRunError
 
@@ -46,11 +47,11 @@ def find_runs(folders: Sequence[Path]) -> list[RunPlace]:
 
 
 def state_key(run: Path, rules: Judging) -> str:
-    """A hash that changes when a file of the run, the rules in force or firstfault does: sizes and times, no contents.
+    """A hash that changes when a file of the run, the rules in force, the language or firstfault does: sizes and times, no contents.
 
     Raises OSError where the folder cannot be listed.
     """
-    digest = hashlib.sha256(f"{__version__}\n".encode())
+    digest = hashlib.sha256(f"{__version__} {language()}\n".encode())
     for rule in rules.rules:
         digest.update(f"{rule.header!r}\n{rule.sql}\n".encode())
     digest.update(repr(rules.changes).encode())

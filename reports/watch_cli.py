@@ -12,6 +12,7 @@ from rich.live import Live as Screen
 from ..analyzer import AnalyzerError, Trace, Verdict, diagnose, judging
 from .cli import EXIT_CODES, DebugOption, RulesOption, RunArgument, command_errors, console
 from .find_run import find_run
+from .language import LangOption, speak_as_asked
 from .live import Live, look_at, view_of_live
 
 SHARE = 0.1
@@ -30,6 +31,7 @@ def watch_command(
     ] = 2.0,
     once: Annotated[bool, typer.Option("--once", help="Look once and leave.")] = False,
     rules: RulesOption = None,
+    lang: LangOption = None,
     debug: DebugOption = False,
 ) -> None:
     """Watch a run while it is recorded: step, loss, rates, and what the rules find so far; ends with the run.
@@ -40,6 +42,7 @@ def watch_command(
     out, err = console(), console(stderr=True)
     with command_errors(err, debug=debug):
         folder, note = find_run(run)
+        speak_as_asked(lang, folder)
         if note:
             err.print(note, markup=False, highlight=False, soft_wrap=True, style="dim")
         judged = judging(folder, rules)

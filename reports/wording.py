@@ -11,6 +11,7 @@ from decimal import Decimal
 from typing import Any
 
 from ..analyzer import Change
+from ..analyzer.language import title_of
 
 NOT_MEASURED = "not measured"
 ROOT = "(root)"
@@ -37,8 +38,8 @@ def _escape(c: str) -> str:
 
 
 def spoken(name: str) -> str:
-    """A fault name as words: ``zero-lr`` becomes ``zero learning rate``."""
-    return " ".join(_SPELLED_OUT.get(word, word) for word in name.split("-"))
+    """A fault name as words: ``zero-lr`` becomes ``zero learning rate``; in other languages the title of its rule."""
+    return title_of(name) or " ".join(_SPELLED_OUT.get(word, word) for word in name.split("-"))
 
 
 _SPELLED_OUT = {"lr": "learning rate", "nonfinite": "non-finite", "relu": "ReLU", "oom": "out of memory"}

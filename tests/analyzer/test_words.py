@@ -1,0 +1,94 @@
+"""Every rule can be read in every language, says the same there, and leaves no English in its sentence."""
+
+import re
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import firstfault.analyzer
+import pytest
+from firstfault.analyzer import Rule, Trace, load_rules
+from firstfault.analyzer.cases import Case, cases_beside, recorded
+from firstfault.analyzer.diagnose import fired_by
+from firstfault.analyzer.language import rule_texts, speaking, text_of, title_of, worded
+from firstfault.analyzer.rules import run_rule
+
+ROOT = Path(firstfault.analyzer.__file__).parent / "rules"
+RULES = load_rules()
+BY_CODE = pytest.mark.parametrize("rule", RULES, ids=lambda r: r.header.code)
+
+FINISHED = {"numerics"}
+
+QUOTED = re.compile("“[^”]*”")
+"""What somebody else has written stands between these in Chinese."""
+
+ENGLISH = re.compile(
+    r"(?<![\w.`/(])[A-Za-z]?[a-z]+(?:[ ,;:]+[a-z]{2,}){2,}|(?<![\w.`])(?:the|of|and|were|was|not|is) [a-z]+"
+)
+
+
+def placeholders(text: str) -> set[str]:
+    return set(re.findall(r"\{(\w+)\}", text))
+
+
+def finished(rule: Rule) -> None:
+    if rule.layer not in FINISHED:
+        pytest.skip("this layer is being translated")
+
+
+@BY_CODE
+def test_every_rule_has_chinese_texts_with_the_same_placeholders(rule: Rule) -> None:
+    finished(rule)
+    text = rule_texts("zh").get(rule.header.code)
+    assert text is not None, f"{rule.header.code} has no Chinese: add it to analyzer/words/zh/{rule.layer}.toml"
+    assert placeholders(text.message) == placeholders(rule.header.message)
+    assert placeholders(text.fix) == placeholders(rule.header.fix)
+    for words in (text.title, text.message, text.fix, text.what, text.why, text.not_this, text.source):
+        assert re.search(r"[\u4e00-\u9fff]", words) or not words.replace("{said}", "").replace("{advice}", "").strip(
+            " 。"
+        )
+
+
+@BY_CODE
+def test_what_a_pattern_takes_over_is_what_it_gives_back(rule: Rule) -> None:
+    finished(rule)
+    for column, patterns in rule_texts("zh")[rule.header.code].values.items():
+        for english, chinese in patterns.items():
+            assert placeholders(chinese) == placeholders(english), (column, english)
+
+
+def test_there_are_no_texts_of_rules_that_do_not_exist() -> None:
+    assert set(rule_texts("zh")) <= {r.header.code for r in RULES}
+
+
+@BY_CODE
+def test_the_chinese_sentence_of_a_rule_that_fires_holds_no_english(rule: Rule) -> None:
+    finished(rule)
+    for case in cases_beside(ROOT / rule.layer / rule.file):
+        if case.get("expect"):
+            said = sentence_of(rule, case)
+            assert not ENGLISH.search(said), f"{case['name']}: {said}"
+
+
+def sentence_of(rule: Rule, case: Case) -> str:
+    """Message and fix in Chinese, without what is quoted from strangers."""
+    with TemporaryDirectory() as folder, Trace(recorded(Path(folder), case)) as trace, speaking("zh"):
+        trace.prepare()
+        finding = fired_by(rule, run_rule(trace, rule)).finding
+        return QUOTED.sub("“”", f"{finding.message} {finding.fix}")
+
+
+def test_words_in_values_are_said_in_the_language_of_the_text() -> None:
+    with speaking("zh"):
+        text = text_of("NU000", "nonfinite-tensor")
+        assert text is not None
+        told = worded(text, {"origin": "gradient the loss.weight", "phase": "forward", "module": "the loss", "step": 3})
+    assert told == {"origin": "梯度 损失.weight", "phase": "前向传播", "module": "the loss", "step": 3}
+
+
+def test_english_is_what_stands_in_the_rule() -> None:
+    assert text_of("NU000", "nonfinite-tensor") is None
+    assert title_of("nonfinite-tensor") is None
+    with speaking("zh"):
+        assert title_of("nonfinite-tensor") == "张量出现非有限值"
+        assert title_of("a-rule-of-mine") is None
+        assert text_of("NU000", "a-rule-of-mine") is None
