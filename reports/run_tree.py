@@ -47,7 +47,7 @@ def find_runs(folders: Sequence[Path]) -> list[RunPlace]:
 
 
 def state_key(run: Path, rules: Judging) -> str:
-    """A hash that changes when a file of the run, the rules in force, the language or firstfault does: sizes and times, no contents.
+    """A hash that changes when a file of the run (by size and time, not contents), the rules, the language or firstfault does.
 
     Raises OSError where the folder cannot be listed.
     """
