@@ -3,7 +3,7 @@
 import os
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import typer
 
@@ -49,4 +49,4 @@ def chosen_language(given: str | None, run: Path | None) -> Language:
 def _known(source: str, value: object) -> Language:
     if value not in LANGUAGES:
         raise ReportError(f"{source}: {value!r} is not known; choose {' or '.join(LANGUAGES)}")
-    return cast("Language", value)
+    return value
