@@ -15,6 +15,7 @@ ROOMS = {
     "report": "reports.cli",
     "demo": "reports.cli",
     "replay": "reports.cli",
+    "mre": "reports.cli",
     "watch": "reports.watch_cli",
     "compare": "reports.many_cli",
     "batch": "reports.many_cli",

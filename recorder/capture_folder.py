@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ..schemas import CaptureMeta, write_meta
 from ..schemas.layout import CAPTURES
+from ..schemas.module_plan import PLAN_JSON, CallPlan, write_plan
 from .statistics import measurable
 
 MOST_BYTES = 512 * 1024 * 1024
@@ -60,6 +61,11 @@ class CaptureFolder:
         torch.save(content, path)
         self.meta.files[file] = what
         self.meta.bytes += path.stat().st_size
+
+    def save_plan(self, plan: CallPlan) -> None:
+        """Save how the captured call is made again."""
+        write_plan(self._tmp, plan)
+        self.meta.files[PLAN_JSON] = "how that call is made again: firstfault mre"
 
     def finish(self) -> None:
         """Write the meta and give the folder its name."""

@@ -24,6 +24,7 @@ from .data import DataWatch
 from .device_statistics import Late, LateMoments, now
 from .frames import caller
 from .held_calls import Again, HeldCall
+from .module_plan import save_function_plan, save_module_plan, torch_function_in_flight
 from .nonfinite_policy import Policy
 from .operator_watch import Operator
 from .patches import Patches
@@ -216,14 +217,22 @@ class CaptureWatch:
             folder.save("module.pt", "inputs and output of the innermost module it ran in", content)
             state = dict(part.module.state_dict())
             folder.save("module_state.pt", "weights and buffers of that module", state, most=_MOST_STATE)
+            save_module_plan(folder, part.module, part.args, part.kwargs, part.rng, call)
         elif error is not None:
             module, frame = module_in_flight(error)
             if module is not None and frame is not None:
                 entry = self.session.catalogue.by_object.get(id(module))
                 meta.module = entry.name if entry is not None else None
                 meta.module_class = type(module).__name__
-                content = {"args": frame.f_locals.get("args"), "kwargs": frame.f_locals.get("kwargs")}
-                folder.save("module.pt", "inputs of the module in flight", content)
+                args, kwargs = frame.f_locals.get("args", ()), frame.f_locals.get("kwargs", {})
+                folder.save("module.pt", "inputs of the module in flight", {"args": args, "kwargs": kwargs})
+                state = dict(module.state_dict())
+                folder.save("module_state.pt", "weights and buffers of that module", state, most=_MOST_STATE)
+                last = self._calls[-1] if self._calls else None
+                rng = last.rng if last is not None and last.ref() is module else None
+                save_module_plan(folder, module, args, kwargs, rng, last)
+            elif (called := torch_function_in_flight(error)) is not None:
+                save_function_plan(folder, *called)
         calls = list(self._calls)
         for i, held in enumerate(calls):
             suffix = "" if len(calls) == 1 else f"_{i}"

@@ -86,7 +86,7 @@ class Operator:
 class ModuleCall:
     """A module's forward in the replay."""
 
-    __slots__ = ("args", "entry", "kept", "kwargs", "module", "output")
+    __slots__ = ("args", "entry", "kept", "kwargs", "module", "output", "rng")
 
     def __init__(self, entry: ModuleEntry | None, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.entry = entry
@@ -95,6 +95,7 @@ class ModuleCall:
         self.kwargs = kwargs
         self.output: Any = None
         self.kept = False
+        self.rng = torch.default_generator.get_state()
 
 
 class OperatorWatch(TorchDispatchMode):

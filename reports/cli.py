@@ -44,6 +44,7 @@ def register(app: typer.Typer) -> None:
     app.command("report")(report_command)
     app.command("demo")(demo_command)
     app.command("replay")(replay_command)
+    app.command("mre")(mre_command)
 
 
 def diagnose_command(
@@ -113,6 +114,34 @@ def replay_command(
             sys.stdout.write(msgspec.json.format(msgspec.json.encode(shown), indent=2).decode() + "\n")
         else:
             print_capture(out, view_of(meta, folder, operators))
+
+
+def mre_command(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run, or of one of its captures.")],
+    capture: Annotated[
+        str | None, typer.Option("--capture", metavar="NAME", help="Folder below captures/; by default the first one.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--out", metavar="FILE", help="The script; by default RUN-mre.py, here.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite a file.")] = False,
+    debug: DebugOption = False,
+) -> None:
+    """Write a script that makes a captured call once more, for a bug report: the module, its weights, its inputs.
+
+    It needs torch and the capture, not firstfault, and ends as the run did.
+    """
+    from .mre import chosen_capture, reproduction, write_script  # noqa: PLC0415 # jinja2: only where it is used
+
+    err = console(stderr=True)
+    with command_errors(err, debug=debug):
+        where, folder, meta = chosen_capture(run, capture)
+        target = output or Path(f"{where.resolve().name}-mre.py")
+        made = reproduction(where, folder, meta, target.name)
+        write_script(target, made, force=force)
+    for note in made.notes:
+        err.print(f"note: {note}", markup=False, soft_wrap=True)
+    console().print(str(target), markup=False, highlight=False, soft_wrap=True)
 
 
 def demo_command(

@@ -15,6 +15,7 @@ from ..analyzer.language import text_of
 from ..analyzer.rules import Header, load_rules
 from ..analyzer.verdict import Finding
 from ..schemas import CaptureMeta
+from ..schemas.module_plan import PLAN_JSON
 from .wording import number, sentence_case, show_name, show_text
 
 BEYOND = 20
@@ -54,6 +55,9 @@ def playbook(
     if capture is not None:
         command = shlex.join(["firstfault", "replay", str(capture)])
         steps.append(PlaybookStep("look", "Read the captured step operator by operator.", command))
+        if (capture / PLAN_JSON).exists():
+            command = shlex.join(["firstfault", "mre", str(capture)])
+            steps.append(PlaybookStep("look", "Make the captured call again, alone: a script for a debugger.", command))
     if header is not None and header.name == finding.name and header.doc.not_this:
         doc = text_of(finding.code, finding.name) or header.doc
         steps.append(PlaybookStep("rule out", doc.not_this))

@@ -210,7 +210,7 @@ def test_what_is_captured_can_be_loaded_safely_and_is_what_went_in(tmp_path: Pat
 
     ((folder, meta),) = captures_of(tmp_path / "run")
     files = {path.name: torch.load(path, weights_only=True) for path in folder.glob("*.pt")}
-    assert set(files) == set(meta.files)
+    assert set(files) | {"plan.json"} == set(meta.files)
     assert torch.equal(files["operator.pt"]["inputs"]["self"], seen[BAD] * 0)
     weights = files["module_state.pt"]
     assert torch.equal(F.linear(files["inputs.pt"]["0"], weights["fc.weight"], weights["fc.bias"]), seen[BAD])
