@@ -11,6 +11,18 @@ from .charts import AXIS_NUMBER, DataSets, chart_config, rows_of, spec_of
 PART_COLOURS = ("var(--series-2)", "var(--series-1)", "var(--series-4)", "var(--series-3)", "var(--state-missing)")
 """Colours of the parts of a step, in order."""
 
+FLAME_COLOURS = {
+    "forward": "var(--series-1)",
+    "backward": "var(--series-4)",
+    "optimizer": "var(--series-3)",
+    "elsewhere": "var(--series-2)",
+    "none": "var(--state-missing)",
+}
+"""Those of the same parts of a step; the step itself and what is between operators have none."""
+
+_FLAME_ROW = 19  # pixels
+_NAMED = 0.03  # share of the step from which a bar has room for its name
+
 
 def parts_chart(frame: pl.DataFrame, parts: list[str], around: int | None) -> dict[str, Any]:
     """Milliseconds of a step by part, on each other; columns first (step), last, part, ms, from, to."""
@@ -38,6 +50,64 @@ def parts_chart(frame: pl.DataFrame, parts: list[str], around: int | None) -> di
         )
         layers = [bars, *_mark(sets, around, "first")]
         chart = alt.layer(*layers).properties(height=170, width=600, title="Time of a step by part, ms")
+        return spec_of(chart.configure(**chart_config()), sets)
+
+
+def flame_chart(frame: pl.DataFrame) -> dict[str, Any]:
+    """Bars on bars: what runs inside a bar stands below it; columns name, path, colour, depth, from, to, share, calls."""
+    sets = DataSets()
+    deepest = int(frame["depth"].max() or 0) + 1  # pyright: ignore[reportArgumentType]  # a number
+    kinds = [k for k in FLAME_COLOURS if k in set(frame["colour"])]
+    with debug_mode(False):
+        base = alt.Chart(sets.named(rows_of(frame)))
+        x = alt.X("from:Q", scale=alt.Scale(nice=False, zero=True), axis=alt.Axis(title="ms of a step", grid=False))
+        y = alt.Y("depth:Q", scale=alt.Scale(domain=[deepest, 0], nice=False), axis=None)
+        bars = (
+            base.transform_calculate(below="datum.depth + 1")
+            .mark_rect(stroke="var(--paper)", strokeWidth=1)
+            .encode(
+                x=x,
+                x2="to:Q",
+                y=y,
+                y2="below:Q",
+                color=alt.Color(
+                    "colour:N",
+                    scale=alt.Scale(domain=kinds, range=[FLAME_COLOURS[k] for k in kinds]),
+                    legend=alt.Legend(
+                        title=None,
+                        orient="top",
+                        symbolType="square",
+                        columns=3,
+                        values=[k for k in kinds if k != "none"],
+                    ),
+                ),
+                opacity=alt.condition("datum.calls === null", alt.value(0.45), alt.value(0.8)),
+                tooltip=[
+                    alt.Tooltip("path:N", title="where"),
+                    alt.Tooltip("ms:Q", title="ms a step", format=".3~g"),
+                    alt.Tooltip("share:Q", title="of the step", format=".1%"),
+                    alt.Tooltip("calls:Q", title="calls a step", format=".3~g"),
+                ],
+            )
+            .transform_calculate(ms="datum.to - datum.from")
+        )
+        room = "scale('x', datum.to) - scale('x', datum.from) - 8"
+        names = (
+            base.transform_filter(f"datum.share > {_NAMED}")
+            .transform_calculate(middle="datum.depth + 0.5")
+            .mark_text(
+                align="left",
+                baseline="middle",
+                dx=4,
+                fontSize=11,
+                limit=alt.ExprRef(f"max(1, {room})"),
+                text=alt.ExprRef(f"{room} > 14 ? datum.name : ''"),
+                color="var(--ink)",
+                tooltip=None,
+            )
+            .encode(x=x, y=alt.Y("middle:Q", scale=alt.Scale(domain=[deepest, 0], nice=False)))
+        )
+        chart = alt.layer(bars, names).properties(height=deepest * _FLAME_ROW, width=600, title="Profiled step, ms")
         return spec_of(chart.configure(**chart_config()), sets)
 
 

@@ -2,6 +2,7 @@
 
 from ..analyzer import Trace
 from .data_panel import data_panel
+from .flame_panel import flame_panel
 from .happenings_panel import happenings_panel
 from .memory_panel import memory_panel
 from .optimizer_panel import optimizer_panel
@@ -16,6 +17,7 @@ PANELS = (
     optimizer_panel,
     data_panel,
     time_panel,
+    flame_panel,
     memory_panel,
     ranks_panel,
     happenings_panel,
