@@ -82,7 +82,8 @@ class Bar:
 
 
 def bars_of(root: Node, most: int = MOST_BARS) -> list[Bar]:
-    """The bars of a tree, phases in their order, else the widest first; at most ``most``, small ones merged into one that says how many."""
+    """The bars of a tree, phases in their order, else the widest first; at most ``most``: small ones become one that says how
+    many they were."""
     smallest = root.ns * _SMALLEST
     while True:
         bars = list(_bars(root, 0, 0.0, "", "", smallest))
