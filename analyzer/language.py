@@ -28,9 +28,14 @@ LANGUAGES: tuple[Language, ...] = get_args(Language)
 _spoken: ContextVar[Language] = ContextVar("language", default="en")
 
 
+Columns = dict[str, dict[str, str]]
+"""Column -> patterns of words in it -> what stands for them."""
+
+
 class RuleText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The texts of a rule in one language. ``values``: for each column of its rows that holds words, patterns of these words
-    and what stands for them; a part in {braces} is taken over, ``{n}`` and the like can be any text."""
+    and what stands for them; a part in {braces} is taken over; {n} and {m} are
+    numbers."""
 
     title: str
     message: str
@@ -39,7 +44,7 @@ class RuleText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     why: str
     not_this: str
     source: str
-    values: dict[str, dict[str, str]] = {}
+    values: Columns = {}
 
 
 def language() -> Language:
@@ -122,9 +127,7 @@ def title_of(name: str) -> str | None:
 def worded(text: RuleText, row: Mapping[str, Any]) -> dict[str, Any]:
     """A row with those of its values that are words put into the language of the text."""
     return {
-        column: _reworded(value, tuple(text.values[column].items()))
-        if column in text.values and isinstance(value, str)
-        else value
+        column: _reworded(value, column, text.values) if isinstance(value, str) else value
         for column, value in row.items()
     }
 
@@ -137,34 +140,51 @@ def close_up(text: str) -> str:
 _GAP = re.compile(r"(?<=[\u3001-\u303f\u4e00-\u9fff\uff01-\uff65]) +(?=[\u3001-\u303f\u4e00-\u9fff\uff01-\uff65])")
 
 
-def _reworded(value: str, patterns: tuple[tuple[str, str], ...]) -> str:
-    """The value with each part that a pattern fits said by the pattern's other side; one pass, so nothing is said twice."""
+def _reworded(value: str, column: str, columns: Columns, *, whole: bool = True) -> str:
+    """The value with each part that a pattern of the column fits said by the pattern's other side. What a placeholder takes
+    over is said in turn: by the column that is called as it, else by the same patterns, without those that fit anything."""
+    patterns = tuple((p, w) for p, w in columns.get(column, {}).items() if whole or not _ANYTHING.fullmatch(p))
     if not patterns or not value:
         return value
-    return _any_of(patterns).sub(lambda m: _filled(m, patterns), value)
+
+    def said(match: re.Match[str]) -> str:
+        i = next(n for n in range(len(patterns)) if match[f"p{n}"] is not None)
+        held: dict[str, str] = {}
+        for key, part in match.groupdict().items():
+            group, _, name = key.partition("_")
+            if group == f"p{i}" and name:
+                inner = name if name in columns else column
+                held[name] = _reworded(part, inner, columns, whole=inner != column)
+        return patterns[i][1].format_map(held)
+
+    return _any_of(tuple(p for p, _ in patterns)).sub(said, value)
+
+
+_NUMBERS = ("n", "m")
+"""Placeholders that are numbers."""
+
+_TEXT, _NUMBER = ".+", r"(?:[-+.,e\d]|inf|nan)+"
+
+_ANYTHING = re.compile(r"\{[a-z]+\}")
 
 
 @cache
-def _any_of(patterns: tuple[tuple[str, str], ...]) -> re.Pattern[str]:
-    """One expression for all patterns, earlier ones first; each is a group, and each of its placeholders a group in it."""
+def _any_of(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    """One expression for all patterns, earlier ones first: each is a group, and each of its placeholders a group in it. A full
+    stop at the end is the end of a sentence, not one inside a name."""
     parts: list[str] = []
-    for i, (pattern, _) in enumerate(patterns):
+    for i, pattern in enumerate(patterns):
         pieces = re.split(r"\{([a-z]+)\}", pattern)
         last = len(pieces) - 1
         taken = [
             re.escape(piece)
             if j % 2 == 0
-            else f"(?P<p{i}_{piece}>.+{'' if j == last - 1 and not pieces[last] else '?'})"
+            else f"(?P<p{i}_{piece}>{_NUMBER if piece in _NUMBERS else _TEXT}{'' if j == last - 1 and not pieces[last] else '?'})"
             for j, piece in enumerate(pieces)
         ]
-        parts.append(f"(?P<p{i}>{''.join(taken)})")
+        end = r"(?=\s|$)" if pattern.endswith(".") else ""
+        parts.append(f"(?P<p{i}>{''.join(taken)}{end})")
     return re.compile("|".join(parts), re.DOTALL)
-
-
-def _filled(match: re.Match[str], patterns: tuple[tuple[str, str], ...]) -> str:
-    i = next(n for n in range(len(patterns)) if match[f"p{n}"] is not None)
-    held = {k.partition("_")[2]: _reworded(v, patterns) for k, v in match.groupdict().items() if k.startswith(f"p{i}_")}
-    return patterns[i][1].format_map(held)
 
 
 @cache

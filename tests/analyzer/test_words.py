@@ -16,7 +16,8 @@ ROOT = Path(firstfault.analyzer.__file__).parent / "rules"
 RULES = load_rules()
 BY_CODE = pytest.mark.parametrize("rule", RULES, ids=lambda r: r.header.code)
 
-FINISHED = {"numerics", "optimizer"}
+SHARED = set.intersection(*(set(text.values) for text in rule_texts("zh").values()))
+"""Columns whose words are known for every rule; a rule with columns of its own has to show all that they can hold."""
 
 QUOTED = re.compile("“[^”]*”")
 """What somebody else has written stands between these in Chinese."""
@@ -30,27 +31,20 @@ def placeholders(text: str) -> set[str]:
     return set(re.findall(r"\{(\w+)\}", text))
 
 
-def finished(rule: Rule) -> None:
-    if rule.layer not in FINISHED:
-        pytest.skip("this layer is being translated")
-
-
 @BY_CODE
 def test_every_rule_has_chinese_texts_with_the_same_placeholders(rule: Rule) -> None:
-    finished(rule)
+
     text = rule_texts("zh").get(rule.header.code)
     assert text is not None, f"{rule.header.code} has no Chinese: add it to analyzer/words/zh/{rule.layer}.toml"
     assert placeholders(text.message) == placeholders(rule.header.message)
     assert placeholders(text.fix) == placeholders(rule.header.fix)
     for words in (text.title, text.message, text.fix, text.what, text.why, text.not_this, text.source):
-        assert re.search(r"[\u4e00-\u9fff]", words) or not words.replace("{said}", "").replace("{advice}", "").strip(
-            " 。"
-        )
+        assert re.search(r"[\u4e00-\u9fff]", words) or re.fullmatch(r"\{\w+\}。?", words)
 
 
 @BY_CODE
 def test_what_a_pattern_takes_over_is_what_it_gives_back(rule: Rule) -> None:
-    finished(rule)
+
     for column, patterns in rule_texts("zh")[rule.header.code].values.items():
         for english, chinese in patterns.items():
             assert placeholders(chinese) == placeholders(english), (column, english)
@@ -62,11 +56,12 @@ def test_there_are_no_texts_of_rules_that_do_not_exist() -> None:
 
 @BY_CODE
 def test_the_chinese_sentence_of_a_rule_that_fires_holds_no_english(rule: Rule) -> None:
-    finished(rule)
-    for case in cases_beside(ROOT / rule.layer / rule.file):
-        if case.get("expect"):
-            said = sentence_of(rule, case)
-            assert not ENGLISH.search(said), f"{case['name']}: {said}"
+
+    firing = [c for c in cases_beside(ROOT / rule.layer / rule.file) if c.get("expect")]
+    own_words = set(rule_texts("zh")[rule.header.code].values) - SHARED
+    for case in firing if own_words else firing[:1]:
+        said = sentence_of(rule, case)
+        assert not ENGLISH.search(said), f"{case['name']}: {said}"
 
 
 def sentence_of(rule: Rule, case: Case) -> str:
