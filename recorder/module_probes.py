@@ -32,6 +32,9 @@ _APART = 4
 _MOST_ATTENTIONS = 4
 """Looked at in one step; of more, they take turns."""
 
+_ATTENTION_CLOSE = 32
+"""Step from which attention is looked at every _APART steps: the look walks through the whole graph."""
+
 _LOOK_AGAIN = 32
 """Steps between two looks at the graph of a model that has no attention."""
 
@@ -96,6 +99,7 @@ class AttentionProbe:
         self.forward = forward
         self.embeddings = embeddings
         self._empty = 0
+        self._looks = 0
         earlier, look = session.on_loss, session.guarded("attention", self._look)
 
         def both(loss: Tensor) -> None:
@@ -113,6 +117,8 @@ class AttentionProbe:
             return
         if self._empty >= 3 and session.step % _LOOK_AGAIN:
             return
+        if session.step >= _ATTENTION_CLOSE and session.step % _APART:
+            return
         began = perf_counter_ns()
         nodes = nodes_down_to(loss, 0)
         found = [n for n in nodes if type(n).__name__.startswith("ScaledDotProduct")]
@@ -120,7 +126,8 @@ class AttentionProbe:
         if softmaxes:
             found += _weighing(softmaxes, nodes)
         self._empty = 0 if found else self._empty + 1
-        first = session.step * _MOST_ATTENTIONS % len(found) if len(found) > _MOST_ATTENTIONS else 0
+        self._looks += 1
+        first = self._looks * _MOST_ATTENTIONS % len(found) if len(found) > _MOST_ATTENTIONS else 0
         chosen = (found + found)[first : first + min(len(found), _MOST_ATTENTIONS)]
         for node in chosen:
             weights = _from_softmax(node) if "Softmax" in type(node).__name__ else _from_fused(node)

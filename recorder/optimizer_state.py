@@ -12,11 +12,12 @@ import torch.optim.optimizer as optim
 from torch import Tensor
 
 from ..schemas import Phase
-from .element_sample import gather, sample_size
+from .catalogue import ParameterEntry
+from .element_sample import Sampling
 from .optimizers import OptimizerWatch
 from .patches import Patches
 from .session import Session
-from .statistics import measurable, measure_all
+from .statistics import measurable
 
 
 class OptimizerStateWatch:
@@ -26,8 +27,8 @@ class OptimizerStateWatch:
         self.session = session
         self.optimizers = optimizers
         self._stepping: weakref.ref[torch.optim.Optimizer] | None = None
-        self._ids: dict[tuple[int, str], int] = {}
-        """(tensor_id of the parameter, key) → tensor_id."""
+        self._ids: dict[tuple[int, str], tuple[int, int | None]] = {}
+        """(tensor_id of the parameter, key) → which object its state is, and the state's tensor_id."""
         session.at_finish.append(session.guarded("optimizer-state", self._measure))
 
     def install(self, patches: Patches) -> None:
@@ -52,41 +53,42 @@ class OptimizerStateWatch:
             by_device.setdefault(tensor.device, []).append(i)
         for members in by_device.values():
             chosen = [tensors[i] for i in members]
-            pieces = gather(chosen).split([sample_size(t) for t in chosen])
-            for i, moments in zip(members, measure_all(pieces), strict=True):
+            sampling = Sampling(chosen)
+            for i, moments in zip(members, sampling.measure(sampling.take(chosen)), strict=True):
                 session.stat(ids[i], Phase.OPTIMIZER, moments)
         session.budget.spent("optimizer_state", perf_counter_ns() - began, len(tensors))
 
     def _state_of(self, optimizer: torch.optim.Optimizer) -> tuple[list[Tensor], list[int]]:
         """State tensors worth measuring, with their tensor_ids."""
-        catalogue = self.session.catalogue
-        held = self.optimizers.found(optimizer)
-        prefix = "" if held.id == 0 else f"optimizer{held.id}."
+        known = self._ids
+        excluded = self.session.catalogue.excluded
+        states = optimizer.state
         tensors: list[Tensor] = []
         ids: list[int] = []
-        for g, group in enumerate(optimizer.param_groups):
-            for i, parameter in enumerate(group["params"]):
-                state = optimizer.state.get(parameter)
-                if not isinstance(state, dict):
+        for parameter, entry, _ in self.optimizers.found(optimizer).parameters:
+            state = states.get(parameter)
+            if not isinstance(state, dict):
+                continue
+            for key, value in state.items():
+                if key == "step" or not isinstance(value, Tensor):
                     continue
-                for key, value in state.items():
-                    if (
-                        key == "step"
-                        or not isinstance(value, Tensor)
-                        or value.shape != parameter.shape
-                        or not value.is_floating_point()
-                        or value.layout is not torch.strided
-                        or not value.numel()
-                        or not measurable(value)
-                    ):
-                        continue
-                    entry = catalogue.parameter(parameter, prefix, g, i)
-                    id_ = self._ids.get((entry.parameter_id, key))
-                    if id_ is None:
-                        name = f"{entry.name}.{key}"
-                        id_ = catalogue.tensor(entry.module_id, name, "optimizer_state", value)
-                        self._ids[entry.parameter_id, key] = id_
-                    if id_ not in catalogue.excluded:
-                        tensors.append(value)
-                        ids.append(id_)
+                place = (entry.parameter_id, key)
+                kept = known.get(place)
+                if kept is None or kept[0] != id(value):  # an optimizer changes its state in place
+                    kept = known[place] = (id(value), self._id_of(parameter, entry, key, value))
+                if kept[1] is not None and kept[1] not in excluded:
+                    tensors.append(value)
+                    ids.append(kept[1])
         return tensors, ids
+
+    def _id_of(self, parameter: Tensor, entry: ParameterEntry, key: str, value: Tensor) -> int | None:
+        """The tensor_id of a state tensor; None if it is not one of a number for each element of its parameter."""
+        if (
+            value.shape != parameter.shape
+            or not value.is_floating_point()
+            or value.layout is not torch.strided
+            or not value.numel()
+            or not measurable(value)
+        ):
+            return None
+        return self.session.catalogue.tensor(entry.module_id, f"{entry.name}.{key}", "optimizer_state", value)

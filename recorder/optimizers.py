@@ -19,7 +19,7 @@ from .gradient_norms import SeenGradients, carried_norm, gradients_of, joint_nor
 from .group_rows import GroupRows
 from .session import Session
 from .statistics import EMPTY, Moments, local, measurable, measure_all
-from .weight_changes import changes, sample_of
+from .weight_changes import Sampled, changes, sample_of
 
 _LOOK_AGAIN = 64
 """Steps after which the models are walked again for parameters that came in by a way without a hook."""
@@ -44,7 +44,7 @@ class Held:
         self.grad_norm: float | Late | None = None
         self.parameters: list[tuple[Tensor, ParameterEntry, int]] = []
         """Those of the step in work; empty between steps, so that nothing is kept alive."""
-        self.sample: tuple[list[tuple[Tensor, ParameterEntry, int]], Tensor] | None = None
+        self.sample: Sampled | None = None
 
 
 class Roster:
@@ -375,17 +375,19 @@ class OptimizerWatch:
         """Rows of parameters and their change, as far as they are due, and of the groups."""
         session = self.session
         began = perf_counter_ns()
+        weights: dict[int, Moments] = {}
         if session.budget.due("parameters"):
             parameters = [(p, e) for p, e, _ in held.parameters if measurable(local(p))]
             measured = measure_all([local(p) for p, _ in parameters])
             for (parameter, entry), moments in zip(parameters, measured, strict=True):
+                weights[entry.parameter_id] = moments
                 session.stat(entry.parameter_id, Phase.OPTIMIZER, moments, requires_grad=parameter.requires_grad)
             session.budget.spent("parameters", perf_counter_ns() - began, len(parameters))
         began = perf_counter_ns()
         change: dict[int, list[Any]] = {}
         if held.sample is not None:
-            change = changes(session, *held.sample)
-            session.budget.spent("updates", perf_counter_ns() - began, len(held.sample[0]))
+            change = changes(session, held.sample, weights)
+            session.budget.spent("updates", perf_counter_ns() - began, len(held.sample.parameters))
         self._group_rows.add(held.id, optimizer, change, self._regrouped)
 
     def _refresh_holders(self) -> None:

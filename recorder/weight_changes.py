@@ -2,52 +2,66 @@
 
 import itertools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from ..schemas import Phase
 from .catalogue import ParameterEntry
-from .element_sample import gather, sample_size
+from .element_sample import Sampling
 from .session import Session
-from .statistics import LATE_DEVICES, count_nonzero, local, measurable, measure_all
+from .statistics import LATE_DEVICES, Moments, count_nonzero, local, measurable
 
-Sampled = list[tuple[Tensor, ParameterEntry, int]]
-"""Parameters with their entries and groups."""
+Parameters = list[tuple[Tensor, ParameterEntry, int]]
+"""With their entries and groups."""
 
 
-def changes(session: Session, sampled: Sampled, before: Tensor) -> dict[int, list[Any]]:
-    """Make a row for each update; returns group → (numel, moments of the update, moments of the weight) of its parameters."""
+class Sampled(NamedTuple):
+    """Elements of an optimizer's parameters before its step."""
+
+    parameters: Parameters
+    sampling: Sampling
+    before: Tensor
+
+
+def changes(session: Session, sampled: Sampled, weights: dict[int, Moments]) -> dict[int, list[Any]]:
+    """Make a row for each update; returns group → (numel, moments of the update, moments of the weight) of its parameters.
+
+    ``weights``: moments of parameters measured in this step, by parameter_id; of others the sample is measured.
+    """
     change: dict[int, list[Any]] = {}
-    after = gather([p for p, _, _ in sampled])
-    if after.numel() == before.numel():
-        sizes = [sample_size(p) for p, _, _ in sampled]
-        difference = after - before
-        pieces = difference.split(sizes)
-        unmoved = _zeros(difference, pieces)
-        updates, weights = measure_all(pieces), measure_all(after.split(sizes))
-        for (parameter, entry, group), update, zeros, weight in zip(sampled, updates, unmoved, weights, strict=True):
-            counted = update if zeros is None else update._replace(zero_count=zeros)
-            session.stat(entry.update_id, Phase.OPTIMIZER, counted)
-            change.setdefault(group, []).append((parameter.numel(), update, weight))
+    parameters, sampling, before = sampled
+    after = sampling.take([p for p, _, _ in parameters])
+    if after.numel() != before.numel():
+        return change
+    difference = after - before
+    updates, unmoved = sampling.measure(difference), _zeros(difference, sampling)
+    known = [weights.get(entry.parameter_id) for _, entry, _ in parameters]
+    if None in known:
+        known = sampling.measure(after)
+    for (parameter, entry, group), update, zeros, weight in zip(parameters, updates, unmoved, known, strict=True):
+        counted = update if zeros is None else update._replace(zero_count=zeros)
+        session.stat(entry.update_id, Phase.OPTIMIZER, counted)
+        change.setdefault(group, []).append((parameter.numel(), update, weight))
     return change
 
 
-def _zeros(difference: Tensor, pieces: Sequence[Tensor]) -> Sequence[int | None]:
-    """Elements that are exactly zero in each piece; one look at the whole suffices where every weight has moved. None
-    where the device's own statistics count them."""
+def _zeros(difference: Tensor, sampling: Sampling) -> Sequence[int | None]:
+    """Elements that are exactly zero in each part of a sample; one look at the whole suffices where every weight has moved.
+    None where the device's own statistics count them."""
+    count = len(sampling.sizes)
     if difference.device.type in LATE_DEVICES:
-        return [None] * len(pieces)
+        return [None] * count
     if count_nonzero(difference) == difference.numel():
-        return [0] * len(pieces)
-    ends = torch.tensor([0, *itertools.accumulate(piece.numel() for piece in pieces)])
+        return [0] * count
+    ends = torch.tensor([0, *itertools.accumulate(sampling.sizes)])
     before = torch.nn.functional.pad((difference == 0).cumsum(0), (1, 0))[ends]
-    return (before[1:] - before[:-1]).tolist()
+    return sampling.sorted_back((before[1:] - before[:-1]).tolist())
 
 
-def sample_of(parameters: Sampled) -> tuple[Sampled, Tensor] | None:
-    """The parameters of which elements can be compared, and those elements now; None without any, or on several devices."""
+def sample_of(parameters: Parameters) -> Sampled | None:
+    """Those of the parameters of which elements can be compared, as they are now; None without any, or on several devices."""
     usable = [
         (p, e, g)
         for p, e, g in ((local(p), e, g) for p, e, g in parameters)
@@ -55,4 +69,6 @@ def sample_of(parameters: Sampled) -> tuple[Sampled, Tensor] | None:
     ]
     if not usable or len({p.device for p, _, _ in usable}) != 1:
         return None
-    return usable, gather([p for p, _, _ in usable])
+    tensors = [p for p, _, _ in usable]
+    sampling = Sampling(tensors)
+    return Sampled(usable, sampling, sampling.take(tensors))

@@ -35,7 +35,10 @@ def main() -> None:
     step = gpt_step()
     ratios, plain_ms, recorded_ms, own_ms = [], [], [], []
     order = random.Random(0)
-    with tempfile.TemporaryDirectory() as folder, Recorder(Path(folder) / "run", exclude=options.exclude) as recorder:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Recorder(Path(folder) / "run", budget="off", exclude=options.exclude) as recorder,
+    ):
         attachment = recorder._attachment
         for pair in range(options.pairs + 5):
             seconds = {}

@@ -6,6 +6,7 @@ floats, so that two runs can be compared to the last bit.
 
 import os
 import sys
+import time
 from pathlib import Path
 
 import torch
@@ -56,18 +57,23 @@ def train(style, rank, out):
     Path(out, f"rank{rank}.txt").write_text("\n".join(float(f).hex() for f in found))
 
 
+def leave():
+    """Gloo's own threads drop the last tensors they sent; one that needs the GIL for it when Python ends aborts the process."""
+    dist.barrier()
+    dist.destroy_process_group()
+    time.sleep(0.5)
+
+
 def spawned(rank, style, out):
     dist.init_process_group("gloo", init_method=f"file://{out}/store", rank=rank, world_size=2)
     train(style, rank, out)
-    dist.barrier()  # gloo aborts now and then where one rank tears down while the other still speaks
-    dist.destroy_process_group()
+    leave()
 
 
 if __name__ == "__main__":
     if "RANK" in os.environ:
         dist.init_process_group("gloo")
         train(sys.argv[1], dist.get_rank(), sys.argv[2])
-        dist.barrier()
-        dist.destroy_process_group()
+        leave()
     else:
         mp.spawn(spawned, (sys.argv[1], sys.argv[2]), nprocs=2)
