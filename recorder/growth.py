@@ -33,8 +33,12 @@ _FIRST = 4
 """Steps at the start in which allocators fill."""
 
 _WINDOWS = (12, 24, 48)
-_RISE = 8 * 2**20
+_RISE = 12 * 2**20
 """Bytes that memory must have risen over a window: a steady rise of less is told by a longer one."""
+
+_STEADY = 0.5
+"""Of the rise from the first to the second third of a window, the least that the next third must bring: what fills while a
+run warms up rises ever more slowly."""
 
 _NOISE = 3.0
 """Times the scatter within a third of a window by which the next third must lie higher: allocators come and go."""
@@ -308,7 +312,7 @@ def _rises_within(values: list[int]) -> bool:
     third = len(values) // 3
     parts = [values[n * third : (n + 1) * third] for n in range(3)]
     a, b, c = (median(part) for part in parts)
-    if c - a < _RISE or min(b - a, c - b) < 0.25 * max(b - a, c - b):
+    if c - a < _RISE or b - a < 0.25 * (c - b) or c - b < _STEADY * (b - a):
         return False
     # of a straight rise half a third's gain is scatter too
     scatter = max(median(abs(v - median(part)) for v in part) - (c - a) / 8 for part in parts)

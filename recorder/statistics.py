@@ -75,7 +75,7 @@ def measure(x: Tensor, *, count_zeros: bool = False, size_only: bool = False) ->
     Zeros are counted when the minimum or maximum is exactly zero (what a ReLU leaves behind), always with ``count_zeros``.
     Raises whatever torch raises for a tensor it cannot reduce; the caller decides what that means.
     """
-    if x.device.type in LATE_DEVICES:
+    if (not x.is_cpu or "cpu" in LATE_DEVICES) and x.device.type in LATE_DEVICES:
         return _late([x])[0]
     x = x.detach()
     if x.dtype is torch.float32 and x.is_contiguous() and x.numel():  # nearly all there is to measure

@@ -4,7 +4,8 @@ import math
 
 import pytest
 import torch
-from firstfault.recorder.statistics import EMPTY, measure, measure_all
+from firstfault.recorder.element_sample import SAMPLE, Sampling
+from firstfault.recorder.statistics import EMPTY, measure, measure_all, measure_rows
 
 TENSORS = {
     "vector": torch.randn(1000),
@@ -96,3 +97,25 @@ def test_measuring_leaves_the_random_state_and_the_graph_alone() -> None:
     measure(y)
     assert torch.equal(torch.get_rng_state(), state)
     assert torch._C._autograd._get_sequence_nr() == before
+
+
+def test_a_sample_is_measured_in_the_order_of_its_tensors_whatever_their_sizes():
+    torch.manual_seed(0)
+    tensors = [torch.randn(n) * (i + 1) for i, n in enumerate((3, 5000, 3, 1, 700, 5000, 3))]
+    tensors.append(torch.randn(3, dtype=torch.float64))
+    sampling = Sampling(tensors)
+    sample = sampling.take(tensors)
+    assert sample.dtype is torch.float64
+    for tensor, moments in zip(tensors, sampling.measure(sample.float()), strict=True):
+        assert moments.numel == min(tensor.numel(), SAMPLE)
+        if tensor.numel() <= SAMPLE:
+            assert moments.sum == pytest.approx(float(tensor.sum()), rel=1e-5)
+            assert moments.max == pytest.approx(float(tensor.max()))
+    assert sampling.sorted_back(sampling.sizes) == [min(t.numel(), SAMPLE) for t in tensors]
+
+
+def test_a_row_that_is_not_finite_does_not_hide_in_its_matrix():
+    rows = torch.tensor([[1.0, -2.0], [torch.nan, 3.0], [0.0, torch.inf], [0.0, 0.0]])
+    found = measure_rows(rows)
+    assert [(m.nan_count, m.inf_count, m.zero_count) for m in found] == [(0, 0, None), (1, 0, 0), (0, 1, 1), (0, 0, 2)]
+    assert (found[0].min, found[0].max, found[0].sum, found[0].sum_sq) == (-2.0, 1.0, -1.0, pytest.approx(5.0))
