@@ -24,6 +24,7 @@ from ..analyzer import AnalyzerError, Trace, diagnose, judging
 from ..analyzer.language import Language, language, speak
 from ..analyzer.run_summary import RunSummary, summarise
 from .errors import ReportError
+from .remote_runs import fetch
 from .run_tree import RunPlace, printable, state_key
 
 RUNS = "runs"
@@ -68,8 +69,10 @@ def run_batch(
     jobs: int,
     again: bool,
     done: Callable[[BatchRow], None],
+    engine: "Callable[[list[Work]], Iterator[BatchRow]] | None" = None,
 ) -> list[BatchRow]:
-    """A row for each run, in the order of ``places``; ``done`` is told each as soon as it is there.
+    """A row for each run, in the order of ``places``; ``done`` is told each as soon as it is there. ``engine`` judges in place
+    of a pool of ``jobs`` processes.
 
     Raises ReportError where the output folder cannot be written. Whatever is wrong with a run stands in its row.
     """
@@ -86,7 +89,7 @@ def run_batch(
         else:
             rows[place.slug] = kept
             done(kept)
-    for row in _judged(waiting, jobs):
+    for row in engine(waiting) if engine is not None else _judged(waiting, jobs):
         rows[row.slug] = row
         done(row)
     return [rows[p.slug] for p in places]
@@ -100,13 +103,13 @@ def kept_row(place: RunPlace, out: Path, own_rules: Path | None) -> BatchRow | N
     """
     try:
         kept = msgspec.json.decode(_state(out, place.slug).read_bytes(), type=_Kept)
-        current = kept.key == state_key(place.path, judging(place.path, own_rules))
+        current = kept.key == state_key(place, judging(place.path, own_rules))
     except (OSError, msgspec.MsgspecError, AnalyzerError):
         return None
     row = kept.row
     if not current or row.page is None or not (out / row.page).exists() or row.summary.status == "running":
         return None
-    row.name, row.path, row.fresh = place.name, printable(place.path), False
+    row.name, row.path, row.fresh = place.name, place.shown, False
     return row
 
 
@@ -117,16 +120,12 @@ def judge_run(work: Work) -> BatchRow:
     speak(work.language)
     place = work.place
     page = f"{RUNS}/{place.slug}.html"
-    row = BatchRow(
-        name=place.name,
-        path=printable(place.path),
-        slug=place.slug,
-        page=None,
-        summary=RunSummary(verdict="unreadable"),
-    )
+    row = unreadable_row(place, None)
     try:
+        if place.remote is not None:
+            fetch(place.remote)
         rules = judging(place.path, work.own_rules)
-        key = state_key(place.path, rules)  # before reading: what changes meanwhile is read again the next time
+        key = state_key(place, rules)  # before reading: what changes meanwhile is read again the next time
         with Trace(place.path, threads=1) as trace:
             verdict = diagnose(trace, rules)
             row.summary = summarise(trace, verdict)
@@ -139,6 +138,12 @@ def judge_run(work: Work) -> BatchRow:
     except Exception as e:  # noqa: BLE001 # a fault of ours with one run must not keep the others from being judged
         row.summary.error = f"firstfault failed on this run: {type(e).__name__}: {printable(str(e))}"
     return row
+
+
+def unreadable_row(place: RunPlace, why: str | None) -> BatchRow:
+    """The row of a run that could not be judged, or has not been yet."""
+    summary = RunSummary(verdict="unreadable", error=why)
+    return BatchRow(name=place.name, path=place.shown, slug=place.slug, page=None, summary=summary)
 
 
 def _judged(waiting: list[Work], jobs: int) -> Iterator[BatchRow]:
@@ -168,15 +173,7 @@ def _judged_alone(work: Work) -> BatchRow:
         try:
             return pool.submit(judge_run, work).result()
         except BrokenProcessPool:
-            return BatchRow(
-                name=work.place.name,
-                path=printable(work.place.path),
-                slug=work.place.slug,
-                page=None,
-                summary=RunSummary(
-                    verdict="unreadable", error="the process that read it died, twice; is memory short?"
-                ),
-            )
+            return unreadable_row(work.place, "the process that read it died, twice; is memory short?")
 
 
 @contextmanager

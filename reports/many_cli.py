@@ -3,7 +3,8 @@
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -21,8 +22,16 @@ from .language import LangOption, speak_as_asked
 from .progress import progress_of, sign_of_life
 
 if TYPE_CHECKING:
-    from .batch import BatchRow
+    from .batch import BatchRow, Work
     from .run_tree import RunPlace
+
+
+class Engine(StrEnum):
+    """Who judges the runs of a batch."""
+
+    LOCAL = "local"
+    RAY = "ray"
+
 
 REFRESH_S = 10.0
 """Seconds between two looks at an index while its batch is under way."""
@@ -81,7 +90,12 @@ def compare_command(
 
 
 def batch_command(
-    folders: Annotated[list[Path], typer.Argument(metavar="DIR…", help="Folders that hold runs, at any depth.")],
+    folders: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="DIR…", help="Folders that hold runs, at any depth; or addresses such as s3://bucket/sweep."
+        ),
+    ],
     output: Annotated[
         Path, typer.Option("-o", "--output", metavar="DIR", help="Where the index and the pages go.")
     ] = Path("firstfault-batch"),
@@ -89,6 +103,9 @@ def batch_command(
     jobs: Annotated[
         int | None, typer.Option("-j", "--jobs", metavar="N", min=1, help="Processes; one per core without it.")
     ] = None,
+    engine: Annotated[
+        Engine, typer.Option("--engine", help="Processes here, or tasks on the Ray cluster that RAY_ADDRESS names.")
+    ] = Engine.LOCAL,
     again: Annotated[bool, typer.Option("--again", help="Also judge runs that have not changed.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Write into a folder with files of others.")] = False,
     watch: Annotated[
@@ -112,6 +129,11 @@ def batch_command(
     from .batch_page import print_index  # noqa: PLC0415 # as above
 
     out, err = console(), console(stderr=True)
+    judged: Callable[[list[Work]], Iterator[BatchRow]] | None = None
+    if engine is Engine.RAY:
+        from .batch_ray import judged_by_ray  # noqa: PLC0415 # an extra
+
+        judged = partial(judged_by_ray, jobs=jobs)
 
     def write(done: "Sequence[BatchRow]", *, complete: bool, more: bool = False) -> Path:
         refresh = max(5, round(interval)) if more else None
@@ -122,7 +144,7 @@ def batch_command(
         with sign_of_life(err, "Looking for runs …"):
             places = _places(folders, patient=watch)
         output.mkdir(parents=True, exist_ok=True)
-        work = partial(run_batch, places, output, own_rules=rules, jobs=jobs or _cores(), again=again)
+        work = partial(run_batch, places, output, own_rules=rules, jobs=jobs or _cores(), again=again, engine=judged)
         early = not watch or not (output / "index.html").exists()
         return _with_looks(err, work, len(places), partial(write, complete=False, more=watch) if early else None)
 
@@ -149,14 +171,15 @@ def batch_command(
     raise typer.Exit(1 if "anomalous" in verdicts else 0 if verdicts == {"healthy"} else 3)
 
 
-def _places(folders: list[Path], *, patient: bool) -> "list[RunPlace]":
+def _places(folders: list[str], *, patient: bool) -> "list[RunPlace]":
     """The runs below some folders. ``patient``: there may be none yet."""
-    from .run_tree import find_runs  # noqa: PLC0415 # not for --help
+    from .remote_runs import is_remote  # noqa: PLC0415 # not for --help
+    from .run_tree import find_runs  # noqa: PLC0415 # as above
 
     try:
         return find_runs(folders)
     except NoRunError:
-        if not patient or not all(f.is_dir() for f in folders):
+        if not patient or not all(is_remote(f) or Path(f).is_dir() for f in folders):
             raise
         return []
 

@@ -12,6 +12,7 @@ from ..analyzer import Judging
 from ..analyzer.language import language
 from ..schemas.layout import EXIT_JSON, JOURNAL, RUN_JSON
 from .errors import NoRunError
+from .remote_runs import RemoteRun, cached, is_remote, runs_at
 
 _SLUG = 60  # characters of a folder's name that its page bears
 
@@ -19,21 +20,35 @@ _SLUG = 60  # characters of a folder's name that its page bears
 @dataclass(frozen=True, slots=True)
 class RunPlace:
     """One run folder. ``name``: its path below the folder that was given, as text. ``slug``: a file name of letters, digits
-    and .-_ alone, made of the folder's name and a hash of its whole path, so that no two runs share one."""
+    and .-_ alone, made of the folder's name and a hash of its whole path, so that no two runs share one. ``remote``: where
+    it is fetched from; ``path`` is then where it is fetched to."""
 
     path: Path
     name: str
     slug: str
+    remote: RemoteRun | None = None
+
+    @property
+    def shown(self) -> str:
+        """Where the run lies, as text."""
+        return self.remote.shown if self.remote is not None else printable(self.path)
 
 
-def find_runs(folders: Sequence[Path]) -> list[RunPlace]:
-    """Every run folder at or below ``folders``, in the order of their names; one that is reached twice counts once.
+def find_runs(folders: Sequence[Path | str]) -> list[RunPlace]:
+    """Every run folder at or below ``folders``, paths or addresses (s3://…), in the order of their names; one that is reached
+    twice counts once.
 
     A folder that looks like a run without its run.json is one too: what is wrong with it is said where it is read. Links to
-    run folders are followed, other links are not. Raises NoRunError where there is none.
+    run folders are followed, other links are not. Raises NoRunError where there is none, ReportError for an address that
+    cannot be listed.
     """
     found: dict[Path, RunPlace] = {}
-    for folder in folders:
+    for given in folders:
+        if is_remote(str(given)):
+            places = [_place(run, alone=len(folders) == 1) for run in runs_at(str(given))]
+            found |= {place.path: place for place in places if place.path not in found}
+            continue
+        folder = Path(given)
         if not folder.is_dir():
             raise NoRunError(f"{folder}: no such folder; give folders that hold runs of `firstfault run`")
         for path in _runs(folder):
@@ -46,7 +61,13 @@ def find_runs(folders: Sequence[Path]) -> list[RunPlace]:
     return sorted(found.values(), key=lambda p: p.name)
 
 
-def state_key(run: Path, rules: Judging) -> str:
+def _place(run: RemoteRun, *, alone: bool) -> RunPlace:
+    folder = cached(run)
+    name = printable((run.below or run.shown.rpartition("/")[2]) if alone else run.shown)
+    return RunPlace(folder, name, _slug(folder), run)
+
+
+def state_key(place: RunPlace, rules: Judging) -> str:
     """A hash that changes when a file of the run (by size and time, not contents), the rules, the language or firstfault does.
 
     Raises OSError where the folder cannot be listed.
@@ -55,7 +76,9 @@ def state_key(run: Path, rules: Judging) -> str:
     for rule in rules.rules:
         digest.update(f"{rule.header!r}\n{rule.sql}\n".encode())
     digest.update(repr(rules.changes).encode())
-    for path, size, modified in _files(run):
+    remote = place.remote.files if place.remote is not None else None
+    files = _files(place.path) if remote is None else [(f.path, f.size, f.modified_ns) for f in remote]
+    for path, size, modified in files:
         digest.update(os.fsencode(path) + f"\0{size}\0{modified}\n".encode())
     return digest.hexdigest()
 
