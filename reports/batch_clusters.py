@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .batch import BatchRow
+from .language import say
 from .wording import number, plural, show_name, spoken
 
 MOST_CURVES = 24
@@ -54,7 +55,7 @@ def _cluster(key: str, held: Sequence[BatchRow], rows: Sequence[BatchRow]) -> Cl
     curves = [Curve(show_name(r.name), r.page, r.summary.loss_curve) for r in held if r.summary.loss_curve]
     return Cluster(
         name="" if without else key,
-        title=f"No cause, {key.strip()}" if without else show_name(spoken(key)),
+        title=say("No cause, {verdict}", verdict=say(key.strip())) if without else show_name(spoken(key)),
         verdict=held[0].summary.verdict,
         runs=len(held),
         words="; ".join(w for w in (_where(held, without=without), _shared(held, rows)) if w),
@@ -67,11 +68,15 @@ def _where(held: Sequence[BatchRow], *, without: bool) -> str:
     if without or not steps:
         return ""
     low, high = min(steps), max(steps)
-    words = f"from step {number(low)}" if low == high else f"from steps {number(low)} to {number(high)}"
+    words = (
+        say("from step {low}", low=number(low))
+        if low == high
+        else say("from steps {low} to {high}", low=number(low), high=number(high))
+    )
     [(module, count)] = Counter(r.summary.module for r in held).most_common(1)
     if module:
-        words += f", in {show_name(module)}" + (
-            f" in {number(count)} of {number(len(held))}" if count < len(held) else ""
+        words += say(", in {module}", module=show_name(module)) + (
+            say(" in {count} of {held}", count=number(count), held=number(len(held))) if count < len(held) else ""
         )
     return words
 
@@ -92,5 +97,9 @@ def _shared(held: Sequence[BatchRow], rows: Sequence[BatchRow]) -> str:
         for name, value in common
         if sum(o.summary.settings.get(name) == value for o in others) <= TELLING * len(others)
     ]
-    more = f" and {plural(len(told) - MOST_SHARED, 'more setting')}" if len(told) > MOST_SHARED else ""
-    return f"in common: {', '.join(told[:MOST_SHARED])}{more}" if told else ""
+    more = (
+        say(" and {settings}", settings=plural(len(told) - MOST_SHARED, "more setting"))
+        if len(told) > MOST_SHARED
+        else ""
+    )
+    return say("in common: {settings}{more}", settings=", ".join(told[:MOST_SHARED]), more=more) if told else ""

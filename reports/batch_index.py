@@ -15,6 +15,7 @@ from .batch import BatchRow, write_whole
 from .batch_clusters import Cluster, clusters
 from .batch_settings import Split, failing_settings
 from .errors import ForeignFileError, ReportError
+from .language import say
 from .wording import duration, moment, number, plural, show_name, spoken
 
 INDEX_VERSION = 1
@@ -29,10 +30,12 @@ _WIDTH, _HEIGHT = 96, 22  # of the small loss curve, in its own units
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What a cell shows, and what it is sorted by: a number, or the words themselves where it is None and ``text``."""
+    """What a cell shows, and what it is sorted by: a number, or the words themselves where it is None. ``lost``: the number
+    was not finite."""
 
     words: str
     value: float | None = None
+    lost: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +106,8 @@ def reduce_index(rows: Sequence[BatchRow], *, complete: bool, now_ns: int, refre
 def title(rows: Sequence[BatchRow]) -> str:
     """How many runs came out how, in a sentence."""
     counts = Counter(r.summary.verdict for r in rows)
-    said = ", ".join(f"{number(counts[v])} {v}" for v in VERDICTS if counts[v])
-    return f"{plural(len(rows), 'run')}: {said}" if rows else "No run judged yet"
+    said = ", ".join(f"{number(counts[v])} {say(v)}" for v in VERDICTS if counts[v])
+    return say("{runs}: {said}", runs=plural(len(rows), "run"), said=said) if rows else say("No run judged yet")
 
 
 def count_causes(rows: Sequence[BatchRow]) -> list[CauseCount]:
@@ -186,7 +189,8 @@ def _row(row: BatchRow) -> IndexRow:
     paths, lost = loss_paths(s.loss_curve)
     light = s.severity == "warning"
     note = s.error or s.message or ""
-    last = Cell("NaN or Inf" if s.loss_finite is False else _number(s.loss_last), s.loss_last)
+    gone = s.loss_finite is False
+    last = Cell(say("NaN or Inf") if gone else _number(s.loss_last), s.loss_last, gone)
     return IndexRow(
         name=show_name(row.name),
         href=row.page,
@@ -202,7 +206,7 @@ def _row(row: BatchRow) -> IndexRow:
             Cell(_number(s.loss_best), s.loss_best),
             Cell("" if s.steps is None else number(s.steps), s.steps),
             Cell("" if s.seconds is None else duration(s.seconds * 1e9), s.seconds),
-            Cell((s.status or "").replace("-", " ")),
+            Cell(say((s.status or "").replace("-", " "))),
             Cell("" if s.started_ns is None else moment(s.started_ns).removesuffix(" UTC"), s.started_ns),
         ],
         paths=paths,
@@ -212,7 +216,7 @@ def _row(row: BatchRow) -> IndexRow:
 
 def _fault(s: RunSummary) -> str:
     if s.verdict == "unreadable":
-        return "cannot be read"
+        return say("cannot be read")
     return "" if s.fault is None else show_name(spoken(s.fault))
 
 

@@ -7,6 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from .batch_index import IndexPage, loss_paths
+from .language import say
 from .page import MARKER, environment, own_text
 from .terminal import COLOURS
 from .wording import number, plural, show_name, spoken
@@ -39,7 +40,7 @@ def print_index(console: Console, page: IndexPage, unchanged: int, path: Path) -
     """Print how many runs came out how, the causes counted, what could not be read, and where the index lies."""
     title = Text(page.title, style="bold")
     if unchanged:
-        title.append(f" ({number(unchanged)} unchanged)", style="dim")
+        title.append(say(" ({unchanged} unchanged)", unchanged=number(unchanged)), style="dim")
     console.print(title)
     counted = [c for c in page.causes if not c.light]
     if counted:
@@ -52,13 +53,28 @@ def print_index(console: Console, page: IndexPage, unchanged: int, path: Path) -
             table.add_row(Text(number(cause.runs), style=COLOURS["anomalous"]), words, Text(show_name(cause.example)))
         console.print(table)
         if len(counted) > _LISTED:
-            console.print(Text(f"and {plural(len(counted) - _LISTED, 'more cause')}", style="dim"))
+            console.print(Text(say("and {causes}", causes=plural(len(counted) - _LISTED, "more cause")), style="dim"))
     for split in page.splits[:3]:
-        words = f"{split.setting} {split.words}: {split.failed} of {split.runs} failed"
-        console.print(Text(f"{words}, otherwise {split.other_failed} of {split.other_runs}"))
+        words = say(
+            "{setting} {words}: {failed} of {runs} failed",
+            setting=split.setting,
+            words=split.words,
+            failed=split.failed,
+            runs=split.runs,
+        )
+        console.print(
+            Text(
+                say(
+                    "{words}, otherwise {other_failed} of {other_runs}",
+                    words=words,
+                    other_failed=split.other_failed,
+                    other_runs=split.other_runs,
+                )
+            )
+        )
     unreadable = [r for r in page.rows if r.verdict == "unreadable"]
     for row in unreadable[:_LISTED]:
-        console.print(Text(f"cannot be read: {row.name}: {row.note}"), soft_wrap=True)
+        console.print(Text(say("cannot be read: {name}: {note}", name=row.name, note=row.note)), soft_wrap=True)
     if len(unreadable) > _LISTED:
-        console.print(Text(f"and {plural(len(unreadable) - _LISTED, 'more run')} that cannot be read"))
+        console.print(Text(say("and {runs} that cannot be read", runs=plural(len(unreadable) - _LISTED, "more run"))))
     console.print(str(path), markup=False, highlight=False, soft_wrap=True)

@@ -9,6 +9,7 @@ from ..schemas import CaptureMeta, captures_of, read_meta
 from ..schemas.layout import CAPTURES, META_JSON, RUN_JSON
 from .errors import ReportError
 from .findings import Grid
+from .language import say
 from .wording import number, shape, show_name, show_text, size
 
 _OPERATORS = (
@@ -45,22 +46,28 @@ def view_of(meta: CaptureMeta, folder: Path, operators: list[dict[str, Any]]) ->
     first = next((o for o in operators if o["first_bad"]), None)
     facts: list[tuple[str, str]] = []
     if first is not None:
-        facts.append(("First bad operator", operator_words(first)))
+        facts.append((say("First bad operator"), operator_words(first)))
         if first["source"]:
-            facts.append(("Line", show_name(first["source"])))
+            facts.append((say("Line"), show_name(first["source"])))
         if first["code"]:
-            facts.append(("Code", show_text(first["code"])))
-        facts += [("Given", show_name(first["inputs"])), ("Made", _made(first))]
+            facts.append((say("Code"), show_text(first["code"])))
+        facts += [(say("Given"), show_name(first["inputs"])), (say("Made"), _made(first))]
         if first["module"] is not None:
-            facts.append(("Module", show_name(first["module"])))
-    facts.append(("Folder", show_name(str(folder))))
-    facts += [("Files", ", ".join(sorted(meta.files)) or "none"), ("Size", size(meta.bytes))]
+            facts.append((say("Module"), show_name(first["module"])))
+    facts.append((say("Folder"), show_name(str(folder))))
+    facts += [(say("Files"), ", ".join(sorted(meta.files)) or say("none")), (say("Size"), size(meta.bytes))]
     if meta.missing:
-        facts.append(("Not in it", show_text("; ".join(meta.missing))))
-    reason = "an exception" if meta.reason == "exception" else f"a {_REASONS.get(meta.reason, meta.reason)}"
-    why = show_text(meta.note) if meta.note else "" if first is not None else "The model was not run once more."
-    rank = f", rank {meta.rank}" if meta.rank else ""
-    return CaptureView(str(folder), f"Step {meta.step}{rank}, for {reason}", why, facts, operator_grid(operators))
+        facts.append((say("Not in it"), show_text("; ".join(meta.missing))))
+    reason = say("an exception") if meta.reason == "exception" else say(f"a {_REASONS.get(meta.reason, meta.reason)}")
+    why = show_text(meta.note) if meta.note else "" if first is not None else say("The model was not run once more.")
+    rank = say(", rank {rank}", rank=meta.rank) if meta.rank else ""
+    return CaptureView(
+        str(folder),
+        say("Step {step}{rank}, for {reason}", step=meta.step, rank=rank, reason=reason),
+        why,
+        facts,
+        operator_grid(operators),
+    )
 
 
 _REASONS = {"loss": "lost loss", "gradient": "lost gradient", "scaler": "collapsed loss scale"}
@@ -71,7 +78,7 @@ def operator_words(row: dict[str, Any]) -> str:
     if not row["node"]:
         return show_name(row["op"])
     node = row["node"].rstrip("0123456789").removesuffix("Backward").lower()
-    return f"{show_name(row['op'])} in the backward of {show_name(node)}"
+    return say("{op} in the backward of {node}", op=show_name(row["op"]), node=show_name(node))
 
 
 def operator_grid(operators: list[dict[str, Any]]) -> Grid | None:
@@ -96,7 +103,7 @@ def _made(row: dict[str, Any]) -> str:
     """Shape and range of an operator's output, and what of it is lost."""
     text = f"{row['dtype'] or '?'} {shape(row['shape'])}"
     if row["min"] is not None and row["max"] is not None:
-        text += f", {number(row['min'])} to {number(row['max'])}"
+        text += say(", {min} to {max}", min=number(row["min"]), max=number(row["max"]))
     for column, word in (("nan_count", "NaN"), ("inf_count", "Inf")):
         if row[column]:
             text += f", {number(row[column])} {word}"

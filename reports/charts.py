@@ -11,6 +11,7 @@ import polars as pl
 from altair.utils.schemapi import debug_mode
 
 from .health import STATES, HealthMap
+from .language import say
 from .series import Curve
 
 PANEL_HEIGHTS = {"loss": 150, "grad_norm": 110}
@@ -47,7 +48,7 @@ def curves_chart(curves: list[Curve], around: int | None, marked: str = "first a
     nothing to draw."""
     if not curves:
         return None
-    words = None if around is None else f"{marked}, step {around}"
+    words = None if around is None else say("{marked}, step {around}", marked=marked, around=around)
     sets = DataSets()
     with debug_mode(False):
         panels = [
@@ -66,9 +67,10 @@ def health_chart(health: HealthMap) -> dict[str, Any]:
     """Modules in forward order against steps; the first bad step and the suspected module are framed."""
     sets = DataSets()
     with debug_mode(False):
+        words = {s: say(w) for s, w in STATE_WORDS.items()}
         shown = [s for s in STATES if s in set(health.cells["state"])]
-        cells = health.cells.with_columns(pl.col("state").replace_strict(STATE_WORDS).alias("state"))
-        x = alt.X("step:O", axis=alt.Axis(title="step", labelAngle=0, labelOverlap=True, orient="top"))
+        cells = health.cells.with_columns(pl.col("state").replace_strict(words).alias("state"))
+        x = alt.X("step:O", axis=alt.Axis(title=say("step"), labelAngle=0, labelOverlap=True, orient="top"))
         y = alt.Y("module:N", sort=health.modules, axis=alt.Axis(title=None, labelLimit=300))
         base = alt.Chart(sets.named(rows_of(cells)))
         squares = base.mark_rect(stroke="var(--paper)", strokeWidth=1.5, cornerRadius=3).encode(
@@ -76,21 +78,21 @@ def health_chart(health: HealthMap) -> dict[str, Any]:
             y=y,
             color=alt.Color(
                 "state:N",
-                scale=alt.Scale(domain=[STATE_WORDS[s] for s in shown], range=[f"var(--state-{s})" for s in shown]),
+                scale=alt.Scale(domain=[words[s] for s in shown], range=[f"var(--state-{s})" for s in shown]),
                 legend=alt.Legend(title=None, orient="bottom", direction="horizontal", columns=0, symbolType="square"),
             ),
             tooltip=[
-                alt.Tooltip("module:N"),
-                alt.Tooltip("step:O"),
-                alt.Tooltip("state:N"),
-                alt.Tooltip("rms:Q", title="root mean square", format=".4~g"),
-                alt.Tooltip("ratio:Q", title="× usual", format=".3~g"),
+                alt.Tooltip("module:N", title=say("module")),
+                alt.Tooltip("step:O", title=say("step")),
+                alt.Tooltip("state:N", title=say("state")),
+                alt.Tooltip("rms:Q", title=say("root mean square"), format=".4~g"),
+                alt.Tooltip("ratio:Q", title=say("× usual"), format=".3~g"),
                 alt.Tooltip("nan_count:Q", title="NaN"),
                 alt.Tooltip("inf_count:Q", title="Inf"),
             ],
         )
         crosses = (
-            base.transform_filter(alt.datum.state == STATE_WORDS["nonfinite"])
+            base.transform_filter(alt.datum.state == words["nonfinite"])
             .mark_text(text="✕", fontSize=9, fontWeight="bold", color="var(--on-fault)", tooltip=False)
             .encode(x=x, y=y)
         )
@@ -112,7 +114,7 @@ def _panel(
     x = alt.X(
         "step:Q",
         scale=alt.Scale(nice=False, zero=False),
-        axis=alt.Axis(title="step" if last else None, labels=last, format="~d", tickMinStep=1, grid=False),
+        axis=alt.Axis(title=say("step") if last else None, labels=last, format="~d", tickMinStep=1, grid=False),
     )
     scale = alt.Scale(type="log", padding=3) if curve.log else alt.Scale(zero=False, nice=True, padding=3)
     y = alt.Y(
@@ -148,9 +150,9 @@ def _panel(
             color=colour,
             opacity=alt.condition(near, alt.value(1), alt.value(0)),
             tooltip=[
-                alt.Tooltip("step:Q", format="~d"),
+                alt.Tooltip("step:Q", title=say("step"), format="~d"),
                 alt.Tooltip("value:Q", title=curve.title, format=".5~g"),
-                *([alt.Tooltip("line:N", title="group")] if several else []),
+                *([alt.Tooltip("line:N", title=say("group"))] if several else []),
             ],
         ),
     ]
@@ -180,9 +182,13 @@ def _near(curve: Curve) -> str:
     return f"near_{curve.name}"
 
 
+def _mark_words(mark: dict[str, Any]) -> str:
+    return say("{what} on {count} of the steps {first} to {last}", **mark)
+
+
 def _nonfinite_layers(sets: "DataSets", curve: Curve, x: alt.X) -> list[alt.Chart]:
     marks = curve.marks.with_columns(
-        pl.format("{} on {} of the steps {} to {}", "what", "count", "first", "last").alias("words"),
+        pl.struct("what", "count", "first", "last").map_elements(_mark_words, return_dtype=pl.String).alias("words"),
         pl.col("first").alias("step"),
     )
     base = alt.Chart(sets.named(rows_of(marks)))

@@ -12,6 +12,7 @@ from ..analyzer.compare import Comparison, Pace
 from ..analyzer.divergence import WINDOW, Divergence
 from ..analyzer.verdict import Verdict
 from .findings import Grid
+from .language import say
 from .series import Curve, curve_of, step_frame
 from .wording import NOT_MEASURED, duration, number, plural, show_name, show_text, size, spoken
 
@@ -80,8 +81,8 @@ def reduce_comparison(a: Trace, b: Trace, c: Comparison) -> ComparePage:
         [d.kind.replace("_", " "), show_name(d.name), show_name(d.module, empty="-"), *_values(d)]
         for d in c.tensors.at_first[:LISTED]
     ]
-    columns = ["kind", "tensor", "module", "measure", "A", "B", "relative difference"]
-    only = [(f"only in {n}", t) for n, t in (("A", c.tensors.only_a), ("B", c.tensors.only_b))]
+    columns = ["kind", "tensor", "module", "measure", "A", "B", say("relative difference")]
+    only = [(say("only in {n}", n=n), t) for n, t in (("A", c.tensors.only_a), ("B", c.tensors.only_b))]
     return ComparePage(
         version=__version__,
         names=names,
@@ -96,7 +97,11 @@ def reduce_comparison(a: Trace, b: Trace, c: Comparison) -> ComparePage:
         pace=pace_grid(c.pace),
         findings=findings_grid(c),
         only=[
-            (what, [f"{show_name(t)}, first at step {step}" for t, step in tensors[:LISTED]], len(tensors))
+            (
+                what,
+                [say("{t}, first at step {step}", t=show_name(t), step=step) for t, step in tensors[:LISTED]],
+                len(tensors),
+            )
             for what, tensors in only
             if tensors
         ],
@@ -118,33 +123,48 @@ def compare_headline(c: Comparison) -> CompareHeadline:
     why = c.explanation
     message = show_text(why.message) if why is not None else ""
     code = f"{why.code} {why.name}" if why is not None and why.code else ""
-    facts = [("First difference", "none" if c.exact is None else divergence_words(c.exact))]
+    facts = [(say("First difference"), say("none") if c.exact is None else divergence_words(c.exact))]
     if c.exact is not None:
-        facts.append(("Beyond tolerance", "nowhere" if c.beyond is None else divergence_words(c.beyond)))
-    facts += [("Batches", batch_words(c)), ("Compared", f"{steps}, {plural(c.tensors.compared, 'measurement')}")]
+        facts.append((say("Beyond tolerance"), say("nowhere") if c.beyond is None else divergence_words(c.beyond)))
+    facts += [
+        (say("Batches"), batch_words(c)),
+        (say("Compared"), f"{steps}, {plural(c.tensors.compared, 'measurement')}"),
+    ]
     ends = end_words(c)
     if ends:
-        facts.append(("Ended", ends))
+        facts.append((say("Ended"), ends))
     if c.exact is None:
-        text = "Every recorded moment of every tensor, every batch and every setting is the same."
+        text = say("Every recorded moment of every tensor, every batch and every setting is the same.")
         if ends:
-            text = f"In all steps that both have, every tensor, batch and setting is the same; {ends}."
-        return CompareHeadline("healthy", "Equal", code, f"Equal to the last bit in {steps}", text, "", facts)
+            text = say("In all steps that both have, every tensor, batch and setting is the same; {ends}.", ends=ends)
+        return CompareHeadline(
+            "healthy", say("Equal"), code, say("Equal to the last bit in {steps}", steps=steps), text, "", facts
+        )
     fix = show_text(why.fix) if why is not None else ""
     if c.beyond is None:
-        title = f"Equal within rounding and scatter; to the last bit until step {c.exact.step}"
-        return CompareHeadline("inconclusive", "Within tolerance", code, title, message, fix, facts)
-    title = f"Step {c.exact.step}: {_subject(c.exact)} differs first"
-    return CompareHeadline("anomalous", "Diverged", code, title, message, fix, facts)
+        title = say("Equal within rounding and scatter; to the last bit until step {step}", step=c.exact.step)
+        return CompareHeadline("inconclusive", say("Within tolerance"), code, title, message, fix, facts)
+    title = say("Step {step}: {subject} differs first", step=c.exact.step, subject=_subject(c.exact))
+    return CompareHeadline("anomalous", say("Diverged"), code, title, message, fix, facts)
 
 
 def divergence_words(d: Divergence) -> str:
     """Step, place and numbers of a divergence in a line."""
-    since = f" (at the earliest {d.step_lower})" if d.step_lower < d.step else ""
+    since = say(" (at the earliest {step_lower})", step_lower=d.step_lower) if d.step_lower < d.step else ""
     measure, a, b, relative = _values(d)
-    said = f", {relative} of its size" if relative else ""
-    rank = f"rank {d.rank}, " if d.rank else ""
-    return f"{rank}step {d.step}{since}, {_subject(d)}: {measure} {a} and {b}{said}"
+    said = say(", {relative} of its size", relative=relative) if relative else ""
+    rank = say("rank {rank}, ", rank=d.rank) if d.rank else ""
+    return say(
+        "{rank}step {step}{since}, {subject}: {measure} {a} and {b}{said}",
+        rank=rank,
+        step=d.step,
+        since=since,
+        subject=_subject(d),
+        measure=measure,
+        a=a,
+        b=b,
+        said=said,
+    )
 
 
 def end_words(c: Comparison) -> str:
@@ -160,40 +180,42 @@ def end_words(c: Comparison) -> str:
 def batch_words(c: Comparison) -> str:
     """Whether both runs saw the same batches."""
     if not c.batches.compared:
-        return NOT_MEASURED
+        return say(NOT_MEASURED)
     if c.batches.first is None:
-        return "the same"
-    drawn = {True: ", of the same samples", False: ", of other samples", None: ""}[c.batches.same_samples]
-    return f"other ones from step {c.batches.first} on{drawn}"
+        return say("the same")
+    drawn = {True: say(", of the same samples"), False: say(", of other samples"), None: ""}[c.batches.same_samples]
+    return say("other ones from step {first} on{drawn}", first=c.batches.first, drawn=drawn)
 
 
 def method(c: Comparison) -> str:
     """How equal and tolerance are meant."""
-    return (
+    return say(
         "Equal means equal in every recorded moment (elements, NaN, Inf, minimum, maximum, sum, sum of squares) to the last"
-        f" bit. Beyond tolerance means that mean or root mean square differ by more than {c.tensors.rounding:.2g} of the"
-        " tensor's size (half of the digits of the coarsest floating type in use) and the range that they covered in the"
-        f" {WINDOW} measurements before; settings, other samples, shapes and counts of NaN know no tolerance."
+        " bit. Beyond tolerance means that mean or root mean square differ by more than {rounding:.2g} of the tensor's size"
+        " (half of the digits of the coarsest floating type in use) and the range that they covered in the {window}"
+        " measurements before; settings, other samples, shapes and counts of NaN know no tolerance.",
+        rounding=c.tensors.rounding,
+        window=WINDOW,
     )
 
 
 def pace_grid(pace: tuple[Pace, Pace]) -> Grid:
     """Speed and memory side by side."""
     a, b = pace
-    rows = [["steps", number(a.steps), number(b.steps), ""]]
+    rows = [[say("steps"), number(a.steps), number(b.steps), ""]]
     for label, name in (
-        ("step time, median", "step_ns"),
+        (say("step time, median"), "step_ns"),
         ("forward", "forward_ns"),
         ("backward", "backward_ns"),
         ("optimizer", "optimizer_ns"),
     ):
-        rows.append(_pair(label, getattr(a, name), getattr(b, name), duration))
-    for label, name in (("waiting for data", "data_wait_share"), ("recorder's share", "recorder_share")):
+        rows.append(_pair(say(label), getattr(a, name), getattr(b, name), duration))
+    for label, name in ((say("waiting for data"), "data_wait_share"), (say("recorder's share"), "recorder_share")):
         values = [getattr(p, name) for p in pace]
-        rows.append([label, *(NOT_MEASURED if v is None else f"{v:.1%}" for v in values), ""])
-    rows.append(_pair("resident memory, most", a.rss_bytes, b.rss_bytes, size))
+        rows.append([label, *(say(NOT_MEASURED) if v is None else f"{v:.1%}" for v in values), ""])
+    rows.append(_pair(say("resident memory, most"), a.rss_bytes, b.rss_bytes, size))
     if a.cuda_peak_bytes or b.cuda_peak_bytes:
-        rows.append(_pair("device memory, most", a.cuda_peak_bytes, b.cuda_peak_bytes, size))
+        rows.append(_pair(say("device memory, most"), a.cuda_peak_bytes, b.cuda_peak_bytes, size))
     return Grid(["", "A", "B", "B / A"], rows, [False, True, True, True])
 
 
@@ -201,10 +223,15 @@ def findings_grid(c: Comparison) -> Grid | None:
     """Which findings are new in B, gone, or in both."""
     rows: list[list[str]] = []
     for f in c.findings:
-        steps = ["" if s is None else f"step {s}" for s in (f.step_a, f.step_b)]
-        change = "new" if f.step_a is None else "gone" if f.step_b is None else "both"
+        steps = ["" if s is None else say("step {s}", s=s) for s in (f.step_a, f.step_b)]
+        change = say("new") if f.step_a is None else say("gone") if f.step_b is None else say("both")
         rows.append(
-            [change, f"{show_name(f.code)} {show_name(spoken(f.name))}", "cause" if f.cause else "symptom", *steps]
+            [
+                change,
+                f"{show_name(f.code)} {show_name(spoken(f.name))}",
+                say("cause") if f.cause else say("symptom"),
+                *steps,
+            ]
         )
     return Grid(["", "finding", "", "A", "B"], rows, [False] * 3 + [True] * 2) if rows else None
 
@@ -219,7 +246,7 @@ def comparison_json(a: Trace, b: Trace, verdicts: tuple[Verdict, Verdict], c: Co
         "schema_version": 1,
         "a": runs[0],
         "b": runs[1],
-        "result": "equal" if c.exact is None else "within tolerance" if c.beyond is None else "diverged",
+        "result": "equal" if c.exact is None else say("within tolerance") if c.beyond is None else "diverged",
         "steps": {"first": c.first_step, "last": c.last_step, "common": c.common_steps},
         "compared": c.tensors.compared,
         "first_divergence": divergence_json(c.exact),
@@ -250,7 +277,7 @@ def _subject(d: Divergence) -> str:
     if d.what == "total":
         return d.name
     if d.what == "batch":
-        return f"batch field {show_name(d.name)}"
+        return say("batch field {name}", name=show_name(d.name))
     return f"{d.kind.replace('_', ' ')} {show_name(d.name)}"
 
 
@@ -279,10 +306,16 @@ def _pair(label: str, a: float | None, b: float | None, words: Any) -> list[str]
 
 def _settings(c: Comparison) -> Grid | None:
     rows = [
-        [show_name(s.label), f"{s.first} to {s.last}", number(s.steps), _value(s.a, 8), _value(s.b, 8)]
+        [
+            show_name(s.label),
+            say("{first} to {last}", first=s.first, last=s.last),
+            number(s.steps),
+            _value(s.a, 8),
+            _value(s.b, 8),
+        ]
         for s in c.settings[:LISTED]
     ]
-    columns = ["setting", "steps", "differs in", "A", "B"]
+    columns = ["setting", "steps", say("differs in"), "A", "B"]
     return Grid(columns, rows, [False, True, True, True, True]) if rows else None
 
 
@@ -303,11 +336,11 @@ def _curves(a: Trace, b: Trace, c: Comparison, around: int | None) -> list[Curve
     """Each number of both runs in one panel, and how far the tensors are apart."""
     frames = [step_frame(t, 0) for t in (a, b)]
     panels = (
-        ("loss", "Loss", "", pl.col("loss")),
-        ("lr", "Learning rate", "", pl.col("lr")),
-        ("grad_norm", "Gradient norm", "", pl.coalesce("clip_norm", "grad_norm")),
-        ("update_ratio", "Update ratio", "‖ΔW‖ / ‖W‖", pl.col("update_ratio")),
-        ("step_time", "Step time", "ms", pl.col("step_ns") / 1e6),
+        ("loss", say("Loss"), "", pl.col("loss")),
+        ("lr", say("Learning rate"), "", pl.col("lr")),
+        ("grad_norm", say("Gradient norm"), "", pl.coalesce("clip_norm", "grad_norm")),
+        ("update_ratio", say("Update ratio"), "‖ΔW‖ / ‖W‖", pl.col("update_ratio")),
+        ("step_time", say("Step time"), "ms", pl.col("step_ns") / 1e6),
     )
     curves = [
         curve_of(
@@ -325,5 +358,5 @@ def _curves(a: Trace, b: Trace, c: Comparison, around: int | None) -> list[Curve
     apart = c.tensors.by_step.filter(pl.col("difference") > 0).select(
         "step", pl.col("difference").alias("value"), pl.lit("").alias("line")
     )
-    curves.insert(1, curve_of("difference", "Largest relative difference of a tensor", "", apart, around))
+    curves.insert(1, curve_of("difference", say("Largest relative difference of a tensor"), "", apart, around))
     return [curve for curve in curves if curve.points.height or curve.marks.height]

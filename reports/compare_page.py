@@ -9,6 +9,7 @@ from rich.text import Text
 
 from .charts import curves_chart
 from .compare_data import ComparePage
+from .language import say
 from .page import MARKER, check_target, environment, json_for_script, own_text, write_html
 from .terminal import COLOURS
 from .vega import vega_bundle
@@ -23,7 +24,7 @@ def write_comparison(page: ComparePage, path: Path, *, force: bool = False) -> P
 
 def render_comparison(page: ComparePage) -> str:
     """The whole file as text. Depends on the data alone."""
-    curves = curves_chart(page.curves, page.around, "first difference")
+    curves = curves_chart(page.curves, page.around, say("first difference"))
     return (
         environment()
         .get_template("compare.html.j2")
@@ -53,7 +54,7 @@ def print_comparison(console: Console, page: ComparePage) -> None:
     lines.add_column(style="dim", no_wrap=True)
     lines.add_column(overflow="fold")
     for label, words in comparison_lines(page):
-        lines.add_row(label, Text(words))
+        lines.add_row(say(label), Text(words))
     console.print(lines)
 
 
@@ -76,7 +77,7 @@ def comparison_lines(page: ComparePage) -> list[tuple[str, str]]:
         shown = [f"{row[0]}: {row[1]} | {row[2]}" for row in rows[:3]]
         if rows:
             lines.append((group.split()[0].lower(), "; ".join(shown) + _more(len(rows), 3)))
-    wanted = {"step time, median", "resident memory, most", "device memory, most"}
+    wanted = {say("step time, median"), say("resident memory, most"), say("device memory, most")}
     pace = [f"{row[0]} {row[1]} | {row[2]}" for row in page.pace.rows if row[0] in wanted]
     lines.append(("speed", "; ".join(pace)))
     if page.findings is not None:
@@ -86,4 +87,4 @@ def comparison_lines(page: ComparePage) -> list[tuple[str, str]]:
 
 
 def _more(count: int, shown: int) -> str:
-    return f" and {count - shown} more" if count > shown else ""
+    return say(" and {count} more", count=count - shown) if count > shown else ""

@@ -6,6 +6,7 @@ import polars as pl
 
 from ..analyzer import Trace
 from .findings import Grid
+from .language import say
 from .panel import Panel
 from .panel_charts import labels_chart
 from .wording import duration, number, shape, show_name
@@ -44,24 +45,27 @@ def data_panel(trace: Trace, rank: int, around: int | None, _suspect: str | None
     fields = trace.sql(_FIELDS_SQL, {"rank": rank}).to_dicts()
     if not fields:
         return None
-    grids = [("Fields of the batches", _fields(fields))]
+    grids = [(say("Fields of the batches"), _fields(fields))]
     loaders = trace.sql(_LOADERS_SQL, {"rank": rank}).to_dicts()
     if loaders:
-        grids.append(("Loaders", _loaders(loaders)))
+        grids.append((say("Loaders"), _loaders(loaders)))
     labels = trace.sql(_LABELS_SQL, {"rank": rank, "around": -1 if around is None else around})
     chart = None
     if labels.height > 1:
         here = around if labels["there"].count() else None
-        chart = labels_chart(_shares(labels), f"Labels, field {show_name(labels['field'][0])}", here)
+        chart = labels_chart(_shares(labels), say("Labels, field {field}", field=show_name(labels["field"][0])), here)
     return Panel(
         "data",
-        "Data",
-        "Look for batches that come again, a range that is not what the model expects, and classes that are missing or take over"
-        " in the first bad step (red ticks).",
+        say("Data"),
+        say(
+            "Look for batches that come again, a range that is not what the model expects, and classes"
+            " that are missing or take over"
+            " in the first bad step (red ticks)."
+        ),
         [],
         grids,
         chart,
-        "Share of each class in the labels",
+        say("Share of each class in the labels"),
     )
 
 
@@ -71,15 +75,15 @@ def _fields(rows: list[dict[str, Any]]) -> Grid:
             show_name(r["field"]),
             r["role"],
             r["dtype"] or "",
-            shape(r["shape"]) + (f" and {r['shapes'] - 1} more" if r["shapes"] > 1 else ""),
+            shape(r["shape"]) + (say(" and {shapes} more", shapes=r["shapes"] - 1) if r["shapes"] > 1 else ""),
             number(r["batches"]),
-            number(r["printed"] - r["distinct_"]) if r["printed"] else "not measured",
-            "" if r["low"] is None else f"{number(r['low'])} to {number(r['high'])}",
+            number(r["printed"] - r["distinct_"]) if r["printed"] else say("not measured"),
+            "" if r["low"] is None else say("{low} to {high}", low=number(r["low"]), high=number(r["high"])),
             number(int(r["nans"] or 0) + int(r["infs"] or 0)),
         ]
         for r in rows
     ]
-    columns = ["field", "role", "dtype", "shape", "batches", "came again", "range", "NaN or Inf"]
+    columns = ["field", "role", "dtype", "shape", "batches", say("came again"), "range", "NaN or Inf"]
     return Grid(columns, shown, [False, False, False, False, True, True, False, True])
 
 
@@ -96,7 +100,7 @@ def _loaders(rows: list[dict[str, Any]]) -> Grid:
         ]
         for r in rows
     ]
-    columns = ["loader", "workers", "batch size", "epochs", "batches", "wait, median", "longest"]
+    columns = ["loader", "workers", say("batch size"), "epochs", "batches", say("wait, median"), "longest"]
     return Grid(columns, shown, [True] * 7)
 
 

@@ -9,6 +9,7 @@ from ..analyzer import Trace
 from ..schemas import ExceptionRecord, ExitRecord
 from ..schemas.layout import OUTPUT_LOG
 from .findings import PHASE_WORDS, Grid, grid_of, place
+from .language import say
 from .wording import duration, moment, show_name, size
 
 OUTPUT_LINES = 60
@@ -45,7 +46,7 @@ def reduce_ending(trace: Trace) -> Ending:
     """Everything about the end of the run that its folder tells."""
     record = trace.exit
     status = str(trace.status)
-    facts: list[tuple[str, str]] = [("Status", status)]
+    facts: list[tuple[str, str]] = [(say("Status"), say(status))]
     if record is not None:
         facts += _facts(record, trace.manifest.started_ns)
     return Ending(
@@ -63,57 +64,71 @@ def end_sentence(status: str, record: ExitRecord | None) -> str:
     """How the run ended in one sentence, with the last known place for a run that did not end by itself."""
     last = _last_place(record)
     if status == "running":
-        return "The run is still being written."
+        return say("The run is still being written.")
     if status == "host-lost" or record is None:
-        return "The record stops without an exit: the host died, or the supervisor was killed as well."
+        return say("The record stops without an exit: the host died, or the supervisor was killed as well.")
     if status == "completed" and record.exit_code is None and record.note:
         return f"{show_name(record.note[:1].upper() + record.note[1:])}."
     if status == "completed":
-        return f"The script ended by itself with exit code {record.exit_code or 0}."
+        return say("The script ended by itself with exit code {exit_code}.", exit_code=record.exit_code or 0)
     if status == "exception" and record.exception is not None:
         e = record.exception
-        at = f" at step {e.step}, {place(e.module, e.phase or '')}" if e.step is not None else ""
+        at = (
+            say(" at step {step}, {place}", step=e.step, place=place(e.module, e.phase or ""))
+            if e.step is not None
+            else ""
+        )
         return f"{e.type}{at}: {_first_line(e.message)}"
     if status == "exception":
-        return f"The script failed with exit code {record.exit_code}."
-    name = record.signal_name or (f"signal {record.signal}" if record.signal is not None else "a signal")
+        return say("The script failed with exit code {exit_code}.", exit_code=record.exit_code)
+    name = record.signal_name or (
+        say("signal {signal}", signal=record.signal) if record.signal is not None else say("a signal")
+    )
     if status == "oom":
-        return f"Killed by {name} because memory ran out{last}."
+        return say("Killed by {name} because memory ran out{last}.", name=name, last=last)
     if status == "hang":
-        return f"The run stopped making progress{last} and was ended."
-    return f"Killed by {name}{last}."
+        return say("The run stopped making progress{last} and was ended.", last=last)
+    return say("Killed by {name}{last}.", name=name, last=last)
 
 
 def _last_place(record: ExitRecord | None) -> str:
     if record is None or not record.last_positions:
         return ""
     p = record.last_positions[0]
-    return f" at step {p.step}, {place(p.module, p.phase)}"
+    return say(" at step {step}, {place}", step=p.step, place=place(p.module, p.phase))
 
 
 def _facts(record: ExitRecord, started_ns: int) -> list[tuple[str, str]]:
-    facts = [("Ended", moment(record.ended_ns)), ("Ran for", duration(record.ended_ns - started_ns))]
+    facts = [(say("Ended"), moment(record.ended_ns)), (say("Ran for"), duration(record.ended_ns - started_ns))]
     if record.exit_code is not None:
-        facts.append(("Exit code", str(record.exit_code)))
+        facts.append((say("Exit code"), str(record.exit_code)))
     if record.signal is not None:
-        core = ", core dumped" if record.core_dumped else ""
-        facts.append(("Signal", f"{record.signal_name or ''} ({record.signal}){core}".strip()))
+        core = say(", core dumped") if record.core_dumped else ""
+        facts.append((say("Signal"), f"{record.signal_name or ''} ({record.signal}){core}".strip()))
     if record.memory_peak_bytes is not None:
         limit = record.memory_limit_bytes
-        share = f" of {size(limit)} ({record.memory_peak_bytes / limit:.0%})" if limit else ""
-        facts.append(("Memory, peak", f"{size(record.memory_peak_bytes)}{share}"))
+        share = (
+            say(
+                " of {limit} ({memory_peak_bytes:.0%})",
+                limit=size(limit),
+                memory_peak_bytes=record.memory_peak_bytes / limit,
+            )
+            if limit
+            else ""
+        )
+        facts.append((say("Memory, peak"), f"{size(record.memory_peak_bytes)}{share}"))
     if record.oom_kills:
-        facts.append(("Kernel out-of-memory kills", str(record.oom_kills)))
+        facts.append((say("Kernel out-of-memory kills"), str(record.oom_kills)))
     if record.note:
-        facts.append(("Note", show_name(record.note)))
+        facts.append((say("Note"), show_name(record.note)))
     return facts
 
 
 def _exception(e: ExceptionRecord) -> ExceptionView:
-    step = f"step {e.step}, " if e.step is not None else ""
+    step = say("step {step}, ", step=e.step) if e.step is not None else ""
     owner = f" ({show_name(e.module_class)})" if e.module_class else ""
-    tensors = [{"held by": "module input", **t} for t in e.inputs]
-    tensors += [{"held by": "local variable", **t} for t in e.locals]
+    tensors = [{say("held by"): say("module input"), **t} for t in e.inputs]
+    tensors += [{say("held by"): say("local variable"), **t} for t in e.locals]
     return ExceptionView(
         title=e.type,
         message=e.message,
@@ -130,8 +145,8 @@ def _positions(record: ExitRecord) -> Grid | None:
             "rank": p.rank,
             "step": p.step,
             "microbatch": p.microbatch,
-            "phase": PHASE_WORDS.get(p.phase, p.phase),
-            "module": "outside modules" if p.module is None else show_name(p.module),
+            "phase": say(PHASE_WORDS.get(p.phase, p.phase)),
+            "module": say("outside modules") if p.module is None else show_name(p.module),
             "seen": moment(p.time_ns),
         }
         for p in record.last_positions
@@ -147,11 +162,11 @@ def _output_tail(path: Path) -> str | None:
     except FileNotFoundError:
         return None
     except OSError as e:
-        return f"{path.name} cannot be read: {e.strerror}"
+        return say("{name} cannot be read: {strerror}", name=path.name, strerror=e.strerror)
     lines = _TERMINAL_CODES.sub("", raw.decode("utf-8", errors="replace")).replace("\r\n", "\n").split("\n")
     shown = [line.rsplit("\r", 1)[-1] for line in lines][-OUTPUT_LINES:]  # a progress bar's last state
     return "\n".join(shown).strip("\n") or None
 
 
 def _first_line(message: str) -> str:
-    return show_name(message.strip().split("\n", 1)[0], empty="(no message)")
+    return show_name(message.strip().split("\n", 1)[0], empty=say("(no message)"))

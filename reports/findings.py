@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..analyzer.verdict import Finding, FirstAnomaly, RunFacts, Verdict
+from .language import say
 from .playbook import PlaybookStep, RuleWords
 from .wording import number, plural, sentence_case, shape, show_name, show_text, spoken
 
@@ -77,37 +78,53 @@ def reduce_headline(verdict: Verdict) -> Headline:
     anomaly = verdict.first_anomaly
     cause = verdict.causes[0] if verdict.causes else None
     steps = plural(verdict.run.steps_recorded, "recorded step")
-    badge = sentence_case(verdict.verdict)
+    badge = say(sentence_case(verdict.verdict))
     facts: list[tuple[str, str]] = []
     if cause is not None:
-        since = "Seen from step" if verdict.verdict == "healthy" else "First bad step"
-        facts += [(since, _step_range(anomaly, cause)), ("Where", place(cause.module, cause.phase))]
+        since = say("Seen from step") if verdict.verdict == "healthy" else say("First bad step")
+        facts += [(since, _step_range(anomaly, cause)), (say("Where"), place(cause.module, cause.phase))]
     elif anomaly is not None:
-        facts += [("First bad step", _step_range(anomaly, None)), ("Where", place(anomaly.module, anomaly.phase))]
+        facts += [
+            (say("First bad step"), _step_range(anomaly, None)),
+            (say("Where"), place(anomaly.module, anomaly.phase)),
+        ]
     if anomaly is not None:
-        facts.append(("First sign", first_sign(anomaly)))
+        facts.append((say("First sign"), first_sign(anomaly)))
     if verdict.run.world_size > 1 and anomaly is not None:
-        facts.append(("Rank", f"{anomaly.rank} of {verdict.run.world_size}"))
-    facts += [("Recorded", plural(verdict.run.steps_recorded, "step")), ("Run ended", _ended(verdict.run))]
+        facts.append((say("Rank"), say("{rank} of {world_size}", rank=anomaly.rank, world_size=verdict.run.world_size)))
+    facts += [(say("Recorded"), plural(verdict.run.steps_recorded, "step")), (say("Run ended"), _ended(verdict.run))]
     if cause is not None:
         advice = verdict.verdict == "healthy"
         words = f"{spoken(cause.name)}{_in(cause.module)}"
-        title = f"No fault found in {steps}; advice: {words}" if advice else f"Step {cause.step}: {words}"
+        title = (
+            say("No fault found in {steps}; advice: {words}", steps=steps, words=words)
+            if advice
+            else say("Step {step}: {words}", step=cause.step, words=words)
+        )
         words = f"{cause.code} {cause.name}, {confidence(cause)}"
         return Headline(verdict.verdict, badge, words, title, show_text(cause.message), show_text(cause.fix), facts)
     if anomaly is not None:
-        title = f"Step {anomaly.step}: {anomaly.signal}{_in(anomaly.module)}, cause unknown"
-        message = (
+        title = say(
+            "Step {step}: {signal}{where}, cause unknown",
+            step=anomaly.step,
+            signal=say(anomaly.signal),
+            where=_in(anomaly.module),
+        )
+        message = say(
             "Something left its band here, and no rule that could be judged explains it. Look at the steps before."
         )
         return Headline(verdict.verdict, badge, "", title, message, "", facts)
     if verdict.verdict == "healthy":
-        title = f"No fault found in {steps}"
-        message = "Every rule that could be judged stayed silent."
+        title = say("No fault found in {steps}", steps=steps)
+        message = say("Every rule that could be judged stayed silent.")
         if verdict.not_evaluable:
-            message += f" {plural(len(verdict.not_evaluable), 'rule')} could not be judged."
+            message += say(" {rules} could not be judged.", rules=plural(len(verdict.not_evaluable), "rule"))
         return Headline(verdict.verdict, badge, "", title, message, "", facts)
-    title = f"No verdict: {steps}" if verdict.run.steps_recorded else "No verdict: no step was recorded"
+    title = (
+        say("No verdict: {steps}", steps=steps)
+        if verdict.run.steps_recorded
+        else say("No verdict: no step was recorded")
+    )
     return Headline(verdict.verdict, badge, "", title, _why_inconclusive(verdict), "", facts)
 
 
@@ -123,14 +140,20 @@ def reduce_findings(verdict: Verdict) -> tuple[list[FindingView], list[FindingVi
 
 def first_sign(anomaly: FirstAnomaly) -> str:
     """The signal, the tensor and the value of the first anomaly, in a line."""
-    tensor = f" of {show_name(anomaly.tensor)}" if anomaly.tensor else ""
+    tensor = say(" of {tensor}", tensor=show_name(anomaly.tensor)) if anomaly.tensor else ""
     value = f" = {number(anomaly.value)}" if anomaly.value is not None else ""
-    return f"{anomaly.signal}{tensor}{value}, step {anomaly.step}"
+    return say(
+        "{signal}{tensor}{value}, step {step}",
+        signal=say(anomaly.signal),
+        tensor=tensor,
+        value=value,
+        step=anomaly.step,
+    )
 
 
 def place(module: str | None, phase: str) -> str:
     """Module and phase in words; the phase alone without a module, and where the root says no more than that."""
-    words = PHASE_WORDS.get(phase, phase)
+    words = say(PHASE_WORDS.get(phase, phase))
     outside = module is None or (not module and phase not in INSIDE)
     return words if outside else f"{show_name(module)}, {words}"
 
@@ -138,8 +161,12 @@ def place(module: str | None, phase: str) -> str:
 def confidence(finding: Finding) -> str:
     """The measured precision of a rule and in how many recordings, or that it has not been measured."""
     if finding.confidence is None:
-        return "precision not measured"
-    return f"precision {finding.confidence:.0%} in {finding.confidence_cases} recordings of the fault suite"
+        return say("precision not measured")
+    return say(
+        "precision {confidence:.0%} in {confidence_cases} recordings of the fault suite",
+        confidence=finding.confidence,
+        confidence_cases=finding.confidence_cases,
+    )
 
 
 def grid_of(rows: list[dict[str, Any]]) -> Grid | None:
@@ -168,15 +195,21 @@ def _cell(value: Any) -> str:
 
 
 def _view(finding: Finding) -> FindingView:
-    rank = f"rank {finding.rank}, " if finding.rank else ""
-    tensor = f", tensor {show_name(finding.tensor)}" if finding.tensor else ""
+    rank = say("rank {rank}, ", rank=finding.rank) if finding.rank else ""
+    tensor = say(", tensor {tensor}", tensor=show_name(finding.tensor)) if finding.tensor else ""
     return FindingView(
         code=finding.code,
         name=finding.name,
         title=sentence_case(spoken(finding.name)),
         severity=finding.severity,
         confidence=confidence(finding),
-        where=f"{rank}step {finding.step}, {place(finding.module, finding.phase)}{tensor}",
+        where=say(
+            "{rank}step {step}, {place}{tensor}",
+            rank=rank,
+            step=finding.step,
+            place=place(finding.module, finding.phase),
+            tensor=tensor,
+        ),
         message=show_text(finding.message),
         fix=show_text(finding.fix),
         evidence=grid_of([_unsaid(row, finding) for row in finding.evidence]),
@@ -191,27 +224,33 @@ def _unsaid(row: dict[str, Any], finding: Finding) -> dict[str, Any]:
 
 
 def _in(module: str | None) -> str:
-    return f" in {show_name(module)}" if module else ""
+    return say(" in {module}", module=show_name(module)) if module else ""
 
 
 def _step_range(anomaly: FirstAnomaly | None, cause: Finding | None) -> str:
     place = cause or anomaly
     if place is None or place.step_lower == place.step:
         return number(None if place is None else place.step)
-    return f"{place.step} (between {place.step_lower} and {place.step})"
+    return say("{step} (between {step_lower} and {step})", step=place.step, step_lower=place.step_lower)
 
 
 def _ended(run: RunFacts) -> str:
     how = run.exit.get("signal_name")
     if how is None and run.exit.get("exit_code") is not None:
-        how = f"exit code {run.exit['exit_code']}"
-    words = run.status.replace("-", " ")
+        how = say("exit code {exit_code}", exit_code=run.exit["exit_code"])
+    words = say(run.status.replace("-", " "))
     return f"{words}, {how}" if how else words
 
 
 def _why_inconclusive(verdict: Verdict) -> str:
     if not verdict.run.steps_recorded:
-        return "The recording holds no step, so nothing can be said about the training. How the run ended is below."
+        return say(
+            "The recording holds no step, so nothing can be said about the training. How the run ended is below."
+        )
     ours_first = sorted(verdict.not_evaluable, key=lambda n: n.name != "recording-incomplete")
     reasons = list(dict.fromkeys(n.why for n in ours_first))
-    return "Too little could be judged: " + "; ".join(reasons[:3]) + "." if reasons else "Too little could be judged."
+    return (
+        say("Too little could be judged: {reasons}.", reasons="; ".join(reasons[:3]))
+        if reasons
+        else say("Too little could be judged.")
+    )

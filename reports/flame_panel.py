@@ -5,6 +5,7 @@ import polars as pl
 from ..analyzer import Trace
 from .findings import Grid
 from .flame import OUTSIDE, REST, Bar, bars_of, tree_of
+from .language import say
 from .panel import Panel
 from .panel_charts import flame_chart
 from .wording import duration, number, show_name
@@ -39,20 +40,22 @@ def flame_panel(trace: Trace, rank: int, _around: int | None, _suspect: str | No
     phases = [b for b in bars if b.depth == 1]
     leaves = sorted((b for b in bars if b.leaf and b.phase != REST), key=lambda b: b.start - b.end)
     facts = [
-        ("Profiled steps", number(int(frame["steps"][0]))),
-        ("A profiled step", duration(step_ns)),
-        *((f"Share of {b.phase}", f"{(b.end - b.start) * 1e6 / root.ns:.1%}") for b in phases),
+        (say("Profiled steps"), number(int(frame["steps"][0]))),
+        (say("A profiled step"), duration(step_ns)),
+        *((say("Share of {phase}", phase=say(b.phase)), f"{(b.end - b.start) * 1e6 / root.ns:.1%}") for b in phases),
     ]
-    said = "; ".join(f"{b.path} {(b.end - b.start) * 1e6 / root.ns:.0%}" for b in leaves[:3])
+    said = "; ".join(f"{_path_words(b.path)} {(b.end - b.start) * 1e6 / root.ns:.0%}" for b in leaves[:3])
     return Panel(
         "flame",
-        "Flame graph",
-        "Look for a wide bar at the bottom of a deep stack: an operator, in the module above it, that takes much of the step."
-        " A wide bar with little below it is Python, or waiting.",
+        say("Flame graph"),
+        say(
+            "Look for a wide bar at the bottom of a deep stack: an operator, in the module above it, that takes much of the step."
+            " A wide bar with little below it is Python, or waiting."
+        ),
         facts,
-        [("Modules, by the time of their own operators", _modules(frame, step_ns))],
+        [(say("Modules, by the time of their own operators"), _modules(frame, step_ns))],
         flame_chart(_frame(bars, root.ns / 1e6)),
-        f"Time of a profiled step by phase, module and operator; the largest: {said}",
+        say("Time of a profiled step by phase, module and operator; the largest: {said}", said=said),
     )
 
 
@@ -60,8 +63,8 @@ def _frame(bars: list[Bar], total: float) -> pl.DataFrame:
     """Rows of the chart; milliseconds rounded to what can be seen."""
     return pl.DataFrame(
         {
-            "name": [b.name for b in bars],
-            "path": [b.path for b in bars],
+            "name": [_word(b.name) for b in bars],
+            "path": [_path_words(b.path) for b in bars],
             "colour": [_COLOURS.get(b.phase, "none") for b in bars],
             "depth": [b.depth for b in bars],
             "from": [round(b.start, 5) for b in bars],
@@ -71,6 +74,15 @@ def _frame(bars: list[Bar], total: float) -> pl.DataFrame:
         },
         schema_overrides={"calls": pl.Float64},
     )
+
+
+def _path_words(path: str) -> str:
+    """Phase, modules and operator: the phase and what stands between operators are words, the rest are names."""
+    return " › ".join(_word(part) if i == 0 or part == REST else part for i, part in enumerate(path.split(" › ")))
+
+
+def _word(name: str) -> str:
+    return say(name) if name in _COLOURS or name in {REST, "step"} else name
 
 
 _COLOURS = {"forward": "forward", "backward": "backward", "optimizer": "optimizer", OUTSIDE: "elsewhere"}
@@ -83,12 +95,14 @@ def _modules(frame: pl.DataFrame, step_ns: float) -> Grid:
     found = frame.group_by(keys, maintain_order=True).agg(*first).sort("ns", descending=True).head(MODULES)
     rows = [
         [
-            row["phase"] or OUTSIDE,
-            "" if row["model"] is None else show_name(row["module"], empty="the model"),
+            say(row["phase"] or OUTSIDE),
+            "" if row["model"] is None else show_name(row["module"], empty=say("the model")),
             duration(row["ns"]),
             f"{row['ns'] / step_ns:.1%}",
             show_name(row["most"].removeprefix("aten::")),
         ]
         for row in found.iter_rows(named=True)
     ]
-    return Grid(["phase", "module", "a step", "of the step", "mostly"], rows, [False, False, True, True, False])
+    return Grid(
+        ["phase", "module", say("a step"), say("of the step"), "mostly"], rows, [False, False, True, True, False]
+    )

@@ -5,6 +5,7 @@ import polars as pl
 from ..analyzer import Trace
 from .charts import curves_chart
 from .findings import Grid
+from .language import say
 from .panel import Panel, kept
 from .series import curve_of
 from .wording import duration, number, show_name, size
@@ -37,9 +38,9 @@ def happenings_panel(trace: Trace, rank: int, around: int | None, _suspect: str 
     metrics = trace.sql(_METRICS_SQL, {"rank": rank, "most": MOST_METRICS})
     grids: list[tuple[str, Grid]] = []
     if events.height:
-        grids.append(("Events", _events(events)))
+        grids.append((say("Events"), _events(events)))
     if checkpoints.height:
-        grids.append(("Checkpoints and loaded states", _checkpoints(checkpoints)))
+        grids.append((say("Checkpoints and loaded states"), _checkpoints(checkpoints)))
     curves = [
         curve_of(
             f"metric{i}",
@@ -57,12 +58,15 @@ def happenings_panel(trace: Trace, rank: int, around: int | None, _suspect: str 
         return None
     return Panel(
         "happenings",
-        "Metrics, events and checkpoints",
-        "Look for what happened at or just before the first bad step: a mode that changed, a state that was loaded, a warning.",
+        say("Metrics, events and checkpoints"),
+        say(
+            "Look for what happened at or just before the first bad step: a mode that changed, a state"
+            " that was loaded, a warning."
+        ),
         [],
         grids,
         curves_chart(shown, around),
-        "Values that the script logged over steps",
+        say("Values that the script logged over steps"),
     )
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from ..analyzer import Trace
+from .language import say
 from .wording import show_name
 
 BEFORE, AFTER = 20, 7
@@ -117,7 +118,7 @@ def reduce_health(
         return []
     cells = _states(labelled(raw), pivot)
     maps: list[HealthMap] = []
-    for kind, label in KINDS.items():
+    for kind, label in ((k, say(w)) for k, w in KINDS.items()):
         mine = cells.filter((pl.col("kind") == kind) & pl.col("step").is_between(first, last))
         if mine.height:
             maps.append(_map(kind, label, mine, around, suspect))

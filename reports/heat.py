@@ -12,6 +12,7 @@ import polars as pl
 
 from ..analyzer import Trace
 from .health import labelled
+from .language import say
 
 COLUMNS = 120
 """Stretches of steps at most: about eight pixels each on a laptop's page."""
@@ -89,7 +90,7 @@ def reduce_heat(trace: Trace, rank: int, around: int | None, suspect: str | None
     drawn = cells.join(order.select("label"), on="label", how="semi")
     marked = order.filter(pl.col("module") == pl.lit(suspect))["label"].to_list()
     measures = [
-        Measure(key, label, words, log, _matrix(_values(drawn, key), shown, stretches))
+        Measure(key, say(label), say(words), log, _matrix(_values(drawn, key), shown, stretches))
         for key, label, words, log in MEASURES
     ]
     return HeatMaps(

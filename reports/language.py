@@ -1,6 +1,7 @@
 """The language of pages and of the terminal, and which one it is: --lang, FIRSTFAULT_LANG, firstfault.toml, else English."""
 
 import os
+import re
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from ..analyzer.judging import settings_file
-from ..analyzer.language import LANGUAGES, Language, Sentences, speak
+from ..analyzer.language import LANGUAGES, Language, Sentences, language, speak
 from .errors import ReportError
 
 VARIABLE = "FIRSTFAULT_LANG"
@@ -21,6 +22,27 @@ LangOption = Annotated[
 
 say = Sentences("firstfault.reports")
 """A sentence of a report in the language in force; ``reports/words/zh.toml`` holds the Chinese of each."""
+
+
+def page_language() -> str:
+    """The language in force, as ``<html lang>`` has it."""
+    return {"en": "en", "zh": "zh-CN"}[language()]
+
+
+def script_words() -> dict[str, str]:
+    """Sentences that the scripts of a page say, English -> the language in force; empty for English."""
+    known = say.of(language())
+    return {text: known[text] for text in script_texts() if text in known}
+
+
+def script_texts() -> list[str]:
+    """What the scripts give to ``say``, read from themselves."""
+    files = sorted((Path(__file__).parent / "templates").glob("*.js"))
+    found = [m for f in files for m in _SAID.findall(f.read_text(encoding="utf-8"))]
+    return list(dict.fromkeys(found))
+
+
+_SAID = re.compile(r'\bsay\("([^"]+)"')
 
 
 def speak_as_asked(given: str | None, run: Path | None) -> Language:

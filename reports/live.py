@@ -14,6 +14,7 @@ from ..analyzer import Trace
 from ..analyzer.verdict import Verdict
 from .ending import end_sentence
 from .findings import reduce_headline
+from .language import say
 from .terminal import COLOURS
 from .wording import duration, number, plural, show_name, size
 
@@ -64,28 +65,55 @@ def look_at(trace: Trace, now_ns: int | None = None) -> Live:
     if steps.height:
         last, recent = steps.row(-1, named=True), steps.tail(RECENT)
         epoch = trace.sql(_EPOCH_SQL).item()
-        since = f", {duration(max(0, now - last['time_ns']))} ago" if going_on and last["time_ns"] else ""
+        since = say(", {x} ago", x=duration(max(0, now - last["time_ns"]))) if going_on and last["time_ns"] else ""
         lines.append(("step", f"{number(last['step'])}{'' if epoch is None else f', epoch {epoch}'}{since}"))
-        lines.append(("loss", f"{number(last['loss'])}   median of {recent.height}: {number(_median(recent, 'loss'))}"))
+        lines.append(
+            (
+                "loss",
+                say(
+                    "{loss}   median of {height}: {median}",
+                    loss=number(last["loss"]),
+                    height=recent.height,
+                    median=number(_median(recent, "loss")),
+                ),
+            )
+        )
         lines.append(
             (
                 "optimizer",
-                f"lr {number(last['lr'])}   gradient norm {number(last['norm'])}   update ratio {number(last['update_ratio'])}",
+                say(
+                    "lr {lr}   gradient norm {norm}   update ratio {update_ratio}",
+                    lr=number(last["lr"]),
+                    norm=number(last["norm"]),
+                    update_ratio=number(last["update_ratio"]),
+                ),
             )
         )
         step_ns = _median(recent, "step_ns")
         if step_ns:
             wait = (_median(recent, "data_wait_ns") or 0) / step_ns
             own = (_median(recent, "recorder_ns") or 0) / step_ns
-            rate = f"{number(1e9 / step_ns, digits=3)} steps/s   {duration(step_ns)} a step"
-            lines.append(("rate", f"{rate}   waiting for data {wait:.0%}   recording {own:.1%}"))
+            rate = say(
+                "{x} steps/s   {step_ns} a step", x=number(1000000000.0 / step_ns, digits=3), step_ns=duration(step_ns)
+            )
+            lines.append(
+                (
+                    "rate",
+                    say("{rate}   waiting for data {wait:.0%}   recording {own:.1%}", rate=rate, wait=wait, own=own),
+                )
+            )
         if last["rss_bytes"] is not None:
             lines.append(("memory", size(last["rss_bytes"])))
     else:
-        lines.append(("step", "none recorded yet"))
+        lines.append(("step", say("none recorded yet")))
     lines.append(("ended", end_sentence(status, trace.exit)) if not going_on else ("status", "running"))
     notes = [
-        f"step {r['step']}: {r['event']}, {show_name(r['message'], empty='')}"
+        say(
+            "step {step}: {event}, {message}",
+            step=r["step"],
+            event=r["event"],
+            message=show_name(r["message"], empty=""),
+        )
         if r["step"] is not None
         else f"{r['event']}, {show_name(r['message'], empty='')}"
         for r in trace.sql(_NOTES_SQL, {"most": MOST_EVENTS}).iter_rows(named=True)
@@ -135,10 +163,10 @@ def view_of_live(live: Live, verdict: Verdict | None) -> RenderableType:
         if verdict.causes:
             parts.append(Text(headline.message))
             if headline.fix:
-                parts.append(Text(f"Fix: {headline.fix}"))
+                parts.append(Text(say("Fix: {fix}", fix=headline.fix)))
             others = len(verdict.causes) - 1
             if others:
-                parts.append(Text(f"and {plural(others, 'more cause')}", style="dim"))
+                parts.append(Text(say("and {causes}", causes=plural(others, "more cause")), style="dim"))
     parts += [Text(note, style="yellow") for note in live.notes]
     return Group(*parts)
 

@@ -2,6 +2,7 @@
 
 from ..analyzer import Trace
 from .findings import Grid
+from .language import say
 from .wording import number, shape, size
 
 MOST = 12
@@ -31,23 +32,23 @@ def owners_grid(trace: Trace, rank: int) -> Grid | None:
         return None
     return Grid(
         [
-            "what grows",
+            say("what grows"),
             "where",
-            "line that adds to it",
+            say("line that adds to it"),
             "gathers",
-            "since step",
+            say("since step"),
             "length",
-            "per step",
-            "memory per step",
+            say("per step"),
+            say("memory per step"),
         ],
         [
             [
                 f"{r['kind']} {r['holder'] or 'without a name'}",
                 r["scope"] or "",
-                f"{r['place']}: {r['expression']}" if r["place"] else "not found",
+                f"{r['place']}: {r['expression']}" if r["place"] else say("not found"),
                 r["element"]
                 + (f" {shape(r['shape'])}" if r["shape"] else "")
-                + (", with graph" if r["with_graph"] else ""),
+                + (say(", with graph") if r["with_graph"] else ""),
                 number(r["since_step"]),
                 number(r["length"]),
                 number(r["rate"]),
@@ -64,9 +65,13 @@ def blocks_grid(trace: Trace, rank: int) -> tuple[str, Grid] | None:
     rows = trace.sql(_BLOCKS_SQL, {"rank": rank, "most": MOST}).to_dicts()
     if not rows:
         return None
-    when = f"In memory {_TRIGGERS.get(rows[0]['trigger'], rows[0]['trigger'])}, step {rows[0]['step']}"
+    when = say(
+        "In memory {when}, step {step}",
+        when=say(_TRIGGERS.get(rows[0]["trigger"], rows[0]["trigger"])),
+        step=rows[0]["step"],
+    )
     grid = Grid(
-        ["category", "shape", "dtype", "device", "how many", "memory", "put out by, or allocated in"],
+        ["category", "shape", "dtype", "device", say("how many"), "memory", say("put out by, or allocated in")],
         [
             [
                 r["category"].replace("_", " "),
@@ -75,7 +80,7 @@ def blocks_grid(trace: Trace, rank: int) -> tuple[str, Grid] | None:
                 r["device"] or "",
                 number(r["blocks"]) if r["blocks"] is not None else "",
                 size(r["bytes"]),
-                r["place"] or ("the model" if r["module"] == "" else r["module"] or ""),
+                r["place"] or (say("the model") if r["module"] == "" else r["module"] or ""),
             ]
             for r in rows
         ],

@@ -7,6 +7,7 @@ import polars as pl
 from ..analyzer import Trace
 from .charts import curves_chart
 from .findings import Grid
+from .language import say
 from .memory_owners import blocks_grid, owners_grid
 from .panel import Panel, curve_over, kept
 from .wording import number, shape, size
@@ -46,49 +47,51 @@ def memory_panel(trace: Trace, rank: int, around: int | None, _suspect: str | No
         tree = joined.group_by("step").agg(pl.col("tree").max(), pl.col("used").max()).sort("step")
     else:
         tree = pl.DataFrame(schema={"step": pl.Int64, "tree": pl.Float64, "used": pl.Float64})
-    process = {"rss": "process", "anonymous": "not from files", "tree": "with children, shared pages once"}
-    device = {"allocated": "in tensors", "reserved": "held by the allocator"}
+    process = {"rss": "process", "anonymous": say("not from files"), "tree": say("with children, shared pages once")}
+    device = {"allocated": say("in tensors"), "reserved": say("held by the allocator")}
     all_ = steps.join(tree, on="step", how="left")
     curves = kept(
-        curve_over(all_, "process_memory", "Memory of the process", "MB", process, around),
-        curve_over(all_, "device_memory", "Memory of the device", "MB", device, around),
-        curve_over(all_, "live_memory", "Living tensors", "MB", {"live": "tensors"}, around),
-        curve_over(all_, "graphs", "Graphs of earlier steps still alive", "", {"graphs": "graphs"}, around),
+        curve_over(all_, "process_memory", say("Memory of the process"), "MB", process, around),
+        curve_over(all_, "device_memory", say("Memory of the device"), "MB", device, around),
+        curve_over(all_, "live_memory", say("Living tensors"), "MB", {"live": "tensors"}, around),
+        curve_over(all_, "graphs", say("Graphs of earlier steps still alive"), "", {"graphs": "graphs"}, around),
     )
     curves = [c for c in curves if c.name != "graphs" or (c.points["value"] > 0).any()]
     if not curves:
         return None
     growers = _growers(trace, rank)
     owners, blocks = owners_grid(trace, rank), blocks_grid(trace, rank)
-    grids = [("Who owns what grows", owners)] if owners is not None else []
-    grids += [("Tensors that became more", growers)] if growers is not None else []
+    grids = [(say("Who owns what grows"), owners)] if owners is not None else []
+    grids += [(say("Tensors that became more"), growers)] if growers is not None else []
     grids += [blocks] if blocks is not None else []
     return Panel(
         "memory",
-        "Memory",
-        "Look for a line that climbs to the end: memory that is never given back. A jump in one step is a larger batch or an"
-        " evaluation.",
+        say("Memory"),
+        say(
+            "Look for a line that climbs to the end: memory that is never given back. A jump in one step is a larger batch or an"
+            " evaluation."
+        ),
         _facts(steps),
         grids,
         curves_chart(curves, around),
-        "Memory of process, device and tensors over steps",
+        say("Memory of process, device and tensors over steps"),
     )
 
 
 def _facts(steps: pl.DataFrame) -> list[tuple[str, str]]:
     facts: list[tuple[str, str]] = []
-    for column, words in (("rss", "Process"), ("allocated", "Device")):
+    for column, words in (("rss", say("Process")), ("allocated", say("Device"))):
         known = steps.select("step", column).drop_nulls()
         if known.height < 2:
             continue
-        facts.append((f"{words}, most", size(_number(known[column].max()) * 1e6)))
+        facts.append((say("{words}, most", words=words), size(_number(known[column].max()) * 1e6)))
         # the first half is warming up; medians, so that one large batch is no growth
         half = known.tail(max(2, known.height // 2))
         first, last = half.head(max(1, half.height // 4)), half.tail(max(1, half.height // 4))
         span = _number(last["step"].median()) - _number(first["step"].median())
         grown = _number(last[column].median()) - _number(first[column].median())
         if span > 0:
-            facts.append((f"{words}, growth per step in the second half", size(grown / span * 1e6)))
+            facts.append((say("{words}, growth per step in the second half", words=words), size(grown / span * 1e6)))
     return facts
 
 
@@ -97,14 +100,14 @@ def _growers(trace: Trace, rank: int) -> Grid | None:
     if not rows:
         return None
     return Grid(
-        ["shape", "dtype", "tensors", "made by operators", "steps", "more memory"],
+        ["shape", "dtype", "tensors", say("made by operators"), "steps", say("more memory")],
         [
             [
                 shape(r["shape"]),
                 r["dtype"],
                 f"{r['before']} → {r['after']}",
                 number(r["with_graph"]),
-                f"{r['since']} to {r['until']}",
+                say("{since} to {until}", since=r["since"], until=r["until"]),
                 size(r["grown"]),
             ]
             for r in rows

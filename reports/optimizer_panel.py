@@ -8,6 +8,7 @@ import polars as pl
 from ..analyzer import Trace
 from .charts import curves_chart
 from .findings import Grid
+from .language import say
 from .panel import Panel, curve_over, kept
 from .series import Curve, curve_of
 from .wording import number, show_name
@@ -47,22 +48,24 @@ def optimizer_panel(trace: Trace, rank: int, around: int | None, _suspect: str |
     steps = trace.sql(_STEPS_SQL, {"rank": rank})
     curves = [
         _ratios(trace, rank, around),
-        curve_over(steps, "clipped", "Gradient norm / clipping limit", "", {"clipped": ""}, around),
-        curve_over(steps, "loss_scale", "Loss scale", "", {"loss_scale": ""}, around),
+        curve_over(steps, "clipped", say("Gradient norm / clipping limit"), "", {"clipped": ""}, around),
+        curve_over(steps, "loss_scale", say("Loss scale"), "", {"loss_scale": ""}, around),
     ]
-    grids = [("Parameter groups", _groups(groups))]
+    grids = [(say("Parameter groups"), _groups(groups))]
     schedulers = trace.sql(_SCHEDULERS_SQL, {"rank": rank})
     if schedulers.height:
-        grids.append(("Schedulers", _schedulers(schedulers)))
+        grids.append((say("Schedulers"), _schedulers(schedulers)))
     shown = kept(*curves)
     return Panel(
         "optimizer",
-        "Optimizer and schedule",
-        "Look for a rate that is not what you meant, a group without updates, and gradients clipped in every step (above 1).",
+        say("Optimizer and schedule"),
+        say(
+            "Look for a rate that is not what you meant, a group without updates, and gradients clipped in every step (above 1)."
+        ),
         [],
         grids,
         curves_chart(shown, around),
-        "Update ratio, clipping and loss scale over steps",
+        say("Update ratio, clipping and loss scale over steps"),
     )
 
 
@@ -75,7 +78,7 @@ def _ratios(trace: Trace, rank: int, around: int | None) -> Curve | None:
     lines = frame.select("step", pl.col("value").cast(pl.Float64), (name if several else pl.lit("")).alias("line"))
     known = lines.drop_nulls("value")
     names = known["line"].unique().sort().to_list()[:MOST_GROUPS]
-    return curve_of("ratio", "Update ratio", "‖ΔW‖ / ‖W‖", known.filter(pl.col("line").is_in(names)), around)
+    return curve_of("ratio", say("Update ratio"), "‖ΔW‖ / ‖W‖", known.filter(pl.col("line").is_in(names)), around)
 
 
 def _groups(groups: pl.DataFrame) -> Grid:
@@ -99,8 +102,8 @@ def _groups(groups: pl.DataFrame) -> Grid:
         "group",
         "tensors",
         "elements",
-        "learning rate",
-        "weight decay",
+        say("learning rate"),
+        say("weight decay"),
         "momentum",
         "beta2",
         "eps",
@@ -115,7 +118,7 @@ def _course(row: dict[str, Any]) -> str:
         return _known(row["lr_last"])
     words = f"{_known(row['lr_first'])} → {_known(row['lr_last'])}"
     if row["lr_most"] not in (row["lr_first"], row["lr_last"]):
-        words += f", at most {_known(row['lr_most'])}"
+        words += say(", at most {lr_most}", lr_most=_known(row["lr_most"]))
     return words
 
 
@@ -131,7 +134,9 @@ def _schedulers(frame: pl.DataFrame) -> Grid:
         for r in frame.iter_rows(named=True)
     ]
     return Grid(
-        ["scheduler", "optimizer", "step() calls", "last rate", "settings"], rows, [False, True, True, True, False]
+        ["scheduler", "optimizer", say("step() calls"), say("last rate"), "settings"],
+        rows,
+        [False, True, True, True, False],
     )
 
 

@@ -14,10 +14,11 @@ from .charts import curves_chart, health_chart
 from .errors import ForeignFileError, ReportError
 from .health import HealthMap
 from .heat import heat_json
+from .language import page_language, say, script_words
 from .page_data import PageData, reduce_page
 from .replay import replay_json
 from .vega import vega_bundle
-from .wording import plural
+from .wording import NOT_MEASURED, plural
 
 TEMPLATES = Path(__file__).parent / "templates"
 MARKER = '<meta name="generator" content="firstfault'
@@ -111,13 +112,16 @@ def _sized(health: HealthMap) -> dict[str, Any]:
 @cache
 def environment() -> jinja2.Environment:
     """Templates with autoescape: whatever a page is given is text unless it says otherwise."""
-    return jinja2.Environment(
+    made = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    made.globals.update(say=say, language=page_language, not_measured=lambda: say(NOT_MEASURED))
+    made.globals.update(script_words=lambda: json_for_script(script_words()))
+    return made
 
 
 def own_text(*names: str) -> Markup:

@@ -12,6 +12,7 @@ from .ending import Ending, reduce_ending
 from .findings import FindingView, Grid, Headline, reduce_findings, reduce_headline
 from .health import HealthMap, reduce_health
 from .heat import HeatMaps, reduce_heat
+from .language import say
 from .panels import Panel, reduce_panels
 from .playbook import playbook, rule_words
 from .replay import Replay, reduce_replay
@@ -105,5 +106,5 @@ def reduce_page(trace: Trace, verdict: Verdict) -> PageData:
 
 
 def _problem(path: str, what: str, rows_lost: int | None) -> str:
-    lost = "" if rows_lost is None else f" ({rows_lost} rows lost)"
+    lost = "" if rows_lost is None else say(" ({rows_lost} rows lost)", rows_lost=rows_lost)
     return f"{show_name(path)}: {show_name(what)}{lost}"

@@ -7,6 +7,7 @@ import polars as pl
 from altair.utils.schemapi import debug_mode
 
 from .charts import AXIS_NUMBER, DataSets, chart_config, rows_of, spec_of
+from .language import say
 
 PART_COLOURS = ("var(--series-2)", "var(--series-1)", "var(--series-4)", "var(--series-3)", "var(--state-missing)")
 """Colours of the parts of a step, in order."""
@@ -43,13 +44,13 @@ def parts_chart(frame: pl.DataFrame, parts: list[str], around: int | None) -> di
             y2="to:Q",
             color=colour,
             tooltip=[
-                alt.Tooltip("first:Q", title="from step", format="~d"),
-                alt.Tooltip("part:N"),
-                alt.Tooltip("ms:Q", title="ms a step", format=".3~g"),
+                alt.Tooltip("first:Q", title=say("from step"), format="~d"),
+                alt.Tooltip("part:N", title=say("part")),
+                alt.Tooltip("ms:Q", title=say("ms a step"), format=".3~g"),
             ],
         )
         layers = [bars, *_mark(sets, around, "first")]
-        chart = alt.layer(*layers).properties(height=170, width=600, title="Time of a step by part, ms")
+        chart = alt.layer(*layers).properties(height=170, width=600, title=say("Time of a step by part, ms"))
         return spec_of(chart.configure(**chart_config()), sets)
 
 
@@ -60,7 +61,9 @@ def flame_chart(frame: pl.DataFrame) -> dict[str, Any]:
     kinds = [k for k in FLAME_COLOURS if k in set(frame["colour"])]
     with debug_mode(False):
         base = alt.Chart(sets.named(rows_of(frame)))
-        x = alt.X("from:Q", scale=alt.Scale(nice=False, zero=True), axis=alt.Axis(title="ms of a step", grid=False))
+        x = alt.X(
+            "from:Q", scale=alt.Scale(nice=False, zero=True), axis=alt.Axis(title=say("ms of a step"), grid=False)
+        )
         y = alt.Y("depth:Q", scale=alt.Scale(domain=[deepest, 0], nice=False), axis=None)
         bars = (
             base.transform_calculate(below="datum.depth + 1")
@@ -83,10 +86,10 @@ def flame_chart(frame: pl.DataFrame) -> dict[str, Any]:
                 ),
                 opacity=alt.condition("datum.calls === null", alt.value(0.45), alt.value(0.8)),
                 tooltip=[
-                    alt.Tooltip("path:N", title="where"),
-                    alt.Tooltip("ms:Q", title="ms a step", format=".3~g"),
-                    alt.Tooltip("share:Q", title="of the step", format=".1%"),
-                    alt.Tooltip("calls:Q", title="calls a step", format=".3~g"),
+                    alt.Tooltip("path:N", title=say("where")),
+                    alt.Tooltip("ms:Q", title=say("ms a step"), format=".3~g"),
+                    alt.Tooltip("share:Q", title=say("of the step"), format=".1%"),
+                    alt.Tooltip("calls:Q", title=say("calls a step"), format=".3~g"),
                 ],
             )
             .transform_calculate(ms="datum.to - datum.from")
@@ -107,7 +110,9 @@ def flame_chart(frame: pl.DataFrame) -> dict[str, Any]:
             )
             .encode(x=x, y=alt.Y("middle:Q", scale=alt.Scale(domain=[deepest, 0], nice=False)))
         )
-        chart = alt.layer(bars, names).properties(height=deepest * _FLAME_ROW, width=600, title="Profiled step, ms")
+        chart = alt.layer(bars, names).properties(
+            height=deepest * _FLAME_ROW, width=600, title=say("Profiled step, ms")
+        )
         return spec_of(chart.configure(**chart_config()), sets)
 
 
@@ -123,8 +128,11 @@ def bands_chart(bands: list[tuple[str, pl.DataFrame]], around: int | None) -> di
             x = alt.X("step:Q", scale=alt.Scale(nice=False, zero=False), axis=axis)
             y = alt.Axis(title=None, tickCount=3, labelExpr=AXIS_NUMBER)
             tip = [
-                alt.Tooltip("step:Q", format="~d"),
-                *(alt.Tooltip(f"{c}:Q", format=".4~g") for c in ("high", "upper", "mean", "lower", "low")),
+                alt.Tooltip("step:Q", title=say("step"), format="~d"),
+                *(
+                    alt.Tooltip(f"{c}:Q", title=say(c), format=".4~g")
+                    for c in ("high", "upper", "mean", "lower", "low")
+                ),
             ]
             layers = [
                 base.mark_area(opacity=0.18, color="var(--series-1)", clip=True).encode(
@@ -146,14 +154,14 @@ def labels_chart(frame: pl.DataFrame, title: str, step: int | None) -> dict[str,
     sets = DataSets()
     with debug_mode(False):
         base = alt.Chart(sets.named(rows_of(frame)))
-        x = alt.X("label:O", sort=None, axis=alt.Axis(title="class", labelAngle=0, labelOverlap=True))
-        tip = [alt.Tooltip("label:O", title="class"), alt.Tooltip("share:Q", title="whole run", format=".2%")]
+        x = alt.X("label:O", sort=None, axis=alt.Axis(title=say("class"), labelAngle=0, labelOverlap=True))
+        tip = [alt.Tooltip("label:O", title=say("class")), alt.Tooltip("share:Q", title=say("whole run"), format=".2%")]
         y = alt.Axis(title=None, format="~%", tickCount=4)
         layers = [
             base.mark_bar(color="var(--series-1)", opacity=0.75).encode(x=x, y=alt.Y("share:Q", axis=y), tooltip=tip)
         ]
         if step is not None:
-            there = alt.Tooltip("there:Q", title=f"step {step}", format=".2%")
+            there = alt.Tooltip("there:Q", title=say("step {step}", step=step), format=".2%")
             layers.append(
                 base.transform_filter("isValid(datum.there)")
                 .mark_tick(color="var(--fault)", thickness=2.5)
@@ -164,7 +172,7 @@ def labels_chart(frame: pl.DataFrame, title: str, step: int | None) -> dict[str,
 
 
 def _steps_axis() -> alt.Axis:
-    return alt.Axis(title="step", format="~d", tickMinStep=1, grid=False)
+    return alt.Axis(title=say("step"), format="~d", tickMinStep=1, grid=False)
 
 
 def _mark(sets: DataSets, around: int | None, column: str) -> list[alt.Chart]:

@@ -16,6 +16,7 @@ from ..analyzer.rules import Header, load_rules
 from ..analyzer.verdict import Finding
 from ..schemas import CaptureMeta
 from ..schemas.module_plan import PLAN_JSON
+from .language import say
 from .wording import number, sentence_case, show_name, show_text
 
 BEYOND = 20
@@ -47,26 +48,37 @@ def playbook(
     header = _headers().get(finding.code)
     steps: list[PlaybookStep] = []
     if replayed is not None and replayed[0] <= finding.step <= replayed[1]:
-        where = f" {show_name(finding.module)}" if finding.module else " what changes first"
+        where = f" {show_name(finding.module)}" if finding.module else say(" what changes first")
         steps.append(
-            PlaybookStep("look", f"Step through the replay up to step {number(finding.step)} and watch{where}.")
+            PlaybookStep(
+                "look",
+                say(
+                    "Step through the replay up to step {step} and watch{where}.",
+                    step=number(finding.step),
+                    where=where,
+                ),
+            )
         )
     capture = next((folder for folder, meta in captures if meta.step == finding.step), None)
     if capture is not None:
         command = shlex.join(["firstfault", "replay", str(capture)])
-        steps.append(PlaybookStep("look", "Read the captured step operator by operator.", command))
+        steps.append(PlaybookStep("look", say("Read the captured step operator by operator."), command))
         if (capture / PLAN_JSON).exists():
             command = shlex.join(["firstfault", "mre", str(capture)])
-            steps.append(PlaybookStep("look", "Make the captured call again, alone: a script for a debugger.", command))
+            steps.append(
+                PlaybookStep("look", say("Make the captured call again, alone: a script for a debugger."), command)
+            )
     if header is not None and header.name == finding.name and header.doc.not_this:
         doc = text_of(finding.code, finding.name) or header.doc
-        steps.append(PlaybookStep("rule out", doc.not_this))
+        steps.append(PlaybookStep(say("rule out"), doc.not_this))
     steps += [PlaybookStep("change", words) for words in tries(show_text(finding.fix))]
-    again = (
-        f"Record the changed script for {number(finding.step + BEYOND)} steps or more: {finding.code} has to be silent."
+    again = say(
+        "Record the changed script for {step} steps or more: {code} has to be silent.",
+        step=number(finding.step + BEYOND),
+        code=finding.code,
     )
     steps.append(PlaybookStep("confirm", again, "firstfault run --out NEW SCRIPT ARGS"))
-    compare = "Both runs side by side: the finding is gone, and nothing new has come."
+    compare = say("Both runs side by side: the finding is gone, and nothing new has come.")
     steps.append(PlaybookStep("confirm", compare, shlex.join(["firstfault", "compare", str(run), "NEW"])))
     return steps
 

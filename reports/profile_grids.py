@@ -2,6 +2,7 @@
 
 from ..analyzer import Trace
 from .findings import Grid
+from .language import say
 from .wording import duration
 
 MOST = 12
@@ -36,9 +37,12 @@ def profile_grids(trace: Trace, rank: int) -> list[tuple[str, Grid]]:
             ]
             for row in operators.iter_rows(named=True)
         ]
-        heads = ["operator", "module", "phase", "calls a step", "own time a step", "of the step"]
+        heads = ["operator", "module", "phase", say("calls a step"), say("own time a step"), say("of the step")]
         grids.append(
-            ("Operators of the profiled steps, by own time", Grid(heads, rows, [False, False, False, True, True, True]))
+            (
+                say("Operators of the profiled steps, by own time"),
+                Grid(heads, rows, [False, False, False, True, True, True]),
+            )
         )
     reads = trace.sql(_READS, {"rank": rank, "most": MOST})
     if reads.height:
@@ -46,8 +50,10 @@ def profile_grids(trace: Trace, rank: int) -> list[tuple[str, Grid]]:
             [row["place"], row["code"] or "", f"{row['reads']:.0f}", duration(row["ns"]), str(row["steps"])]
             for row in reads.iter_rows(named=True)
         ]
-        heads = ["line", "code", "reads a step", "time of the loop", "counted steps"]
-        grids.append(("Lines that read numbers out of tensors", Grid(heads, rows, [False, False, True, True, True])))
+        heads = ["line", "code", say("reads a step"), say("time of the loop"), say("counted steps")]
+        grids.append(
+            (say("Lines that read numbers out of tensors"), Grid(heads, rows, [False, False, True, True, True]))
+        )
     return grids
 
 

@@ -5,6 +5,7 @@ import polars as pl
 from ..analyzer import Trace
 from .charts import curves_chart
 from .findings import Grid
+from .language import say
 from .panel import Panel, kept
 from .series import curve_of
 from .wording import duration, number, show_name
@@ -40,32 +41,46 @@ def ranks_panel(trace: Trace, _rank: int, around: int | None, _suspect: str | No
             number(r["steps"]),
             number(r["last"]),
             duration(None if r["ms"] is None else r["ms"] * 1e6),
-            duration(waits[r["rank"]]["waited"]) if r["rank"] in waits else "not measured",
-            number(waits[r["rank"]]["calls"]) if r["rank"] in waits else "not measured",
+            duration(waits[r["rank"]]["waited"]) if r["rank"] in waits else say("not measured"),
+            number(waits[r["rank"]]["calls"]) if r["rank"] in waits else say("not measured"),
             number(r["loss"]),
         ]
         for r in each.sort("rank").iter_rows(named=True)
     ]
-    columns = ["rank", "steps", "last step", "step, median", "waited in calls", "calls", "last loss"]
-    grids = [("Ranks", Grid(columns, rows, [True] * 7))]
+    columns = [
+        "rank",
+        "steps",
+        say("last step"),
+        say("step, median"),
+        say("waited in calls"),
+        "calls",
+        say("last loss"),
+    ]
+    grids = [(say("Ranks"), Grid(columns, rows, [True] * 7))]
     calls = trace.sql(_CALLS_SQL)
     if calls.height:
-        grids.append(("Calls between ranks", _calls(calls)))
+        grids.append((say("Calls between ranks"), _calls(calls)))
     slow = each.sort("ms", descending=True, nulls_last=True)["rank"].to_list()[:MOST_RANKS]
     drawn = steps.filter(pl.col("rank").is_in(slow)).with_columns(pl.format("rank {}", "rank").alias("line"))
     curves = [
         curve_of(name, title, unit, drawn.select("step", pl.col(c).alias("value"), "line").drop_nulls("value"), around)
-        for name, title, unit, c in (("rank_time", "Step time", "ms", "ms"), ("rank_loss", "Loss", "", "loss"))
+        for name, title, unit, c in (
+            ("rank_time", say("Step time"), "ms", "ms"),
+            ("rank_loss", say("Loss"), "", "loss"),
+        )
     ]
     return Panel(
         "ranks",
-        "Ranks",
-        "Look for lines that part: equal replicas have equal gradients, and the rank that waits least is the one that the others"
-        " wait for.",
+        say("Ranks"),
+        say(
+            "Look for lines that part: equal replicas have equal gradients, and the rank that waits least"
+            " is the one that the others"
+            " wait for."
+        ),
         [],
         grids,
         curves_chart(kept(*curves), around),
-        "Step time and loss of each rank over steps",
+        say("Step time and loss of each rank over steps"),
     )
 
 

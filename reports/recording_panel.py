@@ -2,6 +2,7 @@
 
 from ..analyzer import Trace
 from .findings import Grid
+from .language import say
 from .panel import Panel
 from .tables import cost_facts, reduce_cost
 from .wording import duration, number, plural
@@ -28,15 +29,21 @@ def recording_panel(trace: Trace, rank: int, _around: int | None, _suspect: str 
     facts = cost_facts(reduce_cost(trace))
     uncalled = trace.sql(_UNCALLED_SQL, {"rank": rank}).item()
     if uncalled:
-        facts.append(("Never called", plural(uncalled, "module")))
+        facts.append((say("Never called"), plural(uncalled, "module")))
     grids: list[tuple[str, Grid]] = []
     left = trace.sql(_LEFT_SQL, {"rank": rank})
     if left.height:
         rows = [
-            [r["kind"].replace("_", " "), number(r["steps"]), f"{r['first']} to {r['last']}"]
+            [
+                say(r["kind"].replace("_", " ")),
+                number(r["steps"]),
+                say("{first} to {last}", first=r["first"], last=r["last"]),
+            ]
             for r in left.iter_rows(named=True)
         ]
-        grids.append(("Not measured, or not wholly", Grid(["kind", "steps", "between"], rows, [False, True, False])))
+        grids.append(
+            (say("Not measured, or not wholly"), Grid(["kind", "steps", "between"], rows, [False, True, False]))
+        )
     parts = trace.sql(_PARTS_SQL, {"rank": rank})
     if parts.height:
         rows = [
@@ -44,21 +51,25 @@ def recording_panel(trace: Trace, rank: int, _around: int | None, _suspect: str 
                 r["part"].replace("_", " "),
                 duration(None if r["ns"] is None else float(r["ns"])),
                 number(None if r["calls"] is None else int(r["calls"])),
-                "every step" if r["interval"] == 1 else "" if r["interval"] is None else f"every {r['interval']} steps",
-                _REASONS.get(r["reason"], r["reason"] or ""),
+                say("every step")
+                if r["interval"] == 1
+                else ""
+                if r["interval"] is None
+                else say("every {interval} steps", interval=r["interval"]),
+                say(_REASONS.get(r["reason"], r["reason"] or "")),
             ]
             for r in parts.iter_rows(named=True)
         ]
         grids.append(
             (
-                "Work of the recorder",
+                say("Work of the recorder"),
                 Grid(["work", "time", "calls", "measured", "why"], rows, [False, True, True, False, False]),
             )
         )
     return Panel(
         "recording",
-        "What recording cost, and what it left out",
-        "What was not measured in a step cannot be judged there: a fault then lies between two steps.",
+        say("What recording cost, and what it left out"),
+        say("What was not measured in a step cannot be judged there: a fault then lies between two steps."),
         facts,
         grids,
     )

@@ -12,6 +12,7 @@ import polars as pl
 
 from ..analyzer import Trace
 from .health import AFTER, BEFORE, MIN_HISTORY, labelled, state, window_round
+from .language import say
 from .wording import number, plural, show_name
 
 MAX_STATIONS = 60
@@ -162,9 +163,9 @@ def replay_json(replay: Replay) -> dict[str, Any]:
     return {
         "steps": replay.steps,
         "marked": replay.marked,
-        "lanes": [LANES[lane] for lane in replay.lanes],
+        "lanes": [say(LANES[lane]) for lane in replay.lanes],
         "stations": [[s.label, s.class_name, s.depth, int(s.suspect)] for s in replay.stations],
-        "states": [[name, STATE_WORDS[name], int(name not in QUIET)] for name in STATES],
+        "states": [[name, say(STATE_WORDS[name]), int(name not in QUIET)] for name in STATES],
         "said": replay.said,
         "cells": [by_step[step] for step in replay.steps],
     }
@@ -193,13 +194,13 @@ def _label(role: str, tensor: str, owner: str | None) -> str:
     if role == "module":
         return owner or show_name(tensor)
     if role == "into":
-        return f"→ into {owner}"
+        return say("→ into {owner}", owner=owner)
     if role == "loss":
         return "loss"
     if role == "output":
-        return "→ into the loss"
+        return say("→ into the loss")
     field = show_name(tensor.split(":", 1)[-1])
-    return f"batch {field}" if owner is None else f"{field} of {owner}"
+    return say("batch {field}", field=field) if owner is None else say("{field} of {owner}", field=field, owner=owner)
 
 
 def _judged(rows: pl.DataFrame, pivot: int) -> pl.DataFrame:
@@ -310,20 +311,38 @@ def _sentences(cells: pl.DataFrame, steps: list[int], around: int | None) -> lis
         rows = parts[step,].sort("order")
         changed = rows.filter(~pl.col("state").is_in(QUIET))
         total = rows["key"].n_unique()
-        mark = ", the first anomaly" if step == around else ""
+        mark = say(", the first anomaly") if step == around else ""
         if not changed.height:
-            said.append(f"Step {step}{mark}: all {plural(total, 'station')} as usual.")
+            said.append(
+                say(
+                    "Step {step}{mark}: all {stations} as usual.",
+                    step=step,
+                    mark=mark,
+                    stations=plural(total, "station"),
+                )
+            )
         else:
             first = changed.row(0, named=True)
-            lane = "" if first["lane"] == "forward" else f", {first['lane']}"
-            name = f"{first['label']}{lane} ({STATE_WORDS[first['state']]})"
+            lane = "" if first["lane"] == "forward" else f", {say(first['lane'])}"
+            name = f"{first['label']}{lane} ({say(STATE_WORDS[first['state']])})"
             count = changed["key"].n_unique()
             if calm:
-                more = f", then {number(count - 1)} of {plural(total - 1, 'other')}" if count > 1 else ""
-                said.append(f"Step {step}{mark}: first {name}{more}.")
+                more = (
+                    say(", then {count} of {others}", count=number(count - 1), others=plural(total - 1, "other"))
+                    if count > 1
+                    else ""
+                )
+                said.append(say("Step {step}{mark}: first {name}{more}.", step=step, mark=mark, name=name, more=more))
             else:
                 said.append(
-                    f"Step {step}{mark}: {number(count)} of {plural(total, 'station')} not as usual, first {name}."
+                    say(
+                        "Step {step}{mark}: {count} of {stations} not as usual, first {name}.",
+                        step=step,
+                        mark=mark,
+                        count=number(count),
+                        stations=plural(total, "station"),
+                        name=name,
+                    )
                 )
         calm = not changed.height
     return said

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from ..analyzer import Trace
+from .language import say
 
 POINTS = 1500
 """Most points of one curve: three per bucket, so 500 buckets, about one per two pixels of a laptop's page."""
@@ -94,13 +95,15 @@ def group_frame(trace: Trace, rank: int) -> pl.DataFrame:
 
 def reduce_curves(steps: pl.DataFrame, groups: pl.DataFrame, around: int | None) -> list[Curve]:
     """The panels in reading order, without those never measured. ``around``: step of the first anomaly."""
-    clipped = "before clipping" if steps["clip_norm"].count() else ""
+    clipped = say("before clipping") if steps["clip_norm"].count() else ""
     curves = [
-        curve_of("loss", "Loss", "", _one(steps, pl.col("loss")), around),
-        curve_of("lr", "Learning rate", "", _learning_rates(groups), around),
-        curve_of("grad_norm", "Gradient norm", clipped, _one(steps, pl.coalesce("clip_norm", "grad_norm")), around),
-        curve_of("update_ratio", "Update ratio", "‖ΔW‖ / ‖W‖", _one(steps, pl.col("update_ratio")), around),
-        curve_of("step_time", "Step time", "ms", _one(steps, pl.col("step_ns") / 1e6), around),
+        curve_of("loss", say("Loss"), "", _one(steps, pl.col("loss")), around),
+        curve_of("lr", say("Learning rate"), "", _learning_rates(groups), around),
+        curve_of(
+            "grad_norm", say("Gradient norm"), clipped, _one(steps, pl.coalesce("clip_norm", "grad_norm")), around
+        ),
+        curve_of("update_ratio", say("Update ratio"), "‖ΔW‖ / ‖W‖", _one(steps, pl.col("update_ratio")), around),
+        curve_of("step_time", say("Step time"), "ms", _one(steps, pl.col("step_ns") / 1e6), around),
     ]
     return [c for c in curves if c.points.height or c.marks.height]
 

@@ -3,6 +3,7 @@
 import polars as pl
 
 from ..analyzer import Trace
+from .language import say
 from .panel import Panel
 from .panel_charts import bands_chart
 from .wording import show_name
@@ -63,9 +64,12 @@ def spread_panel(trace: Trace, rank: int, around: int | None, suspect: str | Non
         return None
     return Panel(
         "spread",
-        "Distributions over time",
-        "Pale: from the smallest to the largest element; strong: mean ± standard deviation. Look for a band that widens from one"
-        " step on, narrows to nothing, or leaves zero.",
+        say("Distributions over time"),
+        say(
+            "Pale: from the smallest to the largest element; strong: mean ± standard deviation. Look for a"
+            " band that widens from one"
+            " step on, narrows to nothing, or leaves zero."
+        ),
         chart=bands_chart(bands, around),
-        chart_label="Range, mean and standard deviation of tensors over steps",
+        chart_label=say("Range, mean and standard deviation of tensors over steps"),
     )

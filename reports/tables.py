@@ -12,6 +12,7 @@ import polars as pl
 from ..analyzer import Trace
 from .findings import Grid
 from .heat import HeatMaps, Measure
+from .language import say
 from .wording import NOT_MEASURED, duration, moment, number, shape, show_name, size
 
 STEPS_BEFORE, STEPS_AFTER = 10, 2
@@ -84,7 +85,16 @@ def reduce_steps_before(steps: pl.DataFrame, around: int | None) -> Grid | None:
     marked = (
         chosen["step"].to_list().index(around) if around is not None and around in chosen["step"].to_list() else None
     )
-    columns = ["step", "loss", "lr", "gradient norm", "update ratio", "step time", "data wait", "notes"]
+    columns = [
+        "step",
+        "loss",
+        "lr",
+        say("gradient norm"),
+        say("update ratio"),
+        say("step time"),
+        say("data wait"),
+        "notes",
+    ]
     rows = [
         [
             str(r["step"]),
@@ -100,7 +110,7 @@ def reduce_steps_before(steps: pl.DataFrame, around: int | None) -> Grid | None:
     ]
     if around is not None and steps["step"].max() < around:  # pyright: ignore[reportOperatorIssue]  # rows, so a number
         marked = len(rows)
-        rows.append([str(around), *[NOT_MEASURED] * 6, "the run ended in this step"])
+        rows.append([str(around), *[say(NOT_MEASURED)] * 6, say("the run ended in this step")])
     return Grid(columns, rows, [True] * 7 + [False], marked) if rows else None
 
 
@@ -115,7 +125,7 @@ def reduce_modules(trace: Trace, rank: int, heat: HeatMaps | None) -> tuple[Grid
     measures = [m for m in heat.measures if m.key in _HEALTH] if heat is not None else []
     places = {label: i for i, label in enumerate(heat.modules)} if heat is not None else {}
     health = [_HEALTH[m.key] for m in measures]
-    columns = ["module", "class", "own parameters", "output", "dtype", *health, "first NaN or Inf"]
+    columns = ["module", "class", say("own parameters"), "output", "dtype", *health, "first NaN or Inf"]
     rows: list[list[str]] = []
     for r in shown.iter_rows(named=True):
         name = (f"{show_name(r['model'], empty='model')}: " if several else "") + show_name(r["module"])
@@ -125,10 +135,10 @@ def reduce_modules(trace: Trace, rank: int, heat: HeatMaps | None) -> tuple[Grid
                 name,
                 show_name(r["class_name"], empty=""),
                 number(r["own_numel"]),
-                "not called" if r["call_order"] is None else shape(r["shape"]),
+                say("not called") if r["call_order"] is None else shape(r["shape"]),
                 r["dtype"] or "",
                 *("" if place is None else _middle(m, place) for m in measures),
-                "never" if r["first_bad"] is None else f"step {r['first_bad']}",
+                say("never") if r["first_bad"] is None else say("step {first_bad}", first_bad=r["first_bad"]),
             ]
         )
     numeric = [False, False, True, False, False, *([True] * len(measures)), False]
@@ -166,16 +176,16 @@ def reduce_run_facts(trace: Trace) -> list[tuple[str, str]]:
     m = trace.manifest
     commit = m.git_commit and f"{m.git_commit[:12]}{' with uncommitted changes' if m.git_dirty else ''}"
     facts = [
-        ("Run", show_name(m.run_id)),
-        ("Folder", show_name(str(trace.path))),
-        ("Script", show_name(m.script)),
-        ("Arguments", show_name(" ".join(m.argv), empty="none")),
-        ("Working directory", show_name(m.cwd)),
-        ("Started", moment(m.started_ns)),
-        ("Host", show_name(m.hostname)),
-        ("Platform", show_name(m.platform)),
+        (say("Run"), show_name(m.run_id)),
+        (say("Folder"), show_name(str(trace.path))),
+        (say("Script"), show_name(m.script)),
+        (say("Arguments"), show_name(" ".join(m.argv), empty=say("none"))),
+        (say("Working directory"), show_name(m.cwd)),
+        (say("Started"), moment(m.started_ns)),
+        (say("Host"), show_name(m.hostname)),
+        (say("Platform"), show_name(m.platform)),
         ("Python", show_name(m.python, empty="")),
-        ("Git commit", commit or "none found"),
+        (say("Git commit"), commit or say("none found")),
         ("firstfault", m.firstfault_version),
     ]
     return facts + [(show_name(name), show_name(version)) for name, version in sorted(m.versions.items())]
@@ -216,10 +226,10 @@ def reduce_cost(trace: Trace) -> RecorderCost:
 def cost_facts(cost: RecorderCost) -> list[tuple[str, str]]:
     """The recorder's cost in words."""
     return [
-        ("Share of step time", "not measured" if cost.share is None else f"{cost.share:.1%}"),
-        ("Time per step", duration(cost.recorder_ns_per_step)),
-        ("Written per step", size(cost.journal_bytes_per_step)),
-        ("Run folder", size(cost.folder_bytes)),
+        (say("Share of step time"), say("not measured") if cost.share is None else f"{cost.share:.1%}"),
+        (say("Time per step"), duration(cost.recorder_ns_per_step)),
+        (say("Written per step"), size(cost.journal_bytes_per_step)),
+        (say("Run folder"), size(cost.folder_bytes)),
     ]
 
 
@@ -235,11 +245,11 @@ def _folder_bytes(run: Path) -> int:
 
 
 def _notes(row: dict[str, Any], *, at_fault: bool) -> list[str]:
-    notes = ["first anomaly"] if at_fault else []
+    notes = [say("first anomaly")] if at_fault else []
     if row["completed"] is False:
-        notes.append("not completed")
+        notes.append(say("not completed"))
     elif row["skipped_by_scaler"]:
-        notes.append("skipped by the scaler")
+        notes.append(say("skipped by the scaler"))
     elif row["stepped"] is False:
-        notes.append("no optimizer step")
+        notes.append(say("no optimizer step"))
     return notes

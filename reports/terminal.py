@@ -10,6 +10,7 @@ from ..schemas import captures_of
 from .captured import CaptureView
 from .ending import end_sentence
 from .findings import WHERE, confidence, first_sign, reduce_headline
+from .language import say
 from .wording import change_in_words, number, plural, show_name
 
 COLOURS = {"healthy": "green", "anomalous": "red", "inconclusive": "yellow"}
@@ -30,7 +31,7 @@ def print_verdict(console: Console, trace: Trace, verdict: Verdict) -> None:
     lines.add_column(style="dim", no_wrap=True)
     lines.add_column(overflow="fold")
     for label, words in verdict_lines(trace, verdict):
-        lines.add_row(label, Text(words))
+        lines.add_row(say(label), Text(words))
     console.print(lines)
 
 
@@ -47,20 +48,25 @@ def verdict_lines(trace: Trace, verdict: Verdict) -> list[tuple[str, str]]:
     if headline.fix:
         lines.append(("fix", headline.fix))
     if verdict.first_anomaly is not None:
-        lines.append(("first sign", first_sign(verdict.first_anomaly)))
+        lines.append((say("first sign"), first_sign(verdict.first_anomaly)))
     lines += _captured(trace)
     if cause is not None and cause.evidence:
         lines.append(("evidence", _evidence(cause)))
-    others = [f"{c.name} (step {c.step})" for c in verdict.causes[1:4]]
+    others = [say("{name} (step {step})", name=c.name, step=c.step) for c in verdict.causes[1:4]]
     if others:
         lines.append(("also", ", ".join(others)))
     if verdict.symptoms:
         names = list(dict.fromkeys(s.name for s in verdict.symptoms))
-        lines.append(("symptoms", ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")))
+        lines.append(
+            (
+                "symptoms",
+                ", ".join(names[:5]) + (say(" and {names} more", names=len(names) - 5) if len(names) > 5 else ""),
+            )
+        )
     lines.append(("ended", end_sentence(str(trace.status), trace.exit)))
     missing = len(verdict.not_evaluable)
-    unjudged = f"{plural(missing, 'rule')} not judged" if missing else "every rule judged"
-    gaps = f", {plural(len(trace.problems), 'gap')} in the recording" if trace.problems else ""
+    unjudged = say("{rules} not judged", rules=plural(missing, "rule")) if missing else say("every rule judged")
+    gaps = say(", {gaps} in the recording", gaps=plural(len(trace.problems), "gap")) if trace.problems else ""
     lines.append(("recorded", f"{plural(verdict.run.steps_recorded, 'step')}; {unjudged}{gaps}"))
     if verdict.changes:
         lines.append(("changed", "; ".join(change_in_words(c) for c in verdict.changes)))
@@ -72,7 +78,7 @@ def print_capture(console: Console, capture: CaptureView) -> None:
     """Print one capture: the operators one by one, the first bad one marked, then the facts."""
     console.print(Text(capture.title, style="bold"))
     if capture.operators is not None:
-        table = Table("", *capture.operators.columns, box=None, pad_edge=False)
+        table = Table("", *map(say, capture.operators.columns), box=None, pad_edge=False)
         for i, row in enumerate(capture.operators.rows):
             bad = i == capture.operators.marked
             cells = [Text(cell, overflow="fold") for cell in row]
@@ -84,7 +90,7 @@ def print_capture(console: Console, capture: CaptureView) -> None:
     lines.add_column(style="dim", no_wrap=True)
     lines.add_column(overflow="fold")
     for label, words in capture.facts:
-        lines.add_row(label.lower(), Text(words))
+        lines.add_row(say(label).lower(), Text(words))
     console.print(lines)
 
 
@@ -106,7 +112,7 @@ def _evidence(cause: Finding) -> str:
         for k, v in row.items()
         if k not in _SAID and v is not None and not isinstance(v, list | dict) and len(str(v)) <= _EVIDENCE_WIDTH
     ]
-    more = f" (+{len(cause.evidence) - 1} rows)" if len(cause.evidence) > 1 else ""
+    more = say(" (+{evidence} rows)", evidence=len(cause.evidence) - 1) if len(cause.evidence) > 1 else ""
     return ", ".join(parts[:_EVIDENCE_VALUES]) + more
 
 

@@ -4,6 +4,7 @@ import polars as pl
 
 from ..analyzer import Trace
 from .findings import Grid
+from .language import say
 from .panel import Panel
 from .panel_charts import parts_chart
 from .profile_grids import profile_grids
@@ -44,25 +45,27 @@ def time_panel(trace: Trace, rank: int, around: int | None, _suspect: str | None
     total = float(frame["step_ns"].sum())
     median = float(frame["step_ns"].median() or 0)  # pyright: ignore[reportArgumentType]  # a number
     facts = [
-        ("Step, median", duration(median)),
-        ("Steps per second", number(1e9 / median, digits=3)),
+        (say("Step, median"), duration(median)),
+        (say("Steps per second"), number(1e9 / median, digits=3)),
         *(
-            [("Samples per second", number(float(frame["samples"].sum()) * 1e9 / total, digits=3))]
+            [(say("Samples per second"), number(float(frame["samples"].sum()) * 1e9 / total, digits=3))]
             if frame["samples"].count()
             else []
         ),
-        *((f"Share of {PARTS[c]}", f"{float(frame[c].sum()) / total:.1%}") for c in parts),
-        ("Recorder, within these", f"{float(frame['recorder_ns'].sum()) / total:.1%}"),
+        *((say("Share of {part}", part=say(PARTS[c])), f"{float(frame[c].sum()) / total:.1%}") for c in parts),
+        (say("Recorder, within these"), f"{float(frame['recorder_ns'].sum()) / total:.1%}"),
     ]
     return Panel(
         "time",
-        "Time",
-        "Look for a part that takes most of every step, and for steps that stand out: a wide data layer means that the model"
-        " waits for its input.",
+        say("Time"),
+        say(
+            "Look for a part that takes most of every step, and for steps that stand out: a wide data layer means that the model"
+            " waits for its input."
+        ),
         facts,
-        [("Slowest steps", _slowest(frame, parts, median)), *profile_grids(trace, rank)],
-        parts_chart(_stretches(frame, parts), [PARTS[c] for c in parts], around),
-        "Time of a step by part over steps",
+        [(say("Slowest steps"), _slowest(frame, parts, median)), *profile_grids(trace, rank)],
+        parts_chart(_stretches(frame, parts), [say(PARTS[c]) for c in parts], around),
+        say("Time of a step by part over steps"),
     )
 
 
@@ -78,7 +81,7 @@ def _stretches(frame: pl.DataFrame, parts: list[str]) -> pl.DataFrame:
     return stacked.select(
         "first",
         (pl.col("first") + width).alias("last"),
-        pl.col("column").replace_strict(PARTS).alias("part"),
+        pl.col("column").replace_strict({c: say(part) for c, part in PARTS.items()}).alias("part"),
         pl.col("ms").round_sig_figs(4),
         (pl.col("to") - pl.col("ms")).round_sig_figs(5).alias("from"),
         pl.col("to").round_sig_figs(5),
@@ -97,7 +100,7 @@ def _slowest(frame: pl.DataFrame, parts: list[str], median: float) -> Grid:
                 str(row["step"]),
                 duration(row["step_ns"]),
                 f"{row['step_ns'] / median:.1f} ×",
-                f"{PARTS[grown]}, {duration(more)} more than usual" if more > 0 else "",
+                say("{part}, {more} more than usual", part=say(PARTS[grown]), more=duration(more)) if more > 0 else "",
             ]
         )
-    return Grid(["step", "time", "of the median", "mostly"], rows, [True, True, True, False])
+    return Grid(["step", "time", say("of the median"), "mostly"], rows, [True, True, True, False])

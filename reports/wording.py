@@ -1,4 +1,5 @@
-"""How names, numbers, times and sizes are put into words, the same on the page and in the terminal.
+"""How names, numbers, times and sizes are put into words, the same on the page and in the terminal.from .language import say
+
 
 Null is "not measured" everywhere, never 0.
 """
@@ -11,7 +12,8 @@ from decimal import Decimal
 from typing import Any
 
 from ..analyzer import Change
-from ..analyzer.language import title_of
+from ..analyzer.language import language, title_of
+from .language import say
 
 NOT_MEASURED = "not measured"
 ROOT = "(root)"
@@ -53,9 +55,9 @@ def sentence_case(text: str) -> str:
 def number(value: Any, digits: int = 4) -> str:
     """A number for a person: four significant digits, whole numbers whole, NaN and infinities by name."""
     if value is None:
-        return NOT_MEASURED
+        return say(NOT_MEASURED)
     if isinstance(value, bool):
-        return "yes" if value else "no"
+        return say("yes") if value else say("no")
     if isinstance(value, Decimal):  # DuckDB's sums of integers
         value = int(value) if value == value.to_integral_value() else float(value)
     if isinstance(value, int):
@@ -72,7 +74,7 @@ def number(value: Any, digits: int = 4) -> str:
 def size(count: float | None) -> str:
     """Bytes in decimal units; ``not measured`` for None."""
     if count is None:
-        return NOT_MEASURED
+        return say(NOT_MEASURED)
     value = float(count)
     for unit in ("B", "kB", "MB", "GB"):
         if abs(value) < 1000:
@@ -84,7 +86,7 @@ def size(count: float | None) -> str:
 def duration(nanoseconds: float | None) -> str:
     """A time span with the unit that fits; ``not measured`` for None."""
     if nanoseconds is None:
-        return NOT_MEASURED
+        return say(NOT_MEASURED)
     seconds = nanoseconds / 1e9
     if seconds < 1e-3:
         return f"{seconds * 1e6:.0f} µs"
@@ -94,31 +96,40 @@ def duration(nanoseconds: float | None) -> str:
         return f"{seconds:.3g} s"
     minutes, rest = divmod(round(seconds), 60)
     if minutes < 120:
-        return f"{minutes} min {rest} s"
-    return f"{minutes // 60} h {minutes % 60} min"
+        return say("{minutes} min {seconds} s", minutes=minutes, seconds=rest)
+    return say("{hours} h {minutes} min", hours=minutes // 60, minutes=minutes % 60)
 
 
 def moment(time_ns: int | None) -> str:
     """A wall-clock time in UTC; ``not measured`` for None."""
     if time_ns is None:
-        return NOT_MEASURED
+        return say(NOT_MEASURED)
     return datetime.fromtimestamp(time_ns / 1e9, tz=UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def shape(value: Sequence[int] | None) -> str:
     """A tensor shape as ``12 × 64 × 96`` with spaces that do not break; a scalar is ``scalar``."""
     if value is None:
-        return NOT_MEASURED
-    return "\u202f×\u202f".join(str(v) for v in value) or "scalar"
+        return say(NOT_MEASURED)
+    return "\u202f×\u202f".join(str(v) for v in value) or say("scalar")
 
 
 def plural(count: int, one: str, many: str | None = None) -> str:
-    """``1 step``, ``2 steps``."""
+    """``1 step``, ``2 steps``; in Chinese with the measure word that belongs to the noun."""
+    if language() != "en":
+        return say(f"{{count}} {one}", count=number(count))
     return f"{number(count)} {one if count == 1 else many or one + 's'}"
 
 
 def change_in_words(change: Change) -> str:
     """A threshold that firstfault.toml changed, or a rule that it switched off."""
     if not change.parameter:
-        return f"{change.rule} is switched off ({change.file})"
-    return f"{change.rule}: {change.parameter} is {change.value} instead of {change.default} ({change.file})"
+        return say("{rule} is switched off ({file})", rule=change.rule, file=change.file)
+    return say(
+        "{rule}: {parameter} is {value} instead of {default} ({file})",
+        rule=change.rule,
+        parameter=change.parameter,
+        value=change.value,
+        default=change.default,
+        file=change.file,
+    )

@@ -15,7 +15,7 @@
   let shown = []; // numbers of the modules that have something to show of the chosen measure
   let cell = [0, 0];
   const number = (v) => (v !== 0 && (Math.abs(v) >= 1e5 || Math.abs(v) < 1e-3) ? v.toExponential(1) : String(Number(v.toPrecision(3))));
-  const steps = (i) => (width === 1 ? `step ${starts[i]}` : `steps ${starts[i]} to ${starts[i] + width - 1}`);
+  const steps = (i) => (width === 1 ? say("step {step}", { step: starts[i] }) : say("steps {first} to {last}", { first: starts[i], last: starts[i] + width - 1 }));
 
   /** Colour classes between the 2nd and the 98th percentile, so that one outlier does not bleach the rest. */
   function scaled({ values, log }) {
@@ -82,7 +82,7 @@
   function tell() {
     const [i, j] = cell;
     const value = measure.values[shown[i]][j];
-    const said = value === null ? "not measured" : value === LOST ? "NaN or infinite in it" : number(value);
+    const said = value === null ? say("not measured") : value === LOST ? say("NaN or infinite in it") : number(value);
     line.textContent = `${modules[shown[i]]}, ${steps(j)}: ${measure.label.toLowerCase()} ${said}`;
     const chosen = document.getElementById("heat-chosen");
     chosen.setAttribute("x", Number(target.dataset.left) + j * Number(target.dataset.wide));

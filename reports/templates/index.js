@@ -43,7 +43,7 @@
       row.hidden = !fits;
       count += fits;
     }
-    shown.textContent = count === rows.length ? `${count} runs` : `${count} of ${rows.length} runs`;
+    shown.textContent = count === rows.length ? say("{count} runs", { count }) : say("{count} of {all} runs", { count, all: rows.length });
   }
 
   headers.forEach((header, column) => {

@@ -127,8 +127,8 @@
       } catch {
         done = copyBySelection(code); // no clipboard interface for files in this browser
       }
-      b.textContent = done ? "Copied" : "Press Ctrl + C";
-      setTimeout(() => { b.textContent = "Copy"; }, 2000);
+      b.textContent = done ? say("Copied") : say("Press Ctrl + C");
+      setTimeout(() => { b.textContent = say("Copy"); }, 2000);
     });
   }
   let folded = [];

@@ -30,7 +30,7 @@
   const rows = [];
   const whole = make("table");
   const head = whole.createTHead().insertRow();
-  for (const name of ["station", ...lanes]) {
+  for (const name of [say("station"), ...lanes]) {
     const th = make("th", name);
     th.scope = "col";
     head.append(th);
@@ -98,15 +98,15 @@
       if (station !== row) continue;
       const words = [states[state][1]];
       if (rms !== null) words.push(`rms ${rms}`);
-      if (low !== null && high !== null) words.push(`${low} to ${high}`);
-      if (ratio !== null) words.push(`${ratio} × its usual`);
-      if (zeros) words.push(`${(100 * zeros).toPrecision(3)} % zeros`);
-      if (lost) words.push(`${(100 * lost).toPrecision(3)} % NaN or Inf`);
+      if (low !== null && high !== null) words.push(say("{low} to {high}", { low, high }));
+      if (ratio !== null) words.push(say("{ratio} × its usual", { ratio }));
+      if (zeros) words.push(say("{percent} % zeros", { percent: (100 * zeros).toPrecision(3) }));
+      if (lost) words.push(say("{percent} % NaN or Inf", { percent: (100 * lost).toPrecision(3) }));
       parts.push(`${lanes[lane]} ${words.join(", ")}`);
     }
     const [label, className] = stations[row];
     const owner = className && className !== label ? ` (${className})` : "";
-    at("replay-cell").textContent = `${label}${owner}, step ${steps[now]}: ${parts.join("; ") || "not recorded in this step"}`;
+    at("replay-cell").textContent = say("{place}, step {step}: {state}", { place: label + owner, step: steps[now], state: parts.join("; ") || say("not recorded in this step") });
     rows.forEach((r, i) => r.classList.toggle("chosen", i === row));
   }
 
@@ -123,13 +123,13 @@
   function stop() {
     clearInterval(timer);
     timer = 0;
-    play.textContent = "Play";
+    play.textContent = say("Play");
     play.setAttribute("aria-pressed", "false");
   }
   function start() {
     if (now === steps.length - 1) show(0);
     timer = setInterval(() => { if (!go(1)) stop(); }, BEAT);
-    play.textContent = "Pause";
+    play.textContent = say("Pause");
     play.setAttribute("aria-pressed", "true");
   }
   play.addEventListener("click", () => (timer ? stop() : start()));

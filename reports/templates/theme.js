@@ -1,10 +1,13 @@
 "use strict";
+/** A sentence in the language of the page, {names} filled in; what has no translation stands as it is. */
+const WORDS = JSON.parse(document.getElementById("words").textContent);
+const say = (text, values = {}) => (WORDS[text] ?? text).replace(/\{(\w+)\}/g, (all, name) => values[name] ?? all);
 (() => {
   const root = document.documentElement;
   const button = document.getElementById("theme");
   const prefersDark = window.matchMedia("(prefers-color-scheme: dark)");
   const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : prefersDark.matches);
-  const label = () => { button.textContent = isDark() ? "Light" : "Dark"; };
+  const label = () => { button.textContent = isDark() ? say("Light") : say("Dark"); };
   try {
     const kept = localStorage.getItem("firstfault-theme");
     if (kept === "dark" || kept === "light") root.dataset.theme = kept;
