@@ -120,7 +120,7 @@ def environment() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     made.globals.update(say=say, language=page_language, not_measured=lambda: say(NOT_MEASURED))
-    made.globals.update(script_words=lambda: json_for_script(script_words()))
+    made.globals["script_words"] = lambda: json_for_script(script_words())
     return made
 
 
