@@ -119,8 +119,13 @@ def environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals.update(say=say, language=page_language, not_measured=lambda: say(NOT_MEASURED))
-    made.globals["script_words"] = lambda: json_for_script(script_words())
+    words: dict[str, Any] = {
+        "say": say,
+        "language": page_language,
+        "not_measured": lambda: say(NOT_MEASURED),
+        "script_words": lambda: json_for_script(script_words()),
+    }
+    made.globals.update(words)
     return made
 
 
