@@ -67,7 +67,7 @@ def blocks_grid(trace: Trace, rank: int) -> tuple[str, Grid] | None:
         return None
     when = say(
         "In memory {when}, step {step}",
-        when=say(_TRIGGERS.get(rows[0]["trigger"], rows[0]["trigger"])),
+        when=say(_TRIGGERS.get(str(rows[0]["trigger"]), str(rows[0]["trigger"]))),
         step=rows[0]["step"],
     )
     grid = Grid(
