@@ -53,18 +53,18 @@ def split(fired: list[Fired]) -> tuple[list[Finding], list[Finding]]:
     symptoms = [f for f in fired if roots[f.finding.name] is not None]
     for f in symptoms:
         f.finding.explained_by = roots[f.finding.name]
-    _what_ended_the_run_is_no_advice(fired, roots)
+    _what_does_harm_is_no_advice(fired, roots)
     return [f.finding for f in sorted(causes, key=_order)], [f.finding for f in sorted(symptoms, key=_order)]
 
 
-def _what_ended_the_run_is_no_advice(fired: list[Fired], roots: dict[str, str | None]) -> None:
-    """A warning that accounts, through others or not, for the end of the run has turned out to be an error."""
+def _what_does_harm_is_no_advice(fired: list[Fired], roots: dict[str, str | None]) -> None:
+    """A warning that accounts, through others or not, for an error has turned out to be one."""
     named = {f.finding.name: f.finding for f in fired}
     for f in fired:
         top = f.finding
         while (above := roots[top.name]) is not None:
             top = named[above]
-        if f.finding.severity == "fatal" and top.severity == "warning":
+        if f.finding.severity != "warning" and top.severity == "warning":
             top.severity = "error"
 
 

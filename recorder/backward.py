@@ -14,6 +14,7 @@ from .device_statistics import either, scalar_of
 from .forward import ForwardWatch
 from .graph import (
     LOSSES,
+    activated_twice,
     broadcasts,
     kl_of_probabilities,
     look_at_forward,
@@ -129,6 +130,7 @@ class BackwardWatch:
             if count == 4:
                 return
             self._distribution(node)
+            self._activation(node)
             suffix = "" if count == 0 else f"{count}"
             given, target = saved(node, "self"), saved(node, "target")
             if (
@@ -172,6 +174,19 @@ class BackwardWatch:
                 saved=f"dimension {found[0]}",
                 trigger="risk",
                 shape=found[1],
+            )
+
+    def _activation(self, node: Any) -> None:
+        """Look whether an activation was applied before a loss that applies it itself."""
+        found = activated_twice(node)
+        if found is not None:
+            self.session.add(
+                "operators",
+                seq=self.session.next_seq(),
+                phase=int(Phase.LOSS),
+                op=operator_name(node),
+                saved=found,
+                trigger="risk",
             )
 
     def _broadcast(self, loss: Tensor) -> None:

@@ -23,12 +23,13 @@ _MOST_HASHED = 200_000
 class _Field:
     """A tensor of the current batch: kept as a weak reference, to tell what it is used for."""
 
-    __slots__ = ("moments", "pointer", "ref", "row", "stat", "tensor_id")
+    __slots__ = ("moments", "pointer", "ref", "row", "stat", "tensor_id", "version")
 
     def __init__(self, tensor: Tensor, stat: int, row: Row, tensor_id: int, moments: Moments) -> None:
         self.ref = weakref.ref(tensor)
         self.stat = stat
         self.pointer = _pointer(tensor)
+        self.version = _version(tensor)
         self.row = row
         self.tensor_id = tensor_id
         self.moments = moments
@@ -63,6 +64,8 @@ class DataWatch:
                     self._use(field, "field", phase)
         for field in self._current():
             if field.ref() is tensor:
+                if field.version != _version(tensor):
+                    self._written_to(field, tensor)
                 self._use(field, "input", phase)
                 return field.moments
         return self._add(f"input:{name}", name, tensor, "input", "input", phase, root.id).moments
@@ -115,6 +118,12 @@ class DataWatch:
             self.session.move_stat(field.stat, int(phase))
         if role == "target":
             self.session.catalogue.rekind(field.tensor_id, "target")
+
+    def _written_to(self, field: _Field, tensor: Tensor) -> None:
+        """The script has changed a field in place since it was measured: what enters the model is what counts."""
+        field.version = _version(tensor)
+        field.moments = measure(tensor)
+        self.session.put_moments(field.stat, field.moments)
 
     def _add(
         self,
@@ -169,6 +178,11 @@ class DataWatch:
 
 def _pointer(tensor: Tensor) -> tuple[int, int, torch.dtype]:
     return tensor.data_ptr(), tensor.numel(), tensor.dtype
+
+
+def _version(tensor: Tensor) -> int:
+    """Counts what was written to a tensor in place; tensors made in inference mode do not count."""
+    return 0 if tensor.is_inference() else tensor._version
 
 
 def fingerprint(tensor: Tensor) -> int | None:

@@ -54,6 +54,25 @@ _RISKS: dict[str, tuple[str, float]] = {
 _RISKS_BEHIND_A_MASK: dict[str, tuple[str, float]] = {"Exp": ("result", torch.inf), "Expm1": ("result", torch.inf)}
 """More of them, which only a mask can hide from the loss."""
 
+_LAYS_OUT = (
+    "SqueezeBackward",
+    "UnsqueezeBackward",
+    "ViewBackward",
+    "UnsafeViewBackward",
+    "ReshapeAliasBackward",
+    "TransposeBackward",
+    "PermuteBackward",
+    "TBackward",
+    "SelectBackward",
+    "SliceBackward",
+    "CloneBackward",
+    "ToCopyBackward",
+)
+"""Operators that give the same values in another shape, order or precision, or some of them."""
+
+_LAYOUTS = 6
+"""Of them, how many on end."""
+
 _MASKS = ("WhereBackward", "MaskedFillBackward")
 _BEHIND_A_MASK = 6
 """Operators that a value may have gone through on its way to the mask."""
@@ -123,6 +142,30 @@ def softmax_elsewhere(node: Any) -> tuple[int, list[int]] | None:
     taken = behind._saved_dim
     taken = (taken - (1 << 64) if taken >= 1 << 63 else taken) % len(shape)
     return None if taken == dimension else (taken, shape)
+
+
+def activated_twice(node: Any) -> str | None:
+    """``"softmax"`` or ``"sigmoid"`` where what goes into the softmax of a negative log likelihood, or into a binary cross
+    entropy with logits, is such an activation's result as it is, but for its shape. None where it is not."""
+    kind = type(node).__name__
+    behind: Any = node.next_functions[0][0]
+    if kind.startswith("NllLoss"):
+        behind = _made_by(behind)
+        if type(behind).__name__ != "LogSoftmaxBackward0":
+            return None
+        behind = behind.next_functions[0][0]
+    elif kind != "BinaryCrossEntropyWithLogitsBackward0":
+        return None
+    return {"SoftmaxBackward0": "softmax", "SigmoidBackward0": "sigmoid"}.get(type(_made_by(behind)).__name__)
+
+
+def _made_by(node: Any) -> Any:
+    """The node that made the values: the one given, or the first behind it that does more than lay them out anew."""
+    for _ in range(_LAYOUTS):
+        if not type(node).__name__.startswith(_LAYS_OUT):
+            break
+        node = node.next_functions[0][0]
+    return node
 
 
 def kl_of_probabilities(loss: Tensor) -> bool:

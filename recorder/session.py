@@ -296,6 +296,10 @@ class Session:
         """A row still in the buffer turns out to belong to another phase."""
         self._rows.move_stat(index, phase)
 
+    def put_moments(self, index: int, moments: Moments) -> None:
+        """A tensor whose row is still in the buffer was measured again."""
+        self._rows.put_moments(index, moments)
+
     def spill(self) -> None:
         """Write what a long evaluation between two steps has collected, so that the buffer stays small."""
         if len(self._rows.stats) > _MOST_BUFFERED:

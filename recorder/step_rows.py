@@ -9,6 +9,7 @@ from ..schemas import TABLES
 from .catalogue import Catalogue
 from .device_statistics import Page, all_devices, now, on
 from .journal import JournalWriter
+from .statistics import Moments
 
 _STATS_SCHEMA = TABLES["tensor_stats"].schema
 _STRUCTS = {table.name: pa.struct(list(table.schema)) for table in TABLES.values()}
@@ -63,6 +64,15 @@ class StepRows:
         if index < len(self.stats):
             row = self.stats[index]
             self.stats[index] = (*row[:2], phase, *row[3:])
+
+    def put_moments(self, index: int, moments: Moments) -> None:
+        """Other moments for a row still in the buffer."""
+        if index < len(self.stats):
+            row = self.stats[index]
+            if type(moments) is Moments:
+                self.stats[index] = (*row[:4], *moments, *row[12:])
+            else:  # still on its way from a device
+                self.late_stats = [late for late in self.late_stats if late[0] != index] + [(index, moments)]
 
     def write(self, step: int, tables: tuple[str, ...], *, wait: bool) -> list[OSError]:
         """Append the collected rows of these tables to the journal, those of a step whose numbers are still on a device

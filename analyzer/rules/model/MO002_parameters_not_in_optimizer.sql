@@ -6,19 +6,23 @@ phase = "optimizer"
 signal = "update"
 message = "{count} trainable parameters in module {place} (first {tensor}) receive gradients in {steps} steps from step {step} on, but no optimizer holds them and their values never change; {held} other parameters are optimized."
 fix = "Create the optimizer after the model has its final modules (after replacing a head, wrapping, moving), or add_param_group for these parameters; set requires_grad=False where they are meant to stay."
-explains = []
+explains = ["shuffled-labels", "plateau", "underfit", "loss-spike", "divergence"]
 [params.steps]
 value = 3
 unit = "steps"
 doc = "Steps with a gradient that must have changed nothing."
+[params.least]
+value = 64
+unit = "elements"
+doc = "Elements of a weight by which a uniform distribution is told."
 [needs]
 tables = ["steps", "tensors", "modules"]
 kinds = ["parameter", "gradient"]
 [doc]
 what = "Parameters with requires_grad and a non-zero gradient whose values stay the same to the last bit, in no parameter group, beside parameters of the same model, or of another model in training mode, that are optimized."
 why = "They look trainable and cost a backward pass, but never learn."
-not_this = "Whole models that no optimizer holds and that are in eval mode or also run without gradients (teachers, critics, targets of attacks), frozen parameters without gradients. Where everything that is not held lies before everything that is held (a head trained on a backbone), it is a warning: that is often meant."
-source = "Counts and exact equality."
+not_this = "Whole models that no optimizer holds and that are in eval mode or also run without gradients (teachers, critics, targets of attacks), frozen parameters without gradients. Where everything that is not held lies before everything that is held (a head trained on a backbone), it is a warning: that is often meant, unless the backbone is as it was made, which is good for nothing."
+source = "Counts and exact equality; torch's Linear and Conv draw weights uniformly within 1 / sqrt(fan in)."
 */
 WITH trained AS (
     SELECT rank, tensor_id, count(*) AS steps, min(step) AS step, min(seq) AS seq FROM param_steps
@@ -64,9 +68,16 @@ WITH trained AS (
         AND EXISTS (SELECT 1 FROM whole w WHERE w.rank = t.rank AND w.ancestor_id = t.ancestor_id)
     LEFT JOIN whole w ON w.rank = t.rank AND w.ancestor_id = t.ancestor_id
     QUALIFY row_number() OVER (PARTITION BY o.rank, o.tensor_id ORDER BY w.ancestor_depth NULLS LAST, w.ancestor_id) = 1
+), as_made AS (
+    -- weights as torch's layers draw them, uniform up to 1 / sqrt(fan in): nothing has ever trained them
+    SELECT o.rank, o.model FROM out_ o JOIN tensor_stats s ON s.rank = o.rank AND s.tensor_id = o.tensor_id
+    WHERE len(o.shape) >= 2 AND list_product(o.shape) >= $least AND o.class_name IN ('Linear', 'Conv1d', 'Conv2d', 'Conv3d') AND o.tensor LIKE '%weight'
+      AND greatest(abs(s.min), abs(s.max)) * sqrt(list_product(o.shape[2:])) BETWEEN 0.9 AND 1.0001
+      AND sqrt(3 * s.sum_sq / s.numel) * sqrt(list_product(o.shape[2:])) BETWEEN 0.9 AND 1.1
+    GROUP BY ALL
 )
 SELECT p.rank, p.first_step AS step, coalesce(p.ancestor, p.module) AS module, p.tensor, 0.0 AS value, p.total AS count, p.steps, h.held,
     coalesce(nullif(coalesce(p.ancestor, p.module), ''), 'the root') AS place, p.model, p.shape, p.dtype, p.class_name,
-    CASE WHEN p.last_call < h.first_call THEN 'warning' ELSE 'error' END AS severity
+    CASE WHEN p.last_call < h.first_call AND (p.rank, p.model) NOT IN (SELECT (rank, model) FROM as_made) THEN 'warning' ELSE 'error' END AS severity
 FROM placed p JOIN held h ON h.rank = p.rank AND h.model = p.model
 ORDER BY p.first_step, p.rank, p.call_order, p.tensor_id

@@ -19,7 +19,7 @@ doc = "The stretch must be longer than this many times the longest earlier stret
 tables = ["steps", "modules"]
 kinds = ["gradient", "activation"]
 [doc]
-what = "Parameters that an optimizer holds and that require gradients get none (None, or exact zero without a gradient arriving at their module) from some step to the end, while their module runs and later modules of the same optimizer get gradients; or, in a run with one optimizer, nothing at all gets any although backward runs."
+what = "Parameters that an optimizer holds and that require gradients get none (None, or exact zero without a gradient arriving at their module) from some step to the end, while their module runs and later modules of the same optimizer get gradients; or nothing at all that an optimizer holds gets any although a backward of its own runs before each of its steps."
 why = "Half of the model silently stops learning; the loss often goes on falling."
 not_this = "Frozen parameters (requires_grad False), modules that were not called, heads whose output the loss does not use (a warning where they never got any), optimizers that step in turns, gradients that are absent only now and then. A parameter that never had one in a module through which others get theirs may be unused: a warning."
 source = "Counts and graph order."
@@ -98,6 +98,15 @@ WITH held AS (
     SELECT c.rank, c.optimizer_id, c.step FROM cut c JOIN optimizer_series s ON s.rank = c.rank AND s.step >= c.step AND s.stepped
     WHERE c.nothing AND NOT EXISTS (SELECT 1 FROM alive a WHERE a.rank = c.rank AND a.step >= c.step)
     GROUP BY c.rank, c.optimizer_id, c.step HAVING bool_and(s.optimizers <= 1 AND s.microbatches > 0 AND coalesce(s.grad_norm, 0) = 0)
+    UNION
+    -- one of several optimizers goes on stepping behind a backward of its own that brings it nothing, though its modules run
+    -- with a graph; another one gets its gradients
+    SELECT c.rank, c.optimizer_id, c.step FROM cut c
+    JOIN optimizer_series s ON s.rank = c.rank AND s.optimizer_id = c.optimizer_id AND s.step >= c.step AND s.stepped
+    WHERE c.nothing AND c.tracked AND c.steps >= (CASE WHEN c.last_present IS NULL THEN 4 ELSE 1 END) * $steps
+      AND NOT EXISTS (SELECT 1 FROM alive a WHERE a.rank = c.rank AND a.optimizer_id = c.optimizer_id AND a.step >= c.step)
+      AND EXISTS (SELECT 1 FROM alive a WHERE a.rank = c.rank AND a.optimizer_id <> c.optimizer_id AND a.step >= c.step)
+    GROUP BY c.rank, c.optimizer_id, c.step HAVING bool_and(s.optimizers > 1 AND s.microbatches > 0 AND coalesce(s.grad_norm, 0) = 0)
 ), confirmed AS (
     SELECT c.*, false AS whole_cut,
         -- gradients do come back through the module: what never got one is a matter of these parameters alone

@@ -4,7 +4,7 @@ name = "double-softmax"
 severity = "error"
 phase = "loss"
 signal = "output"
-message = "The output of {model} {what_}: the loss cannot fall below {floor}; it is {loss}."
+message = "{what_}: the loss cannot fall below {floor}; it is {loss}."
 fix = "Return logits: drop the softmax before cross_entropy (or use log and nll_loss), the sigmoid before binary_cross_entropy_with_logits (or use binary_cross_entropy)."
 explains = ["plateau", "underfit", "vanishing-gradients", "shuffled-labels"]
 [needs]
@@ -12,9 +12,9 @@ tables = ["batches", "tensor_stats"]
 kinds = ["output"]
 steps = 3
 [doc]
-what = "A model whose output lies between 0 and 1 and adds up to one per sample, followed by the log-softmax of cross_entropy; or the output of a Sigmoid module that goes into binary_cross_entropy_with_logits as it is."
+what = "A softmax or sigmoid whose result goes into a loss that applies it itself, as the graph shows; or a model whose output lies between 0 and 1 and adds up to one per sample, followed by the log-softmax of cross_entropy; or the output of a Sigmoid module that goes into binary_cross_entropy_with_logits as it is."
 why = "Softmax of probabilities is nearly flat: the loss ends at ln(e + C - 1) - 1 and gradients are small."
-not_this = "Probabilities whose logarithm is taken for nll_loss, logits that happen to be small, values between 0 and 1 that no Sigmoid module made."
+not_this = "Scores that are divided by a temperature first, probabilities whose logarithm is taken for nll_loss, logits that happen to be small, values between 0 and 1 that no Sigmoid module made."
 source = "Arithmetic: logits in [0, 1] that sum to 1 give at best 1 - ln(e + C - 1); sigmoid of a number between 0 and 1 is between 0.5 and 0.73, so that no target 0 costs less than ln 2 and no target 1 less than ln(1 + 1/e)."
 */
 WITH roots AS (
@@ -44,15 +44,25 @@ WITH roots AS (
     JOIN given g ON g.rank = r.rank AND g.step = r.step
     WHERE r.class_name = 'Sigmoid' AND EXISTS (
         FROM batches b WHERE b.rank = r.rank AND b.step = r.step AND b.phase <> 'eval' AND b.loss_op = 'BinaryCrossEntropyWithLogits')
+), in_graph AS (
+    SELECT o.rank, o.step, o.op, o.saved, o.seq, any_value(b.classes) AS classes FROM operators o
+    LEFT JOIN batches b ON b.rank = o.rank AND b.step = o.step AND b.role = 'target' AND b.loss_op = o.op AND b.phase <> 'eval'
+    WHERE o.trigger = 'risk' AND o.saved IN ('softmax', 'sigmoid') AND (o.op LIKE 'NllLoss%' OR o.op = 'BinaryCrossEntropyWithLogits') GROUP BY ALL
 ), found AS (
     SELECT rank, step, model, module, tensor, floor,
-        'already sums to one per sample, and cross_entropy takes the softmax of it again (C = ' || classes || ')' AS what_,
+        'The output of ' || model || ' already sums to one per sample, and cross_entropy takes the softmax of it again (C = ' || classes || ')' AS what_,
         (SELECT count(*) FROM targets t WHERE t.rank = judged.rank) AS all_steps FROM judged WHERE fits
     UNION ALL BY NAME
     -- at best every target is 1
     SELECT rank, step, model, module, tensor, ln(1 + exp(-1)) AS floor,
-        'is that of a sigmoid, and binary_cross_entropy_with_logits takes the sigmoid of it again' AS what_,
+        'The output of ' || model || ' is that of a sigmoid, and binary_cross_entropy_with_logits takes the sigmoid of it again' AS what_,
         (SELECT count(*) FROM sigmoids t WHERE t.rank = sigmoids.rank) AS all_steps FROM sigmoids WHERE fits
+    UNION ALL BY NAME
+    SELECT rank, step, NULL AS model, NULL AS module, NULL AS tensor,
+        -- the sum over the other classes is at least (C - 1) e^0, and at best the right one has e^1
+        CASE WHEN op = 'BinaryCrossEntropyWithLogits' THEN ln(1 + exp(-1)) ELSE ln(exp(1) + classes - 1) - 1 END AS floor,
+        'What the loss is given comes from a ' || saved || ', and ' || CASE WHEN op = 'BinaryCrossEntropyWithLogits' THEN 'binary_cross_entropy_with_logits' ELSE 'cross_entropy' END || ' applies ' || CASE WHEN op = 'BinaryCrossEntropyWithLogits' THEN 'a sigmoid' ELSE 'a softmax' END || ' again' AS what_,
+        0 AS all_steps FROM in_graph
 )
 SELECT j.rank, min(j.step) AS step, any_value(j.model) AS model, arg_min(j.module, j.step) AS module, arg_min(j.tensor, j.step) AS tensor, any_value(j.what_) AS what_,
     any_value(j.floor) AS floor, any_value(j.floor) AS value, (SELECT arg_max(loss, step) FROM steps s WHERE s.rank = j.rank AND isfinite(s.loss)) AS loss

@@ -18,8 +18,8 @@ doc = "And as a share of what the spread of the same output has been."
 value = 0.1
 doc = "Share of the root mean square that the spread must have had before."
 [params.direction]
-value = 0.12
-doc = "Spread of directions below which outputs point one way: a mean cosine above 0.985 between samples."
+value = 0.2
+doc = "Spread of directions below which outputs point one way: a mean cosine above 0.96 between samples."
 [params.turn]
 value = 0.25
 doc = "And as a share of what it has been."

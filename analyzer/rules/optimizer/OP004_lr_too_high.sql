@@ -36,14 +36,19 @@ WITH ahead AS (
         next_ten AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN 1 FOLLOWING AND 10 FOLLOWING),
         rest AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN 3 FOLLOWING AND UNBOUNDED FOLLOWING),
         whole AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)
+), all_of_it AS (
+    SELECT rank, optimizer_id, count(finite(loss)) FILTER (n >= 1) AS rows_, median(finite(loss)) FILTER (n >= 1) AS median_, max(finite(loss)) FILTER (n BETWEEN 1 AND 5) AS jump
+    FROM optimizer_series GROUP BY ALL
 ), early AS (
     SELECT rank, step, optimizer_id, optimizer, update_ratio AS value, lr, loss_first AS loss_before,
         CASE WHEN breaks AND coalesce(soon_high, 0) <= loss_first THEN 'non-finite' ELSE printf('%.4g', soon_high) END AS loss_after,
         'from the first steps on' AS when_, update_norm, weight_norm, norm
-    FROM ahead a
+    FROM ahead a JOIN all_of_it t USING (rank, optimizer_id)
     WHERE n < 10 AND isfinite(update_ratio) AND update_ratio > $ratio AND loss_first > 0
       AND ((breaks AND (soon_high > 3 * loss_first OR update_ratio > 1))
-        OR (soon_rows >= 10 AND (next_median > 5 * $rise * loss_first OR (soon_median > $rise * loss_first AND rest_low > 1.2 * loss_first))))
+        OR (soon_rows >= 10 AND (next_median > 5 * $rise * loss_first OR (soon_median > $rise * loss_first AND rest_low > 1.2 * loss_first)))
+        -- it jumps at once, and the training as a whole is worse than knowing nothing
+        OR (n < 5 AND t.rows_ >= 20 AND t.jump > 1.5 * loss_first AND t.median_ > 1.2 * loss_first))
       AND (optimizers <= 1 OR breaks OR soon_median > 10 * loss_first)
       -- an enormous gradient makes a large update at any learning rate (Adam and its kin do not care)
       AND (eps IS NOT NULL OR norm_first IS NULL OR weight_first IS NULL OR norm_first <= 10 * weight_first)

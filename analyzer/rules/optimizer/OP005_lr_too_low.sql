@@ -27,7 +27,7 @@ tables = ["steps", "param_groups"]
 columns = ["param_groups.update_norm", "param_groups.lr"]
 steps = 10
 [doc]
-what = "Updates below a millionth of the weights' norm in all steps with gradients that are not zero; or a learning rate that falls a thousandfold in one step and stays there."
+what = "Updates below a millionth of the weights' norm in all steps with gradients that are not zero; or from some step on for half of the run or more, after the learning rate has fallen a thousandfold; or a learning rate that falls a thousandfold in one step and stays there."
 why = "The loss cannot move: a million such steps are needed to change the weights once."
 not_this = "A warm-up (unless it hardly rises in sixty steps), a decay in usual stages or to the end of a schedule, weights that round the update away, a rate of zero, zero gradients."
 source = "Update ratio 1e-3 is usual practice; 1e-6 is the bound of the catalogue."
@@ -47,9 +47,15 @@ WITH rows_ AS (
     WHERE highest < $ratio AND lr > 0 AND (lr_last <= 1.5 * lr_first OR total >= $slow AND lr_last <= 10 * lr_first) AND total >= $least AND norm > 0 AND stepped
       AND rank NOT IN (SELECT rank FROM rounding)
     GROUP BY rank, optimizer_id HAVING count(*) >= $least AND median(update_ratio) IS NOT NULL
+), died AS (
+    -- the schedule has come to its end long before the training
+    SELECT rank, step, optimizer_id, median(update_ratio) OVER (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS value, lr, norm, left_ AS steps_
+    FROM rows_ WHERE ratio_after < $ratio AND lr > 0 AND lr_after <= lr AND lr_high > $drop * lr AND left_ >= 0.5 * total AND left_ >= $least AND norm > 0
+      AND rank NOT IN (SELECT rank FROM rounding)
+    QUALIFY row_number() OVER (PARTITION BY rank, optimizer_id ORDER BY n) = 1
 ), fallen AS (
     SELECT rank, step, optimizer_id, update_ratio AS value, lr, norm, left_ AS steps_
     FROM rows_ WHERE lr > 0 AND lr_was > $drop * lr AND lr_after < 10 * lr AND left_ >= $least AND ratio_after < 1e-4
     QUALIFY row_number() OVER (PARTITION BY rank, optimizer_id ORDER BY n) = 1
 )
-SELECT * FROM (SELECT * FROM still UNION ALL BY NAME SELECT * FROM fallen) ORDER BY step, rank, optimizer_id
+SELECT * FROM (SELECT * FROM still UNION ALL BY NAME SELECT * FROM fallen UNION ALL BY NAME SELECT * FROM died) ORDER BY step, rank, optimizer_id

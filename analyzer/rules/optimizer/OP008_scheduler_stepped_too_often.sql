@@ -11,12 +11,19 @@ explains = ["scheduler-before-optimizer", "zero-lr", "lr-too-low", "plateau"]
 value = 3
 unit = "steps"
 doc = "Optimizer steps on end with more than one scheduler step."
+[params.batches]
+value = 20
+unit = "steps"
+doc = "Steps after which a decay may be judged."
+[params.gone]
+value = 1e-4
+doc = "Learning rate halfway over the first, below which the second half changes nothing."
 [needs]
 tables = ["schedulers"]
 columns = ["schedulers.steps"]
 steps = 3
 [doc]
-what = "A scheduler whose step() the script calls two or more times for each optimizer step; or a cosine or polynomial schedule whose length is the number of epochs, stepped for every batch far beyond its end."
+what = "A scheduler whose step() the script calls two or more times for each optimizer step; or a cosine or polynomial schedule whose length is the number of epochs, stepped for every batch far beyond its end; or a stepwise or exponential decay that is stepped for every batch and has taken the rate below a ten-thousandth by the middle of the run."
 why = "The learning rate reaches its end after a fraction of the training."
 not_this = "A scheduler stepped once, one inside another scheduler, catching up on resume before the first step, schedulers on a metric, as many steps as there are ranks (accelerate does that on purpose)."
 source = "Counting; no threshold but persistence."
@@ -36,6 +43,12 @@ WITH rows_ AS (
 ), epochs AS (
     SELECT rank, max(epoch) + 1 AS epochs, count(DISTINCT step) / (max(epoch) + 1) AS per_epoch FROM steps WHERE epoch IS NOT NULL GROUP BY rank
 )
+, decays AS (
+    SELECT s.rank, s.scheduler_id, any_value(s.scheduler) AS scheduler, any_value(s.optimizer_id) AS optimizer_id, min(s.step) AS step, count(*) AS rows_, sum(s.steps) AS total,
+        arg_min(s.lr, s.n) AS lr_first, max(s.lr) FILTER (2 * s.n >= s.all_) AS lr_half
+    FROM (SELECT *, count(*) OVER (PARTITION BY rank, scheduler_id) AS all_ FROM rows_) s
+    WHERE s.scheduler IN ('ExponentialLR', 'StepLR', 'MultiStepLR', 'MultiplicativeLR') GROUP BY ALL
+)
 -- step() comes after the optimizer's, so what a row counts happened after the row before
 SELECT rank, greatest(step - 1, 0) AS step, times::BIGINT AS value, scheduler, optimizer_id, rows_ AS steps_, scheduler_id,
     format('{} is stepped {:d} times for every optimizer step', scheduler, times::BIGINT) AS how_
@@ -46,4 +59,11 @@ SELECT l.rank, l.step, round(e.per_epoch)::BIGINT AS value, l.scheduler, l.optim
     format('{} is as long as the training has epochs ({:d}), and it was stepped {:d} times', l.scheduler, l.length_, l.total) AS how_
 FROM lengths l JOIN epochs e ON e.rank = l.rank
 WHERE l.length_ = e.epochs AND e.epochs >= 2 AND e.per_epoch >= 3 AND l.total >= 2 * l.length_ AND l.total >= 0.8 * l.rows_
+UNION ALL BY NAME
+-- a decay by epochs, stepped for every batch: half of the training is done at a rate of nothing
+SELECT d.rank, d.step, coalesce(round(e.per_epoch)::BIGINT, d.total) AS value, d.scheduler, d.optimizer_id, d.rows_ AS steps_, d.scheduler_id,
+    format('{} is stepped for every batch ({:d} times) and has divided the learning rate by {:.3g} halfway through the run', d.scheduler, d.total, d.lr_first / d.lr_half) AS how_
+FROM decays d LEFT JOIN epochs e ON e.rank = d.rank
+WHERE d.rows_ >= $batches AND d.lr_half > 0 AND d.lr_half < $gone * d.lr_first AND coalesce(e.per_epoch >= 3, true)
+  AND d.rows_ >= 0.9 * (SELECT count(*) FROM steps o WHERE o.rank = d.rank AND o.stepped AND (o.optimizer_id = d.optimizer_id OR d.optimizer_id IS NULL))
 ORDER BY step, rank, scheduler_id

@@ -7,6 +7,9 @@ signal = "state_step"
 message = "At step {step} the step counter of {optimizer} is {value} after {before} in the step before: its moments were lost, {how_}."
 fix = "Keep one optimizer for the run; on resume call optimizer.load_state_dict before training goes on."
 explains = ["loss-spike", "divergence", "exploding-gradients", "lr-too-high", "shuffled-labels"]
+[params.gone_on]
+value = 0.3
+doc = "Distance of a new model's weights from the last ones of the model before, over that from its first ones, below which it goes on from there."
 [needs]
 tables = ["param_groups"]
 columns = ["param_groups.state_step"]
@@ -14,7 +17,7 @@ steps = 3
 [doc]
 what = "The step counter in the optimizer's state falls back to one; or a new optimizer of the same class, size and learning rate takes the place of another and starts at one."
 why = "Adam's moments start from zero: the first steps are as long as at the start of the run."
-not_this = "A second optimizer for other parameters, a resumed run whose state was loaded (its counter falls by as much as had been done since the checkpoint), another optimizer for another stage or another model, as the next fold has."
+not_this = "Another model, unless the last weights of the one before were loaded into it; a second optimizer for other parameters, a resumed run whose state was loaded (its counter falls by as much as had been done since the checkpoint), another optimizer for another stage or another model, as the next fold has."
 source = "Counting."
 */
 WITH counters AS (
@@ -23,6 +26,21 @@ WITH counters AS (
 ), within_ AS (
     SELECT rank, step, optimizer, state_step AS value, lag(state_step) OVER (PARTITION BY rank, optimizer_id ORDER BY step) AS before, 'in the same optimizer' AS how_, optimizer_id
     FROM counters WHERE state_step IS NOT NULL
+), handed AS (
+    -- what the parameters of the new model are after its first update, against those of the same names in the model before, when
+    -- it was made and when it was last seen: a resume goes on from there, another fold or seed begins anew
+    SELECT h.rank, h.optimizer_id, sum(abs(b.sum - a.last_sum) + abs(b.sum_sq - a.last_sq)) AS from_last, sum(abs(b.sum - a.first_sum) + abs(b.sum_sq - a.first_sq)) AS from_first
+    FROM handovers h
+    JOIN tensors t ON t.rank = h.rank AND t.kind = 'parameter'
+    JOIN tensor_stats b ON b.rank = t.rank AND b.tensor_id = t.tensor_id AND b.step = h.step
+    JOIN (
+        SELECT s.rank, s.tensor_id, n.tensor_name, n.shape, w.optimizer_id, arg_max(s.sum, s.step) AS last_sum, arg_max(s.sum_sq, s.step) AS last_sq, arg_min(s.sum, s.step) AS first_sum,
+            arg_min(s.sum_sq, s.step) AS first_sq, max(s.step) AS last
+        FROM handovers w JOIN tensor_stats s ON s.rank = w.rank AND s.step < w.step JOIN tensors n ON n.rank = s.rank AND n.tensor_id = s.tensor_id AND n.kind = 'parameter'
+        WHERE w.fresh GROUP BY ALL
+    ) a ON a.rank = h.rank AND a.optimizer_id = h.optimizer_id AND a.tensor_name = t.tensor_name AND a.shape = t.shape AND a.tensor_id <> t.tensor_id
+    WHERE h.fresh AND EXISTS (FROM checkpoints c WHERE c.rank = h.rank AND c.action = 'weights' AND c.step = h.step)
+    GROUP BY ALL
 ), ends AS (
     SELECT rank, optimizer_id, any_value(optimizer) AS optimizer, min(step) AS first, max(step) AS last, arg_min(state_step, step) AS first_count, arg_max(state_step, step) AS last_count,
         any_value(numel) AS numel, arg_min(lr, step) AS first_lr, arg_max(lr, step) AS last_lr
@@ -33,5 +51,6 @@ UNION ALL BY NAME
 SELECT n.rank, n.first AS step, n.optimizer, n.first_count AS value, o.last_count AS before, 'with a new optimizer' AS how_, n.optimizer_id
 FROM ends n JOIN ends o ON o.rank = n.rank AND o.optimizer_id < n.optimizer_id AND o.last = n.first - 1
 WHERE n.first > 0 AND n.first_count <= 1 AND o.last_count >= 3 AND n.optimizer = o.optimizer AND n.numel = o.numel AND n.first_lr BETWEEN 0.5 * o.last_lr AND 2 * o.last_lr
-  AND NOT EXISTS (FROM handovers h WHERE h.rank = n.rank AND h.optimizer_id = n.optimizer_id AND h.fresh)
+  AND NOT EXISTS (FROM handovers h WHERE h.rank = n.rank AND h.optimizer_id = n.optimizer_id AND h.fresh
+      AND NOT EXISTS (FROM handed g WHERE g.rank = h.rank AND g.optimizer_id = h.optimizer_id AND g.from_last < $gone_on * g.from_first))
 ORDER BY step, rank

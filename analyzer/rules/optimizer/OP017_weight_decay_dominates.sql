@@ -13,6 +13,9 @@ doc = "Decay step over whole update."
 [params.rate]
 value = 1e-3
 doc = "lr x weight_decay from which it matters within a run."
+[params.gone]
+value = 0.1
+doc = "Norm of the weights over its largest below which they are gone."
 [params.least]
 value = 8
 unit = "steps"
@@ -33,11 +36,14 @@ source = "Arithmetic: the decay step is lr x weight_decay x W."
 WITH rows_ AS (
     SELECT rank, step, optimizer_id, group_id, weight_decay, lr * weight_decay AS rate, lr * weight_decay * weight_norm / nullif(update_norm, 0) AS share, weight_norm
     FROM param_groups WHERE weight_decay > 0 AND update_norm > 0 AND optimizer <> 'Adam' AND isfinite(update_norm)
+), sized AS (
+    SELECT *, weight_norm > $gone * max(weight_norm) OVER (PARTITION BY rank, optimizer_id, group_id) AS there FROM rows_
 ), hits AS (
-    SELECT *, count(*) OVER (PARTITION BY rank, optimizer_id, group_id ORDER BY step ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS left_,
-        avg((share > $share)::INT) OVER (PARTITION BY rank, optimizer_id, group_id ORDER BY step ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS rest,
+    -- weights that are all but gone are kept alive by the gradient alone: what brought them there came before
+    SELECT *, count(*) FILTER (there) OVER (PARTITION BY rank, optimizer_id, group_id ORDER BY step ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS left_,
+        avg((share > $share)::INT) FILTER (there) OVER (PARTITION BY rank, optimizer_id, group_id ORDER BY step ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS rest,
         last_value(weight_norm) OVER (PARTITION BY rank, optimizer_id, group_id ORDER BY step ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS after
-    FROM rows_
+    FROM sized
 )
 SELECT rank, step, optimizer_id, group_id, share AS value, rate, weight_decay, weight_norm AS before, after, round(100 * least(share, 1))::INT AS percent
 FROM hits WHERE share > $share AND rest > 0.6 AND left_ >= $least AND rate >= $rate AND after < $fall * weight_norm
