@@ -53,6 +53,12 @@ def test_every_rule_says_what_it_is(rule: Rule) -> None:
     assert used == set(h.params)
 
 
+@pytest.mark.parametrize("rule", RULES, ids=lambda r: r.header.code)
+def test_no_rule_counts_with_a_filter_over_a_window(rule: Rule) -> None:
+    """DuckDB evaluates `count(*) FILTER (…) OVER` in time that grows with the square of the rows: 12 s at 288,000 steps."""
+    assert not re.search(r"count\(\*\)\s+FILTER\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)\s*OVER\b", rule.select)
+
+
 def test_codes_and_names_are_unique() -> None:
     assert len({r.header.code for r in RULES}) == len(RULES)
     assert len({r.header.name for r in RULES}) == len(RULES)

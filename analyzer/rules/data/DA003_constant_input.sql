@@ -30,7 +30,7 @@ source = "Arithmetic: minimum equals maximum."
 WITH fields AS (
     SELECT b.*, s.min AS low, s.max AS high, s.min = s.max AS same, row_number() OVER series AS n,
         -- token and category numbers spread widely; a mask of ones in batches without padding does not count
-        count(*) FILTER (s.max - s.min > CASE WHEN b.whole_numbers THEN $spread ELSE 0 END) OVER before AS varied
+        count(CASE WHEN s.max - s.min > CASE WHEN b.whole_numbers THEN $spread ELSE 0 END THEN 1 END) OVER before AS varied
     FROM (
         SELECT rank, step, seq, tensor_id AS source_id, field, role, NOT contains(dtype, 'float') AS whole_numbers,
             concat_ws('/', shape[2:]::VARCHAR, CASE WHEN NOT contains(dtype, 'float') THEN field END) AS tensor_id

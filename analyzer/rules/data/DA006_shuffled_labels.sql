@@ -53,7 +53,7 @@ WITH mix AS (
         max(update_ratio) OVER (PARTITION BY o.rank, o.optimizer_id ORDER BY n ROWS BETWEEN 3 PRECEDING AND 1 PRECEDING) AS ratio_now,
         max(lr) OVER (PARTITION BY o.rank, o.optimizer_id ORDER BY n ROWS BETWEEN 5 PRECEDING AND CURRENT ROW) AS lr_recent, max(lr) OVER (PARTITION BY o.rank, o.optimizer_id ORDER BY n ROWS BETWEEN 12 PRECEDING AND 6 PRECEDING) AS lr_usual,
         sum(update_norm) OVER (PARTITION BY o.rank, o.optimizer_id) / median(weight_norm) OVER (PARTITION BY o.rank, o.optimizer_id) AS moved,
-        count(*) FILTER (update_norm > 0) OVER (PARTITION BY o.rank, o.optimizer_id) AS total
+        count(CASE WHEN update_norm > 0 THEN 1 END) OVER (PARTITION BY o.rank, o.optimizer_id) AS total
     FROM optimizer_series o JOIN mix m ON m.rank = o.rank AND m.step = o.step JOIN whole w ON w.rank = o.rank
     WHERE o.optimizers <= 1
     WINDOW ahead AS (PARTITION BY o.rank, o.optimizer_id ORDER BY n ROWS BETWEEN CURRENT ROW AND 9 FOLLOWING)

@@ -33,7 +33,7 @@ WITH fields AS (
         count(*) OVER (PARTITION BY rank, loader_id, epoch, field) AS batches
     FROM fields
 ), copies AS (
-    SELECT *, count(*) FILTER (copy > 1) OVER (PARTITION BY rank, loader_id, epoch, field) AS value FROM seen
+    SELECT *, count(CASE WHEN copy > 1 THEN 1 END) OVER (PARTITION BY rank, loader_id, epoch, field) AS value FROM seen
 )
 SELECT rank, step, field, earlier, value, batches, workers, epoch,
     -- one batch and nothing else is how it is tested whether a model can learn at all

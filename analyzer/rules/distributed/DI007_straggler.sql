@@ -40,7 +40,7 @@ WITH waits AS (
 ), marked AS (
     SELECT *, late_ns > $share * step_ns AND late_ns > $least_ns AS late FROM beside
 ), series AS (
-    SELECT *, count(*) FILTER (late) OVER ahead AS soon, count(*) FILTER (late) OVER rest AS later, count(*) OVER rest AS left_
+    SELECT *, count(CASE WHEN late THEN 1 END) OVER ahead AS soon, count(CASE WHEN late THEN 1 END) OVER rest AS later, count(*) OVER rest AS left_
     FROM marked
     WINDOW ahead AS (PARTITION BY rank ORDER BY step ROWS BETWEEN CURRENT ROW AND $steps - 1 FOLLOWING),
         rest AS (PARTITION BY rank ORDER BY step ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)

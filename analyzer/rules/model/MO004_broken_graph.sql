@@ -45,7 +45,7 @@ WITH held AS (
 ), earlier_gap AS (
     SELECT rank, tensor_id, max(gap) AS gap FROM (
         SELECT s.rank, s.tensor_id, s.island, count(*) AS gap FROM (
-            SELECT rank, tensor_id, absent, step, count(*) FILTER (NOT absent) OVER (PARTITION BY rank, tensor_id ORDER BY step) AS island FROM seen
+            SELECT rank, tensor_id, absent, step, count(CASE WHEN NOT absent THEN 1 END) OVER (PARTITION BY rank, tensor_id ORDER BY step) AS island FROM seen
             WHERE (rank, tensor_id) IN (SELECT (rank, tensor_id) FROM tail)) s
         JOIN last_seen l USING (rank, tensor_id)
         WHERE s.absent AND s.step < l.last_present GROUP BY s.rank, s.tensor_id, s.island)

@@ -55,7 +55,7 @@ WITH layers AS (
     SELECT *, unusable = 0 AND first_rms < $ratio * last_rms AND ((first_rms < $half * middle_rms AND middle_rms < $half * last_rms)
         OR (first_rms < $nothing * last_rms AND middle_rms < $ratio * last_rms)) AS vanished FROM wide
 ), counted AS (
-    SELECT *, count(*) FILTER (vanished) OVER rest AS rest_vanished, count(*) OVER rest AS rest_steps
+    SELECT *, count(CASE WHEN vanished THEN 1 END) OVER rest AS rest_vanished, count(*) OVER rest AS rest_steps
     FROM judged WINDOW rest AS (PARTITION BY rank, model ORDER BY step ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)
 )
 SELECT c.rank,

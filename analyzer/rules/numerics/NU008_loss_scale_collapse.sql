@@ -29,7 +29,7 @@ WITH rows_ AS (
     FROM steps WHERE loss_scale IS NOT NULL
 ), runs AS (
     SELECT *, n - row_number() OVER (PARTITION BY rank, optimizer_id, skipped ORDER BY n) AS island,
-        count(*) FILTER (NOT skipped) OVER (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS made,
+        count(CASE WHEN NOT skipped THEN 1 END) OVER (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS made,
         max(n) OVER (PARTITION BY rank, optimizer_id) AS last
     FROM rows_
 ), skips AS (

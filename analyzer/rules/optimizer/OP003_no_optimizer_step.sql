@@ -36,7 +36,7 @@ WITH iterations AS (
 ), earlier AS (
     SELECT rank, max(gap) AS gap FROM (
         SELECT i.rank, count(*) AS gap FROM (
-            SELECT *, count(*) FILTER (stepped) OVER (PARTITION BY rank ORDER BY step) AS island FROM iterations) i
+            SELECT *, count(CASE WHEN stepped THEN 1 END) OVER (PARTITION BY rank ORDER BY step) AS island FROM iterations) i
         JOIN last_ l ON l.rank = i.rank AND i.step < l.last_stepped WHERE NOT i.stepped GROUP BY i.rank, i.island)
     GROUP BY rank
 ), tail AS (

@@ -36,7 +36,7 @@ WITH counted AS (
     FROM step_series WHERE step_ns > 0 AND data_wait_ns IS NOT NULL
 ), marked AS (
     SELECT *, wait_ns > $advice * step_ns AND wait_ns > $least_ns AS waits,
-        count(*) OVER rest AS left_, count(*) FILTER (wait_ns > $advice * step_ns AND wait_ns > $least_ns) OVER rest AS waiting
+        count(*) OVER rest AS left_, count(CASE WHEN wait_ns > $advice * step_ns AND wait_ns > $least_ns THEN 1 END) OVER rest AS waiting
     FROM counted WHERE n > 3
     WINDOW rest AS (PARTITION BY rank ORDER BY step ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)
 ), begun AS (

@@ -46,7 +46,7 @@ WITH counted AS (
         row_number() OVER (PARTITION BY c.rank ORDER BY c.step) AS n
     FROM counted c LEFT JOIN looped l ON l.rank = c.rank AND l.counted_in = c.step
 ), ahead AS (
-    SELECT *, count(*) OVER rest AS left_, count(*) FILTER (slow) OVER rest AS slow_left FROM marked
+    SELECT *, count(*) OVER rest AS left_, count(CASE WHEN slow THEN 1 END) OVER rest AS slow_left FROM marked
     WINDOW rest AS (PARTITION BY rank ORDER BY step ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)
 ), begun AS (
     -- the first counted steps are the first steps: it is the run's own way
