@@ -14,6 +14,7 @@ import polars as pl
 from ..schemas import RunManifest
 from .divergence import CAPTURED, Differences, Divergence, compare_tensors
 from .errors import AnalyzerError
+from .language import in_words, say
 from .settings_apart import SettingChange, setting_changes
 from .trace import Trace
 from .verdict import Finding, Verdict
@@ -172,8 +173,10 @@ def _appeared(c: Comparison) -> str:
     for run, only in (("A", c.tensors.only_a), ("B", c.tensors.only_b)):
         here = [name for name, first in only if first == at and first > c.first_step]
         if here:
-            more = f" and {len(here) - 2} more" if len(here) > 2 else ""
-            told += f" From this step on only {run} has {', '.join(here[:2])}{more}."
+            more = say(" and {here} more", here=len(here) - 2) if len(here) > 2 else ""
+            told += say(
+                " From this step on only {run} has {names}{more}.", run=run, names=", ".join(here[:2]), more=more
+            )
     return told
 
 
@@ -315,6 +318,14 @@ def _findings(a: Verdict, b: Verdict) -> list[SharedFinding]:
     return sorted(out, key=lambda f: (not f.cause, min(s for s in (f.step_a, f.step_b) if s is not None), f.name))
 
 
+def shown_setting(group: str, name: str) -> str:
+    """What was started, as a reader calls it: our own words in the language in force, a script's own settings as they are."""
+    return name if group in {"configuration", "recording"} and name not in _OWN_NAMES else say(name)
+
+
+_OWN_NAMES = {"dtypes of the parameters", "elements of the parameters"}
+
+
 def _step(findings: dict[str, Finding], name: str) -> int | None:
     return findings[name].step if name in findings else None
 
@@ -330,8 +341,16 @@ def _explain(c: Comparison, a: Trace, b: Trace) -> Explanation | None:
         return Explanation(
             None,
             "setting-changed",
-            f"{at.name} is {_number(at.a)} in A and {_number(at.b)} in B at step {at.step}; until then nothing differs.",
-            "If the setting was changed on purpose this is its effect; else look at the configuration and the schedule.",
+            say(
+                "{name} is {a} in A and {b} in B at step {step}; until then nothing differs.",
+                name=in_words("subject", at.name),
+                a=_number(at.a),
+                b=_number(at.b),
+                step=at.step,
+            ),
+            say(
+                "If the setting was changed on purpose this is its effect; else look at the configuration and the schedule."
+            ),
         )
     same_code = a.manifest.script_sha256 is not None and a.manifest.script_sha256 == b.manifest.script_sha256
     # the same file by another path is the same code
@@ -345,58 +364,83 @@ def _explain(c: Comparison, a: Trace, b: Trace) -> Explanation | None:
             return Explanation(
                 "RE002",
                 "unseeded-run",
-                "No seed was set in either run, so weights and batches are drawn anew each time.",
-                "Call torch.manual_seed before the model is built; seed random and numpy where they are used.",
+                say("No seed was set in either run, so weights and batches are drawn anew each time."),
+                say("Call torch.manual_seed before the model is built; seed random and numpy where they are used."),
             )
         seeds = next(d for d in c.differences if (d.group, d.name) == ("seed", "seed"))
         return Explanation(
             None,
             "other-seed",
-            f"The runs were started from different seeds: {seeds.a} in A, {seeds.b} in B.",
-            "Give both the same seed to compare anything else than chance.",
+            say("The runs were started from different seeds: {a} in A, {b} in B.", a=seeds.a, b=seeds.b),
+            say("Give both the same seed to compare anything else than chance."),
         )
     if by_intent:
-        named = ", ".join(dict.fromkeys(d.name for d in by_intent))
+        named = say(", ").join(dict.fromkeys(shown_setting(d.group, d.name) for d in by_intent))
         return Explanation(
             None,
             "changed-by-intent",
-            f"What was started is not the same ({named}); the seed is. Either the change takes effect here, or the run is not"
-            " deterministic.",
-            "Look at what was changed; to tell the two apart record the same command twice and compare that.",
+            say(
+                "What was started is not the same ({named}); the seed is. Either the change takes effect here, or the run"
+                " is not deterministic.",
+                named=named,
+            ),
+            say("Look at what was changed; to tell the two apart record the same command twice and compare that."),
         )
-    around = [d.name for d in c.differences if d.group == "environment"]
+    around = [shown_setting(d.group, d.name) for d in c.differences if d.group == "environment"]
     generators = [n.removeprefix("state of ") for g, n in apart if g == "seed" and n.startswith("state of ")]
     batch = c.batches.first
     if batch is not None and batch <= at.step:
-        drawn = " The sampler drew other samples." if c.batches.same_samples is False else ""
+        drawn = say(" The sampler drew other samples.") if c.batches.same_samples is False else ""
         return Explanation(
             "RE001",
             "nondeterministic-run",
-            f"Same seed and same code, but the batches differ from step {batch} on.{drawn}"
-            + (f" The state of {_joined(generators)} differed before the first step." if generators else ""),
-            "Give the loader a seeded generator, seed the workers, and fix the order in which files are listed.",
+            say(
+                "Same seed and same code, but the batches differ from step {batch} on.{drawn}", batch=batch, drawn=drawn
+            )
+            + (
+                say(" The state of {names} differed before the first step.", names=_joined(generators))
+                if generators
+                else ""
+            ),
+            say("Give the loader a seeded generator, seed the workers, and fix the order in which files are listed."),
         )
-    code = "same seed, same batches, same code" if same_code else "same seed, same batches, code not known to differ"
-    told = f" What else differs: {', '.join(around)}." if around else ""
+    code = (
+        say("same seed, same batches, same code")
+        if same_code
+        else say("same seed, same batches, code not known to differ")
+    )
+    told = say(" What else differs: {names}.", names=say(", ").join(around)) if around else ""
     rng = c.rng_step
     drew = (
-        f" torch's random state differs from step {rng} on: one run drew more random numbers."
+        say(" torch's random state differs from step {rng} on: one run drew more random numbers.", rng=rng)
         if rng is not None and rng <= at.step
         else ""
     )
-    generators_told = f" The state of {_joined(generators)} differed before the first step." if generators else ""
+    generators_told = (
+        say(" The state of {names} differed before the first step.", names=_joined(generators)) if generators else ""
+    )
     return Explanation(
         "RE001",
         "nondeterministic-run",
-        f"With {code}, {at.name} ({at.kind.replace('_', ' ')}) is the first tensor that differs, at step {at.step}.{drew}"
-        f"{generators_told}{told}",
-        "torch.use_deterministic_algorithms(True) makes operators that are not deterministic raise and so names them."
-        + (" Use the same versions, devices and number of threads." if around else ""),
+        say(
+            "With {code}, {name} ({kind}) is the first tensor that differs, at step {step}.{drew}{generators_told}{told}",
+            code=code,
+            name=at.name,
+            kind=say(at.kind.replace("_", " ")),
+            step=at.step,
+            drew=drew,
+            generators_told=generators_told,
+            told=told,
+        ),
+        say(
+            "torch.use_deterministic_algorithms(True) makes operators that are not deterministic raise and so names them."
+        )
+        + (say(" Use the same versions, devices and number of threads.") if around else ""),
     )
 
 
 def _joined(names: list[str]) -> str:
-    return " and ".join(sorted(names))
+    return say(" and ").join(sorted(names))
 
 
 def _number(value: Any) -> str:

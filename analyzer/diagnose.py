@@ -13,7 +13,7 @@ import msgspec
 from .causality import PHASES, Fired, split
 from .confidence import precision_of
 from .judging import Judging
-from .language import close_up, say, text_of, worded
+from .language import close_up, in_words, say, text_of, worded
 from .rules import Rule, Severity, load_rules, missing, run_rule
 from .trace import Trace
 from .verdict import Conclusion, Finding, FirstAnomaly, NotEvaluable, RunFacts, Verdict
@@ -176,37 +176,51 @@ def _facts(trace: Trace) -> RunFacts:
 
 def _reading_problems(trace: Trace, facts: RunFacts) -> list[NotEvaluable]:
     """What the recording itself leaves open, under the catalogue's name for it."""
-    why = [f"{p.path}: {p.what}" for p in sorted(trace.problems, key=lambda p: p.path)]
+    why = [f"{p.path}: {in_words('problem', p.what)}" for p in sorted(trace.problems, key=lambda p: p.path)]
     if trace.status == "running":
-        why.append("the run is still being written")
+        why.append(say("the run is still being written"))
     if trace.status == "host-lost":
-        why.append("the record ends without an exit and the process is gone: the host may have died")
+        why.append(say("the record ends without an exit and the process is gone: the host may have died"))
     thinned = trace.sql("SELECT count(*) FILTER (left_out <> ['']) AS thinned, count(*) AS steps FROM step_detail").row(
         0
     )
     if thinned[0]:
         kinds = trace.sql("SELECT DISTINCT unnest(left_out) AS kind FROM step_detail ORDER BY kind")["kind"].to_list()
-        named = ", ".join(k.replace("_", " ") for k in kinds if k)
+        named = ", ".join(say(k.replace("_", " ")) for k in kinds if k)
         why.append(
-            f"recording was sampled: {named} were not measured in {thinned[0]} of {thinned[1]} steps; what they show is"
-            " bounded by the steps that measured them, and faults that came and went between these cannot be seen"
+            say(
+                "recording was sampled: {kinds} were not measured in {thinned} of {steps} steps; what they show is bounded by"
+                " the steps that measured them, and faults that came and went between these cannot be seen",
+                kinds=named,
+                thinned=thinned[0],
+                steps=thinned[1],
+            )
         )
     removed = trace.sql(
         "SELECT sum(rows)::BIGINT AS n, min(first_step) AS first, max(last_step) AS last FROM thinned"
     ).row(0)
     if removed[0]:
         why.append(
-            f"{removed[0]} rows of tensor_stats of steps {removed[1]} to {removed[2]} were removed to keep the folder within"
-            " --disk-limit; these steps count as not measured"
+            say(
+                "{rows} rows of tensor_stats of steps {first} to {last} were removed to keep the folder within --disk-limit;"
+                " these steps count as not measured",
+                rows=removed[0],
+                first=removed[1],
+                last=removed[2],
+            )
         )
     for option in ("include", "exclude"):
         if patterns := trace.manifest.options.get(option):
-            what = "only these tensors were" if option == "include" else "these tensors were not"
-            why.append(f"--{option} {', '.join(map(str, patterns))}: {what} measured, and judged")
+            named = ", ".join(map(str, patterns))
+            only = say("--include {patterns}: only these tensors were measured, and judged", patterns=named)
+            without = say("--exclude {patterns}: these tensors were not measured, and judged", patterns=named)
+            why.append(only if option == "include" else without)
     if facts.steps_recorded and not trace.filled("steps") & _SIGNS and not trace.has("tensor_stats"):
-        why.append("neither losses, gradient norms nor tensors of this run are known: whether it learnt cannot be said")
+        why.append(
+            say("neither losses, gradient norms nor tensors of this run are known: whether it learnt cannot be said")
+        )
     if facts.steps_recorded == 0:
-        why.append("no training step was completed: nothing to judge")
+        why.append(say("no training step was completed: nothing to judge"))
     return [NotEvaluable(code="RE005", name="recording-incomplete", why=w) for w in why]
 
 

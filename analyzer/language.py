@@ -101,7 +101,7 @@ def rule_texts(chosen: Language) -> dict[str, RuleText]:
     if chosen == "en":
         return found
     folder = files("firstfault.analyzer") / "words" / chosen
-    shared = tomllib.loads((folder / "shared" / "columns.toml").read_text(encoding="utf-8"))
+    shared = _shared(chosen)
     for file in sorted((f for f in folder.iterdir() if f.is_file()), key=lambda f: f.name):
         try:
             texts = msgspec.convert(tomllib.loads(file.read_text(encoding="utf-8")), dict[str, RuleText])
@@ -109,6 +109,23 @@ def rule_texts(chosen: Language) -> dict[str, RuleText]:
             raise RuleError(f"{file.name}: texts are not as they should be: {e}") from e
         found |= {code: replace(text, values=shared | text.values) for code, text in texts.items()}
     return found
+
+
+@cache
+def _shared(chosen: Language) -> Columns:
+    """Patterns for columns that many rules have, and for sentences that the recorder has written into a run."""
+    if chosen == "en":
+        return {}
+    folder = files("firstfault.analyzer") / "words" / chosen / "shared"
+    found: Columns = {}
+    for file in sorted(folder.iterdir(), key=lambda f: f.name):
+        found |= tomllib.loads(file.read_text(encoding="utf-8"))
+    return found
+
+
+def in_words(column: str, sentence: str) -> str:
+    """A sentence that stands in a run folder (an event, a note, a problem) in the language in force, as far as it is known."""
+    return close_up(_reworded(sentence, column, _shared(_spoken.get())))
 
 
 def text_of(code: str, name: str) -> RuleText | None:

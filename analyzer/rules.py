@@ -17,6 +17,7 @@ from typing import Any, Literal
 import msgspec
 
 from .errors import QueryError, RuleError
+from .language import say
 from .trace import Trace
 from .views import quote
 
@@ -140,21 +141,21 @@ def missing(trace: Trace, rule: Rule) -> str | None:
     """Why the rule cannot be judged on this trace, or None. Null is not zero: an unrecorded column is a reason."""
     needs = rule.header.needs
     if needs.ended and trace.exit is None and trace.status == "running":
-        return "the run has not ended"
+        return say("the run has not ended")
     for table in needs.tables:
         if not trace.has(table):
-            return f"no rows of {table} were recorded"
+            return say("no rows of {table} were recorded", table=table)
     for kind in needs.kinds:
         if kind not in trace.measured_kinds():
-            return f"no tensor of kind {kind} was measured"
+            return say("no tensor of kind {kind} was measured", kind=kind)
     for column in needs.columns:
         table, _, name = column.partition(".")
         if name not in trace.filled(table):
-            return f"{column} was not recorded"
+            return say("{column} was not recorded", column=column)
     if needs.steps:
         steps = trace.sql("SELECT count(DISTINCT step) AS n FROM steps").item()
         if steps < needs.steps:
-            return f"{steps} steps recorded, needs {needs.steps} to compare with"
+            return say("{steps} steps recorded, needs {least} to compare with", steps=steps, least=needs.steps)
     return None
 
 

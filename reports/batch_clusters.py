@@ -58,7 +58,7 @@ def _cluster(key: str, held: Sequence[BatchRow], rows: Sequence[BatchRow]) -> Cl
         title=say("No cause, {verdict}", verdict=say(key.strip())) if without else show_name(spoken(key)),
         verdict=held[0].summary.verdict,
         runs=len(held),
-        words="; ".join(w for w in (_where(held, without=without), _shared(held, rows)) if w),
+        words=say("; ").join(w for w in (_where(held, without=without), _shared(held, rows)) if w),
         curves=curves[:MOST_CURVES],
     )
 
@@ -102,4 +102,4 @@ def _shared(held: Sequence[BatchRow], rows: Sequence[BatchRow]) -> str:
         if len(told) > MOST_SHARED
         else ""
     )
-    return say("in common: {settings}{more}", settings=", ".join(told[:MOST_SHARED]), more=more) if told else ""
+    return say("in common: {settings}{more}", settings=say(", ").join(told[:MOST_SHARED]), more=more) if told else ""

@@ -106,7 +106,7 @@ def reduce_index(rows: Sequence[BatchRow], *, complete: bool, now_ns: int, refre
 def title(rows: Sequence[BatchRow]) -> str:
     """How many runs came out how, in a sentence."""
     counts = Counter(r.summary.verdict for r in rows)
-    said = ", ".join(f"{number(counts[v])} {say(v)}" for v in VERDICTS if counts[v])
+    said = say(", ").join(f"{number(counts[v])} {say(v)}" for v in VERDICTS if counts[v])
     return say("{runs}: {said}", runs=plural(len(rows), "run"), said=said) if rows else say("No run judged yet")
 
 

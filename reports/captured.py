@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ..analyzer import Trace
+from ..analyzer.language import in_words
 from ..schemas import CaptureMeta, captures_of, read_meta
 from ..schemas.layout import CAPTURES, META_JSON, RUN_JSON
 from .errors import ReportError
@@ -55,11 +56,17 @@ def view_of(meta: CaptureMeta, folder: Path, operators: list[dict[str, Any]]) ->
         if first["module"] is not None:
             facts.append((say("Module"), show_name(first["module"])))
     facts.append((say("Folder"), show_name(str(folder))))
-    facts += [(say("Files"), ", ".join(sorted(meta.files)) or say("none")), (say("Size"), size(meta.bytes))]
+    facts += [(say("Files"), say(", ").join(sorted(meta.files)) or say("none")), (say("Size"), size(meta.bytes))]
     if meta.missing:
-        facts.append((say("Not in it"), show_text("; ".join(meta.missing))))
+        facts.append((say("Not in it"), show_text(say("; ").join(meta.missing))))
     reason = say("an exception") if meta.reason == "exception" else say(f"a {_REASONS.get(meta.reason, meta.reason)}")
-    why = show_text(meta.note) if meta.note else "" if first is not None else say("The model was not run once more.")
+    why = (
+        show_text(in_words("note", meta.note))
+        if meta.note
+        else ""
+        if first is not None
+        else say("The model was not run once more.")
+    )
     rank = say(", rank {rank}", rank=meta.rank) if meta.rank else ""
     return CaptureView(
         str(folder),

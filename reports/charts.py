@@ -163,7 +163,7 @@ def _panel(
         layers += _nonfinite_layers(sets, curve, x)
     if around is not None:
         layers += _anomaly_layers(sets, around, x, words)
-    title = ", ".join(words for words in (curve.title, curve.unit, "log scale" if curve.log else "") if words)
+    title = ", ".join(words for words in (curve.title, curve.unit, say("log scale") if curve.log else "") if words)
     return alt.layer(*layers).properties(height=PANEL_HEIGHTS.get(curve.name, DEFAULT_HEIGHT), width=600, title=title)
 
 
@@ -183,12 +183,13 @@ def _near(curve: Curve) -> str:
 
 
 def _mark_words(mark: dict[str, Any]) -> str:
-    return say("{what} on {count} of the steps {first} to {last}", **mark)
+    wanted = {key: mark[key] for key in ("what", "count", "first", "last")}
+    return say("{what} on {count} of the steps {first} to {last}", **wanted)
 
 
 def _nonfinite_layers(sets: "DataSets", curve: Curve, x: alt.X) -> list[alt.Chart]:
     marks = curve.marks.with_columns(
-        pl.struct("what", "count", "first", "last").map_elements(_mark_words, return_dtype=pl.String).alias("words"),
+        pl.Series("words", [_mark_words(mark) for mark in curve.marks.iter_rows(named=True)], dtype=pl.String),
         pl.col("first").alias("step"),
     )
     base = alt.Chart(sets.named(rows_of(marks)))

@@ -8,8 +8,9 @@ import polars as pl
 
 from .. import __version__
 from ..analyzer import Trace
-from ..analyzer.compare import Comparison, Pace
+from ..analyzer.compare import Comparison, Pace, shown_setting
 from ..analyzer.divergence import WINDOW, Divergence
+from ..analyzer.language import in_words
 from ..analyzer.verdict import Verdict
 from .findings import Grid
 from .language import say
@@ -172,8 +173,9 @@ def end_words(c: Comparison) -> str:
     a, b = c.pace
     if (a.status, a.last) == (b.status, b.last):
         return ""
-    return " and ".join(
-        f"{name} {p.status.replace('-', ' ')} at step {number(p.last)}" for name, p in zip("AB", c.pace, strict=True)
+    return say(" and ").join(
+        say("{run} {status} at step {step}", run=name, status=say(p.status.replace("-", " ")), step=number(p.last))
+        for name, p in zip("AB", c.pace, strict=True)
     )
 
 
@@ -278,7 +280,7 @@ def _subject(d: Divergence) -> str:
         return d.name
     if d.what == "batch":
         return say("batch field {name}", name=show_name(d.name))
-    return f"{d.kind.replace('_', ' ')} {show_name(d.name)}"
+    return f"{say(d.kind.replace('_', ' '))} {show_name(in_words('subject', d.name))}"
 
 
 def _values(d: Divergence) -> list[str]:
@@ -289,14 +291,14 @@ def _values(d: Divergence) -> list[str]:
         digits = next((n for n in range(5, 17) if number(d.a, n) != number(d.b, n)), 17)
     relative = "" if d.difference is None else number(d.difference, 2)
     if d.measure == "fingerprint":
-        return ["fingerprint", *(f"{int(v) & (2**64 - 1):016x}" for v in (d.a, d.b)), relative]
-    return [_MEASURES.get(d.measure, d.measure), *(_value(v, digits) for v in (d.a, d.b)), relative]
+        return [say("fingerprint"), *(f"{int(v) & (2**64 - 1):016x}" for v in (d.a, d.b)), relative]
+    return [say(_MEASURES.get(d.measure, d.measure)), *(_value(v, digits) for v in (d.a, d.b)), relative]
 
 
 def _value(value: Any, digits: int) -> str:
     if isinstance(value, list):
         return "[" + ", ".join(number(v) for v in value) + "]"
-    return "none" if value is None else number(value, digits)
+    return say("none") if value is None else number(value, digits)
 
 
 def _pair(label: str, a: float | None, b: float | None, words: Any) -> list[str]:
@@ -307,7 +309,7 @@ def _pair(label: str, a: float | None, b: float | None, words: Any) -> list[str]
 def _settings(c: Comparison) -> Grid | None:
     rows = [
         [
-            show_name(s.label),
+            show_name(in_words("subject", s.label)),
             say("{first} to {last}", first=s.first, last=s.last),
             number(s.steps),
             _value(s.a, 8),
@@ -323,7 +325,11 @@ def _differences(c: Comparison) -> list[tuple[str, Grid]]:
     out: list[tuple[str, Grid]] = []
     for group, title in GROUPS.items():
         rows = [
-            [show_name(d.name), show_name(d.a, empty="none"), show_name(d.b, empty="none")]
+            [
+                show_name(shown_setting(group, d.name)),
+                show_name(d.a, empty=say("none")),
+                show_name(d.b, empty=say("none")),
+            ]
             for d in c.differences
             if d.group == group
         ]

@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ..analyzer.compare import shown_setting
 from .charts import curves_chart
 from .compare_data import ComparePage
 from .language import say
@@ -70,19 +71,20 @@ def comparison_lines(page: ComparePage) -> list[tuple[str, str]]:
     lines += [(label.lower(), words) for label, words in headline.facts]
     if page.settings is not None:
         shown = [f"{row[0]} ({row[3]}, {row[4]})" for row in page.settings.rows[:3]]
-        lines.append(("settings", ", ".join(shown) + _more(len(page.settings.rows), 3)))
+        lines.append(("settings", say(", ").join(shown) + _more(len(page.settings.rows), 3)))
+    hashes = {shown_setting("seed", f"state of {generator}") for generator in ("random", "numpy.random")}
     for group, grid in page.differences:
         # the hash of a generator's state says nothing to a reader; where it matters the message names it
-        rows = [row for row in grid.rows if not row[0].startswith("state of ")]
+        rows = [row for row in grid.rows if row[0] not in hashes]
         shown = [f"{row[0]}: {row[1]} | {row[2]}" for row in rows[:3]]
         if rows:
-            lines.append((group.split()[0].lower(), "; ".join(shown) + _more(len(rows), 3)))
+            lines.append((group.split()[0].lower(), say("; ").join(shown) + _more(len(rows), 3)))
     wanted = {say("step time, median"), say("resident memory, most"), say("device memory, most")}
     pace = [f"{row[0]} {row[1]} | {row[2]}" for row in page.pace.rows if row[0] in wanted]
-    lines.append(("speed", "; ".join(pace)))
+    lines.append(("speed", say("; ").join(pace)))
     if page.findings is not None:
         shown = [f"{row[0]}: {row[1]}" for row in page.findings.rows[:4]]
-        lines.append(("findings", ", ".join(shown) + _more(len(page.findings.rows), 4)))
+        lines.append(("findings", say(", ").join(shown) + _more(len(page.findings.rows), 4)))
     return lines
 
 

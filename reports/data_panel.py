@@ -73,7 +73,7 @@ def _fields(rows: list[dict[str, Any]]) -> Grid:
     shown = [
         [
             show_name(r["field"]),
-            r["role"],
+            say(r["role"]),
             r["dtype"] or "",
             shape(r["shape"]) + (say(" and {shapes} more", shapes=r["shapes"] - 1) if r["shapes"] > 1 else ""),
             number(r["batches"]),

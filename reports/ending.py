@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ..analyzer import Trace
+from ..analyzer.language import in_words
 from ..schemas import ExceptionRecord, ExitRecord
 from ..schemas.layout import OUTPUT_LOG
 from .findings import PHASE_WORDS, Grid, grid_of, place
@@ -68,7 +69,8 @@ def end_sentence(status: str, record: ExitRecord | None) -> str:
     if status == "host-lost" or record is None:
         return say("The record stops without an exit: the host died, or the supervisor was killed as well.")
     if status == "completed" and record.exit_code is None and record.note:
-        return f"{show_name(record.note[:1].upper() + record.note[1:])}."
+        note = in_words("note", record.note)
+        return say("{note}.", note=show_name(note[:1].upper() + note[1:]))
     if status == "completed":
         return say("The script ended by itself with exit code {exit_code}.", exit_code=record.exit_code or 0)
     if status == "exception" and record.exception is not None:
@@ -120,7 +122,7 @@ def _facts(record: ExitRecord, started_ns: int) -> list[tuple[str, str]]:
     if record.oom_kills:
         facts.append((say("Kernel out-of-memory kills"), str(record.oom_kills)))
     if record.note:
-        facts.append((say("Note"), show_name(record.note)))
+        facts.append((say("Note"), show_name(in_words("note", record.note))))
     return facts
 
 

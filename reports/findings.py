@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..analyzer.language import close_up, text_of, worded
 from ..analyzer.verdict import Finding, FirstAnomaly, RunFacts, Verdict
 from .language import say
 from .playbook import PlaybookStep, RuleWords
@@ -155,7 +156,7 @@ def place(module: str | None, phase: str) -> str:
     """Module and phase in words; the phase alone without a module, and where the root says no more than that."""
     words = say(PHASE_WORDS.get(phase, phase))
     outside = module is None or (not module and phase not in INSIDE)
-    return words if outside else f"{show_name(module)}, {words}"
+    return words if outside else say("{module}, {phase}", module=show_name(module), phase=words)
 
 
 def confidence(finding: Finding) -> str:
@@ -220,6 +221,8 @@ def _view(finding: Finding) -> FindingView:
 def _unsaid(row: dict[str, Any], finding: Finding) -> dict[str, Any]:
     """A row without the texts from which the message or the fix was made: they have been read already."""
     said = finding.message + finding.fix
+    text = text_of(finding.code, finding.name)
+    row = row if text is None else {k: close_up(v) if isinstance(v, str) else v for k, v in worded(text, row).items()}
     return {k: v for k, v in row.items() if not (isinstance(v, str) and len(v) > _A_NAME and v in said)}
 
 
@@ -239,7 +242,7 @@ def _ended(run: RunFacts) -> str:
     if how is None and run.exit.get("exit_code") is not None:
         how = say("exit code {exit_code}", exit_code=run.exit["exit_code"])
     words = say(run.status.replace("-", " "))
-    return f"{words}, {how}" if how else words
+    return say("{status}, {how}", status=words, how=how) if how else words
 
 
 def _why_inconclusive(verdict: Verdict) -> str:
@@ -250,7 +253,7 @@ def _why_inconclusive(verdict: Verdict) -> str:
     ours_first = sorted(verdict.not_evaluable, key=lambda n: n.name != "recording-incomplete")
     reasons = list(dict.fromkeys(n.why for n in ours_first))
     return (
-        say("Too little could be judged: {reasons}.", reasons="; ".join(reasons[:3]))
+        say("Too little could be judged: {reasons}.", reasons=say("; ").join(reasons[:3]))
         if reasons
         else say("Too little could be judged.")
     )

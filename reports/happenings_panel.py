@@ -3,6 +3,7 @@
 import polars as pl
 
 from ..analyzer import Trace
+from ..analyzer.language import in_words
 from .charts import curves_chart
 from .findings import Grid
 from .language import say
@@ -75,7 +76,7 @@ def _events(frame: pl.DataFrame) -> Grid:
         [
             number(r["step"]),
             r["event"],
-            show_name(r["message"], empty="") + (f" ({r['times']} ×)" if r["times"] > 1 else ""),
+            show_name(in_words("event", r["message"]), empty="") + (f" ({r['times']} ×)" if r["times"] > 1 else ""),
         ]
         for r in frame.iter_rows(named=True)
     ]

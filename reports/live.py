@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..analyzer import Trace
+from ..analyzer.language import in_words
 from ..analyzer.verdict import Verdict
 from .ending import end_sentence
 from .findings import reduce_headline
@@ -112,10 +113,10 @@ def look_at(trace: Trace, now_ns: int | None = None) -> Live:
             "step {step}: {event}, {message}",
             step=r["step"],
             event=r["event"],
-            message=show_name(r["message"], empty=""),
+            message=show_name(in_words("event", r["message"]), empty=""),
         )
         if r["step"] is not None
-        else f"{r['event']}, {show_name(r['message'], empty='')}"
+        else f"{r['event']}, {show_name(in_words('event', r['message']), empty='')}"
         for r in trace.sql(_NOTES_SQL, {"most": MOST_EVENTS}).iter_rows(named=True)
     ]
     name = show_name(Path(trace.path).resolve().name)

@@ -47,14 +47,18 @@ def memory_panel(trace: Trace, rank: int, around: int | None, _suspect: str | No
         tree = joined.group_by("step").agg(pl.col("tree").max(), pl.col("used").max()).sort("step")
     else:
         tree = pl.DataFrame(schema={"step": pl.Int64, "tree": pl.Float64, "used": pl.Float64})
-    process = {"rss": "process", "anonymous": say("not from files"), "tree": say("with children, shared pages once")}
+    process = {
+        "rss": say("process"),
+        "anonymous": say("not from files"),
+        "tree": say("with children, shared pages once"),
+    }
     device = {"allocated": say("in tensors"), "reserved": say("held by the allocator")}
     all_ = steps.join(tree, on="step", how="left")
     curves = kept(
         curve_over(all_, "process_memory", say("Memory of the process"), "MB", process, around),
         curve_over(all_, "device_memory", say("Memory of the device"), "MB", device, around),
-        curve_over(all_, "live_memory", say("Living tensors"), "MB", {"live": "tensors"}, around),
-        curve_over(all_, "graphs", say("Graphs of earlier steps still alive"), "", {"graphs": "graphs"}, around),
+        curve_over(all_, "live_memory", say("Living tensors"), "MB", {"live": say("tensors")}, around),
+        curve_over(all_, "graphs", say("Graphs of earlier steps still alive"), "", {"graphs": say("graphs")}, around),
     )
     curves = [c for c in curves if c.name != "graphs" or (c.points["value"] > 0).any()]
     if not curves:

@@ -74,7 +74,11 @@ def _ratios(trace: Trace, rank: int, around: int | None) -> Curve | None:
     if not frame.height:
         return None
     several = frame.select("optimizer_id", "group_id").n_unique() > 1
-    name = pl.format("optimizer {}, group {}", pl.col("optimizer_id").fill_null(0), "group_id")
+    name = pl.format(
+        say("optimizer {optimizer}, group {group}", optimizer="{}", group="{}"),
+        pl.col("optimizer_id").fill_null(0),
+        "group_id",
+    )
     lines = frame.select("step", pl.col("value").cast(pl.Float64), (name if several else pl.lit("")).alias("line"))
     known = lines.drop_nulls("value")
     names = known["line"].unique().sort().to_list()[:MOST_GROUPS]

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from .. import __version__
 from ..analyzer import Trace
+from ..analyzer.language import in_words
 from ..analyzer.verdict import NotEvaluable, Verdict
 from ..schemas import captures_of
 from .captured import CaptureView, reduce_captures
@@ -107,4 +108,4 @@ def reduce_page(trace: Trace, verdict: Verdict) -> PageData:
 
 def _problem(path: str, what: str, rows_lost: int | None) -> str:
     lost = "" if rows_lost is None else say(" ({rows_lost} rows lost)", rows_lost=rows_lost)
-    return f"{show_name(path)}: {show_name(what)}{lost}"
+    return f"{show_name(path)}: {show_name(in_words('problem', what))}{lost}"

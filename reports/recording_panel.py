@@ -48,7 +48,7 @@ def recording_panel(trace: Trace, rank: int, _around: int | None, _suspect: str 
     if parts.height:
         rows = [
             [
-                r["part"].replace("_", " "),
+                say(r["part"].replace("_", " ")),
                 duration(None if r["ns"] is None else float(r["ns"])),
                 number(None if r["calls"] is None else int(r["calls"])),
                 say("every step")

@@ -214,7 +214,11 @@ def _learning_rates(groups: pl.DataFrame) -> pl.DataFrame:
     frame = groups.select(
         "step",
         pl.col("lr").alias("value"),
-        pl.format("optimizer {}, group {}", pl.col("optimizer_id").fill_null(0), "group_id").alias("line"),
+        pl.format(
+            say("optimizer {optimizer}, group {group}", optimizer="{}", group="{}"),
+            pl.col("optimizer_id").fill_null(0),
+            "group_id",
+        ).alias("line"),
     ).drop_nulls("value")
     if not frame.height:
         return frame

@@ -59,7 +59,7 @@ def spread_panel(trace: Trace, rank: int, around: int | None, suspect: str | Non
         )
         if frame.height:
             rounded = frame.with_columns(pl.exclude("step").round_sig_figs(4))
-            bands.append((f"{show_name(tensor['tensor_name'])} ({_WORDS[tensor['kind']]})", rounded))
+            bands.append((f"{show_name(tensor['tensor_name'])} ({say(_WORDS[tensor['kind']])})", rounded))
     if not bands:
         return None
     return Panel(

@@ -161,7 +161,13 @@ def reduce_tensors(trace: Trace, rank: int) -> Grid | None:
     """How many tensors of each kind were recorded."""
     frame = trace.sql(_TENSORS_SQL, {"rank": rank})
     rows = [
-        [r["kind"].replace("_", " "), number(r["tensors"]), number(r["numel"]), r["dtypes"] or "", r["devices"] or ""]
+        [
+            say(r["kind"].replace("_", " ")),
+            number(r["tensors"]),
+            number(r["numel"]),
+            r["dtypes"] or "",
+            r["devices"] or "",
+        ]
         for r in frame.iter_rows(named=True)
     ]
     return (

@@ -5,6 +5,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..analyzer import Trace
+from ..analyzer.language import text_of, worded
 from ..analyzer.verdict import Finding, Verdict
 from ..schemas import captures_of
 from .captured import CaptureView
@@ -54,22 +55,22 @@ def verdict_lines(trace: Trace, verdict: Verdict) -> list[tuple[str, str]]:
         lines.append(("evidence", _evidence(cause)))
     others = [say("{name} (step {step})", name=c.name, step=c.step) for c in verdict.causes[1:4]]
     if others:
-        lines.append(("also", ", ".join(others)))
+        lines.append(("also", say(", ").join(others)))
     if verdict.symptoms:
         names = list(dict.fromkeys(s.name for s in verdict.symptoms))
         lines.append(
             (
                 "symptoms",
-                ", ".join(names[:5]) + (say(" and {names} more", names=len(names) - 5) if len(names) > 5 else ""),
+                say(", ").join(names[:5]) + (say(" and {names} more", names=len(names) - 5) if len(names) > 5 else ""),
             )
         )
     lines.append(("ended", end_sentence(str(trace.status), trace.exit)))
     missing = len(verdict.not_evaluable)
     unjudged = say("{rules} not judged", rules=plural(missing, "rule")) if missing else say("every rule judged")
     gaps = say(", {gaps} in the recording", gaps=plural(len(trace.problems), "gap")) if trace.problems else ""
-    lines.append(("recorded", f"{plural(verdict.run.steps_recorded, 'step')}; {unjudged}{gaps}"))
+    lines.append(("recorded", f"{plural(verdict.run.steps_recorded, 'step')}{say('; ')}{unjudged}{gaps}"))
     if verdict.changes:
-        lines.append(("changed", "; ".join(change_in_words(c) for c in verdict.changes)))
+        lines.append(("changed", say("; ").join(change_in_words(c) for c in verdict.changes)))
     lines.append(("more", f"firstfault report {_quoted(str(trace.path))}"))
     return lines
 
@@ -106,14 +107,15 @@ def _captured(trace: Trace) -> list[tuple[str, str]]:
 
 
 def _evidence(cause: Finding) -> str:
-    row = cause.evidence[0]
+    text = text_of(cause.code, cause.name)
+    row = cause.evidence[0] if text is None else worded(text, cause.evidence[0])
     parts = [
         f"{show_name(k)} {number(v, digits=5)}"
         for k, v in row.items()
         if k not in _SAID and v is not None and not isinstance(v, list | dict) and len(str(v)) <= _EVIDENCE_WIDTH
     ]
     more = say(" (+{evidence} rows)", evidence=len(cause.evidence) - 1) if len(cause.evidence) > 1 else ""
-    return ", ".join(parts[:_EVIDENCE_VALUES]) + more
+    return say(", ").join(parts[:_EVIDENCE_VALUES]) + more
 
 
 def _quoted(path: str) -> str:
