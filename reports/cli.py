@@ -101,12 +101,14 @@ def replay_command(
         typer.Argument(metavar="CAPTURE", help="Folder below captures/ of a run; or the run, for its first capture."),
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print the operators as JSON.")] = False,
+    lang: LangOption = None,
     debug: DebugOption = False,
 ) -> None:
     """Show operator by operator how a captured step lost its first value, and in which line of the script."""
     out, err = console(), console(stderr=True)
     with command_errors(err, debug=debug):
         run, folder, meta = find_capture(capture)
+        speak_as_asked(lang, run)
         with Trace(run) as trace:
             operators = operators_of(trace, meta)
         if as_json:

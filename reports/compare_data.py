@@ -79,7 +79,12 @@ def reduce_comparison(a: Trace, b: Trace, c: Comparison) -> ComparePage:
     names = run_names(a, b)
     around = c.exact.step if c.exact is not None else None
     rows = [
-        [d.kind.replace("_", " "), show_name(d.name), show_name(d.module, empty="-"), *_values(d)]
+        [
+            say(d.kind.replace("_", " ")),
+            show_name(in_words("subject", d.name)),
+            show_name(d.module, empty="-"),
+            *_values(d),
+        ]
         for d in c.tensors.at_first[:LISTED]
     ]
     columns = ["kind", "tensor", "module", "measure", "A", "B", say("relative difference")]
@@ -275,9 +280,9 @@ def divergence_json(d: Divergence | None) -> dict[str, Any] | None:
 
 def _subject(d: Divergence) -> str:
     if d.what == "setting":
-        return show_name(d.name)
+        return show_name(in_words("subject", d.name))
     if d.what == "total":
-        return d.name
+        return in_words("subject", d.name)
     if d.what == "batch":
         return say("batch field {name}", name=show_name(d.name))
     return f"{say(d.kind.replace('_', ' '))} {show_name(in_words('subject', d.name))}"
