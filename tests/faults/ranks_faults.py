@@ -1,4 +1,4 @@
-"""Trainings of two ranks on gloo, each with a fault: `python ranks_faults.py NAME ONSET SEED`."""
+"""Trainings of two ranks (or more) on gloo, each with a fault: `python ranks_faults.py NAME ONSET SEED [RANKS]`."""
 
 import datetime
 import os
@@ -228,9 +228,9 @@ def reduction_that_loses_a_part(rank, s):
         opt.step()
 
 
-def one_process(rank, name, onset, seed, store):
+def one_process(rank, name, onset, seed, store, ranks):
     dist.init_process_group(
-        "gloo", init_method=f"file://{store}", rank=rank, world_size=2, timeout=datetime.timedelta(seconds=4)
+        "gloo", init_method=f"file://{store}", rank=rank, world_size=ranks, timeout=datetime.timedelta(seconds=4)
     )
     torch.manual_seed(seed)
     globals()[name](rank, onset)
@@ -239,6 +239,7 @@ def one_process(rank, name, onset, seed, store):
 
 if __name__ == "__main__":
     name, onset, seed = (*sys.argv[1:], "14", "0")[:3]
+    ranks = int(sys.argv[4]) if len(sys.argv) > 4 else 2
     with tempfile.TemporaryDirectory() as folder:
-        arguments = (name, int(onset), int(seed), f"{folder}/store")
-        mp.start_processes(one_process, arguments, nprocs=2, start_method="fork")
+        arguments = (name, int(onset), int(seed), f"{folder}/store", ranks)
+        mp.start_processes(one_process, arguments, nprocs=ranks, start_method="fork")
