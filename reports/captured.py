@@ -49,10 +49,10 @@ def view_of(meta: CaptureMeta, folder: Path, operators: list[dict[str, Any]]) ->
     if first is not None:
         facts.append((say("First bad operator"), operator_words(first)))
         if first["source"]:
-            facts.append((say("Line"), show_name(first["source"])))
+            facts.append((say("Line"), show_name(in_words("source", first["source"]))))
         if first["code"]:
             facts.append((say("Code"), show_text(first["code"])))
-        facts += [(say("Given"), show_name(first["inputs"])), (say("Made"), _made(first))]
+        facts += [(say("Given"), show_name(in_words("inputs", first["inputs"] or ""))), (say("Made"), _made(first))]
         if first["module"] is not None:
             facts.append((say("Module"), show_name(first["module"])))
     facts.append((say("Folder"), show_name(str(folder))))
@@ -97,7 +97,7 @@ def operator_grid(operators: list[dict[str, Any]]) -> Grid | None:
             str(o["ordinal"]),
             operator_words(o),
             show_name(o["module"], empty="(root)" if o["module"] == "" else "-"),
-            show_name(o["source"], empty=""),
+            show_name(in_words("source", o["source"] or ""), empty=""),
             _made(o),
         ]
         for o in operators

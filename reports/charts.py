@@ -48,7 +48,7 @@ def curves_chart(curves: list[Curve], around: int | None, marked: str = "first a
     nothing to draw."""
     if not curves:
         return None
-    words = None if around is None else say("{marked}, step {around}", marked=marked, around=around)
+    words = None if around is None else say("{marked}, step {around}", marked=say(marked), around=around)
     sets = DataSets()
     with debug_mode(False):
         panels = [

@@ -5,7 +5,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..analyzer import Trace
-from ..analyzer.language import text_of, worded
+from ..analyzer.language import in_words, text_of, worded
 from ..analyzer.verdict import Finding, Verdict
 from ..schemas import captures_of
 from .captured import CaptureView
@@ -100,8 +100,10 @@ def _captured(trace: Trace) -> list[tuple[str, str]]:
     for folder, meta in captures_of(trace.path):
         words = f"firstfault replay {_quoted(str(folder))}"
         if meta.operator is not None:
-            line = meta.operator.get("source")
-            words = f"{show_name(meta.operator['op'])}{f' at {show_name(line)}' if line else ''}; {words}"
+            line = in_words("source", meta.operator.get("source") or "")
+            words = (
+                f"{show_name(meta.operator['op'])}{say(' at {line}', line=show_name(line)) if line else ''}; {words}"
+            )
         return [("captured", words)]
     return []
 

@@ -97,7 +97,7 @@
     for (const [lane, station, state, rms, ratio, zeros, lost, low, high] of [...replay.cells[now]].sort((a, b) => a[0] - b[0])) {
       if (station !== row) continue;
       const words = [states[state][1]];
-      if (rms !== null) words.push(`rms ${rms}`);
+      if (rms !== null) words.push(say("rms {value}", { value: rms }));
       if (low !== null && high !== null) words.push(say("{low} to {high}", { low, high }));
       if (ratio !== null) words.push(say("{ratio} × its usual", { ratio }));
       if (zeros) words.push(say("{percent} % zeros", { percent: (100 * zeros).toPrecision(3) }));
