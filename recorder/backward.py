@@ -19,6 +19,7 @@ from .graph import (
     kl_of_probabilities,
     look_at_forward,
     loss_nodes,
+    negated_size,
     operator_name,
     risks,
     saved,
@@ -33,6 +34,9 @@ from .step_rows import Row
 _FIRST_STEPS = 8
 _WEIGHT_LOOKS = 2
 """Steps with a lost loss in which the weights are looked at before they are updated: one reduction for each."""
+_MOST_SHAPES = 64
+"""Graphs of different sizes after which the code behind the forward is no longer told apart."""
+
 _MOST_OF_A_LOSS = 1 << 18
 """Elements of a loss's input up to which it is measured: a larger one (log-probabilities of a vocabulary) is the last
 output of the model over again."""
@@ -47,7 +51,8 @@ class BackwardWatch:
         self.data = data
         self.optimizers = optimizers
         self._began = 0
-        self._harmless: set[int] = set()
+        self._harmless: set[tuple[int, int]] = set()
+        """Graphs without operators that can lose numbers: nodes of the last forward, and nodes from there to the loss."""
         self._weight_looks = _WEIGHT_LOOKS
         self._losses = Band(0.0)
         self._scaled: tuple[int, Tensor, Tensor] | None = None
@@ -118,6 +123,7 @@ class BackwardWatch:
         self._input_and_target(loss)
         self._divergence(loss)
         self._broadcast(loss)
+        self._sign(loss)
         session.stat(tensor_id, Phase.LOSS, moments, requires_grad=loss.requires_grad)
         session.losses.append(number)
         self._look(loss, nonfinite=moments.nonfinite > 0)
@@ -189,6 +195,19 @@ class BackwardWatch:
                 trigger="risk",
             )
 
+    def _sign(self, loss: Tensor) -> None:
+        """Look for an error, written out by hand, of which the negative is minimised."""
+        found = negated_size(loss)
+        if found is not None:
+            self.session.add(
+                "operators",
+                seq=self.session.next_seq(),
+                phase=int(Phase.LOSS),
+                op="Neg",
+                saved=found,
+                trigger="risk",
+            )
+
     def _broadcast(self, loss: Tensor) -> None:
         """Look for a prediction that was stretched against its target; at the first steps and then now and then."""
         session = self.session
@@ -254,11 +273,13 @@ class BackwardWatch:
             return
         if session.saved_tensor_hooks_used or nonfinite:
             return
-        shape = forward.nodes_of_forward
-        if shape and shape in self._harmless:
+        last = loss.grad_fn
+        behind = 0 if last is None or len(self._harmless) > _MOST_SHAPES else last._sequence_nr() - forward.last_node
+        shape = (forward.nodes_of_forward, behind)
+        if shape in self._harmless:
             return
         present, nodes = risks(session, loss, 0)
-        if shape and nodes and not present:
+        if shape[0] and nodes and not present:
             self._harmless.add(shape)
 
 

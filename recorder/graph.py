@@ -159,6 +159,22 @@ def activated_twice(node: Any) -> str | None:
     return {"SoftmaxBackward0": "softmax", "SigmoidBackward0": "sigmoid"}.get(type(_made_by(behind)).__name__)
 
 
+def negated_size(loss: Tensor) -> str | None:
+    """``"absolute"`` or ``"square"`` where what is minimised is the negative of a mean or sum of absolute values or squares of
+    differences: an error that is made as large as it can be. None where it is not."""
+    node: Any = loss.grad_fn
+    if type(node).__name__ != "NegBackward0":
+        return None
+    node = _made_by(node.next_functions[0][0])
+    if not type(node).__name__.startswith(("MeanBackward", "SumBackward")):
+        return None
+    node = _made_by(node.next_functions[0][0])
+    kind = {"AbsBackward0": "absolute", "PowBackward0": "square"}.get(type(node).__name__)
+    if kind is None or (kind == "square" and node._saved_exponent != 2):
+        return None
+    return kind if type(node.next_functions[0][0]).__name__ in _SUBTRACTIONS else None
+
+
 def _made_by(node: Any) -> Any:
     """The node that made the values: the one given, or the first behind it that does more than lay them out anew."""
     for _ in range(_LAYOUTS):

@@ -11,10 +11,14 @@ explains = ["divergence", "exploding-gradients", "loss-spike", "underfit", "logi
 value = 1000.0
 unit = "times"
 doc = "How far below zero a loss of any kind must have run, in sizes of its first steps; gradients a tenth of that."
+[params.worse]
+value = 2.0
+unit = "times"
+doc = "How far an error that is maximised must have grown, where it was so from the start."
 [needs]
 tables = ["steps", "param_groups"]
 [doc]
-what = "A loss that cannot be negative (cross entropy, squared error \u2026) and is the only loss of the step enters the total with a negative weight, in a run with one optimizer; or a loss of any kind falls below zero without bound while its gradients grow."
+what = "A loss that cannot be negative (cross entropy, squared error \u2026) and is the only loss of the step enters the total with a negative weight, in a run with one optimizer; or the negative of a mean of absolute or squared differences is minimised and runs away; or a loss of any kind falls below zero without bound while its gradients grow."
 why = "Gradient descent then climbs: the loss falls without bound below zero while predictions get worse."
 not_this = "Adversarial training with several optimizers, a negative loss beside a positive one; log-densities, which fall below zero by logarithms, not by powers of ten."
 source = "Sign of the gradient that backward brings to the loss operator; a loss that has a minimum has vanishing gradients there, not growing ones."
@@ -41,6 +45,15 @@ SELECT l.rank, l.step, l.microbatch, l.value, l.loss_op,
 FROM losses l JOIN one ON one.rank = l.rank
 JOIN (SELECT rank, step, avg(loss) AS loss FROM steps GROUP BY rank, step) s ON s.rank = l.rank AND s.step = l.step
 WHERE l.value < 0 AND l.high <= 0 AND s.loss <= 0
+UNION ALL BY NAME
+SELECT p.rank, p.step, c.value, printf('the negative of a mean of %s differences is minimised, and it has fallen from %.3g to %.3g: the error is made as large as it can be', p.saved, -c.before, c.value) AS what_
+FROM operators p JOIN one ON one.rank = p.rank
+JOIN (
+    SELECT rank, median(loss) FILTER (n >= total - 8) AS value, median(abs(loss)) FILTER (n < 8) AS before FROM course GROUP BY rank HAVING count(*) >= 12
+) c ON c.rank = p.rank
+WHERE p.trigger = 'risk' AND p.op = 'Neg' AND p.saved IN ('absolute', 'square') AND c.value < 0
+  -- an error that is wanted large, in moderation, does not run away
+  AND (c.value < -$worse * c.before OR (SELECT min(q.step) FROM operators q WHERE q.rank = p.rank AND q.op = 'Neg' AND q.trigger = 'risk') > 0)
 UNION ALL BY NAME
 SELECT rank, step, value, printf('the loss is below zero and falls without bound, from sizes of %.3g at first to %.3g, and its gradients grow with it: what is minimised has no minimum', before, value) AS what_
 FROM runaway

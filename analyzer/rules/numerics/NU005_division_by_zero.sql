@@ -7,10 +7,13 @@ signal = "zero_count"
 message = "{op} had {zero_count} exact zeros in its denominator (of {numel}, {dtype}, shape {shape}) at step {step}, and {origin} was the first to come out non-finite.{rerun}"
 fix = "Add an eps inside the denominator or clamp it (x / total.clamp_min(eps)), and handle the case behind it: an empty mask, a batch whose weights sum to zero, a constant feature."
 explains = ["nonfinite-tensor", "loss-spike", "divergence", "python-exception"]
+[params.ordinary]
+value = 1e30
+doc = "Largest finite element of a factor beside which an infinite one is no overflow (float32 ends at 3.4e38)."
 [needs]
 tables = ["steps"]
 [doc]
-what = "A division, reciprocal or reciprocal root ran on exact zeros just before the first non-finite value, in the module or loss that put it out."
+what = "A division, reciprocal or reciprocal root ran on exact zeros just before the first non-finite value, in the module or loss that put it out; or a positive factor that the graph did not compute holds infinities beside numbers of ordinary size."
 why = "x/0 is infinite and 0/0 is NaN; a mean over an empty selection is the usual way to it."
 not_this = "Zeros in a denominator whose result was selected away and never reached a loss, gradient or weight, and steps in which something was non-finite before the division."
 source = "Arithmetic; IEEE 754 division."
@@ -43,5 +46,20 @@ WITH graph AS (
       AND f.note IS NULL AND o.kind IN ('loss', 'activation', 'output')
       AND (f.rank, f.step) NOT IN (SELECT (rank, step) FROM graph)
 )
-SELECT * FROM graph UNION ALL BY NAME SELECT * FROM rerun
+, factor AS (
+    -- a factor that the graph did not compute, such as a weight of a class or a sample: all of it is positive and of ordinary size but for
+    -- infinities, which no overflow reaches from there and 1/0 does
+    SELECT p.rank, p.step, p.microbatch, p.seq, CASE WHEN p.module IS NULL THEN coalesce(o.phase, 'loss') ELSE 'forward' END AS phase,
+        p.module, p.op || '.' || p.saved AS tensor, 'The division that made a factor of ' || p.op AS op, p.dtype, p.shape, p.numel, p.min, p.max, p.graph_seq, o.kind,
+        CASE WHEN o.kind = 'loss' THEN 'the loss' ELSE o.kind || ' ' || o.tensor END AS origin, p.inf_count AS value, p.inf_count AS zero_count, '' AS rerun
+    FROM operator_sites p
+    JOIN nonfinite_origin o ON o.rank = p.rank AND o.step = p.step
+    WHERE p.trigger = 'nonfinite' AND (p.op = 'Mul' OR p.op LIKE 'NllLoss%' AND p.saved = 'weight') AND o.kind IN ('loss', 'activation', 'output')
+      AND p.nan_count = 0 AND p.inf_count > 0 AND p.inf_count < p.numel AND p.min > 0 AND p.max < $ordinary AND p.dtype NOT LIKE '%16'
+      AND NOT EXISTS (
+        SELECT 1 FROM operator_sites e WHERE e.rank = p.rank AND e.step = p.step AND e.trigger = 'nonfinite'
+          AND e.graph_seq < p.graph_seq AND e.nan_count + e.inf_count > 0)
+      AND (p.rank, p.step) NOT IN (SELECT (rank, step) FROM graph) AND (p.rank, p.step) NOT IN (SELECT (rank, step) FROM rerun)
+)
+SELECT * FROM graph UNION ALL BY NAME SELECT * FROM rerun UNION ALL BY NAME SELECT * FROM factor
 ORDER BY step, rank, graph_seq, seq
