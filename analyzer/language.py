@@ -8,6 +8,7 @@ English is the key, so that a text without a translation is still a text; a test
 names of rules are the same in every language.
 """
 
+import hashlib
 import re
 import tomllib
 from collections.abc import Generator, Mapping
@@ -33,11 +34,12 @@ Columns = dict[str, dict[str, str]]
 
 
 class RuleText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The texts of a rule in one language. ``values``: for each column of its rows that holds words, patterns of these words
-    and what stands for them; a part in {braces} is taken over; {n} and {m} are
-    numbers."""
+    """The texts of a rule in one language. ``english``: the fingerprint of what was translated. ``values``: for each column of
+    its rows that holds words, patterns of these words and what stands for them; a part in {braces} is taken over, {n} and
+    {m} are numbers."""
 
     title: str
+    english: str
     message: str
     fix: str
     what: str
@@ -147,6 +149,13 @@ def worded(text: RuleText, row: Mapping[str, Any]) -> dict[str, Any]:
         column: _reworded(value, column, text.values) if isinstance(value, str) else value
         for column, value in row.items()
     }
+
+
+def fingerprint(*texts: str) -> str:
+    """Eight digits that change when any word of the texts does: whoever changes a rule's English sees that its other
+    languages have to be read again."""
+    plain = "\0".join(" ".join(text.split()) for text in texts)
+    return hashlib.sha256(plain.encode()).hexdigest()[:8]
 
 
 def close_up(text: str) -> str:

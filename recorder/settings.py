@@ -17,8 +17,8 @@ from .options import Options, profile_plan
 
 FILE = "firstfault.toml"
 _PYPROJECT = "pyproject.toml"
-_OTHER_TABLES = {"rules"}
-"""Tables of firstfault.toml that are the analyzer's."""
+_OTHER_TABLES = {"rules", "lang"}
+"""What of firstfault.toml is for those who read a run: rules, and the language."""
 
 _SECONDS = {"": 1.0, "ms": 1e-3, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _BYTES = {"": 1} | {

@@ -9,7 +9,7 @@ import pytest
 from firstfault.analyzer import Rule, Trace, load_rules
 from firstfault.analyzer.cases import Case, cases_beside, recorded
 from firstfault.analyzer.diagnose import fired_by
-from firstfault.analyzer.language import rule_texts, speaking, text_of, title_of, worded
+from firstfault.analyzer.language import fingerprint, rule_texts, speaking, text_of, title_of, worded
 from firstfault.analyzer.rules import run_rule
 
 ROOT = Path(firstfault.analyzer.__file__).parent / "rules"
@@ -40,6 +40,15 @@ def test_every_rule_has_chinese_texts_with_the_same_placeholders(rule: Rule) -> 
     assert placeholders(text.fix) == placeholders(rule.header.fix)
     for words in (text.title, text.message, text.fix, text.what, text.why, text.not_this, text.source):
         assert re.search(r"[\u4e00-\u9fff]", words) or re.fullmatch(r"\{\w+\}。?", words)
+
+
+@BY_CODE
+def test_the_chinese_is_that_of_the_english_as_it_stands(rule: Rule) -> None:
+    h = rule.header
+    now = fingerprint(h.message, h.fix, h.doc.what, h.doc.why, h.doc.not_this, h.doc.source)
+    assert rule_texts("zh")[h.code].english == now, (
+        f'the English of {h.code} has changed: read its Chinese in words/zh/{rule.layer}.toml, then put english = "{now}" there'
+    )
 
 
 @BY_CODE
