@@ -6,13 +6,14 @@ BIN := $(VENV)/bin
 FAULT ?= fully-masked-attention-row
 DEMO_OUT ?= demo-run
 
-.PHONY: help demo test quick suite lint clean
+.PHONY: help demo test quick suite pictures lint clean
 
 help:
 	@echo "make demo    record a training with a real fault, diagnose it, write the report (FAULT=$(FAULT))"
 	@echo "make test    everything CI does: lint, types, layers, tests; installs Debian's chromium if there is none"
 	@echo "make quick   lint, types, layers, and the tests that take less than ten seconds each"
 	@echo "make suite   the tests, every fault script and every odd healthy run among them (\`make test\` runs a slice of these)"
+	@echo "make pictures  docs/tutorial.md and its pictures, from commands that are run"
 	@echo "make clean   remove $(VENV), $(DEMO_OUT) and the tools' caches"
 
 demo: $(VENV)/.installed-record
@@ -27,6 +28,9 @@ quick: $(VENV)/.installed-dev
 
 suite: $(VENV)/.installed-frameworks chromium
 	$(BIN)/python -m pytest -n 2 tests -m "suite or not suite" $(PYTEST_ARGS)
+
+pictures: $(VENV)/.installed-dev chromium
+	$(BIN)/python tests/pictures/make_tutorial.py
 
 # every check runs, also after one that failed (--keep-going above), and pytest's closing line comes last
 .PHONY: ruff-check ruff-format basedpyright lint-imports pytest chromium

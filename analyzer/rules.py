@@ -153,7 +153,7 @@ def missing(trace: Trace, rule: Rule) -> str | None:
         if name not in trace.filled(table):
             return say("{column} was not recorded", column=column)
     if needs.steps:
-        steps = trace.sql("SELECT count(DISTINCT step) AS n FROM steps").item()
+        steps = trace.rows("SELECT count(DISTINCT step) AS n FROM steps")[0]["n"]
         if steps < needs.steps:
             return say("{steps} steps recorded, needs {least} to compare with", steps=steps, least=needs.steps)
     return None
@@ -162,7 +162,7 @@ def missing(trace: Trace, rule: Rule) -> str | None:
 def run_rule(trace: Trace, rule: Rule) -> list[dict[str, Any]]:
     """Places where the rule fired, first in time first. Raises RuleError with the rule's file on a failing SELECT."""
     try:
-        rows = trace.sql(rule.select, rule.params).to_dicts()
+        rows = trace.rows(rule.select, rule.params)
     except QueryError as e:
         raise RuleError(f"{rule.file}: {e}") from e
     return sorted(rows, key=lambda row: (row.get("severity") == "warning", *_moment(row)))

@@ -131,7 +131,7 @@ def _panel(
             legend=alt.Legend(title=None, orient="top", columns=3, offset=2) if len(lines) <= 12 else None,
         )
         if several
-        else alt.value("var(--series-1)")
+        else alt.ColorValue("var(--series-1)")
     )
     points = alt.Chart(sets.named(rows_of(curve.points if several else curve.points.drop("line"))))
     near = alt.selection_point(name=_near(curve), empty=False)
@@ -196,15 +196,15 @@ def _nonfinite_layers(sets: "DataSets", curve: Curve, x: alt.X) -> list[alt.Char
     tip = [alt.Tooltip("words:N", title=curve.title)]
     return [
         base.mark_rule(strokeWidth=4, color="var(--fault)", clip=True, opacity=0.55).encode(
-            x=x, x2="last:Q", y=alt.value(5), tooltip=tip
+            x=x, x2=alt.X2("last:Q"), y=alt.YValue(5), tooltip=tip
         ),
         base.mark_point(shape="triangle-down", filled=True, size=64, color="var(--fault)", opacity=1, clip=True).encode(
-            x=x, y=alt.value(6), tooltip=tip
+            x=x, y=alt.YValue(6), tooltip=tip
         ),
         base.transform_window(order="row_number()", sort=[alt.SortField("first")])
         .transform_filter("datum.order == 1")
         .mark_text(align="left", dx=7, dy=3, color="var(--fault)", fontSize=11, fontWeight=600, clip=True)
-        .encode(x=x, y=alt.value(12), text="what:N"),
+        .encode(x=x, y=alt.YValue(12), text=alt.Text("what:N")),
     ]
 
 
@@ -214,7 +214,7 @@ def _anomaly_layers(sets: "DataSets", around: int, x: alt.X, words: str | None) 
     if words is None:
         return [rule]
     label = base.mark_text(align="right", dx=-6, color="var(--fault)", fontSize=11, fontWeight=600, clip=True)
-    return [rule, label.encode(x=x, y=alt.value(8), text="words:N")]
+    return [rule, label.encode(x=x, y=alt.YValue(8), text=alt.Text("words:N"))]
 
 
 def chart_config() -> dict[str, Any]:

@@ -39,9 +39,9 @@ def parts_chart(frame: pl.DataFrame, parts: list[str], around: int | None) -> di
         x = alt.X("first:Q", scale=alt.Scale(nice=False, zero=False), axis=_steps_axis())
         bars = base.mark_rect().encode(
             x=x,
-            x2="last:Q",
+            x2=alt.X2("last:Q"),
             y=alt.Y("from:Q", axis=alt.Axis(title=None, labelExpr=AXIS_NUMBER)),
-            y2="to:Q",
+            y2=alt.Y2("to:Q"),
             color=colour,
             tooltip=[
                 alt.Tooltip("first:Q", title=say("from step"), format="~d"),
@@ -70,9 +70,9 @@ def flame_chart(frame: pl.DataFrame) -> dict[str, Any]:
             .mark_rect(stroke="var(--paper)", strokeWidth=1)
             .encode(
                 x=x,
-                x2="to:Q",
+                x2=alt.X2("to:Q"),
                 y=y,
-                y2="below:Q",
+                y2=alt.Y2("below:Q"),
                 color=alt.Color(
                     "colour:N",
                     scale=alt.Scale(domain=kinds, range=[FLAME_COLOURS[k] for k in kinds]),
@@ -136,12 +136,12 @@ def bands_chart(bands: list[tuple[str, pl.DataFrame]], around: int | None) -> di
             ]
             layers = [
                 base.mark_area(opacity=0.18, color="var(--series-1)", clip=True).encode(
-                    x=x, y=alt.Y("low:Q", axis=y), y2="high:Q", tooltip=tip
+                    x=x, y=alt.Y("low:Q", axis=y), y2=alt.Y2("high:Q"), tooltip=tip
                 ),
                 base.mark_area(opacity=0.38, color="var(--series-1)", clip=True).encode(
-                    x=x, y="lower:Q", y2="upper:Q", tooltip=tip
+                    x=x, y=alt.Y("lower:Q"), y2=alt.Y2("upper:Q"), tooltip=tip
                 ),
-                base.mark_line(strokeWidth=1.4, color="var(--series-1)", clip=True).encode(x=x, y="mean:Q"),
+                base.mark_line(strokeWidth=1.4, color="var(--series-1)", clip=True).encode(x=x, y=alt.Y("mean:Q")),
                 *_mark(sets, around, "step"),
             ]
             panels.append(alt.layer(*layers).properties(height=84, width=600, title=title))
@@ -165,7 +165,7 @@ def labels_chart(frame: pl.DataFrame, title: str, step: int | None) -> dict[str,
             layers.append(
                 base.transform_filter("isValid(datum.there)")
                 .mark_tick(color="var(--fault)", thickness=2.5)
-                .encode(x=x, y="there:Q", tooltip=[*tip, there])
+                .encode(x=x, y=alt.Y("there:Q"), tooltip=[*tip, there])
             )
         chart = alt.layer(*layers).properties(height=130, width=600, title=title)
         return spec_of(chart.configure(**chart_config()), sets)
@@ -179,4 +179,8 @@ def _mark(sets: DataSets, around: int | None, column: str) -> list[alt.Chart]:
     if around is None:
         return []
     rule = alt.Chart(sets.named([{column: around}]))
-    return [rule.mark_rule(color="var(--fault)", strokeWidth=1.4, strokeDash=[4, 3], clip=True).encode(x=f"{column}:Q")]
+    return [
+        rule.mark_rule(color="var(--fault)", strokeWidth=1.4, strokeDash=[4, 3], clip=True).encode(
+            x=alt.X(f"{column}:Q")
+        )
+    ]

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from firstfault.analyzer import AnalyzerError, NotARunError, QueryError, Trace, UnreadableRunError
+from firstfault.analyzer import trace as trace_module
 from firstfault.schemas import TABLES, VERSION_KEY, SchemaError, write_json
 from firstfault.schemas.layout import EXIT_JSON, RUN_JSON, part_path, segment_path
 
@@ -241,3 +242,33 @@ def test_a_segment_of_a_table_that_is_not_known_is_ignored(write_run: Any, folde
     (run / EXIT_JSON).touch()
     with Trace(run, described=True) as trace:
         assert trace.sql("SELECT count(*) AS n FROM steps").item() == 4
+
+
+def test_prepared_in_memory_or_not_a_run_answers_the_same(write_run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = write_run(steps=steps(0, 9))
+    answers: list[list[dict[str, Any]]] = []
+    for limit in (trace_module.SMALL_BYTES, 0):
+        monkeypatch.setattr(trace_module, "SMALL_BYTES", limit)
+        with Trace(run) as trace:
+            answers.append(trace.sql("SELECT * FROM steps ORDER BY step").to_dicts())
+            trace.prepare()
+            trace.prepare()
+            answers.append(trace.sql("SELECT * FROM steps ORDER BY step").to_dicts())
+            answers.append(trace.rows("SELECT * FROM steps WHERE step >= $low ORDER BY step", {"low": 0}))
+    assert len(answers[0]) == 10
+    assert all(answer == answers[0] for answer in answers)
+
+
+def test_a_part_that_is_torn_inside_is_the_concern_of_those_who_read_it(write_run: Any) -> None:
+    run = write_run(steps=steps(0, 9), metrics=[{"step": i, "name": "accuracy", "value": i / 7} for i in range(10)])
+    (part,) = (run / "metrics").rglob("*.parquet")
+    torn = bytearray(part.read_bytes())
+    torn[4:40] = bytes(36)  # the first page; the footer is as it was
+    part.write_bytes(torn)
+    with Trace(run) as trace:
+        trace.prepare()
+        assert trace.sql("SELECT count(*) AS n FROM steps").item() == 10
+        with pytest.raises(QueryError):
+            trace.sql("SELECT * FROM metrics")
+        with pytest.raises(QueryError):
+            trace.rows("SELECT * FROM metrics")
