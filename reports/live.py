@@ -67,7 +67,9 @@ def look_at(trace: Trace, now_ns: int | None = None) -> Live:
         last, recent = steps.row(-1, named=True), steps.tail(RECENT)
         epoch = trace.sql(_EPOCH_SQL).item()
         since = say(", {x} ago", x=duration(max(0, now - last["time_ns"]))) if going_on and last["time_ns"] else ""
-        lines.append(("step", f"{number(last['step'])}{'' if epoch is None else f', epoch {epoch}'}{since}"))
+        lines.append(
+            ("step", f"{number(last['step'])}{'' if epoch is None else say(', epoch {epoch}', epoch=epoch)}{since}")
+        )
         lines.append(
             (
                 "loss",
@@ -107,7 +109,7 @@ def look_at(trace: Trace, now_ns: int | None = None) -> Live:
             lines.append(("memory", size(last["rss_bytes"])))
     else:
         lines.append(("step", say("none recorded yet")))
-    lines.append(("ended", end_sentence(status, trace.exit)) if not going_on else ("status", "running"))
+    lines.append(("ended", end_sentence(status, trace.exit)) if not going_on else ("status", say("running")))
     notes = [
         say(
             "step {step}: {event}, {message}",
@@ -146,14 +148,14 @@ def course_of(values: list[float | None], width: int = COURSE) -> str:
 
 def view_of_live(live: Live, verdict: Verdict | None) -> RenderableType:
     """What the terminal shows. ``verdict``: the newest one, None before the first."""
-    title = Text.assemble((live.name, "bold"), f"  {live.status}")
+    title = Text.assemble((live.name, "bold"), f"  {say(live.status)}")
     table = Table.grid(padding=(0, 2))
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
     for label, words in live.lines:
-        table.add_row(label, Text(words))
+        table.add_row(say(label), Text(words))
     if live.course:
-        table.add_row("course", Text(live.course))
+        table.add_row(say("course"), Text(live.course))
     parts: list[RenderableType] = [title, table]
     if verdict is not None:
         headline = reduce_headline(verdict)

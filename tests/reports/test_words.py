@@ -6,6 +6,7 @@ import re
 import tomllib
 from collections.abc import Iterator
 from html.parser import HTMLParser
+from io import StringIO
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,12 @@ from firstfault.analyzer import Trace, diagnose
 from firstfault.analyzer.language import in_words, language, speaking
 from firstfault.analyzer.language import say as say_of_analyzer
 from firstfault.reports.language import chosen_language, say
+from firstfault.reports.live import look_at, view_of_live
 from firstfault.reports.page import render_page
 from firstfault.reports.page_data import reduce_page
 from firstfault.reports.terminal import verdict_lines
 from firstfault.reports.wording import plural, spoken
+from rich.console import Console
 from typer.testing import CliRunner
 
 ROOT = Path(firstfault.__file__).parent
@@ -200,6 +203,15 @@ def test_the_terminal_speaks_chinese(broken_run) -> None:
         assert [label for label in labels if not re.search("[\u4e00-\u9fff]", say(label))] == []
     said = " ".join(words for label, words in lines if label != "evidence" and "firstfault " not in words)
     assert not ENGLISH.search(QUOTED.sub("", said)), said
+
+
+def test_the_live_view_speaks_chinese(broken_run) -> None:
+    with speaking("zh"), Trace(broken_run.write()) as trace:
+        console = Console(file=StringIO(), width=200)
+        console.print(view_of_live(look_at(trace), diagnose(trace)))
+        shown = console.file.getvalue()  # pyright: ignore[reportAttributeAccessIssue] # the StringIO above
+    assert not ENGLISH.search(QUOTED.sub("", shown)), shown
+    assert not re.search(r"^[a-z]+  ", shown.partition("\n")[2], re.MULTILINE), shown
 
 
 def test_a_strangers_name_that_is_one_of_our_words_is_not_translated(run_folder) -> None:
