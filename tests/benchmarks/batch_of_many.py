@@ -41,7 +41,7 @@ def measured(command: list[str]) -> dict[str, float]:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     wall = time.perf_counter() - began
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    if done.returncode not in {0, 1, 3}:
+    if done.returncode not in {0, 1, 3} or "Traceback" in done.stderr:
         sys.exit(done.stderr)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return {"wall_s": round(wall, 1), "cpu_s": round(cpu, 1), "peak_mb": round(after.ru_maxrss / 1024)}
