@@ -42,7 +42,7 @@ def run_settings(trace: Trace) -> dict[str, str | float]:
         (_RANK_SQL, ("torch", "world", "seed")),
     ):
         row = next(iter(trace.sql(query).to_dicts()), {})
-        seen |= {_SEEN.get(name, name): row.get(name) for name in names}
+        seen |= {SEEN.get(name, name): row.get(name) for name in names}
     for source in (_flat(manifest.config), arguments(manifest.argv), seen, {"host": manifest.hostname}):
         for name, value in source.items():
             known = _value(value)
@@ -51,7 +51,8 @@ def run_settings(trace: Trace) -> dict[str, str | float]:
     return found
 
 
-_SEEN = {"size": "batch size", "workers": "loader workers", "torch": "torch version", "world": "ranks"}
+SEEN = {"size": "batch size", "workers": "loader workers", "torch": "torch version", "world": "ranks"}
+"""What the recording has seen -> what it is called among the settings: our words, where the others are the script's."""
 
 
 def arguments(argv: Sequence[str]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..analyzer.run_settings import SEEN
 from .batch import BatchRow
 from .language import say
 from .wording import number, plural, show_name, spoken
@@ -93,7 +94,7 @@ def _shared(held: Sequence[BatchRow], rows: Sequence[BatchRow]) -> str:
         if all(r.summary.settings.get(name) == value for r in held)
     ]
     told = [
-        f"{show_name(name)} {number(int(value) if isinstance(value, float) and value.is_integer() else value)}"
+        f"{_setting(name)} {number(int(value) if isinstance(value, float) and value.is_integer() else value)}"
         for name, value in common
         if sum(o.summary.settings.get(name) == value for o in others) <= TELLING * len(others)
     ]
@@ -103,3 +104,8 @@ def _shared(held: Sequence[BatchRow], rows: Sequence[BatchRow]) -> str:
         else ""
     )
     return say("in common: {settings}{more}", settings=say(", ").join(told[:MOST_SHARED]), more=more) if told else ""
+
+
+def _setting(name: str) -> str:
+    """A setting as a reader calls it: what the recorder has seen in our words, what a script was given as it is."""
+    return say(name) if name in SEEN.values() else show_name(name)
