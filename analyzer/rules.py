@@ -152,10 +152,8 @@ def missing(trace: Trace, rule: Rule) -> str | None:
         table, _, name = column.partition(".")
         if name not in trace.filled(table):
             return say("{column} was not recorded", column=column)
-    if needs.steps:
-        steps = trace.rows("SELECT count(DISTINCT step) AS n FROM steps")[0]["n"]
-        if steps < needs.steps:
-            return say("{steps} steps recorded, needs {least} to compare with", steps=steps, least=needs.steps)
+    if (steps := trace.steps_recorded()) < needs.steps:
+        return say("{steps} steps recorded, needs {least} to compare with", steps=steps, least=needs.steps)
     return None
 
 

@@ -84,6 +84,7 @@ class Trace:
         self._prepared = False
         self._filled: dict[str, frozenset[str]] = {}
         self._kinds: frozenset[str] | None = None
+        self._steps: int | None = None
         try:
             self._open(described=described)
         except duckdb.Error as e:
@@ -142,6 +143,12 @@ class Trace:
             ).fetchall()
             self._kinds = frozenset(kind for (kind,) in rows)
         return self._kinds
+
+    def steps_recorded(self) -> int:
+        """How many different steps have a row in steps; asked once."""
+        if self._steps is None:
+            self._steps = int(self._con.execute("SELECT count(DISTINCT step) FROM steps").fetchall()[0][0])
+        return self._steps
 
     def sql(self, query: str, params: Mapping[str, Any] | None = None) -> pl.DataFrame:
         """Result of one statement as a polars frame; ``$name`` in the query is taken from ``params``.
