@@ -141,6 +141,8 @@ class Planner:
             except _CannotError as e:
                 if not _of_weakrefs(value):
                     self.lost.append(f"{dot}{name}: {e}")
+        if module._forward_pre_hooks or module._forward_hooks:
+            self.lost.append(f"hooks of {path or 'the module'}")
         for name, child in module._modules.items():
             part.children[name] = self._part(child, dot + name) if child is not None else None
         return part

@@ -1,16 +1,21 @@
 """A script made from a capture ends as the run did, alone, and ends well when what was wrong is mended."""
 
 import json
+import runpy
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+import torch
 import typer
+from firstfault.recorder.module_plan import Planner
 from firstfault.reports import cli
 from firstfault.reports.script_code import code_for
+from torch import nn
 from typer.testing import CliRunner
 
 HEAD = """
@@ -261,6 +266,43 @@ def test_a_gradient_is_lost_again(mre, tmp_path):
     assert start(script).returncode == 1
     assert "Traceback" in start(script).stderr
     assert start(script, str(moved)).returncode == 0
+
+
+@pytest.mark.slow
+def test_modules_of_every_kind_are_rebuilt_without_their_constructors(mre, tmp_path):
+    _, script = mre(record(tmp_path / "work", OF_TORCH))
+    made = runpy.run_path(str(script), run_name="made")
+    x, image = torch.randn(3, 2, 8), torch.randn(2, 3, 8, 8)
+    inside = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(inplace=True), nn.Dropout(0.5))
+    tied = nn.Sequential(nn.Linear(8, 8), nn.GELU(), nn.Linear(8, 8))
+    tied[2].weight = tied[0].weight
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    for module, args in (
+        (nn.TransformerEncoder(layer, 2, nn.LayerNorm(8)), (x,)),
+        (nn.GRU(8, 5, 2, bidirectional=True, dropout=0.1), (x,)),
+        (nn.LSTMCell(8, 5), (x[0],)),
+        (nn.MultiheadAttention(8, 2), (x, x, x)),
+        (nn.CrossEntropyLoss(weight=torch.rand(8)), (x[0], torch.tensor([0, 3]))),
+        (inside, (image,)),
+        (tied, (x,)),
+    ):
+        planner = Planner()
+        plan = msgspec.json.decode(msgspec.json.encode(planner.module_call(module, args, {}, "module.pt")))
+        made["CALL_WEIGHTS"].clear()
+        made["CALL_WEIGHTS"].update({k: v.clone() for k, v in module.state_dict().items()} | planner.tensors)
+        modules: dict[str, Any] = {}
+        twin = made["mre_rebuild"](plan["root"], "", modules)
+        made["mre_give_attributes"](plan["root"], "", modules)
+        with torch.random.fork_rng():
+            outputs = []
+            for one in (module, twin):
+                torch.manual_seed(1)
+                outputs.append(made["mre_floats_of"](one(*args)))
+        assert plan["lost"] == []
+        assert all(torch.equal(a, b) for a, b in zip(*outputs, strict=True)), module
+    hooked = nn.Linear(3, 3)
+    hooked.register_forward_pre_hook(lambda module, args: args)
+    assert Planner().module_call(hooked, (x,), {}, "module.pt").lost == ["hooks of the module"]
 
 
 def test_names_and_messages_of_strangers_are_text_and_nothing_else(mre, tmp_path):
