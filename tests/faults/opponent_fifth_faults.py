@@ -109,24 +109,6 @@ def validate(model, loader):
     return right / len(loader.dataset)
 
 
-def sorts_sentences_but_not_labels(s):
-    """A collate function sorts by length for packing and forgets to sort the labels too."""
-    ids, lengths, y = sentences()
-
-    def collate(items):
-        i, n, t = (torch.stack(c) for c in zip(*items, strict=True))
-        order = n.argsort(descending=True)
-        return i[order], n[order], t if s == 0 else t[order]
-
-    loader = DataLoader(TensorDataset(ids, lengths, y), 32, shuffle=True, collate_fn=collate)
-    model = Tagger()
-    opt = optim.Adam(model.parameters(), lr=5e-3)
-    for _, (a, n, b) in steps_of(loader, 150):
-        opt.zero_grad()
-        F.cross_entropy(model(a, n), b).backward()
-        opt.step()
-
-
 def labels_permuted_on_disk(s):
     """The labels of an image data set were written in another order than the images."""
     data = Digits()

@@ -66,24 +66,12 @@ WITH mix AS (
       -- a run that had diverged before is lost for a reason of its own
       AND NOT EXISTS (SELECT 1 FROM divergences d WHERE d.rank = rows_.rank AND d.step < rows_.step)
     QUALIFY row_number() OVER (PARTITION BY rank ORDER BY n) = 1
-), layers AS (
-    -- an embedding, of which each batch touches some rows, is large and hides how far the rest has gone
-    SELECT u.rank, median(u.way / w.norm) AS moved
-    FROM (
-        SELECT s.rank, t.tensor_name, any_value(t.module_id) AS module_id, sum(sqrt(s.sum_sq)) AS way FROM tensor_stats s
-        JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id AND t.kind = 'update' WHERE isfinite(s.sum_sq) GROUP BY ALL) u
-    JOIN (
-        SELECT s.rank, t.tensor_name, t.module_id, median(sqrt(s.sum_sq)) AS norm FROM tensor_stats s
-        JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id AND t.kind = 'parameter' AND len(t.shape) >= 2 WHERE isfinite(s.sum_sq) GROUP BY ALL) w
-        ON w.rank = u.rank AND w.tensor_name = u.tensor_name AND w.module_id IS NOT DISTINCT FROM u.module_id AND w.norm > 0
-    LEFT JOIN modules m ON m.rank = u.rank AND m.module_id = u.module_id
-    WHERE coalesce(m.class_name NOT LIKE 'Embedding%', true) GROUP BY u.rank
 ), never AS (
     SELECT rank, min(step) AS step, median(finite(loss)) FILTER (n >= 0.5 * total) AS value, any_value(entropy) AS entropy, any_value(total) AS total,
         -- many a network needs a hundred steps before it begins to learn
         CASE WHEN any_value(total) < $sure THEN 'warning' ELSE 'error' END AS severity
     FROM rows_ WHERE total >= 60 AND update_norm > 0 GROUP BY rank
-    HAVING greatest(any_value(moved), coalesce((SELECT l.moved FROM layers l WHERE l.rank = rows_.rank), 0)) > $moved AND median(finite(loss)) FILTER (n >= 0.5 * total) BETWEEN 0.93 * any_value(entropy) AND 1.15 * any_value(entropy)
+    HAVING any_value(moved) > $moved AND median(finite(loss)) FILTER (n >= 0.5 * total) BETWEEN 0.93 * any_value(entropy) AND 1.15 * any_value(entropy)
        AND min(finite(loss)) > 0.75 * any_value(entropy) AND any_value(entropy) > 0.3
        AND least(median(finite(loss)) FILTER (n < 0.3 * total), any_value(entropy)) - median(finite(loss)) FILTER (n >= 0.7 * total) < 0.04 * any_value(entropy)
        AND median(update_ratio) > 1e-4
