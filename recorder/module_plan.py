@@ -6,6 +6,7 @@ is named in the plan's ``lost``.
 
 import enum
 import math
+import os
 import sys
 import sysconfig
 import weakref
@@ -274,7 +275,7 @@ def torch_function_in_flight(error: BaseException) -> tuple[FunctionType, dict[s
     return function, {name: local[name] for name in names if name in local}
 
 
-_OURS = str(Path(__file__).parents[1])
+_OURS = str(Path(__file__).parent) + os.sep
 _PLACES = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 
 

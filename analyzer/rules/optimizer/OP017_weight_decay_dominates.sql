@@ -40,7 +40,7 @@ WITH rows_ AS (
     SELECT *, weight_norm > $gone * max(weight_norm) OVER (PARTITION BY rank, optimizer_id, group_id) AS there FROM rows_
 ), hits AS (
     -- weights that are all but gone are kept alive by the gradient alone: what brought them there came before
-    SELECT *, count(*) FILTER (there) OVER (PARTITION BY rank, optimizer_id, group_id ORDER BY step ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS left_,
+    SELECT *, count(CASE WHEN there THEN 1 END) OVER (PARTITION BY rank, optimizer_id, group_id ORDER BY step ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS left_,
         avg((share > $share)::INT) FILTER (there) OVER (PARTITION BY rank, optimizer_id, group_id ORDER BY step ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS rest,
         last_value(weight_norm) OVER (PARTITION BY rank, optimizer_id, group_id ORDER BY step ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS after
     FROM sized
