@@ -124,7 +124,7 @@ def test_a_profiled_run_is_drawn_without_a_message_and_names_what_is_under_the_m
         assert svg.bounding_box()["width"] <= width
         words = svg.locator(".mark-text text").all_text_contents()
         assert {"step", "forward", "backward"} <= set(words)
-        svg.locator(".mark-rect.role-mark path").nth(1).hover(force=True)
+        svg.locator('.mark-rect.role-mark path[aria-label*="where: forward;"]').hover(force=True)
         opened.page.wait_for_selector("#vg-tooltip-element.visible")
         assert "of the step" in opened.page.locator("#vg-tooltip-element").inner_text()
         assert opened.said == []
