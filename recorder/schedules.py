@@ -20,12 +20,13 @@ _PLAIN = (bool, int, float, str)
 class _Known:
     """A scheduler of the script."""
 
-    __slots__ = ("before_optimizer", "id", "name", "optimizer", "ref", "settings", "since", "total")
+    __slots__ = ("before_optimizer", "id", "name", "optimizer", "optimizer_id", "ref", "settings", "since", "total")
 
     def __init__(self, id_: int, scheduler: Any, optimizer: Any) -> None:
         self.id = id_
         self.ref = weakref.ref(scheduler)
         self.optimizer = weakref.ref(optimizer)
+        self.optimizer_id: int | None = None
         self.name = type(scheduler).__name__
         self.settings = _settings(scheduler)
         self.since = 0
@@ -130,15 +131,19 @@ class ScheduleWatch:
     def _rows(self) -> None:
         for key, known in list(self._known.items()):
             scheduler, optimizer = known.ref(), known.optimizer()
+            if optimizer is not None:
+                known.optimizer_id = self.optimizers.found(optimizer).id
             if scheduler is None or optimizer is None:
                 del self._known[key]
-                continue
-            lr = optimizer.param_groups[0].get("lr") if optimizer.param_groups else None
+                if known.since == 0 or known.optimizer_id is None:
+                    continue  # what it did before it went, at the end of its function, still counts
+            groups = optimizer.param_groups if optimizer is not None else None
+            lr = groups[0].get("lr") if groups else None
             last = getattr(scheduler, "last_epoch", None)
             self.session.add(
                 "schedulers",
                 scheduler_id=known.id,
-                optimizer_id=self.optimizers.found(optimizer).id,
+                optimizer_id=known.optimizer_id,
                 scheduler=known.name,
                 steps=known.since,
                 total_steps=known.total,

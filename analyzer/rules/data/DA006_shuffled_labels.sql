@@ -14,6 +14,13 @@ doc = "Loss over label entropy from which on nothing is predicted."
 [params.learnt]
 value = 0.6
 doc = "Loss over entropy below which the model had learnt."
+[params.begun]
+value = 0.8
+doc = "The same where the jump is far beyond the scatter of the loss."
+[params.leap]
+value = 10.0
+unit = "robust sigmas"
+doc = "How far."
 [params.least]
 value = 5
 unit = "steps"
@@ -59,7 +66,8 @@ WITH mix AS (
     WINDOW ahead AS (PARTITION BY o.rank, o.optimizer_id ORDER BY n ROWS BETWEEN CURRENT ROW AND 9 FOLLOWING)
 ), jumps AS (
     SELECT * FROM rows_
-    WHERE history >= 8 AND entropy > 0.3 AND loss_median < $learnt * entropy AND loss > $low * entropy AND ahead_low > 0.75 * entropy AND ahead > $low * entropy AND ahead_rows >= $least
+    WHERE history >= 8 AND entropy > 0.3 AND loss > $low * entropy
+      AND (loss_median < $learnt * entropy OR (loss_median < $begun * entropy AND loss_peak < $low * entropy AND loss > loss_median + $leap * loss_sigma)) AND ahead_low > 0.75 * entropy AND ahead > $low * entropy AND ahead_rows >= $least
       AND batch_entropy > 0.5 * entropy AND abs(ahead_entropy - usual_entropy) < 0.15 * usual_entropy AND coalesce(lr_recent <= 1.5 * lr_usual, true) AND lr <= 1.5 * lr_before AND coalesce(ratio_now <= 5 * ratio_median, true)
       AND loss > loss_recent_peak
       AND (rank, step) NOT IN (SELECT (rank, step) FROM outlying)

@@ -17,7 +17,7 @@ columns = ["param_groups.lr"]
 [doc]
 what = "Optimizer state is loaded, and the first change of the learning rate after it is a jump: at once, or when a scheduler makes its first step."
 why = "The scheduler starts from its beginning while weights and moments stand in the middle of the training: a warmed-up or peak rate hits a model that had decayed to a small one."
-not_this = "A scheduler whose state was loaded too, a schedule that goes on as it was, a decay some steps later, a lower rate set by hand after loading (a warning: it is often meant)."
+not_this = "A scheduler whose state was loaded too (unless a new one took its place), a schedule that goes on as it was, a decay some steps later, a lower rate set by hand after loading (a warning: it is often meant)."
 source = "Counting; the factor lies above the step of usual schedules."
 */
 WITH loads AS (
@@ -43,5 +43,8 @@ SELECT c.rank, c.step, c.lr AS value, c.before, c.loaded, c.factor, c.resumed, c
     CASE WHEN c.factor > 1 OR s.scheduler IS NOT NULL THEN 'error' ELSE 'warning' END AS severity
 FROM changes c LEFT JOIN schedules s ON s.rank = c.rank AND s.optimizer_id = c.optimizer_id AND s.resumed = c.resumed
 WHERE (c.factor > $factor OR (1 / c.factor > $factor AND c.n <= 2)) AND c.state_step >= 3
-  AND NOT EXISTS (SELECT 1 FROM checkpoints k WHERE k.rank = c.rank AND k.action = 'scheduler' AND k.step BETWEEN c.resumed - 1 AND c.step)
+  -- a schedule whose state was loaded too goes on, but not if another one, that counts from its beginning, sets the rate
+  AND (NOT EXISTS (SELECT 1 FROM checkpoints k WHERE k.rank = c.rank AND k.action = 'scheduler' AND k.step BETWEEN c.resumed - 1 AND c.step)
+    OR (c.factor > $factor AND c.n <= 2 AND s.last_epoch < c.n AND NOT EXISTS (
+        SELECT 1 FROM checkpoints k WHERE k.rank = c.rank AND k.action = 'scheduler' AND k.step BETWEEN c.resumed - 1 AND c.step AND coalesce(k.last_epoch, 0) <= s.last_epoch)))
 ORDER BY severity, c.step, c.rank, c.optimizer_id

@@ -31,11 +31,17 @@ steps = 8
 what = "lr x weight_decay x norm of the weights is most of the update's norm in most steps, and the weights shrink."
 why = "The weights decay exponentially; what the gradient teaches is forgotten."
 not_this = "Usual decay (1e-2 with a rate of 1e-3), optimizers in which decay is scaled by the moments (Adam)."
-source = "Arithmetic: the decay step is lr x weight_decay x W."
+source = "Arithmetic: the decay step is lr x weight_decay x W; with the momentum m of SGD up to 1/(1 - m) times that."
 */
-WITH rows_ AS (
-    SELECT rank, step, optimizer_id, group_id, weight_decay, lr * weight_decay AS rate, lr * weight_decay * weight_norm / nullif(update_norm, 0) AS share, weight_norm
-    FROM param_groups WHERE weight_decay > 0 AND update_norm > 0 AND optimizer <> 'Adam' AND isfinite(update_norm)
+WITH numbered AS (
+    SELECT *, row_number() OVER (PARTITION BY rank, optimizer_id, group_id ORDER BY step) AS n FROM param_groups
+), rows_ AS (
+    -- SGD adds the decay to the gradient, so that its momentum gathers it: 1 + m + m² + … of it are in an update, the weights of
+    -- before having been larger than now
+    SELECT rank, step, optimizer_id, group_id, weight_decay, lr * weight_decay AS rate, weight_norm,
+        lr * weight_decay * weight_norm / nullif(update_norm, 0)
+            * CASE WHEN optimizer = 'SGD' AND momentum > 0 AND momentum < 1 THEN (1 - momentum ** least(n, 1000)) / (1 - momentum) ELSE 1 END AS share
+    FROM numbered WHERE weight_decay > 0 AND update_norm > 0 AND optimizer <> 'Adam' AND isfinite(update_norm)
 ), sized AS (
     SELECT *, weight_norm > $gone * max(weight_norm) OVER (PARTITION BY rank, optimizer_id, group_id) AS there FROM rows_
 ), hits AS (

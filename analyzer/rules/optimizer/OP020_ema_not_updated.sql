@@ -42,6 +42,8 @@ WITH rows_ AS (
     FROM rows_ r LEFT JOIN rhythm h ON h.rank = r.rank AND h.copy_id = r.copy_id GROUP BY r.rank, r.copy_id
 ), called AS (
     SELECT t.rank, t.module_id FROM tensors t JOIN tensor_stats s ON s.rank = t.rank AND s.tensor_id = t.tensor_id AND t.kind = 'activation' GROUP BY ALL
+    -- in an evaluation only what the outermost module puts out is measured, but every module tells its mode
+    UNION SELECT rank, module_id FROM module_modes
 ), stopped AS (
     SELECT e.rank, e.last_update + e.usual - 1 AS step, printf('was updated %d times and not once from step %d on', e.updates, e.last_update + e.usual - 1) AS how_, 'error' AS severity, e.* EXCLUDE (rank)
     FROM ends e WHERE updates >= 5 AND soft >= 0.8 * updates AND usual <= 10 AND still_steps >= greatest($least, 4 * usual)

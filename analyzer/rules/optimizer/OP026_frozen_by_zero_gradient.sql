@@ -22,7 +22,7 @@ steps = 8
 [doc]
 what = "A parameter held by an optimizer whose gradient exists and is exactly zero in all elements, step after step to the end, after it had been different; or all parameters of the run from its first step on."
 why = "The region in which the loss reacts to it was left: it cannot come back by itself."
-not_this = "Gradients that are None (broken-graph), dead ReLUs (they explain it), zero from the start in a part of them (said as a warning), a bias of a layer whose weight gets a gradient, embeddings, a loss that is exactly zero itself (a hinge whose margin is met everywhere)."
+not_this = "Gradients that are None (broken-graph), dead ReLUs (they explain it), zero from the start in a part of them (said as a warning), a bias of a layer whose weight gets a gradient, embeddings, a loss that comes to zero by and by (a hinge whose margin is met everywhere)."
 source = "Exact zeros; no threshold but persistence."
 */
 WITH looks AS (
@@ -32,6 +32,13 @@ WITH looks AS (
 ), ends AS (
     SELECT rank, tensor_id, any_value(tensor) AS tensor, any_value(module) AS module, any_value(module_id) AS module_id, any_value(call_order) AS call_order,
         max(step) FILTER (NOT zero) AS last_alive, max(step) AS last, count(*) FILTER (zero) AS zeros FROM looks GROUP BY rank, tensor_id
+), course AS (
+    SELECT rank, step, loss, optimizers, loss_start, loss_median, history, min(abs(finite(loss))) OVER (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN 12 PRECEDING AND 1 PRECEDING) AS least_before,
+        max(abs(finite(loss))) OVER (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS most_after
+    FROM optimizer_series
+), cut_off AS (
+    -- a loss that is zero at once and for good, after a level far from it
+    SELECT rank, step FROM course WHERE optimizers <= 1 AND history >= 8 AND most_after = 0 AND least_before > 0.1 * loss_median AND loss_median > 0.1 * loss_start
 ), dead AS (
     SELECT e.*, (SELECT min(step) FROM looks l WHERE l.rank = e.rank AND l.tensor_id = e.tensor_id AND l.step > coalesce(e.last_alive, -1)) AS step,
         (SELECT count(*) FROM looks l WHERE l.rank = e.rank AND l.tensor_id = e.tensor_id AND l.step > coalesce(e.last_alive, -1)) AS steps_
@@ -46,5 +53,7 @@ FROM dead d WHERE steps_ >= $least
         SELECT 1 FROM ends w JOIN module_tree t ON t.rank = w.rank AND t.module_id = w.module_id -- a parametrised weight lies below
         WHERE t.rank = d.rank AND t.ancestor_id = d.module_id AND w.tensor NOT LIKE '%bias' AND w.last_alive >= d.step))
     -- where the loss is zero there is nothing left to learn, where it is lost something else is wrong
-    AND NOT EXISTS (SELECT 1 FROM steps z WHERE z.rank = d.rank AND z.step >= d.step GROUP BY z.rank HAVING coalesce(median(finite(z.loss)), 0) = 0)
+    AND (NOT EXISTS (SELECT 1 FROM steps z WHERE z.rank = d.rank AND z.step >= d.step GROUP BY z.rank HAVING coalesce(median(finite(z.loss)), 0) = 0)
+        -- but nobody learns everything in one step: a margin that is met by more and more leaves zeros here and there before
+        OR d.step IN (SELECT step FROM cut_off c WHERE c.rank = d.rank))
 GROUP BY rank, step ORDER BY severity, step, rank
