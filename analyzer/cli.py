@@ -12,9 +12,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as RichTable
 
+from .asked_language import LangOption, speak_as_asked
 from .cases import cases_beside, problems
 from .diagnose import plain
 from .errors import AnalyzerError, QueryError, RuleError
+from .language import close_up, say, text_of
 from .rules import Rule, find_rule, load_own_rules, load_rules
 from .trace import Trace
 from .views import SHARED
@@ -57,19 +59,22 @@ def rules(
         Path | None, typer.Option("--rules", help="Folder with rules of your own, listed beside ours.")
     ] = None,
     test: Annotated[Path | None, typer.Option("--test", help="Run the cases of the rules in this folder.")] = None,
+    lang: LangOption = None,
 ) -> None:
     """List what is checked, explain one rule, or test rules of your own."""
     try:
+        speak_as_asked(lang, None)
         mine = load_own_rules(own) if own is not None else ()
         if test is not None:
             raise typer.Exit(_test(test))
     except AnalyzerError as e:
         raise typer.Exit(_complain(str(e))) from None
     if key is None:
-        table = RichTable("code", "name", "severity", "what", box=None, pad_edge=False)
+        table = RichTable(say("code"), say("name"), say("severity"), say("what"), box=None, pad_edge=False)
         for rule in (*load_rules(), *mine):
             h = rule.header
-            table.add_row(h.code, h.name, h.severity, escape(" ".join(h.doc.what.split())))
+            what = (text_of(h.code, h.name) or h.doc).what
+            table.add_row(h.code, h.name, say(h.severity), escape(close_up(" ".join(what.split()))))
         Console().print(table)
         return
     rule = find_rule(key) or next((r for r in mine if key.lower() in {r.header.code.lower(), r.header.name}), None)
@@ -103,19 +108,22 @@ def _test(folder: Path) -> int:
 
 
 def explain(rule: Rule) -> str:
-    """One rule as plain text: what, why, what it leaves alone, thresholds, needs, the SQL."""
+    """One rule as plain text, in the language in force: what, why, what it leaves alone, fix; then thresholds and the SQL,
+    as they stand in its file."""
     h = rule.header
-    lines = [f"{h.code} {h.name} ({h.severity}, phase {h.phase})", ""]
-    doc = h.doc
-    for title, text in (("What", doc.what), ("Why", doc.why), ("Not this", doc.not_this), ("Source", doc.source)):
-        lines += [f"{title}: {' '.join(text.split())}", ""]
-    lines += [f"Fix: {' '.join(h.fix.split())}", ""]
+    text = text_of(h.code, h.name)
+    doc, fix = (h.doc, h.fix) if text is None else (text, text.fix)
+    title = "" if text is None else f" {text.title}"
+    lines = [f"{h.code} {h.name}{title} ({say(h.severity)}, {h.phase})", ""]
+    parts = ("What", doc.what), ("Why", doc.why), ("Not this", doc.not_this), ("Source", doc.source), ("Fix", fix)
+    for heading, words in parts:
+        lines += [close_up(f"{say(heading)}: {' '.join(words.split())}"), ""]
     for name, p in h.params.items():
         lines.append(f"${name} = {p.value} {p.unit}".rstrip() + f": {' '.join(p.doc.split())}")
     if h.params:
         lines.append("")
     if h.explains:
-        lines += [f"Explains: {', '.join(h.explains)}", ""]
+        lines += [f"{say('Explains')}: {', '.join(h.explains)}", ""]
     return "\n".join([*lines, rule.sql])
 
 

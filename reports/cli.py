@@ -12,11 +12,11 @@ import typer
 from rich.console import Console
 
 from ..analyzer import AnalyzerError, Trace, Verdict, diagnose, judging
+from ..analyzer.asked_language import LangOption, speak_as_asked
 from ..schemas import SchemaError
 from .captured import capture_json, find_capture, operators_of, view_of
 from .errors import ReportError
 from .find_run import find_run
-from .language import LangOption, speak_as_asked
 from .progress import sign_of_life
 from .terminal import print_capture, print_verdict
 

@@ -14,11 +14,11 @@ import typer
 from rich.console import Console
 
 from ..analyzer import Trace, diagnose, judging
+from ..analyzer.asked_language import LangOption, speak_as_asked
 from ..analyzer.compare import compare
 from .cli import DebugOption, RulesOption, command_errors, console, named
 from .errors import NoRunError
 from .find_run import find_run
-from .language import LangOption, speak_as_asked
 from .progress import progress_of, sign_of_life
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from rich.console import Console
 from rich.live import Live as Screen
 
 from ..analyzer import AnalyzerError, Trace, Verdict, diagnose, judging
+from ..analyzer.asked_language import LangOption, speak_as_asked
 from .cli import EXIT_CODES, DebugOption, RulesOption, RunArgument, command_errors, console
 from .find_run import find_run
-from .language import LangOption, speak_as_asked
 from .live import Live, look_at, view_of_live
 
 SHARE = 0.1

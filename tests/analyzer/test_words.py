@@ -6,10 +6,13 @@ from tempfile import TemporaryDirectory
 
 import firstfault.analyzer
 import pytest
+import typer
 from firstfault.analyzer import Rule, Trace, load_rules
 from firstfault.analyzer.cases import Case, cases_beside, recorded
+from firstfault.analyzer.cli import explain
+from firstfault.analyzer.cli import rules as command
 from firstfault.analyzer.diagnose import fired_by
-from firstfault.analyzer.language import fingerprint, rule_texts, speaking, text_of, title_of, worded
+from firstfault.analyzer.language import fingerprint, rule_texts, speak, speaking, text_of, title_of, worded
 from firstfault.analyzer.rules import run_rule
 
 ROOT = Path(firstfault.analyzer.__file__).parent / "rules"
@@ -96,3 +99,18 @@ def test_english_is_what_stands_in_the_rule() -> None:
         assert title_of("nonfinite-tensor") == "张量出现非有限值"
         assert title_of("a-rule-of-mine") is None
         assert text_of("NU000", "a-rule-of-mine") is None
+
+
+def test_rules_are_listed_and_explained_in_the_language_that_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    with speaking("zh"):
+        told = explain(next(r for r in RULES if r.header.code == "NU001"))
+    assert "为何有害: " in told
+    assert "Why:" not in told
+
+    command(None, lang="zh")
+    assert "检查内容" in capsys.readouterr().out
+    with pytest.raises(typer.Exit) as ended:
+        command(None, lang="tlh")
+    assert ended.value.exit_code == 2
+    assert "choose en or zh" in capsys.readouterr().err
+    speak("en")

@@ -15,9 +15,10 @@ import firstfault
 import pytest
 from firstfault.__main__ import build_app
 from firstfault.analyzer import Trace, diagnose
+from firstfault.analyzer.asked_language import chosen_language
 from firstfault.analyzer.language import in_words, language, speaking
 from firstfault.analyzer.language import say as say_of_analyzer
-from firstfault.reports.language import chosen_language, say
+from firstfault.reports.language import say
 from firstfault.reports.live import look_at, view_of_live
 from firstfault.reports.page import render_page
 from firstfault.reports.page_data import reduce_page
