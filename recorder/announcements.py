@@ -1,6 +1,7 @@
 """What the process says about itself while it trains: warnings, and compilations by torch.compile."""
 
 import functools
+import logging
 import sys
 import threading
 import warnings
@@ -14,6 +15,8 @@ from .session import Session
 _MOST_WARNINGS = 200
 _MOST_COMPILATIONS = 500
 _LONGEST = 500
+_MOST_LIMITS = 20
+_GAVE_UP = "torch._dynamo hit config."
 
 
 class WarningWatch:
@@ -71,10 +74,39 @@ class CompilationWatch:
         self.session = session
         self._graphs = 0
         self._events = 0
+        self._limits = 0
         session.at_finish.append(session.guarded("compilation", self._look))
 
     def install(self, patches: Patches) -> None:
-        """Nothing is put into torch."""
+        """Listen to the one line with which torch gives up; it is logged as before."""
+        patches.after_import("torch._dynamo.convert_frame", functools.partial(self._listen, patches))
+
+    def _listen(self, patches: Patches, convert_frame: Any) -> None:
+        log = getattr(convert_frame, "log", None)
+        if not isinstance(log, logging.Logger):
+            return
+        said = self.session.guarded("compilation", self._gave_up)
+
+        def passing(record: logging.LogRecord) -> bool:
+            said(record)
+            return True
+
+        log.addFilter(passing)
+        patches.later(functools.partial(log.removeFilter, passing))
+
+    def _gave_up(self, record: logging.LogRecord) -> None:
+        """torch._dynamo does not compile a function any more: it has compiled it so often that it has reached its limit."""
+        if not str(record.msg).startswith(_GAVE_UP) or not isinstance(record.args, tuple) or len(record.args) < 4:
+            return
+        if self._limits == _MOST_LIMITS or threading.get_ident() != self.session.thread:
+            return
+        self._limits += 1
+        limit, number, function, reason = (str(a)[:_LONGEST] for a in record.args[:4])
+        self.session.event(
+            "recompile-limit",
+            f"torch.compile reached {limit} ({number}) at {function} and runs it uncompiled; last reason: {reason}",
+            detail={"limit": limit, "number": number, "function": function, "reason": reason},
+        )
 
     def _look(self) -> None:
         dynamo = sys.modules.get("torch._dynamo.utils")

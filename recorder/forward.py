@@ -177,8 +177,6 @@ class ForwardWatch:
                 session.training = module.training
                 session.called("f")
                 session.facts["autocast"] = autocast_dtype()
-                if not module.training:
-                    session.facts["eval_grad_forwards"] = session.facts.get("eval_grad_forwards", 0) + 1
             else:
                 session.facts["eval_forwards"] = session.facts.get("eval_forwards", 0) + 1
         if entry.modes.get(call.grad) is not module.training:
@@ -204,7 +202,7 @@ class ForwardWatch:
         elif call.grad and self._rows:
             self._inputs(call, args)
 
-    def after(self, module: nn.Module, _args: tuple[Any, ...], output: Any) -> None:  # noqa: PLR0912 — as above
+    def after(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:  # noqa: PLR0912 — as above
         """Global forward hook."""
         session = self.session
         if not self.stack or get_ident() != session.thread:
@@ -234,6 +232,8 @@ class ForwardWatch:
         if (call.grad and (self._rows or self._hooks)) or (outermost and not call.grad):
             self._outputs(call, output, rows=self._rows)
         if outermost:
+            if call.grad and not module.training and _builds_a_graph(args, output):
+                session.facts["eval_grad_forwards"] = session.facts.get("eval_grad_forwards", 0) + 1
             session.clock["forward"] += perf_counter_ns() - call.began
             self.last_node = next_node()
             self.nodes_of_forward = self.last_node - call.first_node
@@ -398,3 +398,8 @@ class ForwardWatch:
             for told in self.session.on_model:
                 told(root)
         return found
+
+
+def _builds_a_graph(args: tuple[Any, ...], output: Any) -> bool:
+    """Whether a forward has made a graph for its weights: not one for gradients of its inputs, or behind another model."""
+    return any(t.requires_grad for _, t in tensors_in(output)) and not any(t.requires_grad for _, t in tensors_in(args))

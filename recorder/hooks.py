@@ -26,6 +26,7 @@ from .cuda_memory import CudaMemory
 from .data import DataWatch
 from .early_evals import EarlyEvals
 from .embeddings import EmbeddingWatch
+from .eval_losses import EvalLosses
 from .forward import ForwardWatch
 from .graphs_alive import GraphsAlive
 from .growth import GrowthWatch
@@ -92,7 +93,7 @@ class Attachment:
             AttentionProbe(session, self.forward, embeddings),
             ReentrantWatch(session, self.forward),
             EarlyEvals(session),
-            HostReads(session, self.forward),
+            HostReads(session, self.forward, EvalLosses(session)),
             ThreadWatch(session),
             ProfilerWatch(session, self.forward),
         ]

@@ -18,12 +18,15 @@ from typing import Any
 
 import torch
 
+from ..schemas import Phase
+from .eval_losses import EvalLosses
 from .forward import ForwardWatch
 from .frames import Place, script_place
 from .patches import Patches
 from .session import Session
 
 _METHODS = ("item", "tolist", "__bool__")
+_EVAL = Phase.EVAL
 
 _LEAST = 8
 """Reads of one line in one step that are worth a row."""
@@ -57,9 +60,10 @@ class _Reads:
 class HostReads:
     """Fills `host_reads` and column host_reads of `steps`."""
 
-    def __init__(self, session: Session, forward: ForwardWatch) -> None:
+    def __init__(self, session: Session, forward: ForwardWatch, eval_losses: EvalLosses) -> None:
         self.session = session
         self.forward = forward
+        self.eval_losses = eval_losses
         self._places: dict[tuple[CodeType, int], _Reads | None] = {}
         self._touched: list[_Reads] = []
         self._counting = False
@@ -75,18 +79,24 @@ class HostReads:
         script's own frames it is told to leave the wrappers alone."""
         note = self.session.guarded("host-reads", self._note)
         for name in _METHODS:
-            patches.wrap(torch.Tensor, name, functools.partial(self._wrapper, note))
+            patches.wrap(torch.Tensor, name, functools.partial(self._wrapper, note, name == "item"))
         patches.after_import("torch._dynamo.eval_frame", self._hide)
 
-    def _wrapper(self, note: Callable[..., None], original: Callable[..., Any]) -> Callable[..., Any]:
-        places = self._places
+    def _wrapper(self, note: Callable[..., None], single: bool, original: Callable[..., Any]) -> Callable[..., Any]:
+        places, session = self._places, self.session
+        evaluated = session.guarded("eval-losses", self.eval_losses.read)
 
         def read(self_: Any) -> Any:
             if not self._counting:
-                return original(self_)
+                result = original(self_)
+                if single and session.phase is _EVAL and type(result) is float:
+                    evaluated(sys._getframe(1), result)
+                return result
             began = perf_counter_ns()
             result = original(self_)
             frame = sys._getframe(1)
+            if single and session.phase is _EVAL and type(result) is float:
+                evaluated(frame, result)
             if places.get((frame.f_code, frame.f_lasti), frame) is not None:  # None: known, and not the script's
                 note(frame, self_, began, perf_counter_ns())
             return result

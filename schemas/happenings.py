@@ -15,7 +15,8 @@ METRICS = Table(
         Column(
             "source",
             STR,
-            "What it was given to: firstfault, tensorboard, wandb, mlflow; or imported from: csv, json, trainer_state.",
+            "What it was given to: firstfault, tensorboard, wandb, mlflow; read: a loss of an evaluation that item() gave; or "
+            "imported from: csv, json, trainer_state.",
         ),
         Column("logged_step", I64, "Step that the script gave with it, in its own count; null if it gave none."),
     ),

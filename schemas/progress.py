@@ -51,7 +51,7 @@ STEPS = Table(
         Column(
             "eval_grad_forwards",
             I32,
-            "Forward passes of a model in eval mode with gradients on and no backward after them.",
+            "Forward passes of a model in eval mode that built a graph, but not one for gradients of its inputs.",
             "passes",
         ),
         Column(

@@ -10,7 +10,7 @@ explains = ["oom-host", "oom-device", "memory-near-limit"]
 [params.least]
 value = 2
 unit = "forwards"
-doc = "Forwards in a bout."
+doc = "Forwards in a bout; one is enough of a model that was switched to evaluation for it."
 [needs]
 tables = ["steps"]
 columns = ["steps.eval_grad_forwards"]
@@ -23,6 +23,8 @@ source = "Flags and counts."
 SELECT rank, step, eval_grad_forwards AS value FROM (
     SELECT rank, step, sum(eval_grad_forwards) AS eval_grad_forwards, any_value(calls) AS calls, bool_or(training) AS training,
         length(any_value(calls)) - length(replace(any_value(calls), 'f', '')) AS forwards, length(any_value(calls)) - length(replace(any_value(calls), 'b', '')) AS backwards
-    FROM steps GROUP BY rank, step)
-WHERE eval_grad_forwards >= $least AND forwards - backwards >= $least AND coalesce(training, true)
+    FROM steps GROUP BY rank, step) bouts
+WHERE least(eval_grad_forwards, forwards - backwards) >= CASE
+    WHEN EXISTS (FROM events e WHERE e.rank = bouts.rank AND e.step = bouts.step AND e.event = 'mode-changed' AND contains(e.message, 'evaluation')) THEN 1 ELSE $least END
+  AND coalesce(training, true)
 ORDER BY step, rank

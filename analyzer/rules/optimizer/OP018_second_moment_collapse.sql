@@ -4,7 +4,7 @@ name = "second-moment-collapse"
 severity = "error"
 phase = "optimizer"
 signal = "exp_avg_sq"
-message = "At step {step} the second moment {tensor} of {optimizer} {how_}: {value} after {before}; {harm}."
+message = "At step {step} the second moment {tensor} of {optimizer} {how_}: {value} {beside}; {harm}."
 fix = "Do not touch optimizer.state between steps; where gradients vanish for long stretches use a larger eps, a smaller beta2, or a warm-up when they come back."
 explains = ["loss-spike", "divergence", "exploding-gradients", "lr-too-high", "nonfinite-tensor", "optimizer-state-drift", "dead-relu"]
 [params.fallen]
@@ -14,12 +14,19 @@ doc = "Share of its own peak to which the mean of a second moment decays before 
 value = 5.0
 unit = "times"
 doc = "Growth of the update over the largest of the ten steps before that a collapsed moment must bring."
+[params.drowned]
+value = 0.2
+doc = "Root mean square of the gradients over eps below which eps is the divisor; an eps of more than 1e-6 is somebody's choice."
+[params.least]
+value = 20
+unit = "steps"
+doc = "Steps in which that is so, all there are."
 [needs]
 tables = ["tensor_stats", "param_groups"]
 kinds = ["optimizer_state"]
 steps = 4
 [doc]
-what = "An exponential average of squared gradients that falls in one step below what its decay rate allows; or one that has decayed to nothing, so that the next gradients make updates many times as long as before and the loss leaves its band."
+what = "An exponential average of squared gradients that falls in one step below what its decay rate allows; or one that has decayed to nothing, so that the next gradients make updates many times as long as before and the loss leaves its band; or one far below the square of eps from the first step on."
 why = "The second moment is the divisor of Adam's update: where it is lost, an ordinary gradient makes an extraordinary step. v(t) = beta2 v(t-1) + (1 - beta2) g² cannot be smaller than beta2 v(t-1)."
 not_this = "A new optimizer or a lost step counter (optimizer-state-lost), state that was loaded, weights without gradients, rows of embeddings."
 source = "Arithmetic: the recurrence of Adam (Kingma and Ba 2015) on the same sample of elements."
@@ -60,14 +67,28 @@ WITH second AS (
     WHERE m.last_step = m.step - 1 AND m.sum_before > 0 AND m.sum_before <= $fallen * m.sum_peak
       AND u.length_ > $jump * u.longest_before AND coalesce(m.class_name, '') NOT LIKE 'Embedding%'
 )
-SELECT c.rank, c.step, c.seq, c.module, c.tensor, c.optimizer, c.sum AS value, c.sum_before AS before, c.optimizer_id,
+, sizes AS (
+    SELECT rank, step, optimizer_id, any_value(optimizer) AS optimizer, max(eps) AS eps, sum(numel) AS numel FROM param_groups GROUP BY ALL
+), drowned AS (
+    SELECT s.rank, min(s.step) AS step, s.optimizer_id, any_value(g.optimizer) AS optimizer, median(s.grad_norm ** 2 / g.numel) AS value, max(g.eps) ** 2 AS before,
+        median(s.grad_norm / sqrt(g.numel) / g.eps) AS share
+    FROM optimizer_series s JOIN sizes g ON g.rank = s.rank AND g.step = s.step AND g.optimizer_id = s.optimizer_id
+    WHERE g.optimizer IN ('Adam', 'AdamW', 'NAdam', 'RAdam') AND s.stepped AND s.grad_norm > 0 AND isfinite(s.grad_norm)
+    GROUP BY s.rank, s.optimizer_id
+    HAVING count(*) >= $least AND max(g.eps) <= 1e-6 AND max(s.grad_norm / sqrt(g.numel) / g.eps) < $drowned
+)
+SELECT d.rank, d.step, d.optimizer, d.value, d.before, d.optimizer_id, 'of all weights' AS tensor, 'is below the square of eps from the first step on' AS how_,
+    printf('eps squared being %.4g', d.before) AS beside, printf('the divisor is eps, and an update is %d %% of what it is meant to be', (100 * d.share / (1 + d.share))::INT) AS harm, 2 AS kind_
+FROM drowned d
+UNION ALL BY NAME
+SELECT c.rank, c.step, c.seq, c.module, c.tensor, c.optimizer, c.sum AS value, c.sum_before AS before, c.optimizer_id, printf('after %.4g', c.sum_before) AS beside,
     'fell further than its decay rate allows' AS how_,
     coalesce(CASE WHEN e.breaks THEN 'loss or gradients became non-finite' WHEN e.update_ratio > 2 * e.ratio_median
         THEN printf('the update ratio went from %.3g to %.3g', e.ratio_median, e.update_ratio) END, 'somebody changed it between two steps') AS harm,
     0 AS kind_, c.call_order
 FROM cut c LEFT JOIN effects e ON e.rank = c.rank AND e.step = c.step AND e.optimizer_id = c.optimizer_id
 UNION ALL BY NAME
-SELECT d.rank, d.step, d.seq, d.module, d.tensor, d.optimizer, d.sum_before AS value, d.sum_peak AS before, d.optimizer_id,
+SELECT d.rank, d.step, d.seq, d.module, d.tensor, d.optimizer, d.sum_before AS value, d.sum_peak AS before, d.optimizer_id, printf('after %.4g', d.sum_peak) AS beside,
     'had decayed to nothing before' AS how_, printf('the update of %s was %.3g long after at most %.3g, and the loss left its band', d.parameter, d.length_, d.longest_before) AS harm,
     1 AS kind_, d.call_order
 FROM decayed d JOIN effects e ON e.rank = d.rank AND e.step = d.step AND e.optimizer_id = d.optimizer_id

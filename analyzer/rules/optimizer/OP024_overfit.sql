@@ -10,6 +10,9 @@ explains = []
 [params.rise]
 value = 0.1
 doc = "Rise of the evaluation loss over its lowest."
+[params.heart]
+value = 0.5
+doc = "Training loss at the end over that at the turning point below which, with an evaluation loss above its first value, it is an error."
 [params.least]
 value = 6
 unit = "evaluations"
@@ -19,9 +22,9 @@ tables = ["metrics", "steps"]
 columns = ["metrics.value", "steps.loss"]
 steps = 30
 [doc]
-what = "A logged evaluation loss that keeps rising from a minimum while the training loss falls."
+what = "An evaluation loss, logged or read with item(), that keeps rising from a minimum while the training loss falls; an error where it ends worse than it began."
 why = "What is learnt beyond that point does not carry over to other data."
-not_this = "A last value that scatters, evaluation losses that nobody logged."
+not_this = "A last value that scatters, evaluation losses that the script neither logs nor reads with item()."
 source = "(val - train) / train above 0.1 is a threshold of other tools; here the metric's own minimum counts."
 */
 WITH named AS (
@@ -35,13 +38,15 @@ WITH named AS (
     FROM named WINDOW w AS (PARTITION BY rank, source, name ORDER BY step)
 ), turned AS (
     SELECT rank, source, name, min(step) FILTER (value = lowest) AS step, min(n) FILTER (value = lowest) AS n, any_value(total) AS total, any_value(lowest) AS lowest,
-        arg_max(smooth, step) AS value, max(step) AS last_
+        arg_max(smooth, step) AS value, max(step) AS last_, arg_min(value, step) AS first_
     FROM course GROUP BY rank, source, name HAVING any_value(total) >= $least
 ), losses AS (
     SELECT t.rank, t.source, t.name, median(s.loss) FILTER (s.step BETWEEN t.step - 10 AND t.step) AS train_then, median(s.loss) FILTER (s.step >= t.last_ - 10) AS train_now
     FROM turned t JOIN step_series s ON s.rank = t.rank GROUP BY t.rank, t.source, t.name
 )
-SELECT t.rank, t.step, t.name, t.value, t.lowest, l.train_then, l.train_now
+SELECT t.rank, t.step, t.name, t.value, t.lowest, l.train_then, l.train_now,
+    -- worse than at the first evaluation, while half of what was left to learn has been learnt by heart: nothing of it was of use
+    CASE WHEN t.value > t.first_ AND l.train_now < $heart * l.train_then THEN 'error' ELSE 'warning' END AS severity
 FROM turned t JOIN losses l ON l.rank = t.rank AND l.source = t.source AND l.name = t.name
 WHERE t.lowest > 0 AND t.value > (1 + $rise) * t.lowest AND t.total - t.n >= 3 AND l.train_now < 0.95 * l.train_then
 QUALIFY row_number() OVER (PARTITION BY t.rank ORDER BY t.value / t.lowest DESC) = 1 ORDER BY t.step, t.rank
