@@ -40,7 +40,7 @@ def record_exception(session: Session, error: BaseException) -> None:
         message=str(error),
         traceback="".join(traceback.format_exception(error)),
         rank=rank,
-        step=session.step if session.started else None,
+        step=session.step_of_failure(error.__traceback__) if session.started else None,
         microbatch=session.microbatch if session.started else None,
         phase=session.phase.name.lower() if session.started else None,
         module=entry.name if entry is not None else None,

@@ -13,6 +13,7 @@ import torch.optim.optimizer as optim
 from torch.nn.modules import module as nn_module
 
 from ..schemas import Phase
+from .after_step import AfterStep
 from .announcements import CompilationWatch, WarningWatch
 from .backward import BackwardWatch
 from .captures import CaptureWatch
@@ -63,6 +64,7 @@ class Attachment:
         self.captures = CaptureWatch(session, self.data, self.optimizers.alive)
         embeddings = EmbeddingWatch(session)
         self.watches: list[Watch] = [
+            AfterStep(session, self.optimizers),
             embeddings,
             self.captures,
             ClippingWatch(session, self.optimizers, self.backward.scaled),

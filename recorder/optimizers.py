@@ -5,7 +5,7 @@ GradScaler left the step out. Several backward passes before the step are its mi
 """
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from time import perf_counter_ns
 from typing import Any
 
@@ -90,6 +90,8 @@ class OptimizerWatch:
         self._group_rows = GroupRows(session)
         self.in_step = False
         self._unstepped_norm: float | Late | None = None
+        self.on_step: Callable[[], None] = lambda: None
+        """Told that the script is about to make a step."""
 
     # -- optimizers -------------------------------------------------------------------------------------------------------
 
@@ -117,6 +119,7 @@ class OptimizerWatch:
         self.in_step = True
         if held.id in self._stepped:
             self._advance()  # it steps again, so the iteration before was over
+        self.on_step()
         session.note(Phase.OPTIMIZER, -1)
         self._refresh_holders()
         closure = closure_of(args, kwargs)

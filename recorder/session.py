@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter_ns, time_ns
+from types import TracebackType
 from typing import Any
 
 import msgspec
@@ -84,6 +85,8 @@ class Session:
         self.on_activation: list[Callable[[ModuleEntry, int, Tensor], None]] = []
         """Told (entry, tensor_id, tensor) of every new output in a training forward whose activations are measured."""
         self.module_of: Callable[[int], int | None] = lambda _: None
+        self.step_of_failure: Callable[[TracebackType | None], int] = lambda _: self.step
+        """To which step an exception belongs, by its traceback."""
         self.clock: dict[str, int] = {"data": 0, "forward": 0, "backward": 0, "optimizer": 0}
         self.losses: list[float | Late | None] = []
         self.training: bool | None = None
