@@ -50,7 +50,7 @@ def memory_panel(trace: Trace, rank: int, around: int | None, _suspect: str | No
     process = {
         "rss": say("process"),
         "anonymous": say("not from files"),
-        "tree": say("with children, shared pages once"),
+        "tree": say("with child processes"),
     }
     device = {"allocated": say("in tensors"), "reserved": say("held by the allocator")}
     all_ = steps.join(tree, on="step", how="left")

@@ -1,5 +1,4 @@
-"""How names, numbers, times and sizes are put into words, the same on the page and in the terminal.from .language import say
-
+"""How names, numbers, times and sizes are put into words, the same on the page and in the terminal.
 
 Null is "not measured" everywhere, never 0.
 """
@@ -52,8 +51,13 @@ def sentence_case(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
+_LONGEST = 1e7
+"""From here on a number that is not whole is written with a power of ten."""
+
+
 def number(value: Any, digits: int = 4) -> str:
-    """A number for a person: four significant digits, whole numbers whole, NaN and infinities by name."""
+    """A number for a person: four significant digits, whole numbers whole, a power of ten only from ten million on or for
+    what is very small, NaN and infinities by name."""
     if value is None:
         return say(NOT_MEASURED)
     if isinstance(value, bool):
@@ -61,13 +65,19 @@ def number(value: Any, digits: int = 4) -> str:
     if isinstance(value, Decimal):  # DuckDB's sums of integers
         value = int(value) if value == value.to_integral_value() else float(value)
     if isinstance(value, int):
-        return f"{value:,}".replace(",", "\u202f") if abs(value) >= 10_000 else str(value)
+        return (
+            f"{value:,}".replace(",", "\u202f").replace("-", "−")
+            if abs(value) >= 10_000
+            else str(value).replace("-", "−")
+        )
     if not isinstance(value, float):
         return show_name(str(value), empty="")
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
         return "Inf" if value > 0 else "−Inf"
+    if 10**digits <= abs(value) < _LONGEST:
+        return number(round(value), digits)
     return f"{value:.{digits}g}".replace("-", "−")
 
 

@@ -23,7 +23,7 @@ from firstfault.reports.live import look_at, view_of_live
 from firstfault.reports.page import render_page
 from firstfault.reports.page_data import reduce_page
 from firstfault.reports.terminal import verdict_lines
-from firstfault.reports.wording import plural, spoken
+from firstfault.reports.wording import number, plural, spoken
 from rich.console import Console
 from typer.testing import CliRunner
 
@@ -289,3 +289,11 @@ def test_a_language_that_is_not_there_is_wrong_usage(broken_run) -> None:
     result = run_command("diagnose", str(broken_run.write()), "--lang", "fr")
     assert result.exit_code == 2
     assert "choose en or zh" in result.output
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(3550.4, "3550"), (48_123.7, "48\u202f124"), (-3550.4, "−3550"), (2.5e7, "2.5e+07"), (0.0000123456, "1.235e−05")],
+)
+def test_numbers_that_people_know_have_no_power_of_ten(value: float, shown: str) -> None:
+    assert number(value, digits=4) == shown
