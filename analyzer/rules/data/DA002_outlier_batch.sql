@@ -23,6 +23,9 @@ doc = "History of the field that a judgement needs."
 value = 1000.0
 unit = "times"
 doc = "How far a batch must reach to have made float32 numbers overflow; in float16 any outlier can."
+[params.vanished]
+value = 0.001
+doc = "Share of its median under which a gradient norm has left its band downward, if it is outside its own history too."
 [params.extreme]
 value = 10000.0
 unit = "times"
@@ -75,6 +78,8 @@ WITH fields AS (
             AND loss > loss_recent_peak + 0.25 * abs(loss_recent_peak), false)) AS loss_left,
         bool_or(coalesce(isfinite(norm) AND norm > 2 * norm_recent_peak
             AND robust_z(log_size(norm), norm_log_median, norm_log_sigma, 0.1) > 3, false)) AS norm_left,
+        -- inputs so large that every unit is sure of itself: what is right costs nothing at all
+        bool_or(coalesce(norm < $vanished * norm_median AND (norm = 0 OR robust_z(log_size(norm), norm_log_median, norm_log_sigma, 0.1) < -$z), false)) AS norm_fell,
         max(loss) AS loss, max(loss_median) AS loss_median, max(norm) AS norm, max(norm_median) AS norm_median
     FROM optimizer_series GROUP BY rank, step
 )
@@ -83,11 +88,12 @@ SELECT o.rank, o.step, o.microbatch, o.seq, o.phase, coalesce(o.module, '') AS m
     e.loss, e.loss_median, e.norm AS gradient_norm, e.norm_median AS gradient_norm_median,
     CASE WHEN e.broke THEN 'loss or gradients became non-finite'
         WHEN e.loss_left THEN printf('the loss left its band: %.4g after a median of %.4g', e.loss, e.loss_median)
+        WHEN NOT coalesce(e.norm_left, false) AND e.norm_fell THEN printf('the gradient norm fell to %.4g after a median of %.4g', e.norm, e.norm_median)
         WHEN NOT coalesce(e.norm_left, false) THEN 'neither loss nor gradient norm showed it'
         ELSE printf('the gradient norm left its band: %.4g after a median of %.4g', e.norm, e.norm_median) END AS effect
 FROM outliers o
 JOIN effects e ON e.rank = o.rank AND e.step = o.step
 LEFT JOIN nonfinite_origin f ON f.rank = o.rank AND f.step = o.step
 LEFT JOIN batches b ON b.rank = o.rank AND b.step = o.step AND b.seq = o.seq AND b.tensor_id = o.tensor_id
-WHERE e.loss_left OR e.norm_left OR o.extreme OR (e.broke AND (o.factor >= $breaking OR f.dtype = 'float16'))
+WHERE e.loss_left OR e.norm_left OR e.norm_fell OR o.extreme OR (e.broke AND (o.factor >= $breaking OR f.dtype = 'float16'))
 ORDER BY o.step, o.rank, o.seq

@@ -4,7 +4,7 @@ name = "tiny-last-batch"
 severity = "error"
 phase = "data"
 signal = "batch_size"
-message = "The last batch of an epoch has {value} samples instead of {usual}, and the gradient norm there is {norm}, {times} times the usual, in each of {epochs} epochs."
+message = "The last batch of an epoch has {value} samples instead of {usual}, and the gradient norm there is {norm}, {times} times the usual; it is {least_} times or more in {spikes} of {epochs} such batches."
 fix = "Use drop_last=True, or weight the loss of a short batch by its size."
 explains = ["loss-spike", "exploding-gradients"]
 [params.share]
@@ -16,17 +16,20 @@ unit = "times"
 doc = "Its gradient norm over the median."
 [params.least]
 value = 2
-unit = "epochs"
-doc = "Epochs in which it happens."
+unit = "batches"
+doc = "Short batches whose norm spikes."
+[params.most]
+value = 0.67
+doc = "Share of the short batches whose norm spikes: over few samples chance alone makes one or the other ordinary."
 [needs]
 tables = ["batches", "steps"]
 columns = ["batches.batch_size", "steps.grad_norm"]
 steps = 8
 [doc]
-what = "A batch size that falls to a third or less at regular places, with a spike of the gradient norm each time."
+what = "A batch size that falls to a third or less at regular places, with a spike of the gradient norm nearly each time, beyond what the full batches reach."
 why = "A mean over few samples is noisy but weighs as much as a full batch."
 not_this = "A shorter last batch without a spike, batch sizes that vary anyway."
-source = "The spike is measured against the run's own median."
+source = "The spike is measured against the run's own median and the largest full batches."
 */
 WITH sizes AS (
     SELECT rank, step, max(batch_size) AS size FROM batches WHERE role IN ('input', 'field') AND phase = 'data' AND batch_size IS NOT NULL GROUP BY rank, step
@@ -37,9 +40,14 @@ WITH sizes AS (
     FROM sizes z JOIN usual u ON u.rank = z.rank JOIN (SELECT rank, step, max(clip_norm) AS clip_norm, max(grad_norm) AS grad_norm FROM steps GROUP BY rank, step) s ON s.rank = z.rank AND s.step = z.step
     WHERE z.size <= $share * u.usual AND u.low = u.usual
 ), norms AS (
-    SELECT rank, median(coalesce(clip_norm, grad_norm)) AS middle FROM steps WHERE isfinite(coalesce(clip_norm, grad_norm)) GROUP BY rank
+    SELECT s.rank, median(coalesce(s.clip_norm, s.grad_norm)) AS middle,
+        quantile_cont(coalesce(s.clip_norm, s.grad_norm), 0.95) FILTER (s.step NOT IN (SELECT h.step FROM short h WHERE h.rank = s.rank)) AS high
+    FROM steps s WHERE isfinite(coalesce(s.clip_norm, s.grad_norm)) GROUP BY s.rank
 ), judged AS (
-    SELECT s.*, s.norm / nullif(n.middle, 0) AS times, count(*) OVER (PARTITION BY s.rank) AS epochs, min(s.norm / nullif(n.middle, 0)) OVER (PARTITION BY s.rank) AS least_times
+    SELECT s.*, s.norm / nullif(n.middle, 0) AS times, s.norm >= $times * n.middle AND s.norm > n.high AS spike
     FROM short s JOIN norms n ON n.rank = s.rank
+), counted AS (
+    SELECT *, count(*) OVER (PARTITION BY rank) AS epochs, count(CASE WHEN spike THEN 1 END) OVER (PARTITION BY rank) AS spikes FROM judged
 )
-SELECT rank, step, value, usual::BIGINT AS usual, norm, times, epochs FROM judged WHERE epochs >= $least AND least_times >= $times ORDER BY step, rank
+SELECT rank, step, value, usual::BIGINT AS usual, norm, times, epochs, spikes, $times AS least_ FROM counted
+WHERE spike AND spikes >= $least AND spikes >= $most * epochs ORDER BY step, rank
