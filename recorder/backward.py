@@ -23,6 +23,7 @@ from .graph import (
     operator_name,
     risks,
     saved,
+    shape_of,
     softmax_elsewhere,
 )
 from .optimizers import OptimizerWatch
@@ -51,6 +52,10 @@ class BackwardWatch:
         self.data = data
         self.optimizers = optimizers
         self._began = 0
+        self._looking = True
+        """Whether the code of this loss is looked at."""
+        self._codes: set[tuple[int, tuple[int, ...]]] = set()
+        """Codes of losses that were seen: operators behind the forward, and the shape of what the last of them was given."""
         self._harmless: set[tuple[int, int]] = set()
         """Graphs without operators that can lose numbers: nodes of the last forward, and nodes from there to the loss."""
         self._weight_looks = _WEIGHT_LOOKS
@@ -120,6 +125,7 @@ class BackwardWatch:
             if not self.forward.rows_taken and self.forward.looks_left > 0:
                 find_first_bad_module(session, loss)
         session.on_loss_value(moments)
+        self._looking = self._new_code(loss) or self._now_and_then()
         self._input_and_target(loss)
         self._divergence(loss)
         self._broadcast(loss)
@@ -150,11 +156,28 @@ class BackwardWatch:
             if target is not None and measurable(target):
                 self._target(node, given, target)
 
-    def _divergence(self, loss: Tensor) -> None:
-        """Look for a divergence of probabilities where their logarithms belong; where _broadcast looks too."""
+    def _now_and_then(self) -> bool:
+        """Whether this is one of the first steps, or one of those in which everything is looked at again."""
         session = self.session
-        if session.step > session.attempt.first_step + _FIRST_STEPS and session.step % _FIRST_STEPS:
+        return session.step <= session.attempt.first_step + _FIRST_STEPS or session.step % _FIRST_STEPS == 0
+
+    def _new_code(self, loss: Tensor) -> bool:
+        """Whether the loss is put together in a way that was not seen before: a squeeze less, another shape."""
+        last: Any = loss.grad_fn
+        if last is None or len(self._codes) > _MOST_SHAPES:
+            return False
+        given = last.next_functions[0] if last.next_functions else (None, 0)
+        code = (last._sequence_nr() - self.forward.last_node, tuple((given[0] is not None and shape_of(*given)) or ()))
+        if code in self._codes:
+            return False
+        self._codes.add(code)
+        return True
+
+    def _divergence(self, loss: Tensor) -> None:
+        """Look for a divergence of probabilities where their logarithms belong."""
+        if not self._looking:
             return
+        session = self.session
         if kl_of_probabilities(loss):
             session.add(
                 "operators",
@@ -166,10 +189,10 @@ class BackwardWatch:
             )
 
     def _distribution(self, node: Any) -> None:
-        """Look for probabilities that were made along another dimension than the classes; where _broadcast looks too."""
-        session = self.session
-        if session.step > session.attempt.first_step + _FIRST_STEPS and session.step % _FIRST_STEPS:
+        """Look for probabilities that were made along another dimension than the classes."""
+        if not self._looking:
             return
+        session = self.session
         found = softmax_elsewhere(node)
         if found is not None:
             session.add(
@@ -209,10 +232,10 @@ class BackwardWatch:
             )
 
     def _broadcast(self, loss: Tensor) -> None:
-        """Look for a prediction that was stretched against its target; at the first steps and then now and then."""
-        session = self.session
-        if session.step > session.attempt.first_step + _FIRST_STEPS and session.step % _FIRST_STEPS:
+        """Look for a prediction that was stretched against its target."""
+        if not self._looking:
             return
+        session = self.session
         found = broadcasts(loss, self.forward.last_node)
         if found is not None:
             session.add(

@@ -116,9 +116,9 @@ def broadcasts(loss: Tensor, first: int) -> tuple[list[int], list[int]] | None:
     for node in nodes_down_to(loss, first):
         if type(node).__name__ not in _SUBTRACTIONS:
             continue
-        result = _shape_of(node, 0)
+        result = shape_of(node, 0)
         for behind, place in node.next_functions:
-            given = _shape_of(behind, place) if behind is not None else None
+            given = shape_of(behind, place) if behind is not None else None
             if given is not None and result is not None and _stretched(given, result):
                 return given, result
     return None
@@ -134,7 +134,7 @@ def softmax_elsewhere(node: Any) -> tuple[int, list[int]] | None:
     behind, place = node.next_functions[0]
     if behind is None:
         return None
-    shape = _shape_of(behind, place)
+    shape = shape_of(behind, place)
     if type(behind).__name__ == "LogBackward0":
         behind = behind.next_functions[0][0]
     if not shape or len(shape) < 2 or type(behind).__name__ not in {"LogSoftmaxBackward0", "SoftmaxBackward0"}:
@@ -206,7 +206,7 @@ _NEAR = 6
 _SUBTRACTIONS = {"SubBackward0", "RsubBackward0", "ExpandBackward0"}
 
 
-def _shape_of(node: Any, place: int) -> list[int] | None:
+def shape_of(node: Any, place: int) -> list[int] | None:
     """Shape of a node's n-th output, from autograd's notes; None where it keeps none."""
     try:
         return [int(n) for n in node._input_metadata[place].shape]

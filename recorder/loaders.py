@@ -8,7 +8,7 @@ from time import perf_counter_ns
 from typing import Any
 
 from torch import Tensor
-from torch.utils.data import DataLoader, TensorDataset, dataloader
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset, dataloader
 
 from .data import DataWatch
 from .optimizers import OptimizerWatch
@@ -22,11 +22,12 @@ _MOST_INDICES = 4096
 class _Iteration:
     """One pass over a loader."""
 
-    __slots__ = ("epoch", "indices", "loader_id", "place", "workers")
+    __slots__ = ("epoch", "indices", "length", "loader_id", "place", "workers")
 
     def __init__(self) -> None:
         self.loader_id: int | None = None
         self.epoch = 0
+        self.length: int | None = None
         self.place = 0
         self.workers = 0
         self.indices: deque[Any] = deque()
@@ -112,6 +113,7 @@ class LoaderWatch:
         )
         iteration.epoch = self._epochs.get(id_, 0)
         iteration.place = 0
+        iteration.length = _length(loader)
         iteration.workers = int(loader.num_workers)
         self._epochs[id_] = iteration.epoch + 1
 
@@ -129,6 +131,7 @@ class LoaderWatch:
             "loader_id": iteration.loader_id,
             "epoch": iteration.epoch,
             "batch_index": iteration.place,
+            "loader_batches": iteration.length,
             "workers": iteration.workers,
             "wait_ns": waited,
             "sample_indices": _numbers(index),
@@ -143,6 +146,16 @@ def _identity(loader: Any) -> tuple[Any, ...]:
     if isinstance(dataset, TensorDataset) and dataset.tensors:
         return ("tensors", dataset.tensors[0].data_ptr(), dataset.tensors[0].shape)
     return (type(dataset).__qualname__, id(dataset))
+
+
+def _length(loader: Any) -> int | None:
+    """Batches of one pass; None where the data or its sampler has no length."""
+    if isinstance(loader.dataset, IterableDataset):
+        return None
+    try:
+        return len(loader._index_sampler)
+    except (TypeError, AttributeError, NotImplementedError):  # a sampler that is a mere generator
+        return None
 
 
 def _numbers(index: Any) -> list[int] | None:

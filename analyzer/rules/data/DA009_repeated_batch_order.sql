@@ -4,17 +4,17 @@ name = "repeated-batch-order"
 severity = "error"
 phase = "data"
 signal = "fingerprint"
-message = "Epoch {epoch} of the loader hands out the same {batches} batches in the same order as the epoch before, although its sampler mixes the samples: every epoch is the same."
-fix = "Call sampler.set_epoch(epoch), or give the sampler a generator that is not seeded anew in each epoch."
+message = "{what_} the same {batches} batches in the same order as the epoch before, {although}: every epoch is the same."
+fix = "Call sampler.set_epoch(epoch), or mix with a generator that is not seeded anew in each epoch: set seeds once, before the loop."
 [params.least]
 value = 4
 unit = "batches"
 doc = "Batches of an epoch."
 [needs]
 tables = ["batches"]
-columns = ["batches.fingerprint", "batches.epoch"]
+columns = ["batches.fingerprint"]
 [doc]
-what = "A training loader whose sequence of batches repeats exactly from one epoch to the next while the order of its samples is a mixed one."
+what = "A training loader whose sequence of batches repeats exactly from one epoch to the next while the order of its samples is a mixed one; or batches without a loader that come again in the same order after each torch.manual_seed with the same number."
 why = "The mixing that stochastic gradients need happens once; batches keep their company for ever."
 not_this = "A loader that is not shuffled on purpose (its indices ascend: said as a warning by none), evaluation, epochs of one to three batches."
 source = "Equality of fingerprints."
@@ -28,8 +28,24 @@ WITH fields AS (
     SELECT rank, loader_id, epoch, min(step) AS step, list(fingerprint ORDER BY batch_index) AS prints, count(*) AS batches, count(DISTINCT fingerprint) AS different,
         bool_or(indices IS NOT NULL AND len(indices) > 1 AND indices <> list_sort(indices)) AS mixed
     FROM fields GROUP BY rank, loader_id, epoch
+), inputs AS (
+    -- batches that the script cut by itself, one for each step
+    SELECT rank, step, arg_min(fingerprint, seq) AS fingerprint FROM batches
+    WHERE role = 'input' AND phase = 'data' AND loader_id IS NULL AND fingerprint IS NOT NULL AND microbatch = 0 GROUP BY rank, step
+), seeds AS (
+    SELECT DISTINCT rank, step, detail FROM events WHERE event = 'seeded'
+), stretches AS (
+    SELECT rank, step, detail, lead(step) OVER (PARTITION BY rank ORDER BY step) AS next_ FROM seeds
+), passes AS (
+    SELECT s.rank, s.step, s.detail, lag(s.step) OVER w AS before, lag(s.next_ - s.step) OVER w AS length_before, s.next_ - s.step AS length,
+        list(i.fingerprint ORDER BY i.step) AS prints, lag(list(i.fingerprint ORDER BY i.step)) OVER w AS prints_before
+    FROM stretches s JOIN inputs i ON i.rank = s.rank AND i.step >= s.step AND i.step < coalesce(s.next_, i.step + 1)
+    GROUP BY s.rank, s.step, s.detail, s.next_ WINDOW w AS (PARTITION BY s.rank, s.detail ORDER BY s.step)
 )
-SELECT e.rank, e.step, e.epoch, e.batches, e.epoch AS value FROM epochs e
+SELECT e.rank, e.step, e.epoch, e.batches, e.epoch AS value, 'Epoch ' || e.epoch || ' of the loader hands out' AS what_, 'although its sampler mixes the samples' AS although FROM epochs e
 JOIN epochs p ON p.rank = e.rank AND p.loader_id = e.loader_id AND p.epoch = e.epoch - 1
 WHERE e.batches >= $least AND e.different > 0.5 * e.batches AND e.mixed AND list_slice(p.prints, 1, e.batches) = e.prints
-ORDER BY e.step, e.rank
+UNION ALL BY NAME
+SELECT rank, step, len(prints) AS batches, step AS value, 'After torch.manual_seed at step ' || step || ' come' AS what_, 'since the seed is the same again' AS although FROM passes
+WHERE len(prints) >= $least AND list_slice(prints_before, 1, len(prints)) = prints AND len(list_distinct(prints)) > 0.5 * len(prints)
+ORDER BY step, rank

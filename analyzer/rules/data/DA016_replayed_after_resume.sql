@@ -22,7 +22,8 @@ source = "Equality of fingerprints."
 WITH resumes AS (
     SELECT rank, step AS r, max(state_step) AS state_step FROM checkpoints WHERE action = 'optimizer' AND step > 0 GROUP BY rank, step
 ), seen AS (
-    SELECT rank, step, arg_min(fingerprint, seq) AS fp, arg_min(epoch, seq) AS epoch, arg_min(batch_index, seq) AS place, arg_min(loader_id, seq) AS loader_id
+    SELECT rank, step, arg_min(fingerprint, seq) AS fp, arg_min(epoch, seq) AS epoch, arg_min(batch_index, seq) AS place, arg_min(loader_id, seq) AS loader_id,
+        arg_min(loader_batches, seq) AS loader_batches
     FROM batches WHERE phase <> 'eval' AND role IN ('input', 'field') AND fingerprint IS NOT NULL GROUP BY rank, step
 ), counted AS (
     -- where the loaded state stood, in steps of this recording; the step of the resume itself where no counter tells
@@ -45,7 +46,7 @@ FROM matched m
 JOIN seen f ON f.rank = m.rank AND f.step = m.first
 JOIN seen l ON l.rank = m.rank AND l.step = m.position - 1
 LEFT JOIN longest g ON g.rank = m.rank AND g.loader_id = l.loader_id
-WHERE CASE WHEN l.epoch IS NOT NULL THEN f.epoch = l.epoch AND f.loader_id = l.loader_id AND l.place < g.last_place
+WHERE CASE WHEN l.epoch IS NOT NULL THEN f.epoch = l.epoch AND f.loader_id = l.loader_id AND l.place < coalesce(l.loader_batches - 1, g.last_place)
     -- without a loader: nothing came twice before the resume
     ELSE (SELECT count(*) = count(DISTINCT s.fp) FROM seen s WHERE s.rank = m.rank AND s.step < m.r) END
 QUALIFY row_number() OVER (PARTITION BY m.rank, m.r ORDER BY m.first) = 1

@@ -8,21 +8,25 @@ message = "At step {step} activations grow layer by layer from a root mean squar
 fix = "Initialise by fan-in, normalise between layers, or scale residual branches."
 explains = ["exploding-gradients", "fp16-overflow", "nonfinite-tensor", "divergence", "lr-too-high", "logit-drift", "loss-spike", "log-of-zero"]
 [params.total]
-value = 1000.0
+value = 100.0
 unit = "times"
-doc = "Growth from the first to the last layer."
+doc = "Growth from the first layer to the largest."
+[params.factor]
+value = 1.6
+unit = "times"
+doc = "Growth a layer, above the sqrt(2) that residual branches, or layers without activations, make under He initialisation."
 [params.least]
 value = 4
 unit = "layers"
-doc = "Layers of one kind."
+doc = "Layers of one kind, up to the largest."
 [needs]
 tables = ["tensor_stats", "modules"]
 kinds = ["activation"]
 [doc]
-what = "Outputs of linear and convolution layers that grow by a factor from each to the next, over all of the network, in one of the first steps."
+what = "Outputs of linear and convolution layers that grow by a factor from each to the next, over most of the network, in one of the first steps."
 why = "Gradients grow the same way backwards; half precision overflows."
-not_this = "One large layer, growth that normalisation takes back, small networks."
-source = "A sound initialisation keeps the scale: a thousandfold over the depth is none."
+not_this = "One large layer, a head that scales down again, growth by the sqrt(2) of residual sums, growth that normalisation takes back, small networks."
+source = "A sound initialisation keeps the scale: a hundredfold over the depth is none."
 */
 WITH leaves AS (
     SELECT s.rank, s.step, m.model, m.module, m.call_order, max(sqrt(s.sum_sq / s.numel)) AS rms
@@ -33,10 +37,14 @@ WITH leaves AS (
 ), chains AS (
     SELECT *, row_number() OVER w AS n, lag(rms) OVER w AS below, count(*) OVER (PARTITION BY rank, step, model) AS layers, first_value(rms) OVER w AS first, first_value(module) OVER w AS first_module
     FROM leaves WINDOW w AS (PARTITION BY rank, step, model ORDER BY call_order)
+), tops AS (
+    SELECT rank, step, model, arg_max(n, rms) AS top FROM chains GROUP BY rank, step, model
 ), judged AS (
-    SELECT rank, step, model, count(*) AS layers, avg((rms > 1.3 * below)::INT) FILTER (n > 1) AS growing, arg_max(rms, n) AS value, arg_max(module, n) AS module, any_value(first) AS first, any_value(first_module) AS first_module,
-        max(rms) AS top, arg_max(rms, rms) AS top_value
-    FROM chains GROUP BY rank, step, model
+    -- a head scales down again
+    SELECT c.rank, c.step, c.model, t.top AS layers, any_value(c.layers) AS all_layers, avg((c.rms > 1.3 * c.below)::INT) FILTER (c.n > 1) AS growing,
+        max(c.rms) AS value, arg_max(c.module, c.rms) AS module, any_value(c.first) AS first, any_value(c.first_module) AS first_module
+    FROM chains c JOIN tops t ON t.rank = c.rank AND t.step = c.step AND t.model = c.model AND c.n <= t.top GROUP BY c.rank, c.step, c.model, t.top
 )
 SELECT rank, step, module, value, first, first_module, layers, pow(value / first, 1.0 / (layers - 1)) AS factor FROM judged
-WHERE layers >= $least AND growing > 0.75 AND value > $total * first AND first > 0 ORDER BY step, rank
+WHERE layers >= $least AND layers >= 0.6 * all_layers AND growing > 0.75 AND value > $total * first AND first > 0 AND pow(value / first, 1.0 / (layers - 1)) > $factor
+ORDER BY step, rank

@@ -6,7 +6,7 @@ phase = "loss"
 signal = "loss_input"
 message = "At step {step} {what_}."
 fix = "{fix_}"
-explains = ["loss-sign-flipped", "divergence", "plateau", "underfit", "log-of-zero"]
+explains = ["loss-sign-flipped", "divergence", "plateau", "underfit", "log-of-zero", "outlier-batch"]
 [needs]
 tables = ["batches", "tensor_stats"]
 [doc]

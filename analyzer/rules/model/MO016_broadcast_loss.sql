@@ -6,7 +6,7 @@ phase = "loss"
 signal = "shape"
 message = "At step {step} the {saved} was stretched to {shape_} against the target: every sample is compared with every target."
 fix = "Give both the same shape: prediction.squeeze(-1), or target.unsqueeze(-1)."
-explains = ["plateau", "underfit", "representation-collapse", "shuffled-labels", "input-dtype-or-shape-change"]
+explains = ["plateau", "underfit", "representation-collapse", "shuffled-labels", "input-dtype-or-shape-change", "divergence", "loss-spike"]
 [needs]
 tables = ["operators"]
 columns = ["operators.op"]

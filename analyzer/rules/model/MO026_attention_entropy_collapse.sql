@@ -4,7 +4,7 @@ name = "attention-entropy-collapse"
 severity = "error"
 phase = "forward"
 signal = "attention_entropy"
-message = "From step {step} on attention in {place} {how}: the entropy of its weights goes from {entropy_before} to {entropy} nats (of at most {most}), {percent} % of its rows give all their weight to one key (before: {percent_before} %), and the loss is no better for it. Its logits are so far apart that the softmax passes hardly any gradient back."
+message = "From step {step} on attention in {place} {how}: the entropy of its weights goes from {entropy_before} to {entropy} nats (of at most {most}), {percent} % of its rows give all their weight to one key (before: {percent_before} %){and_}. Its logits are so far apart that the softmax passes hardly any gradient back."
 fix = "Normalise queries and keys, scale logits by 1/sqrt(d), lower the learning rate or warm up longer, and look at what made the logits grow: weights written or loaded in between, a scale that was lost, an update that was too large."
 explains = ["vanishing-gradients", "plateau", "underfit", "frozen-by-zero-gradient", "loss-spike", "divergence"]
 [params.fall]
@@ -20,6 +20,10 @@ doc = "Looks that there must be before the fall; from it on at least 4."
 [params.sure]
 value = 0.9
 doc = "Share of rows with a weight above 1 - 2^-20, where attention has become hard bit by bit."
+[params.gone]
+value = 2e-6
+unit = "nats"
+doc = "Entropy of a row whose other weights together are below the resolution of float32 (2^-23): no gradient passes, whatever the loss does."
 [params.better]
 value = 0.9
 doc = "A loss below this share of the one before the fall says that the attention has learned what it does."
@@ -28,9 +32,9 @@ tables = ["probes", "steps"]
 columns = ["probes.scale"]
 steps = 9
 [doc]
-what = "The weights of an attention, spread over several keys until then, are on single keys from one look to the next, or bit by bit all of them, to the end of the run, while the loss is no lower than before."
+what = "The weights of an attention, spread over several keys until then, are on single keys from one look to the next, or bit by bit all of them, to the end of the run, while the loss is no lower than before; or the weights of nearly all rows have come to be exactly one key, in float32."
 why = "The gradient through a softmax that is sure is below the resolution of float32: queries and keys stop learning, and instability follows."
-not_this = "Rows that may see one key only, attention that was like this from the beginning, attention that becomes sharp while the loss falls, other numbers of keys, weights put in by load_state_dict."
+not_this = "Rows that may see one key only, attention that was like this from the beginning, attention that becomes sharp while the loss falls and still passes gradients, other numbers of keys, weights put in by load_state_dict."
 source = "Arithmetic of float32: with one weight above 1 - 2^-20 every other is below 1e-6 of it. The fall is measured against the run's own history."
 */
 WITH looks AS (
@@ -67,7 +71,8 @@ WITH looks AS (
 )
 SELECT f.rank, f.step, m.module, f.after AS value, f.how, round(f.before, 3) AS entropy_before, round(f.after, 3) AS entropy, round(ln(f.keys), 2) AS most,
     floor(100 * f.sure_after)::INT AS percent, floor(100 * f.sure_before)::INT AS percent_before, f.loss_before, f.loss_after,
+    CASE WHEN f.loss_after < f.loss_before THEN '' ELSE ', and the loss is no better for it' END AS and_,
     CASE WHEN m.module IS NULL THEN 'code outside modules' WHEN m.module = '' THEN 'the model (' || m.class_name || ')' ELSE m.module || ' (' || m.class_name || ')' END AS place
 FROM judged f LEFT JOIN modules m ON m.rank = f.rank AND m.module_id = f.module_id
-WHERE f.loss_after IS NULL OR f.loss_before IS NULL OR f.loss_after >= CASE WHEN f.loss_before > 0 THEN $better * f.loss_before ELSE f.loss_before END
+WHERE f.loss_after IS NULL OR f.loss_before IS NULL OR (f.after < $gone AND f.sure_after >= $sure AND f.sure_before <= 0.1) OR f.loss_after >= CASE WHEN f.loss_before > 0 THEN $better * f.loss_before ELSE f.loss_before END
 ORDER BY f.step, f.rank, m.call_order

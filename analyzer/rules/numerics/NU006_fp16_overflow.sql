@@ -26,6 +26,7 @@ WITH origin AS (
     FROM origin o JOIN tensor_stats s ON s.rank = o.rank AND s.tensor_id = o.tensor_id AND s.step < o.step GROUP BY o.rank
 ), half AS (
     SELECT p.rank, p.step, max(greatest(abs(p.min), abs(p.max))) AS operand, sum(p.inf_count) AS infinite,
+        max(CASE WHEN p.op IN ('Mul', 'Pow') THEN greatest(abs(p.min), abs(p.max)) END) AS factor_,
         min(p.graph_seq) AS graph_seq, arg_min(p.op, p.graph_seq) AS op
     FROM operators p JOIN origin o ON o.rank = p.rank AND o.step = p.step
     WHERE p.trigger = 'nonfinite' AND p.dtype = 'float16' AND p.saved <> 'mask' GROUP BY p.rank, p.step
@@ -65,7 +66,9 @@ LEFT JOIN (SELECT rank, step, bool_or(loss_scale IS NOT NULL) AS scaled FROM ste
 WHERE (o.rank, o.step) NOT IN (SELECT (rank, step) FROM otherwise)
   AND ((o.dtype = 'float16' AND (o.inf_count > 0 OR h.largest_before >= $near OR x.operand >= $near OR x.infinite > 0))
     OR (o.kind IN ('activation', 'output', 'loss') AND x.infinite > 0)
-    OR (o.kind IN ('activation', 'output', 'loss') AND x.operand >= $near))
+    OR (o.kind IN ('activation', 'output', 'loss') AND x.operand >= $near)
+    -- a product of two numbers of this size, the result of which autograd does not keep
+    OR (o.kind IN ('activation', 'output', 'loss') AND o.inf_count > 0 AND x.factor_ > sqrt(65504)))
   AND (o.kind NOT IN ('gradient', 'activation_gradient') OR (o.inf_count > 0 AND NOT coalesce(sc.scaled, false)))
 UNION ALL BY NAME
 SELECT rank, step, microbatch, seq, 'forward' AS phase, module, tensor, kind, coalesce(size, operand) AS value, nan_count, inf_count, numel, shape, class_name,

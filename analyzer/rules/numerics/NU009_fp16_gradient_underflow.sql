@@ -4,7 +4,7 @@ name = "fp16-gradient-underflow"
 severity = "error"
 phase = "backward"
 signal = "zero_count"
-message = "From step {step} on the float16 gradients underflow: {percent} % of their elements are exactly zero and the largest is {largest} (float16 loses digits below 6.1e-5 and ends at 6e-8), in {bad} of {total} steps, without loss scaling."
+message = "From step {step} on the float16 gradients underflow: {percent} % of their elements are {which}, and the largest is {largest} (float16 loses digits below 6.1e-5 and ends at 6e-8), in {bad} of {total} steps, without loss scaling."
 fix = "Scale the loss (torch.amp.GradScaler), or train in bfloat16, whose exponent reaches as far as float32's."
 explains = ["vanishing-gradients", "frozen-by-zero-gradient", "update-lost-to-rounding", "lr-too-low", "plateau", "underfit", "silent-backend-noop", "dead-relu", "broken-graph", "optimizer-eps-underflow"]
 [params.share]
@@ -16,6 +16,12 @@ doc = "Smallest normal number of float16."
 [params.usual]
 value = 4.8e-7
 doc = "Root mean square of the elements that are not zero, below which a tensor counts: eight times the smallest number of float16."
+[params.subnormal]
+value = 0.9
+doc = "Share of all elements that lie in tensors without one normal number and with half of float16's digits gone."
+[params.halved]
+value = 2.7e-6
+doc = "Root mean square of the elements that are not zero, below which half of float16's eleven binary digits are gone: 2^-24 times 2^5.5."
 [params.least]
 value = 5
 unit = "steps"
@@ -24,7 +30,7 @@ doc = "Steps in which it is so."
 tables = ["steps", "tensor_stats"]
 columns = ["tensor_stats.zero_count"]
 [doc]
-what = "In most steps more than half of all elements of float16 gradients (of weights, or of activations under autocast) are exactly zero, in tensors whose largest element is below the smallest normal number of float16 and whose others are a few steps above zero."
+what = "In most steps more than half of all elements of float16 gradients (of weights, or of activations under autocast) are exactly zero, in tensors whose largest element is below the smallest normal number of float16 and whose others are a few steps above zero; or nearly all elements are zero or subnormal, in tensors that have lost half of their digits."
 why = "What is smaller than 6e-8 becomes zero in float16: those weights are never told anything."
 not_this = "Zeros beside gradients of ordinary size (ReLU, unused rows), bfloat16, runs with a GradScaler, losses that have come to nearly nothing."
 source = "IEEE 754 binary16: smallest normal 2^-14, smallest subnormal 2^-24. The half is the catalogue's."
@@ -33,23 +39,27 @@ WITH half AS (
     SELECT rank, tensor_id, kind FROM tensors WHERE kind IN ('gradient', 'activation_gradient') AND dtype = 'float16'
 ), each_ AS (
     SELECT s.rank, s.step, h.kind, s.numel, s.zero_count, greatest(abs(s.min), abs(s.max)) AS size,
-        greatest(abs(s.min), abs(s.max)) < $normal AND coalesce(sqrt(s.sum_sq / nullif(s.numel - s.zero_count, 0)) < $usual, true) AS small
+        greatest(abs(s.min), abs(s.max)) < $normal AND coalesce(sqrt(s.sum_sq / nullif(s.numel - s.zero_count, 0)) < $usual, true) AS small,
+        greatest(abs(s.min), abs(s.max)) < $normal AND coalesce(sqrt(s.sum_sq / nullif(s.numel - s.zero_count, 0)) < $halved, true) AS subnormal
     FROM tensor_stats s JOIN half h ON h.rank = s.rank AND h.tensor_id = s.tensor_id
     WHERE NOT coalesce(s.missing, false) AND s.nan_count + s.inf_count = 0 AND s.zero_count IS NOT NULL
 ), sized AS (
     -- of weights, or of activations: whichever kind is worse off
-    SELECT rank, step, numel, zeros, largest_small FROM (
-        SELECT rank, step, kind, sum(numel) AS numel, coalesce(sum(zero_count) FILTER (small), 0) AS zeros, max(size) FILTER (small) AS largest_small
+    SELECT * FROM (
+        SELECT rank, step, kind, sum(numel) AS numel, coalesce(sum(zero_count) FILTER (small), 0) AS zeros, max(size) FILTER (small OR subnormal) AS largest_small,
+            coalesce(sum(numel) FILTER (subnormal), 0) AS subnormal
         FROM each_ GROUP BY rank, step, kind)
     QUALIFY row_number() OVER (PARTITION BY rank, step ORDER BY zeros / numel DESC, kind) = 1
 ), judged AS (
-    SELECT z.*, z.zeros / z.numel AS share, coalesce(z.zeros > $share * z.numel AND z.largest_small > 0, false) AS bad_step,
+    SELECT z.*, CASE WHEN z.zeros > $share * z.numel THEN z.zeros ELSE z.subnormal END / z.numel AS share, z.zeros > $share * z.numel AS zero,
+        coalesce((z.zeros > $share * z.numel OR (z.subnormal > $subnormal * z.numel AND z.kind = 'gradient')) AND z.largest_small > 0, false) AS bad_step,
         abs(t.loss) > 0.02 * max(abs(finite(t.loss))) OVER (PARTITION BY z.rank) AS alive
     FROM sized z JOIN step_series t ON t.rank = z.rank AND t.step = z.step
 ), first_ AS (
     SELECT rank, min(step) AS step FROM judged WHERE bad_step AND alive GROUP BY rank
 )
 SELECT j.rank, f.step, median(j.share) FILTER (j.bad_step) AS value, round(100 * median(j.share) FILTER (j.bad_step))::INT AS percent,
+    CASE WHEN 2 * count(*) FILTER (j.bad_step AND j.zero) >= count(*) FILTER (j.bad_step) THEN 'exactly zero' ELSE 'zero or too small for all of their digits' END AS which,
     max(j.largest_small) FILTER (j.bad_step) AS largest, count(*) FILTER (j.bad_step) AS bad, count(*) AS total
 FROM judged j JOIN first_ f ON f.rank = j.rank AND j.step >= f.step
 WHERE j.rank NOT IN (SELECT rank FROM steps WHERE loss_scale > 1)

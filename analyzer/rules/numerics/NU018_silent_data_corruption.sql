@@ -15,6 +15,10 @@ doc = "Growth of a weight's largest element from one step to the next that the u
 value = 1e4
 unit = "times"
 doc = "Growth of one weight's gradient above its last thirty steps while all others stay."
+[params.input]
+value = 30.0
+unit = "times"
+doc = "Growth of a batch above its last thirty, from which on it may explain a gradient."
 [params.sane]
 value = 1e12
 doc = "Inputs and weights below this size cannot make a linear layer overflow float32 or bfloat16."
@@ -62,6 +66,10 @@ WITH loaded AS (
     WHERE g.kind = 'gradient' AND g.n >= 4 AND g.size > $gradient * g.peak AND g.peak > 0 AND coalesce(p.class_name, '') NOT LIKE 'Embedding%'
       -- where updates had been as large as the weights themselves, gradients of any size follow
       AND NOT EXISTS (SELECT 1 FROM optimizer_series e WHERE e.rank = g.rank AND e.step BETWEEN g.step - 10 AND g.step - 1 AND e.update_ratio > 0.3)
+), given AS (
+    -- a batch on another scale explains the gradients of the layer that it enters
+    SELECT s.rank, s.step, greatest(abs(s.min), abs(s.max)) > $input * max(greatest(abs(s.min), abs(s.max))) OVER (PARTITION BY s.rank, s.tensor_id ORDER BY s.step, s.seq ROWS BETWEEN 30 PRECEDING AND 1 PRECEDING) AS outlying
+    FROM tensor_stats s JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id AND t.kind IN ('input', 'target') WHERE EXISTS (SELECT 1 FROM gradients)
 ), others AS (
     -- how many gradients of the step left their own past: one alone is no doing of the backward pass
     SELECT g.rank, g.step, count(*) FILTER (s.size > 10 * s.peak) AS moved, (SELECT count(*) FROM parameters q WHERE q.rank = g.rank) AS all_
@@ -86,7 +94,9 @@ WITH loaded AS (
     FROM stats s JOIN nonfinite_origin o ON o.rank = s.rank AND o.step = s.step AND o.kind <> 'input'
     JOIN steps b ON b.rank = s.rank AND b.step = s.step - 1 AND b.completed AND isfinite(b.loss) AND isfinite(coalesce(b.grad_norm, b.clip_norm))
     WHERE s.kind = 'parameter' AND s.phase = 'loss' AND s.nonfinite_count > 0 AND s.dtype <> 'float16'
-      AND NOT EXISTS (SELECT 1 FROM stats e WHERE e.rank = s.rank AND e.step = s.step - 1 AND e.nonfinite_count > 0 AND e.kind IN ('parameter', 'update', 'gradient', 'optimizer_state'))
+      AND NOT EXISTS (SELECT 1 FROM stats e WHERE e.rank = s.rank AND e.nonfinite_count > 0 AND e.kind IN ('parameter', 'update', 'gradient', 'optimizer_state')
+          -- or by an optimizer that has stepped in this step before another's backward
+          AND (e.step = s.step - 1 OR e.step = s.step AND e.seq < s.seq))
       AND NOT EXISTS (SELECT 1 FROM param_groups g WHERE g.rank = s.rank AND g.step = s.step - 1 AND (NOT isfinite(g.lr) OR g.eps = 0))
       AND NOT EXISTS (SELECT 1 FROM loaded l WHERE l.rank = s.rank AND l.step IN (s.step, s.step - 1))
 )
@@ -97,6 +107,7 @@ UNION ALL BY NAME
 SELECT g.rank, g.step, g.microbatch, g.seq, 'backward' AS phase, g.module, g.tensor, g.size AS value, 1 AS order_,
     printf('At step %d the gradient of %s alone is %.4g, after at most %.4g in the steps before', g.step, g.tensor, g.size, g.peak) AS said
 FROM gradients g JOIN others o ON o.rank = g.rank AND o.step = g.step WHERE o.moved = 1 AND o.all_ >= 3
+  AND NOT EXISTS (SELECT 1 FROM given i WHERE i.rank = g.rank AND i.step = g.step AND i.outlying)
 UNION ALL BY NAME
 SELECT rank, step, microbatch, seq, 'forward' AS phase, module, tensor, nan_count + inf_count AS value, 2 AS order_,
     printf('At step %d %s (%s) put out %d NaN and %d infinite elements although its inputs and, after the step before, its weights were finite and small', step, tensor, class_name, nan_count, inf_count) AS said
