@@ -56,7 +56,12 @@ BATCHES = Table(
         Column("loader_id", I32, "Loader it came from, in order of appearance; null if from none."),
         Column("epoch", I32, "Iterations begun over that loader before this one."),
         Column("batch_index", I64, "Position in that iteration, from 0."),
-        Column("loader_batches", I64, "Batches of a whole iteration, as the loader says; null where its data has no length.", "batches"),
+        Column(
+            "loader_batches",
+            I64,
+            "Batches of a whole iteration, as the loader says; null where its data has no length.",
+            "batches",
+        ),
         Column("workers", I32, "num_workers of the loader.", "processes"),
         Column("wait_ns", I64, "Time the script waited for this batch.", "ns"),
         Column("sample_indices", LIST, "Indices of its samples in the data set, where the sampler says."),

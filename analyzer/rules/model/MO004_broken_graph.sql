@@ -19,7 +19,7 @@ doc = "The stretch must be longer than this many times the longest earlier stret
 tables = ["steps", "modules"]
 kinds = ["gradient", "activation"]
 [doc]
-what = "Parameters that an optimizer holds and that require gradients get none (None, or exact zero without a gradient arriving at their module) from some step to the end, while their module runs and later modules of the same optimizer get gradients; or nothing at all that an optimizer holds gets any although a backward of its own runs before each of its steps."
+what = "Parameters that an optimizer holds and that require gradients get none (None, or exact zero without a gradient arriving at their module) from some step to the end, while their module runs and later modules of the same optimizer, of the same model or of another one, get gradients; or nothing at all that an optimizer holds gets any although a backward of its own runs before each of its steps."
 why = "Half of the model silently stops learning; the loss often goes on falling."
 not_this = "Frozen parameters (requires_grad False), modules that were not called, heads whose output the loss does not use (a warning where they never got any), optimizers that step in turns, gradients that are absent only now and then. A parameter that never had one in a module through which others get theirs may be unused: a warning."
 source = "Counts and graph order."
@@ -107,6 +107,11 @@ WITH held AS (
       AND NOT EXISTS (SELECT 1 FROM alive a WHERE a.rank = c.rank AND a.optimizer_id = c.optimizer_id AND a.step >= c.step)
       AND EXISTS (SELECT 1 FROM alive a WHERE a.rank = c.rank AND a.optimizer_id <> c.optimizer_id AND a.step >= c.step)
     GROUP BY c.rank, c.optimizer_id, c.step HAVING bool_and(s.optimizers > 1 AND s.microbatches > 0 AND coalesce(s.grad_norm, 0) = 0)
+), gone AS (
+    -- a model of its own that runs with a graph, and of which nothing gets a gradient any more: an encoder before a decoder
+    SELECT c.rank, c.model, c.optimizer_id, c.step FROM cut c
+    WHERE NOT EXISTS (SELECT 1 FROM alive a WHERE a.rank = c.rank AND a.model = c.model AND a.step >= c.step)
+    GROUP BY ALL HAVING bool_and(c.tracked AND c.nothing)
 ), confirmed AS (
     SELECT c.*, false AS whole_cut,
         -- gradients do come back through the module: what never got one is a matter of these parameters alone
@@ -115,8 +120,8 @@ WITH held AS (
             WHERE t.rank = c.rank AND t.ancestor_id = c.module_id AND a.step >= c.step) AS alone
     FROM cut c
     WHERE EXISTS (
-        SELECT 1 FROM alive a WHERE a.rank = c.rank AND a.optimizer_id = c.optimizer_id AND a.model = c.model AND (a.call_order > c.call_order OR c.without_grad)
-          AND a.step >= c.step GROUP BY a.tensor_id HAVING count(*) >= $steps AND count(*) >= 0.5 * c.steps)
+        SELECT 1 FROM alive a WHERE a.rank = c.rank AND a.optimizer_id = c.optimizer_id AND (a.call_order > c.call_order OR c.without_grad) AND a.step >= c.step
+          AND (a.model = c.model OR (c.rank, c.model, c.optimizer_id, c.step) IN (SELECT (rank, model, optimizer_id, step) FROM gone)) GROUP BY a.tensor_id HAVING count(*) >= $steps AND count(*) >= 0.5 * c.steps)
       AND (c.last_present IS NOT NULL OR NOT c.tracked
         OR NOT EXISTS (SELECT 1 FROM alive a WHERE a.rank = c.rank AND a.model = c.model AND a.call_order < c.call_order AND a.step >= c.step
             -- a module that holds this one begins before it; what it uses its own parameters for may come after

@@ -14,7 +14,7 @@ steps = 5
 [doc]
 what = "A module with parameters in the optimizer that no forward has called and that no gradient has reached."
 why = "It does not train; with DistributedDataParallel it is an error."
-not_this = "Weights that other code uses directly (they get gradients), frozen ones, modules that are called later, parts inside an unused one."
+not_this = "Weights that other code uses directly (they get gradients), frozen ones, modules that are called later, parts inside an unused one or inside one that runs without gradients."
 source = "Counting."
 */
 WITH grads AS (
@@ -34,5 +34,7 @@ FROM idle i JOIN modules p ON p.rank = i.rank AND p.module_id = i.parent_id
 WHERE NOT EXISTS (FROM idle o WHERE o.rank = i.rank AND o.module_id = i.parent_id)
   AND EXISTS (FROM module_tree t JOIN modules m ON m.rank = t.rank AND m.module_id = t.module_id WHERE t.rank = i.rank AND t.ancestor_id = i.parent_id AND m.call_order IS NOT NULL)
   AND NOT EXISTS (FROM module_modes q WHERE q.rank = i.rank AND q.module_id = i.module_id)
+  -- where the module round it ran without gradients only, code of it may use these weights and none would show
+  AND NOT coalesce((SELECT bool_and(NOT q.grad) FROM module_modes q WHERE q.rank = i.rank AND q.module_id = i.parent_id), false)
   AND NOT EXISTS (FROM events e WHERE e.rank = i.rank AND e.event = 'compiled-model')
 ORDER BY i.rank, i.module_id
