@@ -11,6 +11,12 @@ slack = 1
 [params.ratio]
 value = 0.1
 doc = "Norm of an update over norm of the weights; usual is about 1e-3."
+[params.replaced]
+value = 0.3
+doc = "The same where the loss jumps at once and the run never gets below its first loss."
+[params.nothing]
+value = 0.85
+doc = "Loss in the second half of the run over the first loss that counts as having learnt nothing."
 [params.rise]
 value = 2.0
 unit = "times"
@@ -20,7 +26,7 @@ tables = ["steps", "param_groups"]
 columns = ["param_groups.update_norm", "steps.loss"]
 steps = 3
 [doc]
-what = "Updates of more than a tenth of the weights' norm in the first steps, or at the top of a warm-up, after which the loss rises for good or breaks."
+what = "Updates of more than a tenth of the weights' norm in the first steps, or at the top of a warm-up, after which the loss rises for good or breaks, or, having jumped, never gets below where it began."
 why = "A step longer than the region in which the gradient is valid makes the loss worse, and the next gradient larger."
 not_this = "Large first updates after which the loss falls, losses that jump and come back, gradients that are themselves enormous (exploding-gradients), a sudden jump of the schedule (lr-spike)."
 source = "Update ratio: a usual value of 1e-3 is long-standing practice; the judgement is the loss."
@@ -37,8 +43,9 @@ WITH ahead AS (
         rest AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN 3 FOLLOWING AND UNBOUNDED FOLLOWING),
         whole AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)
 ), all_of_it AS (
-    SELECT rank, optimizer_id, count(finite(loss)) FILTER (n >= 1) AS rows_, median(finite(loss)) FILTER (n >= 1) AS median_, max(finite(loss)) FILTER (n BETWEEN 1 AND 5) AS jump
-    FROM optimizer_series GROUP BY ALL
+    SELECT rank, optimizer_id, count(finite(loss)) FILTER (n >= 1) AS rows_, median(finite(loss)) FILTER (n >= 1) AS median_, max(finite(loss)) FILTER (n BETWEEN 1 AND 5) AS jump,
+        median(finite(loss)) FILTER (2 * n >= total) AS late_median
+    FROM (SELECT *, count(*) OVER (PARTITION BY rank, optimizer_id) AS total FROM optimizer_series) GROUP BY ALL
 ), early AS (
     SELECT rank, step, optimizer_id, optimizer, update_ratio AS value, lr, loss_first AS loss_before,
         CASE WHEN breaks AND coalesce(soon_high, 0) <= loss_first THEN 'non-finite' ELSE printf('%.4g', soon_high) END AS loss_after,
@@ -48,7 +55,9 @@ WITH ahead AS (
       AND ((breaks AND (soon_high > 3 * loss_first OR update_ratio > 1))
         OR (soon_rows >= 10 AND (next_median > 5 * $rise * loss_first OR (soon_median > $rise * loss_first AND rest_low > 1.2 * loss_first)))
         -- it jumps at once, and the training as a whole is worse than knowing nothing
-        OR (n < 5 AND t.rows_ >= 20 AND t.jump > 1.5 * loss_first AND t.median_ > 1.2 * loss_first))
+        OR (n < 5 AND t.rows_ >= 20 AND t.jump > 1.5 * loss_first AND t.median_ > 1.2 * loss_first)
+        -- or comes back to knowing nothing and stays there: what there was to start from has been replaced
+        OR (n < 5 AND t.rows_ >= 40 AND update_ratio > $replaced AND t.jump > 1.5 * loss_first AND t.late_median > $nothing * loss_first))
       AND (optimizers <= 1 OR breaks OR soon_median > 10 * loss_first)
       -- an enormous gradient makes a large update at any learning rate (Adam and its kin do not care)
       AND (eps IS NOT NULL OR norm_first IS NULL OR weight_first IS NULL OR norm_first <= 10 * weight_first)
