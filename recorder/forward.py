@@ -176,6 +176,8 @@ class ForwardWatch:
             if call.grad:
                 session.training = module.training
                 session.called("f")
+                if "head_ns" not in session.facts:
+                    session.facts["head_ns"] = session.since_row()
                 session.facts["autocast"] = autocast_dtype()
             else:
                 session.facts["eval_forwards"] = session.facts.get("eval_forwards", 0) + 1

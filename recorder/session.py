@@ -277,6 +277,10 @@ class Session:
         if len(self.calls) < _MOST_CALLS:
             self.calls += letter
 
+    def since_row(self) -> int:
+        """Nanoseconds since the last row of `steps` was made, or since recording began."""
+        return perf_counter_ns() - self._last_flush
+
     def next_seq(self) -> int:
         """The next number in the order of capture."""
         self.seq += 1

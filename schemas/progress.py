@@ -59,6 +59,12 @@ STEPS = Table(
         ),
         Column("step_ns", I64, "Time since the row before.", "ns"),
         Column("data_wait_ns", I64, "Time waiting for the DataLoader.", "ns"),
+        Column(
+            "head_ns",
+            I64,
+            "Time from the row before to the first training forward: loading, evaluating, logging, whatever the script does there.",
+            "ns",
+        ),
         Column("forward_ns", I64, "Time inside the outermost module calls.", "ns"),
         Column("backward_ns", I64, "Time inside backward().", "ns"),
         Column("optimizer_ns", I64, "Time inside optimizer.step().", "ns"),

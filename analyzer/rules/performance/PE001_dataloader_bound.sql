@@ -4,7 +4,7 @@ name = "dataloader-bound"
 severity = "error"
 phase = "data"
 signal = "data_wait_ns"
-message = "From step {step} on the training waits for its DataLoader during {percent} % of the time ({wait_ms} of {step_ms} ms a step, {workers} workers): the data comes too slowly."
+message = "From step {step} on the training waits for {what_} during {percent} % of the time ({wait_ms} of {step_ms} ms a step): the data comes too slowly."
 fix = "Raise num_workers and prefetch_factor, cache what is decoded or computed anew in each epoch, and use pin_memory for a GPU."
 explains = ["throughput-drift", "step-time-outlier", "periodic-stall"]
 [params.share]
@@ -17,18 +17,22 @@ doc = "Share from which it is advice."
 value = 1e7
 unit = "ns"
 doc = "Waiting below this is not worth a word."
+[params.leap]
+value = 5.0
+unit = "times"
+doc = "Growth of the time before the forward from ten steps to the next ten, without a DataLoader."
 [params.steps]
 value = 20
 unit = "steps"
 doc = "Steps to judge by, the first three left out: workers start, caches fill."
 [needs]
 tables = ["steps"]
-columns = ["steps.data_wait_ns", "steps.step_ns"]
+columns = ["steps.step_ns"]
 steps = 20
 [doc]
-what = "Waiting for the loader takes most of the time of most steps."
+what = "Waiting for the loader takes most of the time of most steps; or, where there is no DataLoader, the script's own code before the forward becomes slow all at once, and takes most of the time from then on."
 why = "The model stands still while it waits."
-not_this = "The first batches of an epoch, waits of a few milliseconds, runs without a DataLoader."
+not_this = "The first batches of an epoch, waits of a few milliseconds; without a DataLoader a loop that was always like that, or grew so by and by, or that evaluates or saves there."
 source = "Share of the step; 5 to 30 % are thresholds of other tools, which count short waits too."
 */
 WITH counted AS (
@@ -47,7 +51,31 @@ WITH counted AS (
     SELECT b.rank, b.step, median(m.wait_ns) AS wait, median(m.step_ns) AS whole, sum(m.wait_ns) / sum(m.step_ns) AS share
     FROM begun b JOIN marked m ON m.rank = b.rank AND m.step >= b.first_ GROUP BY b.rank, b.step
 )
+, heads AS (
+    -- batches that the script makes itself
+    SELECT rank, step, min(head_ns) AS head_ns, sum(step_ns) AS step_ns, sum(step_ns - head_ns) AS rest_ns, row_number() OVER (PARTITION BY rank ORDER BY step) AS n FROM steps s
+    WHERE head_ns IS NOT NULL AND coalesce(eval_forwards, 0) = 0 AND NOT EXISTS (FROM checkpoints c WHERE c.rank = s.rank AND c.step BETWEEN s.step - 1 AND s.step)
+      AND NOT EXISTS (FROM batches b WHERE b.rank = s.rank AND b.loader_id IS NOT NULL)
+    GROUP BY rank, step HAVING count(*) = 1
+), leaps AS (
+    SELECT *, median(head_ns) OVER before AS head_before, max(head_ns) OVER before AS most_before, count(*) OVER before AS rows_before, median(rest_ns) OVER before AS rest_before,
+        median(head_ns) OVER after AS head_after, min(head_ns) OVER soon AS least_soon, median(rest_ns) OVER after AS rest_after, median(step_ns) OVER after AS whole_after, count(*) OVER after AS left_,
+        count(CASE WHEN head_ns > 0.5 * step_ns THEN 1 END) OVER after AS waiting, sum(head_ns) OVER after / sum(step_ns) OVER after AS share
+    FROM heads
+    WINDOW before AS (PARTITION BY rank ORDER BY step ROWS BETWEEN 10 PRECEDING AND 1 PRECEDING), soon AS (PARTITION BY rank ORDER BY step ROWS BETWEEN CURRENT ROW AND 9 FOLLOWING),
+        after AS (PARTITION BY rank ORDER BY step ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)
+), begun_at_once AS (
+    SELECT rank, step, head_after AS wait, whole_after AS whole, share FROM leaps
+    WHERE n > 3 AND rows_before >= 8 AND left_ >= $steps AND head_ns > 2 * most_before AND least_soon > $leap * head_before AND head_after > $leap * head_before AND head_after > 2 * $least_ns
+      AND rest_after < 2 * rest_before AND waiting >= 0.9 * left_ AND share > $share
+    QUALIFY row_number() OVER (PARTITION BY rank ORDER BY step) = 1
+)
 SELECT j.rank, j.step, j.wait AS value, round(100 * j.share)::INT AS percent, round(j.wait / 1e6, 1) AS wait_ms, round(j.whole / 1e6, 1) AS step_ms,
-    coalesce((SELECT max(workers) FROM batches b WHERE b.rank = j.rank), 0) AS workers,
+    format('its DataLoader ({:d} workers)', coalesce((SELECT max(workers) FROM batches b WHERE b.rank = j.rank), 0)) AS what_,
     CASE WHEN j.share <= $share THEN 'warning' END AS severity
-FROM judged j WHERE j.share > $advice ORDER BY j.step, j.rank
+FROM judged j WHERE j.share > $advice
+UNION ALL BY NAME
+SELECT rank, step, wait AS value, round(100 * share)::INT AS percent, round(wait / 1e6, 1) AS wait_ms, round(whole / 1e6, 1) AS step_ms,
+    'what the script does before the forward, which had been quick until then' AS what_
+FROM begun_at_once WHERE rank NOT IN (SELECT rank FROM judged WHERE share > $advice)
+ORDER BY step, rank
