@@ -62,7 +62,7 @@ STEPS = Table(
         Column(
             "head_ns",
             I64,
-            "Time from the row before to the first training forward: loading, evaluating, logging, all that the script does there.",
+            "Time from the row before to the first training forward: loading, evaluating, logging, all that happens there.",
             "ns",
         ),
         Column("forward_ns", I64, "Time inside the outermost module calls.", "ns"),

@@ -17,7 +17,7 @@ steps = 18
 [doc]
 what = "From one step to the end of the run the loss stays far above its own history (ten robust sigmas and twice its level in the median), and the gradients left theirs."
 why = "The training has lost what it had learnt."
-not_this = "Spikes that come back, a new task or harder data whose loss falls again by half, noise near a floor that is small against the loss at the start, GAN and reinforcement losses inside what they have ever been."
+not_this = "Spikes that come back, a new task or harder data whose loss falls again by half, targets that grow by and by and take the loss with them, noise near a floor that is small against the loss at the start, GAN and reinforcement losses inside what they have ever been."
 source = "Own history, robust: median and MAD over the 30 steps before; see the view divergences."
 */
 SELECT rank, step, NULL::VARCHAR AS module, NULL::VARCHAR AS tensor, loss AS value, loss_median, loss_sigma, rest_median, rest_low, rest_rows, rest_breaks,
@@ -25,6 +25,14 @@ SELECT rank, step, NULL::VARCHAR AS module, NULL::VARCHAR AS tensor, loss AS val
 FROM divergences d
 -- a task with more labels has a higher loss from there on: the loss of a model that knows nothing of the input is the entropy of the labels
 WHERE NOT EXISTS (
+    -- in units of its targets the loss has not risen: what is asked for has grown
+    SELECT 1 FROM batch_fields b WHERE b.rank = d.rank AND b.role = 'target' AND b.loss_op IN ('MseLoss', 'SmoothL1Loss', 'HuberLoss') AND b.phase <> 'eval' AND b.rms > 0 AND b.step >= d.step - 12
+    GROUP BY b.rank
+    HAVING d.rest_median / d.loss_median < 2 * (median(b.rms) FILTER (b.step >= d.step) / median(b.rms) FILTER (b.step < d.step)) ** CASE WHEN any_value(b.loss_op) = 'MseLoss' THEN 2 ELSE 1 END
+        AND median(b.rms) FILTER (b.step >= d.step) > 1.4 * median(b.rms) FILTER (b.step < d.step)
+        -- and grows by and by: a leap is a batch or a unit that is wrong
+        AND max(b.rms) FILTER (b.step BETWEEN d.step AND d.step + 2) < 2 * max(b.rms) FILTER (b.step < d.step))
+  AND NOT EXISTS (
     SELECT 1 FROM batches b WHERE b.rank = d.rank AND b.role = 'target' AND b.entropy IS NOT NULL AND b.phase <> 'eval' AND b.step BETWEEN d.step - 12 AND d.step + 11
     GROUP BY b.rank
     HAVING median(b.entropy) FILTER (b.step >= d.step) > 1.15 * median(b.entropy) FILTER (b.step < d.step)

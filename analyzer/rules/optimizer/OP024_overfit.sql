@@ -12,7 +12,10 @@ value = 0.1
 doc = "Rise of the evaluation loss over its lowest."
 [params.heart]
 value = 0.5
-doc = "Training loss at the end over that at the turning point below which, with an evaluation loss above its first value, it is an error."
+doc = "Training loss at the end over that at the turning point below which it is an error, where the evaluation has lost more than half of what it had gained."
+[params.far]
+value = 0.25
+doc = "And risen by this much."
 [params.least]
 value = 6
 unit = "evaluations"
@@ -22,7 +25,7 @@ tables = ["metrics", "steps"]
 columns = ["metrics.value", "steps.loss"]
 steps = 30
 [doc]
-what = "An evaluation loss, logged or read with item(), that keeps rising from a minimum while the training loss falls; an error where it ends worse than it began."
+what = "An evaluation loss, logged or read with item(), that keeps rising from a minimum while the training loss falls; an error where it loses more than half of what it had gained."
 why = "What is learnt beyond that point does not carry over to other data."
 not_this = "A last value that scatters, evaluation losses that the script neither logs nor reads with item()."
 source = "(val - train) / train above 0.1 is a threshold of other tools; here the metric's own minimum counts."
@@ -45,8 +48,8 @@ WITH named AS (
     FROM turned t JOIN step_series s ON s.rank = t.rank GROUP BY t.rank, t.source, t.name
 )
 SELECT t.rank, t.step, t.name, t.value, t.lowest, l.train_then, l.train_now,
-    -- worse than at the first evaluation, while half of what was left to learn has been learnt by heart: nothing of it was of use
-    CASE WHEN t.value > t.first_ AND l.train_now < $heart * l.train_then THEN 'error' ELSE 'warning' END AS severity
+    -- more than half of all that the evaluation had gained is lost again, while the training loss has halved once more
+    CASE WHEN t.value > (1 + $far) * t.lowest AND t.value - t.lowest > 0.5 * (t.first_ - t.lowest) AND l.train_now < $heart * l.train_then THEN 'error' ELSE 'warning' END AS severity
 FROM turned t JOIN losses l ON l.rank = t.rank AND l.source = t.source AND l.name = t.name
 WHERE t.lowest > 0 AND t.value > (1 + $rise) * t.lowest AND t.total - t.n >= 3 AND l.train_now < 0.95 * l.train_then
 QUALIFY row_number() OVER (PARTITION BY t.rank ORDER BY t.value / t.lowest DESC) = 1 ORDER BY t.step, t.rank
