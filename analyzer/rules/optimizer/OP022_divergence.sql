@@ -31,7 +31,7 @@ WHERE NOT EXISTS (
     HAVING d.rest_median / d.loss_median < 2 * (median(b.rms) FILTER (b.step >= d.step) / median(b.rms) FILTER (b.step < d.step)) ** CASE WHEN any_value(b.loss_op) = 'MseLoss' THEN 2 ELSE 1 END
         AND median(b.rms) FILTER (b.step >= d.step) > 1.4 * median(b.rms) FILTER (b.step < d.step)
         -- and grows by and by: a leap is a batch or a unit that is wrong
-        AND max(b.rms) FILTER (b.step BETWEEN d.step AND d.step + 2) < 2 * max(b.rms) FILTER (b.step < d.step))
+        AND max(b.rms) FILTER (b.step BETWEEN d.step AND d.step + 2) < 3 * max(b.rms) FILTER (b.step < d.step))
   AND NOT EXISTS (
     SELECT 1 FROM batches b WHERE b.rank = d.rank AND b.role = 'target' AND b.entropy IS NOT NULL AND b.phase <> 'eval' AND b.step BETWEEN d.step - 12 AND d.step + 11
     GROUP BY b.rank
