@@ -24,7 +24,7 @@ SELECT rank, step, eval_grad_forwards AS value FROM (
     SELECT rank, step, sum(eval_grad_forwards) AS eval_grad_forwards, any_value(calls) AS calls, bool_or(training) AS training,
         length(any_value(calls)) - length(replace(any_value(calls), 'f', '')) AS forwards, length(any_value(calls)) - length(replace(any_value(calls), 'b', '')) AS backwards
     FROM steps GROUP BY rank, step) bouts
-WHERE least(eval_grad_forwards, forwards - backwards) >= CASE
+WHERE least(coalesce(eval_grad_forwards, 0), forwards - backwards) >= CASE
     WHEN EXISTS (FROM events e WHERE e.rank = bouts.rank AND e.step = bouts.step AND e.event = 'mode-changed' AND contains(e.message, 'evaluation')) THEN 1 ELSE $least END
   AND coalesce(training, true)
 ORDER BY step, rank
