@@ -79,6 +79,7 @@ class OptimizerWatch:
     def __init__(self, session: Session) -> None:
         self.session = session
         self._held: dict[int, Held] = {}
+        self._count = 0
         self._stepped: set[int] = set()
         self._cleared = False
         self._groups: tuple[int, ...] = ()
@@ -99,7 +100,9 @@ class OptimizerWatch:
         """The record of an optimizer, new or known."""
         held = self._held.get(id(optimizer))
         if held is None or held.ref() is not optimizer:
-            held = self._held[id(optimizer)] = Held(len(self._held), optimizer)
+            # one that is gone may have had the same address: its place is taken, its number is not
+            held = self._held[id(optimizer)] = Held(self._count, optimizer)
+            self._count += 1
             self.session.event(
                 "optimizer-found",
                 f"optimizer {held.id} is {type(optimizer).__name__}",
