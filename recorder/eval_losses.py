@@ -11,7 +11,7 @@ from .frames import script_place
 from .session import Session
 
 _A_LOSS = re.compile(
-    r"loss|nll|criterion|crit\b|cross_entropy|(^|_|\b)(ce|mse|bce|ctc|l1)(_|\b)|perplexity", re.IGNORECASE
+    r"loss|nll|criterion|crit\b|cross_entropy|(^|_|\b)(ce|mse|bce|ctc)(_|\b)|perplexity", re.IGNORECASE
 )
 _A_SCORE = re.compile(r"acc|correct|score|argmax|==", re.IGNORECASE)
 _MOST_PLACES = 16

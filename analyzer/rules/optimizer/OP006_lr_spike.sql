@@ -11,6 +11,10 @@ explains = ["lr-too-high", "loss-spike", "divergence", "exploding-gradients", "n
 value = 5.0
 unit = "times"
 doc = "Above every learning rate before, and above that of the step before."
+[params.absurd]
+value = 50.0
+unit = "times"
+doc = "No schedule raises a rate by this factor in one step: a third of the harm is then enough."
 [params.earlier]
 value = 5
 unit = "steps"
@@ -41,7 +45,9 @@ WITH rates AS (
         soon AS (PARTITION BY rank, optimizer_id, group_id ORDER BY step ROWS BETWEEN 1 FOLLOWING AND 20 FOLLOWING)
 ), jumps AS (
     -- a small group is lost among the others: what counts is how far its own weights went
-    SELECT *, lr / highest_before AS factor, coalesce(own_ratio > $replaced AND own_ratio > 10 * own_usual, false) AS own_replaced FROM rates
+    SELECT *, lr / highest_before AS factor,
+        coalesce(own_ratio > CASE WHEN lr > $absurd * highest_before THEN $replaced / 3 ELSE $replaced END AND own_ratio > 10 * own_usual, false) AS own_replaced
+    FROM rates
     WHERE earlier >= $earlier AND highest_before > 0 AND isfinite(lr) AND lr > $factor * highest_before AND lr > $factor * lr_before
 ), effects AS (
     SELECT rank, optimizer_id, step, loss_median, update_ratio, ratio_median, loss_start,
