@@ -13,13 +13,20 @@ doc = "Share of the evaluated samples."
 value = 3
 unit = "samples"
 doc = "Samples in both."
+[params.bouts]
+value = 2
+unit = "evaluations"
+doc = "Evaluations that make a part of the training set, loaded by a loader of its own, a validation set."
+[params.part]
+value = 0.5
+doc = "Share of the training samples up to which such a set is a part of them."
 [needs]
 tables = ["batches"]
 columns = ["batches.sample_fingerprints"]
 [doc]
-what = "Samples with equal content in training and in evaluation batches, but not all of them."
+what = "Samples with equal content in training and in evaluation batches, but not all of them; or all samples of every evaluation, where these come from a loader of their own and are at most half of what was trained on."
 why = "What was seen in training is no test."
-not_this = "Evaluation on the training set itself (all are in both), coarse data in which equal samples are common, samples of fewer than five numbers, what another model was trained on: the folds of a cross-validation in one process."
+not_this = "Evaluation on the training set itself or, said as a warning, on some batches of it beside no other, coarse data in which equal samples are common, samples of fewer than five numbers, what another model was trained on: the folds of a cross-validation in one process."
 source = "Equality of a 64-bit hash of up to 64 elements."
 */
 WITH samples AS (
@@ -45,12 +52,18 @@ WITH samples AS (
     -- a loader that is made anew for each epoch
     SELECT rank FROM (SELECT rank, tensor_id, loader_id, count(*) AS batches FROM batches WHERE phase = 'data' AND loader_id IS NOT NULL AND role = 'input' GROUP BY ALL)
     GROUP BY rank, tensor_id, batches HAVING count(*) >= 2
+), apart AS (
+    -- an evaluation with a loader of its own, more than once, and all of it from the training set: that is a split that failed
+    SELECT b.rank FROM batches b WHERE b.phase = 'eval' AND b.role = 'input' GROUP BY b.rank
+    HAVING count(DISTINCT b.step) >= $bouts AND bool_and(b.loader_id IS NOT NULL AND (b.rank, b.loader_id) NOT IN (
+        SELECT (l.rank, l.loader_id) FROM batches l WHERE l.phase <> 'eval' AND l.loader_id IS NOT NULL))
 ), counted AS (
     SELECT e.rank, count(*) AS samples, count(t.sample) AS value, min(e.step) FILTER (t.sample IS NOT NULL) AS step
     FROM evaluated e LEFT JOIN train t ON t.rank = e.rank AND t.stage = e.stage AND t.sample = e.sample GROUP BY e.rank
 )
 SELECT c.rank, c.step, c.value, c.samples, round(100.0 * c.value / c.samples)::INT AS percent,
-    CASE WHEN c.value >= 0.98 * c.samples OR c.rank NOT IN (SELECT rank FROM whole) THEN 'warning' ELSE 'error' END AS severity
+    CASE WHEN (c.value >= 0.98 * c.samples AND (c.rank NOT IN (SELECT rank FROM apart) OR c.samples > $part * (SELECT count(*) FROM train t WHERE t.rank = c.rank)))
+        OR c.rank NOT IN (SELECT rank FROM whole) THEN 'warning' ELSE 'error' END AS severity
 FROM counted c JOIN coarse k ON k.rank = c.rank
 WHERE c.value >= $least AND c.value >= $share * c.samples AND (k.distinct_share > 0.4 OR k.usual_times = 1)
   -- evaluating on all that was trained on is a choice
