@@ -49,7 +49,7 @@ WITH half AS (
         SELECT rank, step, kind, sum(numel) AS numel, coalesce(sum(zero_count) FILTER (small), 0) AS zeros, max(size) FILTER (small OR subnormal) AS largest_small,
             coalesce(sum(numel) FILTER (subnormal), 0) AS subnormal
         FROM each_ GROUP BY rank, step, kind)
-    QUALIFY row_number() OVER (PARTITION BY rank, step ORDER BY zeros / numel DESC, kind) = 1
+    QUALIFY row_number() OVER (PARTITION BY rank, step ORDER BY zeros > $share * numel AND largest_small > 0 DESC NULLS LAST, kind = 'gradient' AND subnormal > $subnormal * numel DESC, zeros / numel DESC, kind) = 1
 ), judged AS (
     SELECT z.*, CASE WHEN z.zeros > $share * z.numel THEN z.zeros ELSE z.subnormal END / z.numel AS share, z.zeros > $share * z.numel AS zero,
         coalesce((z.zeros > $share * z.numel OR (z.subnormal > $subnormal * z.numel AND z.kind = 'gradient')) AND z.largest_small > 0, false) AS bad_step,
