@@ -117,10 +117,11 @@ def broadcasts(loss: Tensor, first: int) -> tuple[list[int], list[int]] | None:
         if type(node).__name__ not in _SUBTRACTIONS:
             continue
         result = shape_of(node, 0)
-        for behind, place in node.next_functions:
-            given = shape_of(behind, place) if behind is not None else None
-            if given is not None and result is not None and _stretched(given, result):
-                return given, result
+        given = [shape_of(behind, place) for behind, place in node.next_functions if behind is not None]
+        stretched = [shape for shape in given if shape is not None and result is not None and _stretched(shape, result)]
+        # two of the model's own that are stretched against each other are compared in pairs on purpose
+        if len(stretched) == 1 and result is not None:
+            return stretched[0], result
     return None
 
 

@@ -18,7 +18,8 @@ from .statistics import local, measurable, measure_all
 _MOST_BUFFER = 8192
 _MOST_HELD = 256
 _LOOK_AGAIN = (3, 10)
-"""Steps at which a weight that began with equal rows is looked at once more: most are equal only until the first update."""
+"""Steps after it was found at which a weight that began with equal rows is looked at once more: most are equal only until the
+first update."""
 
 
 def distinct_rows(weight: Tensor) -> int | None:
@@ -54,7 +55,8 @@ class StructureWatch:
 
     def __init__(self, session: Session) -> None:
         self.session = session
-        self._symmetric: list[tuple[weakref.ref[Tensor], int]] = []
+        self._symmetric: list[tuple[weakref.ref[Tensor], int, int]] = []
+        """Weights with equal rows: their tensor_id, and the step in which they were found."""
         self._buffers: dict[int, list[tuple[weakref.ref[Tensor], int]]] = {}
         session.on_model.append(session.guarded("structure", self._found))
         session.at_finish.append(session.guarded("buffers", self._measure))
@@ -73,7 +75,7 @@ class StructureWatch:
             if rows is not None:
                 catalogue.add_facts(entry.parameter_id, rows=mine.shape[0], distinct_rows=rows)
                 if rows == 1:
-                    self._symmetric.append((weakref.ref(mine), entry.parameter_id))
+                    self._symmetric.append((weakref.ref(mine), entry.parameter_id, self.session.step))
         for owner, path, parameter in unregistered(module):
             entry = catalogue.find(owner)
             if entry is not None:
@@ -90,16 +92,15 @@ class StructureWatch:
 
     def _measure(self) -> None:
         session = self.session
-        if session.step - session.attempt.first_step in _LOOK_AGAIN:
-            for look in tuple(self._symmetric):
-                weight = look[0]()
-                # rows that all became NaN are alike for another reason
-                rows = distinct_rows(weight) if weight is not None and bool(weight.isfinite().all()) else None
-                if rows is not None:
-                    session.catalogue.add_facts(look[1], distinct_rows=rows)
-                if rows != 1:
-                    # not by list.remove: weak references compare what they refer to
-                    self._symmetric = [kept for kept in self._symmetric if kept is not look]
+        for look in [s for s in self._symmetric if session.step - s[2] in _LOOK_AGAIN]:
+            weight = look[0]()
+            # rows that all became NaN are alike for another reason
+            rows = distinct_rows(weight) if weight is not None and bool(weight.isfinite().all()) else None
+            if rows is not None:
+                session.catalogue.add_facts(look[1], distinct_rows=rows)
+            if rows != 1:
+                # not by list.remove: weak references compare what they refer to
+                self._symmetric = [kept for kept in self._symmetric if kept is not look]
         if not session.budget.due("buffers"):
             return
         began = perf_counter_ns()

@@ -226,6 +226,7 @@ def validation_rows_left_raw(s):
             opt.zero_grad()
             loss.backward()
             opt.step()
+        evaluate()
 
 
 def two_rows_left_for_the_last_batch(s):

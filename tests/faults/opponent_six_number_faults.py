@@ -169,46 +169,6 @@ def gate_of_an_inactive_sample(s):
         opt.step()
 
 
-def square_in_half_precision(s):
-    """The middle layer runs in half precision; the input scale makes its output exceed 65504."""
-    onset = s
-
-    class HalfLinear(nn.Linear):
-        def forward(self, x):
-            return nn.functional.linear(x.half(), self.weight.half(), self.bias.half())
-
-    class Net(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.enc = nn.Linear(8, 32)
-            self.mid = HalfLinear(32, 32)
-            self.out = nn.Linear(32, 1)
-
-        def forward(self, x):
-            return self.out(torch.tanh(self.mid(torch.relu(self.enc(x))).float()))
-
-    class Square(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.enc = nn.Linear(8, 32)
-            self.mid = HalfLinear(32, 32)
-            self.out = nn.Linear(32, 1)
-
-        def forward(self, x):
-            h = self.mid(torch.relu(self.enc(x)))
-            return self.out((h * h).float() / 1000)
-
-    net = Square()
-    opt = torch.optim.Adam(net.parameters(), 1e-3)
-    for i in range(80):
-        x = torch.randn(16, 8) * (10.0 if not i >= onset else 10.0 * 1.25 ** (i - onset))
-        y = x[:, :1].abs() / 10
-        loss = nn.functional.smooth_l1_loss(net(x), y)
-        opt.zero_grad()
-        loss.backward()
-        opt.step()
-
-
 def padded_row_in_half_precision(s):
     """Additive mask (1-m) * -1e9 in half precision: -inf, and a fully padded row becomes NaN."""
     onset = s

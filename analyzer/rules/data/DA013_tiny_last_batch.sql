@@ -19,14 +19,14 @@ value = 2
 unit = "batches"
 doc = "Short batches whose norm spikes."
 [params.most]
-value = 0.67
-doc = "Share of the short batches whose norm spikes: over few samples chance alone makes one or the other ordinary."
+value = 0.5
+doc = "Share of the short batches whose norm spikes: over few samples chance alone makes some ordinary, and of full batches one in twenty is as large."
 [needs]
 tables = ["batches", "steps"]
 columns = ["batches.batch_size", "steps.grad_norm"]
 steps = 8
 [doc]
-what = "A batch size that falls to a third or less at regular places, with a spike of the gradient norm nearly each time, beyond what the full batches reach."
+what = "A batch size that falls to a third or less at regular places, with a spike of the gradient norm at least every other time, beyond what the full batches reach."
 why = "A mean over few samples is noisy but weighs as much as a full batch."
 not_this = "A shorter last batch without a spike, batch sizes that vary anyway."
 source = "The spike is measured against the run's own median and the largest full batches."
