@@ -1,0 +1,66 @@
+"""What is seen of the code that puts a loss together, and of weights that join a model late."""
+
+from typing import Any
+
+from firstfault.analyzer import Trace
+
+LOOP = """
+import torch
+from torch import nn
+torch.manual_seed(0)
+net = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 1))
+opt = torch.optim.SGD(net.parameters(), lr=0.01)
+for i in range(24):
+    x = torch.randn(8, 4)
+    y = x.sum(1)
+    loss = {loss}
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+"""
+
+LATE = """
+import torch
+from torch import nn
+class Adapter(nn.Module):
+    def __init__(self, base):
+        super().__init__()
+        self.base, self.a, self.b = base, nn.Parameter(torch.randn(2, 16)), nn.Parameter(torch.zeros(16, 2))
+    def forward(self, x):
+        return self.base(x) + x @ self.a.T @ self.b.T
+torch.manual_seed(0)
+net = nn.Sequential(nn.Linear(4, 16), nn.Linear(16, 16), nn.Linear(16, 1))
+opt = torch.optim.SGD(net.parameters(), lr=0.01)
+for i in range(40):
+    if i == 20:
+        net[1] = Adapter(net[1])
+        opt.add_param_group({"params": [net[1].a, net[1].b]})
+    x = torch.randn(8, 4)
+    loss = (net(x)[:, 0] - x.sum(1)).square().mean()
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+"""
+
+
+def broadcasts(bench: Any, loss: str) -> list[int]:
+    """Steps in which a stretched prediction was seen."""
+    recorded = bench.record(str(bench.write(LOOP.format(loss=loss))))
+    with Trace(recorded.run) as trace:
+        return trace.sql("SELECT step FROM operators WHERE op = 'Broadcast' ORDER BY step")["step"].to_list()
+
+
+def test_a_squeeze_that_is_lost_in_the_middle_is_seen_at_that_step(bench):
+    assert broadcasts(bench, "((net(x) if i >= 13 else net(x)[:, 0]) - y).square().mean()")[0] == 13
+
+
+def test_scores_that_are_compared_in_pairs_are_no_broadcast(bench):
+    pairs = "nn.functional.softplus((lambda s: s - s.T)(net(x)) * torch.sign(y[None] - y[:, None])).mean()"
+    assert broadcasts(bench, pairs) == []
+
+
+def test_a_matrix_of_zeros_that_joins_late_is_looked_at_again_after_its_first_updates(bench):
+    recorded = bench.record(str(bench.write(LATE)))
+    with Trace(recorded.run) as trace:
+        rows = trace.sql("SELECT distinct_rows FROM tensors WHERE tensor_name LIKE '%.b' AND kind = 'parameter'")
+    assert rows["distinct_rows"].to_list() == [16]
