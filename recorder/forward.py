@@ -70,6 +70,8 @@ class ForwardWatch:
         self._seen: dict[int, tuple[weakref.ref[Tensor], int, Moments]] = {}
         self._modes: dict[int, bool] = {}
         self._mode_changes = 0
+        self._asked_for_inputs: dict[int, int] = {}
+        """module_id → the row, by session.flushes, in which it was evaluated on inputs that want gradients."""
         self._rows = True
         """Whether activations are measured in the forward in progress."""
         self._hooks = True
@@ -234,8 +236,8 @@ class ForwardWatch:
         if (call.grad and (self._rows or self._hooks)) or (outermost and not call.grad):
             self._outputs(call, output, rows=self._rows)
         if outermost:
-            if call.grad and not module.training and _builds_a_graph(args, output):
-                session.facts["eval_grad_forwards"] = session.facts.get("eval_grad_forwards", 0) + 1
+            if call.grad and not module.training:
+                self._evaluated_with_gradients(entry, args, output)
             session.clock["forward"] += perf_counter_ns() - call.began
             self.last_node = next_node()
             self.nodes_of_forward = self.last_node - call.first_node
@@ -244,6 +246,18 @@ class ForwardWatch:
                 session.spill()
         else:
             session.note(Phase.FORWARD if call.grad else Phase.EVAL, self.stack[-1].entry.id)
+
+    def _evaluated_with_gradients(self, entry: ModuleEntry, args: tuple[Any, ...], output: Any) -> None:
+        """Count a forward in eval mode that builds a graph for the weights. Where gradients of inputs are wanted of the same
+        model (attacks, forces), all of its forwards in this step serve them."""
+        session = self.session
+        if any(t.requires_grad for _, t in tensors_in(args)):
+            self._asked_for_inputs[entry.id] = session.flushes
+            session.facts.pop("eval_grad_forwards", None)
+        elif self._asked_for_inputs.get(entry.id) != session.flushes and any(
+            t.requires_grad for _, t in tensors_in(output)
+        ):
+            session.facts["eval_grad_forwards"] = session.facts.get("eval_grad_forwards", 0) + 1
 
     def _mode_changed(self, entry: ModuleEntry, training: bool) -> None:
         """A model is called in another mode than last time."""
@@ -400,8 +414,3 @@ class ForwardWatch:
             for told in self.session.on_model:
                 told(root)
         return found
-
-
-def _builds_a_graph(args: tuple[Any, ...], output: Any) -> bool:
-    """Whether a forward has made a graph for its weights: not one for gradients of its inputs, or behind another model."""
-    return any(t.requires_grad for _, t in tensors_in(output)) and not any(t.requires_grad for _, t in tensors_in(args))

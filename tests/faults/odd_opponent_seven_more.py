@@ -323,6 +323,30 @@ def warm_restarts_from_a_step_of_nought():
         sched.step()
 
 
+def adversarial_examples_made_in_eval_mode():
+    """Examples made against the model in eval mode, with gradients for the inputs only; then a step on both kinds (as TRADES does)."""
+    net = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 3))
+    opt = torch.optim.SGD(net.parameters(), 0.05)
+    truth_w = torch.randn(8, 3)
+    kl = nn.KLDivLoss(reduction="batchmean")
+    for _ in range(40):
+        x = torch.randn(32, 8)
+        net.eval()
+        adv = x + 0.001 * torch.randn_like(x)
+        for _ in range(3):
+            adv.requires_grad_()
+            apart = kl(net(adv).log_softmax(1), net(x).softmax(1))
+            (g,) = torch.autograd.grad(apart, [adv])
+            adv = (adv.detach() + 0.02 * g.sign()).clamp(x - 0.1, x + 0.1)
+        net.train()
+        out = net(x)
+        loss = nn.functional.cross_entropy(out, (x @ truth_w).argmax(1))
+        loss = loss + 2 * kl(net(adv.detach()).log_softmax(1), out.softmax(1))
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+
+
 if __name__ == "__main__":
     torch.manual_seed(int(sys.argv[2]) if len(sys.argv) > 2 else 0)
     globals()[sys.argv[1]]()
