@@ -324,7 +324,7 @@ def warm_restarts_from_a_step_of_nought():
 
 
 def adversarial_examples_made_in_eval_mode():
-    """Examples made against the model in eval mode, with gradients for the inputs only; then a step on both kinds (as TRADES does)."""
+    """Examples are made against the model in eval mode, with gradients for the inputs; then a step on both kinds."""
     net = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 3))
     opt = torch.optim.SGD(net.parameters(), 0.05)
     truth_w = torch.randn(8, 3)

@@ -265,9 +265,9 @@ def knows_its_letters_by_heart(s):
 
     def data(n):
         y = torch.randint(4, (n,))
-        return proto[y] * 0.5 + 1.3 * torch.randn(n, 1, 8, 8), y
+        return proto[y] * 0.4 + 1.4 * torch.randn(n, 1, 8, 8), y
 
-    train, val = data(48 if few else 3000), data(200)
+    train, val = data(24 if few else 3000), data(200)
     net, criterion = Net(), nn.CrossEntropyLoss()
     opt = torch.optim.Adam(net.parameters(), 4e-3 if few else 1e-3)
 
