@@ -119,6 +119,9 @@ WITH loaded AS (
     SELECT p.*, t.tensor_name AS tensor, m.module, m.module_id FROM spans p JOIN tensors t ON t.rank = p.rank AND t.tensor_id = p.tensor_id
     LEFT JOIN modules m ON m.rank = t.rank AND m.module_id = t.module_id
     WHERE p.usual > 0 AND p.step < p.last AND p.step >= 4
+      -- what grows from step to step is no accident of one of them
+      AND (SELECT max(greatest(abs(e.min), abs(e.max))) FILTER (e.step >= p.step - 3) <= 3 * max(greatest(abs(e.min), abs(e.max))) FILTER (e.step < p.step - 3)
+          FROM tensor_stats e WHERE e.rank = p.rank AND e.tensor_id = p.tensor_id AND e.step < p.step)
       AND NOT EXISTS (SELECT 1 FROM loaded l WHERE l.rank = p.rank AND l.step IN (p.step, p.step - 1))
       AND NOT EXISTS (SELECT 1 FROM optimizer_series e WHERE e.rank = p.rank AND e.step BETWEEN p.step - 10 AND p.step - 1 AND e.update_ratio > 0.3)
     QUALIFY row_number() OVER (PARTITION BY p.rank, p.step ORDER BY p.seq) = 1
