@@ -70,7 +70,7 @@ def pictures_grow_and_batches_shrink():
             opt.step()
 
 
-def range_test_of_the_rate():
+def rates_tried_in_turn():
     """Learning-rate finder, then the state is put back and real training begins."""
     net = nn.Sequential(nn.Linear(12, 40), nn.ReLU(), nn.Linear(40, 4))
     truth_w = torch.randn(12, 4)
@@ -144,7 +144,7 @@ def reuses_its_rollouts_and_hides_illegal_moves():
                 opt.step()
 
 
-def sharpness_aware():
+def steps_to_the_worst_place_nearby():
     """Two passes a step, the weights moved away and back."""
 
     class SAM(torch.optim.Optimizer):
@@ -280,7 +280,7 @@ def three_folds_in_one_process():
             print(k, sum(((net(a).squeeze(1) > 0) == (b > 0.5)).sum().item() for a, b in test) / 120)
 
 
-def unfreezes_layer_by_layer():
+def layers_thawed_one_by_one():
     """Unfreezes layer by layer."""
     backbone = nn.Sequential(
         nn.Sequential(nn.Conv2d(1, 8, 3), nn.BatchNorm2d(8), nn.ReLU()),
