@@ -67,7 +67,7 @@ WITH counted AS (
 ), begun_at_once AS (
     SELECT rank, step, head_after AS wait, whole_after AS whole, share FROM leaps
     WHERE n > 3 AND rows_before >= 8 AND left_ >= $steps AND head_ns > 2 * most_before AND least_soon > $leap * head_before AND head_after > $leap * head_before AND head_after > 2 * $least_ns
-      AND rest_after < 2 * rest_before AND waiting >= 0.9 * left_ AND share > $share
+      AND rest_after - rest_before < 0.2 * (head_after - head_before) AND waiting >= 0.9 * left_ AND share > $share
     QUALIFY row_number() OVER (PARTITION BY rank ORDER BY step) = 1
 )
 SELECT j.rank, j.step, j.wait AS value, round(100 * j.share)::INT AS percent, round(j.wait / 1e6, 1) AS wait_ms, round(j.whole / 1e6, 1) AS step_ms,
