@@ -18,7 +18,7 @@ def rows(run: Path, table: str) -> list[dict]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "how", ["model", "block", *(pytest.param(how, marks=pytest.mark.suite) for how in ("in place", "function"))]
+    "how", ["model", *(pytest.param(how, marks=pytest.mark.suite) for how in ("block", "in place", "function"))]
 )
 def test_what_is_compiled_stays_bit_identical_without_another_graph_or_break(how: str, tmp_path: Path) -> None:
     run = tmp_path / "run"

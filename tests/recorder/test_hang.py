@@ -43,7 +43,7 @@ def training(tmp_path: Path) -> tuple[BreadcrumbWriter, Path]:
     return BreadcrumbWriter(breadcrumb_path(tmp_path, 0), 2**22 + 1), tmp_path  # above the largest process id
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.suite)])
 def test_a_deadlock_that_somebody_ended_is_a_hang_with_the_line_that_stood_still(bench, wait_for, number):
     bench.write(STANDS_STILL)
     process = bench.start("script.py", options=["--hang-timeout", "2s"])

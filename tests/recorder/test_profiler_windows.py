@@ -61,7 +61,14 @@ def rows(run: Path, table: str) -> list[dict]:
     return [row for part in parts(run, table) for row in pq.read_table(part.path).to_pylist()]
 
 
-@pytest.mark.parametrize("style", ["plain", "gan", "lbfgs", "checkpointed", "step_in_backward", "by_hand"])
+@pytest.mark.parametrize(
+    "style",
+    [
+        "plain",
+        "gan",
+        *(pytest.param(s, marks=pytest.mark.suite) for s in ("lbfgs", "checkpointed", "step_in_backward", "by_hand")),
+    ],
+)
 def test_a_training_that_is_profiled_all_the_time_computes_the_same(style: str, tmp_path: Path) -> None:
     plain = subprocess.run([sys.executable, STYLES, style], capture_output=True, text=True, check=True)
     run = tmp_path / "run"

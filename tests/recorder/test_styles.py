@@ -17,13 +17,13 @@ STYLES = [
     "accumulation",
     "workers",
     "gan",
-    "lbfgs",
-    "scaler",
     "transformer",
-    "no_modules",
-    "step_in_backward",
 ]
 IN_THE_WHOLE_SUITE = [
+    "lbfgs",
+    "scaler",
+    "no_modules",
+    "step_in_backward",
     "wasserstein",
     "recurrent",
     "checkpointed",

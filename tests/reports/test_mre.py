@@ -252,6 +252,7 @@ def test_an_exception_in_a_function_of_torch_comes_back_outside_of_all_modules(m
     assert mended(script, line, line + "CALL_INPUTS['kwargs']['target'][2] = 0\n").returncode == 0
 
 
+@pytest.mark.suite
 @pytest.mark.slow
 def test_a_gradient_is_lost_again(mre, tmp_path):
     run = record(tmp_path / "work", BACKWARD)
@@ -268,6 +269,7 @@ def test_a_gradient_is_lost_again(mre, tmp_path):
     assert start(script, str(moved)).returncode == 0
 
 
+@pytest.mark.suite
 @pytest.mark.slow
 def test_modules_of_every_kind_are_rebuilt_without_their_constructors(mre, tmp_path):
     _, script = mre(record(tmp_path / "work", OF_TORCH))
