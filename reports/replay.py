@@ -281,9 +281,9 @@ def _stations(cells: pl.DataFrame, suspect: str | None) -> pl.DataFrame:
     )
     # what has no forward of its own (used as a function, or only its weights) stands behind the module numbered before it
     return (
-        rows.sort("module_id", nulls_last=True)
+        rows.sort("module_id", "key", nulls_last=True)  # the key: the same page on every reading, whoever made it
         .with_columns(pl.col("flow").is_null().alias("silent"), pl.col("flow").forward_fill().fill_null(0))
-        .sort("flow", "silent", "module_id")
+        .sort("flow", "silent", "module_id", "key")
         .drop("silent")
     )
 
