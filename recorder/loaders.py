@@ -8,7 +8,17 @@ from time import perf_counter_ns
 from typing import Any
 
 from torch import Tensor
-from torch.utils.data import DataLoader, IterableDataset, TensorDataset, dataloader
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    DistributedSampler,
+    RandomSampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    TensorDataset,
+    WeightedRandomSampler,
+    dataloader,
+)
 
 from .data import DataWatch
 from .optimizers import OptimizerWatch
@@ -17,6 +27,14 @@ from .session import Session
 from .step_rows import Row
 
 _MOST_INDICES = 4096
+_COUNTABLE = {
+    BatchSampler,
+    DistributedSampler,
+    RandomSampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+}
 
 
 class _Iteration:
@@ -149,13 +167,11 @@ def _identity(loader: Any) -> tuple[Any, ...]:
 
 
 def _length(loader: Any) -> int | None:
-    """Batches of one pass; None where the data or its sampler has no length."""
-    if isinstance(loader.dataset, IterableDataset):
-        return None
-    try:
-        return len(loader._index_sampler)
-    except (TypeError, AttributeError, NotImplementedError):  # a sampler that is a mere generator
-        return None
+    """Batches of one pass; None where a sampler is not one of torch's own: to ask a stranger's for its length may draw random
+    numbers, and so change the training."""
+    sampler = loader._index_sampler
+    inner = sampler.sampler if type(sampler) is BatchSampler else sampler
+    return len(sampler) if type(sampler) in _COUNTABLE and type(inner) in _COUNTABLE else None
 
 
 def _numbers(index: Any) -> list[int] | None:

@@ -56,7 +56,7 @@ WITH counted AS (
     SELECT rank, step, min(head_ns) AS head_ns, sum(step_ns) AS step_ns, sum(step_ns - head_ns) AS rest_ns, row_number() OVER (PARTITION BY rank ORDER BY step) AS n FROM steps s
     WHERE head_ns IS NOT NULL AND coalesce(eval_forwards, 0) = 0 AND NOT EXISTS (FROM checkpoints c WHERE c.rank = s.rank AND c.step BETWEEN s.step - 1 AND s.step)
       AND NOT EXISTS (FROM batches b WHERE b.rank = s.rank AND b.loader_id IS NOT NULL)
-      AND NOT EXISTS (FROM steps other WHERE other.rank <> s.rank)
+      AND (SELECT count(DISTINCT rank) FROM steps) = 1
     GROUP BY rank, step HAVING count(*) = 1
 ), leaps AS (
     SELECT *, median(head_ns) OVER before AS head_before, max(head_ns) OVER before AS most_before, count(*) OVER before AS rows_before, median(rest_ns) OVER before AS rest_before,
