@@ -19,6 +19,7 @@ from .call_arguments import autocast_dtype, keyword_arguments, named_arguments, 
 from .catalogue import ModuleEntry, OutputSlot, unwrapped
 from .data import DataWatch
 from .graph import look_at_forward
+from .quiet_forwards import QuietForwards, Span
 from .session import Session
 from .statistics import UNKNOWN, Moments, local, measurable, measure
 
@@ -64,7 +65,10 @@ class ForwardWatch:
         self.output_nonfinite = False
         """Whether a module of the current forward has put out something non-finite."""
         self.looks_left = MOST_LOOKS
-        self._spans: list[tuple[int, int, int]] = []
+        self._spans: list[Span] = []
+        self._first_span = 0
+        """Of the outermost call in flight."""
+        self.quiet = QuietForwards(session.catalogue)
         session.module_of = self.module_of
         session.on_unseen_models = self._unseen_models
         self._seen: dict[int, tuple[weakref.ref[Tensor], int, Moments]] = {}
@@ -203,6 +207,10 @@ class ForwardWatch:
                 if measurable(tensor):
                     moments = self.data.model_input(entry, name, tensor, phase)
                     self._remember(tensor, moments)
+            if call.grad:
+                self._first_span = len(self._spans)
+                if not (self._rows or self._hooks) and session.mark is None:
+                    self.quiet.begin(entry, module, session.guarded("forward", self.after))
         elif call.grad and self._rows:
             self._inputs(call, args)
 
@@ -222,8 +230,11 @@ class ForwardWatch:
         if not self.stack:
             return
         call = self.stack.pop()
-        self._spans.append((call.first_node, next_node(), entry.id))
         outermost = not self.stack
+        if outermost and call.grad and not call.recompute:
+            inside = self._spans[self._first_span :]
+            self._spans += self.quiet.ran(entry, call.first_node, next_node(), inside)
+        self._spans.append((call.first_node, next_node(), entry.id))
         if outermost and not call.recompute:
             for told in session.on_output:
                 told(entry, output, grad=call.grad)
@@ -285,6 +296,7 @@ class ForwardWatch:
 
     def forget_calls(self) -> None:
         """No forward is in flight any more: a backward begins."""
+        self.quiet.resume()  # they are out still if the script caught what ended a forward
         self.stack.clear()
         self._seen.clear()
 

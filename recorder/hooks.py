@@ -98,6 +98,7 @@ class Attachment:
             HostReads(session, self.forward, EvalLosses(session)),
             ThreadWatch(session),
             ProfilerWatch(session, self.forward),
+            self.forward.quiet,
         ]
         self.growth = growth
         self._patches = Patches()
@@ -164,10 +165,9 @@ class Attachment:
             nn_module.register_module_parameter_registration_hook(
                 guarded("modules", self.session.catalogue.note_parameter)
             ),
-            nn_module.register_module_forward_pre_hook(before),
-            nn_module.register_module_forward_hook(after),
         ]
         self._patches.handles(handles)
+        self._patches.hook_modules(before, after)
 
     def _hook_optimizers(self) -> None:
         guarded, watch = self.session.guarded, self.optimizers

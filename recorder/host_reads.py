@@ -26,7 +26,7 @@ from .patches import Patches
 from .session import Session
 
 _METHODS = ("item", "tolist", "__bool__")
-_EVAL = Phase.EVAL
+_EVAL, _FORWARD = Phase.EVAL, Phase.FORWARD
 
 _LEAST = 8
 """Reads of one line in one step that are worth a row."""
@@ -115,9 +115,11 @@ class HostReads:
             reads = self._new(key, frame)
             if reads is None:
                 return
+        if self.session.phase is _FORWARD:
+            self.forward.quiet.allowed = False  # from here on, the calls of modules between two reads must be seen
         if not reads.calls:
             self._begin(reads, tensor)
-        elif ended - reads.last < _SAME_LOOP_NS and reads.calls_ended == self.forward.calls_ended:
+        elif ended - reads.last < _SAME_LOOP_NS and self._same_module(reads):
             reads.loop_ns += ended - reads.last
             reads.looped += 1
         else:
@@ -125,6 +127,9 @@ class HostReads:
         reads.calls += 1
         reads.wait_ns += ended - began
         reads.last = ended
+
+    def _same_module(self, reads: _Reads) -> bool:
+        return reads.calls_ended == self.forward.calls_ended and not self.forward.quiet.active
 
     def _new(self, key: tuple[CodeType, int], frame: Any) -> _Reads | None:
         place = script_place(frame)

@@ -4,6 +4,8 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
+from torch.nn.modules import module as nn_module
+
 
 class Removable(Protocol):
     """A handle of a torch hook."""
@@ -26,6 +28,8 @@ class Patches:
 
     def __init__(self) -> None:
         self._undo: list[Callable[[], None]] = []
+        self.module_hooks: list[Any] = []
+        """Handles of the global forward hooks and pre-hooks of modules."""
 
     def __bool__(self) -> bool:
         return bool(self._undo)
@@ -33,6 +37,12 @@ class Patches:
     def handles(self, handles: Iterable[Removable]) -> None:
         """Hooks that torch registered."""
         self._undo += [handle.remove for handle in handles]
+
+    def hook_modules(self, before: Callable[..., None], after: Callable[..., None]) -> None:
+        """Have torch call these around the forward of every module, until everything is taken out."""
+        hooks = [nn_module.register_module_forward_pre_hook(before), nn_module.register_module_forward_hook(after)]
+        self.module_hooks += hooks
+        self.handles(hooks)
 
     def wrap(self, owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
         """Replace an attribute by a function made from it. The original is to be called exactly once in it."""
@@ -62,6 +72,7 @@ class Patches:
         """Take everything out again."""
         while self._undo:
             self._undo.pop()()
+        self.module_hooks.clear()
 
     def after_import(self, module: str, install: Callable[[Any], None]) -> None:
         """Install into a module when the script imports it, now if it has been. Never imports it itself."""

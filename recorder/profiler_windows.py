@@ -25,7 +25,6 @@ import torch
 import torch.optim.optimizer as optim
 from torch import nn
 from torch.compiler import is_compiling
-from torch.nn.modules import module as nn_module
 
 from ..schemas.layout import profile_path
 from .band import Band
@@ -123,10 +122,9 @@ class ProfilerWatch:
             if hasattr(owner, name):
                 patches.wrap(owner, name, wrap)
         # for good: a window opens or closes while torch walks over these hooks, and torch.compile would compile anew
+        patches.hook_modules(self._enter, self._leave)
         patches.handles(
             [
-                nn_module.register_module_forward_pre_hook(self._enter),
-                nn_module.register_module_forward_hook(self._leave),
                 optim.register_optimizer_step_pre_hook(self._optimizer_enter),
                 optim.register_optimizer_step_post_hook(self._optimizer_leave),
             ]

@@ -36,7 +36,7 @@ def find_first_bad_module(session: Session, loss: Tensor) -> int | None:
                 continue
             if bool(torch.isfinite(value.detach()).all()):
                 continue
-            maker = node if name in _RESULTS else _maker(node)
+            maker = node if name in _RESULTS or _is_weight(node, value) else _maker(node)
             module_id = session.module_of(maker._sequence_nr())
             entry = session.catalogue.module(module_id) if module_id is not None else None
             if entry is None:
@@ -51,6 +51,17 @@ def _maker(node: Any) -> Any:
     """The operator whose output a node was given: the latest before it; the node itself where it was given a leaf."""
     before = [n for n, _ in node.next_functions if n is not None and _is_operator(n) and not _is_turned_weight(n)]
     return max(before, key=lambda n: n._sequence_nr(), default=node)
+
+
+def _is_weight(node: Any, value: Tensor) -> bool:
+    """Whether a saved tensor is a parameter that the operator was given, as it is or turned."""
+    for given, _ in node.next_functions:
+        while given is not None and given.next_functions and _is_operator(given) and _is_turned_weight(given):
+            given = given.next_functions[0][0]
+        leaf = getattr(given, "variable", None)
+        if isinstance(leaf, Tensor) and measurable(leaf) and leaf.untyped_storage().data_ptr() == value.untyped_storage().data_ptr():
+            return True
+    return False
 
 
 def _is_operator(node: Any) -> bool:

@@ -182,6 +182,11 @@ def page(splits: dict[str, list[Judged]], left: Mapping[str, int]) -> str:
         "|---|" + "---|" * len(splits),
     ]
     figures = {name: summary(judged) for name, judged in splits.items()}
+    seeds = defaultdict(set)
+    for j in splits.get("reported", []):
+        if j.kind == "fault":
+            seeds[j.script].add(j.seed)
+    often = Counter(len(s) for s in seeds.values())
     labels = {
         "detected": "detected",
         "top1": "exact cause first",
@@ -194,6 +199,8 @@ def page(splits: dict[str, list[Judged]], left: Mapping[str, int]) -> str:
     for key, label in labels.items():
         row = [f"{a} of {n}" + (f" ({a / n:.3f})" if n else "") for a, n in (f[key] for f in figures.values())]
         out.append(f"| {label} | " + " | ".join(row) + " |")
+    times = ", ".join(f"{scripts} with {count}" for count, scripts in sorted(often.items(), reverse=True))
+    out += ["", f"Scripts with a fault in the reported split, by the number of their seeds and onsets: {times or 'none'}."]
     if left:
         kinds = ", ".join(f"{count} of kind {kind}" for kind, count in sorted(left.items()))
         out += ["", f"Not judged: {kinds}."]
