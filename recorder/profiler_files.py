@@ -140,9 +140,14 @@ def rows_of(trace: _TraceFile, facts: WindowFacts) -> tuple[list[dict[str, Any]]
 
 
 def _row(event: _Event, position: int, ts: int, dur: int | None, facts: WindowFacts) -> dict[str, Any]:
+    step = facts.steps[-1][0]
+    for earlier, end_ns in facts.steps:
+        if ts <= end_ns:
+            step = earlier
+            break
     row: dict[str, Any] = {
         "rank": facts.rank,
-        "step": next((step for step, end in facts.steps if ts <= end), facts.steps[-1][0]),
+        "step": step,
         "window_id": facts.window,
         "event_id": position,
         "ph": event.ph,

@@ -15,8 +15,10 @@ import functools
 import os
 import threading
 import weakref
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
+from statistics import median
 from time import perf_counter_ns, time_ns
 from typing import Any
 
@@ -44,6 +46,10 @@ EVENTS_PER_NODE = 16
 NS_PER_EVENT = 12_000
 """What an event costs: recording, collecting and saving it (10 to 11 µs measured with torch 2.13), rounded up."""
 
+_NS_PER_BYTE = 40
+"""Of a trace: what the supervisor takes to make rows of it, on a machine that has no core to spare."""
+
+_PLAIN = 15
 _FIXED_NS = 10_000_000
 """Of the first window: the profiler sets itself up."""
 
@@ -80,13 +86,15 @@ class ProfilerWatch:
         self._window = session.attempt.first_part
         self._steps: list[tuple[int, int]] = []
         self._began_ns = 0
-        self._open_ns = 0
+        self._opened = self._open_ns = 0
         self._spent_ns = 0
         self._predicted_ns: int | None = None
         self._started_ns = 0
         """End of the first step: what came before is not training."""
         self._last = session.attempt.first_step
         self._step_began = 0
+        self._plain: deque[int] = deque(maxlen=_PLAIN)
+        """What the last steps outside windows took."""
         self._band = Band(2.0, logarithmic=True)
         self._stalled = False
         self._marks: list[Any] = []
@@ -149,8 +157,10 @@ class ProfilerWatch:
             self._steps.append((session.step, time_ns()))
             if self._plan.kind != "range" or session.step + 1 >= self._plan.stop:
                 self._unhook()
-                self._close()
+                usual_ns = len(self._steps) * (median(self._plain) if self._plain else plain_ns)
+                self._close(max(int(now - self._opened - usual_ns), 0))
         elif self._step_began:
+            self._plain.append(plain_ns)
             self._stalled = self._band.left_by(float(max(plain_ns, 1))) or self._stalled
         self._started_ns = self._started_ns or now
         if self._profile is None and self._due(session.step + 1) and self._may():
@@ -215,10 +225,11 @@ class ProfilerWatch:
         self._began_ns = time_ns()
         self._steps = []
         self._hook()
-        self._open_ns = perf_counter_ns() - began
+        self._opened = perf_counter_ns()
+        self._open_ns = self._opened - began
 
-    def _close(self) -> None:
-        """Stop, save, and say what it was."""
+    def _close(self, slower_ns: int) -> None:
+        """Stop, save, and say what it was. Its steps took so much longer than others do."""
         began = perf_counter_ns()
         session, profile = self.session, self._profile
         self._profile = None
@@ -232,11 +243,11 @@ class ProfilerWatch:
         path.with_suffix(".window").write_bytes(msgspec.json.encode(facts))
         tmp = path.with_suffix(".json.tmp")
         profile.profiler.kineto_results.save(str(tmp))
-        events = tmp.stat().st_size // 250
+        size = tmp.stat().st_size
         Path(tmp).rename(path)
         took = perf_counter_ns() - began + self._open_ns
-        self._spent_ns += took + events * 1000
-        self._predicted_ns = took + events * 1000
+        self._predicted_ns = took + slower_ns + size * _NS_PER_BYTE
+        self._spent_ns += self._predicted_ns
         self._last = session.step
         self._stalled = False
         first, last = self._steps[0][0], self._steps[-1][0]
