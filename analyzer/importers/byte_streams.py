@@ -41,7 +41,7 @@ class ByteStream:
             size -= len(piece)
         return b"".join(pieces)
 
-    def fill(self, buffer: bytearray) -> int:
+    def fill(self, buffer: bytearray | memoryview) -> int:
         """Read into a buffer that is there already; the number of bytes, fewer than it holds only at the end."""
         if self.packed:
             found = self.read(len(buffer))

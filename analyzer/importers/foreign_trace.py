@@ -11,6 +11,7 @@ from .byte_streams import ByteStream
 from .event_columns import EVENTS, row_of, rows_table
 from .json_stream import JsonTrace
 from .kineto import StepSpans, base_of
+from .nesting import Nesting
 
 _FEW = 4000
 
@@ -25,6 +26,7 @@ class ForeignTrace:
         self.path = path
         self.header: dict[str, Any] = {}
         self.spans = StepSpans()
+        self.nesting = Nesting()
         self.events = self.unparsed = self.torn_bytes = 0
         self.cut = False
         self.broken_at: int | None = None
@@ -60,4 +62,5 @@ class ForeignTrace:
                 )
                 steps: pa.Array = self.spans.steps_at(rows.column("ts_ns"))
                 at = rows.schema.get_field_index("step")
+                self.nesting.look(rows)
                 writer.write_table(rows.set_column(at, rows.schema.field(at), steps))

@@ -10,13 +10,9 @@ from typing import NamedTuple
 import duckdb
 
 from ..views import quote
-
-_SLACK_NS = 2000
-"""Clocks of host and device, and rounding to whole nanoseconds, may disagree by so much."""
+from .nesting import HOST, SLACK_NS, Nesting
 
 _DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
-_HOST = ("cpu_op", "python_function", "user_annotation", "cuda_runtime", "cuda_driver")
-
 
 _NEGATIVE = "SELECT event_id FROM {events} WHERE dur_ns < 0"
 
@@ -67,20 +63,24 @@ def _part(path: Path) -> str:
     return f"read_parquet({quote(str(path))}, hive_partitioning=false)"
 
 
-def doubts(con: duckdb.DuckDBPyConnection, part: Path) -> list[Doubt]:
-    """Everything that cannot be as the trace has it."""
+def doubts(con: duckdb.DuckDBPyConnection, part: Path, nesting: Nesting) -> list[Doubt]:
+    """Everything that cannot be as the trace has it; ``nesting`` has seen its events pass by."""
     events = _part(part)
-    device, host = (", ".join(map(quote, names)) for names in (_DEVICE, _HOST))
+    device, host = (", ".join(map(quote, names)) for names in (_DEVICE, HOST))
     queries = {
         "have a length below zero": _NEGATIVE.format(events=events),
-        "run on the device before they were launched": _EARLY.format(events=events, device=device, slack=_SLACK_NS),
-        "overlap another event of their thread without lying inside it": _OVERLAP.format(
-            events=events, host=host, slack=_SLACK_NS
-        ),
+        "run on the device before they were launched": _EARLY.format(events=events, device=device, slack=SLACK_NS),
     }
+    overlap = "overlap another event of their thread without lying inside it"
+    if not nesting.ordered:
+        queries[overlap] = _OVERLAP.format(events=events, host=host, slack=SLACK_NS)
+    counts = {
+        what: con.execute(f"SELECT count(*), min(event_id) FROM ({query})").fetchall()[0]  # noqa: S608 # own text
+        for what, query in queries.items()
+    }
+    counts.setdefault(overlap, (nesting.overlapping, nesting.first))
     found: list[Doubt] = []
-    for what, query in queries.items():
-        count, first = con.execute(f"SELECT count(*), min(event_id) FROM ({query})").fetchall()[0]  # noqa: S608 # own text
+    for what, (count, first) in counts.items():
         if count:
             where = {"id": first}
             named = con.execute(f"SELECT name, step FROM {events} WHERE event_id = $id", where).fetchall()[0]  # noqa: S608

@@ -34,7 +34,7 @@ def import_trace(path: Path, target: RunTarget, label: str) -> str:  # noqa: ARG
         with duckdb.connect(config={"memory_limit": _MEMORY, "temp_directory": folder, "threads": 1}) as con:
             con.execute("SET enable_progress_bar = false")
             _steps(path, trace, target, con, part, rank)
-            for doubt in doubts(con, part):
+            for doubt in doubts(con, part, trace.nesting):
                 words = f"{doubt.events} events of {path.name} {doubt.what}, first {doubt.first}"
                 target.event("trace-doubtful", f"{words}: their times cannot be trusted.", rank=rank, step=doubt.step)
     return f"{trace.events} events, {len(trace.spans.spans)} steps, rank {rank}" + (", cut" if trace.cut else "")
