@@ -56,7 +56,7 @@ class _End:
             self._ended(module, args, output)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A model that is saved or copied while it still has the hook, after Ctrl-C in its forward, gets one that does nothing."""
+        """A model that is saved or copied while it still has the hook, after Ctrl-C in its forward, has one that does nothing."""
         return getattr, (nullcontext(), "__exit__")
 
 
@@ -88,7 +88,12 @@ class QuietForwards:
         """A model's forward begins. If it may go unwatched, ``ended`` is called with (module, args, output) when it has
         returned, as a forward hook of its own."""
         usual = self._usual.get(entry.id)
-        if usual is None or usual.times < _TIMES or usual.version != self.catalogue.version or not self._possible(module):
+        if (
+            usual is None
+            or usual.times < _TIMES
+            or usual.version != self.catalogue.version
+            or not self._possible(module)
+        ):
             return
         if any((m := ref()) is None or m.training is not training for ref, training in usual.modes):
             return

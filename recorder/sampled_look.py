@@ -55,13 +55,18 @@ def _maker(node: Any) -> Any:
 
 def _is_weight(node: Any, value: Tensor) -> bool:
     """Whether a saved tensor is a parameter that the operator was given, as it is or turned."""
+    storage = value.untyped_storage().data_ptr()
     for given, _ in node.next_functions:
-        while given is not None and given.next_functions and _is_operator(given) and _is_turned_weight(given):
-            given = given.next_functions[0][0]
-        leaf = getattr(given, "variable", None)
-        if isinstance(leaf, Tensor) and measurable(leaf) and leaf.untyped_storage().data_ptr() == value.untyped_storage().data_ptr():
+        leaf = getattr(_behind_turns(given), "variable", None)
+        if isinstance(leaf, Tensor) and measurable(leaf) and leaf.untyped_storage().data_ptr() == storage:
             return True
     return False
+
+
+def _behind_turns(node: Any) -> Any:
+    while node is not None and node.next_functions and _is_operator(node) and _is_turned_weight(node):
+        node = node.next_functions[0][0]
+    return node
 
 
 def _is_operator(node: Any) -> bool:

@@ -5,10 +5,12 @@
 The benchmark GPT is trained by `firstfault run --profile auto`, and the recording tells what the windows took: for each window,
 the time of its step and of the five after it (its trace is saved, and then turned into rows beside the training) beyond as many
 usual steps, which is the median of the twenty before. The sum over all windows, divided by the length of the run, is what
-windows add; on a machine with other work the median of a window times their number is steadier. Beside it: what the watch takes in steps outside windows, timed call by call in one process.
+windows add; on a machine with other work the median of a window times their number is steadier. Beside it: what the watch takes
+in steps outside windows, timed call by call in one process.
 """
 
 import argparse
+import itertools
 import statistics
 import subprocess
 import sys
@@ -34,9 +36,11 @@ def windows(folder: Path, steps: int, threads: int) -> None:
         ends = [row["time_ns"] for row in trace.rows("SELECT time_ns FROM steps ORDER BY step")]
         firsts = [
             row["first"]
-            for row in trace.rows("SELECT (detail->>'first')::INT AS first FROM events WHERE event = 'profiled' ORDER BY 1")
+            for row in trace.rows(
+                "SELECT (detail->>'first')::INT AS first FROM events WHERE event = 'profiled' ORDER BY 1"
+            )
         ]
-    took = [b - a for a, b in zip(ends, ends[1:], strict=False)]  # took[k] is that of step k + 1
+    took = [b - a for a, b in itertools.pairwise(ends)]  # took[k] is that of step k + 1
     extra: list[float] = []
     for first in firsts:
         usual = statistics.median(took[max(first - 1 - BEFORE, 0) : first - 1])
@@ -45,7 +49,9 @@ def windows(folder: Path, steps: int, threads: int) -> None:
     whole = ends[-1] - ends[0]
     print(f"{len(ends)} steps of {statistics.median(took) / 1e6:.0f} ms in {whole / 1e9:.0f} s, windows at {firsts}")
     usual_extra = statistics.median(extra) * len(extra)
-    print(f"windows add {[round(e / 1e6) for e in extra]} ms: together {sum(extra) / (whole - sum(extra)):+.4f} of the run,")
+    print(
+        f"windows add {[round(e / 1e6) for e in extra]} ms: together {sum(extra) / (whole - sum(extra)):+.4f} of the run,"
+    )
     print(f"by the median of a window {usual_extra / (whole - usual_extra):+.4f}")
 
 
@@ -53,7 +59,7 @@ def outside(steps: int) -> None:
     """Time the watch where no window is open."""
     spent = [0]
 
-    def timed(function):  # noqa: ANN001, ANN202
+    def timed(function):
         def call(*args: object) -> object:
             began = perf_counter_ns()
             try:

@@ -200,7 +200,10 @@ def page(splits: dict[str, list[Judged]], left: Mapping[str, int]) -> str:
         row = [f"{a} of {n}" + (f" ({a / n:.3f})" if n else "") for a, n in (f[key] for f in figures.values())]
         out.append(f"| {label} | " + " | ".join(row) + " |")
     times = ", ".join(f"{scripts} with {count}" for count, scripts in sorted(often.items(), reverse=True))
-    out += ["", f"Scripts with a fault in the reported split, by the number of their seeds and onsets: {times or 'none'}."]
+    out += [
+        "",
+        f"Scripts with a fault in the reported split, by the number of their seeds and onsets: {times or 'none'}.",
+    ]
     if left:
         kinds = ", ".join(f"{count} of kind {kind}" for kind, count in sorted(left.items()))
         out += ["", f"Not judged: {kinds}."]

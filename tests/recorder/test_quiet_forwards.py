@@ -12,7 +12,8 @@ from torch.nn.modules import module as nn_module
 
 EVERY = 1000
 FIRST_QUIET = 3
-SAVED = "SELECT step, module FROM tensor_stats JOIN tensors USING (tensor_id) JOIN modules USING (module_id) WHERE tensor_name LIKE '%:saved'"
+SAVED = """SELECT step, module FROM tensor_stats JOIN tensors USING (tensor_id) JOIN modules USING (module_id)
+    WHERE tensor_name LIKE '%:saved'"""
 
 
 class Watched(nn.Module):
@@ -134,7 +135,7 @@ def test_a_model_can_be_saved_after_ctrl_c_in_its_forward(tmp_path):
         with pytest.raises(KeyboardInterrupt):
             train(model, optimizer, 1)
         layer.act = None
-        for twin in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        for twin in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):  # noqa: S301 # our own
             twin[2][0].act = nn.Identity()
             assert twin(torch.ones(1, 6)).shape == (1, 1)
         layer.act = nn.Identity()

@@ -17,7 +17,9 @@ def events(seed: int, count: int) -> pa.Table:
     for _ in range(count):
         tid = draw.choice("123")
         at[tid] += draw.choice((0, 500, 3_000, 20_000))
-        rows.append((tid, at[tid], draw.choice((0, 1_000, 5_000, 40_000)), draw.choice((*HOST, "kernel")), draw.choice("XXXXi")))
+        rows.append(
+            (tid, at[tid], draw.choice((0, 1_000, 5_000, 40_000)), draw.choice((*HOST, "kernel")), draw.choice("XXXXi"))
+        )
     rows.sort(key=lambda r: (r[1], -r[2]))
     tid, ts, dur, cat, ph = map(list, zip(*rows, strict=True))
     columns = {"ph": ph, "cat": cat, "pid": ["7"] * count, "tid": tid, "ts_ns": ts, "dur_ns": dur}
@@ -33,7 +35,8 @@ def test_as_many_as_a_query_over_all_of_them_finds(seed, size):
         nesting.look(table.slice(first, size))
     host = ", ".join(f"'{name}'" for name in HOST)
     query = _OVERLAP.format(events="events", host=host, slack=SLACK_NS)
-    expected = duckdb.connect().from_arrow(table).query("events", f"SELECT count(*), min(event_id) FROM ({query})").fetchall()
+    relation = duckdb.connect().from_arrow(table)
+    expected = relation.query("events", f"SELECT count(*), min(event_id) FROM ({query})").fetchall()  # noqa: S608 # own text
     assert nesting.ordered
     assert (nesting.overlapping, nesting.first) == expected[0]
     assert nesting.overlapping > 0
