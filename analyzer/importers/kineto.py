@@ -123,7 +123,8 @@ class Piece:
             return 0
         text = pa.py_buffer(memoryview(self._text)[first : first + 2 * length])
         pairs = pa.Array.from_buffers(pa.uint16(), length, [None, text])
-        return pc.sum(pc.equal(pairs, pa.scalar(int.from_bytes(pair, sys.byteorder), pa.uint16()))).as_py()
+        wanted = pa.scalar(int.from_bytes(pair, sys.byteorder), pa.uint16())
+        return pc.call_function("sum", [pc.call_function("equal", [pairs, wanted])]).as_py()
 
 
 class KinetoTrace:
