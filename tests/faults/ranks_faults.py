@@ -228,6 +228,16 @@ def reduction_that_loses_a_part(rank, s):
         opt.step()
 
 
+def statistics_of_two_pictures_a_rank(rank, _):
+    model = nn.Sequential(
+        nn.Conv2d(1, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(32, 4)
+    )
+    ddp = DistributedDataParallel(model)
+    opt = torch.optim.SGD(ddp.parameters(), 0.02)
+    for x, y in pictures(rank):
+        update(opt, F.cross_entropy(ddp(x[:2]), y[:2]))
+
+
 def one_process(rank, name, onset, seed, store, ranks):
     dist.init_process_group(
         "gloo", init_method=f"file://{store}", rank=rank, world_size=ranks, timeout=datetime.timedelta(seconds=4)

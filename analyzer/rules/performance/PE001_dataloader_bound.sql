@@ -4,7 +4,7 @@ name = "dataloader-bound"
 severity = "error"
 phase = "data"
 signal = "data_wait_ns"
-message = "From step {step} on the training waits for {what_} during {percent} % of the time ({wait_ms} of {step_ms} ms a step): the data comes too slowly."
+message = "From step {step} on the training waits for {what_} during {percent} % of the time ({wait_ms} of {step_ms} ms a step): the data comes too slowly. Without the wait a step would be up to {wait_ms} ms shorter."
 fix = "Raise num_workers and prefetch_factor, cache what is decoded or computed anew in each epoch, and use pin_memory for a GPU."
 explains = ["throughput-drift", "step-time-outlier", "periodic-stall"]
 [params.share]

@@ -4,7 +4,7 @@ name = "host-sync-per-step"
 severity = "error"
 phase = "step"
 signal = "host_reads"
-message = "From step {step} on the script reads {value} numbers a step one by one out of tensors at {place} ({code_}). The loops that read take {loop_ms} of {step_ms} ms a step ({percent} %), and would take next to nothing as one operation on the whole tensor."
+message = "From step {step} on the script reads {value} numbers a step one by one out of tensors at {place} ({code_}). The loops that read take {loop_ms} of {step_ms} ms a step ({percent} %): as one operation on the whole tensor a step would be up to {loop_ms} ms shorter."
 fix = "Compute on whole tensors and read the result once: sum, mean or compare first, then .item(); .tolist() for many numbers; log every n-th step. On a GPU each read also waits for everything before it."
 explains = ["throughput-drift", "step-time-outlier"]
 [params.share]

@@ -1,0 +1,177 @@
+"""Whether the time that a performance finding promises is what fixing the script gives.
+
+    python tests/benchmarks/savings.py [--steps 60] [--rounds 3]
+
+Three trainings that lose time to their data, to numbers read one by one, and to one operator, each beside the same training
+without it. In each round both are run unrecorded, and the difference of their median steps is what a step really gains; then
+the slow one is recorded, and its verdict says what a step would gain. The ratio is the median over rounds.
+"""
+
+import argparse
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from time import perf_counter
+
+import torch
+import torch.nn.functional as F
+from firstfault.analyzer import Trace, diagnose
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+
+class Signals(Dataset):
+    """Signals with their spectra: computed at every access, or once."""
+
+    def __init__(self, count: int, *, once: bool) -> None:
+        draw = torch.Generator().manual_seed(0)
+        self.raw = torch.randn(count, 60_000, generator=draw)
+        self.ready = [self._decode(i) for i in range(count)] if once else None
+
+    def _decode(self, index: int) -> torch.Tensor:
+        spectrum = torch.fft.rfft(self.raw[index]).abs()
+        return spectrum.sort().values[:: spectrum.numel() // 64][:64].log1p()
+
+    def __len__(self) -> int:
+        return len(self.raw)
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        return self.ready[index] if self.ready else self._decode(index), index % 2
+
+
+def network(inputs: int, outputs: int) -> nn.Module:
+    return nn.Sequential(nn.Linear(inputs, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, outputs))
+
+
+def data(steps: int, *, fixed: bool) -> list[float]:
+    """Decoding in the training's own process."""
+    model, times = network(64, 2), []
+    optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
+    loader = DataLoader(Signals(64, once=fixed), batch_size=8, shuffle=True)
+    began = perf_counter()
+    while len(times) < steps:
+        for x, y in loader:
+            optimizer.zero_grad()
+            F.cross_entropy(model(x), y).backward()
+            optimizer.step()
+            times.append(perf_counter() - began)
+            began = perf_counter()
+    return times
+
+
+def reads(steps: int, *, fixed: bool) -> list[float]:
+    """A statistic over the batch that reads every number by itself."""
+    model, times = network(128, 8), []
+    optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
+    total = 0.0
+    began = perf_counter()
+    for _ in range(steps):
+        x = torch.randn(1024, 128)
+        optimizer.zero_grad()
+        logits = model(x)
+        F.cross_entropy(logits, (x[:, :8]).argmax(1)).backward()
+        optimizer.step()
+        if fixed:
+            total += logits.detach().square().sum().item()
+        else:
+            for row in logits.detach():
+                for value in row:
+                    total += value.item() ** 2
+        times.append(perf_counter() - began)
+        began = perf_counter()
+    return times
+
+
+class Ranked(nn.Module):
+    """A layer whose output is scaled by the rank of each element, found by sorting all of them."""
+
+    def __init__(self, *, fixed: bool) -> None:
+        super().__init__()
+        self.inner = nn.Linear(512, 512)
+        self.fixed = fixed
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.inner(x).relu()
+        if self.fixed:
+            return y
+        with torch.no_grad():
+            ranks = y.repeat(2, 1).flatten().argsort()[: y.numel()].view_as(y) / y.numel()
+        return y + 0 * ranks
+
+
+def operator(steps: int, *, fixed: bool) -> list[float]:
+    """Sorting inside a module."""
+    model = nn.Sequential(nn.Linear(128, 512), nn.ReLU(), Ranked(fixed=fixed), nn.Linear(512, 8))
+    optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
+    times: list[float] = []
+    began = perf_counter()
+    for _ in range(steps):
+        x = torch.randn(256, 128)
+        optimizer.zero_grad()
+        F.cross_entropy(model(x), x[:, :8].argmax(1)).backward()
+        optimizer.step()
+        times.append(perf_counter() - began)
+        began = perf_counter()
+    return times
+
+
+SCRIPTS = {
+    "data": (data, "dataloader-bound", []),
+    "reads": (reads, "host-sync-per-step", []),
+    "operator": (operator, "slow-operator", ["--profile", "every=10"]),
+}
+"""Name → training, fault that it has, options of its recording."""
+
+
+def promised(name: str, steps: int, folder: Path) -> float | None:
+    """What the verdict on the recorded slow script says that a step would gain, in ms; None where it does not name it."""
+    _, fault, options = SCRIPTS[name]
+    run = folder / name
+    command = [sys.executable, "-m", "firstfault", "run", "--quiet", "--out", str(run), *options, __file__]
+    subprocess.run([*command, "--run", name, "--steps", str(steps)], check=True, stdout=subprocess.DEVNULL)
+    with Trace(run) as trace:
+        found = next((f for f in diagnose(trace).causes if f.name == fault), None)
+    said = re.search(r"would be (?:up to |about )?([\d.]+) ms shorter", found.message) if found else None
+    return float(said[1]) if said else None
+
+
+def usual_step(name: str, steps: int, *, fixed: bool) -> float:
+    """Median of a step of an unrecorded run in a process of its own, in ms."""
+    command = [sys.executable, __file__, "--run", name, "--steps", str(steps), *(["--fixed"] if fixed else [])]
+    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def main() -> None:
+    """Run and print."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--run", choices=SCRIPTS, help="only train; what the processes do")
+    parser.add_argument("--fixed", action="store_true")
+    options = parser.parse_args()
+    if options.run:
+        torch.manual_seed(0)
+        print(1e3 * statistics.median(SCRIPTS[options.run][0](options.steps, fixed=options.fixed)[5:]))
+        return
+    print(f"{'script':10} {'fault':20} {'promised ms':>12} {'gained ms':>10} {'ratio':>6}")
+    for name, (_, fault, _) in SCRIPTS.items():
+        rounds: list[tuple[float, float]] = []
+        for _ in range(options.rounds):
+            before, after = (usual_step(name, options.steps, fixed=fixed) for fixed in (False, True))
+            with tempfile.TemporaryDirectory() as folder:
+                said = promised(name, options.steps, Path(folder))
+            if said is not None:
+                rounds.append((said, before - after))
+        if not rounds:
+            print(f"{name:10} {fault:20} not named")
+            continue
+        said, real = (statistics.median(values) for values in zip(*rounds, strict=True))
+        ratio = statistics.median(a / b for a, b in rounds)
+        print(f"{name:10} {fault:20} {said:12.1f} {real:10.1f} {ratio:6.2f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
