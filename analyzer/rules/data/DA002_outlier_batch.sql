@@ -34,9 +34,9 @@ doc = "How far an input must reach to count by itself, if the batches after it a
 tables = ["steps", "tensor_stats", "batches"]
 steps = 6
 [doc]
-what = "A floating-point field's largest element leaves all of its own history by an order of magnitude, and loss or gradient norm leave theirs in the same step; or by four orders of magnitude for a moment."
+what = "A floating-point field's largest element leaves all of its own history by an order of magnitude, and loss or gradient norm leave theirs in the same step; or the running variance of a normalisation layer leaves its own upward; or by four orders of magnitude for a moment."
 why = "One batch on another scale can undo thousands of steps, or overflow them."
-not_this = "Fields whose range varies anyway (the spread of the logarithm counts), integer fields, and smaller outliers that neither loss nor gradients notice."
+not_this = "Fields whose range varies anyway (the spread of the logarithm counts), integer fields, and smaller outliers that neither loss nor gradients nor running statistics notice."
 source = "Own history, robust: median and MAD of ln(abs-max), the maximum of all earlier batches, and two agreeing signals."
 */
 WITH fields AS (
@@ -71,6 +71,15 @@ WITH fields AS (
     WHERE earlier >= $earlier AND largest_before > 0 AND abs_max > $factor * largest_before
       AND robust_z(size, centre, spread, 0.15) > $z
     QUALIFY row_number() OVER (PARTITION BY rank, step, seq, tensor_id ORDER BY factor) = 1
+), variances AS (
+    -- batch norm hides the outlier from loss and gradients; every evaluation to come is normalised with what it left behind
+    SELECT s.rank, s.tensor_id, s.step, s.tensor, s.abs_max AS variance, max(s.abs_max) OVER before AS largest, count(*) OVER before AS rows_before
+    FROM stats s
+    WHERE s.kind = 'buffer' AND s.tensor LIKE '%running_var' AND isfinite(s.abs_max) AND s.rank IN (SELECT rank FROM outliers)
+    WINDOW before AS (PARTITION BY s.rank, s.tensor_id ORDER BY s.step, s.seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+), swollen AS (
+    SELECT rank, step, arg_max(tensor, variance / largest) AS statistic, arg_max(variance, variance / largest) AS variance, arg_max(largest, variance / largest) AS variance_before
+    FROM variances WHERE rows_before >= $earlier AND largest > 0 AND variance > $factor * largest GROUP BY rank, step
 ), effects AS (
     SELECT rank, step,
         bool_or(is_nonfinite(loss) OR is_nonfinite(norm)) AS broke,
@@ -89,11 +98,13 @@ SELECT o.rank, o.step, o.microbatch, o.seq, o.phase, coalesce(o.module, '') AS m
     CASE WHEN e.broke THEN 'loss or gradients became non-finite'
         WHEN e.loss_left THEN printf('the loss left its band: %.4g after a median of %.4g', e.loss, e.loss_median)
         WHEN NOT coalesce(e.norm_left, false) AND e.norm_fell THEN printf('the gradient norm fell to %.4g after a median of %.4g', e.norm, e.norm_median)
+        WHEN NOT coalesce(e.norm_left, false) AND v.variance IS NOT NULL THEN printf('%s rose from %.4g to %.4g', v.statistic, v.variance_before, v.variance)
         WHEN NOT coalesce(e.norm_left, false) THEN 'neither loss nor gradient norm showed it'
         ELSE printf('the gradient norm left its band: %.4g after a median of %.4g', e.norm, e.norm_median) END AS effect
 FROM outliers o
 JOIN effects e ON e.rank = o.rank AND e.step = o.step
+LEFT JOIN swollen v ON v.rank = o.rank AND v.step = o.step
 LEFT JOIN nonfinite_origin f ON f.rank = o.rank AND f.step = o.step
 LEFT JOIN batches b ON b.rank = o.rank AND b.step = o.step AND b.seq = o.seq AND b.tensor_id = o.tensor_id
-WHERE e.loss_left OR e.norm_left OR e.norm_fell OR o.extreme OR (e.broke AND (o.factor >= $breaking OR f.dtype = 'float16'))
+WHERE e.loss_left OR e.norm_left OR e.norm_fell OR o.extreme OR v.variance IS NOT NULL OR (e.broke AND (o.factor >= $breaking OR f.dtype = 'float16'))
 ORDER BY o.step, o.rank, o.seq

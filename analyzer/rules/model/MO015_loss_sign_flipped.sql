@@ -11,6 +11,14 @@ explains = ["divergence", "exploding-gradients", "loss-spike", "underfit", "logi
 value = 1000.0
 unit = "times"
 doc = "How far below zero a loss of any kind must have run, in sizes of its first steps; gradients a tenth of that."
+[params.gaining]
+value = 1.8
+unit = "times"
+doc = "How much more a loss that has run below zero falls in each third of its way than in the third before."
+[params.below]
+value = 10.0
+unit = "times"
+doc = "How far below zero a loss that gains speed must have run, in sizes of its first steps."
 [params.worse]
 value = 2.0
 unit = "times"
@@ -18,7 +26,7 @@ doc = "How far an error that is maximised must have grown, where it was so from 
 [needs]
 tables = ["steps", "param_groups"]
 [doc]
-what = "A loss that cannot be negative (cross entropy, squared error \u2026) and is the only loss of the step enters the total with a negative weight, in a run with one optimizer; or the negative of a mean of absolute or squared differences is minimised and runs away; or a loss of any kind falls below zero without bound while its gradients grow."
+what = "A loss that cannot be negative (cross entropy, squared error \u2026) and is the only loss of the step enters the total with a negative weight, in a run with one optimizer; or the negative of a mean of absolute or squared differences is minimised and runs away; or a loss of any kind falls below zero without bound, or faster and faster, while its gradients grow."
 why = "Gradient descent then climbs: the loss falls without bound below zero while predictions get worse."
 not_this = "Adversarial training with several optimizers, a negative loss beside a positive one; log-densities, which fall below zero by logarithms, not by powers of ten."
 source = "Sign of the gradient that backward brings to the loss operator; a loss that has a minimum has vanishing gradients there, not growing ones."
@@ -39,6 +47,26 @@ WITH one AS (
     HAVING count(*) >= 20 AND median(loss) FILTER (n >= total - 8) < -$runaway * max(abs(loss)) FILTER (n < 8)
         AND max(loss) FILTER (n >= 0.75 * total) < 0 AND median(loss) FILTER (n >= 0.75 * total) < 3 * median(loss) FILTER (n BETWEEN 0.25 * total AND 0.5 * total)
         AND median(norm) FILTER (n >= total - 8) > $runaway / 10 * median(norm) FILTER (n < 8)
+), way AS (
+    -- the way below zero in thirds: a density falls at a steady pace at most, a bounded loss slows down, what has no minimum gains speed
+    SELECT *, floor(3.0 * (row_number() OVER ordered - 1) / count(*) OVER (PARTITION BY rank)) AS third FROM course
+    WHERE last_positive IS NOT NULL AND step > last_positive WINDOW ordered AS (PARTITION BY rank ORDER BY n)
+), gaining AS (
+    SELECT w.rank, arg_max(w.loss, w.n) AS value FROM way w JOIN course c ON c.rank = w.rank AND c.n = w.n GROUP BY w.rank
+    HAVING count(*) >= 18
+       AND arg_max(w.loss, w.n) FILTER (w.third = 0) - arg_max(w.loss, w.n) FILTER (w.third = 1) > $gaining * -arg_max(w.loss, w.n) FILTER (w.third = 0)
+       AND arg_max(w.loss, w.n) FILTER (w.third = 1) - arg_max(w.loss, w.n) > $gaining * (arg_max(w.loss, w.n) FILTER (w.third = 0) - arg_max(w.loss, w.n) FILTER (w.third = 1))
+), splits AS (
+    SELECT rank, n, step, norm, max(norm) OVER (PARTITION BY rank ORDER BY n ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS largest_before,
+        min(norm) OVER (PARTITION BY rank ORDER BY n ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS least_after
+    FROM course
+), climbs AS (
+    -- it began where the gradients left, for good and in one step, all that they had been; else with the run
+    SELECT g.rank, g.value, c.before, coalesce((SELECT min(s.step) FROM splits s WHERE s.rank = g.rank AND s.n >= 5 AND s.least_after > 1.5 * s.largest_before), 0) AS step
+    FROM gaining g JOIN (
+        SELECT rank, max(abs(loss)) FILTER (n < 8) AS before FROM course GROUP BY rank
+        HAVING median(norm) FILTER (n >= total - 8) > $runaway / 10 * median(norm) FILTER (n < 8)
+    ) c ON c.rank = g.rank WHERE g.value < -$below * c.before AND g.rank NOT IN (SELECT rank FROM runaway)
 )
 SELECT l.rank, l.step, l.microbatch, l.value, l.loss_op,
     printf('%s counts with weight %.3g in what is minimised: a negative weight makes the model worse on purpose', l.loss_op, l.value) AS what_
@@ -57,4 +85,7 @@ WHERE p.trigger = 'risk' AND p.op = 'Neg' AND p.saved IN ('absolute', 'square') 
 UNION ALL BY NAME
 SELECT rank, step, value, printf('the loss is below zero and falls without bound, from sizes of %.3g at first to %.3g, and its gradients grow with it: what is minimised has no minimum', before, value) AS what_
 FROM runaway
+UNION ALL BY NAME
+SELECT rank, step, value, printf('the loss heads below zero, faster and faster, from sizes of %.3g at first to %.3g, and its gradients grow with it: what is minimised has no minimum', before, value) AS what_
+FROM climbs
 ORDER BY step, rank, microbatch
