@@ -111,7 +111,8 @@ def run(
         typer.Option(
             metavar="WHEN",
             help="Profile single steps with torch.profiler: auto (as many as fit into one percent of the time; on a CUDA"
-            " device none), every=N, START:STOP, or off. The default is off.",
+            " device none), every=N, START:STOP, or off. With ,stacks behind it, such as every=50,stacks, operators are told with"
+            " the function of the script that called them; such steps take several times as long. The default is off.",
         ),
     ] = None,
     hang_timeout: Annotated[

@@ -33,7 +33,7 @@ class Options(msgspec.Struct, kw_only=True, forbid_unknown_fields=False):
     memory_history: int = 0
     """Events that the CUDA allocator keeps with the lines that caused them; 0: none."""
     profile: str = "off"
-    """Windows of torch.profiler: auto, off, every=N, or START:STOP."""
+    """Windows of torch.profiler: auto, off, every=N, or START:STOP; with ``,stacks`` behind it calls of Python functions too."""
     hang_timeout_s: float | None = None
     """Seconds without progress that count as a hang; None: 20 usual steps, at least five minutes."""
     hang_kill: bool = False
@@ -47,21 +47,27 @@ class ProfilePlan(NamedTuple):
     every: int = 0
     start: int = 0
     stop: int = 0
+    stacks: bool = False
+    """Whether calls of Python functions are recorded too."""
 
 
-_PROFILE = re.compile(r"(?P<word>auto|off)|every=(?P<every>[1-9]\d*)|(?P<start>\d+):(?P<stop>\d+)")
+_PROFILE = re.compile(r"off|(?:(?P<word>auto)|every=(?P<every>[1-9]\d*)|(?P<start>\d+):(?P<stop>\d+))(?P<stacks>,stacks)?")
 
 
 def profile_plan(text: str) -> ProfilePlan:
     """What the option ``profile`` says. Raises ValueError."""
     found = _PROFILE.fullmatch(text.strip().lower())
     if found is None or (found["start"] and int(found["stop"]) <= int(found["start"])):
-        raise ValueError("wants auto, off, every=N or START:STOP (steps from START up to before STOP)")
+        raise ValueError(
+            "wants auto, off, every=N or START:STOP (steps from START up to before STOP), and ,stacks behind it for the script's"
+            " functions"
+        )
+    stacks = found["stacks"] is not None
     if found["every"]:
-        return ProfilePlan("every", every=int(found["every"]))
+        return ProfilePlan("every", every=int(found["every"]), stacks=stacks)
     if found["start"]:
-        return ProfilePlan("range", start=int(found["start"]), stop=int(found["stop"]))
-    return ProfilePlan(found["word"])
+        return ProfilePlan("range", start=int(found["start"]), stop=int(found["stop"]), stacks=stacks)
+    return ProfilePlan(found["word"] or "off", stacks=stacks)
 
 
 def options_of(run: Path) -> Options:

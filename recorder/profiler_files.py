@@ -14,6 +14,7 @@ import pyarrow as pa
 from ..schemas import TABLES, Phase
 from ..schemas.layout import PROFILES, part_path
 from .compaction import write_part
+from .script_functions import is_of_the_script
 
 MODULE_MARK = "firstfault.module="
 OPTIMIZER_MARK = "firstfault.optimizer"
@@ -181,8 +182,17 @@ def _nest(threads: Iterable[list[dict[str, Any]]], facts: WindowFacts) -> dict[i
     for events in threads:
         events.sort(key=lambda row: (row["ts_ns"], -row["dur_ns"]))
         open_: list[dict[str, Any]] = []
+        frames: list[tuple[int, str | None]] = []
         for row in events:
             begin, end = row["ts_ns"], row["ts_ns"] + row["dur_ns"]
+            while frames and frames[-1][0] <= begin:
+                frames.pop()
+            if frames:
+                row["source"] = frames[-1][1]
+            if row["cat"] == "python_function":  # no work of its own: what it calls keeps its place among operators and modules
+                row["self_ns"] = None
+                frames.append((end, row["name"] if is_of_the_script(row["name"]) else row.get("source")))
+                continue
             while open_ and open_[-1]["ts_ns"] + open_[-1]["dur_ns"] <= begin + (0 if row["dur_ns"] else -1):
                 open_.pop()
             above = open_[-1] if open_ else None

@@ -13,6 +13,7 @@ budget of a short run; windows that are asked for are taken.
 import contextlib
 import functools
 import os
+import sys
 import threading
 import weakref
 from collections import deque
@@ -217,7 +218,12 @@ class ProfilerWatch:
         self._own = True
         try:
             with _quiet():
-                profile = torch.profiler.profile(activities=activities, record_shapes=self._plan.kind != "auto")
+                profile = torch.profiler.profile(
+                    activities=activities,
+                    record_shapes=self._plan.kind != "auto",
+                    # the interpreter has one place for a profile function, and torch would leave it empty
+                    with_stack=self._plan.stacks and sys.getprofile() is None,
+                )
                 profile.start()
         finally:
             self._own = False

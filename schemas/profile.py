@@ -41,6 +41,12 @@ PROFILER_EVENTS = Table(
             "Module in whose forward it ran, or of a backward operator the forward's; null outside modules.",
         ),
         Column(
+            "source",
+            STR,
+            "Innermost function of the script's own code that it was called in, as file(line of the def): name; of our own windows "
+            "with stacks, else null.",
+        ),
+        Column(
             "phase",
             I8,
             "forward (inside a module), backward or optimizer; null elsewhere and for an imported trace.",

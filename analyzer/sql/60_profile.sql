@@ -39,7 +39,7 @@ COMMENT ON COLUMN profiled_steps.syncs IS 'How often it waited.';
 
 CREATE VIEW operator_times AS
 SELECT e.rank, e.step, e.cat, e.name, e.phase, e.module_id, any_value(m.module) AS module, any_value(m.class_name) AS class_name, count(*) AS calls,
-    sum(e.self_ns)::BIGINT AS self_ns, sum(e.self_ns) / any_value(p.ns) AS share
+    sum(e.self_ns)::BIGINT AS self_ns, sum(e.self_ns) / any_value(p.ns) AS share, arg_max(e.source, e.self_ns) AS source
 FROM profiler_events e
 JOIN profiled_steps p ON p.rank = e.rank AND p.window_id = e.window_id AND p.step = e.step
 LEFT JOIN modules m ON m.rank = e.rank AND m.module_id = e.module_id
@@ -49,3 +49,4 @@ COMMENT ON VIEW operator_times IS 'Operators of profiled steps by exclusive time
 COMMENT ON COLUMN operator_times.calls IS 'Calls in the step.';
 COMMENT ON COLUMN operator_times.self_ns IS 'Time without the events inside.';
 COMMENT ON COLUMN operator_times.share IS 'Of the time of the step without the recorder.';
+COMMENT ON COLUMN operator_times.source IS 'Function of the script in which its longest call was made; null without stacks.';

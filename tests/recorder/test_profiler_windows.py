@@ -99,6 +99,67 @@ def test_operators_know_their_phase_and_module(tmp_path: Path) -> None:
     assert all(0 <= row["self_ns"] <= row["dur_ns"] for row in events if row["dur_ns"] is not None)
 
 
+FUNCTIONS = """
+import cProfile, sys, torch
+from torch import nn
+from dataclasses import dataclass
+
+class Ranked(nn.Module):
+    def forward(self, x):
+        return self.shift(x) + x.sort().values
+
+    def shift(self, x):
+        return nn.functional.softplus(x)
+
+model = nn.Sequential(nn.Linear(4, 4), Ranked())
+opt = torch.optim.SGD(model.parameters(), 0.1)
+
+def train(x):
+    opt.zero_grad()
+    model(x).square().mean().backward()
+    opt.step()
+
+profile = cProfile.Profile()
+if sys.argv[1:]:
+    profile.enable()
+for _ in range(8):
+    train(torch.ones(8, 4))
+if sys.argv[1:]:
+    profile.disable()
+    print(sum(entry.callcount for entry in profile.getstats() if getattr(entry.code, "co_name", "") == "train"))
+"""
+
+
+def test_with_stacks_operators_know_the_function_of_the_script_that_called_them(tmp_path: Path) -> None:
+    script = tmp_path / "ranked.py"
+    script.write_text(FUNCTIONS)
+
+    record(run := tmp_path / "run", "--profile", "3:5,stacks", script=script)
+
+    events = rows(run, "profiler_events")
+    callers = {(row["name"], row["source"]) for row in events if row["cat"] == "cpu_op" and row["phase"] == Phase.FORWARD}
+    assert {("aten::sort", "ranked.py(7): forward"), ("aten::softplus", "ranked.py(10): shift")} <= callers
+    assert {source for name, source in callers if name == "aten::addmm"} == {"ranked.py(16): train"}
+    shown = {row["module_id"]: row["class_name"] for row in rows(run, "modules")}
+    assert {shown.get(row["module_id"]) for row in events if row["name"] == "aten::sort"} == {"Ranked"}
+    assert any(row["cat"] == "python_function" for row in events)
+
+
+def test_with_stacks_a_profile_function_of_the_script_stays_in_place(tmp_path: Path) -> None:
+    script = tmp_path / "ranked.py"
+    script.write_text(FUNCTIONS)
+    command = [sys.executable, "-m", "firstfault", "run", "--quiet", "--out", str(tmp_path / "run")]
+
+    done = subprocess.run(
+        [*command, "--profile", "every=2,stacks", str(script), "counted"], capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout == "8\n"
+    events = rows(tmp_path / "run", "profiler_events")
+    assert events
+    assert {row["source"] for row in events} == {None}
+
+
 def test_the_profiler_of_the_script_goes_first(tmp_path: Path) -> None:
     script = tmp_path / "own.py"
     script.write_text(USES_ITS_OWN)
