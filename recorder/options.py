@@ -51,7 +51,9 @@ class ProfilePlan(NamedTuple):
     """Whether calls of Python functions are recorded too."""
 
 
-_PROFILE = re.compile(r"off|(?:(?P<word>auto)|every=(?P<every>[1-9]\d*)|(?P<start>\d+):(?P<stop>\d+))(?P<stacks>,stacks)?")
+_PROFILE = re.compile(
+    r"off|(?:(?P<word>auto)|every=(?P<every>[1-9]\d*)|(?P<start>\d+):(?P<stop>\d+))(?P<stacks>,stacks)?"
+)
 
 
 def profile_plan(text: str) -> ProfilePlan:

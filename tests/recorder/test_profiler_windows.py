@@ -137,7 +137,9 @@ def test_with_stacks_operators_know_the_function_of_the_script_that_called_them(
     record(run := tmp_path / "run", "--profile", "3:5,stacks", script=script)
 
     events = rows(run, "profiler_events")
-    callers = {(row["name"], row["source"]) for row in events if row["cat"] == "cpu_op" and row["phase"] == Phase.FORWARD}
+    callers = {
+        (row["name"], row["source"]) for row in events if row["cat"] == "cpu_op" and row["phase"] == Phase.FORWARD
+    }
     assert {("aten::sort", "ranked.py(7): forward"), ("aten::softplus", "ranked.py(10): shift")} <= callers
     assert {source for name, source in callers if name == "aten::addmm"} == {"ranked.py(16): train"}
     shown = {row["module_id"]: row["class_name"] for row in rows(run, "modules")}
