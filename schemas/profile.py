@@ -43,7 +43,7 @@ PROFILER_EVENTS = Table(
         Column(
             "source",
             STR,
-            "Innermost function of the script's own code that it was called in, as file(line of the def): name; of our own windows "
+            "Innermost function of the script's own code it was called in, as file(line of the def): name; of our own windows "
             "with stacks, else null.",
         ),
         Column(
