@@ -13,12 +13,15 @@ import sys
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
+from copy import deepcopy
+from types import FrameType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from .device_statistics import Late, either, scalar_of
+from .frames import script_line
 from .patches import Patches
 from .session import Session
 from .statistics import measurable
@@ -35,6 +38,14 @@ _MOST_BLOCKS = 3_000_000
 
 _AVERAGE = {"ema", "swa", "polyak", "shadow", "averaged", "averager", "average", "averaging", "avg", "ewma"}
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+
+_WRITTEN = re.compile(
+    r"^\s*(?:self\.)?([A-Za-z_][\w.]*)\s*(?::[^=]+)?=\s*(?:copy\.)?deepcopy\("
+    r"|(?:^|[\s;(])(?:self\.)?([A-Za-z_][\w.]*)\.load_state_dict\("
+)
+"""The line of the script that makes or fills a copy, with the name that it has there."""
+
+_COPYING = deepcopy.__code__.co_filename
 
 
 class _Copy:
@@ -59,6 +70,7 @@ class CopyWatch:
     def __init__(self, session: Session) -> None:
         self.session = session
         self._suspects: deque[weakref.ref[nn.Module]] = deque(maxlen=_MOST_SUSPECTS)
+        self._written: weakref.WeakKeyDictionary[nn.Module, str] = weakref.WeakKeyDictionary()
         self._copies: list[_Copy] = []
         self._known: set[int] = set()
         self._looked = False
@@ -73,7 +85,7 @@ class CopyWatch:
             @functools.wraps(original)
             def method(self: Any, *args: Any, **kwargs: Any) -> Any:
                 result = original(self, *args, **kwargs)
-                note(self)
+                note(self, sys._getframe(1))
                 return result
 
             return method
@@ -81,8 +93,13 @@ class CopyWatch:
         patches.wrap(nn.Module, "__setstate__", wrap)
         patches.wrap(nn.Module, "load_state_dict", wrap)
 
-    def _note(self, module: nn.Module) -> None:
+    def _note(self, module: nn.Module, caller: FrameType) -> None:
         self._suspects.append(weakref.ref(module))
+        if _is_part_of_a_copy(caller):
+            return
+        line = script_line(caller)
+        if (found := _WRITTEN.search(line)) is not None:
+            self._written[module] = found[1] or found[2]
 
     # -- each step --------------------------------------------------------------------------------------------------------
 
@@ -161,7 +178,8 @@ class CopyWatch:
                     continue
                 around = self.session.catalogue.outermost(suspect)
                 averaged = type(around).__name__ == "AveragedModel"
-                called = _name_of(around) or _name_of(suspect) or type(around if averaged else suspect).__name__
+                called = _name_of(around) or _name_of(suspect) or self._written.get(suspect)
+                called = called or type(around if averaged else suspect).__name__
                 pairs: list[tuple[Tensor, Tensor]] = list(zip(suspect.parameters(), model.parameters(), strict=True))
                 self._add(suspect, called, "averaged" if averaged else "module", name, pairs)
 
@@ -209,6 +227,12 @@ class CopyWatch:
             f"{name} holds a copy of the weights of {of} that no optimizer holds",
             detail={"copy_id": copy.id, "kind": kind},
         )
+
+
+def _is_part_of_a_copy(caller: FrameType) -> bool:
+    """Whether copy.deepcopy is at a module inside the one that it was asked for."""
+    asked = caller.f_back.f_back if caller.f_back is not None else None
+    return asked is not None and caller.f_code.co_filename == asked.f_code.co_filename == _COPYING
 
 
 def names_an_average(name: str) -> bool:

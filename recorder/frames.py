@@ -67,6 +67,13 @@ def caller() -> Place | None:
     return script_place(sys._getframe(1))
 
 
+def script_line(frame: FrameType | None) -> str:
+    """Text of the line that the innermost frame of the script from ``frame`` outwards is at; empty where it cannot be read."""
+    while frame is not None and not is_script(frame.f_code.co_filename):
+        frame = frame.f_back
+    return "" if frame is None else linecache.getline(frame.f_code.co_filename, frame.f_lineno)
+
+
 def is_script(file: str) -> bool:
     """Whether a file is the script's own or of a package it uses, outside torch, firstfault and the standard library."""
     if file.startswith(("<frozen", *_LIBRARIES)):
