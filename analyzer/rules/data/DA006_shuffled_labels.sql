@@ -37,7 +37,7 @@ tables = ["batches", "steps", "param_groups"]
 columns = ["batches.entropy", "steps.loss"]
 steps = 10
 [doc]
-what = "A classifier whose loss jumps from well below the entropy of its labels to that entropy or above and stays, without a jump of the learning rate, the input or the label mix; or one that has moved far and never got below it (in a run of few steps only a warning)."
+what = "A classifier whose loss jumps from well below the entropy of its labels to that entropy or above and stays, without a jump of the learning rate, the input or the label mix; or one that has moved far and never got below it (in a run of few steps, or of tokens, only a warning)."
 why = "The entropy of the labels is the loss of a model that knows nothing of the input."
 not_this = "A run that is too short to have learnt, steps in which nothing was updated, a higher learning rate, other inputs, a new label mix, tokens (their entropy is another matter)."
 source = "Cross entropy of a constant prediction is the entropy of the labels."
@@ -49,6 +49,10 @@ WITH mix AS (
     SELECT rank, median(batch_entropy) AS entropy FROM mix GROUP BY rank
 ), tops AS (
     SELECT f.rank, f.tensor_id, f.step, max(f.abs_max) AS top FROM batch_fields f WHERE f.role IN ('input', 'field') AND f.phase = 'data' AND contains(f.dtype, 'float') GROUP BY ALL
+), tokens AS (
+    -- one label for every integer of an input: the frequencies of tokens are learnt first, and that may take a run
+    SELECT DISTINCT t.rank FROM batches t JOIN batches i ON i.rank = t.rank AND i.step = t.step AND i.role IN ('input', 'field') AND contains(i.dtype, 'int')
+    WHERE t.role = 'target' AND t.phase <> 'eval' AND len(t.shape) = 1 AND len(i.shape) >= 2 AND list_product(i.shape) = list_product(t.shape)
 ), outlying AS (
     SELECT t.rank, t.step FROM tops t JOIN (SELECT rank, tensor_id, median(top) AS usual FROM tops GROUP BY rank, tensor_id) u ON u.rank = t.rank AND u.tensor_id = t.tensor_id
     WHERE t.top > 3 * u.usual
@@ -77,7 +81,7 @@ WITH mix AS (
 ), never AS (
     SELECT rank, min(step) AS step, median(finite(loss)) FILTER (n >= 0.5 * total) AS value, any_value(entropy) AS entropy, any_value(total) AS total,
         -- many a network needs a hundred steps before it begins to learn
-        CASE WHEN any_value(total) < $sure THEN 'warning' ELSE 'error' END AS severity
+        CASE WHEN any_value(total) < $sure OR rank IN (FROM tokens) THEN 'warning' ELSE 'error' END AS severity
     FROM rows_ WHERE total >= 60 AND update_norm > 0 GROUP BY rank
     HAVING any_value(moved) > $moved AND median(finite(loss)) FILTER (n >= 0.5 * total) BETWEEN 0.93 * any_value(entropy) AND 1.15 * any_value(entropy)
        AND min(finite(loss)) > 0.75 * any_value(entropy) AND any_value(entropy) > 0.3

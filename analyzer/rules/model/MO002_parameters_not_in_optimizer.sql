@@ -21,7 +21,7 @@ kinds = ["parameter", "gradient"]
 [doc]
 what = "Parameters with requires_grad and a non-zero gradient whose values stay the same to the last bit, in no parameter group, beside parameters of the same model, or of another model in training mode, that are optimized."
 why = "They look trainable and cost a backward pass, but never learn."
-not_this = "Whole models that no optimizer holds and that are in eval mode or also run without gradients (teachers, critics, targets of attacks), frozen parameters without gradients. Where everything that is not held lies before everything that is held (a head trained on a backbone), it is a warning: that is often meant, unless the backbone is as it was made, which is good for nothing."
+not_this = "Whole models that no optimizer holds and that are in eval mode or also run without gradients (teachers, critics, targets of attacks), frozen parameters without gradients. Where everything that is not held lies before everything that is held (a head trained on a backbone), it is a warning: that is often meant, unless the backbone is as it was made, which is good for nothing, or weights that come later in it were frozen by requires_grad."
 source = "Counts and exact equality; torch's Linear and Conv draw weights uniformly within 1 / sqrt(fan in)."
 */
 WITH trained AS (
@@ -68,6 +68,10 @@ WITH trained AS (
         AND EXISTS (SELECT 1 FROM whole w WHERE w.rank = t.rank AND w.ancestor_id = t.ancestor_id)
     LEFT JOIN whole w ON w.rank = t.rank AND w.ancestor_id = t.ancestor_id
     QUALIFY row_number() OVER (PARTITION BY o.rank, o.tensor_id ORDER BY w.ancestor_depth NULLS LAST, w.ancestor_id) = 1
+), among_frozen AS (
+    -- weights inside a model whose other weights were frozen by name: what still requires a gradient there was meant to train
+    SELECT DISTINCT o.rank, o.model FROM out_ o JOIN parameters f ON f.rank = o.rank AND f.model = o.model
+    WHERE NOT f.requires_grad AND len(f.shape) >= 2 AND f.call_order > o.call_order
 ), as_made AS (
     -- weights as torch's layers draw them, uniform up to 1 / sqrt(fan in): nothing has ever trained them
     SELECT o.rank, o.model FROM out_ o JOIN tensor_stats s ON s.rank = o.rank AND s.tensor_id = o.tensor_id
@@ -75,9 +79,14 @@ WITH trained AS (
       AND greatest(abs(s.min), abs(s.max)) * sqrt(list_product(o.shape[2:])) BETWEEN 0.9 AND 1.0001
       AND sqrt(3 * s.sum_sq / s.numel) * sqrt(list_product(o.shape[2:])) BETWEEN 0.9 AND 1.1
     GROUP BY ALL
+    UNION
+    -- or all zeros, as the second factor of an adapter is made
+    SELECT o.rank, o.model FROM out_ o JOIN tensor_stats s ON s.rank = o.rank AND s.tensor_id = o.tensor_id
+    WHERE len(o.shape) >= 2 AND list_product(o.shape) >= $least AND s.sum_sq = 0 AND s.min = 0 AND s.max = 0
 )
 SELECT p.rank, p.first_step AS step, coalesce(p.ancestor, p.module) AS module, p.tensor, 0.0 AS value, p.total AS count, p.steps, h.held,
     coalesce(nullif(coalesce(p.ancestor, p.module), ''), 'the root') AS place, p.model, p.shape, p.dtype, p.class_name,
-    CASE WHEN p.last_call < h.first_call AND (p.rank, p.model) NOT IN (SELECT (rank, model) FROM as_made) THEN 'warning' ELSE 'error' END AS severity
+    CASE WHEN p.last_call < h.first_call AND (p.rank, p.model) NOT IN (SELECT (rank, model) FROM as_made UNION SELECT (rank, model) FROM among_frozen)
+        THEN 'warning' ELSE 'error' END AS severity
 FROM placed p JOIN held h ON h.rank = p.rank AND h.model = p.model
 ORDER BY p.first_step, p.rank, p.call_order, p.tensor_id

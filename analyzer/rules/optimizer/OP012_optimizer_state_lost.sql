@@ -43,14 +43,15 @@ WITH counters AS (
     GROUP BY ALL
 ), ends AS (
     SELECT rank, optimizer_id, any_value(optimizer) AS optimizer, min(step) AS first, max(step) AS last, arg_min(state_step, step) AS first_count, arg_max(state_step, step) AS last_count,
-        any_value(numel) AS numel, arg_min(lr, step) AS first_lr, arg_max(lr, step) AS last_lr
+        any_value(numel) AS numel, arg_min(lr, step, 2) AS first_lrs, arg_max(lr, step) AS last_lr
     FROM counters WHERE state_step IS NOT NULL GROUP BY rank, optimizer_id
 )
 SELECT rank, step, optimizer, value, before, how_, optimizer_id FROM within_ WHERE value <= 1 AND before >= 2
 UNION ALL BY NAME
+-- a schedule that was loaded beside a new optimizer takes hold with its next step, so the second rate counts too
 SELECT n.rank, n.first AS step, n.optimizer, n.first_count AS value, o.last_count AS before, 'with a new optimizer' AS how_, n.optimizer_id
 FROM ends n JOIN ends o ON o.rank = n.rank AND o.optimizer_id < n.optimizer_id AND o.last = n.first - 1
-WHERE n.first > 0 AND n.first_count <= 1 AND o.last_count >= 3 AND n.optimizer = o.optimizer AND n.numel = o.numel AND n.first_lr BETWEEN 0.5 * o.last_lr AND 2 * o.last_lr
+WHERE n.first > 0 AND n.first_count <= 1 AND o.last_count >= 3 AND n.optimizer = o.optimizer AND n.numel = o.numel AND len(list_filter(n.first_lrs, lambda lr: lr BETWEEN 0.5 * o.last_lr AND 2 * o.last_lr)) > 0
   AND NOT EXISTS (FROM handovers h WHERE h.rank = n.rank AND h.optimizer_id = n.optimizer_id AND h.fresh
       AND NOT EXISTS (FROM handed g WHERE g.rank = h.rank AND g.optimizer_id = h.optimizer_id AND g.from_last < $gone_on * g.from_first))
 ORDER BY step, rank
