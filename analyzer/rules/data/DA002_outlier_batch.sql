@@ -36,7 +36,7 @@ steps = 6
 [doc]
 what = "A floating-point field's largest element leaves all of its own history by an order of magnitude, and loss or gradient norm leave theirs in the same step; or the running variance of a normalisation layer leaves its own upward; or by four orders of magnitude for a moment."
 why = "One batch on another scale can undo thousands of steps, or overflow them."
-not_this = "Fields whose range varies anyway (the spread of the logarithm counts), integer fields, and smaller outliers that neither loss nor gradients nor running statistics notice."
+not_this = "Fields whose range varies anyway (the spread of the logarithm counts), integer fields, what another model put out with a graph, and smaller outliers that neither loss nor gradients nor running statistics notice."
 source = "Own history, robust: median and MAD of ln(abs-max), the maximum of all earlier batches, and two agreeing signals."
 */
 WITH fields AS (
@@ -46,6 +46,10 @@ WITH fields AS (
     FROM stats s
     LEFT JOIN batches b ON b.rank = s.rank AND b.step = s.step AND b.seq = s.seq AND b.tensor_id = s.tensor_id
     WHERE s.kind IN ('input', 'target') AND s.phase IN ('data', 'loss') AND s.dtype LIKE '%float%' AND s.numel > 0
+      -- what another part of the model has computed in this step is no data: whatever made it large lies before it
+      AND NOT (s.kind = 'input' AND coalesce(s.requires_grad, false) AND EXISTS (
+          SELECT 1 FROM tensor_stats e JOIN tensors a ON a.rank = e.rank AND a.tensor_id = e.tensor_id AND a.kind = 'activation'
+          WHERE e.rank = s.rank AND e.step = s.step AND e.microbatch = s.microbatch AND e.seq < s.seq AND e.phase = 'forward'))
 ), judged AS (
     -- against the same field of the batches before
     SELECT *, count(abs_max) OVER before AS earlier, max(abs_max) OVER before AS largest_before, max(abs_max) OVER after_ AS largest_after,

@@ -4,7 +4,7 @@ name = "constant-input"
 severity = "error"
 phase = "data"
 signal = "std"
-message = "From step {step} on every element of {field} is {value} ({batches} batches in a row): the input carries nothing."
+message = "From step {step} on {what_} ({batches} batches in a row): the input carries nothing."
 fix = "Look at the loader and the normalisation of {field}: all values became equal."
 explains = ["divergence", "loss-spike", "plateau", "representation-collapse", "underfit", "shuffled-labels", "exploding-gradients", "dead-relu", "frozen-by-zero-gradient", "train-eval-input-mismatch", "duplicate-batches", "broken-graph"]
 [params.least]
@@ -18,19 +18,32 @@ doc = "Batches before in which the field varied."
 [params.spread]
 value = 8
 doc = "Range that whole numbers had before: token and category numbers, not masks."
+[params.chance]
+value = 8
+unit = "batches"
+doc = "Constant batches on end, to the end of the run, where single ones had come before."
+[params.varied]
+value = 8
+unit = "batches"
+doc = "Batches before in which the content was new each time."
+[params.frozen]
+value = 5
+unit = "batches"
+doc = "Batches, to the end of the run, with one and the same content while targets differ."
 [needs]
 tables = ["batches", "tensor_stats"]
 columns = ["tensor_stats.min", "batches.field"]
 [doc]
-what = "An input whose elements are all equal, in a field that varied in earlier batches; or in all batches, where it is the only float input of its model. Of whole numbers only those count that spread over more than a few values before."
+what = "An input whose elements are all equal, in a field that varied in earlier batches; or in all batches, where it is the only float input of its model; or the only input of the model, new in every batch before, whose content is the same from one batch to the end while the targets go on changing. Of whole numbers only those count that spread over more than a few values before."
 why = "A model cannot learn from an input that is always the same."
-not_this = "Masks (a field that is always 1), a single odd batch, fields of fewer than 16 elements, a constant field beside one that varies."
+not_this = "Masks (a field that is always 1), a single odd batch, data in which constant batches come now and then, fields of fewer than 16 elements, a constant field beside one that varies."
 source = "Arithmetic: minimum equals maximum."
 */
 WITH fields AS (
     SELECT b.*, s.min AS low, s.max AS high, s.min = s.max AS same, row_number() OVER series AS n,
         -- token and category numbers spread widely; a mask of ones in batches without padding does not count
-        count(CASE WHEN s.max - s.min > CASE WHEN b.whole_numbers THEN $spread ELSE 0 END THEN 1 END) OVER before AS varied
+        count(CASE WHEN s.max - s.min > CASE WHEN b.whole_numbers THEN $spread ELSE 0 END THEN 1 END) OVER before AS varied,
+        count(CASE WHEN s.max = s.min THEN 1 END) OVER before AS same_before, count(*) OVER (PARTITION BY b.rank, b.tensor_id) AS total
     FROM (
         SELECT rank, step, seq, tensor_id AS source_id, field, role, NOT contains(dtype, 'float') AS whole_numbers,
             concat_ws('/', shape[2:]::VARCHAR, CASE WHEN NOT contains(dtype, 'float') THEN field END) AS tensor_id
@@ -42,12 +55,27 @@ WITH fields AS (
 ), runs AS (
     SELECT *, n - row_number() OVER (PARTITION BY rank, tensor_id, same ORDER BY n) AS island FROM fields
 ), constant AS (
-    SELECT rank, tensor_id, field, island, min(step) AS step, min(seq) AS seq, any_value(low) AS value, count(*) AS batches, min(varied) AS varied, min(n) AS first,
+    SELECT rank, tensor_id, field, island, min(step) AS step, min(seq) AS seq, any_value(low) AS value, count(*) AS batches, min(varied) AS varied, min(n) AS first, min(same_before) AS same_before, max(n) = any_value(total) AS to_the_end,
         any_value(whole_numbers) AS whole_numbers
     FROM runs WHERE same GROUP BY rank, tensor_id, field, island
+), prints AS (
+    -- an input of which the content varied, and then is the same in every batch to the end, while the targets go on varying
+    SELECT rank, step, seq, tensor_id, field, fingerprint, fingerprint = lag(fingerprint) OVER w AS again, row_number() OVER w AS n, count(*) OVER (PARTITION BY rank, tensor_id) AS total
+    FROM batches WHERE role = 'input' AND phase = 'data' AND fingerprint IS NOT NULL AND contains(dtype, 'float') AND list_product(shape) >= 16
+    WINDOW w AS (PARTITION BY rank, tensor_id ORDER BY step, seq)
+), first_again AS (
+    SELECT *, max(CASE WHEN NOT coalesce(again, false) THEN n END) OVER (PARTITION BY rank, tensor_id) AS last_new, count(CASE WHEN again THEN 1 END) OVER (PARTITION BY rank, tensor_id) AS repeats FROM prints
+), repeated AS (
+    SELECT f.rank, f.step, f.seq, f.field, f.total - f.n + 1 AS batches FROM first_again f
+    WHERE f.n = f.last_new AND f.n > $varied AND f.total - f.n >= $frozen AND f.repeats = f.total - f.n
+      AND (SELECT count(DISTINCT t.fingerprint) FROM batches t WHERE t.rank = f.rank AND t.role = 'target' AND t.phase = 'loss' AND t.step >= f.step) >= $frozen
+      AND NOT EXISTS (FROM batches o WHERE o.rank = f.rank AND o.role = 'input' AND o.phase = 'data' AND o.tensor_id <> f.tensor_id)
 ), alone AS (
     SELECT rank FROM fields WHERE NOT whole_numbers GROUP BY rank HAVING bool_and(same) AND count(*) >= 10 AND bool_and(low <> 1)
 )
-SELECT rank, step, seq, field, value, batches FROM constant
-WHERE (varied >= $before AND batches >= $least) OR (first = 1 AND batches >= 10 AND NOT whole_numbers AND rank IN (SELECT rank FROM alone))
+SELECT rank, step, seq, field, value, batches, printf('every element of %s is %.6g', field, value) AS what_ FROM constant
+-- data that hold a constant batch now and then will hold some in a row by chance
+WHERE (varied >= $before AND batches >= CASE WHEN same_before > 0 THEN $chance ELSE $least END AND (same_before = 0 OR to_the_end)) OR (first = 1 AND batches >= 10 AND NOT whole_numbers AND rank IN (SELECT rank FROM alone))
+UNION ALL BY NAME
+SELECT r.rank, r.step, r.seq, r.field, NULL::DOUBLE AS value, r.batches, 'the batch of ' || r.field || ' is the same to the last bit' AS what_ FROM repeated r
 ORDER BY step, rank, seq

@@ -37,10 +37,10 @@ WITH samples AS (
       AND NOT (phase = 'eval' AND EXISTS (FROM handovers h WHERE h.rank = b.rank AND h.fresh AND h.step = b.step))
 ), train AS (
     SELECT rank, stage, sample, count(*) AS times, max(within) AS within FROM (
-        SELECT rank, stage, sample, count(*) OVER (PARTITION BY rank, stage, sample, loader_id, epoch) AS within FROM samples WHERE NOT evaluated)
+        SELECT rank, stage, sample, count(*) OVER (PARTITION BY rank, stage, sample, loader_id, epoch, CASE WHEN loader_id IS NULL THEN step END) AS within FROM samples WHERE NOT evaluated)
     GROUP BY rank, stage, sample
 ), coarse AS (
-    -- where chance makes samples alike, most of them come several times in an epoch; where some were copied, most do not
+    -- where chance makes samples alike, most of them come several times in an epoch, or in a batch where there is no loader; where some were copied, most do not
     SELECT rank, count(*) / sum(times) AS distinct_share, median(within) AS usual_times FROM train GROUP BY rank
 ), evaluated AS (
     SELECT rank, stage, sample, min(step) AS step FROM samples WHERE evaluated GROUP BY rank, stage, sample

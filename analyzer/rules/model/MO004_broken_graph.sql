@@ -76,7 +76,7 @@ WITH held AS (
     GROUP BY t.rank, t.module_id, t.tensor_id HAVING min(s.sum) <> max(s.sum) OR min(s.sum_sq) <> max(s.sum_sq)
 ), cut AS (
     SELECT t.rank, t.tensor_id, t.module_id, t.model, t.optimizer_id, t.call_order, t.step, t.steps, t.last_present, bool_or(coalesce(c.tracked, false)) AS tracked,
-        w.module_id IS NOT NULL AS without_grad, bool_and(s.missing) AND NOT bool_or(coalesce(c.returned, false)) AS nothing
+        w.module_id IS NOT NULL AS without_grad, bool_and(s.missing) AND NOT bool_or(coalesce(c.returned, false)) AS nothing, bool_and(s.missing) AS none_at_all
     FROM tail t
     JOIN seen s ON s.rank = t.rank AND s.tensor_id = t.tensor_id AND s.step >= t.step
     LEFT JOIN called c ON c.rank = t.rank AND c.module_id = t.module_id AND c.step = s.step
@@ -95,18 +95,27 @@ WITH held AS (
     SELECT s.rank, s.tensor_id, s.module_id, s.model, s.optimizer_id, s.call_order, s.step FROM seen s WHERE NOT s.absent
 ), backward_only AS (
     -- backward ran and the optimizer stepped, but not one of its parameters has a gradient: the cut lies behind the model
-    SELECT c.rank, c.optimizer_id, c.step FROM cut c JOIN optimizer_series s ON s.rank = c.rank AND s.step >= c.step AND s.stepped
+    SELECT c.rank, c.optimizer_id, c.step, false AS bypassed FROM cut c JOIN optimizer_series s ON s.rank = c.rank AND s.step >= c.step AND s.stepped
     WHERE c.nothing AND NOT EXISTS (SELECT 1 FROM alive a WHERE a.rank = c.rank AND a.step >= c.step)
     GROUP BY c.rank, c.optimizer_id, c.step HAVING bool_and(s.optimizers <= 1 AND s.microbatches > 0 AND coalesce(s.grad_norm, 0) = 0)
     UNION
     -- one of several optimizers goes on stepping behind a backward of its own that brings it nothing, though its modules run
     -- with a graph; another one gets its gradients
-    SELECT c.rank, c.optimizer_id, c.step FROM cut c
+    SELECT c.rank, c.optimizer_id, c.step, false AS bypassed FROM cut c
     JOIN optimizer_series s ON s.rank = c.rank AND s.optimizer_id = c.optimizer_id AND s.step >= c.step AND s.stepped
     WHERE c.nothing AND c.tracked AND c.steps >= (CASE WHEN c.last_present IS NULL THEN 4 ELSE 1 END) * $steps
       AND NOT EXISTS (SELECT 1 FROM alive a WHERE a.rank = c.rank AND a.optimizer_id = c.optimizer_id AND a.step >= c.step)
       AND EXISTS (SELECT 1 FROM alive a WHERE a.rank = c.rank AND a.optimizer_id <> c.optimizer_id AND a.step >= c.step)
     GROUP BY c.rank, c.optimizer_id, c.step HAVING bool_and(s.optimizers > 1 AND s.microbatches > 0 AND coalesce(s.grad_norm, 0) = 0)
+    UNION
+    -- gradients come back through the modules, and yet not one parameter gets any, none was cleared and no weight moves: the
+    -- modules ran with other weights in the place of their own (functional_call, an inner loop that was cut off)
+    SELECT c.rank, c.optimizer_id, c.step, true AS bypassed FROM cut c JOIN optimizer_series s ON s.rank = c.rank AND s.step >= c.step AND s.stepped
+    JOIN steps k ON k.rank = s.rank AND k.step = s.step
+    WHERE c.none_at_all AND NOT c.nothing AND NOT EXISTS (SELECT 1 FROM alive a WHERE a.rank = c.rank AND a.step >= c.step)
+    GROUP BY c.rank, c.optimizer_id, c.step
+    HAVING bool_and(s.optimizers <= 1 AND s.microbatches > 0 AND coalesce(s.grad_norm, 0) = 0 AND coalesce(s.update_norm, 0) = 0 AND NOT coalesce(regexp_matches(k.calls, 'b[^bs]*z[^bs]*s'), false))
+       AND max(s.update_norm) IS NOT NULL
 ), gone AS (
     -- a model of its own that runs with a graph, and of which nothing gets a gradient any more: an encoder before a decoder
     SELECT c.rank, c.model, c.optimizer_id, c.step FROM cut c
@@ -133,7 +142,7 @@ WITH held AS (
       AND NOT EXISTS (SELECT 1 FROM alive a WHERE a.rank = c.rank AND a.model = c.model AND a.call_order > c.call_order AND a.step >= c.step)
       AND EXISTS (SELECT 1 FROM alive a WHERE a.rank = c.rank AND a.optimizer_id = c.optimizer_id AND a.model = c.model AND a.call_order < c.call_order AND a.step >= c.step)
     UNION ALL BY NAME
-    SELECT c.*, true AS whole_cut, false AS alone FROM cut c JOIN backward_only b USING (rank, optimizer_id, step)
+    SELECT c.*, true AS whole_cut, false AS alone, b.bypassed FROM cut c JOIN backward_only b USING (rank, optimizer_id, step)
 ), whole AS (
     SELECT t.rank, t.ancestor_id, t.ancestor, t.ancestor_depth
     FROM module_tree t JOIN held h ON h.rank = t.rank AND h.module_id = t.module_id
@@ -150,7 +159,7 @@ SELECT p.rank, p.step, coalesce(p.ancestor, h.module) AS module, h.tensor, NULL:
     coalesce(nullif(coalesce(p.ancestor, h.module), ''), 'the root') AS place, h.class_name, h.shape, p.last_present,
     CASE WHEN p.alone THEN 'warning' ELSE 'error' END AS severity, CASE WHEN p.whole_cut THEN 'backward runs'
         WHEN p.alone AND NOT EXISTS (SELECT 1 FROM alive a WHERE a.rank = p.rank AND a.model = p.model AND a.call_order > p.call_order AND a.step >= p.step) THEN 'modules before it do get gradients' ELSE 'modules after it do get gradients' END AS beside,
-    CASE WHEN p.whole_cut THEN 'between the model and the loss' WHEN p.alone THEN 'at these parameters, or they are not used' WHEN p.tracked THEN 'behind its output'
+    CASE WHEN p.bypassed THEN 'at the weights themselves: the modules ran with others in their place' WHEN p.whole_cut THEN 'between the model and the loss' WHEN p.alone THEN 'at these parameters, or they are not used' WHEN p.tracked THEN 'behind its output'
         ELSE 'inside or before it: its output carries no graph' END AS where_
 FROM placed p JOIN held h ON h.rank = p.rank AND h.tensor_id = p.tensor_id
 -- the last module that is cut off is next to the cut

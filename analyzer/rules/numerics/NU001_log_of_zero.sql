@@ -4,13 +4,13 @@ name = "log-of-zero"
 severity = "error"
 phase = "loss"
 signal = "zero_count"
-message = "{what_} {zero_count} elements that are exactly 0 (of {numel}, {dtype}, shape {shape}) at step {step}, which gives {gives}, and the loss became non-finite.{rerun}"
+message = "{what_} {zero_count} elements that are exactly 0 (of {numel}, {dtype}, shape {shape}) at step {step}, which gives {gives}, and {harm_}.{rerun}"
 fix = "Use the fused form (log_softmax, cross_entropy, binary_cross_entropy_with_logits, logsumexp), or clamp the argument: x.clamp_min(torch.finfo(x.dtype).tiny).log()."
 explains = ["nonfinite-tensor", "loss-spike", "divergence", "optimizer-eps-underflow", "python-exception", "sqrt-at-zero"]
 [needs]
 tables = ["steps"]
 [doc]
-what = "A logarithm was given exact zeros in the step in which the first non-finite value appeared, and the loss is non-finite in it; or a loss of the form p * (log p - log q) is NaN with finite gradients where p holds exact zeros."
+what = "A logarithm was given exact zeros in the step in which the first non-finite value appeared, and the loss is non-finite in it; or a loss of the form p * (log p - log q) is NaN with finite gradients where p holds exact zeros; or the loss hid it and its gradient is not finite, because the derivative 1 / 0 was multiplied by zero."
 why = "log(0) is -inf, and its derivative 1/0 is too; softmax underflows to exact zero sooner than one expects (logit differences beyond 104 in float32)."
 not_this = "Zeros that a finite loss shows were masked out, logarithms of negative numbers, and steps in which something else was non-finite first."
 source = "Arithmetic; IEEE 754 log(0) = -inf."
@@ -47,7 +47,22 @@ WITH graph AS (
           AND l.nan_count + l.inf_count = 0 AND l.graph_seq < p.graph_seq)
       AND NOT EXISTS (SELECT 1 FROM operator_sites l WHERE l.rank = p.rank AND l.step = p.step AND l.nan_count + l.inf_count > 0)
       AND (p.rank, p.step) NOT IN (SELECT (rank, step) FROM graph UNION ALL SELECT (rank, step) FROM rerun)
+), hidden AS (
+    -- what was made of -inf was finite again (exp, clamp, a ratio), but the derivative is 1 / 0, and times zero that is NaN
+    SELECT p.rank, p.step, p.microbatch, p.seq, 'backward' AS phase, p.module, p.op || '.' || p.saved AS tensor, p.op, p.zero_count AS value, p.zero_count, p.numel, p.dtype, p.shape,
+        p.min, p.max, p.graph_seq, 'the loss hid it, but the derivative of that is 1 / 0, and the gradients became non-finite' AS harm_,
+        coalesce((SELECT f.sentence FROM first_bad_operator f WHERE f.rank = p.rank AND f.step = p.step), '') AS rerun
+    FROM operator_sites p
+    JOIN bad_steps b ON b.rank = p.rank AND b.step = p.step AND NOT list_contains(b.signs, 'loss') AND list_contains(b.signs, 'gradient')
+    WHERE p.op IN ('Log', 'Log2', 'Log10') AND p.saved = 'self' AND p.zero_count > 0 AND p.nan_count + p.inf_count = 0 AND NOT coalesce(p.masked, false)
+      AND (p.rank, p.step) IN (SELECT (rank, step) FROM nonfinite_origin WHERE phase = 'backward')
+      -- zeros in a finite step show that they are taken out again
+      AND NOT EXISTS (FROM operators q WHERE q.rank = p.rank AND q.step < p.step AND q.op = p.op AND q.zero_count > 0 AND q.module_id IS NOT DISTINCT FROM p.module_id
+          AND (q.rank, q.step) NOT IN (SELECT (rank, step) FROM bad_steps))
+      -- a root or a norm at zero in the same backward does the same: NU002 names it
+      AND NOT EXISTS (FROM operators q WHERE q.rank = p.rank AND q.step = p.step AND q.zero_count > 0 AND q.op IN ('Sqrt', 'Rsqrt', 'Pow', 'Norm', 'LinalgVectorNorm', 'Cdist'))
 )
-SELECT *, op || ' took the logarithm of' AS what_, '-inf' AS gives FROM (SELECT * FROM graph UNION ALL BY NAME SELECT * FROM rerun)
-UNION ALL BY NAME SELECT * FROM product
+SELECT *, op || ' took the logarithm of' AS what_, '-inf' AS gives, 'the loss became non-finite' AS harm_ FROM (SELECT * FROM graph UNION ALL BY NAME SELECT * FROM rerun)
+UNION ALL BY NAME SELECT *, 'the loss became non-finite' AS harm_ FROM product
+UNION ALL BY NAME SELECT *, op || ' took the logarithm of' AS what_, '-inf' AS gives FROM hidden
 ORDER BY step, rank, graph_seq, seq

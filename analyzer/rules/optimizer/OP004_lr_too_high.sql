@@ -44,8 +44,9 @@ WITH ahead AS (
         whole AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)
 ), all_of_it AS (
     SELECT rank, optimizer_id, count(finite(loss)) FILTER (n >= 1) AS rows_, median(finite(loss)) FILTER (n >= 1) AS median_, max(finite(loss)) FILTER (n BETWEEN 1 AND 5) AS jump,
-        median(finite(loss)) FILTER (2 * n >= total) AS late_median
-    FROM (SELECT *, count(*) OVER (PARTITION BY rank, optimizer_id) AS total FROM optimizer_series) GROUP BY ALL
+        median(finite(loss)) FILTER (2 * n >= total) AS late_median,
+        sigma_of(mad(change) FILTER (n >= 1)) / sqrt(2) AS scatter
+    FROM (SELECT *, finite(loss) - lag(finite(loss)) OVER (PARTITION BY rank, optimizer_id ORDER BY n) AS change, count(*) OVER (PARTITION BY rank, optimizer_id) AS total FROM optimizer_series) GROUP BY ALL
 ), early AS (
     SELECT rank, step, optimizer_id, optimizer, update_ratio AS value, lr, loss_first AS loss_before,
         CASE WHEN breaks AND coalesce(soon_high, 0) <= loss_first THEN 'non-finite' ELSE printf('%.4g', soon_high) END AS loss_after,
@@ -54,10 +55,11 @@ WITH ahead AS (
     WHERE n < 10 AND isfinite(update_ratio) AND update_ratio > $ratio AND loss_first > 0
       AND ((breaks AND (soon_high > 3 * loss_first OR update_ratio > 1))
         OR (soon_rows >= 10 AND (next_median > 5 * $rise * loss_first OR (soon_median > $rise * loss_first AND rest_low > 1.2 * loss_first)))
+        -- (one first loss that is low by chance tells little where losses scatter as much)
         -- it jumps at once, and the training as a whole is worse than knowing nothing
-        OR (n < 5 AND t.rows_ >= 20 AND t.jump > 1.5 * loss_first AND t.median_ > 1.2 * loss_first)
+        OR (n < 5 AND t.rows_ >= 20 AND t.jump > 1.5 * loss_first AND t.median_ > 1.2 * loss_first AND NOT coalesce(t.median_ < least(loss_first + 2 * t.scatter, 3 * loss_first), false))
         -- or comes back to knowing nothing and stays there: what there was to start from has been replaced
-        OR (n < 5 AND t.rows_ >= 40 AND update_ratio > $replaced AND t.jump > 1.5 * loss_first AND t.late_median > $nothing * loss_first))
+        OR (n < 5 AND t.rows_ >= 40 AND update_ratio > $replaced AND t.jump > 1.5 * loss_first AND t.late_median > $nothing * loss_first AND NOT coalesce(t.median_ < least(loss_first + 2 * t.scatter, 3 * loss_first) AND t.median_ > loss_first, false)))
       AND (optimizers <= 1 OR breaks OR soon_median > 10 * loss_first)
       -- an enormous gradient makes a large update at any learning rate (Adam and its kin do not care)
       AND (eps IS NOT NULL OR norm_first IS NULL OR weight_first IS NULL OR norm_first <= 10 * weight_first)

@@ -23,7 +23,7 @@ steps = 10
 [doc]
 what = "Gradient clipping that cuts more than nine tenths of the gradient in more than nine of ten steps."
 why = "Every step then has the same length whatever the gradient says; the learning rate is not what it seems."
-not_this = "Clipping that is active often but mildly, or only at the start."
+not_this = "Clipping that is active often but mildly, or only at the start. A threshold that fitted for a while, until the gradients outgrew it, is a warning."
 source = "Thresholds of the catalogue: coefficient below 0.1 on more than 90 % of the steps."
 */
 WITH clips AS (
@@ -33,12 +33,15 @@ WITH clips AS (
           WHERE isfinite(clip_norm) AND isfinite(clip_max_norm) AND clip_max_norm > 0 AND NOT coalesce(clip_scaled, false) GROUP BY rank, step)
 ), onset AS (
     -- the first step from which on nearly all are cut that hard
-    SELECT rank, min(step) AS step FROM (
+    SELECT rank, min(step) AS step, min(n) AS n, arg_min(usual_norm, n) AS usual_norm, any_value(total) AS total FROM (
         SELECT *, avg((coefficient < $most)::INT) OVER (PARTITION BY rank ORDER BY step ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS rest,
-            count(*) OVER (PARTITION BY rank ORDER BY step ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS left_ FROM clips)
+            count(*) OVER (PARTITION BY rank ORDER BY step ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS left_,
+            median(clip_max_norm) OVER (PARTITION BY rank ORDER BY step ROWS BETWEEN 12 PRECEDING AND 1 PRECEDING) AS usual_norm FROM clips)
     WHERE coefficient < $most AND rest > $share AND left_ >= greatest($least, total / 2) GROUP BY rank
 )
 SELECT o.rank, o.step, median(c.coefficient) AS value, median(c.clip_norm) AS norm, median(c.clip_max_norm) AS max_norm,
-    round(100 * avg((c.coefficient < $most)::INT))::INT AS share_percent, $most AS most
+    round(100 * avg((c.coefficient < $most)::INT))::INT AS share_percent, $most AS most,
+    -- a threshold that fitted until the gradients had outgrown it is advice
+    CASE WHEN any_value(o.n) <= greatest(10, any_value(o.total) / 10) OR abs(median(c.clip_max_norm) - any_value(o.usual_norm)) > 1e-6 * any_value(o.usual_norm) THEN 'error' ELSE 'warning' END AS severity
 FROM onset o JOIN clips c ON c.rank = o.rank AND c.step >= o.step
 GROUP BY o.rank, o.step ORDER BY step, rank

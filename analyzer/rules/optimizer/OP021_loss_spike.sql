@@ -33,7 +33,7 @@ steps = 12
 [doc]
 what = "Loss and gradient norm leave their own bands at the same step, far beyond their usual scatter, and the loss comes back within twenty steps. Of a log that was imported without gradient norms a warning, where the loss leaves everything it has ever been."
 why = "Something hit the training once: a batch, a rate, an unlucky update."
-not_this = "Losses that scatter widely anyway or have made such leaps before, small losses that scatter by a factor near the floor, losses of several optimizers that play against each other unless they leave everything ever seen, rises for good (divergence)."
+not_this = "Losses that scatter widely anyway or have made such leaps before, small losses that scatter by a factor near the floor, losses of several optimizers that play against each other unless they leave everything ever seen, rises for good (divergence), the first step of inputs of another size that stay (a curriculum)."
 source = "Own history, robust: median and MAD of loss and ln(loss), of ln(norm), over the 30 steps before."
 */
 WITH records AS (
@@ -45,6 +45,15 @@ WITH records AS (
         WINDOW before AS (PARTITION BY s.rank, s.tensor_id ORDER BY s.step, s.seq ROWS BETWEEN 100 PRECEDING AND 1 PRECEDING))
     WHERE abs_max > $record * largest_before OR (spread > 0.3 AND ln(abs_max) > centre + 2 * spread)
     GROUP BY rank, step
+), shapes AS (
+    SELECT rank, step, string_agg(DISTINCT shape::VARCHAR, ' ' ORDER BY shape::VARCHAR) AS shape FROM batches WHERE role = 'input' AND phase = 'data' GROUP BY rank, step
+), lessons AS (
+    -- longer sequences or larger pictures from this step on, after others of one size: another lesson of a curriculum
+    SELECT rank, step FROM (
+        SELECT rank, step, shape, count(DISTINCT shape) OVER past AS kinds_before, any_value(shape) OVER past AS shape_before, count(DISTINCT shape) OVER next_ AS kinds_after, count(*) OVER past AS n_before,
+            count(*) OVER next_ AS n_after
+        FROM shapes WINDOW past AS (PARTITION BY rank ORDER BY step ROWS BETWEEN 6 PRECEDING AND 1 PRECEDING), next_ AS (PARTITION BY rank ORDER BY step ROWS BETWEEN CURRENT ROW AND 5 FOLLOWING))
+    WHERE n_before = 6 AND n_after = 6 AND kinds_before = 1 AND kinds_after = 1 AND shape <> shape_before
 ), ahead AS (
     SELECT *, greatest(loss_sigma, 0.05 * abs(loss_median)) AS spread,
         max(finite(norm)) OVER here AS norm_soon, count(norm) OVER (PARTITION BY rank, optimizer_id) > 0 AS has_norms,
@@ -63,6 +72,7 @@ FROM ahead a
 LEFT JOIN (SELECT rank, step, min(fingerprint) AS fingerprint FROM batches WHERE role <> 'target' GROUP BY rank, step) b ON b.rank = a.rank AND b.step = a.step
 LEFT JOIN records r ON r.rank = a.rank AND r.step = a.step
 WHERE a.history >= $history AND isfinite(a.loss)
+  AND NOT EXISTS (FROM lessons l WHERE l.rank = a.rank AND l.step BETWEEN a.step - 1 AND a.step)
   AND a.loss > a.loss_median + $z * a.spread
   AND a.loss > 1.5 * a.loss_peak AND a.loss - a.loss_median > 0.1 * a.loss_start
   AND CASE WHEN a.has_norms THEN robust_z(log_size(a.norm_soon), a.norm_log_median, a.norm_log_sigma, 0.15) > 5 AND a.norm_soon > 3 * a.norm_median
