@@ -37,7 +37,7 @@ tables = ["batches", "steps", "param_groups"]
 columns = ["batches.entropy", "steps.loss"]
 steps = 10
 [doc]
-what = "A classifier whose loss jumps from well below the entropy of its labels to that entropy or above and stays, without a jump of the learning rate, the input or the label mix; or one that has moved far and never got below it (in a run of few steps, or of tokens, only a warning)."
+what = "A classifier whose loss jumps from well below the entropy of its labels to that entropy or above and stays, without a jump of the learning rate, the input or the label mix; or one that has moved far and never got below it (in a run of few steps, or on sequences of tokens, only a warning)."
 why = "The entropy of the labels is the loss of a model that knows nothing of the input."
 not_this = "A run that is too short to have learnt, steps in which nothing was updated, a higher learning rate, other inputs, a new label mix, tokens (their entropy is another matter)."
 source = "Cross entropy of a constant prediction is the entropy of the labels."
@@ -50,9 +50,8 @@ WITH mix AS (
 ), tops AS (
     SELECT f.rank, f.tensor_id, f.step, max(f.abs_max) AS top FROM batch_fields f WHERE f.role IN ('input', 'field') AND f.phase = 'data' AND contains(f.dtype, 'float') GROUP BY ALL
 ), tokens AS (
-    -- one label for every integer of an input: the frequencies of tokens are learnt first, and that may take a run
-    SELECT DISTINCT t.rank FROM batches t JOIN batches i ON i.rank = t.rank AND i.step = t.step AND i.role IN ('input', 'field') AND contains(i.dtype, 'int')
-    WHERE t.role = 'target' AND t.phase <> 'eval' AND len(t.shape) = 1 AND len(i.shape) >= 2 AND list_product(i.shape) = list_product(t.shape)
+    -- sequences of whole numbers and nothing else: how often which comes is learnt first, and the rest may take a run
+    SELECT rank FROM batches WHERE role = 'input' AND phase = 'data' GROUP BY rank HAVING bool_and(NOT contains(dtype, 'float')) AND bool_or(contains(dtype, 'int') AND len(shape) >= 2)
 ), outlying AS (
     SELECT t.rank, t.step FROM tops t JOIN (SELECT rank, tensor_id, median(top) AS usual FROM tops GROUP BY rank, tensor_id) u ON u.rank = t.rank AND u.tensor_id = t.tensor_id
     WHERE t.top > 3 * u.usual
