@@ -50,8 +50,10 @@ WITH mix AS (
 ), tops AS (
     SELECT f.rank, f.tensor_id, f.step, max(f.abs_max) AS top FROM batch_fields f WHERE f.role IN ('input', 'field') AND f.phase = 'data' AND contains(f.dtype, 'float') GROUP BY ALL
 ), tokens AS (
-    -- sequences of whole numbers and nothing else: how often which comes is learnt first, and the rest may take a run
-    SELECT rank FROM batches WHERE role = 'input' AND phase = 'data' GROUP BY rank HAVING bool_and(NOT contains(dtype, 'float')) AND bool_or(contains(dtype, 'int') AND len(shape) >= 2)
+    -- a model that is fed sequences of whole numbers: how often which comes is learnt first, and the rest may take a run
+    SELECT rank FROM (
+        SELECT rank, arg_min(contains(dtype, 'int') AND len(shape) >= 2, seq) AS whole FROM batches WHERE role = 'input' AND phase = 'data' GROUP BY rank, step)
+    GROUP BY rank HAVING bool_and(whole)
 ), outlying AS (
     SELECT t.rank, t.step FROM tops t JOIN (SELECT rank, tensor_id, median(top) AS usual FROM tops GROUP BY rank, tensor_id) u ON u.rank = t.rank AND u.tensor_id = t.tensor_id
     WHERE t.top > 3 * u.usual
