@@ -23,6 +23,15 @@ doc = "Spread of directions below which outputs point one way: a mean cosine abo
 [params.turn]
 value = 0.25
 doc = "And as a share of what it has been."
+[params.shrunk]
+value = 0.2
+doc = "Share of its first spread to which an output that shrinks as a whole must have come, if the loss falls by nothing else."
+[params.together]
+value = 0.98
+doc = "Squared correlation of ln(loss) with ln(spread) from which nothing else is left of the loss."
+[params.looks]
+value = 20
+doc = "Looks at the output that such a judgement needs."
 [params.steps]
 value = 5
 unit = "steps"
@@ -32,9 +41,9 @@ tables = ["probes", "modules"]
 columns = ["probes.scale"]
 steps = 8
 [doc]
-what = "An output of two dimensions whose samples differed, and from some step to the end hardly differ any more: in size against their own size and against before; or in direction, where a model is run on several views before one backward."
+what = "An output of two dimensions whose samples differed, and from some step to the end hardly differ any more: in size against their own size and against before; or in direction, where a model is run on several views before one backward; or that shrinks with all its samples while the loss between views falls exactly as a power of it, and so by nothing but the shrinking."
 why = "An output that is the same for every sample carries nothing about it; what follows can only learn a constant."
-not_this = "Outputs that start equal (a layer initialised with zeros), that shrink as a whole, that get a large common part, or that come back."
+not_this = "Outputs that start equal (a layer initialised with zeros), that shrink as a whole while the loss falls by more than that, that get a large common part, or that come back."
 source = "Standard deviation of normalised outputs, by which self-supervised learning watches for collapse."
 */
 WITH looks AS (
@@ -62,13 +71,27 @@ WITH looks AS (
         (SELECT median(l.spread) FROM low l WHERE l.rank = t.rank AND l.tensor_id = t.tensor_id AND l.probe = t.probe AND l.n > t.last_good) AS value,
         (SELECT median(l.share) FROM low l WHERE l.rank = t.rank AND l.tensor_id = t.tensor_id AND l.probe = t.probe AND l.n > t.last_good) AS share
     FROM tails t WHERE t.n - t.last_good >= $steps AND t.last_good >= 1
+), losses AS (
+    SELECT rank, step, any_value(loss) AS loss FROM optimizer_series WHERE optimizers = 1 AND loss > 0 AND isfinite(loss) GROUP BY rank, step HAVING count(*) = 1
+), shrinking AS (
+    -- a squared distance between views falls with the square of their size, an absolute one with its first power; what is learnt about them falls faster or elsewhere
+    SELECT h.rank, h.module_id, h.tensor_id, h.probe, arg_min(h.spread, h.n) AS before, arg_max(h.spread, h.n) AS value, arg_max(h.share, h.n) AS share, 0 AS foot, 0 AS down
+    FROM history h JOIN losses l ON l.rank = h.rank AND l.step = h.step
+    WHERE h.probe = 'batch_std' AND h.spread > 0
+      -- the width of an embedding, not of a value
+      AND EXISTS (SELECT 1 FROM stats s WHERE s.rank = h.rank AND s.module_id = h.module_id AND s.kind = 'activation' AND len(s.shape) = 2 AND s.shape[2] >= 4 AND s.requires_grad)
+    GROUP BY h.rank, h.module_id, h.tensor_id, h.probe
+    HAVING count(*) >= $looks AND quantile_cont(h.views, 0.1) >= 2 AND min(h.step) < 4 AND max(h.spread) < 2 * arg_min(h.spread, h.n)
+       AND arg_max(h.spread, h.n) < $shrunk * arg_min(h.spread, h.n)
+       AND regr_r2(ln(l.loss), ln(h.spread)) > $together AND regr_slope(ln(l.loss), ln(h.spread)) BETWEEN 0.8 AND 2.2
 ), dated AS (
     SELECT c.*, CASE WHEN c.down - c.foot <= 1 THEN c.down WHEN c.foot < 4 THEN 0 ELSE c.foot END AS begun FROM collapsed c
+    UNION ALL BY NAME SELECT *, 0 AS begun, true AS whole_ FROM shrinking WHERE rank NOT IN (SELECT rank FROM collapsed)
 )
 -- the earliest step of all, at the end of the model that ran first: an encoder rather than what follows it
 SELECT c.rank, min(c.begun) OVER (PARTITION BY c.rank) AS step, c.down, m.module, m.class_name, round(c.before, 4) AS before, round(c.value, 4) AS value,
     CASE c.probe WHEN 'batch_std' THEN 'their spread over the batch' ELSE 'the spread of their directions' END AS how,
-    CASE c.probe WHEN 'batch_std' THEN printf(', %.2g %% of their size', 100 * c.share) ELSE ' (near 1 where they point anywhere, 0 where all point one way)' END AS against,
+    CASE WHEN c.whole_ THEN ' with all that they are, and the loss falls by nothing else' WHEN c.probe = 'batch_std' THEN printf(', %.2g %% of their size', 100 * c.share) ELSE ' (near 1 where they point anywhere, 0 where all point one way)' END AS against,
     CASE WHEN m.module = '' THEN 'the model (' || m.class_name || ')' ELSE m.module || ' (' || m.class_name || ')' END AS place, m.call_order
 FROM dated c JOIN modules m ON m.rank = c.rank AND m.module_id = c.module_id
 ORDER BY step, c.rank, min(m.call_order) OVER (PARTITION BY c.rank, m.model), m.call_order DESC
