@@ -141,8 +141,11 @@ def _column(value: Any, *, nested: bool) -> list[Any]:
             out.append(None)
         elif isinstance(v, str) and " x" in v:
             cycle, _, times = v.rpartition(" x")
-            numbers = itertools.cycle([float(c) for c in cycle.split(",")])
-            out += [next(numbers) for _ in range(int(times))]
+            try:
+                numbers, count = itertools.cycle([float(c) for c in cycle.split(",")]), int(times)
+            except ValueError:
+                raise RuleError(f"{v!r} in a list of a case wants numbers and a count, such as '1.0,2.5 x12'") from None
+            out += [next(numbers) for _ in range(count)]
         elif isinstance(v, str) and ".." in v and v.replace("..", "").isdigit():
             low, high = v.split("..")
             out += list(range(int(low), int(high) + 1))

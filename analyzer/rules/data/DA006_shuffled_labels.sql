@@ -74,7 +74,8 @@ WITH mix AS (
     WHERE history >= 8 AND entropy > 0.3 AND loss > $low * entropy
       AND (loss_median < $learnt * entropy OR (loss_median < $begun * entropy AND loss_peak < $low * entropy AND loss > loss_median + $leap * loss_sigma)) AND ahead_low > 0.75 * entropy AND ahead > $low * entropy AND ahead_rows >= $least
       AND batch_entropy > 0.5 * entropy AND abs(ahead_entropy - usual_entropy) < 0.15 * usual_entropy AND coalesce(lr_recent <= 1.5 * lr_usual, true) AND lr <= 1.5 * lr_before AND coalesce(ratio_now <= 5 * ratio_median, true)
-      AND loss > loss_recent_peak
+      -- from one step to the next: a loss that climbs for many steps is driven there by the training itself
+      AND loss > loss_recent_peak AND loss_recent_peak < 0.5 * (loss_median + loss)
       AND (rank, step) NOT IN (SELECT (rank, step) FROM outlying)
       -- a run that had diverged before is lost for a reason of its own
       AND NOT EXISTS (SELECT 1 FROM divergences d WHERE d.rank = rows_.rank AND d.step < rows_.step)

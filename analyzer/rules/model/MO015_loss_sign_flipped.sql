@@ -26,7 +26,7 @@ doc = "How far an error that is maximised must have grown, where it was so from 
 [needs]
 tables = ["steps", "param_groups"]
 [doc]
-what = "A loss that cannot be negative (cross entropy, squared error \u2026) and is the only loss of the step enters the total with a negative weight, in a run with one optimizer; or the negative of a mean of absolute or squared differences is minimised and runs away; or a loss of any kind falls below zero without bound, or faster and faster, while its gradients grow."
+what = "A loss that cannot be negative (cross entropy, squared error \u2026) and is the only loss of the step enters the total with a negative weight, in a run with one optimizer; or the one optimizer maximises such a loss that counts with a positive weight; or the negative of a mean of absolute or squared differences is minimised and runs away; or a loss of any kind falls below zero without bound, or faster and faster, while its gradients grow."
 why = "Gradient descent then climbs: the loss falls without bound below zero while predictions get worse."
 not_this = "Adversarial training with several optimizers, a negative loss beside a positive one; log-densities, which fall below zero by logarithms, not by powers of ten."
 source = "Sign of the gradient that backward brings to the loss operator; a loss that has a minimum has vanishing gradients there, not growing ones."
@@ -40,6 +40,16 @@ WITH one AS (
     SELECT o.rank, o.n, o.step, o.loss, o.norm, count(*) OVER (PARTITION BY o.rank) AS total,
         max(o.step) FILTER (o.loss >= 0) OVER (PARTITION BY o.rank) AS last_positive
     FROM optimizer_series o JOIN one ON one.rank = o.rank WHERE isfinite(o.loss)
+), directions AS (
+    SELECT rank, step, n, upward, lag(upward) OVER (PARTITION BY rank ORDER BY step) AS before FROM (
+        SELECT rank, step, bool_and(coalesce((settings->>'$.maximize')::BOOLEAN, false)) AS upward, row_number() OVER (PARTITION BY rank ORDER BY step) AS n
+        FROM param_groups JOIN one USING (rank) GROUP BY rank, step
+    )
+), turned AS (
+    -- an optimizer that maximises, from the start or from some step on, what counts as an error
+    SELECT d.rank, d.step, d.before IS NOT NULL AS later, l.value, l.loss_op FROM directions d
+    JOIN losses l ON l.rank = d.rank AND l.step = d.step AND l.value > 0 AND l.microbatch = 0
+    WHERE d.upward AND NOT coalesce(d.before, false) AND (d.n = 1 OR d.before IS NOT NULL)
 ), runaway AS (
     SELECT rank, min(step) FILTER (step > coalesce(last_positive, -1)) AS step, median(loss) FILTER (n >= total - 8) AS value,
         max(abs(loss)) FILTER (n < 8) AS before
@@ -72,7 +82,13 @@ SELECT l.rank, l.step, l.microbatch, l.value, l.loss_op,
     printf('%s counts with weight %.3g in what is minimised: a negative weight makes the model worse on purpose', l.loss_op, l.value) AS what_
 FROM losses l JOIN one ON one.rank = l.rank
 JOIN (SELECT rank, step, avg(loss) AS loss FROM steps GROUP BY rank, step) s ON s.rank = l.rank AND s.step = l.step
-WHERE l.value < 0 AND l.high <= 0 AND s.loss <= 0
+WHERE l.value < 0 AND l.high <= 0 AND s.loss <= 0 AND NOT EXISTS (FROM directions d WHERE d.rank = l.rank AND d.step = l.step AND d.upward)
+UNION ALL BY NAME
+SELECT t.rank, t.step, t.value, t.loss_op, printf('the optimizer maximises (maximize=True) while %s counts with a positive weight: the error is made as large as it can be', t.loss_op) AS what_
+FROM turned t JOIN (
+    SELECT rank, median(loss) FILTER (n < 8) AS at_first, median(loss) FILTER (n >= total - 8) AS at_last FROM course GROUP BY rank HAVING count(*) >= 12
+) c ON c.rank = t.rank
+WHERE t.later OR c.at_last > $worse * abs(c.at_first)
 UNION ALL BY NAME
 SELECT p.rank, p.step, c.value, printf('the negative of a mean of %s differences is minimised, and it has fallen from %.3g to %.3g: the error is made as large as it can be', p.saved, -c.before, c.value) AS what_
 FROM operators p JOIN one ON one.rank = p.rank

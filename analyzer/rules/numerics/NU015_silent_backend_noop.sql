@@ -18,7 +18,7 @@ steps = 4
 [doc]
 what = "A float32 parameter held by an optimizer with a gradient and a learning rate that are not zero, whose every measured element is the same after the step."
 why = "The weights do not train though all that can be seen from outside is in order."
-not_this = "Steps that a scaler left out, half precision, tiny learning rates, zero or vanishing gradients, line searches that stand still (LBFGS)."
+not_this = "Steps that a scaler left out, half precision, tiny learning rates, zero or vanishing gradients, gradients far below an earlier one (Adam and kin divide by it), line searches that stand still (LBFGS)."
 source = "Arithmetic: lr times gradient is far above the spacing of float32."
 */
 WITH still AS (
@@ -35,7 +35,9 @@ WITH still AS (
     WHERE p.dtype IN ('float32', 'float64') AND coalesce(p.class_name, '') NOT LIKE 'Embedding%'
 ), judged AS (
     SELECT *, moved = 0 AND gradient > 0 AND lr > 1e-5 AND (optimizer NOT LIKE '%SGD%' OR lr * sqrt(gradient / gradient_numel) > 1e-6)
-        AND sqrt(gradient / gradient_numel) > 1e-7 AND optimizer NOT LIKE '%LBFGS%' AND numel >= 4 AS stuck FROM looks
+        AND sqrt(gradient / gradient_numel) > 1e-7 AND optimizer NOT LIKE '%LBFGS%' AND numel >= 4
+        -- the second moment remembers a gradient that was far larger, or has left float32 with it: the step is then rounded away
+        AND (optimizer LIKE '%SGD%' OR sqrt(gradient) > 1e-5 * sqrt(max(gradient) OVER (PARTITION BY rank, tensor_id ORDER BY step)) AND gradient < 1e38) AS stuck FROM looks
 ), runs AS (
     SELECT *, row_number() OVER (PARTITION BY rank, tensor_id ORDER BY step) - row_number() OVER (PARTITION BY rank, tensor_id, stuck ORDER BY step) AS island FROM judged
 )
