@@ -55,7 +55,10 @@ WITH one AS (
         max(abs(loss)) FILTER (n < 8) AS before
     FROM course GROUP BY rank
     HAVING count(*) >= 20 AND median(loss) FILTER (n >= total - 8) < -$runaway * max(abs(loss)) FILTER (n < 8)
-        AND max(loss) FILTER (n >= 0.75 * total) < 0 AND median(loss) FILTER (n >= 0.75 * total) < 3 * median(loss) FILTER (n BETWEEN 0.25 * total AND 0.5 * total)
+        AND max(loss) FILTER (n >= 0.75 * total) < 0
+        -- still on its way, or so far below that it does not matter
+        AND (median(loss) FILTER (n >= 0.75 * total) < 3 * median(loss) FILTER (n BETWEEN 0.25 * total AND 0.5 * total)
+            OR median(loss) FILTER (n >= total - 8) < -$runaway * $runaway * max(abs(loss)) FILTER (n < 8))
         AND median(norm) FILTER (n >= total - 8) > $runaway / 10 * median(norm) FILTER (n < 8)
 ), way AS (
     -- the way below zero in thirds: a density falls at a steady pace at most, a bounded loss slows down, what has no minimum gains speed
