@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from .device_statistics import Late, either, scalar_of
-from .frames import script_line
+from .frames import script_frame, script_line
 from .patches import Patches
 from .session import Session
 from .statistics import measurable
@@ -40,7 +40,7 @@ _AVERAGE = {"ema", "swa", "polyak", "shadow", "averaged", "averager", "average",
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 _WRITTEN = re.compile(
-    r"^\s*(?:self\.)?([A-Za-z_][\w.]*)\s*(?::[^=]+)?=\s*(?:copy\.)?deepcopy\("
+    r"(?:^|[:;])\s*(?:self\.)?([A-Za-z_][\w.]*)\s*(?::[^=]+)?=\s*(?:copy\.)?deepcopy\("
     r"|(?:^|[\s;(])(?:self\.)?([A-Za-z_][\w.]*)\.load_state_dict\("
 )
 """The line of the script that makes or fills a copy, with the name that it has there."""
@@ -51,7 +51,7 @@ _COPYING = deepcopy.__code__.co_filename
 class _Copy:
     """A copy, and a few of its weights beside those of the model."""
 
-    __slots__ = ("before", "id", "kind", "model_before", "name", "of", "owner", "pairs")
+    __slots__ = ("before", "id", "kind", "model_before", "name", "of", "owner", "pairs", "versions")
 
     def __init__(self, id_: int, owner: Any, name: str, kind: str, of: str, pairs: list[tuple[Tensor, Tensor]]) -> None:
         self.id = id_
@@ -62,6 +62,7 @@ class _Copy:
         self.pairs = [(weakref.ref(theirs), weakref.ref(ours)) for theirs, ours in pairs]
         self.before: Tensor | None = None
         self.model_before: Tensor | None = None
+        self.versions = _versions([theirs for theirs, _ in pairs])
 
 
 class CopyWatch:
@@ -99,7 +100,11 @@ class CopyWatch:
             return
         line = script_line(caller)
         if (found := _WRITTEN.search(line)) is not None:
-            self._written[module] = found[1] or found[2]
+            name = found[1] or found[2]
+            frame = script_frame(caller)
+            around = frame.f_code.co_qualname.split(".")[0] if frame is not None else ""
+            # a class named after averaging says what its attribute `module` or `model` is
+            self._written[module] = f"{around}.{name}" if names_an_average(around) else name
 
     # -- each step --------------------------------------------------------------------------------------------------------
 
@@ -127,6 +132,9 @@ class CopyWatch:
             self._copies.remove(copy)  # an optimizer has taken it up: it is a model of its own
             return
         theirs, ours = _sample([a for a, _ in pairs]), _sample([b for _, b in pairs])
+        versions = _versions([a for a, _ in pairs])
+        writes = min((now - then for now, then in zip(versions, copy.versions, strict=False)), default=None)
+        copy.versions = versions
         before, model_before = copy.before, copy.model_before
         copy.before, copy.model_before = theirs, ours
         if before is None or model_before is None or before.shape != theirs.shape or ours.shape != theirs.shape:
@@ -140,6 +148,7 @@ class CopyWatch:
             kind=copy.kind,
             of_model=copy.of,
             module_id=self._module_id(copy),
+            writes=writes if writes is None or writes >= 0 else None,
             moved=_relative(numbers, 0),
             model_moved=_relative(numbers, 1),
             distance=_relative(numbers, 2),
@@ -274,6 +283,11 @@ def _is_plain_object(value: Any) -> bool:
 def _sample(tensors: list[Tensor]) -> Tensor:
     pieces = [t.detach().view(-1)[:_ELEMENTS] for t in tensors]
     return torch.cat([p if p.dtype is torch.float32 else p.float() for p in pieces])
+
+
+def _versions(tensors: list[Tensor]) -> list[int]:
+    """torch's counters of writes in place; empty where one of the tensors has none."""
+    return [] if any(t.is_inference() for t in tensors) else [t._version for t in tensors]
 
 
 def _norm_of(difference: Tensor) -> "float | Late | None":

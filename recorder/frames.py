@@ -69,9 +69,15 @@ def caller() -> Place | None:
 
 def script_line(frame: FrameType | None) -> str:
     """Text of the line that the innermost frame of the script from ``frame`` outwards is at; empty where it cannot be read."""
+    frame = script_frame(frame)
+    return "" if frame is None else linecache.getline(frame.f_code.co_filename, frame.f_lineno)
+
+
+def script_frame(frame: FrameType | None) -> FrameType | None:
+    """The innermost frame of the script from ``frame`` outwards."""
     while frame is not None and not is_script(frame.f_code.co_filename):
         frame = frame.f_back
-    return "" if frame is None else linecache.getline(frame.f_code.co_filename, frame.f_lineno)
+    return frame
 
 
 def is_script(file: str) -> bool:

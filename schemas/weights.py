@@ -52,6 +52,13 @@ COPIES = Table(
         Column("of_model", STR, "Model that it is a copy of."),
         Column("module_id", I32, "The copy as a module, once it has been called."),
         Column(
+            "writes",
+            I64,
+            "In-place writes since the row before into each of a few of its weights, the fewest; null where torch does not count "
+            "them. Writes through .data are not counted.",
+            "writes",
+        ),
+        Column(
             "moved",
             F64,
             "Length of its change since the row before as a share of the model's weights, on a few elements; what comes "

@@ -15,10 +15,17 @@ doc = "Steps without an update, and at least four times its usual distance."
 value = 20
 unit = "steps"
 doc = "Steps of training in which a copy that is named after averaging was not updated once."
+[params.written]
+value = 5
+unit = "steps"
+doc = "Steps in which a copy was written to without any change."
+[params.apart]
+value = 0.01
+doc = "Distance from the model, as a share of its weights, from which on an update of a hundred-thousandth of it still shows in float32."
 [needs]
 tables = ["copies", "steps"]
 [doc]
-what = "A copy that followed the model softly (it moved often and never became equal) stops for good while the model goes on; or one that is named after averaging, or is torch's AveragedModel and was used, has never moved at all."
+what = "A copy that followed the model softly (it moved often and never became equal) stops for good while the model goes on; or one that is named after averaging, or is torch's AveragedModel and was used, has never moved at all; or any copy that is written to step after step without a single number changing."
 why = "Evaluations and the saved model use weights from long ago, and nothing in loss or gradients shows it."
 not_this = "Target networks and best-model copies that are overwritten now and then, teachers and reference models (they never follow), stochastic weight averaging that begins late and is not used before, weights so near their average that an update is rounded away."
 source = "Equality of a sample of the weights; the copy's own rhythm."
@@ -38,7 +45,8 @@ WITH rows_ AS (
         count(*) FILTER (r.model_moved > 0 AND r.step > coalesce(h.last_update, -1)) AS model_steps,
         count(*) FILTER (r.step > coalesce(h.last_update, -1)) AS still_steps,
         median(r.distance) FILTER (r.step > coalesce(h.last_update, -1)) AS still_distance,
-        any_value(h.updates) AS updates, any_value(h.last_update) AS last_update, any_value(h.usual) AS usual, any_value(h.soft) AS soft, any_value(h.rate) AS rate
+        any_value(h.updates) AS updates, any_value(h.last_update) AS last_update, any_value(h.usual) AS usual, any_value(h.soft) AS soft, any_value(h.rate) AS rate,
+        count(*) FILTER (r.writes > 0) AS written, min(r.step) FILTER (r.writes > 0) AS first_write
     FROM rows_ r LEFT JOIN rhythm h ON h.rank = r.rank AND h.copy_id = r.copy_id GROUP BY r.rank, r.copy_id
 ), called AS (
     SELECT t.rank, t.module_id FROM tensors t JOIN tensor_stats s ON s.rank = t.rank AND s.tensor_id = t.tensor_id AND t.kind = 'activation' GROUP BY ALL
@@ -48,14 +56,19 @@ WITH rows_ AS (
     SELECT e.rank, e.last_update + e.usual - 1 AS step, printf('was updated %d times and not once from step %d on', e.updates, e.last_update + e.usual - 1) AS how_, 'error' AS severity, e.* EXCLUDE (rank)
     FROM ends e WHERE updates >= 5 AND soft >= 0.8 * updates AND usual <= 10 AND still_steps >= greatest($least, 4 * usual)
       AND model_steps >= 0.8 * still_steps AND rate * still_distance > 1e-5
+), in_vain AS (
+    -- it is written to again and again, and not one number changes: averaged with itself, or with a weight of nothing
+    SELECT e.rank, e.first_write - 1 AS step, printf('was written to in %d steps without any change', e.written) AS how_, 'error' AS severity, e.* EXCLUDE (rank)
+    FROM ends e WHERE updates IS NULL AND written >= $written AND total >= $never AND model_steps >= 0.8 * total AND distance > $apart
 ), never AS (
     SELECT e.rank, CASE WHEN e.first_step <= 8 THEN 0 ELSE e.first_step - 1 END AS step, printf('has not moved once in %d steps', e.total) AS how_,
         CASE WHEN kind = 'averaged' AND c.module_id IS NULL THEN 'warning' ELSE 'error' END AS severity, e.* EXCLUDE (rank)
     FROM ends e LEFT JOIN called c ON c.rank = e.rank AND c.module_id = e.module_id
-    WHERE updates IS NULL AND total >= $never AND model_steps >= 0.8 * total
-      AND (kind <> 'module' OR (regexp_matches(name, '(^|[^a-z])(ema|swa|ewma|polyak|shadow|averaged?|avg)([^a-z]|$)', 'i') AND c.module_id IS NOT NULL))
+    WHERE updates IS NULL AND total >= $never AND model_steps >= 0.8 * total AND (e.rank, e.copy_id) NOT IN (SELECT (rank, copy_id) FROM in_vain)
+      AND (kind <> 'module' OR c.module_id IS NOT NULL AND (regexp_matches(name, '(^|[^a-z])(ema|swa|ewma|polyak|shadow|averaged?|avg)([^a-z]|$)', 'i')
+        OR regexp_matches(name, '(EMA|Ema|SWA|Swa|EWMA|Polyak|Shadow|Averag)[^.]*[.]')))
 )
 SELECT rank, greatest(step, 0) AS step, name, of_model, how_, model_steps, distance, distance AS value, updates, severity, copy_id,
     CASE kind WHEN 'averaged' THEN 'AveragedModel' WHEN 'module' THEN 'a second model' ELSE 'an object with tensors' END AS kind_
-FROM (SELECT * FROM stopped UNION ALL BY NAME SELECT * FROM never)
+FROM (SELECT * FROM stopped UNION ALL BY NAME SELECT * FROM never UNION ALL BY NAME SELECT * FROM in_vain)
 ORDER BY severity, step, rank, copy_id
