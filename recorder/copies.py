@@ -51,7 +51,7 @@ _COPYING = deepcopy.__code__.co_filename
 class _Copy:
     """A copy, and a few of its weights beside those of the model."""
 
-    __slots__ = ("before", "id", "kind", "model_before", "name", "of", "owner", "pairs", "versions")
+    __slots__ = ("before", "id", "keys", "kind", "model_before", "name", "of", "owner", "pairs", "versions")
 
     def __init__(self, id_: int, owner: Any, name: str, kind: str, of: str, pairs: list[tuple[Tensor, Tensor]]) -> None:
         self.id = id_
@@ -60,9 +60,21 @@ class _Copy:
         self.kind = kind
         self.of = of
         self.pairs = [(weakref.ref(theirs), weakref.ref(ours)) for theirs, ours in pairs]
+        self.keys = _keys(owner, pairs) if kind == "holder" else []
+        """Where a holder keeps its tensors: an update may well put new ones there."""
         self.before: Tensor | None = None
         self.model_before: Tensor | None = None
         self.versions = _versions([theirs for theirs, _ in pairs])
+
+    def tensors(self) -> list[tuple[Tensor, Tensor]]:
+        """(its tensor, the model's) of those that are still there."""
+        owner = self.owner()
+        if owner is not None and self.keys:
+            held = (_held(owner, attribute, key) for attribute, key in self.keys)
+        else:
+            held = (theirs() for theirs, _ in self.pairs)
+        both = ((a, ours()) for a, (_, ours) in zip(held, self.pairs, strict=True))
+        return [(a, b) for a, b in both if a is not None and b is not None and a.device == b.device]
 
 
 class CopyWatch:
@@ -124,7 +136,7 @@ class CopyWatch:
             self._measure(copy)
 
     def _measure(self, copy: _Copy) -> None:
-        pairs = [(a, b) for theirs, ours in copy.pairs if (a := theirs()) is not None and (b := ours()) is not None]
+        pairs = copy.tensors()
         if copy.owner() is None or len(pairs) < len(copy.pairs):
             self._copies.remove(copy)
             return
@@ -262,6 +274,28 @@ def _pairs(value: Any, named: dict[str, Tensor]) -> list[tuple[Tensor, Tensor]]:
         if all(isinstance(held, Tensor) and held.shape == ours.shape for held, ours in both):
             return both
     return []
+
+
+def _keys(owner: Any, pairs: list[tuple[Tensor, Tensor]]) -> list[tuple[str, Any]]:
+    """(attribute, key or position) of each tensor of a holder; none where one of them is not found again."""
+    places: dict[int, tuple[str, Any]] = {}
+    for attribute, value in vars(owner).items():
+        items = (
+            value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, (list, tuple)) else ()
+        )
+        places |= {id(held): (attribute, key) for key, held in items if isinstance(held, Tensor)}
+    found = [places.get(id(theirs)) for theirs, _ in pairs]
+    return [place for place in found if place is not None] if None not in found else []
+
+
+def _held(owner: Any, attribute: str, key: Any) -> Tensor | None:
+    """What a holder keeps there now; None where it keeps no usable tensor there any more."""
+    container = getattr(owner, attribute, None)
+    try:
+        held = container[key] if container is not None else None
+    except (LookupError, TypeError):
+        return None
+    return held if isinstance(held, Tensor) and held.is_contiguous() and measurable(held) else None
 
 
 def _name_of(thing: Any) -> str | None:

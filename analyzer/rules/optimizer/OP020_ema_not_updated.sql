@@ -27,7 +27,7 @@ tables = ["copies", "steps"]
 [doc]
 what = "A copy that followed the model softly (it moved often and never became equal) stops for good while the model goes on; or one that is named after averaging, or is torch's AveragedModel and was used, has never moved at all; or any copy that is written to step after step without a single number changing."
 why = "Evaluations and the saved model use weights from long ago, and nothing in loss or gradients shows it."
-not_this = "Target networks and best-model copies that are overwritten now and then, teachers and reference models (they never follow), stochastic weight averaging that begins late and is not used before, weights so near their average that an update is rounded away."
+not_this = "Target networks and best-model copies that are overwritten now and then, teachers and reference models (they never follow), models that are filled from an average for an evaluation, stochastic weight averaging that begins late and is not used before, weights so near their average that an update is rounded away."
 source = "Equality of a sample of the weights; the copy's own rhythm."
 */
 WITH rows_ AS (
@@ -65,7 +65,8 @@ WITH rows_ AS (
         CASE WHEN kind = 'averaged' AND c.module_id IS NULL THEN 'warning' ELSE 'error' END AS severity, e.* EXCLUDE (rank)
     FROM ends e LEFT JOIN called c ON c.rank = e.rank AND c.module_id = e.module_id
     WHERE updates IS NULL AND total >= $never AND model_steps >= 0.8 * total AND (e.rank, e.copy_id) NOT IN (SELECT (rank, copy_id) FROM in_vain)
-      AND (kind <> 'module' OR c.module_id IS NOT NULL AND (regexp_matches(name, '(^|[^a-z])(ema|swa|ewma|polyak|shadow|averaged?|avg)([^a-z]|$)', 'i')
+      -- one that is filled in the middle of the run gets its weights from an average that is kept elsewhere
+      AND (kind <> 'module' OR c.module_id IS NOT NULL AND e.first_step <= 8 AND (regexp_matches(name, '(^|[^a-z])(ema|swa|ewma|polyak|shadow|averaged?|avg)([^a-z]|$)', 'i')
         OR regexp_matches(name, '(EMA|Ema|SWA|Swa|EWMA|Polyak|Shadow|Averag)[^.]*[.]')))
 )
 SELECT rank, greatest(step, 0) AS step, name, of_model, how_, model_steps, distance, distance AS value, updates, severity, copy_id,
