@@ -52,6 +52,10 @@ WITH fields AS (
     WHERE s.numel >= 16 AND s.min IS NOT NULL AND s.nan_count + s.inf_count = 0
     WINDOW series AS (PARTITION BY b.rank, b.tensor_id ORDER BY b.step, b.seq),
         before AS (PARTITION BY b.rank, b.tensor_id ORDER BY b.step, b.seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+), short AS (
+    -- sequences too short to be judged: where they hold one number now and then, longer ones may too
+    SELECT b.rank, b.step, concat_ws('/', b.shape[2:]::VARCHAR, b.field) AS tensor_id FROM batches b JOIN tensor_stats s ON s.rank = b.rank AND s.step = b.step AND s.seq = b.seq AND s.tensor_id = b.tensor_id
+    WHERE b.role = 'input' AND b.phase = 'data' AND NOT contains(b.dtype, 'float') AND NOT contains(b.dtype, 'bool') AND s.numel BETWEEN 2 AND 15 AND s.min = s.max
 ), runs AS (
     SELECT *, n - row_number() OVER (PARTITION BY rank, tensor_id, same ORDER BY n) AS island FROM fields
 ), constant AS (
@@ -73,7 +77,8 @@ WITH fields AS (
 ), alone AS (
     SELECT rank FROM fields WHERE NOT whole_numbers GROUP BY rank HAVING bool_and(same) AND count(*) >= 10 AND bool_and(low <> 1)
 )
-SELECT rank, step, seq, field, value, batches, printf('every element of %s is %.6g', field, value) AS what_ FROM constant
+SELECT rank, step, seq, field, value, batches, printf('every element of %s is %.6g', field, value) AS what_
+FROM (SELECT * REPLACE (same_before + (SELECT count(*) FROM short h WHERE h.rank = constant.rank AND h.tensor_id = constant.tensor_id AND h.step <= constant.step) AS same_before) FROM constant)
 -- data that hold a constant batch now and then will hold some in a row by chance
 WHERE (varied >= $before AND batches >= CASE WHEN same_before > 0 THEN $chance ELSE $least END AND (same_before = 0 OR to_the_end)) OR (first = 1 AND batches >= 10 AND NOT whole_numbers AND rank IN (SELECT rank FROM alone))
 UNION ALL BY NAME
