@@ -13,6 +13,7 @@ from types import FrameType
 import msgspec
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from .attempt import EarlierNames
 
@@ -157,6 +158,11 @@ class Catalogue:
             else:
                 self._skip(module)  # a wrapper: its forward is the model's forward
         return self.find(module)
+
+    def unfilled(self, module: nn.Module) -> bool:
+        """Whether the model that a module belongs to has lazy parts whose shapes only its first call will tell."""
+        root = unwrapped(self._climb(module))
+        return any(is_lazy(t) for tensors in (root.parameters(), root.buffers()) for t in tensors)
 
     def take_new_models(self) -> list[ModuleEntry]:
         """Roots that were numbered since the last call."""

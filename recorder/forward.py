@@ -68,6 +68,8 @@ class ForwardWatch:
         self._spans: list[Span] = []
         self._first_span = 0
         """Of the outermost call in flight."""
+        self._filling: tuple[int, set[int]] | None = None
+        """ids of the module in whose call lazy parts get their shapes and of those in it: the model is found at its next call."""
         self.quiet = QuietForwards(session.catalogue)
         session.module_of = self.module_of
         session.on_unseen_models = self._unseen_models
@@ -142,6 +144,13 @@ class ForwardWatch:
         try:
             entry = catalogue.find(module)
         except KeyError:
+            inside = self._filling is not None and id(module) in self._filling[1]
+            if inside or catalogue.unfilled(module):
+                self._filling = (
+                    self._filling if inside else (id(module), {id(m) for m in module.modules()} - {id(module)})
+                )
+                return
+            self._filling = None
             entry = catalogue.discover(module)
             self._found_models()
             if entry is not None and entry.compiled:
@@ -217,11 +226,13 @@ class ForwardWatch:
     def after(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:  # noqa: PLR0912 — as above
         """Global forward hook."""
         session = self.session
-        if not self.stack or get_ident() != session.thread:
+        if (not self.stack and self._filling is None) or get_ident() != session.thread:
             return
         try:
             entry = session.catalogue.find(module)
         except KeyError:
+            if self._filling is not None and self._filling[0] == id(module):
+                self._filling = None
             return
         if entry is None:
             return
@@ -296,6 +307,7 @@ class ForwardWatch:
 
     def forget_calls(self) -> None:
         """No forward is in flight any more: a backward begins."""
+        self._filling = None
         self.quiet.resume()  # they are out still if the script caught what ended a forward
         self.stack.clear()
         self._seen.clear()
