@@ -93,6 +93,7 @@ def test_a_folder_that_turns_read_only_when_a_new_file_is_due_loses_the_steps_af
         assert found.step == len(steps)
 
 
+@pytest.mark.suite
 @pytest.mark.slow
 def test_a_slow_disk_changes_no_number_and_thins_what_is_written(bench: Any) -> None:
     plain = bench.plain(str(SCRIPT))

@@ -8,6 +8,7 @@ import pytest
 BENCHMARK = Path(__file__).parents[1] / "benchmarks" / "memory_growth.py"
 
 
+@pytest.mark.suite
 @pytest.mark.slow
 def test_three_thousand_recorded_steps_leave_the_memory_of_the_process_flat() -> None:
     spec = importlib.util.spec_from_file_location("memory_growth", BENCHMARK)

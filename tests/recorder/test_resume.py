@@ -73,6 +73,7 @@ def test_a_resume_that_forgets_the_optimizer_is_named_at_its_step(killed: Path) 
     assert (causes[0].name, causes[0].step) == ("optimizer-state-lost", 25)
 
 
+@pytest.mark.suite
 @pytest.mark.slow
 def test_a_run_whose_supervisor_was_killed_too_loses_nothing_by_going_on(killed: Path, tmp_path: Path) -> None:
     run, checkpoint = tmp_path / "both", tmp_path / "other.pt"
