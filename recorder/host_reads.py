@@ -126,7 +126,7 @@ class HostReads:
             reads.calls_ended = self.forward.calls_ended
         reads.calls += 1
         reads.wait_ns += ended - began
-        reads.last = ended
+        reads.last = perf_counter_ns()  # what was counted here is no part of the loop
 
     def _same_module(self, reads: _Reads) -> bool:
         return reads.calls_ended == self.forward.calls_ended and not self.forward.quiet.active
