@@ -5,12 +5,14 @@ On a device each of them waits until everything before it is computed; on the CP
 of a thousand elements. Reads by torch itself and by the recorder are not the script's and are not counted.
 
 A loop of reads is recognised by its rhythm: the same line reads again within a millisecond, and no module was called in
-between. The time between such reads is what the loop takes. In steps of very many reads only every eighth step is counted,
-so that counting does not become part of what it counts.
+between. The time between such reads is what the loop takes, less what counting them took, which is measured on reads of the
+recorder's own. Where a step reads very many numbers only every eighth step is counted.
 """
 
 import functools
+import statistics
 import sys
+from collections import deque
 from collections.abc import Callable
 from time import perf_counter_ns
 from types import CodeType
@@ -24,6 +26,7 @@ from .forward import ForwardWatch
 from .frames import Place, script_place
 from .patches import Patches
 from .session import Session
+from .signal_errors import raised_by_signal_handler
 
 _METHODS = ("item", "tolist", "__bool__")
 _EVAL, _FORWARD = Phase.EVAL, Phase.FORWARD
@@ -38,6 +41,9 @@ _FIRST_STEPS = 12
 _COUNT_EVERY = 8
 _SAME_LOOP_NS = 1_000_000
 _MOST_PLACES = 1000
+
+_TRIALS = 3
+_TRIAL_READS = 16
 
 
 class _Reads:
@@ -57,6 +63,20 @@ class _Reads:
         self.device = ""
 
 
+def _counted_loop(number: torch.Tensor) -> int:
+    began = perf_counter_ns()
+    for _ in range(_TRIAL_READS):
+        number.item()
+    return perf_counter_ns() - began
+
+
+def _plain_loop(number: torch.Tensor, item: Callable[[torch.Tensor], Any]) -> int:
+    began = perf_counter_ns()
+    for _ in range(_TRIAL_READS):
+        item(number)
+    return perf_counter_ns() - began
+
+
 class HostReads:
     """Fills `host_reads` and column host_reads of `steps`."""
 
@@ -72,17 +92,20 @@ class HostReads:
         self._finished_step = -1
         self._code: CodeType | None = None
         """Of the wrappers; they share it."""
+        self._plain_item = torch.Tensor.item
+        self._number = torch.zeros((), dtype=torch.int64)
+        self._trial = _Reads(Place(_counted_loop.__code__, 0))
+        self._trials: deque[int] = deque(maxlen=5 * _TRIALS)
         session.at_finish.append(session.guarded("host-reads", self._look))
 
     def install(self, patches: Patches) -> None:
         """Wrap the methods. torch.compile knows them by name and never looks into a wrapper; where it runs beside the
         script's own frames it is told to leave the wrappers alone."""
-        note = self.session.guarded("host-reads", self._note)
         for name in _METHODS:
-            patches.wrap(torch.Tensor, name, functools.partial(self._wrapper, note, name == "item"))
+            patches.wrap(torch.Tensor, name, functools.partial(self._wrapper, name == "item"))
         patches.after_import("torch._dynamo.eval_frame", self._hide)
 
-    def _wrapper(self, note: Callable[..., None], single: bool, original: Callable[..., Any]) -> Callable[..., Any]:
+    def _wrapper(self, single: bool, original: Callable[..., Any]) -> Callable[..., Any]:
         places, session = self._places, self.session
         evaluated = session.guarded("eval-losses", self.eval_losses.read)
 
@@ -94,11 +117,18 @@ class HostReads:
                 return result
             began = perf_counter_ns()
             result = original(self_)
+            ended = perf_counter_ns()
             frame = sys._getframe(1)
             if single and session.phase is _EVAL and type(result) is float:
                 evaluated(frame, result)
             if places.get((frame.f_code, frame.f_lasti), frame) is not None:  # None: known, and not the script's
-                note(frame, self_, began, perf_counter_ns())
+                try:  # the session's guard would take as long as all the rest
+                    self._note(frame, self_, began, ended)
+                except Exception as e:
+                    if raised_by_signal_handler(e):
+                        raise
+                    self._counting = False
+                    session.fault("host-reads", e)
             return result
 
         self._code = read.__code__
@@ -126,7 +156,7 @@ class HostReads:
             reads.calls_ended = self.forward.calls_ended
         reads.calls += 1
         reads.wait_ns += ended - began
-        reads.last = perf_counter_ns()  # what was counted here is no part of the loop
+        reads.last = ended
 
     def _same_module(self, reads: _Reads) -> bool:
         return reads.calls_ended == self.forward.calls_ended and not self.forward.quiet.active
@@ -134,7 +164,9 @@ class HostReads:
     def _new(self, key: tuple[CodeType, int], frame: Any) -> _Reads | None:
         place = script_place(frame)
         known = None
-        if place is not None and place.code is key[0] and len(self._places) < _MOST_PLACES:
+        if key[0] is _counted_loop.__code__:
+            known = self._trial
+        elif place is not None and place.code is key[0] and len(self._places) < _MOST_PLACES:
             known = _Reads(place)
         self._places[key] = known
         return known
@@ -147,14 +179,24 @@ class HostReads:
         # what is read after optimizer.step(), before anything else, still belongs to that iteration
         reads.after_step = not session.calls and not session.clock["data"] and self._finished_step == session.step - 1
 
+    def _own_cost(self) -> int:
+        """What counting adds to a read in a loop, in ns: the median of short loops of the recorder's own, counted and not."""
+        trial = self._trial
+        for _ in range(_TRIALS):
+            trial.calls, trial.calls_ended = 1, self.forward.calls_ended
+            counted = _counted_loop(self._number)
+            self._trials.append((counted - _plain_loop(self._number, self._plain_item)) // _TRIAL_READS)
+        return max(int(statistics.median(self._trials)), 0)
+
     def _look(self) -> None:
         session = self.session
         step = session.step
         self._finished_step = step
         touched, self._touched = self._touched, []
-        total = 0
+        total = sum(reads.calls for reads in touched)
+        own_ns = self._own_cost() if any(reads.looped >= _LEAST for reads in touched) else 0
+        session.recorder_ns += own_ns * total
         for reads in touched:
-            total += reads.calls
             if reads.calls >= _LEAST:
                 where, text = reads.place.words()
                 looped = reads.looped
@@ -167,7 +209,7 @@ class HostReads:
                     device=reads.device,
                     reads=reads.calls,
                     # the first read of a loop has none before it
-                    loop_ns=reads.loop_ns * (looped + 1) // looped if looped else 0,
+                    loop_ns=max(reads.loop_ns // looped - own_ns, 0) * (looped + 1) if looped else 0,
                     wait_ns=reads.wait_ns,
                 )
             reads.calls = reads.looped = reads.loop_ns = reads.wait_ns = 0

@@ -189,9 +189,8 @@ def _nest(threads: Iterable[list[dict[str, Any]]], facts: WindowFacts) -> dict[i
                 frames.pop()
             if frames:
                 row["source"] = frames[-1][1]
-            if (
-                row["cat"] == "python_function"
-            ):  # no work of its own: what it calls keeps its place among operators and modules
+            if row["cat"] == "python_function":
+                # no work of its own: what it calls keeps its place among operators and modules
                 row["self_ns"] = None
                 frames.append((end, row["name"] if is_of_the_script(row["name"]) else row.get("source")))
                 continue

@@ -8,6 +8,7 @@ from pathlib import Path
 
 _NAMED = re.compile(r"(?P<file>[^<(][^(]*)\(\d+\): .+")
 _OWN = Path(__file__).parents[1]
+_LIBRARIES = ("stdlib", "platstdlib", "purelib", "platlib")
 
 
 def is_of_the_script(name: str) -> bool:
@@ -21,7 +22,7 @@ def _is_script(file: str) -> bool:
     """The profiler cuts off what stands in sys.path: files of libraries begin with the name of their package."""
     path = Path(file)
     if path.is_absolute():
-        roots = [_OWN, *map(Path, sysconfig.get_paths().values())]
+        roots = [_OWN, *(Path(sysconfig.get_path(kind)) for kind in _LIBRARIES)]
         return not any(path.is_relative_to(root) for root in roots)
     if path.parts[0].removesuffix(".py") in sys.stdlib_module_names:
         return False

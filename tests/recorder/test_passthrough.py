@@ -76,6 +76,7 @@ def test_closing_the_terminal_ends_the_script_as_without_us(bench):
     bench.write("import time\nprint('to stderr', flush=True)\ntime.sleep(60)")
     pid, fd = pty.fork()
     if pid == 0:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may have been started under nohup
         os.chdir(bench.folder)
         command = bench.command("script.py")
         os.execvpe(command[0], command, bench.environment())  # noqa: S606

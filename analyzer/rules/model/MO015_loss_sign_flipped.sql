@@ -42,7 +42,7 @@ WITH one AS (
     FROM optimizer_series o JOIN one ON one.rank = o.rank WHERE isfinite(o.loss)
 ), directions AS (
     SELECT rank, step, n, upward, lag(upward) OVER (PARTITION BY rank ORDER BY step) AS before FROM (
-        SELECT rank, step, bool_and(coalesce((settings->>'$.maximize')::BOOLEAN, false)) AS upward, row_number() OVER (PARTITION BY rank ORDER BY step) AS n
+        SELECT rank, step, bool_and(coalesce(TRY_CAST(settings->>'$.maximize' AS BOOLEAN), false)) AS upward, row_number() OVER (PARTITION BY rank ORDER BY step) AS n
         FROM param_groups JOIN one USING (rank) GROUP BY rank, step
     )
 ), turned AS (

@@ -36,7 +36,7 @@ not_this = "A loss and some metrics read once a step, loops with a model call be
 source = "The run's own time: from the first read of a loop to its last."
 */
 WITH counted AS (
-    SELECT rank, step, sum(step_ns) AS step_ns FROM steps WHERE step_ns > 0 AND host_reads IS NOT NULL GROUP BY rank, step
+    SELECT rank, step, sum(step_ns - coalesce(recorder_ns, 0)) AS step_ns FROM steps WHERE step_ns > coalesce(recorder_ns, 0) AND host_reads IS NOT NULL GROUP BY rank, step
 ), looped AS (
     SELECT rank, step + coalesce(after_step, false)::INT AS counted_in, min(step) AS step, sum(loop_ns) AS loop_ns, sum(reads) AS reads, arg_max(place, loop_ns) AS place, arg_max(code, loop_ns) AS code
     FROM host_reads GROUP BY rank, counted_in
