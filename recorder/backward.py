@@ -73,9 +73,9 @@ class BackwardWatch:
         session.called("b")
         session.facts["retain_graph"] = retain_graph or session.facts.get("retain_graph", False)
         self.forward.forget_calls()
-        self.optimizers.before_backward()
-        session.phase = Phase.LOSS
         loss = tensors if isinstance(tensors, Tensor) else tensors[0] if len(tensors) == 1 else None
+        self.optimizers.before_backward(loss)
+        session.phase = Phase.LOSS
         if isinstance(loss, Tensor) and loss.numel() == 1 and measurable(loss):
             self._loss(loss)
             session.on_loss(loss)

@@ -329,6 +329,20 @@ class Catalogue:
             entry = self._add_parameter(parameter, f"{prefix}param_groups[{group}][{index}]", None)
         return entry
 
+    def has_parameter(self, tensor: Tensor) -> bool:
+        """Whether it is known as a parameter."""
+        entry = self._parameters.get(id(tensor))
+        return entry is not None and entry.ref() is tensor
+
+    def bare_parameter(self, tensor: Tensor, name: str) -> ParameterEntry:
+        """Entry of a tensor that is trained without an optimizer; one that no known module owns has the name given."""
+        entry = self._parameters.get(id(tensor))
+        if entry is None or entry.ref() is not tensor:
+            if self.calls == 0 and self._add_unseen(tensor):
+                return self._parameters[id(tensor)]
+            entry = self._add_parameter(tensor, name, None)
+        return entry
+
     def _add_unseen(self, parameter: Tensor) -> bool:
         """Number the model of a parameter that is trained although no module call has been seen: all of it may run in
         compiled code, or its weights are handed to functions."""

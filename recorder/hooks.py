@@ -40,6 +40,7 @@ from .metrics import MetricsWatch
 from .module_probes import AttentionProbe, FeatureSpread
 from .optimizer_state import OptimizerStateWatch
 from .optimizers import OptimizerWatch
+from .own_updates import OwnUpdates
 from .patches import Patches, Watch
 from .profiler_windows import ProfilerWatch
 from .randomness import RandomWatch
@@ -97,6 +98,7 @@ class Attachment:
             EarlyEvals(session),
             HostReads(session, self.forward, EvalLosses(session)),
             ThreadWatch(session),
+            OwnUpdates(session, self.backward, self.optimizers),
             ProfilerWatch(session, self.forward),
             self.forward.quiet,
         ]

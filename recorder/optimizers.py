@@ -7,7 +7,7 @@ GradScaler left the step out. Several backward passes before the step are its mi
 import weakref
 from collections.abc import Callable, Sequence
 from time import perf_counter_ns
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -15,11 +15,12 @@ from torch import Tensor
 from ..schemas import Phase
 from .catalogue import ParameterEntry
 from .device_statistics import Late, either
-from .gradient_norms import SeenGradients, carried_norm, gradients_of, joint_norm, quick_norm
+from .gradient_norms import carried_norm, gradients_of
 from .group_rows import GroupRows
+from .parameter_rows import ParameterRows
 from .session import Session
-from .statistics import EMPTY, Moments, local, measurable, measure_all
-from .weight_changes import Sampled, changes, sample_of
+from .statistics import local
+from .weight_changes import Parameters, Sampled
 
 _LOOK_AGAIN = 64
 """Steps after which the models are walked again for parameters that came in by a way without a hook."""
@@ -42,9 +43,19 @@ class Held:
         self.zeroed = False
         self.began = 0
         self.grad_norm: float | Late | None = None
-        self.parameters: list[tuple[Tensor, ParameterEntry, int]] = []
+        self.parameters: Parameters = []
         """Those of the step in work; empty between steps, so that nothing is kept alive."""
         self.sample: Sampled | None = None
+
+
+class Own(NamedTuple):
+    """What the script's own update is made of."""
+
+    norm: "float | Late | None"
+    parameters: Parameters
+    sample: Sampled | None
+    returned: bool
+    """By torch.autograd.grad: the next forward is another iteration, whatever lies in the tensors' grad."""
 
 
 class Roster:
@@ -86,11 +97,16 @@ class OptimizerWatch:
         self._regrouped = 0
         """How often the groups have changed."""
         self._inside: dict[int, Held] = {}
-        self._seen_gradients: dict[tuple[int, int], SeenGradients] = {}
+        self.rows = ParameterRows(session)
         self._rosters: dict[int, Roster] = {}
         self._group_rows = GroupRows(session)
         self.in_step = False
         self._unstepped_norm: float | Late | None = None
+        self.bare_tensors: Callable[[Tensor], list[ParameterEntry]] = lambda _: []
+        """Entries of what a loss depends on that no module and no optimizer holds."""
+        self._bare: list[ParameterEntry] = []
+        self._own: Own | None = None
+        """Gradients of this iteration that the script itself will apply: it has no optimizer."""
         self.on_step: Callable[[], None] = lambda: None
         """Told that the script is about to make a step."""
 
@@ -128,12 +144,9 @@ class OptimizerWatch:
         closure = closure_of(args, kwargs)
         self._group_rows.notice_lr(held.id, optimizer)
         held.parameters = self._parameters_of(held, optimizer)
-        held.grad_norm = None if callable(closure) else self._gradients(held.parameters)
+        held.grad_norm = None if callable(closure) else self.rows.gradients(held.parameters)
         session.on_gradients(held.grad_norm)
-        if session.budget.due("updates"):
-            began = perf_counter_ns()
-            held.sample = sample_of([p for p in held.parameters if p[2] >= 0])
-            session.budget.spent("updates", perf_counter_ns() - began, 0)
+        held.sample = self.rows.sample(held.parameters)
         held.began = perf_counter_ns()
 
     def after_step(self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -147,10 +160,11 @@ class OptimizerWatch:
             session.clock["optimizer"] += perf_counter_ns() - held.began
         closure = closure_of(args, kwargs)
         if callable(closure):
-            held.grad_norm = self._gradients(held.parameters)
+            held.grad_norm = self.rows.gradients(held.parameters)
         held.steps += 1
         session.called("s")
-        self._weights(held, optimizer)
+        change = self.rows.weights(held.parameters, held.sample)
+        self._group_rows.add(held.id, optimizer, change, self._regrouped)
         self._finish(held, stepped=True)
 
     def left_out(self, optimizer: torch.optim.Optimizer, steps_before: int) -> None:
@@ -159,7 +173,7 @@ class OptimizerWatch:
         if held.steps != steps_before:
             return
         self._refresh_holders()
-        held.grad_norm = self._gradients(self._parameters_of(held, optimizer))
+        held.grad_norm = self.rows.gradients(self._parameters_of(held, optimizer))
         self.session.on_gradients(held.grad_norm, scaler=True)
         self._group_rows.add(held.id, optimizer, {}, self._regrouped)
         self._finish(held, stepped=False, skipped=True)
@@ -200,9 +214,11 @@ class OptimizerWatch:
 
     # -- iterations without a step ------------------------------------------------------------------------------------------
 
-    def before_backward(self) -> None:
+    def before_backward(self, loss: Tensor | None) -> None:
         """A backward begins: what gradients are there already, and is this a new iteration?"""
         self.new_iteration()
+        if not self._held and loss is not None and not self.session.catalogue.roots:
+            self._bare = self.bare_tensors(loss)
         for held in self._held.values():
             if held.carried is None:
                 optimizer = held.ref()
@@ -224,11 +240,11 @@ class OptimizerWatch:
                 if h.ref() is not None and h.ref() is not optimizer and h.last_step >= session.step - 1 >= 0
             ]
             if optimizer is None or not others:
-                self._refresh_holders()
-                held = self.found(optimizer) if optimizer is not None else None
-                norm = self._gradients(
-                    self._parameters_of(held, optimizer) if held and optimizer else self._all_parameters()
-                )
+                if optimizer is not None:
+                    self._refresh_holders()
+                    norm = self.rows.gradients(self._parameters_of(self.found(optimizer), optimizer))
+                else:
+                    norm = self._norm_left()
                 session.on_gradients(norm)
                 if norm:  # gradients were there, and they go without a step
                     self._cleared = True
@@ -245,16 +261,16 @@ class OptimizerWatch:
             self._end_unstepped(self._unstepped_norm)
         elif self.in_step or not session.pending:
             return
-        elif not self._held and self._gradients_are_gone():
+        elif (self._own is not None and self._own.returned) or (not self._held and self._gradients_are_gone()):
             self._end_unstepped(None)
         elif session.microbatch >= _MOST_MICROBATCHES and not any(h.steps for h in self._held.values()):
-            self._end_unstepped(self._gradients(self._all_parameters()))
+            self._end_unstepped(self._norm_left())
 
     def end_iteration(self) -> None:
         """The script says that its iteration is over, and no optimizer has stepped since it said so last."""
         self.new_iteration()
         if self.session.pending:
-            self._end_unstepped(self._gradients(self._all_parameters()))
+            self._end_unstepped(self._norm_left())
 
     def next_batch(self) -> None:
         """The DataLoader hands out a batch."""
@@ -265,19 +281,30 @@ class OptimizerWatch:
     def close(self, *, completed: bool) -> None:
         """The script is at its end; not ``completed`` if an exception broke the iteration off."""
         if self._cleared or self.session.pending:
-            norm = self._unstepped_norm if self._cleared else self._gradients(self._all_parameters())
+            norm = self._unstepped_norm if self._cleared else self._norm_left()
             self._cleared = False
             self._end_unstepped(norm, completed=completed)
 
+    def _norm_left(self) -> "float | Late | None":
+        """Norm of the gradients that no optimizer has used."""
+        if self._own is not None:
+            return self._own.norm
+        self._refresh_holders()
+        return self.rows.gradients(self._all_parameters())
+
     def _gradients_are_gone(self) -> bool:
         """Whether the script, which has no optimizer, has cleared the gradients by hand."""
-        gradients = [local(p.grad) for p, _ in self.session.catalogue.model_parameters() if p.grad is not None]
+        gradients = [local(p.grad) for p, _, _ in self._all_parameters() if p.grad is not None]
         if not gradients:
-            return bool(self.session.catalogue.roots)
+            return bool(self.session.catalogue.roots or self._bare)
         smallest = min(gradients, key=lambda g: g.numel())
         return smallest.device.type == "cpu" and not smallest.any()
 
     def _end_unstepped(self, norm: "float | Late | None", *, completed: bool = True) -> None:
+        own, self._own = self._own, None
+        if own is not None:
+            norm = own.norm
+            self.rows.weights(own.parameters, own.sample)
         carried = [h.carried for h in self._held.values() if h.carried is not None]
         for held in self._held.values():
             optimizer = held.ref()
@@ -305,10 +332,34 @@ class OptimizerWatch:
                 self._group_rows.add(held.id, optimizer, {}, self._regrouped)
         if inside:
             self._finish(next(iter(inside.values())), stepped=True)
+        elif not self._held:
+            parameters = self._all_parameters()
+            gradients = [local(p.grad) for p, _, _ in parameters]
+            if any(g is not None for g in gradients):
+                self._note_own(parameters, gradients, returned=False)
+
+    def graded(self, parameters: Parameters, gradients: Sequence[Tensor | None]) -> None:
+        """torch.autograd.grad has returned gradients of parameters that no optimizer holds."""
+        self._note_own(parameters, gradients, returned=True)
+
+    def _note_own(
+        self,
+        parameters: Parameters,
+        gradients: Sequence[Tensor | None],
+        *,
+        returned: bool,
+    ) -> None:
+        session = self.session
+        parameters = [(p, entry, 0) for p, entry, _ in parameters]
+        norm = self.rows.gradients(parameters, gradients)
+        session.on_gradients(norm)
+        # a bare tensor may be replaced by its update: holding it would double what lives
+        kept = [p for p in parameters if p[1].module_id is not None]
+        self._own = Own(norm, kept, self.rows.sample(kept), returned)
 
     # -- measuring ------------------------------------------------------------------------------------------------------------
 
-    def _parameters_of(self, held: Held, optimizer: torch.optim.Optimizer) -> list[tuple[Tensor, ParameterEntry, int]]:
+    def _parameters_of(self, held: Held, optimizer: torch.optim.Optimizer) -> Parameters:
         """(parameter, entry, group) of an optimizer, then the models' parameters that no optimizer holds, as group -1."""
         catalogue = self.session.catalogue
         roster = self._rosters.get(held.id)
@@ -334,67 +385,14 @@ class OptimizerWatch:
         found += [(p, e, -1) for e in roster.free if (p := e.ref()) is not None and p.requires_grad]
         return found
 
-    def _all_parameters(self) -> list[tuple[Tensor, ParameterEntry, int]]:
+    def _all_parameters(self) -> Parameters:
         found = {id(p): (p, e, -1) for p, e in self.session.catalogue.model_parameters()}
+        found |= {id(p): (p, e, -1) for e in self._bare if (p := e.ref()) is not None}
         for held in self._held.values():
             optimizer = held.ref()
             if optimizer is not None:
                 found |= {id(p): (p, e, g) for p, e, g in self._parameters_of(held, optimizer)}
         return list(found.values())
-
-    def _gradients(self, parameters: Sequence[tuple[Tensor, ParameterEntry, int]]) -> "float | Late | None":
-        """Rows of all gradients if they are due; returns their common L2 norm, None if there was no gradient at all."""
-        session = self.session
-        gradients = [local(p.grad) for p, _, _ in parameters]
-        which = (parameters[0][1].parameter_id if parameters else -1, len(parameters))
-        seen = self._seen_gradients.setdefault(which, SeenGradients())
-        if seen.pattern_changed(gradients):
-            session.budget.full_detail(6, "gradient-presence")
-        if not session.budget.due("gradients"):
-            norm = quick_norm([g for (_, _, group), g in zip(parameters, gradients, strict=True) if group >= 0])
-            if not seen.jumped(norm):
-                return norm
-            if not session.budget.full_detail(6, "gradient-norm"):
-                return norm
-        began = perf_counter_ns()
-        looked_at = [g for g in gradients if g is not None and measurable(g)]
-        moments_of = dict(zip(map(id, looked_at), measure_all(looked_at), strict=True))
-        measured: list[Moments] = []
-        for (parameter, entry, group), gradient in zip(parameters, gradients, strict=True):
-            if gradient is None:
-                session.stat(
-                    entry.gradient_id, Phase.BACKWARD, EMPTY, missing=True, requires_grad=parameter.requires_grad
-                )
-                continue
-            moments = moments_of.get(id(gradient))
-            if moments is None:
-                continue
-            session.stat(entry.gradient_id, Phase.BACKWARD, moments, requires_grad=parameter.requires_grad)
-            if group >= 0:
-                measured.append(moments)
-        session.budget.spent("gradients", perf_counter_ns() - began, len(parameters))
-        norm = either(measured, joint_norm) if measured else None
-        seen.jumped(norm)
-        return norm
-
-    def _weights(self, held: Held, optimizer: torch.optim.Optimizer) -> None:
-        """Rows of parameters and their change, as far as they are due, and of the groups."""
-        session = self.session
-        began = perf_counter_ns()
-        weights: dict[int, Moments] = {}
-        if session.budget.due("parameters"):
-            parameters = [(p, e) for p, e, _ in held.parameters if measurable(local(p))]
-            measured = measure_all([local(p) for p, _ in parameters])
-            for (parameter, entry), moments in zip(parameters, measured, strict=True):
-                weights[entry.parameter_id] = moments
-                session.stat(entry.parameter_id, Phase.OPTIMIZER, moments, requires_grad=parameter.requires_grad)
-            session.budget.spent("parameters", perf_counter_ns() - began, len(parameters))
-        began = perf_counter_ns()
-        change: dict[int, list[Any]] = {}
-        if held.sample is not None:
-            change = changes(session, held.sample, weights)
-            session.budget.spent("updates", perf_counter_ns() - began, len(held.sample.parameters))
-        self._group_rows.add(held.id, optimizer, change, self._regrouped)
 
     def _refresh_holders(self) -> None:
         """Note which parameter lies in which group, and describe the tensors anew when that has changed."""

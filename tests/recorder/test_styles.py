@@ -18,6 +18,7 @@ STYLES = [
     "workers",
     "gan",
     "transformer",
+    "gradients_returned",
 ]
 IN_THE_WHOLE_SUITE = [
     "lbfgs",
@@ -32,6 +33,9 @@ IN_THE_WHOLE_SUITE = [
     "zero_before_step",
     "half_skipped",
     "by_hand",
+    "bare_tensors",
+    "transformed",
+    "meta",
 ]
 
 

@@ -39,7 +39,8 @@ for epoch in range(2):
         optimizer.zero_grad()
         nn.functional.cross_entropy(model(xb), yb).backward()
         if step == a.nudge_at:
-            model[0].weight.grad[0, 0] += 1e-8
+            gradient = model[0].weight.grad.view(-1)
+            gradient[gradient.abs().argmax()] *= 1 + 1e-6  # the largest: its extremes show it on any processor
         if step == 5 and "NUDGE" in os.environ:
             model[0].weight.grad[0, 0] += 3
         optimizer.step()

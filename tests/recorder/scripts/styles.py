@@ -395,5 +395,77 @@ def by_hand():
     report([model], losses, 8)
 
 
+def gradients_returned():
+    """torch.autograd.grad and updates by hand; a derivative with respect to the data now and then is none of the training's."""
+    x, y = digits()
+    model = nn.Sequential(nn.Linear(20, 16), nn.ReLU(), nn.Linear(16, 4))
+    losses = []
+    for i in range(8):
+        a, b = x[i * 32 : i * 32 + 32].clone().requires_grad_(), y[i * 32 : i * 32 + 32]
+        loss = F.cross_entropy(model(a), b)
+        if i % 3 == 0:
+            losses.append(torch.autograd.grad(loss, a, retain_graph=True)[0].norm())
+        with torch.no_grad():
+            for p, g in zip(model.parameters(), torch.autograd.grad(loss, model.parameters()), strict=False):
+                p.sub_(0.1 * g)
+        losses.append(loss.item())
+    report([model], losses, 8)
+
+
+def bare_tensors():
+    """Neither modules nor an optimizer; two passes for each update."""
+    x, y = digits()
+    hidden, out = torch.randn(20, 16) * 0.2, torch.randn(16, 4) * 0.2
+    weights = [w.requires_grad_() for w in (hidden, out)]
+    losses = []
+    for i in range(8):
+        loss = F.cross_entropy(torch.relu(x[i * 32 : i * 32 + 32] @ hidden) @ out, y[i * 32 : i * 32 + 32])
+        (loss / 2).backward()
+        if i % 2:
+            with torch.no_grad():
+                for w in weights:
+                    w.sub_(0.1 * w.grad)
+                    w.grad.zero_()
+        losses.append(loss.item())
+    losses += [w.detach().sum() for w in weights]
+    report([], losses, 4)
+
+
+def transformed():
+    """torch.func: parameters in a dictionary, new ones at every step."""
+    x, y = digits()
+    model = nn.Sequential(nn.Linear(20, 16), nn.ReLU(), nn.Linear(16, 4))
+    values = {name: p.detach().clone() for name, p in model.named_parameters()}
+
+    def error(values, a, b):
+        return F.cross_entropy(torch.func.functional_call(model, values, (a,)), b)
+
+    losses = []
+    for i in range(8):
+        gradients, loss = torch.func.grad_and_value(error)(values, x[i * 32 : i * 32 + 32], y[i * 32 : i * 32 + 32])
+        values = {name: value - 0.1 * gradients[name] for name, value in values.items()}
+        losses.append(loss.item())
+    losses += [value.sum() for value in values.values()]
+    report([model], losses, 8)
+
+
+def meta():
+    """Weights that are to learn well: derivatives inside the loss, an optimizer outside."""
+    x, y = digits()
+    model = nn.Linear(20, 4)
+    optimizer = torch.optim.Adam(model.parameters(), 0.01)
+    losses = []
+    for i in range(6):
+        a, b = x[i * 32 : i * 32 + 32], y[i * 32 : i * 32 + 32]
+        inner = torch.autograd.grad(F.cross_entropy(model(a), b), list(model.parameters()), create_graph=True)
+        w, bias = (p - 0.1 * g for p, g in zip(model.parameters(), inner, strict=True))
+        optimizer.zero_grad()
+        loss = F.cross_entropy(F.linear(a, w, bias), b)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    report([model], losses, 6)
+
+
 if __name__ == "__main__":
     globals()[sys.argv[1]]()
