@@ -7,6 +7,10 @@ signal = "distinct_rows"
 message = "All {rows} rows of {tensor} are the same and stay so {how_}: its {rows} units are one."
 fix = "Initialise {tensor} at random (fan-in); a constant cannot tell units apart."
 explains = ["plateau", "underfit", "representation-collapse", "bad-init-scale", "dead-relu", "shuffled-labels", "frozen-by-zero-gradient"]
+[params.late]
+value = 5
+unit = "steps"
+doc = "A weight that is first measured later than this was made in the course of the run."
 [needs]
 tables = ["tensors"]
 columns = ["tensors.distinct_rows"]
@@ -21,13 +25,15 @@ WITH alike AS (
     SELECT p.*, t.rows, t.distinct_rows FROM parameters p JOIN tensors t ON t.rank = p.rank AND t.tensor_id = p.tensor_id
     WHERE t.distinct_rows = 1 AND t.rows >= 2 AND t.optimizer_id IS NOT NULL
 ), moving AS (
-    SELECT a.rank, a.tensor_id, 'while they are updated' AS how_ FROM alike a JOIN tensor_stats u ON u.rank = a.rank AND u.tensor_id = a.update_id
+    SELECT a.rank, a.tensor_id, 'while they are updated' AS how_, min(u.step) AS first FROM alike a JOIN tensor_stats u ON u.rank = a.rank AND u.tensor_id = a.update_id
     GROUP BY a.rank, a.tensor_id HAVING max(u.sum_sq) > 0 AND max(u.step) >= 3
 ), stuck AS (
-    SELECT a.rank, a.tensor_id, 'because no gradient comes through constants (it is exactly zero in all ' || count(*) || ' steps)' AS how_
+    SELECT a.rank, a.tensor_id, 'because no gradient comes through constants (it is exactly zero in all ' || count(*) || ' steps)' AS how_, min(g.step) AS first
     FROM alike a JOIN param_steps g ON g.rank = a.rank AND g.tensor_id = a.tensor_id
     GROUP BY a.rank, a.tensor_id HAVING count(*) >= 5 AND NOT bool_or(g.missing OR g.frozen OR g.nonfinite_count > 0) AND max(g.sum_sq) = 0
 )
-SELECT a.rank, 0 AS step, a.module, a.tensor, a.rows, a.distinct_rows AS value, h.how_
+SELECT a.rank,
+    -- a layer that was put in later, as an adapter is, begins where it is first seen
+    CASE WHEN h.first <= $late THEN 0 ELSE h.first END AS step, a.module, a.tensor, a.rows, a.distinct_rows AS value, h.how_
 FROM alike a JOIN (SELECT * FROM moving UNION ALL SELECT * FROM stuck) h ON h.rank = a.rank AND h.tensor_id = a.tensor_id
 ORDER BY a.rank, a.call_order, a.tensor

@@ -39,6 +39,8 @@ WITH first AS (
       -- a head that is tied to an embedding starts as the embedding does; its model scales what it puts out
       AND NOT EXISTS (FROM tensors h JOIN tensors e ON e.rank = h.rank AND e.storage = h.storage JOIN modules m ON m.rank = e.rank AND m.module_id = e.module_id
         WHERE h.rank = p.rank AND h.tensor_id = p.tensor_id AND m.class_name LIKE '%Embedding%')
+      -- nor one that was tied to it until later in the run
+      AND NOT EXISTS (FROM events u WHERE u.rank = p.rank AND u.event = 'weights-untied' AND u.step > 0 AND p.tensor IN (u.detail->>'$.first', u.detail->>'$.second'))
 )
 SELECT rank, 0 AS step, module, tensor, std AS value, fan_in,
     CASE WHEN std > sqrt(2.0 / fan_in) THEN std / sqrt(2.0 / fan_in) ELSE std / sqrt(1.0 / (3 * fan_in)) END AS times,

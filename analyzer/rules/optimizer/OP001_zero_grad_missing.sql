@@ -4,7 +4,7 @@ name = "zero-grad-missing"
 severity = "error"
 phase = "backward"
 signal = "carried_grad_norm"
-message = "When the first backward of step {step} began the gradients still held norm {value}, exactly what the optimizer had used in the step before ({previous}); so it stayed for {steps} steps: gradients of old batches are added up."
+message = "When the first backward of step {step} began the gradients still held norm {value}, {share_} the optimizer had used in the step before ({previous}); so it stayed for {steps} steps: gradients of old batches are added up."
 fix = "Call optimizer.zero_grad() once per optimizer step, before the first backward of the next; model.zero_grad() does it only for the parameters of that model."
 explains = ["exploding-gradients", "loss-spike", "divergence", "lr-too-high", "nonfinite-tensor", "shuffled-labels", "representation-collapse"]
 [params.steps]
@@ -29,15 +29,28 @@ WITH rows_ AS (
     FROM optimizer_series WINDOW w AS (PARTITION BY rank, optimizer_id ORDER BY n)
 ), flagged AS (
     SELECT *, coalesce(carried_grad_norm > 0 AND previous_stepped AND (NOT isfinite(carried_grad_norm) OR previous IS NULL OR NOT isfinite(previous)
-        OR abs(carried_grad_norm - previous) <= $same * previous), false) AS carried
+        OR abs(carried_grad_norm - previous) <= $same * previous), false) AS carried,
+        -- where only some are zeroed, what is left is a part of what was used, until its sum outgrows the rest
+        coalesce(carried_grad_norm > 0 AND previous_stepped AND (NOT isfinite(carried_grad_norm) OR previous IS NULL OR NOT isfinite(previous)
+        OR carried_grad_norm <= (1 + $same) * previous), false) AS partly
     FROM rows_ WHERE n > 0
+), partly_ AS (
+    SELECT *, n - row_number() OVER (PARTITION BY rank, optimizer_id, partly ORDER BY n) AS stretch FROM flagged
 ), islands AS (
-    SELECT *, n - row_number() OVER (PARTITION BY rank, optimizer_id, carried ORDER BY n) AS island FROM flagged
+    SELECT *, n - row_number() OVER (PARTITION BY rank, optimizer_id, carried ORDER BY n) AS island,
+        CASE WHEN optimizers <= 1 AND partly THEN min(n) OVER (PARTITION BY rank, optimizer_id, partly, stretch) ELSE n END AS since
+    FROM partly_
+), whole AS (
+    SELECT rank, optimizer_id, optimizers, min(since) AS since, max(n) AS until
+    FROM islands WHERE carried
+    GROUP BY rank, optimizer_id, island, optimizers
+    HAVING count(*) >= $steps AND isfinite(arg_min(carried_grad_norm, n))
 )
-SELECT rank, min(step) AS step, arg_min(carried_grad_norm, n) AS value, arg_min(previous, n) AS previous, count(*) AS steps, optimizer_id,
-    arg_min(grad_norm, n) AS grad_norm, max(finite(grad_norm)) AS grad_norm_highest, max(step) AS until_step
-FROM islands WHERE carried
-GROUP BY rank, optimizer_id, island, optimizers
-HAVING count(*) >= $steps AND isfinite(arg_min(carried_grad_norm, n))
-  AND (optimizers <= 1 OR (count(*) >= 10 AND max(finite(grad_norm)) > 5 * arg_min(previous, n)))
+SELECT w.rank, min(f.step) AS step, arg_min(f.carried_grad_norm, f.n) AS value, arg_min(f.previous, f.n) AS previous, count(*) AS steps, w.optimizer_id,
+    CASE WHEN arg_min(f.carried, f.n) THEN 'exactly what' ELSE 'a part of what' END AS share_,
+    arg_min(f.grad_norm, f.n) AS grad_norm, max(finite(f.grad_norm)) AS grad_norm_highest, max(f.step) AS until_step
+FROM (SELECT rank, optimizer_id, optimizers, since, max(until) AS until FROM whole GROUP BY ALL) w
+JOIN flagged f ON f.rank = w.rank AND f.optimizer_id = w.optimizer_id AND f.n BETWEEN w.since AND w.until
+GROUP BY w.rank, w.optimizer_id, w.optimizers, w.since
+HAVING w.optimizers <= 1 OR (count(*) >= 10 AND max(finite(f.grad_norm)) > 5 * arg_min(f.previous, f.n))
 ORDER BY step, rank, optimizer_id

@@ -20,12 +20,16 @@ doc = "The stretch must be longer than this many times the longest earlier one: 
 value = 8
 unit = "passes"
 doc = "Backward passes in a last, open iteration that count as missing steps where no step was ever seen; beside earlier steps four times their passes."
+[params.together]
+value = 8
+unit = "iterations"
+doc = "Iterations in which two optimizers stepped after one backward, and as many in which only the other did, to the end of the run."
 [needs]
 tables = ["steps"]
 [doc]
-what = "Backward passes go on, an optimizer exists, and from some iteration to the end of the run it never steps, without a GradScaler that skipped it; or one of several optimizers stops taking its turn while the backward of its turn goes on."
+what = "Backward passes go on, an optimizer exists, and from some iteration to the end of the run it never steps, without a GradScaler that skipped it; or one of several optimizers stops taking its turn while the backward of its turn goes on; or of two that stepped after the same backward only the other still does, while gradients still reach what the first one holds (a warning where something before it trains on, as then its own may have been turned off)."
 why = "Everything looks busy and nothing learns."
-not_this = "Steps that a GradScaler skips, accumulation, inner loops that step in the end, scripts without an optimizer."
+not_this = "Steps that a GradScaler skips, accumulation, inner loops that step in the end, scripts without an optimizer, an optimizer whose parameters gradients no longer reach or a later one has taken over."
 source = "Counts."
 */
 WITH iterations AS (
@@ -57,6 +61,24 @@ WITH iterations AS (
     GROUP BY u.rank, u.optimizer_id, u.last_stepped, u.steps, u.first_stepped
     HAVING count(*) FILTER (NOT i.stepped AND i.passes > 0) >= $steps AND bool_or(i.stepped)
       AND count(*) FILTER (NOT i.stepped AND i.passes > 0) >= 0.4 * count(*) * u.steps / (u.last_stepped - u.first_stepped + 1)
+), together AS (
+    -- iterations in which several optimizers stepped after one backward, and those in which one of them was alone
+    SELECT rank, step, count(DISTINCT optimizer_id) FILTER (stepped) >= 2 AND count(*) FILTER (microbatches > 0) = 1 AS joint, sum(coalesce(microbatches, 0)) AS passes
+    FROM steps GROUP BY rank, step
+), partners AS (
+    SELECT u.rank, u.optimizer_id, u.last_stepped, min(i.step) FILTER (i.step > u.last_stepped) AS step, count(*) FILTER (i.step > u.last_stepped) AS steps,
+        sum(i.passes) FILTER (i.step > u.last_stepped) AS passes
+    FROM turns u JOIN together i ON i.rank = u.rank AND i.step >= u.first_stepped
+    WHERE u.steps >= $together AND EXISTS (FROM turns o WHERE o.rank = u.rank AND o.optimizer_id <> u.optimizer_id AND o.first_stepped <= u.first_stepped AND o.last_stepped >= u.last_stepped + $together)
+    GROUP BY u.rank, u.optimizer_id, u.steps, u.first_stepped, u.last_stepped
+    HAVING count(*) FILTER (i.step > u.last_stepped) >= $together AND count(*) FILTER (i.joint AND i.step <= u.last_stepped) >= 0.9 * (u.last_stepped - u.first_stepped + 1)
+), reached AS (
+    -- the first module that it holds, where gradients still arrive at what that module puts out
+    SELECT p.rank, p.optimizer_id, arg_min(p.module, p.call_order) AS module, min(p.call_order) AS call_order, arg_min(p.model, p.call_order) AS model
+    FROM parameters p JOIN partners q ON q.rank = p.rank AND q.optimizer_id = p.optimizer_id
+    WHERE (SELECT count(DISTINCT s.step) FROM tensor_stats s JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id
+        WHERE t.kind = 'activation_gradient' AND s.rank = p.rank AND t.module_id = p.module_id AND s.step > q.last_stepped AND s.sum_sq > 0) >= $steps
+    GROUP BY p.rank, p.optimizer_id
 )
 SELECT t.rank, t.step, 0.0 AS value, t.steps, t.passes, t.last_stepped, 'no optimizer stepped: the weights stay as they are' AS what_
 FROM tail t LEFT JOIN earlier e ON e.rank = t.rank
@@ -69,4 +91,9 @@ UNION ALL BY NAME
 SELECT m.rank, m.step, 0.0 AS value, m.steps, m.passes, m.last_stepped,
     'optimizer ' || m.optimizer_id || ' no longer took its turn beside the others: what it holds stays as it is' AS what_
 FROM missing_turn m
+UNION ALL BY NAME
+SELECT q.rank, q.step, r.module, 0.0 AS value, q.steps, q.passes, q.last_stepped,
+    printf('optimizer %d no longer stepped with the others, though gradients still reach %s: what it holds stays as it is', q.optimizer_id, r.module) AS what_,
+    CASE WHEN EXISTS (FROM parameters e WHERE e.rank = r.rank AND e.model = r.model AND e.call_order < r.call_order AND e.optimizer_id IS NOT NULL AND e.requires_grad) THEN 'warning' END AS severity
+FROM partners q JOIN reached r ON r.rank = q.rank AND r.optimizer_id = q.optimizer_id
 ORDER BY step, rank

@@ -4,7 +4,7 @@ name = "lr-jump-on-resume"
 severity = "error"
 phase = "optimizer"
 signal = "lr"
-message = "Optimizer state was loaded before step {resumed} with a learning rate of {loaded}; at step {step} it goes from {before} to {value} ({factor} times){schedule_}."
+message = "{resume_} before step {resumed} with a learning rate of {loaded}; at step {step} it goes from {before} to {value} ({factor} times){schedule_}."
 fix = "Save and load the scheduler beside the optimizer: scheduler.load_state_dict(checkpoint['scheduler']); create it before loading, or pass last_epoch."
 explains = ["lr-spike", "lr-too-high", "loss-spike", "divergence", "exploding-gradients", "lr-too-low", "scheduler-before-optimizer", "nonfinite-tensor", "plateau"]
 [params.factor]
@@ -15,7 +15,7 @@ doc = "Change of the learning rate across the resume that counts as a jump; sche
 tables = ["checkpoints", "param_groups"]
 columns = ["param_groups.lr"]
 [doc]
-what = "Optimizer state is loaded, and the first change of the learning rate after it is a jump: at once, or when a scheduler makes its first step."
+what = "Optimizer state is loaded, and the first change of the learning rate after it is a jump: at once, or when a scheduler makes its first step. Or another attempt of the run goes on with the weights and the optimizer's counter of the one before, but its scheduler counts from its beginning."
 why = "The scheduler starts from its beginning while weights and moments stand in the middle of the training: a warmed-up or peak rate hits a model that had decayed to a small one."
 not_this = "A scheduler whose state was loaded too (unless a new one took its place), a schedule that goes on as it was, a decay some steps later, a lower rate set by hand after loading (a warning: it is often meant)."
 source = "Counting; the factor lies above the step of usual schedules."
@@ -38,13 +38,29 @@ WITH loads AS (
     FROM changes c JOIN schedulers s ON s.rank = c.rank AND s.optimizer_id = c.optimizer_id AND s.step BETWEEN c.resumed AND c.step
     GROUP BY ALL
 )
-SELECT c.rank, c.step, c.lr AS value, c.before, c.loaded, c.factor, c.resumed, c.optimizer_id, s.scheduler, s.last_epoch,
-    CASE WHEN s.scheduler IS NULL THEN '' ELSE printf('; no state was put into the %s, which counts from %d', s.scheduler, s.last_epoch) END AS schedule_,
-    CASE WHEN c.factor > 1 OR s.scheduler IS NOT NULL THEN 'error' ELSE 'warning' END AS severity
-FROM changes c LEFT JOIN schedules s ON s.rank = c.rank AND s.optimizer_id = c.optimizer_id AND s.resumed = c.resumed
-WHERE (c.factor > $factor OR (1 / c.factor > $factor AND c.n <= 2)) AND c.state_step >= 3
-  -- a schedule whose state was loaded too goes on, but not if another one, that counts from its beginning, sets the rate
-  AND (NOT EXISTS (SELECT 1 FROM checkpoints k WHERE k.rank = c.rank AND k.action = 'scheduler' AND k.step BETWEEN c.resumed - 1 AND c.step)
-    OR (c.factor > $factor AND c.n <= 2 AND s.last_epoch < c.n AND NOT EXISTS (
-        SELECT 1 FROM checkpoints k WHERE k.rank = c.rank AND k.action = 'scheduler' AND k.step BETWEEN c.resumed - 1 AND c.step AND coalesce(k.last_epoch, 0) <= s.last_epoch)))
-ORDER BY severity, c.step, c.rank, c.optimizer_id
+SELECT * FROM (
+    SELECT 'Optimizer state was loaded' AS resume_, c.rank, c.step, c.lr AS value, c.before, c.loaded, c.factor, c.resumed, c.optimizer_id, s.scheduler, s.last_epoch,
+        CASE WHEN s.scheduler IS NULL THEN '' ELSE printf('; no state was put into the %s, which counts from %d', s.scheduler, s.last_epoch) END AS schedule_,
+        CASE WHEN c.factor > 1 OR s.scheduler IS NOT NULL THEN 'error' ELSE 'warning' END AS severity
+    FROM changes c LEFT JOIN schedules s ON s.rank = c.rank AND s.optimizer_id = c.optimizer_id AND s.resumed = c.resumed
+    WHERE (c.factor > $factor OR (1 / c.factor > $factor AND c.n <= 2)) AND c.state_step >= 3
+      -- a schedule whose state was loaded too goes on, but not if another one, that counts from its beginning, sets the rate
+      AND (NOT EXISTS (SELECT 1 FROM checkpoints k WHERE k.rank = c.rank AND k.action = 'scheduler' AND k.step BETWEEN c.resumed - 1 AND c.step)
+        OR (c.factor > $factor AND c.n <= 2 AND s.last_epoch < c.n AND NOT EXISTS (
+            SELECT 1 FROM checkpoints k WHERE k.rank = c.rank AND k.action = 'scheduler' AND k.step BETWEEN c.resumed - 1 AND c.step AND coalesce(k.last_epoch, 0) <= s.last_epoch)))
+    UNION ALL BY NAME
+    SELECT 'The last attempt ended' AS resume_, r.rank, r.step, r.lr AS value, r.before, r.before AS loaded, r.lr / r.before AS factor, r.step AS resumed, r.optimizer_id, s.scheduler, s.last_epoch,
+        printf('; no state was put into the %s, which counts from %d', s.scheduler, s.last_epoch) AS schedule_, 'error' AS severity
+    FROM (
+        SELECT *, lag(lr) OVER w AS before, lag(state_step) OVER w AS counted FROM param_groups WHERE group_id = 0 WINDOW w AS (PARTITION BY rank, optimizer_id ORDER BY step)
+    ) r
+    JOIN events a ON a.rank = r.rank AND a.event = 'attempt' AND a.step = r.step
+    JOIN (SELECT rank, optimizer_id, step, any_value(scheduler) AS scheduler, min(last_epoch) AS last_epoch FROM schedulers GROUP BY ALL) s
+        ON s.rank = r.rank AND s.optimizer_id = r.optimizer_id AND s.step = r.step AND s.last_epoch <= 1
+    WHERE r.before > 0 AND r.lr > 0 AND (r.lr > $factor * r.before OR r.before > $factor * r.lr) AND r.state_step > r.counted AND r.counted >= 3
+      AND EXISTS (FROM checkpoints k WHERE k.rank = r.rank AND k.action = 'weights' AND k.step = r.step)
+      AND NOT EXISTS (FROM checkpoints k WHERE k.rank = r.rank AND k.action IN ('optimizer', 'scheduler') AND k.step = r.step)
+      -- the schedule had gone on before it began again
+      AND EXISTS (FROM schedulers h WHERE h.rank = r.rank AND h.optimizer_id = r.optimizer_id AND h.step < r.step AND h.last_epoch >= 3)
+)
+ORDER BY severity, step, rank, optimizer_id
