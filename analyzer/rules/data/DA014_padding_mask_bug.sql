@@ -18,10 +18,17 @@ doc = "Batches that it lasts."
 [params.far]
 value = 0.25
 doc = "How far the fraction must lie outside what was seen before."
+[params.closed]
+value = 4
+unit = "looks"
+doc = "Looks at attention before, in which padding got nothing."
+[params.leak]
+value = 0.01
+doc = "Share of the attention on padding from which on padding counts."
 [needs]
 tables = ["batches"]
 [doc]
-what = "The valid fraction of a mask leaves everything seen in earlier batches by a quarter or more and stays there; or attention puts all its weight on padding, in every look from some step on."
+what = "The valid fraction of a mask leaves everything seen in earlier batches by a quarter or more and stays there; or attention puts all its weight on padding, in every look from some step on; or padding, which got exactly no attention before, gets some in every look from some step on."
 why = "Tokens that count are hidden, or padding counts."
 not_this = "A single odd batch, masks that vary as much anyway."
 source = "The run's own range."
@@ -36,20 +43,30 @@ WITH masks AS (
         ahead AS (PARTITION BY rank, tensor_id, field ORDER BY step, seq ROWS BETWEEN CURRENT ROW AND 2 FOLLOWING)
 )
 , looks AS (
-    SELECT p.rank, p.module_id, p.step, p.seq, p.value, p.scale, max(p.step) FILTER (p.value <= 0.999) OVER (PARTITION BY p.rank, p.module_id) AS last_good
-    FROM probes p WHERE p.probe = 'attention_on_padding'
+    SELECT p.rank, p.module_id, p.step, p.seq, p.value, p.scale, max(p.step) FILTER (p.value <= 0.999) OVER module_ AS last_good, max(p.step) FILTER (p.value = 0) OVER module_ AS last_closed
+    FROM probes p WHERE p.probe = 'attention_on_padding' WINDOW module_ AS (PARTITION BY p.rank, p.module_id)
 ), on_padding AS (
-    SELECT l.rank, l.module_id, min(l.step) AS look, arg_min(l.seq, l.step) AS seq, min(l.value) AS value, count(*) AS looks, avg(l.scale) AS share, any_value(l.last_good) AS last_good
+    SELECT l.rank, l.module_id, min(l.step) AS look, arg_min(l.seq, l.step) AS seq, min(l.value) AS value, count(*) AS looks, avg(l.scale) AS share, any_value(l.last_good) AS last_good, NULL AS closed
     FROM looks l WHERE l.step > coalesce(l.last_good, -1) GROUP BY l.rank, l.module_id
+    HAVING count(*) >= $lasting AND min(l.value) > 0.999 AND avg(l.scale) < 0.95
+    UNION ALL
+    -- a mask that covers the padding leaves exactly nothing on it, so that any weight there later is a mask that does not cover it any more
+    SELECT l.rank, l.module_id, min(l.step) FILTER (later) AS look, arg_min(l.seq, l.step) FILTER (later) AS seq, avg(l.value) FILTER (later) AS value, count(*) FILTER (later) AS looks,
+        avg(l.scale) FILTER (later) AS share, any_value(l.last_closed) AS last_good, count(*) FILTER (NOT later) AS closed
+    FROM (SELECT *, step > last_closed AS later FROM looks WHERE last_closed IS NOT NULL) l GROUP BY l.rank, l.module_id
+    HAVING count(*) FILTER (NOT later) >= $closed AND max(l.value) FILTER (NOT later) = 0 AND count(*) FILTER (later) >= $lasting
+        AND min(l.value) FILTER (later) BETWEEN $leak AND 0.999
 ), dated AS (
-    -- attention is looked at now and then; a mask that was turned round leaves the range of before at the very step
-    SELECT o.*, coalesce((SELECT min(m.step) FROM masks m WHERE m.rank = o.rank AND m.step > o.last_good AND m.step <= o.look AND m.seen >= $least AND (m.value < m.low OR m.value > m.high)), o.look) AS step
+    -- attention is looked at now and then; a mask that was turned round, or made otherwise, leaves the range of before at the very step
+    SELECT o.*, coalesce((SELECT min(m.step) FROM masks m WHERE m.rank = o.rank AND m.step > o.last_good AND m.step <= o.look AND m.seen >= $least AND (m.ahead_high < m.low OR m.ahead_low > m.high)), o.look) AS step
     FROM on_padding o
 )
 SELECT o.rank, o.step, o.seq, m.module, 'attention' AS field, o.value, NULL AS low, NULL AS high,
-    format('attention in {} gives all its weight to padding, in {:d} looks, although only {:.0f} % of the positions are padding: the mask is turned round', coalesce(nullif(m.module, ''), 'the model'), o.looks, 100 * o.share) AS how_
+    CASE WHEN o.closed IS NULL
+        THEN format('attention in {} gives all its weight to padding, in {:d} looks, although only {:.0f} % of the positions are padding: the mask is turned round', coalesce(nullif(m.module, ''), 'the model'), o.looks, 100 * o.share)
+        ELSE format('attention in {} gives {:.0f} % of its weight to padding, in {:d} looks, where it gave none in {:d} looks before: the mask does not cover the padding any more', coalesce(nullif(m.module, ''), 'the model'), 100 * o.value, o.looks, o.closed)
+    END AS how_
 FROM dated o LEFT JOIN modules m ON m.rank = o.rank AND m.module_id = o.module_id
-WHERE o.looks >= $lasting AND o.value > 0.999 AND o.share < 0.95
 QUALIFY row_number() OVER (PARTITION BY o.rank ORDER BY o.step, m.call_order) = 1
 UNION ALL BY NAME
 SELECT rank, step, seq, field, value, low, high, format('the mask {} lets {:.3g} of its elements through; before, batches lay between {:.3g} and {:.3g}', field, value, low, high) AS how_ FROM masks

@@ -50,6 +50,8 @@ WITH ahead AS (
     WHERE history >= $history AND isfinite(norm) AND norm > $factor * norm_median AND norm > 3 * norm_peak_ever
       AND robust_z(log_size(norm), norm_log_median, norm_log_sigma, 0.2) > $z
       AND (breaks OR (next_rows = 2 AND next_low > $factor * norm_median))
+      -- a likelihood that gets sharper has steeper gradients all the way down
+      AND (breaks OR coalesce(loss_soon > greatest(loss_median, loss), true))
       AND (breaks OR highest > 3 * norm OR (highest > 2 * norm AND loss_soon > 2 * abs(loss) AND loss_soon > loss_median + 8 * greatest(loss_sigma, 0.05 * abs(loss_median))
           AND loss_soon > loss_median + 0.5 * abs(loss_median)))
       AND (optimizers <= 1 OR breaks OR highest > 100 * norm_median)

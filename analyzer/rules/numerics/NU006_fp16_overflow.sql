@@ -13,7 +13,7 @@ doc = "A NaN alone counts as overflow where the tensor or an operand had reached
 [needs]
 tables = ["steps", "tensor_stats"]
 [doc]
-what = "The first non-finite tensor of the first bad step is float16 (or was computed from float16 inside its module) and holds infinities, or its history or operands were large enough to overflow; or a module puts out infinities for the first time, after larger numbers than ever had come in, even if nothing after it shows them."
+what = "The first non-finite tensor of the first bad step is float16 (or was computed from float16 inside its module) and holds infinities, or its history or operands were large enough to overflow, or its operators, run once more, show a product or a sum that is infinite although nothing before it was; or a module puts out infinities for the first time, after larger numbers than ever had come in, even if nothing after it shows them."
 why = "float16 has five exponent bits: the largest finite number is 65504, and a product of two numbers above 256 is beyond it."
 not_this = "Infinities in bfloat16 or float32, masks of -inf, logarithms of zero and fully masked rows in half precision, overflowing gradients that a GradScaler skips."
 source = "IEEE 754 binary16: largest finite number 65504."
@@ -30,6 +30,11 @@ WITH origin AS (
         min(p.graph_seq) AS graph_seq, arg_min(p.op, p.graph_seq) AS op
     FROM operators p JOIN origin o ON o.rank = p.rank AND o.step = p.step
     WHERE p.trigger = 'nonfinite' AND p.dtype = 'float16' AND p.saved <> 'mask' GROUP BY p.rank, p.step
+), replayed AS (
+    -- from finite numbers none of these makes an infinity but by a result that is beyond the type
+    SELECT rank, step, op FROM first_bad_operator
+    WHERE phase = 'forward' AND dtype = 'float16' AND inf_count > 0
+      AND regexp_replace(op, '_$', '') IN ('mm', 'bmm', 'addmm', 'baddbmm', 'addbmm', 'mv', 'addmv', 'dot', 'linear', 'matmul', 'convolution', 'mul', 'square', 'sum', 'cumsum', 'exp')
 ), otherwise AS (
     SELECT DISTINCT rank, step FROM operators
     WHERE (saved LIKE '%mask%' AND full_rows > 0) OR (op IN ('Log', 'Log2', 'Log10') AND zero_count > 0)
@@ -62,11 +67,13 @@ SELECT o.rank, o.step, o.microbatch, o.seq, o.phase, o.module, o.tensor, o.kind,
 FROM origin o
 LEFT JOIN history h ON h.rank = o.rank
 LEFT JOIN half x ON x.rank = o.rank AND x.step = o.step
+LEFT JOIN replayed r ON r.rank = o.rank AND r.step = o.step
 LEFT JOIN (SELECT rank, step, bool_or(loss_scale IS NOT NULL) AS scaled FROM steps GROUP BY rank, step) sc ON sc.rank = o.rank AND sc.step = o.step
 WHERE (o.rank, o.step) NOT IN (SELECT (rank, step) FROM otherwise)
   AND ((o.dtype = 'float16' AND (o.inf_count > 0 OR h.largest_before >= $near OR x.operand >= $near OR x.infinite > 0))
     OR (o.kind IN ('activation', 'output', 'loss') AND x.infinite > 0)
     OR (o.kind IN ('activation', 'output', 'loss') AND x.operand >= $near)
+    OR (o.kind IN ('activation', 'output', 'loss') AND r.op IS NOT NULL)
     -- a product of two numbers of this size, the result of which autograd does not keep
     OR (o.kind IN ('activation', 'output', 'loss') AND o.inf_count > 0 AND x.factor_ > sqrt(65504)))
   AND (o.kind NOT IN ('gradient', 'activation_gradient') OR (o.inf_count > 0 AND NOT coalesce(sc.scaled, false)))
