@@ -26,7 +26,7 @@ from typing import Annotated, Any
 
 import msgspec
 import typer
-from firstfault.analyzer import Trace, Verdict, diagnose
+from firstfault.analyzer import AnalyzerError, Trace, Verdict, diagnose
 from rich.console import Console
 from rich.progress import Progress
 
@@ -294,8 +294,12 @@ def main(
         with suppress(TimeoutError):
             for future in as_completed(futures, None if minutes is None else 60 * minutes):
                 case = futures[future]
-                done[case] = future.result()
                 progress.advance(bar)
+                try:
+                    done[case] = future.result()
+                except AnalyzerError as e:  # a recording that was broken off: it counts as not judged
+                    progress.console.print(str(e))
+                    continue
                 if _wrong(done[case]):
                     progress.console.print(_sentence(done[case]))
         pool.shutdown(cancel_futures=True)
