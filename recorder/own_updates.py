@@ -102,10 +102,13 @@ class OwnUpdates:
 
 def _plain(tensors: Any) -> list[Any]:
     """As a list, and as they are outside of torch.func's transforms."""
-    found = list(tensors) if isinstance(tensors, (list, tuple)) else [tensors]
-    while any(isinstance(t, Tensor) and _functorch.is_functorch_wrapped_tensor(t) for t in found):
-        found = [_functorch.get_unwrapped(t) if isinstance(t, Tensor) else t for t in found]
-    return found
+    return [_unwrapped(t) for t in tensors] if isinstance(tensors, (list, tuple)) else [_unwrapped(tensors)]
+
+
+def _unwrapped(tensor: Any) -> Any:
+    while isinstance(tensor, Tensor) and _functorch.is_functorch_wrapped_tensor(tensor):
+        tensor = _functorch.get_unwrapped(tensor)
+    return tensor
 
 
 def _untransformed() -> AbstractContextManager[Any]:
