@@ -18,7 +18,7 @@ value = 1e7
 unit = "ns"
 doc = "Loops below this are advice at most."
 [params.least_ns]
-value = 1e6
+value = 4e5
 unit = "ns"
 doc = "Loops below this are not worth a word."
 [params.steps]
