@@ -22,7 +22,10 @@ WITH told AS (
 ), raised AS (
     SELECT DISTINCT rank FROM events WHERE event = 'exception' AND NOT regexp_matches(message, '(?i)(connection closed by peer|connection reset by peer|socket closed|broken pipe|remote process|connection refused|heartbeat)')
 ), silent AS (
-    SELECT p.*, row_number() OVER (ORDER BY p.step, p.time_ns) AS place FROM last_positions p
+    SELECT p.*, row_number() OVER (
+        -- the others went on to where they wait for it, and wait there since earlier: the one that is behind is the one that died
+        ORDER BY p.step, p.microbatch, list_position(['data', 'forward', 'loss', 'backward', 'optimizer', 'eval', 'exit'], p.phase), p.time_ns
+    ) AS place FROM last_positions p
     WHERE p.rank NOT IN (SELECT rank FROM raised) AND p.phase <> 'exit'
       -- whoever lost the connection was still there
       AND p.rank NOT IN (SELECT rank FROM events WHERE event = 'exception') AND p.rank IS DISTINCT FROM (SELECT any_value(rank) FROM told WHERE lost)
