@@ -80,7 +80,8 @@
   }
 
   // Panels are folded: they are drawn when the page has time, so that opening one or printing all finds them there.
-  const whenIdle = window.requestIdleCallback || ((f) => setTimeout(f, 50));
+  // A page that is never idle, such as one behind another, has them after a second all the same.
+  const whenIdle = (f) => (window.requestIdleCallback ? requestIdleCallback(f, { timeout: 1000 }) : setTimeout(f, 50));
   async function drawPanels() {
     const room = document.querySelector("main").clientWidth - 2 * parseFloat(getComputedStyle(document.querySelector("main")).paddingLeft);
     for (const [key, given] of Object.entries(charts.panels || {})) {

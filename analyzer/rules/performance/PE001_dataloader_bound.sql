@@ -30,25 +30,37 @@ tables = ["steps"]
 columns = ["steps.step_ns"]
 steps = 20
 [doc]
-what = "Waiting for the loader takes most of the time of most steps; or, where there is no DataLoader, the script's own code before the forward becomes slow all at once, and takes most of the time from then on."
+what = "Waiting for the loader takes most of the time of most steps, or of as many steps on end as it has workers; or, where there is no DataLoader, the script's own code before the forward becomes slow all at once, and takes most of the time from then on."
 why = "The model stands still while it waits."
-not_this = "The first batches of an epoch, waits of a few milliseconds; without a DataLoader a loop that was always like that, or grew so by and by, or that evaluates or saves there."
+not_this = "The first batch of an epoch, waits of a few milliseconds; without a DataLoader a loop that was always like that, or grew so by and by, or that evaluates or saves there."
 source = "Share of the step; 5 to 30 % are thresholds of other tools, which count short waits too."
 */
-WITH counted AS (
-    SELECT rank, step, step_ns, coalesce(data_wait_ns, 0) AS wait_ns, row_number() OVER (PARTITION BY rank ORDER BY step) AS n
-    FROM step_series WHERE step_ns > 0 AND data_wait_ns IS NOT NULL
-), marked AS (
-    SELECT *, wait_ns > $advice * step_ns AND wait_ns > $least_ns AS waits,
-        count(*) OVER rest AS left_, count(CASE WHEN wait_ns > $advice * step_ns AND wait_ns > $least_ns THEN 1 END) OVER rest AS waiting
+WITH loaders AS (
+    SELECT rank, greatest(coalesce(max(workers), 0), 1) AS workers FROM batches GROUP BY rank
+), epochs AS (
+    SELECT rank, step, max(epoch) AS epoch FROM steps GROUP BY rank, step
+), counted AS (
+    -- as many workers, as many batches may come at once: one wait then stands for all of them
+    SELECT s.rank, s.step, s.step_ns, coalesce(s.data_wait_ns, 0) AS wait_ns, coalesce(l.workers, 1) AS workers, row_number() OVER own AS n,
+        CASE WHEN e.epoch IS DISTINCT FROM lag(e.epoch) OVER own THEN 0 ELSE coalesce(s.data_wait_ns, 0) END AS inner_wait_ns
+    FROM step_series s LEFT JOIN loaders l ON l.rank = s.rank LEFT JOIN epochs e ON e.rank = s.rank AND e.step = s.step
+    WHERE s.step_ns > 0 AND s.data_wait_ns IS NOT NULL
+    WINDOW own AS (PARTITION BY s.rank ORDER BY s.step)
+), evened AS (
+    SELECT *, avg(wait_ns) OVER few AS even_wait_ns, avg(step_ns) OVER few AS even_step_ns, avg(inner_wait_ns) OVER few AS even_inner_ns
     FROM counted WHERE n > 3
+    WINDOW few AS (PARTITION BY rank ORDER BY step ROWS BETWEEN workers - 1 PRECEDING AND CURRENT ROW)
+), asked AS (
+    SELECT *, wait_ns > $advice * step_ns AND wait_ns > $least_ns OR even_inner_ns > $advice * even_step_ns AND even_inner_ns > $least_ns AS waits FROM evened
+), marked AS (
+    SELECT *, count(*) OVER rest AS left_, count(CASE WHEN waits THEN 1 END) OVER rest AS waiting FROM asked
     WINDOW rest AS (PARTITION BY rank ORDER BY step ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)
 ), begun AS (
     -- from the first steps on it is the run's own pace
     SELECT rank, min(step) AS first_, CASE WHEN min(n) <= 5 THEN 0 ELSE min(step) END AS step FROM marked
     WHERE waits AND left_ >= $steps AND waiting >= 0.7 * left_ GROUP BY rank
 ), judged AS (
-    SELECT b.rank, b.step, median(m.wait_ns) AS wait, median(m.step_ns) AS whole, sum(m.wait_ns) / sum(m.step_ns) AS share
+    SELECT b.rank, b.step, median(m.even_wait_ns) AS wait, median(m.even_step_ns) AS whole, sum(m.wait_ns) / sum(m.step_ns) AS share
     FROM begun b JOIN marked m ON m.rank = b.rank AND m.step >= b.first_ GROUP BY b.rank, b.step
 )
 , heads AS (
