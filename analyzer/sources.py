@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from ..schemas import SCHEMA_VERSION, TABLES, VERSION_KEY, Table
 from ..schemas.layout import Part, parts, segments
+from ..schemas.step_values import STEP_VALUES, STEP_VALUES_SCHEMA, tables_of
 from .errors import UnreadableRunError
 
 _TRIES = 10
@@ -70,13 +71,17 @@ def _find_sources(run: Path, *, ended: bool) -> tuple[dict[str, Source], list[Pr
     for rank, name, index, _ in found:
         newest[name, rank] = max(index, newest.get((name, rank), -1))
     for rank, name, index, path in found:
-        source = sources.get(name)
-        if source is None or any(part.holds(rank, index) for part in done[name]):
+        wanted = [table for table in done if name in {table, STEP_VALUES}]
+        wanted = [table for table in wanted if not any(part.holds(rank, index) for part in done[table])]
+        if not wanted:
             continue
         tail_is_normal = not ended and index == newest[name, rank]
-        rows = _read_segment(path, source.table, problems, tail_is_normal=tail_is_normal)
-        if rows is not None and rows.num_rows:
-            source.journal.append(rows)
+        held = _read_segment(path, name, problems, tail_is_normal=tail_is_normal)
+        if held is None:
+            continue
+        for table, rows in (_apart(path, held, wanted, problems) if name == STEP_VALUES else {name: held}).items():
+            if rows.num_rows:
+                sources[table].journal.append(_in_declared_shape(rows, TABLES[table]))
     return sources, problems
 
 
@@ -90,15 +95,23 @@ def _check_part(path: Path, table: Table, problems: list[Problem]) -> frozenset[
     except (OSError, pa.ArrowException) as e:
         problems.append(Problem(str(path), f"torn or not Parquet: {_one_line(e)}"))
         return None
-    wrong = _wrong(path, schema, table)
+    wrong = _wrong(path, schema, table.schema)
     if wrong:
         problems.append(Problem(str(path), wrong))
         return None
     return frozenset(schema.names) & frozenset(table.column_names)
 
 
-def _read_segment(path: Path, table: Table, problems: list[Problem], *, tail_is_normal: bool) -> pa.Table | None:
-    """Every complete batch of a journal segment in the declared shape; a torn tail ends it."""
+def _apart(path: Path, values: pa.Table, wanted: list[str], problems: list[Problem]) -> dict[str, pa.Table]:
+    """Table → its rows among the values of whole steps."""
+    tables, misfits = tables_of(values, wanted)
+    if misfits:
+        problems.append(Problem(str(path), f"{misfits} value(s) do not fit their columns; they are null"))
+    return tables
+
+
+def _read_segment(path: Path, name: str, problems: list[Problem], *, tail_is_normal: bool) -> pa.Table | None:
+    """Every complete batch of a journal segment; a torn tail ends it."""
     try:
         raw = path.read_bytes()
     except FileNotFoundError:
@@ -112,7 +125,8 @@ def _read_segment(path: Path, table: Table, problems: list[Problem], *, tail_is_
     torn: str | None = None
     try:
         reader = pa.ipc.open_stream(pa.py_buffer(raw))
-        wrong = _wrong(path, reader.schema, table)
+        declared = STEP_VALUES_SCHEMA if name == STEP_VALUES else TABLES[name].schema
+        wrong = _wrong(path, reader.schema, declared)
         if wrong:
             problems.append(Problem(str(path), wrong))
             return None
@@ -127,7 +141,7 @@ def _read_segment(path: Path, table: Table, problems: list[Problem], *, tail_is_
         problems.append(Problem(str(path), f"journal torn after {len(batches)} complete appends: {torn}"))
     if not batches:
         return None
-    return _in_declared_shape(pa.Table.from_batches(batches), table)
+    return pa.Table.from_batches(batches)
 
 
 def read_part(path: Path, table: Table, columns: frozenset[str]) -> pa.Table:
@@ -146,8 +160,8 @@ def _in_declared_shape(rows: pa.Table, table: Table) -> pa.Table:
     return pa.table(arrays, names=[c.name for c in table.columns])
 
 
-def _wrong(path: Path, schema: pa.Schema, table: Table) -> str | None:
-    """Why a file cannot be read as this table; None if it can."""
+def _wrong(path: Path, schema: pa.Schema, declared: pa.Schema) -> str | None:
+    """Why a file cannot be read as what is declared; None if it can."""
     metadata: dict[bytes, bytes] = schema.metadata or {}
     raw = metadata.get(VERSION_KEY)
     if raw is None or not raw.isdigit():
@@ -157,7 +171,7 @@ def _wrong(path: Path, schema: pa.Schema, table: Table) -> str | None:
             f"{path}: written by a newer firstfault (schema {int(raw)}, this one reads up to {SCHEMA_VERSION}); "
             "upgrade firstfault"
         )
-    for column in table.columns:
+    for column in declared:
         index = schema.get_field_index(column.name)
         if index >= 0 and not _same(schema.field(index).type, column.type):
             return f"column {column.name} is {schema.field(index).type}, not {column.type}"

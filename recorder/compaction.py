@@ -1,6 +1,7 @@
 """Turns finished journal segments into Parquet parts.
 
-Segment k of a rank is finished when the rank has a segment with a higher index, or has ended. A part is written
+Parts k hold the rows of segments k; each table has its own. Segments k of a rank are finished when the rank has one with a
+higher index, or has ended. A part is written
 beside its place (``*.parquet.tmp``), flushed to disk, renamed, and only then is the segment removed: at every moment
 each row is in a complete part or in the journal, and where it is in both the part wins.
 
@@ -18,8 +19,9 @@ import pyarrow.parquet as pq
 
 from ..schemas import TABLES, read_breadcrumb
 from ..schemas.layout import breadcrumb_path, part_path, parts, segments
+from ..schemas.step_values import STEP_VALUES
 from .errors import CompactionError
-from .readback import read_segment
+from .readback import Segment, read_tables
 
 ROW_GROUP_ROWS = 128 * 1024
 """Rows of a row group: DuckDB's own group of vectors, large enough to compress, small enough to be skipped by its
@@ -46,21 +48,36 @@ def compact(run: Path, *, finished: bool) -> int:
     for rank, _, index, _ in found:
         last[rank] = max(last.get(rank, -1), index)
     open_ranks = {rank for rank in last if not finished or _still_writing(run, rank)}
+    done = {table: parts(run, table) for table in TABLES} if found else {}
+    together: dict[tuple[int, int], list[tuple[str, Path]]] = {}
+    for rank, name, index, path in found:
+        if (name in TABLES or name == STEP_VALUES) and not (index == last[rank] and rank in open_ranks):
+            together.setdefault((rank, index), []).append((name, path))
     written = 0
     failures: list[str] = []
-    done = {table: parts(run, table) for table in {f[1] for f in found} & TABLES.keys()}
-    for rank, table, index, path in found:
-        if table not in TABLES or (index == last[rank] and rank in open_ranks):
-            continue
-        part = part_path(run, rank, table, index)
+    for (rank, index), streams in together.items():
+        missing = [table for table in TABLES if not any(part.holds(rank, index) for part in done[table])]
         try:
-            if not any(p.holds(rank, index) for p in done[table]):
-                segment = read_segment(path, table)
+            rows = _rows_of(streams, missing)
+        except (OSError, pa.ArrowException) as e:
+            failures.append(f"{streams[0][1]}: {e}")
+            continue
+        refused: set[str] = set()
+        for table, segment in rows.items():
+            part = part_path(run, rank, table, index)
+            try:
                 write_part(part, table, segment.table, {TORN_KEY: str(segment.torn_bytes).encode()})
                 written += 1
-            path.unlink()
-        except (OSError, pa.ArrowException) as e:
-            failures.append(f"{part}: {e}")
+            except (OSError, pa.ArrowException) as e:
+                failures.append(f"{part}: {e}")
+                refused.add(table)
+        for name, path in streams:
+            if name in refused or (refused and name == STEP_VALUES):
+                continue
+            try:
+                path.unlink()
+            except OSError as e:
+                failures.append(f"{path}: {e}")
     if written:
         pa.default_memory_pool().release_unused()  # the training may need it
     if failures:
@@ -69,6 +86,20 @@ def compact(run: Path, *, finished: bool) -> int:
             f"First: {failures[0]}"
         )
     return written
+
+
+def _rows_of(streams: list[tuple[str, Path]], tables: list[str]) -> dict[str, Segment]:
+    """Table → all its rows in segments of one number, of those of ``tables`` that any of the segments may hold."""
+    rows: dict[str, Segment] = {}
+    for name, path in streams:
+        for table, held in read_tables(path, name, tables).items() if name == STEP_VALUES or name in tables else ():
+            before = rows.get(table)
+            if before is None:
+                rows[table] = held
+            else:
+                both = pa.concat_tables([before.table, held.table.cast(before.table.schema)])
+                rows[table] = Segment(both, before.torn_bytes + held.torn_bytes)
+    return rows
 
 
 def write_part(part: Path, name: str, table: pa.Table, metadata: dict[bytes, bytes]) -> None:

@@ -2,6 +2,8 @@
 
 import math
 from collections.abc import Sequence
+from itertools import repeat
+from operator import is_not
 
 import torch
 from torch import Tensor, _foreach_norm  # pyright: ignore[reportPrivateImportUsage]
@@ -17,15 +19,17 @@ _F32, _STRIDED = torch.float32, torch.strided
 class SeenGradients:
     """What the gradients of one set of parameters were like so far: enough to notice that a closer look is due."""
 
-    __slots__ = ("_norms", "_present")
+    __slots__ = ("_norms", "_present", "small")
 
     def __init__(self) -> None:
+        self.small = False
+        """Whether all that were looked at one by one last time were small and on the host."""
         self._norms = Band(2.0, logarithmic=True)
         self._present: bytes | None = None
 
     def pattern_changed(self, gradients: Sequence[Tensor | None]) -> bool:
         """Whether others than last time are None."""
-        present = bytes([g is not None for g in gradients])
+        present = bytes(map(is_not, gradients, repeat(None)))
         before, self._present = self._present, present
         return before is not None and present != before
 
@@ -34,31 +38,34 @@ class SeenGradients:
         return isinstance(norm, float) and self._norms.left_by(norm)
 
 
-def quick_norm(gradients: Sequence[Tensor | None]) -> "float | Late | None":
+def quick_norm(gradients: Sequence[Tensor | None], seen: SeenGradients) -> "float | Late | None":
     """Common L2 norm without a row for each; None if there was no gradient at all. Infinite where a square overflows."""
-    small: list[Tensor] = []
-    by_dtype: dict[torch.dtype, list[Tensor]] = {}
-    for gradient in gradients:
-        if gradient is None:
-            continue
-        if (
-            gradient.dtype is _F32
-            and gradient.layout is _STRIDED
-            and gradient.is_cpu
-            and type(gradient) is Tensor
-            and gradient.numel() <= SMALL
-        ):
-            small.append(gradient)
-        elif measurable(gradient):
-            dense = gradient if gradient.layout is torch.strided else gradient.coalesce().values()
-            by_dtype.setdefault(dense.dtype, []).append(dense)
-    if not by_dtype and not small:
+    present = [g for g in gradients if g is not None]
+    if not present:
         return None
     with torch.no_grad():
+        if seen.small and (norm := _norm_of_small(present)) is not None:
+            return norm.item()
+        small: list[Tensor] = []
+        by_dtype: dict[torch.dtype, list[Tensor]] = {}
+        for gradient in present:
+            if (
+                gradient.dtype is _F32
+                and gradient.layout is _STRIDED
+                and gradient.is_cpu
+                and type(gradient) is Tensor
+                and gradient.numel() <= SMALL
+            ):
+                small.append(gradient)
+            elif measurable(gradient):
+                dense = gradient if gradient.layout is torch.strided else gradient.coalesce().values()
+                by_dtype.setdefault(dense.dtype, []).append(dense)
+        seen.small = len(small) == len(present)
+        if not by_dtype and not small:
+            return None
         joint: list[Tensor] = []
-        if small:  # one copy and one reduction cost a third of as many reductions as there are gradients
-            flat = _flatten_dense_tensors(small)
-            joint.append(torch.dot(flat, flat).double().sqrt())
+        if small and (norm := _norm_of_small(small)) is not None:
+            joint.append(norm)
         for dtype, dense in by_dtype.items():
             norms = _foreach_norm(dense, dtype=_sum_dtype(dtype))
             if len({norm.device for norm in norms}) > 1:
@@ -67,6 +74,20 @@ def quick_norm(gradients: Sequence[Tensor | None]) -> "float | Late | None":
         if len(joint) > 1 and len({j.device for j in joint}) > 1:
             return math.hypot(*(j.item() for j in joint))
         return scalar_of(joint[0] if len(joint) == 1 else torch.linalg.vector_norm(torch.stack(joint)))
+
+
+def _norm_of_small(gradients: list[Tensor]) -> Tensor | None:
+    """Common L2 norm by one copy and one reduction, which cost a third of as many reductions as there are gradients; None if
+    they are not what they were: one is sparse now, of another dtype, on a device, a subclass, or large."""
+    if type(gradients[0]) is not Tensor or type(gradients[-1]) is not Tensor:
+        return None
+    try:
+        flat = _flatten_dense_tensors(gradients)
+    except RuntimeError:
+        return None
+    if flat.dtype is not _F32 or not flat.is_cpu or flat.numel() > SMALL * len(gradients):
+        return None
+    return torch.dot(flat, flat).double().sqrt()
 
 
 def _sum_dtype(dtype: torch.dtype) -> torch.dtype:

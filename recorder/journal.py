@@ -1,4 +1,5 @@
-"""The journal: one Arrow IPC stream per table, appended once a step, left to the kernel's page cache.
+"""The journal: Arrow IPC streams, appended once a step, left to the kernel's page cache. One holds the rows of a step as one
+value for all tables; a table with many rows a step has a stream of its own.
 
 What ``os.write`` has taken survives any death of the process. Nothing is flushed to disk here and nothing is compressed:
 turning finished segments into Parquet is the work of compaction.py, outside the training step.
@@ -11,6 +12,7 @@ import pyarrow as pa
 
 from ..schemas import TABLES
 from ..schemas.layout import segment_path
+from ..schemas.step_values import STEP_VALUES, STEP_VALUES_SCHEMA
 
 SEGMENT_BYTES = 64 * 2**20
 """A segment is closed at this size: about five minutes of a 280-tensor model at ten steps a second."""
@@ -37,7 +39,7 @@ class JournalWriter:
         segment_path(run, rank, "steps", first).parent.mkdir(parents=True, exist_ok=True)
 
     def append(self, batches: dict[str, pa.RecordBatch]) -> int:
-        """Append one batch per table, in the given order, each with one write. Returns the bytes written.
+        """Append one batch per stream, in the given order, each with one write. Returns the bytes written.
 
         Raises OSError when the disk does not take them; a batch is then cut at its start again, so that the stream stays
         readable and the next append can go on.
@@ -75,7 +77,8 @@ class JournalWriter:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         try:
             if os.fstat(fd).st_size == 0:
-                self._write(fd, TABLES[table].schema.serialize())
+                schema = STEP_VALUES_SCHEMA if table == STEP_VALUES else TABLES[table].schema
+                self._write(fd, schema.serialize())
         except OSError:
             os.close(fd)  # what comes next must not stand in a stream without a schema
             raise

@@ -6,7 +6,8 @@ How nothing is lost or seen twice, wherever it is cut off:
 2. From that rename on readers ignore every part and segment whose number lies in the range; before it they do not know of
    the merged part.
 3. Only later are the parts that it replaces removed: after a grace, because a reader may have listed them, or at the end.
-A range is merged only if no segment of the table lies in it still: one that could not be made a part yet would be hidden.
+A range is merged only if no segment with rows of the table lies in it still: one that could not be made a part yet would be
+hidden.
 """
 
 import math
@@ -18,6 +19,7 @@ import pyarrow.parquet as pq
 
 from ..schemas import TABLES
 from ..schemas.layout import Part, merged_away, part_path, parts, segments
+from ..schemas.step_values import STEP_VALUES
 from .compaction import THINNED_KEY, TORN_KEY, sync_folder, write_part
 from .errors import CompactionError
 
@@ -46,7 +48,8 @@ def merge(run: Path, *, first: int = 0, finished: bool = False) -> int:
     for table in TABLES:
         for group in _groups([p for p in parts(run, table) if p.first >= first], finished=finished):
             rank = group[0].rank
-            if any((rank, table, index) in waiting for index in range(group[0].first, group[-1].last + 1)):
+            numbers = range(group[0].first, group[-1].last + 1)
+            if any((rank, name, index) in waiting for index in numbers for name in (table, STEP_VALUES)):
                 continue
             try:
                 _merge_group(run, table, group)

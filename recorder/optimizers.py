@@ -93,7 +93,7 @@ class OptimizerWatch:
         self._count = 0
         self._stepped: set[int] = set()
         self._cleared = False
-        self._groups: tuple[int, ...] = ()
+        self._groups: tuple[tuple[int, ...], ...] = ()
         self._regrouped = 0
         """How often the groups have changed."""
         self._inside: dict[int, Held] = {}
@@ -397,10 +397,7 @@ class OptimizerWatch:
     def _refresh_holders(self) -> None:
         """Note which parameter lies in which group, and describe the tensors anew when that has changed."""
         lives = [(h.id, o) for h in self._held.values() if (o := h.ref()) is not None]
-        groups = (
-            *(held_id for held_id, _ in lives),
-            *(id(p) for _, o in lives for group in o.param_groups for p in group["params"]),
-        )
+        groups = tuple((held_id, *map(id, group["params"])) for held_id, o in lives for group in o.param_groups)
         if groups == self._groups:
             return
         self._groups = groups

@@ -38,22 +38,23 @@ class ParameterRows:
         """Rows of all gradients if they are due; returns their common L2 norm, None if there was no gradient at all. They are
         ``given``, or lie in the parameters' grad."""
         session = self.session
-        gradients = [local(p.grad) for p, _, _ in parameters] if given is None else given
         which = (parameters[0][1].parameter_id if parameters else -1, len(parameters))
-        seen = self._seen.setdefault(which, SeenGradients())
-        if seen.pattern_changed(gradients):
+        seen = self._seen.get(which) or self._seen.setdefault(which, SeenGradients())
+        if given is None:  # `local` is not called for a plain tensor: this runs for every parameter at every step
+            given = [g if type(g := p.grad) is Tensor else local(g) for p, _, _ in parameters]
+        if seen.pattern_changed(given):
             session.budget.full_detail(6, "gradient-presence")
         if not session.budget.due("gradients"):
-            norm = quick_norm([g for (_, _, group), g in zip(parameters, gradients, strict=True) if group >= 0])
+            norm = quick_norm([g for (_, _, group), g in zip(parameters, given, strict=True) if group >= 0], seen)
             if not seen.jumped(norm):
                 return norm
             if not session.budget.full_detail(6, "gradient-norm"):
                 return norm
         began = perf_counter_ns()
-        looked_at = [g for g in gradients if g is not None and measurable(g)]
+        looked_at = [g for g in given if g is not None and measurable(g)]
         moments_of = dict(zip(map(id, looked_at), measure_all(looked_at), strict=True))
         measured: list[Moments] = []
-        for (parameter, entry, group), gradient in zip(parameters, gradients, strict=True):
+        for (parameter, entry, group), gradient in zip(parameters, given, strict=True):
             if gradient is None:
                 session.stat(
                     entry.gradient_id, Phase.BACKWARD, EMPTY, missing=True, requires_grad=parameter.requires_grad

@@ -3,6 +3,7 @@
 The analyzer has its own reader; this one serves compaction, the exit record and the closing line of a run.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pyarrow.parquet as pq
 
 from ..schemas import TABLES
 from ..schemas.layout import Part, parts, segments
+from ..schemas.step_values import STEP_VALUES, STEP_VALUES_SCHEMA, tables_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +24,11 @@ class Segment:
 
 
 def read_segment(path: Path, name: str) -> Segment:
-    """Every complete batch of a segment of table ``name``. A tail cut anywhere is dropped and counted. Raises
-    OSError."""
+    """Every complete batch of a segment of table ``name``, or of STEP_VALUES as they lie there. A tail cut anywhere is dropped
+    and counted. Raises OSError."""
     size = path.stat().st_size
     batches: list[pa.RecordBatch] = []
-    schema = TABLES[name].schema
+    schema = STEP_VALUES_SCHEMA if name == STEP_VALUES else TABLES[name].schema
     good = 0
     # read at once: a segment is bounded, and a memory map of a file that is being cut kills the reader with SIGBUS
     raw = pa.py_buffer(path.read_bytes())
@@ -46,6 +48,17 @@ def read_segment(path: Path, name: str) -> Segment:
     return Segment(pa.Table.from_batches(batches, schema), max(0, size - good))
 
 
+def read_tables(path: Path, name: str, names: Collection[str]) -> dict[str, Segment]:
+    """Table → its complete rows: of a segment of STEP_VALUES, those of ``names`` of which it has any. Raises OSError."""
+    segment = read_segment(path, name)
+    if name != STEP_VALUES:
+        return {name: segment}
+    tables, _ = tables_of(segment.table, names)
+    if segment.torn_bytes and "steps" in names:
+        tables.setdefault("steps", TABLES["steps"].schema.empty_table())
+    return {table: Segment(rows, segment.torn_bytes if table == "steps" else 0) for table, rows in tables.items()}
+
+
 def read_rows(run: Path, name: str, columns: list[str]) -> pa.Table:
     """``columns`` of a table over all ranks, parts before segments in time order. Unreadable files are left out:
     readers of the whole run report them; who asks here wants what there is."""
@@ -58,9 +71,11 @@ def read_rows(run: Path, name: str, columns: list[str]) -> pa.Table:
             continue
         done.append(part)
     for rank, table, index, path in segments(run):
-        if table == name and not any(part.holds(rank, index) for part in done):
+        if table in {name, STEP_VALUES} and not any(part.holds(rank, index) for part in done):
             try:
-                found.append(read_segment(path, name).table.select(columns))
+                held = read_tables(path, table, {name}).get(name)
+                if held is not None:
+                    found.append(held.table.select(columns))
             except (KeyError, OSError):
                 continue
     schema = TABLES[name].schema

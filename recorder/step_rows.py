@@ -6,21 +6,21 @@ from typing import Any
 import pyarrow as pa
 
 from ..schemas import TABLES
+from ..schemas.step_values import STEP_VALUES, Row, batch_of
 from .catalogue import Catalogue
 from .device_statistics import Page, all_devices, now, on
 from .journal import JournalWriter
 from .statistics import Moments
 
 _STATS_SCHEMA = TABLES["tensor_stats"].schema
-_STRUCTS = {table.name: pa.struct(list(table.schema)) for table in TABLES.values()}
-Row = dict[str, Any]
-"""A row of any table but tensor_stats, which has too many for dictionaries. Rank and step are added when it is written."""
+_STATS_COLUMNS = _STATS_SCHEMA.names[2:]
 
-WRITE_ORDER = (*(name for name in TABLES if name not in {"steps", "system_samples"}), "steps")
-"""The row of `steps` comes last: where it is readable, all of the step is."""
+WRITE_ORDER = tuple(name for name in TABLES if name != "system_samples")
+"""Tables of a step. All but long tensor_stats reach the journal as one value, and last: where it is readable, all of the step
+is."""
 
 _FEW = 32
-"""Rows up to which dictionaries become a batch sooner than columns do."""
+"""Rows of tensor_stats that are still no batch of their own."""
 
 _MOST_WAITING = 4
 """Steps whose numbers may be on their way from a device; then the oldest is waited for."""
@@ -105,32 +105,30 @@ class StepRows:
             row = bundle.stats[index]
             bundle.stats[index] = (*row[:4], *now(moments), *row[12:])
         batches: dict[str, pa.RecordBatch] = {}
-        for name in WRITE_ORDER:
-            if name == "tensor_stats":
-                if bundle.stats:
-                    batches[name] = self._stats_batch(bundle.step, bundle.stats)
-            elif rows := bundle.rows.get(name):
-                batches[name] = self._batch(name, bundle.step, rows, late=bool(bundle.pages))
+        few = bundle.rows
+        if len(bundle.stats) > _FEW:
+            batches["tensor_stats"] = self._stats_batch(bundle.step, bundle.stats)
+        elif bundle.stats:
+            few["tensor_stats"] = [dict(zip(_STATS_COLUMNS, row, strict=True)) for row in bundle.stats]
+        if few:
+            self._complete(bundle.step, few, late=bool(bundle.pages))
+            batches[STEP_VALUES] = batch_of(few)
         for page in bundle.pages:
             on(page.device).reuse(page)
         self.journal_bytes = journal.append(batches)
 
     def _stats_batch(self, step: int, rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
         count = len(rows)
-        if count <= _FEW:
-            names = _STATS_SCHEMA.names[2:]
-            described = [dict(zip(names, row, strict=True)) for row in rows]
-            return self._batch("tensor_stats", step, described, late=False)
         columns = [[self._catalogue.rank] * count, [step] * count, *zip(*rows, strict=True)]
         return pa.RecordBatch.from_arrays(list(map(pa.array, columns, _STATS_SCHEMA.types)), schema=_STATS_SCHEMA)
 
-    def _batch(self, name: str, step: int, rows: list[Row], *, late: bool) -> pa.RecordBatch:
+    def _complete(self, step: int, tables: dict[str, list[Row]], *, late: bool) -> None:
+        """Fill in what every row has, and numbers that have come from a device since."""
         rank = self._catalogue.rank
-        for row in rows:
-            row.setdefault("rank", rank)
-            row.setdefault("step", step)
-            if late:
-                for column, value in row.items():
-                    row[column] = now(value)
-        # in one call instead of one for each column; keys that the table does not have are passed over
-        return pa.RecordBatch.from_struct_array(pa.array(rows, _STRUCTS[name]))
+        for rows in tables.values():
+            for row in rows:
+                row.setdefault("rank", rank)
+                row.setdefault("step", step)
+                if late:
+                    for column, value in row.items():
+                        row[column] = now(value)

@@ -3,7 +3,8 @@
     RUN/run.json, exit.json, output.log
     RUN/<table>/rank=0000/part-000017.parquet
     RUN/<table>/rank=0000/part-000000-000015.parquet   parts 0 to 15 merged into one
-    RUN/journal/rank=0000/<table>-000018.arrows    Arrow IPC stream, one record batch per step
+    RUN/journal/rank=0000/step_values-000018.arrows   Arrow IPC stream: rows of all tables, one value per step
+    RUN/journal/rank=0000/<table>-000018.arrows    the same of one table that has many rows a step, one batch per step
     RUN/breadcrumb/rank=0000.bin                   memory-mapped: where the process stands right now
     RUN/native/rank=0000.txt                       native stack of a crash, by faulthandler
     RUN/native/rank=0000-memory-oom-step=000412.pickle   snapshot of the CUDA allocator, for torch's own viewer too
@@ -14,8 +15,8 @@
     RUN/exception-pid=123.json                     the same of a process that recorded nothing, such as a launcher
     RUN/unrecorded/rank=0000-pid=123               a process that trained as a rank that another one had claimed
 
-Segment k of the journal becomes part k; where both exist the part wins, so no row is read twice. For the same reason a
-merged part wins over every part and segment whose number lies in its range.
+Segments k of the journal become part k of each table; where both exist the part wins, so no row is read twice. For the same
+reason a merged part wins over every part and segment whose number lies in its range.
 """
 
 import re

@@ -3,6 +3,7 @@
 import os
 import shutil
 import socket
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from firstfault.analyzer import AnalyzerError, NotARunError, QueryError, Trace, 
 from firstfault.analyzer import trace as trace_module
 from firstfault.schemas import TABLES, VERSION_KEY, SchemaError, write_json
 from firstfault.schemas.layout import EXIT_JSON, RUN_JSON, part_path, segment_path
+from firstfault.schemas.step_values import STEP_VALUES, batch_of
 
 HOSTILE = [
     "a'b",
@@ -272,3 +274,24 @@ def test_a_part_that_is_torn_inside_is_the_concern_of_those_who_read_it(write_ru
             trace.sql("SELECT * FROM metrics")
         with pytest.raises(QueryError):
             trace.rows("SELECT * FROM metrics")
+
+
+def test_what_does_not_fit_its_column_is_null_and_the_file_is_named(write_run: Any) -> None:
+    run = write_run()
+    good = {"rank": 0, "step": 0, "completed": True, "loss": 1.5}
+    values = [
+        batch_of({"steps": [good], "colours": [{"red": 1}]}),
+        batch_of({"steps": [{**good, "step": 1, "loss": "high", "microbatches": 1 << 40}]}),
+        batch_of({"steps": [{**good, "step": 2, "loss": Fraction(1, 2)}]}),
+    ]
+    values.append(pa.RecordBatch.from_arrays([pa.array([b"\xc1"])], schema=values[0].schema))
+    path = segment_path(run, 0, STEP_VALUES, 0)
+    path.parent.mkdir(parents=True)
+    with pa.ipc.new_stream(path, values[0].schema) as stream:
+        for batch in values:
+            stream.write_batch(batch)
+    with Trace(run) as trace:
+        found = trace.sql("SELECT step, loss, completed FROM steps ORDER BY step").rows()
+        problems = [(p.path, p.what) for p in trace.problems]
+    assert found == [(0, 1.5, True), (1, None, True), (2, None, True)]
+    assert problems == [(str(path), "4 value(s) do not fit their columns; they are null")]
