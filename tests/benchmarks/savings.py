@@ -3,8 +3,9 @@
     python tests/benchmarks/savings.py [--steps 60] [--rounds 3]
 
 Three trainings that lose time to their data, to numbers read one by one, and to one operator, each beside the same training
-without it. In each round both are run unrecorded, and the difference of their median steps is what a step really gains; then
-the slow one is recorded, and its verdict says what a step would gain. The ratio is the median over rounds.
+without it. In each round the slow one is run unrecorded, then recorded, then the other one is run unrecorded: the verdict on the
+recording says what a step would gain, and the difference of the median steps of the other two is what it really gains. Both are
+compared as shares of their step, because the machine may be faster or slower in the meantime. Medians over rounds.
 """
 
 import argparse
@@ -126,16 +127,18 @@ SCRIPTS = {
 """Name → training, fault that it has, options of its recording."""
 
 
-def promised(name: str, steps: int, folder: Path) -> float | None:
-    """What the verdict on the recorded slow script says that a step would gain, in ms; None where it does not name it."""
+def promised(name: str, steps: int, folder: Path) -> tuple[float, float] | None:
+    """What the verdict on the recorded slow script says that a step would gain, and what a step took without the recorder's
+    own work, in ms; None where the fault is not named."""
     _, fault, options = SCRIPTS[name]
     run = folder / name
     command = [sys.executable, "-m", "firstfault", "run", "--quiet", "--out", str(run), *options, __file__]
     subprocess.run([*command, "--run", name, "--steps", str(steps)], check=True, stdout=subprocess.DEVNULL)
     with Trace(run) as trace:
         found = next((f for f in diagnose(trace).causes if f.name == fault), None)
+        step = trace.sql("SELECT median(step_ns - recorder_ns) / 1e6 FROM steps WHERE step > 5").item()
     said = re.search(r"would be (?:up to |about )?([\d.]+) ms shorter", found.message) if found else None
-    return float(said[1]) if said else None
+    return (float(said[1]), step) if said else None
 
 
 def usual_step(name: str, steps: int, *, fixed: bool) -> float:
@@ -156,21 +159,25 @@ def main() -> None:
         torch.manual_seed(0)
         print(1e3 * statistics.median(SCRIPTS[options.run][0](options.steps, fixed=options.fixed)[5:]))
         return
-    print(f"{'script':10} {'fault':20} {'promised ms':>12} {'gained ms':>10} {'ratio':>6}")
+    print(
+        f"{'script':10} {'fault':20} {'promised ms':>12} {'gained ms':>10} {'promised':>9} {'gained':>7} {'ratio':>6}"
+    )
     for name, (_, fault, _) in SCRIPTS.items():
-        rounds: list[tuple[float, float]] = []
+        rounds: list[tuple[float, ...]] = []
         for _ in range(options.rounds):
-            before, after = (usual_step(name, options.steps, fixed=fixed) for fixed in (False, True))
+            before = usual_step(name, options.steps, fixed=False)
             with tempfile.TemporaryDirectory() as folder:
                 said = promised(name, options.steps, Path(folder))
+            after = usual_step(name, options.steps, fixed=True)
             if said is not None:
-                rounds.append((said, before - after))
+                ms, step = said
+                gained = before - after
+                rounds.append((ms, gained, ms / step, gained / before, (ms / step) / (gained / before)))
         if not rounds:
             print(f"{name:10} {fault:20} not named")
             continue
-        said, real = (statistics.median(values) for values in zip(*rounds, strict=True))
-        ratio = statistics.median(a / b for a, b in rounds)
-        print(f"{name:10} {fault:20} {said:12.1f} {real:10.1f} {ratio:6.2f}", flush=True)
+        ms, gained, share, real, ratio = (statistics.median(values) for values in zip(*rounds, strict=True))
+        print(f"{name:10} {fault:20} {ms:12.1f} {gained:10.1f} {share:9.0%} {real:7.0%} {ratio:6.2f}", flush=True)
 
 
 if __name__ == "__main__":
