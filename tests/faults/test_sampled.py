@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from firstfault.analyzer import Trace, Verdict, diagnose
@@ -23,6 +24,11 @@ FAULTS = [
 HEALTHY = ["overfits_to_zero", "mixture_with_idle_experts", "unfreezes_later", "heavy_tailed_mse", "frozen_backbone"]
 
 
+def every_second(scripts: list[str]) -> list[Any]:
+    """The others run with the suite."""
+    return [pytest.param(s, marks=pytest.mark.suite if i % 2 else ()) for i, s in enumerate(scripts)]
+
+
 def record(run: Path, *arguments: object) -> Verdict:
     command = [sys.executable, "-m", "firstfault", "run", "--quiet", "--every", "20", "--out", run]
     subprocess.run([*command, *map(str, arguments)], capture_output=True, check=False)
@@ -32,7 +38,7 @@ def record(run: Path, *arguments: object) -> Verdict:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("onset", [14, pytest.param(17, marks=pytest.mark.suite)])
-@pytest.mark.parametrize("script", FAULTS)
+@pytest.mark.parametrize("script", every_second(FAULTS))
 def test_the_truth_lies_within_the_bounds_of_a_sampled_recording(script: str, onset: int, tmp_path: Path) -> None:
     file, truth = TRUTHS[script]
 
@@ -46,7 +52,7 @@ def test_the_truth_lies_within_the_bounds_of_a_sampled_recording(script: str, on
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("script", HEALTHY)
+@pytest.mark.parametrize("script", every_second(HEALTHY))
 def test_a_healthy_run_is_healthy_in_a_sampled_recording(script: str, tmp_path: Path) -> None:
     assert record(tmp_path / "run", ODD[script], script).verdict == "healthy"
 

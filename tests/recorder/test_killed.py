@@ -14,7 +14,7 @@ from firstfault.analyzer import Trace, diagnose
 SCRIPT = Path(__file__).parent / "scripts" / "endless.py"
 TWO_RANKS = Path(__file__).parent / "scripts" / "endless_ranks.py"
 TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-KILLS = int(os.environ.get("FIRSTFAULT_KILLS", "4"))
+KILLS = int(os.environ.get("FIRSTFAULT_KILLS", "3"))
 """Seeds, each of which kills twice: the script, and everything. FIRSTFAULT_KILLS=25 makes fifty kills."""
 
 
