@@ -59,6 +59,8 @@ _SPARSER = 32
 """Windows come at distances of at least 1/32 of the steps so far: some dozen in a short run, some hundred in any."""
 
 _AFTER_STALL = 5
+_AFTERMATH = 5
+"""Steps after a window in which its trace is made into rows beside the training: what they take longer is its price, too."""
 _MOST_EVENTS = 400_000
 """A step with more events is not profiled again: 3 KB of memory each."""
 
@@ -90,6 +92,10 @@ class ProfilerWatch:
         self._opened = self._open_ns = 0
         self._spent_ns = 0
         self._predicted_ns: int | None = None
+        self._aftermath = 0
+        """Steps that are still to be counted with the last window."""
+        self._unpaid_ns = 0.0
+        """What these steps took longer than others, less what the window was charged for its trace."""
         self._started_ns = 0
         """End of the first step: what came before is not training."""
         self._last = session.attempt.first_step
@@ -161,12 +167,21 @@ class ProfilerWatch:
                 usual_ns = len(self._steps) * (median(self._plain) if self._plain else plain_ns)
                 self._close(max(int(now - self._opened - usual_ns), 0))
         elif self._step_began:
+            if self._aftermath:
+                self._count_aftermath(plain_ns)
             self._plain.append(plain_ns)
             self._stalled = self._band.left_by(float(max(plain_ns, 1))) or self._stalled
         self._started_ns = self._started_ns or now
         if self._profile is None and self._due(session.step + 1) and self._may():
             self._open()
         self._step_began = perf_counter_ns()
+
+    def _count_aftermath(self, plain_ns: int) -> None:
+        self._aftermath -= 1
+        self._unpaid_ns += plain_ns - median(self._plain) if self._plain else 0
+        if not self._aftermath and self._unpaid_ns > 0:
+            self._spent_ns += int(self._unpaid_ns)
+            self._predicted_ns = (self._predicted_ns or 0) + int(self._unpaid_ns)
 
     def _due(self, step: int) -> bool:
         plan = self._plan
@@ -254,6 +269,7 @@ class ProfilerWatch:
         took = perf_counter_ns() - began + self._open_ns
         self._predicted_ns = took + slower_ns + size * _NS_PER_BYTE
         self._spent_ns += self._predicted_ns
+        self._aftermath, self._unpaid_ns = _AFTERMATH, -size * _NS_PER_BYTE
         self._last = session.step
         self._stalled = False
         first, last = self._steps[0][0], self._steps[-1][0]
