@@ -190,7 +190,7 @@ class ProfilerWatch:
             return since > 0 and since % plan.every == 0
         if plan.kind == "range":
             return step == max(plan.start, self.session.attempt.first_step + 1)
-        if plan.kind == "off" or since < WARM_UP or torch.cuda.is_initialized():
+        if plan.kind == "off" or since < WARM_UP or self._aftermath or torch.cuda.is_initialized():
             return False
         distance = _AFTER_STALL if self._stalled else max(_LEAST_DISTANCE, since // _SPARSER)
         if self._predicted_ns is not None and step - self._last < distance:

@@ -13,6 +13,20 @@ from firstfault.schemas.layout import PROFILES, parts, profile_path
 
 STYLES = Path(__file__).parent / "scripts" / "styles.py"
 
+SLOWED_BY_WINDOWS = """
+import sys, time, torch
+model = torch.nn.Linear(4, 1)
+opt = torch.optim.SGD(model.parameters(), 0.1)
+slow = 0
+for step in range(300):
+    opt.zero_grad()
+    model(torch.ones(8, 4)).sum().backward()
+    profiled = torch._C._autograd._profiler_enabled()
+    opt.step()
+    time.sleep(0.2 if slow > 0 else 0.02)
+    slow = 4 * int(sys.argv[1]) if profiled else slow - 1
+"""
+
 USES_ITS_OWN = """
 import torch
 from torch.profiler import ProfilerActivity, profile, schedule
@@ -178,6 +192,22 @@ def test_a_run_too_short_for_its_budget_has_no_window(tmp_path: Path) -> None:
     record(run := tmp_path / "run", "--profile", "auto", "plain")
 
     assert rows(run, "profiler_events") == []
+
+
+@pytest.mark.slow
+def test_windows_that_slow_the_steps_after_them_come_more_seldom(tmp_path: Path) -> None:
+    script = tmp_path / "slowed.py"
+    script.write_text(SLOWED_BY_WINDOWS)
+
+    windows = []
+    for slowed in (0, 1):
+        command = [sys.executable, "-m", "firstfault", "run", "--quiet", "--profile", "auto", "--out"]
+        run = tmp_path / str(slowed)
+        subprocess.run([*command, str(run), str(script), str(slowed)], check=True, capture_output=True)
+        windows.append(sum(row["event"] == "profiled" for row in rows(run, "events")))
+
+    assert windows[0] >= 2
+    assert windows[1] == 1
 
 
 def test_a_window_that_was_cut_off_is_removed_and_said(tmp_path: Path) -> None:
