@@ -18,7 +18,7 @@ import sys, time, torch
 model = torch.nn.Linear(4, 1)
 opt = torch.optim.SGD(model.parameters(), 0.1)
 slow = 0
-for step in range(300):
+for step in range(150):
     opt.zero_grad()
     model(torch.ones(8, 4)).sum().backward()
     profiled = torch._C._autograd._profiler_enabled()
