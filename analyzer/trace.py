@@ -82,6 +82,8 @@ class Trace:
         self._con = duckdb.connect(database, config=config)
         self._con.execute("SET enable_progress_bar = false")  # the terminal belongs to the caller
         self._prepared = False
+        self._viewed = False
+        """Whether the shared views are there, or tables in their places."""
         self._filled: dict[str, frozenset[str]] = {}
         self._kinds: frozenset[str] | None = None
         self._steps: int | None = None
@@ -102,8 +104,9 @@ class Trace:
             records["last_positions"] = as_table("last_positions", lost_position_rows(self.path, names))
         for name, rows in records.items():
             create_view(self._con, name, Source(RECORDS[name], journal=[rows]))
-        create_shared_views(self._con, described=described)
         if described:
+            create_shared_views(self._con, described=True)
+            self._viewed = True
             for table in (*TABLES.values(), *RECORDS.values()):
                 describe(self._con, table)
 
@@ -116,6 +119,7 @@ class Trace:
         """Whether a recorded table has any row. Raises AnalyzerError for a name that is none."""
         if table not in self.tables:
             raise AnalyzerError(f"there is no table {table!r}; `firstfault sql RUN` lists them")
+        self._view()
         return bool(self._con.execute(f'SELECT 1 FROM "{table}" LIMIT 1').fetchall())  # noqa: S608 # name checked
 
     def filled(self, table: str) -> frozenset[str]:
@@ -155,6 +159,7 @@ class Trace:
 
         Raises QueryError with DuckDB's own words.
         """
+        self._view()
         try:
             relation = cast(
                 "duckdb.DuckDBPyRelation | None", self._con.sql(query, params=dict(params) if params else None)
@@ -168,6 +173,7 @@ class Trace:
 
         Raises QueryError with DuckDB's own words.
         """
+        self._view()
         try:
             done = self._con.execute(query, dict(params) if params else None)
             names = [column[0] for column in done.description or []]
@@ -182,15 +188,30 @@ class Trace:
         small = sum(source.size_bytes for source in self._sources.values()) <= SMALL_BYTES
         if small:
             for name, source in self._sources.items():
-                if not source.table.latest:
+                if not source.table.latest and (source.parts or source.journal):
                     with suppress(duckdb.Error):  # stays a view: a part that is torn inside may be nobody's concern
                         self._materialise(name)
         try:
-            for name in SHARED if small else MATERIALISED:
-                self._materialise(name)
+            if small and not self._viewed:
+                create_shared_views(self._con, described=False, filled=True)
+                self._viewed = True
+            else:
+                self._view()
+                for name in SHARED if small else MATERIALISED:
+                    self._materialise(name)
         except duckdb.Error as e:
             raise AnalyzerError(f"{self.path}: a part cannot be read to its end ({_first_line(e)})") from e
         self._prepared = True
+
+    def _view(self) -> None:
+        """Create the shared views when the first of them may be wanted: a run that is prepared has tables instead."""
+        if self._viewed:
+            return
+        self._viewed = True
+        try:
+            create_shared_views(self._con, described=False)
+        except duckdb.Error as e:
+            raise AnalyzerError(f"{self.path}: cannot be opened ({_first_line(e)}); please report this run") from e
 
     def _materialise(self, name: str) -> None:
         """A table with the rows of a view takes the view's place."""
