@@ -33,6 +33,10 @@ TORN_KEY = b"firstfault.torn_bytes"
 THINNED_KEY = b"firstfault.thinned"
 """Key-value metadata of a part: only steps that this number divides were kept where nothing happened; 0: none."""
 
+KEPT_SUFFIX = ".misfits"
+"""Of a segment with values that did not fit their columns and are null in the parts: it stays, under this name, for whoever looks
+for them."""
+
 _ORDER = {"tensor_stats": ("tensor_id", "step", "microbatch", "seq")}
 
 
@@ -75,7 +79,10 @@ def compact(run: Path, *, finished: bool) -> int:
             if name in refused or (refused and name == STEP_VALUES):
                 continue
             try:
-                path.unlink()
+                if name == STEP_VALUES and any(segment.misfits for segment in rows.values()):
+                    path.rename(path.with_suffix(KEPT_SUFFIX))
+                else:
+                    path.unlink()
             except OSError as e:
                 failures.append(f"{path}: {e}")
     if written:
@@ -98,7 +105,7 @@ def _rows_of(streams: list[tuple[str, Path]], tables: list[str]) -> dict[str, Se
                 rows[table] = held
             else:
                 both = pa.concat_tables([before.table, held.table.cast(before.table.schema)])
-                rows[table] = Segment(both, before.torn_bytes + held.torn_bytes)
+                rows[table] = Segment(both, before.torn_bytes + held.torn_bytes, before.misfits + held.misfits)
     return rows
 
 

@@ -17,10 +17,12 @@ from ..schemas.step_values import STEP_VALUES, STEP_VALUES_SCHEMA, tables_of
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """The complete batches of one segment; ``torn_bytes`` follow the last of them and cannot be read."""
+    """The complete batches of one segment; ``torn_bytes`` follow the last of them and cannot be read, and ``misfits`` values did
+    not fit their columns."""
 
     table: pa.Table
     torn_bytes: int
+    misfits: int = 0
 
 
 def read_segment(path: Path, name: str) -> Segment:
@@ -53,10 +55,12 @@ def read_tables(path: Path, name: str, names: Collection[str]) -> dict[str, Segm
     segment = read_segment(path, name)
     if name != STEP_VALUES:
         return {name: segment}
-    tables, _ = tables_of(segment.table, names)
-    if segment.torn_bytes and "steps" in names:
+    tables, misfits = tables_of(segment.table, names)
+    if (segment.torn_bytes or misfits) and "steps" in names:
         tables.setdefault("steps", TABLES["steps"].schema.empty_table())
-    return {table: Segment(rows, segment.torn_bytes if table == "steps" else 0) for table, rows in tables.items()}
+    return {
+        table: Segment(rows, segment.torn_bytes if table == "steps" else 0, misfits) for table, rows in tables.items()
+    }
 
 
 def read_rows(run: Path, name: str, columns: list[str]) -> pa.Table:

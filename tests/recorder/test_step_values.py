@@ -5,7 +5,7 @@ import random
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from firstfault.recorder.compaction import TORN_KEY, compact
+from firstfault.recorder.compaction import KEPT_SUFFIX, TORN_KEY, compact
 from firstfault.recorder.errors import CompactionError
 from firstfault.recorder.journal import JournalWriter
 from firstfault.recorder.readback import read_rows
@@ -122,3 +122,15 @@ def test_values_stay_in_the_journal_until_the_last_of_their_tables_has_its_part(
     compact(tmp_path, finished=True)
     assert segments(tmp_path) == []
     assert counted(tmp_path) == expected
+
+
+def test_a_segment_with_a_value_that_fits_nowhere_is_kept_beside_its_parts(tmp_path):
+    writer = JournalWriter(tmp_path, 0)
+    writer.append({STEP_VALUES: batch_of({"steps": [{"rank": 0, "step": 0, "loss": "high"}]})})
+    writer.close()
+    path = segment_path(tmp_path, 0, STEP_VALUES, 0)
+    raw = path.read_bytes()
+    compact(tmp_path, finished=True)
+    assert counted(tmp_path)["steps"] == 1
+    assert segments(tmp_path) == []
+    assert path.with_suffix(KEPT_SUFFIX).read_bytes() == raw
