@@ -75,16 +75,17 @@ def compact(run: Path, *, finished: bool) -> int:
             except (OSError, pa.ArrowException) as e:
                 failures.append(f"{part}: {e}")
                 refused.add(table)
-        for name, path in streams:
-            if name in refused or (refused and name == STEP_VALUES):
-                continue
-            try:
-                if name == STEP_VALUES and any(segment.misfits for segment in rows.values()):
-                    path.rename(path.with_suffix(KEPT_SUFFIX))
-                else:
-                    path.unlink()
-            except OSError as e:
-                failures.append(f"{path}: {e}")
+        try:
+            _remove(
+                [
+                    (name, path)
+                    for name, path in streams
+                    if name not in refused and not (refused and name == STEP_VALUES)
+                ],
+                keep=any(segment.misfits for segment in rows.values()),
+            )
+        except OSError as e:
+            failures.append(f"{e.filename}: {e.strerror}")
     if written:
         pa.default_memory_pool().release_unused()  # the training may need it
     if failures:
@@ -93,6 +94,15 @@ def compact(run: Path, *, finished: bool) -> int:
             f"First: {failures[0]}"
         )
     return written
+
+
+def _remove(streams: list[tuple[str, Path]], *, keep: bool) -> None:
+    """Segments whose rows are in parts; with ``keep`` values of whole steps go out of the readers' way only. Raises OSError."""
+    for name, path in streams:
+        if keep and name == STEP_VALUES:
+            path.rename(path.with_suffix(KEPT_SUFFIX))
+        else:
+            path.unlink()
 
 
 def _rows_of(streams: list[tuple[str, Path]], tables: list[str]) -> dict[str, Segment]:
