@@ -35,8 +35,6 @@ DETAIL_OF = {
     "update": "updates",
     "optimizer_state": "optimizer_state",
     "buffer": "buffers",
-    "input": "batches",
-    "target": "batches",
     "param_groups.update_norm": "updates",
     "param_groups.weight_norm": "updates",
 }

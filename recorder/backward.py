@@ -4,16 +4,16 @@ from math import nan
 from time import perf_counter_ns
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from ..schemas import Phase
 from .band import Band
 from .data import DataWatch
-from .device_statistics import either, scalar_of
+from .device_statistics import scalar_of
 from .forward import ForwardWatch
 from .graph import (
     LOSSES,
+    MOST_OF_LOSS,
     activated_twice,
     broadcasts,
     kl_of_probabilities,
@@ -28,6 +28,7 @@ from .graph import (
 )
 from .optimizers import OptimizerWatch
 from .sampled_look import find_first_bad_module
+from .samples import misplaced
 from .session import Session
 from .statistics import measurable, measure
 from .step_rows import Row
@@ -54,8 +55,9 @@ class BackwardWatch:
         self._began = 0
         self._looking = True
         """Whether the code of this loss is looked at."""
-        self._codes: set[tuple[int, tuple[int, ...]]] = set()
-        """Codes of losses that were seen: operators behind the forward, and the shape of what the last of them was given."""
+        self._codes: dict[tuple[Any, ...], int] = {}
+        """Code of each loss that was seen: operators behind the forward, the last of them, and the shape of what it was given.
+        With the number of nodes among which all its loss operators are."""
         self._harmless: set[tuple[int, int]] = set()
         """Graphs without operators that can lose numbers: nodes of the last forward, and nodes from there to the loss."""
         self._weight_looks = _WEIGHT_LOOKS
@@ -125,8 +127,9 @@ class BackwardWatch:
             if not self.forward.rows_taken and self.forward.looks_left > 0:
                 find_first_bad_module(session, loss)
         session.on_loss_value(moments)
-        self._looking = self._new_code(loss) or self._now_and_then()
-        self._input_and_target(loss)
+        code = self._code(loss)
+        self._looking = (code not in self._codes and len(self._codes) < _MOST_SHAPES) or self._now_and_then()
+        self._input_and_target(loss, code)
         self._divergence(loss)
         self._broadcast(loss)
         self._sign(loss)
@@ -134,13 +137,17 @@ class BackwardWatch:
         session.losses.append(number)
         self._look(loss, nonfinite=moments.nonfinite > 0)
 
-    def _input_and_target(self, loss: Tensor) -> None:
+    def _input_and_target(self, loss: Tensor, code: tuple[Any, ...]) -> None:
         session = self.session
+        if self._looking and len(self._codes) < _MOST_SHAPES:
+            self._codes.setdefault(code, 0)
         if session.saved_tensor_hooks_used:
             return
-        for count, node in enumerate(loss_nodes(loss)):
+        for count, (node, looked_at) in enumerate(loss_nodes(loss, self._most(code))):
             if count == 4:
                 return
+            if code in self._codes:
+                self._codes[code] = max(self._codes[code], looked_at)
             self._distribution(node)
             self._activation(node)
             suffix = "" if count == 0 else f"{count}"
@@ -156,22 +163,23 @@ class BackwardWatch:
             if target is not None and measurable(target):
                 self._target(node, given, target)
 
+    def _most(self, code: tuple[Any, ...]) -> int:
+        """Among how many nodes the operators of a loss are searched: of one that is known, as far as the last of them was."""
+        return MOST_OF_LOSS if self._looking else self._codes.get(code, MOST_OF_LOSS)
+
     def _now_and_then(self) -> bool:
         """Whether this is one of the first steps, or one of those in which everything is looked at again."""
         session = self.session
         return session.step <= session.attempt.first_step + _FIRST_STEPS or session.step % _FIRST_STEPS == 0
 
-    def _new_code(self, loss: Tensor) -> bool:
-        """Whether the loss is put together in a way that was not seen before: a squeeze less, another shape."""
+    def _code(self, loss: Tensor) -> tuple[Any, ...]:
+        """How a loss is put together, as far as can be told at a glance: a squeeze less, another shape make another code."""
         last: Any = loss.grad_fn
-        if last is None or len(self._codes) > _MOST_SHAPES:
-            return False
+        if last is None:
+            return ()
         given = last.next_functions[0] if last.next_functions else (None, 0)
-        code = (last._sequence_nr() - self.forward.last_node, tuple((given[0] is not None and shape_of(*given)) or ()))
-        if code in self._codes:
-            return False
-        self._codes.add(code)
-        return True
+        shape = tuple((given[0] is not None and shape_of(*given)) or ())
+        return last._sequence_nr() - self.forward.last_node, type(last), shape
 
     def _divergence(self, loss: Tensor) -> None:
         """Look for a divergence of probabilities where their logarithms belong."""
@@ -251,30 +259,16 @@ class BackwardWatch:
 
     def _target(self, node: Any, given: Tensor | None, target: Tensor) -> None:
         dimension = LOSSES[type(node).__name__]
-        classes = ignored = out_of_range = None
+        facts: Row = {"reduction": _reduction(node), "loss_op": operator_name(node)}
+        classes = ignore_index = None
         if dimension is not None and given is not None and not target.is_floating_point():
-            classes = given.shape[dimension if given.dim() > 1 else 0]
-            target_numel = target.numel()
+            classes = facts["classes"] = given.shape[dimension if given.dim() > 1 else 0]
             ignore_index = getattr(node, "_saved_ignore_index", None)
             if isinstance(ignore_index, int):
                 ignore_index = ignore_index - (1 << 64) if ignore_index >= 1 << 63 else ignore_index
-                kept = target != ignore_index
-                ignored = either([scalar_of(kept.sum())], lambda valid: target_numel - int(valid[0]))
-            else:
-                kept = torch.ones_like(target, dtype=torch.bool)
-                ignored = 0
-            wrong = (((target < 0) | (target >= classes)) & kept).sum()
-            out_of_range = either([scalar_of(wrong)], lambda count: int(count[0]))
-        row = self.data.target(
-            target,
-            {
-                "reduction": _reduction(node),
-                "loss_op": operator_name(node),
-                "classes": classes,
-                "ignored_count": ignored,
-                "out_of_range_count": out_of_range,
-            },
-        )
+        row, moments = self.data.target(target, facts)
+        if classes is not None:
+            row |= misplaced(target, moments, classes, ignore_index)
         self._weigh(node, row)
 
     def _weigh(self, node: Any, row: Row) -> None:

@@ -28,7 +28,6 @@ Kind = Literal[
     "updates",
     "optimizer_state",
     "buffers",
-    "batches",
 ]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 

@@ -70,18 +70,21 @@ class DataWatch:
                 return field.moments
         return self._add(f"input:{name}", name, tensor, "input", "input", phase, root.id).moments
 
-    def target(self, tensor: Tensor, facts: Row) -> Row:
-        """A tensor is the target of a loss, which has found out these columns of `batches`. Returns the row."""
+    def target(self, tensor: Tensor, facts: Row) -> tuple[Row, Moments]:
+        """A tensor is the target of a loss, which has found out these columns of `batches`. Returns the row and its moments."""
         pointer = _pointer(tensor)
         if self._epoch is not None:
             self.session.facts["epoch"] = self._epoch
         for field in self._current():
             if field.pointer == pointer and field.ref() is not None:
+                if field.version != _version(tensor):
+                    self._written_to(field, tensor)
                 if "label_counts" not in field.row:
                     facts = {**label_facts(tensor, field.moments), **facts}
                 self._use(field, "target", Phase.DATA, facts)
-                return field.row
-        return self._add("loss:target", "target", tensor, "target", "target", Phase.LOSS, None, facts).row
+                return field.row, field.moments
+        field = self._add("loss:target", "target", tensor, "target", "target", Phase.LOSS, None, facts)
+        return field.row, field.moments
 
     def initial_parameters(self, root: ModuleEntry) -> None:
         """The weights before the first update."""
@@ -192,12 +195,12 @@ def fingerprint(tensor: Tensor) -> int | None:
     """
     if tensor.device.type != "cpu" or tensor.layout is not torch.strided or tensor.numel() == 0:
         return None
-    flat = tensor.detach().reshape(-1)
-    stride = max(1, flat.numel() * flat.element_size() // _FINGERPRINT_BYTES)
-    sample = flat[::stride].contiguous()
-    raw = ctypes.string_at(sample.data_ptr(), sample.numel() * sample.element_size())
     h = hashlib.blake2b(f"{tuple(tensor.shape)}{tensor.dtype}".encode(), digest_size=8)
-    h.update(raw)
+    size = tensor.element_size()
+    stride = max(1, tensor.numel() * size // _FINGERPRINT_BYTES)
+    if stride > 1 or not tensor.is_contiguous():
+        tensor = tensor.detach().reshape(-1)[::stride].contiguous()
+    h.update(ctypes.string_at(tensor.data_ptr(), tensor.numel() * size))
     return int.from_bytes(h.digest(), "little", signed=True)
 
 

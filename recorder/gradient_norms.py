@@ -2,8 +2,9 @@
 
 import math
 from collections.abc import Sequence
-from itertools import repeat
+from functools import partial
 from operator import is_not
+from typing import cast
 
 import torch
 from torch import Tensor, _foreach_norm  # pyright: ignore[reportPrivateImportUsage]
@@ -11,9 +12,10 @@ from torch._utils import _flatten_dense_tensors
 
 from .band import Band
 from .device_statistics import Late, scalar_of
-from .statistics import SMALL, Moments, local, measurable
+from .statistics import SMALL, Moments, item, local, measurable
 
 _F32, _STRIDED = torch.float32, torch.strided
+_exists = partial(is_not, None)
 
 
 class SeenGradients:
@@ -29,7 +31,7 @@ class SeenGradients:
 
     def pattern_changed(self, gradients: Sequence[Tensor | None]) -> bool:
         """Whether others than last time are None."""
-        present = bytes(map(is_not, gradients, repeat(None)))
+        present = bytes(map(_exists, gradients))
         before, self._present = self._present, present
         return before is not None and present != before
 
@@ -40,12 +42,12 @@ class SeenGradients:
 
 def quick_norm(gradients: Sequence[Tensor | None], seen: SeenGradients) -> "float | Late | None":
     """Common L2 norm without a row for each; None if there was no gradient at all. Infinite where a square overflows."""
-    present = [g for g in gradients if g is not None]
+    present = cast("list[Tensor]", list(filter(_exists, gradients)))
     if not present:
         return None
     with torch.no_grad():
         if seen.small and (norm := _norm_of_small(present)) is not None:
-            return norm.item()
+            return item(norm)
         small: list[Tensor] = []
         by_dtype: dict[torch.dtype, list[Tensor]] = {}
         for gradient in present:
@@ -69,10 +71,10 @@ def quick_norm(gradients: Sequence[Tensor | None], seen: SeenGradients) -> "floa
         for dtype, dense in by_dtype.items():
             norms = _foreach_norm(dense, dtype=_sum_dtype(dtype))
             if len({norm.device for norm in norms}) > 1:
-                return math.hypot(*(norm.item() for norm in (*joint, *norms)))
+                return math.hypot(*map(item, (*joint, *norms)))
             joint.append(torch.linalg.vector_norm(torch.stack(norms), dtype=torch.float64))
         if len(joint) > 1 and len({j.device for j in joint}) > 1:
-            return math.hypot(*(j.item() for j in joint))
+            return math.hypot(*map(item, joint))
         return scalar_of(joint[0] if len(joint) == 1 else torch.linalg.vector_norm(torch.stack(joint)))
 
 

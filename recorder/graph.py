@@ -94,8 +94,12 @@ def nodes_down_to(tensor: Tensor, first: int, most: int = _MOST_NODES) -> list[A
     return sorted(found, key=lambda n: found[n])
 
 
-def loss_nodes(loss: Tensor, most: int = 64) -> Iterator[Any]:
-    """Nodes of known loss operators, searched breadth first from the loss."""
+MOST_OF_LOSS = 64
+"""Nodes among which the operators of a loss are searched."""
+
+
+def loss_nodes(loss: Tensor, most: int = MOST_OF_LOSS) -> Iterator[tuple[Any, int]]:
+    """Nodes of known loss operators, searched breadth first from the loss, each with how many were looked at until then."""
     seen: set[Any] = set()
     todo = [loss.grad_fn]
     while todo and len(seen) < most:
@@ -105,9 +109,11 @@ def loss_nodes(loss: Tensor, most: int = 64) -> Iterator[Any]:
                 continue
             seen.add(node)
             if type(node).__name__ in LOSSES:
-                yield node
+                yield node, len(seen)
+                if len(seen) == most:
+                    return
             else:
-                todo.extend(next_node for next_node, _ in node.next_functions[:most])
+                todo.extend(next_node for next_node, _ in node.next_functions[:MOST_OF_LOSS])
 
 
 def broadcasts(loss: Tensor, first: int) -> tuple[list[int], list[int]] | None:

@@ -1,6 +1,7 @@
 """Rows of `param_groups`: settings of an optimizer's groups, what they consist of, and how far their weights moved."""
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -41,9 +42,11 @@ class GroupRows:
         group that was sampled, ``regrouped`` how often the groups of the script's optimizers have changed."""
         for g, group in enumerate(optimizer.param_groups):
             betas = group.get("betas") or (None, None)
-            shares = [numel for numel, _, _ in change.get(g, ())]
-            update = either([m for _, m, _ in change.get(g, ())], functools.partial(_norm_of_samples, shares))
-            weight = either([m for _, _, m in change.get(g, ())], functools.partial(_norm_of_samples, shares))
+            update = weight = None
+            if g in change:
+                numels, updates, weights = zip(*change[g], strict=True)
+                update = either(updates, functools.partial(_norm_of_samples, numels))
+                weight = either(weights, functools.partial(_norm_of_samples, numels))
             self.session.add(
                 "param_groups",
                 optimizer_id=optimizer_id,
@@ -104,7 +107,7 @@ def _number(value: Any) -> float | None:
     return float(value) if isinstance(value, (int, float, Tensor)) else None
 
 
-def _norm_of_samples(numels: list[int], measured: list[Moments]) -> float | None:
+def _norm_of_samples(numels: Sequence[int], measured: Sequence[Moments]) -> float | None:
     """L2 norm of tensors of these sizes, estimated from a sample of each; None without any."""
     if not measured:
         return None

@@ -13,7 +13,7 @@ from .patches import Patches
 from .session import Session
 
 _AT_ONCE = 64
-"""Modules that are looked at in one step; of a larger model every module is looked at every few steps."""
+"""Modules and parameters that are looked at in one step; of a larger model all are looked at every few steps."""
 
 _KINDS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 _GLOBAL = ("_global_forward_hooks", "_global_forward_pre_hooks", "_global_backward_hooks", "_global_backward_pre_hooks")
@@ -25,6 +25,7 @@ class HookCounts:
     def __init__(self, session: Session) -> None:
         self.session = session
         self._watched: list[tuple[weakref.ref[nn.Module], int]] = []
+        self._interval = 1
         self._counts: dict[int, int] = {}
         self._roots: list[ModuleEntry] = []
         self._globals: int | None = None
@@ -37,8 +38,7 @@ class HookCounts:
         session = self.session
         if self._roots != session.catalogue.roots:
             self._find()
-        interval = 1 + len(self._watched) // _AT_ONCE
-        if session.step % interval:
+        if session.step % self._interval:
             return
         counts = self._counts
         for ref, module_id in self._watched:
@@ -68,12 +68,15 @@ class HookCounts:
         catalogue = self.session.catalogue
         self._roots = list(catalogue.roots)
         self._watched = []
+        looks = 0
         for root in self._roots:
             model = root.ref()
             for module in model.modules() if model is not None else ():
                 entry = catalogue.find(module) if id(module) in catalogue.by_object else None
                 if entry is not None:
                     self._watched.append((weakref.ref(module), entry.id))
+                    looks += 1 + len(module._parameters)
+        self._interval = 1 + looks // _AT_ONCE
 
 
 def _hooks_of(module: nn.Module) -> int:

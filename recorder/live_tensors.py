@@ -5,15 +5,14 @@ the run has lasted so long that all of them together take no more than 0.2 % of 
 """
 
 import gc
-import os
 from collections import defaultdict
-from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from .own_memory import HostMemory
 from .patches import Patches
 from .session import Session
 from .statistics import measurable
@@ -37,7 +36,7 @@ class _Group:
 
 
 class LiveTensors:
-    """Fills table `live_tensors`, ``steps.live_tensors``, ``live_tensor_bytes`` and ``anonymous_bytes``."""
+    """Fills table `live_tensors`, ``steps.live_tensors``, ``live_tensor_bytes``, ``rss_bytes`` and ``anonymous_bytes``."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -46,9 +45,7 @@ class LiveTensors:
         self._dearest = _GUESS_NS
         self._taken = 0
         self._least: dict[tuple[Any, ...], int] = {}
-        self._page = os.sysconf("SC_PAGE_SIZE")
-        self._statm = Path("/proc/self/statm")
-        self._file: int | None = None
+        self._memory: HostMemory | None = None
         session.at_finish.append(session.guarded("live-tensors", self._look))
 
     def install(self, patches: Patches) -> None:
@@ -56,13 +53,14 @@ class LiveTensors:
         patches.later(self._close)
 
     def _close(self) -> None:
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
+        memory, self._memory = self._memory, None
+        if memory is not None:
+            memory.close()
 
     def _look(self) -> None:
         session = self.session
-        session.facts["anonymous_bytes"] = self._anonymous_bytes()
+        self._memory = self._memory or HostMemory()
+        session.facts |= self._memory.now()
         began = perf_counter_ns()
         if self._spent + self._dearest > _SHARE * (began - self._began):
             return
@@ -104,15 +102,6 @@ class LiveTensors:
                 with_graph=group.with_graph,
                 bytes=group.size,
             )
-
-    def _anonymous_bytes(self) -> int | None:
-        """Resident memory that belongs to no file: what mapped data sets bring in is the kernel's to take back."""
-        if self._file is None:
-            if not self._statm.exists():
-                return None
-            self._file = os.open(self._statm, os.O_RDONLY | os.O_CLOEXEC)
-        _, resident, shared, *_ = os.pread(self._file, 128, 0).split()
-        return (int(resident) - int(shared)) * self._page
 
 
 def tensor_classes() -> set[type]:

@@ -6,6 +6,7 @@ GradScaler left the step out. Several backward passes before the step are its mi
 
 import weakref
 from collections.abc import Callable, Sequence
+from itertools import chain
 from time import perf_counter_ns
 from typing import Any, NamedTuple
 
@@ -64,18 +65,20 @@ class Roster:
     Holds no parameter itself. Good as long as neither the optimizers' groups nor the modules have changed.
     """
 
-    __slots__ = ("entries", "free", "regrouped", "version")
+    __slots__ = ("entries", "free", "groups", "regrouped", "version")
 
     def __init__(
         self,
         regrouped: int,
         version: int,
-        entries: list[tuple[ParameterEntry, int]],
+        entries: list[ParameterEntry],
+        groups: list[int],
         free: list[ParameterEntry],
     ) -> None:
         self.regrouped = regrouped
         self.version = version
         self.entries = entries
+        self.groups = groups
         self.free = free
 
 
@@ -93,7 +96,8 @@ class OptimizerWatch:
         self._count = 0
         self._stepped: set[int] = set()
         self._cleared = False
-        self._groups: tuple[tuple[int, ...], ...] = ()
+        self._groups: list[list[int]] = []
+        """Number of the optimizer and ids of the parameters of each group."""
         self._regrouped = 0
         """How often the groups have changed."""
         self._inside: dict[int, Held] = {}
@@ -363,7 +367,7 @@ class OptimizerWatch:
         """(parameter, entry, group) of an optimizer, then the models' parameters that no optimizer holds, as group -1."""
         catalogue = self.session.catalogue
         roster = self._rosters.get(held.id)
-        parameters = [p for group in optimizer.param_groups for p in group["params"]]
+        parameters = list(chain.from_iterable(group["params"] for group in optimizer.param_groups))
         if (
             roster is None
             or roster.regrouped != self._regrouped
@@ -373,15 +377,16 @@ class OptimizerWatch:
         ):
             prefix = "" if held.id == 0 else f"optimizer{held.id}."
             entries = [
-                (catalogue.parameter(p, prefix, g, i), g)
+                catalogue.parameter(p, prefix, g, i)
                 for g, group in enumerate(optimizer.param_groups)
                 for i, p in enumerate(group["params"])
             ]
+            groups = [g for g, group in enumerate(optimizer.param_groups) for _ in group["params"]]
             if catalogue.calls == 0:
                 self.session.on_unseen_models()
             free = [e for p, e in catalogue.model_parameters() if id(p) not in catalogue.holders]
-            roster = self._rosters[held.id] = Roster(self._regrouped, catalogue.version, entries, free)
-        found = [(p, entry, g) for p, (entry, g) in zip(parameters, roster.entries, strict=True)]
+            roster = self._rosters[held.id] = Roster(self._regrouped, catalogue.version, entries, groups, free)
+        found = list(zip(parameters, roster.entries, roster.groups, strict=True))
         found += [(p, e, -1) for e in roster.free if (p := e.ref()) is not None and p.requires_grad]
         return found
 
@@ -397,7 +402,7 @@ class OptimizerWatch:
     def _refresh_holders(self) -> None:
         """Note which parameter lies in which group, and describe the tensors anew when that has changed."""
         lives = [(h.id, o) for h in self._held.values() if (o := h.ref()) is not None]
-        groups = tuple((held_id, *map(id, group["params"])) for held_id, o in lives for group in o.param_groups)
+        groups = [[held_id, *map(id, group["params"])] for held_id, o in lives for group in o.param_groups]
         if groups == self._groups:
             return
         self._groups = groups

@@ -6,17 +6,26 @@ from pathlib import Path
 import torch
 
 
-class ResidentMemory:
-    """Resident memory of the process, from a file of /proc that stays open."""
+class HostMemory:
+    """Memory of the process, from a file of /proc that stays open."""
 
     def __init__(self) -> None:
         statm = Path("/proc/self/statm")
         self._fd = os.open(statm, os.O_RDONLY | os.O_CLOEXEC) if statm.exists() else None
         self._page = os.sysconf("SC_PAGE_SIZE")
 
-    def now(self) -> int | None:
-        """In bytes; None where there is no /proc."""
-        return None if self._fd is None else int(os.pread(self._fd, 128, 0).split()[1]) * self._page
+    def now(self) -> dict[str, int]:
+        """Columns of `steps`: what is resident, and what of that belongs to no file. Nothing where there is no /proc."""
+        if self._fd is None:
+            return {}
+        _, resident, shared, *_ = map(int, os.pread(self._fd, 128, 0).split())
+        return {"rss_bytes": resident * self._page, "anonymous_bytes": (resident - shared) * self._page}
+
+    def close(self) -> None:
+        """Close the file."""
+        fd, self._fd = self._fd, None
+        if fd is not None:
+            os.close(fd)
 
 
 def device_memory() -> dict[str, int]:

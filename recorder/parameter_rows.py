@@ -1,6 +1,7 @@
 """Rows of gradients, of weights and of their change, as far as they are due."""
 
 from collections.abc import Sequence
+from operator import attrgetter, itemgetter
 from time import perf_counter_ns
 from typing import Any
 
@@ -12,6 +13,9 @@ from .gradient_norms import SeenGradients, joint_norm, quick_norm
 from .session import Session
 from .statistics import EMPTY, Moments, local, measurable, measure_all
 from .weight_changes import Parameters, Sampled, changes, sample_of
+
+_USUAL = frozenset((Tensor, type(None)))
+_grad, _tensor = attrgetter("grad"), itemgetter(0)
 
 
 class ParameterRows:
@@ -40,12 +44,17 @@ class ParameterRows:
         session = self.session
         which = (parameters[0][1].parameter_id if parameters else -1, len(parameters))
         seen = self._seen.get(which) or self._seen.setdefault(which, SeenGradients())
-        if given is None:  # `local` is not called for a plain tensor: this runs for every parameter at every step
-            given = [g if type(g := p.grad) is Tensor else local(g) for p, _, _ in parameters]
+        if given is None:  # this runs for every parameter at every step: with as little Python for each as can be
+            given = list(map(_grad, map(_tensor, parameters)))
+            if not _USUAL.issuperset(map(type, given)):
+                given = list(map(local, given))
         if seen.pattern_changed(given):
             session.budget.full_detail(6, "gradient-presence")
         if not session.budget.due("gradients"):
-            norm = quick_norm([g for (_, _, group), g in zip(parameters, given, strict=True) if group >= 0], seen)
+            held = given
+            if parameters and parameters[-1][2] < 0:  # those that no optimizer holds stand last
+                held = [g for (_, _, group), g in zip(parameters, given, strict=True) if group >= 0]
+            norm = quick_norm(held, seen)
             if not seen.jumped(norm):
                 return norm
             if not session.budget.full_detail(6, "gradient-norm"):

@@ -95,8 +95,10 @@ class QuietForwards:
             or not self._possible(module)
         ):
             return
-        if any((m := ref()) is None or m.training is not training for ref, training in usual.modes):
-            return
+        for ref, training in usual.modes:  # a loop: of each module at each step
+            part = ref()
+            if part is None or part.training is not training:
+                return
         self._end = module.register_forward_hook(_End(self, entry, ended), always_call=True)
         for handle in self._patches.module_hooks if self._patches is not None else ():
             hooks = handle.hooks_dict_ref()

@@ -1,10 +1,12 @@
 """What is in a batch beside its moments: labels, masks, and a hash of each sample."""
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from .device_statistics import either, scalar_of
 from .statistics import LATE_DEVICES, Moments
 from .step_rows import Row
 
@@ -34,6 +36,29 @@ def label_facts(tensor: Tensor, moments: Moments) -> Row:
     total = sum(counts)
     entropy = -sum(c / total * math.log(c / total) for c in counts if c) if total else None
     return {"label_counts": counts, "entropy": entropy}
+
+
+def misplaced(tensor: Tensor, moments: Moments, classes: int, ignore_index: Any) -> Row:
+    """``ignored_count`` and ``out_of_range_count`` of targets of so many classes. None is either where all lie among the classes
+    and the index to be ignored does not lie among them, as it does in nearly every batch."""
+    has_index = isinstance(ignore_index, int)
+    # what is still on its way from a device is not waited for
+    low, high = (moments.min, moments.max) if type(moments) is Moments else (None, None)
+    if (
+        low is not None
+        and high is not None
+        and low >= 0
+        and high < classes
+        and not (has_index and low <= ignore_index <= high)
+    ):
+        return {"ignored_count": 0, "out_of_range_count": 0}
+    numel = tensor.numel()
+    kept = tensor != ignore_index if has_index else torch.ones_like(tensor, dtype=torch.bool)
+    wrong = (((tensor < 0) | (tensor >= classes)) & kept).sum()
+    return {
+        "ignored_count": either([scalar_of(kept.sum())], lambda valid: numel - int(valid[0])) if has_index else 0,
+        "out_of_range_count": either([scalar_of(wrong)], lambda count: int(count[0])),
+    }
 
 
 def mask_facts(tensor: Tensor, moments: Moments) -> Row:

@@ -26,7 +26,7 @@ from .catalogue import Catalogue, ModuleEntry
 from .device_statistics import Late, either
 from .journal import JournalWriter, segment_bytes
 from .options import options_of
-from .own_memory import ResidentMemory, device_memory
+from .own_memory import device_memory
 from .ranks import rank_and_world, rank_row, say_unrecorded
 from .selection import chosen
 from .signal_errors import raised_by_signal_handler
@@ -111,7 +111,6 @@ class Session:
         self._off: set[str] = set()
         self._breadcrumb: BreadcrumbWriter | None = None
         self._last_flush = perf_counter_ns()
-        self._memory: ResidentMemory | None = None
         self._dropped = 0
         self.flushes = 0
         """How often the rows of a step were written; what was collected before the last time cannot be changed any more."""
@@ -145,7 +144,6 @@ class Session:
             self.run, rank, self.attempt.first_part, segment_bytes(self.options.disk_limit_bytes, max(world_size, 1))
         )
         self._breadcrumb = BreadcrumbWriter(breadcrumb_path(self.run, rank), os.getpid())
-        self._memory = ResidentMemory()
         self.add(
             "ranks",
             **rank_row(world_size),
@@ -391,7 +389,6 @@ class Session:
                 "optimizer_ns": self.clock["optimizer"],
                 "recorder_ns": self.recorder_ns,
                 "journal_bytes": self._rows.journal_bytes,
-                "rss_bytes": self._memory.now() if self._memory is not None else None,
                 "detail": self.budget.detail(),
                 **device_memory(),
                 **self.facts,

@@ -79,6 +79,9 @@ def measure(x: Tensor, *, count_zeros: bool = False, size_only: bool = False) ->
         return _late([x])[0]
     x = x.detach()
     if x.dtype is torch.float32 and x.is_contiguous() and x.numel():  # nearly all there is to measure
+        if x.numel() == 1 and isfinite(value := item(x)) and not size_only:
+            zeros = int(value == 0) if value == 0 or count_zeros else None
+            return Moments(1, 0, 0, zeros, value, value, value, value * value)
         flat = x.view(-1)
         return _measure_size(flat) if size_only else _measure_flat(flat, count_zeros)
     if x.layout is not torch.strided:

@@ -42,6 +42,26 @@ for i in range(40):
     opt.step()
 """
 
+LABELS = """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+torch.manual_seed(0)
+x = torch.randn(96, 5, 4)
+data = TensorDataset(x, (x.sum(2) > 0).long() + 1)
+net = nn.Linear(4, 3)
+opt = torch.optim.SGD(net.parameters(), lr=0.1)
+for i, (x, y) in enumerate(DataLoader(data, 4)):
+    if i >= 13:
+        y[:, :2] = -100
+    loss = nn.functional.cross_entropy(net(x).flatten(0, 1), y.flatten())
+    if i % 2:
+        loss = sum(((p - 1) ** 2).sum() * 0.01 for p in net.parameters()) + loss * loss
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+"""
+
 
 def broadcasts(bench: Any, loss: str) -> list[int]:
     """Steps in which a stretched prediction was seen."""
@@ -64,3 +84,12 @@ def test_a_matrix_of_zeros_that_joins_late_is_looked_at_again_after_its_first_up
     with Trace(recorded.run) as trace:
         rows = trace.sql("SELECT distinct_rows FROM tensors WHERE tensor_name LIKE '%.b' AND kind = 'parameter'")
     assert rows["distinct_rows"].to_list() == [16]
+
+
+def test_labels_that_the_script_masks_in_place_are_counted_as_they_reach_the_loss(bench):
+    recorded = bench.record(str(bench.write(LABELS)))
+    with Trace(recorded.run) as trace:
+        rows = trace.sql("SELECT step, classes, ignored_count, out_of_range_count FROM batches WHERE role = 'target'")
+        faults = trace.sql("SELECT message FROM events WHERE event = 'recorder-fault'")
+    assert rows.sort("step").rows() == [(i, 3, 8 if i >= 13 else 0, 0) for i in range(24)]
+    assert faults.is_empty()
