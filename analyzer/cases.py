@@ -48,7 +48,7 @@ def cases_beside(file: Path) -> list[Case]:
 def problems(rule: Rule, case: Case) -> list[str]:
     """What is not as the case has it; empty where it holds. Raises RuleError for a table or column that does not exist."""
     with TemporaryDirectory(prefix="firstfault-case-") as folder, Trace(recorded(Path(folder), case)) as trace:
-        trace.prepare()
+        trace.prepare(None if "causes" in case else rule.select)  # a verdict runs every rule
         return list(_compare(trace, rule, case))
 
 

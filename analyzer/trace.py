@@ -181,8 +181,9 @@ class Trace:
         except duckdb.Error as e:
             raise QueryError(str(e)) from e
 
-    def prepare(self) -> None:
-        """Compute the shared views that many rules read once, in place. Idempotent."""
+    def prepare(self, used_by: str | None = None) -> None:
+        """Compute the shared views that many rules read once, in place. Idempotent. ``used_by``: of a small run that nobody has
+        asked anything yet, only those that this SQL reads are there afterwards."""
         if self._prepared:
             return
         small = sum(source.size_bytes for source in self._sources.values()) <= SMALL_BYTES
@@ -193,7 +194,7 @@ class Trace:
                         self._materialise(name)
         try:
             if small and not self._viewed:
-                create_shared_views(self._con, described=False, filled=True)
+                create_shared_views(self._con, described=False, filled=True, used_by=used_by)
                 self._viewed = True
             else:
                 self._view()

@@ -139,17 +139,37 @@ def _literal_path(path: Path) -> str:
     return re.sub(r"([*?\[])", r"[\1]", str(path.absolute()))
 
 
-def create_shared_views(con: duckdb.DuckDBPyConnection, *, described: bool, filled: bool = False) -> None:
+def create_shared_views(
+    con: duckdb.DuckDBPyConnection, *, described: bool, filled: bool = False, used_by: str | None = None
+) -> None:
     """Run every analyzer/sql/*.sql in the order of their names; without the comments it takes a third of the time. ``filled``
-    makes tables of them at once: each is then computed from tables and not from views upon views."""
+    makes tables of them at once: each is then computed from tables and not from views upon views. ``used_by``: only those that
+    this SQL reads, or that they read themselves."""
     folder = files("firstfault.analyzer") / "sql"
-    for file in sorted((f for f in folder.iterdir() if f.name.endswith(".sql")), key=lambda f: f.name):
-        text = file.read_text(encoding="utf-8")
-        text = text if described else _COMMENT.sub("", text)
-        con.execute(_VIEW.sub("CREATE TABLE", text) if filled else text)
+    found = sorted((f for f in folder.iterdir() if f.name.endswith(".sql")), key=lambda f: f.name)
+    text = "\n".join(f.read_text(encoding="utf-8") for f in found)
+    text = text if described else _COMMENT.sub("", text)
+    if used_by is not None:
+        text = _only(text, used_by)
+    con.execute(_VIEW.sub("CREATE TABLE", text) if filled else text)
+
+
+def _only(text: str, used_by: str) -> str:
+    """These statements without the views that none of the later ones reads, nor ``used_by``."""
+    kept: list[str] = []
+    words = set(_WORD.findall(used_by))
+    for statement in reversed(_STATEMENT.split(text)):  # each reads only what stands before it
+        view = _VIEW_NAME.match(statement)
+        if view is None or view[1] in words:
+            kept.insert(0, statement)
+            words.update(_WORD.findall(statement))
+    return "".join(kept)
 
 
 _VIEW = re.compile(r"^CREATE VIEW\b", re.MULTILINE)
+_VIEW_NAME = re.compile(r"CREATE VIEW (\w+)")
+_STATEMENT = re.compile(r"^(?=CREATE\b)", re.MULTILINE)
+_WORD = re.compile(r"\w+")
 _COMMENT = re.compile(r"^COMMENT ON (?:[^';]|'(?:[^']|'')*')*;", re.MULTILINE)
 
 

@@ -80,7 +80,7 @@ def test_the_chinese_sentence_of_a_rule_that_fires_holds_no_english(rule: Rule, 
 def sentence_of(rule: Rule, case: Case) -> str:
     """Message and fix in Chinese, without what is quoted from strangers."""
     with TemporaryDirectory() as folder, Trace(recorded(Path(folder), case)) as trace, speaking("zh"):
-        trace.prepare()
+        trace.prepare(rule.select)
         finding = fired_by(rule, run_rule(trace, rule)).finding
         return QUOTED.sub("“”", f"{finding.message} {finding.fix}")
 
