@@ -6,17 +6,20 @@ Each pair is one plain and one instrumented step of the same model in one proces
 over pairs of instrumented ÷ plain, with the 10 % and 90 % quantiles. Machine noise hits both sides of a pair alike. What a
 tool cannot take out again is left attached on a second copy of the model. `firstfault default` is the default budget after its
 grace is used up, in the mean over the pairs, because its costly steps are rare on purpose. Tools that are not installed are
-named and left out.
+named and left out; `pip install transformers tensorboard mindstudio-probe` brings all three.
 """
 
 import argparse
 import importlib.util
+import json
+import os
 import random
 import statistics
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, redirect_stdout
+from io import StringIO
 from pathlib import Path
 from time import perf_counter, perf_counter_ns
 
@@ -129,6 +132,23 @@ def histograms(make: Callable[[], Step]) -> Iterator[tuple[Callable[[], float], 
         yield step, instrumented
 
 
+@contextmanager
+def monitor(make: Callable[[], Step]) -> Iterator[tuple[Callable[[], float], Callable[[], float]]]:
+    """msprobe's TrainerMon: norm, mean and extremes of outputs, weights and gradients of both, as CSV, at every step."""
+    wanted = dict.fromkeys(("xy_distribution", "all_xy", "wg_distribution", "param_distribution"), True)
+    config = {"targets": {}, "ops": ["norm", "mean", "min", "max"], "format": "csv", **wanted}
+    plain, step = make(), make()
+    with tempfile.TemporaryDirectory() as folder, redirect_stdout(StringIO()):
+        os.environ["MONITOR_OUTPUT_DIR"] = folder  # read when it is imported
+        from msprobe.pytorch import TrainerMon
+
+        path = Path(folder) / "config.json"
+        path.write_text(json.dumps(config))
+        TrainerMon(str(path), params_have_main_grad=False).set_monitor(step.model, step.optimizer)
+        warnings.filterwarnings("ignore", message="Full backward hook is firing")
+        yield plain, step
+
+
 TOOLS = {
     "default": ("firstfault default", lambda make: recorded(make, grace="1ms"), ""),
     "every": ("firstfault everything", lambda make: recorded(make, budget="off"), ""),
@@ -136,6 +156,7 @@ TOOLS = {
     "anomaly": ("autograd anomaly mode", anomaly_mode, ""),
     "transformers": ("DebugUnderflowOverflow", underflow_overflow, "transformers"),
     "tensorboard": ("TensorBoard histograms", histograms, "tensorboard"),
+    "msprobe": ("msprobe TrainerMon", monitor, "msprobe"),
 }
 """Name on the command line → name in the table, how to instrument, package that it needs."""
 
