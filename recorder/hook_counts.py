@@ -12,7 +12,7 @@ from .catalogue import ModuleEntry
 from .patches import Patches
 from .session import Session
 
-_AT_ONCE = 64
+_AT_ONCE = 128
 """Modules and parameters that are looked at in one step; of a larger model all are looked at every few steps."""
 
 _KINDS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
