@@ -14,6 +14,13 @@ doc = "Consecutive steps that began with old gradients."
 [params.same]
 value = 0.02
 doc = "How closely the carried norm must equal the norm that the optimizer had used."
+[params.habit]
+value = 10
+unit = "steps"
+doc = "The same, where other optimizers step as well, or only a part is left that never equals the whole."
+[params.grown]
+value = 5
+doc = "How many times as large the gradients must then become."
 [needs]
 tables = ["steps"]
 columns = ["steps.carried_grad_norm"]
@@ -21,11 +28,16 @@ steps = 4
 [doc]
 what = "At the first backward after an optimizer step the gradients of that step are still there, in several steps running."
 why = "The optimizer then follows the sum of all gradients so far, which grows and lags."
-not_this = "Accumulation inside a step (only its first backward is looked at), leftovers of another model's loss: with several optimizers the norm must also grow."
+not_this = "Accumulation inside a step (only its first backward is looked at), leftovers of another model's loss: where several optimizers step, or a part is left, the norm must also grow."
 source = "Exact: the gradient before the first backward must be None or zero."
 */
-WITH rows_ AS (
-    SELECT *, lag(grad_norm) OVER w AS previous, lag(stepped) OVER w AS previous_stepped
+WITH spans AS (
+    SELECT rank, optimizer_id, min(step) AS first, max(step) AS last FROM optimizer_series GROUP BY rank, optimizer_id
+), shared AS (
+    -- those that step while another does; one that takes over for a later stage is alone in it
+    SELECT DISTINCT a.rank, a.optimizer_id FROM spans a JOIN spans b ON b.rank = a.rank AND b.optimizer_id <> a.optimizer_id AND b.first <= a.last AND b.last >= a.first
+), rows_ AS (
+    SELECT * REPLACE (CASE WHEN (rank, optimizer_id) IN (SELECT (rank, optimizer_id) FROM shared) THEN optimizers ELSE 1 END AS optimizers), lag(grad_norm) OVER w AS previous, lag(stepped) OVER w AS previous_stepped
     FROM optimizer_series WINDOW w AS (PARTITION BY rank, optimizer_id ORDER BY n)
 ), flagged AS (
     SELECT *, coalesce(carried_grad_norm > 0 AND previous_stepped AND (NOT isfinite(carried_grad_norm) OR previous IS NULL OR NOT isfinite(previous)
@@ -45,12 +57,18 @@ WITH rows_ AS (
     FROM islands WHERE carried
     GROUP BY rank, optimizer_id, island, optimizers
     HAVING count(*) >= $steps AND isfinite(arg_min(carried_grad_norm, n))
+), part AS (
+    -- where the rest stays as large as what is left, the two never become equal, but what is left grows all the same
+    SELECT rank, optimizer_id, optimizers, min(n) AS since, max(n) AS until
+    FROM partly_ WHERE partly AND optimizers <= 1
+    GROUP BY rank, optimizer_id, stretch, optimizers
+    HAVING count(*) >= $habit AND max(finite(grad_norm)) > $grown * arg_min(previous, n) AND max(finite(carried_grad_norm)) > $grown * arg_min(carried_grad_norm, n)
 )
 SELECT w.rank, min(f.step) AS step, arg_min(f.carried_grad_norm, f.n) AS value, arg_min(f.previous, f.n) AS previous, count(*) AS steps, w.optimizer_id,
     CASE WHEN arg_min(f.carried, f.n) THEN 'exactly what' ELSE 'a part of what' END AS share_,
     arg_min(f.grad_norm, f.n) AS grad_norm, max(finite(f.grad_norm)) AS grad_norm_highest, max(f.step) AS until_step
-FROM (SELECT rank, optimizer_id, optimizers, since, max(until) AS until FROM whole GROUP BY ALL) w
+FROM (SELECT rank, optimizer_id, optimizers, since, max(until) AS until FROM (FROM whole UNION ALL FROM part) GROUP BY ALL) w
 JOIN flagged f ON f.rank = w.rank AND f.optimizer_id = w.optimizer_id AND f.n BETWEEN w.since AND w.until
 GROUP BY w.rank, w.optimizer_id, w.optimizers, w.since
-HAVING w.optimizers <= 1 OR (count(*) >= 10 AND max(finite(f.grad_norm)) > 5 * arg_min(f.previous, f.n))
+HAVING w.optimizers <= 1 OR (count(*) >= $habit AND max(finite(f.grad_norm)) > $grown * arg_min(f.previous, f.n))
 ORDER BY step, rank, optimizer_id

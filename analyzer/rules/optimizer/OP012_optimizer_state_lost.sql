@@ -10,6 +10,10 @@ explains = ["loss-spike", "divergence", "exploding-gradients", "lr-too-high", "s
 [params.gone_on]
 value = 0.3
 doc = "Distance of a new model's weights from the last ones of the model before, over that from its first ones, below which it goes on from there."
+[params.starts]
+value = 3
+unit = "optimizers"
+doc = "New optimizers that each begin at weights that were loaded at that step, from which on this is the plan."
 [needs]
 tables = ["param_groups"]
 columns = ["param_groups.state_step"]
@@ -17,7 +21,7 @@ steps = 3
 [doc]
 what = "The step counter in the optimizer's state falls back to one; or a new optimizer of the same class, size and learning rate takes the place of another and starts at one."
 why = "Adam's moments start from zero: the first steps are as long as at the start of the run."
-not_this = "Another model, unless the last weights of the one before were loaded into it; a second optimizer for other parameters, a resumed run whose state was loaded (its counter falls by as much as had been done since the checkpoint), another optimizer for another stage or another model, as the next fold has."
+not_this = "Another model, unless the last weights of the one before were loaded into it; a second optimizer for other parameters, a resumed run whose state was loaded (its counter falls by as much as had been done since the checkpoint), another optimizer for another stage or another model, as the next fold has; the inner loop of meta-learning, with weights loaded and an optimizer made for each task."
 source = "Counting."
 */
 WITH counters AS (
@@ -41,6 +45,10 @@ WITH counters AS (
     ) a ON a.rank = h.rank AND a.optimizer_id = h.optimizer_id AND a.tensor_name = t.tensor_name AND a.shape = t.shape AND a.tensor_id <> t.tensor_id
     WHERE h.fresh AND EXISTS (FROM checkpoints c WHERE c.rank = h.rank AND c.action = 'weights' AND c.step = h.step)
     GROUP BY ALL
+), inner_ AS (
+    -- weights set anew at each of several starts: the inner loop of meta-learning, or folds of one model
+    SELECT h.rank FROM handovers h LEFT JOIN (SELECT DISTINCT rank, step FROM checkpoints WHERE action = 'weights') c ON c.rank = h.rank AND c.step = h.step
+    GROUP BY h.rank HAVING count(*) >= $starts AND count(c.step) = count(*)
 ), ends AS (
     SELECT rank, optimizer_id, any_value(optimizer) AS optimizer, min(step) AS first, max(step) AS last, arg_min(state_step, step) AS first_count, arg_max(state_step, step) AS last_count,
         any_value(numel) AS numel, arg_min(lr, step, 2) AS first_lrs, arg_max(lr, step) AS last_lr
@@ -52,6 +60,7 @@ UNION ALL BY NAME
 SELECT n.rank, n.first AS step, n.optimizer, n.first_count AS value, o.last_count AS before, 'with a new optimizer' AS how_, n.optimizer_id
 FROM ends n JOIN ends o ON o.rank = n.rank AND o.optimizer_id < n.optimizer_id AND o.last = n.first - 1
 WHERE n.first > 0 AND n.first_count <= 1 AND o.last_count >= 3 AND n.optimizer = o.optimizer AND n.numel = o.numel AND len(list_filter(n.first_lrs, lambda lr: lr BETWEEN 0.5 * o.last_lr AND 2 * o.last_lr)) > 0
+  AND n.rank NOT IN (SELECT rank FROM inner_)
   AND NOT EXISTS (FROM handovers h WHERE h.rank = n.rank AND h.optimizer_id = n.optimizer_id AND h.fresh
       AND NOT EXISTS (FROM handed g WHERE g.rank = h.rank AND g.optimizer_id = h.optimizer_id AND g.from_last < $gone_on * g.from_first))
 ORDER BY step, rank

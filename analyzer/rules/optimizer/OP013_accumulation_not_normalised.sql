@@ -6,7 +6,7 @@ phase = "backward"
 signal = "loss_gradient"
 message = "From step {step} on {microbatches} microbatches are accumulated and each mean loss counts in full: the gradient is {value} times that of the mean over all samples."
 fix = "Divide the loss by the number of microbatches ({microbatches}) before backward."
-explains = ["exploding-gradients", "clip-always-active"]
+explains = ["exploding-gradients", "clip-always-active", "divergence", "loss-spike", "nonfinite-tensor", "saturated-activation"]
 [needs]
 tables = ["batches", "steps"]
 columns = ["batches.loss_gradient", "steps.microbatches"]
@@ -19,9 +19,10 @@ source = "Arithmetic: the weights of mean losses of one mean add up to one."
 WITH one AS (
     SELECT rank FROM param_groups GROUP BY rank HAVING count(DISTINCT optimizer_id) = 1
 ), weights AS (
-    -- the largest loss of each microbatch: auxiliary ones have small weights
-    SELECT b.rank, b.step, b.microbatch, max(abs(b.loss_gradient)) AS weight, any_value(b.reduction) AS reduction, count(DISTINCT b.reduction) AS kinds
-    FROM batches b WHERE b.role = 'target' AND b.loss_gradient IS NOT NULL AND b.phase <> 'eval' GROUP BY ALL
+    -- the largest loss of each microbatch: auxiliary ones have small weights; where the others have larger ones, the one that counts in full
+    SELECT b.rank, b.step, b.microbatch, CASE WHEN abs(min(abs(b.loss_gradient)) / coalesce(any_value(s.loss_scale), 1) - 1) < 0.01 THEN min(abs(b.loss_gradient)) ELSE max(abs(b.loss_gradient)) END AS weight, any_value(b.reduction) AS reduction, count(DISTINCT b.reduction) AS kinds
+    FROM batches b JOIN steps s ON s.rank = b.rank AND s.step = b.step
+    WHERE b.role = 'target' AND b.loss_gradient IS NOT NULL AND b.phase <> 'eval' GROUP BY b.rank, b.step, b.microbatch
 ), inputs AS (
     SELECT rank, step, count(DISTINCT fingerprint) AS different FROM batches
     WHERE role = 'input' AND phase = 'data' AND fingerprint IS NOT NULL GROUP BY rank, step
