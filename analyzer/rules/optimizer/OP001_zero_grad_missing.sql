@@ -28,7 +28,7 @@ steps = 4
 [doc]
 what = "At the first backward after an optimizer step the gradients of that step are still there, in several steps running."
 why = "The optimizer then follows the sum of all gradients so far, which grows and lags."
-not_this = "Accumulation inside a step (only its first backward is looked at), leftovers of another model's loss: where several optimizers step, or a part is left, the norm must also grow."
+not_this = "Accumulation inside a step (only its first backward is looked at), gradients that are multiplied by a factor below one instead of cleared, leftovers of another model's loss: where several optimizers step, or a part is left, the norm must also grow."
 source = "Exact: the gradient before the first backward must be None or zero."
 */
 WITH spans AS (
@@ -63,6 +63,8 @@ WITH spans AS (
     FROM partly_ WHERE partly AND optimizers <= 1
     GROUP BY rank, optimizer_id, stretch, optimizers
     HAVING count(*) >= $habit AND max(finite(grad_norm)) > $grown * arg_min(previous, n) AND max(finite(carried_grad_norm)) > $grown * arg_min(carried_grad_norm, n)
+        -- always the same part of it: gradients that the script makes smaller by a factor instead of clearing them
+        AND max(finite(carried_grad_norm / previous)) - min(finite(carried_grad_norm / previous)) > $same
 )
 SELECT w.rank, min(f.step) AS step, arg_min(f.carried_grad_norm, f.n) AS value, arg_min(f.previous, f.n) AS previous, count(*) AS steps, w.optimizer_id,
     CASE WHEN arg_min(f.carried, f.n) THEN 'exactly what' ELSE 'a part of what' END AS share_,
