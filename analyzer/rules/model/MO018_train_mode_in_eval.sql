@@ -30,7 +30,9 @@ WHERE NOT m.grad AND m.training AND regexp_matches(d.class_name, '^(Dropout|Alph
   AND NOT EXISTS (
       SELECT 1 FROM module_tree t JOIN module_modes o ON o.rank = t.rank AND o.module_id = t.ancestor_id
       WHERE t.rank = m.rank AND t.module_id = m.module_id AND t.ancestor_id <> t.module_id GROUP BY t.ancestor_id HAVING bool_and(o.grad))
-  -- dropout alone in training mode inside a module that is in eval mode was switched on by hand, to sample
-  AND NOT (d.class_name LIKE '%Dropout%' AND EXISTS (
-      SELECT 1 FROM module_modes o WHERE o.rank = m.rank AND o.module_id = d.parent_id AND o.step = m.step AND NOT o.grad AND NOT o.training))
+  -- dropout alone in training mode inside a module that is in eval mode was switched on by hand, to sample: what counts is the
+  -- mode in which that module itself ran last before, it may have been in another one earlier in the same evaluation
+  AND NOT (d.class_name LIKE '%Dropout%' AND coalesce((
+      SELECT NOT arg_max(o.training, o.seq) FROM module_modes o
+      WHERE o.rank = m.rank AND o.module_id = d.parent_id AND o.step = m.step AND NOT o.grad AND o.seq <= m.seq), false))
 ORDER BY step, m.rank, m.seq
