@@ -194,7 +194,7 @@ def test_a_run_too_short_for_its_budget_has_no_window(tmp_path: Path) -> None:
     assert rows(run, "profiler_events") == []
 
 
-@pytest.mark.slow
+@pytest.mark.suite  # counts windows that the time decides: on a busy machine there may be too few
 def test_windows_that_slow_the_steps_after_them_come_more_seldom(tmp_path: Path) -> None:
     script = tmp_path / "slowed.py"
     script.write_text(SLOWED_BY_WINDOWS)
