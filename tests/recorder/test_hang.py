@@ -72,7 +72,9 @@ def test_hang_kill_ends_it(bench):
 
 
 def test_a_pause_that_ends_before_the_script_does_is_no_hang(bench):
-    bench.write(STANDS_STILL.replace("wait_for_ever()", "lock.acquire(timeout=5)"))
+    stacks = bench.run / "native" / "rank=0000-hang.txt"
+    until_it_is_noticed = f"while not open({str(stacks)!r}, 'rb').read(1): lock.acquire(timeout=0.2)"
+    bench.write(STANDS_STILL.replace("wait_for_ever()", until_it_is_noticed))
     recorded = bench.record("script.py", options=["--hang-timeout", "2s"])
     assert recorded.returncode == 0
     assert recorded.exit.status == "completed"
