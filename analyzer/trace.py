@@ -22,7 +22,7 @@ from .lost_runs import goes_on, lost_position_rows
 from .records import as_table, record_rows
 from .sources import Problem, Source, find_sources
 from .verdict import Status
-from .views import SHARED, create_shared_views, create_view, describe, install_types
+from .views import SHARED, create_shared_views, create_views, describe, install_types
 
 MATERIALISED = (
     "optimizer_series",
@@ -95,15 +95,13 @@ class Trace:
 
     def _open(self, *, described: bool) -> None:
         install_types(self._con)
-        for name, source in self._sources.items():
-            create_view(self._con, name, source)
+        create_views(self._con, self._sources)
         records = record_rows(self.manifest, self.exit, self.status)
         if self.exit is None:
             rows = self._con.execute("SELECT rank, module_id, module FROM modules").fetchall()
             names = {(rank, module_id): module for rank, module_id, module in rows}
             records["last_positions"] = as_table("last_positions", lost_position_rows(self.path, names))
-        for name, rows in records.items():
-            create_view(self._con, name, Source(RECORDS[name], journal=[rows]))
+        create_views(self._con, {name: Source(RECORDS[name], journal=[rows]) for name, rows in records.items()})
         if described:
             create_shared_views(self._con, described=True)
             self._viewed = True

@@ -1,7 +1,7 @@
 """From declared tables to DuckDB views: raw tables with a comment on every column, and the shared views of sql/."""
 
 import re
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
@@ -70,20 +70,26 @@ def install_types(con: duckdb.DuckDBPyConnection) -> None:
     con.execute(f"CREATE MACRO phase_order(name) AS list_position([{names}], name) - 1")
 
 
-def create_view(con: duckdb.DuckDBPyConnection, name: str, source: Source) -> None:
-    """The view of one declared table over its parts and its journal; empty if nothing was recorded."""
+def create_views(con: duckdb.DuckDBPyConnection, sources: Mapping[str, Source]) -> None:
+    """The views of declared tables over their parts and their journals; empty where nothing was recorded."""
+    statements = [text for name, source in sources.items() if (text := _view_of(con, name, source))]
+    con.execute(";".join(statements))  # at once: a statement of its own takes three times as long
+
+
+def _view_of(con: duckdb.DuckDBPyConnection, name: str, source: Source) -> str:
+    """The statement that creates one view; nothing where its rows had to be sorted out first."""
     table = source.table
-    if table.latest:
+    if table.latest and (source.parts or source.journal):
         _create_latest(con, name, source)
-    else:
-        selects = [_select_parts(source, group) for group in _groups(source)]
-        if source.journal:
-            con.register(f"{name}__journal", pa.concat_tables(source.journal).combine_chunks())
-            selects.append(f'SELECT {_columns(source, None)} FROM "{name}__journal"')  # noqa: S608 # declared names
-        if not selects:
-            empty = ", ".join(f'NULL::{sql_type(c)} AS "{c.name}"' for c in table.columns)
-            selects.append(f"SELECT {empty} WHERE false")
-        con.execute(f'CREATE VIEW "{name}" AS ' + " UNION ALL ".join(selects))
+        return ""
+    selects = [_select_parts(source, group) for group in _groups(source)]
+    if source.journal:
+        con.register(f"{name}__journal", pa.concat_tables(source.journal).combine_chunks())
+        selects.append(f'SELECT {_columns(source, None)} FROM "{name}__journal"')  # noqa: S608 # declared names
+    if not selects:
+        empty = ", ".join(f'NULL::{sql_type(c)} AS "{c.name}"' for c in table.columns)
+        selects.append(f"SELECT {empty} WHERE false")
+    return f'CREATE {"TABLE" if table.latest else "VIEW"} "{name}" AS ' + " UNION ALL ".join(selects)
 
 
 def describe(con: duckdb.DuckDBPyConnection, table: Table) -> None:
@@ -179,8 +185,9 @@ def empty_database() -> Generator[duckdb.DuckDBPyConnection]:
     con = duckdb.connect(":memory:")
     try:
         install_types(con)
-        for name, table in {**TABLES, **RECORDS}.items():
-            create_view(con, name, Source(table))
+        declared = {**TABLES, **RECORDS}
+        create_views(con, {name: Source(table) for name, table in declared.items()})
+        for table in declared.values():
             describe(con, table)
         create_shared_views(con, described=True)
         yield con

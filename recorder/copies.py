@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from .device_statistics import Late, either, scalar_of
 from .frames import script_frame, script_line
+from .inner_copies import is_trained, original_of, untrained_parts
 from .patches import Patches
 from .session import Session
 from .statistics import measurable
@@ -128,6 +129,7 @@ class CopyWatch:
         if now != self._seen and len(self._copies) < _MOST_COPIES:
             self._seen = now
             self._find_modules()
+            self._find_parts()
         if not self._looked and session.step >= _LOOK_FOR_HOLDERS:
             self._looked = True
             if sys.getallocatedblocks() < _MOST_BLOCKS and len(self._copies) < _MOST_COPIES:
@@ -140,7 +142,7 @@ class CopyWatch:
         if copy.owner() is None or len(pairs) < len(copy.pairs):
             self._copies.remove(copy)
             return
-        if any(id(a) in self.session.catalogue.holders for a, _ in pairs):
+        if any(a.requires_grad and id(a) in self.session.catalogue.holders for a, _ in pairs):
             self._copies.remove(copy)  # an optimizer has taken it up: it is a model of its own
             return
         theirs, ours = _sample([a for a, _ in pairs]), _sample([b for _, b in pairs])
@@ -177,12 +179,11 @@ class CopyWatch:
         holders = self.session.catalogue.holders
         for root in self.session.catalogue.roots:
             module = root.ref()
-            if module is not None and any(id(p) in holders for p in module.parameters()):
+            if module is not None and is_trained(module, holders):
                 yield root.model, module
 
     def _find_modules(self) -> None:
-        trained = list(self._trained())
-        for name, model in trained:
+        for name, model in self._trained():
             shapes = [(n, p.shape) for n, p in model.named_parameters()]
             suspects = [ref() for ref in self._suspects] + [root.ref() for root in self.session.catalogue.roots]
             for suspect in suspects:
@@ -195,7 +196,7 @@ class CopyWatch:
                     continue
                 if [(n, p.shape) for n, p in suspect.named_parameters()] != shapes:
                     continue
-                if any(id(p) in self.session.catalogue.holders for p in suspect.parameters()):
+                if is_trained(suspect, self.session.catalogue.holders):
                     continue
                 around = self.session.catalogue.outermost(suspect)
                 averaged = type(around).__name__ == "AveragedModel"
@@ -203,6 +204,23 @@ class CopyWatch:
                 called = called or type(around if averaged else suspect).__name__
                 pairs: list[tuple[Tensor, Tensor]] = list(zip(suspect.parameters(), model.parameters(), strict=True))
                 self._add(suspect, called, "averaged" if averaged else "module", name, pairs)
+
+    def _find_parts(self) -> None:
+        """Copies of a part of a trained model, inside of it or beside it."""
+        catalogue = self.session.catalogue
+        suspects = [m for ref in self._suspects if (m := ref()) is not None]
+        inside = {id(part) for m in suspects for part in m.modules() if part is not m}
+        alone = [m for m in suspects if id(m) not in inside and catalogue.outermost(m) is m]
+        for name, model in self._trained():
+            copies = [(f"{name}.{path}", part) for path, part in untrained_parts(model, catalogue.holders)]
+            copies += [
+                (_name_of(m) or self._written.get(m) or type(m).__name__, m)
+                for m in alone
+                if m is not model and not is_trained(m, catalogue.holders)
+            ]
+            for called, copy in copies:
+                if id(copy) not in self._known and (found := original_of(copy, model, catalogue.holders)) is not None:
+                    self._add(copy, called, "part", f"{name}.{found[0]}", found[1])
 
     def _find_holders(self) -> None:
         """Objects of classes named after averaging that hold a dict or a list of tensors of a model's shapes."""

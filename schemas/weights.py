@@ -46,8 +46,8 @@ COPIES = Table(
         Column(
             "kind",
             STR,
-            "averaged (torch's AveragedModel), module (a second model of the same class and shapes), holder (an object "
-            "with a dict or list of tensors).",
+            "averaged (torch's AveragedModel), module (a second model of the same class and shapes), part (a module that "
+            "began as a copy of a part of the model), holder (an object with a dict or list of tensors).",
         ),
         Column("of_model", STR, "Model that it is a copy of."),
         Column("module_id", I32, "The copy as a module, once it has been called."),
