@@ -283,7 +283,7 @@ def test_an_exception_is_captured_with_the_inputs_of_the_module_in_flight(tmp_pa
     assert torch.equal(torch.load(folder / "inputs_2.pt", weights_only=True)["0"], x)
 
 
-@pytest.mark.parametrize("kind", ["dropout", "sqrt"])
+@pytest.mark.parametrize("kind", ["dropout", pytest.param("sqrt", marks=pytest.mark.suite)])
 def test_a_training_that_survives_a_lost_step_is_bit_identical_with_captures(kind: str, tmp_path: Path) -> None:
     plain = subprocess.run([sys.executable, SCRIPT, kind, "adamw", "own"], capture_output=True, text=True, check=True)
 
@@ -299,7 +299,7 @@ def test_a_training_that_survives_a_lost_step_is_bit_identical_with_captures(kin
     assert rows(tmp_path / "run", "captured_steps")[0]["reproduced"]
 
 
-@pytest.mark.parametrize("optimizer", ["adamw", "scaler", "lbfgs"])
+@pytest.mark.parametrize("optimizer", ["adamw", "scaler", pytest.param("lbfgs", marks=pytest.mark.suite)])
 def test_skip_leaves_the_lost_step_out_and_the_training_goes_on(optimizer: str, tmp_path: Path) -> None:
     done = record(tmp_path / "run", "log", optimizer, policy="skip")
 

@@ -14,7 +14,7 @@ from firstfault.analyzer import Trace, diagnose
 SCRIPT = Path(__file__).parent / "scripts" / "endless.py"
 TWO_RANKS = Path(__file__).parent / "scripts" / "endless_ranks.py"
 TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-KILLS = int(os.environ.get("FIRSTFAULT_KILLS", "3"))
+KILLS = int(os.environ.get("FIRSTFAULT_KILLS", "2"))
 """Seeds, each of which kills twice: the script, and everything. FIRSTFAULT_KILLS=25 makes fifty kills."""
 
 
@@ -68,7 +68,7 @@ def gone(pid: int) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(max(KILLS // 2, 1)))
-@pytest.mark.parametrize("victim", ["one rank", "everything"])
+@pytest.mark.parametrize("victim", [pytest.param("one rank", marks=pytest.mark.suite), "everything"])
 @pytest.mark.parametrize(
     "launcher", [pytest.param([], id="spawn"), pytest.param(TORCHRUN, id="torchrun", marks=pytest.mark.suite)]
 )

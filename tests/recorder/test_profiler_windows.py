@@ -79,8 +79,10 @@ def rows(run: Path, table: str) -> list[dict]:
     "style",
     [
         "plain",
-        "gan",
-        *(pytest.param(s, marks=pytest.mark.suite) for s in ("lbfgs", "checkpointed", "step_in_backward", "by_hand")),
+        *(
+            pytest.param(s, marks=pytest.mark.suite)
+            for s in ("gan", "lbfgs", "checkpointed", "step_in_backward", "by_hand")
+        ),
     ],
 )
 def test_a_training_that_is_profiled_all_the_time_computes_the_same(style: str, tmp_path: Path) -> None:

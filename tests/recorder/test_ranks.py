@@ -138,7 +138,7 @@ CHILDREN = """
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "how", ["fork", "spawn", *(pytest.param(h, marks=pytest.mark.suite) for h in ("forkserver", "os.fork"))]
+    "how", ["fork", *(pytest.param(h, marks=pytest.mark.suite) for h in ("spawn", "forkserver", "os.fork"))]
 )
 def test_a_child_that_trains_is_recorded_to_its_last_step_and_exception(how, bench):
     bench.write(CHILDREN)

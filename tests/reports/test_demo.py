@@ -57,7 +57,7 @@ def test_an_unknown_fault_is_one_clear_line(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "fault", [f if n % 6 == 0 else pytest.param(f, marks=pytest.mark.suite) for n, f in enumerate(sorted(TRUTHS))]
+    "fault", [f if n % 12 == 0 else pytest.param(f, marks=pytest.mark.suite) for n, f in enumerate(sorted(TRUTHS))]
 )
 def test_the_demo_is_diagnosed_right(fault, tmp_path):
     done = _demo(fault, tmp_path)

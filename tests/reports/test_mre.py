@@ -241,7 +241,7 @@ def test_an_exception_comes_back_with_a_recurrent_module_and_its_tuple_of_states
     assert whole.returncode == 0, whole.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.suite
 def test_an_exception_in_a_function_of_torch_comes_back_outside_of_all_modules(mre, tmp_path):
     _, script = mre(record(tmp_path / "work", FUNCTION))
     again = start(script)
