@@ -1,8 +1,8 @@
 """Batches: what the DataLoader gave, what entered the model, and what the loss compared with."""
 
 import ctypes
-import hashlib
 import weakref
+import zlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -189,19 +189,22 @@ def _version(tensor: Tensor) -> int:
 
 
 def fingerprint(tensor: Tensor) -> int | None:
-    """64-bit hash (BLAKE2b, signed) of shape, dtype and up to 64 KiB of evenly spaced elements; None off the CPU.
+    """64-bit checksum (two CRC-32, signed) of shape, dtype and up to 64 KiB of evenly spaced elements; None off the CPU.
 
-    The same tensor gives the same number in every process and on every machine of one byte order.
+    The same tensor gives the same number in every process and on every machine of one byte order. One CRC-32 goes over each half:
+    that takes an eighth of the time of a cryptographic hash, and nobody forges batches.
     """
     if tensor.device.type != "cpu" or tensor.layout is not torch.strided or tensor.numel() == 0:
         return None
-    h = hashlib.blake2b(f"{tuple(tensor.shape)}{tensor.dtype}".encode(), digest_size=8)
+    kind = zlib.crc32(f"{tuple(tensor.shape)}{tensor.dtype}".encode())
     size = tensor.element_size()
     stride = max(1, tensor.numel() * size // _FINGERPRINT_BYTES)
     if stride > 1 or not tensor.is_contiguous():
         tensor = tensor.detach().reshape(-1)[::stride].contiguous()
-    h.update(ctypes.string_at(tensor.data_ptr(), tensor.numel() * size))
-    return int.from_bytes(h.digest(), "little", signed=True)
+    content = memoryview(ctypes.string_at(tensor.data_ptr(), tensor.numel() * size))
+    half = len(content) // 2
+    both = zlib.crc32(content[:half], kind) << 32 | zlib.crc32(content[half:], kind)
+    return both - (1 << 64) if both >> 63 else both
 
 
 def _fields_of(value: Any, name: str, depth: int = 0) -> Iterator[tuple[str, Tensor]]:
