@@ -15,6 +15,7 @@ from .sources import Source, read_part
 SHARED = (
     "stats",
     "handovers",
+    "looks_back",
     "step_series",
     "optimizer_series",
     "module_tree",

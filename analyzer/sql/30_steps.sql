@@ -134,3 +134,12 @@ SELECT h.rank, h.optimizer_id, h.step, t.optimizer_id IS NULL AS fresh
 FROM starts h LEFT JOIN trained_before t ON t.rank = h.rank AND t.optimizer_id = h.optimizer_id;
 COMMENT ON VIEW handovers IS 'Steps at which an optimizer takes over for good from all that stepped before: another stage, fold or member of a sweep in one process, or the same training with a new optimizer.';
 COMMENT ON COLUMN handovers.fresh IS 'Whether none of its parameters had been trained before: another model, with which the history of the run has nothing to do.';
+
+CREATE VIEW looks_back AS
+WITH trained AS (
+    SELECT DISTINCT rank, step, fingerprint FROM batches WHERE phase <> 'eval' AND fingerprint IS NOT NULL
+)
+SELECT e.rank, e.step FROM batches e
+LEFT JOIN trained t ON t.rank = e.rank AND t.fingerprint = e.fingerprint AND t.step BETWEEN e.step - 1 AND e.step
+WHERE e.phase = 'eval' AND e.role = 'input' GROUP BY e.rank, e.step HAVING bool_and(t.step IS NOT NULL);
+COMMENT ON VIEW looks_back IS 'Steps in which all that the model saw without gradients was the batch that it trains on or has just been trained on: a look at the training, as for its accuracy, and no evaluation.';

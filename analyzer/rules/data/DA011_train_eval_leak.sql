@@ -26,7 +26,7 @@ columns = ["batches.sample_fingerprints"]
 [doc]
 what = "Samples with equal content in training and in evaluation batches, but not all of them; or all samples of every evaluation, where these come from a loader of their own and are at most half of what was trained on."
 why = "What was seen in training is no test."
-not_this = "Evaluation on the training set itself or, said as a warning, on some batches of it beside no other, coarse data in which equal samples are common, samples of fewer than five numbers, what another model was trained on: the folds of a cross-validation in one process."
+not_this = "The batch that was just trained on, evaluation on the training set itself or, said as a warning, on some batches of it beside no other, coarse data in which equal samples are common, samples of fewer than five numbers, what another model was trained on: the folds of a cross-validation in one process."
 source = "Equality of a 64-bit hash of up to 64 elements."
 */
 WITH samples AS (
@@ -35,6 +35,7 @@ WITH samples AS (
     FROM batches b WHERE sample_fingerprints IS NOT NULL AND shape[len(shape)] >= 2 AND list_product(list_transform(shape[2:], lambda x: x::DOUBLE)) >= 5
       -- where the next model takes over, an evaluation belongs to the one or the other
       AND NOT (phase = 'eval' AND EXISTS (FROM handovers h WHERE h.rank = b.rank AND h.fresh AND h.step = b.step))
+      AND NOT (phase = 'eval' AND (b.rank, b.step) IN (SELECT (rank, step) FROM looks_back))
 ), train AS (
     SELECT rank, stage, sample, count(*) AS times, max(within) AS within FROM (
         SELECT rank, stage, sample, count(*) OVER (PARTITION BY rank, stage, sample, loader_id, epoch, CASE WHEN loader_id IS NULL THEN step END) AS within FROM samples WHERE NOT evaluated)

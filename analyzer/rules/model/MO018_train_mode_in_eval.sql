@@ -12,7 +12,7 @@ columns = ["module_modes.training"]
 [doc]
 what = "Dropout or batch norm with training=True in forwards without gradients that come in bouts, between training steps."
 why = "Results are noisy, and batch norm learns from the evaluation data."
-not_this = "A forward without gradients at every step (a teacher, a generator, sampling), a block under no_grad inside a training forward, several optimizers, dropout of probability zero."
+not_this = "A forward without gradients at every step (a teacher, a generator, sampling), one look at the batch that was just trained on, a block under no_grad inside a training forward, several optimizers, dropout of probability zero."
 source = "Flags."
 */
 WITH bouts AS (
@@ -26,6 +26,7 @@ SELECT m.rank, greatest(m.step, 0) AS step, m.seq, d.module, d.class_name, m.ste
 FROM module_modes m JOIN modules d ON d.rank = m.rank AND d.module_id = m.module_id JOIN bouts b ON b.rank = m.rank JOIN one ON one.rank = m.rank
 WHERE NOT m.grad AND m.training AND regexp_matches(d.class_name, '^(Dropout|AlphaDropout|BatchNorm|SyncBatchNorm)')
   AND coalesce(json_extract(d.settings, '$.p')::DOUBLE, 1) > 0 AND b.bouts <= 0.5 * b.total
+  AND (m.rank, m.step) NOT IN (SELECT (rank, step) FROM looks_back)
   -- a block that runs without gradients inside a forward with them is part of the training
   AND NOT EXISTS (
       SELECT 1 FROM module_tree t JOIN module_modes o ON o.rank = t.rank AND o.module_id = t.ancestor_id
