@@ -70,7 +70,7 @@ def diagnose(trace: Trace, rules: Judging | None = None) -> Verdict:
         if rows:
             found = fired_by(rule, rows)
             if sampled:
-                found.finding.step_lower = _step_lower(trace, found)
+                found.finding.step_lower = min(found.finding.step_lower, _step_lower(trace, found))
             fired.append(found)
     causes, symptoms = split(fired)
     facts = _facts(trace)
@@ -101,7 +101,7 @@ def fired_by(rule: Rule, rows: list[dict[str, Any]]) -> Fired:
         confidence=precision.share,
         confidence_cases=precision.cases,
         step=int(row["step"]),
-        step_lower=int(row["step"]),
+        step_lower=int(row["step"] if row.get("step_lower") is None else row["step_lower"]),
         rank=int(row.get("rank") or 0),
         microbatch=row.get("microbatch"),
         seq=row.get("seq"),

@@ -27,7 +27,7 @@ class RunFacts(msgspec.Struct, kw_only=True):
 
 
 class FirstAnomaly(msgspec.Struct, kw_only=True):
-    """The first thing that was wrong; ``step_lower``/``step_upper`` bound the truth when recording was sampled."""
+    """The first thing that was wrong; ``step_lower``/``step_upper`` bound the truth where recording was sampled."""
 
     step: int
     step_lower: int
@@ -44,7 +44,8 @@ class FirstAnomaly(msgspec.Struct, kw_only=True):
 class Finding(msgspec.Struct, kw_only=True):
     """One rule that fired: a cause, or a symptom when ``explained_by`` names the finding that brought it about.
 
-    ``step_lower`` is the first step at which it can have begun: ``step`` itself, unless recording was sampled.
+    ``step_lower`` is the first step at which it can have begun: ``step`` itself, unless what the rule looks at was measured only
+    now and then.
     """
 
     code: str

@@ -5,7 +5,7 @@ severity = "error"
 phase = "data"
 signal = "valid_fraction"
 message = "From step {step} on {how_}."
-fix = "Check the collate function: the mask and the padding no longer agree."
+fix = "Check where the mask is made (the collate function, the model, the call of attention) and which of its values means padding: the mask and the padding no longer agree."
 explains = ["loss-spike", "divergence", "shuffled-labels", "plateau", "fully-masked-attention-row", "nonfinite-tensor"]
 [params.least]
 value = 8
@@ -61,7 +61,7 @@ WITH masks AS (
     SELECT o.*, coalesce((SELECT min(m.step) FROM masks m WHERE m.rank = o.rank AND m.step > o.last_good AND m.step <= o.look AND m.seen >= $least AND (m.ahead_high < m.low OR m.ahead_low > m.high)), o.look) AS step
     FROM on_padding o
 )
-SELECT o.rank, o.step, o.seq, m.module, 'attention' AS field, o.value, NULL AS low, NULL AS high,
+SELECT o.rank, o.step, CASE WHEN o.step = o.look THEN least(coalesce(o.last_good, -1) + 1, o.step) ELSE o.step END AS step_lower, o.seq, m.module, 'attention' AS field, o.value, NULL AS low, NULL AS high,
     CASE WHEN o.closed IS NULL
         THEN format('attention in {} gives all its weight to padding, in {:d} looks, although only {:.0f} % of the positions are padding: the mask is turned round', coalesce(nullif(m.module, ''), 'the model'), o.looks, 100 * o.share)
         ELSE format('attention in {} gives {:.0f} % of its weight to padding, in {:d} looks, where it gave none in {:d} looks before: the mask does not cover the padding any more', coalesce(nullif(m.module, ''), 'the model'), 100 * o.value, o.looks, o.closed)
