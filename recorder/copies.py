@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from .device_statistics import Late, either, scalar_of
 from .frames import script_frame, script_line
-from .inner_copies import is_trained, original_of, untrained_parts
+from .inner_copies import TrainedParts, is_trained, untrained_parts
 from .patches import Patches
 from .session import Session
 from .statistics import measurable
@@ -31,6 +31,9 @@ _MOST_COPIES = 4
 _MOST_SUSPECTS = 4096
 _WEIGHTS = 6
 _ELEMENTS = 64
+_MOST_SEARCHES = 4
+"""Searches for copies of parts: each goes through all modules of the model."""
+
 _LOOK_FOR_HOLDERS = 3
 """Step at which objects that hold averages are looked for: they are made before the training, or with its first steps."""
 
@@ -88,6 +91,7 @@ class CopyWatch:
         self._copies: list[_Copy] = []
         self._known: set[int] = set()
         self._looked = False
+        self._searches = 0
         self._seen = (-1, -1)
         session.at_finish.append(session.guarded("copies", self._step))
 
@@ -129,7 +133,9 @@ class CopyWatch:
         if now != self._seen and len(self._copies) < _MOST_COPIES:
             self._seen = now
             self._find_modules()
-            self._find_parts()
+            if self._searches < _MOST_SEARCHES:  # a script may make modules at every step
+                self._searches += 1
+                self._find_parts()
         if not self._looked and session.step >= _LOOK_FOR_HOLDERS:
             self._looked = True
             if sys.getallocatedblocks() < _MOST_BLOCKS and len(self._copies) < _MOST_COPIES:
@@ -218,8 +224,9 @@ class CopyWatch:
                 for m in alone
                 if m is not model and not is_trained(m, catalogue.holders)
             ]
+            parts = TrainedParts(model, catalogue.holders) if copies else None
             for called, copy in copies:
-                if id(copy) not in self._known and (found := original_of(copy, model, catalogue.holders)) is not None:
+                if parts and id(copy) not in self._known and (found := parts.original_of(copy)) is not None:
                     self._add(copy, called, "part", f"{name}.{found[0]}", found[1])
 
     def _find_holders(self) -> None:

@@ -4,7 +4,7 @@ They are modules of one class whose parameters have the same names and shapes, o
 whose weights were equal at the beginning. Frozen layers beside trained ones of the same shape differ from the start.
 """
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Hashable, Iterator
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +14,9 @@ from .statistics import measurable
 _NEAR = 0.5
 """Distance of two sets of weights, as a share of their size, below which one was copied from the other a few steps ago: of
 two random ones it is about 1.4."""
+
+_MOST_ALIKE = 16
+"""Modules of one kind that a copy is compared with: a model may have hundreds of layers of one shape."""
 
 _WEIGHTS = 4
 _ELEMENTS = 256
@@ -28,6 +31,8 @@ def is_trained(module: nn.Module, held: Container[int]) -> bool:
 
 def untrained_parts(model: nn.Module, held: Container[int]) -> Iterator[tuple[str, nn.Module]]:
     """(dotted name, module) of the outermost submodules with weights of which nothing is trained."""
+    if all(p.requires_grad and id(p) in held for p in model.parameters()):
+        return
     inside: set[int] = set()
     for name, module in model.named_modules():
         if id(module) in inside or module is model:
@@ -37,20 +42,27 @@ def untrained_parts(model: nn.Module, held: Container[int]) -> Iterator[tuple[st
             yield name, module
 
 
-def original_of(copy: nn.Module, model: nn.Module, held: Container[int]) -> tuple[str, Pairs] | None:
-    """The trained submodule of ``model`` that ``copy`` has just been copied from, as (dotted name, (its tensor, the model's)
-    tensors); None where there is none."""
-    shapes = _shapes(copy)
-    for name, module in model.named_modules():
-        if type(module) is type(copy) and module is not copy and module is not model and is_trained(module, held):
-            pairs: Pairs = list(zip(copy.parameters(), module.parameters(), strict=False))
-            if _shapes(module) == shapes and _are_near(pairs):
+class TrainedParts:
+    """The trained submodules of a model, to be found by what a copy of them has in common with them."""
+
+    def __init__(self, model: nn.Module, held: Container[int]) -> None:
+        self._alike: dict[Hashable, list[tuple[str, nn.Module]]] = {}
+        for name, module in model.named_modules():
+            if module is not model and is_trained(module, held):
+                self._alike.setdefault(_kind(module), []).append((name, module))
+
+    def original_of(self, copy: nn.Module) -> tuple[str, Pairs] | None:
+        """The one that ``copy`` has just been copied from, as (dotted name, (its tensor, the model's) tensors); None where there
+        is none."""
+        for name, module in self._alike.get(_kind(copy), [])[:_MOST_ALIKE]:
+            pairs: Pairs = list(zip(copy.parameters(), module.parameters(), strict=True))
+            if module is not copy and _are_near(pairs):
                 return name, pairs
-    return None
+        return None
 
 
-def _shapes(module: nn.Module) -> list[tuple[str, torch.Size]]:
-    return [(name, p.shape) for name, p in module.named_parameters()]
+def _kind(module: nn.Module) -> Hashable:
+    return type(module), tuple((name, p.shape) for name, p in module.named_parameters())
 
 
 def _are_near(pairs: Pairs) -> bool:
