@@ -66,6 +66,8 @@ WHERE (c.wrapped OR EXISTS (SELECT 1 FROM replica_steps e WHERE e.step < r.step 
     -- equal gradients are averaged ones: whoever averages them trains one model, which must begin as one
     OR NOT r.gradients_differ AND EXISTS (SELECT 1 FROM replicas g WHERE g.step = r.step AND g.kind = 'gradient' AND g.norm_least > 0)
       AND NOT EXISTS (SELECT 1 FROM replica_steps l WHERE l.gradients_differ))
+  -- a rank without an optimizer gets the weights of the last step from another one in the next step, of which there is none
+  AND NOT (r.step = (SELECT max(step) FROM replica_steps) AND EXISTS (FROM param_groups) AND EXISTS (FROM steps s WHERE s.step = r.step AND s.rank NOT IN (SELECT rank FROM param_groups)))
   -- ranks that train apart and meet again now and then are meant to
   AND NOT EXISTS (SELECT 1 FROM replica_steps l WHERE l.step > r.step AND NOT l.parameters_differ);
 COMMENT ON VIEW divergence_of_ranks IS 'The step after which replicas of one model were no longer the same; empty where they stayed so or never were.';

@@ -5,19 +5,27 @@ severity = "error"
 phase = "optimizer"
 signal = "grad_norm"
 message = "At step {step} all ranks had the same gradients before clipping (norm {value}), but {what_}: the weights differ from here on."
-fix = "Clip, scale and step on every rank alike: no `if rank == 0` round what changes gradients, learning rate or weights."
+fix = "Clip, scale and step on every rank alike: no `if rank == 0` round what changes gradients, learning rate or weights, and no decision by what one rank alone sees, such as its own loss: reduce it over the ranks first."
 explains = ["ranks-diverged", "loss-spike", "divergence", "plateau", "shuffled-labels"]
 [needs]
 tables = ["tensor_stats", "steps"]
 kinds = ["parameter", "gradient"]
 [doc]
-what = "In the step after which the ranks differ the norms before clipping were equal, and then clipping or the learning rate differed."
+what = "In the step after which the ranks differ the norms before clipping were equal, and then clipping or the learning rate differed, or not all ranks made the step."
 why = "What is done to averaged gradients on one rank alone undoes the averaging."
 not_this = "Gradients that already differ (ddp-bypassed, ddp-hooks-lost), weights that one rank changed outside the step (ranks-diverged)."
 source = "Replicas that start equal and get the same update stay equal to the last bit."
 */
 WITH told AS (
     SELECT s.step, max(s.norm) AS value, list(DISTINCT s.clip_norm IS NOT NULL) AS clipped, list(DISTINCT s.lr ORDER BY s.lr) AS rates FROM step_series s GROUP BY s.step
+), left_out AS (
+    -- the weights of a rank that does not step are not measured: what differs is seen at the next step that all ranks make
+    SELECT s.step, max(s.norm) AS value, list(s.rank ORDER BY s.rank) FILTER (NOT s.stepped) AS ranks
+    FROM step_series s, divergence_of_ranks d
+    WHERE s.step <= d.step AND s.step > coalesce((SELECT max(e.step) FROM replica_steps e WHERE e.step < d.step), -1)
+      AND s.rank IN (SELECT o.rank FROM step_series o WHERE o.stepped)
+    GROUP BY s.step
+    HAVING count(*) = (SELECT count(DISTINCT rank) FROM steps) AND bool_or(s.stepped) AND NOT bool_and(s.stepped) AND max(s.norm) - min(s.norm) <= 1e-5 * max(s.norm)
 )
 SELECT d.step, NULL::INTEGER AS rank, r.module, r.tensor, t.value,
     CASE WHEN len(t.clipped) > 1 THEN 'only some ranks clipped them'
@@ -27,3 +35,9 @@ FROM divergence_of_ranks d JOIN told t ON t.step = d.step
 JOIN replicas r ON r.step = d.step AND r.kind = 'parameter' AND r.differs
 WHERE NOT d.norms_differ AND (d.gradients_differ OR len(t.rates) > 1)
 QUALIFY row_number() OVER (ORDER BY r.call_order NULLS LAST, r.tensor) = 1
+UNION ALL BY NAME
+SELECT l.step, CASE WHEN len(l.ranks) = 1 THEN l.ranks[1] END AS rank, r.module, r.tensor, l.value,
+    CASE WHEN len(l.ranks) = 1 THEN printf('rank %d left its step out', l.ranks[1]) ELSE printf('%d ranks left their step out', len(l.ranks)) END AS what_
+FROM left_out l, divergence_of_ranks d JOIN replicas r ON r.step = d.step AND r.kind = 'parameter' AND r.differs
+QUALIFY row_number() OVER (ORDER BY l.step, r.call_order NULLS LAST, r.tensor) = 1
+ORDER BY step

@@ -18,6 +18,9 @@ doc = "Share of the run's time that the stalls take."
 value = 5e7
 unit = "ns"
 doc = "Stalls below this are scheduling."
+[params.loose]
+value = 0.1
+doc = "Share of the usual distance, in whole steps, by which a distance may differ from it: chance alone brings distances of five to seven steps."
 [needs]
 tables = ["steps"]
 columns = ["steps.step_ns"]
@@ -40,7 +43,7 @@ WITH counted AS (
         sum(step_ns - usual) / any_value(whole) AS share, count(*) AS stalls, count(*) FILTER (coalesce(eval_forwards, 0) > 0) AS evaluations,
         count(*) FILTER (EXISTS (SELECT 1 FROM checkpoints c WHERE c.rank = stalls.rank AND c.action = 'saved' AND c.step BETWEEN stalls.step - 1 AND stalls.step)) AS saves
     FROM stalls GROUP BY rank
-    HAVING count(*) >= 4 AND median(distance) >= 2 AND count(*) FILTER (abs(distance - (SELECT median(distance) FROM stalls s WHERE s.rank = stalls.rank)) <= 1) >= 0.8 * (count(*) - 1)
+    HAVING count(*) >= 4 AND median(distance) >= 2 AND count(*) FILTER (abs(distance - (SELECT median(distance) FROM stalls s WHERE s.rank = stalls.rank)) <= floor($loose * (SELECT median(distance) FROM stalls s WHERE s.rank = stalls.rank))) >= 0.8 * (count(*) - 1)
 )
 SELECT rank, step, period, round(value, 1) AS value, round(usual / 1e6, 1) AS usual_ms, round(100 * share)::INT AS percent,
     CASE WHEN saves >= 0.5 * stalls THEN 'a checkpoint is saved then' ELSE 'neither an evaluation nor a checkpoint is recorded there' END AS what_
