@@ -26,6 +26,10 @@ doc = "Finite losses that a judgement needs."
 value = 2.0
 unit = "times"
 doc = "A batch whose largest element exceeds all before by this much, or lies two sigmas out in data whose range varies widely, explains a spike by the data; it is then a warning."
+[params.hard]
+value = 10.0
+unit = "times"
+doc = "Rise, summed over the elements of the batch, in losses of the first steps, up to which a sample or two may account for it: cross entropy of one hard sample is four times that of a guess, seldom more."
 [needs]
 tables = ["steps"]
 columns = ["steps.loss"]
@@ -33,7 +37,7 @@ steps = 12
 [doc]
 what = "Loss and gradient norm leave their own bands at the same step, far beyond their usual scatter, and the loss comes back within twenty steps. Of a log that was imported without gradient norms a warning, where the loss leaves everything it has ever been."
 why = "Something hit the training once: a batch, a rate, an unlucky update."
-not_this = "Losses that scatter widely anyway or have made such leaps before, small losses that scatter by a factor near the floor, losses of several optimizers that play against each other unless they leave everything ever seen, rises for good (divergence), the first step of inputs of another size that stay (a curriculum)."
+not_this = "Losses that scatter widely anyway or have made such leaps before, small losses that scatter by a factor near the floor, one batch with a hard sample or two (gone with the next batch), losses of several optimizers that play against each other unless they leave everything ever seen, rises for good (divergence), the first step of inputs of another size that stay (a curriculum)."
 source = "Own history, robust: median and MAD of loss and ln(loss), of ln(norm), over the 30 steps before."
 */
 WITH records AS (
@@ -54,8 +58,11 @@ WITH records AS (
             count(*) OVER next_ AS n_after
         FROM shapes WINDOW past AS (PARTITION BY rank ORDER BY step ROWS BETWEEN 6 PRECEDING AND 1 PRECEDING), next_ AS (PARTITION BY rank ORDER BY step ROWS BETWEEN CURRENT ROW AND 5 FOLLOWING))
     WHERE n_before = 6 AND n_after = 6 AND kinds_before = 1 AND kinds_after = 1 AND shape <> shape_before
+), sizes AS (
+    SELECT rank, step, coalesce(sum(list_product(list_transform(shape, lambda n: n::DOUBLE))) FILTER (role = 'target'), max(batch_size)) AS samples
+    FROM batches WHERE phase <> 'eval' GROUP BY rank, step
 ), ahead AS (
-    SELECT *, greatest(loss_sigma, 0.05 * abs(loss_median)) AS spread,
+    SELECT *, lead(loss) OVER (PARTITION BY rank, optimizer_id ORDER BY n) AS loss_next, greatest(loss_sigma, 0.05 * abs(loss_median)) AS spread,
         max(finite(norm)) OVER here AS norm_soon, count(norm) OVER (PARTITION BY rank, optimizer_id) > 0 AS has_norms,
         min(finite(loss)) OVER soon AS lowest_soon, count(*) OVER soon AS soon_rows
     FROM optimizer_series
@@ -70,10 +77,13 @@ SELECT a.rank, a.step, NULL::VARCHAR AS module, NULL::VARCHAR AS tensor, a.loss 
     CASE WHEN r.step IS NULL THEN '' ELSE 'the batch held values far out in data whose range varies widely, and ' END || CASE WHEN a.lowest_soon < a.loss_median + 3 * a.spread THEN 'it came back within twenty steps' ELSE 'the record ends before it came back' END AS after
 FROM ahead a
 LEFT JOIN (SELECT rank, step, min(fingerprint) AS fingerprint FROM batches WHERE role <> 'target' GROUP BY rank, step) b ON b.rank = a.rank AND b.step = a.step
+LEFT JOIN sizes z ON z.rank = a.rank AND z.step = a.step
 LEFT JOIN records r ON r.rank = a.rank AND r.step = a.step
 WHERE a.history >= $history AND isfinite(a.loss)
   AND NOT EXISTS (FROM lessons l WHERE l.rank = a.rank AND l.step BETWEEN a.step - 1 AND a.step)
   AND a.loss > a.loss_median + $z * a.spread
+  -- a hard sample or two, in a batch of a model that has all others right, and gone with the next batch
+  AND NOT coalesce((a.loss - a.loss_median) * z.samples < $hard * a.loss_start AND a.loss_next < a.loss_median + 3 * a.spread, false)
   AND a.loss > 1.5 * a.loss_peak AND a.loss - a.loss_median > 0.1 * a.loss_start
   AND CASE WHEN a.has_norms THEN robust_z(log_size(a.norm_soon), a.norm_log_median, a.norm_log_sigma, 0.15) > 5 AND a.norm_soon > 3 * a.norm_median
         -- without gradients nothing but the loss can speak: it must leave all it has been, and come back
