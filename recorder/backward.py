@@ -30,7 +30,7 @@ from .optimizers import OptimizerWatch
 from .sampled_look import find_first_bad_module
 from .samples import misplaced
 from .session import Session
-from .statistics import measurable, measure
+from .statistics import LATE_DEVICES, measurable, measure
 from .step_rows import Row
 
 _FIRST_STEPS = 8
@@ -38,6 +38,9 @@ _WEIGHT_LOOKS = 2
 """Steps with a lost loss in which the weights are looked at before they are updated: one reduction for each."""
 _MOST_SHAPES = 64
 """Graphs of different sizes after which the code behind the forward is no longer told apart."""
+
+_ROUNDING = 1e-3
+"""Logarithms of probabilities above 0 by less than this are rounding."""
 
 _MOST_OF_A_LOSS = 1 << 18
 """Elements of a loss's input up to which it is measured: a larger one (log-probabilities of a vocabulary) is the last
@@ -150,6 +153,7 @@ class BackwardWatch:
                 self._codes[code] = max(self._codes[code], looked_at)
             self._distribution(node)
             self._activation(node)
+            self._alignment(node)
             suffix = "" if count == 0 else f"{count}"
             given, target = saved(node, "self"), saved(node, "target")
             if (
@@ -224,6 +228,29 @@ class BackwardWatch:
                 op=operator_name(node),
                 saved=found,
                 trigger="risk",
+            )
+
+    def _alignment(self, node: Any) -> None:
+        """Look whether what a CTC loss takes for logarithms of probabilities is above 0."""
+        given = saved(node, "log_probs")
+        if given is None or given.numel() > _MOST_OF_A_LOSS or not measurable(given):
+            return
+        if given.device.type in LATE_DEVICES and not self._looking:
+            return  # looking at it makes the host wait
+        high = scalar_of(given.detach().max())
+        if isinstance(high, float) and high > _ROUNDING:
+            session = self.session
+            session.add(
+                "operators",
+                seq=session.next_seq(),
+                phase=int(Phase.LOSS),
+                op=operator_name(node),
+                saved="log_probs",
+                trigger="risk",
+                dtype=str(given.dtype).removeprefix("torch."),
+                shape=list(given.shape),
+                numel=given.numel(),
+                max=high,
             )
 
     def _sign(self, loss: Tensor) -> None:

@@ -90,16 +90,20 @@ def _settings(group: dict[str, Any]) -> str:
 
 
 def _state_step(optimizer: torch.optim.Optimizer, group: dict[str, Any]) -> float | None:
-    """Step counter of the first parameter that has one, among the group's first; None off the host: asking would wait."""
+    """Largest step counter among the group's first parameters: one that was thawed since begins at 1. None off the host:
+    asking would wait."""
     if not optimizer.state:
         return None
+    largest = None
     for parameter in group["params"][:_MOST_ASKED]:
         step = optimizer.state[parameter].get("step") if parameter in optimizer.state else None
         if isinstance(step, Tensor):
-            return float(step) if step.device.type == "cpu" else None
-        if isinstance(step, (int, float)):
-            return float(step)
-    return None
+            if step.device.type != "cpu":
+                return None
+            step = float(step)
+        if isinstance(step, (int, float)) and (largest is None or step > largest):
+            largest = float(step)
+    return largest
 
 
 def _number(value: Any) -> float | None:

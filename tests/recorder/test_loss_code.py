@@ -93,3 +93,53 @@ def test_labels_that_the_script_masks_in_place_are_counted_as_they_reach_the_los
         faults = trace.sql("SELECT message FROM events WHERE event = 'recorder-fault'")
     assert rows.sort("step").rows() == [(i, 3, 8 if i >= 13 else 0, 0) for i in range(24)]
     assert faults.is_empty()
+
+
+SPOKEN = """
+import torch
+from torch import nn
+torch.manual_seed(0)
+net = nn.Linear(4, 5)
+opt = torch.optim.SGD(net.parameters(), lr=0.01)
+ctc = nn.CTCLoss()
+for i in range(20):
+    scores = net(torch.randn(10, 2, 4)).log_softmax(-1)
+    if i >= 13:
+        scores = scores + 2.5
+    loss = ctc(scores, torch.tensor([[1, 2], [3, 4]]), torch.tensor([10, 10]), torch.tensor([2, 2]))
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+"""
+
+THAWED = """
+import torch
+from torch import nn
+torch.manual_seed(0)
+net = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 1))
+net[0].requires_grad_(False)
+opt = torch.optim.Adam(net.parameters(), lr=0.01)
+for i in range(12):
+    if i == 7:
+        net[0].requires_grad_(True)
+    loss = net(torch.randn(8, 4)).square().mean()
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+"""
+
+
+def test_scores_above_zero_that_a_ctc_loss_takes_for_logarithms_are_seen_at_that_step(bench):
+    recorded = bench.record(str(bench.write(SPOKEN)))
+    with Trace(recorded.run) as trace:
+        rows = trace.sql(
+            "SELECT step, max > 0 FROM operators WHERE op = 'CtcLoss' AND saved = 'log_probs' ORDER BY step"
+        )
+    assert rows.rows() == [(i, True) for i in range(13, 20)]
+
+
+def test_the_counter_of_an_optimizer_goes_on_when_its_first_weights_are_thawed(bench):
+    recorded = bench.record(str(bench.write(THAWED)))
+    with Trace(recorded.run) as trace:
+        counters = trace.sql("SELECT state_step FROM param_groups ORDER BY step")["state_step"].to_list()
+    assert counters == [float(i + 1) for i in range(12)]

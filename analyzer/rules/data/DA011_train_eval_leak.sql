@@ -26,7 +26,7 @@ columns = ["batches.sample_fingerprints"]
 [doc]
 what = "Samples with equal content in training and in evaluation batches, but not all of them; or all samples of every evaluation, where these come from a loader of their own and are at most half of what was trained on."
 why = "What was seen in training is no test."
-not_this = "The batch that was just trained on, evaluation on the training set itself or, said as a warning, on some batches of it beside no other, coarse data in which equal samples are common, samples of fewer than five numbers, what another model was trained on: the folds of a cross-validation in one process."
+not_this = "The batch that was just trained on, evaluation on the training set itself or, said as a warning, on some batches of it beside no other, coarse data in which equal samples are common, samples of fewer than five numbers, what another model was trained on: the folds of a cross-validation in one process, forwards without gradients on other samples in every step."
 source = "Equality of a 64-bit hash of up to 64 elements."
 */
 WITH samples AS (
@@ -58,6 +58,12 @@ WITH samples AS (
     SELECT b.rank FROM batches b WHERE b.phase = 'eval' AND b.role = 'input' GROUP BY b.rank
     HAVING count(DISTINCT b.step) >= $bouts AND bool_and(b.loader_id IS NOT NULL AND (b.rank, b.loader_id) NOT IN (
         SELECT (l.rank, l.loader_id) FROM batches l WHERE l.phase <> 'eval' AND l.loader_id IS NOT NULL))
+), within_steps AS (
+    -- forwards without gradients in nearly every step, each time on other samples: targets of the training, as of a Q network
+    SELECT b.rank FROM batches b WHERE b.phase = 'eval' AND b.role = 'input' AND b.fingerprint IS NOT NULL GROUP BY b.rank
+    HAVING bool_and(b.loader_id IS NULL) AND count(DISTINCT b.fingerprint) >= 10
+       AND count(DISTINCT b.fingerprint) >= 0.9 * count(DISTINCT b.step)
+       AND count(DISTINCT b.step) >= 0.8 * (SELECT count(DISTINCT s.step) FROM steps s WHERE s.rank = b.rank)
 ), counted AS (
     SELECT e.rank, count(*) AS samples, count(t.sample) AS value, min(e.step) FILTER (t.sample IS NOT NULL) AS step
     FROM evaluated e LEFT JOIN train t ON t.rank = e.rank AND t.stage = e.stage AND t.sample = e.sample GROUP BY e.rank
@@ -66,7 +72,7 @@ SELECT c.rank, c.step, c.value, c.samples, round(100.0 * c.value / c.samples)::I
     CASE WHEN (c.value >= 0.98 * c.samples AND (c.rank NOT IN (SELECT rank FROM apart) OR c.samples > $part * (SELECT count(*) FROM train t WHERE t.rank = c.rank)))
         OR c.rank NOT IN (SELECT rank FROM whole) THEN 'warning' ELSE 'error' END AS severity
 FROM counted c JOIN coarse k ON k.rank = c.rank
-WHERE c.value >= $least AND c.value >= $share * c.samples AND (k.distinct_share > 0.4 OR k.usual_times = 1)
+WHERE c.rank NOT IN (SELECT rank FROM within_steps) AND c.value >= $least AND c.value >= $share * c.samples AND (k.distinct_share > 0.4 OR k.usual_times = 1)
   -- evaluating on all that was trained on is a choice
   AND NOT (c.value >= 0.98 * c.samples AND c.samples >= 0.8 * (SELECT count(*) FROM train t WHERE t.rank = c.rank))
 ORDER BY c.step, c.rank

@@ -20,7 +20,7 @@ tables = ["steps"]
 columns = ["steps.graphs_alive"]
 steps = 10
 [doc]
-what = "The number of losses of earlier steps whose autograd graph still exists grows with the steps."
+what = "The number of losses of earlier steps whose autograd graph still exists grows with the steps; or a sum or a list of numbers with their graphs grows, and the outputs of the model that they were made of stay alive."
 why = "Each graph keeps its nodes and what they saved: memory and time grow until the process dies."
 not_this = "The loss of the last step or two, a graph over several steps that is let go, a bounded history."
 source = "Counting marks in the graphs themselves; who holds them is looked for once they gather."
@@ -32,9 +32,25 @@ WITH alive AS (
 ), found AS (
     SELECT e.rank, greatest(coalesce(e.last_clean, 0) - 1, 0) AS step, e.value FROM ends e
     WHERE e.value >= $least AND e.value = e.most AND e.value >= 0.5 * (e.last - coalesce(e.last_clean, 0))
+), numbers AS (
+    -- a part of the loss, such as one of its terms: the graph of the whole ends, and what the part was made of stays
+    SELECT rank, max(length) AS length FROM memory_growing
+    WHERE with_graph AND steady AND len(shape) = 0 AND rank NOT IN (SELECT rank FROM found) GROUP BY rank
+), parts AS (
+    SELECT n.rank, any_value(n.length) AS value, max(s.step) AS last, max(s.step) FILTER (s.n = 0) AS last_clean,
+        max(s.n) AS most, arg_max(s.n, s.step) AS n
+    FROM numbers n JOIN (
+        SELECT rank, step, greatest(coalesce(max(output_graphs_alive), 0), coalesce(max(forward_graphs_alive), 0)) AS n FROM steps GROUP BY rank, step
+    ) s ON s.rank = n.rank
+    GROUP BY n.rank
+    HAVING any_value(n.length) >= $least AND max(s.n) >= $least AND arg_max(s.n, s.step) = max(s.n)
+), all_ AS (
+    SELECT rank, step, value FROM found
+    UNION ALL
+    SELECT rank, greatest(coalesce(last_clean, 0) - 1, 0), value FROM parts WHERE n >= 0.5 * (last - coalesce(last_clean, 0))
 ), rates AS (
     SELECT f.rank, regr_slope(s.anonymous_bytes, s.step) AS per_step, count(*) AS steps
-    FROM found f JOIN steps s ON s.rank = f.rank AND s.step > f.step AND s.anonymous_bytes IS NOT NULL GROUP BY f.rank
+    FROM all_ f JOIN steps s ON s.rank = f.rank AND s.step > f.step AND s.anonymous_bytes IS NOT NULL GROUP BY f.rank
 ), owners AS (
     SELECT rank, owner FROM memory_growing WHERE with_graph AND steady
     -- losses are numbers: a sum or a list of them before anything else
@@ -42,5 +58,5 @@ WITH alive AS (
 )
 SELECT f.rank, f.step, f.value, CASE WHEN r.per_step * r.steps >= $grown THEN ' Memory grows by ' || bytes_in_words(r.per_step) || ' a step.' ELSE '' END AS grows,
     coalesce(' What keeps them is ' || o.owner || '.', '') AS held
-FROM found f LEFT JOIN rates r USING (rank) LEFT JOIN owners o USING (rank)
+FROM all_ f LEFT JOIN rates r USING (rank) LEFT JOIN owners o USING (rank)
 ORDER BY f.step, f.rank

@@ -14,7 +14,7 @@ steps = 3
 [doc]
 what = "Parameters in an optimizer's groups whose requires_grad is False at every step, or from some step on to the end."
 why = "The optimizer skips them silently."
-not_this = "Frozen parameters that no optimizer holds, parameters that are thawed later."
+not_this = "Frozen parameters that no optimizer holds, parameters that are thawed later. Only advice where others are: a plan that thaws part after part."
 source = "Flags; no threshold."
 */
 WITH looks AS (
@@ -26,7 +26,12 @@ WITH looks AS (
 ), onset AS (
     SELECT e.*, (SELECT min(step) FROM looks l WHERE l.rank = e.rank AND l.tensor_id = e.tensor_id AND l.step > coalesce(e.last_free, -1)) AS step
     FROM ends e WHERE frozen_steps >= 3 AND (last_free IS NULL OR last_free < last - 2)
+), thawed AS (
+    -- a plan: one part after the other is set free, and these are not yet
+    SELECT l.rank, min(l.step) AS step FROM looks l JOIN ends e ON e.rank = l.rank AND e.tensor_id = l.tensor_id
+    WHERE NOT l.frozen AND e.frozen_steps >= 3 AND e.last_free = e.last
+      AND l.step > (SELECT max(b.step) FROM looks b WHERE b.rank = l.rank AND b.tensor_id = l.tensor_id AND b.frozen) GROUP BY l.rank
 )
-SELECT rank, step, arg_min(module, coalesce(call_order, 1000000)) AS module, arg_min(tensor, coalesce(call_order, 1000000)) AS tensor, count(*) AS value,
+SELECT rank, step, CASE WHEN rank IN (SELECT t.rank FROM thawed t WHERE t.step > onset.step) THEN 'warning' ELSE 'error' END AS severity, arg_min(module, coalesce(call_order, 1000000)) AS module, arg_min(tensor, coalesce(call_order, 1000000)) AS tensor, count(*) AS value,
     array_to_string(list(tensor ORDER BY tensor_id)[:3], ', ') AS names
 FROM onset GROUP BY rank, step ORDER BY step, rank

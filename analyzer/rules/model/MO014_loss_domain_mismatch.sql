@@ -10,7 +10,7 @@ explains = ["loss-sign-flipped", "divergence", "plateau", "underfit", "log-of-ze
 [needs]
 tables = ["batches", "tensor_stats"]
 [doc]
-what = "The input of nll_loss or kl_div holds positive numbers (no log-probabilities) or comes right from a softmax over another dimension than that of the classes, or the target of a binary cross entropy lies outside [0, 1]."
+what = "The input of nll_loss, kl_div or ctc_loss holds positive numbers (no log-probabilities) or comes right from a softmax over another dimension than that of the classes, or the target of a binary cross entropy lies outside [0, 1]."
 why = "The loss is then no likelihood: it can fall without bound and its minimum is nowhere."
 not_this = "cross_entropy, which takes the logarithm itself; rounding above zero."
 source = "Definition of each loss: log-probabilities are at most 0, probabilities lie in [0, 1]."
@@ -28,6 +28,10 @@ SELECT t.rank, t.step, t.microbatch, g.seq, g.high AS value, 'the input of ' || 
     'Apply log_softmax before nll_loss, or use cross_entropy on the logits.' AS fix_, 'loss:input' AS tensor
 FROM targets t JOIN given g ON g.rank = t.rank AND g.step = t.step AND g.microbatch = t.microbatch
 WHERE t.loss_op IN ('NllLoss', 'NllLoss2D', 'KlDiv') AND g.high > 1e-3
+UNION ALL BY NAME
+SELECT p.rank, p.step, p.microbatch, p.seq, p.max AS value, 'the input of ' || p.op || ' is no logarithm of a probability: ' || printf('%.4g', p.max) || ' is above 0' AS what_, 'log-probabilities, which are at most 0' AS domain,
+    'Apply log_softmax last, right before ctc_loss: what is added or scaled afterwards leaves sums of probabilities other than 1.' AS fix_, 'loss:input' AS tensor
+FROM operators p WHERE p.trigger = 'risk' AND p.op = 'CtcLoss' AND p.saved = 'log_probs' AND p.max > 1e-3
 UNION ALL BY NAME
 SELECT p.rank, p.step, p.microbatch, p.seq, p.shape[2] AS value, 'the input of ' || p.op || ' (shape ' || p.shape::VARCHAR || ') is a softmax over ' || p.saved || ', not over the classes (dimension 1)' AS what_, 'the classes' AS domain,
     'Take log_softmax over the dimension of the classes (dim=1), or use cross_entropy on the logits.' AS fix_, 'loss:input' AS tensor

@@ -32,15 +32,18 @@ not_this = "Stalls without a period, evaluations (they are wanted), the first st
 source = "Median and distances of the outliers."
 */
 WITH counted AS (
-    SELECT rank, step, step_ns, eval_forwards, median(step_ns) OVER (PARTITION BY rank) AS usual, sum(step_ns) OVER (PARTITION BY rank) AS whole,
+    -- forwards without gradients that every step has, as of a target network, are no evaluation
+    SELECT rank, step, step_ns, eval_forwards, median(step_ns) OVER (PARTITION BY rank) AS usual, median(coalesce(eval_forwards, 0)) OVER (PARTITION BY rank) AS usual_forwards, sum(step_ns) OVER (PARTITION BY rank) AS whole,
         row_number() OVER (PARTITION BY rank ORDER BY step) AS n
     FROM step_series WHERE step_ns > 0
+), slow AS (
+    SELECT *, median(step_ns) OVER (PARTITION BY rank) AS usual_stall FROM counted WHERE n > 3 AND step_ns > $factor * usual AND step_ns > $least_ns
 ), stalls AS (
-    SELECT *, step - lag(step) OVER (PARTITION BY rank ORDER BY step) AS distance FROM counted
-    WHERE n > 3 AND step_ns > $factor * usual AND step_ns > $least_ns
+    -- one far shorter than the others, as a busy machine makes, is none of them
+    SELECT *, step - lag(step) OVER (PARTITION BY rank ORDER BY step) AS distance, lead(step) OVER (PARTITION BY rank ORDER BY step) - step AS ahead FROM slow WHERE step_ns > 0.4 * usual_stall
 ), judged AS (
-    SELECT rank, min(step) AS step, median(distance)::BIGINT AS period, median(step_ns / usual) AS value, any_value(usual) AS usual,
-        sum(step_ns - usual) / any_value(whole) AS share, count(*) AS stalls, count(*) FILTER (coalesce(eval_forwards, 0) > 0) AS evaluations,
+    SELECT rank, min(step) FILTER (abs(ahead - (SELECT median(distance) FROM stalls s WHERE s.rank = stalls.rank)) <= 1) AS step, median(distance)::BIGINT AS period, median(step_ns / usual) AS value, any_value(usual) AS usual,
+        sum(step_ns - usual) / any_value(whole) AS share, count(*) AS stalls, count(*) FILTER (coalesce(eval_forwards, 0) > usual_forwards) AS evaluations,
         count(*) FILTER (EXISTS (SELECT 1 FROM checkpoints c WHERE c.rank = stalls.rank AND c.action = 'saved' AND c.step BETWEEN stalls.step - 1 AND stalls.step)) AS saves
     FROM stalls GROUP BY rank
     HAVING count(*) >= 4 AND median(distance) >= 2 AND count(*) FILTER (abs(distance - (SELECT median(distance) FROM stalls s WHERE s.rank = stalls.rank)) <= floor($loose * (SELECT median(distance) FROM stalls s WHERE s.rank = stalls.rank))) >= 0.8 * (count(*) - 1)
