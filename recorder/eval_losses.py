@@ -1,7 +1,8 @@
 """Losses of evaluations, which most scripts only print: they are known when the script reads them with ``item()``.
 
 A number counts as one where it is read from a tensor of a single floating-point element after an evaluation forward, and
-the line that reads it speaks of a loss. The mean over one evaluation becomes a row of `metrics`.
+the line that reads it speaks of a loss; the training loss, which a script may print beside it, has a graph. The mean over
+one evaluation becomes a row of `metrics`.
 """
 
 import re
@@ -11,7 +12,7 @@ from .frames import script_place
 from .session import Session
 
 _A_LOSS = re.compile(
-    r"loss|nll|criterion|crit\b|cross_entropy|(^|_|\b)(ce|mse|bce|ctc)(_|\b)|perplexity", re.IGNORECASE
+    r"loss|nll|criterion|crit\b|cross_entropy|(^|_|\b)(ce|mse|bce|ctc)(_|\b)|perplexity|elbo", re.IGNORECASE
 )
 _A_SCORE = re.compile(r"acc|correct|score|argmax|==", re.IGNORECASE)
 _MOST_PLACES = 16

@@ -112,14 +112,14 @@ class HostReads:
         def read(self_: Any) -> Any:
             if not self._counting:
                 result = original(self_)
-                if single and session.phase is _EVAL and type(result) is float:
+                if single and session.phase is _EVAL and type(result) is float and not self_.requires_grad:
                     evaluated(sys._getframe(1), result)
                 return result
             began = perf_counter_ns()
             result = original(self_)
             ended = perf_counter_ns()
             frame = sys._getframe(1)
-            if single and session.phase is _EVAL and type(result) is float:
+            if single and session.phase is _EVAL and type(result) is float and not self_.requires_grad:
                 evaluated(frame, result)
             if places.get((frame.f_code, frame.f_lasti), frame) is not None:  # None: known, and not the script's
                 try:  # the session's guard would take as long as all the rest

@@ -58,6 +58,7 @@ for i in range(6):
                 out = model(x[part])
                 val_loss = torch.nn.functional.cross_entropy(out, y[part])
                 print(val_loss.item(), (out.argmax(1) == y[part]).float().mean().item())
+        print("training loss", loss.item())
 """
 
 

@@ -46,7 +46,10 @@ FROM matched m
 JOIN seen f ON f.rank = m.rank AND f.step = m.first
 JOIN seen l ON l.rank = m.rank AND l.step = m.position - 1
 LEFT JOIN longest g ON g.rank = m.rank AND g.loader_id = l.loader_id
-WHERE CASE WHEN l.epoch IS NOT NULL THEN f.epoch = l.epoch AND f.loader_id = l.loader_id AND l.place < coalesce(l.loader_batches - 1, g.last_place)
+-- a job that was stopped leaves its loader in mid-epoch; where the epoch ends, the loader of the resume tells if it goes further
+LEFT JOIN seen a ON a.rank = m.rank AND a.step = m.r
+LEFT JOIN longest h ON h.rank = m.rank AND h.loader_id = a.loader_id
+WHERE CASE WHEN l.epoch IS NOT NULL THEN f.epoch = l.epoch AND f.loader_id = l.loader_id AND l.place < coalesce(l.loader_batches - 1, greatest(g.last_place, h.last_place))
     -- without a loader: nothing came twice before the resume
     ELSE (SELECT count(*) = count(DISTINCT s.fp) FROM seen s WHERE s.rank = m.rank AND s.step < m.r) END
 QUALIFY row_number() OVER (PARTITION BY m.rank, m.r ORDER BY m.first) = 1

@@ -4,7 +4,7 @@ name = "zero-grad-missing"
 severity = "error"
 phase = "backward"
 signal = "carried_grad_norm"
-message = "When the first backward of step {step} began the gradients still held norm {value}, {share_} the optimizer had used in the step before ({previous}); so it stayed for {steps} steps: gradients of old batches are added up."
+message = "When the first backward of step {step} began the gradients still held norm {value}, {share_} the optimizer had used in the step before ({previous}); so it was in {steps} of {rows_} steps: gradients of old batches are added up."
 fix = "Call optimizer.zero_grad() once per optimizer step, before the first backward of the next; model.zero_grad() does it only for the parameters of that model."
 explains = ["exploding-gradients", "loss-spike", "divergence", "lr-too-high", "nonfinite-tensor", "shuffled-labels", "representation-collapse"]
 [params.steps]
@@ -17,7 +17,7 @@ doc = "How closely the carried norm must equal the norm that the optimizer had u
 [params.habit]
 value = 10
 unit = "steps"
-doc = "The same, where other optimizers step as well, or only a part is left that never equals the whole."
+doc = "The same, where other optimizers step as well, where only a part is left that never equals the whole, or where steps with and without them take turns."
 [params.grown]
 value = 5
 doc = "How many times as large the gradients must then become."
@@ -26,7 +26,7 @@ tables = ["steps"]
 columns = ["steps.carried_grad_norm"]
 steps = 4
 [doc]
-what = "At the first backward after an optimizer step the gradients of that step are still there, in several steps running."
+what = "At the first backward after an optimizer step the gradients of that step are still there, in several steps running, or every second, third … time: zero_grad keeps another rhythm than the optimizer."
 why = "The optimizer then follows the sum of all gradients so far, which grows and lags."
 not_this = "Accumulation inside a step (only its first backward is looked at), gradients that are multiplied by a factor below one instead of cleared, leftovers of another model's loss: where several optimizers step, or a part is left, the norm must also grow."
 source = "Exact: the gradient before the first backward must be None or zero."
@@ -65,11 +65,20 @@ WITH spans AS (
     HAVING count(*) >= $habit AND max(finite(grad_norm)) > $grown * arg_min(previous, n) AND max(finite(carried_grad_norm)) > $grown * arg_min(carried_grad_norm, n)
         -- always the same part of it: gradients that the script makes smaller by a factor instead of clearing them
         AND max(finite(carried_grad_norm / previous)) - min(finite(carried_grad_norm / previous)) > $same
+), turns AS (
+    -- zero_grad on another count of microbatches than the step: what the optimizer has used is there again every k-th time
+    SELECT rank, optimizer_id, optimizers, min(n) AS since, max(n) AS until
+    FROM flagged WHERE carried AND stepped AND optimizers <= 1 AND isfinite(carried_grad_norm)
+    GROUP BY rank, optimizer_id, optimizers
+    HAVING count(*) >= $habit AND $habit * count(*) >= max(n) - min(n)
 )
-SELECT w.rank, min(f.step) AS step, arg_min(f.carried_grad_norm, f.n) AS value, arg_min(f.previous, f.n) AS previous, count(*) AS steps, w.optimizer_id,
+SELECT w.rank, min(f.step) AS step, arg_min(f.carried_grad_norm, f.n) AS value, arg_min(f.previous, f.n) AS previous, count(*) FILTER (f.carried OR f.partly) AS steps, count(*) AS rows_, w.optimizer_id,
     CASE WHEN arg_min(f.carried, f.n) THEN 'exactly what' ELSE 'a part of what' END AS share_,
     arg_min(f.grad_norm, f.n) AS grad_norm, max(finite(f.grad_norm)) AS grad_norm_highest, max(f.step) AS until_step
-FROM (SELECT rank, optimizer_id, optimizers, since, max(until) AS until FROM (FROM whole UNION ALL FROM part) GROUP BY ALL) w
+FROM (
+    SELECT rank, optimizer_id, optimizers, since, max(until) AS until
+    FROM (FROM whole UNION ALL FROM part UNION ALL FROM turns t WHERE NOT EXISTS (FROM whole a WHERE a.rank = t.rank AND a.optimizer_id = t.optimizer_id AND a.since <= t.since)) GROUP BY ALL
+) w
 JOIN flagged f ON f.rank = w.rank AND f.optimizer_id = w.optimizer_id AND f.n BETWEEN w.since AND w.until
 GROUP BY w.rank, w.optimizer_id, w.optimizers, w.since
 HAVING w.optimizers <= 1 OR (count(*) >= $habit AND max(finite(f.grad_norm)) > $grown * arg_min(f.previous, f.n))

@@ -16,7 +16,12 @@ why = "The step is made of nothing: weights stay, or only decay and momentum mov
 not_this = "zero_grad of another optimizer or model (GAN), after which this optimizer's gradients are still there; closures."
 source = "Order of calls; no threshold."
 */
-SELECT rank, step, optimizer_id, calls, CASE WHEN grad_norm IS NULL THEN 'no gradient' ELSE 'gradients of zero' END AS value, microbatches
-FROM steps
-WHERE stepped AND microbatches >= 1 AND coalesce(grad_norm, 0) = 0 AND regexp_matches(calls, 'b[^bs]*z[^bs]*s')
-ORDER BY step, rank, optimizer_id
+WITH lost AS (
+    -- backward passes before it in the same iteration that a zero_grad has cleared as well: a probe between backward and step
+    SELECT rank, step, max(step) FILTER (NOT cleared) OVER (PARTITION BY rank ORDER BY step ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS last_kept
+    FROM (SELECT rank, step, bool_and(NOT stepped AND regexp_matches(coalesce(calls, ''), 'b[^bs]*z[^bs]*$')) AS cleared FROM steps GROUP BY ALL)
+)
+SELECT s.rank, coalesce(l.last_kept + 1, s.step) AS step, s.optimizer_id, s.calls, CASE WHEN s.grad_norm IS NULL THEN 'no gradient' ELSE 'gradients of zero' END AS value, s.microbatches
+FROM steps s JOIN lost l ON l.rank = s.rank AND l.step = s.step
+WHERE s.stepped AND s.microbatches >= 1 AND coalesce(s.grad_norm, 0) = 0 AND regexp_matches(s.calls, 'b[^bs]*z[^bs]*s')
+ORDER BY step, s.rank, s.optimizer_id

@@ -4,7 +4,7 @@ name = "optimizer-state-lost"
 severity = "error"
 phase = "optimizer"
 signal = "state_step"
-message = "At step {step} the step counter of {optimizer} is {value} after {before} in the step before: its moments were lost, {how_}."
+message = "At step {step} {what_} of {optimizer} is {value} after {before} in the step before: its moments were lost, {how_}."
 fix = "Keep one optimizer for the run; on resume call optimizer.load_state_dict before training goes on."
 explains = ["loss-spike", "divergence", "exploding-gradients", "lr-too-high", "shuffled-labels"]
 [params.gone_on]
@@ -14,12 +14,14 @@ doc = "Distance of a new model's weights from the last ones of the model before,
 value = 3
 unit = "optimizers"
 doc = "New optimizers that each begin at weights that were loaded at that step, from which on this is the plan."
+[params.fraction]
+value = 0.2
+doc = "Norm of the state after the first step of a new optimizer over that before, below which it began with nothing, for optimizers without a counter."
 [needs]
 tables = ["param_groups"]
-columns = ["param_groups.state_step"]
 steps = 3
 [doc]
-what = "The step counter in the optimizer's state falls back to one; or a new optimizer of the same class, size and learning rate takes the place of another and starts at one."
+what = "The step counter in the optimizer's state falls back to one; or a new optimizer of the same class, size and learning rate takes the place of another and starts at one, or, where it keeps no counter, with moments that are a fraction of those before."
 why = "Adam's moments start from zero: the first steps are as long as at the start of the run."
 not_this = "Another model, unless the last weights of the one before were loaded into it; a second optimizer for other parameters, a resumed run whose state was loaded (its counter falls by as much as had been done since the checkpoint), another optimizer for another stage or another model, as the next fold has; the inner loop of meta-learning, with weights loaded and an optimizer made for each task."
 source = "Counting."
@@ -28,7 +30,7 @@ WITH counters AS (
     SELECT rank, step, optimizer_id, any_value(optimizer) AS optimizer, max(state_step) AS state_step, sum(numel) AS numel, max(lr) AS lr
     FROM param_groups GROUP BY rank, step, optimizer_id
 ), within_ AS (
-    SELECT rank, step, optimizer, state_step AS value, lag(state_step) OVER (PARTITION BY rank, optimizer_id ORDER BY step) AS before, 'in the same optimizer' AS how_, optimizer_id
+    SELECT rank, step, optimizer, state_step AS value, lag(state_step) OVER (PARTITION BY rank, optimizer_id ORDER BY step) AS before, 'the step counter' AS what_, 'in the same optimizer' AS how_, optimizer_id
     FROM counters WHERE state_step IS NOT NULL
 ), handed AS (
     -- what the parameters of the new model are after its first update, against those of the same names in the model before, when
@@ -53,14 +55,34 @@ WITH counters AS (
     SELECT rank, optimizer_id, any_value(optimizer) AS optimizer, min(step) AS first, max(step) AS last, arg_min(state_step, step) AS first_count, arg_max(state_step, step) AS last_count,
         any_value(numel) AS numel, arg_min(lr, step, 2) AS first_lrs, arg_max(lr, step) AS last_lr
     FROM counters WHERE state_step IS NOT NULL GROUP BY rank, optimizer_id
+), uncounted AS (
+    SELECT rank, optimizer_id, any_value(optimizer) AS optimizer, min(step) AS first, max(step) AS last, any_value(numel) AS numel, arg_min(lr, step, 2) AS first_lrs, arg_max(lr, step) AS last_lr
+    FROM counters GROUP BY rank, optimizer_id HAVING count(state_step) = 0 AND count(*) >= 3
+), followed AS (
+    SELECT n.rank, n.optimizer_id, n.optimizer, n.first FROM uncounted n JOIN uncounted o ON o.rank = n.rank AND o.optimizer_id < n.optimizer_id AND o.last = n.first - 1
+    JOIN handovers h ON h.rank = n.rank AND h.optimizer_id = n.optimizer_id AND NOT h.fresh
+    WHERE n.optimizer = o.optimizer AND n.numel = o.numel AND len(list_filter(n.first_lrs, lambda lr: lr BETWEEN 0.5 * o.last_lr AND 2 * o.last_lr)) > 0
+), held AS (
+    SELECT f.rank, f.optimizer_id, t.key, t.tensor_id, arg_max(s.sum_sq, s.step) FILTER (s.step < f.first) AS before, max(s.sum_sq) FILTER (s.step = f.first) AS after
+    FROM followed f JOIN optimizer_state_tensors t ON t.rank = f.rank
+    JOIN tensor_stats s ON s.rank = t.rank AND s.tensor_id = t.tensor_id AND s.step BETWEEN f.first - 20 AND f.first
+    GROUP BY ALL
+), moments AS (
+    SELECT rank, optimizer_id, key, sqrt(sum(after)) AS value, sqrt(sum(before)) AS before, median(sqrt(after / before)) AS left_ FROM held WHERE before > 0 AND isfinite(before) AND after IS NOT NULL
+    GROUP BY ALL
 )
-SELECT rank, step, optimizer, value, before, how_, optimizer_id FROM within_ WHERE value <= 1 AND before >= 2
+SELECT rank, step, optimizer, value, before, what_, how_, optimizer_id FROM within_ WHERE value <= 1 AND before >= 2
 UNION ALL BY NAME
 -- a schedule that was loaded beside a new optimizer takes hold with its next step, so the second rate counts too
-SELECT n.rank, n.first AS step, n.optimizer, n.first_count AS value, o.last_count AS before, 'with a new optimizer' AS how_, n.optimizer_id
+SELECT n.rank, n.first AS step, n.optimizer, n.first_count AS value, o.last_count AS before, 'the step counter' AS what_, 'with a new optimizer' AS how_, n.optimizer_id
 FROM ends n JOIN ends o ON o.rank = n.rank AND o.optimizer_id < n.optimizer_id AND o.last = n.first - 1
 WHERE n.first > 0 AND n.first_count <= 1 AND o.last_count >= 3 AND n.optimizer = o.optimizer AND n.numel = o.numel AND len(list_filter(n.first_lrs, lambda lr: lr BETWEEN 0.5 * o.last_lr AND 2 * o.last_lr)) > 0
   AND n.rank NOT IN (SELECT rank FROM inner_)
   AND NOT EXISTS (FROM handovers h WHERE h.rank = n.rank AND h.optimizer_id = n.optimizer_id AND h.fresh
       AND NOT EXISTS (FROM handed g WHERE g.rank = h.rank AND g.optimizer_id = h.optimizer_id AND g.from_last < $gone_on * g.from_first))
+UNION ALL BY NAME
+SELECT f.rank, f.first AS step, f.optimizer, m.value, m.before, 'the norm of the state ' || m.key AS what_, 'with a new optimizer' AS how_, f.optimizer_id
+FROM followed f JOIN moments m ON m.rank = f.rank AND m.optimizer_id = f.optimizer_id
+WHERE m.left_ < $fraction AND f.rank NOT IN (SELECT rank FROM inner_)
+QUALIFY row_number() OVER (PARTITION BY f.rank, f.optimizer_id ORDER BY m.left_) = 1
 ORDER BY step, rank

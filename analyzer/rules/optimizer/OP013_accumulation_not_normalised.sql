@@ -16,8 +16,14 @@ why = "The gradient and with it the effective learning rate and every clipping t
 not_this = "Losses divided by the number of microbatches, sums over tokens, several losses on one batch, several optimizers (GAN), a loss scale."
 source = "Arithmetic: the weights of mean losses of one mean add up to one."
 */
-WITH one AS (
-    SELECT rank FROM param_groups GROUP BY rank HAVING count(DISTINCT optimizer_id) = 1
+WITH spans AS (
+    SELECT rank, optimizer_id, min(step) AS first, max(step) AS last FROM param_groups GROUP BY ALL
+), one AS (
+    -- steps of an optimizer that steps while no other does: one that takes over for a later stage is alone in it
+    SELECT DISTINCT g.rank, g.step FROM param_groups g
+    ANTI JOIN (
+        SELECT DISTINCT a.rank, a.optimizer_id FROM spans a JOIN spans b ON b.rank = a.rank AND b.optimizer_id <> a.optimizer_id AND b.first <= a.last AND b.last >= a.first
+    ) shared ON shared.rank = g.rank AND shared.optimizer_id = g.optimizer_id
 ), weights AS (
     -- the largest loss of each microbatch: auxiliary ones have small weights; where the others have larger ones, the one that counts in full
     SELECT b.rank, b.step, b.microbatch, CASE WHEN abs(min(abs(b.loss_gradient)) / coalesce(any_value(s.loss_scale), 1) - 1) < 0.01 THEN min(abs(b.loss_gradient)) ELSE max(abs(b.loss_gradient)) END AS weight, any_value(b.reduction) AS reduction, count(DISTINCT b.reduction) AS kinds
@@ -30,7 +36,7 @@ WITH one AS (
     SELECT w.rank, w.step, sum(w.weight) / coalesce(any_value(s.loss_scale), 1) AS value, count(*) AS passes, any_value(s.microbatches) AS microbatches,
         min(w.weight) / max(w.weight) AS evenness
     FROM weights w JOIN steps s ON s.rank = w.rank AND s.step = w.step AND s.microbatches >= 2
-    JOIN one ON one.rank = w.rank JOIN inputs i ON i.rank = w.rank AND i.step = w.step AND i.different >= s.microbatches
+    JOIN one ON one.rank = w.rank AND one.step = w.step JOIN inputs i ON i.rank = w.rank AND i.step = w.step AND i.different >= s.microbatches
     WHERE w.reduction = 'mean' AND w.kinds = 1
     GROUP BY w.rank, w.step
 )

@@ -61,8 +61,8 @@ WITH rows_ AS (
     SELECT e.rank, e.first_write - 1 AS step, printf('was written to in %d steps without any change', e.written) AS how_, 'error' AS severity, e.* EXCLUDE (rank)
     FROM ends e WHERE updates IS NULL AND written >= $written AND total >= $never AND model_steps >= 0.8 * total AND distance > $apart
 ), named AS (
-    SELECT rank, copy_id, regexp_matches(name, '(^|[^a-z])(ema|swa|ewma|polyak|shadow|averaged?|avg|momentum)([^a-z]|$)', 'i')
-        OR regexp_matches(name, '(EMA|Ema|SWA|Swa|EWMA|Polyak|Shadow|Averag)[^.]*[.]') AS averaging,
+    SELECT rank, copy_id, regexp_matches(name, '(^|[^a-z])(ema|swa|ewma|polyak|shadow|averaged?|avg|momentum|mean_?teacher)([^a-z]|$)', 'i')
+        OR regexp_matches(name, '(EMA|Ema|SWA|Swa|EWMA|Polyak|Shadow|Averag|MeanTeacher)[^.]*[.]') AS averaging,
         -- a copy by this name within the module that it was copied from is there to follow; the target network of a DQN, which is
         -- overwritten now and then, may wait for longer than the run lasts
         regexp_matches(name, '(^|[^a-z])(teacher|target_(encoder|backbone|projector))([^a-z]|$)', 'i') AS teaching
