@@ -4,8 +4,8 @@ name = "nonfinite-input"
 severity = "error"
 phase = "data"
 signal = "nonfinite_count"
-message = "Field {tensor} of the batch of step {step} held {nan_count} NaN and {inf_count} infinite elements (shape {shape}) before any module had computed one; {reached} followed in the same step."
-fix = "Find the sample behind field {tensor} at step {step}, and guard the preparation: no division by a zero std, no parsing of empty cells to NaN; torch.nan_to_num or dropping the sample keeps the training alive."
+message = "In step {step} {what_} held {nan_count} NaN and {inf_count} infinite elements (shape {shape}) before any module had computed one; {reached} followed in the same step."
+fix = "Find the sample behind {tensor} at step {step}, or the code that computes it, and guard it: no division by a zero std, no parsing of empty cells to NaN; torch.nan_to_num or dropping the sample keeps the training alive."
 explains = ["outlier-batch", "nonfinite-tensor", "log-of-zero", "sqrt-at-zero", "fully-masked-attention-row", "fp16-overflow", "optimizer-eps-underflow", "exploding-gradients", "loss-spike", "divergence", "lr-too-high", "all-targets-ignored", "python-exception"]
 [needs]
 tables = ["steps", "tensor_stats"]
@@ -18,6 +18,7 @@ source = "Arithmetic: a non-finite operand gives a non-finite result."
 SELECT o.rank, o.step, o.microbatch, o.seq, o.phase,
     coalesce(o.module, '') AS module, coalesce(b.field, o.tensor) AS tensor, o.kind,
     o.nan_count, o.inf_count, o.nan_count + o.inf_count AS value, o.shape, o.min, o.max, b.fingerprint,
+    CASE WHEN o.kind = 'target' AND o.phase = 'loss' THEN 'the target that the loss was given' ELSE printf('field %s of the batch', coalesce(b.field, o.tensor)) END AS what_,
     'a non-finite ' || array_to_string(s.signs, ' and ') AS reached
 FROM nonfinite_origin o
 JOIN bad_steps s ON s.rank = o.rank AND s.step = o.step
