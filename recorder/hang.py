@@ -15,7 +15,6 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
 
 from ..schemas import read_breadcrumb
 from ..schemas.breadcrumb import Position
@@ -30,7 +29,8 @@ LEAST_S = 300.0
 STEPS = 20
 """So many usual steps without progress are a hang by default."""
 
-_open: list[IO[bytes]] = []
+_descriptors: list[int] = []
+"""The file into which this process writes its stacks; faulthandler writes to the descriptor, which must stay open."""
 
 
 def answer_with_stacks(run: Path, rank: int) -> None:
@@ -41,9 +41,11 @@ def answer_with_stacks(run: Path, rank: int) -> None:
         return
     path = hang_stack_path(run, rank)
     path.parent.mkdir(parents=True, exist_ok=True)
-    file = path.open("ab", buffering=0)
-    _open.append(file)  # faulthandler writes to the descriptor: it must stay open
-    faulthandler.register(STACK_SIGNAL, file, all_threads=True, chain=False)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    faulthandler.register(STACK_SIGNAL, descriptor, all_threads=True, chain=False)
+    while _descriptors:  # of an earlier recording in this process
+        os.close(_descriptors.pop())
+    _descriptors.append(descriptor)
 
 
 def hang_stack_path(run: Path, rank: int) -> Path:

@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -140,3 +141,23 @@ def test_a_process_without_the_handler_is_left_alone():
     assert other.poll() is None
     other.communicate(b"\n", timeout=30)
     assert other.returncode == 0
+
+
+def test_a_second_recording_in_one_process_writes_into_its_own_folder_and_leaves_no_file_open(tmp_path):
+    code = """
+        import os, signal, sys
+        from pathlib import Path
+        from firstfault.recorder.hang import STACK_SIGNAL, answer_with_stacks, hang_stack_path
+        first, second = Path(sys.argv[1]), Path(sys.argv[2])
+        answer_with_stacks(first, 0)
+        opened = len(os.listdir("/proc/self/fd"))
+        answer_with_stacks(second, 0)
+        signal.raise_signal(STACK_SIGNAL)
+        print(len(os.listdir("/proc/self/fd")) - opened)
+        print(hang_stack_path(first, 0).stat().st_size, "most recent call first" in hang_stack_path(second, 0).read_text())
+    """
+    folders = [str(tmp_path / "first"), str(tmp_path / "second")]
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code), *folders], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["0", "0", "True"]
