@@ -41,12 +41,16 @@ WITH counted AS (
 ), stalls AS (
     -- one far shorter than the others, as a busy machine makes, is none of them
     SELECT *, step - lag(step) OVER (PARTITION BY rank ORDER BY step) AS distance, lead(step) OVER (PARTITION BY rank ORDER BY step) - step AS ahead FROM slow WHERE step_ns > 0.4 * usual_stall
+), phased AS (
+    SELECT *, step % period AS phase FROM (SELECT *, median(distance) OVER (PARTITION BY rank)::BIGINT AS period FROM stalls)
 ), judged AS (
     SELECT rank, min(step) FILTER (abs(ahead - (SELECT median(distance) FROM stalls s WHERE s.rank = stalls.rank)) <= 1) AS step, median(distance)::BIGINT AS period, median(step_ns / usual) AS value, any_value(usual) AS usual,
         sum(step_ns - usual) / any_value(whole) AS share, count(*) AS stalls, count(*) FILTER (coalesce(eval_forwards, 0) > usual_forwards) AS evaluations,
         count(*) FILTER (EXISTS (SELECT 1 FROM checkpoints c WHERE c.rank = stalls.rank AND c.action = 'saved' AND c.step BETWEEN stalls.step - 1 AND stalls.step)) AS saves
-    FROM stalls GROUP BY rank
+    FROM phased stalls GROUP BY rank
     HAVING count(*) >= 4 AND median(distance) >= 2 AND count(*) FILTER (abs(distance - (SELECT median(distance) FROM stalls s WHERE s.rank = stalls.rank)) <= floor($loose * (SELECT median(distance) FROM stalls s WHERE s.rank = stalls.rank))) >= 0.8 * (count(*) - 1)
+       -- a short distance comes back by chance, but not at the same places of one count
+       AND (median(distance) >= 10 OR count(*) FILTER (phase = (SELECT mode(p.phase) FROM phased p WHERE p.rank = stalls.rank)) >= 0.8 * count(*))
 )
 SELECT rank, step, period, round(value, 1) AS value, round(usual / 1e6, 1) AS usual_ms, round(100 * share)::INT AS percent,
     CASE WHEN saves >= 0.5 * stalls THEN 'a checkpoint is saved then' ELSE 'neither an evaluation nor a checkpoint is recorded there' END AS what_
