@@ -44,7 +44,7 @@ WITH masks AS (
 )
 , looks AS (
     SELECT p.rank, p.module_id, p.step, p.seq, p.value, p.scale, max(p.step) FILTER (p.value <= 0.999) OVER module_ AS last_good, max(p.step) FILTER (p.value = 0) OVER module_ AS last_closed
-    FROM probes p WHERE p.probe = 'attention_on_padding' WINDOW module_ AS (PARTITION BY p.rank, p.module_id)
+    FROM probes p WHERE p.probe = 'attention_on_padding' AND isfinite(p.value) WINDOW module_ AS (PARTITION BY p.rank, p.module_id)
 ), on_padding AS (
     SELECT l.rank, l.module_id, min(l.step) AS look, arg_min(l.seq, l.step) AS seq, min(l.value) AS value, count(*) AS looks, avg(l.scale) AS share, any_value(l.last_good) AS last_good, NULL AS closed
     FROM looks l WHERE l.step > coalesce(l.last_good, -1) GROUP BY l.rank, l.module_id
