@@ -62,6 +62,9 @@ UNPARSED = "firstfault.unparsed"
 
 _MOST = 2**63
 
+LATEST_US = 4e15
+"""A later `ts` or `dur` is none: in nanoseconds, and added to the latest base, it would leave 64 bits."""
+
 
 def row_of(event: Any, base_ns: int) -> dict[str, Any]:
     """One event as a row of profiler_events; values of an unexpected type are kept in args_json."""
@@ -92,7 +95,7 @@ def row_of(event: Any, base_ns: int) -> dict[str, Any]:
             row[column] = value
         elif key in TEXTS and isinstance(value, list):
             row[TEXTS[key]] = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-        else:
+        elif value is not None or column is None:
             rest[key] = value
     if rest:
         row["args_json"] = json.dumps(rest, separators=(",", ":"), ensure_ascii=False)
@@ -100,7 +103,12 @@ def row_of(event: Any, base_ns: int) -> dict[str, Any]:
 
 
 def _in_ns(value: Any) -> int | None:
-    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and abs(value) < 9e15:
+    if (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and math.isfinite(value)
+        and abs(value) < LATEST_US
+    ):
         return round(value * 1000)
     return None
 

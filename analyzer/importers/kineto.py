@@ -1,47 +1,45 @@
 """Trace files as torch.profiler writes them, fast and in flat memory.
 
 Kineto puts `\\n  },\\n  {` between two events, and no JSON string can hold a line break: the file can be cut there into pieces
-that DuckDB reads as arrays with known columns. Nothing is lost unseen: a piece has as many keys as its text has `":`, or it is
-read again by a slower way that keeps every key. A key that turns up so is known in the pieces after it.
+of many events, whose keys are found all at a time. Nothing is lost unseen: an event that is out of the ordinary is read by
+itself, by a slower way that keeps every key.
 """
 
 import json
-import os
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-import duckdb
-import msgspec
+import numpy as np
 import polars as pl
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ..views import quote
 from .byte_streams import ByteStream
-from .event_columns import EVENTS, NUMBERS, OUTER, TEXTS, UNPARSED, row_of, rows_table
+from .event_arrays import event_arrays
+from .event_columns import EVENTS, UNPARSED, row_of, rows_table
+from .event_tokens import MARKS, EventTokens, OddEventsError, event_starts
 from .nesting import Nesting
 
 PIECE = 12_000_000
 """Bytes that are read at a time: larger pieces gain little and cost memory."""
 
-MEMORY = "160MB"
-"""What DuckDB may hold."""
-
 _BETWEEN = b"\n  },\n  {"
 _OPENING = re.compile(rb'"traceEvents": \[\s*\n  \{\n    "ph": "')
 _HEAD = 1 << 22
-_USUAL = ("finished", "name", "labels", "sort_index", "Op count")
-_KEY = re.compile(rb'"([^"\\\n]{1,80})":')
 _FEW = 4000
 """Events that become Python objects at a time."""
 
-_MOST_KEYS = 80
-_OF_EVENTS = {*OUTER, "ts", "dur", "args"} - {"name"}
-_PLAIN = re.compile(r"[A-Za-z0-9_.()/%-][A-Za-z0-9_.()/%: -]*")
+_MOST_KINDS = 12
+"""Where more than so many things are wrong with the events of a piece, all of them are read one by one."""
+
+_TEXTS = [c.name for c in EVENTS.columns if pa.types.is_string(c.type)]
+_ENCODED = pa.schema(
+    [f.with_type(pa.dictionary(pa.int32(), pa.string())) if f.name in _TEXTS else f for f in EVENTS.schema],
+    metadata=EVENTS.schema.metadata,
+)
+"""The declared columns; texts, of which a trace has few different ones, are written from a dictionary."""
 
 _SEAM = 2000
 """Bytes that an annotation of a step does not exceed."""
@@ -90,43 +88,6 @@ def base_of(header: dict[str, Any]) -> int:
     return base if isinstance(base, int) and not isinstance(base, bool) and 0 <= base < 2**62 else 0
 
 
-class Piece:
-    """Text that is not copied together before it must be: what was left of the read before, and most of this one. It lasts until
-    the next is read."""
-
-    def __init__(self, rest: bytes, text: bytes | bytearray, length: int) -> None:
-        self._rest, self._text, self._length = rest, text, length
-
-    @property
-    def parts(self) -> tuple[bytes, memoryview]:
-        """What it consists of."""
-        return self._rest, memoryview(self._text)[: self._length]
-
-    def whole(self) -> bytes:
-        """All of it."""
-        return b"".join(self.parts)
-
-    def count(self, words: bytes) -> int:
-        """How often these bytes stand in it."""
-        seam = self._rest[1 - len(words) :] + self._text[: min(len(words) - 1, self._length)]
-        return self._rest.count(words) + self._text.count(words, 0, self._length) + seam.count(words)
-
-    def keys(self) -> int:
-        """How often `":` stands in it: once for each key. Twice as fast as ``count``, which looks byte by byte."""
-        seam = self._rest[-1:] + self._text[: min(1, self._length)]
-        return self._rest.count(b'":') + seam.count(b'":') + sum(self._pairs(first, b'":') for first in (0, 1))
-
-    def _pairs(self, first: int, pair: bytes) -> int:
-        """How often two bytes stand at every second place."""
-        length = max(self._length - first, 0) // 2
-        if not length:
-            return 0
-        text = pa.py_buffer(memoryview(self._text)[first : first + 2 * length])
-        pairs = pa.Array.from_buffers(pa.uint16(), length, [None, text])
-        wanted = pa.scalar(int.from_bytes(pair, sys.byteorder), pa.uint16())
-        return pc.call_function("sum", [pc.call_function("equal", [pairs, wanted])]).as_py()
-
-
 class KinetoTrace:
     """One trace file of this layout. ``write`` puts its events into a Parquet part; afterwards ``header``, ``spans``, ``events``
     and ``cut`` say what was found, ``unparsed`` how many events are no JSON."""
@@ -136,7 +97,7 @@ class KinetoTrace:
         self.header: dict[str, Any] = {}
         self.spans = StepSpans()
         self.nesting = Nesting()
-        self.events = self.unparsed = self.slow_pieces = 0
+        self.events = self.unparsed = self.one_by_one = 0
         self.cut = False
         self.torn_bytes = 0
         with ByteStream(path) as stream:
@@ -145,10 +106,6 @@ class KinetoTrace:
         self._opening = opening_of(head)
         if self._opening is not None:
             self.header = _object(head[: head.index(b'"traceEvents"')].rstrip().rstrip(b",") + b"}") or {}
-        self._inside = {key: key for key in (*NUMBERS, *TEXTS, *_USUAL) if key != "bytes"}
-        """Keys of `args` that are looked for → their names in the query, where capitals do not tell names apart."""
-        self._columns = self._made()
-        """Column → expressions of the keys that it is made of."""
 
     @property
     def is_kineto(self) -> bool:
@@ -170,55 +127,45 @@ class KinetoTrace:
                     at = text.find(_ANNOTATION, at + 1, _SEAM + count)
                 text[:_SEAM] = text[count : _SEAM + count]
 
-    def write(self, out: Path, folder: Path, *, rank: int, window: int) -> None:
-        """All events, in their order, as one Parquet part; ``folder`` is for what does not fit into memory."""
-        texts = [c.name for c in EVENTS.columns if pa.types.is_string(c.type)]
+    def write(self, out: Path, folder: Path, *, rank: int, window: int) -> None:  # noqa: ARG002 # as ForeignTrace has it
+        """All events, in their order, as one Parquet part."""
         numbers = [c.name for c in EVENTS.columns if not pa.types.is_string(c.type)]
-        with (
-            duckdb.connect(config={"threads": 1, "memory_limit": MEMORY, "temp_directory": str(folder)}) as con,
-            # memory that DuckDB can open as a file, used again for each piece
-            open(os.memfd_create("piece"), "r+b", buffering=0) as scratch,  # noqa: PTH123 # it has no path
-            pq.ParquetWriter(
-                out,
-                EVENTS.schema,
-                compression="zstd",
-                use_dictionary=texts,  # pyright: ignore[reportArgumentType] # a list of columns is taken too
-                column_encoding=dict.fromkeys(numbers, "DELTA_BINARY_PACKED"),
-                write_statistics=numbers,  # pyright: ignore[reportArgumentType] # as above
-            ) as writer,
-        ):
-            con.execute("SET enable_progress_bar = false")
-            con.execute("SET enable_external_file_cache = false")  # each piece is read once, under the same name
+        with pq.ParquetWriter(
+            out,
+            _ENCODED,
+            compression="zstd",
+            use_dictionary=_TEXTS,  # pyright: ignore[reportArgumentType] # a list of columns is taken too
+            column_encoding=dict.fromkeys(numbers, "DELTA_BINARY_PACKED"),
+            write_statistics=numbers,  # pyright: ignore[reportArgumentType] # as above
+            store_schema=False,  # or readers would be told to make dictionaries of the texts
+        ) as writer:
+            writer.add_key_value_metadata(EVENTS.schema.metadata)
             for piece in self._pieces():
-                rows = self._fast(con, piece, scratch)
-                if rows is None and self._learn(piece):
-                    rows = self._fast(con, piece, scratch)
-                if rows is None:
-                    self.slow_pieces += 1
-                    rows = self._slow(piece)
-                placed = self._placed(rows, rank, window)
-                self.nesting.look(placed)
-                writer.write_table(placed)
+                rows = self._placed(self._rows(piece), rank, window)
+                self.nesting.look(rows)
+                writer.write_table(rows)
                 self.events += rows.num_rows
 
     # -- pieces -------------------------------------------------------------------------------------------------------------
 
-    def _pieces(self) -> Iterator[Piece]:
-        """Whole events, several megabytes at a time, with the commas between them."""
+    def _pieces(self) -> Iterator[memoryview]:
+        """Whole events, several megabytes at a time, with the commas between them. A piece lasts until the next is read."""
         with ByteStream(self.path) as stream:
             stream.read(self._opening or 0)
-            rest = b""
-            buffer = bytearray(PIECE)  # one for all pieces: fresh memory is slow to touch
-            while count := stream.fill(buffer):
-                last = buffer.rfind(_BETWEEN, 0, count)
+            buffer, held = bytearray(PIECE), 0  # one for all pieces: fresh memory is slow to touch
+            while count := stream.fill(memoryview(buffer)[held:]):
+                held += count
+                last = buffer.rfind(_BETWEEN, 0, held)
                 if last < 0:
-                    rest += buffer[:count]
+                    buffer = buffer if held < len(buffer) else buffer + bytes(len(buffer))
                     continue
-                yield Piece(rest, buffer, last + 4)
-                rest = bytes(buffer[last + 6 : count])
-        yield from self._last(rest)
+                yield memoryview(buffer)[: last + 4]
+                rest = buffer[last + 6 : held]
+                held = len(rest)
+                buffer[:held] = rest
+        yield from self._last(bytes(buffer[:held]))
 
-    def _last(self, rest: bytes) -> Iterator[Piece]:
+    def _last(self, rest: bytes) -> Iterator[memoryview]:
         """The piece at the end: up to the closing bracket, or, in a file that was cut, up to the last event that is whole."""
         end = rest.rfind(b"\n  ]")
         if end >= 0 and (trailer := _object(b'{"x": 0' + rest[end + 4 :].rstrip())) is not None:
@@ -233,82 +180,37 @@ class KinetoTrace:
                 whole = rest[:end].rstrip()
                 self.torn_bytes = len(rest) - end
         if whole.strip():
-            yield Piece(b"", whole, len(whole))
+            yield memoryview(whole)
 
-    # -- two ways of reading a piece -------------------------------------------------------------------------------------------
+    # -- rows ---------------------------------------------------------------------------------------------------------------
 
-    def _fast(self, con: duckdb.DuckDBPyConnection, piece: Piece, scratch: IO[bytes]) -> pa.Table | None:
-        """The rows by DuckDB; None where that would lose something."""
-        parts: tuple[bytes | memoryview, ...] = piece.parts
-        for key, name in self._inside.items():
-            if key != name:  # a quote inside a string has a backslash before it: this finds keys only
-                parts = (b"".join(parts).replace(f'"{key}":'.encode(), f'"{name}":'.encode()),)
-        scratch.seek(0)
-        scratch.writelines((b"[", *parts, b"]"))
-        scratch.truncate()
+    def _rows(self, text: bytes | memoryview, kinds: int = _MOST_KINDS) -> pa.Table:
+        """One row per event: all at a time, but for events that are out of the ordinary; so many kinds of these are told."""
         try:
-            rows = con.sql(self._query(f"/proc/self/fd/{scratch.fileno()}")).to_arrow_table()
-        except duckdb.Error:
-            return None
-        filled = {name: rows.num_rows - rows.column(name).null_count for name in rows.column_names}
-        for column, keys in self._columns.items():
-            if len(keys) > 1 and filled[column] != sum(filled[f"key:{key}"] for key in keys):
-                return None  # one event has both
-        several = self._several()
-        counted = sum(n for name, n in filled.items() if name not in several and name != "args_json")
-        missing = piece.keys() - counted
-        if missing and (missing != piece.count(b'": null') or self._learn(piece)):
-            return None
-        return rows.select([name for name in rows.column_names if not name.startswith("key:")])
-
-    def _several(self) -> set[str]:
-        """Columns that are made of more than one key, which are counted key by key."""
-        return {column for column, keys in self._columns.items() if len(keys) > 1}
-
-    def _made(self) -> dict[str, list[str]]:
-        """Column → expressions of the keys that it is made of."""
-        made: dict[str, list[str]] = {}
-        for key, column in OUTER.items():
-            made.setdefault(column, []).append(_name(key))
-        for key, column in {**NUMBERS, **TEXTS}.items():
-            if key in self._inside:
-                made.setdefault(column, []).append(f"args.{_name(self._inside[key])}")
-        return made
-
-    def _query(self, path: str) -> str:
-        inside = {name: "BIGINT" if key in NUMBERS else "JSON" for key, name in self._inside.items()}
-        args = ", ".join(f"{_name(k)} {t}" for k, t in inside.items())
-        columns = {**dict.fromkeys(OUTER, "VARCHAR"), "ts": "DOUBLE", "dur": "DOUBLE", "args": f"STRUCT({args})"}
-        declared = ", ".join(f"{quote(k)}: {quote(t)}" for k, t in columns.items())
-        made = {c: f"coalesce({', '.join(keys)})" if len(keys) > 1 else keys[0] for c, keys in self._columns.items()}
-        made |= {c: f"{made[c]}::VARCHAR" for c in TEXTS.values()}
-        made |= {"ts_ns": f"{base_of(self.header)} + round(ts * 1000)::BIGINT", "dur_ns": "round(dur * 1000)::BIGINT"}
-        others = {key: f"args.{_name(name)}" for key, name in self._inside.items() if key not in NUMBERS | TEXTS}
+            tokens = EventTokens(text)
+            return _table(event_arrays(tokens, base_of(self.header)), tokens.count)
+        except OddEventsError as e:
+            starts = event_starts(text)
+            odd = e.events if kinds else range(len(starts))
+        ends = [*starts[1:].tolist(), len(text)]
+        taken = set(odd)
+        others = [event for event in range(len(starts)) if event not in taken]
+        tables = [self._one_by_one([bytes(text[starts[event] : ends[event]]) for event in odd])]
         if others:
-            parts = ", ".join(f"{quote(json.dumps(key) + ':')} || {value}::VARCHAR" for key, value in others.items())
-            made["args_json"] = (
-                f"CASE WHEN coalesce({', '.join(others.values())}) IS NOT NULL THEN '{{' || concat_ws(',', {parts}) || '}}' END"
-            )
-        keys = [key for keys in self._columns.values() if len(keys) > 1 for key in keys] + ["args", *others.values()]
-        made |= {f"key:{key}": f"{key} IS NOT NULL OR NULL" for key in keys}
-        wanted = ", ".join(f"{value} AS {_name(column)}" for column, value in made.items())
-        return (
-            f"SELECT {wanted} FROM read_json({quote(path)}, format='array', columns={{{declared}}},"  # noqa: S608 # quoted
-            " maximum_object_size=4194304)"
-        )
+            rest = b"".join(text[starts[event] : ends[event]] for event in others)
+            tables.append(self._rows(rest, kinds - 1))
+        order = np.argsort(np.array([*odd, *others]))
+        return pa.concat_tables(tables).unify_dictionaries().combine_chunks().take(pa.array(order))
 
-    def _slow(self, piece: Piece) -> pa.Table:
+    def _one_by_one(self, texts: list[bytes]) -> pa.Table:
         """The rows by Python, every key kept; what is no JSON is kept as text. A little at a time: Python's objects are large."""
-        tables: list[pa.Table] = []
-        texts = piece.whole().strip()[1:-1].split(_BETWEEN)
-        for first in range(0, len(texts), _FEW):
-            some = texts[first : first + _FEW]
-            try:
-                events = msgspec.json.decode(b"[{" + b"},{".join(some) + b"}]")
-            except msgspec.DecodeError:
-                events = [self._one(b"{" + text + b"}") for text in some]
-            tables.append(rows_table(row_of(event, base_of(self.header)) for event in events))
-        return pa.concat_tables(tables)
+        self.one_by_one += len(texts)
+        base = base_of(self.header)
+        tables = [
+            rows_table(row_of(self._one(text.strip(MARKS)), base) for text in texts[first : first + _FEW])
+            for first in range(0, len(texts), _FEW)
+        ]
+        return pa.concat_tables(tables).cast(_ENCODED)
 
     def _one(self, text: bytes) -> Any:
         event = _object(text)
@@ -316,22 +218,6 @@ class KinetoTrace:
             self.unparsed += 1
             return {"args": {UNPARSED: text.decode("utf-8", "replace")}}
         return event
-
-    def _learn(self, piece: Piece) -> bool:
-        """Look for keys that are new, to be known from here on; whether there are any."""
-        before = len(self._inside)
-        for raw in sorted(set(_KEY.findall(piece.whole()))):
-            key = raw.decode("utf-8", "replace")
-            if (
-                key not in self._inside
-                and key not in _OF_EVENTS
-                and len(self._inside) < _MOST_KEYS
-                and _PLAIN.fullmatch(key)
-            ):
-                taken = {name.lower() for name in self._inside.values()}
-                self._inside[key] = key if key.lower() not in taken else f"{key}~{len(self._inside)}"
-        self._columns = self._made()
-        return len(self._inside) > before
 
     def _placed(self, rows: pa.Table, rank: int, window: int) -> pa.Table:
         """The rows with all declared columns, and with rank, window, position and step."""
@@ -342,15 +228,14 @@ class KinetoTrace:
             "event_id": pl.int_range(self.events, self.events + count, dtype=pl.Int64, eager=True).to_arrow(),
             "step": self.spans.steps_at(rows.column("ts_ns")),
         }
-        present = set(rows.column_names)
-        columns = [
-            given[c.name] if c.name in given else rows.column(c.name) if c.name in present else pa.nulls(count, c.type)
-            for c in EVENTS.columns
-        ]
-        return pa.Table.from_arrays(
-            [c if c.type == f.type else c.cast(f.type) for c, f in zip(columns, EVENTS.schema, strict=True)],
-            schema=EVENTS.schema,
-        )
+        columns = [given.get(c.name, rows.column(c.name)) for c in EVENTS.columns]
+        return pa.Table.from_arrays(columns, schema=_ENCODED)
+
+
+def _table(arrays: dict[str, pa.Array], count: int) -> pa.Table:
+    """Columns as the Parquet part has them; those that no event has are null."""
+    columns = [arrays[f.name].cast(f.type) if f.name in arrays else pa.nulls(count, f.type) for f in _ENCODED]
+    return pa.Table.from_arrays(columns, schema=_ENCODED)
 
 
 def _object(text: bytes) -> dict[str, Any] | None:
@@ -367,7 +252,3 @@ def _is_json(text: bytes) -> bool:
     except (ValueError, RecursionError):
         return False
     return True
-
-
-def _name(text: str) -> str:
-    return '"' + text.replace('"', '""') + '"'

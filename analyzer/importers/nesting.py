@@ -33,7 +33,7 @@ class Nesting:
             return
         columns = ["ph", "cat", "pid", "tid", "ts_ns", "dur_ns", "event_id"]
         calls = pl.DataFrame(pl.from_arrow(rows.select(columns))).filter(
-            pl.col("ph") == "X", pl.col("cat").is_in(HOST), pl.col("dur_ns") >= 0
+            pl.col("ph") == "X", pl.col("cat").is_in(HOST), pl.col("dur_ns") >= 0, pl.col("ts_ns").is_not_null()
         )
         for thread, events in calls.partition_by("pid", "tid", as_dict=True).items():
             self._look(thread, events["ts_ns"], events["dur_ns"], events["event_id"])

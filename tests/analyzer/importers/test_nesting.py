@@ -5,7 +5,6 @@ import random
 import duckdb
 import pyarrow as pa
 import pytest
-from firstfault.analyzer.importers.kineto import Piece
 from firstfault.analyzer.importers.nesting import HOST, SLACK_NS, Nesting
 from firstfault.analyzer.importers.trace_checks import _OVERLAP
 
@@ -48,11 +47,3 @@ def test_events_out_of_order_are_left_to_the_query():
     nesting.look(table.slice(25))
     nesting.look(table.slice(0, 25))
     assert not nesting.ordered
-
-
-@pytest.mark.parametrize("rest", [b"", b'"', b'{"a":1,"b', b'"a":"b":'])
-@pytest.mark.parametrize("text", [b":", b'":', b'"a": 1, "bc": ":", "d":2', b'x"', b'""::":":'])
-def test_keys_are_counted_across_the_seam(rest, text):
-    for cut in range(len(text) + 1):
-        piece = Piece(rest, bytearray(text) + b'":":', cut)
-        assert piece.keys() == (rest + text[:cut]).count(b'":')

@@ -86,11 +86,11 @@ def test_every_event_and_every_key_of_a_real_trace_is_kept(real, tmp_path):
     assert all(s["stepped"] and 0 < s["optimizer_ns"] < s["step_ns"] for s in steps)
 
 
-def test_a_real_trace_takes_the_fast_way_only(real, tmp_path):
+def test_no_event_of_a_real_trace_is_read_one_by_one(real, tmp_path):
     trace = kineto.KinetoTrace(real)
     trace.write(tmp_path / "part.parquet", tmp_path, rank=0, window=0)
     assert trace.is_kineto
-    assert trace.slow_pieces == 0
+    assert trace.one_by_one == 0
 
 
 def test_a_run_of_a_trace_alone_is_inconclusive_and_says_why(real, tmp_path):

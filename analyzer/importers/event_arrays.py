@@ -1,0 +1,238 @@
+"""A text of trace events as columns of profiler_events.
+
+A training says the same again and again: neighbouring keys of an event, but for those whose values are new each time, are taken
+together as one text, and only the different ones of these texts are read as JSON.
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from .event_columns import EVENTS, LATEST_US, NUMBERS, row_of
+from .event_tokens import MARKS, EventTokens, OddEventsError, Places
+
+_ALWAYS_NEW = (
+    "External id",
+    "Ev Idx",
+    "Sequence number",
+    "Addr",
+    "Bytes",
+    "bytes",
+    "Total Allocated",
+    "Total Reserved",
+    "correlation",
+    "Python id",
+    "Python parent id",
+)
+"""Keys of `args` that hardly two events have the same value of."""
+
+_WHOLE = r"^-?[0-9]{1,18}$"
+_DECIMAL = r"^-?[0-9]{1,15}(\.[0-9]+)?$"
+"""What is read as a number without a doubt."""
+
+_KINDS = {c.name: c.type for c in EVENTS.columns}
+
+
+def event_arrays(tokens: EventTokens, base_ns: int) -> dict[str, pa.Array]:
+    """Columns of profiler_events that the keys of these events fill, each with one value per event.
+
+    Raises:
+        OddEventsError: events with a value of another type than expected, with a key twice, or that are no JSON.
+    """
+    return _Arrays(tokens, base_ns).columns
+
+
+class _Arrays:
+    def __init__(self, tokens: EventTokens, base_ns: int) -> None:
+        self._tokens, self._base = tokens, base_ns
+        self.columns: dict[str, pa.Array] = {}
+        self._events: dict[str, Places] = {}
+        """Column → events that have it so far."""
+        self._rest: list[pa.Array] = []
+        """What goes to args_json, a part of it per event."""
+        single = np.zeros(len(tokens.event), np.bool_)
+        inside = self._inside(single)
+        self._singles(single, inside)
+        self._runs(single, inside)
+        if self._rest:
+            self.columns["args_json"] = self._others()
+
+    def _inside(self, single: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        """Which keys stand in the args of their event."""
+        args = self._tokens.keys.get("args", np.empty(0, np.int32))
+        events = self._once(args)
+        encoded = self._tokens.values(args).dictionary_encode()
+        texts = encoded.dictionary.cast(pa.binary()).to_pylist()
+        other = np.array([text.translate(None, MARKS) not in {b"{", b"{}"} for text in texts], np.bool_)
+        self._none(events[other[encoded.indices.to_numpy()]])
+        single[args] = True
+        opened = np.full(self._tokens.count, len(single), np.int32)
+        opened[events] = args
+        return np.arange(len(single), dtype=np.int32) > opened[self._tokens.event]
+
+    def _once(self, places: Places) -> Places:
+        """The events of a key, none of which has it twice."""
+        events = self._tokens.event[places]
+        self._none(events[1:][np.diff(events) <= 0])
+        return events
+
+    def _none(self, odd: Places) -> None:
+        if len(odd):
+            raise OddEventsError(odd)
+
+    # -- keys whose values are new each time ------------------------------------------------------------------------------------
+
+    def _singles(self, single: npt.NDArray[np.bool_], inside: npt.NDArray[np.bool_]) -> None:
+        for key in ("ts", "dur", "id", *_ALWAYS_NEW):
+            places = self._tokens.keys.get(key)
+            if places is None:
+                continue
+            single[places] = True
+            events = self._once(places)
+            self._none(events[inside[places] != (key in NUMBERS)])
+            if key == "ts":
+                self._put("ts_ns", self._nanoseconds(places, events, self._base), events)
+            elif key == "dur":
+                self._put("dur_ns", self._nanoseconds(places, events, 0), events)
+            elif key == "id":
+                numbers = self._numbers(places, events, pa.int64())
+                self._none(events[~numbers.is_valid().to_numpy(zero_copy_only=False)])
+                self._put("flow_id", numbers.cast(pa.string()), events)
+            else:
+                self._put(NUMBERS[key], self._numbers(places, events, pa.int64()), events)
+
+    def _numbers(self, places: Places, events: Places, kind: pa.DataType) -> pa.Array:
+        texts = pc.call_function("ascii_trim", [self._tokens.values(places)], pc.TrimOptions(MARKS.decode()))
+        try:
+            nulls = pc.call_function("equal", [texts, pa.scalar("null")])
+            if nulls.true_count:
+                texts = pc.call_function("if_else", [nulls, pa.scalar(None, pa.string()), texts])
+            return texts.cast(kind)
+        except pa.ArrowInvalid:
+            form = pc.MatchSubstringOptions(_WHOLE if pa.types.is_integer(kind) else _DECIMAL)
+            usual = pc.call_function("match_substring_regex", [texts], form)
+            odd = ~usual.to_numpy(zero_copy_only=False).astype(np.bool_)
+            raise OddEventsError(events[odd] if odd.any() else events) from None
+
+    def _nanoseconds(self, places: Places, events: Places, base: int) -> pa.Array:
+        times = self._numbers(places, events, pa.float64()).to_numpy(zero_copy_only=False)
+        self._none(events[~(np.abs(times) < LATEST_US)])
+        return pa.array(base + np.rint(times * 1000).astype(np.int64))
+
+    # -- all others -------------------------------------------------------------------------------------------------------------
+
+    def _runs(self, single: npt.NDArray[np.bool_], inside: npt.NDArray[np.bool_]) -> None:
+        event = self._tokens.event
+        begins = np.ones(len(event), np.bool_)
+        begins[1:] = single[1:] | single[:-1] | (event[1:] != event[:-1])
+        first = np.flatnonzero(begins).astype(np.int32)
+        last = np.append(first[1:], np.int32(len(event))) - 1
+        for within, read in ((False, _outer), (True, _inner)):
+            these = ~single[first] & (inside[first] == within)
+            if these.any():
+                self._group(first[these], last[these], read)
+
+    def _group(self, first: Places, last: Places, read: Any) -> None:
+        """Runs of neighbouring keys."""
+        events = self._tokens.event[first]
+        encoded = self._tokens.runs(first, last).dictionary_encode()
+        codes = encoded.indices.to_numpy()
+        rows: list[Mapping[str, Any] | None] = [read(raw) for raw in encoded.dictionary.cast(pa.binary()).to_pylist()]
+        self._none(events[np.array([row is None for row in rows], np.bool_)[codes]])
+        for column, numbers, values in _by_column(rows):
+            at = numbers[codes]
+            has = at >= 0
+            of, at = (events, at) if has.all() else (events[has], at[has])
+            if column == "args_json":
+                self._keep(pa.array(values, pa.string()), at, of)
+                continue
+            self._none(of[1:][np.diff(of) <= 0])
+            dictionary = pa.array(values, _KINDS[column])
+            if pa.types.is_string(dictionary.type):
+                self._put(column, pa.DictionaryArray.from_arrays(pa.array(at), dictionary), of)
+            else:
+                self._put(column, dictionary.take(pa.array(at)), of)
+
+    def _keep(self, texts: pa.Array, at: Places, events: Places) -> None:
+        """An event may have several runs in which something has no column."""
+        while len(events):
+            now = np.append(True, np.diff(events) > 0)
+            self._rest.append(self._spread(texts.take(pa.array(at[now])), events[now]))
+            events, at = events[~now], at[~now]
+
+    # -- columns --------------------------------------------------------------------------------------------------------------
+
+    def _put(self, column: str, values: pa.Array, events: Places) -> None:
+        """A column has one key per event: of two keys that share it, an event has one."""
+        spread = self._spread(values, events)
+        if column in self.columns:
+            self._none(np.intersect1d(self._events[column], events))
+            spread = pc.call_function("coalesce", [_plain_texts(a) for a in (self.columns[column], spread)])
+            events = np.union1d(self._events[column], events)
+        self.columns[column], self._events[column] = spread, events
+
+    def _spread(self, values: pa.Array, events: Places) -> pa.Array:
+        if len(events) == self._tokens.count:
+            return values
+        at = np.full(self._tokens.count, -1, np.int32)
+        at[events] = np.arange(len(events), dtype=np.int32)
+        where = pa.array(at, mask=at < 0)
+        if isinstance(values, pa.DictionaryArray):
+            return pa.DictionaryArray.from_arrays(values.indices.take(where), values.dictionary)
+        return values.take(where)
+
+    def _others(self) -> pa.Array:
+        """What has no column, as one JSON object per event."""
+        parts = pl.DataFrame({str(number): part for number, part in enumerate(self._rest)})
+        given = pl.any_horizontal(pl.all().is_not_null())
+        inner = pl.concat_str(pl.all(), separator=",", ignore_nulls=True)
+        text = parts.select(pl.when(given).then(pl.concat_str(pl.lit("{"), inner, pl.lit("}"))).alias("text"))
+        return text["text"].to_arrow(compat_level=pl.CompatLevel.oldest())
+
+
+def _plain_texts(values: pa.Array) -> pa.Array:
+    return values.dictionary_decode() if isinstance(values, pa.DictionaryArray) else values
+
+
+def _by_column(rows: list[Any]) -> Iterator[tuple[str, Places, list[Any]]]:
+    """Column → for each row the number of its value, -1 where it has none; the values."""
+    for column in {column: None for row in rows for column in row}:
+        values: dict[Any, int] = {}
+        numbers = [values.setdefault(row[column], len(values)) if column in row else -1 for row in rows]
+        yield column, np.array(numbers, np.int32), list(values)
+
+
+@lru_cache(maxsize=1 << 14)
+def _outer(raw: bytes) -> Mapping[str, Any] | None:
+    """Columns of a run of keys of an event; None where they must be read one by one."""
+    found = _object(raw)
+    return None if found is None else _row(found)
+
+
+@lru_cache(maxsize=1 << 14)
+def _inner(raw: bytes) -> Mapping[str, Any] | None:
+    """Columns of a run of keys of `args`."""
+    found = _object(raw)
+    return None if found is None else _row({"args": found})
+
+
+def _object(raw: bytes) -> dict[str, Any] | None:
+    try:
+        found = msgspec.json.decode(b"{" + raw.strip(MARKS) + b"}", type=dict[str, Any])
+    except (ValueError, msgspec.DecodeError):
+        return None
+    return found if len(found) == raw.count(b'":') else None
+
+
+def _row(event: Mapping[str, Any]) -> Mapping[str, Any]:
+    row = row_of(event, 0)
+    if "args_json" in row:
+        row["args_json"] = row["args_json"][1:-1]
+    return row
