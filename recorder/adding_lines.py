@@ -56,6 +56,35 @@ def calls(file: str) -> tuple[tuple[int, str, str], ...]:
     return tuple(_calls_in(tree, "<module>"))
 
 
+@cache
+def assigned(file: str) -> dict[tuple[str, str], str]:
+    """(function, variable) → the expressions that are assigned to the variable there, one a line."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(file)))
+    except (SyntaxError, ValueError, RecursionError):
+        return {}
+    found: dict[tuple[str, str], str] = {}
+    for function, name, value in _assigned_in(tree, "<module>"):
+        found[function, name] = f"{found.get((function, name), '')}{ast.unparse(value)}\n"
+    return found
+
+
+def _assigned_in(node: ast.AST, function: str) -> Iterator[tuple[str, str, ast.expr]]:
+    for child in ast.iter_child_nodes(node):
+        match child:
+            case (
+                ast.Assign(targets=[ast.Name(id=name)], value=value)
+                | ast.NamedExpr(target=ast.Name(id=name), value=value)
+            ):
+                yield function, name, value
+            case ast.AugAssign(target=ast.Name(id=name), value=value):
+                yield function, name, value
+            case _:
+                pass
+        inside = child.name if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef) else function
+        yield from _assigned_in(child, inside)
+
+
 def _calls_in(node: ast.AST, function: str) -> Iterator[tuple[int, str, str]]:
     for child in ast.iter_child_nodes(node):
         match child:

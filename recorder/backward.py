@@ -19,12 +19,12 @@ from .graph import (
     kl_of_probabilities,
     look_at_forward,
     loss_nodes,
-    negated_size,
     operator_name,
     risks,
     saved,
     shape_of,
     softmax_elsewhere,
+    wrong_way,
 )
 from .optimizers import OptimizerWatch
 from .sampled_look import find_first_bad_module
@@ -254,15 +254,15 @@ class BackwardWatch:
             )
 
     def _sign(self, loss: Tensor) -> None:
-        """Look for an error, written out by hand, of which the negative is minimised."""
-        found = negated_size(loss)
+        """Look for an error, written out by hand, that is made large, and for a likelihood that is made small."""
+        found = wrong_way(loss)
         if found is not None:
             self.session.add(
                 "operators",
                 seq=self.session.next_seq(),
                 phase=int(Phase.LOSS),
-                op="Neg",
-                saved=found,
+                op=found[0],
+                saved=found[1],
                 trigger="risk",
             )
 

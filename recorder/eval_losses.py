@@ -1,13 +1,14 @@
 """Losses of evaluations, which most scripts only print: they are known when the script reads them with ``item()``.
 
 A number counts as one where it is read from a tensor of a single floating-point element after an evaluation forward, and
-the line that reads it speaks of a loss; the training loss, which a script may print beside it, has a graph. The mean over
-one evaluation becomes a row of `metrics`.
+what is read speaks of a loss, by its own words or by those that were assigned to the variable; the training loss, which a
+script may print beside it, has a graph. The mean over one evaluation becomes a row of `metrics`.
 """
 
 import re
 from types import CodeType, FrameType
 
+from .adding_lines import assigned
 from .frames import script_place
 from .session import Session
 
@@ -15,6 +16,7 @@ _A_LOSS = re.compile(
     r"loss|nll|criterion|crit\b|cross_entropy|(^|_|\b)(ce|mse|bce|ctc)(_|\b)|perplexity|elbo", re.IGNORECASE
 )
 _A_SCORE = re.compile(r"acc|correct|score|argmax|==", re.IGNORECASE)
+_VARIABLE = re.compile(r"([A-Za-z_]\w*)\.")
 _MOST_PLACES = 16
 
 
@@ -59,6 +61,9 @@ class EvalLosses:
         if place is None or place.code is not frame.f_code:
             return None
         where, text = place.words()
+        variable = _VARIABLE.match(text or "")
+        if variable and not _A_LOSS.search(text or ""):
+            text = assigned(place.code.co_filename).get((place.code.co_name, variable[1]))
         if text is None or not _A_LOSS.search(text) or _A_SCORE.search(text):
             return None
         return _Loss(f"evaluation loss ({where})")

@@ -166,20 +166,33 @@ def activated_twice(node: Any) -> str | None:
     return {"SoftmaxBackward0": "softmax", "SigmoidBackward0": "sigmoid"}.get(type(_made_by(behind)).__name__)
 
 
-def negated_size(loss: Tensor) -> str | None:
-    """``"absolute"`` or ``"square"`` where what is minimised is the negative of a mean or sum of absolute values or squares of
-    differences: an error that is made as large as it can be. None where it is not."""
+def wrong_way(loss: Tensor) -> tuple[str, str] | None:
+    """(operator, of what) where what is minimised can only be meant to be made large: the negative of a mean or sum of
+    ``absolute`` values or of a ``square`` of differences, or a mean or sum of logarithms of a ``probability``."""
     node: Any = loss.grad_fn
-    if type(node).__name__ != "NegBackward0":
-        return None
-    node = _made_by(node.next_functions[0][0])
+    negative = type(node).__name__ == "NegBackward0"
+    if negative:
+        node = _made_by(node.next_functions[0][0])
     if not type(node).__name__.startswith(("MeanBackward", "SumBackward")):
         return None
     node = _made_by(node.next_functions[0][0])
+    if not negative:
+        return (type(node).__name__.split("Backward")[0], "probability") if _logarithm_of_a_probability(node) else None
     kind = {"AbsBackward0": "absolute", "PowBackward0": "square"}.get(type(node).__name__)
     if kind is None or (kind == "square" and node._saved_exponent != 2):
         return None
-    return kind if type(node.next_functions[0][0]).__name__ in _SUBTRACTIONS else None
+    return ("Neg", kind) if type(node.next_functions[0][0]).__name__ in _SUBTRACTIONS else None
+
+
+def _logarithm_of_a_probability(node: Any) -> bool:
+    """log_sigmoid, the logarithm of a sigmoid, or what was picked out of a log_softmax."""
+    name = type(node).__name__
+    if name == "LogSigmoidBackward0":
+        return True
+    if name not in {"LogBackward0", "GatherBackward0", "IndexBackward0"}:
+        return False
+    behind = type(_made_by(node.next_functions[0][0])).__name__
+    return behind == ("SigmoidBackward0" if name == "LogBackward0" else "LogSoftmaxBackward0")
 
 
 def _made_by(node: Any) -> Any:

@@ -2,7 +2,9 @@
 
 from typing import Any
 
+import torch
 from firstfault.analyzer import Trace
+from firstfault.recorder.graph import wrong_way
 
 LOOP = """
 import torch
@@ -143,3 +145,18 @@ def test_the_counter_of_an_optimizer_goes_on_when_its_first_weights_are_thawed(b
     with Trace(recorded.run) as trace:
         counters = trace.sql("SELECT state_step FROM param_groups ORDER BY step")["state_step"].to_list()
     assert counters == [float(i + 1) for i in range(12)]
+
+
+def test_a_likelihood_that_is_made_small_and_an_error_that_is_made_large_are_seen():
+    x, y = torch.randn(6, 3, requires_grad=True), torch.tensor([0, 1, 2, 0, 1, 2])
+    logp = x.log_softmax(1)
+    wrong = {
+        torch.nn.functional.logsigmoid(x).mean(): ("LogSigmoid", "probability"),
+        torch.sigmoid(x).log().sum(): ("Log", "probability"),
+        logp.gather(1, y[:, None]).mean(): ("Gather", "probability"),
+        logp[range(6), y].squeeze().mean(): ("Index", "probability"),
+        -(x - 1).abs().mean(): ("Neg", "absolute"),
+    }
+    right = [-torch.nn.functional.logsigmoid(x).mean(), (logp[range(6), y] * x[:, 0]).mean(), x.log_softmax(1).mean()]
+    assert [wrong_way(loss) for loss in wrong] == list(wrong.values())
+    assert [wrong_way(loss) for loss in right] == [None] * 3

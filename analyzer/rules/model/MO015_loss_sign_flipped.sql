@@ -26,7 +26,7 @@ doc = "How far an error that is maximised must have grown, where it was so from 
 [needs]
 tables = ["steps", "param_groups"]
 [doc]
-what = "A loss that cannot be negative (cross entropy, squared error \u2026) and is the only loss of the step enters the total with a negative weight, in a run with one optimizer; or the one optimizer maximises such a loss that counts with a positive weight; or the negative of a mean of absolute or squared differences is minimised and runs away; or a loss of any kind falls below zero without bound, or faster and faster, while its gradients grow."
+what = "A loss that cannot be negative (cross entropy, squared error \u2026) and is the only loss of the step enters the total with a negative weight, in a run with one optimizer; or the one optimizer maximises such a loss that counts with a positive weight; or the negative of a mean of absolute or squared differences is minimised and runs away; or the mean logarithm of a probability is; or a loss of any kind falls below zero without bound, or faster and faster, while its gradients grow."
 why = "Gradient descent then climbs: the loss falls without bound below zero while predictions get worse."
 not_this = "Adversarial training with several optimizers, a negative loss beside a positive one; log-densities, which fall below zero by logarithms, not by powers of ten."
 source = "Sign of the gradient that backward brings to the loss operator; a loss that has a minimum has vanishing gradients there, not growing ones."
@@ -93,14 +93,16 @@ FROM turned t JOIN (
 ) c ON c.rank = t.rank
 WHERE t.later OR c.at_last > $worse * abs(c.at_first)
 UNION ALL BY NAME
-SELECT p.rank, p.step, c.value, printf('the negative of a mean of %s differences is minimised, and it has fallen from %.3g to %.3g: the error is made as large as it can be', p.saved, -c.before, c.value) AS what_
+SELECT p.rank, p.step, c.value, CASE WHEN p.saved = 'probability'
+    THEN printf('the mean logarithm of a probability is minimised (%s), and it has fallen from %.3g to %.3g: what should be likely is made as unlikely as it can be', p.op, -c.before, c.value)
+    ELSE printf('the negative of a mean of %s differences is minimised, and it has fallen from %.3g to %.3g: the error is made as large as it can be', p.saved, -c.before, c.value) END AS what_
 FROM operators p JOIN one ON one.rank = p.rank
 JOIN (
     SELECT rank, median(loss) FILTER (n >= total - 8) AS value, median(abs(loss)) FILTER (n < 8) AS before FROM course GROUP BY rank HAVING count(*) >= 12
 ) c ON c.rank = p.rank
-WHERE p.trigger = 'risk' AND p.op = 'Neg' AND p.saved IN ('absolute', 'square') AND c.value < 0
+WHERE p.trigger = 'risk' AND p.saved IN ('absolute', 'square', 'probability') AND c.value < 0
   -- an error that is wanted large, in moderation, does not run away
-  AND (c.value < -$worse * c.before OR (SELECT min(q.step) FROM operators q WHERE q.rank = p.rank AND q.op = 'Neg' AND q.trigger = 'risk') > 0)
+  AND (c.value < -$worse * c.before OR (SELECT min(q.step) FROM operators q WHERE q.rank = p.rank AND q.saved = p.saved AND q.trigger = 'risk') > 0)
 UNION ALL BY NAME
 SELECT rank, step, value, printf('the loss is below zero and falls without bound, from sizes of %.3g at first to %.3g, and its gradients grow with it: what is minimised has no minimum', before, value) AS what_
 FROM runaway

@@ -24,7 +24,7 @@ tables = ["tensor_stats", "param_groups"]
 kinds = ["optimizer_state", "gradient"]
 steps = 4
 [doc]
-what = "A moment or momentum buffer that is larger after a step than the one before it and the gradient of that step can make it: it was changed from outside, or spoilt. As a warning: second moments that grow by 15 % a step, eight steps running, far above all they had been."
+what = "A moment or momentum buffer that is larger after a step than the one before it and the gradient of that step can make it: it was changed from outside, or spoilt. As a warning: second moments that grow by 15 % a step, eight steps running, far above all they had been, in a training whose loss does not break."
 why = "The moments are the memory of the optimizer: a wrong one moves every weight in a wrong direction for 1/(1 - beta) steps, without any sign in loss or gradients of that step."
 not_this = "The first twenty steps, in which moments fill up; state that was loaded; optimizers that are not torch's own, whose recurrence is not known."
 source = "Arithmetic: m(t) = b1 m(t-1) + (1-b1) g and its kin, by the triangle inequality. The 15 % over five steps of the catalogue, made stricter."
@@ -58,16 +58,22 @@ WITH loaded AS (
 ), growing AS (
     SELECT *, lag(value) OVER w AS before, max(value) OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS highest,
         lag(n) OVER w AS n_before FROM joint WINDOW w AS (PARTITION BY rank, optimizer_id ORDER BY n)
+), course AS (
+    SELECT rank, step, avg(loss) AS loss FROM steps WHERE loss IS NOT NULL GROUP BY rank, step
 ), runs_ AS (
     SELECT *, sum(CASE WHEN value > $growth * before THEN 0 ELSE 1 END) OVER (PARTITION BY rank, optimizer_id ORDER BY n) AS island FROM growing WHERE n > 20
 ), drifts AS (
     SELECT rank, optimizer_id, min(step) FILTER (value > $growth * before) AS step, count(*) FILTER (value > $growth * before) AS running, max(value) AS value,
-        arg_min(highest, n) FILTER (value > $growth * before) AS before, any_value(optimizer) AS optimizer
+        arg_min(highest, n) FILTER (value > $growth * before) AS before, max(step) AS until, any_value(optimizer) AS optimizer
     FROM runs_ GROUP BY rank, optimizer_id, island
 )
 SELECT rank, step, seq, module, tensor, value, before, most, gradient, optimizer, optimizer_id, said, 'error' AS severity, call_order FROM altered
 UNION ALL BY NAME
 SELECT rank, step, value, before, optimizer, optimizer_id, 'warning' AS severity,
     printf('From step %d on the second moments of %s grow by more than 15 %% a step for %d steps, to %.4g after at most %.4g', step, optimizer, running, value, before) AS said
-FROM drifts WHERE running >= $running AND value > 10 * before
+FROM drifts d WHERE running >= $running AND value > 10 * before
+  -- where the loss breaks with them the moments only follow
+  AND NOT EXISTS (
+    SELECT 1 FROM course c WHERE c.rank = d.rank AND c.step BETWEEN d.step AND d.until
+      AND (NOT isfinite(c.loss) OR abs(c.loss) > 3 * coalesce((SELECT max(abs(b.loss)) FROM course b WHERE b.rank = d.rank AND b.step < d.step), abs(c.loss))))
 ORDER BY severity, step, rank, call_order, tensor
