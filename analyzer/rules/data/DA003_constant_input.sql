@@ -34,7 +34,7 @@ doc = "Batches, to the end of the run, with one and the same content while targe
 tables = ["batches", "tensor_stats"]
 columns = ["tensor_stats.min", "batches.field"]
 [doc]
-what = "An input whose elements are all equal, in a field that varied in earlier batches; or in all batches, where it is the only float input of its model; or the only input of the model, new in every batch before, whose content is the same from one batch to the end while the targets go on changing. Of whole numbers only those count that spread over more than a few values before."
+what = "An input whose elements are all equal, in a field that varied in earlier batches; or in all batches, where it is the only float input of its model; or the only input of the model, or one with a row for each target, new in every batch before, whose content is the same from one batch to the end while the targets go on changing. Of whole numbers only those count that spread over more than a few values before."
 why = "A model cannot learn from an input that is always the same."
 not_this = "Masks (a field that is always 1), a single odd batch, data in which constant batches come now and then, fields of fewer than 16 elements, a constant field beside one that varies."
 source = "Arithmetic: minimum equals maximum."
@@ -64,7 +64,8 @@ WITH fields AS (
     FROM runs WHERE same GROUP BY rank, tensor_id, field, island
 ), prints AS (
     -- an input of which the content varied, and then is the same in every batch to the end, while the targets go on varying
-    SELECT rank, step, seq, tensor_id, field, fingerprint, fingerprint = lag(fingerprint) OVER w AS again, row_number() OVER w AS n, count(*) OVER (PARTITION BY rank, tensor_id) AS total
+    SELECT rank, step, seq, tensor_id, field, shape, fingerprint, fingerprint = lag(fingerprint) OVER w AS again, row_number() OVER w AS n, count(*) OVER (PARTITION BY rank, tensor_id) AS total,
+        (SELECT s.min = 0 AND s.max = 1 AND s.sum = s.sum_sq FROM tensor_stats s WHERE s.rank = batches.rank AND s.step = batches.step AND s.seq = batches.seq AND s.tensor_id = batches.tensor_id) AS mask
     FROM batches WHERE role = 'input' AND phase = 'data' AND fingerprint IS NOT NULL AND contains(dtype, 'float') AND list_product(shape) >= 16
     WINDOW w AS (PARTITION BY rank, tensor_id ORDER BY step, seq)
 ), first_again AS (
@@ -73,7 +74,9 @@ WITH fields AS (
     SELECT f.rank, f.step, f.seq, f.field, f.total - f.n + 1 AS batches FROM first_again f
     WHERE f.n = f.last_new AND f.n > $varied AND f.total - f.n >= $frozen AND f.repeats = f.total - f.n
       AND (SELECT count(DISTINCT t.fingerprint) FROM batches t WHERE t.rank = f.rank AND t.role = 'target' AND t.phase = 'loss' AND t.step >= f.step) >= $frozen
-      AND NOT EXISTS (FROM batches o WHERE o.rank = f.rank AND o.role = 'input' AND o.phase = 'data' AND o.tensor_id <> f.tensor_id)
+      AND (NOT EXISTS (FROM batches o WHERE o.rank = f.rank AND o.role = 'input' AND o.phase = 'data' AND o.tensor_id <> f.tensor_id)
+        -- beside other inputs: a row for each target, and not a mask (numbers that are their own squares)
+        OR (len(f.shape) >= 2 AND f.mask IS NOT TRUE AND EXISTS (FROM batches t WHERE t.rank = f.rank AND t.role = 'target' AND t.phase = 'loss' AND t.step = f.step AND t.shape[1] = f.shape[1])))
 ), alone AS (
     SELECT rank FROM fields WHERE NOT whole_numbers GROUP BY rank HAVING bool_and(same) AND count(*) >= 10 AND bool_and(low <> 1)
 )

@@ -31,13 +31,13 @@ unit = "steps"
 doc = "Steps without learning anything below which it is only a warning."
 [params.moved]
 value = 0.5
-doc = "Sum of updates over the norm of the weights that a run from scratch must have made."
+doc = "Sum of updates over the norm of the weights that a run from scratch must have made; where only the weights beside the embeddings have, it is a warning."
 [needs]
 tables = ["batches", "steps", "param_groups"]
 columns = ["batches.entropy", "steps.loss"]
 steps = 10
 [doc]
-what = "A classifier whose loss jumps from well below the entropy of its labels to that entropy or above and stays, without a jump of the learning rate, the input or the label mix; or one that has moved far and never got below it (in a run of few steps, or on sequences of tokens, only a warning)."
+what = "A classifier whose loss jumps from well below the entropy of its labels to that entropy or above and stays, without a jump of the learning rate, the input or the label mix; or one that has moved far and never got below it (in a run of few steps, on sequences of tokens, or where the embeddings have hardly moved, only a warning)."
 why = "The entropy of the labels is the loss of a model that knows nothing of the input."
 not_this = "A run that is too short to have learnt, steps in which nothing was updated, a higher learning rate, other inputs, a new label mix, tokens (their entropy is another matter)."
 source = "Cross entropy of a constant prediction is the entropy of the labels."
@@ -80,12 +80,19 @@ WITH mix AS (
       -- a run that had diverged before is lost for a reason of its own
       AND NOT EXISTS (SELECT 1 FROM divergences d WHERE d.rank = rows_.rank AND d.step < rows_.step)
     QUALIFY row_number() OVER (PARTITION BY rank ORDER BY n) = 1
+), beside_embeddings AS (
+    -- embeddings are drawn large and reached by few samples: their norm hides how far the rest has come
+    SELECT rank, sum(update_norm) / median(weight_norm) AS moved FROM (
+        SELECT p.rank, u.step, sqrt(sum(u.sum_sq)) AS update_norm, sqrt(sum(w.sum_sq)) AS weight_norm
+        FROM parameters p JOIN tensor_stats u ON u.rank = p.rank AND u.tensor_id = p.update_id JOIN tensor_stats w ON w.rank = p.rank AND w.tensor_id = p.tensor_id AND w.step = u.step
+        WHERE p.class_name NOT LIKE '%Embedding%' AND len(p.shape) >= 2 AND p.optimizer_id IS NOT NULL GROUP BY p.rank, u.step
+    ) GROUP BY rank
 ), never AS (
     SELECT rank, min(step) AS step, median(finite(loss)) FILTER (n >= 0.5 * total) AS value, any_value(entropy) AS entropy, any_value(total) AS total,
         -- many a network needs a hundred steps before it begins to learn
-        CASE WHEN any_value(total) < $sure OR rank IN (FROM tokens) THEN 'warning' ELSE 'error' END AS severity
+        CASE WHEN any_value(total) < $sure OR any_value(moved) <= $moved OR rank IN (FROM tokens) THEN 'warning' ELSE 'error' END AS severity
     FROM rows_ WHERE total >= 60 AND update_norm > 0 GROUP BY rank
-    HAVING any_value(moved) > $moved AND median(finite(loss)) FILTER (n >= 0.5 * total) BETWEEN 0.93 * any_value(entropy) AND 1.15 * any_value(entropy)
+    HAVING (any_value(moved) > $moved OR rank IN (SELECT b.rank FROM beside_embeddings b WHERE b.moved > $moved)) AND median(finite(loss)) FILTER (n >= 0.5 * total) BETWEEN 0.93 * any_value(entropy) AND 1.15 * any_value(entropy)
        AND min(finite(loss)) > 0.75 * any_value(entropy) AND any_value(entropy) > 0.3
        AND least(median(finite(loss)) FILTER (n < 0.3 * total), any_value(entropy)) - median(finite(loss)) FILTER (n >= 0.7 * total) < 0.04 * any_value(entropy)
        AND median(update_ratio) > 1e-4

@@ -5,7 +5,7 @@ severity = "error"
 phase = "data"
 signal = "fingerprint"
 message = "At step {step} the loader hands out a batch that it had handed out at step {earlier}{where_}; {value} of {batches} batches are copies ({workers} workers)."
-fix = "Split an IterableDataset over the workers with get_worker_info(), and seed each worker's own random generator; take all batches from one iterator of the loader, not from next(iter(loader))."
+fix = "Split an IterableDataset over the workers with get_worker_info(), and seed each worker's own random generator; take all batches from one iterator of the loader, not from next(iter(loader)); seed a generator once, not for every batch."
 explains = ["overfit"]
 [params.least]
 value = 2
@@ -14,13 +14,21 @@ doc = "Copies in one epoch."
 [params.share]
 value = 0.1
 doc = "Share of the epoch."
+[params.varied]
+value = 8
+unit = "batches"
+doc = "Without a loader: batches before, each of them new."
+[params.stuck]
+value = 5
+unit = "steps"
+doc = "And steps, to the end of the run, that all get the same batch."
 [needs]
 tables = ["batches"]
-columns = ["batches.fingerprint", "batches.epoch"]
+columns = ["batches.fingerprint"]
 [doc]
-what = "The same content twice within one epoch of a training loader, or in one that is begun anew for every batch."
+what = "The same content twice within one epoch of a training loader, or in one that is begun anew for every batch; or, where there is no loader, one batch with its targets in every step to the end, after batches that were all new: an error if it is one of these, else a warning."
 why = "Samples count several times, and others are missing or the epoch is longer than it seems."
-not_this = "One batch for a whole epoch (a warning: many do that to see whether a model learns at all), a constant field, one accidental copy, a data set smaller than a few batches, data without a loader."
+not_this = "One batch for a whole epoch (a warning: many do that to see whether a model learns at all), a constant field, one accidental copy, a data set smaller than a few batches, batches without a loader that come back only now and then."
 source = "Equality of fingerprints."
 */
 WITH fields AS (
@@ -35,10 +43,32 @@ WITH fields AS (
     FROM fields
 ), copies AS (
     SELECT *, count(CASE WHEN copy > 1 THEN 1 END) OVER (PARTITION BY rank, loader_id, epoch, field) AS value FROM seen
+), handed AS (
+    -- what a script draws by itself: the first look at each tensor in a step
+    SELECT b.rank, b.step, b.tensor_id, b.field, b.fingerprint, b.phase = 'data' AND s.min < s.max AND s.numel >= 16 AND len(b.shape) > 1 AS content
+    FROM batches b JOIN tensor_stats s ON s.rank = b.rank AND s.step = b.step AND s.seq = b.seq AND s.tensor_id = b.tensor_id
+    WHERE b.role IN ('input', 'target') AND b.phase IN ('data', 'loss') AND b.fingerprint IS NOT NULL AND s.numel >= 8
+      AND b.rank NOT IN (SELECT rank FROM batches WHERE loader_id IS NOT NULL)
+    QUALIFY row_number() OVER (PARTITION BY b.rank, b.step, b.tensor_id ORDER BY b.seq) = 1
+), turns AS (
+    SELECT *, row_number() OVER w AS n, count(*) OVER (PARTITION BY rank, tensor_id) AS total, coalesce(fingerprint = lag(fingerprint) OVER w, false) AS again,
+        min(step) OVER (PARTITION BY rank, tensor_id, fingerprint) AS earlier FROM handed WINDOW w AS (PARTITION BY rank, tensor_id ORDER BY step)
+), tensors_ AS (
+    SELECT rank, tensor_id, any_value(field) AS field, bool_and(content) AS content, max(n) FILTER (NOT again) AS last_new, any_value(total) AS batches, count(*) FILTER (again) AS value,
+        arg_max(step, n) FILTER (NOT again) AS begun, arg_max(earlier, n) FILTER (NOT again) AS earlier, min(step) FILTER (again) AS first_again, max(step) AS last_ FROM turns GROUP BY rank, tensor_id
+), stuck AS (
+    SELECT * FROM tensors_ WHERE last_new > $varied AND value = batches - last_new AND value >= $stuck
 )
 SELECT rank, step, field, earlier, value, batches, workers, epoch,
     CASE WHEN anew THEN ', begun anew for every batch' ELSE ' of the same epoch' END AS where_,
     -- one batch and nothing else is how it is tested whether a model can learn at all
     CASE WHEN value = batches - 1 THEN 'warning' ELSE 'error' END AS severity FROM copies
 WHERE copy > 1 AND value >= $least AND value >= $share * batches AND batches >= 4
+UNION ALL BY NAME
+SELECT k.rank, CASE WHEN k.earlier < k.begun THEN k.begun ELSE k.first_again END AS step, k.field, k.earlier, k.value + CASE WHEN k.earlier < k.begun THEN 1 ELSE 0 END AS value, k.batches, 0 AS workers, NULL AS epoch,
+    ', and no other from then on' AS where_, CASE WHEN k.earlier < k.begun THEN 'error' ELSE 'warning' END AS severity
+FROM stuck k
+-- with everything that goes into the model or its loss, and is not the same at all times
+WHERE k.content AND NOT EXISTS (FROM tensors_ t WHERE t.rank = k.rank AND t.last_ >= k.begun AND t.last_new > 1 AND (t.rank, t.tensor_id, t.begun) NOT IN (SELECT (s.rank, s.tensor_id, s.begun) FROM stuck s))
+QUALIFY row_number() OVER (PARTITION BY k.rank ORDER BY k.field) = 1
 ORDER BY step, rank, field

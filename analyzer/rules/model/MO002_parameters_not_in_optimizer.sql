@@ -21,7 +21,7 @@ kinds = ["parameter", "gradient"]
 [doc]
 what = "Parameters with requires_grad and a non-zero gradient whose values stay the same to the last bit, in no parameter group, beside parameters of the same model, or of another model in training mode, that are optimized."
 why = "They look trainable and cost a backward pass, but never learn."
-not_this = "Whole models that no optimizer holds and that are in eval mode or also run without gradients (teachers, critics, targets of attacks), frozen parameters without gradients. Where everything that is not held lies before everything that is held (a head trained on a backbone), it is a warning: that is often meant, unless the backbone is as it was made, which is good for nothing, or weights that come later in it were frozen by requires_grad."
+not_this = "Whole models that no optimizer holds and that are in eval mode or also run without gradients (teachers, critics, targets of attacks), frozen parameters without gradients. Where everything that is not held lies before everything that is held (a head trained on a backbone), it is a warning: that is often meant, unless the backbone is as it was made, which is good for nothing, or weights that come later in it were frozen by requires_grad. It is a warning too where all that is left out are batch norms that only ever train in eval mode."
 source = "Counts and exact equality; torch's Linear and Conv draw weights uniformly within 1 / sqrt(fan in)."
 */
 WITH trained AS (
@@ -72,6 +72,11 @@ WITH trained AS (
     -- weights inside a model whose other weights were frozen by name: what still requires a gradient there was meant to train
     SELECT DISTINCT o.rank, o.model FROM out_ o JOIN parameters f ON f.rank = o.rank AND f.model = o.model
     WHERE NOT f.requires_grad AND len(f.shape) >= 2 AND f.call_order > o.call_order
+), fixed_norms AS (
+    -- batch norms that train with the statistics they were given, and nothing else: frozen whole, as detectors do
+    SELECT o.rank, o.model FROM out_ o GROUP BY o.rank, o.model
+    HAVING bool_and(o.class_name LIKE '%BatchNorm%' AND EXISTS (FROM module_modes c WHERE c.rank = o.rank AND c.module_id = o.module_id AND NOT c.training)
+        AND NOT EXISTS (FROM module_modes c WHERE c.rank = o.rank AND c.module_id = o.module_id AND c.training AND c.grad))
 ), as_made AS (
     -- weights as torch's layers draw them, uniform up to 1 / sqrt(fan in): nothing has ever trained them
     SELECT o.rank, o.model FROM out_ o JOIN tensor_stats s ON s.rank = o.rank AND s.tensor_id = o.tensor_id
@@ -87,6 +92,7 @@ WITH trained AS (
 SELECT p.rank, p.first_step AS step, coalesce(p.ancestor, p.module) AS module, p.tensor, 0.0 AS value, p.total AS count, p.steps, h.held,
     coalesce(nullif(coalesce(p.ancestor, p.module), ''), 'the root') AS place, p.model, p.shape, p.dtype, p.class_name,
     CASE WHEN p.last_call < h.first_call AND (p.rank, p.model) NOT IN (SELECT (rank, model) FROM as_made UNION SELECT (rank, model) FROM among_frozen)
+        OR (p.rank, p.model) IN (FROM fixed_norms)
         THEN 'warning' ELSE 'error' END AS severity
 FROM placed p JOIN held h ON h.rank = p.rank AND h.model = p.model
 ORDER BY p.first_step, p.rank, p.call_order, p.tensor_id

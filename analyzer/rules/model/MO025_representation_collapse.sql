@@ -29,6 +29,9 @@ doc = "Share of its first spread to which an output that shrinks as a whole must
 [params.together]
 value = 0.98
 doc = "Squared correlation of ln(loss) with ln(spread) from which nothing else is left of the loss."
+[params.halved]
+value = 0.5
+doc = "Share of its lowest before to which the loss comes in one step where a term of it was left out: there the shrinking may begin."
 [params.looks]
 value = 20
 doc = "Looks at the output that such a judgement needs."
@@ -73,20 +76,27 @@ WITH looks AS (
     FROM tails t WHERE t.n - t.last_good >= $steps AND t.last_good >= 1
 ), losses AS (
     SELECT rank, step, any_value(loss) AS loss FROM optimizer_series WHERE optimizers = 1 AND loss > 0 AND isfinite(loss) GROUP BY rank, step HAVING count(*) = 1
+), turns AS (
+    -- from the start, or from where the loss halves from one step to the next below all that it has been: another term of it was left out
+    SELECT DISTINCT rank, 0 AS turn FROM losses
+    UNION ALL
+    SELECT rank, min(step) FROM (
+        SELECT rank, step, loss, min(loss) OVER w AS lowest, count(*) OVER w AS steps FROM losses WINDOW w AS (PARTITION BY rank ORDER BY step ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING))
+    WHERE steps >= 8 AND loss < $halved * lowest GROUP BY rank
 ), shrinking AS (
     -- a squared distance between views falls with the square of their size, an absolute one with its first power; what is learnt about them falls faster or elsewhere
-    SELECT h.rank, h.module_id, h.tensor_id, h.probe, arg_min(h.spread, h.n) AS before, arg_max(h.spread, h.n) AS value, arg_max(h.share, h.n) AS share, 0 AS foot, 0 AS down
-    FROM history h JOIN losses l ON l.rank = h.rank AND l.step = h.step
+    SELECT h.rank, h.module_id, h.tensor_id, h.probe, arg_min(h.spread, h.n) AS before, arg_max(h.spread, h.n) AS value, arg_max(h.share, h.n) AS share, t.turn
+    FROM history h JOIN losses l ON l.rank = h.rank AND l.step = h.step JOIN turns t ON t.rank = h.rank AND h.step >= t.turn
     WHERE h.probe = 'batch_std' AND h.spread > 0
       -- the width of an embedding, not of a value
       AND EXISTS (SELECT 1 FROM stats s WHERE s.rank = h.rank AND s.module_id = h.module_id AND s.kind = 'activation' AND len(s.shape) = 2 AND s.shape[2] >= 4 AND s.requires_grad)
-    GROUP BY h.rank, h.module_id, h.tensor_id, h.probe
-    HAVING count(*) >= $looks AND quantile_cont(h.views, 0.1) >= 2 AND min(h.step) < 4 AND max(h.spread) < 2 * arg_min(h.spread, h.n)
+    GROUP BY h.rank, h.module_id, h.tensor_id, h.probe, t.turn
+    HAVING count(*) >= $looks AND quantile_cont(h.views, 0.1) >= 2 AND min(h.step) < t.turn + 4 AND max(h.spread) < 2 * arg_min(h.spread, h.n)
        AND arg_max(h.spread, h.n) < $shrunk * arg_min(h.spread, h.n)
        AND regr_r2(ln(l.loss), ln(h.spread)) > $together AND regr_slope(ln(l.loss), ln(h.spread)) BETWEEN 0.8 AND 2.2
 ), dated AS (
     SELECT c.*, CASE WHEN c.down - c.foot <= 1 THEN c.down WHEN c.foot < 4 THEN 0 ELSE c.foot END AS begun FROM collapsed c
-    UNION ALL BY NAME SELECT *, 0 AS begun, true AS whole_ FROM shrinking WHERE rank NOT IN (SELECT rank FROM collapsed)
+    UNION ALL BY NAME SELECT *, turn AS begun, turn AS down, true AS whole_ FROM shrinking WHERE rank NOT IN (SELECT rank FROM collapsed)
 )
 -- the earliest step of all, at the end of the model that ran first: an encoder rather than what follows it
 SELECT c.rank, min(c.begun) OVER (PARTITION BY c.rank) AS step, c.down, m.module, m.class_name, round(c.before, 4) AS before, round(c.value, 4) AS value,

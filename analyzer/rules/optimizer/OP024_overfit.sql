@@ -7,6 +7,7 @@ signal = "metrics"
 message = "{name} rose to {value} from its lowest, {lowest} at step {step}, while the training loss went on falling, from {train_then} to {train_now}: the model learns its samples by heart."
 fix = "Take the weights of step {step}; stop early, regularise (dropout, weight decay, augmentation), or train on more data."
 explains = []
+slack = 20
 [params.rise]
 value = 0.1
 doc = "Rise of the evaluation loss over its lowest."
