@@ -28,7 +28,7 @@ steps = 4
 [doc]
 what = "At the first backward after an optimizer step the gradients of that step are still there, in several steps running, or every second, third … time: zero_grad keeps another rhythm than the optimizer."
 why = "The optimizer then follows the sum of all gradients so far, which grows and lags."
-not_this = "Accumulation inside a step (only its first backward is looked at), gradients that are multiplied by a factor below one instead of cleared, leftovers of another model's loss: where several optimizers step, or a part is left, the norm must also grow."
+not_this = "Accumulation inside a step (only its first backward is looked at), master copies of weights, whose gradients are put there anew for each step, gradients that are multiplied by a factor below one instead of cleared, leftovers of another model's loss: where several optimizers step, or a part is left, the norm must also grow."
 source = "Exact: the gradient before the first backward must be None or zero."
 */
 WITH spans AS (
@@ -36,9 +36,15 @@ WITH spans AS (
 ), shared AS (
     -- those that step while another does; one that takes over for a later stage is alone in it
     SELECT DISTINCT a.rank, a.optimizer_id FROM spans a JOIN spans b ON b.rank = a.rank AND b.optimizer_id <> a.optimizer_id AND b.first <= a.last AND b.last >= a.first
+), copies AS (
+    -- optimizers that hold copies of weights, which the modules keep for themselves: the copy's gradient is put there anew for each step,
+    -- no backward adds to it
+    SELECT rank, optimizer_id FROM tensors o WHERE kind = 'parameter' AND optimizer_id IS NOT NULL GROUP BY ALL
+    HAVING bool_and(module_id IS NULL AND EXISTS (
+        FROM tensors m WHERE m.rank = o.rank AND m.kind = 'parameter' AND m.module_id IS NOT NULL AND m.optimizer_id IS NULL AND m.shape = o.shape))
 ), rows_ AS (
     SELECT * REPLACE (CASE WHEN (rank, optimizer_id) IN (SELECT (rank, optimizer_id) FROM shared) THEN optimizers ELSE 1 END AS optimizers), lag(grad_norm) OVER w AS previous, lag(stepped) OVER w AS previous_stepped
-    FROM optimizer_series WINDOW w AS (PARTITION BY rank, optimizer_id ORDER BY n)
+    FROM optimizer_series WHERE (rank, optimizer_id) NOT IN (SELECT (rank, optimizer_id) FROM copies) WINDOW w AS (PARTITION BY rank, optimizer_id ORDER BY n)
 ), flagged AS (
     SELECT *, coalesce(carried_grad_norm > 0 AND previous_stepped AND (NOT isfinite(carried_grad_norm) OR previous IS NULL OR NOT isfinite(previous)
         OR abs(carried_grad_norm - previous) <= $same * previous), false) AS carried,

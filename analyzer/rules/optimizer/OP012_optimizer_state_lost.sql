@@ -5,7 +5,7 @@ severity = "error"
 phase = "optimizer"
 signal = "state_step"
 message = "At step {step} {what_} of {optimizer} is {value} after {before} in the step before: its moments were lost, {how_}."
-fix = "Keep one optimizer for the run; on resume call optimizer.load_state_dict before training goes on."
+fix = "Keep one optimizer for the run, with add_param_group for what is unfrozen later; on resume call optimizer.load_state_dict before training goes on."
 explains = ["loss-spike", "divergence", "exploding-gradients", "lr-too-high", "shuffled-labels"]
 [params.gone_on]
 value = 0.3
@@ -21,7 +21,7 @@ doc = "Norm of the state after the first step of a new optimizer over that befor
 tables = ["param_groups"]
 steps = 3
 [doc]
-what = "The step counter in the optimizer's state falls back to one; or a new optimizer of the same class, size and learning rate takes the place of another and starts at one, or, where it keeps no counter, with moments that are a fraction of those before."
+what = "The step counter in the optimizer's state falls back to one; or a new optimizer of the same class, size and learning rate takes the place of another and starts at one, or, where it keeps no counter, with moments that are a fraction of those before. As advice: a new optimizer that holds all that the old one held, at the same rates, and more."
 why = "Adam's moments start from zero: the first steps are as long as at the start of the run."
 not_this = "Another model, unless the last weights of the one before were loaded into it; a second optimizer for other parameters, a resumed run whose state was loaded (its counter falls by as much as had been done since the checkpoint), another optimizer for another stage or another model, as the next fold has; the inner loop of meta-learning, with weights loaded and an optimizer made for each task."
 source = "Counting."
@@ -85,4 +85,13 @@ SELECT f.rank, f.first AS step, f.optimizer, m.value, m.before, 'the norm of the
 FROM followed f JOIN moments m ON m.rank = f.rank AND m.optimizer_id = f.optimizer_id
 WHERE m.left_ < $fraction AND f.rank NOT IN (SELECT rank FROM inner_)
 QUALIFY row_number() OVER (PARTITION BY f.rank, f.optimizer_id ORDER BY m.left_) = 1
+UNION ALL BY NAME
+-- more parameters from this step on, by a new optimizer that holds all that the old one held, with the same rates: they could have been added
+SELECT n.rank, n.first AS step, n.optimizer, n.first_count AS value, o.last_count AS before, 'the step counter' AS what_, 'with a new optimizer that holds more parameters' AS how_, n.optimizer_id, 'warning' AS severity
+FROM ends n JOIN ends o ON o.rank = n.rank AND o.optimizer_id < n.optimizer_id AND o.last = n.first - 1
+WHERE n.first > 0 AND n.first_count <= 1 AND o.last_count >= 3 AND n.optimizer = o.optimizer AND n.numel > o.numel AND n.rank NOT IN (SELECT rank FROM inner_)
+  AND NOT EXISTS (FROM handovers h WHERE h.rank = n.rank AND h.optimizer_id = n.optimizer_id AND h.fresh)
+  AND NOT EXISTS (
+      FROM param_groups a LEFT JOIN param_groups b ON b.rank = a.rank AND b.step = n.first AND b.optimizer_id = n.optimizer_id AND b.group_id = a.group_id
+      WHERE a.rank = o.rank AND a.step = o.last AND a.optimizer_id = o.optimizer_id AND NOT coalesce(b.numel >= a.numel AND abs(b.lr - a.lr) <= 0.001 * a.lr, false))
 ORDER BY step, rank

@@ -27,7 +27,7 @@ not_this = "Clipping that is active often but mildly, or only at the start. A th
 source = "Thresholds of the catalogue: coefficient below 0.1 on more than 90 % of the steps."
 */
 WITH clips AS (
-    SELECT rank, step, clip_max_norm / nullif(clip_norm, 0) AS coefficient, clip_norm, clip_max_norm,
+    SELECT rank, step, CASE WHEN clip_norm > 0 THEN clip_max_norm / clip_norm ELSE 1 END AS coefficient, clip_norm, clip_max_norm,
         row_number() OVER (PARTITION BY rank ORDER BY step) AS n, count(*) OVER (PARTITION BY rank) AS total
     FROM (SELECT rank, step, max(clip_norm) AS clip_norm, max(clip_max_norm) AS clip_max_norm FROM steps
           WHERE isfinite(clip_norm) AND isfinite(clip_max_norm) AND clip_max_norm > 0 AND NOT coalesce(clip_scaled, false) GROUP BY rank, step)

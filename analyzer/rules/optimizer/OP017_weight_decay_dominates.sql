@@ -6,7 +6,7 @@ phase = "optimizer"
 signal = "decay_ratio"
 message = "From step {step} on weight decay makes up {percent} % of each update of group {group_id} ({rate_} = {rate}): the norm of the weights fell from {before} to {after}."
 fix = "Lower weight_decay ({weight_decay}), and leave norms and biases out of it."
-explains = ["plateau", "underfit", "vanishing-gradients", "representation-collapse", "divergence", "loss-spike", "shuffled-labels"]
+explains = ["plateau", "underfit", "vanishing-gradients", "representation-collapse", "divergence", "loss-spike", "shuffled-labels", "silent-backend-noop"]
 [params.share]
 value = 0.7
 doc = "Decay step over whole update."
@@ -24,6 +24,10 @@ doc = "Norm of the weights over its largest below which they are gone."
 value = 8
 unit = "steps"
 doc = "Steps."
+[params.quick]
+value = 4
+unit = "steps"
+doc = "The same, where the weights lose weight_decay itself in each of them and are gone after."
 [params.fall]
 value = 0.8
 doc = "Norm of the weights at the end over that at the start."
@@ -56,10 +60,11 @@ WITH numbered AS (
 ), hits AS (
     -- weights that are all but gone are kept alive by the gradient alone: what brought them there came before
     SELECT *, count(CASE WHEN there THEN 1 END) OVER (PARTITION BY rank, optimizer_id, group_id ORDER BY step ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS left_,
+        count(CASE WHEN there AND without_lr THEN 1 END) OVER (PARTITION BY rank, optimizer_id, group_id ORDER BY step ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS told_,
         avg((share > $share)::INT) FILTER (there) OVER (PARTITION BY rank, optimizer_id, group_id ORDER BY step ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS rest,
         last_value(weight_norm) OVER (PARTITION BY rank, optimizer_id, group_id ORDER BY step ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS after
     FROM sized
 )
 SELECT rank, step, optimizer_id, group_id, share AS value, CASE WHEN without_lr THEN 'decay, without lr,' ELSE 'lr x decay' END AS rate_, rate, weight_decay, weight_norm AS before, after, round(100 * least(share, 1))::INT AS percent
-FROM hits WHERE share > $share AND rest > 0.6 AND left_ >= $least AND rate >= $rate AND after < $fall * weight_norm
+FROM hits WHERE share > $share AND rest > 0.6 AND (left_ >= $least OR without_lr AND left_ >= $quick AND told_ >= $quick AND after < $gone * weight_norm) AND rate >= $rate AND after < $fall * weight_norm
 ORDER BY step, rank, group_id
