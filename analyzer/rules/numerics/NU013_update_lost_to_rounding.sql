@@ -27,7 +27,7 @@ source = "Spacing of the format: eps/2 relative."
 WITH cast_ AS (
     -- weights that were described as float32 and converted later: both ends of them are numbers that bfloat16 can hold, of 8 binary digits
     SELECT p.rank, p.tensor_id, s.step FROM tensor_stats s JOIN parameters p ON p.rank = s.rank AND p.tensor_id = s.tensor_id
-    WHERE p.dtype = 'float32' AND s.min < 0 AND s.max > 0 AND isfinite(s.min) AND isfinite(s.max)
+    WHERE p.dtype = 'float32' AND s.min < 0 AND s.max > 0 AND isfinite(s.min) AND isfinite(s.max) AND -s.min <> s.max -- bounds that weights are kept within
       AND s.min * 2.0 ** (7 - floor(log2(-s.min))) = round(s.min * 2.0 ** (7 - floor(log2(-s.min))))
       AND s.max * 2.0 ** (7 - floor(log2(s.max))) = round(s.max * 2.0 ** (7 - floor(log2(s.max))))
 ), updates AS (
