@@ -85,7 +85,10 @@ WITH mix AS (
     SELECT rank, sum(update_norm) / median(weight_norm) AS moved FROM (
         SELECT p.rank, u.step, sqrt(sum(u.sum_sq)) AS update_norm, sqrt(sum(w.sum_sq)) AS weight_norm
         FROM parameters p JOIN tensor_stats u ON u.rank = p.rank AND u.tensor_id = p.update_id JOIN tensor_stats w ON w.rank = p.rank AND w.tensor_id = p.tensor_id AND w.step = u.step
-        WHERE p.class_name NOT LIKE '%Embedding%' AND len(p.shape) >= 2 AND p.optimizer_id IS NOT NULL GROUP BY p.rank, u.step
+        WHERE p.class_name NOT LIKE '%Embedding%' AND len(p.shape) >= 2 AND p.optimizer_id IS NOT NULL
+          -- labels that are always the same ones are places in the batch: which of the others belongs to each
+          AND (SELECT count(DISTINCT b.fingerprint) FROM batches b WHERE b.rank = p.rank AND b.role = 'target' AND b.phase <> 'eval') = 1
+        GROUP BY p.rank, u.step
     ) GROUP BY rank
 ), never AS (
     SELECT rank, min(step) AS step, median(finite(loss)) FILTER (n >= 0.5 * total) AS value, any_value(entropy) AS entropy, any_value(total) AS total,
