@@ -4,7 +4,7 @@ name = "duplicate-batches"
 severity = "error"
 phase = "data"
 signal = "fingerprint"
-message = "At step {step} the loader hands out a batch that it had handed out at step {earlier}{where_}; {value} of {batches} batches are copies ({workers} workers)."
+message = "At step {step} comes a batch that had come at step {earlier}{where_}; {value} of {batches} batches are copies{by_}."
 fix = "Split an IterableDataset over the workers with get_worker_info(), and seed each worker's own random generator; take all batches from one iterator of the loader, not from next(iter(loader)); seed a generator once, not for every batch."
 explains = ["overfit"]
 [params.least]
@@ -60,13 +60,13 @@ WITH fields AS (
     SELECT * FROM tensors_ WHERE last_new > $varied AND value = batches - last_new AND value >= $stuck
 )
 SELECT rank, step, field, earlier, value, batches, workers, epoch,
-    CASE WHEN anew THEN ', begun anew for every batch' ELSE ' of the same epoch' END AS where_,
+    CASE WHEN anew THEN ', begun anew for every batch' ELSE ' of the same epoch' END AS where_, printf(' (%d workers)', workers) AS by_,
     -- one batch and nothing else is how it is tested whether a model can learn at all
     CASE WHEN value = batches - 1 THEN 'warning' ELSE 'error' END AS severity FROM copies
 WHERE copy > 1 AND value >= $least AND value >= $share * batches AND batches >= 4
 UNION ALL BY NAME
 SELECT k.rank, CASE WHEN k.earlier < k.begun THEN k.begun ELSE k.first_again END AS step, k.field, k.earlier, k.value + CASE WHEN k.earlier < k.begun THEN 1 ELSE 0 END AS value, k.batches, 0 AS workers, NULL AS epoch,
-    ', and no other from then on' AS where_, CASE WHEN k.earlier < k.begun THEN 'error' ELSE 'warning' END AS severity
+    ', and no other from then on' AS where_, '' AS by_, CASE WHEN k.earlier < k.begun THEN 'error' ELSE 'warning' END AS severity
 FROM stuck k
 -- with everything that goes into the model or its loss, and is not the same at all times
 WHERE k.content AND NOT EXISTS (FROM tensors_ t WHERE t.rank = k.rank AND t.last_ >= k.begun AND t.last_new > 1 AND (t.rank, t.tensor_id, t.begun) NOT IN (SELECT (s.rank, s.tensor_id, s.begun) FROM stuck s))

@@ -1,6 +1,6 @@
-"""Training scripts of an opponent, nineteenth round: ramps, casts, decay and groups of answers.
+"""Training scripts of an opponent, thirteenth round: ramps, casts, decay and groups of answers.
 
-    python opponent_nineteen_rate_faults.py NAME [ONSET] [SEED]
+    python opponent_thirteen_rate_faults.py NAME [ONSET] [SEED]
 
 With an onset beyond the last step each script is healthy.
 """

@@ -1,6 +1,6 @@
-"""Healthy runs of an opponent, nineteenth round, that look odd.
+"""Healthy runs of an opponent, thirteenth round, that look odd.
 
-python odd_opponent_nineteen_rate.py NAME [SEED]
+python odd_opponent_thirteen_rate.py NAME [SEED]
 """
 
 import sys
