@@ -62,7 +62,7 @@ def test_a_folder_that_turns_read_only_leaves_the_training_alone_and_still_tells
         assert trace.sql("SELECT step FROM steps WHERE completed ORDER BY step")["step"].to_list() == list(range(400))
 
 
-@pytest.mark.slow
+@pytest.mark.suite
 def test_a_folder_that_turns_read_only_when_a_new_file_is_due_loses_the_steps_after_it_and_says_so(
     bench: Any, wait_for: Callable[[Callable[[], bool]], None]
 ) -> None:

@@ -80,7 +80,7 @@ def test_an_exception_belongs_to_the_iteration_in_whose_lines_it_was_raised(
     assert json.loads((run / "exit.json").read_text())["exception"]["step"] == 5
 
 
-@pytest.mark.parametrize("variable", ["val_loss", "v"])
+@pytest.mark.parametrize("variable", [pytest.param("val_loss", marks=pytest.mark.suite), "v"])
 def test_the_loss_of_an_evaluation_is_known_from_the_line_that_reads_it(tmp_path: Path, variable: str) -> None:
     run = recorded(tmp_path, EVALUATION.replace("val_loss", variable), status=0)
     metrics = [row for part in parts(run, "metrics") for row in pq.read_table(part.path).to_pylist()]

@@ -55,7 +55,11 @@ SHARDED = ([], "sharded")
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "twins",
-    [([], "replicated"), (TORCHRUN, "replicated"), pytest.param(SHARDED, marks=pytest.mark.suite)],
+    [
+        pytest.param(([], "replicated"), marks=pytest.mark.suite),
+        (TORCHRUN, "replicated"),
+        pytest.param(SHARDED, marks=pytest.mark.suite),
+    ],
     ids=["spawn", "torchrun", "sharded"],
     indirect=True,
 )

@@ -104,7 +104,7 @@ def test_a_run_whose_supervisor_was_killed_too_loses_nothing_by_going_on(killed:
     assert [step for step, _ in after] == list(range(len(after)))
 
 
-@pytest.mark.slow
+@pytest.mark.suite
 def test_a_third_attempt_goes_on_after_the_second(killed: Path) -> None:
     record("--quiet", "--resume", killed, SCRIPT, killed.parent / "checkpoint.pt", 40)
     record("--quiet", "--resume", killed, SCRIPT, killed.parent / "checkpoint.pt", -1)
