@@ -27,7 +27,7 @@ quick: $(VENV)/.installed-dev
 	@$(MAKE) --no-print-directory --keep-going lint pytest PYTEST_ARGS="-m 'not slow and not suite' $(PYTEST_ARGS)"
 
 suite: $(VENV)/.installed-frameworks chromium
-	$(BIN)/python -m pytest -n 2 tests -m "suite or not suite" $(PYTEST_ARGS)
+	FIRSTFAULT_KILLS=$${FIRSTFAULT_KILLS:-4} $(BIN)/python -m pytest -n 2 tests -m "suite or not suite" $(PYTEST_ARGS)
 
 pictures: $(VENV)/.installed-dev chromium
 	$(BIN)/python tests/pictures/make_tutorial.py

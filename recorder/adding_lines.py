@@ -1,6 +1,7 @@
-"""Where a script's source adds to a list, a dictionary or a sum: found by reading the source, not by watching it run.
+"""Where a script's source adds to a list, a dictionary or a sum, what it calls and what it assigns: found by reading the
+source, not by watching it run.
 
-Only files that were asked for are parsed, once each, and only when something has been seen to grow.
+Only files that were asked for are parsed, and what was found in them is kept.
 """
 
 import ast
@@ -34,37 +35,32 @@ class Addition(NamedTuple):
     """Whether what is added is plainly a number or a text, such as ``loss.item()``."""
 
 
+def _tree(file: str) -> ast.Module:
+    """The source as a tree; an empty one where the file cannot be read or is no Python. Not kept: it takes megabytes."""
+    try:
+        return ast.parse("".join(linecache.getlines(file)))
+    except (SyntaxError, ValueError, RecursionError):
+        return ast.Module([], [])
+
+
 @cache
 def additions(file: str) -> tuple[Addition, ...]:
     """All of a file, in order of lines; none where the file cannot be read or is no Python."""
-    source = "".join(linecache.getlines(file))
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError):
-        return ()
-    lines = source.splitlines()
-    return tuple(sorted(_in(tree, "<module>", lines)))
+    lines = "".join(linecache.getlines(file)).splitlines()
+    return tuple(sorted(_in(_tree(file), "<module>", lines)))
 
 
 @cache
 def calls(file: str) -> tuple[tuple[int, str, str], ...]:
     """(line, function that calls, name called) of all calls of a file."""
-    try:
-        tree = ast.parse("".join(linecache.getlines(file)))
-    except (SyntaxError, ValueError, RecursionError):
-        return ()
-    return tuple(_calls_in(tree, "<module>"))
+    return tuple(_calls_in(_tree(file), "<module>"))
 
 
 @cache
 def assigned(file: str) -> dict[tuple[str, str], str]:
     """(function, variable) → the expressions that are assigned to the variable there, one a line."""
-    try:
-        tree = ast.parse("".join(linecache.getlines(file)))
-    except (SyntaxError, ValueError, RecursionError):
-        return {}
     found: dict[tuple[str, str], str] = {}
-    for function, name, value in _assigned_in(tree, "<module>"):
+    for function, name, value in _assigned_in(_tree(file), "<module>"):
         found[function, name] = f"{found.get((function, name), '')}{ast.unparse(value)}\n"
     return found
 

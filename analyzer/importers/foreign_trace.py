@@ -48,7 +48,7 @@ class ForeignTrace:
                         self.spans.add(int(name[13:]), start, start + length)
             self.header, self.cut, self.broken_at = self.header | trace.header, trace.cut, trace.broken_at
 
-    def write(self, out: Path, scratch: Path, *, rank: int, window: int) -> None:  # noqa: ARG002 # as KinetoTrace has it
+    def write(self, out: Path, *, rank: int, window: int) -> None:
         """All events, in their order, as one Parquet part."""
         base = base_of(self.header)
         with ByteStream(self.path) as stream, pq.ParquetWriter(out, EVENTS.schema, compression="zstd") as writer:

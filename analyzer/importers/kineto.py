@@ -127,7 +127,7 @@ class KinetoTrace:
                     at = text.find(_ANNOTATION, at + 1, _SEAM + count)
                 text[:_SEAM] = text[count : _SEAM + count]
 
-    def write(self, out: Path, folder: Path, *, rank: int, window: int) -> None:  # noqa: ARG002 # as ForeignTrace has it
+    def write(self, out: Path, *, rank: int, window: int) -> None:
         """All events, in their order, as one Parquet part."""
         numbers = [c.name for c in EVENTS.columns if not pa.types.is_string(c.type)]
         with pq.ParquetWriter(

@@ -27,16 +27,18 @@ def import_trace(path: Path, target: RunTarget, label: str) -> str:  # noqa: ARG
     trace.find_steps()
     rank = _rank_of(trace.header, target)
     part, window = target.next_part("profiler_events", rank), target.next_window(rank)
-    with TemporaryDirectory(prefix="firstfault-") as folder:
-        trace.write(part, Path(folder), rank=rank, window=window)
-        _note(path, trace, target, rank, window)
-        pa.default_memory_pool().release_unused()
-        with duckdb.connect(config={"memory_limit": _MEMORY, "temp_directory": folder, "threads": 1}) as con:
-            con.execute("SET enable_progress_bar = false")
-            _steps(path, trace, target, con, part, rank)
-            for doubt in doubts(con, part, trace.nesting):
-                words = f"{doubt.events} events of {path.name} {doubt.what}, first {doubt.first}"
-                target.event("trace-doubtful", f"{words}: their times cannot be trusted.", rank=rank, step=doubt.step)
+    trace.write(part, rank=rank, window=window)
+    _note(path, trace, target, rank, window)
+    pa.default_memory_pool().release_unused()
+    with (
+        TemporaryDirectory(prefix="firstfault-") as folder,
+        duckdb.connect(config={"memory_limit": _MEMORY, "temp_directory": folder, "threads": 1}) as con,
+    ):
+        con.execute("SET enable_progress_bar = false")
+        _steps(path, trace, target, con, part, rank)
+        for doubt in doubts(con, part, trace.nesting):
+            words = f"{doubt.events} events of {path.name} {doubt.what}, first {doubt.first}"
+            target.event("trace-doubtful", f"{words}: their times cannot be trusted.", rank=rank, step=doubt.step)
     return f"{trace.events} events, {len(trace.spans.spans)} steps, rank {rank}" + (", cut" if trace.cut else "")
 
 

@@ -79,7 +79,7 @@ Path(out).mkdir()
 start()
 t = KinetoTrace(Path(trace))
 t.find_steps()
-t.write(Path(out) / "part.parquet", Path(out), rank=0, window=0)
+t.write(Path(out) / "part.parquet", rank=0, window=0)
 stop(t.events)
 """,
     "polars, whole file": """

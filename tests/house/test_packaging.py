@@ -101,6 +101,7 @@ def test_the_installed_wheel_records_diagnoses_and_reports_also_without_torch(wh
     assert len(refused.stderr.splitlines()) == 1
 
 
+@pytest.mark.suite
 @pytest.mark.slow
 def test_the_installed_wheel_runs_the_demo(wheel, tmp_path):
     bin_ = _venv(tmp_path / "venv", wheel)

@@ -104,7 +104,11 @@ train()
 
 
 @pytest.mark.parametrize(
-    ("made", "follow"), [("encoder()", "learner.follow()"), ("copy.deepcopy(self.student)", "pass")]
+    ("made", "follow"),
+    [
+        ("encoder()", "learner.follow()"),
+        pytest.param("copy.deepcopy(self.student)", "pass", marks=pytest.mark.suite),
+    ],
 )
 def test_a_teacher_within_the_model_is_found_and_a_frozen_layer_is_not(bench, made, follow):
     bench.write(INSIDE.replace("MAKE", made).replace("FOLLOW", follow))

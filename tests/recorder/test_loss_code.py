@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 import torch
 from firstfault.analyzer import Trace
 from firstfault.recorder.graph import wrong_way
@@ -76,11 +77,13 @@ def test_a_squeeze_that_is_lost_in_the_middle_is_seen_at_that_step(bench):
     assert broadcasts(bench, "((net(x) if i >= 13 else net(x)[:, 0]) - y).square().mean()")[0] == 13
 
 
+@pytest.mark.suite
 def test_scores_that_are_compared_in_pairs_are_no_broadcast(bench):
     pairs = "nn.functional.softplus((lambda s: s - s.T)(net(x)) * torch.sign(y[None] - y[:, None])).mean()"
     assert broadcasts(bench, pairs) == []
 
 
+@pytest.mark.suite
 def test_a_matrix_of_zeros_that_joins_late_is_looked_at_again_after_its_first_updates(bench):
     recorded = bench.record(str(bench.write(LATE)))
     with Trace(recorded.run) as trace:

@@ -12,8 +12,6 @@ from firstfault.schemas.layout import parts
 
 SCRIPT = Path(__file__).parent / "scripts" / "styles.py"
 STYLES = [
-    "plain",
-    "cnn",
     "accumulation",
     "workers",
     "gan",
@@ -21,6 +19,8 @@ STYLES = [
     "gradients_returned",
 ]
 IN_THE_WHOLE_SUITE = [
+    "plain",
+    "cnn",
     "lbfgs",
     "scaler",
     "no_modules",

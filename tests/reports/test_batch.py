@@ -301,7 +301,7 @@ def test_words_verdicts_and_causes_filter_together(open_page, index_page):
     assert opened.said == []
 
 
-@pytest.mark.parametrize("width", [1440, 400])
+@pytest.mark.parametrize("width", [pytest.param(1440, marks=pytest.mark.suite), 400])
 def test_the_index_does_not_scroll_sideways(open_page, index_page, width):
     opened = open_page(index_page, width=width)
     assert opened.page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")

@@ -191,7 +191,7 @@ def test_the_page_opens_from_disk_with_overlaid_curves_and_says_where(recorded, 
     assert opened.asked == [target.as_uri()]
 
 
-@pytest.mark.parametrize("width", [1440, 400])
+@pytest.mark.parametrize("width", [pytest.param(1440, marks=pytest.mark.suite), 400])
 def test_the_page_does_not_scroll_sideways(recorded, open_page, tmp_path, width):
     target = tmp_path / "page.html"
     command(recorded / "first", recorded / "seed", "-o", target)

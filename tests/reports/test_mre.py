@@ -226,6 +226,7 @@ def test_a_class_of_the_script_comes_with_what_it_needs_and_without_the_training
     assert mended(script, line, line + "CALL_INPUTS['args'][1].fill_(1)\n").returncode == 0
 
 
+@pytest.mark.suite
 @pytest.mark.slow
 def test_an_exception_comes_back_with_a_recurrent_module_and_its_tuple_of_states(mre, tmp_path):
     run = record(tmp_path / "work", RECURRENT)

@@ -177,7 +177,7 @@ def test_a_band_is_mean_and_deviation_of_the_recorded_moments(broken_run):
     assert rows[-1]["step"] == 29
 
 
-@pytest.mark.parametrize("width", [1440, 400])
+@pytest.mark.parametrize("width", [pytest.param(1440, marks=pytest.mark.suite), 400])
 def test_every_panel_opens_and_draws_without_a_console_message(open_page, full_run, make_verdict, tmp_path, width):
     with Trace(full_run.write()) as trace:
         verdict = make_verdict()

@@ -37,7 +37,7 @@ tables = ["batches", "steps", "param_groups"]
 columns = ["batches.entropy", "steps.loss"]
 steps = 10
 [doc]
-what = "A classifier whose loss jumps from well below the entropy of its labels to that entropy or above and stays, without a jump of the learning rate, the input or the label mix; or one that has moved far and never got below it (in a run of few steps, on sequences of tokens, or where the embeddings have hardly moved, only a warning)."
+what = "A classifier whose loss jumps from well below the entropy of its labels to that entropy or above and stays, without a jump of the learning rate, the input or the label mix; or one that has moved far and never got below it (in a run of few steps, on sequences of tokens, or where only the weights beside the embeddings have moved and the labels are the same ones in every step, only a warning)."
 why = "The entropy of the labels is the loss of a model that knows nothing of the input."
 not_this = "A run that is too short to have learnt, steps in which nothing was updated, a higher learning rate, other inputs, a new label mix, tokens (their entropy is another matter)."
 source = "Cross entropy of a constant prediction is the entropy of the labels."

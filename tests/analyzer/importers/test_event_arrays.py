@@ -63,7 +63,7 @@ def file_of(path: Path, texts: list[str]) -> Path:
 
 def read(path: Path) -> tuple[KinetoTrace, list[dict[str, Any]]]:
     trace = KinetoTrace(path)
-    trace.write(path.with_suffix(".parquet"), path.parent, rank=0, window=0)
+    trace.write(path.with_suffix(".parquet"), rank=0, window=0)
     return trace, pq.read_table(path.with_suffix(".parquet")).to_pylist()
 
 

@@ -88,7 +88,7 @@ def test_every_event_and_every_key_of_a_real_trace_is_kept(real, tmp_path):
 
 def test_no_event_of_a_real_trace_is_read_one_by_one(real, tmp_path):
     trace = kineto.KinetoTrace(real)
-    trace.write(tmp_path / "part.parquet", tmp_path, rank=0, window=0)
+    trace.write(tmp_path / "part.parquet", rank=0, window=0)
     assert trace.is_kineto
     assert trace.one_by_one == 0
 
