@@ -10,11 +10,11 @@ import weakref
 from collections.abc import Callable, Iterator
 from types import FrameType
 
-import msgspec
 import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
+from ..schemas.json_text import json_text
 from .attempt import EarlierNames
 
 WRAPPERS = {"DataParallel", "DistributedDataParallel", "FullyShardedDataParallel"}
@@ -393,7 +393,7 @@ def settings_of(module: nn.Module) -> str:
         and k != "training"
         and (isinstance(v, _PLAIN) or (isinstance(v, str) and len(v) <= 32))
     }
-    return msgspec.json.encode(values).decode()
+    return json_text(values)
 
 
 def unwrapped(module: nn.Module) -> nn.Module:

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Mapping
 from time import perf_counter_ns, time_ns
 from typing import Any
 
-import msgspec
 import torch
 from torch import Tensor, nn
 from torch.optim import lr_scheduler
 
+from ..schemas.json_text import json_text
 from ..schemas.layout import CAPTURES
 from .optimizers import OptimizerWatch
 from .patches import Patches
@@ -203,7 +203,7 @@ def _facts_of(content: Any) -> Row:
     if not isinstance(content, Mapping):
         return {}
     names = [str(key) for key in list(content)[:_MOST_KEYS]]
-    facts: Row = {"keys": msgspec.json.encode(names).decode(), "entries": len(content)}
+    facts: Row = {"keys": json_text(names), "entries": len(content)}
     for key, value in content.items():
         if isinstance(value, int) and not isinstance(value, bool) and _COUNTERS.search(str(key)):
             facts |= {"counter_name": str(key), "counter": value}

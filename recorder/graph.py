@@ -120,14 +120,19 @@ def broadcasts(loss: Tensor, first: int) -> tuple[list[int], list[int]] | None:
     """Shapes of a prediction and of the result of a subtraction in the loss code that stretched it against the target:
     (N, 1) and (N, N). None where there is none. ``first`` is the first node after the model's forward."""
     for node in nodes_down_to(loss, first):
-        if type(node).__name__ not in _SUBTRACTIONS:
+        if type(node).__name__ not in _COMPARES:
             continue
+        # what is compared with another of the model's own (its norm, its mean, all pairs) is so on purpose: a target has no graph
+        operands = [(behind, place) for behind, place in node.next_functions if behind is not None]
+        if len(operands) != 1:
+            continue
+        behind, place = operands[0]
         result = shape_of(node, 0)
-        given = [shape_of(behind, place) for behind, place in node.next_functions if behind is not None]
-        stretched = [shape for shape in given if shape is not None and result is not None and _stretched(shape, result)]
-        # two of the model's own that are stretched against each other are compared in pairs on purpose
-        if len(stretched) == 1 and result is not None:
-            return stretched[0], result
+        if type(behind).__name__ == "ExpandBackward0":
+            result, (behind, place) = shape_of(behind, 0), behind.next_functions[0]
+        given = shape_of(behind, place) if behind is not None else None
+        if given is not None and result is not None and _stretched(given, result):
+            return given, result
     return None
 
 
@@ -223,7 +228,10 @@ def kl_of_probabilities(loss: Tensor) -> bool:
 _NEAR = 6
 """Operators between a loss and a term of it."""
 
-_SUBTRACTIONS = {"SubBackward0", "RsubBackward0", "ExpandBackward0"}
+_SUBTRACTIONS = {"SubBackward0", "RsubBackward0"}
+
+_COMPARES = {*_SUBTRACTIONS, "MseLossBackward0", "SmoothL1LossBackward0", "HuberLossBackward0"}
+"""A loss function expands both sides first; l1_loss then subtracts."""
 
 
 def shape_of(node: Any, place: int) -> list[int] | None:

@@ -4,10 +4,10 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
 import torch
 from torch import Tensor
 
+from ..schemas.json_text import json_text
 from .device_statistics import either
 from .session import Session
 from .statistics import Moments
@@ -86,7 +86,7 @@ _SAID = {"params", "lr", "weight_decay", "momentum", "betas", "eps"}
 def _settings(group: dict[str, Any]) -> str:
     """Settings of a group that have no column, as JSON."""
     plain = {k: v for k, v in group.items() if k not in _SAID and isinstance(v, (bool, int, float, str))}
-    return msgspec.json.encode(plain).decode()
+    return json_text(plain)
 
 
 def _state_step(optimizer: torch.optim.Optimizer, group: dict[str, Any]) -> float | None:

@@ -7,9 +7,9 @@ from pathlib import Path
 from time import time_ns
 from typing import Any
 
-import msgspec
 import torch
 
+from ..schemas.json_text import json_text
 from ..schemas.layout import unrecorded_path
 from .processors import usable_processors
 from .terminal import warn
@@ -37,7 +37,7 @@ def rank_row(world_size: int) -> dict[str, Any]:
         "hostname": socket.gethostname(),
         "time_ns": time_ns(),
         "torch_version": torch.__version__,
-        "devices": msgspec.json.encode(devices).decode(),
+        "devices": json_text(devices),
         "threads": torch.get_num_threads(),
         "processors": usable_processors(),
         "seed": torch.initial_seed() & 0x7FFF_FFFF_FFFF_FFFF,

@@ -5,10 +5,10 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
 import torch
 from torch.optim import lr_scheduler
 
+from ..schemas.json_text import json_text
 from .optimizers import OptimizerWatch
 from .patches import Patches
 from .session import Session
@@ -157,7 +157,7 @@ class ScheduleWatch:
 
 def _settings(scheduler: Any) -> str:
     values = {k: v for k, v in vars(scheduler).items() if not k.startswith("_") and isinstance(v, _PLAIN)}
-    return msgspec.json.encode({k: v for k, v in values.items() if not isinstance(v, str) or len(v) <= 64}).decode()
+    return json_text({k: v for k, v in values.items() if not isinstance(v, str) or len(v) <= 64})
 
 
 def _subclasses(kind: type) -> list[type]:

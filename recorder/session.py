@@ -13,12 +13,12 @@ from time import perf_counter_ns, time_ns
 from types import TracebackType
 from typing import Any
 
-import msgspec
 from torch import Tensor
 from torch.compiler import is_compiling
 from torch.utils.data import get_worker_info
 
 from ..schemas import BreadcrumbWriter, Phase
+from ..schemas.json_text import json_text
 from ..schemas.layout import JOURNAL, breadcrumb_path, rank_folder
 from .attempt import EarlierNames, attempt_of, earlier_names
 from .budget import Budget, Kind
@@ -331,7 +331,7 @@ class Session:
             event=event,
             module_id=module_id,
             message=message,
-            detail=msgspec.json.encode(detail).decode() if detail else None,
+            detail=json_text(detail) if detail else None,
         )
 
     def note(self, phase: Phase, module_id: int) -> None:

@@ -12,6 +12,7 @@ import msgspec
 import pyarrow as pa
 
 from .columns import SCHEMA_VERSION, VERSION_KEY
+from .json_text import plain
 from .tables import TABLES
 
 STEP_VALUES = "step_values"
@@ -26,13 +27,7 @@ _AT_ONCE = 4096
 """Rows that are turned into columns together: few enough to need little memory."""
 
 
-def _plain(value: Any) -> Any:
-    """A number of another library as Python's own; anything else in words, which its column may refuse later."""
-    item = getattr(value, "item", None)
-    return item() if callable(item) else str(value)
-
-
-_encode = msgspec.msgpack.Encoder(enc_hook=_plain).encode
+_encode = msgspec.msgpack.Encoder(enc_hook=plain).encode
 _decode = msgspec.msgpack.Decoder(dict[str, list[Row]]).decode
 
 

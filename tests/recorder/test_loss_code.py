@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 import torch
 from firstfault.analyzer import Trace
-from firstfault.recorder.graph import wrong_way
+from firstfault.recorder import graph
+from torch import nn
 
 LOOP = """
 import torch
@@ -81,6 +82,27 @@ def test_a_squeeze_that_is_lost_in_the_middle_is_seen_at_that_step(bench):
 def test_scores_that_are_compared_in_pairs_are_no_broadcast(bench):
     pairs = "nn.functional.softplus((lambda s: s - s.T)(net(x)) * torch.sign(y[None] - y[:, None])).mean()"
     assert broadcasts(bench, pairs) == []
+
+
+@pytest.mark.parametrize("loss", ["mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"])
+@pytest.mark.filterwarnings("ignore:Using a target size")
+def test_every_loss_function_that_stretches_a_prediction_is_seen(loss: str) -> None:
+    prediction, target = torch.randn(5, 1, requires_grad=True), torch.randn(5)
+    assert graph.broadcasts(getattr(nn.functional, loss)(prediction, target), 0) == ([5, 1], [5, 5])
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        lambda x: nn.functional.normalize(x, dim=1),
+        lambda x: x - x.logsumexp(1, keepdim=True),
+        lambda x: x - x.mean(0),
+        lambda x: (x[:, :1] - x[:, 1]).relu(),
+    ],
+    ids=["normalised", "log_softmax", "centred", "pairs"],
+)
+def test_a_square_output_beside_a_number_of_its_own_for_each_row_is_no_broadcast(own: Any) -> None:
+    assert graph.broadcasts((own(torch.randn(5, 5, requires_grad=True)) - torch.eye(5)).square().mean(), 0) is None
 
 
 @pytest.mark.suite
@@ -161,5 +183,5 @@ def test_a_likelihood_that_is_made_small_and_an_error_that_is_made_large_are_see
         -(x - 1).abs().mean(): ("Neg", "absolute"),
     }
     right = [-torch.nn.functional.logsigmoid(x).mean(), (logp[range(6), y] * x[:, 0]).mean(), x.log_softmax(1).mean()]
-    assert [wrong_way(loss) for loss in wrong] == list(wrong.values())
-    assert [wrong_way(loss) for loss in right] == [None] * 3
+    assert [graph.wrong_way(loss) for loss in wrong] == list(wrong.values())
+    assert [graph.wrong_way(loss) for loss in right] == [None] * 3
