@@ -48,7 +48,11 @@ class DataWatch:
 
     def loaded(self, batch: Any, origin: Row) -> None:
         """A DataLoader has handed out a batch; ``origin`` are the columns of `batches` that say from where."""
-        self._fields = []
+        before = [f for f in self._current() if f.row.get("loader_id") == origin["loader_id"]]
+        if any(f.row["role"] != "field" for f in before):
+            before = []
+        # where a batch is fetched before the one ahead of it is used, as by accelerate, that one is still to come
+        self._fields = [f for f in before if f.row["batch_index"] == origin["batch_index"] - 1]
         self._epoch = origin.get("epoch")
         for name, tensor in _fields_of(batch, ""):
             if measurable(tensor):

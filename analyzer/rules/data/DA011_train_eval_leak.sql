@@ -26,23 +26,29 @@ columns = ["batches.sample_fingerprints"]
 [doc]
 what = "Samples with equal content in training and in evaluation batches, but not all of them; or all samples of every evaluation, where these come from a loader of their own and are at most half of what was trained on."
 why = "What was seen in training is no test."
-not_this = "The batch that was just trained on, evaluation on the training set itself or, said as a warning, on some batches of it beside no other, coarse data in which equal samples are common, samples of fewer than five numbers, what another model was trained on: the folds of a cross-validation in one process, forwards without gradients on other samples in every step."
+not_this = "The batch that was just trained on, evaluation on the training set itself or, said as a warning, on some batches of it beside no other, coarse data in which equal samples are common, masks, samples of fewer than five numbers, what another model was trained on: the folds of a cross-validation in one process, forwards without gradients on other samples in every step."
 source = "Equality of a 64-bit hash of up to 64 elements."
 */
-WITH samples AS (
-    SELECT b.rank, phase = 'eval' AS evaluated, b.step, b.loader_id, b.epoch, unnest(sample_fingerprints) AS sample,
+WITH all_samples AS (
+    SELECT b.rank, phase = 'eval' AS evaluated, b.step, b.loader_id, b.epoch, b.field, unnest(sample_fingerprints) AS sample,
         (SELECT count(*) FROM handovers h WHERE h.rank = b.rank AND h.fresh AND h.step <= b.step) AS stage
-    FROM batches b WHERE sample_fingerprints IS NOT NULL AND shape[len(shape)] >= 2 AND list_product(list_transform(shape[2:], lambda x: x::DOUBLE)) >= 5
+    -- masks say how long a sample is, not which
+    FROM batches b WHERE sample_fingerprints IS NOT NULL AND valid_fraction IS NULL AND shape[len(shape)] >= 2 AND list_product(list_transform(shape[2:], lambda x: x::DOUBLE)) >= 5
       -- where the next model takes over, an evaluation belongs to the one or the other
       AND NOT (phase = 'eval' AND EXISTS (FROM handovers h WHERE h.rank = b.rank AND h.fresh AND h.step = b.step))
       AND NOT (phase = 'eval' AND (b.rank, b.step) IN (SELECT (rank, step) FROM looks_back))
-), train AS (
-    SELECT rank, stage, sample, count(*) AS times, max(within) AS within FROM (
-        SELECT rank, stage, sample, count(*) OVER (PARTITION BY rank, stage, sample, loader_id, epoch, CASE WHEN loader_id IS NULL THEN step END) AS within FROM samples WHERE NOT evaluated)
-    GROUP BY rank, stage, sample
-), coarse AS (
+), times AS (
+    SELECT rank, stage, field, sample, count(*) AS times, max(within) AS within FROM (
+        SELECT rank, stage, field, sample, count(*) OVER (PARTITION BY rank, stage, field, sample, loader_id, epoch, CASE WHEN loader_id IS NULL THEN step END) AS within
+        FROM all_samples WHERE NOT evaluated)
+    GROUP BY rank, stage, field, sample
+), telling AS (
     -- where chance makes samples alike, most of them come several times in an epoch, or in a batch where there is no loader; where some were copied, most do not
-    SELECT rank, count(*) / sum(times) AS distinct_share, median(within) AS usual_times FROM train GROUP BY rank
+    SELECT rank, field FROM times GROUP BY rank, field HAVING count(*) / sum(times) > 0.4 OR median(within) = 1
+), samples AS (
+    SELECT * FROM all_samples a WHERE EXISTS (FROM telling t WHERE t.rank = a.rank AND t.field IS NOT DISTINCT FROM a.field)
+), train AS (
+    SELECT DISTINCT rank, stage, sample FROM samples WHERE NOT evaluated
 ), evaluated AS (
     SELECT rank, stage, sample, min(step) AS step FROM samples WHERE evaluated GROUP BY rank, stage, sample
 ), whole AS (
@@ -71,8 +77,8 @@ WITH samples AS (
 SELECT c.rank, c.step, c.value, c.samples, round(100.0 * c.value / c.samples)::INT AS percent,
     CASE WHEN (c.value >= 0.98 * c.samples AND (c.rank NOT IN (SELECT rank FROM apart) OR c.samples > $part * (SELECT count(*) FROM train t WHERE t.rank = c.rank)))
         OR c.rank NOT IN (SELECT rank FROM whole) THEN 'warning' ELSE 'error' END AS severity
-FROM counted c JOIN coarse k ON k.rank = c.rank
-WHERE c.rank NOT IN (SELECT rank FROM within_steps) AND c.value >= $least AND c.value >= $share * c.samples AND (k.distinct_share > 0.4 OR k.usual_times = 1)
+FROM counted c
+WHERE c.rank NOT IN (SELECT rank FROM within_steps) AND c.value >= $least AND c.value >= $share * c.samples
   -- evaluating on all that was trained on is a choice
   AND NOT (c.value >= 0.98 * c.samples AND c.samples >= 0.8 * (SELECT count(*) FROM train t WHERE t.rank = c.rank))
 ORDER BY c.step, c.rank

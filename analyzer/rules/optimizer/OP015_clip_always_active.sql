@@ -4,7 +4,7 @@ name = "clip-always-active"
 severity = "error"
 phase = "optimizer"
 signal = "clip_coefficient"
-message = "From step {step} on clipping leaves less than {most} of the gradient in {share_percent} % of the steps (typical coefficient {value}: norm {norm} cut to {max_norm}): the threshold sets the step length, not the gradient."
+message = "From step {step} on clipping leaves less than {most} of the gradient in {share_percent} % of the steps (typical coefficient {value}: norm {norm} cut to {max_norm}): {effect_}."
 fix = "Raise max_norm to a high quantile of the norms (they lie near {norm}), or lower the learning rate if the norms are too large."
 [params.most]
 value = 0.1
@@ -16,6 +16,9 @@ doc = "Share of the steps."
 value = 10
 unit = "steps"
 doc = "Steps that clip."
+[params.chosen]
+value = 0.1
+doc = "Threshold from which on it is one that people choose, such as 0.5 and 1: below an optimizer that divides by the size of the gradients it is then advice."
 [needs]
 tables = ["steps"]
 columns = ["steps.clip_norm", "steps.clip_max_norm"]
@@ -23,7 +26,7 @@ steps = 10
 [doc]
 what = "Gradient clipping that cuts more than nine tenths of the gradient in more than nine of ten steps."
 why = "Every step then has the same length whatever the gradient says; the learning rate is not what it seems."
-not_this = "Clipping that is active often but mildly, or only at the start. A threshold that fitted for a while, until the gradients outgrew it, is a warning."
+not_this = "Clipping that is active often but mildly, or only at the start. A threshold that fitted for a while, until the gradients outgrew it, is a warning, and so is a usual one below Adam and its like, whose update is the same for gradients of any size: the large norms of value losses in reinforcement learning."
 source = "Thresholds of the catalogue: coefficient below 0.1 on more than 90 % of the steps."
 */
 WITH clips AS (
@@ -31,6 +34,10 @@ WITH clips AS (
         row_number() OVER (PARTITION BY rank ORDER BY step) AS n, count(*) OVER (PARTITION BY rank) AS total
     FROM (SELECT rank, step, max(clip_norm) AS clip_norm, max(clip_max_norm) AS clip_max_norm FROM steps
           WHERE isfinite(clip_norm) AND isfinite(clip_max_norm) AND clip_max_norm > 0 AND NOT coalesce(clip_scaled, false) GROUP BY rank, step)
+), sizeless AS (
+    -- optimizers that divide by the size of the gradients
+    SELECT rank FROM param_groups GROUP BY rank
+    HAVING bool_and(beta2 IS NOT NULL OR optimizer ILIKE '%adagrad%' OR optimizer ILIKE '%rmsprop%' OR optimizer ILIKE '%adadelta%' OR optimizer ILIKE '%adafactor%')
 ), onset AS (
     -- the first step from which on nearly all are cut that hard
     SELECT rank, min(step) AS step, min(n) AS n, arg_min(usual_norm, n) AS usual_norm, any_value(total) AS total FROM (
@@ -41,7 +48,9 @@ WITH clips AS (
 )
 SELECT o.rank, o.step, median(c.coefficient) AS value, median(c.clip_norm) AS norm, median(c.clip_max_norm) AS max_norm,
     round(100 * avg((c.coefficient < $most)::INT))::INT AS share_percent, $most AS most,
+    CASE WHEN median(c.clip_max_norm) >= $chosen AND o.rank IN (FROM sizeless) THEN 'an optimizer that divides by the size of the gradients is hardly slowed by it'
+        ELSE 'the threshold sets the step length, not the gradient' END AS effect_,
     -- a threshold that fitted until the gradients had outgrown it is advice
-    CASE WHEN any_value(o.n) <= greatest(10, any_value(o.total) / 10) OR abs(median(c.clip_max_norm) - any_value(o.usual_norm)) > 1e-6 * any_value(o.usual_norm) THEN 'error' ELSE 'warning' END AS severity
+    CASE WHEN median(c.clip_max_norm) >= $chosen AND o.rank IN (FROM sizeless) THEN 'warning' WHEN any_value(o.n) <= greatest(10, any_value(o.total) / 10) OR abs(median(c.clip_max_norm) - any_value(o.usual_norm)) > 1e-6 * any_value(o.usual_norm) THEN 'error' ELSE 'warning' END AS severity
 FROM onset o JOIN clips c ON c.rank = o.rank AND c.step >= o.step
 GROUP BY o.rank, o.step ORDER BY step, rank

@@ -29,7 +29,7 @@ steps = 4
 what = "An exponential average of squared gradients that falls in one step below what its decay rate allows; or one that has decayed to nothing, so that the next gradients make updates many times as long as before and the loss leaves its band; or one far below the square of eps from the first step on."
 why = "The second moment is the divisor of Adam's update: where it is lost, an ordinary gradient makes an extraordinary step. v(t) = beta2 v(t-1) + (1 - beta2) g² cannot be smaller than beta2 v(t-1)."
 not_this = "A new optimizer or a lost step counter (optimizer-state-lost), state that was loaded, weights without gradients, rows of embeddings."
-source = "Arithmetic: the recurrence of Adam (Kingma and Ba 2015) on the same sample of elements."
+source = "Arithmetic: the recurrence of Adam (Kingma and Ba 2015) and the decay rate of Adafactor (Shazeer and Stern 2018) on the same sample of elements."
 */
 WITH second AS (
     SELECT rank, tensor_id, step, seq, sum, sum_before, last_step, state_step, nonfinite_count, optimizer_id, optimizer, beta2 FROM optimizer_states WHERE key = 'exp_avg_sq'
@@ -52,8 +52,10 @@ WITH second AS (
     FROM optimizer_series
     WINDOW soon AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN CURRENT ROW AND 10 FOLLOWING)
 ), cut AS (
+    -- other optimizers may begin with a faster decay, as Adafactor does: 1 - t^-0.8
     SELECT m.* FROM moments m
-    WHERE m.last_step = m.step - 1 AND m.sum_before > 0 AND m.sum < 0.9 * m.beta2 * m.sum_before AND m.nonfinite_count = 0
+    WHERE m.last_step = m.step - 1 AND m.sum_before > 0 AND m.sum < 0.9 * m.sum_before * CASE WHEN m.optimizer ILIKE '%adam%' OR m.optimizer ILIKE '%lamb%' THEN m.beta2
+        ELSE least(m.beta2, 1 - coalesce(m.state_step, m.step + 1) ** -0.8) END AND m.nonfinite_count = 0
       AND (m.state_step IS NULL OR m.state_step = m.state_step_before + 1)
       AND (m.rank, m.step) NOT IN (SELECT (rank, step) FROM loaded)
 ), steps_ AS (

@@ -1,0 +1,45 @@
+"""Loops that fetch a batch before they use the one ahead of it, as accelerate and transformers do."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import torch
+from firstfault.analyzer import Trace
+from firstfault.recorder import Recorder
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, TensorDataset
+
+
+def ahead(batches: Iterable[list[Tensor]]) -> Iterator[list[Tensor]]:
+    iterator = iter(batches)
+    held = next(iterator)
+    for batch in iterator:
+        yield held
+        held = batch
+    yield held
+
+
+def data(samples: int) -> DataLoader[tuple[Tensor, ...]]:
+    return DataLoader(TensorDataset(torch.randn(samples, 6), torch.randn(samples, 1)), 8, shuffle=True)
+
+
+def test_all_that_an_evaluation_loads_is_evaluation_and_all_that_a_training_loads_is_not(tmp_path: Path) -> None:
+    model = nn.Linear(6, 1)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    training, held_out = data(40), data(24)
+    with Recorder(tmp_path / "run", model=model):
+        for _ in range(2):
+            for x, y in ahead(training):
+                optimizer.zero_grad()
+                (model(x) - y).square().mean().backward()
+                optimizer.step()
+            for x, _ in ahead(held_out):  # grad mode is left only inside, as in Trainer.prediction_step
+                with torch.no_grad():
+                    model(x)
+
+    with Trace(tmp_path / "run") as trace:
+        found = trace.rows(
+            "SELECT loader_id, list_sort(list(DISTINCT phase)) AS phases, count(DISTINCT batch_index) AS batches FROM batches"
+            " WHERE loader_id IS NOT NULL GROUP BY loader_id ORDER BY loader_id"
+        )
+    assert [(row["phases"], row["batches"]) for row in found] == [(["data"], 5), (["eval"], 3)]
