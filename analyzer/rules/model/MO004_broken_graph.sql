@@ -21,7 +21,7 @@ kinds = ["gradient", "activation"]
 [doc]
 what = "Parameters that an optimizer holds and that require gradients get none (None, or exact zero without a gradient arriving at their module) from some step to the end, while their module runs and later modules of the same optimizer, of the same model or of another one, get gradients; or nothing at all that an optimizer holds gets any although a backward of its own runs before each of its steps."
 why = "Half of the model silently stops learning; the loss often goes on falling."
-not_this = "Frozen parameters (requires_grad False), modules that were not called, heads whose output the loss does not use (a warning where they never got any), optimizers that step in turns, gradients that are absent only now and then. A parameter that never had one in a module through which others get theirs may be unused: a warning."
+not_this = "Frozen parameters (requires_grad False), modules that were not called, heads whose output the loss does not use (a warning where they never got any), optimizers that step in turns, gradients that are absent only now and then, a weight of the model itself whose gradient is there and zero while modules below it get theirs (frozen-by-zero-gradient). A parameter that never had one in a module through which others get theirs may be unused: a warning."
 source = "Counts and graph order."
 */
 WITH held AS (
@@ -131,6 +131,9 @@ WITH held AS (
     WHERE EXISTS (
         SELECT 1 FROM alive a WHERE a.rank = c.rank AND a.optimizer_id = c.optimizer_id AND (a.call_order > c.call_order OR c.without_grad) AND a.step >= c.step
           AND (a.model = c.model OR (c.rank, c.model, c.optimizer_id, c.step) IN (SELECT (rank, model, optimizer_id, step) FROM gone)) GROUP BY a.tensor_id HAVING count(*) >= $steps AND count(*) >= 0.5 * c.steps)
+      -- a zero that backward left, in a module below which others do get gradients: no cut, a loss that is flat there
+      AND (c.none_at_all OR c.last_present IS NULL OR NOT EXISTS (SELECT 1 FROM alive a JOIN module_tree t ON t.rank = a.rank AND t.module_id = a.module_id
+          WHERE t.rank = c.rank AND t.ancestor_id = c.module_id AND a.module_id <> c.module_id AND a.step >= c.step))
       AND (c.last_present IS NOT NULL OR NOT c.tracked
         OR NOT EXISTS (SELECT 1 FROM alive a WHERE a.rank = c.rank AND a.model = c.model AND a.call_order < c.call_order AND a.step >= c.step
             -- a module that holds this one begins before it; what it uses its own parameters for may come after

@@ -15,6 +15,10 @@ doc = "Growth of a weight's largest element from one step to the next that the u
 value = 1e4
 unit = "times"
 doc = "Growth of one weight's gradient above its last thirty steps while all others stay."
+[params.product]
+value = 30.0
+unit = "times"
+doc = "The same, where the two things whose product this gradient is, what went into the layer and the gradient of what came out of it, stay below twice their size (by the layer's output and its gradient)."
 [params.noise]
 value = 1e-6
 doc = "Share of the whole gradient below which one was rounding alone: a bias before a batch norm has none."
@@ -34,7 +38,7 @@ tables = ["tensor_stats", "steps"]
 kinds = ["parameter"]
 steps = 5
 [doc]
-what = "A weight holds NaN or infinity before the update of a step while loss and gradients of the step before were finite; one weight grows a hundredfold between two steps although its update was small; or a linear layer or convolution puts out numbers that are not finite although its input and, after the step before, its weights were finite and small; or the gradient of one weight alone grows ten thousandfold; or an activation is a hundred thousand times itself in one step, and nothing before it in the forward pass has grown."
+what = "A weight holds NaN or infinity before the update of a step while loss and gradients of the step before were finite; one weight grows a hundredfold between two steps although its update was small; or a linear layer or convolution puts out numbers that are not finite although its input and, after the step before, its weights were finite and small; or the gradient of one weight alone grows ten thousandfold, or of one linear layer or convolution thirtyfold for one step while its output and the gradient of its output are as large as ever; or an activation is a hundred thousand times itself in one step, and nothing before it in the forward pass has grown."
 why = "Hardware (a bit flipped in memory, a faulty core) or code that writes where it should not changes one tensor and nothing else; training rarely stops, it gets worse."
 not_this = "Weights that were loaded, one constant written into a whole tensor, large updates, jumps in several tensors at once, large inputs, float16 overflow."
 source = "Arithmetic: W(t) = W(t-1) + update; a linear map of finite numbers of this size is finite."
@@ -44,7 +48,7 @@ WITH loaded AS (
 ), extent AS (
     SELECT s.rank, s.tensor_id, t.kind FROM tensor_stats s JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id
     WHERE t.kind IN ('parameter', 'gradient') GROUP BY ALL
-    HAVING max(greatest(abs(s.min), abs(s.max))) > CASE t.kind WHEN 'parameter' THEN $weight ELSE $gradient END * min(nullif(greatest(abs(s.min), abs(s.max)), 0))
+    HAVING max(greatest(abs(s.min), abs(s.max))) > CASE t.kind WHEN 'parameter' THEN $weight ELSE $product END * min(nullif(greatest(abs(s.min), abs(s.max)), 0))
 ), series AS (
     SELECT s.rank, s.step, s.microbatch, s.seq, s.phase, s.tensor_id, e.kind, greatest(abs(s.min), abs(s.max)) AS size, abs(s.sum) / s.numel AS mean_size, s.numel, lag(s.step) OVER w AS last_step,
         max(greatest(abs(s.min), abs(s.max))) OVER (w ROWS BETWEEN 30 PRECEDING AND 1 PRECEDING) AS peak, count(s.max) OVER (w ROWS BETWEEN 30 PRECEDING AND 1 PRECEDING) AS n,
@@ -66,11 +70,24 @@ WITH loaded AS (
 ), weights AS (
     SELECT j.*, u.update_size FROM jumps j JOIN updates u ON u.rank = j.rank AND u.tensor_id = j.update_id AND u.step = j.step
     WHERE 20 * u.update_size < j.size
+), risen AS (
+    -- a gradient of a linear map that is large in one step only; a norm of it is at most the product of the norms of input and output gradient
+    SELECT g.rank, g.tensor_id, g.step, p.module_id FROM series g JOIN parameters p ON p.rank = g.rank AND p.gradient_id = g.tensor_id
+    JOIN optimizer_series o ON o.rank = g.rank AND o.step = g.step AND o.microbatches = 1
+    WHERE g.kind = 'gradient' AND g.n >= 12 AND g.size > $product * g.peak AND g.peak > 1e-3 * o.norm_median AND regexp_matches(coalesce(p.class_name, ''), '^(Linear|Conv[123]d|ConvTranspose[123]d)$')
+      -- what comes again has a reason that comes again
+      AND 1 = (SELECT count(*) FROM series e WHERE e.rank = g.rank AND e.tensor_id = g.tensor_id AND e.step > g.step - 30 AND e.size > 0.2 * g.size)
+), factors AS (
+    SELECT r.rank, r.tensor_id, r.step, t.kind, t.tensor_id AS factor_id, max(s.sum_sq) FILTER (s.step = r.step) <= 4 * max(s.sum_sq) FILTER (s.step < r.step) AS steady
+    FROM risen r JOIN tensors t ON t.rank = r.rank AND t.module_id = r.module_id AND t.kind IN ('activation', 'activation_gradient') AND t.tensor_name LIKE '%:output0%'
+    JOIN tensor_stats s ON s.rank = t.rank AND s.tensor_id = t.tensor_id AND s.step BETWEEN r.step - 30 AND r.step AND s.phase IN ('forward', 'backward') GROUP BY ALL
+), no_product AS (
+    SELECT rank, tensor_id, step FROM factors GROUP BY ALL HAVING bool_and(coalesce(steady, false)) AND count(DISTINCT kind) = 2
 ), gradients AS (
     SELECT g.*, p.tensor, p.module FROM series g
     JOIN parameters p ON p.rank = g.rank AND p.gradient_id = g.tensor_id
     JOIN optimizer_series o ON o.rank = g.rank AND o.step = g.step AND o.loss < o.loss_median + 5 * greatest(o.loss_sigma, 0.2 * abs(o.loss_median))
-    WHERE g.kind = 'gradient' AND g.n >= 4 AND g.size > $gradient * g.peak AND g.peak > $noise * coalesce(o.norm_median, 0) AND coalesce(p.class_name, '') NOT LIKE 'Embedding%'
+    WHERE g.kind = 'gradient' AND (g.n >= 4 AND g.size > $gradient * g.peak OR (g.rank, g.tensor_id, g.step) IN (SELECT (rank, tensor_id, step) FROM no_product)) AND g.peak > $noise * coalesce(o.norm_median, 0) AND coalesce(p.class_name, '') NOT LIKE 'Embedding%'
       -- where updates had been as large as the weights themselves, gradients of any size follow
       AND NOT EXISTS (SELECT 1 FROM optimizer_series e WHERE e.rank = g.rank AND e.step BETWEEN g.step - 10 AND g.step - 1 AND e.update_ratio > 0.3)
 ), given AS (

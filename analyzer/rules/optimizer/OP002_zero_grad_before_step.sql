@@ -7,21 +7,57 @@ signal = "grad_norm"
 message = "At step {step} the gradients were cleared between backward and optimizer.step ({calls}: b backward, z zero_grad, s step): the optimizer saw {value}."
 fix = "Call optimizer.zero_grad() before backward or after step, never between them."
 explains = ["silent-backend-noop", "frozen-by-zero-gradient", "plateau", "underfit", "shuffled-labels"]
+[params.least]
+value = 3
+unit = "steps"
+doc = "Steps on end, to the end of the run, in which a part of the parameters was cleared; and steps before them in which it was not."
 [needs]
 tables = ["steps"]
 columns = ["steps.calls"]
 [doc]
-what = "A zero_grad after the last backward and before optimizer.step, and a step that found no gradient or only zeros."
+what = "A zero_grad after the last backward and before optimizer.step, and a step that found no gradient or only zeros: in all parameters, or from some step to the end in those of a part of the model whose gradients had been there before that zero_grad."
 why = "The step is made of nothing: weights stay, or only decay and momentum move them."
-not_this = "zero_grad of another optimizer or model (GAN), after which this optimizer's gradients are still there; closures."
+not_this = "zero_grad of another optimizer or model (GAN), after which this optimizer's gradients are still there; closures. A part that was cleared so from the first step on may be held back on purpose: a warning."
 source = "Order of calls; no threshold."
 */
 WITH lost AS (
     -- backward passes before it in the same iteration that a zero_grad has cleared as well: a probe between backward and step
     SELECT rank, step, max(step) FILTER (NOT cleared) OVER (PARTITION BY rank ORDER BY step ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS last_kept
     FROM (SELECT rank, step, bool_and(NOT stepped AND regexp_matches(coalesce(calls, ''), 'b[^bs]*z[^bs]*$')) AS cleared FROM steps GROUP BY ALL)
+), between_ AS (
+    SELECT rank, step, optimizer_id, calls, microbatches, regexp_matches(calls, 'b[^bs]*z[^bs]*s') AS between_ FROM steps WHERE stepped AND microbatches >= 1 AND grad_norm > 0
+), looks AS (
+    -- gradients that were there when backward had ended, and not any more when the optimizer stepped
+    SELECT b.rank, b.step, b.optimizer_id, p.tensor_id,
+        b.between_ AND arg_max(coalesce(g.missing, false) OR (g.sum_sq = 0 AND g.nan_count + g.inf_count = 0), g.seq)
+            AND max(g.sum_sq) FILTER (NOT coalesce(g.missing, false)) > 0 AS cleared,
+        coalesce(arg_max(CASE WHEN coalesce(g.missing, false) THEN 0 ELSE g.sum_sq END, g.seq), 0) > 0 AS kept
+    FROM between_ b JOIN parameters p ON p.rank = b.rank AND p.optimizer_id = b.optimizer_id
+    JOIN tensor_stats g ON g.rank = b.rank AND g.step = b.step AND g.tensor_id = p.gradient_id
+    WHERE EXISTS (SELECT 1 FROM between_ e WHERE e.rank = b.rank AND e.optimizer_id = b.optimizer_id AND e.between_)
+    GROUP BY b.rank, b.step, b.optimizer_id, b.between_, p.tensor_id
+), emptied AS (
+    SELECT rank, optimizer_id, tensor_id, coalesce(max(step) FILTER (NOT cleared) + 1, min(step)) AS step, count(*) FILTER (kept) AS kept FROM looks
+    GROUP BY rank, optimizer_id, tensor_id HAVING coalesce(arg_max(cleared, step), false) AND max(step) - coalesce(max(step) FILTER (NOT cleared), -1) >= $least
+), parts AS (
+    SELECT e.rank, e.optimizer_id, min(e.step) AS step, count(*) AS cleared_, min(e.kept) AS kept,
+        (SELECT count(DISTINCT l.tensor_id) FROM looks l WHERE l.rank = e.rank AND l.optimizer_id = e.optimizer_id) AS all_
+    FROM emptied e GROUP BY e.rank, e.optimizer_id
+), whole AS (
+    -- the outermost module of which nothing was left
+    SELECT rank, optimizer_id, arg_min(ancestor, (ancestor_depth, ancestor_id)) AS module FROM (
+        SELECT t.rank, p.optimizer_id, t.ancestor, t.ancestor_id, t.ancestor_depth FROM module_tree t JOIN parameters p ON p.rank = t.rank AND p.module_id = t.module_id
+        LEFT JOIN emptied e ON e.rank = p.rank AND e.tensor_id = p.tensor_id
+        WHERE p.optimizer_id IS NOT NULL GROUP BY ALL HAVING bool_and(e.tensor_id IS NOT NULL))
+    GROUP BY rank, optimizer_id
 )
-SELECT s.rank, coalesce(l.last_kept + 1, s.step) AS step, s.optimizer_id, s.calls, CASE WHEN s.grad_norm IS NULL THEN 'no gradient' ELSE 'gradients of zero' END AS value, s.microbatches
+SELECT s.rank, coalesce(l.last_kept + 1, s.step) AS step, s.optimizer_id, s.calls, CASE WHEN s.grad_norm IS NULL THEN 'no gradient' ELSE 'gradients of zero' END AS value, s.microbatches, NULL AS module, 'error' AS severity
 FROM steps s JOIN lost l ON l.rank = s.rank AND l.step = s.step
 WHERE s.stepped AND s.microbatches >= 1 AND coalesce(s.grad_norm, 0) = 0 AND regexp_matches(s.calls, 'b[^bs]*z[^bs]*s')
-ORDER BY step, s.rank, s.optimizer_id
+UNION ALL BY NAME
+SELECT p.rank, p.step, p.optimizer_id, b.calls, format('gradients of zero in {:d} of {:d} parameters', p.cleared_, p.all_) AS value, b.microbatches, w.module,
+    CASE WHEN p.kept >= $least THEN 'error' ELSE 'warning' END AS severity
+FROM parts p JOIN between_ b ON b.rank = p.rank AND b.step = p.step AND b.optimizer_id = p.optimizer_id
+LEFT JOIN whole w ON w.rank = p.rank AND w.optimizer_id = p.optimizer_id
+WHERE p.cleared_ < p.all_
+ORDER BY severity, step, rank, optimizer_id
