@@ -14,14 +14,17 @@ doc = "Mean square of the output, scaled to [-1, 1]: above it at least 59 % lie 
 value = 5
 unit = "steps"
 doc = "Steps on end."
+[params.slope]
+value = 0.25
+doc = "Where the activation is the last module: mean derivative at the first of these steps as a share of the least in the steps before. The mean derivative of tanh is 1 - E."
 [needs]
 tables = ["tensor_stats", "modules"]
 kinds = ["activation"]
 steps = 5
 [doc]
-what = "A tanh or sigmoid inside the network whose outputs are so close to their bounds, step after step, that most units must be saturated."
+what = "A tanh or sigmoid inside the network whose outputs are so close to their bounds, step after step, that most units must be saturated; a tanh at the end of it where that came from one step to the next."
 why = "The derivative of a saturated unit is nearly zero: what lies below it does not learn."
-not_this = "The last sigmoid of a classifier, which is to be sure of itself; gates inside recurrent layers, which are not seen."
+not_this = "The last sigmoid of a classifier, which is to be sure of itself; a tanh at the end that comes to its bounds bit by bit; gates inside recurrent layers, which are not seen."
 source = "Markov: if x lies in [-1, 1] with mean square E, the share beyond t is at least (E - t^2) / (1 - t^2); 0.96 and 0.95 give 0.59."
 */
 WITH squares AS (
@@ -31,14 +34,16 @@ WITH squares AS (
     JOIN modules m ON m.rank = t.rank AND m.module_id = t.module_id
     WHERE s.phase = 'forward' AND m.class_name IN ('Tanh', 'Sigmoid') AND s.nan_count + s.inf_count = 0 AND s.numel >= 16 AND s.sum IS NOT NULL
 ), steps_ AS (
-    SELECT rank, step, module_id, any_value(module) AS module, any_value(class_name) AS class_name, min(value) AS value, any_value(call_order) AS call_order
-    FROM squares WHERE call_order < last_call GROUP BY rank, step, module_id
+    SELECT rank, step, module_id, any_value(module) AS module, any_value(class_name) AS class_name, min(value) AS value, any_value(call_order) AS call_order, any_value(call_order = last_call) AS last_module
+    FROM squares WHERE call_order < last_call OR class_name = 'Tanh' GROUP BY rank, step, module_id
 ), runs AS (
-    SELECT *, row_number() OVER w - row_number() OVER (PARTITION BY rank, module_id, value > $square ORDER BY step) AS island, max(step) OVER (PARTITION BY rank, module_id) AS last
+    SELECT *, row_number() OVER w - row_number() OVER (PARTITION BY rank, module_id, value > $square ORDER BY step) AS island, max(step) OVER (PARTITION BY rank, module_id) AS last,
+        max(value) OVER (w ROWS BETWEEN 16 PRECEDING AND 1 PRECEDING) AS before, count(*) OVER (w ROWS BETWEEN 16 PRECEDING AND 1 PRECEDING) AS history
     FROM steps_ WINDOW w AS (PARTITION BY rank, module_id ORDER BY step)
 )
 SELECT rank, min(step) AS step, any_value(module) AS module, any_value(class_name) AS class_name, median(value) AS value, any_value(call_order) AS call_order,
     floor(100 * (median(value) - 0.9025) / 0.0975)::INT AS percent, count(*) AS steps_
 FROM runs WHERE value > $square GROUP BY rank, module_id, island
 HAVING count(*) >= $least AND max(step) = any_value(last)
+    AND (NOT any_value(last_module) OR (min_by(history, step) >= $least AND 1 - min_by(value, step) < $slope * (1 - min_by(before, step))))
 ORDER BY step, rank, call_order

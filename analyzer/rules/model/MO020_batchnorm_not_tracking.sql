@@ -5,21 +5,50 @@ severity = "error"
 phase = "forward"
 signal = "settings"
 message = "{module} ({class_name}) {value}: in eval mode it does not use the statistics of the training."
-fix = "Use track_running_stats=True and a momentum between 0.01 and 0.3."
+fix = "Use track_running_stats=True and a momentum between 0.01 and 0.3; a schedule of the momentum must end above 0."
+explains = ["overfit"]
+[params.least]
+value = 5
+unit = "steps"
+doc = "Steps on end, to the end of the run, with statistics that are the same to the last bit while the batches are counted."
+[params.moved]
+value = 1e-4
+doc = "Share by which the statistics changed in the last step before: what converges creeps up to its value and does not stop from full speed."
 [needs]
 tables = ["modules"]
 columns = ["modules.settings"]
 [doc]
-what = "A batch norm in train mode that keeps no running statistics, never changes them (momentum 0) or only remembers the last batch (momentum 1)."
-why = "Evaluation then depends on the batch at hand, on initial values, or on one batch."
-not_this = "momentum=None (a cumulative mean), batch norms that never run in train mode."
-source = "Definition of running statistics."
+what = "A batch norm in train mode that keeps no running statistics, never changes them (momentum 0, from the beginning or from a step on) or hardly remembers more than the last batch (momentum 0.9 or more; a warning below 0.95)."
+why = "Evaluation then depends on the batch at hand, on initial values or old ones, or on one batch."
+not_this = "momentum=None (a cumulative mean), batch norms that never run in train mode or go to eval mode (they no longer count batches), statistics that have converged."
+source = "Definition of running statistics; another library's momentum is the share that is kept, 1 minus this one."
 */
 WITH norms AS (
     SELECT m.*, json_extract(settings, '$.track_running_stats')::BOOLEAN AS tracks, json_extract(settings, '$.momentum')::DOUBLE AS momentum
     FROM modules m WHERE regexp_matches(class_name, '^(SyncBatchNorm|BatchNorm[123]d)$') AND call_order IS NOT NULL AND settings IS NOT NULL
       AND coalesce((SELECT bool_or(training) FROM module_modes q WHERE q.rank = m.rank AND q.module_id = m.module_id AND q.grad), true)
+), kept AS (
+    -- one row a step and batch norm: both statistics and how many batches were counted
+    SELECT n.rank, n.module_id, n.module, n.class_name, n.call_order, s.step,
+        max(s.sum_sq) FILTER (t.tensor_name LIKE '%running_var') AS var_, max(s.sum) FILTER (t.tensor_name LIKE '%running_mean') AS mean_,
+        max(s.sum_sq) FILTER (t.tensor_name LIKE '%running_mean') AS mean_sq, max(s.max) FILTER (t.tensor_name LIKE '%num_batches_tracked') AS counted
+    FROM norms n JOIN tensors t ON t.rank = n.rank AND t.module_id = n.module_id AND t.kind = 'buffer' JOIN tensor_stats s ON s.rank = t.rank AND s.tensor_id = t.tensor_id
+    WHERE n.tracks AND n.momentum > 0 GROUP BY ALL
+), changes AS (
+    SELECT *, abs(var_ - lag(var_) OVER w) / var_ AS moved, counted > lag(counted) OVER w AS counts,
+        var_ = lag(var_) OVER w AND mean_ = lag(mean_) OVER w AND mean_sq = lag(mean_sq) OVER w AS same
+    FROM kept WHERE isfinite(var_) AND var_ > 0 WINDOW w AS (PARTITION BY rank, module_id ORDER BY step)
+), ends AS (
+    SELECT rank, module_id, max(step) FILTER (NOT same) AS since, max_by(moved, step) FILTER (NOT same) AS moved FROM changes GROUP BY rank, module_id
+), stopped AS (
+    SELECT c.rank, min(c.step) AS step, c.module, c.class_name, c.call_order FROM changes c JOIN ends e ON e.rank = c.rank AND e.module_id = c.module_id
+    WHERE c.step > e.since AND e.moved > $moved GROUP BY ALL HAVING count(*) FILTER (c.counts) >= greatest($least, 0.5 * count(*))
 )
-SELECT rank, 0 AS step, module, class_name,
-    CASE WHEN NOT tracks THEN 'keeps no running statistics' WHEN momentum = 0 THEN 'never changes its running statistics (momentum 0)' ELSE 'remembers only the last batch (momentum 1)' END AS value
-FROM norms WHERE NOT tracks OR momentum IN (0, 1) ORDER BY rank, call_order
+SELECT rank, 0 AS step, module, class_name, call_order,
+    CASE WHEN NOT tracks THEN 'keeps no running statistics' WHEN momentum = 0 THEN 'never changes its running statistics (momentum 0)'
+        WHEN momentum = 1 THEN 'remembers only the last batch (momentum 1)' ELSE 'remembers little more than the last batch (momentum 0.9 or more)' END AS value,
+    CASE WHEN momentum >= 0.9 AND momentum < 0.95 THEN 'warning' ELSE 'error' END AS severity
+FROM norms WHERE NOT tracks OR momentum = 0 OR momentum BETWEEN 0.9 AND 1
+UNION ALL BY NAME
+SELECT rank, step, module, class_name, call_order, 'has stopped changing its running statistics though it still counts its batches (momentum 0 from there on)' AS value, 'error' AS severity
+FROM stopped ORDER BY step, rank, call_order
