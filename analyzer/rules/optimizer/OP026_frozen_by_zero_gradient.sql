@@ -5,7 +5,7 @@ severity = "error"
 phase = "backward"
 signal = "grad_norm"
 message = "From step {step} on the gradient of {tensor} is exactly zero ({steps_} steps, to the end){and_}: it is in the graph but nothing flows."
-fix = "Look between {module} and the loss for a clamp, hinge, ReLU or mask that is flat where the values lie."
+fix = "Look between {tensor} and the loss for a clamp, hinge, ReLU or mask that is flat where the values lie."
 slack = 20
 [params.least]
 value = 6
