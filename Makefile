@@ -72,7 +72,7 @@ $(VENV)/.installed-dev: $(BIN)/python pyproject.toml constraints.txt
 	@touch $@ $(VENV)/.installed-record
 
 $(VENV)/.installed-frameworks: $(VENV)/.installed-dev
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[record,dev,frameworks,ray,remote,object-store]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[record,dev,frameworks,libraries,ray,remote,object-store]'
 	@touch $@
 
 clean:
