@@ -87,7 +87,7 @@ def _signature(kind: type[nn.Module]) -> list[str]:
             for p in inspect.signature(kind.forward).parameters.values()
             if p.kind in {p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD}
         ][1:]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, AttributeError):  # of a ScriptModule there is none
         return []
 
 

@@ -184,7 +184,7 @@ class Catalogue:
                 if known is not None and known.ref() is module
                 else self._next_module(name, path, type(module).__name__)
             )
-            parent = root.get_submodule(path.rpartition(".")[0]) if path else None
+            parent = submodule(root, path.rpartition(".")[0]) if path else None
             parent_entry = self.by_object.get(id(parent)) if parent is not None else None
             entry = ModuleEntry(id_, module, path, name, root_entry, parent_entry.id if parent_entry else None)
             if known is not None:
@@ -394,6 +394,13 @@ def settings_of(module: nn.Module) -> str:
         and (isinstance(v, _PLAIN) or (isinstance(v, str) and len(v) <= 32))
     }
     return json_text(values)
+
+
+def submodule(root: nn.Module, path: str) -> nn.Module:
+    """As ``root.get_submodule(path)``, which a ScriptModule does not have."""
+    for name in path.split(".") if path else ():
+        root = getattr(root, name)
+    return root
 
 
 def unwrapped(module: nn.Module) -> nn.Module:

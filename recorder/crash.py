@@ -9,11 +9,11 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import IO, Any
 
-import msgspec
 import torch
 from torch import Tensor, nn
 
 from ..schemas import ExceptionRecord
+from ..schemas.json_text import json_bytes
 from ..schemas.layout import exception_path, native_stack_path
 from .hang import answer_with_stacks
 from .ranks import rank_and_world
@@ -50,7 +50,7 @@ def record_exception(session: Session, error: BaseException) -> None:
         locals=_local_tensors(frames),
     )
     path = exception_path(session.run, rank, None if session.started else os.getpid())
-    path.write_bytes(msgspec.json.encode(record))
+    path.write_bytes(json_bytes(record))
     session.event(
         "exception",
         f"{record.type}: {record.message}",

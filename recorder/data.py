@@ -184,7 +184,8 @@ class DataWatch:
 
 
 def _pointer(tensor: Tensor) -> tuple[int, int, torch.dtype]:
-    return tensor.data_ptr(), tensor.numel(), tensor.dtype
+    # compressed sparse tensors have no storage of their own
+    return tensor.data_ptr() if tensor.layout is torch.strided else id(tensor), tensor.numel(), tensor.dtype
 
 
 def _version(tensor: Tensor) -> int:

@@ -108,6 +108,8 @@ def _state_step(optimizer: torch.optim.Optimizer, group: dict[str, Any]) -> floa
 
 def _number(value: Any) -> float | None:
     """A hyper-parameter as a number; capturable optimizers keep the learning rate in a tensor."""
+    if isinstance(value, Tensor) and value.numel() != 1:
+        return None
     return float(value) if isinstance(value, (int, float, Tensor)) else None
 
 

@@ -8,6 +8,7 @@ the training never learns of it.
 import os
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from time import perf_counter_ns, time_ns
 from types import TracebackType
@@ -245,6 +246,9 @@ class Session:
             f"{part} switched itself off: {type(error).__name__}: {error}",
             detail={"part": part, "at": line},
         )
+        if self.started:  # at once: the part may be the one that writes
+            with suppress(Exception):
+                self.write(("events",))
 
     # -- rows -------------------------------------------------------------------------------------------------------------
 

@@ -41,6 +41,7 @@ _DIRECT = (torch.float32, torch.float64)
 _PLAIN = (Tensor, torch.nn.Parameter)
 _is_functorch_wrapped = torch._C._functorch.is_functorch_wrapped_tensor  # pyright: ignore[reportAttributeAccessIssue]
 _REDUCED = (torch.float16, torch.bfloat16)
+_UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)  # torch cannot compare them
 LATE_DEVICES = {"cuda"}
 """Devices whose moments are taken without waiting for them."""
 
@@ -78,7 +79,8 @@ def measure(x: Tensor, *, count_zeros: bool = False, size_only: bool = False) ->
     if (not x.is_cpu or "cpu" in LATE_DEVICES) and x.device.type in LATE_DEVICES:
         return _late([x])[0]
     x = x.detach()
-    if x.dtype is torch.float32 and x.is_contiguous() and x.numel():  # nearly all there is to measure
+    # nearly all there is to measure
+    if x.dtype is torch.float32 and x.layout is torch.strided and x.is_contiguous() and x.numel():
         if x.numel() == 1 and isfinite(value := item(x)) and not size_only:
             zeros = int(value == 0) if value == 0 or count_zeros else None
             return Moments(1, 0, 0, zeros, value, value, value, value * value)
@@ -196,6 +198,8 @@ def count_nonzero(flat: Tensor) -> int:
 
 def _measure_wide(x: Tensor, numel: int, count_zeros: bool) -> Moments:
     """Half precision and integers: the extremes in their own dtype, the sums in a wider one."""
+    if x.dtype in _UNSIGNED:
+        x = x.double()
     low, high = torch.aminmax(x)
     lo, hi = item(low), item(high)
     if not (isfinite(lo) and isfinite(hi)):

@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from ..schemas import Phase
-from .catalogue import ModuleEntry
+from .catalogue import ModuleEntry, submodule
 from .patches import Patches
 from .samples import sample_fingerprints
 from .session import Session
@@ -85,7 +85,7 @@ class StructureWatch:
         found: list[tuple[weakref.ref[Tensor], int]] = []
         for name, buffer in module.named_buffers():
             if 0 < buffer.numel() <= _MOST_BUFFER and measurable(buffer):
-                owner = catalogue.find(module.get_submodule(name.rpartition(".")[0]))
+                owner = catalogue.find(submodule(module, name.rpartition(".")[0]))
                 tensor_id = catalogue.tensor(owner.id if owner else None, name, "buffer", buffer)
                 found.append((weakref.ref(buffer), tensor_id))
         self._buffers[root.id] = found

@@ -5,7 +5,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from .catalogue import ModuleEntry
+from .catalogue import ModuleEntry, submodule
 from .patches import Patches
 from .session import Session
 from .statistics import measurable
@@ -59,7 +59,7 @@ class TieWatch:
         catalogue = self.session.catalogue
         for name in names:
             parameter = _parameter(module, name)
-            owner = catalogue.find(module.get_submodule(name.rpartition(".")[0]))
+            owner = catalogue.find(submodule(module, name.rpartition(".")[0]))
             if parameter is None or owner is None:
                 continue
             number = self._storages.setdefault((root.id, parameter.data_ptr()), len(self._storages))
@@ -107,7 +107,7 @@ class TieWatch:
     def _say(self, root: ModuleEntry, first: str, second: str, how: str) -> None:
         catalogue = self.session.catalogue
         module = root.ref()
-        owner = catalogue.find(module.get_submodule(second.rpartition(".")[0])) if module is not None else None
+        owner = catalogue.find(submodule(module, second.rpartition(".")[0])) if module is not None else None
         self.session.event(
             "weights-untied",
             f"{first} and {second} are {how}",
@@ -120,7 +120,7 @@ def _parameter(module: nn.Module, name: str) -> Tensor | None:
     """The tensor of a name as it is now; None where there is none."""
     path, _, leaf = name.rpartition(".")
     try:
-        value: Any = getattr(module.get_submodule(path), leaf, None)
+        value: Any = getattr(submodule(module, path), leaf, None)
     except AttributeError:
         return None
     return value if isinstance(value, Tensor) else None

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from .columns import Column, Table
+from .json_text import json_file
 from .layout import CAPTURES, META_JSON
 from .manifest import SchemaError
 from .shared_columns import BOOL, F64, I32, I64, LIST, MICROBATCH, PHASE, RANK, STEP, STR, TIME
@@ -120,4 +121,4 @@ def captures_of(run: Path) -> list[tuple[Path, CaptureMeta]]:
 
 def write_meta(folder: Path, meta: CaptureMeta) -> None:
     """Write meta.json; last of the files, so that a folder with it is whole."""
-    (folder / META_JSON).write_bytes(msgspec.json.format(msgspec.json.encode(meta), indent=1) + b"\n")
+    (folder / META_JSON).write_bytes(json_file(meta))

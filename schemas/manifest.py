@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from .columns import SCHEMA_VERSION
+from .json_text import json_file
 from .layout import EXIT_JSON, EXIT_RESERVE, RUN_JSON
 
 
@@ -162,7 +163,7 @@ def read_exit(run: Path) -> ExitRecord | None:
 
 def encode_json(record: RunManifest | ExitRecord) -> bytes:
     """A record as its file holds it."""
-    return msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n"
+    return json_file(record)
 
 
 def write_json(path: Path, record: RunManifest | ExitRecord) -> None:

@@ -25,6 +25,7 @@ from typing import Any
 
 import msgspec
 
+from .json_text import json_file
 from .manifest import SchemaError
 
 PLAN_JSON = "plan.json"
@@ -86,4 +87,4 @@ def read_plan(folder: Path) -> CallPlan | None:
 
 def write_plan(folder: Path, plan: CallPlan) -> None:
     """Write the plan, before the meta."""
-    (folder / PLAN_JSON).write_bytes(msgspec.json.format(msgspec.json.encode(plan), indent=1) + b"\n")
+    (folder / PLAN_JSON).write_bytes(json_file(plan))

@@ -12,7 +12,7 @@ import msgspec
 import pyarrow as pa
 
 from .columns import SCHEMA_VERSION, VERSION_KEY
-from .json_text import plain
+from .json_text import encodable, plain
 from .tables import TABLES
 
 STEP_VALUES = "step_values"
@@ -33,7 +33,11 @@ _decode = msgspec.msgpack.Decoder(dict[str, list[Row]]).decode
 
 def batch_of(rows: dict[str, list[Row]]) -> pa.RecordBatch:
     """Rows of one step as a batch of a STEP_VALUES segment."""
-    return pa.RecordBatch.from_arrays([pa.array([_encode(rows)], pa.binary())], schema=STEP_VALUES_SCHEMA)
+    try:
+        value = _encode(rows)
+    except (UnicodeEncodeError, OverflowError):
+        value = _encode(encodable(rows))
+    return pa.RecordBatch.from_arrays([pa.array([value], pa.binary())], schema=STEP_VALUES_SCHEMA)
 
 
 def tables_of(segment: pa.Table, names: Collection[str] = TABLES.keys()) -> tuple[dict[str, pa.Table], int]:

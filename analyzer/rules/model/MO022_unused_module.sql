@@ -36,5 +36,5 @@ WHERE NOT EXISTS (FROM idle o WHERE o.rank = i.rank AND o.module_id = i.parent_i
   AND NOT EXISTS (FROM module_modes q WHERE q.rank = i.rank AND q.module_id = i.module_id)
   -- where the module round it ran without gradients only, code of it may use these weights and none would show
   AND NOT coalesce((SELECT bool_and(NOT q.grad) FROM module_modes q WHERE q.rank = i.rank AND q.module_id = i.parent_id), false)
-  AND NOT EXISTS (FROM events e WHERE e.rank = i.rank AND e.event = 'compiled-model')
+  AND NOT EXISTS (FROM events e WHERE e.rank = i.rank AND (e.event = 'compiled-model' OR (e.event = 'recorder-fault' AND json_extract_string(e.detail, '$.part') = 'forward')))
 ORDER BY i.rank, i.module_id

@@ -82,7 +82,8 @@ WITH iterations AS (
 )
 SELECT t.rank, t.step, 0.0 AS value, t.steps, t.passes, t.last_stepped, 'no optimizer stepped: the weights stay as they are' AS what_
 FROM tail t LEFT JOIN earlier e ON e.rank = t.rank
-WHERE ((t.steps >= $steps AND t.steps > $gap * coalesce(e.gap, 0))
+-- where the recorder has lost sight of the optimizers, no step of theirs is seen
+WHERE NOT EXISTS (FROM events f WHERE f.rank = t.rank AND f.event = 'recorder-fault' AND json_extract_string(f.detail, '$.part') = 'optimizer') AND ((t.steps >= $steps AND t.steps > $gap * coalesce(e.gap, 0))
     OR (t.open_passes >= $passes AND t.open_passes >= 4 * coalesce(t.usual, 0) AND (SELECT status FROM exits) = 'completed'))
   AND (EXISTS (SELECT 1 FROM tensors x WHERE x.rank = t.rank AND x.optimizer_id IS NOT NULL)
     OR EXISTS (SELECT 1 FROM param_groups x WHERE x.rank = t.rank)
