@@ -10,6 +10,7 @@ import warnings
 
 import torch
 import torch.nn.functional as F
+from frameworks import Sentences  # beside this file
 from torch import nn
 from torch.utils.data import Dataset, Subset
 
@@ -160,19 +161,6 @@ def masks():
     train(BertForSequenceClassification(config), Padded(320), Padded(64), label_smoothing_factor=0.1)
 
 
-class Counting(Dataset):
-    """Token sequences that count upwards."""
-
-    def __init__(self, count):
-        self.ids = (torch.randint(60, (count, 1)) + torch.arange(16)) % 64
-
-    def __len__(self):
-        return len(self.ids)
-
-    def __getitem__(self, i):
-        return {"input_ids": self.ids[i], "labels": self.ids[i]}
-
-
 def lora():
     """Adapters beside frozen weights; half of each begins as zeros."""
     from peft import LoraConfig, get_peft_model
@@ -182,7 +170,7 @@ def lora():
         vocab_size=64, n_positions=16, n_embd=32, n_layer=2, n_head=2, bos_token_id=0, eos_token_id=0, pad_token_id=0
     )
     model = get_peft_model(GPT2LMHeadModel(config), LoraConfig(r=4, target_modules=["c_attn"], task_type="CAUSAL_LM"))
-    data = Counting(400)
+    data = Sentences(400)
     train(model, Subset(data, range(320)), Subset(data, range(320, 400)))
 
 
