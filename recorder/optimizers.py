@@ -117,18 +117,42 @@ class OptimizerWatch:
     # -- optimizers -------------------------------------------------------------------------------------------------------
 
     def found(self, optimizer: torch.optim.Optimizer) -> Held:
-        """The record of an optimizer, new or known."""
+        """The record of an optimizer that steps itself, new or known."""
         held = self._held.get(id(optimizer))
         if held is None or held.ref() is not optimizer:
             # one that is gone may have had the same address: its place is taken, its number is not
-            held = self._held[id(optimizer)] = Held(self._count, optimizer)
-            self._count += 1
-            self.session.event(
-                "optimizer-found",
-                f"optimizer {held.id} is {type(optimizer).__name__}",
-                detail={"optimizer_id": held.id, "class": type(optimizer).__name__},
-            )
+            held = self._held[id(optimizer)] = self._of_wrapper(optimizer) or self._new(optimizer)
         return held
+
+    def record_of(self, optimizer: torch.optim.Optimizer) -> Held:
+        """The record of an optimizer, or of the one inside it that steps."""
+        return self.found(self._inner(optimizer))
+
+    def _new(self, optimizer: torch.optim.Optimizer) -> Held:
+        held = Held(self._count, optimizer)
+        self._count += 1
+        self.session.event(
+            "optimizer-found",
+            f"optimizer {held.id} is {type(optimizer).__name__}",
+            detail={"optimizer_id": held.id, "class": type(optimizer).__name__},
+        )
+        return held
+
+    def _of_wrapper(self, optimizer: torch.optim.Optimizer) -> Held | None:
+        """The record of a wrapper that was met before the optimizer inside it stepped: it is that optimizer's from now on.
+
+        Not where the wrapper is about to step itself, as those do that look ahead or step twice.
+        """
+        if self.in_step:
+            return None
+        groups = optimizer.param_groups
+        for key, held in self._held.items():
+            wrapper = held.ref()
+            if wrapper is not None and held.steps == 0 and wrapper.param_groups is groups:
+                held.ref = weakref.ref(optimizer)
+                del self._held[key]
+                return held
+        return None
 
     def before_step(self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Global step pre-hook."""
@@ -173,6 +197,7 @@ class OptimizerWatch:
 
     def left_out(self, optimizer: torch.optim.Optimizer, steps_before: int) -> None:
         """GradScaler.step has returned: if the optimizer did not step, the scaler found non-finite gradients."""
+        optimizer = self._inner(optimizer)
         held = self.found(optimizer)
         if held.steps != steps_before:
             return
@@ -182,9 +207,11 @@ class OptimizerWatch:
         self._group_rows.add(held.id, optimizer, {}, self._regrouped)
         self._finish(held, stepped=False, skipped=True)
 
-    def _inner(self, optimizer: torch.optim.Optimizer | None) -> torch.optim.Optimizer | None:
-        """The optimizer that steps, where a framework has wrapped it in another that shares its groups, as Lightning does."""
-        if optimizer is None or id(optimizer) in self._held:
+    def _inner(self, optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
+        """The optimizer that steps, where a framework has wrapped it in another that shares its groups, as Lightning and
+        accelerate do."""
+        held = self._held.get(id(optimizer))
+        if held is not None and held.ref() is optimizer:
             return optimizer
         groups = getattr(optimizer, "param_groups", None)
         return next((o for o in self.alive() if o.param_groups is groups), optimizer)
@@ -195,7 +222,7 @@ class OptimizerWatch:
 
     def steps_of(self, optimizer: torch.optim.Optimizer) -> int:
         """How often it has stepped."""
-        return self.found(optimizer).steps
+        return self.record_of(optimizer).steps
 
     def _finish(self, held: Held, *, stepped: bool, skipped: bool = False) -> None:
         session = self.session
@@ -234,7 +261,7 @@ class OptimizerWatch:
         session = self.session
         session.called("z")
         session.zero_grads += 1
-        optimizer = self._inner(optimizer)
+        optimizer = None if optimizer is None else self._inner(optimizer)
         if self.in_step:
             return  # the closure of LBFGS and kin: one step, however often it clears
         if session.pending and not self._cleared and not session.in_backward:

@@ -132,7 +132,7 @@ class ScheduleWatch:
         for key, known in list(self._known.items()):
             scheduler, optimizer = known.ref(), known.optimizer()
             if optimizer is not None:
-                known.optimizer_id = self.optimizers.found(optimizer).id
+                known.optimizer_id = self.optimizers.record_of(optimizer).id
             if scheduler is None or optimizer is None:
                 del self._known[key]
                 if known.since == 0 or known.optimizer_id is None:
