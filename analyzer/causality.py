@@ -26,18 +26,19 @@ PHASES = [p.name.lower() for p in Phase]
 
 @dataclass(slots=True)
 class Fired:
-    """A finding with the rule that made it and its own reach."""
+    """A finding with the rule that made it, its own reach and its own slack."""
 
     finding: Finding
     rule: Rule
     reach: int | None
+    slack: int
 
 
 def accounts_for(a: Fired, b: Fired) -> bool:
     """Whether A explains B, by the procedure above."""
     if b.finding.name not in a.rule.header.explains:
         return False
-    if a.finding.step_lower > b.finding.step + b.rule.header.slack:
+    if a.finding.step_lower > b.finding.step + b.slack:
         return False
     return b.reach is None or a.finding.step >= b.finding.step_lower - b.reach
 

@@ -116,7 +116,7 @@ def fired_by(rule: Rule, rows: list[dict[str, Any]]) -> Fired:
         sql=rule.sql,
         explains=list(header.explains),
     )
-    return Fired(finding, rule, row.get("reach", header.reach))
+    return Fired(finding, rule, row.get("reach", header.reach), row.get("slack") or header.slack)
 
 
 def _fill(template: str, shown: Mapping[str, str]) -> str:

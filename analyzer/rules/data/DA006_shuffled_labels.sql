@@ -25,6 +25,10 @@ doc = "How far."
 value = 5
 unit = "steps"
 doc = "Steps that it lasts."
+[params.most]
+value = 100.0
+unit = "nats"
+doc = "Loss that wrong labels alone do not make: they cost what the logits lie apart, and those of a sure classifier lie tens apart."
 [params.sure]
 value = 120
 unit = "steps"
@@ -71,7 +75,7 @@ WITH mix AS (
     WINDOW ahead AS (PARTITION BY o.rank, o.optimizer_id ORDER BY n ROWS BETWEEN CURRENT ROW AND 9 FOLLOWING)
 ), jumps AS (
     SELECT * FROM rows_
-    WHERE history >= 8 AND entropy > 0.3 AND loss > $low * entropy
+    WHERE history >= 8 AND entropy > 0.3 AND loss > $low * entropy AND loss < $most
       AND (loss_median < $learnt * entropy OR (loss_median < $begun * entropy AND loss_peak < $low * entropy AND loss > loss_median + $leap * loss_sigma)) AND ahead_low > 0.75 * entropy AND ahead > $low * entropy AND ahead_rows >= $least
       AND batch_entropy > 0.5 * entropy AND abs(ahead_entropy - usual_entropy) < 0.15 * usual_entropy AND coalesce(lr_recent <= 1.5 * lr_usual, true) AND lr <= 1.5 * lr_before AND coalesce(ratio_now <= 5 * ratio_median, true)
       -- from one step to the next: a loss that climbs for many steps is driven there by the training itself
@@ -102,5 +106,6 @@ WITH mix AS (
 )
 SELECT rank, step, loss AS value, entropy, 'At step ' || step || ' the loss jumped from ' || printf('%.3g', loss_median) || ' and stayed' AS how_ FROM jumps
 UNION ALL BY NAME
-SELECT rank, step, value, entropy, severity, 'In ' || total || ' steps nothing was learnt' AS how_ FROM never WHERE rank NOT IN (SELECT rank FROM jumps)
+-- it is dated by the beginning of the run: what accounts for it may be seen at any step
+SELECT rank, step, value, entropy, severity, 'In ' || total || ' steps nothing was learnt' AS how_, total AS slack FROM never WHERE rank NOT IN (SELECT rank FROM jumps)
 ORDER BY step, rank

@@ -4,7 +4,7 @@ name = "parameters-not-in-optimizer"
 severity = "error"
 phase = "optimizer"
 signal = "update"
-message = "{count} trainable parameters in module {place} (first {tensor}) receive gradients in {steps} steps from step {step} on, but no optimizer holds them and their values never change; {held} other parameters are optimized."
+message = "{count} trainable parameters in module {place} (first {tensor}) receive gradients in {steps} steps from step {step} on, but no optimizer holds them and their values never change; {held} other parameters are held by one."
 fix = "Create the optimizer after the model has its final modules (after replacing a head, wrapping, moving), or add_param_group for these parameters; set requires_grad=False where they are meant to stay."
 explains = ["shuffled-labels", "plateau", "underfit", "loss-spike", "divergence"]
 [params.steps]
@@ -19,7 +19,7 @@ doc = "Elements of a weight by which a uniform distribution is told."
 tables = ["steps", "tensors", "modules"]
 kinds = ["parameter", "gradient"]
 [doc]
-what = "Parameters with requires_grad and a non-zero gradient whose values stay the same to the last bit, in no parameter group, beside parameters of the same model, or of another model in training mode, that are optimized."
+what = "Parameters with requires_grad and a non-zero gradient whose values stay the same to the last bit, in no parameter group, beside parameters of the same model, or of another model in training mode, that are in one."
 why = "They look trainable and cost a backward pass, but never learn."
 not_this = "Whole models that no optimizer holds and that are in eval mode or also run without gradients (teachers, critics, targets of attacks), frozen parameters without gradients. Where everything that is not held lies before everything that is held (a head trained on a backbone), it is a warning: that is often meant, unless the backbone is as it was made, which is good for nothing, or weights that come later in it were frozen by requires_grad. It is a warning too where all that is left out are batch norms that only ever train in eval mode."
 source = "Counts and exact equality; torch's Linear and Conv draw weights uniformly within 1 / sqrt(fan in)."
@@ -37,8 +37,10 @@ WITH trained AS (
     JOIN still s ON s.rank = p.rank AND s.tensor_id = p.tensor_id
     WHERE p.requires_grad AND p.optimizer_id IS NULL AND p.model IS NOT NULL
 ), per_model AS (
-    SELECT rank, model, count(*) AS held, min(call_order) AS first_call FROM parameters p
-    WHERE requires_grad AND optimizer_id IS NOT NULL AND model IS NOT NULL
+    -- where all that is held is frozen, the optimizer was made before what trains was put in, as adapters are
+    SELECT rank, model, coalesce(nullif(count(*) FILTER (requires_grad), 0), count(*)) AS held,
+        coalesce(min(call_order) FILTER (requires_grad), min(call_order)) AS first_call
+    FROM parameters p WHERE optimizer_id IS NOT NULL AND model IS NOT NULL
       AND EXISTS (SELECT 1 FROM steps s WHERE s.rank = p.rank AND s.stepped AND s.optimizer_id IS NOT DISTINCT FROM p.optimizer_id)
     GROUP BY rank, model
 ), in_training_mode AS (

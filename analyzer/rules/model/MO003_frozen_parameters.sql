@@ -14,7 +14,7 @@ steps = 3
 [doc]
 what = "Parameters in an optimizer's groups whose requires_grad is False at every step, or from some step on to the end."
 why = "The optimizer skips them silently."
-not_this = "Frozen parameters that no optimizer holds, parameters that are thawed later. Only advice where others are: a plan that thaws part after part; and where it is from the first step on a parameter of a class that is none of torch's layers, such as an embedding of positions, which may have been made as a constant."
+not_this = "Frozen parameters that no optimizer holds, parameters that are thawed later. Only advice where others are: a plan that thaws part after part; and where it is from the first step on a parameter of a class that is none of torch's layers, such as an embedding of positions, which may have been made as a constant; and where all that is held is frozen and what trains is not held, which is parameters-not-in-optimizer."
 source = "Flags; no threshold."
 */
 WITH looks AS (
@@ -33,7 +33,12 @@ WITH looks AS (
     SELECT l.rank, min(l.step) AS step FROM looks l JOIN ends e ON e.rank = l.rank AND e.tensor_id = l.tensor_id
     WHERE NOT l.frozen AND e.frozen_steps >= 3 AND e.last_free = e.last
       AND l.step > (SELECT max(b.step) FROM looks b WHERE b.rank = l.rank AND b.tensor_id = l.tensor_id AND b.frozen) GROUP BY l.rank
+), beside AS (
+    -- all that is held is frozen, and what trains is not held: what is wrong is what the optimizer was given
+    SELECT DISTINCT p.rank FROM parameters p JOIN param_steps g ON g.rank = p.rank AND g.tensor_id = p.tensor_id
+    WHERE p.optimizer_id IS NULL AND p.model IS NOT NULL AND p.requires_grad AND NOT g.missing AND g.sum_sq > 0
+      AND p.rank NOT IN (SELECT rank FROM looks WHERE NOT frozen)
 )
-SELECT rank, step, CASE WHEN rank IN (SELECT t.rank FROM thawed t WHERE t.step > onset.step) OR constant THEN 'warning' ELSE 'error' END AS severity, arg_min(module, coalesce(call_order, 1000000)) AS module, arg_min(tensor, coalesce(call_order, 1000000)) AS tensor, count(*) AS value,
+SELECT rank, step, CASE WHEN rank IN (SELECT t.rank FROM thawed t WHERE t.step > onset.step) OR constant OR rank IN (FROM beside) THEN 'warning' ELSE 'error' END AS severity, arg_min(module, coalesce(call_order, 1000000)) AS module, arg_min(tensor, coalesce(call_order, 1000000)) AS tensor, count(*) AS value,
     array_to_string(list(tensor ORDER BY tensor_id)[:3], ', ') AS names
 FROM onset GROUP BY rank, step, constant ORDER BY step, constant, rank

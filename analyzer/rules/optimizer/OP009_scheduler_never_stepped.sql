@@ -4,33 +4,47 @@ name = "scheduler-never-stepped"
 severity = "error"
 phase = "optimizer"
 signal = "scheduler_steps"
-message = "A {scheduler} was made for optimizer {optimizer_id}, but in {steps_} optimizer steps the script never stepped it: the learning rate stayed {value}."
-fix = "Call scheduler.step() after optimizer.step(), or at the end of each epoch."
+message = "A {scheduler} was made for optimizer {optimizer_id}, but in {steps_} optimizer steps the script {how_}: the learning rate is {value}."
+fix = "Call scheduler.step() after optimizer.step(), or, if it was planned in epochs, at the end of each epoch (Lightning: interval \"step\")."
 [params.least]
 value = 10
 unit = "steps"
 doc = "Optimizer steps before silence means anything."
+[params.share]
+value = 0.2
+doc = "Of its planned steps, which are as many as the optimizer's: a scheduler that made no more was stepped by the epoch."
+[params.planned]
+value = 50
+unit = "steps"
+doc = "Length of a schedule from which on it is no chance that it is the run's."
 [needs]
 tables = ["schedulers"]
 columns = ["schedulers.total_steps"]
 steps = 10
 [doc]
-what = "A scheduler that exists during the whole run and is not stepped once, in a run that came to its end or began a second epoch."
+what = "A scheduler that exists during the whole run and is not stepped once, in a run that came to its end or began a second epoch; or one whose schedule is as long as the run has optimizer steps, to one in a hundred, and which was stepped once in several of them."
 why = "The schedule that was planned does not happen."
 not_this = "A run that broke off in its first epoch, a scheduler inside another one, one that lives for the whole run but waits for a metric."
 source = "Counting."
 */
 WITH last AS (
     SELECT rank, scheduler_id, any_value(scheduler) AS scheduler, any_value(optimizer_id) AS optimizer_id, max(total_steps) AS total, count(DISTINCT step) AS rows_,
-        min(step) AS first, arg_max(lr, step) AS lr
+        min(step) AS first, arg_max(lr, step) AS lr,
+        any_value(coalesce(json_extract(settings, '$.total_steps'), json_extract(settings, '$.T_max'), json_extract(settings, '$.total_iters'))::BIGINT) AS planned
     FROM schedulers GROUP BY rank, scheduler_id
 ), whole AS (
     SELECT rank, count(*) FILTER (stepped) AS steps_, max(epoch) AS epoch FROM steps GROUP BY rank
+), found AS (
+    SELECT l.*, w.steps_, w.epoch, (SELECT status FROM exits) = 'completed' AS completed,
+        (SELECT count(*) FROM steps s WHERE s.rank = l.rank AND s.optimizer_id = l.optimizer_id AND s.stepped) AS of_optimizer
+    FROM last l JOIN whole w ON w.rank = l.rank
+    WHERE l.first = 0 AND w.steps_ >= $least AND l.rows_ >= 0.9 * w.steps_
 )
-SELECT l.rank, l.first AS step, l.lr AS value, l.scheduler, l.optimizer_id, w.steps_
-FROM last l JOIN whole w ON w.rank = l.rank
-WHERE l.total = 0 AND l.first = 0 AND w.steps_ >= $least AND l.rows_ >= 0.9 * w.steps_
-  AND l.scheduler NOT LIKE '%Plateau%'
-  AND ((SELECT status FROM exits) = 'completed' OR w.epoch >= 1)
-  AND NOT EXISTS (FROM schedulers o WHERE o.rank = l.rank AND o.optimizer_id = l.optimizer_id AND o.total_steps > 0)
+SELECT rank, first AS step, lr AS value, scheduler, optimizer_id, CASE WHEN total = 0 THEN steps_ ELSE of_optimizer END AS steps_,
+    CASE WHEN total = 0 THEN 'never stepped it' ELSE printf('stepped it %d times, of %d that were planned', total, planned) END AS how_
+FROM found f
+WHERE total = 0 AND scheduler NOT LIKE '%Plateau%' AND (completed OR epoch >= 1)
+    AND NOT EXISTS (FROM schedulers o WHERE o.rank = f.rank AND o.optimizer_id = f.optimizer_id AND o.total_steps > 0)
+  -- planned in optimizer steps to the last of them, and stepped by the epoch
+  OR total > 0 AND completed AND planned >= $planned AND total <= $share * planned AND abs(planned - of_optimizer) <= greatest(1, 0.01 * planned)
 ORDER BY step, rank, scheduler_id

@@ -22,6 +22,10 @@ doc = "Above the median of its own last 30 steps."
 value = 10
 unit = "steps"
 doc = "Finite losses that a judgement needs."
+[params.beyond]
+value = 20.0
+unit = "times"
+doc = "Above everything the loss has ever been: a leap that is no other task, and a spike also where only nine tenths of it are won back."
 [params.record]
 value = 2.0
 unit = "times"
@@ -35,7 +39,7 @@ tables = ["steps"]
 columns = ["steps.loss"]
 steps = 12
 [doc]
-what = "Loss and gradient norm leave their own bands at the same step, far beyond their usual scatter, and the loss comes back within twenty steps. Of a log that was imported without gradient norms a warning, where the loss leaves everything it has ever been."
+what = "Loss and gradient norm leave their own bands at the same step, far beyond their usual scatter, and the loss comes back within twenty steps (nine tenths of the way, where it had left everything it has ever been by far). Of a log that was imported without gradient norms a warning, where the loss leaves everything it has ever been."
 why = "Something hit the training once: a batch, a rate, an unlucky update."
 not_this = "Losses that scatter widely anyway or have made such leaps before, small losses that scatter by a factor near the floor, one batch with a hard sample or two (gone with the next batch), losses of several optimizers that play against each other unless they leave everything ever seen, rises for good (divergence), the first step of inputs of another size that stay (a curriculum)."
 source = "Own history, robust: median and MAD of loss and ln(loss), of ln(norm), over the 30 steps before."
@@ -74,7 +78,7 @@ SELECT a.rank, a.step, NULL::VARCHAR AS module, NULL::VARCHAR AS tensor, a.loss 
     a.norm_soon, a.norm_median, a.lr, a.update_ratio, a.optimizer_id, b.fingerprint,
     CASE WHEN r.step IS NULL AND a.has_norms THEN 'error' ELSE 'warning' END AS severity,
     CASE WHEN a.has_norms THEN printf(', with a gradient norm of %.4g after %.4g', a.norm_soon, a.norm_median) ELSE '' END AS gradients,
-    CASE WHEN r.step IS NULL THEN '' ELSE 'the batch held values far out in data whose range varies widely, and ' END || CASE WHEN a.lowest_soon < a.loss_median + 3 * a.spread THEN 'it came back within twenty steps' ELSE 'the record ends before it came back' END AS after
+    CASE WHEN r.step IS NULL THEN '' ELSE 'the batch held values far out in data whose range varies widely, and ' END || CASE WHEN a.lowest_soon < a.loss_median + 3 * a.spread THEN 'it came back within twenty steps' WHEN a.soon_rows >= 9 THEN 'most of the rise was gone within twenty steps' ELSE 'the record ends before it came back' END AS after
 FROM ahead a
 LEFT JOIN (SELECT rank, step, min(fingerprint) AS fingerprint FROM batches WHERE role <> 'target' GROUP BY rank, step) b ON b.rank = a.rank AND b.step = a.step
 LEFT JOIN sizes z ON z.rank = a.rank AND z.step = a.step
@@ -95,5 +99,7 @@ WHERE a.history >= $history AND isfinite(a.loss)
   -- a series that has made such leaps before is made that way
   AND (SELECT count(*) FROM optimizer_series q WHERE q.rank = a.rank AND q.optimizer_id = a.optimizer_id AND q.n BETWEEN greatest(a.n - 200, 5) AND a.n - 3
         AND isfinite(q.loss) AND q.loss > 2 * q.loss_median AND q.loss - q.loss_median > 0.3 * (a.loss - a.loss_median)) < 2
-  AND (a.lowest_soon < a.loss_median + 3 * a.spread OR a.soon_rows < 9)
+  AND (a.lowest_soon < a.loss_median + 3 * a.spread OR a.soon_rows < 9
+        OR a.loss > $beyond * a.loss_size_ever AND a.lowest_soon < 0.9 * a.loss_median + 0.1 * a.loss
+            AND NOT EXISTS (FROM divergences d WHERE d.rank = a.rank AND d.optimizer_id = a.optimizer_id AND d.step BETWEEN a.step - 1 AND a.step + 1))
 ORDER BY severity, a.step, a.rank, a.optimizer_id

@@ -20,7 +20,7 @@ tables = ["tensor_stats"]
 kinds = ["gradient"]
 steps = 8
 [doc]
-what = "A parameter held by an optimizer whose gradient exists and is exactly zero in all elements, step after step to the end, after it had been different; or all parameters of the run from its first step on."
+what = "A parameter held by an optimizer whose gradient exists and is exactly zero in all elements, step after step to the end, after it had been different; or all parameters of the run from its first step on, also where the loss itself is zero in every step."
 why = "The region in which the loss reacts to it was left: it cannot come back by itself."
 not_this = "Gradients that are None (broken-graph), dead ReLUs (they explain it), zero from the start in a part of them (said as a warning), a bias of a layer whose weight gets a gradient, embeddings, a loss that comes to zero by and by (a hinge whose margin is met everywhere)."
 source = "Exact zeros; no threshold but persistence."
@@ -52,8 +52,9 @@ FROM dead d WHERE steps_ >= $least
     AND NOT (tensor LIKE '%bias' AND EXISTS (
         SELECT 1 FROM ends w JOIN module_tree t ON t.rank = w.rank AND t.module_id = w.module_id -- a parametrised weight lies below
         WHERE t.rank = d.rank AND t.ancestor_id = d.module_id AND w.tensor NOT LIKE '%bias' AND w.last_alive >= d.step))
-    -- where the loss is zero there is nothing left to learn, where it is lost something else is wrong
+    -- where the loss is zero there is nothing left to learn, where it is lost something else is wrong; but not from the first step on
     AND (NOT EXISTS (SELECT 1 FROM steps z WHERE z.rank = d.rank AND z.step >= d.step GROUP BY z.rank HAVING coalesce(median(finite(z.loss)), 0) = 0)
         -- but nobody learns everything in one step: a margin that is met by more and more leaves zeros here and there before
-        OR d.step IN (SELECT step FROM cut_off c WHERE c.rank = d.rank))
+        OR d.step IN (SELECT step FROM cut_off c WHERE c.rank = d.rank)
+        OR d.last_alive IS NULL AND d.steps_ >= $never AND NOT EXISTS (FROM steps z WHERE z.rank = d.rank AND z.loss IS DISTINCT FROM 0 AND z.completed))
 GROUP BY rank, step ORDER BY severity, step, rank
