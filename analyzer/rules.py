@@ -2,8 +2,8 @@
 
 A rule's `.sql` file begins with a comment that is TOML (what it is called, says and needs) and goes on with one SELECT.
 Every row of the SELECT is one place where the rule fired; it must have `step`, and may have rank, microbatch, seq,
-phase, module, tensor, value, severity, reach and slack, which override the header, and step_lower where it looks at what is measured
-only now and then, beside whatever the message quotes.
+phase, module, tensor, value, severity, reach and slack, which override the header, and step_lower where it looks at what is
+measured only now and then, beside whatever the message quotes.
 """
 
 import re
