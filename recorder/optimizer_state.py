@@ -65,7 +65,8 @@ class OptimizerStateWatch:
         states = optimizer.state
         tensors: list[Tensor] = []
         ids: list[int] = []
-        for parameter, entry, _ in self.optimizers.found(optimizer).parameters:
+        stepping = self.optimizers.stepping
+        for parameter, entry, _ in stepping.parameters if stepping is not None else ():
             state = states.get(parameter)
             if not isinstance(state, dict):
                 continue

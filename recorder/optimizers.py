@@ -4,10 +4,12 @@ An iteration ends when every optimizer in use has stepped; when a gradient was m
 GradScaler left the step out. Several backward passes before the step are its microbatches.
 """
 
+import sys
 import weakref
 from collections.abc import Callable, Sequence
 from itertools import chain
 from time import perf_counter_ns
+from types import CodeType
 from typing import Any, NamedTuple
 
 import torch
@@ -22,6 +24,11 @@ from .parameter_rows import ParameterRows
 from .session import Session
 from .statistics import local
 from .weight_changes import Parameters, Sampled
+
+_HOOKED_STEP = next(
+    (c for c in torch.optim.Optimizer.profile_hook_step.__code__.co_consts if isinstance(c, CodeType)), None
+)
+"""What torch puts around every optimizer's step to call the hooks."""
 
 _LOOK_AGAIN = 64
 """Steps after which the models are walked again for parameters that came in by a way without a hook."""
@@ -105,6 +112,10 @@ class OptimizerWatch:
         self._rosters: dict[int, Roster] = {}
         self._group_rows = GroupRows(session)
         self.in_step = False
+        self.stepping: Held | None = None
+        """Whose step is in progress, or was the last."""
+        self._parts: list[int] = []
+        """Optimizers whose step is a part of that one."""
         self._unstepped_norm: float | Late | None = None
         self.bare_tensors: Callable[[Tensor], list[ParameterEntry]] = lambda _: []
         """Entries of what a loss depends on that no module and no optimizer holds."""
@@ -157,13 +168,17 @@ class OptimizerWatch:
     def before_step(self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Global step pre-hook."""
         session = self.session
+        if self.in_step and self._is_part(optimizer):
+            self._parts.append(id(optimizer))
+            return
         held = self.found(optimizer)
         if session.in_backward:
             self._inside[held.id] = held  # stepped by a hook inside backward: the step is complete when that returns
             return
         session.start()
         self._cleared = False
-        self.in_step = True
+        self.in_step, self.stepping = True, held
+        self._parts.clear()
         if held.id in self._stepped:
             self._advance()  # it steps again, so the iteration before was over
         self.on_step()
@@ -180,6 +195,9 @@ class OptimizerWatch:
     def after_step(self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Global step post-hook."""
         session = self.session
+        if id(optimizer) in self._parts:
+            self._parts.remove(id(optimizer))
+            return
         held = self.found(optimizer)
         if session.in_backward:
             return
@@ -194,6 +212,18 @@ class OptimizerWatch:
         change = self.rows.weights(held.parameters, held.sample)
         self._group_rows.add(held.id, optimizer, change, self._regrouped)
         self._finish(held, stepped=True)
+
+    def _is_part(self, optimizer: torch.optim.Optimizer) -> bool:
+        """Whether the step in progress makes this one, of parameters of its own: as Lookahead does, or a class whose step calls
+        that of its base."""
+        frame, depth = sys._getframe(), 0  # a step that raised has left no other trace of its end
+        while frame is not None:
+            depth += frame.f_code is _HOOKED_STEP
+            frame = frame.f_back
+        if depth < 2 or self.stepping is None:
+            return False
+        whole = {id(p) for p, _, group in self.stepping.parameters if group >= 0}
+        return all(id(p) in whole for group in optimizer.param_groups for p in group["params"])
 
     def left_out(self, optimizer: torch.optim.Optimizer, steps_before: int) -> None:
         """GradScaler.step has returned: if the optimizer did not step, the scaler found non-finite gradients."""

@@ -1,5 +1,6 @@
 """Frameworks hand the script an optimizer that wraps the one that steps: both are one, by whatever way the wrapper is met."""
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -34,8 +35,8 @@ class Wrapper(Optimizer):
         self.optimizer.step(closure)
 
 
-class TwoSteps(Optimizer):
-    """Steps itself, and the one inside too: two optimizers, as they were."""
+class Lookahead(Optimizer):
+    """Steps, and makes the one inside step."""
 
     def __init__(self, optimizer: Optimizer) -> None:
         super().__init__(optimizer.param_groups, {})
@@ -44,6 +45,18 @@ class TwoSteps(Optimizer):
 
     def step(self, closure: Any = None) -> None:
         self.optimizer.step(closure)
+
+
+class Louder(torch.optim.SGD):
+    """Its step calls that of its base, which torch has hooked as well."""
+
+    failing = 0
+
+    def step(self, closure: Any = None) -> Any:
+        if Louder.failing:
+            Louder.failing -= 1
+            raise ValueError("not now")
+        return super().step(closure)
 
 
 def train(run: Path, wrap: Callable[[Optimizer], Optimizer], *, early: bool = False) -> None:
@@ -78,8 +91,29 @@ def test_a_wrapper_and_the_optimizer_in_it_are_one(tmp_path, early):
     assert found.causes[0].module == "2"
 
 
-def test_an_optimizer_that_steps_another_has_one_row_a_step(tmp_path):
-    train(tmp_path / "run", TwoSteps)
+def test_an_optimizer_that_steps_another_is_one_with_it(tmp_path):
+    train(tmp_path / "run", Lookahead)
     with Trace(tmp_path / "run") as trace:
-        steps = trace.rows("SELECT DISTINCT step FROM steps WHERE stepped ORDER BY step")
+        for table in ("steps", "parameters", "param_groups", "schedulers"):
+            assert optimizer_ids(trace, table) == {0}, table
+        steps = trace.rows("SELECT step FROM steps WHERE stepped ORDER BY step")
         assert [row["step"] for row in steps] == list(range(20))
+        state = trace.rows("SELECT DISTINCT tensor_name FROM tensors WHERE kind = 'optimizer_state'")
+        assert "0.weight.exp_avg" in {row["tensor_name"] for row in state}
+
+
+def test_a_step_that_calls_the_step_of_its_base_counts_once_also_after_one_that_failed(tmp_path):
+    model = nn.Linear(4, 2)
+    torch.optim.SGD(model.parameters(), 0.1)  # the first of a class hooks its step
+    optimizer = Louder(model.parameters(), 0.1)
+    with Recorder(tmp_path / "run"):
+        for step in range(12):
+            optimizer.zero_grad()
+            model(torch.randn(8, 4)).square().mean().backward()
+            Louder.failing = int(step == 5)
+            with contextlib.suppress(ValueError):
+                optimizer.step()
+    with Trace(tmp_path / "run") as trace:
+        steps = trace.rows("SELECT step, stepped FROM steps WHERE completed ORDER BY step")
+        assert [row["stepped"] for row in steps].count(True) == 11
+        assert trace.rows("SELECT message FROM events WHERE event = 'recorder-fault'") == []
