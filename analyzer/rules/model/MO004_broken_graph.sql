@@ -73,7 +73,7 @@ WITH held AS (
     SELECT c.rank, c.module_id FROM module_modes c GROUP BY c.rank, c.module_id HAVING NOT bool_or(c.grad) AND bool_and(c.training)
     EXCEPT
     SELECT t.rank, t.module_id FROM tensor_stats s JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id AND t.kind = 'parameter'
-    GROUP BY t.rank, t.module_id, t.tensor_id HAVING min(s.sum) <> max(s.sum) OR min(s.sum_sq) <> max(s.sum_sq)
+    GROUP BY t.rank, t.module_id, t.tensor_id HAVING min(s.sum) <> max(s.sum) OR max(s.sum_sq) - min(s.sum_sq) > 1e-6 * max(s.sum_sq)
 ), cut AS (
     SELECT t.rank, t.tensor_id, t.module_id, t.model, t.optimizer_id, t.call_order, t.step, t.steps, t.last_present, bool_or(coalesce(c.tracked, false)) AS tracked,
         w.module_id IS NOT NULL AS without_grad, bool_and(s.missing) AND NOT bool_or(coalesce(c.returned, false)) AS nothing, bool_and(s.missing) AS none_at_all
@@ -121,6 +121,14 @@ WITH held AS (
     SELECT c.rank, c.model, c.optimizer_id, c.step FROM cut c
     WHERE NOT EXISTS (SELECT 1 FROM alive a WHERE a.rank = c.rank AND a.model = c.model AND a.step >= c.step)
     GROUP BY ALL HAVING bool_and(c.tracked AND c.nothing)
+), towers AS (
+    -- the first module with weights of a branch takes what has no graph: indices, or the batch
+    SELECT c.rank, c.model, c.optimizer_id, c.step
+    FROM (SELECT rank, model, optimizer_id, step, arg_min(module_id, call_order) AS module_id FROM cut WHERE last_present IS NOT NULL AND nothing AND tracked GROUP BY ALL) c
+    JOIN modules m ON m.rank = c.rank AND m.module_id = c.module_id
+    LEFT JOIN tensors t ON t.rank = c.rank AND t.module_id = c.module_id AND t.kind = 'activation' AND t.dtype LIKE '%float%' AND t.tensor_name LIKE '%:input0'
+    LEFT JOIN tensor_stats s ON s.rank = t.rank AND s.tensor_id = t.tensor_id AND s.phase = 'forward'
+    GROUP BY c.rank, c.model, c.optimizer_id, c.step, m.class_name HAVING m.class_name LIKE 'Embedding%' OR bool_and(s.requires_grad = false)
 ), confirmed AS (
     SELECT c.*, false AS whole_cut,
         -- gradients do come back through the module: what never got one is a matter of these parameters alone
@@ -145,6 +153,14 @@ WITH held AS (
       AND NOT EXISTS (SELECT 1 FROM alive a WHERE a.rank = c.rank AND a.model = c.model AND a.call_order > c.call_order AND a.step >= c.step)
       AND EXISTS (SELECT 1 FROM alive a WHERE a.rank = c.rank AND a.optimizer_id = c.optimizer_id AND a.model = c.model AND a.call_order < c.call_order AND a.step >= c.step)
     UNION ALL BY NAME
+    -- a branch that ran last and was learnt from, until something was done to its output: one that is fed by the batch itself is a
+    -- tower beside the others, one on top of other modules may be a term of the loss that was dropped
+    SELECT c.*, false AS whole_cut, (c.rank, c.model, c.optimizer_id, c.step) NOT IN (SELECT (rank, model, optimizer_id, step) FROM towers) AS alone FROM cut c
+    WHERE c.last_present IS NOT NULL AND c.tracked AND c.nothing AND c.steps >= 4 * $steps
+      AND NOT EXISTS (SELECT 1 FROM alive a WHERE a.rank = c.rank AND a.model = c.model AND a.call_order > c.call_order AND a.step >= c.step)
+      AND EXISTS (SELECT 1 FROM alive a WHERE a.rank = c.rank AND a.optimizer_id = c.optimizer_id AND a.model = c.model AND a.call_order < c.call_order AND a.step >= c.step
+          GROUP BY a.tensor_id HAVING count(*) >= 0.5 * c.steps)
+    UNION ALL BY NAME
     SELECT c.*, true AS whole_cut, false AS alone, b.bypassed FROM cut c JOIN backward_only b USING (rank, optimizer_id, step)
 ), whole AS (
     SELECT t.rank, t.ancestor_id, t.ancestor, t.ancestor_depth
@@ -161,7 +177,8 @@ WITH held AS (
 SELECT p.rank, p.step, coalesce(p.ancestor, h.module) AS module, h.tensor, NULL::DOUBLE AS value, p.count, p.steps,
     coalesce(nullif(coalesce(p.ancestor, h.module), ''), 'the root') AS place, h.class_name, h.shape, p.last_present,
     CASE WHEN p.alone THEN 'warning' ELSE 'error' END AS severity, CASE WHEN p.whole_cut THEN 'backward runs'
-        WHEN p.alone AND NOT EXISTS (SELECT 1 FROM alive a WHERE a.rank = p.rank AND a.model = p.model AND a.call_order > p.call_order AND a.step >= p.step) THEN 'modules before it do get gradients' ELSE 'modules after it do get gradients' END AS beside,
+        WHEN (p.alone OR EXISTS (SELECT 1 FROM alive a WHERE a.rank = p.rank AND a.model = p.model AND a.call_order < p.call_order AND a.step >= p.step))
+            AND NOT EXISTS (SELECT 1 FROM alive a WHERE a.rank = p.rank AND a.model = p.model AND a.call_order > p.call_order AND a.step >= p.step) THEN 'modules before it do get gradients' ELSE 'modules after it do get gradients' END AS beside,
     CASE WHEN p.bypassed THEN 'at the weights themselves: the modules ran with others in their place' WHEN p.whole_cut THEN 'between the model and the loss' WHEN p.alone THEN 'at these parameters, or they are not used' WHEN p.tracked THEN 'behind its output'
         ELSE 'inside or before it: its output carries no graph' END AS where_
 FROM placed p JOIN held h ON h.rank = p.rank AND h.tensor_id = p.tensor_id
