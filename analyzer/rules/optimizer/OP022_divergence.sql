@@ -37,4 +37,13 @@ WHERE NOT EXISTS (
     GROUP BY b.rank
     HAVING median(b.entropy) FILTER (b.step >= d.step) > 1.15 * median(b.entropy) FILTER (b.step < d.step)
         AND d.rest_median < 1.5 * median(b.entropy) FILTER (b.step >= d.step))
+  AND NOT EXISTS (
+    -- another loss takes over at that very step and is learnt from: its level says nothing about the one before
+    SELECT 1 FROM (
+        SELECT b.loss_op, min(b.step) AS first, max(b.step) AS last, count(DISTINCT b.step) AS steps FROM batches b
+        WHERE b.rank = d.rank AND b.role = 'target' AND b.phase <> 'eval' AND b.loss_op IS NOT NULL GROUP BY b.loss_op) o
+    WHERE (o.last = d.step - 1 OR o.first = d.step) AND o.steps >= 8
+      AND (SELECT median(l.loss) FILTER (l.n > 0.5 * l.steps) < median(l.loss) FILTER (l.n <= 0.5 * l.steps) FROM (
+          SELECT loss, row_number() OVER (ORDER BY step) AS n, count(*) OVER () AS steps FROM optimizer_series s
+          WHERE s.rank = d.rank AND s.optimizer_id IS NOT DISTINCT FROM d.optimizer_id AND s.step >= d.step AND isfinite(s.loss)) l))
 ORDER BY step, rank, optimizer_id
