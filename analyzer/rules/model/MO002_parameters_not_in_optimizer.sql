@@ -15,6 +15,9 @@ doc = "Steps with a gradient that must have changed nothing."
 value = 64
 unit = "elements"
 doc = "Elements of a weight by which a uniform distribution is told."
+[params.rounding]
+value = 1e-6
+doc = "Share by which two sums of squares of the same values may differ: the order of adding is not the same everywhere."
 [needs]
 tables = ["steps", "tensors", "modules"]
 kinds = ["parameter", "gradient"]
@@ -30,7 +33,7 @@ WITH trained AS (
 ), still AS (
     SELECT s.rank, s.tensor_id FROM tensor_stats s JOIN parameters p ON p.rank = s.rank AND p.tensor_id = s.tensor_id AND p.optimizer_id IS NULL
     GROUP BY s.rank, s.tensor_id
-    HAVING count(*) >= $steps AND min(s.sum) = max(s.sum) AND min(s.sum_sq) = max(s.sum_sq) AND min(s.min) = max(s.min) AND min(s.max) = max(s.max)
+    HAVING count(*) >= $steps AND min(s.sum) = max(s.sum) AND max(s.sum_sq) - min(s.sum_sq) <= $rounding * max(s.sum_sq) AND min(s.min) = max(s.min) AND min(s.max) = max(s.max)
 ), out_ AS (
     SELECT p.*, t.steps, t.step AS first_step FROM parameters p
     JOIN trained t ON t.rank = p.rank AND t.tensor_id = p.tensor_id AND t.steps >= $steps
