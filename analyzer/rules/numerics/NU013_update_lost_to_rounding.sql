@@ -6,7 +6,7 @@ phase = "optimizer"
 signal = "zero_count"
 message = "From step {step} on {percent} % of the elements of {tensor} ({dtype}) do not change in a step although its gradient is not zero and the learning rate is {lr}: the update is smaller than {dtype} can add."
 fix = "Keep float32 master weights (autocast instead of .half()/.bfloat16()), or use stochastic rounding."
-explains = ["plateau", "underfit", "lr-too-low", "silent-backend-noop"]
+explains = ["plateau", "underfit", "lr-too-low", "silent-backend-noop", "input-dtype-or-shape-change"]
 [params.share]
 value = 0.9
 doc = "Share of unchanged elements."
