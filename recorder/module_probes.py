@@ -166,6 +166,8 @@ class AttentionProbe:
         with torch.no_grad():
             grouped = weights.reshape(-1, *weights.shape[-2:])
             sample = torch.arange(len(grouped)) // rows
+            if "Softmax" not in type(node).__name__:
+                sample *= len(padding) - 1
             if int(sample[-1]) >= len(padding):
                 return
             mine = padding[sample]
@@ -230,15 +232,22 @@ def _from_softmax(node: Any) -> Tensor | None:
     return result.detach().view(-1, length, result.shape[-1])[:16, later].float()
 
 
+def _ends(samples: int) -> slice:
+    """The first and the last sample."""
+    return slice(0, None, max(1, samples - 1))
+
+
 def _from_fused(node: Any) -> Tensor | None:
-    """Weights of the middle and the last query, of up to two samples and eight heads, made again from what was saved."""
+    """Weights of the middle and the last query, of the first and the last sample and up to eight heads, made again from
+    what was saved; where a batch is sorted by length, the first ones have no padding."""
     query, key, total = saved(node, "query"), saved(node, "key"), saved(node, "logsumexp")
     if query is None or key is None or total is None or query.dim() != 4 or total.dim() != 3:
         return None
     heads = 8 if key.shape[1] == query.shape[1] else 1
     length, keys = query.shape[2], key.shape[2]
     rows = slice(length // 2, None, max(1, length - 1 - length // 2))
-    q, k = query.detach()[:2, :heads, rows].float(), key.detach()[:2, :heads].float()
+    ends = _ends(len(query))
+    q, k = query.detach()[ends, :heads, rows].float(), key.detach()[ends, :heads].float()
     if total.shape[:3] != query.shape[:3]:
         return None
     scale = getattr(node, "_saved_scale", None)
@@ -246,9 +255,9 @@ def _from_fused(node: Any) -> Tensor | None:
         logits = q @ k.transpose(-1, -2) * (scale if isinstance(scale, float) else q.shape[-1] ** -0.5)
         mask = saved(node, "attn_mask")
         if mask is not None:
-            wide = mask.detach().expand(*query.shape[:2], length, keys)[:2, :heads, rows]
+            wide = mask.detach().expand(*query.shape[:2], length, keys)[ends, :heads, rows]
             logits = logits.masked_fill(~wide, -torch.inf) if wide.dtype is torch.bool else logits + wide
         if getattr(node, "_saved_is_causal", False):
             places = torch.arange(keys, device=logits.device)
             logits = logits.masked_fill(places > places[:length][rows, None], -torch.inf)
-        return (logits - total.detach()[:2, :heads, rows, None]).exp().clamp(max=1)
+        return (logits - total.detach()[ends, :heads, rows, None]).exp().clamp(max=1)

@@ -58,6 +58,29 @@ def test_the_entropy_of_attention_is_that_of_its_weights(kind: str, tmp_path: Pa
     assert sure["value"] == 0
 
 
+@pytest.mark.parametrize(("lengths", "least", "most"), [([6, 4, 3, 2], 0.0, 0.0), ([6, 4, 3, 5], 0.3, 0.7)])
+def test_padding_is_looked_for_in_the_last_sample_too(
+    lengths: list[int], least: float, most: float, tmp_path: Path
+) -> None:
+    """Batches that are sorted by length have none in their first samples."""
+    torch.manual_seed(0)
+    embedding, attention = nn.Embedding(9, 8, padding_idx=0), nn.MultiheadAttention(8, 2, batch_first=True)
+    model = nn.ModuleDict({"embedding": embedding, "attention": attention})
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    places = torch.arange(6)
+    tokens = torch.where(places < torch.tensor([[6], [4], [3], [2]]), places + 1, 0)
+    hidden = places >= torch.tensor(lengths)[:, None]
+    with Recorder(tmp_path / "run", model=model):
+        x = embedding(tokens)
+        attention(x, x, x, key_padding_mask=hidden, need_weights=False)[0].square().mean().backward()
+        optimizer.step()
+
+    (row,) = probes(tmp_path / "run", "attention_on_padding")
+
+    assert least <= row["value"] <= most
+    assert row["scale"] == pytest.approx(4 / 6)
+
+
 def test_the_last_softmax_of_a_classifier_is_no_attention(tmp_path: Path) -> None:
     model = nn.Linear(8, 4)
     with Recorder(tmp_path / "run", model=model) as recorder:
