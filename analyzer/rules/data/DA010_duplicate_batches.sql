@@ -5,7 +5,7 @@ severity = "error"
 phase = "data"
 signal = "fingerprint"
 message = "At step {step} comes a batch that had come at step {earlier}{where_}; {value} of {batches} batches are copies{by_}."
-fix = "Split an IterableDataset over the workers with get_worker_info(), and seed each worker's own random generator; take all batches from one iterator of the loader, not from next(iter(loader)); seed a generator once, not for every batch."
+fix = "Split an IterableDataset over the workers with get_worker_info(), and seed each worker's own random generator; take all batches from one iterator of the loader, not from next(iter(loader)); seed a generator once, not for every batch; without a loader, look at the index or the buffer that batches are taken by."
 explains = ["overfit"]
 [params.least]
 value = 2
@@ -22,13 +22,23 @@ doc = "Without a loader: batches before, each of them new."
 value = 5
 unit = "steps"
 doc = "And steps, to the end of the run, that all get the same batch."
+[params.again]
+value = 5
+unit = "batches"
+doc = "Without a loader: copies of batches from a short while ago, among new ones, to the end of the run."
+[params.often]
+value = 0.25
+doc = "Their share of the batches from the first copy on."
+[params.near]
+value = 0.25
+doc = "How far back they may lie at most, as a share of the new batches that came before."
 [needs]
 tables = ["batches"]
 columns = ["batches.fingerprint"]
 [doc]
-what = "The same content twice within one epoch of a training loader, or in one that is begun anew for every batch; or, where there is no loader, one batch with its targets in every step to the end, after batches that were all new: an error if it is one of these, else a warning."
+what = "The same content twice within one epoch of a training loader, or in one that is begun anew for every batch; or, where there is no loader, one batch with its targets in every step to the end, after batches that were all new, or from some step on every few batches one that had just been there, and new ones between them: an error if it is one of these, else a warning."
 why = "Samples count several times, and others are missing or the epoch is longer than it seems."
-not_this = "One batch for a whole epoch (a warning: many do that to see whether a model learns at all), a constant field, one accidental copy, a data set smaller than a few batches, batches without a loader that come back only now and then."
+not_this = "One batch for a whole epoch (a warning: many do that to see whether a model learns at all), a constant field, one accidental copy, a data set smaller than a few batches, batches without a loader that come back only now and then, that come back from the beginning (several passes over one rollout), with an optimizer that begins then (a discriminator that was alone before), or of which no new one comes any more (a second epoch)."
 source = "Equality of fingerprints."
 */
 WITH fields AS (
@@ -56,6 +66,18 @@ WITH fields AS (
 ), tensors_ AS (
     SELECT rank, tensor_id, any_value(field) AS field, bool_and(content) AS content, max(n) FILTER (NOT again) AS last_new, any_value(total) AS batches, count(*) FILTER (again) AS value,
         arg_max(step, n) FILTER (NOT again) AS begun, arg_max(earlier, n) FILTER (NOT again) AS earlier, min(step) FILTER (again) AS first_again, max(step) AS last_ FROM turns GROUP BY rank, tensor_id
+), whole AS (
+    -- a batch is all that is handed over in a step, so that one drawn anew in any part is another
+    SELECT rank, step, string_agg(tensor_id || ':' || fingerprint, ' ' ORDER BY tensor_id) AS content_, list(tensor_id ORDER BY tensor_id) AS parts, arg_min(field, tensor_id) FILTER (content) AS field FROM handed GROUP BY rank, step
+), drawn AS (
+    SELECT *, row_number() OVER (PARTITION BY rank ORDER BY step) AS n, count(*) OVER (PARTITION BY rank) AS total FROM whole
+), again AS (
+    SELECT *, lag(n) OVER same AS n_before, lag(step) OVER same AS step_before, lag(parts) OVER (PARTITION BY rank ORDER BY n) AS parts_before FROM drawn WINDOW same AS (PARTITION BY rank, content_ ORDER BY n)
+), echoes AS (
+    SELECT rank, min(n) FILTER (n_before IS NOT NULL) AS begun, any_value(total) AS batches, max(n) FILTER (n_before IS NULL) AS last_new, max(n - n_before) AS apart, count(n_before) AS value,
+        min(step) FILTER (n_before IS NOT NULL) AS step, arg_min(step_before, n) FILTER (n_before IS NOT NULL) AS earlier, arg_min(field, n) FILTER (n_before IS NOT NULL) AS field,
+        arg_min(parts = parts_before, n) FILTER (n_before IS NOT NULL) AS alike
+    FROM again GROUP BY rank
 ), stuck AS (
     SELECT * FROM tensors_ WHERE last_new > $varied AND value = batches - last_new AND value >= $stuck
 )
@@ -71,4 +93,12 @@ FROM stuck k
 -- with everything that goes into the model or its loss, and is not the same at all times
 WHERE k.content AND NOT EXISTS (FROM tensors_ t WHERE t.rank = k.rank AND t.last_ >= k.begun AND t.last_new > 1 AND (t.rank, t.tensor_id, t.begun) NOT IN (SELECT (s.rank, s.tensor_id, s.begun) FROM stuck s))
 QUALIFY row_number() OVER (PARTITION BY k.rank ORDER BY k.field) = 1
+UNION ALL BY NAME
+SELECT e.rank, e.step, e.field, e.earlier, e.value, e.batches, 0 AS workers, NULL AS epoch, ', while new ones come as well' AS where_, '' AS by_, 'error' AS severity
+FROM echoes e
+WHERE e.alike AND e.field IS NOT NULL AND e.begun > $varied AND e.value >= $again AND e.apart <= $near * (e.begun - 1)
+    AND e.value BETWEEN $often * (e.batches - e.begun + 1) AND (1 - $often) * (e.batches - e.begun + 1)
+    -- new ones go on to come, and copies with them
+    AND e.last_new > e.batches - $near * (e.batches - e.begun) AND EXISTS (FROM again a WHERE a.rank = e.rank AND a.n_before IS NOT NULL AND a.n > e.batches - $near * (e.batches - e.begun))
+    AND NOT EXISTS (FROM optimizer_series o WHERE o.rank = e.rank AND o.n = 0 AND o.step BETWEEN e.earlier AND e.step)
 ORDER BY step, rank, field
