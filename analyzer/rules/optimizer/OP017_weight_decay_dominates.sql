@@ -5,7 +5,7 @@ severity = "error"
 phase = "optimizer"
 signal = "decay_ratio"
 message = "From step {step} on weight decay makes up {percent} % of each update of group {group_id} ({rate_} = {rate}): the norm of the weights fell from {before} to {after}."
-fix = "Lower weight_decay ({weight_decay}), and leave norms and biases out of it."
+fix = "Lower weight_decay ({weight_decay}), or the factor by which the script itself shrinks its weights (multiply it by lr), and leave norms and biases out of it."
 explains = ["plateau", "underfit", "vanishing-gradients", "representation-collapse", "divergence", "loss-spike", "shuffled-labels", "silent-backend-noop"]
 [params.share]
 value = 0.7
@@ -31,15 +31,25 @@ doc = "The same, where the weights lose weight_decay itself in each of them and 
 [params.fall]
 value = 0.8
 doc = "Norm of the weights at the end over that at the start."
+[params.straight]
+value = 0.7
+doc = "Share of the update's norm by which the norm of the weights falls, where no weight_decay is set that could do it."
+[params.aside]
+value = 0.35
+doc = "The same, at most, in every step before."
+[params.slow]
+value = 0.01
+unit = "relative"
+doc = "What the weights must lose in each of these steps."
 [needs]
 tables = ["param_groups"]
 columns = ["param_groups.weight_decay", "param_groups.update_norm"]
 steps = 8
 [doc]
-what = "lr x weight_decay x norm of the weights is most of the update's norm in most steps, and the weights shrink; or they shrink by weight_decay itself, step after step, because an optimizer of the script's own leaves out lr."
+what = "lr x weight_decay x norm of the weights is most of the update's norm in most steps, and the weights shrink; or they shrink by weight_decay itself, step after step, because an optimizer of the script's own leaves out lr; or, with no weight_decay that could do it, updates that went in all directions point straight at zero from some step on, and the loss is higher after it."
 why = "The weights decay exponentially; what the gradient teaches is forgotten."
-not_this = "Usual decay (1e-2 with a rate of 1e-3), optimizers in which decay is scaled by the moments (Adam)."
-source = "Arithmetic: the decay step is lr x weight_decay x W; with the momentum m of SGD up to 1/(1 - m) times that."
+not_this = "Usual decay (1e-2 with a rate of 1e-3), optimizers in which decay is scaled by the moments (Adam), weights that shrink while the loss goes on falling, and those that shrank in this way from the beginning."
+source = "Arithmetic: the decay step is lr x weight_decay x W; with the momentum m of SGD up to 1/(1 - m) times that. An update at right angles to the weights leaves their norm as it is; one that is decay takes its own whole length from it."
 */
 WITH numbered AS (
     SELECT *, row_number() OVER series AS n, 1 - weight_norm / nullif(lag(weight_norm) OVER series, 0) AS shrunk, 1 - lead(weight_norm) OVER series / nullif(weight_norm, 0) AS shrinks
@@ -64,7 +74,24 @@ WITH numbered AS (
         avg((share > $share)::INT) FILTER (there) OVER (PARTITION BY rank, optimizer_id, group_id ORDER BY step ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS rest,
         last_value(weight_norm) OVER (PARTITION BY rank, optimizer_id, group_id ORDER BY step ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS after
     FROM sized
+), lengths AS (
+    SELECT *, lag(weight_norm) OVER series AS norm_before, lag(step) OVER series AS step_before, last_value(weight_norm) OVER (series ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS after,
+        (lag(weight_norm) OVER series - weight_norm) / nullif(update_norm, 0) AS inward
+    FROM numbered WINDOW series AS (PARTITION BY rank, optimizer_id, group_id ORDER BY step)
+), turned AS (
+    SELECT *, shrunk AS lost, max(inward) OVER before AS before_inward, count(inward) OVER before AS before, count(inward) OVER ahead AS ahead, avg(inward) OVER ahead AS straight, min(inward) OVER ahead AS straight_least,
+        min(shrunk) OVER ahead AS lost_least
+    FROM lengths WINDOW before AS (PARTITION BY rank, optimizer_id, group_id ORDER BY step ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING),
+        ahead AS (PARTITION BY rank, optimizer_id, group_id ORDER BY step ROWS BETWEEN CURRENT ROW AND $least - 1 FOLLOWING)
 )
 SELECT rank, step, optimizer_id, group_id, share AS value, CASE WHEN without_lr THEN 'decay, without lr,' ELSE 'lr x decay' END AS rate_, rate, weight_decay, weight_norm AS before, after, round(100 * least(share, 1))::INT AS percent
 FROM hits WHERE share > $share AND rest > 0.6 AND (left_ >= $least OR without_lr AND left_ >= $quick AND told_ >= $quick AND after < $gone * weight_norm) AND rate >= $rate AND after < $fall * weight_norm
+UNION ALL BY NAME
+-- a decay of the script's own, in a hook or after the step: where it comes after the step, the weights lose more than the update has moved them
+SELECT t.rank, CASE WHEN t.inward > 1.05 THEN t.step_before ELSE t.step END AS step, t.optimizer_id, t.group_id, t.inward AS value, 'lost in each step by the script''s own doing' AS rate_, t.lost AS rate, t.weight_decay,
+    t.norm_before AS before, t.after, round(100 * least(t.inward, 1))::INT AS percent
+FROM turned t JOIN optimizer_series o ON o.rank = t.rank AND o.optimizer_id = t.optimizer_id AND o.step = t.step
+WHERE t.before >= $least AND t.before_inward < $aside AND t.ahead = $least AND t.straight > $straight AND t.straight_least > $straight / 2 AND t.lost_least > $slow
+    AND t.lr * t.weight_decay < 0.1 * t.lost_least AND t.after < $fall * t.norm_before
+    AND (SELECT median(finite(l.loss)) FROM optimizer_series l WHERE l.rank = t.rank AND l.optimizer_id = t.optimizer_id AND l.step > t.step) > o.loss_median
 ORDER BY step, rank, group_id
