@@ -55,7 +55,7 @@ WITH fields AS (
     SELECT *, count(CASE WHEN copy > 1 THEN 1 END) OVER (PARTITION BY rank, loader_id, epoch, field) AS value FROM seen
 ), handed AS (
     -- what a script draws by itself: the first look at each tensor in a step
-    SELECT b.rank, b.step, b.tensor_id, b.field, b.fingerprint, b.phase = 'data' AND s.min < s.max AND s.numel >= 16 AND len(b.shape) > 1 AS content
+    SELECT b.rank, b.step, b.seq, b.role, b.tensor_id, b.field, b.fingerprint, b.phase = 'data' AND s.min < s.max AND s.numel >= 16 AND len(b.shape) > 1 AS content
     FROM batches b JOIN tensor_stats s ON s.rank = b.rank AND s.step = b.step AND s.seq = b.seq AND s.tensor_id = b.tensor_id
     WHERE b.role IN ('input', 'target') AND b.phase IN ('data', 'loss') AND b.fingerprint IS NOT NULL AND s.numel >= 8
       AND b.rank NOT IN (SELECT rank FROM batches WHERE loader_id IS NOT NULL)
@@ -67,8 +67,9 @@ WITH fields AS (
     SELECT rank, tensor_id, any_value(field) AS field, bool_and(content) AS content, max(n) FILTER (NOT again) AS last_new, any_value(total) AS batches, count(*) FILTER (again) AS value,
         arg_max(step, n) FILTER (NOT again) AS begun, arg_max(earlier, n) FILTER (NOT again) AS earlier, min(step) FILTER (again) AS first_again, max(step) AS last_ FROM turns GROUP BY rank, tensor_id
 ), whole AS (
-    -- a batch is all that is handed over in a step, so that one drawn anew in any part is another
-    SELECT rank, step, string_agg(tensor_id || ':' || fingerprint, ' ' ORDER BY tensor_id) AS content_, list(tensor_id ORDER BY tensor_id) AS parts, arg_min(field, tensor_id) FILTER (content) AS field FROM handed GROUP BY rank, step
+    -- a batch is what goes in first, with the targets: where modules are called one by one, what goes in later is what the first ones made
+    SELECT rank, step, string_agg(tensor_id || ':' || fingerprint, ' ' ORDER BY tensor_id) AS content_, list(tensor_id ORDER BY tensor_id) AS parts, arg_min(field, seq) FILTER (content) AS field
+    FROM (FROM handed QUALIFY role = 'target' OR row_number() OVER (PARTITION BY rank, step, role ORDER BY seq) = 1) GROUP BY rank, step
 ), drawn AS (
     SELECT *, row_number() OVER (PARTITION BY rank ORDER BY step) AS n, count(*) OVER (PARTITION BY rank) AS total FROM whole
 ), again AS (
