@@ -25,10 +25,13 @@ doc = "Looks at attention before, in which padding got nothing."
 [params.leak]
 value = 0.01
 doc = "Share of the attention on padding from which on padding counts."
+[params.often]
+value = 0.75
+doc = "Share of the looks from then on in which it does."
 [needs]
 tables = ["batches"]
 [doc]
-what = "The valid fraction of a mask leaves everything seen in earlier batches by a quarter or more and stays there; or attention puts all its weight on padding, in every look from some step on; or padding, which got exactly no attention before, gets some in every look from some step on."
+what = "The valid fraction of a mask leaves everything seen in earlier batches by a quarter or more and stays there; or attention puts all its weight on padding, in every look from some step on; or padding, which got exactly no attention before, gets some in nearly every look from some step on."
 why = "Tokens that count are hidden, or padding counts."
 not_this = "A single odd batch, masks that vary as much anyway."
 source = "The run's own range."
@@ -43,19 +46,20 @@ WITH masks AS (
         ahead AS (PARTITION BY rank, tensor_id, field ORDER BY step, seq ROWS BETWEEN CURRENT ROW AND 2 FOLLOWING)
 )
 , looks AS (
-    SELECT p.rank, p.module_id, p.step, p.seq, p.value, p.scale, max(p.step) FILTER (p.value <= 0.999) OVER module_ AS last_good, max(p.step) FILTER (p.value = 0) OVER module_ AS last_closed
+    SELECT p.rank, p.module_id, p.step, p.seq, p.value, p.scale, max(p.step) FILTER (p.value <= 0.999) OVER module_ AS last_good, min(p.step) FILTER (p.value >= $leak) OVER module_ AS opened
     FROM probes p WHERE p.probe = 'attention_on_padding' AND isfinite(p.value) WINDOW module_ AS (PARTITION BY p.rank, p.module_id)
 ), on_padding AS (
     SELECT l.rank, l.module_id, min(l.step) AS look, arg_min(l.seq, l.step) AS seq, min(l.value) AS value, count(*) AS looks, avg(l.scale) AS share, any_value(l.last_good) AS last_good, NULL AS closed
     FROM looks l WHERE l.step > coalesce(l.last_good, -1) GROUP BY l.rank, l.module_id
     HAVING count(*) >= $lasting AND min(l.value) > 0.999 AND avg(l.scale) < 0.95
     UNION ALL
-    -- a mask that covers the padding leaves exactly nothing on it, so that any weight there later is a mask that does not cover it any more
+    -- a mask that covers the padding leaves exactly nothing on it, so that any weight there later is a mask that does not cover it any
+    -- more, though by chance it may now and then
     SELECT l.rank, l.module_id, min(l.step) FILTER (later) AS look, arg_min(l.seq, l.step) FILTER (later) AS seq, avg(l.value) FILTER (later) AS value, count(*) FILTER (later) AS looks,
-        avg(l.scale) FILTER (later) AS share, any_value(l.last_closed) AS last_good, count(*) FILTER (NOT later) AS closed
-    FROM (SELECT *, step > last_closed AS later FROM looks WHERE last_closed IS NOT NULL) l GROUP BY l.rank, l.module_id
-    HAVING count(*) FILTER (NOT later) >= $closed AND max(l.value) FILTER (NOT later) = 0 AND count(*) FILTER (later) >= $lasting
-        AND min(l.value) FILTER (later) BETWEEN $leak AND 0.999
+        avg(l.scale) FILTER (later) AS share, max(l.step) FILTER (NOT later) AS last_good, count(*) FILTER (NOT later) AS closed
+    FROM (SELECT *, step >= opened AS later FROM looks WHERE opened IS NOT NULL) l GROUP BY l.rank, l.module_id
+    HAVING count(*) FILTER (NOT later) >= $closed AND max(l.value) FILTER (NOT later) = 0 AND count(*) FILTER (later AND l.value >= $leak) >= greatest($lasting, $often * count(*) FILTER (later))
+        AND min(l.value) FILTER (later) <= 0.999
 ), dated AS (
     -- attention is looked at now and then; a mask that was turned round, or made otherwise, leaves the range of before at the very step
     SELECT o.*, coalesce((SELECT min(m.step) FROM masks m WHERE m.rank = o.rank AND m.step > o.last_good AND m.step <= o.look AND m.seen >= $least AND (m.ahead_high < m.low OR m.ahead_low > m.high)), o.look) AS step
