@@ -22,7 +22,7 @@ doc = "Share by which two sums of squares of the same values may differ: the ord
 tables = ["steps", "tensors", "modules"]
 kinds = ["parameter", "gradient"]
 [doc]
-what = "Parameters with requires_grad and a non-zero gradient whose values stay the same to the last bit, in no parameter group, beside parameters of the same model, or of another model in training mode, that are in one."
+what = "Parameters with requires_grad and a non-zero gradient whose values stay the same, in no parameter group, beside parameters of the same model, or of another model in training mode, that are in one."
 why = "They look trainable and cost a backward pass, but never learn."
 not_this = "Whole models that no optimizer holds and that are in eval mode or also run without gradients (teachers, critics, targets of attacks), frozen parameters without gradients. Where everything that is not held lies before everything that is held (a head trained on a backbone), it is a warning: that is often meant, unless the backbone is as it was made, which is good for nothing, or weights that come later in it were frozen by requires_grad. It is a warning too where all that is left out are batch norms that only ever train in eval mode."
 source = "Counts and exact equality; torch's Linear and Conv draw weights uniformly within 1 / sqrt(fan in)."

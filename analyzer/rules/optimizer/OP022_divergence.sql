@@ -17,7 +17,7 @@ steps = 18
 [doc]
 what = "From one step to the end of the run the loss stays far above its own history (ten robust sigmas and twice its level in the median), and the gradients left theirs."
 why = "The training has lost what it had learnt."
-not_this = "Spikes that come back, a new task or harder data whose loss falls again by half, targets that grow by and by and take the loss with them, noise near a floor that is small against the loss at the start, GAN and reinforcement losses inside what they have ever been."
+not_this = "Spikes that come back, a new task or harder data whose loss falls again by half, targets that grow by and by and take the loss with them, another loss that takes over at that step and is learnt from, noise near a floor that is small against the loss at the start, GAN and reinforcement losses inside what they have ever been."
 source = "Own history, robust: median and MAD over the 30 steps before; see the view divergences."
 */
 SELECT rank, step, NULL::VARCHAR AS module, NULL::VARCHAR AS tensor, loss AS value, loss_median, loss_sigma, rest_median, rest_low, rest_rows, rest_breaks,
