@@ -103,6 +103,8 @@ class OptimizerWatch:
         self._count = 0
         self._stepped: set[int] = set()
         self._cleared = False
+        self._halfway = False
+        """Whether a wrapper has cleared gradients within this iteration: it may step after a second backward."""
         self._groups: list[list[int]] = []
         """Number of the optimizer and ids of the parameters of each group."""
         self._regrouped = 0
@@ -170,8 +172,11 @@ class OptimizerWatch:
         session = self.session
         if self.in_step and self._is_part(optimizer):
             self._parts.append(id(optimizer))
+            self._forget(lambda other: other is optimizer)
             return
         held = self.found(optimizer)
+        if held.steps == 0:
+            self._forget(lambda other: other is not optimizer and _holds(other, optimizer))
         if session.in_backward:
             self._inside[held.id] = held  # stepped by a hook inside backward: the step is complete when that returns
             return
@@ -212,6 +217,13 @@ class OptimizerWatch:
         change = self.rows.weights(held.parameters, held.sample)
         self._group_rows.add(held.id, optimizer, change, self._regrouped)
         self._finish(held, stepped=True)
+
+    def _forget(self, is_meant: Callable[[torch.optim.Optimizer], bool]) -> None:
+        """Take optimizers that have never stepped themselves off the list: nothing waits for their turn then."""
+        for key, held in list(self._held.items()):
+            optimizer = held.ref()
+            if held.steps == 0 and optimizer is not None and is_meant(optimizer):
+                del self._held[key]
 
     def _is_part(self, optimizer: torch.optim.Optimizer) -> bool:
         """Whether the step in progress makes this one, of parameters of its own: as Lookahead does, or a class whose step calls
@@ -271,13 +283,18 @@ class OptimizerWatch:
 
     def _advance(self) -> None:
         self._stepped.clear()
+        self._halfway = False
         self.session.advance()
 
     # -- iterations without a step ------------------------------------------------------------------------------------------
 
     def before_backward(self, loss: Tensor | None) -> None:
-        """A backward begins: what gradients are there already, and is this a new iteration?"""
-        self.new_iteration()
+        """A backward begins: what gradients are there already, and is this a new iteration?
+
+        Not where gradients were cleared and no module has been called since: several losses of one forward, taken one by one.
+        """
+        if not (self._cleared and self.session.catalogue.roots):
+            self.new_iteration()
         if not self._held and loss is not None and not self.session.catalogue.roots:
             self._bare = self.bare_tensors(loss)
         for held in self._held.values():
@@ -291,10 +308,13 @@ class OptimizerWatch:
         session = self.session
         session.called("z")
         session.zero_grads += 1
+        wraps = optimizer is not None and _holds(optimizer)
         optimizer = None if optimizer is None else self._inner(optimizer)
         if self.in_step:
             return  # the closure of LBFGS and kin: one step, however often it clears
-        if session.pending and not self._cleared and not session.in_backward:
+        if wraps and session.pending and not self._halfway:
+            self._halfway = True
+        elif session.pending and not self._cleared and not session.in_backward:
             others = [
                 h
                 for h in self._held.values()
@@ -471,3 +491,11 @@ class OptimizerWatch:
             for p in group["params"]
         }
         self.session.catalogue.redescribe_parameters()
+
+
+def _holds(optimizer: torch.optim.Optimizer, inner: torch.optim.Optimizer | None = None) -> bool:
+    """Whether it makes another one step, any or this one: sharpness-aware minimization does, after a second backward."""
+    return any(
+        value is inner if inner is not None else isinstance(value, torch.optim.Optimizer)
+        for value in vars(optimizer).values()
+    )

@@ -7,6 +7,9 @@ signal = "update_norm"
 message = "From step {step} on optimizer.step() leaves {tensor} exactly as it was, although its gradient is not zero (norm {value}), its learning rate is {lr} and nothing was skipped or rounded."
 fix = "Make the parameter contiguous, upgrade torch, or check a custom optimizer: its step does nothing here."
 explains = ["plateau", "underfit"]
+[params.tiny]
+value = 1e-6
+doc = "Update over weights of the whole group: where the others hardly move either, this one is rounded away."
 [params.least]
 value = 3
 unit = "steps"
@@ -26,7 +29,7 @@ WITH still AS (
     SELECT s.rank, s.tensor_id FROM tensor_stats s JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id
     WHERE t.kind = 'update' AND s.sum_sq = 0 GROUP BY s.rank, s.tensor_id HAVING count(*) >= $least
 ), looks AS (
-    SELECT p.rank, s.step, p.tensor_id, p.tensor, p.module, p.call_order, s.sum_sq AS moved, s.numel, q.sum_sq AS gradient, q.numel AS gradient_numel, g.lr, g.optimizer
+    SELECT p.rank, s.step, p.tensor_id, p.tensor, p.module, p.call_order, s.sum_sq AS moved, s.numel, q.sum_sq AS gradient, q.numel AS gradient_numel, g.lr, g.optimizer, coalesce(g.update_norm BETWEEN 1e-38 AND $tiny * g.weight_norm, false) AS tiny
     FROM tensor_stats s JOIN still USING (rank, tensor_id)
     JOIN parameters p ON p.rank = s.rank AND p.update_id = s.tensor_id
     JOIN param_steps q ON q.rank = s.rank AND q.step = s.step AND q.tensor_id = p.tensor_id AND NOT q.missing AND q.nonfinite_count = 0
@@ -38,7 +41,7 @@ WITH still AS (
           WHERE e.rank = s.rank AND e.step = s.step AND e.tensor_id = p.gradient_id AND e.seq < s.seq), q.sum_sq) > 0
 ), judged AS (
     SELECT *, moved = 0 AND gradient > 0 AND lr > 1e-5 AND (optimizer NOT LIKE '%SGD%' OR lr * sqrt(gradient / gradient_numel) > 1e-6)
-        AND sqrt(gradient / gradient_numel) > 1e-7 AND optimizer NOT LIKE '%LBFGS%' AND numel >= 4
+        AND sqrt(gradient / gradient_numel) > 1e-7 AND optimizer NOT LIKE '%LBFGS%' AND numel >= 4 AND NOT tiny
         -- the second moment remembers a gradient that was far larger, or has left float32 with it: the step is then rounded away
         AND (optimizer LIKE '%SGD%' OR sqrt(gradient) > 1e-5 * sqrt(max(gradient) OVER (PARTITION BY rank, tensor_id ORDER BY step)) AND gradient < 1e38) AS stuck FROM looks
 ), runs AS (
