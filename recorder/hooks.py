@@ -60,7 +60,7 @@ class Attachment:
         self.session = session
         self.data = DataWatch(session)
         self.optimizers = OptimizerWatch(session)
-        self.forward = ForwardWatch(session, self.data, self.optimizers.new_iteration)
+        self.forward = ForwardWatch(session, self.data, self.optimizers.before_forward)
         self.backward = BackwardWatch(session, self.forward, self.data, self.optimizers)
         self.captures = CaptureWatch(session, self.data, self.optimizers.alive)
         embeddings = EmbeddingWatch(session)

@@ -103,6 +103,8 @@ class OptimizerWatch:
         self._count = 0
         self._stepped: set[int] = set()
         self._cleared = False
+        self._called = False
+        """Whether a module has been called for training since the last backward."""
         self._halfway = False
         """Whether a wrapper has cleared gradients within this iteration: it may step after a second backward."""
         self._groups: list[list[int]] = []
@@ -291,9 +293,10 @@ class OptimizerWatch:
     def before_backward(self, loss: Tensor | None) -> None:
         """A backward begins: what gradients are there already, and is this a new iteration?
 
-        Not where gradients were cleared and no module has been called since: several losses of one forward, taken one by one.
+        Not where gradients were cleared and no module has been called since the last backward: several losses of one forward,
+        taken one by one.
         """
-        if not (self._cleared and self.session.catalogue.roots):
+        if self._called or not (self._cleared and self.session.catalogue.roots):
             self.new_iteration()
         if not self._held and loss is not None and not self.session.catalogue.roots:
             self._bare = self.bare_tensors(loss)
@@ -333,6 +336,11 @@ class OptimizerWatch:
         for held in self._held.values():
             if optimizer is None or held.ref() is optimizer:
                 held.carried, held.zeroed = None, True
+
+    def before_forward(self) -> None:
+        """A model is called for training."""
+        self._called = True
+        self.new_iteration()
 
     def new_iteration(self) -> None:
         """A training forward or a backward begins, or the loader hands out a batch: an iteration left open is over."""
@@ -403,6 +411,7 @@ class OptimizerWatch:
 
     def after_backward(self) -> None:
         """A backward has returned: steps that hooks made inside it count now, all as one."""
+        self._called = False
         inside, self._inside = self._inside, {}
         for held in inside.values():
             held.steps += 1
