@@ -24,7 +24,7 @@ def script_pid(supervisor: int) -> int:
 
 
 @pytest.mark.parametrize("seed", range(KILLS))
-@pytest.mark.parametrize("victim", ["script", "both"])
+@pytest.mark.parametrize("victim", [pytest.param("script", marks=pytest.mark.suite), "both"])
 def test_a_killed_run_keeps_every_completed_step(seed: int, victim: str, tmp_path: Path) -> None:
     run, counter = tmp_path / "run", tmp_path / "returned"
     command = [sys.executable, "-m", "firstfault", "run", "--out", str(run), str(SCRIPT), str(counter)]

@@ -94,7 +94,8 @@ def test_a_real_run_has_a_sample_a_second(bench):
     rows = read_rows(recorded.run, "system_samples", columns)
     assert rows.num_rows >= 3
     taken = rows["time_ns"].to_pylist()
-    assert all(later - earlier > 0.9e9 for earlier, later in itertools.pairwise(taken[:-1]))  # the last is at the end
+    spaced = itertools.pairwise(taken[:-1])  # the last is at the end
+    assert all(later - earlier > 0.5e9 for earlier, later in spaced)  # one that was late shortens the wait for the next
     assert rows["processes"].to_pylist() == [1] * rows.num_rows
     assert max(rows["rss_bytes"].to_pylist()) > 80 * MIB
     assert recorded.exit.memory_peak_bytes is not None

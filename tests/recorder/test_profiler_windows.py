@@ -163,6 +163,7 @@ def test_with_stacks_operators_know_the_function_of_the_script_that_called_them(
     assert any(row["cat"] == "python_function" for row in events)
 
 
+@pytest.mark.suite
 def test_with_stacks_a_profile_function_of_the_script_stays_in_place(tmp_path: Path) -> None:
     script = tmp_path / "ranked.py"
     script.write_text(FUNCTIONS)

@@ -15,10 +15,10 @@ STYLES = [
     "accumulation",
     "workers",
     "gan",
-    "transformer",
-    "gradients_returned",
 ]
 IN_THE_WHOLE_SUITE = [
+    "transformer",
+    "gradients_returned",
     "plain",
     "cnn",
     "lbfgs",

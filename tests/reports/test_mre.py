@@ -187,6 +187,7 @@ def mended(script: Path, old: str, new: str) -> subprocess.CompletedProcess[str]
     return start(script)
 
 
+@pytest.mark.suite
 def test_a_module_of_torch_loses_its_value_again_and_not_with_a_mended_input(mre, tmp_path):
     done, script = mre(record(tmp_path / "work", OF_TORCH))
     again = start(script)
