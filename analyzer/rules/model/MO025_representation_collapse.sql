@@ -30,7 +30,7 @@ doc = "Share of its first spread to which an output that shrinks as a whole must
 value = 0.98
 doc = "Squared correlation of ln(loss) with ln(spread) from which nothing else is left of the loss."
 [params.halved]
-value = 0.5
+value = 0.6
 doc = "Share of its lowest before to which the loss comes in one step where a term of it was left out: there the shrinking may begin."
 [params.looks]
 value = 20
@@ -77,14 +77,15 @@ WITH looks AS (
 ), losses AS (
     SELECT rank, step, any_value(loss) AS loss FROM optimizer_series WHERE optimizers = 1 AND loss > 0 AND isfinite(loss) GROUP BY rank, step HAVING count(*) = 1
 ), turns AS (
-    -- from the start, or from where the loss halves from one step to the next below all that it has been: another term of it was left out
+    -- from the start, or from where the loss drops by a half or nearly from one step to the next below all that it has been: another term of it was left out
     SELECT DISTINCT rank, 0 AS turn FROM losses
     UNION ALL
     SELECT rank, min(step) FROM (
         SELECT rank, step, loss, min(loss) OVER w AS lowest, count(*) OVER w AS steps FROM losses WINDOW w AS (PARTITION BY rank ORDER BY step ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING))
     WHERE steps >= 8 AND loss < $halved * lowest GROUP BY rank
 ), shrinking AS (
-    -- a squared distance between views falls with the square of their size, an absolute one with its first power; what is learnt about them falls faster or elsewhere
+    -- a squared distance between views falls with the square of their size, an absolute one with its first power, what is learnt about them falls faster or elsewhere;
+    -- what a variance term has left behind when it went may hold a squared covariance, which falls with the fourth
     SELECT h.rank, h.module_id, h.tensor_id, h.probe, arg_min(h.spread, h.n) AS before, arg_max(h.spread, h.n) AS value, arg_max(h.share, h.n) AS share, t.turn
     FROM history h JOIN losses l ON l.rank = h.rank AND l.step = h.step JOIN turns t ON t.rank = h.rank AND h.step >= t.turn
     WHERE h.probe = 'batch_std' AND h.spread > 0
@@ -93,7 +94,7 @@ WITH looks AS (
     GROUP BY h.rank, h.module_id, h.tensor_id, h.probe, t.turn
     HAVING count(*) >= $looks AND quantile_cont(h.views, 0.1) >= 2 AND min(h.step) < t.turn + 4 AND max(h.spread) < 2 * arg_min(h.spread, h.n)
        AND arg_max(h.spread, h.n) < $shrunk * arg_min(h.spread, h.n)
-       AND regr_r2(ln(l.loss), ln(h.spread)) > $together AND regr_slope(ln(l.loss), ln(h.spread)) BETWEEN 0.8 AND 2.2
+       AND regr_r2(ln(l.loss), ln(h.spread)) > $together AND regr_slope(ln(l.loss), ln(h.spread)) BETWEEN 0.8 AND CASE t.turn WHEN 0 THEN 2.2 ELSE 4.2 END
 ), dated AS (
     SELECT c.*, CASE WHEN c.down - c.foot <= 1 THEN c.down WHEN c.foot < 4 THEN 0 ELSE c.foot END AS begun FROM collapsed c
     UNION ALL BY NAME SELECT *, turn AS begun, turn AS down, true AS whole_ FROM shrinking WHERE rank NOT IN (SELECT rank FROM collapsed)
