@@ -58,7 +58,7 @@ WITH counted AS (
 ), short_ AS (
     SELECT *, step - lag(step) OVER (PARTITION BY rank ORDER BY step) AS distance FROM counted WHERE n > 3 AND step_ns > $regular * usual AND step_ns > $least_ns
 ), counts AS (
-    SELECT rank, mode(distance) FILTER (distance >= 2) AS period, count(*) AS stalls FROM short_ GROUP BY rank
+    SELECT rank, mode(distance) FILTER (distance >= 5) AS period, count(*) AS stalls FROM short_ GROUP BY rank
 ), places AS (
     SELECT s.rank, c.period, c.stalls, mode(s.step % c.period) FILTER (s.distance = c.period) AS phase FROM short_ s JOIN counts c USING (rank) GROUP BY ALL
 ), regular AS (
