@@ -168,7 +168,23 @@ def activated_twice(node: Any) -> str | None:
         behind = behind.next_functions[0][0]
     elif kind != "BinaryCrossEntropyWithLogitsBackward0":
         return None
-    return {"SoftmaxBackward0": "softmax", "SigmoidBackward0": "sigmoid"}.get(type(_made_by(behind)).__name__)
+    made = _made_by(behind)
+    return "softmax" if _softmax_by_hand(made) else _ACTIVATIONS.get(type(made).__name__)
+
+
+def _softmax_by_hand(node: Any) -> bool:
+    """``log_softmax(x).exp()``, or ``exp(x)`` over the sum of itself."""
+    name = type(node).__name__
+    if name == "ExpBackward0":
+        return type(_made_by(node.next_functions[0][0])).__name__ == "LogSoftmaxBackward0"
+    if name != "DivBackward0":
+        return False
+    (above, _), (below, _) = node.next_functions
+    return (
+        type(above).__name__ == "ExpBackward0"
+        and type(below).__name__ == "SumBackward1"  # over a dimension
+        and below.next_functions[0][0] is above
+    )
 
 
 def wrong_way(loss: Tensor) -> tuple[str, str] | None:
@@ -224,6 +240,8 @@ def kl_of_probabilities(loss: Tensor) -> bool:
                     return True
     return False
 
+
+_ACTIVATIONS = {"SoftmaxBackward0": "softmax", "SigmoidBackward0": "sigmoid"}
 
 _NEAR = 6
 """Operators between a loss and a term of it."""

@@ -185,3 +185,17 @@ def test_a_likelihood_that_is_made_small_and_an_error_that_is_made_large_are_see
     right = [-torch.nn.functional.logsigmoid(x).mean(), (logp[range(6), y] * x[:, 0]).mean(), x.log_softmax(1).mean()]
     assert [graph.wrong_way(loss) for loss in wrong] == list(wrong.values())
     assert [graph.wrong_way(loss) for loss in right] == [None] * 3
+
+
+def test_a_softmax_before_the_loss_is_seen_however_it_is_written():
+    scores, labels = torch.randn(8, 5, requires_grad=True), torch.arange(8) % 5
+
+    def in_loss(given: torch.Tensor) -> str | None:
+        loss = nn.functional.cross_entropy(given, labels)
+        return next(graph.activated_twice(node) for node, _ in graph.loss_nodes(loss))
+
+    powers = scores.exp()
+    assert in_loss(scores.softmax(1)) == in_loss(scores.log_softmax(1).exp()) == "softmax"
+    assert in_loss(powers / powers.sum(1, keepdim=True)) == "softmax"
+    assert in_loss(scores) is in_loss(scores.log_softmax(1)) is None
+    assert in_loss(powers) is in_loss(powers / scores.exp().sum(1, keepdim=True).detach()) is None

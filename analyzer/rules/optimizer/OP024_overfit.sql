@@ -26,7 +26,7 @@ tables = ["metrics", "steps"]
 columns = ["metrics.value", "steps.loss"]
 steps = 30
 [doc]
-what = "An evaluation loss, logged or read with item(), that keeps rising from a minimum while the training loss falls; an error where it loses more than half of what it had gained."
+what = "An evaluation loss, logged or read with item(), that keeps rising from a minimum while the training loss falls; an error where it loses more than half of what it had gained and the script does not put other weights back at its end."
 why = "What is learnt beyond that point does not carry over to other data."
 not_this = "A last value that scatters, evaluation losses that the script neither logs nor reads with item()."
 source = "(val - train) / train above 0.1 is a threshold of other tools; here the metric's own minimum counts."
@@ -44,13 +44,16 @@ WITH named AS (
     SELECT rank, source, name, min(step) FILTER (value = lowest) AS step, min(n) FILTER (value = lowest) AS n, any_value(total) AS total, any_value(lowest) AS lowest,
         arg_max(smooth, step) AS value, max(step) AS last_, arg_min(value, step) AS first_
     FROM course GROUP BY rank, source, name HAVING any_value(total) >= $least
+), restored AS (
+    -- after its last step the script puts other weights into the model: those of its best evaluation
+    SELECT c.rank FROM checkpoints c WHERE c.action = 'weights' AND c.whole AND c.step > (SELECT max(s.step) FROM steps s WHERE s.rank = c.rank AND s.stepped)
 ), losses AS (
     SELECT t.rank, t.source, t.name, median(s.loss) FILTER (s.step BETWEEN t.step - 10 AND t.step) AS train_then, median(s.loss) FILTER (s.step >= t.last_ - 10) AS train_now
     FROM turned t JOIN step_series s ON s.rank = t.rank GROUP BY t.rank, t.source, t.name
 )
 SELECT t.rank, t.step, t.name, t.value, t.lowest, l.train_then, l.train_now,
     -- more than half of all that the evaluation had gained is lost again, while the training loss has halved once more
-    CASE WHEN t.value > (1 + $far) * t.lowest AND t.value - t.lowest > 0.5 * (t.first_ - t.lowest) AND l.train_now < $heart * l.train_then THEN 'error' ELSE 'warning' END AS severity
+    CASE WHEN t.value > (1 + $far) * t.lowest AND t.value - t.lowest > 0.5 * (t.first_ - t.lowest) AND l.train_now < $heart * l.train_then AND t.rank NOT IN (FROM restored) THEN 'error' ELSE 'warning' END AS severity
 FROM turned t JOIN losses l ON l.rank = t.rank AND l.source = t.source AND l.name = t.name
 WHERE t.lowest > 0 AND t.value > (1 + $rise) * t.lowest AND t.total - t.n >= 3 AND l.train_now < 0.95 * l.train_then
 QUALIFY row_number() OVER (PARTITION BY t.rank ORDER BY t.value / t.lowest DESC) = 1 ORDER BY t.step, t.rank
