@@ -33,6 +33,12 @@ _ALWAYS_NEW = (
 )
 """Keys of `args` that hardly two events have the same value of."""
 
+SOUGHT = ("args", "ts", "dur", "id", *_ALWAYS_NEW)
+"""Keys whose values are read by themselves."""
+
+_OPENED = b" {\n      "
+"""How Kineto begins the args of an event."""
+
 _WHOLE = r"^-?[0-9]{1,18}$"
 _DECIMAL = r"^-?[0-9]{1,15}(\.[0-9]+)?$"
 """What is read as a number without a doubt."""
@@ -53,8 +59,8 @@ class _Arrays:
     def __init__(self, tokens: EventTokens, base_ns: int) -> None:
         self._tokens, self._base = tokens, base_ns
         self.columns: dict[str, pa.Array] = {}
-        self._events: dict[str, Places] = {}
-        """Column → events that have it so far."""
+        self._has: dict[str, npt.NDArray[np.bool_]] = {}
+        """Column → which events have it so far."""
         self._rest: list[pa.Array] = []
         """What goes to args_json, a part of it per event."""
         single = np.zeros(len(tokens.event), np.bool_)
@@ -68,10 +74,10 @@ class _Arrays:
         """Which keys stand in the args of their event."""
         args = self._tokens.keys.get("args", np.empty(0, np.int32))
         events = self._once(args)
-        encoded = self._tokens.values(args).dictionary_encode()
-        texts = encoded.dictionary.cast(pa.binary()).to_pylist()
+        unusual = ~self._tokens.have_value(args, _OPENED)
+        texts = self._tokens.values(args[unusual]).cast(pa.binary()).to_pylist()
         other = np.array([text.translate(None, MARKS) not in {b"{", b"{}"} for text in texts], np.bool_)
-        self._none(events[other[encoded.indices.to_numpy()]])
+        self._none(events[unusual][other])
         single[args] = True
         opened = np.full(self._tokens.count, len(single), np.int32)
         opened[events] = args
@@ -83,14 +89,14 @@ class _Arrays:
         self._none(events[1:][np.diff(events) <= 0])
         return events
 
-    def _none(self, odd: Places) -> None:
+    def _none(self, odd: npt.NDArray[np.signedinteger]) -> None:
         if len(odd):
             raise OddEventsError(odd)
 
     # -- keys whose values are new each time ------------------------------------------------------------------------------------
 
     def _singles(self, single: npt.NDArray[np.bool_], inside: npt.NDArray[np.bool_]) -> None:
-        for key in ("ts", "dur", "id", *_ALWAYS_NEW):
+        for key in SOUGHT[1:]:
             places = self._tokens.keys.get(key)
             if places is None:
                 continue
@@ -98,26 +104,28 @@ class _Arrays:
             events = self._once(places)
             self._none(events[inside[places] != (key in NUMBERS)])
             if key == "ts":
-                self._put("ts_ns", self._nanoseconds(places, events, self._base), events)
+                self._spread("ts_ns", self._nanoseconds(places, events, self._base), events)
             elif key == "dur":
-                self._put("dur_ns", self._nanoseconds(places, events, 0), events)
+                self._spread("dur_ns", self._nanoseconds(places, events, 0), events)
             elif key == "id":
                 numbers = self._numbers(places, events, pa.int64())
                 self._none(events[~numbers.is_valid().to_numpy(zero_copy_only=False)])
-                self._put("flow_id", numbers.cast(pa.string()), events)
+                self._spread("flow_id", numbers.cast(pa.string()), events)
             else:
-                self._put(NUMBERS[key], self._numbers(places, events, pa.int64()), events)
+                self._spread(NUMBERS[key], self._numbers(places, events, pa.int64()), events)
 
     def _numbers(self, places: Places, events: Places, kind: pa.DataType) -> pa.Array:
         texts = pc.call_function("ascii_trim", [self._tokens.values(places)], pc.TrimOptions(MARKS.decode()))
         try:
+            return texts.cast(kind)
+        except pa.ArrowInvalid:  # nulls are looked for only then: most pieces have none
             nulls = pc.call_function("equal", [texts, pa.scalar("null")])
-            if nulls.true_count:
-                texts = pc.call_function("if_else", [nulls, pa.scalar(None, pa.string()), texts])
+            texts = pc.call_function("if_else", [nulls, pa.scalar(None, pa.string()), texts])
+        try:
             return texts.cast(kind)
         except pa.ArrowInvalid:
             form = pc.MatchSubstringOptions(_WHOLE if pa.types.is_integer(kind) else _DECIMAL)
-            usual = pc.call_function("match_substring_regex", [texts], form)
+            usual = pc.call_function("match_substring_regex", [texts], form).fill_null(True)
             odd = ~usual.to_numpy(zero_copy_only=False).astype(np.bool_)
             raise OddEventsError(events[odd] if odd.any() else events) from None
 
@@ -146,47 +154,51 @@ class _Arrays:
         codes = encoded.indices.to_numpy()
         rows: list[Mapping[str, Any] | None] = [read(raw) for raw in encoded.dictionary.cast(pa.binary()).to_pylist()]
         self._none(events[np.array([row is None for row in rows], np.bool_)[codes]])
+        layers = self._layers(events, codes)
         for column, numbers, values in _by_column(rows):
-            at = numbers[codes]
-            has = at >= 0
-            of, at = (events, at) if has.all() else (events[has], at[has])
+            found = [numbers[layer] for layer in layers]
             if column == "args_json":
-                self._keep(pa.array(values, pa.string()), at, of)
+                texts = pa.array(values, pa.string())
+                self._rest += [texts.take(pa.array(at, mask=at < 0)) for at in found]
                 continue
-            self._none(of[1:][np.diff(of) <= 0])
-            dictionary = pa.array(values, _KINDS[column])
-            if pa.types.is_string(dictionary.type):
-                self._put(column, pa.DictionaryArray.from_arrays(pa.array(at), dictionary), of)
-            else:
-                self._put(column, dictionary.take(pa.array(at)), of)
+            at = found[0]
+            for more in found[1:]:
+                self._none(np.flatnonzero((at >= 0) & (more >= 0)))
+                at = np.maximum(at, more)
+            self._put(column, at, pa.array(values, _KINDS[column]))
 
-    def _keep(self, texts: pa.Array, at: Places, events: Places) -> None:
-        """An event may have several runs in which something has no column."""
+    def _layers(self, events: Places, codes: Places) -> list[npt.NDArray[np.intp]]:
+        """The codes of an event's runs, one array per event for the first run, for the second and so on; -1 where it has none."""
+        layers: list[npt.NDArray[np.intp]] = []
         while len(events):
-            now = np.append(True, np.diff(events) > 0)
-            self._rest.append(self._spread(texts.take(pa.array(at[now])), events[now]))
-            events, at = events[~now], at[~now]
+            now = np.append(True, events[1:] > events[:-1])
+            layer = np.full(self._tokens.count, -1, np.intp)
+            layer[events[now]] = codes[now]
+            layers.append(layer)
+            events, codes = events[~now], codes[~now]
+        return layers
 
     # -- columns --------------------------------------------------------------------------------------------------------------
 
-    def _put(self, column: str, values: pa.Array, events: Places) -> None:
-        """A column has one key per event: of two keys that share it, an event has one."""
-        spread = self._spread(values, events)
-        if column in self.columns:
-            self._none(np.intersect1d(self._events[column], events))
-            spread = pc.call_function("coalesce", [_plain_texts(a) for a in (self.columns[column], spread)])
-            events = np.union1d(self._events[column], events)
-        self.columns[column], self._events[column] = spread, events
-
-    def _spread(self, values: pa.Array, events: Places) -> pa.Array:
-        if len(events) == self._tokens.count:
-            return values
+    def _spread(self, column: str, values: pa.Array, events: Places) -> None:
+        """A value for each of these events."""
         at = np.full(self._tokens.count, -1, np.int32)
         at[events] = np.arange(len(events), dtype=np.int32)
-        where = pa.array(at, mask=at < 0)
-        if isinstance(values, pa.DictionaryArray):
-            return pa.DictionaryArray.from_arrays(values.indices.take(where), values.dictionary)
-        return values.take(where)
+        self._put(column, at, values)
+
+    def _put(self, column: str, at: Places, values: pa.Array) -> None:
+        """For each event the place of its value, -1 where it has none. A column has one key per event: of two keys that share it,
+        an event has one."""
+        has = at >= 0
+        where = pa.array(at, mask=~has)
+        spread = (
+            pa.DictionaryArray.from_arrays(where, values) if pa.types.is_string(values.type) else values.take(where)
+        )
+        if column in self.columns:
+            self._none(np.flatnonzero(self._has[column] & has))
+            spread = pc.call_function("coalesce", [_plain_texts(a) for a in (self.columns[column], spread)])
+            has |= self._has[column]
+        self.columns[column], self._has[column] = spread, has
 
     def _others(self) -> pa.Array:
         """What has no column, as one JSON object per event."""
@@ -202,10 +214,15 @@ def _plain_texts(values: pa.Array) -> pa.Array:
 
 
 def _by_column(rows: list[Any]) -> Iterator[tuple[str, Places, list[Any]]]:
-    """Column → for each row the number of its value, -1 where it has none; the values."""
-    for column in {column: None for row in rows for column in row}:
-        values: dict[Any, int] = {}
-        numbers = [values.setdefault(row[column], len(values)) if column in row else -1 for row in rows]
+    """Column → for each row the number of its value, -1 where it has none and once more at the end; the values."""
+    found: dict[str, tuple[list[int], dict[Any, int]]] = {}
+    for at, row in enumerate(rows):
+        for column, value in row.items():
+            if column not in found:
+                found[column] = [-1] * (len(rows) + 1), {}
+            numbers, values = found[column]
+            numbers[at] = values.setdefault(value, len(values))
+    for column, (numbers, values) in found.items():
         yield column, np.array(numbers, np.int32), list(values)
 
 

@@ -5,6 +5,8 @@ within a string is always escaped, so a brace alone on a line with two spaces be
 key and the beginning of the next is a value with the marks that follow it: no byte of the text belongs to nothing.
 """
 
+from collections.abc import Collection
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -29,29 +31,34 @@ class OddEventsError(ValueError):
         self.events = sorted({int(event) for event in np.asarray(events).ravel()})
 
 
-def _words(text: Text, size: int = _WORD) -> npt.NDArray[np.unsignedinteger]:
-    """So many bytes from each place of a text on, as one number."""
-    return np.ndarray((max(len(text) - size + 1, 0),), f"<u{size}", text, strides=(1,))
+def _words(text: Text) -> npt.NDArray[np.unsignedinteger]:
+    """Eight bytes from each place of a text on, as one number."""
+    return np.ndarray((max(len(text) - _WORD + 1, 0),), "<u8", text, strides=(1,))
 
 
 def event_starts(text: Text) -> Places:
     """Where the events of a text begin, the first of which begins at its beginning."""
-    braces = np.flatnonzero(np.frombuffer(text, np.uint8) == ord("{"))
+    letters = np.frombuffer(text, np.uint8)
+    braces = np.flatnonzero(letters == ord("{"))
     braces = braces[braces >= 3]
-    opening = _words(text, 4)[braces - 3] == int.from_bytes(b"\n  {", "little")
-    return np.concatenate([np.zeros(1, np.int32), braces[opening].astype(np.int32)])
+    for back, mark in enumerate(b"  \n", 1):
+        braces = braces[letters[braces - back] == mark]
+    return np.concatenate([np.zeros(1, np.int32), braces.astype(np.int32)])
 
 
 class EventTokens:
     """The keys of all events of a text, which begins with the brace of the first and ends with that of the last.
 
     ``starts`` is where each event begins. Each key of the text has its event in ``event``; ``keys`` tells which keys have which
-    name, in ascending order. Raises OddEventsError for events in which this cannot be told.
+    name, in ascending order; a name that is not ``sought`` may stand for others that are as long and end in the same eight
+    letters, which saves reading them here. Raises OddEventsError for events in which this cannot be told.
     """
 
-    def __init__(self, text: Text) -> None:
+    def __init__(self, text: Text, sought: Collection[str]) -> None:
+        self._sought = {name.encode() for name in sought}
         self._text = memoryview(text)
         self._bytes = np.frombuffer(text, np.uint8)
+        self._eights = _words(text)
         self.starts = event_starts(text)
         colons = np.flatnonzero(self._bytes == ord(":"))
         self._ends = (colons[self._bytes[colons - 1] == ord('"')] - 1).astype(np.int32)
@@ -76,6 +83,13 @@ class EventTokens:
         """The value of each of these keys, with marks around it."""
         return self._cut(self._ends[keys] + 2, self._until[keys], keys)
 
+    def have_value(self, keys: Places, text: bytes) -> npt.NDArray[np.bool_]:
+        """Which of these keys have exactly this value, of eight bytes or more, with the marks around it."""
+        begins = self._ends[keys] + 2
+        same = self._until[keys] - begins == len(text)
+        begins = np.where(same, begins, 0)  # another value may be nearer to the end of the text
+        return same & self._stands(text, begins)
+
     def runs(self, first: Places, last: Places) -> pa.StringArray:
         """From each of these keys up to the value of another one, with marks after it."""
         return self._cut(self._begins[first], self._until[last], first)
@@ -98,8 +112,7 @@ class EventTokens:
     def _named(self) -> Places:
         """Fill ``keys``; the length of each key. Their last eight bytes tell short keys apart; those of longer keys that end
         alike are compared with the first of them."""
-        eights = _words(self._text)
-        coded = pa.array(eights[self._ends - _WORD]).dictionary_encode()
+        coded = pa.array(self._eights[self._ends - _WORD]).dictionary_encode()
         different = len(coded.dictionary)
         codes = coded.indices.to_numpy().astype(
             np.uint8 if different < 1 << 8 else np.uint16 if different < 1 << 16 else np.int32
@@ -113,7 +126,7 @@ class EventTokens:
             rest = group
             while len(rest):
                 name = self._key_at(int(self._ends[rest[0]]))
-                same = self._same(eights, rest, name)
+                same = self._same(rest, name)
                 named, rest = (rest, rest[:0]) if same.all() else (rest[same], rest[~same])
                 found.setdefault(self._told(name, named), []).append(named)
                 if len(named) == len(group):
@@ -133,15 +146,22 @@ class EventTokens:
             self._odd_where(np.array([end]))
         return before[at + 1 :]
 
-    def _same(self, eights: npt.NDArray[np.unsignedinteger], tokens: Places, name: bytes) -> npt.NDArray[np.bool_]:
-        """Which of these keys, whose last eight bytes are the same, are the same."""
-        same = np.ones(len(tokens), np.bool_)
+    def _same(self, tokens: Places, name: bytes) -> npt.NDArray[np.bool_]:
+        """Which of these keys, whose last eight bytes are the same, are the same as far as it matters."""
         if len(name) < _WORD:
-            return same
-        whole, begin = b'"' + name, self._ends[tokens] - len(name) - 1
-        same &= begin >= 0
-        for at in range(0, len(whole) - _WORD, _WORD):
-            same &= eights[begin + at] == int.from_bytes(whole[at : at + _WORD], "little")
+            return np.ones(len(tokens), np.bool_)
+        begins = self._ends[tokens] - len(name) - 1
+        if name not in self._sought:
+            before = self._bytes[np.maximum(begins - 1, 0)]
+            return (self._bytes[np.maximum(begins, 0)] == ord('"')) & (before != ord("\\")) & (begins > 0)
+        first = (b'"' + name)[: len(name) // _WORD * _WORD]  # the others are among the last eight
+        return (begins >= 0) & self._stands(first, np.maximum(begins, 0))
+
+    def _stands(self, what: bytes, begins: Places) -> npt.NDArray[np.bool_]:
+        """At which of these places of the text these eight bytes or more stand."""
+        same = np.ones(len(begins), np.bool_)
+        for at in (*range(0, len(what) - _WORD, _WORD), len(what) - _WORD):
+            same &= self._eights[begins + at] == int.from_bytes(what[at : at + _WORD], "little")
         return same
 
     def _told(self, name: bytes, tokens: Places) -> str:
@@ -159,15 +179,13 @@ class EventTokens:
 
     def _before_next(self, ends: Places) -> Places:
         """Where the last values of events end, given where the first keys of the next ones begin."""
-        eights, left = _words(self._text), np.ones(len(ends), np.bool_)
+        left = np.arange(len(ends))
         for tail in _TAILS:
-            match = left & (ends > len(tail))
-            begin = np.where(match, ends, len(tail)) - len(tail)
-            for at in (*range(0, len(tail) - _WORD, _WORD), len(tail) - _WORD):
-                match &= eights[begin + at] == int.from_bytes(tail[at : at + _WORD], "little")
-            ends = np.where(match, begin, ends)
-            left &= ~match
-        for at in np.flatnonzero(left):  # laid out otherwise
+            begins = np.maximum(ends[left] - len(tail), 0)
+            match = self._stands(tail, begins)
+            ends[left[match]] = begins[match]
+            left = left[~match]
+        for at in left:  # laid out otherwise
             tail = bytes(self._text[max(ends[at] - _LONGEST_KEY, 0) : ends[at]])
             ends[at] -= len(tail) - len(
                 tail.rstrip(MARKS).removesuffix(b"{").rstrip(MARKS).removesuffix(b"}").rstrip(MARKS)

@@ -12,18 +12,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from .byte_streams import ByteStream
-from .event_arrays import event_arrays
+from .event_arrays import SOUGHT, event_arrays
 from .event_columns import EVENTS, UNPARSED, row_of, rows_table
 from .event_tokens import MARKS, EventTokens, OddEventsError, event_starts
 from .nesting import Nesting
 
-PIECE = 12_000_000
-"""Bytes that are read at a time: larger pieces gain little and cost memory."""
+PIECE = 4_000_000
+"""Bytes that are read at a time: with larger pieces the processor's caches no longer hold what is read again and again, with
+smaller ones the calls cost more than the work."""
+
+ROW_GROUP = 50_000
+"""Rows that are written at a time: each of the columns costs something whenever it is written."""
+
 
 _BETWEEN = b"\n  },\n  {"
 _OPENING = re.compile(rb'"traceEvents": \[\s*\n  \{\n    "ph": "')
@@ -72,14 +76,13 @@ class StepSpans:
         if not self.spans:
             return pa.nulls(len(times), pa.int64())
         ordered = sorted((span, step) for step, span in self.spans.items())
-        starts = pl.Series([s[0][0] for s in ordered], dtype=pl.Int64)
-        ends = pl.Series([s[0][1] for s in ordered], dtype=pl.Int64)
-        steps = pl.Series([s[1] for s in ordered], dtype=pl.Int64)
-        moments = pl.Series(pl.from_arrow(times))
-        index = starts.search_sorted(moments.fill_null(-(2**62)), side="right").cast(pl.Int64) - 1
-        inside = (index >= 0) & (moments < ends.gather(index.clip(0)))
-        frame = pl.select(pl.when(inside).then(steps.gather(index.clip(0))).otherwise(None).alias("step"))
-        return frame["step"].to_arrow()
+        starts, ends, steps = (
+            np.array(all_of, np.int64) for all_of in zip(*((*s, n) for s, n in ordered), strict=True)
+        )
+        moments = times.fill_null(-(2**62)).to_numpy()
+        index = np.searchsorted(starts, moments, side="right") - 1
+        inside = (index >= 0) & (moments < ends[index])
+        return pa.array(steps[index], mask=~inside)
 
 
 def base_of(header: dict[str, Any]) -> int:
@@ -140,11 +143,22 @@ class KinetoTrace:
             store_schema=False,  # or readers would be told to make dictionaries of the texts
         ) as writer:
             writer.add_key_value_metadata(EVENTS.schema.metadata)
-            for piece in self._pieces():
-                rows = self._placed(self._rows(piece), rank, window)
+            for found in self._groups():
+                rows = self._placed(found, rank, window)
                 self.nesting.look(rows)
                 writer.write_table(rows)
                 self.events += rows.num_rows
+
+    def _groups(self) -> Iterator[pa.Table]:
+        """The rows of as many pieces as fill a row group."""
+        tables: list[pa.Table] = []
+        for piece in self._pieces():
+            tables.append(self._rows(piece))
+            if sum(table.num_rows for table in tables) >= ROW_GROUP:
+                yield _joined(tables)
+                tables = []
+        if tables:
+            yield _joined(tables)
 
     # -- pieces -------------------------------------------------------------------------------------------------------------
 
@@ -187,7 +201,7 @@ class KinetoTrace:
     def _rows(self, text: bytes | memoryview, kinds: int = _MOST_KINDS) -> pa.Table:
         """One row per event: all at a time, but for events that are out of the ordinary; so many kinds of these are told."""
         try:
-            tokens = EventTokens(text)
+            tokens = EventTokens(text, SOUGHT)
             return _table(event_arrays(tokens, base_of(self.header)), tokens.count)
         except OddEventsError as e:
             starts = event_starts(text)
@@ -200,7 +214,7 @@ class KinetoTrace:
             rest = b"".join(text[starts[event] : ends[event]] for event in others)
             tables.append(self._rows(rest, kinds - 1))
         order = np.argsort(np.array([*odd, *others]))
-        return pa.concat_tables(tables).unify_dictionaries().combine_chunks().take(pa.array(order))
+        return _joined(tables).take(pa.array(order))
 
     def _one_by_one(self, texts: list[bytes]) -> pa.Table:
         """The rows by Python, every key kept; what is no JSON is kept as text. A little at a time: Python's objects are large."""
@@ -225,7 +239,7 @@ class KinetoTrace:
         given: dict[str, Any] = {
             "rank": pa.repeat(pa.scalar(rank, pa.int32()), count),
             "window_id": pa.repeat(pa.scalar(window, pa.int32()), count),
-            "event_id": pl.int_range(self.events, self.events + count, dtype=pl.Int64, eager=True).to_arrow(),
+            "event_id": pa.array(np.arange(self.events, self.events + count)),
             "step": self.spans.steps_at(rows.column("ts_ns")),
         }
         columns = [given.get(c.name, rows.column(c.name)) for c in EVENTS.columns]
@@ -236,6 +250,10 @@ def _table(arrays: dict[str, pa.Array], count: int) -> pa.Table:
     """Columns as the Parquet part has them; those that no event has are null."""
     columns = [arrays[f.name].cast(f.type) if f.name in arrays else pa.nulls(count, f.type) for f in _ENCODED]
     return pa.Table.from_arrays(columns, schema=_ENCODED)
+
+
+def _joined(tables: list[pa.Table]) -> pa.Table:
+    return pa.concat_tables(tables).unify_dictionaries().combine_chunks()
 
 
 def _object(text: bytes) -> dict[str, Any] | None:

@@ -3,7 +3,8 @@
 Sorting a million events for this question would take as long as reading them, and the profiler writes those of a thread in order.
 """
 
-import polars as pl
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 HOST = ("cpu_op", "python_function", "user_annotation", "cuda_runtime", "cuda_driver")
@@ -13,6 +14,8 @@ SLACK_NS = 2000
 """Clocks of host and device, and rounding to whole nanoseconds, may disagree by so much."""
 
 _LONG_AGO = -(1 << 62)
+
+_Numbers = npt.NDArray[np.int64]
 
 
 class Nesting:
@@ -31,23 +34,51 @@ class Nesting:
         """The next events: columns ph, cat, pid, tid, ts_ns, dur_ns and event_id are used."""
         if not self.ordered:
             return
-        columns = ["ph", "cat", "pid", "tid", "ts_ns", "dur_ns", "event_id"]
-        calls = pl.DataFrame(pl.from_arrow(rows.select(columns))).filter(
-            pl.col("ph") == "X", pl.col("cat").is_in(HOST), pl.col("dur_ns") >= 0, pl.col("ts_ns").is_not_null()
+        kinds, pids, tids = (_Texts(rows.column(name)) for name in ("cat", "pid", "tid"))
+        begin, length, event_id = (
+            rows.column(name).fill_null(-1).to_numpy() for name in ("ts_ns", "dur_ns", "event_id")
         )
-        for thread, events in calls.partition_by("pid", "tid", as_dict=True).items():
-            self._look(thread, events["ts_ns"], events["dur_ns"], events["event_id"])
+        calls = np.flatnonzero(
+            _Texts(rows.column("ph")).among(("X",))
+            & kinds.among(HOST)
+            & (length >= 0)
+            & rows.column("ts_ns").is_valid().to_numpy()
+        )
+        threads = (pids.codes[calls] * len(tids.texts) + tids.codes[calls]).astype(np.int64)
+        for thread in np.unique(threads).tolist():
+            pid, tid = divmod(thread, len(tids.texts))
+            at = calls[threads == thread]
+            self._look((pids.texts[pid], tids.texts[tid]), begin[at], length[at], event_id[at])
 
-    def _look(self, thread: tuple[object, ...], begin: pl.Series, length: pl.Series, event_id: pl.Series) -> None:
+    def _look(self, thread: tuple[object, ...], begin: _Numbers, length: _Numbers, event_id: _Numbers) -> None:
         last_begin, last_length, latest = self._before.get(thread, (_LONG_AGO, 0, _LONG_AGO))
-        before, before_length = begin.shift(1, fill_value=last_begin), length.shift(1, fill_value=last_length)
+        before, before_length = _after(last_begin, begin), _after(last_length, length)
         end = begin + length
-        until = end.cum_max().shift(1, fill_value=latest).clip(lower_bound=latest)
+        until = np.maximum.accumulate(_after(latest, end))
         if ((begin < before) | ((begin == before) & (length > before_length))).any():
             self.ordered = False
             return
-        found = event_id.filter((begin < until - SLACK_NS) & (end > until + SLACK_NS))
+        found = event_id[(begin < until - SLACK_NS) & (end > until + SLACK_NS)]
         self.overlapping += len(found)
         if len(found) and (self.first is None or found[0] < self.first):
             self.first = int(found[0])
         self._before[thread] = int(begin[-1]), int(length[-1]), max(int(until[-1]), int(end[-1]))
+
+
+def _after(first: int, numbers: _Numbers) -> _Numbers:
+    """For each of these numbers the one before it."""
+    return np.concatenate([np.array([first], np.int64), numbers[:-1]])
+
+
+class _Texts:
+    """A column of texts of which few are different: ``texts``, null as the last of them, and the number of each row's."""
+
+    def __init__(self, column: pa.ChunkedArray) -> None:
+        whole = column.combine_chunks()
+        encoded = whole if isinstance(whole, pa.DictionaryArray) else whole.dictionary_encode()
+        self.texts: list[str | None] = [*encoded.dictionary.to_pylist(), None]
+        self.codes = encoded.indices.fill_null(len(self.texts) - 1).to_numpy()
+
+    def among(self, wanted: tuple[str, ...]) -> npt.NDArray[np.bool_]:
+        """Which rows have one of these texts."""
+        return np.array([text in wanted for text in self.texts], np.bool_)[self.codes]
