@@ -1,11 +1,11 @@
 """Tensors that grow without a list: sums that keep their graph (`total += loss`) and tensors that are made longer each step.
 
-A sum of losses is a chain of equal nodes, one for each step; what is joined by `torch.cat` is a tensor whose first dimension
-rises. Both are seen by comparing two looks. Graphs are walked, not kept.
+A sum of losses is a chain of equal nodes, one for each step, and a moving average one with its weights between; what is joined
+by `torch.cat` is a tensor whose first dimension rises. Both are seen by comparing two looks. Graphs are walked, not kept.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import torch
@@ -18,6 +18,12 @@ _MOST_NODES = 20_000
 """Nodes that one look walks over: some ten milliseconds."""
 
 _FEW_BYTES = 4096
+
+_WEIGHTED = ("AddBackward0", "SubBackward0", "MulBackward0", "DivBackward0")
+"""What may lie between two values of a moving average."""
+
+_MOST_BRANCHES = 4
+"""Summands that are followed at a time: what is added may be a sum itself."""
 
 Shape = tuple[Any, ...]
 
@@ -108,11 +114,24 @@ def most_more(before: TensorLook, now: TensorLook, tensors: Iterable[Tensor]) ->
 
 
 def chain(tensor: Tensor) -> tuple[str, int]:
-    """(operator, nodes of the same operator on end) behind a tensor."""
+    """(operator, nodes of the same operator on end) behind a tensor: a sum adds to a sum, a moving average weighs one."""
     node: Any = tensor.grad_fn
     operator = node.name()
-    length = 0
-    while node is not None and length < _LONGEST_CHAIN:
+    nodes, length = [node], 0
+    while nodes and length < _LONGEST_CHAIN:
         length += 1
-        node = next((n for n, _ in node.next_functions if n is not None and n.name() == operator), None)
+        ahead = {n: None for node in nodes for n in _behind(node, operator)}
+        nodes = list(ahead)[:_MOST_BRANCHES]
     return operator.removesuffix("0").removesuffix("Backward"), length
+
+
+def _behind(node: Any, operator: str, hops: int = 2) -> Iterator[Any]:
+    """Nodes of this operator whose result enters a node, as it is or in a weighted sum."""
+    for before, _ in node.next_functions:
+        if before is None:
+            continue
+        name = before.name()
+        if name == operator:
+            yield before
+        elif hops and name in _WEIGHTED:
+            yield from _behind(before, operator, hops - 1)

@@ -66,6 +66,13 @@ class Own(NamedTuple):
     """By torch.autograd.grad: the next forward is another iteration, whatever lies in the tensors' grad."""
 
 
+class Closed(NamedTuple):
+    """An iteration that is over, as far as one can tell."""
+
+    seq: int
+    stepped: set[int]
+
+
 class Roster:
     """Whose turn it is when an optimizer steps: entries and groups of its parameters, then those that no optimizer holds.
 
@@ -102,6 +109,8 @@ class OptimizerWatch:
         self._held: dict[int, Held] = {}
         self._count = 0
         self._stepped: set[int] = set()
+        self._just_closed: Closed | None = None
+        """The iteration that the last step has ended, until something of another one begins."""
         self._cleared = False
         self._called = False
         """Whether a module has been called for training since the last backward."""
@@ -186,6 +195,8 @@ class OptimizerWatch:
         self._cleared = False
         self.in_step, self.stepping = True, held
         self._parts.clear()
+        if held.steps == 0 and self._just_closed is not None:
+            self._reopen(self._just_closed)
         if held.id in self._stepped:
             self._advance()  # it steps again, so the iteration before was over
         self.on_step()
@@ -281,11 +292,20 @@ class OptimizerWatch:
         if session.step == session.attempt.first_step:
             in_use |= {h.id for h in alive if h.last_step < 0}
         if in_use <= self._stepped:
+            closed = Closed(session.seq, set(self._stepped))
             self._advance()
+            self._just_closed = closed
+
+    def _reopen(self, closed: Closed) -> None:
+        """An optimizer steps for the first time right after those before it: it has joined their iteration."""
+        self._just_closed = None
+        self._stepped = closed.stepped
+        self.session.reopen(closed.seq)
 
     def _advance(self) -> None:
         self._stepped.clear()
         self._halfway = False
+        self._just_closed = None
         self.session.advance()
 
     # -- iterations without a step ------------------------------------------------------------------------------------------
@@ -296,6 +316,7 @@ class OptimizerWatch:
         Not where gradients were cleared and no module has been called since the last backward: several losses of one forward,
         taken one by one.
         """
+        self._just_closed = None
         if self._called or not (self._cleared and self.session.catalogue.roots):
             self.new_iteration()
         if not self._held and loss is not None and not self.session.catalogue.roots:
@@ -340,6 +361,7 @@ class OptimizerWatch:
     def before_forward(self) -> None:
         """A model is called for training."""
         self._called = True
+        self._just_closed = None
         self.new_iteration()
 
     def new_iteration(self) -> None:
@@ -363,6 +385,7 @@ class OptimizerWatch:
 
     def next_batch(self) -> None:
         """The DataLoader hands out a batch."""
+        self._just_closed = None
         self.new_iteration()
         if self._stepped:
             self._advance()

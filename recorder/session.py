@@ -421,6 +421,11 @@ class Session:
         self.microbatch = 0
         self.note(Phase.DATA, -1)
 
+    def reopen(self, seq: int) -> None:
+        """The iteration that seemed to be over goes on, after so many rows of it."""
+        self.step -= 1
+        self.seq = seq
+
     def _account(self, rows: list[Row]) -> None:
         """What the recorder took and how it adapted."""
         time = time_ns()

@@ -3,6 +3,7 @@
 import gc
 import weakref
 from collections import defaultdict, deque
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from firstfault.recorder import Recorder
 from firstfault.recorder.adding_lines import additions
+from firstfault.recorder.growing_tensors import chain
 from firstfault.recorder.holders import holders_of
 from firstfault.schemas.layout import parts
 from torch import nn
@@ -75,6 +77,31 @@ def test_a_sum_that_keeps_its_graphs_is_told_from_a_list_of_outputs(bench: Any) 
 
     assert (kind, holder, place) == ("sum", "total", None)  # an expression with a condition is no plain sum
     assert others == []
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "total = 0.9 * total + 0.1 * loss",
+        "total = 0.1 * loss + (1 - 0.1) * total",
+        "total = (total * 9 + loss) / 10",
+        "total = total.lerp(loss, 0.1)",
+        "total = total - 0.1 * (total - loss)",
+    ],
+)
+def test_a_moving_average_that_keeps_its_graphs_is_a_chain_like_a_sum(statement: str) -> None:
+    weight = torch.ones(3, requires_grad=True)
+    total = weight.sum() + 0.5
+    lengths = []
+    for _ in range(8):
+        loss = (weight * 2).mean() + weight.abs().mean()  # a sum of its own
+        space = {"total": total, "loss": loss}
+        exec(statement, space)
+        total = space["total"]
+        lengths.append(chain(total)[1])
+
+    gained = {b - a for a, b in pairwise(lengths[3:])}
+    assert gained in ({1}, {2})  # where the old value enters twice, the longer way is told
 
 
 def test_looks_keep_nothing_alive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

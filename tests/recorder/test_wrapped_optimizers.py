@@ -177,3 +177,21 @@ def test_gradients_of_two_losses_taken_one_by_one_from_one_forward_are_one_itera
                 p.grad = sum(gradients)
             optimizer.step()
     assert [(step, stepped) for step, stepped, _ in steps_of(tmp_path / "run")] == [(step, True) for step in range(10)]
+
+
+def test_an_optimizer_that_joins_late_steps_in_the_iteration_it_joins(tmp_path):
+    body, head = nn.Linear(4, 8), nn.Linear(8, 2)
+    first, second = torch.optim.SGD(head.parameters(), 0.1), torch.optim.SGD(body.parameters(), 0.1)
+    with Recorder(tmp_path / "run"):
+        for step in range(12):
+            first.zero_grad()
+            second.zero_grad()
+            head(body(torch.randn(8, 4))).square().mean().backward()
+            first.step()
+            if step >= 6:
+                second.step()
+    with Trace(tmp_path / "run") as trace:
+        rows = trace.rows("SELECT step, optimizer_id FROM steps WHERE stepped ORDER BY step, optimizer_id")
+        assert trace.rows("SELECT message FROM events WHERE event = 'recorder-fault'") == []
+    expected = [(step, number) for step in range(12) for number in ((0, 1) if step >= 6 else (0,))]
+    assert [tuple(row.values()) for row in rows] == expected

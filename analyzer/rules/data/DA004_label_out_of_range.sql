@@ -28,7 +28,7 @@ WITH seen AS (
         NULL::INTEGER AS seq, 'target' AS tensor,
         coalesce(TRY_CAST(regexp_extract(e.exception_message, 'Target (-?\d+) is out of bounds', 1) AS DOUBLE), l.highest) AS value,
         l.classes, l.lowest, l.highest, NULL::BIGINT[] AS shape,
-        e.exception_type || ': ' || left(split_part(e.exception_message, chr(10), 1), 200) AS evidence
+        e.exception_type || ': ' || rtrim(left(split_part(e.exception_message, chr(10), 1), 200), '. ') AS evidence
     FROM exits e CROSS JOIN locals_ l
     WHERE regexp_matches(e.exception_message, 'Target -?\d+ is out of bounds')
        OR (regexp_matches(e.exception_message, '(out of bounds|index out of range|device-side assert|t >= 0 && t < n_classes)')

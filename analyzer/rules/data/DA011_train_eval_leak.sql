@@ -65,11 +65,12 @@ WITH all_samples AS (
     HAVING count(DISTINCT b.step) >= $bouts AND bool_and(b.loader_id IS NOT NULL AND (b.rank, b.loader_id) NOT IN (
         SELECT (l.rank, l.loader_id) FROM batches l WHERE l.phase <> 'eval' AND l.loader_id IS NOT NULL))
 ), within_steps AS (
-    -- forwards without gradients in nearly every step, each time on other samples: targets of the training, as of a Q network
+    -- forwards without gradients in nearly every step of a stretch, each time on other samples: targets of the training, as of a Q
+    -- network, or a body that stays frozen for a while
     SELECT b.rank FROM batches b WHERE b.phase = 'eval' AND b.role = 'input' AND b.fingerprint IS NOT NULL GROUP BY b.rank
     HAVING bool_and(b.loader_id IS NULL) AND count(DISTINCT b.fingerprint) >= 10
        AND count(DISTINCT b.fingerprint) >= 0.9 * count(DISTINCT b.step)
-       AND count(DISTINCT b.step) >= 0.8 * (SELECT count(DISTINCT s.step) FROM steps s WHERE s.rank = b.rank)
+       AND count(DISTINCT b.step) >= greatest(10, 0.8 * (SELECT count(DISTINCT s.step) FROM steps s WHERE s.rank = b.rank AND s.step BETWEEN min(b.step) AND max(b.step)))
 ), counted AS (
     SELECT e.rank, count(*) AS samples, count(t.sample) AS value, min(e.step) FILTER (t.sample IS NOT NULL) AS step
     FROM evaluated e LEFT JOIN train t ON t.rank = e.rank AND t.stage = e.stage AND t.sample = e.sample GROUP BY e.rank

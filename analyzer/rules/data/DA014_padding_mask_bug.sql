@@ -73,7 +73,7 @@ SELECT o.rank, o.step, CASE WHEN o.step = o.look THEN least(coalesce(o.last_good
 FROM dated o LEFT JOIN modules m ON m.rank = o.rank AND m.module_id = o.module_id
 QUALIFY row_number() OVER (PARTITION BY o.rank ORDER BY o.step, m.call_order) = 1
 UNION ALL BY NAME
-SELECT rank, step, seq, field, value, low, high, format('the mask {} lets {:.3g} of its elements through; before, batches lay between {:.3g} and {:.3g}', field, value, low, high) AS how_ FROM masks
+SELECT rank, step, seq, field, value, low, high, format('{:.3g} of the elements of the mask {} are set; before, batches lay between {:.3g} and {:.3g}', value, field, low, high) AS how_ FROM masks
 WHERE seen >= $least AND rows_ >= $lasting AND (ahead_high < low - $far OR ahead_low > high + $far)
 QUALIFY row_number() OVER (PARTITION BY rank, field ORDER BY n) = 1
 ORDER BY step, rank, seq

@@ -4,7 +4,7 @@ name = "stuck-in-eval-mode"
 severity = "error"
 phase = "forward"
 signal = "training"
-message = "From step {step} on the model trains in eval mode{after}: dropout is off and batch norm uses and keeps its old statistics."
+message = "From step {step} on {who} trains in eval mode{after}: dropout is off and batch norm uses and keeps its old statistics."
 fix = "Call model.train() before the training loop goes on (after each evaluation)."
 explains = ["overfit", "batchnorm-not-tracking", "shuffled-labels", "silent-data-corruption"]
 [params.least]
@@ -20,9 +20,9 @@ tables = ["steps", "modules"]
 columns = ["steps.training"]
 steps = 4
 [doc]
-what = "Training forwards with training=False to the end of the run, after steps with training=True; or in all steps of a model that has dropout or batch norm, or that draws random numbers in train mode only (a warning, unless its batch norms have never seen a batch)."
+what = "Training forwards with training=False to the end of the run, after steps with training=True; or in all steps of a model that has dropout or batch norm, or that draws random numbers in train mode only (a warning, unless its batch norms have never seen a batch). Likewise a part of the model that was evaluated by itself, if it goes on training in eval mode."
 why = "Regularisation and running statistics stop, without an error."
-not_this = "Models without such layers, single frozen batch norms inside a model in train mode, evaluation."
+not_this = "Models without such layers, parts of a model in train mode that are frozen, or put into eval mode without having been evaluated by themselves, evaluation."
 source = "Flags; no threshold but persistence."
 */
 WITH modes AS (
@@ -46,10 +46,35 @@ WITH modes AS (
         SELECT m.module_id FROM modules m WHERE m.rank = t.rank AND m.class_name LIKE '%BatchNorm%' AND m.call_order IS NOT NULL)
     GROUP BY t.rank HAVING max(s.max) = 0
 )
-SELECT e.rank, (SELECT min(step) FROM modes m WHERE m.rank = e.rank AND m.step > coalesce(e.last_train, -1)) AS step, '' AS module, e.off_ AS value,
+, switched AS (
+    -- modules that trained in train mode and, from a step just after an evaluation to the end, in eval mode
+    SELECT w.rank, w.module_id, w.step, w.before_step FROM (
+        SELECT rank, module_id, step, training, lag(training) OVER series AS before, lead(step) OVER series AS next, greatest(step - 1, 0) AS before_step
+        FROM module_modes WHERE grad WINDOW series AS (PARTITION BY rank, module_id ORDER BY step, seq)) w
+    WHERE NOT w.training AND w.before AND w.next IS NULL
+      AND EXISTS (FROM steps s WHERE s.rank = w.rank AND s.step BETWEEN w.before_step AND w.step AND s.eval_forwards > 0)
+), parts AS (
+    SELECT s.* FROM switched s JOIN modules d ON d.rank = s.rank AND d.module_id = s.module_id
+    WHERE NOT EXISTS (FROM switched p WHERE p.rank = s.rank AND p.module_id = d.parent_id)
+      -- evaluated by itself: no module around it ran without gradients in the same step, as in an evaluation of the whole
+      AND EXISTS (FROM module_modes e WHERE e.rank = s.rank AND e.module_id = s.module_id AND NOT e.grad AND NOT e.training AND e.step <= s.step AND NOT EXISTS (
+          FROM module_tree t JOIN module_modes o ON o.rank = t.rank AND o.module_id = t.ancestor_id
+          WHERE t.rank = s.rank AND t.module_id = s.module_id AND t.ancestor_id <> s.module_id AND NOT o.grad AND o.step = e.step))
+      AND EXISTS (FROM module_tree t JOIN modules l ON l.rank = t.rank AND l.module_id = t.module_id WHERE t.rank = s.rank AND t.ancestor_id = s.module_id AND l.call_order IS NOT NULL
+          AND regexp_matches(l.class_name, '^(Dropout|AlphaDropout|FeatureAlphaDropout|BatchNorm|SyncBatchNorm|LazyBatchNorm)') AND coalesce(json_extract(l.settings, '$.p')::DOUBLE, 1) > 0)
+      -- and it goes on learning: what is frozen may well be put into eval mode
+      AND EXISTS (FROM module_tree t JOIN tensors p ON p.rank = t.rank AND p.module_id = t.module_id JOIN param_steps g ON g.rank = p.rank AND g.tensor_id = p.tensor_id
+          WHERE t.rank = s.rank AND t.ancestor_id = s.module_id AND g.step > s.step AND NOT g.frozen AND g.sum_sq > 0)
+)
+SELECT e.rank, (SELECT min(step) FROM modes m WHERE m.rank = e.rank AND m.step > coalesce(e.last_train, -1)) AS step, '' AS module, 'the model' AS who, e.off_ AS value,
     CASE WHEN e.last_train IS NULL THEN '' ELSE ' (it was in train mode until step ' || e.last_train || ')' END AS after,
     CASE WHEN e.last_train IS NULL AND e.rank NOT IN (SELECT rank FROM untouched) THEN 'warning' ELSE 'error' END AS severity
 FROM ends e JOIN sensitive s ON s.rank = e.rank
 WHERE NOT (SELECT training FROM modes m WHERE m.rank = e.rank AND m.step = e.last)
   AND (SELECT count(*) FROM modes m WHERE m.rank = e.rank AND m.step > coalesce(e.last_train, -1)) >= $least
-ORDER BY step, e.rank
+UNION ALL BY NAME
+SELECT p.rank, p.step, d.module, coalesce(nullif(d.module, ''), d.model) || ', a part of what is trained,' AS who, (SELECT count(*) FROM modes m WHERE m.rank = p.rank AND m.step >= p.step) AS value,
+    ' (it was evaluated by itself, and in train mode until step ' || p.before_step || ')' AS after, 'error' AS severity
+FROM parts p JOIN modules d ON d.rank = p.rank AND d.module_id = p.module_id JOIN ends e ON e.rank = p.rank
+WHERE (SELECT training FROM modes m WHERE m.rank = e.rank AND m.step = e.last) AND (SELECT count(*) FROM modes m WHERE m.rank = p.rank AND m.step >= p.step) >= $least
+ORDER BY step, rank

@@ -25,11 +25,11 @@ steps = 80
 [doc]
 what = "The median step time rises from eighth to eighth of the run, with hardly an exception."
 why = "The work of a step is the same; what it costs should be."
-not_this = "Inputs that grow, a single slow stretch, a machine that others use more and more, the first eighth of the run."
+not_this = "Inputs or microbatches that grow, a single slow stretch, a machine that others use more and more, the first eighth of the run."
 source = "Kendall's count of concordant pairs over the medians of eight parts."
 */
 WITH parts AS (
-    SELECT rank, step, time_ns, step_ns, forward_ns, backward_ns, optimizer_ns, data_wait_ns, ntile(8) OVER (PARTITION BY rank ORDER BY step) AS part FROM step_series WHERE step_ns > 0
+    SELECT rank, step, time_ns, step_ns, forward_ns, backward_ns, optimizer_ns, data_wait_ns, microbatches, ntile(8) OVER (PARTITION BY rank ORDER BY step) AS part FROM step_series WHERE step_ns > 0
 ), medians AS (
     SELECT rank, part, median(step_ns) AS ns, median(forward_ns) AS forward_, median(backward_ns) AS backward_, median(optimizer_ns) AS optimizer_, median(data_wait_ns) AS wait_,
         min(step) AS step, min(time_ns) AS since, max(time_ns) AS until, count(*) AS n FROM parts GROUP BY rank, part
@@ -41,6 +41,9 @@ WITH parts AS (
     FROM batches b JOIN tensor_stats t ON t.rank = b.rank AND t.step = b.step AND t.seq = b.seq AND t.tensor_id = b.tensor_id
     JOIN (SELECT rank, median(step) AS half FROM steps GROUP BY rank) h ON h.rank = b.rank
     WHERE b.role = 'input' GROUP BY b.rank
+), pieces AS (
+    -- batches that are taken in more and more parts, or more batches for a step
+    SELECT rank, median(microbatches) FILTER (part = 8) / nullif(median(microbatches) FILTER (part = 2), 0) AS growth FROM parts GROUP BY rank
 ), processor AS (
     -- what the processes had of the processors that they could have used: threads that wait for one are runnable too
     SELECT m.rank, m.part, avg(y.cpu_percent) AS used, 100 * avg(y.runnable) AS wanted
@@ -61,5 +64,5 @@ SELECT j.rank, j.step, j.late AS value, round(j.early / 1e6, 1) AS early_ms, rou
     CASE greatest(coalesce(forward_, 0), coalesce(backward_, 0), coalesce(optimizer_, 0), coalesce(wait_, 0), (late - early) / 2)
         WHEN forward_ THEN 'the forward pass' WHEN backward_ THEN 'the backward pass' WHEN optimizer_ THEN 'the optimizer step' WHEN wait_ THEN 'waiting for data'
         ELSE 'what runs between them' END AS phase_
-FROM judged j LEFT JOIN sizes s ON s.rank = j.rank LEFT JOIN machine c ON c.rank = j.rank
-WHERE coalesce(c.growth > 2, true) AND j.rises AND j.late > $factor * j.early AND j.late - j.early > $least_ns AND coalesce(s.growth <= 1.1, true) ORDER BY j.step, j.rank
+FROM judged j LEFT JOIN sizes s ON s.rank = j.rank LEFT JOIN machine c ON c.rank = j.rank LEFT JOIN pieces p ON p.rank = j.rank
+WHERE coalesce(c.growth > 2, true) AND j.rises AND j.late > $factor * j.early AND j.late - j.early > $least_ns AND coalesce(s.growth <= 1.1, true) AND coalesce(p.growth <= 1.1, true) ORDER BY j.step, j.rank
