@@ -4,19 +4,15 @@ A training says the same again and again: neighbouring keys of an event, but for
 together as one text, and only the different ones of these texts are read as JSON.
 """
 
-from collections.abc import Iterator, Mapping
-from functools import lru_cache
-from typing import Any
-
-import msgspec
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .event_columns import EVENTS, LATEST_US, NUMBERS, row_of
+from .event_columns import LATEST_US, NUMBERS
 from .event_tokens import MARKS, EventTokens, OddEventsError, Places
+from .run_texts import RunTexts
 
 _ALWAYS_NEW = (
     "External id",
@@ -43,21 +39,20 @@ _WHOLE = r"^-?[0-9]{1,18}$"
 _DECIMAL = r"^-?[0-9]{1,15}(\.[0-9]+)?$"
 """What is read as a number without a doubt."""
 
-_KINDS = {c.name: c.type for c in EVENTS.columns}
 
-
-def event_arrays(tokens: EventTokens, base_ns: int) -> dict[str, pa.Array]:
-    """Columns of profiler_events that the keys of these events fill, each with one value per event.
+def event_arrays(tokens: EventTokens, base_ns: int, outer: RunTexts, inner: RunTexts) -> dict[str, pa.Array]:
+    """Columns of profiler_events that the keys of these events fill, each with one value per event. ``outer`` and ``inner`` keep
+    what the texts of earlier pieces said, those of events and those within their args.
 
     Raises:
         OddEventsError: events with a value of another type than expected, with a key twice, or that are no JSON.
     """
-    return _Arrays(tokens, base_ns).columns
+    return _Arrays(tokens, base_ns, outer, inner).columns
 
 
 class _Arrays:
-    def __init__(self, tokens: EventTokens, base_ns: int) -> None:
-        self._tokens, self._base = tokens, base_ns
+    def __init__(self, tokens: EventTokens, base_ns: int, outer: RunTexts, inner: RunTexts) -> None:
+        self._tokens, self._base, self._texts = tokens, base_ns, (outer, inner)
         self.columns: dict[str, pa.Array] = {}
         self._has: dict[str, npt.NDArray[np.bool_]] = {}
         """Column → which events have it so far."""
@@ -142,30 +137,29 @@ class _Arrays:
         begins[1:] = single[1:] | single[:-1] | (event[1:] != event[:-1])
         first = np.flatnonzero(begins).astype(np.int32)
         last = np.append(first[1:], np.int32(len(event))) - 1
-        for within, read in ((False, _outer), (True, _inner)):
+        for within, said in zip((False, True), self._texts, strict=True):
             these = ~single[first] & (inside[first] == within)
             if these.any():
-                self._group(first[these], last[these], read)
+                self._group(first[these], last[these], said)
 
-    def _group(self, first: Places, last: Places, read: Any) -> None:
+    def _group(self, first: Places, last: Places, said: RunTexts) -> None:
         """Runs of neighbouring keys."""
         events = self._tokens.event[first]
         encoded = self._tokens.runs(first, last).dictionary_encode()
         codes = encoded.indices.to_numpy()
-        rows: list[Mapping[str, Any] | None] = [read(raw) for raw in encoded.dictionary.cast(pa.binary()).to_pylist()]
-        self._none(events[np.array([row is None for row in rows], np.bool_)[codes]])
+        numbers = said.read(encoded.dictionary)
+        self._none(events[(numbers < 0)[codes]])
         layers = self._layers(events, codes)
-        for column, numbers, values in _by_column(rows):
-            found = [numbers[layer] for layer in layers]
+        for column, places, values in said.columns(numbers):
+            found = [np.append(places, np.int32(-1))[layer] for layer in layers]
             if column == "args_json":
-                texts = pa.array(values, pa.string())
-                self._rest += [texts.take(pa.array(at, mask=at < 0)) for at in found]
+                self._rest += [values.take(pa.array(at, mask=at < 0)) for at in found]
                 continue
             at = found[0]
             for more in found[1:]:
                 self._none(np.flatnonzero((at >= 0) & (more >= 0)))
                 at = np.maximum(at, more)
-            self._put(column, at, pa.array(values, _KINDS[column]))
+            self._put(column, at, values)
 
     def _layers(self, events: Places, codes: Places) -> list[npt.NDArray[np.intp]]:
         """The codes of an event's runs, one array per event for the first run, for the second and so on; -1 where it has none."""
@@ -211,45 +205,3 @@ class _Arrays:
 
 def _plain_texts(values: pa.Array) -> pa.Array:
     return values.dictionary_decode() if isinstance(values, pa.DictionaryArray) else values
-
-
-def _by_column(rows: list[Any]) -> Iterator[tuple[str, Places, list[Any]]]:
-    """Column → for each row the number of its value, -1 where it has none and once more at the end; the values."""
-    found: dict[str, tuple[list[int], dict[Any, int]]] = {}
-    for at, row in enumerate(rows):
-        for column, value in row.items():
-            if column not in found:
-                found[column] = [-1] * (len(rows) + 1), {}
-            numbers, values = found[column]
-            numbers[at] = values.setdefault(value, len(values))
-    for column, (numbers, values) in found.items():
-        yield column, np.array(numbers, np.int32), list(values)
-
-
-@lru_cache(maxsize=1 << 14)
-def _outer(raw: bytes) -> Mapping[str, Any] | None:
-    """Columns of a run of keys of an event; None where they must be read one by one."""
-    found = _object(raw)
-    return None if found is None else _row(found)
-
-
-@lru_cache(maxsize=1 << 14)
-def _inner(raw: bytes) -> Mapping[str, Any] | None:
-    """Columns of a run of keys of `args`."""
-    found = _object(raw)
-    return None if found is None else _row({"args": found})
-
-
-def _object(raw: bytes) -> dict[str, Any] | None:
-    try:
-        found = msgspec.json.decode(b"{" + raw.strip(MARKS) + b"}", type=dict[str, Any])
-    except (ValueError, msgspec.DecodeError):
-        return None
-    return found if len(found) == raw.count(b'":') else None
-
-
-def _row(event: Mapping[str, Any]) -> Mapping[str, Any]:
-    row = row_of(event, 0)
-    if "args_json" in row:
-        row["args_json"] = row["args_json"][1:-1]
-    return row

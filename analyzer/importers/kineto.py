@@ -20,6 +20,7 @@ from .event_arrays import SOUGHT, event_arrays
 from .event_columns import EVENTS, UNPARSED, row_of, rows_table
 from .event_tokens import MARKS, EventTokens, OddEventsError, event_starts
 from .nesting import Nesting
+from .run_texts import RunTexts
 
 PIECE = 4_000_000
 """Bytes that are read at a time: with larger pieces the processor's caches no longer hold what is read again and again, with
@@ -99,6 +100,7 @@ class KinetoTrace:
         self.path = path
         self.header: dict[str, Any] = {}
         self.spans = StepSpans()
+        self._texts = RunTexts(inside=False), RunTexts(inside=True)
         self.nesting = Nesting()
         self.events = self.unparsed = self.one_by_one = 0
         self.cut = False
@@ -202,7 +204,7 @@ class KinetoTrace:
         """One row per event: all at a time, but for events that are out of the ordinary; so many kinds of these are told."""
         try:
             tokens = EventTokens(text, SOUGHT)
-            return _table(event_arrays(tokens, base_of(self.header)), tokens.count)
+            return _table(event_arrays(tokens, base_of(self.header), *self._texts), tokens.count)
         except OddEventsError as e:
             starts = event_starts(text)
             odd = e.events if kinds else range(len(starts))

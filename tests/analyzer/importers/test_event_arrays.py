@@ -130,3 +130,15 @@ def test_a_key_that_stands_twice_or_beside_its_args_is_kept(tmp_path):
     assert [r["external_id"] for r in rows] == [1, 1, 2, 1, 1]
     assert [r["tid"] for r in rows] == ["2", "2", "2", "7", "2"]
     assert all(r["args_json"] is None or UNPARSED not in r["args_json"] for r in rows)
+
+
+def test_more_different_texts_than_are_kept(tmp_path):
+    count = 40_000  # in one piece, the last of them with a key that is new
+    given = [
+        {"ph": "X", "cat": "c", "name": f"n{n}", "pid": 1, "tid": 2, "ts": n} | ({"s": "t"} if n > 36_000 else {})
+        for n in range(count)
+    ]
+    trace, rows = read(file_of(tmp_path / "t.json", [laid_out(one | {"args": {"a": 1}}) for one in given]))
+    assert trace.one_by_one == 0
+    assert [row["name"] for row in rows] == [one["name"] for one in given]
+    assert [row["scope"] for row in rows] == [one.get("s") for one in given]
