@@ -22,7 +22,7 @@ from .event_tokens import MARKS, EventTokens, OddEventsError, event_starts
 from .nesting import Nesting
 from .run_texts import RunTexts
 
-PIECE = 4_000_000
+PIECE = 6_000_000
 """Bytes that are read at a time: with larger pieces the processor's caches no longer hold what is read again and again, with
 smaller ones the calls cost more than the work."""
 
