@@ -287,6 +287,8 @@ class BackwardWatch:
     def _target(self, node: Any, given: Tensor | None, target: Tensor) -> None:
         dimension = LOSSES[type(node).__name__]
         facts: Row = {"reduction": _reduction(node), "loss_op": operator_name(node)}
+        if not self.session.saved_tensor_hooks_used:
+            facts["weighted"] = any(isinstance(getattr(node, name, None), Tensor) for name in _WEIGHTS)
         classes = ignore_index = None
         if dimension is not None and given is not None and not target.is_floating_point():
             classes = facts["classes"] = given.shape[dimension if given.dim() > 1 else 0]
@@ -326,6 +328,8 @@ class BackwardWatch:
         if shape[0] and nodes and not present:
             self._harmless.add(shape)
 
+
+_WEIGHTS = ("_saved_weight", "_saved_pos_weight")
 
 _REDUCTIONS = ("none", "mean", "sum")
 

@@ -71,6 +71,11 @@ BATCHES = Table(
             "One hash for each sample, taken while a split is new; equal samples give equal hashes.",
         ),
         Column("loss_op", STR, "Autograd name of the loss for a target, such as NllLossBackward0."),
+        Column(
+            "weighted",
+            BOOL,
+            "Whether the loss was given weights of classes or elements; null where that was not looked at.",
+        ),
         Column("classes", I64, "Number of classes the loss saw, for an integer target.", "classes"),
         Column("ignored_count", I64, "Targets equal to ignore_index.", "elements"),
         Column(

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from firstfault.analyzer import Trace
-from firstfault.recorder import graph
+from firstfault.recorder import Recorder, graph
 from torch import nn
 
 LOOP = """
@@ -199,3 +200,27 @@ def test_a_softmax_before_the_loss_is_seen_however_it_is_written():
     assert in_loss(powers / powers.sum(1, keepdim=True)) == "softmax"
     assert in_loss(scores) is in_loss(scores.log_softmax(1)) is None
     assert in_loss(powers) is in_loss(powers / scores.exp().sum(1, keepdim=True).detach()) is None
+
+
+def test_a_loss_that_weighs_its_classes_is_told(tmp_path):
+    x, y = torch.randn(16, 6), torch.randint(3, (16,))
+    losses = {
+        "plain": lambda out: F.cross_entropy(out, y),
+        "classes": lambda out: F.cross_entropy(out, y, weight=torch.ones(3)),
+        "binary": lambda out: F.binary_cross_entropy_with_logits(out[:, 0], (y > 0).float()),
+        "positive": lambda out: F.binary_cross_entropy_with_logits(
+            out[:, 0], (y > 0).float(), pos_weight=torch.ones(1)
+        ),
+    }
+    told = {}
+    for name, loss in losses.items():
+        model = nn.Linear(6, 3)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        with Recorder(tmp_path / name):
+            for _ in range(3):
+                optimizer.zero_grad()
+                loss(model(x)).backward()
+                optimizer.step()
+        with Trace(tmp_path / name) as trace:
+            told[name] = {row["weighted"] for row in trace.rows("FROM batches WHERE role = 'target'")}
+    assert told == {"plain": {False}, "classes": {True}, "binary": {False}, "positive": {True}}

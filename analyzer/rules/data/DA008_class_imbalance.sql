@@ -25,7 +25,7 @@ tables = ["batches"]
 [doc]
 what = "One class with more than nine tenths of the targets, or half of them and ten times as many as the rarest class that occurs."
 why = "The loss is dominated by one class; accuracy says little."
-not_this = "Tokens of a text, many classes of which some are rare, few targets. It is advice: data may be like that."
+not_this = "Tokens of a text, many classes of which some are rare, few targets, a loss that weighs its classes. It is advice: data may be like that."
 source = "Thresholds of the catalogue."
 */
 WITH totals AS (
@@ -46,7 +46,9 @@ WITH totals AS (
 ), judged AS (
     SELECT rank, arg_max(class, count_) AS top, arg_min(class, count_) AS rare, max(count_) / min(count_) AS ratio, max(count_) / sum(count_) AS value, sum(count_)::BIGINT AS total, count(*) AS classes
     FROM totals GROUP BY rank
+), weighted AS (
+    SELECT DISTINCT rank FROM batches WHERE role = 'target' AND phase <> 'eval' AND weighted
 )
 SELECT rank, 0 AS step, top, rare, round(ratio)::BIGINT AS ratio, value, round(100 * value)::INT AS percent, total FROM judged
-WHERE classes BETWEEN 2 AND 100 AND total >= $least AND (value > $share OR (ratio > $ratio AND value > $half AND total >= 20 * classes))
+WHERE rank NOT IN (FROM weighted) AND classes BETWEEN 2 AND 100 AND total >= $least AND (value > $share OR (ratio > $ratio AND value > $half AND total >= 20 * classes))
 ORDER BY rank
