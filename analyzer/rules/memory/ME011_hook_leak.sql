@@ -6,7 +6,7 @@ phase = "forward"
 signal = "hooks"
 message = "From step {step} on hooks gather on {place}: {value} at the end, {rate} more a step{others}."
 fix = "Keep the handle that register_…_hook returns and call its remove() when the hook has done its work, or register it once before the loop."
-explains = ["tensor-list-growth", "host-memory-leak", "throughput-drift", "oom-host", "oom-device"]
+explains = ["tensor-list-growth", "host-memory-leak", "throughput-drift", "host-sync-per-step", "oom-host", "oom-device"]
 [params.least]
 value = 8
 unit = "hooks"
