@@ -3,8 +3,8 @@
     python tests/benchmarks/savings.py [--steps 60] [--rounds 3]
 
 Three trainings that lose time to their data, to numbers read one by one, and to one operator, each beside the same training
-without it. In each round the slow one is run unrecorded, then recorded, then the other one is run unrecorded: the verdict on the
-recording says what a step would gain, and the difference of the median steps of the other two is what it really gains. Both are
+without it. In each round the slow one is recorded, and the verdict says what a step would gain; then both are run
+unrecorded, in one process and by turns of a few steps, and the difference of their median steps is what it really gains. Both are
 compared as shares of their step, because the machine may be faster or slower in the meantime. Medians over rounds.
 """
 
@@ -126,6 +126,9 @@ SCRIPTS = {
 }
 """Name → training, fault that it has, options of its recording."""
 
+_TURN, _WARM = 12, 3
+"""Steps of a turn, and how many of its first ones do not count."""
+
 
 def promised(name: str, steps: int, folder: Path) -> tuple[float, float] | None:
     """What the verdict on the recorded slow script says that a step would gain, and what a step took without the recorder's
@@ -141,10 +144,22 @@ def promised(name: str, steps: int, folder: Path) -> tuple[float, float] | None:
     return (float(said[1]), step) if said else None
 
 
-def usual_step(name: str, steps: int, *, fixed: bool) -> float:
-    """Median of a step of an unrecorded run in a process of its own, in ms."""
-    command = [sys.executable, __file__, "--run", name, "--steps", str(steps), *(["--fixed"] if fixed else [])]
-    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+def usual_steps(name: str, steps: int) -> tuple[float, float]:
+    """Medians of a step without recording, in ms: of the slow training and of the other one."""
+    command = [sys.executable, __file__, "--by-turns", name, "--steps", str(steps)]
+    before, after = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+    return float(before), float(after)
+
+
+def by_turns(name: str, steps: int) -> None:
+    """Train both ways by turns and print the median step of each, in ms."""
+    times: dict[bool, list[float]] = {False: [], True: []}
+    for turn in range(2 * max(steps // _TURN, 1) + 2):
+        fixed = turn % 2 == 1
+        took = SCRIPTS[name][0](_TURN, fixed=fixed)
+        if turn > 1:
+            times[fixed] += took[_WARM:]
+    print(*(1e3 * statistics.median(times[fixed]) for fixed in (False, True)))
 
 
 def main() -> None:
@@ -153,11 +168,14 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--run", choices=SCRIPTS, help="only train; what the processes do")
-    parser.add_argument("--fixed", action="store_true")
+    parser.add_argument("--by-turns", choices=SCRIPTS, help="train slow and fast by turns; what the processes do")
     options = parser.parse_args()
     if options.run:
         torch.manual_seed(0)
-        print(1e3 * statistics.median(SCRIPTS[options.run][0](options.steps, fixed=options.fixed)[5:]))
+        SCRIPTS[options.run][0](options.steps, fixed=False)
+        return
+    if options.by_turns:
+        by_turns(options.by_turns, options.steps)
         return
     print(
         f"{'script':10} {'fault':20} {'promised ms':>12} {'gained ms':>10} {'promised':>9} {'gained':>7} {'ratio':>6}"
@@ -165,10 +183,9 @@ def main() -> None:
     for name, (_, fault, _) in SCRIPTS.items():
         rounds: list[tuple[float, ...]] = []
         for _ in range(options.rounds):
-            before = usual_step(name, options.steps, fixed=False)
             with tempfile.TemporaryDirectory() as folder:
                 said = promised(name, options.steps, Path(folder))
-            after = usual_step(name, options.steps, fixed=True)
+            before, after = usual_steps(name, options.steps)
             if said is not None:
                 ms, step = said
                 gained = before - after
