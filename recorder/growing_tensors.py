@@ -117,11 +117,12 @@ def chain(tensor: Tensor) -> tuple[str, int]:
     """(operator, nodes of the same operator on end) behind a tensor: a sum adds to a sum, a moving average weighs one."""
     node: Any = tensor.grad_fn
     operator = node.name()
-    nodes, length = [node], 0
+    nodes, seen, length = [node], {node}, 0
     while nodes and length < _LONGEST_CHAIN:
         length += 1
-        ahead = {n: None for node in nodes for n in _behind(node, operator)}
+        ahead = {n: None for node in nodes for n in _behind(node, operator) if n not in seen}
         nodes = list(ahead)[:_MOST_BRANCHES]
+        seen.update(nodes)
     return operator.removesuffix("0").removesuffix("Backward"), length
 
 

@@ -316,7 +316,6 @@ class OptimizerWatch:
         Not where gradients were cleared and no module has been called since the last backward: several losses of one forward,
         taken one by one.
         """
-        self._just_closed = None
         if self._called or not (self._cleared and self.session.catalogue.roots):
             self.new_iteration()
         if not self._held and loss is not None and not self.session.catalogue.roots:
@@ -361,12 +360,12 @@ class OptimizerWatch:
     def before_forward(self) -> None:
         """A model is called for training."""
         self._called = True
-        self._just_closed = None
         self.new_iteration()
 
     def new_iteration(self) -> None:
         """A training forward or a backward begins, or the loader hands out a batch: an iteration left open is over."""
         session = self.session
+        self._just_closed = None
         if self._cleared:
             self._cleared = False
             self._end_unstepped(self._unstepped_norm)
@@ -385,7 +384,6 @@ class OptimizerWatch:
 
     def next_batch(self) -> None:
         """The DataLoader hands out a batch."""
-        self._just_closed = None
         self.new_iteration()
         if self._stepped:
             self._advance()

@@ -29,8 +29,11 @@ _ALWAYS_NEW = (
 )
 """Keys of `args` that hardly two events have the same value of."""
 
-SOUGHT = ("args", "ts", "dur", "id", *_ALWAYS_NEW)
+_SINGLES = ("ts", "dur", "id", *_ALWAYS_NEW)
 """Keys whose values are read by themselves."""
+
+SOUGHT = ("args", *_SINGLES)
+"""Keys that are looked for by name."""
 
 _OPENED = b" {\n      "
 """How Kineto begins the args of an event."""
@@ -91,7 +94,7 @@ class _Arrays:
     # -- keys whose values are new each time ------------------------------------------------------------------------------------
 
     def _singles(self, single: npt.NDArray[np.bool_], inside: npt.NDArray[np.bool_]) -> None:
-        for key in SOUGHT[1:]:
+        for key in _SINGLES:
             places = self._tokens.keys.get(key)
             if places is None:
                 continue
