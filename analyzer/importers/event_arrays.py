@@ -32,9 +32,6 @@ _ALWAYS_NEW = (
 _SINGLES = ("ts", "dur", "id", *_ALWAYS_NEW)
 """Keys whose values are read by themselves."""
 
-SOUGHT = ("args", *_SINGLES)
-"""Keys that are looked for by name."""
-
 _OPENED = b" {\n      "
 """How Kineto begins the args of an event."""
 

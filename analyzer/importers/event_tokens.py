@@ -5,19 +5,27 @@ within a string is always escaped, so a brace alone on a line with two spaces be
 key and the beginning of the next is a value with the marks that follow it: no byte of the text belongs to nothing.
 """
 
-from collections.abc import Collection
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 Text = bytes | bytearray | memoryview
+Words = npt.NDArray[np.uint64]
 Places = npt.NDArray[np.int32]
 
 MARKS = b" \n,"
 """What stands around a value inside an event."""
 
 _WORD = 8
+_BRACE_OR_COLON, _IN_ONE_OF_THEM = np.uint8(ord("{")), np.uint8(ord("{") ^ ord(":"))
+_EVENT, _EVENT_BITS = np.uint64(int.from_bytes(b"\n  {", "little")), np.uint64(32)
+_KEY, _KEY_BITS = np.uint64(int.from_bytes(b'":', "little")), np.uint64(48)
+_SEEN = _WORD - len('":')
+"""Letters of a key that the word with its colon holds."""
+
+_PART = 1 << 18
+"""Bytes that are looked through at a time."""
+
 _LONGEST_KEY = 200
 _TAILS = (b"\n    }\n  },\n  {\n    ", b"\n  },\n  {\n    ")
 """What Kineto writes between the last value of an event and the first key of the next: with args, and without."""
@@ -31,44 +39,57 @@ class OddEventsError(ValueError):
         self.events = sorted({int(event) for event in np.asarray(events).ravel()})
 
 
-def _words(text: Text) -> npt.NDArray[np.unsignedinteger]:
+def _words(text: Text) -> Words:
     """Eight bytes from each place of a text on, as one number."""
     return np.ndarray((max(len(text) - _WORD + 1, 0),), "<u8", text, strides=(1,))
 
 
 def event_starts(text: Text) -> Places:
     """Where the events of a text begin, the first of which begins at its beginning."""
+    return _marks(text, _words(text))[0]
+
+
+def _marks(text: Text, words: Words) -> tuple[Places, Places, Words, Words]:
+    """Where events begin, where keys end, the words that end with the colons of these keys, and the words ahead of those; keys
+    within the first word of the text are left out. It is read in parts that stay in the processor's cache until all is done."""
     letters = np.frombuffer(text, np.uint8)
-    braces = np.flatnonzero(letters == ord("{"))
-    braces = braces[braces >= 3]
-    for back, mark in enumerate(b"  \n", 1):
-        braces = braces[letters[braces - back] == mark]
-    return np.concatenate([np.zeros(1, np.int32), braces.astype(np.int32)])
+    soon = bytes(text[:_WORD]).find(b"\n  {")
+    starts, ends, tails, heads = [np.array([0] if soon < 0 else [0, soon + 3], np.int32)], [], [], []
+    for begin in range(0, len(letters), _PART):
+        part = letters[begin : begin + _PART] | _IN_ONE_OF_THEM
+        places = np.flatnonzero(part == _BRACE_OR_COLON) + begin  # and few other letters
+        if not begin:
+            places = places[np.searchsorted(places, _WORD) :]
+        found = words[places - (_WORD - 1)]
+        starts.append(places[found >> _EVENT_BITS == _EVENT].astype(np.int32))
+        keys = np.flatnonzero(found >> _KEY_BITS == _KEY)
+        places = places.take(keys)
+        ends.append(places.astype(np.int32) - 1)
+        tails.append(found.take(keys))
+        heads.append(words[np.maximum(places - (2 * _WORD - 1), 0)])
+    return np.concatenate(starts), np.concatenate(ends), np.concatenate(tails), np.concatenate(heads)
 
 
 class EventTokens:
     """The keys of all events of a text, which begins with the brace of the first and ends with that of the last.
 
     ``starts`` is where each event begins. Each key of the text has its event in ``event``; ``keys`` tells which keys have which
-    name, in ascending order; a name that is not ``sought`` may stand for others that are as long and end in the same eight
-    letters, which saves reading them here. Raises OddEventsError for events in which this cannot be told.
+    name, in ascending order; one of more than twenty letters may stand for others that are as long and have the same first six
+    and last fourteen. Raises OddEventsError for events in which this cannot be told.
     """
 
-    def __init__(self, text: Text, sought: Collection[str]) -> None:
-        self._sought = {name.encode() for name in sought}
+    def __init__(self, text: Text) -> None:
         self._text = memoryview(text)
-        self._bytes = np.frombuffer(text, np.uint8)
         self._eights = _words(text)
-        self.starts = event_starts(text)
-        colons = np.flatnonzero(self._bytes == ord(":"))
-        self._ends = (colons[self._bytes[colons - 1] == ord('"')] - 1).astype(np.int32)
-        """The closing quote of each key."""
-        self._odd_where(self._ends[(self._ends < _WORD) | (self._bytes[self._ends - 1] == ord("\\"))])
+        self.starts, self._ends, tails, self._heads = _marks(text, self._eights)
+        """``_ends``: the closing quote of each key; ``_heads``: the word ahead of the one that ends with its colon."""
+        if b'":' in bytes(self._text[:_WORD]):
+            raise OddEventsError(0)
         counts = np.diff(np.searchsorted(self._ends, self.starts), append=len(self._ends))
         self.event = np.repeat(np.arange(len(self.starts), dtype=np.int32), counts)
         last = (np.cumsum(counts) - 1)[counts > 0][:-1]  # the last key of each event but the last event
         self.keys: dict[str, Places] = {}
-        self._begins = self._ends - self._named() - 1
+        self._begins = self._ends - self._named(tails) - 1
         """The opening quote of each key."""
         self._until = np.append(self._begins[1:], np.int32(self._whole()))
         """Where the value of each key ends, with the marks after it."""
@@ -109,10 +130,10 @@ class EventTokens:
 
     # -- names --------------------------------------------------------------------------------------------------------------
 
-    def _named(self) -> Places:
-        """Fill ``keys``; the length of each key. Their last eight bytes tell short keys apart; those of longer keys that end
-        alike are compared with the first of them."""
-        coded = pa.array(self._eights[self._ends - _WORD]).dictionary_encode()
+    def _named(self, tails: Words) -> Places:
+        """Fill ``keys``; the length of each key. The words that end with their colons tell short keys apart; those of longer keys
+        that end alike are compared with the first of them."""
+        coded = pa.array(tails).dictionary_encode()
         different = len(coded.dictionary)
         codes = coded.indices.to_numpy().astype(
             np.uint8 if different < 1 << 8 else np.uint16 if different < 1 << 16 else np.int32
@@ -125,7 +146,7 @@ class EventTokens:
         for code, group in enumerate(np.split(places, bounds[:-1])):
             rest = group
             while len(rest):
-                name = self._key_at(int(self._ends[rest[0]]))
+                name = self._key_at(int(self._ends[rest[0]]), rest)
                 same = self._same(rest, name)
                 named, rest = (rest, rest[:0]) if same.all() else (rest[same], rest[~same])
                 found.setdefault(self._told(name, named), []).append(named)
@@ -139,23 +160,29 @@ class EventTokens:
             of_each[named] = length
         return of_each
 
-    def _key_at(self, end: int) -> bytes:
+    def _key_at(self, end: int, alike: Places) -> bytes:
+        """The key that ends here. Raises OddEventsError where a quote of it is part of a text: it may be for all ``alike``."""
         before = bytes(self._text[max(end - _LONGEST_KEY, 0) : end])
         at = before.rfind(b'"')
+        if before.endswith(b"\\"):
+            self._odd_where(self._ends[alike])
         if at < 1 or b"\\" in before[at - 1 :]:
             self._odd_where(np.array([end]))
         return before[at + 1 :]
 
     def _same(self, tokens: Places, name: bytes) -> npt.NDArray[np.bool_]:
-        """Which of these keys, whose last eight bytes are the same, are the same as far as it matters."""
-        if len(name) < _WORD:
+        """Which of these keys, whose last letters are the same, are the same as the first, with the letter ahead of the quote."""
+        ahead = len(b'?"') + len(name) - _SEEN  # so many bytes stand in the words ahead
+        if ahead <= 0:
             return np.ones(len(tokens), np.bool_)
-        begins = self._ends[tokens] - len(name) - 1
-        if name not in self._sought:
-            before = self._bytes[np.maximum(begins - 1, 0)]
-            return (self._bytes[np.maximum(begins, 0)] == ord('"')) & (before != ord("\\")) & (begins > 0)
-        first = (b'"' + name)[: len(name) // _WORD * _WORD]  # the others are among the last eight
-        return (begins >= 0) & self._stands(first, np.maximum(begins, 0))
+        if int(self._ends[tokens[0]]) < 2 * _WORD:
+            raise OddEventsError(0)
+        heads = self._heads.take(tokens)
+        same = (heads ^ heads[0]) >> np.uint64(8 * max(_WORD - ahead, 0)) == 0
+        if ahead > _WORD:
+            first = self._eights[np.maximum(self._ends[tokens] - (len(name) + 2), 0)]
+            same &= first == first[0]
+        return same
 
     def _stands(self, what: bytes, begins: Places) -> npt.NDArray[np.bool_]:
         """At which of these places of the text these eight bytes or more stand."""
@@ -175,7 +202,7 @@ class EventTokens:
     def _whole(self) -> int:
         """Where the last value ends."""
         tail = bytes(self._text[-_LONGEST_KEY:])
-        return len(self._bytes) - len(tail) + len(tail.rstrip(MARKS + b"}"))
+        return len(self._text) - len(tail) + len(tail.rstrip(MARKS + b"}"))
 
     def _before_next(self, ends: Places) -> Places:
         """Where the last values of events end, given where the first keys of the next ones begin."""

@@ -6,8 +6,8 @@
 Without --trace a small GPT is trained under torch.profiler (shapes and memory) and its trace taken: 90 steps are about 290 MB.
 ``--large`` adds the same events again and again, with later times, until the file has so many MB, and imports that as well.
 ``--hta`` is the python of an environment that has HolisticTraceAnalysis. Every reader runs in a process of its own; CPU seconds
-are its own, from after the imports to the end, and peak memory is that of the process. ``--repeat`` runs all readers in turn so
-often and says of each its median and its best: what shares the processor makes a CPU-second worth less, never more.
+are its own, from after the imports to the end, and peak memory is that of the process. ``--repeat`` runs all readers in turn,
+back and forth, so often and says of each its median and its best: what shares the processor makes a CPU-second worth less, never more.
 `firstfault import` does more than the others within its time: it tells steps apart and checks the trace; its line without
 checks is there to compare.
 """
@@ -195,8 +195,9 @@ def table(trace: Path, names: list[str], hta: str | None, repeat: int) -> None:
     """Run these readers in turn and print a line of each."""
     pythons = {name: hta if name == "HolisticTraceAnalysis" else sys.executable for name in names}
     found: dict[str, list[tuple[float, int, float] | str]] = {name: [] for name in names}
-    for _ in range(repeat):
-        for name, python in pythons.items():
+    for number in range(repeat):
+        # Back and forth: one that follows a reader of gigabytes finds no memory that was touched lately.
+        for name, python in reversed(pythons.items()) if number % 2 else pythons.items():
             found[name].append(measure(python, READERS[name], trace) if python else "no --hta given")
     print(f"{'reader':34} {'MB per CPU-second':>18} {'best':>6} {'peak MB':>8} {'events':>9}")
     for name, measured in found.items():

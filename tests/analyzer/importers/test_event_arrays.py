@@ -9,6 +9,7 @@ import msgspec
 import pyarrow.parquet as pq
 import pytest
 from firstfault.analyzer.importers.event_columns import NUMBERS, OUTER, TEXTS, UNPARSED, row_of
+from firstfault.analyzer.importers.event_tokens import event_starts
 from firstfault.analyzer.importers.kineto import KinetoTrace
 
 from .trace_text import BASE, laid_out
@@ -142,3 +143,36 @@ def test_more_different_texts_than_are_kept(tmp_path):
     assert trace.one_by_one == 0
     assert [row["name"] for row in rows] == [one["name"] for one in given]
     assert [row["scope"] for row in rows] == [one.get("s") for one in given]
+
+
+def test_keys_that_are_alike_in_parts_are_told_apart(tmp_path):
+    names = [
+        "Input Dims",
+        "Xnput Dims",
+        "x Input Dims",
+        "Record function id",
+        "Rxcord function id",
+        "Record functiox id",
+    ]
+    longer = ["a name of more than twenty letters", "a name of mxre than twenty letters", "External id", "Axternal id"]
+    given = [
+        {"ph": "X", "cat": "c", "name": "n", "pid": 1, "tid": 2, "ts": n, "args": {name: n, "Ev Idx": n}}
+        for n, name in enumerate((*names, *longer) * 3)
+    ]
+    trace, rows = read(file_of(tmp_path / "t.json", [laid_out(one) for one in given]))
+    assert trace.one_by_one == 0
+    assert [told(row) for row in rows] == [told(row_of(one, BASE)) for one in given]
+
+
+def test_events_without_keys_and_keys_at_the_very_beginning(tmp_path):
+    text = laid_out(usual(random.Random(0), 1))
+    _, rows = read(
+        file_of(tmp_path / "t.json", [text, "\n  {}", '\n  {"ph":"i"}', '\n  {"a":1,"name":"b"\n  }', "\n  {}", text])
+    )
+    assert [row["ph"] for row in rows] == ["X", None, "i", None, None, "X"]
+    assert [row["name"] for row in rows[2:5]] == [None, "b", None]
+
+
+def test_a_piece_may_begin_with_an_event_that_is_empty():
+    text = b'{},\n  {"ph": "X",\n    "name": "n"\n  },\n  {}'
+    assert event_starts(text).tolist() == [0, 6, len(text) - 2]
