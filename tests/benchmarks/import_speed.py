@@ -7,7 +7,8 @@ Without --trace a small GPT is trained under torch.profiler (shapes and memory) 
 ``--large`` adds the same events again and again, with later times, until the file has so many MB, and imports that as well.
 ``--hta`` is the python of an environment that has HolisticTraceAnalysis. Every reader runs in a process of its own; CPU seconds
 are its own, from after the imports to the end, and peak memory is that of the process. ``--repeat`` runs all readers in turn,
-back and forth, so often and says of each its median and its best: what shares the processor makes a CPU-second worth less, never more.
+back and forth, so often and says of each its median and its best: what shares the processor makes a CPU-second worth less,
+never more.
 `firstfault import` does more than the others within its time: it tells steps apart and checks the trace; its line without
 checks is there to compare.
 """
