@@ -35,9 +35,10 @@ WHERE (p.op IN ('Sqrt', 'Rsqrt', 'Pow', 'Norm', 'LinalgVectorNorm', 'Cdist') AND
   AND (p.rank, p.step) NOT IN (SELECT (rank, step) FROM forward_lost)
   AND (p.op NOT IN ('Norm', 'LinalgVectorNorm', 'Cdist') OR NOT EXISTS (
       SELECT 1 FROM operators q WHERE q.rank = p.rank AND q.step = p.step AND q.zero_count > 0 AND q.op IN ('Sqrt', 'Rsqrt', 'Pow')))
-  -- the same operator at zero in an earlier, finite step shows that it is not the one
-  AND NOT EXISTS (
+  -- the same operator at zero in an earlier, finite step shows that it is not the one, unless running it once more has shown that it is: what
+  -- comes ahead of it may have kept its NaN back so far, as a ReLU does whose output is zero
+  AND ((p.rank, p.step, p.op) IN (SELECT (rank, step, regexp_replace(node, 'Backward[0-9]*$', '')) FROM first_bad_operator) OR NOT EXISTS (
       SELECT 1 FROM operators q
       WHERE q.rank = p.rank AND q.step < p.step AND q.op = p.op AND q.module_id IS NOT DISTINCT FROM p.module_id
-        AND (q.zero_count > 0 OR q.op IN ('Acos', 'Asin') AND greatest(abs(q.min), abs(q.max)) = 1) AND (q.rank, q.step) NOT IN (SELECT (rank, step) FROM bad_steps))
+        AND (q.zero_count > 0 OR q.op IN ('Acos', 'Asin') AND greatest(abs(q.min), abs(q.max)) = 1) AND (q.rank, q.step) NOT IN (SELECT (rank, step) FROM bad_steps)))
 ORDER BY p.step, p.rank, p.graph_seq DESC, p.seq

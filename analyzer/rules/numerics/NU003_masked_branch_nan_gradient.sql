@@ -29,8 +29,8 @@ FROM operator_sites p
 JOIN broken b ON b.rank = p.rank AND b.step = p.step
 JOIN bad_steps s ON s.rank = p.rank AND s.step = p.step AND NOT list_contains(s.signs, 'loss')
 WHERE p.masked AND p.trigger = 'risk' AND (p.rank, p.step) NOT IN (SELECT (rank, step) FROM forward_lost)
-  AND NOT EXISTS (
+  AND ((p.rank, p.step, p.op) IN (SELECT (rank, step, regexp_replace(node, 'Backward[0-9]*$', '')) FROM first_bad_operator) OR NOT EXISTS (
       SELECT 1 FROM operators q
       WHERE q.rank = p.rank AND q.step < p.step AND q.op = p.op AND q.masked AND q.module_id IS NOT DISTINCT FROM p.module_id
-        AND (q.rank, q.step) NOT IN (SELECT (rank, step) FROM bad_steps))
+        AND (q.rank, q.step) NOT IN (SELECT (rank, step) FROM bad_steps)))
 ORDER BY p.step, p.rank, p.graph_seq DESC, p.seq
