@@ -7,7 +7,6 @@ GradScaler left the step out. Several backward passes before the step are its mi
 import sys
 import weakref
 from collections.abc import Callable, Sequence
-from itertools import chain
 from time import perf_counter_ns
 from types import CodeType
 from typing import Any, NamedTuple
@@ -21,6 +20,7 @@ from .device_statistics import Late, either
 from .gradient_norms import carried_norm, gradients_of
 from .group_rows import GroupRows
 from .parameter_rows import ParameterRows
+from .rosters import Rosters
 from .session import Session
 from .statistics import local
 from .weight_changes import Parameters, Sampled
@@ -29,9 +29,6 @@ _HOOKED_STEP = next(
     (c for c in torch.optim.Optimizer.profile_hook_step.__code__.co_consts if isinstance(c, CodeType)), None
 )
 """What torch puts around every optimizer's step to call the hooks."""
-
-_LOOK_AGAIN = 64
-"""Steps after which the models are walked again for parameters that came in by a way without a hook."""
 
 _MOST_MICROBATCHES = 256
 """Backward passes without a step or a cleared gradient before they count as iterations of their own."""
@@ -73,29 +70,6 @@ class Closed(NamedTuple):
     stepped: set[int]
 
 
-class Roster:
-    """Whose turn it is when an optimizer steps: entries and groups of its parameters, then those that no optimizer holds.
-
-    Holds no parameter itself. Good as long as neither the optimizers' groups nor the modules have changed.
-    """
-
-    __slots__ = ("entries", "free", "groups", "regrouped", "version")
-
-    def __init__(
-        self,
-        regrouped: int,
-        version: int,
-        entries: list[ParameterEntry],
-        groups: list[int],
-        free: list[ParameterEntry],
-    ) -> None:
-        self.regrouped = regrouped
-        self.version = version
-        self.entries = entries
-        self.groups = groups
-        self.free = free
-
-
 def closure_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The closure that a step was given; torch hands hooks the optimizer itself in front of the arguments."""
     return args[1] if len(args) > 1 else kwargs.get("closure")
@@ -116,13 +90,9 @@ class OptimizerWatch:
         """Whether a module has been called for training since the last backward."""
         self._halfway = False
         """Whether a wrapper has cleared gradients within this iteration: it may step after a second backward."""
-        self._groups: list[list[int]] = []
-        """Number of the optimizer and ids of the parameters of each group."""
-        self._regrouped = 0
-        """How often the groups have changed."""
         self._inside: dict[int, Held] = {}
         self.rows = ParameterRows(session)
-        self._rosters: dict[int, Roster] = {}
+        self._rosters = Rosters(session)
         self._group_rows = GroupRows(session)
         self.in_step = False
         self.stepping: Held | None = None
@@ -132,7 +102,6 @@ class OptimizerWatch:
         self._unstepped_norm: float | Late | None = None
         self.bare_tensors: Callable[[Tensor], list[ParameterEntry]] = lambda _: []
         """Entries of what a loss depends on that no module and no optimizer holds."""
-        self._bare: list[ParameterEntry] = []
         self._own: Own | None = None
         """Gradients of this iteration that the script itself will apply: it has no optimizer."""
         self.on_step: Callable[[], None] = lambda: None
@@ -201,10 +170,10 @@ class OptimizerWatch:
             self._advance()  # it steps again, so the iteration before was over
         self.on_step()
         session.note(Phase.OPTIMIZER, -1)
-        self._refresh_holders()
+        self._rosters.refresh(self._alive())
         closure = closure_of(args, kwargs)
         self._group_rows.notice_lr(held.id, optimizer)
-        held.parameters = self._parameters_of(held, optimizer)
+        held.parameters = self._rosters.parameters_of(held.id, optimizer)
         held.grad_norm = None if callable(closure) else self.rows.gradients(held.parameters)
         session.on_gradients(held.grad_norm)
         held.sample = self.rows.sample(held.parameters)
@@ -228,7 +197,7 @@ class OptimizerWatch:
         held.steps += 1
         session.called("s")
         change = self.rows.weights(held.parameters, held.sample)
-        self._group_rows.add(held.id, optimizer, change, self._regrouped)
+        self._group_rows.add(held.id, optimizer, change, self._rosters.regrouped)
         self._finish(held, stepped=True)
 
     def _forget(self, is_meant: Callable[[torch.optim.Optimizer], bool]) -> None:
@@ -256,10 +225,10 @@ class OptimizerWatch:
         held = self.found(optimizer)
         if held.steps != steps_before:
             return
-        self._refresh_holders()
-        held.grad_norm = self.rows.gradients(self._parameters_of(held, optimizer))
+        self._rosters.refresh(self._alive())
+        held.grad_norm = self.rows.gradients(self._rosters.parameters_of(held.id, optimizer))
         self.session.on_gradients(held.grad_norm, scaler=True)
-        self._group_rows.add(held.id, optimizer, {}, self._regrouped)
+        self._group_rows.add(held.id, optimizer, {}, self._rosters.regrouped)
         self._finish(held, stepped=False, skipped=True)
 
     def _inner(self, optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
@@ -273,7 +242,7 @@ class OptimizerWatch:
 
     def alive(self) -> list[torch.optim.Optimizer]:
         """Optimizers that still exist, in the order in which they were found."""
-        return [optimizer for held in self._held.values() if (optimizer := held.ref()) is not None]
+        return [optimizer for _, optimizer in self._alive()]
 
     def steps_of(self, optimizer: torch.optim.Optimizer) -> int:
         """How often it has stepped."""
@@ -319,7 +288,7 @@ class OptimizerWatch:
         if self._called or not (self._cleared and self.session.catalogue.roots):
             self.new_iteration()
         if not self._held and loss is not None and not self.session.catalogue.roots:
-            self._bare = self.bare_tensors(loss)
+            self._rosters.bare = self.bare_tensors(loss)
         for held in self._held.values():
             if held.carried is None:
                 optimizer = held.ref()
@@ -345,8 +314,8 @@ class OptimizerWatch:
             ]
             if optimizer is None or not others:
                 if optimizer is not None:
-                    self._refresh_holders()
-                    norm = self.rows.gradients(self._parameters_of(self.found(optimizer), optimizer))
+                    self._rosters.refresh(self._alive())
+                    norm = self.rows.gradients(self._rosters.parameters_of(self.found(optimizer).id, optimizer))
                 else:
                     norm = self._norm_left()
                 session.on_gradients(norm)
@@ -399,14 +368,14 @@ class OptimizerWatch:
         """Norm of the gradients that no optimizer has used."""
         if self._own is not None:
             return self._own.norm
-        self._refresh_holders()
-        return self.rows.gradients(self._all_parameters())
+        self._rosters.refresh(self._alive())
+        return self.rows.gradients(self._rosters.all_parameters(self._alive()))
 
     def _gradients_are_gone(self) -> bool:
         """Whether the script, which has no optimizer, has cleared the gradients by hand."""
-        gradients = [local(p.grad) for p, _, _ in self._all_parameters() if p.grad is not None]
+        gradients = [local(p.grad) for p, _, _ in self._rosters.all_parameters(self._alive()) if p.grad is not None]
         if not gradients:
-            return bool(self.session.catalogue.roots or self._bare)
+            return bool(self.session.catalogue.roots or self._rosters.bare)
         smallest = min(gradients, key=lambda g: g.numel())
         return smallest.device.type == "cpu" and not smallest.any()
 
@@ -419,7 +388,7 @@ class OptimizerWatch:
         for held in self._held.values():
             optimizer = held.ref()
             if optimizer is not None:
-                self._group_rows.add(held.id, optimizer, {}, self._regrouped)
+                self._group_rows.add(held.id, optimizer, {}, self._rosters.regrouped)
             held.carried = None
         self.session.finish(
             optimizer_id=None,
@@ -440,11 +409,11 @@ class OptimizerWatch:
             self._stepped.add(held.id)
             optimizer = held.ref()
             if optimizer is not None:
-                self._group_rows.add(held.id, optimizer, {}, self._regrouped)
+                self._group_rows.add(held.id, optimizer, {}, self._rosters.regrouped)
         if inside:
             self._finish(next(iter(inside.values())), stepped=True)
         elif not self._held:
-            parameters = self._all_parameters()
+            parameters = self._rosters.all_parameters(self._alive())
             gradients = [local(p.grad) for p, _, _ in parameters]
             if any(g is not None for g in gradients):
                 self._note_own(parameters, gradients, returned=False)
@@ -468,59 +437,8 @@ class OptimizerWatch:
         kept = [p for p in parameters if p[1].module_id is not None]
         self._own = Own(norm, kept, self.rows.sample(kept), returned)
 
-    # -- measuring ------------------------------------------------------------------------------------------------------------
-
-    def _parameters_of(self, held: Held, optimizer: torch.optim.Optimizer) -> Parameters:
-        """(parameter, entry, group) of an optimizer, then the models' parameters that no optimizer holds, as group -1."""
-        catalogue = self.session.catalogue
-        roster = self._rosters.get(held.id)
-        parameters = list(chain.from_iterable(group["params"] for group in optimizer.param_groups))
-        if (
-            roster is None
-            or roster.regrouped != self._regrouped
-            or roster.version != catalogue.version
-            or self.session.step % _LOOK_AGAIN == 0
-            or len(roster.entries) != len(parameters)
-        ):
-            prefix = "" if held.id == 0 else f"optimizer{held.id}."
-            entries = [
-                catalogue.parameter(p, prefix, g, i)
-                for g, group in enumerate(optimizer.param_groups)
-                for i, p in enumerate(group["params"])
-            ]
-            groups = [g for g, group in enumerate(optimizer.param_groups) for _ in group["params"]]
-            if catalogue.calls == 0:
-                self.session.on_unseen_models()
-            free = [e for p, e in catalogue.model_parameters() if id(p) not in catalogue.holders]
-            roster = self._rosters[held.id] = Roster(self._regrouped, catalogue.version, entries, groups, free)
-        found = list(zip(parameters, roster.entries, roster.groups, strict=True))
-        found += [(p, e, -1) for e in roster.free if (p := e.ref()) is not None and p.requires_grad]
-        return found
-
-    def _all_parameters(self) -> Parameters:
-        found = {id(p): (p, e, -1) for p, e in self.session.catalogue.model_parameters()}
-        found |= {id(p): (p, e, -1) for e in self._bare if (p := e.ref()) is not None}
-        for held in self._held.values():
-            optimizer = held.ref()
-            if optimizer is not None:
-                found |= {id(p): (p, e, g) for p, e, g in self._parameters_of(held, optimizer)}
-        return list(found.values())
-
-    def _refresh_holders(self) -> None:
-        """Note which parameter lies in which group, and describe the tensors anew when that has changed."""
-        lives = [(h.id, o) for h in self._held.values() if (o := h.ref()) is not None]
-        groups = [[held_id, *map(id, group["params"])] for held_id, o in lives for group in o.param_groups]
-        if groups == self._groups:
-            return
-        self._groups = groups
-        self._regrouped += 1
-        self.session.catalogue.holders = {
-            id(p): (held_id, g)
-            for held_id, o in lives
-            for g, group in enumerate(o.param_groups)
-            for p in group["params"]
-        }
-        self.session.catalogue.redescribe_parameters()
+    def _alive(self) -> list[tuple[int, torch.optim.Optimizer]]:
+        return [(h.id, o) for h in self._held.values() if (o := h.ref()) is not None]
 
 
 def _holds(optimizer: torch.optim.Optimizer, inner: torch.optim.Optimizer | None = None) -> bool:
