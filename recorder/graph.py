@@ -51,7 +51,11 @@ _RISKS: dict[str, tuple[str, float]] = {
 }
 """Operators whose derivative is undefined where a saved tensor has this value (for the arc functions: this magnitude)."""
 
-_RISKS_BEHIND_A_MASK: dict[str, tuple[str, float]] = {"Exp": ("result", torch.inf), "Expm1": ("result", torch.inf)}
+_RISKS_BEHIND_A_MASK: dict[str, tuple[str, float]] = {
+    "Exp": ("result", torch.inf),
+    "Expm1": ("result", torch.inf),
+    "Mul": ("self other", torch.inf),  # a factor without a graph, such as the logarithm of a target
+}
 """More of them, which only a mask can hide from the loss."""
 
 _LAYS_OUT = (
@@ -322,16 +326,17 @@ def risks(session: Session, loss: Tensor, first: int) -> tuple[bool, int]:
             if not isinstance(exponent, (int, float)) or exponent >= 1:
                 continue
             fractional = exponent % 1 != 0
-        name, at = risk
-        value = saved(node, name)
-        if value is not None and value.device.type in LATE_DEVICES:
-            continue  # looking at it would make the host wait
-        if value is None or not value.is_floating_point() or not value.numel() or not measurable(value):
-            continue
-        present = True
-        if written < _MOST_RISKS and _holds(value, operator, at, fractional=fractional):
-            written += 1
-            _write(session, node, name, value, "risk", masked=node in masked)
+        names, at = risk
+        for name in names.split():
+            value = saved(node, name)
+            if value is not None and value.device.type in LATE_DEVICES:
+                continue  # looking at it would make the host wait
+            if value is None or not value.is_floating_point() or not value.numel() or not measurable(value):
+                continue
+            present = True
+            if written < _MOST_RISKS and _holds(value, operator, at, fractional=fractional):
+                written += 1
+                _write(session, node, name, value, "risk", masked=node in masked)
     return present, len(nodes)
 
 

@@ -37,7 +37,7 @@ _MOST_MICROBATCHES = 256
 class Held:
     """An optimizer of the script."""
 
-    __slots__ = ("began", "carried", "grad_norm", "id", "last_step", "parameters", "ref", "sample", "steps", "zeroed")
+    __slots__ = ("began", "carried", "grad_norm", "id", "last_step", "looked", "parameters", "ref", "sample", "steps", "zeroed")
 
     def __init__(self, id_: int, optimizer: torch.optim.Optimizer) -> None:
         self.id = id_
@@ -45,7 +45,11 @@ class Held:
         self.steps = 0
         self.last_step = -1
         self.carried: float | Late | None = None
+        """Norm of the gradients that were there when the first backward of this iteration began, unless cleared since."""
+        self.looked = -1
+        """Step in which it was looked at."""
         self.zeroed = False
+        """Whether its gradients have been cleared since the last backward."""
         self.began = 0
         self.grad_norm: float | Late | None = None
         self.parameters: Parameters = []
@@ -289,11 +293,15 @@ class OptimizerWatch:
             self.new_iteration()
         if not self._held and loss is not None and not self.session.catalogue.roots:
             self._rosters.bare = self.bare_tensors(loss)
+        step = self.session.step
         for held in self._held.values():
-            if held.carried is None:
+            # what has stepped in the iteration before may hold gradients of a loss that was another optimizer's
+            if held.carried is None or (held.looked < step and held.last_step == step - 1):
                 optimizer = held.ref()
                 if optimizer is not None:
                     held.carried = 0.0 if held.zeroed else carried_norm(gradients_of(optimizer))
+                    held.looked = step
+            held.zeroed = False
 
     def cleared(self, optimizer: torch.optim.Optimizer | None) -> None:
         """zero_grad is about to clear gradients, of one optimizer or (None) of a module."""

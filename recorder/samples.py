@@ -1,6 +1,7 @@
 """What is in a batch beside its moments: labels, masks, and a hash of each sample."""
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -78,15 +79,21 @@ def mask_facts(tensor: Tensor, moments: Moments) -> Row:
     return {"valid_fraction": (moments.sum or 0.0) / moments.numel, "min_row_valid": fewest}
 
 
+@lru_cache(maxsize=64)
+def _places(numel: int) -> Tensor:
+    """Which elements of a row are read: multiples of the golden ratio, where even steps would meet a few columns of an image."""
+    return torch.tensor(sorted({int(numel * (0.6180339887498949 * (i + 1) % 1)) for i in range(_ELEMENTS_OF_A_ROW)}))
+
+
 def sample_fingerprints(tensor: Tensor) -> list[int] | None:
-    """One hash for each row of a batch, from up to 64 evenly spaced elements; None where that cannot be or costs too much."""
+    """One hash for each row of a batch, from up to 64 elements all over it; None where that cannot be or costs too much."""
     if tensor.device.type in LATE_DEVICES or tensor.layout is not torch.strided or tensor.is_complex():
         return None
     if tensor.dim() < 2 or not 0 < tensor.shape[0] <= _MOST_ROWS or tensor[0].numel() < 2:
         return None
     rows = tensor.detach().reshape(tensor.shape[0], -1)
-    step = max(1, rows.shape[1] // _ELEMENTS_OF_A_ROW)
-    rows = rows[:, ::step][:, :_ELEMENTS_OF_A_ROW]
+    if rows.shape[1] > _ELEMENTS_OF_A_ROW:
+        rows = rows.index_select(1, _places(rows.shape[1]))
     bits = rows.to(torch.float64).contiguous().view(torch.int64) if rows.is_floating_point() else rows.to(torch.int64)
     mixed = (bits ^ (bits >> 29)) * _FACTORS[: bits.shape[1]]
     return (mixed ^ (mixed >> 31)).sum(1).tolist()

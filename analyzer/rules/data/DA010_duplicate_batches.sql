@@ -38,21 +38,26 @@ columns = ["batches.fingerprint"]
 [doc]
 what = "The same content twice within one epoch of a training loader, or in one that is begun anew for every batch; or, where there is no loader, one batch with its targets in every step to the end, after batches that were all new, or from some step on every few batches one that had just been there, and new ones between them: an error if it is one of these, else a warning."
 why = "Samples count several times, and others are missing or the epoch is longer than it seems."
-not_this = "One batch for a whole epoch (a warning: many do that to see whether a model learns at all), a constant field, one accidental copy, a data set smaller than a few batches, batches without a loader that come back only now and then, that come back from the beginning (several passes over one rollout), with an optimizer that begins then (a discriminator that was alone before), or of which no new one comes any more (a second epoch)."
+not_this = "One batch for a whole epoch (a warning: many do that to see whether a model learns at all), fields that are alike in all batches, as masks and positions are, one accidental copy, a data set smaller than a few batches, batches without a loader that come back only now and then, that come back from the beginning (several passes over one rollout), with an optimizer that begins then (a discriminator that was alone before), or of which no new one comes any more (a second epoch)."
 source = "Equality of fingerprints."
 */
 WITH fields AS (
     SELECT b.rank, b.loader_id, b.batch_index, max(b.batch_index) OVER (PARTITION BY b.rank, b.loader_id) = 0 AND b.loader_batches >= 2 AS anew,
-        CASE WHEN max(b.batch_index) OVER (PARTITION BY b.rank, b.loader_id) = 0 AND b.loader_batches >= 2 THEN 0 ELSE b.epoch END AS epoch, b.step, b.fingerprint, b.workers, b.field
+        CASE WHEN max(b.batch_index) OVER (PARTITION BY b.rank, b.loader_id) = 0 AND b.loader_batches >= 2 THEN 0 ELSE b.epoch END AS epoch, b.step, b.seq, b.fingerprint, b.workers, b.field,
+        s.min < s.max AND s.numel >= 8 AND len(b.shape) > 1 AND b.valid_fraction IS NULL AS content
     FROM batches b JOIN tensor_stats s ON s.rank = b.rank AND s.step = b.step AND s.seq = b.seq AND s.tensor_id = b.tensor_id
-    WHERE b.loader_id IS NOT NULL AND b.fingerprint IS NOT NULL AND b.phase = 'data' AND s.min < s.max AND s.numel >= 8 AND len(b.shape) > 1
+    WHERE b.loader_id IS NOT NULL AND b.fingerprint IS NOT NULL AND b.phase = 'data'
+), loaded AS (
+    -- a batch is a copy with all its fields: masks and positions may be the same in all of them
+    SELECT rank, loader_id, batch_index, anew, epoch, step, any_value(workers) AS workers, arg_min(field, seq) FILTER (content) AS field, string_agg(field || ':' || fingerprint, ' ' ORDER BY field, seq) AS content_
+    FROM fields GROUP BY ALL HAVING bool_or(content)
 ), seen AS (
-    SELECT *, min(step) OVER (PARTITION BY rank, loader_id, epoch, field, fingerprint) AS earlier,
-        row_number() OVER (PARTITION BY rank, loader_id, epoch, field, fingerprint ORDER BY batch_index) AS copy,
-        count(*) OVER (PARTITION BY rank, loader_id, epoch, field) AS batches
-    FROM fields
+    SELECT *, min(step) OVER (PARTITION BY rank, loader_id, epoch, content_) AS earlier,
+        row_number() OVER (PARTITION BY rank, loader_id, epoch, content_ ORDER BY batch_index, step) AS copy,
+        count(*) OVER (PARTITION BY rank, loader_id, epoch) AS batches
+    FROM loaded
 ), copies AS (
-    SELECT *, count(CASE WHEN copy > 1 THEN 1 END) OVER (PARTITION BY rank, loader_id, epoch, field) AS value FROM seen
+    SELECT *, count(CASE WHEN copy > 1 THEN 1 END) OVER (PARTITION BY rank, loader_id, epoch) AS value FROM seen
 ), handed AS (
     -- what a script draws by itself: the first look at each tensor in a step
     SELECT b.rank, b.step, b.seq, b.role, b.tensor_id, b.field, b.fingerprint, b.phase = 'data' AND s.min < s.max AND s.numel >= 16 AND len(b.shape) > 1 AS content

@@ -13,6 +13,10 @@ doc = "Share of the evaluated samples."
 value = 3
 unit = "samples"
 doc = "Samples in both."
+[params.enough]
+value = 20
+unit = "samples"
+doc = "Evaluated samples of which none was trained on: so many show, in one field of the loaders, that the split is right."
 [params.bouts]
 value = 2
 unit = "evaluations"
@@ -26,7 +30,7 @@ columns = ["batches.sample_fingerprints"]
 [doc]
 what = "Samples with equal content in training and in evaluation batches, but not all of them; or all samples of every evaluation, where these come from a loader of their own and are at most half of what was trained on."
 why = "What was seen in training is no test."
-not_this = "The batch that was just trained on, evaluation on the training set itself or, said as a warning, on some batches of it beside no other, coarse data in which equal samples are common, masks, samples of fewer than five numbers, what another model was trained on: the folds of a cross-validation in one process, forwards without gradients on other samples in every step."
+not_this = "The batch that was just trained on, evaluation on the training set itself or, said as a warning, on some batches of it beside no other, coarse data in which equal samples are common, masks, label maps that are alike while the images are not, samples of fewer than five numbers, what another model was trained on: the folds of a cross-validation in one process, forwards without gradients on other samples in every step."
 source = "Equality of a 64-bit hash of up to 64 elements."
 */
 WITH all_samples AS (
@@ -71,6 +75,13 @@ WITH all_samples AS (
     HAVING bool_and(b.loader_id IS NULL) AND count(DISTINCT b.fingerprint) >= 10
        AND count(DISTINCT b.fingerprint) >= 0.9 * count(DISTINCT b.step)
        AND count(DISTINCT b.step) >= greatest(10, 0.8 * (SELECT count(DISTINCT s.step) FROM steps s WHERE s.rank = b.rank AND s.step BETWEEN min(b.step) AND max(b.step)))
+), loaded AS (
+    SELECT DISTINCT rank, field, evaluated, sample FROM samples WHERE loader_id IS NOT NULL
+), unlike AS (
+    -- a field of the loaders in which no sample is the same: what is the same in another, as empty label maps are, is so by chance
+    SELECT e.rank FROM loaded e LEFT JOIN loaded t ON t.rank = e.rank AND t.field = e.field AND NOT t.evaluated AND t.sample = e.sample
+    WHERE e.evaluated AND EXISTS (FROM loaded l WHERE l.rank = e.rank AND l.field = e.field AND NOT l.evaluated)
+    GROUP BY e.rank, e.field HAVING count(*) >= $enough AND count(t.sample) = 0
 ), counted AS (
     SELECT e.rank, count(*) AS samples, count(t.sample) AS value, min(e.step) FILTER (t.sample IS NOT NULL) AS step
     FROM evaluated e LEFT JOIN train t ON t.rank = e.rank AND t.stage = e.stage AND t.sample = e.sample GROUP BY e.rank
@@ -79,7 +90,7 @@ SELECT c.rank, c.step, c.value, c.samples, round(100.0 * c.value / c.samples)::I
     CASE WHEN (c.value >= 0.98 * c.samples AND (c.rank NOT IN (SELECT rank FROM apart) OR c.samples > $part * (SELECT count(*) FROM train t WHERE t.rank = c.rank)))
         OR c.rank NOT IN (SELECT rank FROM whole) THEN 'warning' ELSE 'error' END AS severity
 FROM counted c
-WHERE c.rank NOT IN (SELECT rank FROM within_steps) AND c.value >= $least AND c.value >= $share * c.samples
+WHERE c.rank NOT IN (SELECT rank FROM within_steps) AND c.rank NOT IN (SELECT rank FROM unlike) AND c.value >= $least AND c.value >= $share * c.samples
   -- evaluating on all that was trained on is a choice
   AND NOT (c.value >= 0.98 * c.samples AND c.samples >= 0.8 * (SELECT count(*) FROM train t WHERE t.rank = c.rank))
 ORDER BY c.step, c.rank

@@ -24,11 +24,11 @@ kinds = ["parameter", "gradient"]
 [doc]
 what = "Parameters with requires_grad and a non-zero gradient whose values stay the same, in no parameter group, beside parameters of the same model, or of another model in training mode, that are in one."
 why = "They look trainable and cost a backward pass, but never learn."
-not_this = "Whole models that no optimizer holds and that are in eval mode or also run without gradients (teachers, critics, targets of attacks), frozen parameters without gradients. Where everything that is not held lies before everything that is held (a head trained on a backbone), it is a warning: that is often meant, unless the backbone is as it was made, which is good for nothing, or weights that come later in it were frozen by requires_grad. It is a warning too where all that is left out are batch norms that only ever train in eval mode."
+not_this = "Whole models that no optimizer holds and that are in eval mode or also run without gradients (teachers, critics, targets of attacks), frozen parameters without gradients. Where everything that is not held lies before everything that is held (a head trained on a backbone), it is a warning: that is often meant, unless the backbone is as it was made, which is good for nothing, weights that come later in it were frozen by requires_grad, or it was frozen itself when the training began. It is a warning too where all that is left out are batch norms that only ever train in eval mode."
 source = "Counts and exact equality; torch's Linear and Conv draw weights uniformly within 1 / sqrt(fan in)."
 */
 WITH trained AS (
-    SELECT rank, tensor_id, count(*) AS steps, min(step) AS step, min(seq) AS seq FROM param_steps
+    SELECT rank, tensor_id, count(*) AS steps, count(DISTINCT sum_sq) AS gradients, min(step) AS step, min(seq) AS seq FROM param_steps
     WHERE NOT missing AND sum_sq > 0 GROUP BY rank, tensor_id
 ), still AS (
     SELECT s.rank, s.tensor_id FROM tensor_stats s JOIN parameters p ON p.rank = s.rank AND p.tensor_id = s.tensor_id AND p.optimizer_id IS NULL
@@ -38,7 +38,8 @@ WITH trained AS (
     SELECT p.*, t.steps, t.step AS first_step FROM parameters p
     JOIN trained t ON t.rank = p.rank AND t.tensor_id = p.tensor_id AND t.steps >= $steps
     JOIN still s ON s.rank = p.rank AND s.tensor_id = p.tensor_id
-    WHERE p.requires_grad AND p.optimizer_id IS NULL AND p.model IS NOT NULL
+    -- a gradient that what froze the parameter has left behind stays as it is
+    WHERE (p.requires_grad OR t.gradients >= $steps) AND p.optimizer_id IS NULL AND p.model IS NOT NULL
 ), per_model AS (
     -- where all that is held is frozen, the optimizer was made before what trains was put in, as adapters are
     SELECT rank, model, coalesce(nullif(count(*) FILTER (requires_grad), 0), count(*)) AS held,
@@ -63,8 +64,9 @@ WITH trained AS (
 ), whole AS (
     -- enclosing modules in which every trainable parameter is left out
     SELECT t.rank, t.ancestor_id, t.ancestor, t.ancestor_depth
-    FROM module_tree t JOIN parameters p ON p.rank = t.rank AND p.module_id = t.module_id AND p.requires_grad
+    FROM module_tree t JOIN parameters p ON p.rank = t.rank AND p.module_id = t.module_id
     LEFT JOIN out_ o ON o.rank = p.rank AND o.tensor_id = p.tensor_id
+    WHERE p.requires_grad OR o.tensor_id IS NOT NULL
     GROUP BY ALL HAVING bool_and(o.tensor_id IS NOT NULL)
 ), placed AS (
     SELECT o.*, w.ancestor
@@ -76,7 +78,10 @@ WITH trained AS (
 ), among_frozen AS (
     -- weights inside a model whose other weights were frozen by name: what still requires a gradient there was meant to train
     SELECT DISTINCT o.rank, o.model FROM out_ o JOIN parameters f ON f.rank = o.rank AND f.model = o.model
-    WHERE NOT f.requires_grad AND len(f.shape) >= 2 AND f.call_order > o.call_order
+    WHERE NOT f.requires_grad AND len(f.shape) >= 2 AND f.call_order > o.call_order AND (f.rank, f.tensor_id) NOT IN (SELECT (rank, tensor_id) FROM out_)
+), unfrozen AS (
+    -- they were described as frozen, before they got gradients: somebody has freed them to train them
+    SELECT DISTINCT rank, model FROM out_ WHERE NOT requires_grad
 ), fixed_norms AS (
     -- batch norms that train with the statistics they were given, and nothing else: frozen whole, as detectors do
     SELECT o.rank, o.model FROM out_ o GROUP BY o.rank, o.model
@@ -96,7 +101,7 @@ WITH trained AS (
 )
 SELECT p.rank, p.first_step AS step, coalesce(p.ancestor, p.module) AS module, p.tensor, 0.0 AS value, p.total AS count, p.steps, h.held,
     coalesce(nullif(coalesce(p.ancestor, p.module), ''), 'the root') AS place, p.model, p.shape, p.dtype, p.class_name,
-    CASE WHEN p.last_call < h.first_call AND (p.rank, p.model) NOT IN (SELECT (rank, model) FROM as_made UNION SELECT (rank, model) FROM among_frozen)
+    CASE WHEN p.last_call < h.first_call AND (p.rank, p.model) NOT IN (SELECT (rank, model) FROM as_made UNION SELECT (rank, model) FROM among_frozen UNION SELECT (rank, model) FROM unfrozen)
         OR (p.rank, p.model) IN (FROM fixed_norms)
         THEN 'warning' ELSE 'error' END AS severity
 FROM placed p JOIN held h ON h.rank = p.rank AND h.model = p.model

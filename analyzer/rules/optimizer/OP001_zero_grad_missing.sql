@@ -4,7 +4,7 @@ name = "zero-grad-missing"
 severity = "error"
 phase = "backward"
 signal = "carried_grad_norm"
-message = "When the first backward of step {step} began the gradients still held norm {value}, {share_} the optimizer had used in the step before ({previous}); so it was in {steps} of {rows_} steps: gradients of old batches are added up."
+message = "When the first backward of step {step} began the gradients still held norm {value}, {share_}; the optimizer had used {previous} in the step before. So it was in {steps} of {rows_} steps: gradients of old batches are added up."
 fix = "Call optimizer.zero_grad() once per optimizer step, before the first backward of the next; model.zero_grad() does it only for the parameters of that model."
 explains = ["exploding-gradients", "loss-spike", "divergence", "lr-too-high", "nonfinite-tensor", "shuffled-labels", "representation-collapse"]
 [params.steps]
@@ -26,9 +26,9 @@ tables = ["steps"]
 columns = ["steps.carried_grad_norm"]
 steps = 4
 [doc]
-what = "At the first backward after an optimizer step the gradients of that step are still there, in several steps running, or every second, third … time: zero_grad keeps another rhythm than the optimizer."
+what = "At the first backward after an optimizer step the gradients of that step are still there, in several steps running, or every second, third … time: zero_grad keeps another rhythm than the optimizer. Or those of another optimizer's loss are, because zero_grad came ahead of it."
 why = "The optimizer then follows the sum of all gradients so far, which grows and lags."
-not_this = "Accumulation inside a step (only its first backward is looked at), master copies of weights, whose gradients are put there anew for each step, gradients that are multiplied by a factor below one instead of cleared, leftovers of another model's loss: where several optimizers step, or a part is left, the norm must also grow."
+not_this = "Accumulation inside a step (only its first backward is looked at) or over several steps of another optimizer, master copies of weights, whose gradients are put there anew for each step, gradients that are multiplied by a factor below one instead of cleared. Where several optimizers step, or a part is left, the norm must also grow, unless what is left is another optimizer's: the loss of a generator leaves gradients in the discriminator, which zero_grad must clear ahead of its own backward."
 source = "Exact: the gradient before the first backward must be None or zero."
 */
 WITH spans AS (
@@ -43,7 +43,7 @@ WITH spans AS (
     HAVING bool_and(module_id IS NULL AND EXISTS (
         FROM tensors m WHERE m.rank = o.rank AND m.kind = 'parameter' AND m.module_id IS NOT NULL AND m.optimizer_id IS NULL AND m.shape = o.shape))
 ), rows_ AS (
-    SELECT * REPLACE (CASE WHEN (rank, optimizer_id) IN (SELECT (rank, optimizer_id) FROM shared) THEN optimizers ELSE 1 END AS optimizers), lag(grad_norm) OVER w AS previous, lag(stepped) OVER w AS previous_stepped
+    SELECT * REPLACE (CASE WHEN (rank, optimizer_id) IN (SELECT (rank, optimizer_id) FROM shared) THEN optimizers ELSE 1 END AS optimizers), lag(grad_norm) OVER w AS previous, lag(stepped) OVER w AS previous_stepped, lag(step) OVER w AS previous_step
     FROM optimizer_series WHERE (rank, optimizer_id) NOT IN (SELECT (rank, optimizer_id) FROM copies) WINDOW w AS (PARTITION BY rank, optimizer_id ORDER BY n)
 ), flagged AS (
     SELECT *, coalesce(carried_grad_norm > 0 AND previous_stepped AND (NOT isfinite(carried_grad_norm) OR previous IS NULL OR NOT isfinite(previous)
@@ -77,15 +77,31 @@ WITH spans AS (
     FROM flagged WHERE carried AND stepped AND optimizers <= 1 AND isfinite(carried_grad_norm)
     GROUP BY rank, optimizer_id, optimizers
     HAVING count(*) >= $habit AND $habit * count(*) >= max(n) - min(n)
+), others AS (
+    -- zero_grad stands after the step instead of ahead of the backward: what the loss of another optimizer then leaves in these parameters is
+    -- used with the next batch, in one step after the other
+    SELECT rank, optimizer_id, optimizers, min(n) AS since, max(n) AS until
+    FROM (
+        SELECT *, n - row_number() OVER (PARTITION BY rank, optimizer_id, foreign_ ORDER BY n) AS stretch
+        FROM (
+            SELECT *, coalesce(optimizers > 1 AND stepped AND previous_stepped AND step - previous_step = 1
+                AND carried_grad_norm > 0 AND isfinite(carried_grad_norm), false) AS foreign_
+            FROM flagged
+        )
+    ) WHERE foreign_
+    GROUP BY rank, optimizer_id, stretch, optimizers
+    -- where it is always what the optimizer has used itself, the script puts new gradients in the place of the old ones
+    HAVING count(*) >= $habit AND max(abs(carried_grad_norm - previous) / previous) > $same
 )
-SELECT w.rank, min(f.step) AS step, arg_min(f.carried_grad_norm, f.n) AS value, arg_min(f.previous, f.n) AS previous, count(*) FILTER (f.carried OR f.partly) AS steps, count(*) AS rows_, w.optimizer_id,
-    CASE WHEN arg_min(f.carried, f.n) THEN 'exactly what' ELSE 'a part of what' END AS share_,
+SELECT w.rank, min(f.step) AS step, arg_min(f.carried_grad_norm, f.n) AS value, arg_min(f.previous, f.n) AS previous, count(*) FILTER (f.carried OR f.partly OR w.foreign_) AS steps, count(*) AS rows_, w.optimizer_id,
+    CASE WHEN w.foreign_ THEN 'left there by the loss of another optimizer, or by a zero_grad that reaches only a part' WHEN arg_min(f.carried, f.n) THEN 'exactly what was used' ELSE 'a part of what was used' END AS share_,
     arg_min(f.grad_norm, f.n) AS grad_norm, max(finite(f.grad_norm)) AS grad_norm_highest, max(f.step) AS until_step
 FROM (
-    SELECT rank, optimizer_id, optimizers, since, max(until) AS until
+    SELECT rank, optimizer_id, optimizers, since, max(until) AS until, false AS foreign_
     FROM (FROM whole UNION ALL FROM part UNION ALL FROM turns t WHERE NOT EXISTS (FROM whole a WHERE a.rank = t.rank AND a.optimizer_id = t.optimizer_id AND a.since <= t.since)) GROUP BY ALL
+    UNION ALL SELECT *, true FROM others
 ) w
 JOIN flagged f ON f.rank = w.rank AND f.optimizer_id = w.optimizer_id AND f.n BETWEEN w.since AND w.until
-GROUP BY w.rank, w.optimizer_id, w.optimizers, w.since
-HAVING w.optimizers <= 1 OR (count(*) >= $habit AND max(finite(f.grad_norm)) > $grown * arg_min(f.previous, f.n))
+GROUP BY w.rank, w.optimizer_id, w.optimizers, w.since, w.foreign_
+HAVING w.optimizers <= 1 OR w.foreign_ OR (count(*) >= $habit AND max(finite(f.grad_norm)) > $grown * arg_min(f.previous, f.n))
 ORDER BY step, rank, optimizer_id
