@@ -37,10 +37,11 @@ WITH alive AS (
     SELECT rank, max(length) AS length FROM memory_growing
     WHERE with_graph AND steady AND len(shape) = 0 AND rank NOT IN (SELECT rank FROM found) GROUP BY rank
 ), parts AS (
-    SELECT n.rank, any_value(n.length) AS value, max(s.step) AS last, max(s.step) FILTER (s.n = 0) AS last_clean,
+    -- a sum is followed some terms deep only; the forwards that stay are counted
+    SELECT n.rank, greatest(any_value(n.length), arg_max(s.forwards, s.step)) AS value, max(s.step) AS last, max(s.step) FILTER (s.n = 0) AS last_clean,
         max(s.n) AS most, arg_max(s.n, s.step) AS n
     FROM numbers n JOIN (
-        SELECT rank, step, greatest(coalesce(max(output_graphs_alive), 0), coalesce(max(forward_graphs_alive), 0)) AS n FROM steps GROUP BY rank, step
+        SELECT rank, step, coalesce(max(forward_graphs_alive), 0) AS forwards, greatest(coalesce(max(output_graphs_alive), 0), forwards) AS n FROM steps GROUP BY rank, step
     ) s ON s.rank = n.rank
     GROUP BY n.rank
     HAVING any_value(n.length) >= $least AND max(s.n) >= $least AND arg_max(s.n, s.step) = max(s.n)

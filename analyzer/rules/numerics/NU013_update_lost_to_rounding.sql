@@ -4,7 +4,7 @@ name = "update-lost-to-rounding"
 severity = "error"
 phase = "optimizer"
 signal = "zero_count"
-message = "From step {step} on {percent} % of the elements of {tensor} ({dtype}) do not change in a step although its gradient is not zero and the learning rate is {lr}: the update is smaller than {dtype} can add."
+message = "From step {step} on {percent} % of the elements of {tensor} ({dtype}) do not change in a step although its gradient is not zero and the learning rate reaches {lr}: the update is smaller than {dtype} can add.{others}"
 fix = "Keep float32 master weights (autocast instead of .half()/.bfloat16()), or use stochastic rounding."
 explains = ["plateau", "underfit", "lr-too-low", "silent-backend-noop", "input-dtype-or-shape-change"]
 [params.share]
@@ -42,8 +42,10 @@ WITH cast_ AS (
     WHERE g.lr > 0 AND q.sum_sq > 0
 ), judged AS (
     SELECT rank, tensor_id, any_value(tensor) AS tensor, any_value(module) AS module, any_value(dtype) AS dtype, any_value(call_order) AS call_order,
-        min(step) FILTER (share > $share) AS step, median(share) AS value, any_value(lr) AS lr, count(*) FILTER (share > $share) AS lost, count(*) AS rows_
+        min(step) FILTER (share > $share) AS step, median(share) AS value, max(lr) AS lr, count(*) FILTER (share > $share) AS lost, count(*) AS rows_
     FROM rows_ GROUP BY rank, tensor_id
 )
-SELECT rank, step, module, tensor, dtype, value, lr, round(100 * value)::INT AS percent FROM judged
+SELECT rank, step, module, tensor, dtype, value, lr, round(100 * value)::INT AS percent,
+    CASE WHEN count(*) OVER (PARTITION BY rank) > 1 THEN printf(' So it is with %d more weights.', count(*) OVER (PARTITION BY rank) - 1) ELSE '' END AS others
+FROM judged
 WHERE lost >= $least AND lost >= 0.6 * rows_ ORDER BY step, rank, call_order
