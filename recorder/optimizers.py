@@ -37,7 +37,19 @@ _MOST_MICROBATCHES = 256
 class Held:
     """An optimizer of the script."""
 
-    __slots__ = ("began", "carried", "grad_norm", "id", "last_step", "looked", "parameters", "ref", "sample", "steps", "zeroed")
+    __slots__ = (
+        "began",
+        "carried",
+        "grad_norm",
+        "id",
+        "last_step",
+        "looked",
+        "parameters",
+        "ref",
+        "sample",
+        "steps",
+        "zeroed",
+    )
 
     def __init__(self, id_: int, optimizer: torch.optim.Optimizer) -> None:
         self.id = id_
