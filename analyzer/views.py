@@ -30,6 +30,7 @@ SHARED = (
     "nonfinite_origin",
     "operator_sites",
     "first_bad_operator",
+    "target_syncs",
     "batch_fields",
     "collective_calls",
     "replicas",

@@ -46,3 +46,10 @@ COMMENT ON COLUMN optimizer_states.last_step IS 'Step of the measurement before.
 COMMENT ON COLUMN optimizer_states.sum_before IS 'Sum of the same elements in the measurement before.';
 COMMENT ON COLUMN optimizer_states.sum_sq_before IS 'Sum of squares of the same elements in the measurement before.';
 COMMENT ON COLUMN optimizer_states.state_step IS 'Step counter of the group after the step.';
+
+CREATE VIEW target_syncs AS
+SELECT rank, step, copy_id, name FROM copies
+WHERE kind IN ('module', 'part') AND moved > 0 AND distance < 0.5 * moved;
+COMMENT ON VIEW target_syncs IS 'Steps at which a second model, such as the target network of a Q network, has taken over the weights of the one that trains: what is trained for is another thing from there on.';
+COMMENT ON COLUMN target_syncs.step IS 'The first step that saw the new weights, or the one before.';
+COMMENT ON COLUMN target_syncs.name IS 'What the copy is called.';

@@ -17,14 +17,16 @@ steps = 18
 [doc]
 what = "From one step to the end of the run the loss stays far above its own history (ten robust sigmas and twice its level in the median), and the gradients left theirs."
 why = "The training has lost what it had learnt."
-not_this = "Spikes that come back, a new task or harder data whose loss falls again by half, targets that grow by and by and take the loss with them, another loss that takes over at that step and is learnt from, noise near a floor that is small against the loss at the start, GAN and reinforcement losses inside what they have ever been."
+not_this = "Spikes that come back, a new task or harder data whose loss falls again by half, targets that grow by and by and take the loss with them, another loss that takes over at that step and is learnt from, a target network that takes over the weights of the model at that step, noise near a floor that is small against the loss at the start, GAN and reinforcement losses inside what they have ever been."
 source = "Own history, robust: median and MAD over the 30 steps before; see the view divergences."
 */
 SELECT rank, step, NULL::VARCHAR AS module, NULL::VARCHAR AS tensor, loss AS value, loss_median, loss_sigma, rest_median, rest_low, rest_rows, rest_breaks,
     norm, norm_median, near_norm, lr, lr_before, update_ratio, optimizer_id
 FROM divergences d
+-- the values that a Q network learns grow with those of its target network
+WHERE NOT EXISTS (FROM target_syncs t WHERE t.rank = d.rank AND t.step BETWEEN d.step - 2 AND d.step)
 -- a task with more labels has a higher loss from there on: the loss of a model that knows nothing of the input is the entropy of the labels
-WHERE NOT EXISTS (
+  AND NOT EXISTS (
     -- in units of its targets the loss has not risen: what is asked for has grown
     SELECT 1 FROM batch_fields b WHERE b.rank = d.rank AND b.role = 'target' AND b.loss_op IN ('MseLoss', 'SmoothL1Loss', 'HuberLoss') AND b.phase <> 'eval' AND b.rms > 0 AND b.step >= d.step - 12
     GROUP BY b.rank
