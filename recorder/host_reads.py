@@ -84,7 +84,10 @@ class HostReads:
         self.session = session
         self.forward = forward
         self.eval_losses = eval_losses
-        self._places: dict[tuple[CodeType, int], _Reads | None] = {}
+        self._places: dict[tuple[int, int], _Reads | None] = {}
+        """By the id of the code and the instruction in it: the hash of a code object takes longer the longer the function."""
+        self._codes: dict[int, CodeType] = {}
+        """Keeps the codes alive whose ids are keys."""
         self._touched: list[_Reads] = []
         self._counting = False
         self._many_since: int | None = None
@@ -121,9 +124,10 @@ class HostReads:
             frame = sys._getframe(1)
             if single and session.phase is _EVAL and type(result) is float and not self_.requires_grad:
                 evaluated(frame, result)
-            if places.get((frame.f_code, frame.f_lasti), frame) is not None:  # None: known, and not the script's
+            key = (id(frame.f_code), frame.f_lasti)
+            if places.get(key, frame) is not None:  # None: known, and not the script's
                 try:  # the session's guard would take as long as all the rest
-                    self._note(frame, self_, began, ended)
+                    self._note(key, frame, self_, began, ended)
                 except Exception as e:
                     if raised_by_signal_handler(e):
                         raise
@@ -138,8 +142,7 @@ class HostReads:
         if self._code is not None and hasattr(dynamo, "skip_code"):
             dynamo.skip_code(self._code)
 
-    def _note(self, frame: Any, tensor: torch.Tensor, began: int, ended: int) -> None:
-        key = (frame.f_code, frame.f_lasti)
+    def _note(self, key: tuple[int, int], frame: Any, tensor: torch.Tensor, began: int, ended: int) -> None:
         reads = self._places.get(key)
         if reads is None:
             reads = self._new(key, frame)
@@ -161,12 +164,14 @@ class HostReads:
     def _same_module(self, reads: _Reads) -> bool:
         return reads.calls_ended == self.forward.calls_ended and not self.forward.quiet.active
 
-    def _new(self, key: tuple[CodeType, int], frame: Any) -> _Reads | None:
+    def _new(self, key: tuple[int, int], frame: Any) -> _Reads | None:
+        code = frame.f_code
+        self._codes[key[0]] = code
         place = script_place(frame)
         known = None
-        if key[0] is _counted_loop.__code__:
+        if code is _counted_loop.__code__:
             known = self._trial
-        elif place is not None and place.code is key[0] and len(self._places) < _MOST_PLACES:
+        elif place is not None and place.code is code and len(self._places) < _MOST_PLACES:
             known = _Reads(place)
         self._places[key] = known
         return known

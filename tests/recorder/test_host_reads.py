@@ -59,3 +59,38 @@ def test_a_quota_of_the_control_group_counts_as_processors(tmp_path: Path) -> No
     assert usable_processors(tmp_path / "cgroup", membership) == 1
     (group / "cpu.max").write_text("max 100000\n")
     assert usable_processors(tmp_path / "cgroup", membership) == everything >= 1
+
+
+LONG_AND_SHORT = """
+import statistics, torch
+from time import perf_counter_ns
+model = torch.nn.Linear(4, 1)
+opt = torch.optim.SGD(model.parameters())
+numbers = torch.zeros(200)
+def short():
+    for v in numbers:
+        v.item()
+source = "def long():\\n    for v in numbers:\\n        v.item()\\n    if numbers is None:\\n"
+source += "".join(f"        v = v + {i}.5\\n" for i in range(3000))
+exec(source, globals())
+took = {short: [], long: []}
+for i in range(12):
+    opt.zero_grad()
+    model(torch.ones(16, 4)).mean().backward()
+    opt.step()
+    for read in took:
+        began = perf_counter_ns()
+        read()
+        took[read].append(perf_counter_ns() - began)
+print(statistics.median(took[long]) / statistics.median(took[short]))
+"""
+
+
+def test_a_read_in_a_long_function_is_counted_as_fast_as_in_a_short_one(tmp_path: Path) -> None:
+    # the hash of a code object is made anew each time, from all its constants: of 3000 it takes ten times as long as a read
+    script = tmp_path / "train.py"
+    script.write_text(LONG_AND_SHORT)
+    command = [sys.executable, "-m", "firstfault", "run", "--quiet", "--out", str(tmp_path / "run"), str(script)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+
+    assert float(ran.stdout) < 4
