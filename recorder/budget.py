@@ -47,6 +47,9 @@ _LEAST_FOR_KINDS = 0.25
 """Share of the budget that the costly kinds keep where everything else takes more than the rest of it, as it does with very
 many tiny modules: thinning them further would save little and lose the recording."""
 
+_FEW_EVALUATIONS = 64
+"""Evaluation forwards between two training steps that are all measured."""
+
 _DECIDE_EVERY = 8
 _COSTS = 7
 _TIMES = 48
@@ -92,6 +95,15 @@ class Budget:
             return True
         self._left_out.add(kind)
         return False
+
+    def evaluation_due(self, count: int, row_ns: int, recorder_ns: int) -> bool:
+        """Whether the ``count``-th forward without gradients since the last step is to be measured. Small models are evaluated
+        sample by sample, or act that often in an environment: beyond the first, the forwards are measured that the budget
+        allows by what the recorder took of the time since that step, and ever fewer in any case."""
+        if count <= _FEW_EVALUATIONS or not self._enforced or self.step < self._full_until:
+            return True
+        stride = 1 << (count // _FEW_EVALUATIONS).bit_length()
+        return count % stride == 0 or recorder_ns <= (self.options.budget or 0.0) * row_ns
 
     def spent(self, kind: Kind, ns: int, tensors: int = 1) -> None:
         """A kind was measured: nanoseconds, and rows that it made."""

@@ -13,11 +13,12 @@ from ..schemas import Phase
 from .catalogue import ModuleEntry
 from .samples import label_facts, mask_facts, sample_fingerprints
 from .session import Session
-from .statistics import Moments, local, measurable, measure
+from .statistics import UNKNOWN, Moments, local, measurable, measure
 from .step_rows import Row
 
 _FINGERPRINT_BYTES = 65536
 _MOST_HASHED = 200_000
+_MOST_FIELDS = 32
 
 
 class _Field:
@@ -58,8 +59,8 @@ class DataWatch:
             if measurable(tensor):
                 self._add(f"batch:{name}", name, tensor, "field", "input", Phase.DATA, None, origin)
 
-    def model_input(self, root: ModuleEntry, name: str, tensor: Tensor, phase: Phase) -> Moments:
-        """A tensor enters a model. Returns its moments."""
+    def model_input(self, root: ModuleEntry, name: str, tensor: Tensor, phase: Phase, *, new: bool) -> Moments:
+        """A tensor enters a model. Returns its moments; one that is in no batch yet is measured only where ``new``."""
         if phase is Phase.FORWARD:
             phase = Phase.DATA
         else:  # what has been loaded was loaded for an evaluation, also where the script transforms it first
@@ -72,6 +73,8 @@ class DataWatch:
                     self._written_to(field, tensor)
                 self._use(field, "input", phase)
                 return field.moments
+        if not new:
+            return UNKNOWN
         return self._add(f"input:{name}", name, tensor, "input", "input", phase, root.id).moments
 
     def target(self, tensor: Tensor, facts: Row) -> tuple[Row, Moments]:
@@ -169,6 +172,8 @@ class DataWatch:
         if role != "target":
             self._hash_samples(tensor, row)
         field = _Field(tensor, stat, row, tensor_id, moments)
+        if len(self._fields) >= _MOST_FIELDS:  # a long evaluation without a loader: most of its inputs are gone
+            self._fields = [f for f in self._fields if "loader_id" in f.row or f.ref() is not None]
         self._fields.append(field)
         return field
 

@@ -71,6 +71,7 @@ class ForwardWatch:
         self._filling: tuple[int, set[int]] | None = None
         """ids of the module in whose call lazy parts get their shapes and of those in it: the model is found at its next call."""
         self.quiet = QuietForwards(session.catalogue)
+        self._ended = session.guarded("forward", self.after)
         session.module_of = self.module_of
         session.on_unseen_models = self._unseen_models
         self._seen: dict[int, tuple[weakref.ref[Tensor], int, Moments]] = {}
@@ -91,7 +92,7 @@ class ForwardWatch:
         """
         session, stack, spans = self.session, self.stack, self._spans
         modules = session.catalogue.by_object
-        before, after = session.guarded("forward", self.before), session.guarded("forward", self.after)
+        before, after = session.guarded("forward", self.before), self._ended
         note = session.note
 
         def pre_hook(module: nn.Module, args: tuple[Any, ...]) -> None:
@@ -186,7 +187,7 @@ class ForwardWatch:
             if self._modes.get(entry.id) is not module.training:
                 self._mode_changed(entry, module.training)
             # decided once for the whole forward, so that what is measured of it is complete
-            self._rows = not call.grad or session.budget.due("activations")
+            self._rows = session.budget.due("activations") if call.grad else self._evaluation_due()
             self._hooks = call.grad and session.budget.due("activation_gradients")
             if call.grad:
                 session.training = module.training
@@ -194,8 +195,6 @@ class ForwardWatch:
                 if "head_ns" not in session.facts:
                     session.facts["head_ns"] = session.since_row()
                 session.facts["autocast"] = autocast_dtype()
-            else:
-                session.facts["eval_forwards"] = session.facts.get("eval_forwards", 0) + 1
         if entry.modes.get(call.grad) is not module.training:
             entry.modes[call.grad] = module.training
             session.add(
@@ -214,12 +213,14 @@ class ForwardWatch:
                 session.on_call(module, args, keywords, entry)
             for name, tensor in named_arguments(module, args, keywords):
                 if measurable(tensor):
-                    moments = self.data.model_input(entry, name, tensor, phase)
+                    moments = self.data.model_input(entry, name, tensor, phase, new=call.grad or self._rows)
                     self._remember(tensor, moments)
             if call.grad:
                 self._first_span = len(self._spans)
                 if not (self._rows or self._hooks) and session.mark is None:
-                    self.quiet.begin(entry, module, session.guarded("forward", self.after))
+                    self.quiet.begin(entry, module, self._ended)
+            elif not self._rows and session.mark is None:
+                self.quiet.begin_evaluation(entry, module, self._ended)
         elif call.grad and self._rows:
             self._inputs(call, args)
 
@@ -245,6 +246,8 @@ class ForwardWatch:
         if outermost and call.grad and not call.recompute:
             inside = self._spans[self._first_span :]
             self._spans += self.quiet.ran(entry, call.first_node, next_node(), inside)
+        elif outermost:
+            self.quiet.unwatched = None
         self._spans.append((call.first_node, next_node(), entry.id))
         if outermost and not call.recompute:
             for told in session.on_output:
@@ -268,6 +271,12 @@ class ForwardWatch:
                 session.spill()
         else:
             session.note(Phase.FORWARD if call.grad else Phase.EVAL, self.stack[-1].entry.id)
+
+    def _evaluation_due(self) -> bool:
+        """Count a forward without gradients; whether it is measured."""
+        session = self.session
+        count = session.facts["eval_forwards"] = session.facts.get("eval_forwards", 0) + 1
+        return session.budget.evaluation_due(count, session.since_row(), session.recorder_ns)
 
     def _evaluated_with_gradients(self, entry: ModuleEntry, args: tuple[Any, ...], output: Any) -> None:
         """Count a forward in eval mode that builds a graph for the weights. Where gradients of inputs are wanted of the same

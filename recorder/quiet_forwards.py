@@ -99,6 +99,15 @@ class QuietForwards:
             part = ref()
             if part is None or part.training is not training:
                 return
+        self._take_out(entry, module, ended)
+
+    def begin_evaluation(self, entry: ModuleEntry, module: nn.Module, ended: Callable[..., None]) -> None:
+        """One of very many evaluation forwards begins, of which nothing is measured; it leaves no graph, so that there is
+        nothing to know of its modules either."""
+        if self._possible(module):
+            self._take_out(entry, module, ended)
+
+    def _take_out(self, entry: ModuleEntry, module: nn.Module, ended: Callable[..., None]) -> None:
         self._end = module.register_forward_hook(_End(self, entry, ended), always_call=True)
         for handle in self._patches.module_hooks if self._patches is not None else ():
             hooks = handle.hooks_dict_ref()

@@ -177,3 +177,51 @@ def test_hooks_of_the_script_keep_the_hooks_in(tmp_path):
     with Recorder(tmp_path / "run", every=EVERY, budget="off"):
         train(model, optimizer, 10)
     assert 0 not in layer.hooks
+
+
+def sample_by_sample(model, count):
+    model.eval()
+    with torch.no_grad():
+        for _ in range(count):
+            model(torch.randn(1, 6))
+    model.train()
+
+
+def test_of_very_many_evaluations_a_part_is_measured_and_all_are_counted(tmp_path):
+    model, layer, optimizer = network()
+    with Recorder(tmp_path / "run", grace="1ms"):
+        for _ in range(8):
+            sample_by_sample(model, 600)
+            train(model, optimizer, 1)
+        layer.hooks.clear()
+        sample_by_sample(model, 600)
+        assert layer.hooks[:64] == [layer.hooks[0]] * 64
+        assert layer.hooks[0] >= 2
+        assert layer.hooks.count(0) > 300
+        model[2][0].act = lambda x: x.sum().log().neg().mul(float("inf")) * 0 + x  # nan comes up inside the layer
+        train(model, optimizer, 1)
+        assert not model._forward_hooks
+    # and what trains after an evaluation is attributed as ever
+    assert rows(tmp_path / "run", SAVED)[0] == (8, "2.0")
+    counted = rows(tmp_path / "run", "SELECT step, eval_forwards FROM steps ORDER BY step")
+    assert counted[1:] == [(step, 600) for step in range(1, 9)]  # before the first step nothing trains yet
+    inputs = "SELECT step, count(*) FROM batches WHERE phase = 'eval' GROUP BY step"
+    outputs = inputs.replace("batches", "tensor_stats").replace(
+        "count(*)", "count(DISTINCT seq) / 2"
+    )  # inputs are there, too
+    for measured in (dict(rows(tmp_path / "run", inputs)), dict(rows(tmp_path / "run", outputs))):
+        assert all(64 < measured[step] < 600 for step in range(5, 9))
+    assert rows(tmp_path / "run", "SELECT count(*) FROM events WHERE event = 'recorder-fault'") == [(0,)]
+
+
+def test_without_a_budget_every_evaluation_is_measured(tmp_path):
+    model, _, optimizer = network()
+    with Recorder(tmp_path / "run", budget="off"):
+        for _ in range(4):
+            train(model, optimizer, 1)
+            sample_by_sample(model, 200)
+        train(model, optimizer, 1)
+    measured = rows(
+        tmp_path / "run", "SELECT step, count(*) FROM batches WHERE phase = 'eval' GROUP BY step ORDER BY step"
+    )
+    assert measured == [(step, 200) for step in range(1, 5)]

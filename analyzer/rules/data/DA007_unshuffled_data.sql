@@ -4,8 +4,8 @@ name = "unshuffled-data"
 severity = "error"
 phase = "data"
 signal = "entropy"
-message = "Each batch holds nearly one class (label entropy {value} nats a batch, {whole} over the run), one class after the other: the data are not shuffled."
-fix = "Use DataLoader(..., shuffle=True) or a random sampler for training."
+message = "From step {step} on each batch holds nearly one class (label entropy {value} nats a batch, {whole} over the run), one class after the other, in {batches} batches: the data are not shuffled."
+fix = "Use DataLoader(..., shuffle=True) or a random sampler for training, in every stage of it."
 explains = ["loss-spike", "plateau", "divergence", "exploding-gradients", "overfit"]
 [params.share]
 value = 0.3
@@ -14,12 +14,15 @@ doc = "Entropy of a batch over that of the run below which batches are sorted."
 value = 8
 unit = "batches"
 doc = "Batches."
+[params.part]
+value = 0.2
+doc = "Share of the batches of the run that such a stretch holds."
 [needs]
 tables = ["batches"]
 columns = ["batches.label_counts"]
 steps = 8
 [doc]
-what = "Labels of single batches that are nearly all equal while the run as a whole has several classes, and neighbouring batches that hold the same class."
+what = "A stretch of batches whose labels are nearly all equal while the run as a whole has several classes, and neighbouring batches that hold the same class."
 why = "The model learns each class anew and forgets the others: the loss is a saw."
 not_this = "Batches of fewer than eight samples, data with one frequent class, tokens, samplers that draw each batch from a random class."
 source = "Entropy of a random batch is close to that of all data."
@@ -33,11 +36,18 @@ WITH labels AS (
     SELECT rank, count_ / sum(count_) OVER (PARTITION BY rank) AS share FROM totals
 ), whole AS (
     SELECT rank, -sum(share * ln(share)) FILTER (share > 0) AS whole FROM shares GROUP BY rank
+), looked AS (
+    -- a batch in which one class ends and the next begins holds two: most of the nine around it decide
+    SELECT l.*, l.entropy < $share * w.whole AS one_class, w.whole,
+        median(l.entropy) OVER (PARTITION BY l.rank ORDER BY l.n ROWS BETWEEN 4 PRECEDING AND 4 FOLLOWING) < $share * w.whole AS sorted_
+    FROM labels l JOIN whole w ON w.rank = l.rank WHERE w.whole > 0.4
+), stretches AS (
+    SELECT *, n - row_number() OVER (PARTITION BY rank, sorted_ ORDER BY n) AS stretch, lag(top) OVER (PARTITION BY rank ORDER BY n) AS top_before FROM looked
 ), judged AS (
-    SELECT l.rank, median(l.entropy) AS value, count(*) AS batches, min(l.step) AS step,
-        avg((l.top = p.top)::INT) AS same, count(DISTINCT l.top) AS tops
-    FROM labels l LEFT JOIN labels p ON p.rank = l.rank AND p.n = l.n - 1 GROUP BY l.rank
+    SELECT rank, min(step) FILTER (one_class) AS step, median(entropy) AS value, any_value(whole) AS whole, count(*) AS batches,
+        avg((top = top_before)::INT) AS same, count(DISTINCT top) AS tops
+    FROM stretches WHERE sorted_ GROUP BY rank, stretch
 )
-SELECT j.rank, j.step, j.value, w.whole, j.batches FROM judged j JOIN whole w ON w.rank = j.rank
-WHERE j.batches >= $least AND w.whole > 0.4 AND j.value < $share * w.whole AND j.tops >= 2 AND j.same > 0.5
-ORDER BY j.step, j.rank
+SELECT rank, step, value, whole, batches FROM judged j
+WHERE batches >= $least AND batches >= $part * (SELECT count(*) FROM labels l WHERE l.rank = j.rank) AND tops >= 2 AND same > 0.5
+QUALIFY row_number() OVER (PARTITION BY rank ORDER BY step) = 1 ORDER BY step, rank

@@ -4,7 +4,7 @@ name = "throughput-drift"
 severity = "warning"
 phase = "step"
 signal = "step_ns"
-message = "Steps take longer and longer: {early_ms} ms at first, {late_ms} ms at the end of {steps_} steps, of the same size throughout; {phase_} grew most."
+message = "From about step {step} on steps take longer and longer: {early_ms} ms at first, {late_ms} ms at the end of {steps_} steps, of the same size throughout; {phase_} grew most."
 fix = "Look for what grows with the steps: lists of tensors, graphs kept alive, logs that are written anew as a whole, hooks added in the loop; else for a machine that slows down."
 explains = []
 [params.factor]
@@ -15,6 +15,14 @@ doc = "Last eighth of the run over the second."
 value = 2e7
 unit = "ns"
 doc = "Growth below this is noise of a busy machine."
+[params.many]
+value = 3
+unit = "times"
+doc = "Growth beyond which less than that in ns counts as well."
+[params.few_ns]
+value = 5e6
+unit = "ns"
+doc = "The least then."
 [params.own]
 value = 0.7
 doc = "Share of the processor time wanted by its threads above which a process has the machine for itself."
@@ -29,13 +37,21 @@ not_this = "Inputs or microbatches that grow, a single slow stretch, a machine t
 source = "Kendall's count of concordant pairs over the medians of eight parts."
 */
 WITH parts AS (
-    SELECT rank, step, time_ns, step_ns, forward_ns, backward_ns, optimizer_ns, data_wait_ns, microbatches, ntile(8) OVER (PARTITION BY rank ORDER BY step) AS part FROM step_series WHERE step_ns > 0
+    SELECT rank, step, time_ns, step_ns - coalesce(recorder_ns, 0) AS step_ns, forward_ns, backward_ns, optimizer_ns, data_wait_ns, microbatches, ntile(8) OVER (PARTITION BY rank ORDER BY step) AS part FROM step_series WHERE step_ns > coalesce(recorder_ns, 0)
 ), medians AS (
     SELECT rank, part, median(step_ns) AS ns, median(forward_ns) AS forward_, median(backward_ns) AS backward_, median(optimizer_ns) AS optimizer_, median(data_wait_ns) AS wait_,
         min(step) AS step, min(time_ns) AS since, max(time_ns) AS until, count(*) AS n FROM parts GROUP BY rank, part
 ), rising AS (
     -- pairs of the last seven parts in which the later one is slower: 19 of 21 by chance once in a thousand times
     SELECT a.rank, count(*) FILTER (b.ns > a.ns) >= 19 AS rises FROM medians a JOIN medians b ON b.rank = a.rank AND b.part > a.part WHERE a.part > 1 GROUP BY a.rank
+), smooth AS (
+    SELECT rank, step, part, median(step_ns) OVER (PARTITION BY rank ORDER BY step ROWS BETWEEN 4 PRECEDING AND 4 FOLLOWING) AS ns FROM parts
+), levels AS (
+    SELECT rank, min(ns) FILTER (part <= 2) AS low, max(ns) FILTER (part = 8) AS high FROM medians GROUP BY rank
+), onset AS (
+    -- the last step that is hardly longer than the first ones; what has grown by the end of the first eighth grew from the start
+    SELECT rank, CASE WHEN max(part) = 1 THEN 0 ELSE max(step) + 1 END AS step
+    FROM smooth s JOIN levels l USING (rank) WHERE s.ns <= l.low + 0.05 * (l.high - l.low) GROUP BY rank
 ), sizes AS (
     SELECT b.rank, max(t.numel) FILTER (b.step > h.half) / nullif(max(t.numel) FILTER (b.step <= h.half), 0) AS growth
     FROM batches b JOIN tensor_stats t ON t.rank = b.rank AND t.step = b.step AND t.seq = b.seq AND t.tensor_id = b.tensor_id
@@ -54,15 +70,15 @@ WITH parts AS (
     FROM processor a JOIN processor b ON b.rank = a.rank JOIN medians m ON m.rank = a.rank AND m.part = 2 JOIN medians n ON n.rank = a.rank AND n.part = 8
     WHERE a.part = 2 AND b.part = 8 AND b.used < $own * b.wanted
 ), judged AS (
-    SELECT rank, min(step) FILTER (part = 2) AS step, max(ns) FILTER (part = 2) AS early, max(ns) FILTER (part = 8) AS late, sum(n) AS steps_,
+    SELECT rank, max(ns) FILTER (part = 2) AS early, max(ns) FILTER (part = 8) AS late, sum(n) AS steps_,
         any_value(rises) AS rises,
         max(forward_) FILTER (part = 8) - max(forward_) FILTER (part = 2) AS forward_, max(backward_) FILTER (part = 8) - max(backward_) FILTER (part = 2) AS backward_,
         max(optimizer_) FILTER (part = 8) - max(optimizer_) FILTER (part = 2) AS optimizer_, max(wait_) FILTER (part = 8) - max(wait_) FILTER (part = 2) AS wait_
     FROM medians JOIN rising USING (rank) GROUP BY rank HAVING max(part) = 8
 )
-SELECT j.rank, j.step, j.late AS value, round(j.early / 1e6, 1) AS early_ms, round(j.late / 1e6, 1) AS late_ms, j.steps_,
+SELECT j.rank, o.step, j.late AS value, round(j.early / 1e6, 1) AS early_ms, round(j.late / 1e6, 1) AS late_ms, j.steps_,
     CASE greatest(coalesce(forward_, 0), coalesce(backward_, 0), coalesce(optimizer_, 0), coalesce(wait_, 0), (late - early) / 2)
         WHEN forward_ THEN 'the forward pass' WHEN backward_ THEN 'the backward pass' WHEN optimizer_ THEN 'the optimizer step' WHEN wait_ THEN 'waiting for data'
         ELSE 'what runs between them' END AS phase_
-FROM judged j LEFT JOIN sizes s ON s.rank = j.rank LEFT JOIN machine c ON c.rank = j.rank LEFT JOIN pieces p ON p.rank = j.rank
-WHERE coalesce(c.growth > 2, true) AND j.rises AND j.late > $factor * j.early AND j.late - j.early > $least_ns AND coalesce(s.growth <= 1.1, true) AND coalesce(p.growth <= 1.1, true) ORDER BY j.step, j.rank
+FROM judged j JOIN onset o ON o.rank = j.rank LEFT JOIN sizes s ON s.rank = j.rank LEFT JOIN machine c ON c.rank = j.rank LEFT JOIN pieces p ON p.rank = j.rank
+WHERE coalesce(c.growth > 2, true) AND j.rises AND j.late > $factor * j.early AND j.late - j.early > CASE WHEN j.late > $many * j.early THEN $few_ns ELSE $least_ns END AND coalesce(s.growth <= 1.1, true) AND coalesce(p.growth <= 1.1, true) ORDER BY o.step, j.rank
