@@ -173,6 +173,9 @@ class OptimizerWatch:
         held = self.found(optimizer)
         if held.steps == 0:
             self._forget(lambda other: other is not optimizer and _holds(other, optimizer))
+            session.budget.full_detail(
+                1, "optimizer"
+            )  # what it moves tells whether it goes on with the training before
         if session.in_backward:
             self._inside[held.id] = held  # stepped by a hook inside backward: the step is complete when that returns
             return

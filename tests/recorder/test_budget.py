@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from firstfault.analyzer import Trace
+from firstfault.analyzer import Trace, diagnose
 from firstfault.recorder import Recorder
 from firstfault.recorder.budget import FIRST_STEPS, LONGEST, Budget
 from firstfault.recorder.options import Options
@@ -169,6 +169,23 @@ def test_a_budget_that_is_used_up_thins_the_recording(tmp_path, monkeypatch):
         reasons = set(trace.sql("SELECT reason FROM recorder_stats WHERE part = 'gradients'")["reason"].to_list())
     assert thinned > 30
     assert reasons == {"full", "budget"}
+
+
+def test_a_new_optimizer_over_trained_weights_is_recognised_however_little_is_measured(tmp_path):
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1))
+    with Recorder(tmp_path / "run", every=64, budget="off"):
+        for _ in range(2):
+            optimizer = torch.optim.Adam(model.parameters(), 0.001)
+            for _ in range(30):
+                optimizer.zero_grad()
+                model(torch.randn(4, 8)).square().mean().backward()
+                optimizer.step()
+    with Trace(tmp_path / "run") as trace:
+        moved = trace.sql("SELECT DISTINCT step FROM stats WHERE kind = 'update' ORDER BY step")["step"].to_list()
+        causes = {(c.name, c.step) for c in diagnose(trace).causes}
+    assert moved == [0, 1, 2, 30]
+    assert ("optimizer-state-lost", 30) in causes
 
 
 def test_excluded_tensors_have_no_rows_and_still_count_in_the_norm(tmp_path):

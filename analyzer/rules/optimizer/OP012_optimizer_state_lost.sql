@@ -23,7 +23,7 @@ steps = 3
 [doc]
 what = "The step counter in the optimizer's state falls back to one; or a new optimizer of the same class, size and learning rate takes the place of another and starts at one, or, where it keeps no counter, with moments that are a fraction of those before. As advice: a new optimizer that holds all that the old one held, at the same rates, and more."
 why = "Adam's moments start from zero: the first steps are as long as at the start of the run."
-not_this = "Another model, unless the last weights of the one before were loaded into it; a second optimizer for other parameters, a resumed run whose state was loaded (its counter falls by as much as had been done since the checkpoint), another optimizer for another stage or another model, as the next fold has; the inner loop of meta-learning, with weights loaded and an optimizer made for each task."
+not_this = "Another model, unless the last weights of the one before were loaded into it; a second optimizer for other parameters, a resumed run whose state was loaded (its counter falls by as much as had been done since the checkpoint), another optimizer for another stage or another model, as the next fold has; the inner loop of meta-learning, with weights loaded and an optimizer made for each task; stages in which the modules get other hooks, as pruning gives them."
 source = "Counting."
 */
 WITH counters AS (
@@ -51,6 +51,12 @@ WITH counters AS (
     -- weights set anew at each of several starts: the inner loop of meta-learning, or folds of one model
     SELECT h.rank FROM handovers h LEFT JOIN (SELECT DISTINCT rank, step FROM checkpoints WHERE action = 'weights') c ON c.rank = h.rank AND c.step = h.step
     GROUP BY h.rank HAVING count(*) >= $starts AND count(c.step) = count(*)
+), staged AS (
+    -- hooks come or go with a new optimizer and at no other time, as with masks of pruning and with observers: planned stages
+    SELECT rank FROM (
+        SELECT p.rank, p.step, count(h.step) AS near FROM probes p LEFT JOIN handovers h ON h.rank = p.rank AND p.step BETWEEN h.step AND h.step + 3
+        WHERE p.probe = 'hooks' AND p.step > 0 GROUP BY p.rank, p.step
+    ) GROUP BY rank HAVING min(near) > 0
 ), ends AS (
     SELECT rank, optimizer_id, any_value(optimizer) AS optimizer, min(step) AS first, max(step) AS last, arg_min(state_step, step) AS first_count, arg_max(state_step, step) AS last_count,
         any_value(numel) AS numel, arg_min(lr, step, 2) AS first_lrs, arg_max(lr, step) AS last_lr
@@ -77,13 +83,13 @@ UNION ALL BY NAME
 SELECT n.rank, n.first AS step, n.optimizer, n.first_count AS value, o.last_count AS before, 'the step counter' AS what_, 'with a new optimizer' AS how_, n.optimizer_id
 FROM ends n JOIN ends o ON o.rank = n.rank AND o.optimizer_id < n.optimizer_id AND o.last = n.first - 1
 WHERE n.first > 0 AND n.first_count <= 1 AND o.last_count >= 3 AND n.optimizer = o.optimizer AND n.numel = o.numel AND len(list_filter(n.first_lrs, lambda lr: lr BETWEEN 0.5 * o.last_lr AND 2 * o.last_lr)) > 0
-  AND n.rank NOT IN (SELECT rank FROM inner_)
+  AND n.rank NOT IN (SELECT rank FROM inner_ UNION FROM staged)
   AND NOT EXISTS (FROM handovers h WHERE h.rank = n.rank AND h.optimizer_id = n.optimizer_id AND h.fresh
       AND NOT EXISTS (FROM handed g WHERE g.rank = h.rank AND g.optimizer_id = h.optimizer_id AND g.from_last < $gone_on * g.from_first))
 UNION ALL BY NAME
 SELECT f.rank, f.first AS step, f.optimizer, m.value, m.before, 'the norm of the state ' || m.key AS what_, 'with a new optimizer' AS how_, f.optimizer_id
 FROM followed f JOIN moments m ON m.rank = f.rank AND m.optimizer_id = f.optimizer_id
-WHERE m.left_ < $fraction AND f.rank NOT IN (SELECT rank FROM inner_)
+WHERE m.left_ < $fraction AND f.rank NOT IN (SELECT rank FROM inner_ UNION FROM staged)
 QUALIFY row_number() OVER (PARTITION BY f.rank, f.optimizer_id ORDER BY m.left_) = 1
 UNION ALL BY NAME
 -- more parameters from this step on, by a new optimizer that holds all that the old one held, with the same rates: they could have been added
