@@ -37,6 +37,7 @@ DETAIL_OF = {
     "buffer": "buffers",
     "param_groups.update_norm": "updates",
     "param_groups.weight_norm": "updates",
+    "probes.scale": "activations",
 }
 """Kind of tensor, or column, that a rule needs → the kind in steps.detail that says where it was not measured."""
 

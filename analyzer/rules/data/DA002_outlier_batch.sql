@@ -77,12 +77,13 @@ WITH fields AS (
     QUALIFY row_number() OVER (PARTITION BY rank, step, seq, tensor_id ORDER BY factor) = 1
 ), variances AS (
     -- batch norm hides the outlier from loss and gradients; every evaluation to come is normalised with what it left behind
-    SELECT s.rank, s.tensor_id, s.step, s.tensor, s.abs_max AS variance, max(s.abs_max) OVER before AS largest, count(*) OVER before AS rows_before
+    SELECT s.rank, s.tensor_id, s.step, s.tensor, s.abs_max AS variance, max(s.abs_max) OVER before AS largest, count(*) OVER before AS rows_before, max(s.step) OVER before AS step_before
     FROM stats s
     WHERE s.kind = 'buffer' AND s.tensor LIKE '%running_var' AND isfinite(s.abs_max) AND s.rank IN (SELECT rank FROM outliers)
     WINDOW before AS (PARTITION BY s.rank, s.tensor_id ORDER BY s.step, s.seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
 ), swollen AS (
-    SELECT rank, step, arg_max(tensor, variance / largest) AS statistic, arg_max(variance, variance / largest) AS variance, arg_max(largest, variance / largest) AS variance_before
+    -- where not every step was looked at, the next look still shows it
+    SELECT rank, step, min(step_before) AS step_before, arg_max(tensor, variance / largest) AS statistic, arg_max(variance, variance / largest) AS variance, arg_max(largest, variance / largest) AS variance_before
     FROM variances WHERE rows_before >= $earlier AND largest > 0 AND variance > $factor * largest GROUP BY rank, step
 ), effects AS (
     SELECT rank, step,
@@ -107,7 +108,7 @@ SELECT o.rank, o.step, o.microbatch, o.seq, o.phase, coalesce(o.module, '') AS m
         ELSE printf('the gradient norm left its band: %.4g after a median of %.4g', e.norm, e.norm_median) END AS effect
 FROM outliers o
 JOIN effects e ON e.rank = o.rank AND e.step = o.step
-LEFT JOIN swollen v ON v.rank = o.rank AND v.step = o.step
+LEFT JOIN swollen v ON v.rank = o.rank AND v.step >= o.step AND v.step_before < o.step
 LEFT JOIN nonfinite_origin f ON f.rank = o.rank AND f.step = o.step
 LEFT JOIN batches b ON b.rank = o.rank AND b.step = o.step AND b.seq = o.seq AND b.tensor_id = o.tensor_id
 WHERE e.loss_left OR e.norm_left OR e.norm_fell OR o.extreme OR v.variance IS NOT NULL OR (e.broke AND (o.factor >= $breaking OR f.dtype = 'float16'))

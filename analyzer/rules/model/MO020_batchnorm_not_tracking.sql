@@ -35,14 +35,15 @@ WITH norms AS (
     FROM norms n JOIN tensors t ON t.rank = n.rank AND t.module_id = n.module_id AND t.kind = 'buffer' JOIN tensor_stats s ON s.rank = t.rank AND s.tensor_id = t.tensor_id
     WHERE n.tracks AND n.momentum > 0 GROUP BY ALL
 ), changes AS (
-    SELECT *, abs(var_ - lag(var_) OVER w) / var_ AS moved, counted > lag(counted) OVER w AS counts,
+    SELECT *, abs(var_ - lag(var_) OVER w) / var_ AS moved, counted > lag(counted) OVER w AS counts, lag(step) OVER w AS before,
         var_ = lag(var_) OVER w AND mean_ = lag(mean_) OVER w AND mean_sq = lag(mean_sq) OVER w AS same
     FROM kept WHERE isfinite(var_) AND var_ > 0 WINDOW w AS (PARTITION BY rank, module_id ORDER BY step)
 ), ends AS (
-    SELECT rank, module_id, max(step) FILTER (NOT same) AS since, max_by(moved, step) FILTER (NOT same) AS moved FROM changes GROUP BY rank, module_id
+    SELECT rank, module_id, max(step) FILTER (NOT same) AS since, max_by(before, step) FILTER (NOT same) AS before, max_by(moved, step) FILTER (NOT same) AS moved FROM changes GROUP BY rank, module_id
 ), stopped AS (
-    SELECT c.rank, min(c.step) AS step, c.module, c.class_name, c.call_order FROM changes c JOIN ends e ON e.rank = c.rank AND e.module_id = c.module_id
-    WHERE c.step > e.since AND e.moved > $moved GROUP BY ALL HAVING count(*) FILTER (c.counts) >= greatest($least, 0.5 * count(*))
+    -- where not every step was looked at, what was moved between the last two looks that differ may have stopped between them
+    SELECT c.rank, min(c.step) AS step, CASE WHEN e.since = e.before + 1 THEN min(c.step) ELSE e.before + 1 END AS step_lower, c.module, c.class_name, c.call_order FROM changes c JOIN ends e ON e.rank = c.rank AND e.module_id = c.module_id
+    WHERE c.step > e.since AND e.moved > $moved GROUP BY c.rank, c.module, c.class_name, c.call_order, e.since, e.before HAVING count(*) FILTER (c.counts) >= greatest($least, 0.5 * count(*))
 )
 SELECT rank, 0 AS step, module, class_name, call_order,
     CASE WHEN NOT tracks THEN 'keeps no running statistics' WHEN momentum = 0 THEN 'never changes its running statistics (momentum 0)'
@@ -50,5 +51,5 @@ SELECT rank, 0 AS step, module, class_name, call_order,
     CASE WHEN momentum >= 0.9 AND momentum < 0.95 THEN 'warning' ELSE 'error' END AS severity
 FROM norms WHERE NOT tracks OR momentum = 0 OR momentum BETWEEN 0.9 AND 1
 UNION ALL BY NAME
-SELECT rank, step, module, class_name, call_order, 'has stopped changing its running statistics though it still counts its batches (momentum 0 from there on)' AS value, 'error' AS severity
+SELECT rank, step, step_lower, module, class_name, call_order, 'has stopped changing its running statistics though it still counts its batches (momentum 0 from there on)' AS value, 'error' AS severity
 FROM stopped ORDER BY step, rank, call_order

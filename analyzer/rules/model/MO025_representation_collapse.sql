@@ -96,7 +96,10 @@ WITH looks AS (
        AND arg_max(h.spread, h.n) < $shrunk * arg_min(h.spread, h.n)
        AND regr_r2(ln(l.loss), ln(h.spread)) > $together AND regr_slope(ln(l.loss), ln(h.spread)) BETWEEN 0.8 AND CASE t.turn WHEN 0 THEN 2.2 ELSE 4.2 END
 ), dated AS (
-    SELECT c.*, CASE WHEN c.down - c.foot <= 1 THEN c.down WHEN c.foot < 4 THEN 0 ELSE c.foot END AS begun FROM collapsed c
+    SELECT c.*, CASE WHEN c.down - c.foot <= 1 THEN c.down WHEN c.foot < 4 THEN 0
+            -- where not every step was looked at, what had not begun by then had by the next look
+            WHEN a.step > c.foot + 1 THEN a.step ELSE c.foot END AS begun
+    FROM collapsed c LEFT JOIN LATERAL (SELECT min(l.step) AS step FROM low l WHERE l.rank = c.rank AND l.tensor_id = c.tensor_id AND l.probe = c.probe AND l.step > c.foot) a ON true
     UNION ALL BY NAME SELECT *, turn AS begun, turn AS down, true AS whole_ FROM shrinking WHERE rank NOT IN (SELECT rank FROM collapsed)
 )
 -- the earliest step of all, at the end of the model that ran first: an encoder rather than what follows it

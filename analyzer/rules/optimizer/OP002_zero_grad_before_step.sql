@@ -37,8 +37,12 @@ WITH lost AS (
     WHERE EXISTS (SELECT 1 FROM between_ e WHERE e.rank = b.rank AND e.optimizer_id = b.optimizer_id AND e.between_)
     GROUP BY b.rank, b.step, b.optimizer_id, b.between_, p.tensor_id
 ), emptied AS (
-    SELECT rank, optimizer_id, tensor_id, coalesce(max(step) FILTER (NOT cleared) + 1, min(step)) AS step, count(*) FILTER (kept) AS kept FROM looks
-    GROUP BY rank, optimizer_id, tensor_id HAVING coalesce(arg_max(cleared, step), false) AND max(step) - coalesce(max(step) FILTER (NOT cleared), -1) >= $least
+    -- from the first step that clears after the last look at which it had not been
+    SELECT l.rank, l.optimizer_id, l.tensor_id, l.kept, min(b.step) AS step FROM (
+        SELECT rank, optimizer_id, tensor_id, max(step) FILTER (NOT cleared) AS last, count(*) FILTER (kept) AS kept FROM looks
+        GROUP BY rank, optimizer_id, tensor_id HAVING coalesce(arg_max(cleared, step), false) AND max(step) - coalesce(max(step) FILTER (NOT cleared), -1) >= $least
+    ) l JOIN between_ b ON b.rank = l.rank AND b.optimizer_id = l.optimizer_id AND b.between_ AND b.step > coalesce(l.last, -1)
+    GROUP BY l.rank, l.optimizer_id, l.tensor_id, l.kept
 ), parts AS (
     SELECT e.rank, e.optimizer_id, min(e.step) AS step, count(*) AS cleared_, min(e.kept) AS kept,
         (SELECT count(DISTINCT l.tensor_id) FROM looks l WHERE l.rank = e.rank AND l.optimizer_id = e.optimizer_id) AS all_
