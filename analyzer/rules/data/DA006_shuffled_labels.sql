@@ -68,11 +68,12 @@ WITH mix AS (
         median(finite(loss)) OVER ahead AS ahead, min(finite(loss)) OVER ahead AS ahead_low, count(finite(loss)) OVER ahead AS ahead_rows,
         max(update_ratio) OVER (PARTITION BY o.rank, o.optimizer_id ORDER BY n ROWS BETWEEN 3 PRECEDING AND 1 PRECEDING) AS ratio_now,
         max(lr) OVER (PARTITION BY o.rank, o.optimizer_id ORDER BY n ROWS BETWEEN 5 PRECEDING AND CURRENT ROW) AS lr_recent, max(lr) OVER (PARTITION BY o.rank, o.optimizer_id ORDER BY n ROWS BETWEEN 12 PRECEDING AND 6 PRECEDING) AS lr_usual,
-        sum(update_norm) OVER (PARTITION BY o.rank, o.optimizer_id) / median(weight_norm) OVER (PARTITION BY o.rank, o.optimizer_id) AS moved,
-        count(CASE WHEN update_norm > 0 THEN 1 END) OVER (PARTITION BY o.rank, o.optimizer_id) AS total
+        -- steps of which no update was measured, because recording was sampled, moved the weights as far as the others
+        avg(update_norm) OVER whole_ * count(*) OVER whole_ / median(weight_norm) OVER whole_ AS moved,
+        count(CASE WHEN coalesce(update_norm > 0, true) THEN 1 END) OVER whole_ AS total
     FROM optimizer_series o JOIN mix m ON m.rank = o.rank AND m.step = o.step JOIN whole w ON w.rank = o.rank
     WHERE o.optimizers <= 1
-    WINDOW ahead AS (PARTITION BY o.rank, o.optimizer_id ORDER BY n ROWS BETWEEN CURRENT ROW AND 9 FOLLOWING)
+    WINDOW ahead AS (PARTITION BY o.rank, o.optimizer_id ORDER BY n ROWS BETWEEN CURRENT ROW AND 9 FOLLOWING), whole_ AS (PARTITION BY o.rank, o.optimizer_id)
 ), jumps AS (
     SELECT * FROM rows_
     WHERE history >= 8 AND entropy > 0.3 AND loss > $low * entropy AND loss < $most
@@ -86,19 +87,19 @@ WITH mix AS (
     QUALIFY row_number() OVER (PARTITION BY rank ORDER BY n) = 1
 ), beside_embeddings AS (
     -- embeddings are drawn large and reached by few samples: their norm hides how far the rest has come
-    SELECT rank, sum(update_norm) / median(weight_norm) AS moved FROM (
+    SELECT rank, avg(update_norm) * (SELECT count(*) FROM steps s WHERE s.rank = u.rank AND s.stepped) / median(weight_norm) AS moved FROM (
         SELECT p.rank, u.step, sqrt(sum(u.sum_sq)) AS update_norm, sqrt(sum(w.sum_sq)) AS weight_norm
         FROM parameters p JOIN tensor_stats u ON u.rank = p.rank AND u.tensor_id = p.update_id JOIN tensor_stats w ON w.rank = p.rank AND w.tensor_id = p.tensor_id AND w.step = u.step
         WHERE p.class_name NOT LIKE '%Embedding%' AND len(p.shape) >= 2 AND p.optimizer_id IS NOT NULL
           -- labels that are always the same ones are places in the batch: which of the others belongs to each
           AND (SELECT count(DISTINCT b.fingerprint) FROM batches b WHERE b.rank = p.rank AND b.role = 'target' AND b.phase <> 'eval') = 1
         GROUP BY p.rank, u.step
-    ) GROUP BY rank
+    ) u GROUP BY rank
 ), never AS (
     SELECT rank, min(step) AS step, median(finite(loss)) FILTER (n >= 0.5 * total) AS value, any_value(entropy) AS entropy, any_value(total) AS total,
         -- many a network needs a hundred steps before it begins to learn
         CASE WHEN any_value(total) < $sure OR any_value(moved) <= $moved OR rank IN (FROM tokens) THEN 'warning' ELSE 'error' END AS severity
-    FROM rows_ WHERE total >= 60 AND update_norm > 0 GROUP BY rank
+    FROM rows_ WHERE total >= 60 AND coalesce(update_norm > 0, true) GROUP BY rank
     HAVING (any_value(moved) > $moved OR rank IN (SELECT b.rank FROM beside_embeddings b WHERE b.moved > $moved)) AND median(finite(loss)) FILTER (n >= 0.5 * total) BETWEEN 0.93 * any_value(entropy) AND 1.15 * any_value(entropy)
        AND min(finite(loss)) > 0.75 * any_value(entropy) AND any_value(entropy) > 0.3
        AND least(median(finite(loss)) FILTER (n < 0.3 * total), any_value(entropy)) - median(finite(loss)) FILTER (n >= 0.7 * total) < 0.04 * any_value(entropy)

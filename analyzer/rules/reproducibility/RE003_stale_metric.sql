@@ -44,7 +44,7 @@ WITH named AS (
     FROM logs l JOIN (SELECT rank, source, name, coalesce(max(n) FILTER (value <> final), 0) AS changed FROM logs GROUP BY rank, source, name) b USING (rank, source, name)
     WHERE l.n > b.changed GROUP BY l.rank, l.source, l.name
 ), moved AS (
-    SELECT t.rank, t.source, t.name, sum(coalesce(s.update_ratio, 0)) AS way, count(DISTINCT s.loss) AS losses, arg_min(s.loss, s.step) AS loss_from, arg_max(s.loss, s.step) AS loss_to
+    SELECT t.rank, t.source, t.name, avg(s.update_ratio) * count(*) AS way, count(DISTINCT s.loss) AS losses, arg_min(s.loss, s.step) AS loss_from, arg_max(s.loss, s.step) AS loss_to
     FROM tails t JOIN step_series s ON s.rank = t.rank AND s.step > t.first AND s.step <= t.last AND isfinite(s.loss)
     GROUP BY t.rank, t.source, t.name
 )
