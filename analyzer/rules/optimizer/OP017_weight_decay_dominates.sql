@@ -52,15 +52,18 @@ not_this = "Usual decay (1e-2 with a rate of 1e-3), optimizers in which decay is
 source = "Arithmetic: the decay step is lr x weight_decay x W; with the momentum m of SGD up to 1/(1 - m) times that. An update at right angles to the weights leaves their norm as it is; one that is decay takes its own whole length from it."
 */
 WITH numbered AS (
-    SELECT *, row_number() OVER series AS n, 1 - weight_norm / nullif(lag(weight_norm) OVER series, 0) AS shrunk, 1 - lead(weight_norm) OVER series / nullif(weight_norm, 0) AS shrinks
-    FROM param_groups WINDOW series AS (PARTITION BY rank, optimizer_id, group_id ORDER BY step)
+    -- a step that was measured stands for those up to the next, where recording was sampled
+    SELECT *, step - min(step) OVER series + 1 AS n, coalesce(lead(step) OVER series - step, 1) AS stands_for, step - lag(step) OVER series AS gap,
+        1 - (weight_norm / nullif(lag(weight_norm) OVER series, 0)) ** (1 / (step - lag(step) OVER series)) AS shrunk,
+        1 - (lead(weight_norm) OVER series / nullif(weight_norm, 0)) ** (1 / (lead(step) OVER series - step)) AS shrinks
+    FROM param_groups WHERE update_norm IS NOT NULL OR weight_norm IS NOT NULL WINDOW series AS (PARTITION BY rank, optimizer_id, group_id ORDER BY step)
 ), told AS (
     -- what the weights lose in a step is weight_decay itself: it was not multiplied by lr
     SELECT *, coalesce(lr < 0.1 AND weight_decay < 1 AND abs(coalesce(shrunk, shrinks) - weight_decay) < $as_said * weight_decay, false) AS without_lr FROM numbered
 ), rows_ AS (
     -- SGD adds the decay to the gradient, so that its momentum gathers it: 1 + m + m² + … of it are in an update, the weights of
     -- before having been larger than now
-    SELECT rank, step, optimizer_id, group_id, weight_decay, without_lr, CASE WHEN without_lr THEN weight_decay ELSE lr * weight_decay END AS rate, weight_norm,
+    SELECT rank, step, optimizer_id, group_id, weight_decay, without_lr, stands_for, CASE WHEN without_lr THEN weight_decay ELSE lr * weight_decay END AS rate, weight_norm,
         CASE WHEN without_lr THEN weight_decay * weight_norm / (1 - weight_decay) / update_norm
         ELSE lr * weight_decay * weight_norm / nullif(update_norm, 0)
             * CASE WHEN optimizer = 'SGD' AND momentum > 0 AND momentum < 1 THEN (1 - momentum ** least(n, 1000)) / (1 - momentum) ELSE 1 END END AS share
@@ -69,14 +72,14 @@ WITH numbered AS (
     SELECT *, weight_norm > $gone * max(weight_norm) OVER (PARTITION BY rank, optimizer_id, group_id) AS there FROM rows_
 ), hits AS (
     -- weights that are all but gone are kept alive by the gradient alone: what brought them there came before
-    SELECT *, count(CASE WHEN there THEN 1 END) OVER (PARTITION BY rank, optimizer_id, group_id ORDER BY step ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS left_,
-        count(CASE WHEN there AND without_lr THEN 1 END) OVER (PARTITION BY rank, optimizer_id, group_id ORDER BY step ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS told_,
+    SELECT *, sum(CASE WHEN there THEN stands_for END) OVER (PARTITION BY rank, optimizer_id, group_id ORDER BY step ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS left_,
+        sum(CASE WHEN there AND without_lr THEN stands_for END) OVER (PARTITION BY rank, optimizer_id, group_id ORDER BY step ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS told_,
         avg((share > $share)::INT) FILTER (there) OVER (PARTITION BY rank, optimizer_id, group_id ORDER BY step ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS rest,
         last_value(weight_norm) OVER (PARTITION BY rank, optimizer_id, group_id ORDER BY step ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS after
     FROM sized
 ), lengths AS (
     SELECT *, lag(weight_norm) OVER series AS norm_before, lag(step) OVER series AS step_before, last_value(weight_norm) OVER (series ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS after,
-        (lag(weight_norm) OVER series - weight_norm) / nullif(update_norm, 0) AS inward
+        (lag(weight_norm) OVER series - weight_norm) / gap / nullif(update_norm, 0) AS inward
     FROM numbered WINDOW series AS (PARTITION BY rank, optimizer_id, group_id ORDER BY step)
 ), turned AS (
     SELECT *, shrunk AS lost, max(inward) OVER before AS before_inward, count(inward) OVER before AS before, count(inward) OVER ahead AS ahead, avg(inward) OVER ahead AS straight, min(inward) OVER ahead AS straight_least,
