@@ -5,8 +5,10 @@ On a device each of them waits until everything before it is computed; on the CP
 of a thousand elements. Reads by torch itself and by the recorder are not the script's and are not counted.
 
 A loop of reads is recognised by its rhythm: the same line reads again within a millisecond, and no module was called in
-between. The time between such reads is what the loop takes, less what counting them took, which is measured on reads of the
-recorder's own. Where a step reads very many numbers only every eighth step is counted.
+between. The time from leaving one such read to the end of the next is what the loop takes: nearly all of the counting lies
+outside of it, and the rest is measured on reads of the recorder's own and taken off. A loop over a tensor takes it apart
+before the first read (``Tensor.__iter__``): that belongs to it. Where a step reads very many numbers only every eighth step
+is counted.
 """
 
 import functools
@@ -49,15 +51,29 @@ _TRIAL_READS = 16
 class _Reads:
     """What one line of the script has read in the step in work."""
 
-    __slots__ = ("after_step", "calls", "calls_ended", "device", "last", "loop_ns", "looped", "place", "wait_ns")
+    __slots__ = (
+        "after_step",
+        "calls",
+        "calls_ended",
+        "device",
+        "left",
+        "loop_ns",
+        "looped",
+        "place",
+        "spread_ns",
+        "wait_ns",
+    )
 
     def __init__(self, place: Place) -> None:
         self.place = place
         self.calls = 0
         self.looped = 0
         self.loop_ns = 0
+        self.spread_ns = 0
+        """What taking tensors apart took before the loops over them."""
         self.wait_ns = 0
-        self.last = 0
+        self.left = 0
+        """When the last read was left, in ns of the clock."""
         self.calls_ended = 0
         self.after_step = False
         self.device = ""
@@ -93,19 +109,23 @@ class HostReads:
         self._many_since: int | None = None
         """Step in which very many were read first."""
         self._finished_step = -1
-        self._code: CodeType | None = None
-        """Of the wrappers; they share it."""
+        self._spread_ns = 0
+        self._spread_at = 0
+        own = (self._note, self._begin, self._take_spread, self._same_module, self._new)
+        self._own_codes: list[CodeType] = [function.__func__.__code__ for function in own]
         self._plain_item = torch.Tensor.item
         self._number = torch.zeros((), dtype=torch.int64)
         self._trial = _Reads(Place(_counted_loop.__code__, 0))
-        self._trials: deque[int] = deque(maxlen=5 * _TRIALS)
+        self._added: deque[int] = deque(maxlen=5 * _TRIALS)
+        self._within: deque[int] = deque(maxlen=5 * _TRIALS)
         session.at_finish.append(session.guarded("host-reads", self._look))
 
     def install(self, patches: Patches) -> None:
         """Wrap the methods. torch.compile knows them by name and never looks into a wrapper; where it runs beside the
-        script's own frames it is told to leave the wrappers alone."""
+        script's own frames it is told to leave the wrappers, and what they call, alone."""
         for name in _METHODS:
             patches.wrap(torch.Tensor, name, functools.partial(self._wrapper, name == "item"))
+        patches.wrap(torch.Tensor, "__iter__", self._spreader)
         patches.after_import("torch._dynamo.eval_frame", self._hide)
 
     def _wrapper(self, single: bool, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -135,12 +155,27 @@ class HostReads:
                     session.fault("host-reads", e)
             return result
 
-        self._code = read.__code__
+        self._own_codes.append(read.__code__)
         return functools.wraps(original)(read)
 
+    def _spreader(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def spread(self_: Any) -> Any:
+            if (
+                torch.compiler.is_compiling() or not self._counting
+            ):  # torch.compile traces it: nothing of the recorder in a graph
+                return original(self_)
+            began = perf_counter_ns()
+            numbers = original(self_)
+            self._spread_at = perf_counter_ns()
+            self._spread_ns = self._spread_at - began
+            return numbers
+
+        self._own_codes.append(spread.__code__)
+        return functools.wraps(original)(spread)
+
     def _hide(self, dynamo: Any) -> None:
-        if self._code is not None and hasattr(dynamo, "skip_code"):
-            dynamo.skip_code(self._code)
+        for code in self._own_codes if hasattr(dynamo, "skip_code") else ():
+            dynamo.skip_code(code)
 
     def _note(self, key: tuple[int, int], frame: Any, tensor: torch.Tensor, began: int, ended: int) -> None:
         reads = self._places.get(key)
@@ -152,14 +187,21 @@ class HostReads:
             self.forward.quiet.allowed = False  # from here on, the calls of modules between two reads must be seen
         if not reads.calls:
             self._begin(reads, tensor)
-        elif ended - reads.last < _SAME_LOOP_NS and self._same_module(reads):
-            reads.loop_ns += ended - reads.last
+            self._take_spread(reads, began)
+        elif ended - reads.left < _SAME_LOOP_NS and self._same_module(reads):
+            reads.loop_ns += ended - reads.left
             reads.looped += 1
         else:
             reads.calls_ended = self.forward.calls_ended
+            self._take_spread(reads, began)
         reads.calls += 1
         reads.wait_ns += ended - began
-        reads.last = ended
+        reads.left = perf_counter_ns()
+
+    def _take_spread(self, reads: _Reads, began: int) -> None:
+        if self._spread_ns and began - self._spread_at < _SAME_LOOP_NS:
+            reads.spread_ns += self._spread_ns
+        self._spread_ns = 0
 
     def _same_module(self, reads: _Reads) -> bool:
         return reads.calls_ended == self.forward.calls_ended and not self.forward.quiet.active
@@ -184,14 +226,19 @@ class HostReads:
         # what is read after optimizer.step(), before anything else, still belongs to that iteration
         reads.after_step = not session.calls and not session.clock["data"] and self._finished_step == session.step - 1
 
-    def _own_cost(self) -> int:
-        """What counting adds to a read in a loop, in ns: the median of short loops of the recorder's own, counted and not."""
+    def _own_cost(self) -> tuple[int, int]:
+        """What counting adds to a read in a loop, in ns: all of it, and the part that `loop_ns` holds. Both are medians of
+        short loops of the recorder's own, counted and not."""
         trial = self._trial
         for _ in range(_TRIALS):
-            trial.calls, trial.calls_ended = 1, self.forward.calls_ended
+            trial.calls, trial.looped, trial.loop_ns, trial.calls_ended = 1, 0, 0, self.forward.calls_ended
+            trial.left = 0  # the first read begins a loop
             counted = _counted_loop(self._number)
-            self._trials.append((counted - _plain_loop(self._number, self._plain_item)) // _TRIAL_READS)
-        return max(int(statistics.median(self._trials)), 0)
+            plain = _plain_loop(self._number, self._plain_item)
+            self._added.append((counted - plain) // _TRIAL_READS)
+            if trial.looped:
+                self._within.append(trial.loop_ns // trial.looped - plain // _TRIAL_READS)
+        return max(int(statistics.median(self._added)), 0), max(int(statistics.median(self._within or (0,))), 0)
 
     def _look(self) -> None:
         session = self.session
@@ -199,8 +246,8 @@ class HostReads:
         self._finished_step = step
         touched, self._touched = self._touched, []
         total = sum(reads.calls for reads in touched)
-        own_ns = self._own_cost() if any(reads.looped >= _LEAST for reads in touched) else 0
-        session.recorder_ns += own_ns * total
+        added_ns, within_ns = self._own_cost() if any(reads.looped >= _LEAST for reads in touched) else (0, 0)
+        session.recorder_ns += added_ns * total
         for reads in touched:
             if reads.calls >= _LEAST:
                 where, text = reads.place.words()
@@ -214,10 +261,12 @@ class HostReads:
                     device=reads.device,
                     reads=reads.calls,
                     # the first read of a loop has none before it
-                    loop_ns=max(reads.loop_ns // looped - own_ns, 0) * (looped + 1) if looped else 0,
+                    loop_ns=max(reads.loop_ns // looped - within_ns, 0) * (looped + 1) + reads.spread_ns
+                    if looped
+                    else 0,
                     wait_ns=reads.wait_ns,
                 )
-            reads.calls = reads.looped = reads.loop_ns = reads.wait_ns = 0
+            reads.calls = reads.looped = reads.loop_ns = reads.spread_ns = reads.wait_ns = 0
         if self._counting:
             session.facts["host_reads"] = total
             if self._many_since is None and total >= _MANY:

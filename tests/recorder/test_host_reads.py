@@ -1,10 +1,12 @@
 """Reads of tensors by the script are counted by line and step; those of torch and of the recorder are not."""
 
+import statistics
 import subprocess
 import sys
 from pathlib import Path
 
 import pyarrow.parquet as pq
+import pytest
 from firstfault.recorder.processors import usable_processors
 from firstfault.schemas.layout import parts
 
@@ -94,3 +96,78 @@ def test_a_read_in_a_long_function_is_counted_as_fast_as_in_a_short_one(tmp_path
     ran = subprocess.run(command, capture_output=True, text=True, check=True)
 
     assert float(ran.stdout) < 4
+
+
+LOOP_OVER_A_TENSOR = """
+import statistics, sys, torch
+from time import perf_counter_ns
+model = torch.nn.Linear(4, 1)
+opt = torch.optim.SGD(model.parameters())
+numbers = torch.zeros(2000)
+apart, read = [], []
+for i in range(12):
+    opt.zero_grad()
+    model(torch.ones(16, 4)).mean().backward()
+    opt.step()
+    for v in numbers:
+        v.item()
+    plain = torch.Tensor.item.__wrapped__
+    began = perf_counter_ns()
+    values = list(torch.Tensor.__iter__.__wrapped__(numbers))
+    apart.append(perf_counter_ns() - began)
+    began = perf_counter_ns()
+    for v in values:
+        plain(v)
+    read.append(perf_counter_ns() - began)
+print(statistics.median(apart), statistics.median(read))
+"""
+
+
+def test_a_loop_over_a_tensor_takes_what_it_takes_without_the_recorder(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(LOOP_OVER_A_TENSOR)
+    run = tmp_path / "run"
+    command = [sys.executable, "-m", "firstfault", "run", "--quiet", "--out", str(run), str(script)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+
+    apart, read = map(float, ran.stdout.split())
+    loop = statistics.median(row["loop_ns"] for row in rows(run, "host_reads"))
+    # counting a read takes three to four times as long as the read
+    assert apart < loop < 1.5 * (apart + read)
+
+
+COMPILED_IN_PART = """
+import torch
+model = torch.nn.Linear(4, 4)
+opt = torch.optim.SGD(model.parameters(), 0.1)
+@torch.compile(backend="eager")
+def loss(x):
+    return sum(row.sum() for row in model(x))
+@torch.compile(backend="eager")
+def total(x):
+    s = 0.0
+    for v in x.sum(1):
+        s += v.item()
+    return s
+for i in range(20):
+    opt.zero_grad()
+    loss(torch.randn(8, 4)).backward()
+    opt.step()
+    total(torch.randn(16, 4))
+from torch._dynamo.utils import counters
+print(counters["stats"]["unique_graphs"], sum(counters["graph_break"].values()))
+"""
+
+
+@pytest.mark.slow
+def test_reads_beside_compiled_code_add_no_graph_and_no_break(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(COMPILED_IN_PART)
+    plain = [sys.executable, str(script)]
+    recorded = [sys.executable, "-m", "firstfault", "run", "--quiet", "--out", str(tmp_path / "run"), str(script)]
+    outputs = [
+        subprocess.run(command, capture_output=True, text=True, check=True).stdout for command in (plain, recorded)
+    ]
+
+    assert outputs[0] == outputs[1]
+    assert {row["reads"] for row in rows(tmp_path / "run", "host_reads")} == {16}
