@@ -211,7 +211,7 @@ def fingerprint(tensor: Tensor) -> int | None:
     stride = max(1, tensor.numel() * size // _FINGERPRINT_BYTES)
     if stride > 1 or not tensor.is_contiguous():
         tensor = tensor.detach().reshape(-1)[::stride].contiguous()
-    content = memoryview(ctypes.string_at(tensor.data_ptr(), tensor.numel() * size))
+    content = memoryview((ctypes.c_ubyte * (tensor.numel() * size)).from_address(tensor.data_ptr()))
     half = len(content) // 2
     both = zlib.crc32(content[:half], kind) << 32 | zlib.crc32(content[half:], kind)
     return both - (1 << 64) if both >> 63 else both

@@ -312,7 +312,8 @@ class ForwardWatch:
 
     def ended_since(self, ended: int) -> int | None:
         """module_id of the call that has ended last, if there is one since; it is outside of those it made."""
-        return self._spans[-1][2] if len(self._spans) > ended else None
+        last = self._spans[-1][2] if len(self._spans) > ended else None
+        return last if isinstance(last, int) else None
 
     def forget_calls(self) -> None:
         """No forward is in flight any more: a backward begins."""
@@ -328,9 +329,12 @@ class ForwardWatch:
 
     def module_of(self, node: int) -> int | None:
         """module_id of the innermost module in whose forward autograd made a node, by the node's sequence number."""
-        for first, end, module_id in self._spans:  # inner calls end, and are noted, before outer ones
-            if first <= node < end:
-                return module_id
+        for first, end, made in self._spans:  # inner calls end, and are noted, before outer ones
+            if (
+                first <= node < end
+                and (inner := made if isinstance(made, int) else made.module_of(node - first)) is not None
+            ):
+                return inner
         for call in reversed(self.stack):
             if call.first_node <= node:
                 return call.entry.id

@@ -17,6 +17,10 @@ from .statistics import SMALL, Moments, item, local, measurable
 _F32, _STRIDED = torch.float32, torch.strided
 _exists = partial(is_not, None)
 
+_TOGETHER = 32767
+"""Elements that are copied together at most: torch cuts a larger copy of many tensors up for its threads, tensor by tensor,
+which takes half as long again. (GRAIN_SIZE in aten/src/ATen/TensorIterator.h)"""
+
 
 class SeenGradients:
     """What the gradients of one set of parameters were like so far: enough to notice that a closer look is due."""
@@ -24,8 +28,9 @@ class SeenGradients:
     __slots__ = ("_norms", "_present", "small")
 
     def __init__(self) -> None:
-        self.small = False
-        """Whether all that were looked at one by one last time were small and on the host."""
+        self.small: list[tuple[int, int, int]] = []
+        """Where all that were looked at one by one last time were small and on the host: first and last of those that are copied
+        together, and their elements."""
         self._norms = Band(2.0, logarithmic=True)
         self._present: bytes | None = None
 
@@ -46,8 +51,8 @@ def quick_norm(gradients: Sequence[Tensor | None], seen: SeenGradients) -> "floa
     if not present:
         return None
     with torch.no_grad():
-        if seen.small and (norm := _norm_of_small(present)) is not None:
-            return item(norm)
+        if seen.small and (norm := _norm_of_small(present, seen.small)) is not None:
+            return norm
         small: list[Tensor] = []
         by_dtype: dict[torch.dtype, list[Tensor]] = {}
         for gradient in present:
@@ -62,12 +67,13 @@ def quick_norm(gradients: Sequence[Tensor | None], seen: SeenGradients) -> "floa
             elif measurable(gradient):
                 dense = gradient if gradient.layout is torch.strided else gradient.coalesce().values()
                 by_dtype.setdefault(dense.dtype, []).append(dense)
-        seen.small = len(small) == len(present)
+        together = _together(small)
+        seen.small = together if len(small) == len(present) else []
         if not by_dtype and not small:
             return None
         joint: list[Tensor] = []
-        if small and (norm := _norm_of_small(small)) is not None:
-            joint.append(norm)
+        if small and (norm := _norm_of_small(small, together)) is not None:
+            joint.append(torch.tensor(norm, dtype=torch.float64))
         for dtype, dense in by_dtype.items():
             norms = _foreach_norm(dense, dtype=_sum_dtype(dtype))
             if len({norm.device for norm in norms}) > 1:
@@ -78,18 +84,34 @@ def quick_norm(gradients: Sequence[Tensor | None], seen: SeenGradients) -> "floa
         return scalar_of(joint[0] if len(joint) == 1 else torch.linalg.vector_norm(torch.stack(joint)))
 
 
-def _norm_of_small(gradients: list[Tensor]) -> Tensor | None:
-    """Common L2 norm by one copy and one reduction, which cost a third of as many reductions as there are gradients; None if
-    they are not what they were: one is sparse now, of another dtype, on a device, a subclass, or large."""
-    if type(gradients[0]) is not Tensor or type(gradients[-1]) is not Tensor:
+def _together(gradients: list[Tensor]) -> list[tuple[int, int, int]]:
+    """Which of them to copy together."""
+    found: list[tuple[int, int, int]] = []
+    first = elements = 0
+    for i, gradient in enumerate(gradients):
+        numel = gradient.numel()
+        if elements + numel > _TOGETHER:
+            found.append((first, i, elements))
+            first, elements = i, 0
+        elements += numel
+    return [*found, (first, len(gradients), elements)]
+
+
+def _norm_of_small(gradients: list[Tensor], together: list[tuple[int, int, int]]) -> float | None:
+    """Common L2 norm by a few copies and reductions, which cost a third of as many reductions as there are gradients; None if
+    they are not what they were: one is sparse now, of another dtype, on a device, a subclass, or of another size."""
+    if len(gradients) != together[-1][1] or type(gradients[0]) is not Tensor or type(gradients[-1]) is not Tensor:
         return None
-    try:
-        flat = _flatten_dense_tensors(gradients)
-    except RuntimeError:
-        return None
-    if flat.dtype is not _F32 or not flat.is_cpu or flat.numel() > SMALL * len(gradients):
-        return None
-    return torch.dot(flat, flat).double().sqrt()
+    squares = 0.0
+    for first, end, elements in together:
+        try:
+            flat = _flatten_dense_tensors(gradients[first:end])
+        except RuntimeError:
+            return None
+        if flat.dtype is not _F32 or not flat.is_cpu or flat.numel() != elements:
+            return None
+        squares += item(torch.dot(flat, flat))
+    return math.sqrt(squares)
 
 
 def _sum_dtype(dtype: torch.dtype) -> torch.dtype:

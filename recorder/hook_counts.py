@@ -6,6 +6,7 @@ from typing import Any
 
 from torch import nn
 from torch.nn.modules import module as nn_module
+from torch.utils.hooks import RemovableHandle
 
 from ..schemas import Phase
 from .catalogue import ModuleEntry
@@ -14,6 +15,11 @@ from .session import Session
 
 _AT_ONCE = 128
 """Modules and parameters that are looked at in one step; of a larger model all are looked at every few steps."""
+
+_FIRST_STEPS = 32
+_CALM_EVERY = 8
+"""Steps between two looks after the first ones, while no other number of hooks is registered in a step than in the step
+before. What is registered at every step is counted as exactly, only later."""
 
 _KINDS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 _GLOBAL = ("_global_forward_hooks", "_global_forward_pre_hooks", "_global_backward_hooks", "_global_backward_pre_hooks")
@@ -29,6 +35,8 @@ class HookCounts:
         self._counts: dict[int, int] = {}
         self._roots: list[ModuleEntry] = []
         self._globals: int | None = None
+        self._registered = self._fresh = 0
+        """Hooks of any kind that were ever registered, and in the last step."""
         session.at_finish.append(session.guarded("hook-counts", self._look))
 
     def install(self, patches: Patches) -> None:
@@ -38,7 +46,10 @@ class HookCounts:
         session = self.session
         if self._roots != session.catalogue.roots:
             self._find()
-        if session.step % self._interval:
+        registered = RemovableHandle.next_id
+        fresh, self._registered = registered - self._registered, registered
+        calm, self._fresh = fresh == self._fresh and session.step >= session.attempt.first_step + _FIRST_STEPS, fresh
+        if session.step % (max(self._interval, _CALM_EVERY) if calm else self._interval):
             return
         counts = self._counts
         for ref, module_id in self._watched:

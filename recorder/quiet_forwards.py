@@ -7,6 +7,7 @@ trusted to do so again: only the call of the model itself is watched. If its nod
 they were; if not, the model is watched again until it repeats itself.
 """
 
+import functools
 import sys
 import weakref
 from collections.abc import Callable
@@ -23,21 +24,45 @@ from .patches import Patches
 _TIMES = 3
 """Equal forwards in a row before one goes unwatched."""
 
-Span = tuple[int, int, int]
-"""First node, node after the last, module_id."""
+_LOOKED_AT = 16
+"""Modules whose mode is looked at before each unwatched forward where none was set by ``train`` or ``eval`` since the last."""
+
+Span = tuple[int, int, "int | Usual"]
+"""First node, node after the last, and the module_id, or all the calls in between as they usually are."""
 
 
-class _Usual:
+class Usual:
     """How a model's forward ran when it was last watched; nodes count from its first."""
 
-    __slots__ = ("modes", "nodes", "spans", "times", "version")
+    __slots__ = ("_at", "modes", "modes_set", "nodes", "spans", "times", "version")
 
-    def __init__(self, version: int, nodes: int, spans: list[Span]) -> None:
+    def __init__(self, version: int, nodes: int, spans: list[tuple[int, int, int]]) -> None:
         self.version = version
         self.nodes = nodes
         self.spans = spans
+        """First node, node after the last, module_id; inner calls before outer ones."""
         self.times = 1
         self.modes: list[tuple[weakref.ref[nn.Module], bool]] = []
+        self.modes_set = -1
+        """How often modes had been set anywhere when all modules were last seen in theirs."""
+        self._at = 0
+
+    def module_of(self, node: int) -> int | None:
+        """module_id of the innermost module that makes this node."""
+        return next((module_id for first, end, module_id in self.spans if first <= node < end), None)
+
+    def same_modes(self, modes_set: int) -> bool:
+        """Whether modules are in their usual modes: all are looked at where any may have been set, else some in turn."""
+        looked_at = self.modes
+        if modes_set == self.modes_set:
+            looked_at = looked_at[self._at : self._at + _LOOKED_AT]
+            self._at = self._at + _LOOKED_AT if self._at + _LOOKED_AT < len(self.modes) else 0
+        for ref, training in looked_at:
+            part = ref()
+            if part is None or part.training is not training:
+                return False
+        self.modes_set = modes_set
+        return True
 
 
 class _End:
@@ -69,7 +94,8 @@ class QuietForwards:
         """False for good once something is seen that needs the hooks: numbers read from tensors inside modules."""
         self.unwatched: ModuleEntry | None = None
         """The model whose forward has just gone unwatched."""
-        self._usual: dict[int, _Usual] = {}
+        self._usual: dict[int, Usual] = {}
+        self._modes_set = 0
         self._out: list[tuple[dict[int, Callable[..., Any]], int, Callable[..., Any]]] = []
         self._end: Any = None
         self._patches: Patches | None = None
@@ -78,6 +104,16 @@ class QuietForwards:
         """Last of all: what is taken out of torch for good must be in it first."""
         self._patches = patches
         patches.later(self.resume)
+        patches.wrap(nn.Module, "train", self._train)
+
+    def _train(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def train(self_: nn.Module, *args: Any, **kwargs: Any) -> Any:
+            if not torch.compiler.is_compiling():
+                self._modes_set += 1
+            return original(self_, *args, **kwargs)
+
+        return train
 
     @property
     def active(self) -> bool:
@@ -93,12 +129,9 @@ class QuietForwards:
             or usual.times < _TIMES
             or usual.version != self.catalogue.version
             or not self._possible(module)
+            or not usual.same_modes(self._modes_set)
         ):
             return
-        for ref, training in usual.modes:  # a loop: of each module at each step
-            part = ref()
-            if part is None or part.training is not training:
-                return
         self._take_out(entry, module, ended)
 
     def begin_evaluation(self, entry: ModuleEntry, module: nn.Module, ended: Callable[..., None]) -> None:
@@ -129,16 +162,17 @@ class QuietForwards:
         inside that were seen. Returns those that were not, as far as they can be known."""
         usual, nodes = self._usual.get(entry.id), after - first
         if self.unwatched is not entry:
-            seen = [(begin - first, end - first, module_id) for begin, end, module_id in spans]
+            seen = [(begin - first, end - first, made) for begin, end, made in spans if isinstance(made, int)]
             version = self.catalogue.version
             if usual is not None and usual.nodes == nodes and usual.version == version and usual.spans == seen:
                 usual.times += 1
             else:
-                usual = self._usual[entry.id] = _Usual(version, nodes, seen)
+                usual = self._usual[entry.id] = Usual(version, nodes, seen)
             if usual.times >= _TIMES:
                 called = {module_id for _, _, module_id in seen}
                 entries = [e for e in self.catalogue.by_object.values() if e is not None and e.id in called]
                 usual.modes = [(e.ref, m.training) for e in entries if (m := e.ref()) is not None]
+                usual.modes_set = -1
             return []
         self.unwatched = None
         if usual is None:
@@ -146,7 +180,7 @@ class QuietForwards:
         if usual.nodes != nodes:
             usual.times = 0
             return []
-        return [(begin + first, end + first, module_id) for begin, end, module_id in usual.spans]
+        return [(first, after, usual)]
 
     def _possible(self, module: nn.Module) -> bool:
         """Whether nobody else has hooks that torch must call, and nothing is compiled: compiled code that was made with hooks

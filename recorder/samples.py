@@ -2,13 +2,14 @@
 
 import math
 from functools import lru_cache
+from hashlib import blake2b
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from .device_statistics import either, scalar_of
-from .statistics import LATE_DEVICES, Moments
+from .statistics import FEW, LATE_DEVICES, Moments
 from .step_rows import Row
 
 _MOST_CLASSES = 1024
@@ -17,9 +18,14 @@ _MOST_ROWS = 4096
 _ELEMENTS_OF_A_ROW = 64
 
 _FACTORS = torch.tensor(
-    [(0x9E3779B97F4A7C15 * (2 * i + 1)) % (1 << 63) | 1 for i in range(_ELEMENTS_OF_A_ROW)], dtype=torch.int64
+    [
+        int.from_bytes(blake2b(bytes([i]), digest_size=8).digest(), "little", signed=True) | 1
+        for i in range(_ELEMENTS_OF_A_ROW)
+    ],
+    dtype=torch.int64,
 )
-"""Odd multipliers from the golden ratio: a fixed hash, the same in every process."""
+"""Odd numbers without any relation to each other: their products with the elements add up to a multilinear hash, the same in
+every process."""
 
 
 def label_facts(tensor: Tensor, moments: Moments) -> Row:
@@ -31,9 +37,13 @@ def label_facts(tensor: Tensor, moments: Moments) -> Row:
     if moments.max >= _MOST_CLASSES or moments.max < 0:
         return {}
     flat = tensor.detach().reshape(-1)
-    if moments.min is not None and moments.min < 0:
-        flat = flat[flat >= 0]
-    counts: list[int] = torch.bincount(flat).tolist()
+    if flat.numel() <= FEW:
+        kept = [value for value in flat.tolist() if value >= 0]
+        counts = [0] * (int(moments.max) + 1)
+        for value in kept:
+            counts[value] += 1
+    else:
+        counts = torch.bincount(flat[flat >= 0] if moments.min is not None and moments.min < 0 else flat).tolist()
     total = sum(counts)
     entropy = -sum(c / total * math.log(c / total) for c in counts if c) if total else None
     return {"label_counts": counts, "entropy": entropy}
@@ -94,6 +104,6 @@ def sample_fingerprints(tensor: Tensor) -> list[int] | None:
     rows = tensor.detach().reshape(tensor.shape[0], -1)
     if rows.shape[1] > _ELEMENTS_OF_A_ROW:
         rows = rows.index_select(1, _places(rows.shape[1]))
-    bits = rows.to(torch.float64).contiguous().view(torch.int64) if rows.is_floating_point() else rows.to(torch.int64)
-    mixed = (bits ^ (bits >> 29)) * _FACTORS[: bits.shape[1]]
-    return (mixed ^ (mixed >> 31)).sum(1).tolist()
+    if rows.is_floating_point():
+        rows = rows.to(torch.float32).contiguous().view(torch.int32)
+    return torch.mv(rows.to(torch.int64), _FACTORS[: rows.shape[1]]).tolist()

@@ -1,6 +1,5 @@
 """Reads of tensors by the script are counted by line and step; those of torch and of the recorder are not."""
 
-import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -99,7 +98,7 @@ def test_a_read_in_a_long_function_is_counted_as_fast_as_in_a_short_one(tmp_path
 
 
 LOOP_OVER_A_TENSOR = """
-import statistics, sys, torch
+import torch
 from time import perf_counter_ns
 model = torch.nn.Linear(4, 1)
 opt = torch.optim.SGD(model.parameters())
@@ -119,7 +118,7 @@ for i in range(12):
     for v in values:
         plain(v)
     read.append(perf_counter_ns() - began)
-print(statistics.median(apart), statistics.median(read))
+print(min(apart), min(read))
 """
 
 
@@ -131,9 +130,9 @@ def test_a_loop_over_a_tensor_takes_what_it_takes_without_the_recorder(tmp_path:
     ran = subprocess.run(command, capture_output=True, text=True, check=True)
 
     apart, read = map(float, ran.stdout.split())
-    loop = statistics.median(row["loop_ns"] for row in rows(run, "host_reads"))
+    loop = min(row["loop_ns"] for row in rows(run, "host_reads"))
     # counting a read takes three to four times as long as the read
-    assert apart < loop < 1.5 * (apart + read)
+    assert 0.8 * apart < loop < 1.5 * (apart + read)
 
 
 COMPILED_IN_PART = """

@@ -22,7 +22,7 @@ steps = 3
 [doc]
 what = "The input of a model in evaluation whose mean or spread is far from that of the training batches, beyond what these vary among themselves."
 why = "A model judged on other numbers than it was trained on looks bad for the wrong reason."
-not_this = "Masks, integers, inputs that vary as much between training batches."
+not_this = "Masks, integers, inputs that vary as much between training batches, or that a model makes for itself step by step."
 source = "Comparison with the training batches' own spread."
 */
 WITH inputs AS (
@@ -31,6 +31,8 @@ WITH inputs AS (
     FROM batches b JOIN tensor_stats s ON s.rank = b.rank AND s.step = b.step AND s.seq = b.seq AND s.tensor_id = b.tensor_id
     JOIN tensors t ON t.rank = b.rank AND t.tensor_id = b.tensor_id
     WHERE b.role = 'input' AND contains(b.dtype, 'float') AND s.numel >= 32 AND s.nan_count + s.inf_count = 0 AND s.sum IS NOT NULL AND b.valid_fraction IS NULL
+    -- of an evaluation the first: what a model is fed next may be its own output, as in sampling
+    QUALIFY NOT evaluated OR b.seq = min(b.seq) OVER (PARTITION BY b.rank, b.step, evaluated, dims, width)
 ), sides AS (
     SELECT rank, dims, width, evaluated, count(*) AS batches, median(mean) AS mean, median(std) AS std, min(std) AS std_low, max(std) AS std_high, min(mean) AS mean_low, max(mean) AS mean_high,
         min(step) AS step, arg_min(tensor, step) AS tensor, count(DISTINCT tensor) AS tensors

@@ -20,9 +20,9 @@ tables = ["steps", "modules"]
 columns = ["steps.training"]
 steps = 4
 [doc]
-what = "Training forwards with training=False to the end of the run, after steps with training=True; or in all steps of a model that has dropout or batch norm, or that draws random numbers in train mode only (a warning, unless its batch norms have never seen a batch). Likewise a part of the model that was evaluated by itself, if it goes on training in eval mode."
+what = "Training forwards with training=False to the end of the run, or from an evaluation on for some steps, after steps with training=True; or in all steps of a model that has dropout or batch norm, or that draws random numbers in train mode only (a warning, unless its batch norms have never seen a batch). Likewise a part of the model that was evaluated by itself, if it goes on training in eval mode."
 why = "Regularisation and running statistics stop, without an error."
-not_this = "Models without such layers, parts of a model in train mode that are frozen, or put into eval mode without having been evaluated by themselves, evaluation."
+not_this = "Models without such layers, steps in eval mode that no evaluation came before, if train mode follows, parts of a model in train mode that are frozen, or put into eval mode without having been evaluated by themselves, evaluation."
 source = "Flags; no threshold but persistence."
 */
 WITH modes AS (
@@ -30,6 +30,18 @@ WITH modes AS (
     WHERE training IS NOT NULL AND microbatches >= 1 GROUP BY rank, step
 ), ends AS (
     SELECT rank, max(step) FILTER (training) AS last_train, max(step) AS last, count(*) FILTER (NOT training) AS off_ FROM modes GROUP BY rank
+), stretches AS (
+    -- steps on end in one mode
+    SELECT rank, training, min(step) AS step, max(step) AS last, count(*) AS steps, row_number() OVER (PARTITION BY rank ORDER BY min(step)) AS n,
+        count(*) OVER (PARTITION BY rank) AS stretches, lead(min(step)) OVER (PARTITION BY rank ORDER BY min(step)) AS again, lag(max(step)) OVER (PARTITION BY rank ORDER BY min(step)) AS before_step
+    FROM (SELECT *, n - row_number() OVER (PARTITION BY rank, training ORDER BY step) AS island FROM modes) GROUP BY rank, training, island
+), left_over AS (
+    -- what an evaluation that does not always come to its end, or comes in the middle of an epoch, leaves behind until the next train()
+    SELECT s.rank, s.step, s.again, s.before_step, s.steps FROM stretches s
+    WHERE NOT s.training AND s.n > 1 AND s.n < s.stretches AND s.steps >= $least
+      AND (SELECT max(e.eval_forwards) FROM steps e WHERE e.rank = s.rank AND e.step BETWEEN s.before_step AND s.step)
+          > (SELECT median(e.eval_forwards) FROM steps e WHERE e.rank = s.rank)
+    QUALIFY row_number() OVER (PARTITION BY s.rank ORDER BY s.step) = 1
 ), drawing AS (
     SELECT m.rank, m.training, s.rng <> lag(s.rng) OVER (PARTITION BY m.rank ORDER BY m.step) AS drew
     FROM modes m JOIN (SELECT rank, step, max(rng) AS rng FROM steps GROUP BY rank, step) s ON s.rank = m.rank AND s.step = m.step
@@ -72,6 +84,11 @@ SELECT e.rank, (SELECT min(step) FROM modes m WHERE m.rank = e.rank AND m.step >
 FROM ends e JOIN sensitive s ON s.rank = e.rank
 WHERE NOT (SELECT training FROM modes m WHERE m.rank = e.rank AND m.step = e.last)
   AND (SELECT count(*) FROM modes m WHERE m.rank = e.rank AND m.step > coalesce(e.last_train, -1)) >= $least
+UNION ALL BY NAME
+SELECT l.rank, l.step, '' AS module, 'the model' AS who, l.steps AS value,
+    ' (it was in train mode until step ' || l.before_step || ', and is again from step ' || l.again || ' on)' AS after, 'error' AS severity
+FROM left_over l JOIN sensitive s ON s.rank = l.rank JOIN ends e ON e.rank = l.rank
+WHERE (SELECT training FROM modes m WHERE m.rank = e.rank AND m.step = e.last)
 UNION ALL BY NAME
 SELECT p.rank, p.step, d.module, coalesce(nullif(d.module, ''), d.model) || ', a part of what is trained,' AS who, (SELECT count(*) FROM modes m WHERE m.rank = p.rank AND m.step >= p.step) AS value,
     ' (it was evaluated by itself, and in train mode until step ' || p.before_step || ')' AS after, 'error' AS severity

@@ -23,6 +23,15 @@ doc = "Spread of directions below which outputs point one way: a mean cosine abo
 [params.turn]
 value = 0.25
 doc = "And as a share of what it has been."
+[params.drawn]
+value = 0.35
+doc = "Spread of directions below which outputs run together if the loss falls with it: a mean cosine above 0.88 between samples."
+[params.drawn_turn]
+value = 0.45
+doc = "And as a share of what it has been."
+[params.with_loss]
+value = 0.9
+doc = "Correlation of the loss with the square of that spread since it was largest: the mean cosine is 1 less that square."
 [params.shrunk]
 value = 0.2
 doc = "Share of its first spread to which an output that shrinks as a whole must have come, if the loss falls by nothing else."
@@ -44,7 +53,7 @@ tables = ["probes", "modules"]
 columns = ["probes.scale"]
 steps = 8
 [doc]
-what = "An output of two dimensions whose samples differed, and from some step to the end hardly differ any more: in size against their own size and against before; or in direction, where a model is run on several views before one backward; or that shrinks with all its samples while the loss between views falls exactly as a power of it, and so by nothing but the shrinking."
+what = "An output of two dimensions whose samples differed, and from some step to the end hardly differ any more: in size against their own size and against before; or in direction, where a model is run on several views before one backward, and less of it where the loss falls with the spread of directions; or that shrinks with all its samples while the loss between views falls exactly as a power of it, and so by nothing but the shrinking."
 why = "An output that is the same for every sample carries nothing about it; what follows can only learn a constant."
 not_this = "Outputs that start equal (a layer initialised with zeros), that shrink as a whole while the loss falls by more than that, that get a large common part, or that come back."
 source = "Standard deviation of normalised outputs, by which self-supervised learning watches for collapse."
@@ -61,9 +70,20 @@ WITH looks AS (
 ), peaks AS (
     -- the level from which it fell
     SELECT rank, tensor_id, probe, median(spread) AS level FROM history WHERE share >= CASE probe WHEN 'batch_std' THEN $start ELSE 0.4 END GROUP BY rank, tensor_id, probe HAVING count(*) >= 1
+), losses AS (
+    SELECT rank, step, any_value(loss) AS loss FROM optimizer_series WHERE optimizers = 1 AND isfinite(loss) GROUP BY rank, step HAVING count(*) = 1
+), widest AS (
+    SELECT rank, tensor_id, probe, arg_max(n, spread) AS n FROM history WHERE probe = 'direction_std' GROUP BY rank, tensor_id, probe
+), drawn AS (
+    -- a loss of cosines between views that falls because all outputs turn one way; with a stop-gradient it falls while they spread
+    SELECT h.rank, h.tensor_id, h.probe, arg_min(h.spread, h.n) AS level FROM history h JOIN widest w ON w.rank = h.rank AND w.tensor_id = h.tensor_id AND w.probe = h.probe AND h.n >= w.n
+    JOIN losses l ON l.rank = h.rank AND l.step = h.step
+    GROUP BY h.rank, h.tensor_id, h.probe HAVING count(*) >= $looks AND corr(l.loss, h.spread * h.spread) > $with_loss
 ), low AS (
-    SELECT h.*, p.level, CASE h.probe WHEN 'batch_std' THEN h.share < $relative AND h.spread < $fall * p.level ELSE h.spread < $direction AND h.spread < $turn * p.level END AS is_low
-    FROM history h JOIN peaks p USING (rank, tensor_id, probe)
+    SELECT h.*, coalesce(d.level, p.level) AS level, CASE WHEN h.probe = 'batch_std' THEN h.share < $relative AND h.spread < $fall * p.level
+        WHEN d.probe IS NOT NULL AND h.spread < $drawn AND h.spread < $drawn_turn * d.level THEN true
+        ELSE h.spread < $direction AND h.spread < $turn * p.level END AS is_low
+    FROM history h JOIN peaks p USING (rank, tensor_id, probe) LEFT JOIN drawn d USING (rank, tensor_id, probe)
 ), tails AS (
     SELECT rank, module_id, tensor_id, probe, any_value(level) AS before, coalesce(max(n) FILTER (NOT is_low), 0) AS last_good, max(n) AS n FROM low GROUP BY rank, module_id, tensor_id, probe
 ), collapsed AS (
@@ -74,20 +94,18 @@ WITH looks AS (
         (SELECT median(l.spread) FROM low l WHERE l.rank = t.rank AND l.tensor_id = t.tensor_id AND l.probe = t.probe AND l.n > t.last_good) AS value,
         (SELECT median(l.share) FROM low l WHERE l.rank = t.rank AND l.tensor_id = t.tensor_id AND l.probe = t.probe AND l.n > t.last_good) AS share
     FROM tails t WHERE t.n - t.last_good >= $steps AND t.last_good >= 1
-), losses AS (
-    SELECT rank, step, any_value(loss) AS loss FROM optimizer_series WHERE optimizers = 1 AND loss > 0 AND isfinite(loss) GROUP BY rank, step HAVING count(*) = 1
 ), turns AS (
     -- from the start, or from where the loss drops by a half or nearly from one step to the next below all that it has been: another term of it was left out
-    SELECT DISTINCT rank, 0 AS turn FROM losses
+    SELECT DISTINCT rank, 0 AS turn FROM losses WHERE loss > 0
     UNION ALL
     SELECT rank, min(step) FROM (
-        SELECT rank, step, loss, min(loss) OVER w AS lowest, count(*) OVER w AS steps FROM losses WINDOW w AS (PARTITION BY rank ORDER BY step ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING))
+        SELECT rank, step, loss, min(loss) OVER w AS lowest, count(*) OVER w AS steps FROM losses WHERE loss > 0 WINDOW w AS (PARTITION BY rank ORDER BY step ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING))
     WHERE steps >= 8 AND loss < $halved * lowest GROUP BY rank
 ), shrinking AS (
     -- a squared distance between views falls with the square of their size, an absolute one with its first power, what is learnt about them falls faster or elsewhere;
     -- what a variance term has left behind when it went may hold a squared covariance, which falls with the fourth
     SELECT h.rank, h.module_id, h.tensor_id, h.probe, arg_min(h.spread, h.n) AS before, arg_max(h.spread, h.n) AS value, arg_max(h.share, h.n) AS share, t.turn
-    FROM history h JOIN losses l ON l.rank = h.rank AND l.step = h.step JOIN turns t ON t.rank = h.rank AND h.step >= t.turn
+    FROM history h JOIN losses l ON l.rank = h.rank AND l.step = h.step AND l.loss > 0 JOIN turns t ON t.rank = h.rank AND h.step >= t.turn
     WHERE h.probe = 'batch_std' AND h.spread > 0
       -- the width of an embedding, not of a value
       AND EXISTS (SELECT 1 FROM stats s WHERE s.rank = h.rank AND s.module_id = h.module_id AND s.kind = 'activation' AND len(s.shape) = 2 AND s.shape[2] >= 4 AND s.requires_grad)
