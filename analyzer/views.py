@@ -20,6 +20,7 @@ SHARED = (
     "optimizer_series",
     "module_tree",
     "parameters",
+    "halved_weights",
     "step_detail",
     "optimizer_state_tensors",
     "optimizer_states",

@@ -61,6 +61,13 @@ COMMENT ON VIEW parameters IS 'Every parameter with its module and the tensor_id
 COMMENT ON COLUMN parameters.gradient_id IS 'tensor_id of its gradient; null if none was described.';
 COMMENT ON COLUMN parameters.update_id IS 'tensor_id of its update; null if none was described.';
 
+CREATE VIEW halved_weights AS
+SELECT DISTINCT p.rank, p.tensor_id, s.step FROM tensor_stats s JOIN parameters p ON p.rank = s.rank AND p.tensor_id = s.tensor_id
+WHERE p.dtype = 'float32' AND s.min < 0 AND s.max > 0 AND isfinite(s.min) AND isfinite(s.max) AND -s.min <> s.max -- bounds that weights are kept within
+  AND s.min * 2.0 ** (7 - floor(log2(-s.min))) = round(s.min * 2.0 ** (7 - floor(log2(-s.min))))
+  AND s.max * 2.0 ** (7 - floor(log2(s.max))) = round(s.max * 2.0 ** (7 - floor(log2(s.max))));
+COMMENT ON VIEW halved_weights IS 'Steps at which weights that were described as float32 hold numbers of bfloat16: both ends of them have 8 binary digits.';
+
 CREATE VIEW param_steps AS
 SELECT
     p.rank, p.tensor_id, s.step,

@@ -24,16 +24,10 @@ why = "bfloat16 has 8 bits: an update below 1/256 of a weight is rounded away."
 not_this = "float32 weights, zero gradients, embeddings (most rows have no gradient), a learning rate of zero."
 source = "Spacing of the format: eps/2 relative."
 */
-WITH cast_ AS (
-    -- weights that were described as float32 and converted later: both ends of them are numbers that bfloat16 can hold, of 8 binary digits
-    SELECT p.rank, p.tensor_id, s.step FROM tensor_stats s JOIN parameters p ON p.rank = s.rank AND p.tensor_id = s.tensor_id
-    WHERE p.dtype = 'float32' AND s.min < 0 AND s.max > 0 AND isfinite(s.min) AND isfinite(s.max) AND -s.min <> s.max -- bounds that weights are kept within
-      AND s.min * 2.0 ** (7 - floor(log2(-s.min))) = round(s.min * 2.0 ** (7 - floor(log2(-s.min))))
-      AND s.max * 2.0 ** (7 - floor(log2(s.max))) = round(s.max * 2.0 ** (7 - floor(log2(s.max))))
-), updates AS (
+WITH updates AS (
     SELECT p.rank, s.step, p.tensor_id, p.tensor, p.module, CASE WHEN c.step IS NULL THEN p.dtype ELSE 'bfloat16' END AS dtype, p.call_order, p.optimizer_id, s.zero_count::DOUBLE / s.numel AS share
     FROM tensor_stats s JOIN parameters p ON p.rank = s.rank AND p.update_id = s.tensor_id
-    LEFT JOIN (SELECT DISTINCT rank, tensor_id, step FROM cast_) c ON c.rank = p.rank AND c.tensor_id = p.tensor_id AND c.step = s.step
+    LEFT JOIN halved_weights c ON c.rank = p.rank AND c.tensor_id = p.tensor_id AND c.step = s.step
     WHERE (p.dtype IN ('float16', 'bfloat16') OR c.step IS NOT NULL) AND s.numel > 0 AND coalesce(p.class_name, '') NOT LIKE 'Embedding%' AND len(p.shape) >= 2
 ), rows_ AS (
     SELECT u.*, g.lr, q.sum_sq FROM updates u

@@ -36,6 +36,7 @@ WITH still AS (
     JOIN param_groups g ON g.rank = s.rank AND g.step = s.step AND g.optimizer_id = p.optimizer_id AND g.group_id = p.group_id
     JOIN (SELECT DISTINCT rank, step, optimizer_id FROM steps WHERE stepped AND NOT coalesce(skipped_by_scaler, false)) d ON d.rank = s.rank AND d.step = s.step AND d.optimizer_id = p.optimizer_id
     WHERE p.dtype IN ('float32', 'float64') AND coalesce(p.class_name, '') NOT LIKE 'Embedding%'
+      AND NOT EXISTS (FROM halved_weights h WHERE h.rank = s.rank AND h.step <= s.step)
       -- what the optimizer saw is the last that was seen of the gradient: it may have been cleared since backward
       AND coalesce((SELECT arg_max(CASE WHEN coalesce(e.missing, false) THEN 0 ELSE e.sum_sq END, e.seq) FROM tensor_stats e
           WHERE e.rank = s.rank AND e.step = s.step AND e.tensor_id = p.gradient_id AND e.seq < s.seq), q.sum_sq) > 0

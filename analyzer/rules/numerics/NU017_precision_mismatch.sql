@@ -17,7 +17,7 @@ steps = 3
 [doc]
 what = "A GradScaler in use with all parameters in float32 and autocast off; or autocast that was on in earlier steps and is off from some step on."
 why = "Mixed precision was meant and does not happen: memory and time are those of float32, and the scaler only skips steps."
-not_this = "A scaler that is switched off, parameters in half precision, autocast in some steps only from the start, evaluation."
+not_this = "A scaler that is switched off, parameters in half precision, from the start or from then on, autocast in some steps only from the start, evaluation."
 source = "Autocast state in the forward; no threshold but persistence."
 */
 WITH forwards AS (
@@ -31,7 +31,9 @@ WITH forwards AS (
     SELECT DISTINCT rank FROM tensors WHERE kind IN ('parameter', 'activation') AND dtype IN ('float16', 'bfloat16')
 )
 SELECT rank, step, 'autocast to ' || dtype_before || ' was on in all ' || on_before || ' steps before' AS what_, 'off in the last ' || left_ || ' steps' AS value
-FROM counted WHERE on_before >= $least AND last_on < step AND left_ >= $least
+FROM counted c WHERE on_before >= $least AND last_on < step AND left_ >= $least
+  -- weights in half precision need no autocast
+  AND NOT EXISTS (FROM halved_weights h WHERE h.rank = c.rank AND h.step >= c.step)
 UNION ALL BY NAME
 SELECT rank, step, 'a GradScaler (scale ' || scale || ') is in use' AS what_, 'off in all ' || left_ || ' steps' AS value
 FROM counted WHERE scale > 1 AND on_before = 0 AND left_ >= $least AND rank NOT IN (SELECT rank FROM half)

@@ -17,7 +17,7 @@ steps = 18
 [doc]
 what = "From one step to the end of the run the loss stays far above its own history (ten robust sigmas and twice its level in the median), and the gradients left theirs."
 why = "The training has lost what it had learnt."
-not_this = "Spikes that come back, a new task or harder data whose loss falls again by half, targets that grow by and by and take the loss with them, another loss that takes over at that step and is learnt from, a target network that takes over the weights of the model at that step, noise near a floor that is small against the loss at the start, GAN and reinforcement losses inside what they have ever been."
+not_this = "Spikes that come back, a new task or harder data whose loss falls again by half, targets that grow by and by and take the loss with them, another loss, or one of other forwards and backwards (adversarial examples), that takes over at that step and is learnt from, a target network that takes over the weights of the model at that step, noise near a floor that is small against the loss at the start, GAN and reinforcement losses inside what they have ever been."
 source = "Own history, robust: median and MAD over the 30 steps before; see the view divergences."
 */
 SELECT rank, step, NULL::VARCHAR AS module, NULL::VARCHAR AS tensor, loss AS value, loss_median, loss_sigma, rest_median, rest_low, rest_rows, rest_breaks,
@@ -39,13 +39,18 @@ WHERE NOT EXISTS (FROM target_syncs t WHERE t.rank = d.rank AND t.step BETWEEN d
     GROUP BY b.rank
     HAVING median(b.entropy) FILTER (b.step >= d.step) > 1.15 * median(b.entropy) FILTER (b.step < d.step)
         AND d.rest_median < 1.5 * median(b.entropy) FILTER (b.step >= d.step))
-  AND NOT EXISTS (
-    -- another loss takes over at that very step and is learnt from: its level says nothing about the one before
-    SELECT 1 FROM (
-        SELECT b.loss_op, min(b.step) AS first, max(b.step) AS last, count(DISTINCT b.step) AS steps FROM batches b
-        WHERE b.rank = d.rank AND b.role = 'target' AND b.phase <> 'eval' AND b.loss_op IS NOT NULL GROUP BY b.loss_op) o
-    WHERE (o.last = d.step - 1 OR o.first = d.step) AND o.steps >= 8
-      AND (SELECT median(l.loss) FILTER (l.n > 0.5 * l.steps) < median(l.loss) FILTER (l.n <= 0.5 * l.steps) FROM (
-          SELECT loss, row_number() OVER (ORDER BY step) AS n, count(*) OVER () AS steps FROM optimizer_series s
-          WHERE s.rank = d.rank AND s.optimizer_id IS NOT DISTINCT FROM d.optimizer_id AND s.step >= d.step AND isfinite(s.loss)) l))
+  AND NOT (
+    -- another loss takes over at that very step, or other forwards and backwards make it up from there on, and it is learnt from: its level says nothing about the one before
+    (EXISTS (
+        SELECT 1 FROM (
+            SELECT b.loss_op, min(b.step) AS first, max(b.step) AS last, count(DISTINCT b.step) AS steps FROM batches b
+            WHERE b.rank = d.rank AND b.role = 'target' AND b.phase <> 'eval' AND b.loss_op IS NOT NULL GROUP BY b.loss_op) o
+        WHERE (o.last = d.step - 1 OR o.first = d.step) AND o.steps >= 8)
+      OR (SELECT count(*) FILTER (c.step < d.step) >= 8 AND count(*) FILTER (c.step >= d.step) >= 8
+              AND len(list_intersect(list(DISTINCT c.made) FILTER (c.step < d.step), list(DISTINCT c.made) FILTER (c.step >= d.step))) = 0
+          FROM (SELECT s.step, regexp_replace(string_agg(s.calls, '' ORDER BY s.optimizer_id), '[^fb]', '', 'g') AS made FROM steps s
+              WHERE s.rank = d.rank AND s.step >= d.step - 30 AND s.calls IS NOT NULL GROUP BY s.step) c))
+    AND (SELECT median(l.loss) FILTER (l.n > 0.5 * l.steps) < median(l.loss) FILTER (l.n <= 0.5 * l.steps) FROM (
+        SELECT loss, row_number() OVER (ORDER BY step) AS n, count(*) OVER () AS steps FROM optimizer_series s
+        WHERE s.rank = d.rank AND s.optimizer_id IS NOT DISTINCT FROM d.optimizer_id AND s.step >= d.step AND isfinite(s.loss)) l))
 ORDER BY step, rank, optimizer_id
