@@ -46,8 +46,8 @@ WHERE NOT EXISTS (FROM target_syncs t WHERE t.rank = d.rank AND t.step BETWEEN d
             SELECT b.loss_op, min(b.step) AS first, max(b.step) AS last, count(DISTINCT b.step) AS steps FROM batches b
             WHERE b.rank = d.rank AND b.role = 'target' AND b.phase <> 'eval' AND b.loss_op IS NOT NULL GROUP BY b.loss_op) o
         WHERE (o.last = d.step - 1 OR o.first = d.step) AND o.steps >= 8)
-      OR (SELECT count(*) FILTER (c.step < d.step) >= 8 AND count(*) FILTER (c.step >= d.step) >= 8
-              AND len(list_intersect(list(DISTINCT c.made) FILTER (c.step < d.step), list(DISTINCT c.made) FILTER (c.step >= d.step))) = 0
+      OR (SELECT count(*) FILTER (c.step < d.step - 2) >= 8 AND count(*) FILTER (c.step > d.step + 2) >= 8
+              AND len(list_intersect(list(DISTINCT c.made) FILTER (c.step < d.step - 2), list(DISTINCT c.made) FILTER (c.step > d.step + 2))) = 0
           FROM (SELECT s.step, regexp_replace(string_agg(s.calls, '' ORDER BY s.optimizer_id), '[^fb]', '', 'g') AS made FROM steps s
               WHERE s.rank = d.rank AND s.step >= d.step - 30 AND s.calls IS NOT NULL GROUP BY s.step) c))
     AND (SELECT median(l.loss) FILTER (l.n > 0.5 * l.steps) < median(l.loss) FILTER (l.n <= 0.5 * l.steps) FROM (
