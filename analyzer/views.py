@@ -33,6 +33,7 @@ SHARED = (
     "first_bad_operator",
     "target_syncs",
     "batch_fields",
+    "data_changes",
     "collective_calls",
     "replicas",
     "replica_steps",

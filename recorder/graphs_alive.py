@@ -4,20 +4,11 @@ A small object is left in the notes of the loss's node (autograd's own dictionar
 dies with the node. Nothing is kept alive, nothing about the graph changes.
 """
 
-import weakref
-
 from torch import Tensor
 
+from .followed import Marks
 from .patches import Patches
 from .session import Session
-
-_MOST = 100_000
-
-
-class Mark:
-    """Dies with the node that carries it."""
-
-    __slots__ = ("__weakref__",)
 
 
 class GraphsAlive:
@@ -25,7 +16,7 @@ class GraphsAlive:
 
     def __init__(self, session: Session) -> None:
         self.session = session
-        self._marks: list[tuple[int, weakref.ref[Mark]]] = []
+        self._marks = Marks()
         session.on_loss = session.guarded("graphs", self._mark)
         session.at_finish.append(session.guarded("graphs", self._count))
 
@@ -36,12 +27,9 @@ class GraphsAlive:
         node = loss.grad_fn
         if node is None or self.session.saved_tensor_hooks_used:
             return
-        mark = Mark()
+        mark = self._marks.add(self.session.step)
         node.metadata["firstfault"] = mark  # pyright: ignore[reportIndexIssue] — a property, typed as a method
-        self._marks.append((self.session.step, weakref.ref(mark)))
 
     def _count(self) -> None:
-        now = self.session.step
-        self._marks = [(step, ref) for step, ref in self._marks[-_MOST:] if ref() is not None]
         # the loss of the step before usually still has its name
-        self.session.facts["graphs_alive"] = sum(step < now - 1 for step, _ in self._marks)
+        self.session.facts["graphs_alive"] = self._marks.before(self.session.step - 1)

@@ -7,6 +7,7 @@ Both are weak: nothing is kept alive for this.
 """
 
 import weakref
+from collections import Counter
 from typing import Any
 
 import torch
@@ -16,13 +17,10 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from ..schemas import Phase
 from .call_arguments import tensors_in
 from .catalogue import ModuleEntry
-from .graphs_alive import Mark
+from .followed import Followed, Mark, Marks
 from .patches import Patches
 from .session import Session
 from .statistics import measurable
-
-_RECENT = 64
-"""Steps for which an output is looked for at every step; later at every so many."""
 
 _MOST = 20_000
 
@@ -30,8 +28,8 @@ _AT_ONCE = 48
 """Outputs of modules that are followed in each step; of a larger model they are followed at every so many steps."""
 
 
-class _Held:
-    """An output of one step."""
+class _Output:
+    """An output of the model in one step."""
 
     __slots__ = ("graph", "size", "step", "storage")
 
@@ -46,13 +44,37 @@ class _Held:
         return not self.storage.expired() or (self.graph is not None and self.graph() is not None)
 
 
+def _memory_and_graphs(outputs: list[_Output]) -> Counter[str]:
+    stored = [o.size for o in outputs if not o.storage.expired()]
+    graphs = sum(o.graph is not None and o.graph() is not None for o in outputs)
+    return Counter(outputs=len(stored), bytes=sum(stored), graphs=graphs)
+
+
+class _Activation:
+    """An output of a module in one step."""
+
+    __slots__ = ("module_id", "ref", "step")
+
+    def __init__(self, step: int, module_id: int, ref: "weakref.ref[Tensor]") -> None:
+        self.step = step
+        self.module_id = module_id
+        self.ref = ref
+
+    def alive(self) -> bool:
+        """Whether the tensor is still there."""
+        return self.ref() is not None
+
+
+def _by_module(activations: list[_Activation]) -> Counter[int]:
+    return Counter(a.module_id for a in activations)
+
+
 class HeldOutputs:
     """Fills ``steps.outputs_alive``, ``outputs_alive_bytes`` and ``output_graphs_alive``."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
-        self._recent: list[_Held] = []
-        self._old: list[_Held] = []
+        self._held = Followed(_memory_and_graphs, self._forget)
         self._known: set[int] = set()
         session.on_output.append(session.guarded("outputs", self._note))
         session.at_finish.append(session.guarded("outputs", self._count))
@@ -62,7 +84,7 @@ class HeldOutputs:
 
     def living(self) -> dict[int, int]:
         """Storage → step in which the model put it out, of outputs that are still held."""
-        return {h.storage.cdata: h.step for h in (*self._old, *self._recent) if not h.storage.expired()}
+        return {h.storage.cdata: h.step for h in self._held if not h.storage.expired()}
 
     def _note(self, entry: ModuleEntry, output: Any, *, grad: bool) -> None:
         del entry
@@ -76,7 +98,7 @@ class HeldOutputs:
             if storage._cdata in self._known or len(self._known) >= _MOST:
                 continue
             self._known.add(storage._cdata)
-            self._recent.append(_Held(session.step, StorageWeakRef(storage), storage.nbytes(), self._mark(tensor)))
+            self._held.add(_Output(session.step, StorageWeakRef(storage), storage.nbytes(), self._mark(tensor)))
 
     def _mark(self, output: Tensor) -> "weakref.ref[Mark] | None":
         node = output.grad_fn
@@ -87,26 +109,16 @@ class HeldOutputs:
         return weakref.ref(mark)
 
     def _count(self) -> None:
-        session = self.session
-        now = session.step
-        self._recent = self._living(self._recent)
-        if now % _RECENT == 0:
-            self._old = self._living(self._old) + [h for h in self._recent if h.step < now - _RECENT]
-            self._recent = [h for h in self._recent if h.step >= now - _RECENT]
         # the output of the step before usually still has its name
-        kept = [h for h in (*self._old, *self._recent) if h.step < now - 1]
-        stored = [h.size for h in kept if not h.storage.expired()]
-        session.facts |= {
-            "outputs_alive": len(stored),
-            "outputs_alive_bytes": sum(stored),
-            "output_graphs_alive": sum(h.graph is not None and h.graph() is not None for h in kept),
+        counts = self._held.before(self.session.step - 1)
+        self.session.facts |= {
+            "outputs_alive": counts["outputs"],
+            "outputs_alive_bytes": counts["bytes"],
+            "output_graphs_alive": counts["graphs"],
         }
 
-    def _living(self, held: list[_Held]) -> list[_Held]:
-        alive = [h for h in held if h.alive()]
-        if len(alive) < len(held):
-            self._known -= {h.storage.cdata for h in held if not h.alive()}
-        return alive
+    def _forget(self, gone: list[_Output]) -> None:
+        self._known -= {h.storage.cdata for h in gone}
 
 
 class HeldActivations:
@@ -118,11 +130,12 @@ class HeldActivations:
 
     def __init__(self, session: Session) -> None:
         self.session = session
-        self._beginnings: list[tuple[int, weakref.ref[Mark]]] = []
-        """Step and mark of the first node of its first forward: whatever is kept of the graph behind it keeps it."""
+        self._beginnings = Marks()
+        """Of the first nodes of the first forwards of steps: whatever is kept of the graph behind it keeps it."""
+        self._any_graphs = False
         self._unmarked = True
-        self._held: list[tuple[int, int, weakref.ref[Tensor]]] = []
-        self._counts: dict[int, int] = {}
+        self._held = Followed(_by_module)
+        self._counts: Counter[int] = Counter()
         self._interval = 1
         self._noted = 0
         session.on_activation.append(session.guarded("held-activations", self._note))
@@ -138,43 +151,35 @@ class HeldActivations:
 
     def living(self) -> dict[int, tuple[int, int]]:
         """Storage → (step, module_id) of outputs of modules that are still held."""
-        held = ((step, module_id, ref()) for step, module_id, ref in reversed(self._held))
+        held = ((h.step, h.module_id, h.ref()) for h in reversed(list(self._held)))
         return {t.untyped_storage()._cdata: (step, module_id) for step, module_id, t in held if t is not None}
 
     def _note(self, entry: ModuleEntry, tensor_id: int, tensor: Tensor) -> None:
         del tensor_id
         step = self.session.step
         if self._unmarked and tensor.grad_fn is not None and not self.session.saved_tensor_hooks_used:
-            self._unmarked = False
-            mark = Mark()
+            self._unmarked, self._any_graphs = False, True
+            mark = self._beginnings.add(step)
             tensor.grad_fn.metadata["firstfault.forward"] = mark  # pyright: ignore[reportIndexIssue] — as above
-            self._beginnings.append((step, weakref.ref(mark)))
         if tensor.grad_fn is None or step % self._interval or len(self._held) >= _MOST:
             return
         self._noted += 1
-        self._held.append((step, entry.id, weakref.ref(tensor)))
+        self._held.add(_Activation(step, entry.id, weakref.ref(tensor)))
 
     def _count(self) -> None:
         session = self.session
         now = session.step
         self._unmarked = True
-        if self._beginnings:
-            self._beginnings = [(step, ref) for step, ref in self._beginnings[-_MOST:] if ref() is not None]
-            session.facts["forward_graphs_alive"] = sum(step < now - 1 for step, _ in self._beginnings)
+        if self._any_graphs:
+            session.facts["forward_graphs_alive"] = self._beginnings.before(now - 1)
         if self._noted:
             self._interval, self._noted = 1 + self._noted // _AT_ONCE, 0
-        if not self._held:
-            return
-        self._held = [h for h in self._held if h[2]() is not None]
-        counts: dict[int, int] = {}
-        for step, module_id, _ in self._held:
-            if step < now - 1:
-                counts[module_id] = counts.get(module_id, 0) + 1
+        counts = self._held.before(now - 1)
         if counts == self._counts:
             return
         for module_id in counts.keys() | self._counts.keys():
-            count = counts.get(module_id, 0)
-            if count != self._counts.get(module_id, 0):
+            count = counts[module_id]
+            if count != self._counts[module_id]:
                 session.add(
                     "probes",
                     seq=session.next_seq(),

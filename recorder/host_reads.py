@@ -2,7 +2,8 @@
 ``int(t)``: their warning about gradients would name this file instead of the script's line.
 
 On a device each of them waits until everything before it is computed; on the CPU each costs about as much as the arithmetic
-of a thousand elements. Reads by torch itself and by the recorder are not the script's and are not counted.
+of a thousand elements. Reads by torch itself and by the recorder are not the script's and are not counted, nor are those of a
+data set while a loader of torch makes a batch of it: what that takes is the wait for the batch.
 
 A loop of reads is recognised by its rhythm: the same line reads again within a millisecond, and no module was called in
 between. The time from leaving one such read to the end of the next is what the loop takes: nearly all of the counting lies
@@ -133,7 +134,7 @@ class HostReads:
         evaluated = session.guarded("eval-losses", self.eval_losses.read)
 
         def read(self_: Any) -> Any:
-            if not self._counting:
+            if not self._counting or session.loading:
                 result = original(self_)
                 if single and session.phase is _EVAL and type(result) is float and not self_.requires_grad:
                     evaluated(sys._getframe(1), result)

@@ -103,7 +103,11 @@ class LoaderWatch:
             @functools.wraps(original)
             def next_(self: Any) -> Any:
                 start = perf_counter_ns()
-                batch = original(self)
+                session.loading = True
+                try:
+                    batch = original(self)
+                finally:
+                    session.loading = False
                 waited = perf_counter_ns() - start
                 session.clock["data"] += waited
                 next_batch()

@@ -154,7 +154,7 @@ class AttentionProbe:
             )
 
     def _on_padding(self, module_id: int | None, weights: Tensor, node: Any) -> None:
-        """Weight on keys that are padding, over samples that end with padding."""
+        """Weight on keys that are padding, over samples that end with padding, or that begin with it."""
         padding = self.embeddings.padding
         if padding is None or padding.device != weights.device or padding.shape[1] != weights.shape[-1]:
             return
@@ -171,9 +171,13 @@ class AttentionProbe:
             if int(sample[-1]) >= len(padding):
                 return
             mine = padding[sample]
-            ends = bool((mine[:, 1:] >= mine[:, :-1]).all())  # padding is what sequences end with
             some = mine.any(1) & ~mine.all(1)
-            if not ends or not bool(some.any()):
+            if not bool((mine[:, 1:] >= mine[:, :-1]).all()):
+                if not bool((mine[:, 1:] <= mine[:, :-1]).all()):
+                    return  # not what sequences are filled up with at one side
+                # of the queries only the later half is looked at: what looks from padding at padding may have any weights
+                some &= mine.sum(1) <= mine.shape[1] // 2
+            if not bool(some.any()):
                 return
             weight = (grouped * mine[:, None, :]).sum(-1)[some].mean()
             share = mine[some].float().mean()

@@ -91,6 +91,8 @@ class Session:
         self.clock: dict[str, int] = {"data": 0, "forward": 0, "backward": 0, "optimizer": 0}
         self.losses: list[float | Late | None] = []
         self.training: bool | None = None
+        self.loading = False
+        """Whether a loader of torch is asked for its next batch."""
         self.loss_scale: float | Late | None = None
         self.calls = ""
         self.zero_grads = 0

@@ -1,7 +1,6 @@
 """Weights that have two names: an embedding and a head that share one storage, and whether they go on sharing it."""
 
 import weakref
-from typing import Any
 
 from torch import Tensor, nn
 
@@ -68,8 +67,8 @@ class TieWatch:
 
     def _equal_but_apart(self, root: ModuleEntry, module: nn.Module) -> None:
         """An embedding and a linear layer that begin with the same numbers but not with the same storage."""
-        tables = [(n, m.weight) for n, m in module.named_modules() if isinstance(m, nn.Embedding)]
-        heads = [(n, m.weight) for n, m in module.named_modules() if isinstance(m, nn.Linear)]
+        tables = _weights(module, nn.Embedding)
+        heads = _weights(module, nn.Linear)
         for table_name, table in tables[:8]:
             for head_name, head in heads:
                 if (
@@ -116,11 +115,19 @@ class TieWatch:
         )
 
 
+def _weights(root: nn.Module, kind: type[nn.Module]) -> list[tuple[str, nn.Parameter]]:
+    """Names of modules of a kind, and their weights: not as attributes, where a parametrization would compute them and, as
+    spectral norm does in train mode, go one step further with what it estimates."""
+    found = (
+        (name, module._parameters.get("weight")) for name, module in root.named_modules() if isinstance(module, kind)
+    )
+    return [(name, weight) for name, weight in found if weight is not None]
+
+
 def _parameter(module: nn.Module, name: str) -> Tensor | None:
     """The tensor of a name as it is now; None where there is none."""
     path, _, leaf = name.rpartition(".")
     try:
-        value: Any = getattr(submodule(module, path), leaf, None)
+        return submodule(module, path)._parameters.get(leaf)
     except AttributeError:
         return None
-    return value if isinstance(value, Tensor) else None

@@ -105,6 +105,16 @@ COMMENT ON VIEW batch_fields IS 'batches with the moments of the same tensor at 
 COMMENT ON COLUMN batch_fields.abs_max IS 'Largest size of a finite element.';
 COMMENT ON COLUMN batch_fields.rms IS 'Root mean square of the finite elements.';
 
+CREATE VIEW data_changes AS
+SELECT rank, step, field, role FROM (
+    SELECT rank, step, field, role, max(rms) OVER before AS high_before, min(rms) OVER before AS low_before, count(rms) OVER before AS rows_before,
+        max(rms) OVER after AS high_after, min(rms) OVER after AS low_after, count(rms) OVER after AS rows_after
+    FROM batch_fields WHERE phase <> 'eval' AND rms IS NOT NULL
+    WINDOW before AS (PARTITION BY rank, tensor_id ORDER BY step, seq ROWS BETWEEN 12 PRECEDING AND 1 PRECEDING),
+        after AS (PARTITION BY rank, tensor_id ORDER BY step, seq ROWS BETWEEN CURRENT ROW AND 11 FOLLOWING)
+) WHERE rows_before >= 6 AND rows_after >= 6 AND (low_after > high_before OR high_after < low_before);
+COMMENT ON VIEW data_changes IS 'Steps from which on the values of a field of the batches are larger, or smaller, in every batch than in every one of those before: another task, stage or unit.';
+
 CREATE VIEW step_detail AS
 SELECT s.rank, s.step, list_distinct(flatten(list(string_split(coalesce(s.detail, ''), ' ')))
     || CASE WHEN bool_or(t.rank IS NOT NULL) THEN ['activations', 'activation_gradients', 'gradients', 'parameters', 'updates', 'optimizer_state', 'buffers', 'batches']

@@ -15,6 +15,7 @@ STYLES = [
     "accumulation",
     "workers",
     "gan",
+    "parametrized",
 ]
 IN_THE_WHOLE_SUITE = [
     "transformer",

@@ -17,7 +17,7 @@ source = "Arithmetic: a non-finite operand gives a non-finite result."
 */
 SELECT o.rank, o.step, o.microbatch, o.seq, o.phase,
     coalesce(o.module, '') AS module, coalesce(b.field, o.tensor) AS tensor, o.kind,
-    o.nan_count, o.inf_count, o.nan_count + o.inf_count AS value, o.shape, o.min, o.max, b.fingerprint,
+    o.nan_count, o.inf_count, o.nan_count + o.inf_count AS value, coalesce(b.shape, o.shape) AS shape, o.min, o.max, b.fingerprint,
     CASE WHEN o.kind = 'target' AND o.phase = 'loss' THEN 'the target that the loss was given' ELSE printf('field %s of the batch', coalesce(b.field, o.tensor)) END AS what_,
     'a non-finite ' || array_to_string(s.signs, ' and ') AS reached, printf('%d NaN and %d infinite elements', o.nan_count, o.inf_count) AS held_
 FROM nonfinite_origin o

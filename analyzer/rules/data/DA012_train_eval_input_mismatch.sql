@@ -15,12 +15,24 @@ doc = "Shift of the mean."
 value = 3.0
 unit = "times"
 doc = "Ratio of the standard deviations."
+[params.turned]
+value = 1.0
+unit = "standard deviations"
+doc = "Shift of the mean where an earlier evaluation agreed with training: far outside of what its batches vary by."
+[params.changed]
+value = 2.0
+unit = "times"
+doc = "Ratio of the standard deviations where an earlier evaluation agreed with training."
+[params.rare]
+value = 8
+unit = "steps"
+doc = "Steps between two evaluations: less is no evaluation but a part of training."
 [needs]
 tables = ["batches", "tensor_stats"]
 columns = ["tensor_stats.sum"]
 steps = 3
 [doc]
-what = "The input of a model in evaluation whose mean or spread is far from that of the training batches, beyond what these vary among themselves."
+what = "The input of a model in evaluation whose mean or spread is far from that of the training batches, beyond what these vary among themselves: in the whole run, or from some step on where an evaluation before agreed with them."
 why = "A model judged on other numbers than it was trained on looks bad for the wrong reason."
 not_this = "Masks, integers, inputs that vary as much between training batches, or that a model makes for itself step by step."
 source = "Comparison with the training batches' own spread."
@@ -37,10 +49,40 @@ WITH inputs AS (
     SELECT rank, dims, width, evaluated, count(*) AS batches, median(mean) AS mean, median(std) AS std, min(std) AS std_low, max(std) AS std_high, min(mean) AS mean_low, max(mean) AS mean_high,
         min(step) AS step, arg_min(tensor, step) AS tensor, count(DISTINCT tensor) AS tensors
     FROM inputs GROUP BY rank, dims, width, evaluated
+), whole AS (
+    SELECT e.rank, e.step, e.tensor, e.mean AS mean_eval, e.std AS value, t.mean AS mean_train, t.std AS std_train, e.batches, t.batches AS train_batches
+    FROM sides e JOIN sides t ON t.rank = e.rank AND t.dims = e.dims AND t.width = e.width AND e.evaluated AND NOT t.evaluated
+    WHERE t.batches >= 3 AND t.std > 0 AND t.tensors <= 2 AND t.std_high < 2 * t.std_low
+      AND ((abs(e.mean - t.mean) > $shift * t.std AND (e.mean > t.mean_high OR e.mean < t.mean_low))
+        OR e.std > $times * t.std_high OR e.std < t.std_low / $times)
+), evaluations AS (
+    SELECT rank, dims, width, step, any_value(tensor) AS tensor, median(mean) AS mean, median(std) AS std,
+        coalesce(lag(step) OVER (PARTITION BY rank, dims, width ORDER BY step), -1) AS before FROM inputs WHERE evaluated GROUP BY rank, dims, width, step
+), beside AS (
+    -- each evaluation beside the batches since the one before
+    SELECT rank, dims, width, step, before, tensor, mean, std, mean_train, std_train, train_batches,
+        (abs(mean - mean_train) > $turned * std_train AND (mean > mean_high + 3 * (mean_high - mean_low) OR mean < mean_low - 3 * (mean_high - mean_low)))
+            OR std > $changed * std_high OR std < std_low / $changed AS apart
+    FROM (
+        SELECT e.*, median(t.mean) AS mean_train, median(t.std) AS std_train, count(*) AS train_batches, count(DISTINCT t.tensor) AS tensors,
+            min(t.mean) AS mean_low, max(t.mean) AS mean_high, min(t.std) AS std_low, max(t.std) AS std_high
+        FROM evaluations e JOIN inputs t ON t.rank = e.rank AND t.dims = e.dims AND t.width = e.width AND NOT t.evaluated AND t.step > e.before AND t.step <= e.step GROUP BY ALL)
+    WHERE train_batches >= 3 AND std_train > 0 AND tensors <= 2 AND std_high < 2 * std_low
+), turned AS (
+    -- an evaluation agreed with them, and none does from some step on to the end; what a policy is fed while it acts is no evaluation
+    SELECT rank, dims, width, max(step) FILTER (NOT apart) AS last_good FROM beside GROUP BY rank, dims, width
+    HAVING count(*) FILTER (NOT apart) >= 1 AND count(*) FILTER (apart) >= 2 AND median(step - before) >= $rare
 )
-SELECT e.rank, e.step, e.tensor, e.mean AS mean_eval, e.std AS value, t.mean AS mean_train, t.std AS std_train, e.batches, t.batches AS train_batches
-FROM sides e JOIN sides t ON t.rank = e.rank AND t.dims = e.dims AND t.width = e.width AND e.evaluated AND NOT t.evaluated
-WHERE t.batches >= 3 AND t.std > 0 AND t.tensors <= 2 AND t.std_high < 2 * t.std_low
-  AND ((abs(e.mean - t.mean) > $shift * t.std AND (e.mean > t.mean_high OR e.mean < t.mean_low))
-    OR e.std > $times * t.std_high OR e.std < t.std_low / $times)
-ORDER BY e.step, e.rank
+SELECT * FROM whole WHERE rank NOT IN (SELECT rank FROM turned)
+UNION ALL BY NAME
+SELECT b.rank,
+    -- where it is the training batches that changed, with the first of them
+    coalesce((SELECT min(t.step) FROM inputs t WHERE t.rank = b.rank AND t.dims = b.dims AND t.width = b.width AND NOT t.evaluated AND t.step >= u.last_good AND t.step <= b.step
+        AND (abs(b.mean - t.mean) > $turned * t.std OR b.std > $changed * t.std OR b.std < t.std / $changed)
+        AND NOT EXISTS (FROM inputs o WHERE o.rank = b.rank AND o.dims = b.dims AND o.width = b.width AND NOT o.evaluated AND o.step < u.last_good
+            AND (abs(b.mean - o.mean) > $turned * o.std OR b.std > $changed * o.std OR b.std < o.std / $changed))), b.step) AS step,
+    b.tensor, b.mean AS mean_eval, b.std AS value, b.mean_train, b.std_train, 1 AS batches, b.train_batches
+FROM turned u JOIN beside b ON b.rank = u.rank AND b.dims = u.dims AND b.width = u.width AND b.step > u.last_good
+WHERE NOT EXISTS (FROM beside g WHERE g.rank = b.rank AND g.dims = b.dims AND g.width = b.width AND g.step > u.last_good AND NOT g.apart)
+QUALIFY row_number() OVER (PARTITION BY b.rank, b.dims, b.width ORDER BY b.step) = 1
+ORDER BY step, rank

@@ -62,7 +62,9 @@ WITH masks AS (
         AND min(l.value) FILTER (later) <= 0.999
 ), dated AS (
     -- attention is looked at now and then; a mask that was turned round, or made otherwise, leaves the range of before at the very step
-    SELECT o.*, coalesce((SELECT min(m.step) FROM masks m WHERE m.rank = o.rank AND m.step > o.last_good AND m.step <= o.look AND m.seen >= $least AND (m.ahead_high < m.low OR m.ahead_low > m.high)), o.look) AS step
+    SELECT o.*, coalesce((SELECT min(m.step) FROM masks m WHERE m.rank = o.rank AND m.step > o.last_good AND m.step <= o.look AND m.seen >= $least AND (m.ahead_high < m.low OR m.ahead_low > m.high)),
+        -- or the loss leaves its band for good there
+        (SELECT min(d.step) FROM divergences d WHERE d.rank = o.rank AND d.step > o.last_good AND d.step <= o.look), o.look) AS step
     FROM on_padding o
 )
 SELECT o.rank, o.step, CASE WHEN o.step = o.look THEN least(coalesce(o.last_good, -1) + 1, o.step) ELSE o.step END AS step_lower, o.seq, m.module, 'attention' AS field, o.value, NULL AS low, NULL AS high,

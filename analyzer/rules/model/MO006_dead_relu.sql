@@ -22,7 +22,7 @@ steps = 4
 [doc]
 what = "An activation that cannot be negative is zero in nearly every element for several steps, and the weights that feed it get an exactly zero or collapsed gradient."
 why = "Where the input of a ReLU is negative for every sample the gradient is zero, so nothing moves it back."
-not_this = "Dropout, sparse inputs and one-hot codes, gates and experts: their feeding weights still get gradients. Zero-initialised branches in their first steps, hinges whose loss is zero."
+not_this = "Dropout, sparse inputs and one-hot codes, gates and experts: their feeding weights still get gradients. Zero-initialised branches in their first steps, single numbers, hinges whose loss is zero."
 source = "Arithmetic: derivative of max(0, x)."
 */
 WITH acts AS (
@@ -39,7 +39,8 @@ WITH acts AS (
 ), stretches AS (
     SELECT rank, tensor_id, min(step) AS step, max(step) AS until_, count(*) AS steps, min(zeros) AS zeros, arg_min(seq, step) AS seq, max(numel) AS numel
     FROM islands WHERE dead GROUP BY rank, tensor_id, island, last_step
-    HAVING count(*) >= $steps OR (count(*) >= 4 AND max(step) = last_step)
+    -- a single number is a loss or a weight of one rather than an activation
+    HAVING max(numel) > 1 AND (count(*) >= $steps OR (count(*) >= 4 AND max(step) = last_step))
 ), sites AS (
     -- whose weights feed it: the last module with parameters inside the module, else the last one called before it
     SELECT x.*, t.tensor_name AS tensor, t.module_id, m.model, m.module, m.class_name, m.call_order,

@@ -26,7 +26,7 @@ WITH alike AS (
     WHERE t.distinct_rows = 1 AND t.rows >= 2 AND t.optimizer_id IS NOT NULL
 ), moving AS (
     SELECT a.rank, a.tensor_id, 'while they are updated' AS how_, min(u.step) AS first FROM alike a JOIN tensor_stats u ON u.rank = a.rank AND u.tensor_id = a.update_id
-    GROUP BY a.rank, a.tensor_id HAVING max(u.sum_sq) > 0 AND max(u.step) >= 3
+    GROUP BY a.rank, a.tensor_id HAVING count(*) FILTER (u.sum_sq > 0 AND u.nan_count + u.inf_count = 0) >= 2 AND max(u.step) >= 3 -- rows of NaN look alike too
 ), stuck AS (
     SELECT a.rank, a.tensor_id, 'because no gradient comes through constants (it is exactly zero in all ' || count(*) || ' steps)' AS how_, min(g.step) AS first
     FROM alike a JOIN param_steps g ON g.rank = a.rank AND g.tensor_id = a.tensor_id

@@ -21,6 +21,9 @@ doc = "Correlation of the size with the step, over the second half of the run."
 value = 5.0
 unit = "times"
 doc = "The outputs must not lie this many times further apart than the log-probabilities that the loss got."
+[params.gained]
+value = 0.5
+doc = "Share of the loss in the middle of the run to which it falls at the end where the growth still pays."
 [needs]
 tables = ["batches", "steps"]
 kinds = ["activation"]
@@ -28,7 +31,7 @@ steps = 20
 [doc]
 what = "The largest output of a classifier's last module grows through the run, far beyond what probabilities need."
 why = "Softmax saturates: wrong samples get huge losses, right ones no gradient, and half precision overflows later."
-not_this = "Regression, logits that are masked with large negative numbers, large logits that have come to rest, outputs that are divided (by a temperature) before the loss: its log-probabilities then lie far less apart."
+not_this = "Regression, logits that are masked with large negative numbers, large logits that have come to rest, or whose growth still halves the loss, outputs that are divided (by a temperature) before the loss: its log-probabilities then lie far less apart."
 source = "Limits of 10 and 50 on logits are in use; growth is measured against the run's own beginning."
 */
 WITH last_modules AS (
@@ -52,10 +55,13 @@ WITH last_modules AS (
     SELECT rank, module_id, any_value(module) AS module, any_value(class_name) AS class_name, median(size) FILTER (n <= greatest(3, total / 10)) AS first,
         median(size) FILTER (n > total - greatest(3, total / 10)) AS value, corr(ln(size + 1e-9), n) FILTER (n > total / 2) AS steady,
         median(size) FILTER (n BETWEEN total / 2 - 3 AND total / 2 + 3) AS half, min(step) FILTER (size > $size) AS step, count(*) AS total,
+        median(loss) FILTER (n BETWEEN total / 2 - 3 AND total / 2 + 3) AS loss_half, median(loss) FILTER (n > total - greatest(3, total / 10)) AS loss,
         median(spread) FILTER (n > total - greatest(3, total / 10) AND depth IS NOT NULL) AS spread, median(depth) FILTER (n > total - greatest(3, total / 10)) AS depth
-    FROM series LEFT JOIN depths USING (rank, step) GROUP BY rank, module_id
+    FROM series LEFT JOIN depths USING (rank, step) LEFT JOIN (SELECT rank, step, avg(loss) AS loss FROM steps GROUP BY rank, step) USING (rank, step) GROUP BY rank, module_id
 )
 SELECT rank, step, module, class_name, first, value, $size AS "limit", CASE WHEN module = '' THEN 'the model' ELSE module END || ' (' || class_name || ')' AS place
 FROM ends
 WHERE total >= 20 AND value > $size AND value > $times * first AND steady > $steady AND value > 1.2 * half AND coalesce(spread <= $depth * depth, true)
+  -- classes that can be told apart: the loss falls on with every bit of growth
+  AND NOT coalesce(loss > 0 AND loss < $gained * loss_half, false)
 ORDER BY step, rank

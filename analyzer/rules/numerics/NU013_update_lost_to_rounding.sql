@@ -19,7 +19,7 @@ tables = ["tensor_stats", "param_groups"]
 kinds = ["update", "gradient"]
 steps = 5
 [doc]
-what = "Weights in half precision of which nine in ten elements stay as they are in most steps although gradients and learning rate are not zero; also those that became bfloat16 in mid-run, which is read off their largest and smallest."
+what = "Weights in half precision of which nine in ten elements stay as they are in most steps, of all or from some step on, although gradients and learning rate are not zero; also those that became bfloat16 in mid-run, which is read off their largest and smallest."
 why = "bfloat16 has 8 bits: an update below 1/256 of a weight is rounded away."
 not_this = "float32 weights, zero gradients, embeddings (most rows have no gradient), a learning rate of zero."
 source = "Spacing of the format: eps/2 relative."
@@ -34,12 +34,20 @@ WITH updates AS (
     JOIN (SELECT rank, step, optimizer_id, max(lr) AS lr FROM param_groups GROUP BY ALL) g ON g.rank = u.rank AND g.step = u.step AND g.optimizer_id = u.optimizer_id
     JOIN param_steps q ON q.rank = u.rank AND q.step = u.step AND q.tensor_id = u.tensor_id
     WHERE g.lr > 0 AND q.sum_sq > 0
+), ahead AS (
+    SELECT *, share > $share AS lost, avg((share > $share)::INTEGER) OVER (ahead_ ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS lost_ahead,
+        avg((share > $share)::INTEGER) OVER (ahead_ ROWS BETWEEN CURRENT ROW AND 4 FOLLOWING) AS lost_next,
+        count(*) OVER (ahead_ ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS rows_ahead, min(step) OVER series AS first, max(step) OVER series AS last
+    FROM rows_ WINDOW ahead_ AS (PARTITION BY rank, tensor_id ORDER BY step), series AS (PARTITION BY rank, tensor_id)
 ), judged AS (
+    -- from the step on after which most are lost; the last few steps of a schedule that goes to zero are always so
     SELECT rank, tensor_id, any_value(tensor) AS tensor, any_value(module) AS module, any_value(dtype) AS dtype, any_value(call_order) AS call_order,
-        min(step) FILTER (share > $share) AS step, median(share) AS value, max(lr) AS lr, count(*) FILTER (share > $share) AS lost, count(*) AS rows_
-    FROM rows_ GROUP BY rank, tensor_id
+        min(step) AS step, arg_min(lost_ahead * rows_ahead, step) AS lost
+    FROM ahead WHERE lost AND lost_ahead >= 0.6 AND lost_next >= 0.6 AND last - step >= (last - first) / 3.0 GROUP BY rank, tensor_id
+), told AS (
+    SELECT j.rank, j.tensor_id, median(r.share) AS value, max(r.lr) AS lr FROM judged j JOIN rows_ r ON r.rank = j.rank AND r.tensor_id = j.tensor_id AND r.step >= j.step GROUP BY j.rank, j.tensor_id
 )
-SELECT rank, step, module, tensor, dtype, value, lr, round(100 * value)::INT AS percent,
+SELECT rank, step, module, tensor, dtype, told.value, told.lr, round(100 * value)::INT AS percent,
     CASE WHEN count(*) OVER (PARTITION BY rank) > 1 THEN printf(' So it is with %d more weights.', count(*) OVER (PARTITION BY rank) - 1) ELSE '' END AS others
-FROM judged
-WHERE lost >= $least AND lost >= 0.6 * rows_ ORDER BY step, rank, call_order
+FROM judged JOIN told USING (rank, tensor_id)
+WHERE lost >= $least ORDER BY step, rank, call_order

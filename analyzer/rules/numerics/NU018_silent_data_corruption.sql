@@ -40,7 +40,7 @@ steps = 5
 [doc]
 what = "A weight holds NaN or infinity before the update of a step while loss and gradients of the step before were finite; one weight grows a hundredfold between two steps although its update was small; or a linear layer or convolution puts out numbers that are not finite although its input and, after the step before, its weights were finite and small; or the gradient of one weight alone grows ten thousandfold, or of one linear layer or convolution thirtyfold for one step while its output and the gradient of its output are as large as ever; or an activation is a hundred thousand times itself in one step, and nothing before it in the forward pass has grown."
 why = "Hardware (a bit flipped in memory, a faulty core) or code that writes where it should not changes one tensor and nothing else; training rarely stops, it gets worse."
-not_this = "Weights that were loaded, one constant written into a whole tensor, large updates, jumps in several tensors at once, large inputs, float16 overflow."
+not_this = "Weights that were loaded, one constant written into a whole tensor, large updates, jumps in several tensors at once, gradients that are large from there on or where modules change between train and eval mode, large inputs, float16 overflow."
 source = "Arithmetic: W(t) = W(t-1) + update; a linear map of finite numbers of this size is finite."
 */
 WITH loaded AS (
@@ -52,7 +52,7 @@ WITH loaded AS (
 ), series AS (
     SELECT s.rank, s.step, s.microbatch, s.seq, s.phase, s.tensor_id, e.kind, greatest(abs(s.min), abs(s.max)) AS size, abs(s.sum) / s.numel AS mean_size, s.numel, lag(s.step) OVER w AS last_step,
         max(greatest(abs(s.min), abs(s.max))) OVER (w ROWS BETWEEN 30 PRECEDING AND 1 PRECEDING) AS peak, count(s.max) OVER (w ROWS BETWEEN 30 PRECEDING AND 1 PRECEDING) AS n,
-        max(greatest(abs(s.min), abs(s.max))) OVER (w ROWS BETWEEN 1 PRECEDING AND 1 PRECEDING) AS size_before
+        max(greatest(abs(s.min), abs(s.max))) OVER (w ROWS BETWEEN 1 PRECEDING AND 1 PRECEDING) AS size_before, lead(greatest(abs(s.min), abs(s.max))) OVER w AS size_next
     FROM tensor_stats s JOIN extent e ON e.rank = s.rank AND e.tensor_id = s.tensor_id
     WHERE s.nan_count + s.inf_count = 0
     WINDOW w AS (PARTITION BY s.rank, s.tensor_id ORDER BY s.step, s.seq)
@@ -90,6 +90,8 @@ WITH loaded AS (
     WHERE g.kind = 'gradient' AND (g.n >= 4 AND g.size > $gradient * g.peak OR (g.rank, g.tensor_id, g.step) IN (SELECT (rank, tensor_id, step) FROM no_product)) AND g.peak > $noise * coalesce(o.norm_median, 0) AND coalesce(p.class_name, '') NOT LIKE 'Embedding%'
       -- where updates had been as large as the weights themselves, gradients of any size follow
       AND NOT EXISTS (SELECT 1 FROM optimizer_series e WHERE e.rank = g.rank AND e.step BETWEEN g.step - 10 AND g.step - 1 AND e.update_ratio > 0.3)
+      -- a batch norm that goes into eval mode lets through what it had cancelled, from there on
+      AND NOT coalesce(g.size_next > 0.1 * g.size, false) AND NOT EXISTS (FROM module_modes m WHERE m.rank = g.rank AND m.grad AND m.step = g.step)
 ), given AS (
     -- a batch on another scale explains the gradients of the layer that it enters
     SELECT s.rank, s.step, greatest(abs(s.min), abs(s.max)) > $input * max(greatest(abs(s.min), abs(s.max))) OVER (PARTITION BY s.rank, s.tensor_id ORDER BY s.step, s.seq ROWS BETWEEN 30 PRECEDING AND 1 PRECEDING) AS outlying

@@ -77,17 +77,20 @@ WITH counters AS (
     SELECT rank, optimizer_id, key, sqrt(sum(after)) AS value, sqrt(sum(before)) AS before, median(sqrt(after / before)) AS left_ FROM held WHERE before > 0 AND isfinite(before) AND after IS NOT NULL
     GROUP BY ALL
 )
-SELECT rank, step, optimizer, value, before, what_, how_, optimizer_id FROM within_ WHERE value <= 1 AND before >= 2
+SELECT rank, step, optimizer, value, before, what_, how_, optimizer_id, 'error' AS severity FROM within_ WHERE value <= 1 AND before >= 2
 UNION ALL BY NAME
 -- a schedule that was loaded beside a new optimizer takes hold with its next step, so the second rate counts too
-SELECT n.rank, n.first AS step, n.optimizer, n.first_count AS value, o.last_count AS before, 'the step counter' AS what_, 'with a new optimizer' AS how_, n.optimizer_id
+SELECT n.rank, n.first AS step, n.optimizer, n.first_count AS value, o.last_count AS before, 'the step counter' AS what_, 'with a new optimizer' AS how_, n.optimizer_id,
+    -- where the data are others from that very step on, a new task may be meant to begin anew
+    CASE WHEN (n.rank, n.first) IN (SELECT (rank, step) FROM data_changes) THEN 'warning' ELSE 'error' END AS severity
 FROM ends n JOIN ends o ON o.rank = n.rank AND o.optimizer_id < n.optimizer_id AND o.last = n.first - 1
 WHERE n.first > 0 AND n.first_count <= 1 AND o.last_count >= 3 AND n.optimizer = o.optimizer AND n.numel = o.numel AND len(list_filter(n.first_lrs, lambda lr: lr BETWEEN 0.5 * o.last_lr AND 2 * o.last_lr)) > 0
   AND n.rank NOT IN (SELECT rank FROM inner_ UNION FROM staged)
   AND NOT EXISTS (FROM handovers h WHERE h.rank = n.rank AND h.optimizer_id = n.optimizer_id AND h.fresh
       AND NOT EXISTS (FROM handed g WHERE g.rank = h.rank AND g.optimizer_id = h.optimizer_id AND g.from_last < $gone_on * g.from_first))
 UNION ALL BY NAME
-SELECT f.rank, f.first AS step, f.optimizer, m.value, m.before, 'the norm of the state ' || m.key AS what_, 'with a new optimizer' AS how_, f.optimizer_id
+SELECT f.rank, f.first AS step, f.optimizer, m.value, m.before, 'the norm of the state ' || m.key AS what_, 'with a new optimizer' AS how_, f.optimizer_id,
+    CASE WHEN (f.rank, f.first) IN (SELECT (rank, step) FROM data_changes) THEN 'warning' ELSE 'error' END AS severity
 FROM followed f JOIN moments m ON m.rank = f.rank AND m.optimizer_id = f.optimizer_id
 WHERE m.left_ < $fraction AND f.rank NOT IN (SELECT rank FROM inner_ UNION FROM staged)
 QUALIFY row_number() OVER (PARTITION BY f.rank, f.optimizer_id ORDER BY m.left_) = 1

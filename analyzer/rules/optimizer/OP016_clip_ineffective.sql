@@ -35,7 +35,7 @@ WITH held AS (
       AND NOT coalesce(s.clip_scaled, false) AND s.clip_value IS NULL
 ), judged AS (
     SELECT *, value > $over * max_norm * sqrt(greatest(clips, 1)) AS above,
-        -- a call that is given nothing is the same fault in every step, also where the norm is not far above
+        -- a call that is given too little is the same fault in every step, also where the norm is not far above
         max(value / max_norm) OVER (PARTITION BY rank, optimizer_id, clip_numel) > $far AS far_,
         CASE WHEN misplaced THEN 'it was not called between backward and step: ' || calls
              WHEN clip_numel IS NULL OR numel IS NULL THEN 'its parameters are not those of the optimizer'
@@ -43,6 +43,6 @@ WITH held AS (
     FROM seen
 )
 SELECT rank, step, optimizer_id, value, max_norm, clip_norm, why_,
-    CASE WHEN misplaced OR clip_numel IS NULL OR clip_numel < 0.5 * numel AND value > $far * max_norm OR clip_numel = 0 AND far_ THEN 'error' ELSE 'warning' END AS severity
+    CASE WHEN misplaced OR clip_numel IS NULL OR clip_numel < 0.5 * numel AND far_ THEN 'error' ELSE 'warning' END AS severity
 FROM judged WHERE above AND (misplaced OR coalesce(clip_numel < 0.99 * numel, true))
 ORDER BY step, rank, optimizer_id

@@ -21,6 +21,9 @@ doc = "Root mean square of the gradients over eps below which eps is the divisor
 value = 20
 unit = "steps"
 doc = "Steps in which that is so, all there are."
+[params.reset]
+value = 0.2
+doc = "Share of its sum of squares below which the first moment has been put back too: within one step it keeps beta1 of itself."
 [needs]
 tables = ["tensor_stats", "param_groups"]
 kinds = ["optimizer_state"]
@@ -28,7 +31,7 @@ steps = 4
 [doc]
 what = "An exponential average of squared gradients that falls in one step below what its decay rate allows; or one that has decayed to nothing, so that the next gradients make updates many times as long as before and the loss leaves its band; or one far below the square of eps from the first step on."
 why = "The second moment is the divisor of Adam's update: where it is lost, an ordinary gradient makes an extraordinary step. v(t) = beta2 v(t-1) + (1 - beta2) g² cannot be smaller than beta2 v(t-1)."
-not_this = "A new optimizer or a lost step counter (optimizer-state-lost), state that was loaded, weights without gradients, rows of embeddings."
+not_this = "A new optimizer or a lost step counter (optimizer-state-lost), state that was loaded or put back to zero, both moments of it, weights without gradients, rows of embeddings."
 source = "Arithmetic: the recurrence of Adam (Kingma and Ba 2015) and the decay rate of Adafactor (Shazeer and Stern 2018) on the same sample of elements."
 */
 WITH second AS (
@@ -40,7 +43,7 @@ WITH second AS (
     FROM second SEMI JOIN suspects USING (rank, tensor_id) WINDOW w AS (PARTITION BY rank, tensor_id ORDER BY step)
 ), moments AS (
     -- the few rows that can matter, with their names
-    SELECT k.*, o.tensor, o.module, o.class_name, o.parameter, o.update_id, o.call_order FROM peaks k
+    SELECT k.*, o.tensor, o.module, o.class_name, o.parameter, o.parameter_id, o.update_id, o.call_order FROM peaks k
     JOIN optimizer_state_tensors o ON o.rank = k.rank AND o.tensor_id = k.tensor_id
     WHERE k.last_step = k.step - 1 AND k.sum_before > 0 AND (k.sum < 0.9 * k.sum_before OR k.sum_before <= $fallen * k.sum_peak)
 ), loaded AS (
@@ -58,6 +61,8 @@ WITH second AS (
         ELSE least(m.beta2, 1 - coalesce(m.state_step, m.step + 1) ** -0.8) END AND m.nonfinite_count = 0
       AND (m.state_step IS NULL OR m.state_step = m.state_step_before + 1)
       AND (m.rank, m.step) NOT IN (SELECT (rank, step) FROM loaded)
+      -- put back to the start with the first moment, as on purpose: no step is longer for it
+      AND NOT EXISTS (FROM optimizer_states f WHERE f.rank = m.rank AND f.parameter_id = m.parameter_id AND f.key = 'exp_avg' AND f.step = m.step AND f.last_step = m.last_step AND f.sum_sq < $reset * f.sum_sq_before)
 ), steps_ AS (
     SELECT u.rank, u.tensor_id, u.step, sqrt(u.sum_sq) AS length_,
         max(sqrt(u.sum_sq)) OVER (PARTITION BY u.rank, u.tensor_id ORDER BY u.step ROWS BETWEEN 10 PRECEDING AND 1 PRECEDING) AS longest_before

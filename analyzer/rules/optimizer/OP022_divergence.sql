@@ -10,6 +10,10 @@ explains = ["loss-spike"]
 generic = true
 reach = 40
 slack = 2
+[params.short]
+value = 30
+unit = "steps"
+doc = "Steps after it, fewer than which do not show whether a loss that is falling comes back."
 [needs]
 tables = ["steps"]
 columns = ["steps.loss"]
@@ -17,11 +21,13 @@ steps = 18
 [doc]
 what = "From one step to the end of the run the loss stays far above its own history (ten robust sigmas and twice its level in the median), and the gradients left theirs."
 why = "The training has lost what it had learnt."
-not_this = "Spikes that come back, a new task or harder data whose loss falls again by half, targets that grow by and by and take the loss with them, another loss, or one of other forwards and backwards (adversarial examples), that takes over at that step and is learnt from, a target network that takes over the weights of the model at that step, noise near a floor that is small against the loss at the start, GAN and reinforcement losses inside what they have ever been."
+not_this = "Spikes that come back or were on their way when the run ended, a new task or harder data whose loss falls again by half, targets that grow by and by and take the loss with them, another loss, or one of other forwards and backwards (adversarial examples), that takes over at that step and is learnt from, a target network that takes over the weights of the model at that step, noise near a floor that is small against the loss at the start, GAN and reinforcement losses inside what they have ever been."
 source = "Own history, robust: median and MAD over the 30 steps before; see the view divergences."
 */
 SELECT rank, step, NULL::VARCHAR AS module, NULL::VARCHAR AS tensor, loss AS value, loss_median, loss_sigma, rest_median, rest_low, rest_rows, rest_breaks,
-    norm, norm_median, near_norm, lr, lr_before, update_ratio, optimizer_id
+    norm, norm_median, near_norm, lr, lr_before, update_ratio, optimizer_id,
+    -- few steps with other data show harder data as well
+    CASE WHEN rest_rows < $short AND EXISTS (FROM data_changes c WHERE c.rank = d.rank AND c.step BETWEEN d.step - 1 AND d.step + 1) THEN 'warning' ELSE 'error' END AS severity
 FROM divergences d
 -- the values that a Q network learns grow with those of its target network
 WHERE NOT EXISTS (FROM target_syncs t WHERE t.rank = d.rank AND t.step BETWEEN d.step - 2 AND d.step)
@@ -39,6 +45,11 @@ WHERE NOT EXISTS (FROM target_syncs t WHERE t.rank = d.rank AND t.step BETWEEN d
     GROUP BY b.rank
     HAVING median(b.entropy) FILTER (b.step >= d.step) > 1.15 * median(b.entropy) FILTER (b.step < d.step)
         AND d.rest_median < 1.5 * median(b.entropy) FILTER (b.step >= d.step))
+  AND NOT (
+    -- a run that ends soon after, by whatever else, with a loss that was on its way back
+    d.rest_rows < $short AND (SELECT median(l.loss) FILTER (l.n > 0.5 * l.steps) < 0.9 * median(l.loss) FILTER (l.n <= 0.5 * l.steps) FROM (
+        SELECT loss, row_number() OVER (ORDER BY step) AS n, count(*) OVER () AS steps FROM optimizer_series s
+        WHERE s.rank = d.rank AND s.optimizer_id IS NOT DISTINCT FROM d.optimizer_id AND s.step >= d.step AND isfinite(s.loss)) l))
   AND NOT (
     -- another loss takes over at that very step, or other forwards and backwards make it up from there on, and it is learnt from: its level says nothing about the one before
     (EXISTS (

@@ -44,5 +44,7 @@ WITH course AS (
 )
 SELECT j.rank, j.step, j.value, s.before, j.steps_, j.lr, j.ratio
 FROM judged j JOIN start_ s ON s.rank = j.rank AND s.optimizer_id = j.optimizer_id
-WHERE j.spread <= 6 * j.error AND j.spread < 0.02 * abs(j.value) AND j.value > 0.3 * s.before AND j.value > 0 AND j.lr > 0 AND j.ratio > $ratio
+WHERE j.spread <= 6 * j.error AND j.value > 0.3 * s.before
+  -- where it has never fallen, batches may differ by more
+  AND j.spread < CASE WHEN j.value > 0.95 * s.before THEN 0.1 ELSE 0.02 END * abs(j.value) AND j.value > 0 AND j.lr > 0 AND j.ratio > $ratio
 ORDER BY j.step, j.rank

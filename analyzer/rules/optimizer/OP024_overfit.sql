@@ -52,6 +52,8 @@ WITH named AS (
     FROM turned t JOIN step_series s ON s.rank = t.rank GROUP BY t.rank, t.source, t.name
 )
 SELECT t.rank, t.step, t.name, t.value, t.lowest, l.train_then, l.train_now,
+    -- what raised it had come by the next evaluation, which may be part of the next step
+    greatest(20, (SELECT min(c.step) FROM course c WHERE c.rank = t.rank AND c.source = t.source AND c.name = t.name AND c.step > t.step) - t.step + 1) AS slack,
     -- more than half of all that the evaluation had gained is lost again, while the training loss has halved once more
     CASE WHEN t.value > (1 + $far) * t.lowest AND t.value - t.lowest > 0.5 * (t.first_ - t.lowest) AND l.train_now < $heart * l.train_then AND t.rank NOT IN (FROM restored) THEN 'error' ELSE 'warning' END AS severity
 FROM turned t JOIN losses l ON l.rank = t.rank AND l.source = t.source AND l.name = t.name

@@ -56,5 +56,7 @@ FROM dead d WHERE steps_ >= $least
     AND (NOT EXISTS (SELECT 1 FROM steps z WHERE z.rank = d.rank AND z.step >= d.step GROUP BY z.rank HAVING coalesce(median(finite(z.loss)), 0) = 0)
         -- but nobody learns everything in one step: a margin that is met by more and more leaves zeros here and there before
         OR d.step IN (SELECT step FROM cut_off c WHERE c.rank = d.rank)
+        -- and zero is not the least of a loss that has been below it
+        OR (SELECT min(finite(z.loss)) FROM steps z WHERE z.rank = d.rank AND z.step < d.step) < -0.01 * (SELECT max(abs(finite(z.loss))) FROM steps z WHERE z.rank = d.rank AND z.step < d.step)
         OR d.last_alive IS NULL AND d.steps_ >= $never AND NOT EXISTS (FROM steps z WHERE z.rank = d.rank AND z.loss IS DISTINCT FROM 0 AND z.completed))
 GROUP BY rank, step ORDER BY severity, step, rank

@@ -145,6 +145,35 @@ def gan():
     report([g, d], losses, 10)
 
 
+def parametrized():
+    """Weights that are computed when they are asked for: spectral norm goes on with its estimate at each time in train mode."""
+    spectral, weight = nn.utils.parametrizations.spectral_norm, nn.utils.parametrizations.weight_norm
+    model = nn.Sequential(
+        spectral(nn.Embedding(10, 8)),
+        nn.Flatten(),
+        spectral(nn.Linear(40, 16), n_power_iterations=2),
+        weight(nn.Linear(16, 16)),
+        nn.ReLU(),
+        nn.utils.spectral_norm(nn.Linear(16, 1)),
+    )
+    optimizer = torch.optim.Adam(model.parameters(), 1e-2)
+    losses = []
+    for i in range(12):
+        if i == 6:
+            model.eval()
+            with torch.no_grad():
+                losses.append(model(torch.randint(10, (16, 5))).sum().item())
+            model.train()
+        tokens = torch.randint(10, (16, 5))
+        loss = F.mse_loss(model(tokens)[:, 0], tokens.float().mean(1))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    losses += [buffer.double().sum().item() for buffer in model.buffers()]
+    report([model], losses, 12)
+
+
 def wasserstein():
     real = torch.randn(400, 2) * 0.3 + 1
     g, d = (
