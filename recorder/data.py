@@ -122,6 +122,8 @@ class DataWatch:
 
     def _use(self, field: _Field, role: str, phase: Phase | None, facts: Row | None = None) -> None:
         """A known field turns out to be the input of a model or the target of a loss."""
+        if field.row["role"] == "field":  # a loader may fetch it while the microbatch before is still at work
+            field.row["microbatch"] = self.session.microbatch
         field.row |= {"role": role, **(facts or {})}
         if phase is not None:
             field.row["phase"] = int(phase)

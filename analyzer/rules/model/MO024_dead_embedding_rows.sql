@@ -19,7 +19,7 @@ tables = ["embeddings", "modules"]
 [doc]
 what = "At least half the rows of an embedding were never looked up although there were twenty lookups for every row, and no new row was seen in the second half of them."
 why = "Rows that are never looked up stay at their random start: either the table is too large, or indices are computed wrongly and many meanings fall on few rows."
-not_this = "Short runs over a large vocabulary, tables of positions and segments, which are longer than the sequences in use (unless all lookups go to one position)."
+not_this = "Short runs over a large vocabulary, tables of positions, distances and segments, which are longer than the sequences in use (unless all lookups go to one position)."
 source = "Counting: with equal chances the share of unused rows after 20 lookups a row is exp(-20)."
 */
 WITH rows_ AS (
@@ -34,5 +34,5 @@ WITH rows_ AS (
 SELECT rank, step, module, used AS value, rows, used, lookups, last_step, round(100 * (1 - used / rows))::INT AS percent FROM judged
 WHERE used <= $share * rows AND lookups >= $turns * rows AND lookups_then <= lookups / 2
   -- no sequence has but one position
-  AND (NOT regexp_matches(module, '(^|[._])(w?pe|pos|segment|token_type|type)|position', 'i') OR used = 1 AND rows >= 4 AND regexp_matches(module, '(^|[._])(w?pe|pos)|position', 'i'))
+  AND (NOT regexp_matches(module, '(^|[._])(w?pe|pos|segment|token_type|type|rel)|position|relative|attention_bias', 'i') OR used = 1 AND rows >= 4 AND regexp_matches(module, '(^|[._])(w?pe|pos)|position', 'i'))
 ORDER BY step, rank, module_id

@@ -37,7 +37,7 @@ WITH held AS (
     SELECT *, value > $over * max_norm * sqrt(greatest(clips, 1)) AS above,
         -- a call that is given too little is the same fault in every step, also where the norm is not far above
         max(value / max_norm) OVER (PARTITION BY rank, optimizer_id, clip_numel) > $far AS far_,
-        CASE WHEN misplaced THEN 'it was not called between backward and step: ' || calls
+        CASE WHEN misplaced THEN 'it was not called between backward and step; the order was ' || calls || ': f forward, b backward, z zero_grad, c clipping, s step'
              WHEN clip_numel IS NULL OR numel IS NULL THEN 'its parameters are not those of the optimizer'
              ELSE format('it was given {:d} of {:d} gradient elements', clip_numel, numel) END AS why_
     FROM seen
