@@ -63,10 +63,8 @@ class DataWatch:
         """A tensor enters a model. Returns its moments; one that is in no batch yet is measured only where ``new``."""
         if phase is Phase.FORWARD:
             phase = Phase.DATA
-        else:  # what has been loaded was loaded for an evaluation, also where the script transforms it first
-            for field in self._current():
-                if field.row["role"] == "field":
-                    self._use(field, "field", phase)
+        else:
+            self.for_evaluation()
         for field in self._current():
             if field.ref() is tensor:
                 if field.version != _version(tensor):
@@ -76,6 +74,12 @@ class DataWatch:
         if not new:
             return UNKNOWN
         return self._add(f"input:{name}", name, tensor, "input", "input", phase, root.id).moments
+
+    def for_evaluation(self) -> None:
+        """What has been loaded was loaded for an evaluation, also where the script transforms it first."""
+        for field in self._current():
+            if field.row["role"] == "field":
+                self._use(field, "field", Phase.EVAL)
 
     def target(self, tensor: Tensor, facts: Row) -> tuple[Row, Moments]:
         """A tensor is the target of a loss, which has found out these columns of `batches`. Returns the row and its moments."""

@@ -180,6 +180,8 @@ class ForwardWatch:
         if entry.call_order is None:
             catalogue.called(entry)
         if call.recompute or not session.started:
+            if outermost and not call.grad:
+                self.data.for_evaluation()
             return  # nothing trains (yet): an inference script is not recorded
         if outermost:
             self._seen.clear()

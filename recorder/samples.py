@@ -27,6 +27,9 @@ _FACTORS = torch.tensor(
 """Odd numbers without any relation to each other: their products with the elements add up to a multilinear hash, the same in
 every process."""
 
+_LENGTH = 0x1C8E_9B2F_35D1
+"""Another, small enough that its product with any number of elements fits 64 bits."""
+
 
 def label_facts(tensor: Tensor, moments: Moments) -> Row:
     """``label_counts`` and ``entropy`` of an integer tensor with few classes; negative values (ignored ones) are left out."""
@@ -106,4 +109,5 @@ def sample_fingerprints(tensor: Tensor) -> list[int] | None:
         rows = rows.index_select(1, _places(rows.shape[1]))
     if rows.is_floating_point():
         rows = rows.to(torch.float32).contiguous().view(torch.int32)
-    return torch.mv(rows.to(torch.int64), _FACTORS[: rows.shape[1]]).tolist()
+    # elements that are zero add nothing: a sample and the same with zeros behind it differ by their length
+    return torch.mv(rows.to(torch.int64), _FACTORS[: rows.shape[1]]).add_(rows.shape[1] * _LENGTH).tolist()

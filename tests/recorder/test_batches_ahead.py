@@ -43,3 +43,42 @@ def test_all_that_an_evaluation_loads_is_evaluation_and_all_that_a_training_load
             " WHERE loader_id IS NOT NULL GROUP BY loader_id ORDER BY loader_id"
         )
     assert [(row["phases"], row["batches"]) for row in found] == [(["data"], 5), (["eval"], 3)]
+
+
+def test_a_batch_that_is_fetched_ahead_belongs_to_the_microbatch_that_uses_it(tmp_path: Path) -> None:
+    model = nn.Linear(6, 1)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    with Recorder(tmp_path / "run", model=model):
+        for i, (x, y) in enumerate(ahead(data(64))):
+            nn.functional.mse_loss(model(x), y).backward()
+            if i % 4 == 3:
+                optimizer.step()
+                optimizer.zero_grad()
+
+    with Trace(tmp_path / "run") as trace:
+        found = trace.rows(
+            "SELECT step, list_sort(list(DISTINCT microbatch)) AS used FROM batches WHERE loss_gradient IS NOT NULL"
+            " GROUP BY step ORDER BY step"
+        )
+    assert [row["used"] for row in found] == [[0, 1, 2, 3]] * 2
+
+
+def test_what_is_evaluated_before_the_first_step_is_no_training_batch(tmp_path: Path) -> None:
+    model = nn.Linear(6, 1)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    training, held_out = data(40), data(24)
+    with Recorder(tmp_path / "run", model=model):
+        for x, _ in held_out:  # as Lightning does, to see whether it runs
+            with torch.no_grad():
+                model(x * 1.0)
+        for x, y in training:
+            optimizer.zero_grad()
+            (model(x * 1.0) - y).square().mean().backward()
+            optimizer.step()
+
+    with Trace(tmp_path / "run") as trace:
+        found = trace.rows(
+            "SELECT loader_id, list_sort(list(DISTINCT phase)) AS phases FROM batches"
+            " WHERE loader_id IS NOT NULL GROUP BY loader_id ORDER BY loader_id"
+        )
+    assert [row["phases"] for row in found] == [["eval"], ["data"]]

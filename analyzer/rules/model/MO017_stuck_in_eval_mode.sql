@@ -42,6 +42,12 @@ WITH modes AS (
       AND (SELECT max(e.eval_forwards) FROM steps e WHERE e.rank = s.rank AND e.step BETWEEN s.before_step AND s.step)
           > (SELECT median(e.eval_forwards) FROM steps e WHERE e.rank = s.rank)
     QUALIFY row_number() OVER (PARTITION BY s.rank ORDER BY s.step) = 1
+), kept AS (
+    -- where a part with such layers is in train mode, the rest was put into eval mode by intention, as what is frozen is
+    SELECT DISTINCT rank FROM (
+        SELECT o.rank, arg_max(o.training, (o.step, o.seq)) AS training FROM module_modes o JOIN modules m ON m.rank = o.rank AND m.module_id = o.module_id
+        WHERE o.grad AND m.call_order IS NOT NULL AND regexp_matches(m.class_name, '^(Dropout|AlphaDropout|FeatureAlphaDropout|BatchNorm|SyncBatchNorm|LazyBatchNorm)') GROUP BY o.rank, o.module_id)
+    WHERE training
 ), drawing AS (
     SELECT m.rank, m.training, s.rng <> lag(s.rng) OVER (PARTITION BY m.rank ORDER BY m.step) AS drew
     FROM modes m JOIN (SELECT rank, step, max(rng) AS rng FROM steps GROUP BY rank, step) s ON s.rank = m.rank AND s.step = m.step
@@ -82,7 +88,7 @@ SELECT e.rank, (SELECT min(step) FROM modes m WHERE m.rank = e.rank AND m.step >
     CASE WHEN e.last_train IS NULL THEN '' ELSE ' (it was in train mode until step ' || e.last_train || ')' END AS after,
     CASE WHEN e.last_train IS NULL AND e.rank NOT IN (SELECT rank FROM untouched) THEN 'warning' ELSE 'error' END AS severity
 FROM ends e JOIN sensitive s ON s.rank = e.rank
-WHERE NOT (SELECT training FROM modes m WHERE m.rank = e.rank AND m.step = e.last)
+WHERE e.rank NOT IN (FROM kept) AND NOT (SELECT training FROM modes m WHERE m.rank = e.rank AND m.step = e.last)
   AND (SELECT count(*) FROM modes m WHERE m.rank = e.rank AND m.step > coalesce(e.last_train, -1)) >= $least
 UNION ALL BY NAME
 SELECT l.rank, l.step, '' AS module, 'the model' AS who, l.steps AS value,

@@ -33,7 +33,7 @@ steps = 80
 [doc]
 what = "The median step time rises from eighth to eighth of the run, with hardly an exception."
 why = "The work of a step is the same; what it costs should be."
-not_this = "Inputs or microbatches that grow, a single slow stretch, a machine that others use more and more, the first eighth of the run."
+not_this = "Inputs or microbatches that grow, another model that is trained next, a single slow stretch, a machine that others use more and more, the first eighth of the run."
 source = "Kendall's count of concordant pairs over the medians of eight parts."
 */
 WITH parts AS (
@@ -81,4 +81,7 @@ SELECT j.rank, o.step, j.late AS value, round(j.early / 1e6, 1) AS early_ms, rou
         WHEN forward_ THEN 'the forward pass' WHEN backward_ THEN 'the backward pass' WHEN optimizer_ THEN 'the optimizer step' WHEN wait_ THEN 'waiting for data'
         ELSE 'what runs between them' END AS phase_
 FROM judged j JOIN onset o ON o.rank = j.rank LEFT JOIN sizes s ON s.rank = j.rank LEFT JOIN machine c ON c.rank = j.rank LEFT JOIN pieces p ON p.rank = j.rank
-WHERE coalesce(c.growth > 2, true) AND j.rises AND j.late > $factor * j.early AND j.late - j.early > CASE WHEN j.late > $many * j.early THEN $few_ns ELSE $least_ns END AND coalesce(s.growth <= 1.1, true) AND coalesce(p.growth <= 1.1, true) ORDER BY o.step, j.rank
+WHERE coalesce(c.growth > 2, true) AND j.rises AND j.late > $factor * j.early AND j.late - j.early > CASE WHEN j.late > $many * j.early THEN $few_ns ELSE $least_ns END AND coalesce(s.growth <= 1.1, true) AND coalesce(p.growth <= 1.1, true)
+  -- another model has steps of its own
+  AND NOT EXISTS (FROM handovers h WHERE h.rank = j.rank AND h.fresh)
+ORDER BY o.step, j.rank
