@@ -24,11 +24,21 @@ why = "The training has lost what it had learnt."
 not_this = "Spikes that come back or were on their way when the run ended, a new task or harder data whose loss falls again by half, targets that grow by and by and take the loss with them, another loss, or one of other forwards and backwards (adversarial examples), that takes over at that step and is learnt from, a target network that takes over the weights of the model at that step, noise near a floor that is small against the loss at the start, GAN and reinforcement losses inside what they have ever been."
 source = "Own history, robust: median and MAD over the 30 steps before; see the view divergences."
 */
+WITH halves AS (
+    -- the level of the loss in the first and in the second half of what follows
+    SELECT rank, optimizer_id, begun, median(loss) FILTER (n <= 0.5 * steps) AS at_first, median(loss) FILTER (n > 0.5 * steps) AS then_ FROM (
+        SELECT v.rank, v.optimizer_id, v.step AS begun, s.loss, row_number() OVER (w ORDER BY s.step) AS n, count(*) OVER w AS steps
+        FROM divergences v JOIN optimizer_series s ON s.rank = v.rank AND s.optimizer_id IS NOT DISTINCT FROM v.optimizer_id AND s.step >= v.step AND isfinite(s.loss)
+        WINDOW w AS (PARTITION BY v.rank, v.optimizer_id, v.step))
+    GROUP BY rank, optimizer_id, begun
+), dated AS (
+    SELECT v.*, h.at_first, h.then_ FROM divergences v LEFT JOIN halves h ON h.rank = v.rank AND h.optimizer_id IS NOT DISTINCT FROM v.optimizer_id AND h.begun = v.step
+)
 SELECT rank, step, NULL::VARCHAR AS module, NULL::VARCHAR AS tensor, loss AS value, loss_median, loss_sigma, rest_median, rest_low, rest_rows, rest_breaks,
     norm, norm_median, near_norm, lr, lr_before, update_ratio, optimizer_id,
     -- few steps with other data show harder data as well
     CASE WHEN rest_rows < $short AND EXISTS (FROM data_changes c WHERE c.rank = d.rank AND c.step BETWEEN d.step - 1 AND d.step + 1) THEN 'warning' ELSE 'error' END AS severity
-FROM divergences d
+FROM dated d
 -- the values that a Q network learns grow with those of its target network
 WHERE NOT EXISTS (FROM target_syncs t WHERE t.rank = d.rank AND t.step BETWEEN d.step - 2 AND d.step)
 -- a task with more labels has a higher loss from there on: the loss of a model that knows nothing of the input is the entropy of the labels
@@ -45,12 +55,10 @@ WHERE NOT EXISTS (FROM target_syncs t WHERE t.rank = d.rank AND t.step BETWEEN d
     GROUP BY b.rank
     HAVING median(b.entropy) FILTER (b.step >= d.step) > 1.15 * median(b.entropy) FILTER (b.step < d.step)
         AND d.rest_median < 1.5 * median(b.entropy) FILTER (b.step >= d.step))
-  AND NOT (
+  AND NOT coalesce(
     -- a run that ends soon after, by whatever else, with a loss that was on its way back
-    d.rest_rows < $short AND (SELECT median(l.loss) FILTER (l.n > 0.5 * l.steps) < 0.9 * median(l.loss) FILTER (l.n <= 0.5 * l.steps) FROM (
-        SELECT loss, row_number() OVER (ORDER BY step) AS n, count(*) OVER () AS steps FROM optimizer_series s
-        WHERE s.rank = d.rank AND s.optimizer_id IS NOT DISTINCT FROM d.optimizer_id AND s.step >= d.step AND isfinite(s.loss)) l))
-  AND NOT (
+    d.rest_rows < $short AND d.then_ < 0.9 * d.at_first, false)
+  AND NOT coalesce(
     -- another loss takes over at that very step, or other forwards and backwards make it up from there on, and it is learnt from: its level says nothing about the one before
     (EXISTS (
         SELECT 1 FROM (
@@ -61,7 +69,5 @@ WHERE NOT EXISTS (FROM target_syncs t WHERE t.rank = d.rank AND t.step BETWEEN d
               AND len(list_intersect(list(DISTINCT c.made) FILTER (c.step < d.step - 2), list(DISTINCT c.made) FILTER (c.step > d.step + 2))) = 0
           FROM (SELECT s.step, regexp_replace(string_agg(s.calls, '' ORDER BY s.optimizer_id), '[^fb]', '', 'g') AS made FROM steps s
               WHERE s.rank = d.rank AND s.step >= d.step - 30 AND s.calls IS NOT NULL GROUP BY s.step) c))
-    AND (SELECT median(l.loss) FILTER (l.n > 0.5 * l.steps) < median(l.loss) FILTER (l.n <= 0.5 * l.steps) FROM (
-        SELECT loss, row_number() OVER (ORDER BY step) AS n, count(*) OVER () AS steps FROM optimizer_series s
-        WHERE s.rank = d.rank AND s.optimizer_id IS NOT DISTINCT FROM d.optimizer_id AND s.step >= d.step AND isfinite(s.loss)) l))
+    AND d.then_ < d.at_first, false)
 ORDER BY step, rank, optimizer_id
