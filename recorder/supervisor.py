@@ -52,7 +52,8 @@ def command_of(target: str, args: list[str], *, module: bool) -> list[str]:
 
 def environment_of(run: Path, environ: dict[str, str]) -> dict[str, str]:
     """The script's environment: its own, the run folder, and our sitecustomize in front of PYTHONPATH."""
-    path = [str(INJECT), *(p for p in environ.get("PYTHONPATH", "").split(os.pathsep) if p and p != str(INJECT))]
+    theirs = environ.get("PYTHONPATH", "")  # an empty entry in it is the working directory, and stays
+    path = [str(INJECT), *(p for p in theirs.split(os.pathsep) if theirs and p != str(INJECT))]
     return {**environ, ENV_RUN: str(run), "PYTHONPATH": os.pathsep.join(path)}
 
 

@@ -4,7 +4,7 @@ name = "shuffled-labels"
 severity = "error"
 phase = "data"
 signal = "loss"
-message = "{how_}: the loss is {value}, the entropy of the labels is {entropy}, while gradients and updates are healthy: labels and inputs do not belong together."
+message = "{how_}: the loss is {value}, {floor_} is {entropy}, while gradients and updates are healthy: labels and inputs do not belong together."
 fix = "Check the join of inputs and labels: sorted or shuffled apart, off by one, another file."
 explains = ["divergence", "loss-spike", "plateau", "underfit", "overfit"]
 slack = 20
@@ -29,6 +29,10 @@ doc = "Steps that it lasts."
 value = 100.0
 unit = "nats"
 doc = "Loss that wrong labels alone do not make: they cost what the logits lie apart, and those of a sure classifier lie tens apart."
+[params.pairs]
+value = 4.0
+unit = "variances"
+doc = "Mean of squares, beside the variance of the targets, that wrong pairs do not make: two variances, where predictions vary as the targets do."
 [params.sure]
 value = 120
 unit = "steps"
@@ -38,19 +42,27 @@ value = 0.5
 doc = "Sum of updates over the norm of the weights that a run from scratch must have made; where only the weights beside the embeddings have, it is a warning."
 [needs]
 tables = ["batches", "steps", "param_groups"]
-columns = ["batches.entropy", "steps.loss"]
+columns = ["batches.loss_op", "steps.loss"]
 steps = 10
 [doc]
-what = "A classifier whose loss jumps from well below the entropy of its labels to that entropy or above and stays, without a jump of the learning rate, the input or the label mix; or one that has moved far and never got below it (in a run of few steps, on sequences of tokens, or where only the weights beside the embeddings have moved and the labels are the same ones in every step, only a warning)."
+what = "A classifier whose loss jumps from well below the entropy of its labels to that entropy or above and stays, or a regression whose mean of squares jumps from well below the variance of its targets to that of wrong pairs and stays, without a jump of the learning rate, the input or the label mix; or a classifier that has moved far and never got below it (in a run of few steps, on sequences of tokens, or where only the weights beside the embeddings have moved and the labels are the same ones in every step, only a warning)."
 why = "The entropy of the labels is the loss of a model that knows nothing of the input."
 not_this = "A run that is too short to have learnt, steps in which nothing was updated, a higher learning rate, other inputs, a new label mix, tokens (their entropy is another matter)."
-source = "Cross entropy of a constant prediction is the entropy of the labels."
+source = "Cross entropy of a constant prediction is the entropy of the labels, its mean squared error their variance; of predictions and targets that have nothing to do with each other the two variances add up."
 */
-WITH mix AS (
-    SELECT rank, step, avg(entropy) AS batch_entropy FROM batches WHERE role = 'target' AND entropy IS NOT NULL AND loss_op IN ('NllLoss', 'NllLoss2D') AND phase <> 'eval'
-    AND len(shape) = 1 GROUP BY rank, step
+WITH told AS (
+    -- what a constant prediction costs: of classes their entropy, of numbers under a mean of squares their variance
+    SELECT rank, step, loss_op IN ('NllLoss', 'NllLoss2D') AS classes, entropy AS floor, CASE WHEN len(shape) = 1 THEN 'label' ELSE 'labels' END AS kind
+    FROM batches WHERE role = 'target' AND entropy IS NOT NULL AND loss_op IN ('NllLoss', 'NllLoss2D') AND phase <> 'eval'
+    UNION ALL
+    SELECT b.rank, b.step, false, s.sum_sq / s.numel - (s.sum / s.numel) ** 2, 'number'
+    FROM batches b JOIN tensor_stats s ON s.rank = b.rank AND s.step = b.step AND s.seq = b.seq AND s.tensor_id = b.tensor_id
+    WHERE b.role = 'target' AND b.loss_op = 'MseLoss' AND b.reduction = 'mean' AND b.phase <> 'eval' AND s.numel >= 8 AND s.nan_count + s.inf_count = 0
+), mix AS (
+    SELECT rank, step, avg(floor) AS batch_entropy, any_value(kind) AS kind FROM told
+    WHERE rank IN (SELECT rank FROM told GROUP BY rank HAVING count(DISTINCT kind) = 1) GROUP BY rank, step
 ), whole AS (
-    SELECT rank, median(batch_entropy) AS entropy FROM mix GROUP BY rank
+    SELECT rank, median(batch_entropy) AS entropy, any_value(kind) AS kind FROM mix GROUP BY rank
 ), tops AS (
     SELECT f.rank, f.tensor_id, f.step, max(f.abs_max) AS top FROM batch_fields f WHERE f.role IN ('input', 'field') AND f.phase = 'data' AND contains(f.dtype, 'float') GROUP BY ALL
 ), tokens AS (
@@ -62,7 +74,7 @@ WITH mix AS (
     SELECT t.rank, t.step FROM tops t JOIN (SELECT rank, tensor_id, median(top) AS usual FROM tops GROUP BY rank, tensor_id) u ON u.rank = t.rank AND u.tensor_id = t.tensor_id
     WHERE t.top > 3 * u.usual
 ), rows_ AS (
-    SELECT o.*, w.entropy, m.batch_entropy,
+    SELECT o.*, w.entropy, w.kind, m.batch_entropy,
         median(m.batch_entropy) OVER (PARTITION BY o.rank, o.optimizer_id ORDER BY n ROWS BETWEEN 12 PRECEDING AND 1 PRECEDING) AS usual_entropy,
         median(m.batch_entropy) OVER ahead AS ahead_entropy,
         median(finite(loss)) OVER ahead AS ahead, min(finite(loss)) OVER ahead AS ahead_low, count(finite(loss)) OVER ahead AS ahead_rows,
@@ -76,12 +88,13 @@ WITH mix AS (
     WINDOW ahead AS (PARTITION BY o.rank, o.optimizer_id ORDER BY n ROWS BETWEEN CURRENT ROW AND 9 FOLLOWING), whole_ AS (PARTITION BY o.rank, o.optimizer_id)
 ), jumps AS (
     SELECT * FROM rows_
-    WHERE history >= 8 AND entropy > 0.3 AND loss > $low * entropy AND loss < $most
+    WHERE history >= 8 AND entropy > 0.3 AND loss > $low * entropy AND CASE WHEN kind = 'number' THEN loss < $pairs * entropy AND ahead < $pairs * entropy ELSE loss < $most END
       AND (loss_median < $learnt * entropy OR (loss_median < $begun * entropy AND loss_peak < $low * entropy AND loss > loss_median + $leap * loss_sigma)) AND ahead_low > 0.75 * entropy AND ahead > $low * entropy AND ahead_rows >= $least
-      AND batch_entropy > 0.5 * entropy AND abs(ahead_entropy - usual_entropy) < 0.15 * usual_entropy AND coalesce(lr_recent <= 1.5 * lr_usual, true) AND lr <= 1.5 * lr_before AND coalesce(ratio_now <= 5 * ratio_median, true)
+      AND batch_entropy > 0.5 * entropy AND abs(ahead_entropy - usual_entropy) < CASE WHEN kind = 'number' THEN 0.3 ELSE 0.15 END * usual_entropy AND coalesce(lr_recent <= 1.5 * lr_usual, true) AND lr <= 1.5 * lr_before AND coalesce(ratio_now <= 5 * ratio_median, true)
       -- from one step to the next: a loss that climbs for many steps is driven there by the training itself
       AND loss > loss_recent_peak AND loss_recent_peak < 0.5 * (loss_median + loss)
       AND (rank, step) NOT IN (SELECT (rank, step) FROM outlying)
+      AND (kind = 'label' OR NOT EXISTS (FROM data_changes c WHERE c.rank = rows_.rank AND c.step BETWEEN rows_.step - 1 AND rows_.step + 1))
       -- a run that had diverged before is lost for a reason of its own
       AND NOT EXISTS (SELECT 1 FROM divergences d WHERE d.rank = rows_.rank AND d.step < rows_.step)
     QUALIFY row_number() OVER (PARTITION BY rank ORDER BY n) = 1
@@ -99,14 +112,14 @@ WITH mix AS (
     SELECT rank, min(step) AS step, median(finite(loss)) FILTER (n >= 0.5 * total) AS value, any_value(entropy) AS entropy, any_value(total) AS total,
         -- many a network needs a hundred steps before it begins to learn
         CASE WHEN any_value(total) < $sure OR any_value(moved) <= $moved OR rank IN (FROM tokens) THEN 'warning' ELSE 'error' END AS severity
-    FROM rows_ WHERE total >= 60 AND coalesce(update_norm > 0, true) GROUP BY rank
+    FROM rows_ WHERE total >= 60 AND kind = 'label' AND coalesce(update_norm > 0, true) GROUP BY rank
     HAVING (any_value(moved) > $moved OR rank IN (SELECT b.rank FROM beside_embeddings b WHERE b.moved > $moved)) AND median(finite(loss)) FILTER (n >= 0.5 * total) BETWEEN 0.93 * any_value(entropy) AND 1.15 * any_value(entropy)
        AND min(finite(loss)) > 0.75 * any_value(entropy) AND any_value(entropy) > 0.3
        AND least(median(finite(loss)) FILTER (n < 0.3 * total), any_value(entropy)) - median(finite(loss)) FILTER (n >= 0.7 * total) < 0.04 * any_value(entropy)
        AND median(update_ratio) > 1e-4
 )
-SELECT rank, step, loss AS value, entropy, 'At step ' || step || ' the loss jumped from ' || printf('%.3g', loss_median) || ' and stayed' AS how_ FROM jumps
+SELECT rank, step, loss AS value, entropy, CASE WHEN kind = 'number' THEN 'the variance of the targets' ELSE 'the entropy of the labels' END AS floor_, 'At step ' || step || ' the loss jumped from ' || printf('%.3g', loss_median) || ' and stayed' AS how_ FROM jumps
 UNION ALL BY NAME
 -- it is dated by the beginning of the run: what accounts for it may be seen at any step
-SELECT rank, step, value, entropy, severity, 'In ' || total || ' steps nothing was learnt' AS how_, total AS slack FROM never WHERE rank NOT IN (SELECT rank FROM jumps)
+SELECT rank, step, value, entropy, 'the entropy of the labels' AS floor_, severity, 'In ' || total || ' steps nothing was learnt' AS how_, total AS slack FROM never WHERE rank NOT IN (SELECT rank FROM jumps)
 ORDER BY step, rank

@@ -28,12 +28,22 @@ doc = "Share of the attention on padding from which on padding counts."
 [params.often]
 value = 0.75
 doc = "Share of the looks from then on in which it does."
+[params.even]
+value = 0.75
+unit = "of the even share"
+doc = "Weight on padding, beside the share of the keys that padding is, from which on attention takes no notice of it."
+[params.padded]
+value = 0.1
+doc = "Share of the keys that padding is, in the samples that have some, from which on a mask of ones is no matter of chance."
+[params.some]
+value = 0.25
+doc = "Share of the looks at attention in which there must be padding: it is looked for less often than attention is looked at."
 [needs]
 tables = ["batches"]
 [doc]
-what = "The valid fraction of a mask leaves everything seen in earlier batches by a quarter or more and stays there; or attention puts all its weight on padding, in every look from some step on; or padding, which got exactly no attention before, gets some in nearly every look from some step on."
+what = "The valid fraction of a mask leaves everything seen in earlier batches by a quarter or more and stays there; or attention puts all its weight on padding, in every look from some step on; or padding, which got exactly no attention before, gets some in nearly every look from some step on; or the batches carry a mask that is all ones, though sequences are padded and attention gives the padding its even share."
 why = "Tokens that count are hidden, or padding counts."
-not_this = "A single odd batch, masks that vary as much anyway."
+not_this = "A single odd batch, masks that vary as much anyway, padded batches without a mask."
 source = "The run's own range."
 */
 WITH masks AS (
@@ -60,6 +70,19 @@ WITH masks AS (
     FROM (SELECT *, step >= opened AS later FROM looks WHERE opened IS NOT NULL) l GROUP BY l.rank, l.module_id
     HAVING count(*) FILTER (NOT later) >= $closed AND max(l.value) FILTER (NOT later) = 0 AND count(*) FILTER (later AND l.value >= $leak) >= greatest($lasting, $often * count(*) FILTER (later))
         AND min(l.value) FILTER (later) <= 0.999
+), ones AS (
+    -- a mask that never hides anything; labels and other fields of ones have not the shape of the mask's own sequences
+    SELECT rank, min(step) AS step, min(seq) AS seq, field FROM batches b WHERE phase = 'data' AND len(shape) = 2 AND shape[2] > 1
+        AND EXISTS (FROM batches i WHERE i.rank = b.rank AND i.step = b.step AND i.field <> b.field AND i.shape = b.shape AND starts_with(i.dtype, 'int'))
+    GROUP BY rank, tensor_id, field HAVING count(*) >= $lasting AND count(*) = count(valid_fraction) AND min(valid_fraction) = 1
+), unhidden AS (
+    -- at first, before the model could learn which keys to leave alone; in a causal model what looks at the padding behind is mostly
+    -- padding itself, and that gives it far less than the even share
+    SELECT f.rank, f.module_id, avg(f.value) AS value, avg(f.scale) AS share
+    FROM (SELECT *, row_number() OVER (PARTITION BY rank, module_id ORDER BY step, seq) AS n FROM looks) f WHERE f.n <= $lasting
+    GROUP BY f.rank, f.module_id HAVING count(*) = $lasting AND min(f.scale) >= $padded AND min(f.value / f.scale) >= $even AND avg(f.value) <= 0.999
+        AND (SELECT count(*) FROM looks l WHERE l.rank = f.rank AND l.module_id = f.module_id)
+            > $some * (SELECT count(*) FROM probes p WHERE p.rank = f.rank AND p.module_id = f.module_id AND p.probe = 'attention_entropy')
 ), dated AS (
     -- attention is looked at now and then; a mask that was turned round, or made otherwise, leaves the range of before at the very step
     SELECT o.*, coalesce((SELECT min(m.step) FROM masks m WHERE m.rank = o.rank AND m.step > o.last_good AND m.step <= o.look AND m.seen >= $least AND (m.ahead_high < m.low OR m.ahead_low > m.high)),
@@ -74,6 +97,11 @@ SELECT o.rank, o.step, CASE WHEN o.step = o.look THEN least(coalesce(o.last_good
     END AS how_
 FROM dated o LEFT JOIN modules m ON m.rank = o.rank AND m.module_id = o.module_id
 QUALIFY row_number() OVER (PARTITION BY o.rank ORDER BY o.step, m.call_order) = 1
+UNION ALL BY NAME
+SELECT o.rank, o.step, o.seq, m.module, o.field, u.value, NULL AS low, NULL AS high,
+    format('the mask {} is all ones, though {:.0f} % of the positions of padded samples are padding, and attention in {} gives {:.0f} % of its weight to it', o.field, 100 * u.share, coalesce(nullif(m.module, ''), 'the model'), 100 * u.value) AS how_
+FROM unhidden u JOIN ones o USING (rank) LEFT JOIN modules m ON m.rank = u.rank AND m.module_id = u.module_id
+QUALIFY row_number() OVER (PARTITION BY u.rank ORDER BY m.call_order, o.seq) = 1
 UNION ALL BY NAME
 SELECT rank, step, seq, field, value, low, high, format('{:.3g} of the elements of the mask {} are set; before, batches lay between {:.3g} and {:.3g}', value, field, low, high) AS how_ FROM masks
 WHERE seen >= $least AND rows_ >= $lasting AND (ahead_high < low - $far OR ahead_low > high + $far)

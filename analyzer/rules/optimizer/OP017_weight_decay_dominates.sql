@@ -41,15 +41,26 @@ doc = "The same, at most, in every step before."
 value = 0.01
 unit = "relative"
 doc = "What the weights must lose in each of these steps."
+[params.beyond]
+value = 1.5
+unit = "times the update"
+doc = "What the weights lose in each step from the beginning, beside the length of the optimizer's update."
+[params.half]
+value = 0.5
+doc = "Norm of the weights at the end over that at the start, where they shrink from the beginning."
+[params.learnt]
+value = 0.1
+unit = "relative"
+doc = "Fall of the loss from which a training learns in spite of it."
 [needs]
 tables = ["param_groups"]
 columns = ["param_groups.weight_decay", "param_groups.update_norm"]
 steps = 8
 [doc]
-what = "lr x weight_decay x norm of the weights is most of the update's norm in most steps, and the weights shrink; or they shrink by weight_decay itself, step after step, because an optimizer of the script's own leaves out lr; or, with no weight_decay that could do it, updates that went in all directions point straight at zero from some step on, and the loss is higher after it."
+what = "lr x weight_decay x norm of the weights is most of the update's norm in most steps, and the weights shrink; or they shrink by weight_decay itself, step after step, because an optimizer of the script's own leaves out lr; or, with no weight_decay that could do it, updates that went in all directions point straight at zero from some step on, and the loss is higher after it; or from the first step on the weights lose more than the optimizer's updates are long, and nothing is learnt."
 why = "The weights decay exponentially; what the gradient teaches is forgotten."
-not_this = "Usual decay (1e-2 with a rate of 1e-3), optimizers in which decay is scaled by the moments (Adam), weights that shrink while the loss goes on falling, and those that shrank in this way from the beginning."
-source = "Arithmetic: the decay step is lr x weight_decay x W; with the momentum m of SGD up to 1/(1 - m) times that. An update at right angles to the weights leaves their norm as it is; one that is decay takes its own whole length from it."
+not_this = "Usual decay (1e-2 with a rate of 1e-3), optimizers in which decay is scaled by the moments (Adam), weights that shrink while the loss goes on falling, and those that shrank from the beginning no faster than their updates could do it, or in a training that learns."
+source = "Arithmetic: the decay step is lr x weight_decay x W; with the momentum m of SGD up to 1/(1 - m) times that. An update at right angles to the weights leaves their norm as it is; one that is decay takes its own whole length from it; no update takes more."
 */
 WITH numbered AS (
     -- a step that was measured stands for those up to the next, where recording was sampled
@@ -97,4 +108,17 @@ FROM turned t JOIN optimizer_series o ON o.rank = t.rank AND o.optimizer_id = t.
 WHERE t.before >= $least AND t.before_inward < $aside AND t.ahead = $least AND t.straight > $straight AND t.straight_least > $straight / 2 AND t.lost_least > $slow
     AND t.lr * t.weight_decay < 0.1 * t.lost_least AND t.after < $fall * t.norm_before
     AND (SELECT median(finite(l.loss)) FROM optimizer_series l WHERE l.rank = t.rank AND l.optimizer_id = t.optimizer_id AND l.step > t.step) > o.loss_median
+UNION ALL BY NAME
+-- from the beginning: no update shortens the weights by more than its own length
+SELECT b.rank, b.step, b.optimizer_id, b.group_id, b.value, 'lost in each step by the script''s own doing' AS rate_, b.rate, b.weight_decay, b.before, b.after, 100 AS percent
+FROM (
+    SELECT rank, optimizer_id, group_id, min(step_before) AS step, count(*) AS seen, min(inward) AS value, min(shrunk) AS least, median(shrunk) AS rate, max(lr * weight_decay) AS decay, max(weight_decay) AS weight_decay,
+        arg_min(norm_before, step) AS before, any_value(after) AS after
+    FROM lengths WHERE inward IS NOT NULL AND n - 1 <= 2 * $least GROUP BY rank, optimizer_id, group_id
+) b JOIN (
+    SELECT rank, optimizer_id, median(loss) FILTER (place <= 3) AS at_first, median(loss) FILTER (place > total / 2) AS at_last
+    FROM (SELECT *, row_number() OVER series AS place, count(*) OVER (PARTITION BY rank, optimizer_id) AS total FROM optimizer_series WHERE isfinite(loss) WINDOW series AS (PARTITION BY rank, optimizer_id ORDER BY step))
+    GROUP BY rank, optimizer_id HAVING max(total) >= 4 * $least
+) l USING (rank, optimizer_id)
+WHERE b.seen >= $least AND b.value > $beyond AND b.least > $slow AND b.decay < 0.1 * b.least AND b.after < $half * b.before AND l.at_last > l.at_first - $learnt * abs(l.at_first)
 ORDER BY step, rank, group_id
