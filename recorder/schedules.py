@@ -75,6 +75,7 @@ class ScheduleWatch:
 
     def _wrap_step(self, kind: type, patches: Patches) -> None:
         stepped = self.session.guarded("schedulers", self._stepped)
+        judged = self.session.guarded("schedulers", self._judged)
         enter, leave = self._enter, self._leave
 
         def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -83,9 +84,12 @@ class ScheduleWatch:
                 stepped(self)
                 enter()
                 try:
-                    return original(self, *args, **kwargs)
+                    result = original(self, *args, **kwargs)
                 finally:
                     leave()
+                if isinstance(self, lr_scheduler.ReduceLROnPlateau):
+                    judged(self, *args, **kwargs)
+                return result
 
             step.__dict__[_WRAPPED] = True
             return step
@@ -128,6 +132,14 @@ class ScheduleWatch:
         known.since += 1
         known.total += 1
 
+    def _judged(self, scheduler: Any, metrics: Any = None, *_: Any, **__: Any) -> None:
+        """A scheduler on a metric: what it was given, and what it makes of it, from here on."""
+        known = self._known.get(id(scheduler))
+        if known is None or self._depth:
+            return
+        # reading it waits for nothing: the scheduler itself has just read it
+        known.settings = _settings(scheduler, metric=None if metrics is None else float(metrics))
+
     def _rows(self) -> None:
         for key, known in list(self._known.items()):
             scheduler, optimizer = known.ref(), known.optimizer()
@@ -155,8 +167,8 @@ class ScheduleWatch:
             known.since = 0
 
 
-def _settings(scheduler: Any) -> str:
-    values = {k: v for k, v in vars(scheduler).items() if not k.startswith("_") and isinstance(v, _PLAIN)}
+def _settings(scheduler: Any, **more: Any) -> str:
+    values = {k: v for k, v in (vars(scheduler) | more).items() if not k.startswith("_") and isinstance(v, _PLAIN)}
     return json_text({k: v for k, v in values.items() if not isinstance(v, str) or len(v) <= 64})
 
 

@@ -20,7 +20,7 @@ doc = "The same where the jump is far beyond the scatter of the loss."
 [params.leap]
 value = 10.0
 unit = "robust sigmas"
-doc = "How far."
+doc = "How far; half of it where no later loss comes back into the range of those before."
 [params.least]
 value = 5
 unit = "steps"
@@ -89,12 +89,14 @@ WITH told AS (
 ), jumps AS (
     SELECT * FROM rows_
     WHERE history >= 8 AND entropy > 0.3 AND loss > $low * entropy AND CASE WHEN kind = 'number' THEN loss < $pairs * entropy AND ahead < $pairs * entropy ELSE loss < $most END
-      AND (loss_median < $learnt * entropy OR (loss_median < $begun * entropy AND loss_peak < $low * entropy AND loss > loss_median + $leap * loss_sigma)) AND ahead_low > 0.75 * entropy AND ahead > $low * entropy AND ahead_rows >= $least
+      AND (loss_median < $learnt * entropy OR loss_median < $begun * entropy
+        AND (loss_peak < $low * entropy AND loss > loss_median + $leap * loss_sigma OR ahead_low > loss_peak AND loss > loss_median + 0.5 * $leap * loss_sigma)) AND ahead_low > 0.75 * entropy AND ahead > $low * entropy AND ahead_rows >= $least
       AND batch_entropy > 0.5 * entropy AND abs(ahead_entropy - usual_entropy) < CASE WHEN kind = 'number' THEN 0.3 ELSE 0.15 END * usual_entropy AND coalesce(lr_recent <= 1.5 * lr_usual, true) AND lr <= 1.5 * lr_before AND coalesce(ratio_now <= 5 * ratio_median, true)
       -- from one step to the next: a loss that climbs for many steps is driven there by the training itself
       AND loss > loss_recent_peak AND loss_recent_peak < 0.5 * (loss_median + loss)
       AND (rank, step) NOT IN (SELECT (rank, step) FROM outlying)
-      AND (kind = 'label' OR NOT EXISTS (FROM data_changes c WHERE c.rank = rows_.rank AND c.step BETWEEN rows_.step - 1 AND rows_.step + 1))
+      -- what is fed in or asked for has another size from there on
+      AND NOT EXISTS (FROM data_changes c WHERE c.rank = rows_.rank AND c.step BETWEEN rows_.step - 1 AND rows_.step + 1 AND (kind <> 'label' OR c.role <> 'target'))
       -- a run that had diverged before is lost for a reason of its own
       AND NOT EXISTS (SELECT 1 FROM divergences d WHERE d.rank = rows_.rank AND d.step < rows_.step)
     QUALIFY row_number() OVER (PARTITION BY rank ORDER BY n) = 1

@@ -38,7 +38,7 @@ columns = ["batches.fingerprint"]
 [doc]
 what = "The same content twice within one epoch of a training loader, or in one that is begun anew for every batch; or, where there is no loader, one batch with its targets in every step to the end, after batches that were all new, or from some step on every few batches one that had just been there, and new ones between them: an error if it is one of these, else a warning."
 why = "Samples count several times, and others are missing or the epoch is longer than it seems."
-not_this = "One batch for a whole epoch (a warning: many do that to see whether a model learns at all), fields that are alike in all batches, as masks and positions are, one accidental copy, a data set smaller than a few batches, batches without a loader that come back only now and then, that come back from the beginning (several passes over one rollout), with an optimizer that begins then (a discriminator that was alone before), or of which no new one comes any more (a second epoch)."
+not_this = "One batch for a whole epoch (a warning: many do that to see whether a model learns at all), fields that are alike in all batches, as masks and positions are, one accidental copy, a data set smaller than a few batches, batches without a loader that come back only now and then, that come back from the beginning (several passes over one rollout), with an optimizer that begins then (a discriminator that was alone before, L-BFGS on fixed points), or of which no new one comes any more (a second epoch)."
 source = "Equality of fingerprints."
 */
 WITH fields AS (
@@ -98,6 +98,8 @@ SELECT k.rank, CASE WHEN k.earlier < k.begun THEN k.begun ELSE k.first_again END
 FROM stuck k
 -- with everything that goes into the model or its loss, and is not the same at all times
 WHERE k.content AND NOT EXISTS (FROM tensors_ t WHERE t.rank = k.rank AND t.last_ >= k.begun AND t.last_new > 1 AND (t.rank, t.tensor_id, t.begun) NOT IN (SELECT (s.rank, s.tensor_id, s.begun) FROM stuck s))
+  -- another optimizer takes over, that works on one set of points: L-BFGS needs a loss that stays the same function
+  AND NOT EXISTS (FROM optimizer_series o WHERE o.rank = k.rank AND o.n = 0 AND o.step BETWEEN k.begun - 1 AND k.first_again AND o.step > 0)
 QUALIFY row_number() OVER (PARTITION BY k.rank ORDER BY k.field) = 1
 UNION ALL BY NAME
 SELECT e.rank, e.step, e.field, e.earlier, e.value, e.batches, 0 AS workers, NULL AS epoch, ', while new ones come as well' AS where_, '' AS by_, 'error' AS severity

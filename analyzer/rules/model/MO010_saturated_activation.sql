@@ -17,6 +17,12 @@ doc = "Steps on end."
 [params.slope]
 value = 0.25
 doc = "Where the activation is the last module: mean derivative at the first of these steps as a share of the least in the steps before. The mean derivative of tanh is 1 - E."
+[params.free]
+value = 0.92
+doc = "Mean square to which it has come back at some time after it was first saturated: it comes and goes."
+[params.stays]
+value = 0.5
+doc = "Share of the steps since then that it must have been saturated to the end all the same."
 [needs]
 tables = ["tensor_stats", "modules"]
 kinds = ["activation"]
@@ -24,7 +30,7 @@ steps = 5
 [doc]
 what = "A tanh or sigmoid inside the network whose outputs are so close to their bounds, step after step, that most units must be saturated; a tanh at the end of it where that came from one step to the next."
 why = "The derivative of a saturated unit is nearly zero: what lies below it does not learn."
-not_this = "The last sigmoid of a classifier, which is to be sure of itself; a tanh at the end that comes to its bounds bit by bit; gates inside recurrent layers, which are not seen."
+not_this = "The last sigmoid of a classifier, which is to be sure of itself; a tanh at the end that comes to its bounds bit by bit; saturation that comes and goes (the features of a critic); gates inside recurrent layers, which are not seen."
 source = "Markov: if x lies in [-1, 1] with mean square E, the share beyond t is at least (E - t^2) / (1 - t^2); 0.96 and 0.95 give 0.59."
 */
 WITH squares AS (
@@ -41,9 +47,14 @@ WITH squares AS (
         max(value) OVER (w ROWS BETWEEN 16 PRECEDING AND 1 PRECEDING) AS before, count(*) OVER (w ROWS BETWEEN 16 PRECEDING AND 1 PRECEDING) AS history
     FROM steps_ WINDOW w AS (PARTITION BY rank, module_id ORDER BY step)
 )
-SELECT rank, min(step) AS step, any_value(module) AS module, any_value(class_name) AS class_name, median(value) AS value, any_value(call_order) AS call_order,
-    floor(100 * (median(value) - 0.9025) / 0.0975)::INT AS percent, count(*) AS steps_
-FROM runs WHERE value > $square GROUP BY rank, module_id, island
-HAVING count(*) >= $least AND max(step) = any_value(last)
-    AND (NOT any_value(last_module) OR (min_by(history, step) >= $least AND 1 - min_by(value, step) < $slope * (1 - min_by(before, step))))
+, reached AS (
+    SELECT rank, module_id, first_, count(*) AS steps_, min(value) AS freest
+    FROM (SELECT *, min(step) FILTER (value > $square) OVER (PARTITION BY rank, module_id) AS first_ FROM steps_) WHERE step >= first_ GROUP BY ALL
+)
+SELECT r.rank, min(r.step) AS step, any_value(r.module) AS module, any_value(r.class_name) AS class_name, median(r.value) AS value, any_value(r.call_order) AS call_order,
+    floor(100 * (median(r.value) - 0.9025) / 0.0975)::INT AS percent, count(*) AS steps_
+FROM runs r JOIN reached f ON f.rank = r.rank AND f.module_id = r.module_id WHERE r.value > $square GROUP BY r.rank, r.module_id, r.island
+HAVING count(*) >= $least AND max(r.step) = any_value(r.last)
+    AND (any_value(f.freest) > $free OR count(*) >= $stays * any_value(f.steps_))
+    AND (NOT any_value(r.last_module) OR (min_by(r.history, r.step) >= $least AND 1 - min_by(r.value, r.step) < $slope * (1 - min_by(r.before, r.step))))
 ORDER BY step, rank, call_order

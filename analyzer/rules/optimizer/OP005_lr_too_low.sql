@@ -4,8 +4,8 @@ name = "lr-too-low"
 severity = "error"
 phase = "optimizer"
 signal = "update_ratio"
-message = "From step {step} on an update moves the weights by {value} of their norm (lr {lr}) although the gradients are healthy (norm {norm}): at this rate {steps_} steps change nothing."
-fix = "Raise the learning rate; an update ratio near 1e-3 is usual."
+message = "From step {step} on {what_}."
+fix = "Raise the learning rate; an update ratio near 1e-3 is usual. A scheduler on a metric needs mode='min' for a loss."
 explains = ["plateau", "underfit"]
 [params.ratio]
 value = 1e-6
@@ -22,12 +22,19 @@ doc = "Steps that it must last."
 value = 60
 unit = "steps"
 doc = "Steps after which a warm-up should have raised the learning rate tenfold."
+[params.better]
+value = 0.5
+doc = "Share of its first value to which a loss has fallen when a scheduler that waits for higher values has cut the rate."
+[params.cuts]
+value = 2
+unit = "cuts"
+doc = "How often it must have cut it."
 [needs]
 tables = ["steps", "param_groups"]
 columns = ["param_groups.update_norm", "param_groups.lr"]
 steps = 10
 [doc]
-what = "Updates below a millionth of the weights' norm in all steps with gradients that are not zero; or from some step on for half of the run or more, after the learning rate has fallen a thousandfold; or a learning rate that falls a thousandfold in one step and stays there."
+what = "Updates below a millionth of the weights' norm in all steps with gradients that are not zero; or from some step on for half of the run or more, after the learning rate has fallen a thousandfold; or a learning rate that falls a thousandfold in one step and stays there; or ReduceLROnPlateau with mode='max' that cuts the rate again and again, while what it is given falls, and the loss with it."
 why = "The loss cannot move: a million such steps are needed to change the weights once."
 not_this = "A warm-up (unless it hardly rises in sixty steps), a decay in usual stages or to the end of a schedule, weights that round the update away, a rate of zero, zero gradients."
 source = "Update ratio 1e-3 is usual practice; 1e-6 is the bound of the catalogue."
@@ -57,5 +64,25 @@ WITH rows_ AS (
     SELECT rank, step, optimizer_id, update_ratio AS value, lr, norm, left_ AS steps_
     FROM rows_ WHERE lr > 0 AND lr_was > $drop * lr AND lr_after < 10 * lr AND left_ >= $least AND ratio_after < 1e-4
     QUALIFY row_number() OVER (PARTITION BY rank, optimizer_id ORDER BY n) = 1
+), judged AS (
+    -- settings are those after the scheduler's last step: a step that it made belongs to the row after
+    SELECT rank, scheduler_id, optimizer_id, step, lr, json_extract(settings, '$.metric')::DOUBLE AS metric, first_value(lr) OVER w AS lr_first,
+        first_value(json_extract(settings, '$.metric')::DOUBLE) OVER w AS metric_first
+    FROM schedulers WHERE scheduler LIKE '%Plateau%' AND json_valid(settings) AND json_extract_string(settings, '$.mode') = 'max' AND json_extract(settings, '$.metric') IS NOT NULL AND steps > 0
+    WINDOW w AS (PARTITION BY rank, scheduler_id ORDER BY step)
+), upside_down AS (
+    SELECT j.rank, min(j.step) FILTER (j.lr < 0.99 * j.lr_first) AS step, j.optimizer_id, arg_max(j.lr, j.step) AS lr, max(j.metric_first) AS metric_first, arg_max(j.metric, j.step) AS metric,
+        count(DISTINCT j.lr) - 1 AS cuts, any_value(o.update_ratio) AS value, any_value(o.norm) AS norm
+    FROM judged j JOIN (SELECT rank, optimizer_id, arg_max(update_ratio, step) AS update_ratio, arg_max(norm, step) AS norm,
+            median(loss) FILTER (n < 8) AS loss_first, median(loss) FILTER (n >= 0.75 * total) AS loss_last
+        FROM rows_ GROUP BY rank, optimizer_id) o ON o.rank = j.rank AND o.optimizer_id = j.optimizer_id
+    GROUP BY j.rank, j.scheduler_id, j.optimizer_id
+    HAVING count(DISTINCT j.lr) > $cuts AND arg_max(j.metric, j.step) BETWEEN 0 AND $better * max(j.metric_first) AND any_value(o.loss_last) < any_value(o.loss_first)
 )
-SELECT * FROM (SELECT * FROM still UNION ALL BY NAME SELECT * FROM fallen UNION ALL BY NAME SELECT * FROM died) ORDER BY step, rank, optimizer_id
+SELECT *, printf('an update moves the weights by %.3g of their norm (lr %.3g) although the gradients are healthy (norm %.3g): at this rate %d steps change nothing', value, lr, norm, steps_) AS what_
+FROM (SELECT * FROM still UNION ALL BY NAME SELECT * FROM fallen UNION ALL BY NAME SELECT * FROM died)
+UNION ALL BY NAME
+SELECT rank, step, optimizer_id, value, lr, norm, NULL AS steps_,
+    printf('ReduceLROnPlateau with mode=''max'' cuts the learning rate, %d times, to %.3g, although what it is given falls as a loss does, from %.3g to %.3g: every improvement counts as none', cuts, lr, metric_first, metric) AS what_
+FROM upside_down
+ORDER BY step, rank, optimizer_id

@@ -4,14 +4,17 @@ name = "clip-always-active"
 severity = "error"
 phase = "optimizer"
 signal = "clip_coefficient"
-message = "From step {step} on clipping leaves less than {most} of the gradient in {share_percent} % of the steps (typical coefficient {value}: norm {norm} cut to {max_norm}): {effect_}."
-fix = "Raise max_norm to a high quantile of the norms (they lie near {norm}), or lower the learning rate if the norms are too large."
+message = "From step {step} on {how_}: {effect_}."
+fix = "Raise the threshold to a high quantile of what it cuts, or lower the learning rate if the gradients are too large."
 [params.most]
 value = 0.1
 doc = "Clip coefficient max_norm / norm below which a step counts."
 [params.share]
 value = 0.9
 doc = "Share of the steps."
+[params.energy]
+value = 0.5
+doc = "Of a clip by value: mean square of the gradient's elements, beside the square of the bound, from which on at least a third of them lie at it."
 [params.least]
 value = 10
 unit = "steps"
@@ -21,13 +24,13 @@ value = 0.1
 doc = "Threshold from which on it is one that people choose, such as 0.5 and 1: below an optimizer that divides by the size of the gradients it is then advice."
 [needs]
 tables = ["steps"]
-columns = ["steps.clip_norm", "steps.clip_max_norm"]
+columns = ["steps.grad_norm"]
 steps = 10
 [doc]
-what = "Gradient clipping that cuts more than nine tenths of the gradient in more than nine of ten steps."
+what = "Gradient clipping that cuts more than nine tenths of the gradient in more than nine of ten steps; or a clip by value at whose bound most elements lie in as many of them."
 why = "Every step then has the same length whatever the gradient says; the learning rate is not what it seems."
 not_this = "Clipping that is active often but mildly, or only at the start. A threshold that fitted for a while, until the gradients outgrew it, is a warning, and so is a usual one below Adam and its like, whose update is the same for gradients of any size: the large norms of value losses in reinforcement learning."
-source = "Thresholds of the catalogue: coefficient below 0.1 on more than 90 % of the steps."
+source = "Thresholds of the catalogue: coefficient below 0.1 on more than 90 % of the steps. Markov: of elements no larger than v, with a mean square of half v squared, at least a third lie beyond v / 2."
 */
 WITH clips AS (
     SELECT rank, step, CASE WHEN clip_norm > 0 THEN clip_max_norm / clip_norm ELSE 1 END AS coefficient, clip_norm, clip_max_norm,
@@ -47,10 +50,21 @@ WITH clips AS (
     WHERE coefficient < $most AND rest > $share AND left_ >= greatest($least, total / 2) GROUP BY rank
 )
 SELECT o.rank, o.step, median(c.coefficient) AS value, median(c.clip_norm) AS norm, median(c.clip_max_norm) AS max_norm,
-    round(100 * avg((c.coefficient < $most)::INT))::INT AS share_percent, $most AS most,
+    printf('clipping leaves less than %.3g of the gradient in %d %% of the steps (typical coefficient %.3g: norm %.3g cut to %.3g)', $most, round(100 * avg((c.coefficient < $most)::INT))::INT, median(c.coefficient), median(c.clip_norm), median(c.clip_max_norm)) AS how_,
     CASE WHEN median(c.clip_max_norm) >= $chosen AND o.rank IN (FROM sizeless) THEN 'an optimizer that divides by the size of the gradients is hardly slowed by it'
         ELSE 'the threshold sets the step length, not the gradient' END AS effect_,
     -- a threshold that fitted until the gradients had outgrown it is advice
     CASE WHEN median(c.clip_max_norm) >= $chosen AND o.rank IN (FROM sizeless) THEN 'warning' WHEN any_value(o.n) <= greatest(10, any_value(o.total) / 10) OR abs(median(c.clip_max_norm) - any_value(o.usual_norm)) > 1e-6 * any_value(o.usual_norm) THEN 'error' ELSE 'warning' END AS severity
 FROM onset o JOIN clips c ON c.rank = o.rank AND c.step >= o.step
-GROUP BY o.rank, o.step ORDER BY step, rank
+GROUP BY o.rank, o.step
+UNION ALL BY NAME
+SELECT v.rank, min(v.step) AS step, median(v.energy) AS value, median(v.norm) AS norm, median(v.bound) AS max_norm,
+    printf('clipping by value cuts most of the %d elements of the gradient to the same size, %.3g: their mean square is %d %% of its square', any_value(v.numel), median(v.bound), round(100 * median(v.energy))::INT) AS how_,
+    CASE WHEN v.rank IN (FROM sizeless) THEN 'what is left of the gradient is its signs' ELSE 'the threshold sets the step length, not the gradient' END AS effect_,
+    CASE WHEN v.rank IN (FROM sizeless) THEN 'warning' ELSE 'error' END AS severity
+FROM (
+    SELECT s.rank, s.step, s.grad_norm AS norm, s.clip_value AS bound, g.numel, (s.grad_norm / s.clip_value) ** 2 / g.numel AS energy
+    FROM steps s JOIN (SELECT rank, step, sum(numel) AS numel FROM param_groups GROUP BY rank, step) g ON g.rank = s.rank AND g.step = s.step
+    WHERE s.clip_value > 0 AND isfinite(s.grad_norm) AND NOT coalesce(s.clip_scaled, false)
+) v GROUP BY v.rank HAVING count(*) >= $least AND avg((v.energy > $energy)::INT) > $share
+ORDER BY step, rank

@@ -24,6 +24,10 @@ doc = "Steps in which that is so, all there are."
 [params.reset]
 value = 0.2
 doc = "Share of its sum of squares below which the first moment has been put back too: within one step it keeps beta1 of itself."
+[params.anew]
+value = 3.0
+unit = "updates"
+doc = "Change of a weight's norm from one step to the next, beside the length of the update, that shows that it was drawn anew."
 [needs]
 tables = ["tensor_stats", "param_groups"]
 kinds = ["optimizer_state"]
@@ -31,7 +35,7 @@ steps = 4
 [doc]
 what = "An exponential average of squared gradients that falls in one step below what its decay rate allows; or one that has decayed to nothing, so that the next gradients make updates many times as long as before and the loss leaves its band; or one far below the square of eps from the first step on."
 why = "The second moment is the divisor of Adam's update: where it is lost, an ordinary gradient makes an extraordinary step. v(t) = beta2 v(t-1) + (1 - beta2) g² cannot be smaller than beta2 v(t-1)."
-not_this = "A new optimizer or a lost step counter (optimizer-state-lost), state that was loaded or put back to zero, both moments of it, weights without gradients, rows of embeddings."
+not_this = "A new optimizer or a lost step counter (optimizer-state-lost), state that was loaded or put back to zero, both moments of it, the state of a weight that was drawn anew, weights without gradients, rows of embeddings."
 source = "Arithmetic: the recurrence of Adam (Kingma and Ba 2015) and the decay rate of Adafactor (Shazeer and Stern 2018) on the same sample of elements."
 */
 WITH second AS (
@@ -63,6 +67,9 @@ WITH second AS (
       AND (m.rank, m.step) NOT IN (SELECT (rank, step) FROM loaded)
       -- put back to the start with the first moment, as on purpose: no step is longer for it
       AND NOT EXISTS (FROM optimizer_states f WHERE f.rank = m.rank AND f.parameter_id = m.parameter_id AND f.key = 'exp_avg' AND f.step = m.step AND f.last_step = m.last_step AND f.sum_sq < $reset * f.sum_sq_before)
+      -- or a weight that was drawn anew, and its state with it: its norm changed by more than an update can
+      AND NOT EXISTS (FROM tensor_stats w JOIN tensor_stats v ON v.rank = w.rank AND v.tensor_id = w.tensor_id AND v.step = m.last_step JOIN tensor_stats u ON u.rank = w.rank AND u.tensor_id = m.update_id AND u.step = w.step
+          WHERE w.rank = m.rank AND w.tensor_id = m.parameter_id AND w.step = m.step AND abs(sqrt(w.sum_sq) - sqrt(v.sum_sq)) > $anew * sqrt(u.sum_sq))
 ), steps_ AS (
     SELECT u.rank, u.tensor_id, u.step, sqrt(u.sum_sq) AS length_,
         max(sqrt(u.sum_sq)) OVER (PARTITION BY u.rank, u.tensor_id ORDER BY u.step ROWS BETWEEN 10 PRECEDING AND 1 PRECEDING) AS longest_before

@@ -4,8 +4,8 @@ name = "divergence"
 severity = "error"
 phase = "loss"
 signal = "loss"
-message = "From step {step} on the loss stays above its band: median {rest_median} over the last {rest_rows} steps, never below {rest_low}, after a median of {loss_median} in the steps before; the gradient norm reached {near_norm} after {norm_median}."
-fix = "Go back to a checkpoint before step {step} and lower the learning rate or clip gradients; compare what changed first at that step: batch, rate, update ratio."
+message = "From step {step} on the loss stays above its band: median {rest_median} over the last {rest_rows} steps, never below {rest_low}, after a median of {loss_median} in the steps before; the gradient norm reached {near_norm} after {norm_median}.{at_once_}"
+fix = "Compare what changed first at step {step}: the samples and their labels, the mode of the model, the terms of the loss, the rate, the update ratio. {remedy_}"
 explains = ["loss-spike"]
 generic = true
 reach = 40
@@ -14,6 +14,13 @@ slack = 2
 value = 30
 unit = "steps"
 doc = "Steps after it, fewer than which do not show whether a loss that is falling comes back."
+[params.once]
+value = 0.5
+doc = "Share of the rise that must have come at its first step, to be no work of the updates before it."
+[params.usual]
+value = 2.0
+unit = "times"
+doc = "Length of those updates, beside their median, up to which they were as all the others."
 [needs]
 tables = ["steps"]
 columns = ["steps.loss"]
@@ -32,10 +39,18 @@ WITH halves AS (
         WINDOW w AS (PARTITION BY v.rank, v.optimizer_id, v.step))
     GROUP BY rank, optimizer_id, begun
 ), dated AS (
-    SELECT v.*, h.at_first, h.then_ FROM divergences v LEFT JOIN halves h ON h.rank = v.rank AND h.optimizer_id IS NOT DISTINCT FROM v.optimizer_id AND h.begun = v.step
+    SELECT v.*, h.at_first, h.then_,
+        -- the weights that this loss was computed with are those that the updates before have made
+        coalesce(v.loss - v.loss_median > $once * (v.rest_median - v.loss_median) AND v.lr <= 1.5 * v.lr_before
+            AND (SELECT max(u.update_ratio) FILTER (u.n >= v.n - 3) <= $usual * median(u.update_ratio) AND count(u.update_ratio) FILTER (u.n >= v.n - 3) = 3
+                FROM optimizer_series u WHERE u.rank = v.rank AND u.optimizer_id = v.optimizer_id AND u.n BETWEEN v.n - 12 AND v.n - 1), false) AS at_once
+    FROM divergences v LEFT JOIN halves h ON h.rank = v.rank AND h.optimizer_id IS NOT DISTINCT FROM v.optimizer_id AND h.begun = v.step
 )
 SELECT rank, step, NULL::VARCHAR AS module, NULL::VARCHAR AS tensor, loss AS value, loss_median, loss_sigma, rest_median, rest_low, rest_rows, rest_breaks,
     norm, norm_median, near_norm, lr, lr_before, update_ratio, optimizer_id,
+    CASE WHEN at_once THEN ' The updates before it had moved the weights no further than usual: what changed at that step is the batch, or what is computed from it.' ELSE '' END AS at_once_,
+    CASE WHEN at_once THEN 'A lower learning rate does not help.'
+        ELSE 'Go back to a checkpoint before it and lower the learning rate or clip gradients.' END AS remedy_,
     -- few steps with other data show harder data as well
     CASE WHEN rest_rows < $short AND EXISTS (FROM data_changes c WHERE c.rank = d.rank AND c.step BETWEEN d.step - 1 AND d.step + 1) THEN 'warning' ELSE 'error' END AS severity
 FROM dated d
