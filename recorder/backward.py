@@ -1,5 +1,6 @@
 """What backward is called on: the loss, its input and target, the graph behind it."""
 
+from collections.abc import Callable
 from math import nan
 from time import perf_counter_ns
 from typing import Any
@@ -55,6 +56,8 @@ class BackwardWatch:
         self.forward = forward
         self.data = data
         self.optimizers = optimizers
+        self.padding_in: Callable[[Tensor, int | None], Row | None] = lambda *_: None
+        """Facts of a target about the padding among its tokens."""
         self._began = 0
         self._looking = True
         """Whether the code of this loss is looked at."""
@@ -297,7 +300,7 @@ class BackwardWatch:
                 ignore_index = ignore_index - (1 << 64) if ignore_index >= 1 << 63 else ignore_index
         row, moments = self.data.target(target, facts)
         if classes is not None:
-            row |= misplaced(target, moments, classes, ignore_index)
+            row |= misplaced(target, moments, classes, ignore_index) | (self.padding_in(target, ignore_index) or {})
         self._weigh(node, row)
 
     def _weigh(self, node: Any, row: Row) -> None:

@@ -43,6 +43,8 @@ class EmbeddingWatch:
         self._patches: Patches | None = None
         self.padding: Tensor | None = None
         """Where the tokens of this step are the embedding's padding (or 0), for whoever looks at attention."""
+        self._declared = False
+        """Whether the embedding itself says which index is padding."""
         session.on_model.append(session.guarded("embeddings", self._found))
         session.at_finish.append(session.guarded("embeddings", self._rows))
 
@@ -97,7 +99,41 @@ class EmbeddingWatch:
         index = getattr(module, "padding_idx", None)
         padding = indices.detach() == (0 if index is None else index)
         if index is not None or self.padding is None:
-            self.padding = padding
+            self.padding, self._declared = padding, index is not None
+
+    def padding_in(self, target: Tensor, ignore_index: int | None) -> dict[str, Any]:
+        """``padding_fraction`` and ``padding_counted`` of the targets of a loss, one for each token of this step; nothing is
+        said where they are not, or where padding has targets of several values: then they are ordered otherwise."""
+        padding = self.padding
+        if (
+            padding is None
+            or not self._declared
+            or target.numel() != padding.numel()
+            or target.device != padding.device
+        ):
+            return {}
+        with torch.no_grad():
+            flat, hidden = target.detach().reshape(-1), padding.reshape(-1)
+            limits = torch.iinfo(flat.dtype)
+            counted = hidden if ignore_index is None else hidden & (flat != ignore_index)
+            seen = [
+                scalar_of(value)
+                for value in (
+                    hidden.sum(),
+                    counted.sum(),
+                    torch.where(hidden, flat, limits.max).min(),
+                    torch.where(hidden, flat, limits.min).max(),
+                )
+            ]
+        numel = flat.numel()
+
+        def one(values: Any) -> bool:
+            return values[0] > 0 and values[2] == values[3]
+
+        return {
+            "padding_fraction": either(seen, lambda v: float(v[0]) / numel if one(v) else None),
+            "padding_counted": either(seen, lambda v: float(v[1]) / float(v[0]) if one(v) else None),
+        }
 
     def _rows(self) -> None:
         step = self.session.step

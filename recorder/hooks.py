@@ -64,6 +64,7 @@ class Attachment:
         self.backward = BackwardWatch(session, self.forward, self.data, self.optimizers)
         self.captures = CaptureWatch(session, self.data, self.optimizers.alive)
         embeddings = EmbeddingWatch(session)
+        self.backward.padding_in = session.guarded("embeddings", embeddings.padding_in)
         self.watches: list[Watch] = [
             AfterStep(session, self.optimizers),
             embeddings,

@@ -88,6 +88,13 @@ BATCHES = Table(
         Column("entropy", F64, "Entropy of that histogram.", "nats"),
         Column("valid_fraction", F64, "Share of ones in a field that is a mask (only zeros and ones)."),
         Column("min_row_valid", I64, "Fewest ones in a row of such a mask.", "elements"),
+        Column(
+            "padding_fraction",
+            F64,
+            "Share of the targets of a loss whose tokens are the padding_idx of the embedding that they went through; "
+            "null where that was not looked at.",
+        ),
+        Column("padding_counted", F64, "Share of those that count in the loss: they are not its ignore_index."),
         Column("reduction", STR, "How the loss joined its elements: mean, sum, none; for a target."),
         Column("loss_gradient", F64, "Gradient that backward brought to the loss operator: its weight in the total."),
     ),

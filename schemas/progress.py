@@ -155,7 +155,12 @@ SCHEDULERS = Table(
         Column("last_epoch", I64, "Its own counter."),
         Column("before_optimizer", BOOL, "True when it stepped before the optimizer's first step."),
         Column("lr", F64, "Learning rate it set last, of the first group."),
-        Column("settings", STR, "Its public attributes that are numbers or short strings, as JSON object; of one on a metric as they were after its last step, and metric, the one it was given."),
+        Column(
+            "settings",
+            STR,
+            "Its public attributes that are numbers or short strings, as JSON object; of one on a metric as they were after "
+            "its last step, and metric, which it was given.",
+        ),
     ),
     ("rank", "step", "scheduler_id"),
 )

@@ -30,10 +30,15 @@ columns = ["batches.sample_fingerprints"]
 [doc]
 what = "Samples with equal content in training and in evaluation batches, but not all of them; or all samples of every evaluation, where these come from a loader of their own and are at most half of what was trained on."
 why = "What was seen in training is no test."
-not_this = "The batch that was just trained on, evaluation on the training set itself or, said as a warning, on some batches of it beside no other, coarse data in which equal samples are common, masks, label maps that are alike while the images are not, samples of fewer than five numbers, what another model was trained on: the folds of a cross-validation in one process, forwards without gradients on other samples in every step."
+not_this = "The batch that was just trained on, evaluation on the training set itself or, said as a warning, on some batches of it beside no other, coarse data in which equal samples are common, the same few prompts beside the samples of every evaluation, masks, label maps that are alike while the images are not, samples of fewer than five numbers, what another model was trained on: the folds of a cross-validation in one process, forwards without gradients on other samples in every step."
 source = "Equality of a 64-bit hash of up to 64 elements."
 */
-WITH all_samples AS (
+WITH prompts AS (
+    -- the names of the classes, with which a model of pictures and texts is asked: always the same few beside what is evaluated
+    SELECT b.rank, b.tensor_id FROM batches b WHERE b.phase = 'eval' AND b.fingerprint IS NOT NULL GROUP BY b.rank, b.tensor_id
+    HAVING count(DISTINCT b.fingerprint) = 1 AND bool_and(EXISTS (
+        FROM batches o WHERE o.rank = b.rank AND o.step = b.step AND o.phase = 'eval' AND o.tensor_id <> b.tensor_id AND o.batch_size > b.batch_size))
+), all_samples AS (
     SELECT b.rank, phase = 'eval' AS evaluated, b.step, b.loader_id, b.epoch, b.field, unnest(sample_fingerprints) AS sample,
         (SELECT count(*) FROM handovers h WHERE h.rank = b.rank AND h.fresh AND h.step <= b.step) AS stage
     -- masks say how long a sample is, not which
@@ -41,6 +46,7 @@ WITH all_samples AS (
       -- where the next model takes over, an evaluation belongs to the one or the other
       AND NOT (phase = 'eval' AND EXISTS (FROM handovers h WHERE h.rank = b.rank AND h.fresh AND h.step = b.step))
       AND NOT (phase = 'eval' AND (b.rank, b.step) IN (SELECT (rank, step) FROM looks_back))
+      AND NOT (phase = 'eval' AND (b.rank, b.tensor_id) IN (SELECT (rank, tensor_id) FROM prompts))
 ), times AS (
     SELECT rank, stage, field, sample, count(*) AS times, max(within) AS within FROM (
         SELECT rank, stage, field, sample, count(*) OVER (PARTITION BY rank, stage, field, sample, loader_id, epoch, CASE WHEN loader_id IS NULL THEN step END) AS within

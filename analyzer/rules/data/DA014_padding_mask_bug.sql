@@ -5,7 +5,7 @@ severity = "error"
 phase = "data"
 signal = "valid_fraction"
 message = "From step {step} on {how_}."
-fix = "Check where the mask is made (the collate function, the model, the call of attention) and which of its values means padding: the mask and the padding no longer agree."
+fix = "Check where the mask is made (the collate function, the model, the call of attention, ignore_index of the loss) and which of its values means padding: the mask and the padding do not agree."
 explains = ["loss-spike", "divergence", "shuffled-labels", "plateau", "fully-masked-attention-row", "nonfinite-tensor"]
 [params.least]
 value = 8
@@ -38,12 +38,18 @@ doc = "Share of the keys that padding is, in the samples that have some, from wh
 [params.some]
 value = 0.25
 doc = "Share of the looks at attention in which there must be padding: it is looked for less often than attention is looked at."
+[params.large]
+value = 0.2
+doc = "Share of the tokens that padding is, from which on a loss that counts it is an error."
+[params.little]
+value = 0.05
+doc = "The same, from which on it is worth a warning."
 [needs]
 tables = ["batches"]
 [doc]
-what = "The valid fraction of a mask leaves everything seen in earlier batches by a quarter or more and stays there; or attention puts all its weight on padding, in every look from some step on; or padding, which got exactly no attention before, gets some in nearly every look from some step on; or the batches carry a mask that is all ones, though sequences are padded and attention gives the padding its even share."
+what = "The valid fraction of a mask leaves everything seen in earlier batches by a quarter or more and stays there; or attention puts all its weight on padding, in every look from some step on; or padding, which got exactly no attention before, gets some in nearly every look from some step on; or the batches carry a mask that is all ones, though sequences are padded and attention gives the padding its even share; or a loss averages over the targets of tokens that are the padding_idx of their embedding, all of one value."
 why = "Tokens that count are hidden, or padding counts."
-not_this = "A single odd batch, masks that vary as much anyway, padded batches without a mask."
+not_this = "A single odd batch, masks that vary as much anyway, padded batches without a mask, losses that are masked after they are computed (reduction='none') or give padding a weight of nothing."
 source = "The run's own range."
 */
 WITH masks AS (
@@ -102,6 +108,14 @@ SELECT o.rank, o.step, o.seq, m.module, o.field, u.value, NULL AS low, NULL AS h
     format('the mask {} is all ones, though {:.0f} % of the positions of padded samples are padding, and attention in {} gives {:.0f} % of its weight to it', o.field, 100 * u.share, coalesce(nullif(m.module, ''), 'the model'), 100 * u.value) AS how_
 FROM unhidden u JOIN ones o USING (rank) LEFT JOIN modules m ON m.rank = u.rank AND m.module_id = u.module_id
 QUALIFY row_number() OVER (PARTITION BY u.rank ORDER BY m.call_order, o.seq) = 1
+UNION ALL BY NAME
+SELECT c.rank, min(c.step) AS step, CASE WHEN any_value(c.last_good) IS NULL THEN min(c.step) ELSE any_value(c.last_good) + 1 END AS step_lower, arg_min(c.seq, c.step) AS seq, any_value(c.field) AS field, median(c.padding_fraction) AS value,
+    CASE WHEN median(c.padding_fraction) >= $large THEN 'error' ELSE 'warning' END AS severity,
+    format('the loss counts the targets of padding, {:.0f} % of all: those of tokens that are the padding_idx of their embedding', 100 * median(c.padding_fraction)) AS how_
+FROM (
+    SELECT *, max(step) FILTER (padding_counted < 0.99) OVER (PARTITION BY rank) AS last_good FROM batches
+    WHERE role = 'target' AND phase <> 'eval' AND padding_counted IS NOT NULL AND reduction IN ('mean', 'sum') AND weighted = false
+) c WHERE c.step > coalesce(c.last_good, -1) GROUP BY c.rank HAVING count(*) >= $lasting AND median(c.padding_fraction) >= $little
 UNION ALL BY NAME
 SELECT rank, step, seq, field, value, low, high, format('{:.3g} of the elements of the mask {} are set; before, batches lay between {:.3g} and {:.3g}', value, field, low, high) AS how_ FROM masks
 WHERE seen >= $least AND rows_ >= $lasting AND (ahead_high < low - $far OR ahead_low > high + $far)

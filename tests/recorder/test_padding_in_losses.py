@@ -1,0 +1,40 @@
+"""Whether a loss counts the targets of padding is told from the tokens and the targets themselves."""
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+import torch
+import torch.nn.functional as F
+from firstfault.recorder import Recorder
+from firstfault.schemas.layout import parts
+from torch import nn
+
+TOKENS = torch.tensor([[3, 4, 5, 0], [2, 1, 0, 0]])
+
+
+@pytest.mark.parametrize(
+    ("declared", "targets", "ignore_index", "fraction", "counted"),
+    [
+        (0, TOKENS, -100, 3 / 8, 1.0),
+        (0, TOKENS, 0, 3 / 8, 0.0),
+        (0, TOKENS.masked_fill(TOKENS == 0, -100), -100, 3 / 8, 0.0),
+        (0, TOKENS.T, -100, None, None),  # ordered otherwise: padding has targets of several values
+        (None, TOKENS, -100, None, None),  # 0 may be a word
+    ],
+)
+def test_targets_of_padding_are_counted(
+    declared: int | None, targets: torch.Tensor, ignore_index: int, fraction: float, counted: float, tmp_path: Path
+) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Embedding(6, 8, padding_idx=declared), nn.Linear(8, 6))
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    with Recorder(tmp_path / "run", model=model):
+        scores = model(TOKENS).flatten(0, 1)
+        F.cross_entropy(scores, targets.reshape(-1), ignore_index=ignore_index).backward()
+        optimizer.step()
+
+    rows = [row for *_, part in parts(tmp_path / "run", "batches") for row in pq.read_table(part).to_pylist()]
+    (target,) = [row for row in rows if row["role"] == "target"]
+
+    assert (target["padding_fraction"], target["padding_counted"]) == (fraction, counted)
