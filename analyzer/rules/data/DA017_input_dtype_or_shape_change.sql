@@ -19,7 +19,7 @@ steps = 6
 [doc]
 what = "The dtype or the number of dimensions of an input or target changes after batches that were all alike; or its trailing dimensions change and stay changed."
 why = "The model is fed something else than before, often without an error thanks to broadcasting."
-not_this = "Batch sizes, sequence lengths that vary, a step that broke off (its exception says it), another loader, another loss, another stage of training with an optimizer of its own."
+not_this = "Batch sizes, sequence lengths that vary, a step that broke off (its exception says it), another loader, another loss or one more of the same kind, another stage of training with an optimizer of its own."
 source = "Equality."
 */
 WITH done AS (
@@ -46,5 +46,8 @@ FROM fields
 WHERE seen >= $least AND dtypes = 1 AND dims_low = dims_high
   AND (dtype <> dtype_before OR dims <> dims_low
     OR (len(tail) > 0 AND tail_low = tail_high AND tail <> tail_low AND ahead_low = ahead_high AND rows_ >= 3))
+  -- several losses in every step: what another one begins to ask for changes nothing in those that were there
+  AND NOT (loss_op IS NOT NULL AND EXISTS (FROM batches o WHERE o.rank = fields.rank AND o.step = fields.step AND o.tensor_id = fields.tensor_id AND o.loss_op = fields.loss_op AND o.phase <> 'eval'
+      AND o.dtype = fields.dtype_before AND len(o.shape) = fields.dims_low AND o.shape[2:] = fields.tail_low))
 QUALIFY row_number() OVER (PARTITION BY rank, tensor_id ORDER BY step, seq) = 1
 ORDER BY step, rank, seq

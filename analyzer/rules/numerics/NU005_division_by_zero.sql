@@ -17,7 +17,7 @@ doc = "How far beyond (n - 1) / sqrt(n), the largest that a standardised number 
 [needs]
 tables = ["steps"]
 [doc]
-what = "A division, reciprocal or reciprocal root ran on exact zeros just before the first non-finite value, in the module or loss that put it out; or a positive factor that the graph did not compute holds infinities beside numbers of ordinary size, or whole rows of NaN beside rows of standardised numbers."
+what = "A division, reciprocal or reciprocal root ran on exact zeros just before the first non-finite value, in the module or loss that put it out; or a positive factor that the graph did not compute holds infinities beside numbers of ordinary size, or whole rows (or groups) of NaN beside standardised numbers."
 why = "x/0 is infinite and 0/0 is NaN; a mean over an empty selection is the usual way to it."
 not_this = "Zeros in a denominator whose result was selected away and never reached a loss, gradient or weight, and steps in which something was non-finite before the division."
 source = "Arithmetic; IEEE 754 division."
@@ -68,14 +68,15 @@ WITH graph AS (
 , groups_ AS (
     -- a factor that the graph did not compute, such as the advantages of groups of answers: whole rows of it are NaN, and the others hold
     -- nothing beyond what a number standardised among as many can be, so a row of equal numbers was divided by its spread of zero
+    -- (a flat one is taken to be made of groups as large as the numbers of elements and of NaN allow)
     SELECT p.rank, p.step, p.microbatch, p.seq, CASE WHEN p.module IS NULL THEN coalesce(o.phase, 'loss') ELSE 'forward' END AS phase,
-        p.module, p.op || '.' || p.saved AS tensor, 'The standardisation that made a factor of ' || p.op AS op, p.dtype, p.shape, p.numel // p.shape[-1] AS numel, p.min, p.max, p.graph_seq, o.kind,
-        CASE WHEN o.kind = 'loss' THEN 'the loss' ELSE o.kind || ' ' || o.tensor END AS origin, p.nan_count // p.shape[-1] AS value, p.nan_count // p.shape[-1] AS zero_count, '' AS rerun
-    FROM operator_sites p
+        p.module, p.op || '.' || p.saved AS tensor, 'The standardisation that made a factor of ' || p.op AS op, p.dtype, p.shape, p.numel // p.size AS numel, p.min, p.max, p.graph_seq, o.kind,
+        CASE WHEN o.kind = 'loss' THEN 'the loss' ELSE o.kind || ' ' || o.tensor END AS origin, p.nan_count // p.size AS value, p.nan_count // p.size AS zero_count, '' AS rerun
+    FROM (SELECT *, CASE WHEN len(shape) = 1 THEN gcd(numel, nan_count) ELSE shape[-1] END AS size FROM operator_sites) p
     JOIN nonfinite_origin o ON o.rank = p.rank AND o.step = p.step
-    WHERE p.trigger = 'nonfinite' AND p.op = 'Mul' AND o.kind = 'loss' AND len(p.shape) >= 2 AND p.shape[-1] >= 3
-      AND p.nan_count > 0 AND p.nan_count < p.numel AND p.nan_count % p.shape[-1] = 0 AND p.inf_count = 0 AND p.min < 0 AND p.max > 0
-      AND greatest(-p.min, p.max) <= $bound * (p.shape[-1] - 1) / sqrt(p.shape[-1])
+    WHERE p.trigger = 'nonfinite' AND p.op = 'Mul' AND o.kind = 'loss' AND p.size >= 3
+      AND p.nan_count > 0 AND p.nan_count < p.numel AND p.nan_count % p.size = 0 AND p.inf_count = 0 AND p.min < 0 AND p.max > 0
+      AND greatest(-p.min, p.max) <= $bound * (p.size - 1) / sqrt(p.size)
       AND NOT EXISTS (
         SELECT 1 FROM operator_sites e WHERE e.rank = p.rank AND e.step = p.step AND e.trigger = 'nonfinite'
           AND e.graph_seq < p.graph_seq AND e.nan_count + e.inf_count > 0)
