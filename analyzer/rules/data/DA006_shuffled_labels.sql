@@ -78,6 +78,8 @@ WITH told AS (
         median(m.batch_entropy) OVER (PARTITION BY o.rank, o.optimizer_id ORDER BY n ROWS BETWEEN 12 PRECEDING AND 1 PRECEDING) AS usual_entropy,
         median(m.batch_entropy) OVER ahead AS ahead_entropy,
         median(finite(loss)) OVER ahead AS ahead, min(finite(loss)) OVER ahead AS ahead_low, count(finite(loss)) OVER ahead AS ahead_rows,
+        -- the variance of a batch of numbers is its own affair
+        min(finite(loss) / CASE WHEN m.kind = 'number' THEN m.batch_entropy ELSE w.entropy END) OVER ahead AS ahead_share,
         max(update_ratio) OVER (PARTITION BY o.rank, o.optimizer_id ORDER BY n ROWS BETWEEN 3 PRECEDING AND 1 PRECEDING) AS ratio_now,
         max(lr) OVER (PARTITION BY o.rank, o.optimizer_id ORDER BY n ROWS BETWEEN 5 PRECEDING AND CURRENT ROW) AS lr_recent, max(lr) OVER (PARTITION BY o.rank, o.optimizer_id ORDER BY n ROWS BETWEEN 12 PRECEDING AND 6 PRECEDING) AS lr_usual,
         -- steps of which no update was measured, because recording was sampled, moved the weights as far as the others
@@ -90,7 +92,7 @@ WITH told AS (
     SELECT * FROM rows_
     WHERE history >= 8 AND entropy > 0.3 AND loss > $low * entropy AND CASE WHEN kind = 'number' THEN loss < $pairs * entropy AND ahead < $pairs * entropy ELSE loss < $most END
       AND (loss_median < $learnt * entropy OR loss_median < $begun * entropy
-        AND (loss_peak < $low * entropy AND loss > loss_median + $leap * loss_sigma OR ahead_low > loss_peak AND loss > loss_median + 0.5 * $leap * loss_sigma)) AND ahead_low > 0.75 * entropy AND ahead > $low * entropy AND ahead_rows >= $least
+        AND (loss_peak < $low * entropy AND loss > loss_median + $leap * loss_sigma OR ahead_low > loss_peak AND loss > loss_median + 0.5 * $leap * loss_sigma)) AND ahead_share > 0.75 AND ahead > $low * entropy AND ahead_rows >= $least
       AND batch_entropy > 0.5 * entropy AND abs(ahead_entropy - usual_entropy) < CASE WHEN kind = 'number' THEN 0.3 ELSE 0.15 END * usual_entropy AND coalesce(lr_recent <= 1.5 * lr_usual, true) AND lr <= 1.5 * lr_before AND coalesce(ratio_now <= 5 * ratio_median, true)
       -- from one step to the next: a loss that climbs for many steps is driven there by the training itself
       AND loss > loss_recent_peak AND loss_recent_peak < 0.5 * (loss_median + loss)

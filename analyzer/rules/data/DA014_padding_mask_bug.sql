@@ -89,6 +89,12 @@ WITH masks AS (
     GROUP BY f.rank, f.module_id HAVING count(*) = $lasting AND min(f.scale) >= $padded AND min(f.value / f.scale) >= $even AND avg(f.value) <= 0.999
         AND (SELECT count(*) FROM looks l WHERE l.rank = f.rank AND l.module_id = f.module_id)
             > $some * (SELECT count(*) FROM probes p WHERE p.rank = f.rank AND p.module_id = f.module_id AND p.probe = 'attention_entropy')
+), in_loss AS (
+    SELECT c.rank, c.tensor_id, min(c.step) AS look, any_value(c.last_good) AS last_good, arg_min(c.seq, c.step) AS seq, any_value(c.field) AS field, median(c.padding_fraction) AS value
+    FROM (
+        SELECT *, max(step) FILTER (padding_counted < 0.99) OVER (PARTITION BY rank, tensor_id) AS last_good FROM batches
+        WHERE role = 'target' AND phase <> 'eval' AND padding_counted IS NOT NULL AND reduction IN ('mean', 'sum') AND weighted = false
+    ) c WHERE c.step > coalesce(c.last_good, -1) GROUP BY c.rank, c.tensor_id HAVING count(*) >= $lasting AND median(c.padding_fraction) >= $little
 ), dated AS (
     -- attention is looked at now and then; a mask that was turned round, or made otherwise, leaves the range of before at the very step
     SELECT o.*, coalesce((SELECT min(m.step) FROM masks m WHERE m.rank = o.rank AND m.step > o.last_good AND m.step <= o.look AND m.seen >= $least AND (m.ahead_high < m.low OR m.ahead_low > m.high)),
@@ -109,13 +115,15 @@ SELECT o.rank, o.step, o.seq, m.module, o.field, u.value, NULL AS low, NULL AS h
 FROM unhidden u JOIN ones o USING (rank) LEFT JOIN modules m ON m.rank = u.rank AND m.module_id = u.module_id
 QUALIFY row_number() OVER (PARTITION BY u.rank ORDER BY m.call_order, o.seq) = 1
 UNION ALL BY NAME
-SELECT c.rank, min(c.step) AS step, CASE WHEN any_value(c.last_good) IS NULL THEN min(c.step) ELSE any_value(c.last_good) + 1 END AS step_lower, arg_min(c.seq, c.step) AS seq, any_value(c.field) AS field, median(c.padding_fraction) AS value,
-    CASE WHEN median(c.padding_fraction) >= $large THEN 'error' ELSE 'warning' END AS severity,
-    format('the loss counts the targets of padding, {:.0f} % of all: those of tokens that are the padding_idx of their embedding', 100 * median(c.padding_fraction)) AS how_
+SELECT c.rank, coalesce(c.counted, c.look) AS step, coalesce(c.counted, c.last_good + 1, c.look) AS step_lower, c.seq, c.field, c.value,
+    CASE WHEN c.value >= $large THEN 'error' ELSE 'warning' END AS severity,
+    format('the loss counts the targets of padding, {:.0f} % of all: those of tokens that are the padding_idx of their embedding', 100 * c.value) AS how_
 FROM (
-    SELECT *, max(step) FILTER (padding_counted < 0.99) OVER (PARTITION BY rank) AS last_good FROM batches
-    WHERE role = 'target' AND phase <> 'eval' AND padding_counted IS NOT NULL AND reduction IN ('mean', 'sum') AND weighted = false
-) c WHERE c.step > coalesce(c.last_good, -1) GROUP BY c.rank HAVING count(*) >= $lasting AND median(c.padding_fraction) >= $little
+    -- padding is looked for now and then; how many targets the loss leaves out is known of every batch
+    SELECT *, (SELECT min(b.step) FROM batches b WHERE b.rank = in_loss.rank AND b.tensor_id = in_loss.tensor_id AND b.step > in_loss.last_good AND b.step <= in_loss.look AND b.ignored_count = 0
+        AND (SELECT count(*) FROM batches e WHERE e.rank = b.rank AND e.tensor_id = b.tensor_id AND e.step <= in_loss.last_good AND e.ignored_count > 0) >= $lasting) AS counted
+    FROM in_loss
+) c
 UNION ALL BY NAME
 SELECT rank, step, seq, field, value, low, high, format('{:.3g} of the elements of the mask {} are set; before, batches lay between {:.3g} and {:.3g}', value, field, low, high) AS how_ FROM masks
 WHERE seen >= $least AND rows_ >= $lasting AND (ahead_high < low - $far OR ahead_low > high + $far)
