@@ -23,7 +23,7 @@ tables = ["schedulers"]
 columns = ["schedulers.steps"]
 steps = 3
 [doc]
-what = "A scheduler whose step() the script calls two or more times for each optimizer step; or a cosine or polynomial schedule whose length is the number of epochs, stepped for every batch far beyond its end; or a stepwise or exponential decay that is stepped for every batch and has taken the rate below a ten-thousandth by the middle of the run."
+what = "A scheduler whose step() the script calls two or more times for each optimizer step; or a cosine or polynomial schedule whose length is the number of epochs (or of evaluations at equal distances, where nothing tells epochs), stepped for every batch far beyond its end; or a stepwise or exponential decay that is stepped for every batch and has taken the rate below a ten-thousandth by the middle of the run."
 why = "The learning rate reaches its end after a fraction of the training."
 not_this = "A scheduler stepped once, one inside another scheduler, catching up on resume before the first step, schedulers on a metric, as many steps as there are ranks (accelerate does that on purpose)."
 source = "Counting; no threshold but persistence."
@@ -41,7 +41,13 @@ WITH rows_ AS (
         any_value(coalesce(json_extract(settings, '$.T_max'), json_extract(settings, '$.total_iters'))::BIGINT) AS length_
     FROM schedulers WHERE scheduler IN ('CosineAnnealingLR', 'PolynomialLR') AND json_valid(settings) GROUP BY rank, scheduler_id
 ), epochs AS (
-    SELECT rank, max(epoch) + 1 AS epochs, count(DISTINCT step) / (max(epoch) + 1) AS per_epoch FROM steps WHERE epoch IS NOT NULL GROUP BY rank
+    SELECT rank, max(epoch) + 1 AS epochs, count(DISTINCT step) / (max(epoch) + 1) AS per_epoch, 'epochs' AS word FROM steps WHERE epoch IS NOT NULL GROUP BY rank
+    UNION ALL
+    -- without a loader nobody counts epochs, but many a script evaluates once in each: as many evaluations, at equal distances
+    SELECT rank, count(*), avg(gap), 'evaluations' FROM (
+        SELECT rank, step, step - lag(step, 1, 0) OVER (PARTITION BY rank ORDER BY step) AS gap FROM steps s
+        WHERE eval_forwards > 0 AND step > 0 AND NOT EXISTS (FROM steps e WHERE e.rank = s.rank AND e.epoch IS NOT NULL))
+    GROUP BY rank HAVING max(gap) - min(gap) <= 1
 )
 , decays AS (
     SELECT s.rank, s.scheduler_id, any_value(s.scheduler) AS scheduler, any_value(s.optimizer_id) AS optimizer_id, min(s.step) AS step, count(*) AS rows_, sum(s.steps) AS total,
@@ -56,7 +62,7 @@ FROM often WHERE rows_ >= $least AND times <> (SELECT coalesce(max(world_size), 
    OR rows_ >= $least AND (SELECT coalesce(max(world_size), 1) FROM ranks) = 1
 UNION ALL BY NAME
 SELECT l.rank, l.step, round(e.per_epoch)::BIGINT AS value, l.scheduler, l.optimizer_id, l.rows_ AS steps_, l.scheduler_id,
-    format('{} is as long as the training has epochs ({:d}), and it was stepped {:d} times', l.scheduler, l.length_, l.total) AS how_
+    format('{} is as long as the training has {} ({:d}), and it was stepped {:d} times', l.scheduler, e.word, l.length_, l.total) AS how_
 FROM lengths l JOIN epochs e ON e.rank = l.rank
 WHERE l.length_ = e.epochs AND e.epochs >= 2 AND e.per_epoch >= 3 AND l.total >= 2 * l.length_ AND l.total >= 0.8 * l.rows_
 UNION ALL BY NAME
