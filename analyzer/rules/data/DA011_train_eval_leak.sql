@@ -24,13 +24,16 @@ doc = "Evaluations that make a part of the training set, loaded by a loader of i
 [params.part]
 value = 0.5
 doc = "Share of the training samples up to which such a set is a part of them."
+[params.common]
+value = 0.1
+doc = "Share of the evaluated samples below which it is a warning where samples are as often equal within the training set."
 [needs]
 tables = ["batches"]
 columns = ["batches.sample_fingerprints"]
 [doc]
 what = "Samples with equal content in training and in evaluation batches, but not all of them; or all samples of every evaluation, where these come from a loader of their own and are at most half of what was trained on."
 why = "What was seen in training is no test."
-not_this = "The batch that was just trained on, evaluation on the training set itself or, said as a warning, on some batches of it beside no other, coarse data in which equal samples are common, the same few prompts beside the samples of every evaluation, masks, label maps that are alike while the images are not, samples of fewer than five numbers, what another model was trained on: the folds of a cross-validation in one process, forwards without gradients on other samples in every step."
+not_this = "The batch that was just trained on, evaluation on the training set itself or, said as a warning, on some batches of it beside no other, coarse data in which equal samples are common (a warning where they are few in either set), the same few prompts beside the samples of every evaluation, masks, label maps that are alike while the images are not, samples of fewer than five numbers, what another model was trained on: the folds of a cross-validation in one process, forwards without gradients on other samples in every step."
 source = "Equality of a 64-bit hash of up to 64 elements."
 */
 WITH prompts AS (
@@ -60,7 +63,7 @@ WITH prompts AS (
 ), train AS (
     SELECT DISTINCT rank, stage, sample FROM samples WHERE NOT evaluated
 ), evaluated AS (
-    SELECT rank, stage, sample, min(step) AS step FROM samples WHERE evaluated GROUP BY rank, stage, sample
+    SELECT rank, stage, field, sample, min(step) AS step FROM samples WHERE evaluated GROUP BY rank, stage, field, sample
 ), whole AS (
     -- only after a whole epoch of a loader is it known which samples are trained on
     SELECT DISTINCT rank FROM batches WHERE phase = 'data' AND loader_id IS NOT NULL AND sample_fingerprints IS NOT NULL
@@ -89,13 +92,23 @@ WITH prompts AS (
     WHERE e.evaluated AND EXISTS (FROM loaded l WHERE l.rank = e.rank AND l.field = e.field AND NOT l.evaluated)
     GROUP BY e.rank, e.field HAVING count(*) >= $enough AND count(t.sample) = 0
 ), counted AS (
+    -- a sample of several fields is one sample: the field that shows most
     SELECT e.rank, count(*) AS samples, count(t.sample) AS value, min(e.step) FILTER (t.sample IS NOT NULL) AS step
-    FROM evaluated e LEFT JOIN train t ON t.rank = e.rank AND t.stage = e.stage AND t.sample = e.sample GROUP BY e.rank
+    FROM evaluated e LEFT JOIN train t ON t.rank = e.rank AND t.stage = e.stage AND t.sample = e.sample GROUP BY e.rank, e.field
+    QUALIFY row_number() OVER (PARTITION BY e.rank ORDER BY value DESC, samples DESC) = 1
+), alike AS (
+    -- how many samples of an epoch, or of a batch where there is no loader, are there more than once
+    SELECT rank, max(share) AS share FROM (
+        SELECT rank, field, sum(times) FILTER (within > 1) / sum(times) AS share FROM times t
+        WHERE EXISTS (FROM telling l WHERE l.rank = t.rank AND l.field IS NOT DISTINCT FROM t.field) GROUP BY rank, field)
+    GROUP BY rank
 )
 SELECT c.rank, c.step, c.value, c.samples, round(100.0 * c.value / c.samples)::INT AS percent,
     CASE WHEN (c.value >= 0.98 * c.samples AND (c.rank NOT IN (SELECT rank FROM apart) OR c.samples > $part * (SELECT count(*) FROM train t WHERE t.rank = c.rank)))
-        OR c.rank NOT IN (SELECT rank FROM whole) THEN 'warning' ELSE 'error' END AS severity
-FROM counted c
+        OR c.rank NOT IN (SELECT rank FROM whole)
+        -- as common as within the training set, and rare: the data repeat themselves
+        OR c.value < $common * c.samples AND c.value <= 2 * a.share * c.samples THEN 'warning' ELSE 'error' END AS severity
+FROM counted c LEFT JOIN alike a ON a.rank = c.rank
 WHERE c.rank NOT IN (SELECT rank FROM within_steps) AND c.rank NOT IN (SELECT rank FROM unlike) AND c.value >= $least AND c.value >= $share * c.samples
   -- evaluating on all that was trained on is a choice
   AND NOT (c.value >= 0.98 * c.samples AND c.samples >= 0.8 * (SELECT count(*) FROM train t WHERE t.rank = c.rank))
