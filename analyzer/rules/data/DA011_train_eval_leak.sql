@@ -97,9 +97,9 @@ WITH prompts AS (
     FROM evaluated e LEFT JOIN train t ON t.rank = e.rank AND t.stage = e.stage AND t.sample = e.sample GROUP BY e.rank, e.field
     QUALIFY row_number() OVER (PARTITION BY e.rank ORDER BY value DESC, samples DESC) = 1
 ), alike AS (
-    -- how many samples of an epoch, or of a batch where there is no loader, are there more than once
+    -- how many samples of an epoch (of a batch where there is no loader; of all, where nearly every one comes once) are there more than once
     SELECT rank, max(share) AS share FROM (
-        SELECT rank, field, sum(times) FILTER (within > 1) / sum(times) AS share FROM times t
+        SELECT rank, field, CASE WHEN median(times) = 1 THEN sum(times) FILTER (times > 1) ELSE sum(times) FILTER (within > 1) END / sum(times) AS share FROM times t
         WHERE EXISTS (FROM telling l WHERE l.rank = t.rank AND l.field IS NOT DISTINCT FROM t.field) GROUP BY rank, field)
     GROUP BY rank
 )
@@ -110,6 +110,7 @@ SELECT c.rank, c.step, c.value, c.samples, round(100.0 * c.value / c.samples)::I
         OR c.value < $common * c.samples AND c.value <= 2 * a.share * c.samples THEN 'warning' ELSE 'error' END AS severity
 FROM counted c LEFT JOIN alike a ON a.rank = c.rank
 WHERE c.rank NOT IN (SELECT rank FROM within_steps) AND c.rank NOT IN (SELECT rank FROM unlike) AND c.value >= $least AND c.value >= $share * c.samples
+  AND NOT (c.rank NOT IN (SELECT rank FROM whole) AND c.value < $common * c.samples AND coalesce(c.value <= 2 * a.share * c.samples, false))
   -- evaluating on all that was trained on is a choice
   AND NOT (c.value >= 0.98 * c.samples AND c.samples >= 0.8 * (SELECT count(*) FROM train t WHERE t.rank = c.rank))
 ORDER BY c.step, c.rank
