@@ -62,7 +62,7 @@ class CaptureWatch:
         """How many of them came after the last backward."""
         self._left = MOST_CAPTURES
         self._captured_step = -1
-        self._bad_step = -1
+        self._bad_step = -2
         """The last step in which something was lost."""
         self._collapsed = False
         if session.options.on_nonfinite != "record":

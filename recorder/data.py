@@ -114,8 +114,9 @@ class DataWatch:
                 self.session.stat(entry.parameter_id, Phase.LOSS, moments, requires_grad=parameter.requires_grad)
 
     def alive_fields(self) -> dict[str, Tensor]:
-        """Tensors of the latest batch that still exist, by field."""
-        return {field.row["field"]: tensor for field in self._fields if (tensor := field.ref()) is not None}
+        """Tensors of the latest batch that still exist, by field; what is in use before what a loader has fetched ahead."""
+        fields = sorted(self._fields, key=lambda field: field.row["role"] != "field")
+        return {field.row["field"]: tensor for field in fields if (tensor := field.ref()) is not None}
 
     def _current(self) -> list[_Field]:
         """Fields whose rows are still in the buffer: what was written belongs to an earlier step."""

@@ -10,15 +10,12 @@ from torch.nn.modules import module as nn_module
 
 from .catalogue import ModuleEntry
 from .device_statistics import either, scalar_of
+from .padding import TokenPadding
 from .patches import Patches
 from .session import Session
 
 _MOST_ROWS = 4_000_000
 """Rows above which an embedding is left alone: a byte for each."""
-
-_EACH_STEP = 8
-_EVERY = 8
-"""Rows of `embeddings` are written at the first steps, then at every so many."""
 
 
 class _Used:
@@ -37,14 +34,11 @@ class _Used:
 class EmbeddingWatch:
     """Writes table `embeddings`."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, padding: TokenPadding) -> None:
         self.session = session
         self._used: dict[int, _Used] = {}
         self._patches: Patches | None = None
-        self.padding: Tensor | None = None
-        """Where the tokens of this step are the embedding's padding (or 0), for whoever looks at attention."""
-        self._declared = False
-        """Whether the embedding itself says which index is padding."""
+        self.padding = padding
         session.on_model.append(session.guarded("embeddings", self._found))
         session.at_finish.append(session.guarded("embeddings", self._rows))
 
@@ -84,7 +78,7 @@ class EmbeddingWatch:
             return
         if torch.jit.is_tracing() or type(indices) is not Tensor:  # pyright: ignore[reportPrivateImportUsage]
             return
-        self._note_padding(module, indices)
+        self.padding.note(module, indices)
         if known.seen is None:
             known.seen = torch.zeros(known.rows, dtype=torch.bool, device=indices.device)
         if known.seen.device != indices.device:
@@ -93,52 +87,9 @@ class EmbeddingWatch:
         known.seen[indices.detach().reshape(-1).clamp(0, known.rows - 1).long()] = True
         known.looked_up += indices.numel()
 
-    def _note_padding(self, module: nn.Module, indices: Tensor) -> None:
-        if indices.dim() != 2 or (self.session.step >= _EACH_STEP and self.session.step % _EVERY):
-            return
-        index = getattr(module, "padding_idx", None)
-        padding = indices.detach() == (0 if index is None else index)
-        if index is not None or self.padding is None:
-            self.padding, self._declared = padding, index is not None
-
-    def padding_in(self, target: Tensor, ignore_index: int | None) -> dict[str, Any]:
-        """``padding_fraction`` and ``padding_counted`` of the targets of a loss, one for each token of this step; nothing is
-        said where they are not, or where padding has targets of several values: then they are ordered otherwise."""
-        padding = self.padding
-        if (
-            padding is None
-            or not self._declared
-            or target.numel() != padding.numel()
-            or target.device != padding.device
-        ):
-            return {}
-        with torch.no_grad():
-            flat, hidden = target.detach().reshape(-1), padding.reshape(-1)
-            limits = torch.iinfo(flat.dtype)
-            counted = hidden if ignore_index is None else hidden & (flat != ignore_index)
-            seen = [
-                scalar_of(value)
-                for value in (
-                    hidden.sum(),
-                    counted.sum(),
-                    torch.where(hidden, flat, limits.max).min(),
-                    torch.where(hidden, flat, limits.min).max(),
-                )
-            ]
-        numel = flat.numel()
-
-        def one(values: Any) -> bool:
-            return values[0] > 0 and values[2] == values[3]
-
-        return {
-            "padding_fraction": either(seen, lambda v: float(v[0]) / numel if one(v) else None),
-            "padding_counted": either(seen, lambda v: float(v[1]) / float(v[0]) if one(v) else None),
-        }
-
     def _rows(self) -> None:
-        step = self.session.step
-        self.padding = None
-        if step >= _EACH_STEP and step % _EVERY:
+        self.padding.forget()
+        if not self.padding.due():
             return
         for known in self._used.values():
             if known.seen is not None and known.module() is not None:

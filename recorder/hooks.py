@@ -41,6 +41,7 @@ from .module_probes import AttentionProbe, FeatureSpread
 from .optimizer_state import OptimizerStateWatch
 from .optimizers import OptimizerWatch
 from .own_updates import OwnUpdates
+from .padding import TokenPadding
 from .patches import Patches, Watch
 from .profiler_windows import ProfilerWatch
 from .randomness import RandomWatch
@@ -63,8 +64,9 @@ class Attachment:
         self.forward = ForwardWatch(session, self.data, self.optimizers.before_forward)
         self.backward = BackwardWatch(session, self.forward, self.data, self.optimizers)
         self.captures = CaptureWatch(session, self.data, self.optimizers.alive)
-        embeddings = EmbeddingWatch(session)
-        self.backward.padding_in = session.guarded("embeddings", embeddings.padding_in)
+        padding = TokenPadding(session, self.data.alive_fields)
+        self.backward.padding_in = session.guarded("embeddings", padding.in_targets)
+        embeddings = EmbeddingWatch(session, padding)
         self.watches: list[Watch] = [
             AfterStep(session, self.optimizers),
             embeddings,
@@ -94,7 +96,7 @@ class Attachment:
             HookCounts(session),
             CollectiveWatch(session),
             FeatureSpread(session),
-            AttentionProbe(session, self.forward, embeddings),
+            AttentionProbe(session, self.forward, padding),
             ReentrantWatch(session, self.forward),
             EarlyEvals(session),
             HostReads(session, self.forward, EvalLosses(session)),

@@ -13,9 +13,9 @@ from torch import Tensor
 from ..schemas import Phase
 from .catalogue import ModuleEntry
 from .device_statistics import scalar_of
-from .embeddings import EmbeddingWatch
 from .forward import ForwardWatch
 from .graph import nodes_down_to, saved
+from .padding import TokenPadding
 from .patches import Patches
 from .session import Session
 from .statistics import LATE_DEVICES
@@ -94,10 +94,10 @@ class AttentionProbe:
     """Writes rows of `probes` for attention: the entropy of its weights, the share of rows that look at one key only,
     and the weight that lies on padding."""
 
-    def __init__(self, session: Session, forward: ForwardWatch, embeddings: EmbeddingWatch) -> None:
+    def __init__(self, session: Session, forward: ForwardWatch, padding: TokenPadding) -> None:
         self.session = session
         self.forward = forward
-        self.embeddings = embeddings
+        self.padding = padding
         self._empty = 0
         self._looks = 0
         earlier, look = session.on_loss, session.guarded("attention", self._look)
@@ -155,7 +155,7 @@ class AttentionProbe:
 
     def _on_padding(self, module_id: int | None, weights: Tensor, node: Any) -> None:
         """Weight on keys that are padding, over samples that end with padding, or that begin with it."""
-        padding = self.embeddings.padding
+        padding = self.padding.tokens
         if padding is None or padding.device != weights.device or padding.shape[1] != weights.shape[-1]:
             return
         if padding.device.type in LATE_DEVICES:

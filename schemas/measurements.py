@@ -91,8 +91,8 @@ BATCHES = Table(
         Column(
             "padding_fraction",
             F64,
-            "Share of the targets of a loss whose tokens are the padding_idx of the embedding that they went through; "
-            "null where that was not looked at.",
+            "Share of the targets of a loss whose tokens are padding: the padding_idx of their embedding, or one value under "
+            "the zeros of a mask that came with them; null where that was not looked at.",
         ),
         Column("padding_counted", F64, "Share of those that count in the loss: they are not its ignore_index."),
         Column("reduction", STR, "How the loss joined its elements: mean, sum, none; for a target."),

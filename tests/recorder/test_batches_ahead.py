@@ -82,3 +82,19 @@ def test_what_is_evaluated_before_the_first_step_is_no_training_batch(tmp_path: 
             " WHERE loader_id IS NOT NULL GROUP BY loader_id ORDER BY loader_id"
         )
     assert [row["phases"] for row in found] == [["eval"], ["data"]]
+
+
+def test_the_capture_holds_the_batch_in_use_and_not_the_one_fetched_ahead(tmp_path: Path) -> None:
+    model = nn.Linear(6, 1)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    bad = TensorDataset(torch.cat([torch.full((8, 6), torch.nan), torch.randn(16, 6)]), torch.randn(24, 1))
+    with Recorder(tmp_path / "run", model=model):
+        for x, y in ahead(DataLoader(bad, 8)):  # the first batch is the bad one
+            optimizer.zero_grad()
+            nn.functional.mse_loss(model(x), y).backward()
+            optimizer.step()
+
+    (saved,) = (tmp_path / "run").glob("captures/*/batch.pt")
+    fields = torch.load(saved, weights_only=True)
+    assert all(tensor.isnan().all() for tensor in fields.values() if tensor.shape == (8, 6))
+    assert any(tensor.shape == (8, 6) for tensor in fields.values())

@@ -17,8 +17,8 @@ TOKENS = torch.tensor([[3, 4, 5, 0], [2, 1, 0, 0]])
     ("declared", "targets", "ignore_index", "fraction", "counted"),
     [
         (0, TOKENS, -100, 3 / 8, 1.0),
-        (0, TOKENS, 0, 3 / 8, 0.0),
-        (0, TOKENS.masked_fill(TOKENS == 0, -100), -100, 3 / 8, 0.0),
+        (0, TOKENS, 0, 1 / 8, 0.0),
+        (0, TOKENS.masked_fill(TOKENS == 0, -100), -100, 1 / 8, 0.0),
         (0, TOKENS.T, -100, None, None),  # ordered otherwise: padding has targets of several values
         (None, TOKENS, -100, None, None),  # 0 may be a word
     ],
@@ -32,6 +32,49 @@ def test_targets_of_padding_are_counted(
     with Recorder(tmp_path / "run", model=model):
         scores = model(TOKENS).flatten(0, 1)
         F.cross_entropy(scores, targets.reshape(-1), ignore_index=ignore_index).backward()
+        optimizer.step()
+
+    rows = [row for *_, part in parts(tmp_path / "run", "batches") for row in pq.read_table(part).to_pylist()]
+    (target,) = [row for row in rows if row["role"] == "target"]
+
+    assert (target["padding_fraction"], target["padding_counted"]) == (fraction, counted)
+
+
+class Masked(nn.Module):
+    """A model that is given tokens and a mask, as those of transformers are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = nn.Embedding(6, 8)
+        self.head = nn.Linear(8, 6)
+
+    def forward(self, tokens: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+        return self.head(self.words(tokens) * attention_mask[:, :, None])
+
+
+MASK = (TOKENS != 0).long()
+
+
+@pytest.mark.parametrize(
+    ("mask", "targets", "fraction", "counted"),
+    [
+        (MASK, TOKENS, 3 / 8, 1.0),
+        (MASK, TOKENS.masked_fill(TOKENS == 0, -100), 1 / 8, 0.0),
+        (MASK, F.pad(TOKENS, (0, 1), value=-100)[:, 1:], 1 / 8, 1.0),  # shifted in place: the last ones are ignored
+        (MASK, TOKENS[:, 1:], 3 / 6, 1.0),  # shifted: one target less than there are tokens
+        (1 - MASK, TOKENS, None, None),  # turned round: what it leaves out are words
+        (MASK * 0 + 1, TOKENS, None, None),
+    ],
+)
+def test_targets_of_tokens_that_a_mask_hides_are_counted(
+    mask: torch.Tensor, targets: torch.Tensor, fraction: float, counted: float, tmp_path: Path
+) -> None:
+    torch.manual_seed(0)
+    model = Masked()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    with Recorder(tmp_path / "run", model=model):
+        scores = model(TOKENS, attention_mask=mask)[:, : targets.shape[1]].flatten(0, 1)
+        F.cross_entropy(scores, targets.reshape(-1)).backward()
         optimizer.step()
 
     rows = [row for *_, part in parts(tmp_path / "run", "batches") for row in pq.read_table(part).to_pylist()]

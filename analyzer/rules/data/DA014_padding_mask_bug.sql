@@ -47,7 +47,7 @@ doc = "The same, from which on it is worth a warning."
 [needs]
 tables = ["batches"]
 [doc]
-what = "The valid fraction of a mask leaves everything seen in earlier batches by a quarter or more and stays there; or attention puts all its weight on padding, in every look from some step on; or padding, which got exactly no attention before, gets some in nearly every look from some step on; or the batches carry a mask that is all ones, though sequences are padded and attention gives the padding its even share; or a loss averages over the targets of tokens that are the padding_idx of their embedding, all of one value."
+what = "The valid fraction of a mask leaves everything seen in earlier batches by a quarter or more and stays there; or attention puts all its weight on padding, in every look from some step on; or padding, which got exactly no attention before, gets some in nearly every look from some step on; or the batches carry a mask that is all ones, though sequences are padded and attention gives the padding its even share; or a loss averages over the targets of tokens that are padding (the padding_idx of their embedding, or one value under the zeros of a mask of the batch), all of one value."
 why = "Tokens that count are hidden, or padding counts."
 not_this = "A single odd batch, masks that vary as much anyway, padded batches without a mask, losses that are masked after they are computed (reduction='none') or give padding a weight of nothing."
 source = "The run's own range."
@@ -117,11 +117,12 @@ QUALIFY row_number() OVER (PARTITION BY u.rank ORDER BY m.call_order, o.seq) = 1
 UNION ALL BY NAME
 SELECT c.rank, coalesce(c.counted, c.look) AS step, coalesce(c.counted, c.last_good + 1, c.look) AS step_lower, c.seq, c.field, c.value,
     CASE WHEN c.value >= $large THEN 'error' ELSE 'warning' END AS severity,
-    format('the loss counts the targets of padding, {:.0f} % of all: those of tokens that are the padding_idx of their embedding', 100 * c.value) AS how_
+    format('the loss counts the targets of padding, {:.0f} % of all: those of tokens that their embedding, or a mask of the batch, calls padding', 100 * c.value) AS how_
 FROM (
     -- padding is looked for now and then; how many targets the loss leaves out is known of every batch
-    SELECT *, (SELECT min(b.step) FROM batches b WHERE b.rank = in_loss.rank AND b.tensor_id = in_loss.tensor_id AND b.step > in_loss.last_good AND b.step <= in_loss.look AND b.ignored_count = 0
-        AND (SELECT count(*) FROM batches e WHERE e.rank = b.rank AND e.tensor_id = b.tensor_id AND e.step <= in_loss.last_good AND e.ignored_count > 0) >= $lasting) AS counted
+    SELECT *, (SELECT min(b.step) FROM batches b WHERE b.rank = in_loss.rank AND b.tensor_id = in_loss.tensor_id AND b.step > in_loss.last_good AND b.step <= in_loss.look
+        -- far fewer than ever before: of targets that were shifted in place the last ones are still left out
+        AND b.ignored_count < (SELECT 0.5 * min(e.ignored_count) FROM batches e WHERE e.rank = b.rank AND e.tensor_id = b.tensor_id AND e.step <= in_loss.last_good HAVING count(*) >= $lasting)) AS counted
     FROM in_loss
 ) c
 UNION ALL BY NAME
