@@ -17,9 +17,12 @@ from .statistics import local, measurable, measure_all
 
 _MOST_BUFFER = 8192
 _MOST_HELD = 256
-_LOOK_AGAIN = (3, 10)
-"""Steps after it was found at which a weight that began with equal rows is looked at once more: most are equal only until the
-first update."""
+
+
+def look_again(age: int) -> bool:
+    """Whether a weight that began with equal rows is looked at once more, so many steps after it was found: most are equal only
+    until the first update, and that of an adapter may come late."""
+    return age in (3, 10) or (age >= 32 and age & (age - 1) == 0)
 
 
 def distinct_rows(weight: Tensor) -> int | None:
@@ -92,12 +95,12 @@ class StructureWatch:
 
     def _measure(self) -> None:
         session = self.session
-        for look in [s for s in self._symmetric if session.step - s[2] in _LOOK_AGAIN]:
+        for look in [s for s in self._symmetric if look_again(session.step - s[2])]:
             weight = look[0]()
             # rows that all became NaN are alike for another reason
             rows = distinct_rows(weight) if weight is not None and bool(weight.isfinite().all()) else None
             if rows is not None:
-                session.catalogue.add_facts(look[1], distinct_rows=rows)
+                session.catalogue.add_facts(look[1], distinct_rows=rows, distinct_rows_step=session.step)
             if rows != 1:
                 # not by list.remove: weak references compare what they refer to
                 self._symmetric = [kept for kept in self._symmetric if kept is not look]

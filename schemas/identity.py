@@ -104,8 +104,15 @@ TENSORS = Table(
         Column(
             "distinct_rows",
             I64,
-            "Rows that differ, at the start; of a weight whose rows were equal, at step 3 and 10 again; null if not looked at.",
+            "Rows that differ, at the start; of a weight whose rows were equal, at step 3 and 10 again, then more and more rarely "
+            "until they differ; null if not looked at.",
             "rows",
+        ),
+        Column(
+            "distinct_rows_step",
+            I64,
+            "Step of the latest look at them; null if that was the one at the start.",
+            "steps",
         ),
     ),
     ("rank", "tensor_id"),

@@ -18,14 +18,15 @@ steps = 5
 [doc]
 what = "A weight whose rows are all equal at the start and still equal after several updates that changed it; or one whose gradient is exactly zero in every step because of it."
 why = "Units that begin alike and get the same gradient remain alike: the layer has the width of one unit."
-not_this = "A head or a branch that starts at zero and parts with its first gradient, embeddings, weights that do not train."
-source = "Equality of rows at the start and at the steps 3 and 10."
+not_this = "A head or a branch that starts at zero and parts with its first gradient, however late that comes, embeddings, weights that do not train."
+source = "Equality of rows at the start, at the steps 3 and 10, and then at 32, 64 and so on."
 */
 WITH alike AS (
-    SELECT p.*, t.rows, t.distinct_rows FROM parameters p JOIN tensors t ON t.rank = p.rank AND t.tensor_id = p.tensor_id
+    SELECT p.*, t.rows, t.distinct_rows, t.distinct_rows_step AS looked FROM parameters p JOIN tensors t ON t.rank = p.rank AND t.tensor_id = p.tensor_id
     WHERE t.distinct_rows = 1 AND t.rows >= 2 AND t.optimizer_id IS NOT NULL
 ), moving AS (
     SELECT a.rank, a.tensor_id, 'while they are updated' AS how_, min(u.step) AS first FROM alike a JOIN tensor_stats u ON u.rank = a.rank AND u.tensor_id = a.update_id
+        AND u.step <= coalesce(a.looked, u.step) -- what moved only afterwards may have parted
     GROUP BY a.rank, a.tensor_id HAVING count(*) FILTER (u.sum_sq > 0 AND u.nan_count + u.inf_count = 0) >= 2 AND max(u.step) >= 3 -- rows of NaN look alike too
 ), stuck AS (
     SELECT a.rank, a.tensor_id, 'because no gradient comes through constants (it is exactly zero in all ' || count(*) || ' steps)' AS how_, min(g.step) AS first

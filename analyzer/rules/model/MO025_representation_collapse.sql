@@ -55,7 +55,7 @@ steps = 8
 [doc]
 what = "An output of two dimensions whose samples differed, and from some step to the end hardly differ any more: in size against their own size and against before; or in direction, where a model is run on several views before one backward, and less of it where the loss falls with the spread of directions; or that shrinks with all its samples while the loss between views falls exactly as a power of it, and so by nothing but the shrinking."
 why = "An output that is the same for every sample carries nothing about it; what follows can only learn a constant."
-not_this = "Directions inside a model at whose end samples still differ, outputs that start equal (a layer initialised with zeros), that shrink as a whole while the loss falls by more than that, that get a large common part, or that come back."
+not_this = "Directions inside a model at whose end samples still differ, batches of one sample many times over, outputs that start equal (a layer initialised with zeros), that shrink as a whole while the loss falls by more than that, that get a large common part, or that come back."
 source = "Standard deviation of normalised outputs, by which self-supervised learning watches for collapse."
 */
 WITH looks AS (
@@ -120,13 +120,21 @@ WITH looks AS (
     FROM collapsed c LEFT JOIN LATERAL (SELECT min(l.step) AS step FROM low l WHERE l.rank = c.rank AND l.tensor_id = c.tensor_id AND l.probe = c.probe AND l.step > c.foot) a ON true
     UNION ALL BY NAME SELECT *, turn AS begun, turn AS down, true AS whole_ FROM shrinking WHERE rank NOT IN (SELECT rank FROM collapsed)
 )
+, entrances AS (
+    -- the first layer of each model: where its outputs are the very same for all samples, so were its inputs
+    SELECT rank, model, module_id FROM modules m WHERE EXISTS (FROM parameters p WHERE p.rank = m.rank AND p.module_id = m.module_id)
+    QUALIFY row_number() OVER (PARTITION BY rank, model ORDER BY call_order) = 1
+)
 -- the earliest step of all, at the end of the model that ran first: an encoder rather than what follows it
 SELECT c.rank, min(c.begun) OVER (PARTITION BY c.rank) AS step, c.down, m.module, m.class_name, round(c.before, 4) AS before, round(c.value, 4) AS value,
     CASE c.probe WHEN 'batch_std' THEN 'their spread over the batch' ELSE 'the spread of their directions' END AS how,
     CASE WHEN c.whole_ THEN ' with all that they are, and the loss falls by nothing else' WHEN c.probe = 'batch_std' THEN printf(', %.2g %% of their size', 100 * c.share) ELSE ' (near 1 where they point anywhere, 0 where all point one way)' END AS against,
     CASE WHEN m.module = '' THEN 'the model (' || m.class_name || ')' ELSE m.module || ' (' || m.class_name || ')' END AS place, m.call_order
 FROM dated c JOIN modules m ON m.rank = c.rank AND m.module_id = c.module_id
--- what points one way inside a model may still be told apart at its end
-WHERE c.probe = 'batch_std' OR NOT EXISTS (FROM modules l WHERE l.rank = m.rank AND l.model = m.model AND l.class_name = 'Linear' AND l.call_order > m.call_order
-    AND NOT EXISTS (FROM dated d WHERE d.rank = l.rank AND d.module_id = l.module_id))
+WHERE NOT (c.value = 0 AND 0 = (
+    SELECT coalesce(max(h.spread), 1) FROM entrances e JOIN history h ON h.rank = e.rank AND h.module_id = e.module_id AND h.probe = 'batch_std' AND h.step >= c.down
+    WHERE e.rank = m.rank AND e.model = m.model))
+  -- what points one way inside a model may still be told apart at its end
+  AND (c.probe = 'batch_std' OR NOT EXISTS (FROM modules l WHERE l.rank = m.rank AND l.model = m.model AND l.class_name = 'Linear' AND l.call_order > m.call_order
+    AND NOT EXISTS (FROM dated d WHERE d.rank = l.rank AND d.module_id = l.module_id)))
 ORDER BY step, c.rank, min(m.call_order) OVER (PARTITION BY c.rank, m.model), m.call_order DESC

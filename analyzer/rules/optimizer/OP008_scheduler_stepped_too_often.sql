@@ -25,7 +25,7 @@ steps = 3
 [doc]
 what = "A scheduler whose step() the script calls two or more times for each optimizer step; or a cosine or polynomial schedule whose length is the number of epochs (or of evaluations at equal distances, where nothing tells epochs), stepped for every batch far beyond its end; or a stepwise or exponential decay that is stepped for every batch and has taken the rate below a ten-thousandth by the middle of the run."
 why = "The learning rate reaches its end after a fraction of the training."
-not_this = "A scheduler stepped once, one inside another scheduler, catching up on resume before the first step, schedulers on a metric, as many steps as there are ranks (accelerate does that on purpose)."
+not_this = "A scheduler stepped once, one whose length is counted in those steps and that is not beyond it when the run has ended, one inside another scheduler, catching up on resume before the first step, schedulers on a metric, as many steps as there are ranks (accelerate does that on purpose)."
 source = "Counting; no threshold but persistence."
 */
 WITH rows_ AS (
@@ -40,6 +40,12 @@ WITH rows_ AS (
     SELECT rank, scheduler_id, any_value(scheduler) AS scheduler, any_value(optimizer_id) AS optimizer_id, min(step) AS step, max(total_steps) AS total, count(*) AS rows_,
         any_value(coalesce(json_extract(settings, '$.T_max'), json_extract(settings, '$.total_iters'))::BIGINT) AS length_
     FROM schedulers WHERE scheduler IN ('CosineAnnealingLR', 'PolynomialLR') AND json_valid(settings) GROUP BY rank, scheduler_id
+), planned AS (
+    -- a length that was counted in those steps is reached with the last of them
+    SELECT rank, scheduler_id FROM schedulers
+    WHERE scheduler IN ('OneCycleLR', 'CosineAnnealingLR', 'PolynomialLR', 'LinearLR') AND json_valid(settings) AND EXISTS (FROM exits WHERE status = 'completed')
+    GROUP BY rank, scheduler_id
+    HAVING max(total_steps) <= 1 + any_value(coalesce(json_extract(settings, '$.total_steps'), json_extract(settings, '$.T_max'), json_extract(settings, '$.total_iters'))::BIGINT)
 ), epochs AS (
     SELECT rank, max(epoch) + 1 AS epochs, count(DISTINCT step) / (max(epoch) + 1) AS per_epoch, 'epochs' AS word FROM steps WHERE epoch IS NOT NULL GROUP BY rank
     UNION ALL
@@ -58,8 +64,8 @@ WITH rows_ AS (
 -- step() comes after the optimizer's, so what a row counts happened after the row before
 SELECT rank, greatest(step - 1, 0) AS step, times::BIGINT AS value, scheduler, optimizer_id, rows_ AS steps_, scheduler_id,
     format('{} is stepped {:d} times for every optimizer step', scheduler, times::BIGINT) AS how_
-FROM often WHERE rows_ >= $least AND times <> (SELECT coalesce(max(world_size), 1) FROM ranks WHERE world_size > 1)
-   OR rows_ >= $least AND (SELECT coalesce(max(world_size), 1) FROM ranks) = 1
+FROM often WHERE rows_ >= $least AND (times <> (SELECT max(world_size) FROM ranks WHERE world_size > 1) OR (SELECT coalesce(max(world_size), 1) FROM ranks) = 1)
+   AND (rank, scheduler_id) NOT IN (FROM planned)
 UNION ALL BY NAME
 SELECT l.rank, l.step, round(e.per_epoch)::BIGINT AS value, l.scheduler, l.optimizer_id, l.rows_ AS steps_, l.scheduler_id,
     format('{} is as long as the training has {} ({:d}), and it was stepped {:d} times', l.scheduler, e.word, l.length_, l.total) AS how_
