@@ -33,7 +33,7 @@ columns = ["batches.sample_fingerprints"]
 [doc]
 what = "Samples with equal content in training and in evaluation batches, but not all of them; or all samples of every evaluation, where these come from a loader of their own and are at most half of what was trained on."
 why = "What was seen in training is no test."
-not_this = "The batch that was just trained on, evaluation on the training set itself or, said as a warning, on some batches of it beside no other, coarse data in which equal samples are common (a warning where they are few in either set), the same few prompts beside the samples of every evaluation, masks, label maps that are alike while the images are not, samples of fewer than five numbers, what another model was trained on: the folds of a cross-validation in one process, forwards without gradients on other samples in every step."
+not_this = "The batch that was just trained on, evaluation on the training set itself (or, beside another, on a part of it that has a loader of its own) or, said as a warning, on some batches of it beside no other, coarse data in which equal samples are common (a warning where they are few in either set), the same few prompts beside the samples of every evaluation, masks, label maps that are alike while the images are not, samples of fewer than five numbers, what another model was trained on: the folds of a cross-validation in one process, forwards without gradients on other samples in every step."
 source = "Equality of a 64-bit hash of up to 64 elements."
 */
 WITH prompts AS (
@@ -42,13 +42,15 @@ WITH prompts AS (
     HAVING count(DISTINCT b.fingerprint) = 1 AND bool_and(EXISTS (
         FROM batches o WHERE o.rank = b.rank AND o.step = b.step AND o.phase = 'eval' AND o.tensor_id <> b.tensor_id AND o.batch_size > b.batch_size))
 ), all_samples AS (
-    SELECT b.rank, phase = 'eval' AS evaluated, b.step, b.loader_id, b.epoch, b.field, unnest(sample_fingerprints) AS sample,
+    SELECT b.rank, phase = 'eval' AS evaluated, b.step, b.loader_id, b.epoch, b.field, b.shape[2] AS width, unnest(sample_fingerprints) AS sample,
         (SELECT count(*) FROM handovers h WHERE h.rank = b.rank AND h.fresh AND h.step <= b.step) AS stage
     -- masks say how long a sample is, not which
     FROM batches b WHERE sample_fingerprints IS NOT NULL AND valid_fraction IS NULL AND shape[len(shape)] >= 2 AND list_product(list_transform(shape[2:], lambda x: x::DOUBLE)) >= 5
       -- where the next model takes over, an evaluation belongs to the one or the other
       AND NOT (phase = 'eval' AND EXISTS (FROM handovers h WHERE h.rank = b.rank AND h.fresh AND h.step = b.step))
       AND NOT (phase = 'eval' AND (b.rank, b.step) IN (SELECT (rank, step) FROM looks_back))
+      -- what loaders bring to an evaluation is told by them
+      AND NOT (phase = 'eval' AND b.loader_id IS NULL AND (b.rank, b.step) IN (SELECT (rank, step) FROM batches WHERE phase = 'eval' AND loader_id IS NOT NULL))
       AND NOT (phase = 'eval' AND (b.rank, b.tensor_id) IN (SELECT (rank, tensor_id) FROM prompts))
 ), times AS (
     SELECT rank, stage, field, sample, count(*) AS times, max(within) AS within FROM (
@@ -62,8 +64,18 @@ WITH prompts AS (
     SELECT * FROM all_samples a WHERE EXISTS (FROM telling t WHERE t.rank = a.rank AND t.field IS NOT DISTINCT FROM a.field)
 ), train AS (
     SELECT DISTINCT rank, stage, sample FROM samples WHERE NOT evaluated
+), loaders AS (
+    -- samples of varying length are padded to that of their batch, and alike only where that is the same
+    SELECT e.rank, e.loader_id, count(*) >= $enough AND count(t.sample) < $share * count(*) AS apart, count(t.sample) >= CASE WHEN bool_or(e.padded) THEN 0.25 ELSE 0.98 END * count(*) AS trained
+    FROM (
+        SELECT rank, stage, loader_id, sample, max(width) OVER loader > min(width) OVER loader AS padded
+        FROM samples WHERE evaluated AND loader_id IS NOT NULL WINDOW loader AS (PARTITION BY rank, loader_id, field)
+    ) e LEFT JOIN train t ON t.rank = e.rank AND t.stage = e.stage AND t.sample = e.sample GROUP BY e.rank, e.loader_id
 ), evaluated AS (
-    SELECT rank, stage, field, sample, min(step) AS step FROM samples WHERE evaluated GROUP BY rank, stage, field, sample
+    SELECT rank, stage, field, sample, min(step) AS step FROM samples s WHERE evaluated
+      -- beside a validation set of its own, a part of the training set is looked at for comparison
+      AND NOT ((rank, loader_id) IN (SELECT (rank, loader_id) FROM loaders WHERE trained) AND rank IN (SELECT rank FROM loaders WHERE apart))
+    GROUP BY rank, stage, field, sample
 ), whole AS (
     -- only after a whole epoch of a loader is it known which samples are trained on
     SELECT DISTINCT rank FROM batches WHERE phase = 'data' AND loader_id IS NOT NULL AND sample_fingerprints IS NOT NULL

@@ -19,7 +19,7 @@ steps = 6
 [doc]
 what = "The dtype or the number of dimensions of an input or target changes after batches that were all alike; or its trailing dimensions change and stay changed."
 why = "The model is fed something else than before, often without an error thanks to broadcasting."
-not_this = "Batch sizes, sequence lengths that vary, a step that broke off (its exception says it), another loader, another loss or one more of the same kind, another stage of training with an optimizer of its own."
+not_this = "Batch sizes, sequence lengths that vary, a step that broke off (its exception says it), another loader, another loss or one more of the same kind, a call of the model beside that of the training, another stage of training with an optimizer of its own."
 source = "Equality."
 */
 WITH done AS (
@@ -29,7 +29,7 @@ WITH done AS (
     SELECT rank, tensor_id FROM batches WHERE phase <> 'eval' AND shape IS NOT NULL GROUP BY rank, tensor_id
     HAVING count(DISTINCT dtype) > 1 OR min(len(shape)) < max(len(shape)) OR min(shape[2:]) < max(shape[2:])
 ), fields AS (
-    SELECT b.rank, b.step, b.seq, b.tensor_id, b.loader_id, b.loss_op, b.field, b.dtype, b.shape, len(b.shape) AS dims, b.shape[2:] AS tail,
+    SELECT b.rank, b.step, b.microbatch, b.seq, b.tensor_id, b.loader_id, b.loss_op, b.field, b.dtype, b.shape, len(b.shape) AS dims, b.shape[2:] AS tail,
         lag(b.dtype) OVER series AS dtype_before, lag(b.shape) OVER series AS shape_before,
         count(*) OVER before AS seen, count(DISTINCT b.dtype) OVER before AS dtypes, min(len(b.shape)) OVER before AS dims_low, max(len(b.shape)) OVER before AS dims_high,
         min(b.shape[2:]) OVER before AS tail_low, max(b.shape[2:]) OVER before AS tail_high,
@@ -46,8 +46,9 @@ FROM fields
 WHERE seen >= $least AND dtypes = 1 AND dims_low = dims_high
   AND (dtype <> dtype_before OR dims <> dims_low
     OR (len(tail) > 0 AND tail_low = tail_high AND tail <> tail_low AND ahead_low = ahead_high AND rows_ >= 3))
-  -- several losses in every step: what another one begins to ask for changes nothing in those that were there
-  AND NOT (loss_op IS NOT NULL AND EXISTS (FROM batches o WHERE o.rank = fields.rank AND o.step = fields.step AND o.tensor_id = fields.tensor_id AND o.loss_op = fields.loss_op AND o.phase <> 'eval'
-      AND o.dtype = fields.dtype_before AND len(o.shape) = fields.dims_low AND o.shape[2:] = fields.tail_low))
+  -- several losses in every step, or a call beside that of the training, as of an agent that acts: what is added changes nothing in
+  -- what was there
+  AND NOT EXISTS (FROM batches o WHERE o.rank = fields.rank AND o.step = fields.step AND o.microbatch IS NOT DISTINCT FROM fields.microbatch AND o.tensor_id = fields.tensor_id
+      AND o.loss_op IS NOT DISTINCT FROM fields.loss_op AND o.phase <> 'eval' AND o.dtype = fields.dtype_before AND len(o.shape) = fields.dims_low AND o.shape[2:] = fields.tail_low)
 QUALIFY row_number() OVER (PARTITION BY rank, tensor_id ORDER BY step, seq) = 1
 ORDER BY step, rank, seq

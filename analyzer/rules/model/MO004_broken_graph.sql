@@ -21,7 +21,7 @@ kinds = ["gradient", "activation"]
 [doc]
 what = "Parameters that an optimizer holds and that require gradients get none (None, or exact zero without a gradient arriving at their module) from some step to the end, while their module runs and later modules of the same optimizer, of the same model or of another one, get gradients; or nothing at all that an optimizer holds gets any although a backward of its own runs before each of its steps."
 why = "Half of the model silently stops learning; the loss often goes on falling."
-not_this = "Frozen parameters (requires_grad False), modules that were not called, heads whose output the loss does not use (a warning where they never got any), optimizers that step in turns, gradients that are absent only now and then, a weight of the model itself whose gradient is there and zero while modules below it get theirs (frozen-by-zero-gradient). A parameter that never had one in a module through which others get theirs may be unused: a warning."
+not_this = "Frozen parameters (requires_grad False or a learning rate of exactly zero), modules that were not called, heads whose output the loss does not use (a warning where they never got any), optimizers that step in turns, gradients that are absent only now and then, a weight of the model itself whose gradient is there and zero while modules below it get theirs (frozen-by-zero-gradient). A parameter that never had one in a module through which others get theirs may be unused: a warning."
 source = "Counts and graph order."
 */
 WITH held AS (
@@ -68,6 +68,11 @@ WITH held AS (
     JOIN modules m ON m.rank = t.rank AND m.module_id = t.module_id
     WHERE s.phase = 'forward' AND s.requires_grad = false AND EXISTS (SELECT 1 FROM tail)
     GROUP BY t.rank, m.model, s.step
+), ungraded AS (
+    SELECT DISTINCT rank, module_id FROM module_modes WHERE NOT grad
+), standing AS (
+    -- a group whose rate is exactly zero loses nothing by a cut, which is how layers are left behind one after the other
+    SELECT rank, optimizer_id, group_id, max(step) FILTER (lr > 0 OR lr IS NULL) AS moved FROM param_groups GROUP BY ALL
 ), without_grad AS (
     -- modules in training mode that never ran with gradients, and whose parameters keep their values: not a momentum copy
     SELECT c.rank, c.module_id FROM module_modes c GROUP BY c.rank, c.module_id HAVING NOT bool_or(c.grad) AND bool_and(c.training)
@@ -80,11 +85,13 @@ WITH held AS (
     FROM tail t
     JOIN seen s ON s.rank = t.rank AND s.tensor_id = t.tensor_id AND s.step >= t.step
     LEFT JOIN called c ON c.rank = t.rank AND c.module_id = t.module_id AND c.step = s.step
-    LEFT JOIN untracked u ON u.rank = t.rank AND u.model = t.model AND u.step = s.step
+    LEFT JOIN untracked u ON u.rank = t.rank AND u.model = t.model AND u.step = s.step AND (t.rank, t.module_id) IN (SELECT (rank, module_id) FROM ungraded)
     LEFT JOIN without_grad w ON w.rank = t.rank AND w.module_id = t.module_id AND t.last_present IS NULL
     LEFT JOIN earlier_gap e ON e.rank = t.rank AND e.tensor_id = t.tensor_id
     LEFT JOIN step_detail d ON d.rank = t.rank AND d.step = s.step
     WHERE t.steps > $gap * coalesce(e.gap, 0)
+      AND NOT EXISTS (SELECT 1 FROM held h JOIN standing g ON g.rank = h.rank AND g.optimizer_id = h.optimizer_id AND g.group_id = h.group_id
+        WHERE h.rank = t.rank AND h.tensor_id = t.tensor_id AND g.moved < t.step)
     GROUP BY ALL
     -- steps in which activations or their gradients were left out cannot speak against it
     HAVING bool_and(coalesce(c.ran, false) OR w.module_id IS NOT NULL OR coalesce(u.deepest > t.call_order, false) OR list_contains(d.left_out, 'activations'))
@@ -163,7 +170,7 @@ WITH held AS (
     UNION ALL BY NAME
     SELECT c.*, true AS whole_cut, false AS alone, b.bypassed FROM cut c JOIN backward_only b USING (rank, optimizer_id, step)
 ), whole AS (
-    SELECT t.rank, t.ancestor_id, t.ancestor, t.ancestor_depth
+    SELECT t.rank, t.ancestor_id, t.ancestor, t.ancestor_depth, max(c.step) AS step
     FROM module_tree t JOIN held h ON h.rank = t.rank AND h.module_id = t.module_id
     LEFT JOIN confirmed c ON c.rank = h.rank AND c.tensor_id = h.tensor_id
     GROUP BY ALL HAVING bool_and(c.tensor_id IS NOT NULL)
@@ -171,7 +178,7 @@ WITH held AS (
     SELECT c.*, w.ancestor
     FROM (SELECT *, count(*) OVER (PARTITION BY rank, model, step) AS count FROM confirmed) c
     JOIN module_tree t ON t.rank = c.rank AND t.module_id = c.module_id
-    LEFT JOIN whole w ON w.rank = t.rank AND w.ancestor_id = t.ancestor_id
+    LEFT JOIN whole w ON w.rank = t.rank AND w.ancestor_id = t.ancestor_id AND w.step <= c.step
     QUALIFY row_number() OVER (PARTITION BY c.rank, c.tensor_id ORDER BY w.ancestor_depth NULLS LAST, w.ancestor_id) = 1
 )
 SELECT p.rank, p.step, coalesce(p.ancestor, h.module) AS module, h.tensor, NULL::DOUBLE AS value, p.count, p.steps,
