@@ -68,6 +68,10 @@ WHERE (c.wrapped OR EXISTS (SELECT 1 FROM replica_steps e WHERE e.step < r.step 
       AND NOT EXISTS (SELECT 1 FROM replica_steps l WHERE l.gradients_differ))
   -- a rank without an optimizer gets the weights of the last step from another one in the next step, of which there is none
   AND NOT (r.step = (SELECT max(step) FROM replica_steps) AND EXISTS (FROM param_groups) AND EXISTS (FROM steps s WHERE s.step = r.step AND s.rank NOT IN (SELECT rank FROM param_groups)))
+  -- ranks of unequal numbers of batches (Join), one of which is in its next epoch, or done, where another is not: their steps are not
+  -- the same steps any more
+  AND NOT EXISTS (SELECT 1 FROM steps s WHERE s.step = r.step HAVING count(DISTINCT s.epoch) > 1)
+  AND NOT (EXISTS (SELECT 1 FROM exits WHERE status = 'completed') AND EXISTS (SELECT 1 FROM (SELECT max(step) AS last FROM steps GROUP BY rank) HAVING max(last) - min(last) >= 2))
   -- ranks that train apart and meet again now and then are meant to
   AND NOT EXISTS (SELECT 1 FROM replica_steps l WHERE l.step > r.step AND NOT l.parameters_differ);
 COMMENT ON VIEW divergence_of_ranks IS 'The step after which replicas of one model were no longer the same; empty where they stayed so or never were.';
