@@ -104,8 +104,8 @@ TENSORS = Table(
         Column(
             "distinct_rows",
             I64,
-            "Rows that differ, at the start; of a weight whose rows were equal, at step 3 and 10 again, then ever more rarely until "
-            "they differ; null if not looked at.",
+            "Rows that differ, at the start; of a weight whose rows were equal, at step 3 and 10 again, then ever more rarely "
+            "until they differ; null if not looked at.",
             "rows",
         ),
         Column(
