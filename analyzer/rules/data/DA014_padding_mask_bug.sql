@@ -47,7 +47,7 @@ doc = "The same, from which on it is worth a warning."
 [needs]
 tables = ["batches"]
 [doc]
-what = "The valid fraction of a mask leaves everything seen in earlier batches by a quarter or more and stays there; or attention puts all its weight on padding, in every look from some step on; or padding, which got exactly no attention before, gets some in nearly every look from some step on; or the batches carry a mask that is all ones, though sequences are padded and attention gives the padding its even share; or a loss averages over the targets of tokens that are padding (the padding_idx of their embedding, or one value under the zeros of a mask of the batch), all of one value."
+what = "The valid fraction of a mask leaves everything seen in earlier batches by a quarter or more and stays there; or attention puts all its weight on padding, in every look from some step on; or padding, which got exactly no attention before, gets some in nearly every look from some step on; or the batches carry a mask that is all ones, though sequences are padded and attention gives the padding its even share; or tokens are padded with zeros from some batch on, where their padding used to be another number, that of their embedding's padding_idx; or a loss averages over the targets of tokens that are padding (the padding_idx of their embedding, or one value under the zeros of a mask of the batch), all of one value."
 why = "Tokens that count are hidden, or padding counts."
 not_this = "A single odd batch, masks that vary as much anyway, padded batches without a mask, losses that are masked after they are computed (reduction='none') or give padding a weight of nothing."
 source = "The run's own range."
@@ -95,6 +95,24 @@ WITH masks AS (
         SELECT *, max(step) FILTER (padding_counted < 0.99) OVER (PARTITION BY rank, tensor_id) AS last_good FROM batches
         WHERE role = 'target' AND phase <> 'eval' AND padding_counted IS NOT NULL AND reduction IN ('mean', 'sum') AND weighted = false
     ) c WHERE c.step > coalesce(c.last_good, -1) GROUP BY c.rank, c.tensor_id HAVING count(*) >= $lasting AND median(c.padding_fraction) >= $little
+), filled AS (
+    -- tokens whose lowest number has always been one and the same, and that hold zeros from some batch on: in each batch exactly as many
+    -- as targets are left out
+    SELECT f.rank, f.tensor_id, f.field, min(f.step) FILTER (f.min = 0) AS step, arg_min(f.seq, f.step) FILTER (f.min = 0) AS seq, max(f.min) AS before
+    FROM batch_fields f WHERE f.role = 'input' AND f.phase = 'data' AND starts_with(f.dtype, 'int') AND len(f.shape) = 2 AND f.shape[2] > 1
+    GROUP BY f.rank, f.tensor_id, f.field
+    HAVING count(*) FILTER (f.min > 0) >= $least AND count(DISTINCT f.min) = 2 AND min(f.min) = 0 AND count(*) FILTER (f.min = 0) >= $lasting
+        AND max(f.step) FILTER (f.min > 0) <= min(f.step) FILTER (f.min = 0)
+), refilled AS (
+    SELECT f.*, n.value FROM filled f JOIN (
+        SELECT f.rank, f.tensor_id, avg(i.zero_count / i.numel) AS value FROM filled f
+        JOIN batch_fields i ON i.rank = f.rank AND i.tensor_id = f.tensor_id AND i.phase = 'data' AND i.step >= f.step AND i.min = 0
+        JOIN batch_fields t ON t.rank = i.rank AND t.step = i.step AND t.microbatch = i.microbatch AND t.role = 'target' AND t.phase = 'data' AND t.shape = i.shape
+        GROUP BY f.rank, f.tensor_id HAVING count(*) >= $lasting AND bool_and(i.zero_count = t.ignored_count)
+    ) n ON n.rank = f.rank AND n.tensor_id = f.tensor_id
+    -- there was padding in every look, as its embedding calls it, and from then on there is none
+    WHERE (SELECT count(*) FROM looks l WHERE l.rank = f.rank AND l.step < f.step) >= $closed AND NOT EXISTS (SELECT 1 FROM looks l WHERE l.rank = f.rank AND l.step >= f.step)
+      AND (SELECT count(*) FROM probes p WHERE p.rank = f.rank AND p.probe = 'attention_entropy' AND p.step >= f.step) > 0
 ), dated AS (
     -- attention is looked at now and then; a mask that was turned round, or made otherwise, leaves the range of before at the very step
     SELECT o.*, coalesce((SELECT min(m.step) FROM masks m WHERE m.rank = o.rank AND m.step > o.last_good AND m.step <= o.look AND m.seen >= $least AND (m.ahead_high < m.low OR m.ahead_low > m.high)),
@@ -114,6 +132,10 @@ SELECT o.rank, o.step, o.seq, m.module, o.field, u.value, NULL AS low, NULL AS h
     format('the mask {} is all ones, though {:.0f} % of the positions of padded samples are padding, and attention in {} gives {:.0f} % of its weight to it', o.field, 100 * u.share, coalesce(nullif(m.module, ''), 'the model'), 100 * u.value) AS how_
 FROM unhidden u JOIN ones o USING (rank) LEFT JOIN modules m ON m.rank = u.rank AND m.module_id = u.module_id
 QUALIFY row_number() OVER (PARTITION BY u.rank ORDER BY m.call_order, o.seq) = 1
+UNION ALL BY NAME
+SELECT r.rank, r.step, r.seq, r.field, r.value,
+    format('sequences in field {} are padded with 0 where they were padded with {:.0f}, which is what the embedding calls padding: attention takes {:.0f} % of the tokens for real ones', r.field, r.before, 100 * r.value) AS how_
+FROM refilled r QUALIFY row_number() OVER (PARTITION BY r.rank ORDER BY r.step, r.seq) = 1
 UNION ALL BY NAME
 SELECT c.rank, coalesce(c.counted, c.look) AS step, coalesce(c.counted, c.last_good + 1, c.look) AS step_lower, c.seq, c.field, c.value,
     CASE WHEN c.value >= $large THEN 'error' ELSE 'warning' END AS severity,

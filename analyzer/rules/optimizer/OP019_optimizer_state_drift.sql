@@ -26,7 +26,7 @@ steps = 4
 [doc]
 what = "A moment or momentum buffer that is larger after a step than the one before it and the gradient of that step can make it: it was changed from outside, or spoilt. As a warning: second moments that grow by 15 % a step, eight steps running, far above all they had been, in a training whose loss does not break."
 why = "The moments are the memory of the optimizer: a wrong one moves every weight in a wrong direction for 1/(1 - beta) steps, without any sign in loss or gradients of that step."
-not_this = "The first twenty steps, in which moments fill up; state that was loaded; optimizers that are not torch's own, whose recurrence is not known."
+not_this = "The first twenty steps, in which moments fill up; state that was loaded; optimizers that are not torch's own, whose recurrence is not known; a buffer that rests because the momentum was set to zero."
 source = "Arithmetic: m(t) = b1 m(t-1) + (1-b1) g and its kin, by the triangle inequality. The 15 % over five steps of the catalogue, made stricter."
 */
 WITH loaded AS (
@@ -44,7 +44,7 @@ WITH loaded AS (
 ), bounded AS (
     SELECT *, sqrt(sum_sq) AS value, sqrt(sum_sq_before) AS before, CASE
         WHEN optimizer IN ('Adam', 'AdamW', 'NAdam', 'RAdam') AND key = 'exp_avg' THEN momentum * sqrt(sum_sq_before) + (1 - momentum) * (gradient + decay)
-        WHEN optimizer = 'SGD' AND key = 'momentum_buffer' THEN momentum * sqrt(sum_sq_before) + gradient + decay END AS most
+        WHEN optimizer = 'SGD' AND key = 'momentum_buffer' AND momentum > 0 THEN momentum * sqrt(sum_sq_before) + gradient + decay END AS most
     FROM inputs
     UNION ALL BY NAME
     SELECT *, sqrt(sum) AS value, sqrt(sum_before) AS before, sqrt(beta2 * sum_before + (1 - beta2) * (gradient + decay) ** 2) AS most
