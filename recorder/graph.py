@@ -341,13 +341,29 @@ def risks(session: Session, loss: Tensor, first: int) -> tuple[bool, int]:
 
 
 def _behind_masks(nodes: list[Any]) -> set[Any]:
-    """Nodes whose result reaches a where or masked_fill through a few operators."""
-    found: set[Any] = set()
-    level = [node for node in nodes if type(node).__name__.startswith(_MASKS)]
-    for _ in range(_BEHIND_A_MASK):
-        level = [n for node in level for n, _ in node.next_functions if n is not None and n not in found]
-        found.update(level)
-    return found
+    """Nodes whose result reaches the loss through a where or masked_fill alone, a few operators further on.
+
+    What also goes another way, or into both sides of a where, meets its gradient there, whatever the mask hides.
+    """
+    sides: dict[Any, set[tuple[Any, int]]] = {}
+    distances: dict[Any, int] = {}
+    open_: set[Any] = set()
+    for node in reversed(nodes):  # what uses a result comes before it
+        mask = type(node).__name__.startswith(_MASKS)
+        reached = sides.get(node, set())
+        hidden = node not in open_ and 0 < len(reached) == len({where for where, _ in reached})
+        if not hidden:
+            open_.add(node)
+        further = 1 if mask else distances.get(node, 0) + 1
+        for side, (before, _) in enumerate(node.next_functions):
+            if before is None:
+                continue
+            if mask or (hidden and further <= _BEHIND_A_MASK):
+                sides.setdefault(before, set()).update({(node, side)} if mask else reached)
+                distances[before] = min(further, distances.get(before, further))
+            else:
+                open_.add(before)
+    return distances.keys() - open_
 
 
 def _holds(value: Tensor, operator: str, at: float, *, fractional: bool) -> bool:
