@@ -37,6 +37,14 @@ doc = "Mean of squares, beside the variance of the targets, that wrong pairs do 
 value = 120
 unit = "steps"
 doc = "Steps without learning anything below which it is only a warning."
+[params.fresh]
+value = 30
+unit = "steps"
+doc = "Steps of the first epoch, without its first ones, from which it can be told that a little is predicted."
+[params.certain]
+value = 4.0
+unit = "standard errors"
+doc = "How far the loss must lie below the entropy of the labels, batch by batch, on samples that were never seen before, for something to be learnt."
 [params.moved]
 value = 0.5
 doc = "Sum of updates over the norm of the weights that a run from scratch must have made; where only the weights beside the embeddings have, it is a warning."
@@ -47,7 +55,7 @@ steps = 10
 [doc]
 what = "A classifier whose loss jumps from well below the entropy of its labels to that entropy or above and stays, or a regression whose mean of squares jumps from well below the variance of its targets to that of wrong pairs and stays, without a jump of the learning rate, the input or the label mix; or a classifier that has moved far and never got below it (in a run of few steps, on sequences of tokens, or where only the weights beside the embeddings have moved and the labels are the same ones in every step, only a warning)."
 why = "The entropy of the labels is the loss of a model that knows nothing of the input."
-not_this = "A run that is too short to have learnt, steps in which nothing was updated, a higher learning rate, other inputs, a new label mix, tokens (their entropy is another matter)."
+not_this = "A run that is too short to have learnt, steps in which nothing was updated, a higher learning rate, other inputs, a new label mix, tokens (their entropy is another matter), a weak signal: a loss that lies below the entropy of the labels by little, but for certain, while the samples are new."
 source = "Cross entropy of a constant prediction is the entropy of the labels, its mean squared error their variance; of predictions and targets that have nothing to do with each other the two variances add up."
 */
 WITH told AS (
@@ -112,6 +120,14 @@ WITH told AS (
           AND (SELECT count(DISTINCT b.fingerprint) FROM batches b WHERE b.rank = p.rank AND b.role = 'target' AND b.phase <> 'eval') = 1
         GROUP BY p.rank, u.step
     ) u GROUP BY rank
+), fresh AS (
+    -- samples that come for the first time cannot have been memorised. The entropy of few labels is too small by (k - 1) / 2n
+    SELECT o.rank, count(*) AS batches, avg(d) AS gain, stddev(d) / sqrt(count(*)) AS error FROM (
+        SELECT o.rank, o.step, o.loss - b.entropy - ((SELECT count(*) FROM unnest(b.label_counts) AS u(c) WHERE c > 0) - 1) / (2.0 * list_sum(b.label_counts)) AS d, row_number() OVER (PARTITION BY o.rank ORDER BY o.step) AS n
+        FROM optimizer_series o JOIN batches b ON b.rank = o.rank AND b.step = o.step AND b.role = 'target' AND b.entropy IS NOT NULL AND b.loss_op = 'NllLoss' AND b.reduction = 'mean' AND b.phase <> 'eval' AND NOT coalesce(b.weighted, false)
+        JOIN steps t ON t.rank = o.rank AND t.step = o.step
+        WHERE o.optimizers <= 1 AND isfinite(o.loss) AND list_sum(b.label_counts) > 0 AND t.epoch = 0
+    ) o WHERE n > $least GROUP BY o.rank HAVING count(*) >= $fresh
 ), never AS (
     SELECT rank, min(step) AS step, median(finite(loss)) FILTER (n >= 0.5 * total) AS value, any_value(entropy) AS entropy, any_value(total) AS total,
         -- many a network needs a hundred steps before it begins to learn
@@ -121,6 +137,7 @@ WITH told AS (
        AND min(finite(loss)) > 0.75 * any_value(entropy) AND any_value(entropy) > 0.3
        AND least(median(finite(loss)) FILTER (n < 0.3 * total), any_value(entropy)) - median(finite(loss)) FILTER (n >= 0.7 * total) < 0.04 * any_value(entropy)
        AND median(update_ratio) > 1e-4
+       AND rank NOT IN (SELECT f.rank FROM fresh f WHERE f.gain < -$certain * f.error)
 )
 SELECT rank, step, loss AS value, entropy, CASE WHEN kind = 'number' THEN 'the variance of the targets' ELSE 'the entropy of the labels' END AS floor_, 'At step ' || step || ' the loss jumped from ' || printf('%.3g', loss_median) || ' and stayed' AS how_ FROM jumps
 UNION ALL BY NAME

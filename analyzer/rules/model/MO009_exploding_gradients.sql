@@ -5,7 +5,7 @@ severity = "error"
 phase = "backward"
 signal = "gradient_norm"
 message = "The gradient norm (before clipping) left its band at step {step}: {value} after {compared}, and kept growing to {highest}; {agreeing}."
-fix = "Clip the norm (clip_grad_norm_ at about {clip_hint}), lower the learning rate or warm up longer, and check the init of deep or recurrent parts."
+fix = "{clip_}, lower the learning rate or warm up longer, and check the init of deep or recurrent parts."
 explains = ["nonfinite-tensor", "loss-spike", "divergence", "optimizer-eps-underflow", "log-of-zero", "python-exception", "shuffled-labels", "representation-collapse"]
 reach = 30
 slack = 1
@@ -28,11 +28,14 @@ steps = 4
 [doc]
 what = "The gradient norm leaves its own history upward for at least three steps, goes on growing, and the loss rises or breaks with it; or it grows a hundredfold over the first steps while the loss does."
 why = "Each step throws the weights further than the loss surface is known."
-not_this = "A single large gradient, a jump when layers are unfrozen or the task changes (it does not grow and the loss does not rise), norms that grow while the loss falls, growth that ends in the overflow of a float16 activation within ten steps."
+not_this = "A single large gradient, a jump when layers are unfrozen or the task changes (it does not grow and the loss does not rise), norms that grow while the loss falls, a few large gradients that are clipped and after which most steps are as before (loss-spike), growth that ends in the overflow of a float16 activation within ten steps."
 source = "Own history, robust: median and MAD of ln(norm) over the 30 steps before, maximum of all steps before."
 */
-WITH ahead AS (
+WITH clipping AS (
+    SELECT rank, step, max(clip_max_norm) AS bound FROM steps WHERE clip_norm IS NOT NULL GROUP BY rank, step
+), ahead AS (
     SELECT *,
+        list(norm) OVER soon AS norms_soon,
         max(finite(norm)) OVER soon AS highest, min(finite(norm)) OVER next_two AS next_low, count(*) OVER next_two AS next_rows,
         bool_or(is_nonfinite(norm) OR is_nonfinite(loss)) OVER soon AS breaks,
         max(finite(loss)) OVER soon AS loss_soon,
@@ -55,6 +58,9 @@ WITH ahead AS (
       AND (breaks OR highest > 3 * norm OR (highest > 2 * norm AND loss_soon > 2 * abs(loss) AND loss_soon > loss_median + 8 * greatest(loss_sigma, 0.05 * abs(loss_median))
           AND loss_soon > loss_median + 0.5 * abs(loss_median)))
       AND (optimizers <= 1 OR breaks OR highest > 100 * norm_median)
+      -- clipping held, and most of the next ten steps are as they used to be: a spike
+      AND (breaks OR len(list_filter(norms_soon, lambda x: x < $factor * norm_median)) < 5
+        OR NOT EXISTS (SELECT 1 FROM clipping c WHERE c.rank = ahead.rank AND c.step = ahead.step AND c.bound < norm))
 ), early AS (
     -- from the first steps on, before there is a history
     SELECT *, 'start' AS path FROM ahead
@@ -68,8 +74,9 @@ SELECT rank, step, NULL::VARCHAR AS module, NULL::VARCHAR AS tensor, norm AS val
         ELSE 'no history: these are the first steps of the run' END AS compared,
     CASE WHEN coalesce(breaks, false) OR (path = 'start' AND start_breaks) THEN 'then loss or gradients became non-finite'
         ELSE printf('the loss rose to %.4g', coalesce(CASE path WHEN 'window' THEN loss_soon ELSE start_loss END, loss)) END AS agreeing,
-    coalesce(2 * norm_median, 1.0) AS clip_hint, loss, lr, update_ratio
-FROM (SELECT * FROM later UNION ALL SELECT * FROM early) e
+    CASE WHEN c.bound < coalesce(2 * norm_median, 1.0) THEN printf('Clipping at %.4g was not enough', c.bound)
+        ELSE printf('Clip the norm (clip_grad_norm_ at about %.4g)', coalesce(2 * norm_median, 1.0)) END AS clip_, loss, lr, update_ratio
+FROM (SELECT * FROM later UNION ALL SELECT * FROM early) e LEFT JOIN clipping c USING (rank, step)
 -- a half-precision activation that overflowed just after explains the gradients, not the other way round
 WHERE NOT EXISTS (
     SELECT 1 FROM nonfinite_origin o WHERE o.rank = e.rank AND o.kind = 'activation' AND o.dtype = 'float16' AND o.step BETWEEN e.step AND e.step + 10)

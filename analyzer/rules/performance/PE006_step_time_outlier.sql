@@ -35,7 +35,7 @@ steps = 30
 [doc]
 what = "More than ten steps far above the median, most of them in one and the same phase, and more often there than its usual length explains, or of one and the same length."
 why = "Stalls of a busy machine fall on the phases by chance, in proportion to their length; what the code does falls on one."
-not_this = "Larger batches, evaluations, checkpoints, compilations, the first batch of an epoch, the recorder's own time, the first steps; a noisy machine."
+not_this = "Larger batches, more backward passes in a step (another accumulation, the closures of L-BFGS), evaluations, checkpoints, compilations, the first batch of an epoch, the recorder's own time, the first steps; a noisy machine."
 source = "3 robust standard deviations more than 10 times, as other tools have it; the test against chance is binomial: of 11 outliers 8 in a phase that usually takes 30 % come by chance in 0.4 % of runs."
 */
 WITH sizes AS (
@@ -48,13 +48,13 @@ WITH sizes AS (
     UNION SELECT rank, step FROM steps QUALIFY epoch IS DISTINCT FROM lag(epoch) OVER (PARTITION BY rank ORDER BY step, time_ns)
 ), series AS (
     SELECT s.rank, s.step, s.step_ns - coalesce(s.recorder_ns, 0) AS ns, coalesce(s.data_wait_ns, 0) AS data_, coalesce(s.forward_ns, 0) AS forward_,
-        coalesce(s.backward_ns, 0) AS backward_, coalesce(s.optimizer_ns, 0) AS optimizer_, z.size,
+        coalesce(s.backward_ns, 0) AS backward_, coalesce(s.optimizer_ns, 0) AS optimizer_, z.size, s.microbatches,
         row_number() OVER (PARTITION BY s.rank ORDER BY s.step) AS n
     FROM step_series s LEFT JOIN sizes z ON z.rank = s.rank AND z.step = s.step
     WHERE s.step_ns > 0
 ), centred AS (
     SELECT *, ns - data_ - forward_ - backward_ - optimizer_ AS rest_,
-        median(ns) OVER w AS usual, sigma_of(mad(ns) OVER w) AS sigma, median(size) OVER w AS usual_size, sum(ns) OVER w AS whole,
+        median(ns) OVER w AS usual, sigma_of(mad(ns) OVER w) AS sigma, median(size) OVER w AS usual_size, median(microbatches) OVER w AS usual_microbatches, sum(ns) OVER w AS whole,
         median(data_) OVER w AS data_m, median(forward_) OVER w AS forward_m, median(backward_) OVER w AS backward_m, median(optimizer_) OVER w AS optimizer_m
     FROM series WHERE n > 3 WINDOW w AS (PARTITION BY rank)
 ), outliers AS (
@@ -63,7 +63,7 @@ WITH sizes AS (
             WHEN data_ - data_m THEN 'data' WHEN forward_ - forward_m THEN 'forward' WHEN backward_ - backward_m THEN 'backward'
             WHEN optimizer_ - optimizer_m THEN 'optimizer' ELSE 'rest' END AS grown
     FROM centred c
-    WHERE ns > usual + $sigmas * sigma AND ns > $factor * usual AND ns - usual > $least_ns AND NOT coalesce(size > 1.3 * usual_size, false)
+    WHERE ns > usual + $sigmas * sigma AND ns > $factor * usual AND ns - usual > $least_ns AND NOT coalesce(size > 1.3 * usual_size, false) AND NOT coalesce(microbatches > 1.3 * usual_microbatches, false)
       AND NOT EXISTS (SELECT 1 FROM busy b WHERE b.rank = c.rank AND b.step = c.step)
 ), named AS (
     SELECT *,
