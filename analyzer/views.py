@@ -14,6 +14,7 @@ from .sources import Source, read_part
 
 SHARED = (
     "stats",
+    "range_tests",
     "handovers",
     "looks_back",
     "step_series",

@@ -113,6 +113,22 @@ COMMENT ON COLUMN optimizer_series.update_ratio IS 'update_norm / weight_norm of
 COMMENT ON COLUMN optimizer_series.ratio_median IS 'Median update ratio of the 12 rows before.';
 COMMENT ON COLUMN optimizer_series.ratio_peak_ever IS 'Largest update ratio of all rows before.';
 
+CREATE VIEW range_tests AS
+WITH growth AS (
+    SELECT rank, optimizer_id, step, n, lr, lr / lag(lr) OVER w AS factor, lag(lr / nullif(lr_before, 0)) OVER w AS factor_before
+    FROM optimizer_series WHERE lr > 0 WINDOW w AS (PARTITION BY rank, optimizer_id ORDER BY n)
+), stretches AS (
+    SELECT *, sum(CASE WHEN factor > 1.01 AND abs(ln(factor / factor_before)) < 0.02 THEN 0 ELSE 1 END) OVER (PARTITION BY rank, optimizer_id ORDER BY n) AS stretch
+    FROM growth WHERE factor > 0
+), found AS (
+    SELECT rank, optimizer_id, min(step) AS first_step, max(step) AS last_step, max(lr) AS highest
+    FROM stretches GROUP BY rank, optimizer_id, stretch HAVING count(*) >= 20 AND max(lr) > 100 * min(lr)
+)
+SELECT f.* EXCLUDE (highest) FROM found f
+WHERE EXISTS (FROM optimizer_series s WHERE s.rank = f.rank AND s.step BETWEEN f.last_step + 1 AND f.last_step + 2 AND s.lr < 0.2 * f.highest);
+COMMENT ON VIEW range_tests IS 'Stretches of an optimizer in which its learning rate grows by one and the same factor at every step, a hundredfold at least: a search for the rate at which the training breaks, which no schedule does, and then starts again from a far lower one.';
+COMMENT ON COLUMN range_tests.last_step IS 'Last step of the search; the loss may have broken before it.';
+
 CREATE VIEW handovers AS
 WITH spans AS (
     SELECT rank, optimizer_id, min(step) AS first, max(step) AS last FROM steps WHERE optimizer_id IS NOT NULL GROUP BY rank, optimizer_id

@@ -24,6 +24,7 @@ WITH series AS (
         near AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN 3 PRECEDING AND 10 FOLLOWING)
 ), judged AS (
     SELECT * FROM ahead WHERE history >= 8 AND isfinite(loss)
+      AND NOT EXISTS (FROM range_tests r WHERE r.rank = ahead.rank AND r.optimizer_id = ahead.optimizer_id AND ahead.step BETWEEN r.first_step AND r.last_step)
 )
 SELECT rank, optimizer_id, optimizers, step, n, loss, loss_median, loss_sigma, loss_start, norm, norm_median, near_norm, lr, lr_before, lr_peak_ever,
     update_ratio, ratio_median, rest_low, rest_median, rest_rows, coalesce(rest_breaks, false) AS rest_breaks

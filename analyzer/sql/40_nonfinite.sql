@@ -25,7 +25,10 @@ WITH skipped AS (
         OR s.nan_count > 0 AND t.kind = 'input' AND (s.rank, s.step) IN (SELECT (rank, step) FROM unfinished)
             AND (s.rank, s.step) IN (SELECT (rank, step) FROM steps WHERE detail LIKE '%activations%'))
 )
-SELECT rank, step, list(DISTINCT sign ORDER BY sign) AS signs FROM signs GROUP BY rank, step;
+SELECT rank, step, list(DISTINCT sign ORDER BY sign) AS signs FROM signs
+-- a search for the rate at which the training breaks has found it
+WHERE NOT EXISTS (FROM range_tests t WHERE t.rank = signs.rank AND signs.step BETWEEN t.first_step AND t.last_step)
+GROUP BY rank, step;
 COMMENT ON VIEW bad_steps IS 'Steps in which a loss, a gradient that was not skipped by a GradScaler, or a weight was not finite; or NaN reached the step that the run broke off in.';
 COMMENT ON COLUMN bad_steps.signs IS 'What was hit: loss, gradient, parameter, activation, output.';
 

@@ -50,7 +50,8 @@ WITH clipping AS (
         whole AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)
 ), later AS (
     SELECT *, 'window' AS path FROM ahead
-    WHERE history >= $history AND isfinite(norm) AND norm > $factor * norm_median AND norm > 3 * norm_peak_ever
+    WHERE NOT EXISTS (FROM range_tests r WHERE r.rank = ahead.rank AND r.optimizer_id = ahead.optimizer_id AND ahead.step BETWEEN r.first_step AND r.last_step)
+      AND history >= $history AND isfinite(norm) AND norm > $factor * norm_median AND norm > 3 * norm_peak_ever
       AND robust_z(log_size(norm), norm_log_median, norm_log_sigma, 0.2) > $z
       AND (breaks OR (next_rows = 2 AND next_low > $factor * norm_median))
       -- a likelihood that gets sharper has steeper gradients all the way down

@@ -4,31 +4,48 @@ name = "batchnorm-small-batch"
 severity = "error"
 phase = "forward"
 signal = "batch_size"
-message = "{module} ({class_name}) normalises over batches of {value} samples: its statistics are mostly noise."
+message = "{from_}{module} ({class_name}) normalises over batches of {value} samples: its statistics are mostly noise."
 fix = "Use GroupNorm or LayerNorm, a larger batch, or SyncBatchNorm across ranks."
 explains = ["loss-spike", "plateau", "overfit"]
 [params.most]
 value = 4
 unit = "samples"
 doc = "Batch size up to which statistics are noise."
+[params.least]
+value = 12
+unit = "steps"
+doc = "Steps of such batches at the end of a run that had larger ones."
 [needs]
 tables = ["batches", "modules"]
 columns = ["batches.batch_size"]
 steps = 5
 [doc]
-what = "Batch norm in train mode with four samples a batch or fewer, in most steps."
+what = "Batch norm in train mode with four samples a batch or fewer, in most steps, or from some step on to the end."
 why = "Mean and variance over so few samples change from step to step; running statistics do not fit what training saw."
 not_this = "Batch norms in eval mode, pictures (many positions count as samples; said as a warning), a small last batch."
 source = "Threshold of the catalogue: 4 samples a batch."
 */
 WITH sizes AS (
-    SELECT rank, median(size)::BIGINT AS value FROM (
-        SELECT rank, step, microbatch, max(batch_size) AS size FROM batches WHERE role IN ('input', 'field') AND phase = 'data' AND batch_size IS NOT NULL AND len(shape) >= 2 GROUP BY ALL) GROUP BY rank
+    SELECT rank, step, microbatch, max(batch_size) AS size FROM batches WHERE role IN ('input', 'field', 'target') AND phase = 'data' AND batch_size IS NOT NULL AND len(shape) >= 2 GROUP BY ALL
+), whole AS (
+    SELECT rank, 0 AS step, median(size)::BIGINT AS value FROM sizes GROUP BY rank
+), later AS (
+    -- after larger ones, and to the end
+    SELECT s.rank, min(s.step) AS step, median(s.size)::BIGINT AS value FROM sizes s JOIN (SELECT rank, max(step) AS step FROM sizes WHERE size > $most GROUP BY rank) l ON l.rank = s.rank AND s.step > l.step
+    GROUP BY s.rank HAVING count(DISTINCT s.step) >= $least
+), small AS (
+    SELECT * FROM whole WHERE value <= $most
+    UNION ALL SELECT * FROM later WHERE rank NOT IN (SELECT rank FROM whole WHERE value <= $most)
+), modes AS (
+    SELECT rank, module_id, training, step, lead(step, 1, 9223372036854775807) OVER (PARTITION BY rank, module_id ORDER BY step) AS until FROM module_modes WHERE grad
 ), norms AS (
-    SELECT m.rank, m.module_id, m.module, m.class_name, m.call_order FROM modules m
+    SELECT m.rank, m.module_id, m.module, m.class_name, m.call_order, s.step, s.value FROM modules m JOIN small s ON s.rank = m.rank
     WHERE regexp_matches(m.class_name, '^BatchNorm[123]d$') AND m.call_order IS NOT NULL
-      AND coalesce((SELECT bool_or(training) FROM module_modes q WHERE q.rank = m.rank AND q.module_id = m.module_id AND q.grad), true)
+      -- it takes the statistics of at least half of these batches
+      AND coalesce((SELECT 2 * count(*) FILTER (q.training AND z.size <= $most) >= count(*)
+          FROM modes q JOIN sizes z ON z.rank = q.rank AND z.step >= greatest(q.step, s.step) AND z.step < q.until WHERE q.rank = m.rank AND q.module_id = m.module_id HAVING count(*) > 0), true)
 )
-SELECT n.rank, 0 AS step, n.module, n.class_name, s.value, CASE WHEN n.class_name = 'BatchNorm1d' THEN 'error' ELSE 'warning' END AS severity
-FROM norms n JOIN sizes s ON s.rank = n.rank WHERE s.value <= $most
-ORDER BY n.rank, severity, n.call_order
+SELECT rank, step, module, class_name, value, CASE WHEN class_name = 'BatchNorm1d' THEN 'error' ELSE 'warning' END AS severity,
+    CASE step WHEN 0 THEN '' ELSE 'From step ' || step || ' on ' END AS from_
+FROM norms
+ORDER BY step, rank, severity, call_order

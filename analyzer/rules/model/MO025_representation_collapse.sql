@@ -73,12 +73,17 @@ WITH looks AS (
 ), losses AS (
     SELECT rank, step, any_value(loss) AS loss FROM optimizer_series WHERE optimizers = 1 AND isfinite(loss) GROUP BY rank, step HAVING count(*) = 1
 ), widest AS (
-    SELECT rank, tensor_id, probe, arg_max(n, spread) AS n FROM history WHERE probe = 'direction_std' GROUP BY rank, tensor_id, probe
+    -- of all looks, and of the later ones: a stop-gradient may be lost in the middle
+    SELECT h.rank, h.tensor_id, h.probe, f.part, arg_max(h.n, h.spread) AS n FROM (SELECT *, max(n) OVER (PARTITION BY rank, tensor_id, probe) AS looks FROM history WHERE probe = 'direction_std') h
+    CROSS JOIN (VALUES (0.0), (0.33), (0.5), (0.67)) AS f(part) WHERE h.n > f.part * h.looks GROUP BY h.rank, h.tensor_id, h.probe, f.part
 ), drawn AS (
     -- a loss of cosines between views that falls because all outputs turn one way; with a stop-gradient it falls while they spread
     SELECT h.rank, h.tensor_id, h.probe, arg_min(h.spread, h.n) AS level FROM history h JOIN widest w ON w.rank = h.rank AND w.tensor_id = h.tensor_id AND w.probe = h.probe AND h.n >= w.n
     JOIN losses l ON l.rank = h.rank AND l.step = h.step
-    GROUP BY h.rank, h.tensor_id, h.probe HAVING count(*) >= $looks AND corr(l.loss, h.spread * h.spread) > $with_loss
+    GROUP BY h.rank, h.tensor_id, h.probe, w.part HAVING count(*) >= $looks AND corr(l.loss, h.spread * h.spread) > $with_loss
+    -- from where it had come back up before
+    QUALIFY row_number() OVER (PARTITION BY h.rank, h.tensor_id, h.probe ORDER BY NOT coalesce(
+        level > 1.15 * (SELECT min(b.spread) FROM history b WHERE b.rank = h.rank AND b.tensor_id = h.tensor_id AND b.probe = h.probe AND b.n < min(h.n)), false), w.part) = 1
 ), low AS (
     SELECT h.*, coalesce(d.level, p.level) AS level, CASE WHEN h.probe = 'batch_std' THEN h.share < $relative AND h.spread < $fall * p.level
         WHEN d.probe IS NOT NULL AND h.spread < $drawn AND h.spread < $drawn_turn * d.level THEN true
@@ -136,5 +141,8 @@ WHERE NOT (c.value = 0 AND 0 = (
     WHERE e.rank = m.rank AND e.model = m.model))
   -- what points one way inside a model may still be told apart at its end
   AND (c.probe = 'batch_std' OR NOT EXISTS (FROM modules l WHERE l.rank = m.rank AND l.model = m.model AND l.class_name = 'Linear' AND l.call_order > m.call_order
-    AND NOT EXISTS (FROM dated d WHERE d.rank = l.rank AND d.module_id = l.module_id)))
+    AND NOT EXISTS (FROM dated d WHERE d.rank = l.rank AND d.module_id = l.module_id)
+    -- or may not: its outputs pointed one way before, and run together with the others
+    AND coalesce((SELECT median(h.spread) FILTER (h.step >= c.down) > $drawn_turn * max(h.spread) FILTER (h.step BETWEEN c.begun - 40 AND c.begun)
+        FROM history h WHERE h.rank = l.rank AND h.module_id = l.module_id AND h.probe = 'direction_std'), true)))
 ORDER BY step, c.rank, min(m.call_order) OVER (PARTITION BY c.rank, m.model), m.call_order DESC

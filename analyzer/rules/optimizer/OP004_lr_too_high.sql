@@ -78,5 +78,6 @@ WITH ahead AS (
       AND d.lr > 1.5 * (SELECT min(lr) FROM optimizer_series q WHERE q.rank = d.rank AND q.optimizer_id = d.optimizer_id AND q.n BETWEEN d.n - 60 AND d.n)
     GROUP BY ALL
 )
-SELECT * FROM (SELECT * FROM early UNION ALL SELECT * FROM top)
+SELECT * FROM (SELECT * FROM early UNION ALL SELECT * FROM top) f
+WHERE NOT EXISTS (FROM range_tests r WHERE r.rank = f.rank AND r.optimizer_id = f.optimizer_id AND f.step BETWEEN r.first_step AND r.last_step)
 ORDER BY step, rank, optimizer_id

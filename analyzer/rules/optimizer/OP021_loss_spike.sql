@@ -41,7 +41,7 @@ steps = 12
 [doc]
 what = "Loss and gradient norm leave their own bands at the same step, far beyond their usual scatter, and the loss comes back within twenty steps (nine tenths of the way, where it had left everything it has ever been by far). Of a log that was imported without gradient norms a warning, where the loss leaves everything it has ever been."
 why = "Something hit the training once: a batch, a rate, an unlucky update."
-not_this = "Losses that scatter widely anyway or have made such leaps before, small losses that scatter by a factor near the floor, one batch with a hard sample or two (gone with the next batch), losses of several optimizers that play against each other unless they leave everything ever seen, rises for good (divergence), the first steps of inputs of another size that stay (a curriculum), steps in which a target network takes over the weights of the model."
+not_this = "Losses that scatter widely anyway or have made such leaps before, small losses that scatter by a factor near the floor, one batch with a hard sample or two (gone with the next batch), losses of several optimizers that play against each other unless they leave everything ever seen, rises for good (divergence), the first steps of inputs of another size that stay (a curriculum), steps in which a target network takes over the weights of the model, a search for the learning rate at which the training breaks."
 source = "Own history, robust: median and MAD of loss and ln(loss), of ln(norm), over the 30 steps before."
 */
 WITH records AS (
@@ -84,6 +84,7 @@ LEFT JOIN (SELECT rank, step, min(fingerprint) AS fingerprint FROM batches WHERE
 LEFT JOIN sizes z ON z.rank = a.rank AND z.step = a.step
 LEFT JOIN records r ON r.rank = a.rank AND r.step = a.step
 WHERE a.history >= $history AND isfinite(a.loss)
+  AND NOT EXISTS (FROM range_tests t WHERE t.rank = a.rank AND t.optimizer_id = a.optimizer_id AND a.step BETWEEN t.first_step AND t.last_step)
   AND NOT EXISTS (FROM lessons l WHERE l.rank = a.rank AND l.step BETWEEN a.step - $history AND a.step)
   -- the weights of a target network were replaced by the model's: from here on the targets are others
   AND NOT EXISTS (FROM target_syncs t WHERE t.rank = a.rank AND t.step BETWEEN a.step - 1 AND a.step)
