@@ -67,14 +67,14 @@ def test_a_profile_of_the_cpu_gives_the_same_structure() -> None:
 
 def test_out_of_memory_leaves_a_snapshot_and_its_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cuda = firstfault.recorder.cuda_memory.torch.cuda
-    model = nn.Linear(4, 2)
+    model = nn.Linear(1024, 512)  # larger than what other tests have left alive
     opt = torch.optim.SGD(model.parameters(), 0.1)
     run = tmp_path / "run"
 
     def train() -> None:
         for i in range(4):
             opt.zero_grad()
-            model(torch.randn(3, 4)).sum().backward()
+            model(torch.randn(3, 1024)).sum().backward()
             opt.step()
             if i == 2:
                 monkeypatch.setattr(cuda, "is_initialized", lambda: True)

@@ -52,6 +52,8 @@ WITH prompts AS (
       -- what loaders bring to an evaluation is told by them
       AND NOT (phase = 'eval' AND b.loader_id IS NULL AND (b.rank, b.step) IN (SELECT (rank, step) FROM batches WHERE phase = 'eval' AND loader_id IS NOT NULL))
       AND NOT (phase = 'eval' AND (b.rank, b.tensor_id) IN (SELECT (rank, tensor_id) FROM prompts))
+      -- an evaluation that forgets no_grad brings batches like those of the training
+      AND NOT (phase <> 'eval' AND (b.rank, b.step) IN (SELECT (rank, step) FROM steps WHERE eval_grad_forwards > 0))
 ), times AS (
     SELECT rank, stage, field, sample, count(*) AS times, max(within) AS within FROM (
         SELECT rank, stage, field, sample, count(*) OVER (PARTITION BY rank, stage, field, sample, loader_id, epoch, CASE WHEN loader_id IS NULL THEN step END) AS within
@@ -63,7 +65,7 @@ WITH prompts AS (
 ), samples AS (
     SELECT * FROM all_samples a WHERE EXISTS (FROM telling t WHERE t.rank = a.rank AND t.field IS NOT DISTINCT FROM a.field)
 ), train AS (
-    SELECT DISTINCT rank, stage, sample FROM samples WHERE NOT evaluated
+    SELECT rank, stage, sample, min(step) AS step FROM samples WHERE NOT evaluated GROUP BY rank, stage, sample
 ), loaders AS (
     -- samples of varying length are padded to that of their batch, and alike only where that is the same
     SELECT e.rank, e.loader_id, count(*) >= $enough AND count(t.sample) < $share * count(*) AS apart, count(t.sample) >= CASE WHEN bool_or(e.padded) THEN 0.25 ELSE 0.98 END * count(*) AS trained
@@ -105,7 +107,7 @@ WITH prompts AS (
     GROUP BY e.rank, e.field HAVING count(*) >= $enough AND count(t.sample) = 0
 ), counted AS (
     -- a sample of several fields is one sample: the field that shows most
-    SELECT e.rank, count(*) AS samples, count(t.sample) AS value, min(e.step) FILTER (t.sample IS NOT NULL) AS step
+    SELECT e.rank, count(*) AS samples, count(t.sample) AS value, min(greatest(e.step, t.step)) FILTER (t.sample IS NOT NULL) AS step
     FROM evaluated e LEFT JOIN train t ON t.rank = e.rank AND t.stage = e.stage AND t.sample = e.sample GROUP BY e.rank, e.field
     QUALIFY row_number() OVER (PARTITION BY e.rank ORDER BY value DESC, samples DESC) = 1
 ), alike AS (

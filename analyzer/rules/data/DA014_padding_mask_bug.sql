@@ -107,7 +107,7 @@ WITH masks AS (
     SELECT f.*, n.value FROM filled f JOIN (
         SELECT f.rank, f.tensor_id, avg(i.zero_count / i.numel) AS value FROM filled f
         JOIN batch_fields i ON i.rank = f.rank AND i.tensor_id = f.tensor_id AND i.phase = 'data' AND i.step >= f.step AND i.min = 0
-        JOIN batch_fields t ON t.rank = i.rank AND t.step = i.step AND t.microbatch = i.microbatch AND t.role = 'target' AND t.phase = 'data' AND t.shape = i.shape
+        JOIN batch_fields t ON t.rank = i.rank AND t.step = i.step AND t.microbatch = i.microbatch AND t.role = 'target' AND t.phase <> 'eval' AND t.numel = i.numel AND t.ignored_count IS NOT NULL
         GROUP BY f.rank, f.tensor_id HAVING count(*) >= $lasting AND bool_and(i.zero_count = t.ignored_count)
     ) n ON n.rank = f.rank AND n.tensor_id = f.tensor_id
     -- there was padding in every look, as its embedding calls it, and from then on there is none

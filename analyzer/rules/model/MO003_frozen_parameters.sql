@@ -7,6 +7,9 @@ signal = "requires_grad"
 message = "From step {step} on {value} parameters that the optimizer holds do not require gradients ({names}): they never move."
 fix = "Set requires_grad_(True) where they are meant to train, or leave them out of the optimizer."
 explains = ["plateau", "underfit", "broken-graph", "unused-module"]
+[params.rest]
+value = 0.01
+doc = "Learning rate at the step, as a share of its highest, up to which a parameter was put to rest before."
 [needs]
 tables = ["tensors", "tensor_stats"]
 kinds = ["gradient"]
@@ -14,7 +17,7 @@ steps = 3
 [doc]
 what = "Parameters in an optimizer's groups whose requires_grad is False at every step, or from some step on to the end."
 why = "The optimizer skips them silently."
-not_this = "Frozen parameters that no optimizer holds, parameters that are thawed later. Only advice where others are: a plan that thaws part after part; and where it is from the first step on a parameter of a class that is none of torch's layers, such as an embedding of positions, which may have been made as a constant; and where all that is held is frozen and what trains is not held, which is parameters-not-in-optimizer."
+not_this = "Frozen parameters that no optimizer holds, parameters that are thawed later, or whose learning rate had gone down to nothing by a schedule before. Only advice where others are: a plan that thaws part after part; and where it is from the first step on a parameter of a class that is none of torch's layers, such as an embedding of positions, which may have been made as a constant; and where all that is held is frozen and what trains is not held, which is parameters-not-in-optimizer."
 source = "Flags; no threshold."
 */
 WITH looks AS (
@@ -33,6 +36,12 @@ WITH looks AS (
     SELECT l.rank, min(l.step) AS step FROM looks l JOIN ends e ON e.rank = l.rank AND e.tensor_id = l.tensor_id
     WHERE NOT l.frozen AND e.frozen_steps >= 3 AND e.last_free = e.last
       AND l.step > (SELECT max(b.step) FROM looks b WHERE b.rank = l.rank AND b.tensor_id = l.tensor_id AND b.frozen) GROUP BY l.rank
+), rested AS (
+    -- their rate had been let down to nothing before: layers that are put to rest one after the other
+    SELECT p.rank, p.tensor_id FROM parameters p JOIN onset o ON o.rank = p.rank AND o.tensor_id = p.tensor_id
+    JOIN param_groups g ON g.rank = p.rank AND g.optimizer_id = p.optimizer_id AND g.group_id = p.group_id
+    WHERE o.last_free IS NOT NULL AND g.step <= o.step GROUP BY p.rank, p.tensor_id
+    HAVING max(g.lr) > 0 AND arg_max(g.lr, g.step) <= $rest * max(g.lr)
 ), beside AS (
     -- all that is held is frozen, and what trains is not held: what is wrong is what the optimizer was given
     SELECT DISTINCT p.rank FROM parameters p JOIN param_steps g ON g.rank = p.rank AND g.tensor_id = p.tensor_id
@@ -41,4 +50,4 @@ WITH looks AS (
 )
 SELECT rank, step, CASE WHEN rank IN (SELECT t.rank FROM thawed t WHERE t.step > onset.step) OR constant OR rank IN (FROM beside) THEN 'warning' ELSE 'error' END AS severity, arg_min(module, coalesce(call_order, 1000000)) AS module, arg_min(tensor, coalesce(call_order, 1000000)) AS tensor, count(*) AS value,
     array_to_string(list(tensor ORDER BY tensor_id)[:3], ', ') AS names
-FROM onset GROUP BY rank, step, constant ORDER BY step, constant, rank
+FROM onset WHERE (rank, tensor_id) NOT IN (SELECT (rank, tensor_id) FROM rested) GROUP BY rank, step, constant ORDER BY step, constant, rank

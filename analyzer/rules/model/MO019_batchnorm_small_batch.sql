@@ -4,7 +4,7 @@ name = "batchnorm-small-batch"
 severity = "error"
 phase = "forward"
 signal = "batch_size"
-message = "{from_}{module} ({class_name}) normalises over batches of {value} samples: its statistics are mostly noise."
+message = "{from_}{module} ({class_name}) normalises over batches of {value} samples: {noise_}."
 fix = "Use GroupNorm or LayerNorm, a larger batch, or SyncBatchNorm across ranks."
 explains = ["loss-spike", "plateau", "overfit"]
 [params.most]
@@ -22,7 +22,7 @@ steps = 5
 [doc]
 what = "Batch norm in train mode with four samples a batch or fewer, in most steps, or from some step on to the end."
 why = "Mean and variance over so few samples change from step to step; running statistics do not fit what training saw."
-not_this = "Batch norms in eval mode, pictures (many positions count as samples; said as a warning), a small last batch."
+not_this = "Batch norms in eval mode, pictures (many positions count as samples; said as a warning, and only where the model is evaluated), a small last batch."
 source = "Threshold of the catalogue: 4 samples a batch."
 */
 WITH sizes AS (
@@ -46,6 +46,9 @@ WITH sizes AS (
           FROM modes q JOIN sizes z ON z.rank = q.rank AND z.step >= greatest(q.step, s.step) AND z.step < q.until WHERE q.rank = m.rank AND q.module_id = m.module_id HAVING count(*) > 0), true)
 )
 SELECT rank, step, module, class_name, value, CASE WHEN class_name = 'BatchNorm1d' THEN 'error' ELSE 'warning' END AS severity,
-    CASE step WHEN 0 THEN '' ELSE 'From step ' || step || ' on ' END AS from_
-FROM norms
+    CASE step WHEN 0 THEN '' ELSE 'From step ' || step || ' on ' END AS from_,
+    CASE WHEN class_name = 'BatchNorm1d' THEN 'its statistics are mostly noise' ELSE 'its statistics change from batch to batch, and those kept for evaluation may fit none of them' END AS noise_
+FROM norms n
+-- over many positions of few pictures it normalises well; what may not fit are the statistics for an evaluation
+WHERE class_name = 'BatchNorm1d' OR EXISTS (FROM module_modes q WHERE q.rank = n.rank AND q.module_id = n.module_id AND NOT q.training)
 ORDER BY step, rank, severity, call_order

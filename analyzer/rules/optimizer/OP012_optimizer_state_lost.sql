@@ -14,6 +14,9 @@ doc = "Distance of a new model's weights from the last ones of the model before,
 value = 3
 unit = "optimizers"
 doc = "New optimizers that each begin at weights that were loaded at that step, from which on this is the plan."
+[params.restart]
+value = 0.2
+doc = "Learning rate over that of the step before, below which moments that begin anew are part of a restart."
 [params.fraction]
 value = 0.2
 doc = "Norm of the state after the first step of a new optimizer over that before, below which it began with nothing, for optimizers without a counter."
@@ -23,14 +26,15 @@ steps = 3
 [doc]
 what = "The step counter in the optimizer's state falls back to one; or a new optimizer of the same class, size and learning rate takes the place of another and starts at one, or, where it keeps no counter, with moments that are a fraction of those before. As advice: a new optimizer that holds all that the old one held, at the same rates, and more."
 why = "Adam's moments start from zero: the first steps are as long as at the start of the run."
-not_this = "Another model, unless the last weights of the one before were loaded into it; a second optimizer for other parameters, a resumed run whose state was loaded (its counter falls by as much as had been done since the checkpoint), another optimizer for another stage or another model, as the next fold has; the inner loop of meta-learning, with weights loaded and an optimizer made for each task; stages in which the modules get other hooks, as pruning gives them."
+not_this = "Another model, unless the last weights of the one before were loaded into it; a second optimizer for other parameters, a resumed run whose state was loaded (its counter falls by as much as had been done since the checkpoint), another optimizer for another stage or another model, as the next fold has; the inner loop of meta-learning, with weights loaded and an optimizer made for each task; stages in which the modules get other hooks, as pruning gives them; restarts whose learning rate begins far lower as well."
 source = "Counting."
 */
 WITH counters AS (
     SELECT rank, step, optimizer_id, any_value(optimizer) AS optimizer, max(state_step) AS state_step, sum(numel) AS numel, max(lr) AS lr
     FROM param_groups GROUP BY rank, step, optimizer_id
 ), within_ AS (
-    SELECT rank, step, optimizer, state_step AS value, lag(state_step) OVER (PARTITION BY rank, optimizer_id ORDER BY step) AS before, 'the step counter' AS what_, 'in the same optimizer' AS how_, optimizer_id
+    SELECT rank, step, optimizer, state_step AS value, lag(state_step) OVER (PARTITION BY rank, optimizer_id ORDER BY step) AS before, 'the step counter' AS what_, 'in the same optimizer' AS how_, optimizer_id,
+        lr, lag(lr) OVER (PARTITION BY rank, optimizer_id ORDER BY step) AS lr_before
     FROM counters WHERE state_step IS NOT NULL
 ), handed AS (
     -- what the parameters of the new model are after its first update, against those of the same names in the model before, when
@@ -78,6 +82,8 @@ WITH counters AS (
     GROUP BY ALL
 )
 SELECT rank, step, optimizer, value, before, what_, how_, optimizer_id, 'error' AS severity FROM within_ WHERE value <= 1 AND before >= 2
+  -- with a warm-up from far below begins a restart that was planned
+  AND NOT coalesce(lr < $restart * lr_before, false)
 UNION ALL BY NAME
 -- a schedule that was loaded beside a new optimizer takes hold with its next step, so the second rate counts too
 SELECT n.rank, n.first AS step, n.optimizer, n.first_count AS value, o.last_count AS before, 'the step counter' AS what_, 'with a new optimizer' AS how_, n.optimizer_id,
