@@ -55,7 +55,7 @@ steps = 10
 [doc]
 what = "A classifier whose loss jumps from well below the entropy of its labels to that entropy or above and stays, or a regression whose mean of squares jumps from well below the variance of its targets to that of wrong pairs and stays, without a jump of the learning rate, the input or the label mix; or a classifier that has moved far and never got below it (in a run of few steps, on sequences of tokens, or where only the weights beside the embeddings have moved and the labels are the same ones in every step, only a warning)."
 why = "The entropy of the labels is the loss of a model that knows nothing of the input."
-not_this = "A run that is too short to have learnt, steps in which nothing was updated, a higher learning rate, other inputs, a new label mix, tokens (their entropy is another matter), a weak signal: a loss that lies below the entropy of the labels by little, but for certain, while the samples are new."
+not_this = "A run that is too short to have learnt, steps in which nothing was updated, a higher learning rate, other inputs, a new label mix, tokens (their entropy is another matter), a loss that is learnt down again by and by, a weak signal: a loss that lies below the entropy of the labels by little, but for certain, while the samples are new."
 source = "Cross entropy of a constant prediction is the entropy of the labels, its mean squared error their variance; of predictions and targets that have nothing to do with each other the two variances add up."
 */
 WITH told AS (
@@ -96,6 +96,12 @@ WITH told AS (
     FROM optimizer_series o JOIN mix m ON m.rank = o.rank AND m.step = o.step JOIN whole w ON w.rank = o.rank
     WHERE o.optimizers <= 1
     WINDOW ahead AS (PARTITION BY o.rank, o.optimizer_id ORDER BY n ROWS BETWEEN CURRENT ROW AND 9 FOLLOWING), whole_ AS (PARTITION BY o.rank, o.optimizer_id)
+), back AS (
+    -- how a loss comes back that had jumped: by and by it is learnt anew, as of another corpus
+    SELECT rank, optimizer_id, n, loss, median(loss) OVER (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN 6 PRECEDING AND 1 PRECEDING) AS just_before,
+        median(loss) OVER (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN CURRENT ROW AND 5 FOLLOWING) AS then_,
+        count(*) OVER (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN CURRENT ROW AND 5 FOLLOWING) AS looks
+    FROM rows_ WHERE isfinite(loss)
 ), jumps AS (
     SELECT * FROM rows_
     WHERE history >= 8 AND entropy > 0.3 AND loss > $low * entropy AND CASE WHEN kind = 'number' THEN loss < $pairs * entropy AND ahead < $pairs * entropy ELSE loss < $most END
@@ -105,6 +111,8 @@ WITH told AS (
       -- from one step to the next: a loss that climbs for many steps is driven there by the training itself
       AND loss > loss_recent_peak AND loss_recent_peak < 0.5 * (loss_median + loss)
       AND (rank, step) NOT IN (SELECT (rank, step) FROM outlying)
+      AND NOT coalesce((SELECT arg_min(b.just_before, b.n) < loss_median + 0.8 * (rows_.loss - loss_median) FROM back b
+          WHERE b.rank = rows_.rank AND b.optimizer_id = rows_.optimizer_id AND b.n > rows_.n + $least AND b.looks = 6 AND b.then_ < loss_median + 0.4 * (rows_.loss - loss_median)), false)
       -- what is fed in or asked for has another size from there on
       AND NOT EXISTS (FROM data_changes c WHERE c.rank = rows_.rank AND c.step BETWEEN rows_.step - 1 AND rows_.step + 1 AND (kind <> 'label' OR c.role <> 'target'))
       -- a run that had diverged before is lost for a reason of its own

@@ -47,5 +47,7 @@ JOIN epochs p ON p.rank = e.rank AND p.loader_id = e.loader_id AND p.epoch = e.e
 WHERE e.batches >= $least AND e.different > 0.5 * e.batches AND e.mixed AND list_slice(p.prints, 1, e.batches) = e.prints
 UNION ALL BY NAME
 SELECT rank, step, len(prints) AS batches, step AS value, 'After torch.manual_seed at step ' || step || ' come' AS what_, 'since the seed is the same again' AS although FROM passes
-WHERE len(prints) >= $least AND list_slice(prints_before, 1, len(prints)) = prints AND len(list_distinct(prints)) > 0.5 * len(prints)
+-- another model from there on: each trial of a search is to see the same
+WHERE NOT EXISTS (FROM handovers h WHERE h.rank = passes.rank AND h.fresh AND h.step > passes.before AND h.step <= passes.step + 1)
+  AND len(prints) >= $least AND list_slice(prints_before, 1, len(prints)) = prints AND len(list_distinct(prints)) > 0.5 * len(prints)
 ORDER BY step, rank

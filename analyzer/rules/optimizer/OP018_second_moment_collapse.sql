@@ -67,9 +67,11 @@ WITH second AS (
       AND (m.rank, m.step) NOT IN (SELECT (rank, step) FROM loaded)
       -- put back to the start with the first moment, as on purpose: no step is longer for it
       AND NOT EXISTS (FROM optimizer_states f WHERE f.rank = m.rank AND f.parameter_id = m.parameter_id AND f.key = 'exp_avg' AND f.step = m.step AND f.last_step = m.last_step AND f.sum_sq < $reset * f.sum_sq_before)
-      -- or a weight that was drawn anew, and its state with it: its norm changed by more than an update can
-      AND NOT EXISTS (FROM tensor_stats w JOIN tensor_stats v ON v.rank = w.rank AND v.tensor_id = w.tensor_id AND v.step = m.last_step JOIN tensor_stats u ON u.rank = w.rank AND u.tensor_id = m.update_id AND u.step = w.step
-          WHERE w.rank = m.rank AND w.tensor_id = m.parameter_id AND w.step = m.step AND abs(sqrt(w.sum_sq) - sqrt(v.sum_sq)) > $anew * sqrt(u.sum_sq))
+      -- or a layer that was drawn anew, and its state with it: the norm of one of its weights changed by more than an update can
+      AND NOT EXISTS (FROM parameters me JOIN parameters p ON p.rank = me.rank AND p.module_id = me.module_id
+          JOIN tensor_stats w ON w.rank = p.rank AND w.tensor_id = p.tensor_id AND w.step = m.step
+          JOIN tensor_stats v ON v.rank = w.rank AND v.tensor_id = w.tensor_id AND v.step = m.last_step JOIN tensor_stats u ON u.rank = w.rank AND u.tensor_id = p.update_id AND u.step = w.step
+          WHERE me.rank = m.rank AND me.tensor_id = m.parameter_id AND abs(sqrt(w.sum_sq) - sqrt(v.sum_sq)) > $anew * sqrt(u.sum_sq))
 ), steps_ AS (
     SELECT u.rank, u.tensor_id, u.step, sqrt(u.sum_sq) AS length_,
         max(sqrt(u.sum_sq)) OVER (PARTITION BY u.rank, u.tensor_id ORDER BY u.step ROWS BETWEEN 10 PRECEDING AND 1 PRECEDING) AS longest_before

@@ -25,6 +25,9 @@ doc = "Loops below this are not worth a word."
 value = 6
 unit = "steps"
 doc = "Counted steps to judge by."
+[params.whole]
+value = 1.1
+doc = "Share of a step from which on the time of its loops cannot be its own, as where several of them end in one step."
 [needs]
 tables = ["steps"]
 columns = ["steps.host_reads", "steps.step_ns"]
@@ -58,7 +61,7 @@ WITH counted AS (
         median(m.reads) AS reads, mode(m.place) AS place, mode(m.code) AS code
     FROM begun b JOIN marked m ON m.rank = b.rank AND m.step >= b.first_ GROUP BY b.rank, b.step
 )
-SELECT rank, step, reads::BIGINT AS value, place, coalesce(code, 'no source') AS code_, round(loop_ns / 1e6, 1) AS loop_ms,
-    round(step_ns / 1e6, 1) AS step_ms, round(100 * share)::INT AS percent,
+SELECT rank, step, reads::BIGINT AS value, place, coalesce(code, 'no source') AS code_, round(least(loop_ns, step_ns) / 1e6, 1) AS loop_ms,
+    round(step_ns / 1e6, 1) AS step_ms, round(100 * least(share, 1))::INT AS percent,
     CASE WHEN share <= $share OR loop_ns <= $error_ns THEN 'warning' END AS severity
-FROM judged WHERE share > $advice AND loop_ns > $least_ns ORDER BY step, rank
+FROM judged WHERE share > $advice AND share <= $whole AND loop_ns > $least_ns ORDER BY step, rank
