@@ -111,8 +111,9 @@ WITH told AS (
       -- from one step to the next: a loss that climbs for many steps is driven there by the training itself
       AND loss > loss_recent_peak AND loss_recent_peak < 0.5 * (loss_median + loss)
       AND (rank, step) NOT IN (SELECT (rank, step) FROM outlying)
-      AND NOT coalesce((SELECT arg_min(b.just_before, b.n) < loss_median + 0.8 * (rows_.loss - loss_median) FROM back b
-          WHERE b.rank = rows_.rank AND b.optimizer_id = rows_.optimizer_id AND b.n > rows_.n + $least AND b.looks = 6 AND b.then_ < loss_median + 0.4 * (rows_.loss - loss_median)), false)
+      AND NOT coalesce((SELECT arg_min(b.just_before, b.n) < loss_median + 0.8 * (least(rows_.loss, entropy) - loss_median) FROM back b
+          WHERE b.rank = rows_.rank AND b.optimizer_id = rows_.optimizer_id AND b.n > rows_.n + $least AND b.looks = 6
+            AND b.then_ < loss_median + 0.4 * (least(rows_.loss, entropy) - loss_median)), false)
       -- what is fed in or asked for has another size from there on
       AND NOT EXISTS (FROM data_changes c WHERE c.rank = rows_.rank AND c.step BETWEEN rows_.step - 1 AND rows_.step + 1 AND (kind <> 'label' OR c.role <> 'target'))
       -- a run that had diverged before is lost for a reason of its own
