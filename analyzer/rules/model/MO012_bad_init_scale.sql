@@ -22,17 +22,17 @@ doc = "Smallest fan-in that is judged."
 tables = ["tensor_stats", "tensors", "modules"]
 kinds = ["parameter"]
 [doc]
-what = "The weight of a linear or convolution layer whose first standard deviation is far above or below every usual initialisation for its fan-in."
+what = "The weight of a linear or convolution layer whose first standard deviation is far above or below every usual initialisation for its fan-in; of one that joins later, far above."
 why = "Activations and gradients change their scale by that factor in each layer."
 not_this = "Weights that start at zero or a constant, a loaded checkpoint's ordinary weights, normal(0, 0.02), a small start of a head whose output no layer takes in, small fan-in, embeddings and heads tied to them."
 source = "He initialisation sqrt(2 / fan_in), torch's default sqrt(1 / (3 fan_in)); four times above and fifty below leave room for all usual gains."
 */
 WITH first AS (
-    SELECT s.rank, s.tensor_id, arg_min(sqrt(greatest(s.sum_sq / s.numel - pow(s.sum / s.numel, 2), 0)), (s.step, s.seq)) AS std, arg_min(s.phase, (s.step, s.seq)) AS phase
+    SELECT s.rank, s.tensor_id, arg_min(sqrt(greatest(s.sum_sq / s.numel - pow(s.sum / s.numel, 2), 0)), (s.step, s.seq)) AS std, arg_min(s.phase, (s.step, s.seq)) AS phase, min(s.step) AS step
     FROM tensor_stats s JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id AND t.kind = 'parameter'
-    WHERE s.nan_count + s.inf_count = 0 AND s.step = 0 GROUP BY s.rank, s.tensor_id
+    WHERE s.nan_count + s.inf_count = 0 GROUP BY s.rank, s.tensor_id
 ), weights AS (
-    SELECT p.rank, p.tensor, p.module, p.call_order, f.std, list_product(list_transform(p.shape[2:], lambda x: x::DOUBLE))::BIGINT AS fan_in,
+    SELECT p.rank, p.tensor, p.module, p.call_order, f.std, f.step, list_product(list_transform(p.shape[2:], lambda x: x::DOUBLE))::BIGINT AS fan_in,
         p.shape[1] AS outs, p.shape[2] AS ins, p.class_name
     FROM parameters p JOIN first f ON f.rank = p.rank AND f.tensor_id = p.tensor_id
     WHERE regexp_matches(p.class_name, '^(Linear|Conv[123]d)$') AND p.tensor LIKE '%weight' AND len(p.shape) >= 2 AND f.phase = 'forward' AND p.optimizer_id IS NOT NULL
@@ -42,12 +42,14 @@ WITH first AS (
       -- nor one that was tied to it until later in the run
       AND NOT EXISTS (FROM events u WHERE u.rank = p.rank AND u.event = 'weights-untied' AND u.step > 0 AND p.tensor IN (u.detail->>'$.first', u.detail->>'$.second'))
 )
-SELECT rank, 0 AS step, module, tensor, std AS value, fan_in,
+SELECT rank, step, module, tensor, std AS value, fan_in,
     CASE WHEN std > sqrt(2.0 / fan_in) THEN std / sqrt(2.0 / fan_in) ELSE std / sqrt(1.0 / (3 * fan_in)) END AS times,
     CASE WHEN std > sqrt(2.0 / fan_in) THEN sqrt(2.0 / fan_in) ELSE sqrt(1.0 / (3 * fan_in)) END AS usual,
-    CASE WHEN count(*) OVER (PARTITION BY rank) > 1 THEN format(', as do {:d} other weights', count(*) OVER (PARTITION BY rank) - 1) ELSE '' END AS and_
-FROM weights w WHERE fan_in >= $fan AND std > 0 AND (std > $high * sqrt(2.0 / fan_in) OR std < $low * sqrt(1.0 / (3 * fan_in))
+    CASE WHEN count(*) OVER (PARTITION BY rank, step) > 1 THEN format(', as do {:d} other weights', count(*) OVER (PARTITION BY rank, step) - 1) ELSE '' END AS and_
+FROM weights w WHERE fan_in >= $fan AND std > 0 AND (std > $high * sqrt(2.0 / fan_in) OR w.step = 0 AND std < $low * sqrt(1.0 / (3 * fan_in))
     -- a small last layer dampens nothing: many policies and detectors begin so on purpose
     AND EXISTS (SELECT 1 FROM weights c WHERE c.rank = w.rank AND c.call_order > w.call_order
         AND (c.ins = w.outs OR (c.class_name = 'Linear' AND w.class_name <> 'Linear' AND c.ins % w.outs = 0))))
-ORDER BY rank, call_order, tensor
+  -- what joins later may have been trained elsewhere
+  AND (w.step = 0 OR NOT EXISTS (FROM checkpoints k WHERE k.rank = w.rank AND k.action IN ('weights', 'load') AND k.step BETWEEN w.step - 1 AND w.step + 1))
+ORDER BY step, rank, call_order, tensor

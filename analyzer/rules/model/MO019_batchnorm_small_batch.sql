@@ -34,8 +34,8 @@ WITH sizes AS (
     SELECT s.rank, min(s.step) AS step, median(s.size)::BIGINT AS value FROM sizes s JOIN (SELECT rank, max(step) AS step FROM sizes WHERE size > $most GROUP BY rank) l ON l.rank = s.rank AND s.step > l.step
     GROUP BY s.rank HAVING count(DISTINCT s.step) >= $least
 ), small AS (
-    SELECT * FROM whole WHERE value <= $most
-    UNION ALL SELECT * FROM later WHERE rank NOT IN (SELECT rank FROM whole WHERE value <= $most)
+    SELECT * FROM later WHERE value <= $most
+    UNION ALL SELECT * FROM whole WHERE value <= $most AND rank NOT IN (SELECT rank FROM later)
 ), modes AS (
     SELECT rank, module_id, training, step, lead(step, 1, 9223372036854775807) OVER (PARTITION BY rank, module_id ORDER BY step) AS until FROM module_modes WHERE grad
 ), norms AS (

@@ -22,7 +22,7 @@ tables = ["schedulers"]
 columns = ["schedulers.total_steps"]
 steps = 10
 [doc]
-what = "A scheduler that exists during the whole run and is not stepped once, in a run that came to its end or began a second epoch; or one whose schedule is as long as the run has optimizer steps, to one in a hundred, and which was stepped once in several of them."
+what = "A scheduler that exists during the whole run and is not stepped once, in a run that came to its end or began a second epoch; or one whose schedule is as long as the run has optimizer steps, to one in a hundred, and which was stepped once in several of them; or one that was made for a new optimizer is not, while that of the optimizer before, which steps no more, is."
 why = "The schedule that was planned does not happen."
 not_this = "A run that broke off in its first epoch, a scheduler inside another one, one that lives for the whole run but waits for a metric."
 source = "Counting."
@@ -39,7 +39,17 @@ WITH last AS (
         (SELECT count(*) FROM steps s WHERE s.rank = l.rank AND s.optimizer_id = l.optimizer_id AND s.stepped) AS of_optimizer
     FROM last l JOIN whole w ON w.rank = l.rank
     WHERE l.first = 0 AND w.steps_ >= $least AND l.rows_ >= 0.9 * w.steps_
+), stale AS (
+    -- made for a new optimizer, while the script goes on to step the scheduler of one that steps no more
+    SELECT l.*, (SELECT count(*) FROM steps s WHERE s.rank = l.rank AND s.optimizer_id = l.optimizer_id AND s.stepped AND s.step >= l.first) AS of_optimizer
+    FROM last l JOIN last o ON o.rank = l.rank AND o.optimizer_id <> l.optimizer_id AND o.first < l.first
+    WHERE l.first > 0 AND l.total = 0 AND l.scheduler NOT LIKE '%Plateau%'
+      AND NOT EXISTS (FROM steps s WHERE s.rank = o.rank AND s.optimizer_id = o.optimizer_id AND s.stepped AND s.step > l.first)
+      AND o.total - (SELECT max(total_steps) FROM schedulers q WHERE q.rank = o.rank AND q.scheduler_id = o.scheduler_id AND q.step <= l.first) >= $least
 )
+SELECT rank, first AS step, lr AS value, scheduler, optimizer_id, of_optimizer AS steps_, 'stepped another one, of an optimizer that steps no more' AS how_
+FROM stale WHERE of_optimizer >= $least
+UNION ALL BY NAME
 SELECT rank, first AS step, lr AS value, scheduler, optimizer_id, CASE WHEN total = 0 THEN steps_ ELSE of_optimizer END AS steps_,
     CASE WHEN total = 0 THEN 'never stepped it' ELSE printf('stepped it %d times, of %d that were planned', total, planned) END AS how_
 FROM found f
@@ -47,4 +57,4 @@ WHERE total = 0 AND scheduler NOT LIKE '%Plateau%' AND (completed OR epoch >= 1)
     AND NOT EXISTS (FROM schedulers o WHERE o.rank = f.rank AND o.optimizer_id = f.optimizer_id AND o.total_steps > 0)
   -- planned in optimizer steps to the last of them, and stepped by the epoch
   OR total > 0 AND completed AND planned >= $planned AND total <= $share * planned AND abs(planned - of_optimizer) <= greatest(1, 0.01 * planned)
-ORDER BY step, rank, scheduler_id
+ORDER BY step, rank, optimizer_id

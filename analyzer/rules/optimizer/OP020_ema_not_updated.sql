@@ -35,7 +35,7 @@ tables = ["copies", "steps"]
 [doc]
 what = "A copy that followed the model softly (it moved often and never became equal) stops for good while the model goes on; or one that is named after averaging (or, within the model, teacher or target encoder), or is torch's AveragedModel and was used, has never moved at all; or any copy that is written to step after step without a single number changing; or one that was overwritten at equal intervals, is overwritten no more and is asked on; or one that follows a model which stands still and is not asked any more, while another of its kind is trained. As a warning: a second model that is named a target and never followed."
 why = "Evaluations and the saved model use weights from long ago, and nothing in loss or gradients shows it."
-not_this = "Target networks and best-model copies that are overwritten now and then, teachers and reference models that are no part of the trained model (they never follow), models that are filled from an average for an evaluation, stochastic weight averaging that begins late and is not used before, weights so near their average that an update is rounded away."
+not_this = "Target networks and best-model copies that are overwritten now and then, teachers and reference models that are no part of the trained model (they never follow), models that are filled from an average for an evaluation, stochastic weight averaging that begins late and is not used before, averages that are loaded into the model and done with, weights so near their average that an update is rounded away."
 source = "Equality of a sample of the weights; the copy's own rhythm."
 */
 WITH steps_ AS (
@@ -90,9 +90,12 @@ WITH steps_ AS (
       AND NOT EXISTS (SELECT 1 FROM called_at c WHERE c.rank = r.rank AND c.module_id = r.module_id AND c.step > t.last_step + 1)
       -- the model that was left is itself what the new one began as
       AND NOT EXISTS (SELECT 1 FROM copies c WHERE c.rank = other.rank AND c.of_model = other.model AND c.module_id IS DISTINCT FROM r.module_id)
+), taken AS (
+    -- what an average has gathered was loaded into the model as it ended: it has served
+    SELECT e.rank, e.copy_id FROM ends e JOIN checkpoints c ON c.rank = e.rank AND c.action = 'weights' AND c.step BETWEEN e.last_update - 1 AND e.last_update + e.usual
 ), stopped AS (
     SELECT e.rank, e.last_update + e.usual - 1 AS step, printf('was updated %d times and not once from step %d on', e.updates, e.last_update + e.usual - 1) AS how_, 'error' AS severity, e.* EXCLUDE (rank)
-    FROM ends e WHERE updates >= 5 AND soft >= 0.8 * updates AND usual <= 10 AND still_steps >= greatest($least, 4 * usual)
+    FROM ends e WHERE (e.rank, e.copy_id) NOT IN (SELECT (rank, copy_id) FROM taken) AND updates >= 5 AND soft >= 0.8 * updates AND usual <= 10 AND still_steps >= greatest($least, 4 * usual)
       AND model_steps >= 0.8 * still_steps AND rate * still_distance > 1e-5
 ), overwritten AS (
     -- equal to the model as it was before the last update: a copy that is made after a step is seen beside the weights of the step after
