@@ -181,6 +181,58 @@ def layers_put_to_rest_one_by_one():
         opt.step()
 
 
+def another_corpus():
+    """At step 120 other texts come, with other transitions between their letters; the loss leaps and is learnt down again."""
+    texts = [torch.rand(16, 16).pow(8) for _ in range(2)]
+    net = nn.Sequential(nn.Embedding(16, 32), nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 16))
+    opt = torch.optim.AdamW(net.parameters(), lr=3e-3)
+    for i in range(300):
+        way = texts[i >= 120]
+        x = torch.randint(0, 16, (128,))
+        y = torch.multinomial(way[x], 1)[:, 0]
+        loss = F.cross_entropy(net(x), y)
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+
+
+def trials_under_one_seed():
+    """Rates are compared: each trial has its own model and optimizer and sees the same batches in the same order."""
+    x, turn = torch.randn(1200, 20), torch.randn(20, 4)
+    y = (x @ turn).argmax(1)
+    for rate in (1e-3, 3e-3, 1e-2):
+        torch.manual_seed(7)
+        net = nn.Sequential(nn.Linear(20, 48), nn.ReLU(), nn.Linear(48, 4))
+        opt = torch.optim.Adam(net.parameters(), lr=rate)
+        for _ in range(80):
+            i = torch.randint(0, 1200, (64,))
+            loss = F.cross_entropy(net(x[i]), y[i])
+            opt.zero_grad()
+            loss.backward()
+            opt.step()
+
+
+def average_that_is_loaded():
+    """Towards the end of the first stage weights are gathered in a running mean, which the second stage starts from."""
+    net = nn.Sequential(nn.Linear(16, 48), nn.GELU(), nn.Linear(48, 5))
+    mean = copy.deepcopy(net)
+    turn = torch.randn(16, 5)
+    opt = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+    for i in range(240):
+        if i == 140:
+            net.load_state_dict(mean.state_dict())
+            opt = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9)
+        x = torch.randn(48, 16)
+        loss = F.cross_entropy(net(x), (x @ turn).argmax(1))
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+        if 60 <= i < 140:
+            with torch.no_grad():
+                for kept, now in zip(mean.parameters(), net.parameters(), strict=True):
+                    kept.lerp_(now, 1 / (i - 59))
+
+
 if __name__ == "__main__":
     torch.manual_seed(int(sys.argv[2]) if len(sys.argv) > 2 else 0)
     globals()[sys.argv[1]]()

@@ -182,6 +182,46 @@ def hardest_pairs_without_an_epsilon(s):
         opt.step()
 
 
+def head_drawn_too_wide(s):
+    """At s other labels come, and with them a head whose weights are drawn with a width of one."""
+    body = nn.Sequential(nn.Linear(20, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU())
+    head = nn.Linear(128, 4)
+    opt = torch.optim.AdamW([*body.parameters(), *head.parameters()], lr=1e-3)
+    first, second = torch.randn(20, 4), torch.randn(20, 8)
+    for i in range(200):
+        if i == s:
+            head = nn.Linear(128, 8)
+            nn.init.normal_(head.weight)
+            opt = torch.optim.AdamW(
+                [{"params": body.parameters(), "lr": 3e-4}, {"params": head.parameters(), "lr": 1e-3}]
+            )
+        x = torch.randn(32, 20)
+        loss = F.cross_entropy(head(body(x)), (x @ (first if i < s else second)).argmax(1))
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+
+
+def schedule_of_the_optimizer_before(s):
+    """At s training goes on with another optimizer and a schedule for it, but the loop steps the schedule of the first."""
+    net = nn.Sequential(nn.Linear(16, 48), nn.ReLU(), nn.Linear(48, 4))
+    opt = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+    schedule = torch.optim.lr_scheduler.StepLR(opt, 20, 0.9)
+    turn = torch.randn(16, 4)
+    for i in range(180):
+        if i == s:
+            opt = torch.optim.AdamW(net.parameters(), lr=1e-3)
+            later = torch.optim.lr_scheduler.CosineAnnealingLR(opt, 180 - s)
+        x = torch.randn(48, 16)
+        loss = F.cross_entropy(net(x), (x @ turn).argmax(1))
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+        schedule.step()
+    if s < 180:
+        print(later.get_last_lr())
+
+
 if __name__ == "__main__":
     torch.manual_seed(int(sys.argv[3]) if len(sys.argv) > 3 else 0)
     globals()[sys.argv[1]](int(sys.argv[2]) if len(sys.argv) > 2 else 60)
