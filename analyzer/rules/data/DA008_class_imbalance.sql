@@ -4,7 +4,7 @@ name = "class-imbalance"
 severity = "warning"
 phase = "data"
 signal = "label_counts"
-message = "Class {top} holds {percent} % of the {total} targets of the run, {ratio} times as many as class {rare}: a model that always says {top} looks good."
+message = "Class {top} holds {percent} % of the {total} targets {of_}{ratio_}: a model that always says {top} looks good."
 fix = "Weight the loss, resample, or judge by a metric per class."
 [params.ratio]
 value = 10
@@ -20,21 +20,41 @@ doc = "Share of the most frequent class without which a ratio says little: of ma
 value = 200
 unit = "targets"
 doc = "Targets seen."
+[params.steps]
+value = 30
+unit = "steps"
+doc = "Steps before and after that it takes to say that the classes were mixed and no longer are."
+[params.mixed]
+value = 0.7
+doc = "Share of one class up to which classes were mixed before."
 [needs]
 tables = ["batches"]
 [doc]
-what = "One class with more than nine tenths of the targets, or half of them and ten times as many as the rarest class that occurs."
+what = "One class with more than nine tenths of the targets, or half of them and ten times as many as the rarest class that occurs; or that share from some step on to the end, after batches in which classes were mixed."
 why = "The loss is dominated by one class; accuracy says little."
 not_this = "Tokens of a text, many classes of which some are rare, few targets, a loss that weighs its classes. It is advice: data may be like that."
 source = "Thresholds of the catalogue."
 */
-WITH totals AS (
-    SELECT rank, class, sum(count_) AS count_ FROM (
-        SELECT rank, unnest(label_counts) AS count_, generate_subscripts(label_counts, 1) - 1 AS class FROM batches t
-        WHERE role = 'target' AND phase <> 'eval' AND label_counts IS NOT NULL AND len(shape) = 1
-            -- one target for each sample: tokens that were laid out in one row are more than the samples
-            AND NOT EXISTS (SELECT 1 FROM batches i WHERE i.rank = t.rank AND i.step = t.step AND i.microbatch = t.microbatch
-                AND i.role = 'input' AND len(i.shape) > 1 AND i.batch_size < t.batch_size))
+WITH labelled AS (
+    SELECT rank, step, label_counts FROM batches t
+    WHERE role = 'target' AND phase <> 'eval' AND label_counts IS NOT NULL AND len(shape) = 1
+        -- one target for each sample: tokens that were laid out in one row are more than the samples
+        AND NOT EXISTS (SELECT 1 FROM batches i WHERE i.rank = t.rank AND i.step = t.step AND i.microbatch = t.microbatch
+            AND i.role = 'input' AND len(i.shape) > 1 AND i.batch_size < t.batch_size)
+), turned AS (
+    -- the last batch in which no class outweighed the others
+    SELECT rank, max(step) FILTER (list_max(label_counts) <= 0.8 * list_sum(label_counts)) AS step FROM labelled GROUP BY rank
+), parts AS (
+    SELECT rank, later, class, sum(count_) AS count_ FROM (
+        SELECT l.rank, l.step > t.step AS later, unnest(l.label_counts) AS count_, generate_subscripts(l.label_counts, 1) - 1 AS class FROM labelled l JOIN turned t ON t.rank = l.rank)
+    GROUP BY rank, later, class
+), shares AS (
+    SELECT rank, later, arg_max(class, count_) AS top, max(count_) / sum(count_) AS value, sum(count_)::BIGINT AS total FROM parts GROUP BY rank, later
+), lengths AS (
+    SELECT l.rank, min(l.step) FILTER (l.step > t.step) AS step, count(DISTINCT l.step) FILTER (l.step <= t.step) AS before, count(DISTINCT l.step) FILTER (l.step > t.step) AS after_
+    FROM labelled l JOIN turned t ON t.rank = l.rank GROUP BY l.rank
+), totals AS (
+    SELECT rank, class, sum(count_) AS count_ FROM (SELECT rank, unnest(label_counts) AS count_, generate_subscripts(label_counts, 1) - 1 AS class FROM labelled)
     GROUP BY rank, class HAVING sum(count_) > 0
     UNION ALL
     -- floating-point targets of a binary loss that are all 0 or 1: then they are their own squares
@@ -49,6 +69,13 @@ WITH totals AS (
 ), weighted AS (
     SELECT DISTINCT rank FROM batches WHERE role = 'target' AND phase <> 'eval' AND weighted
 )
-SELECT rank, 0 AS step, top, rare, round(ratio)::BIGINT AS ratio, value, round(100 * value)::INT AS percent, total FROM judged
+SELECT rank, 0 AS step, top, value, round(100 * value)::INT AS percent, total, 'of the run' AS of_, ', ' || round(ratio)::BIGINT || ' times as many as class ' || rare AS ratio_ FROM judged
 WHERE rank NOT IN (FROM weighted) AND classes BETWEEN 2 AND 100 AND total >= $least AND (value > $share OR (ratio > $ratio AND value > $half AND total >= 20 * classes))
-ORDER BY rank
+UNION ALL BY NAME
+SELECT s.rank, l.step, s.top, s.value, round(100 * s.value)::INT AS percent, s.total, 'from step ' || l.step || ' on' AS of_,
+    ', where none held more than ' || round(100 * b.value)::INT || ' % before' AS ratio_
+FROM shares s JOIN shares b ON b.rank = s.rank AND s.later AND NOT b.later JOIN lengths l ON l.rank = s.rank
+WHERE s.rank NOT IN (FROM weighted) AND s.value > $share AND s.total >= $least AND b.value <= $mixed AND l.before >= $steps AND l.after_ >= $steps
+  AND s.rank NOT IN (SELECT rank FROM judged WHERE value > $share)
+QUALIFY row_number() OVER (PARTITION BY s.rank ORDER BY l.step) = 1
+ORDER BY step, rank
