@@ -17,6 +17,14 @@ doc = "New optimizers that each begin at weights that were loaded at that step, 
 [params.restart]
 value = 0.2
 doc = "Learning rate over that of the step before, below which moments that begin anew are part of a restart."
+[params.rounds]
+value = 3
+unit = "optimizers"
+doc = "New optimizers, each over more samples than the one before, from which on these are rounds over data that grow."
+[params.more]
+value = 1.03
+unit = "times"
+doc = "Samples of a round over those of the round before."
 [params.fraction]
 value = 0.2
 doc = "Norm of the state after the first step of a new optimizer over that before, below which it began with nothing, for optimizers without a counter."
@@ -26,7 +34,7 @@ steps = 3
 [doc]
 what = "The step counter in the optimizer's state falls back to one; or a new optimizer of the same class, size and learning rate takes the place of another and starts at one, or, where it keeps no counter, with moments that are a fraction of those before. As advice: a new optimizer that holds all that the old one held, at the same rates, and more."
 why = "Adam's moments start from zero: the first steps are as long as at the start of the run."
-not_this = "Another model, unless the last weights of the one before were loaded into it; a second optimizer for other parameters, a resumed run whose state was loaded (its counter falls by as much as had been done since the checkpoint), another optimizer for another stage or another model, as the next fold has; the inner loop of meta-learning, with weights loaded and an optimizer made for each task; stages in which the modules get other hooks, as pruning gives them; restarts whose learning rate begins far lower as well."
+not_this = "Another model, unless the last weights of the one before were loaded into it; a second optimizer for other parameters, a resumed run whose state was loaded (its counter falls by as much as had been done since the checkpoint), another optimizer for another stage or another model, as the next fold has; the inner loop of meta-learning, with weights loaded and an optimizer made for each task; stages in which the modules get other hooks, as pruning gives them; restarts whose learning rate begins far lower as well; rounds over data that grow, as in active learning."
 source = "Counting."
 */
 WITH counters AS (
@@ -55,6 +63,17 @@ WITH counters AS (
     -- weights set anew at each of several starts: the inner loop of meta-learning, or folds of one model
     SELECT h.rank FROM handovers h LEFT JOIN (SELECT DISTINCT rank, step FROM checkpoints WHERE action = 'weights') c ON c.rank = h.rank AND c.step = h.step
     GROUP BY h.rank HAVING count(*) >= $starts AND count(c.step) = count(*)
+), rounds AS (
+    -- the samples of each stretch between new optimizers: which come for the first time
+    SELECT rank, round_, count(*) AS samples, count(*) FILTER (first_round = round_) AS new_ FROM (
+        SELECT DISTINCT rank, round_, sample, min(round_) OVER (PARTITION BY rank, sample) AS first_round FROM (
+            SELECT b.rank, (SELECT count(*) FROM handovers h WHERE h.rank = b.rank AND h.step <= b.step) AS round_, unnest(b.sample_fingerprints) AS sample
+            FROM batches b WHERE b.phase <> 'eval' AND b.role = 'input' AND b.sample_fingerprints IS NOT NULL AND b.rank IN (SELECT rank FROM handovers GROUP BY rank HAVING count(*) >= $rounds)))
+    GROUP BY rank, round_
+), grown AS (
+    -- each round trains on what the rounds before had and on more: active learning, the aggregation of data
+    SELECT rank FROM (SELECT *, lag(samples) OVER (PARTITION BY rank ORDER BY round_) AS before FROM rounds) WHERE before IS NOT NULL
+    GROUP BY rank HAVING count(*) >= $rounds AND bool_and(samples > $more * before AND new_ < 0.9 * samples AND new_ > 0)
 ), staged AS (
     -- hooks come or go with a new optimizer and at no other time, as with masks of pruning and with observers: planned stages
     SELECT rank FROM (
@@ -91,14 +110,14 @@ SELECT n.rank, n.first AS step, n.optimizer, n.first_count AS value, o.last_coun
     CASE WHEN (n.rank, n.first) IN (SELECT (rank, step) FROM data_changes) THEN 'warning' ELSE 'error' END AS severity
 FROM ends n JOIN ends o ON o.rank = n.rank AND o.optimizer_id < n.optimizer_id AND o.last = n.first - 1
 WHERE n.first > 0 AND n.first_count <= 1 AND o.last_count >= 3 AND n.optimizer = o.optimizer AND n.numel = o.numel AND len(list_filter(n.first_lrs, lambda lr: lr BETWEEN 0.5 * o.last_lr AND 2 * o.last_lr)) > 0
-  AND n.rank NOT IN (SELECT rank FROM inner_ UNION FROM staged)
+  AND n.rank NOT IN (SELECT rank FROM inner_ UNION FROM staged UNION FROM grown)
   AND NOT EXISTS (FROM handovers h WHERE h.rank = n.rank AND h.optimizer_id = n.optimizer_id AND h.fresh
       AND NOT EXISTS (FROM handed g WHERE g.rank = h.rank AND g.optimizer_id = h.optimizer_id AND g.from_last < $gone_on * g.from_first))
 UNION ALL BY NAME
 SELECT f.rank, f.first AS step, f.optimizer, m.value, m.before, 'the norm of the state ' || m.key AS what_, 'with a new optimizer' AS how_, f.optimizer_id,
     CASE WHEN (f.rank, f.first) IN (SELECT (rank, step) FROM data_changes) THEN 'warning' ELSE 'error' END AS severity
 FROM followed f JOIN moments m ON m.rank = f.rank AND m.optimizer_id = f.optimizer_id
-WHERE m.left_ < $fraction AND f.rank NOT IN (SELECT rank FROM inner_ UNION FROM staged)
+WHERE m.left_ < $fraction AND f.rank NOT IN (SELECT rank FROM inner_ UNION FROM staged UNION FROM grown)
 QUALIFY row_number() OVER (PARTITION BY f.rank, f.optimizer_id ORDER BY m.left_) = 1
 UNION ALL BY NAME
 -- more parameters from this step on, by a new optimizer that holds all that the old one held, with the same rates: they could have been added
