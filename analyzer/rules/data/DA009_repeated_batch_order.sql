@@ -16,7 +16,7 @@ columns = ["batches.fingerprint"]
 [doc]
 what = "A training loader whose sequence of batches repeats exactly from one epoch to the next while the order of its samples is a mixed one; or batches without a loader that come again in the same order after each torch.manual_seed with the same number."
 why = "The mixing that stochastic gradients need happens once; batches keep their company for ever."
-not_this = "A loader that is not shuffled on purpose (its indices ascend: said as a warning by none), evaluation, epochs of one to three batches."
+not_this = "A loader that is not shuffled on purpose (its indices ascend: said as a warning by none), evaluation, epochs of one to three batches, trials under one seed that each have a model of their own."
 source = "Equality of fingerprints."
 */
 WITH fields AS (

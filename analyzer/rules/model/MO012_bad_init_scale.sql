@@ -51,5 +51,5 @@ FROM weights w WHERE fan_in >= $fan AND std > 0 AND (std > $high * sqrt(2.0 / fa
     AND EXISTS (SELECT 1 FROM weights c WHERE c.rank = w.rank AND c.call_order > w.call_order
         AND (c.ins = w.outs OR (c.class_name = 'Linear' AND w.class_name <> 'Linear' AND c.ins % w.outs = 0))))
   -- what joins later may have been trained elsewhere
-  AND (w.step = 0 OR NOT EXISTS (FROM checkpoints k WHERE k.rank = w.rank AND k.action IN ('weights', 'load') AND k.step BETWEEN w.step - 1 AND w.step + 1))
+  AND (w.step = 0 OR NOT EXISTS (FROM checkpoints k WHERE k.rank = w.rank AND k.action IN ('weights', 'read') AND k.step BETWEEN w.step - 1 AND w.step + 1))
 ORDER BY step, rank, call_order, tensor
