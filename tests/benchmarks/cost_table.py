@@ -1,12 +1,16 @@
 """What recording costs beside what people use today, on the same training loops: one table of paired ratios.
 
-    python tests/benchmarks/cost_table.py [--pairs 40] [--models gpt,gpt60m,cnn] [--tools every,default,...] [--threads 2]
+    python tests/benchmarks/cost_table.py [--pairs 20] [--models gpt,gpt60m,cnn] [--tools every,default,...] [--threads 2]
 
-Each pair is one plain and one instrumented step of the same model in one process, in random order; the figure is the median
-over pairs of instrumented ÷ plain, with the 10 % and 90 % quantiles. Machine noise hits both sides of a pair alike. What a
-tool cannot take out again is left attached on a second copy of the model. `firstfault default` is the default budget after its
-grace is used up, in the mean over the pairs, because its costly steps are rare on purpose. Tools that are not installed are
-named and left out; `pip install transformers tensorboard mindstudio-probe` brings all three.
+Each pair is a block of plain and a block of instrumented steps of the same model in one process, in random order; the figure is
+the median over pairs of instrumented ÷ plain, with the 10 % and 90 % quantiles, and the mean over all. Machine noise hits both
+sides of a pair alike. A pair during which other processes took more than a twentieth of the machine is taken again, because
+training and tool then wait for a processor more often than they work. The first steps of a block do not count: putting hooks
+into torch's classes and taking them out makes CPython forget what it has learnt of them (its inline caches hang on the version
+of a type), which a training meets once and a benchmark in every block. What a tool cannot take out again is left attached on a
+second copy of the model. `firstfault default` is the default budget after its grace is used up; there the mean counts too,
+because its costly steps are rare on purpose. Tools that are not installed are named and left out; `pip install transformers
+tensorboard mindstudio-probe` brings all three.
 """
 
 import argparse
@@ -23,6 +27,7 @@ from io import StringIO
 from pathlib import Path
 from time import perf_counter, perf_counter_ns
 
+import psutil
 import torch
 from firstfault.recorder import Recorder
 from models import Step, cnn_step, gpt_step
@@ -161,35 +166,64 @@ TOOLS = {
 """Name on the command line → name in the table, how to instrument, package that it needs."""
 
 
+_DISTURBED = 0.05
+_PATIENCE = 5
+"""Disturbed pairs for each wanted one, after which they count like others."""
+
+
+def taken_by_others() -> float:
+    """Processor seconds of all other processes since the machine started."""
+    times = psutil.cpu_times()
+    own = psutil.Process().cpu_times()
+    return sum(times) - times.idle - getattr(times, "iowait", 0.0) - own.user - own.system
+
+
+def block(call: Callable[[], float], steps: int, settle: int) -> float:
+    """Mean seconds of a step, of those after the first ``settle``."""
+    with getattr(call, "around", nullcontext()):
+        for _ in range(settle):
+            call()
+        began = perf_counter()
+        for _ in range(steps):
+            call()
+        return (perf_counter() - began) / steps
+
+
 def paired(
-    plain: Callable[[], float], instrumented: Callable[[], float], pairs: int, warm: int
-) -> tuple[list[float], list[float]]:
-    """Seconds of plain and of instrumented steps, pair by pair."""
+    plain: Callable[[], float], instrumented: Callable[[], float], options: argparse.Namespace
+) -> tuple[list[float], list[float], int]:
+    """Seconds of a plain and of an instrumented step, pair by pair, and how many pairs were disturbed."""
     order = random.Random(0)
+    block(instrumented, options.warm, 0)
     seconds: tuple[list[float], list[float]] = ([], [])
-    for pair in range(pairs + warm):
+    disturbed = 0
+    while len(seconds[0]) < options.pairs:
+        others, wall = taken_by_others(), perf_counter()
+        pair = [0.0, 0.0]
         for which in order.sample([0, 1], 2):
-            call = (plain, instrumented)[which]
-            with getattr(call, "around", nullcontext()):
-                began = perf_counter()
-                call()
-                ended = perf_counter()
-            if pair >= warm:
-                seconds[which].append(ended - began)
-    return seconds
+            pair[which] = block((plain, instrumented)[which], options.steps, options.settle)
+        others, wall = taken_by_others() - others, perf_counter() - wall
+        if others > _DISTURBED * wall * (psutil.cpu_count() or 1) and disturbed < _PATIENCE * options.pairs:
+            disturbed += 1
+            continue
+        for which in (0, 1):
+            seconds[which].append(pair[which])
+    return (*seconds, disturbed)
 
 
 def main() -> None:
     """Run and print."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--pairs", type=int, default=40)
-    parser.add_argument("--warm", type=int, default=20, help="pairs that are not counted; the budget settles in them")
+    parser.add_argument("--pairs", type=int, default=20)
+    parser.add_argument("--steps", type=int, default=8, help="steps of a block")
+    parser.add_argument("--settle", type=int, default=2, help="steps before those of a block that are not counted")
+    parser.add_argument("--warm", type=int, default=40, help="instrumented steps before all; the budget settles in them")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--models", default="gpt,gpt60m,cnn")
     parser.add_argument("--tools", default=",".join(TOOLS))
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    print(f"{'model':8s} {'tool':30s} {'plain ms':>9s} {'ratio':>6s} {'10 %':>6s} {'90 %':>6s} {'mean':>6s}")
+    print(f"{'model':8s} {'tool':30s} {'plain ms':>9s} {'ratio':>6s} {'10 %':>6s} {'90 %':>6s} {'mean':>6s} disturbed")
     for model in options.models.split(","):
         for key in options.tools.split(","):
             name, instrument, package = TOOLS[key]
@@ -197,12 +231,12 @@ def main() -> None:
                 print(f"{model:8s} {name:30s} {'not installed':>9s}")
                 continue
             with instrument(MODELS[model]) as (plain, instrumented):
-                before, after = paired(plain, instrumented, options.pairs, options.warm)
+                before, after, disturbed = paired(plain, instrumented, options)
             ratios = [b / a for a, b in zip(before, after, strict=True)]
             low, *_, high = statistics.quantiles(ratios, n=10)
             print(
                 f"{model:8s} {name:30s} {1e3 * statistics.median(before):9.1f} {statistics.median(ratios):6.3f}"
-                f" {low:6.3f} {high:6.3f} {sum(after) / sum(before):6.3f}",
+                f" {low:6.3f} {high:6.3f} {sum(after) / sum(before):6.3f} {disturbed:9d}",
                 flush=True,
             )
 
