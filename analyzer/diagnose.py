@@ -12,9 +12,10 @@ import msgspec
 
 from .causality import PHASES, Fired, split
 from .confidence import precision_of
+from .errors import RuleError
 from .judging import Judging
 from .language import close_up, in_words, say, text_of, worded
-from .rules import Rule, Severity, load_rules, missing, run_rule
+from .rules import Rule, Severity, find_rule, load_rules, missing, run_rule
 from .trace import Trace
 from .verdict import Conclusion, Finding, FirstAnomaly, NotEvaluable, RunFacts, Verdict
 
@@ -50,8 +51,8 @@ _SIGNS = {"loss", "grad_norm", "clip_norm"}
 
 
 def diagnose(trace: Trace, rules: Judging | None = None) -> Verdict:
-    """The verdict on a run, by our own rules unless others are given. Raises AnalyzerError (RuleError for a rule whose
-    SELECT fails)."""
+    """The verdict on a run, by our own rules unless others are given. One of ours whose SELECT fails cannot judge, the others
+    do. Raises AnalyzerError (RuleError for a user's own rule whose SELECT fails)."""
     rules = rules or Judging(load_rules())
     trace.prepare()
     sampled = bool(
@@ -67,7 +68,16 @@ def diagnose(trace: Trace, rules: Judging | None = None) -> Verdict:
         if why:
             silent.append(NotEvaluable(code=rule.header.code, name=rule.header.name, why=why))
             continue
-        rows = run_rule(trace, rule)
+        try:
+            rows = run_rule(trace, rule)
+        except RuleError as e:
+            if find_rule(rule.header.code) is None:
+                raise  # a rule of the user's own: its author wants to know
+            why = say(
+                "the rule failed on this run, which is a mistake in firstfault; please report it: {error}", error=e
+            )
+            silent.append(NotEvaluable(code=rule.header.code, name=rule.header.name, why=why))
+            continue
         if rows:
             found = fired_by(rule, rows)
             if sampled:

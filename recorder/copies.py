@@ -120,8 +120,9 @@ class CopyWatch:
             name = found[1] or found[2]
             frame = script_frame(caller)
             around = frame.f_code.co_qualname.split(".")[0] if frame is not None else ""
-            # a class named after averaging says what its attribute `module` or `model` is
-            self._written[module] = f"{around}.{name}" if names_an_average(around) else name
+            # a class named after averaging or teaching says what its attribute `module` or `model` is
+            tells = names_an_average(around) or "teacher" in map(str.lower, _WORDS.findall(around))
+            self._written[module] = f"{around}.{name}" if tells else name
 
     # -- each step --------------------------------------------------------------------------------------------------------
 

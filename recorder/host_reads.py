@@ -112,6 +112,8 @@ class HostReads:
         self._finished_step = -1
         self._spread_ns = 0
         self._spread_at = 0
+        self._left = 0
+        """When the last read at any place was left."""
         own = (self._note, self._begin, self._take_spread, self._same_module, self._new)
         self._own_codes: list[CodeType] = [function.__func__.__code__ for function in own]
         self._plain_item = torch.Tensor.item
@@ -190,14 +192,14 @@ class HostReads:
             self._begin(reads, tensor)
             self._take_spread(reads, began)
         elif ended - reads.left < _SAME_LOOP_NS and self._same_module(reads):
-            reads.loop_ns += ended - reads.left
+            reads.loop_ns += ended - max(reads.left, self._left)  # what two reads of one loop share counts once
             reads.looped += 1
         else:
             reads.calls_ended = self.forward.calls_ended
             self._take_spread(reads, began)
         reads.calls += 1
         reads.wait_ns += ended - began
-        reads.left = perf_counter_ns()
+        reads.left = self._left = perf_counter_ns()
 
     def _take_spread(self, reads: _Reads, began: int) -> None:
         if self._spread_ns and began - self._spread_at < _SAME_LOOP_NS:

@@ -347,7 +347,8 @@ class OptimizerWatch:
                     self._unstepped_norm = norm
         for held in self._held.values():
             if optimizer is None or held.ref() is optimizer:
-                held.carried, held.zeroed = None, True
+                # a module may be a part of what an optimizer holds: what is left then is looked at when the next backward begins
+                held.carried, held.zeroed = None, optimizer is not None
 
     def before_forward(self) -> None:
         """A model is called for training."""

@@ -200,8 +200,16 @@ class Session:
         def call(*args: Any, **kwargs: Any) -> Any:
             if is_compiling() or not self.alive or part in self._off:
                 return None  # torch.compile folds this away: no graph break
+            if self._entered and kind is None:  # within another hook, whose time this is
+                try:
+                    return hook(*args, **kwargs)
+                except Exception as e:
+                    if raised_by_signal_handler(e):
+                        raise
+                    self.fault(part, e)
+                    return None
             began = perf_counter_ns()
-            inside = self._entered  # a hook that runs within another is part of that one's time
+            inside = self._entered
             if not inside:
                 self._entered = self.hook_began_ns = began
                 if self.mark is not None:

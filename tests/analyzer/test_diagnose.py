@@ -1,6 +1,7 @@
 """The verdict: conclusions, causes and symptoms, determinism, valid JSON."""
 
 import json
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ import pytest
 from firstfault.analyzer import Trace, Verdict, diagnose
 from firstfault.analyzer.confidence import precision_of
 from firstfault.analyzer.diagnose import plain
+from firstfault.analyzer.judging import Judging
+from firstfault.analyzer.rules import load_rules
 
 
 def verdict_of(run: Path, threads: int | None = None) -> Verdict:
@@ -72,6 +75,27 @@ def test_a_fault_is_found_although_the_run_has_no_exit(write_run: Any) -> None:
 def test_an_interrupt_by_the_user_is_no_anomaly(write_run: Any) -> None:
     run = write_run(steps=healthy_steps(40), exit={"status": "signal", "signal": 2, "signal_name": "SIGINT"})
     assert verdict_of(run).verdict == "healthy"
+
+
+def test_a_rule_of_ours_that_fails_cannot_judge_and_takes_no_other_with_it(write_run: Any) -> None:
+    rules = [
+        replace(rule, select=rule.select.replace("SELECT bool_and(s.min", "SELECT (s.min"))
+        if rule.header.code == "DA003"
+        else rule
+        for rule in load_rules()
+    ]
+    batches = [{"step": s, "seq": 1, "tensor_id": 1, "field": "0", "role": "input"} for s in range(12)]
+    run = write_run(
+        steps=nan_from(12, 7),
+        batches=batches,
+        tensor_stats=[{"step": s, "seq": 1, "tensor_id": 1, "min": 0.0} for s in range(12)],
+    )
+    with Trace(run) as trace:
+        verdict = diagnose(trace, Judging(tuple(rules)))
+    assert verdict.verdict == "anomalous"
+    [why] = [n.why for n in verdict.not_evaluable if n.code == "DA003"]
+    assert "DA003_constant_input.sql" in why
+    assert "More than one row" in why
 
 
 def test_one_fault_is_one_cause_with_its_symptoms(write_run: Any) -> None:

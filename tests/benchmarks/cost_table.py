@@ -217,7 +217,9 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=20)
     parser.add_argument("--steps", type=int, default=8, help="steps of a block")
     parser.add_argument("--settle", type=int, default=2, help="steps before those of a block that are not counted")
-    parser.add_argument("--warm", type=int, default=40, help="instrumented steps before all; the budget settles in them")
+    parser.add_argument(
+        "--warm", type=int, default=40, help="instrumented steps before all; the budget settles in them"
+    )
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--models", default="gpt,gpt60m,cnn")
     parser.add_argument("--tools", default=",".join(TOOLS))

@@ -28,7 +28,7 @@ WITH usual AS (
 ), stood AS (
     SELECT e.ended_ns - greatest(u.last_ns, (SELECT max(time_ns) FROM last_positions)) AS still_ns, coalesce(e.signal_name, 'Ctrl-C') AS by_
     FROM exits e CROSS JOIN usual u
-    WHERE ((e.status = 'signal' AND e.signal IN (1, 2, 3, 9, 15)) OR e.exception_type = 'KeyboardInterrupt') AND u.steps >= 5
+    WHERE ((e.status = 'signal' AND e.signal IN (1, 2, 3, 9, 14, 15)) OR e.exception_type = 'KeyboardInterrupt') AND u.steps >= 5
       AND (SELECT count(*) FROM last_positions WHERE phase <> 'exit') > 0
       AND e.ended_ns - greatest(u.last_ns, (SELECT max(time_ns) FROM last_positions)) > greatest($steps * u.step_ns, $least_ns)
 )

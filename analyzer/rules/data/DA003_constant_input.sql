@@ -65,7 +65,7 @@ WITH fields AS (
 ), prints AS (
     -- an input of which the content varied, and then is the same in every batch to the end, while the targets go on varying
     SELECT rank, step, seq, tensor_id, field, shape, fingerprint, fingerprint = lag(fingerprint) OVER w AS again, row_number() OVER w AS n, count(*) OVER (PARTITION BY rank, tensor_id) AS total,
-        (SELECT s.min = 0 AND s.max = 1 AND s.sum = s.sum_sq FROM tensor_stats s WHERE s.rank = batches.rank AND s.step = batches.step AND s.seq = batches.seq AND s.tensor_id = batches.tensor_id) AS mask
+        (SELECT bool_and(s.min = 0 AND s.max = 1 AND s.sum = s.sum_sq) FROM tensor_stats s WHERE s.rank = batches.rank AND s.step = batches.step AND s.seq = batches.seq AND s.tensor_id = batches.tensor_id) AS mask
     FROM batches WHERE role = 'input' AND phase = 'data' AND fingerprint IS NOT NULL AND contains(dtype, 'float') AND list_product(shape) >= 16
     WINDOW w AS (PARTITION BY rank, tensor_id ORDER BY step, seq)
 ), first_again AS (

@@ -11,6 +11,9 @@ explains = ["duplicate-batches", "repeated-batch-order", "overfit"]
 value = 3
 unit = "batches"
 doc = "Batches that must be the same, in the same order."
+[params.share]
+value = 0.6
+doc = "Share of the samples below which a pass was broken off, where the length of the loader is not known; a sampler over a part of the data draws more of them."
 [needs]
 tables = ["checkpoints", "batches", "steps"]
 [doc]
@@ -40,6 +43,11 @@ WITH resumes AS (
     GROUP BY ALL HAVING count(*) >= $batches AND bool_or(offset_ = 0) AND bool_or(offset_ = 1) AND bool_or(offset_ = 2)
 ), longest AS (
     SELECT rank, loader_id, max(place) AS last_place FROM seen GROUP BY ALL
+), covered AS (
+    -- what a pass over the data has drawn, where each sample comes once and no other rank draws the rest
+    SELECT rank, loader_id, epoch, count(DISTINCT i) AS drawn, max(i) + 1 AS samples
+    FROM (SELECT rank, loader_id, epoch, unnest(sample_indices) AS i FROM batches WHERE sample_indices IS NOT NULL AND rank IN (SELECT rank FROM resumes))
+    WHERE (SELECT count(DISTINCT rank) FROM steps) = 1 GROUP BY ALL HAVING count(*) = count(DISTINCT i)
 )
 SELECT m.rank, m.r AS step, m.first, m.position, m.count, m.count AS value
 FROM matched m
@@ -49,7 +57,8 @@ LEFT JOIN longest g ON g.rank = m.rank AND g.loader_id = l.loader_id
 -- a job that was stopped leaves its loader in mid-epoch; where the epoch ends, the loader of the resume tells if it goes further
 LEFT JOIN seen a ON a.rank = m.rank AND a.step = m.r
 LEFT JOIN longest h ON h.rank = m.rank AND h.loader_id = a.loader_id
-WHERE CASE WHEN l.epoch IS NOT NULL THEN f.epoch = l.epoch AND f.loader_id = l.loader_id AND l.place < coalesce(l.loader_batches - 1, greatest(g.last_place, h.last_place))
+LEFT JOIN covered v ON v.rank = m.rank AND v.loader_id = l.loader_id AND v.epoch = l.epoch
+WHERE CASE WHEN l.epoch IS NOT NULL THEN f.epoch = l.epoch AND f.loader_id = l.loader_id AND (l.place < coalesce(l.loader_batches - 1, greatest(g.last_place, h.last_place)) OR l.loader_batches IS NULL AND v.drawn < $share * v.samples)
     -- without a loader: nothing came twice before the resume
     ELSE (SELECT count(*) = count(DISTINCT s.fp) FROM seen s WHERE s.rank = m.rank AND s.step < m.r) END
 QUALIFY row_number() OVER (PARTITION BY m.rank, m.r ORDER BY m.first) = 1

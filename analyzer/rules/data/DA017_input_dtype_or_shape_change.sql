@@ -17,7 +17,7 @@ tables = ["batches"]
 columns = ["batches.shape", "batches.dtype"]
 steps = 6
 [doc]
-what = "The dtype or the number of dimensions of an input or target changes after batches that were all alike; or its trailing dimensions change and stay changed."
+what = "The dtype or the number of dimensions of an input or target changes after batches that were all alike; or its trailing dimensions change and stay changed; or pictures of several channels have one all at once, now and then too."
 why = "The model is fed something else than before, often without an error thanks to broadcasting."
 not_this = "Batch sizes, sequence lengths that vary, a step that broke off (its exception says it), another loader, another loss or one more of the same kind, a call of the model beside that of the training, another stage of training with an optimizer of its own."
 source = "Equality."
@@ -41,10 +41,12 @@ WITH done AS (
         ahead AS (PARTITION BY b.rank, b.tensor_id, b.loader_id, b.loss_op, b.stage ORDER BY b.step, b.seq ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)
 )
 SELECT rank, step, seq, field, dtype, dtype_before, shape::VARCHAR AS shape_, shape_before::VARCHAR AS shape_before, seen,
-    CASE WHEN dtype <> dtype_before OR dims <> dims_low THEN 'error' ELSE 'warning' END AS severity, shape::VARCHAR AS value
-FROM fields
+    CASE WHEN dtype <> dtype_before OR dims <> dims_low OR channels THEN 'error' ELSE 'warning' END AS severity, shape::VARCHAR AS value
+FROM (SELECT *, dims = dims_low AND dims >= 4 AND contains(dtype, 'float') AND tail_low = tail_high AND tail_low[1] > 1 AND tail[1] = 1 AND tail[2:] = tail_low[2:] AS channels FROM fields) fields
 WHERE seen >= $least AND dtypes = 1 AND dims_low = dims_high
   AND (dtype <> dtype_before OR dims <> dims_low
+    -- one channel in the place of several is stretched over whatever it meets
+    OR channels
     OR (len(tail) > 0 AND tail_low = tail_high AND tail <> tail_low AND ahead_low = ahead_high AND rows_ >= 3))
   -- several losses in every step, or a call beside that of the training, as of an agent that acts: what is added changes nothing in
   -- what was there

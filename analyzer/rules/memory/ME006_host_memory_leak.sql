@@ -7,6 +7,7 @@ signal = "anonymous_bytes"
 message = "Memory of the process grows by about {per_step} MB a step, steadily, from {from_mb} to {to_mb} MB over the last {steps} steps{owner}."
 fix = "Look for what gathers in Python: a list of results, a cache without a limit, log records, the data set's own store; tracemalloc shows which line allocates it."
 explains = ["oom-host", "memory-near-limit"]
+slack = 20
 [params.grown]
 value = 67108864
 unit = "bytes"

@@ -48,23 +48,30 @@ WITH roots AS (
     SELECT o.rank, o.step, o.op, o.saved, o.seq, any_value(b.classes) AS classes FROM operators o
     LEFT JOIN batches b ON b.rank = o.rank AND b.step = o.step AND b.role = 'target' AND b.loss_op = o.op AND b.phase <> 'eval'
     WHERE o.trigger = 'risk' AND o.saved IN ('softmax', 'sigmoid') AND (o.op LIKE 'NllLoss%' OR o.op = 'BinaryCrossEntropyWithLogits') GROUP BY ALL
+), looked_at AS (
+    -- steps in which what a model puts out was measured, whatever it was
+    SELECT DISTINCT s.rank, s.step FROM tensor_stats s JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id AND t.kind = 'activation'
+    JOIN modules m ON m.rank = t.rank AND m.module_id = t.module_id JOIN given g ON g.rank = s.rank AND g.step = s.step
+    WHERE s.phase = 'forward' AND (m.depth = 0 OR m.class_name IN ('Softmax', 'Sigmoid'))
 ), found AS (
     SELECT rank, step, model, module, tensor, floor,
         'The output of ' || model || ' already sums to one per sample, and cross_entropy takes the softmax of it again (C = ' || classes || ')' AS what_,
-        (SELECT count(*) FROM targets t WHERE t.rank = judged.rank) AS all_steps FROM judged WHERE fits
+        true AS by_value FROM judged WHERE fits
     UNION ALL BY NAME
     -- at best every target is 1
     SELECT rank, step, model, module, tensor, ln(1 + exp(-1)) AS floor,
         'The output of ' || model || ' is that of a sigmoid, and binary_cross_entropy_with_logits takes the sigmoid of it again' AS what_,
-        (SELECT count(*) FROM sigmoids t WHERE t.rank = sigmoids.rank) AS all_steps FROM sigmoids WHERE fits
+        true AS by_value FROM sigmoids WHERE fits
     UNION ALL BY NAME
     SELECT rank, step, NULL AS model, NULL AS module, NULL AS tensor,
         -- the sum over the other classes is at least (C - 1) e^0, and at best the right one has e^1
         CASE WHEN op = 'BinaryCrossEntropyWithLogits' THEN ln(1 + exp(-1)) ELSE ln(exp(1) + classes - 1) - 1 END AS floor,
         'What the loss is given comes from a ' || saved || ', and ' || CASE WHEN op = 'BinaryCrossEntropyWithLogits' THEN 'binary_cross_entropy_with_logits' ELSE 'cross_entropy' END || ' applies ' || CASE WHEN op = 'BinaryCrossEntropyWithLogits' THEN 'a sigmoid' ELSE 'a softmax' END || ' again' AS what_,
-        0 AS all_steps FROM in_graph
+        false AS by_value FROM in_graph
 )
 SELECT j.rank, min(j.step) AS step, any_value(j.model) AS model, arg_min(j.module, j.step) AS module, arg_min(j.tensor, j.step) AS tensor, any_value(j.what_) AS what_,
     any_value(j.floor) AS floor, any_value(j.floor) AS value, (SELECT arg_max(loss, step) FROM steps s WHERE s.rank = j.rank AND isfinite(s.loss)) AS loss
-FROM found j GROUP BY j.rank HAVING count(*) >= 3 AND count(*) >= 0.9 * (any_value(j.all_steps) - (SELECT count(DISTINCT t.step) FROM targets t WHERE t.rank = j.rank AND t.step < min(j.step)))
+FROM found j GROUP BY j.rank, j.by_value
+HAVING count(*) >= 3 AND (NOT j.by_value OR count(*) >= 0.9 * (SELECT count(*) FROM looked_at l WHERE l.rank = j.rank AND l.step >= min(j.step)))
+QUALIFY row_number() OVER (PARTITION BY j.rank ORDER BY min(j.step), NOT j.by_value) = 1
 ORDER BY step, j.rank

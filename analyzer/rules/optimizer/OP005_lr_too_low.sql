@@ -25,6 +25,10 @@ doc = "Steps after which a warm-up should have raised the learning rate tenfold.
 [params.better]
 value = 0.5
 doc = "Share of its first value to which a loss has fallen when a scheduler that waits for higher values has cut the rate."
+[params.near]
+value = 1.5
+unit = "times"
+doc = "Or it is the loss itself: as close to it as this, at first and in the end, and a tenth lower."
 [params.cuts]
 value = 2
 unit = "cuts"
@@ -77,7 +81,10 @@ WITH rows_ AS (
             median(loss) FILTER (n < 8) AS loss_first, median(loss) FILTER (n >= 0.75 * total) AS loss_last
         FROM rows_ GROUP BY rank, optimizer_id) o ON o.rank = j.rank AND o.optimizer_id = j.optimizer_id
     GROUP BY j.rank, j.scheduler_id, j.optimizer_id
-    HAVING count(DISTINCT j.lr) > $cuts AND arg_max(j.metric, j.step) BETWEEN 0 AND $better * max(j.metric_first) AND any_value(o.loss_last) < any_value(o.loss_first)
+    HAVING count(DISTINCT j.lr) > $cuts AND any_value(o.loss_last) < any_value(o.loss_first)
+      AND (arg_max(j.metric, j.step) BETWEEN 0 AND $better * max(j.metric_first)
+        OR arg_max(j.metric, j.step) BETWEEN 0 AND 0.9 * max(j.metric_first) AND max(j.metric) = max(j.metric_first)
+            AND max(j.metric_first) / any_value(o.loss_first) BETWEEN 1 / $near AND $near AND arg_max(j.metric, j.step) / any_value(o.loss_last) BETWEEN 1 / $near AND $near)
 )
 SELECT *, printf('an update moves the weights by %.3g of their norm (lr %.3g) although the gradients are healthy (norm %.3g): at this rate %d steps change nothing', value, lr, norm, steps_) AS what_
 FROM (SELECT * FROM still UNION ALL BY NAME SELECT * FROM fallen UNION ALL BY NAME SELECT * FROM died)

@@ -5,7 +5,7 @@ severity = "error"
 phase = "optimizer"
 signal = "lr"
 message = "{resume_} before step {resumed} with a learning rate of {loaded}; at step {step} it goes from {before} to {value} ({factor} times){schedule_}."
-fix = "Save and load the scheduler beside the optimizer: scheduler.load_state_dict(checkpoint['scheduler']); create it before loading, or pass last_epoch."
+fix = "Save and load the scheduler beside the optimizer: scheduler.load_state_dict(checkpoint['scheduler']); create it before loading, or pass last_epoch; set no rate over what was loaded."
 explains = ["lr-spike", "lr-too-high", "loss-spike", "divergence", "exploding-gradients", "lr-too-low", "scheduler-before-optimizer", "nonfinite-tensor", "plateau"]
 [params.factor]
 value = 1.5
@@ -17,7 +17,7 @@ columns = ["param_groups.lr"]
 [doc]
 what = "Optimizer state is loaded, and the first change of the learning rate after it is a jump: at once, or when a scheduler makes its first step. Or another attempt of the run goes on with the weights and the optimizer's counter of the one before, but its scheduler counts from its beginning."
 why = "The scheduler starts from its beginning while weights and moments stand in the middle of the training: a warmed-up or peak rate hits a model that had decayed to a small one."
-not_this = "A scheduler whose state was loaded too (unless a new one took its place), a schedule that goes on as it was, a decay some steps later, a lower rate set by hand after loading (a warning: it is often meant)."
+not_this = "A scheduler whose state was loaded too (unless a new one took its place, or the first step already has a higher rate than was loaded), a schedule that goes on as it was, a decay some steps later, a lower rate set by hand after loading (a warning: it is often meant)."
 source = "Counting; the factor lies above the step of usual schedules."
 */
 WITH loads AS (
@@ -40,12 +40,14 @@ WITH loads AS (
 )
 SELECT * FROM (
     SELECT 'Optimizer state was loaded' AS resume_, c.rank, c.step, c.lr AS value, c.before, c.loaded, c.factor, c.resumed, c.optimizer_id, s.scheduler, s.last_epoch,
-        CASE WHEN s.scheduler IS NULL THEN '' ELSE printf('; no state was put into the %s, which counts from %d', s.scheduler, s.last_epoch) END AS schedule_,
+        CASE WHEN s.scheduler IS NULL OR EXISTS (FROM checkpoints k WHERE k.rank = c.rank AND k.action = 'scheduler' AND k.step BETWEEN c.resumed - 1 AND c.step AND coalesce(k.last_epoch, 0) <= s.last_epoch) THEN '' ELSE printf('; no state was put into the %s, which counts from %d', s.scheduler, s.last_epoch) END AS schedule_,
         CASE WHEN c.factor > 1 OR s.scheduler IS NOT NULL THEN 'error' ELSE 'warning' END AS severity
     FROM changes c LEFT JOIN schedules s ON s.rank = c.rank AND s.optimizer_id = c.optimizer_id AND s.resumed = c.resumed
     WHERE (c.factor > $factor OR (1 / c.factor > $factor AND c.n <= 2)) AND c.state_step >= 3
       -- a schedule whose state was loaded too goes on, but not if another one, that counts from its beginning, sets the rate
       AND (NOT EXISTS (SELECT 1 FROM checkpoints k WHERE k.rank = c.rank AND k.action = 'scheduler' AND k.step BETWEEN c.resumed - 1 AND c.step)
+        -- or if the very first step has another rate than was loaded: it was set over what was loaded, no schedule has made a step yet
+        OR (c.factor > $factor AND c.n = 1)
         OR (c.factor > $factor AND c.n <= 2 AND s.last_epoch < c.n AND NOT EXISTS (
             SELECT 1 FROM checkpoints k WHERE k.rank = c.rank AND k.action = 'scheduler' AND k.step BETWEEN c.resumed - 1 AND c.step AND coalesce(k.last_epoch, 0) <= s.last_epoch)))
     UNION ALL BY NAME

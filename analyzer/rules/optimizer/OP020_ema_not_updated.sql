@@ -33,9 +33,9 @@ doc = "Distance from the model, as a share of its weights, from which on an upda
 [needs]
 tables = ["copies", "steps"]
 [doc]
-what = "A copy that followed the model softly (it moved often and never became equal) stops for good while the model goes on; or one that is named after averaging (or, within the model, teacher or target encoder), or is torch's AveragedModel and was used, has never moved at all; or any copy that is written to step after step without a single number changing; or one that was overwritten at equal intervals, is overwritten no more and is asked on; or one that follows a model which stands still and is not asked any more, while another of its kind is trained. As a warning: a second model that is named a target and never followed."
+what = "A copy that followed the model softly (it moved often and never became equal) stops for good while the model goes on; or one that is named after averaging (or, within the model, teacher or target encoder), or is torch's AveragedModel and was used, has never moved at all; or a teacher that was copied from the model before anything was trained, or loaded, and is asked to the end; or any copy that is written to step after step without a single number changing; or one that was overwritten at equal intervals, is overwritten no more and is asked on; or one that follows a model which stands still and is not asked any more, while another of its kind is trained. As a warning: a second model that is named a target and never followed."
 why = "Evaluations and the saved model use weights from long ago, and nothing in loss or gradients shows it."
-not_this = "Target networks and best-model copies that are overwritten now and then, teachers and reference models that are no part of the trained model (they never follow), models that are filled from an average for an evaluation, stochastic weight averaging that begins late and is not used before, averages that are loaded into the model and done with, weights so near their average that an update is rounded away."
+not_this = "Target networks and best-model copies that are overwritten now and then, teachers and reference models that are no part of the trained model and were made of trained weights (they never follow), models that are filled from an average for an evaluation, stochastic weight averaging that begins late and is not used before, averages that are loaded into the model and done with, weights so near their average that an update is rounded away."
 source = "Equality of a sample of the weights; the copy's own rhythm."
 */
 WITH steps_ AS (
@@ -115,22 +115,30 @@ WITH steps_ AS (
     -- it is written to again and again, and not one number changes: averaged with itself, or with a weight of nothing
     SELECT e.rank, e.first_write - 1 AS step, printf('was written to in %d steps without any change', e.written) AS how_, 'error' AS severity, e.* EXCLUDE (rank)
     FROM ends e WHERE updates IS NULL AND written >= $written AND total >= $never AND model_steps >= 0.8 * total AND distance > $apart
+), successors AS (
+    -- one by the same name followed until this one took its place, as after a resume
+    SELECT DISTINCT e.rank, e.copy_id FROM ends e JOIN ends b ON b.rank = e.rank AND b.name = e.name AND b.copy_id < e.copy_id AND b.last_step < e.first_step
+    WHERE b.updates >= $least AND b.updates >= 0.5 * b.total
 ), named AS (
     SELECT rank, copy_id, regexp_matches(name, '(^|[^a-z])(ema|swa|ewma|polyak|shadow|averaged?|avg|momentum|mean_?teacher)([^a-z]|$)', 'i')
         OR regexp_matches(name, '(EMA|Ema|SWA|Swa|EWMA|Polyak|Shadow|Averag|MeanTeacher)[^.]*[.]') AS averaging,
         -- a copy by this name within the module that it was copied from is there to follow; the target network of a DQN, which is
         -- overwritten now and then, may wait for longer than the run lasts
         regexp_matches(name, '(^|[^a-z])(teacher|target_(encoder|backbone|projector))([^a-z]|$)', 'i') AS teaching,
+        (rank, copy_id) IN (SELECT (rank, copy_id) FROM successors) AS followed,
+        -- what never follows and was copied before anybody had learnt anything has nothing to teach
+        kind = 'module' AND teaching AND first_step <= 8 AND NOT EXISTS (FROM checkpoints k WHERE k.rank = ends.rank AND k.action = 'weights' AND k.step <= 8)
+            AND EXISTS (FROM called_at c WHERE c.rank = ends.rank AND c.module_id = ends.module_id AND c.step >= 0.8 * ends.last_step) AS untrained,
         regexp_matches(name, '(^|[^a-z])(target|tgt)(s|_?net(work)?|_?model|_?q|_?critic)?[0-9]*([^a-z]|$)', 'i') AND NOT regexp_matches(name, 'encoder|decoder|embed|lang', 'i') AS target
     FROM ends
 ), never AS (
     SELECT e.rank, CASE WHEN e.first_step <= 8 THEN 0 ELSE e.first_step - 1 END AS step, printf('has not moved once in %d steps', e.total) AS how_,
-        CASE WHEN kind = 'averaged' AND c.module_id IS NULL OR kind IN ('module', 'part') AND NOT n.averaging THEN 'warning' ELSE 'error' END AS severity, e.* EXCLUDE (rank)
+        CASE WHEN kind = 'averaged' AND c.module_id IS NULL OR kind IN ('module', 'part') AND NOT n.averaging AND NOT n.untrained THEN 'warning' ELSE 'error' END AS severity, e.* EXCLUDE (rank)
     FROM ends e JOIN named n ON n.rank = e.rank AND n.copy_id = e.copy_id LEFT JOIN called c ON c.rank = e.rank AND c.module_id = e.module_id
     WHERE updates IS NULL AND total >= $never AND model_steps >= 0.8 * total AND (e.rank, e.copy_id) NOT IN (SELECT (rank, copy_id) FROM in_vain)
       -- one that is filled in the middle of the run gets its weights from an average that is kept elsewhere
-      AND (kind NOT IN ('module', 'part') OR c.module_id IS NOT NULL AND e.first_step <= 8
-        AND (n.averaging OR kind = 'part' AND n.teaching OR kind = 'module' AND n.target AND total >= $patience))
+      AND (kind NOT IN ('module', 'part') OR c.module_id IS NOT NULL AND (e.first_step <= 8 OR n.followed)
+        AND (n.averaging OR kind = 'part' AND n.teaching OR kind = 'module' AND n.target AND total >= $patience OR n.untrained))
 )
 SELECT rank, greatest(step, 0) AS step, name, of_model, how_, coalesce(trained_, 'the model') AS trained_, model_steps, distance, distance AS value, updates, severity, copy_id,
     CASE kind WHEN 'averaged' THEN 'AveragedModel' WHEN 'module' THEN 'a second model' WHEN 'part' THEN 'a part of the model' ELSE 'an object with tensors' END AS kind_
