@@ -12,7 +12,7 @@ from firstfault.analyzer import Trace, Verdict, diagnose
 from firstfault.analyzer.confidence import precision_of
 from firstfault.analyzer.diagnose import plain
 from firstfault.analyzer.judging import Judging
-from firstfault.analyzer.rules import load_rules
+from firstfault.analyzer.rules import find_rule, load_rules
 
 
 def verdict_of(run: Path, threads: int | None = None) -> Verdict:
@@ -78,18 +78,14 @@ def test_an_interrupt_by_the_user_is_no_anomaly(write_run: Any) -> None:
 
 
 def test_a_rule_of_ours_that_fails_cannot_judge_and_takes_no_other_with_it(write_run: Any) -> None:
-    rules = [
-        replace(rule, select=rule.select.replace("SELECT bool_and(s.min", "SELECT (s.min"))
-        if rule.header.code == "DA003"
-        else rule
-        for rule in load_rules()
-    ]
-    batches = [{"step": s, "seq": 1, "tensor_id": 1, "field": "0", "role": "input"} for s in range(12)]
-    run = write_run(
-        steps=nan_from(12, 7),
-        batches=batches,
-        tensor_stats=[{"step": s, "seq": 1, "tensor_id": 1, "min": 0.0} for s in range(12)],
+    broken = replace(
+        find_rule("DA003"),
+        select="SELECT (SELECT unnest([1, 2])) AS step WHERE $least + $before + $spread + $chance + $varied + $frozen > 0",
     )
+    rules = [broken if rule.header.code == "DA003" else rule for rule in load_rules()]
+    batches = [{"step": s, "seq": 1, "tensor_id": 1, "field": "0", "role": "input"} for s in range(12)]
+    stats = [{"step": s, "seq": 1, "tensor_id": 1, "min": 0.0} for s in range(12)]
+    run = write_run(steps=nan_from(12, 7), batches=batches, tensor_stats=stats)
     with Trace(run) as trace:
         verdict = diagnose(trace, Judging(tuple(rules)))
     assert verdict.verdict == "anomalous"

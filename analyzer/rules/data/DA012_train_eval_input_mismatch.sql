@@ -15,6 +15,10 @@ doc = "Shift of the mean."
 value = 3.0
 unit = "times"
 doc = "Ratio of the standard deviations."
+[params.both]
+value = 1.5
+unit = "standard deviations"
+doc = "Shift of the mean where the spread is another as well, by the factor below."
 [params.turned]
 value = 1.0
 unit = "standard deviations"
@@ -22,7 +26,7 @@ doc = "Shift of the mean where an earlier evaluation agreed with training: far o
 [params.changed]
 value = 2.0
 unit = "times"
-doc = "Ratio of the standard deviations where an earlier evaluation agreed with training."
+doc = "Ratio of the standard deviations where an earlier evaluation agreed with training, or where the mean is shifted too."
 [params.rare]
 value = 8
 unit = "steps"
@@ -54,7 +58,10 @@ WITH inputs AS (
     FROM sides e JOIN sides t ON t.rank = e.rank AND t.dims = e.dims AND t.width = e.width AND e.evaluated AND NOT t.evaluated
     WHERE t.batches >= 3 AND t.std > 0 AND t.tensors <= 2 AND t.std_high < 2 * t.std_low
       AND ((abs(e.mean - t.mean) > $shift * t.std AND (e.mean > t.mean_high OR e.mean < t.mean_low))
-        OR e.std > $times * t.std_high OR e.std < t.std_low / $times)
+        OR e.std > $times * t.std_high OR e.std < t.std_low / $times
+        -- both at once, where each alone could still be another set of data
+        OR (abs(e.mean - t.mean) > $both * t.std AND (e.mean > t.mean_high + 3 * (t.mean_high - t.mean_low) OR e.mean < t.mean_low - 3 * (t.mean_high - t.mean_low))
+            AND (e.std > $changed * t.std_high OR e.std < t.std_low / $changed)))
 ), evaluations AS (
     SELECT rank, dims, width, step, any_value(tensor) AS tensor, median(mean) AS mean, median(std) AS std,
         coalesce(lag(step) OVER (PARTITION BY rank, dims, width ORDER BY step), -1) AS before FROM inputs WHERE evaluated GROUP BY rank, dims, width, step
