@@ -452,4 +452,6 @@ class ForwardWatch:
             self.data.initial_parameters(root)
             for told in self.session.on_model:
                 told(root)
+        if found and self.stack:
+            self.session.on_inner_model(self.stack[0].entry)
         return found

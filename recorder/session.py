@@ -73,6 +73,8 @@ class Session:
         """Told when models may have been found by their parameters, without a call of theirs."""
         self.on_model: list[Callable[[ModuleEntry], None]] = []
         """Told of every model that is found."""
+        self.on_inner_model: Callable[[ModuleEntry], None] = lambda _: None
+        """Told of the outermost module in flight when a model is found within its forward: it holds it in some way of its own."""
         self.on_loss: Callable[[Tensor], None] = lambda _: None
         """Told of every loss on which backward is called."""
         self.on_call: Callable[..., None] | None = None

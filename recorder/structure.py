@@ -62,6 +62,7 @@ class StructureWatch:
         """Weights with equal rows: their tensor_id, and the step in which they were found."""
         self._buffers: dict[int, list[tuple[weakref.ref[Tensor], int]]] = {}
         session.on_model.append(session.guarded("structure", self._found))
+        session.on_inner_model = session.guarded("structure", self._grown)
         session.at_finish.append(session.guarded("buffers", self._measure))
 
     def install(self, patches: Patches) -> None:
@@ -79,12 +80,7 @@ class StructureWatch:
                 catalogue.add_facts(entry.parameter_id, rows=mine.shape[0], distinct_rows=rows)
                 if rows == 1:
                     self._symmetric.append((weakref.ref(mine), entry.parameter_id, self.session.step))
-        for owner, path, parameter in unregistered(module):
-            entry = catalogue.find(owner)
-            if entry is not None:
-                name = f"{entry.name}.{path}" if entry.name else path
-                tensor_id = catalogue.tensor(entry.id, name, "parameter", parameter)
-                catalogue.add_facts(tensor_id, registered=False)
+        self._find_unregistered(module)
         found: list[tuple[weakref.ref[Tensor], int]] = []
         for name, buffer in module.named_buffers():
             if 0 < buffer.numel() <= _MOST_BUFFER and measurable(buffer):
@@ -92,6 +88,24 @@ class StructureWatch:
                 tensor_id = catalogue.tensor(owner.id if owner else None, name, "buffer", buffer)
                 found.append((weakref.ref(buffer), tensor_id))
         self._buffers[root.id] = found
+
+    def _grown(self, outer: ModuleEntry) -> None:
+        """A module has called another that is not registered in it, for the first time."""
+        module = outer.ref()
+        if module is not None and self._find_unregistered(module):
+            self.session.event("unregistered", f"{outer.model} calls modules that it holds unregistered", module_id=outer.id)
+
+    def _find_unregistered(self, module: nn.Module) -> bool:
+        """Note parameters that nobody registered; whether there are any."""
+        catalogue, any_found = self.session.catalogue, False
+        for owner, path, parameter in unregistered(module):
+            entry = catalogue.find(owner)
+            if entry is not None:
+                name = f"{entry.name}.{path}" if entry.name else path
+                tensor_id = catalogue.tensor(entry.id, name, "parameter", parameter)
+                catalogue.add_facts(tensor_id, registered=False)
+                any_found = True
+        return any_found
 
     def _measure(self) -> None:
         session = self.session
