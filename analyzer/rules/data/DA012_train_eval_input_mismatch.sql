@@ -79,6 +79,8 @@ WITH inputs AS (
     -- an evaluation agreed with them, and none does from some step on to the end; what a policy is fed while it acts is no evaluation
     SELECT rank, dims, width, max(step) FILTER (NOT apart) AS last_good FROM beside GROUP BY rank, dims, width
     HAVING count(*) FILTER (NOT apart) >= 1 AND count(*) FILTER (apart) >= 2 AND median(step - before) >= $rare
+      -- the same preparation each time: an evaluation of scale after scale is a test
+      AND max(std) FILTER (apart) < 1.5 * min(std) FILTER (apart)
 )
 SELECT * FROM whole WHERE rank NOT IN (SELECT rank FROM turned)
 UNION ALL BY NAME
