@@ -93,7 +93,9 @@ class StructureWatch:
         """A module has called another that is not registered in it, for the first time."""
         module = outer.ref()
         if module is not None and self._find_unregistered(module):
-            self.session.event("unregistered", f"{outer.model} calls modules that it holds unregistered", module_id=outer.id)
+            self.session.event(
+                "unregistered", f"{outer.model} calls modules that it holds unregistered", module_id=outer.id
+            )
 
     def _find_unregistered(self, module: nn.Module) -> bool:
         """Note parameters that nobody registered; whether there are any."""
