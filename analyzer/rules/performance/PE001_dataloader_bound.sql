@@ -32,7 +32,7 @@ steps = 20
 [doc]
 what = "Waiting for the loader takes most of the time of most steps, or of as many steps on end as it has workers; or, where there is no DataLoader, the script's own code before the forward becomes slow all at once, and takes most of the time from then on."
 why = "The model stands still while it waits."
-not_this = "The first batch of an epoch, waits of a few milliseconds; without a DataLoader a loop that was always like that, or grew so by and by, or that evaluates or saves there."
+not_this = "The first batch of an epoch, waits of a few milliseconds; without a DataLoader a loop that was always like that, or grew so by and by, or that evaluates or saves there, or reads numbers out of tensors one by one (host-sync-per-step)."
 source = "Share of the step; 5 to 30 % are thresholds of other tools, which count short waits too."
 */
 WITH loaders AS (
@@ -70,6 +70,10 @@ WITH loaders AS (
       AND NOT EXISTS (FROM batches b WHERE b.rank = s.rank AND b.loader_id IS NOT NULL)
       AND (SELECT count(DISTINCT rank) FROM steps) = 1
     GROUP BY rank, step HAVING count(*) = 1
+), read_ahead AS (
+    -- numbers that are read out of tensors one by one after the step are no data: host-sync-per-step tells of them
+    SELECT h.rank, h.step, sum(r.loop_ns) / h.head_ns AS share FROM heads h JOIN host_reads r ON r.rank = h.rank AND r.step = h.step - 1 AND r.after_step
+    WHERE h.head_ns > 0 GROUP BY h.rank, h.step, h.head_ns
 ), leaps AS (
     SELECT *, median(head_ns) OVER before AS head_before, max(head_ns) OVER before AS most_before, count(*) OVER before AS rows_before, median(rest_ns) OVER before AS rest_before,
         median(head_ns) OVER after AS head_after, min(head_ns) OVER soon AS least_soon, median(rest_ns) OVER after AS rest_after, median(step_ns) OVER after AS whole_after, count(*) OVER after AS left_,
@@ -81,6 +85,7 @@ WITH loaders AS (
     SELECT rank, step, head_after AS wait, whole_after AS whole, share FROM leaps
     WHERE n > 3 AND rows_before >= 8 AND left_ >= $steps AND head_ns > 2 * most_before AND least_soon > $leap * head_before AND head_after > $leap * head_before AND head_after > 2 * $least_ns
       AND rest_after - rest_before < 0.2 * (head_after - head_before) AND waiting >= 0.9 * left_ AND share > $share
+      AND coalesce((SELECT median(r.share) FROM read_ahead r WHERE r.rank = leaps.rank AND r.step >= leaps.step), 0) < 0.5
     QUALIFY row_number() OVER (PARTITION BY rank ORDER BY step) = 1
 )
 SELECT j.rank, j.step, j.wait AS value, round(100 * j.share)::INT AS percent, round(j.wait / 1e6, 1) AS wait_ms, round(j.whole / 1e6, 1) AS step_ms,
