@@ -12,7 +12,7 @@ from torch._utils import _flatten_dense_tensors
 
 from .band import Band
 from .device_statistics import Late, scalar_of
-from .statistics import SMALL, Moments, item, local, measurable
+from .statistics import LATE_DEVICES, SMALL, Moments, item, local, measurable
 
 _F32, _STRIDED = torch.float32, torch.strided
 _exists = partial(is_not, None)
@@ -55,25 +55,26 @@ def quick_norm(gradients: Sequence[Tensor | None], seen: SeenGradients) -> "floa
             return norm
         small: list[Tensor] = []
         by_dtype: dict[torch.dtype, list[Tensor]] = {}
+        squares: list[float] = []
         for gradient in present:
-            if (
-                gradient.dtype is _F32
-                and gradient.layout is _STRIDED
-                and gradient.is_cpu
-                and type(gradient) is Tensor
-                and gradient.numel() <= SMALL
-            ):
+            plain = (
+                gradient.dtype is _F32 and gradient.layout is _STRIDED and type(gradient) is Tensor and gradient.is_cpu
+            )
+            if plain and gradient.numel() <= SMALL:
                 small.append(gradient)
+            elif plain and gradient.is_contiguous() and "cpu" not in LATE_DEVICES:
+                flat = gradient.view(-1)
+                squares.append(item(torch.dot(flat, flat)))  # takes half the time of a norm
             elif measurable(gradient):
                 dense = gradient if gradient.layout is torch.strided else gradient.coalesce().values()
                 by_dtype.setdefault(dense.dtype, []).append(dense)
         together = _together(small)
         seen.small = together if len(small) == len(present) else []
-        if not by_dtype and not small:
-            return None
-        joint: list[Tensor] = []
         if small and (norm := _norm_of_small(small, together)) is not None:
-            joint.append(torch.tensor(norm, dtype=torch.float64))
+            squares.append(norm * norm)
+        if not by_dtype:
+            return math.sqrt(sum(squares)) if squares else None
+        joint = [torch.tensor(math.sqrt(sum(squares)), dtype=torch.float64)] if squares else []
         for dtype, dense in by_dtype.items():
             norms = _foreach_norm(dense, dtype=_sum_dtype(dtype))
             if len({norm.device for norm in norms}) > 1:

@@ -6,6 +6,7 @@ turning finished segments into Parquet is the work of compaction.py, outside the
 """
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -38,8 +39,8 @@ class JournalWriter:
         self._files: dict[str, int] = {}
         segment_path(run, rank, "steps", first).parent.mkdir(parents=True, exist_ok=True)
 
-    def append(self, batches: dict[str, pa.RecordBatch]) -> int:
-        """Append one batch per stream, in the given order, each with one write. Returns the bytes written.
+    def append(self, batches: Mapping[str, pa.RecordBatch | bytes]) -> int:
+        """Append one batch per stream (bytes: as a message), in the given order, each with one write. Returns the bytes written.
 
         Raises OSError when the disk does not take them; a batch is then cut at its start again, so that the stream stays
         readable and the next append can go on.
@@ -49,7 +50,7 @@ class JournalWriter:
             fd = self._files.get(name)
             if fd is None:
                 fd = self._open(name)
-            written += self._write(fd, batch.serialize())
+            written += self._write(fd, batch if isinstance(batch, bytes) else batch.serialize())
         self._bytes += written
         if self._bytes >= self._most_bytes:
             self.rotate()
@@ -86,7 +87,7 @@ class JournalWriter:
         return fd
 
     @staticmethod
-    def _write(fd: int, message: pa.Buffer) -> int:
+    def _write(fd: int, message: bytes | pa.Buffer) -> int:
         size = len(message)
         done = os.write(fd, message)
         if done == size:

@@ -11,7 +11,7 @@ from firstfault.recorder.journal import JournalWriter
 from firstfault.recorder.readback import read_rows
 from firstfault.schemas import TABLES
 from firstfault.schemas.layout import part_path, parts, segment_path, segments
-from firstfault.schemas.step_values import STEP_VALUES, batch_of, tables_of
+from firstfault.schemas.step_values import STEP_VALUES, batch_of, message_of, tables_of
 
 STAT = {"microbatch": 0, "phase": 3, "numel": 4, "nan_count": 0, "inf_count": 0, "missing": False}
 
@@ -62,6 +62,13 @@ def test_a_row_of_every_table_comes_back_as_it_was():
         assert found[table.name].schema.equals(table.schema)
         nothing = dict.fromkeys(table.schema.names)
         assert found[table.name].to_pylist() == [{**nothing, **row}, nothing]
+
+
+@pytest.mark.parametrize("length", [0, 1, 55, 63, 64, 65, 1000, 1007, 70_000])
+def test_a_message_is_what_arrow_writes(length):
+    for letter in "ab":  # the second is put into the frame of the first
+        rows = {"events": [{"message": letter * length}]}
+        assert message_of(rows) == batch_of(rows).serialize().to_pybytes()
 
 
 def test_columns_and_values_of_the_same_steps_become_one_part_of_each_table(tmp_path):
