@@ -1,17 +1,18 @@
 """Which rows of an embedding were ever looked up: one bit for each row, kept where the embedding lives."""
 
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.compiler import is_compiling
-from torch.nn.modules import module as nn_module
 
 from .catalogue import ModuleEntry
 from .device_statistics import either, scalar_of
 from .padding import TokenPadding
-from .patches import Patches
+from .patches import Patches, Removable
+from .quiet_forwards import Passing
 from .session import Session
 
 _MOST_ROWS = 4_000_000
@@ -31,6 +32,17 @@ class _Used:
         self.looked_up = 0
 
 
+class _Look(Passing):
+    """Called before an embedding's forward."""
+
+    def __init__(self, look: Callable[..., None]) -> None:
+        self._look = look
+
+    def __call__(self, module: nn.Module, args: tuple[Any, ...]) -> None:
+        if not is_compiling():
+            self._look(module, args)
+
+
 class EmbeddingWatch:
     """Writes table `embeddings`."""
 
@@ -45,6 +57,8 @@ class EmbeddingWatch:
     def install(self, patches: Patches) -> None:
         """The hook comes with the first embedding that is found."""
         self._patches = patches
+        if self._used:
+            self._hook(patches)
 
     def _found(self, root: ModuleEntry) -> None:
         model = root.ref()
@@ -67,7 +81,13 @@ class EmbeddingWatch:
             if not is_compiling() and id(module) in used:
                 look(module, args)
 
-        patches.handles([nn_module.register_module_forward_pre_hook(pre_hook)])
+        own = _Look(look)
+
+        def on_themselves() -> list[Removable]:
+            modules = [module for known in used.values() if (module := known.module()) is not None]
+            return [module.register_forward_pre_hook(own) for module in modules]
+
+        patches.hook_some(pre_hook, on_themselves)
 
     def _look(self, module: nn.Module, args: tuple[Any, ...]) -> None:
         known = self._used[id(module)]

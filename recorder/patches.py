@@ -30,6 +30,8 @@ class Patches:
         self._undo: list[Callable[[], None]] = []
         self.module_hooks: list[Any] = []
         """Handles of the global forward hooks and pre-hooks of modules."""
+        self.stand_ins: list[Callable[[], Iterable[Removable]]] = []
+        """Each puts a hook of its own on the few modules that are watched even while those hooks are out."""
 
     def __bool__(self) -> bool:
         return bool(self._undo)
@@ -42,6 +44,13 @@ class Patches:
         """Have torch call these around the forward of every module, until everything is taken out."""
         hooks = [nn_module.register_module_forward_pre_hook(before), nn_module.register_module_forward_hook(after)]
         self.module_hooks += hooks
+        self.handles(hooks)
+
+    def hook_some(self, before: Callable[..., None], stand_in: Callable[[], Iterable[Removable]]) -> None:
+        """Have torch call this before the forward of every module; while such hooks are out, those of ``stand_in`` are in."""
+        hooks = [nn_module.register_module_forward_pre_hook(before)]
+        self.module_hooks += hooks
+        self.stand_ins.append(stand_in)
         self.handles(hooks)
 
     def wrap(self, owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
@@ -73,6 +82,7 @@ class Patches:
         while self._undo:
             self._undo.pop()()
         self.module_hooks.clear()
+        self.stand_ins.clear()
 
     def after_import(self, module: str, install: Callable[[Any], None]) -> None:
         """Install into a module when the script imports it, now if it has been. Never imports it itself."""

@@ -19,7 +19,7 @@ from torch import nn
 from torch.nn.modules import module as nn_module
 
 from .catalogue import Catalogue, ModuleEntry
-from .patches import Patches
+from .patches import Patches, Removable
 
 _TIMES = 3
 """Equal forwards in a row before one goes unwatched."""
@@ -65,8 +65,16 @@ class Usual:
         return True
 
 
-class _End:
-    """The hook that a model has for the length of one forward."""
+class Passing:
+    """A hook that a module has for the length of one forward. In a copy of it, as of a model that is saved while it still has
+    the hook, after Ctrl-C in its forward, it does nothing."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return getattr, (nullcontext(), "__exit__")
+
+
+class _End(Passing):
+    """The one of a model."""
 
     def __init__(self, quiet: "QuietForwards", entry: ModuleEntry, ended: Callable[..., None]) -> None:
         self._quiet = quiet
@@ -79,10 +87,6 @@ class _End:
         if sys.exc_info()[1] is self._error:  # torch calls it in any case: not when the forward has raised
             self._quiet.unwatched = self._entry
             self._ended(module, args, output)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """A model that is saved or copied while it still has the hook, after Ctrl-C in its forward, has one that does nothing."""
-        return getattr, (nullcontext(), "__exit__")
 
 
 class QuietForwards:
@@ -98,6 +102,7 @@ class QuietForwards:
         self._modes_set = 0
         self._out: list[tuple[dict[int, Callable[..., Any]], int, Callable[..., Any]]] = []
         self._end: Any = None
+        self._stand_ins: list[Removable] = []
         self._patches: Patches | None = None
 
     def install(self, patches: Patches) -> None:
@@ -133,6 +138,8 @@ class QuietForwards:
         ):
             return
         self._take_out(entry, module, ended)
+        for stand_in in self._patches.stand_ins if self._patches is not None else ():
+            self._stand_ins += stand_in()
 
     def begin_evaluation(self, entry: ModuleEntry, module: nn.Module, ended: Callable[..., None]) -> None:
         """One of very many evaluation forwards begins, of which nothing is measured; it leaves no graph, so that there is
@@ -153,6 +160,9 @@ class QuietForwards:
         end, self._end = self._end, None
         if end is not None:
             end.remove()
+        stand_ins, self._stand_ins = self._stand_ins, []
+        for hook in stand_ins:
+            hook.remove()
         out, self._out = self._out, []
         for hooks, key, hook in out:
             hooks[key] = hook

@@ -225,3 +225,40 @@ def test_without_a_budget_every_evaluation_is_measured(tmp_path):
         tmp_path / "run", "SELECT step, count(*) FROM batches WHERE phase = 'eval' GROUP BY step ORDER BY step"
     )
     assert measured == [(step, 200) for step in range(1, 5)]
+
+
+def test_lookups_of_embeddings_are_counted_also_while_the_hooks_are_out(tmp_path):
+    torch.manual_seed(0)
+    layer = Watched()
+    model = nn.Sequential(nn.Embedding(40, 6), layer, nn.Linear(6, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    with Recorder(tmp_path / "run", every=EVERY, budget="off"):
+        for step in range(20):
+            train(model, optimizer, 1, x=torch.tensor([2 * step, 2 * step + 1]))
+        assert layer.hooks[-1] == 0
+        assert not model[0]._forward_pre_hooks
+        layer.act = None
+        with pytest.raises(TypeError):
+            train(model, optimizer, 1, x=torch.tensor([0]))
+        assert not model[0]._forward_pre_hooks
+    used = rows(tmp_path / "run", "SELECT step, rows_used, lookups FROM embeddings ORDER BY step")
+    assert used == [(step, 2 * step + 2, 2 * step + 2) for step, _, _ in used]
+    assert used[-1][0] > 10
+
+
+def test_a_model_with_embeddings_can_be_saved_after_ctrl_c(tmp_path):
+    layer = Watched()
+    model = nn.Sequential(nn.Embedding(4, 6), layer)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+    def interrupt(_):
+        raise KeyboardInterrupt
+
+    with Recorder(tmp_path / "run", every=EVERY, budget="off"):
+        train(model, optimizer, 8, x=torch.tensor([1]))
+        layer.act = interrupt
+        with pytest.raises(KeyboardInterrupt):
+            train(model, optimizer, 1, x=torch.tensor([1]))
+        layer.act = nn.Identity()
+        twin = pickle.loads(pickle.dumps(model))  # noqa: S301 # our own
+        assert twin(torch.tensor([1])).shape == (1, 6)
