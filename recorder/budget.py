@@ -4,18 +4,19 @@ Every kind has an interval: the option ``every`` times a power of two. Kinds are
 so the steps of a longer interval are steps of every shorter one: where the rarest kind was measured, all were. Scalars, the
 gradient norm and the search for non-finite values do not ask: they run at every step.
 
-How intervals are found. The cost of a kind is the median of what it took in the last steps that measured it; what the
-recorder takes beside the kinds is the median over steps. As long as the sum of cost ÷ interval leaves the budget, the interval
-of the kind with the largest quotient is doubled. Intervals grow at once and shrink one doubling at a time, and only where the
-result would need no more than 70 % of the budget: between the two nothing changes. Until the recorder has used up the option
-``grace_s`` over the run, everything is measured: a short run keeps every detail.
+How intervals are found. The cost of a kind is the mean of what it took in the last steps that measured it, and what the
+recorder takes beside the kinds is the mean over steps, without what is far from all others. As long as the sum of cost ÷
+interval leaves the budget, the interval of the kind with the largest quotient is doubled. Intervals grow at once and shrink one
+doubling at a time, and only where the result would need no more than 70 % of the budget: between the two nothing changes. Until
+the recorder has used up the option ``grace_s`` over the run, everything is measured: a short run keeps every detail.
 
 At events (``full_detail``) everything is due for some steps, whatever the intervals; each reason is granted a few times, then
 seldom, so that a run that stays broken does not stay expensive.
 """
 
 from collections import deque
-from statistics import median
+from collections.abc import Collection
+from statistics import fmean, median
 from typing import Any, Literal, get_args
 
 from .options import Options
@@ -49,6 +50,9 @@ many tiny modules: thinning them further would save little and lose the recordin
 
 _FEW_EVALUATIONS = 64
 """Evaluation forwards between two training steps that are all measured."""
+
+_OUTLIER = 3
+"""Times the median, above which a cost counts as no more: the budget is to hold on average, not after one swapped page."""
 
 _DECIDE_EVERY = 8
 _COSTS = 7
@@ -214,10 +218,10 @@ class Budget:
         total[1] += calls
 
     def _cost(self, kind: Kind) -> float:
-        return median(self._costs[kind])
+        return _mean(self._costs[kind])
 
     def _rest_ns(self) -> float:
-        return median(self._rest)
+        return _mean(self._rest)
 
     def _decide(self, limit: float) -> bool:
         """Set the intervals; True if any has changed."""
@@ -245,3 +249,9 @@ class Budget:
             dearest = max(open_, key=lambda k: costs[k] / plan[k])
             plan[dearest] *= 2
         return plan
+
+
+def _mean(values: Collection[int]) -> float:
+    """Mean, in which what is far above the others counts for less."""
+    most = _OUTLIER * median(values)
+    return fmean([min(value, most) for value in values])
