@@ -75,7 +75,7 @@ class CompilationWatch:
         self._graphs = 0
         self._events = 0
         self._limits = 0
-        session.at_finish.append(session.guarded("compilation", self._look))
+        session.at_finish.append(("compilation", self._look))
 
     def install(self, patches: Patches) -> None:
         """Listen to the one line with which torch gives up; it is logged as before."""

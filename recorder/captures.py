@@ -70,7 +70,7 @@ class CaptureWatch:
             session.on_output.append(session.guarded("captures", self._returned))
         session.on_loss_value = self._loss
         session.on_gradients = self._gradients
-        session.at_finish.append(self._calls.clear)
+        session.at_finish.append(("captures", self._calls.clear))
 
     def install(self, patches: Patches) -> None:
         """The policy puts in what it needs."""

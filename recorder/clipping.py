@@ -24,7 +24,7 @@ class ClippingWatch:
         self._scaler_used = False
         self._still_scaled = False
         """Whether gradients of this step come from a loss multiplied by a scale, and nothing has divided them again."""
-        session.at_finish.append(self._forget)
+        session.at_finish.append(("clipping", self._forget))
 
     def install(self, patches: Patches) -> None:
         """Put the wrappers into torch."""

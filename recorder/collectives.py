@@ -51,7 +51,7 @@ class CollectiveWatch:
         self._numbers: defaultdict[str, int] = defaultdict(int)
         self._inside = False
         self._at_once = 0
-        session.at_finish.append(self._next_step)
+        session.at_finish.append(("collectives", self._next_step))
 
     def install(self, patches: Patches) -> None:
         """Put the wrappers into torch; nothing where torch was built without torch.distributed."""

@@ -93,7 +93,7 @@ class CopyWatch:
         self._looked = False
         self._searches = 0
         self._seen = (-1, -1)
-        session.at_finish.append(session.guarded("copies", self._step))
+        session.at_finish.append(("copies", self._step))
 
     def install(self, patches: Patches) -> None:
         """Note modules that are copied or loaded."""

@@ -28,7 +28,7 @@ class CudaMemory:
         self._on = False
         self._taken = 0
         if self._entries:
-            session.at_finish.append(session.guarded("memory-history", self._switch_on))
+            session.at_finish.append(("memory-history", self._switch_on))
 
     def install(self, patches: Patches) -> None:
         """The history is switched off again at the end."""

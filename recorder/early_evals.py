@@ -46,7 +46,7 @@ class EarlyEvals:
         self._rows: list[dict[str, Any]] = []
         self._evals_left = _EVALS
         session.on_output.append(session.guarded("early-evals", self._note))
-        session.at_finish.append(session.guarded("early-evals", self._write))
+        session.at_finish.append(("early-evals", self._write))
 
     def install(self, patches: Patches) -> None:
         """Nothing of its own is put into torch."""

@@ -52,7 +52,7 @@ class EmbeddingWatch:
         self._patches: Patches | None = None
         self.padding = padding
         session.on_model.append(session.guarded("embeddings", self._found))
-        session.at_finish.append(session.guarded("embeddings", self._rows))
+        session.at_finish.append(("embeddings", self._rows))
 
     def install(self, patches: Patches) -> None:
         """The hook comes with the first embedding that is found."""

@@ -38,7 +38,7 @@ class EvalLosses:
         self.session = session
         self._places: dict[tuple[CodeType, int], _Loss | None] = {}
         self._touched: list[_Loss] = []
-        session.at_finish.append(session.guarded("eval-losses", self._rows))
+        session.at_finish.append(("eval-losses", self._rows))
         session.at_close.append(session.guarded("eval-losses", self._rows))
 
     def read(self, frame: FrameType, value: float) -> None:

@@ -18,7 +18,7 @@ class GraphsAlive:
         self.session = session
         self._marks = Marks()
         session.on_loss = session.guarded("graphs", self._mark)
-        session.at_finish.append(session.guarded("graphs", self._count))
+        session.at_finish.append(("graphs", self._count))
 
     def install(self, patches: Patches) -> None:
         """Nothing of its own is put into torch."""

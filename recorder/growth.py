@@ -100,7 +100,7 @@ class GrowthWatch:
         self._made: dict[int, tuple[int | None, int | None]] = {}
         """Storage → step in which a module put it out, and the module, as of the last look."""
         session.at_close.append(session.guarded("memory-growth", self._end))
-        session.at_finish.append(session.guarded("memory-growth", self._each_step))
+        session.at_finish.append(("memory-growth", self._each_step))
 
     def install(self, patches: Patches) -> None:
         """Nothing is put into torch."""

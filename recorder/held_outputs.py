@@ -77,7 +77,7 @@ class HeldOutputs:
         self._held = Followed(_memory_and_graphs, self._forget)
         self._known: set[int] = set()
         session.on_output.append(session.guarded("outputs", self._note))
-        session.at_finish.append(session.guarded("outputs", self._count))
+        session.at_finish.append(("outputs", self._count))
 
     def install(self, patches: Patches) -> None:
         """Nothing of its own is put into torch."""
@@ -139,7 +139,7 @@ class HeldActivations:
         self._interval = 1
         self._noted = 0
         session.on_activation.append(session.guarded("held-activations", self._note))
-        session.at_finish.append(session.guarded("held-activations", self._count))
+        session.at_finish.append(("held-activations", self._count))
 
     def install(self, patches: Patches) -> None:
         """Nothing of its own is put into torch."""

@@ -37,7 +37,7 @@ class HookCounts:
         self._globals: int | None = None
         self._registered = self._fresh = 0
         """Hooks of any kind that were ever registered, and in the last step."""
-        session.at_finish.append(session.guarded("hook-counts", self._look))
+        session.at_finish.append(("hook-counts", self._look))
 
     def install(self, patches: Patches) -> None:
         """Nothing of its own is put into torch."""

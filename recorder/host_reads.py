@@ -121,7 +121,7 @@ class HostReads:
         self._trial = _Reads(Place(_counted_loop.__code__, 0))
         self._added: deque[int] = deque(maxlen=5 * _TRIALS)
         self._within: deque[int] = deque(maxlen=5 * _TRIALS)
-        session.at_finish.append(session.guarded("host-reads", self._look))
+        session.at_finish.append(("host-reads", self._look))
 
     def install(self, patches: Patches) -> None:
         """Wrap the methods. torch.compile knows them by name and never looks into a wrapper; where it runs beside the

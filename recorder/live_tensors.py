@@ -46,7 +46,7 @@ class LiveTensors:
         self._taken = 0
         self._least: dict[tuple[Any, ...], int] = {}
         self._memory: HostMemory | None = None
-        session.at_finish.append(session.guarded("live-tensors", self._look))
+        session.at_finish.append(("live-tensors", self._look))
 
     def install(self, patches: Patches) -> None:
         """Nothing is put into torch; the file of the process's memory is closed at the end."""

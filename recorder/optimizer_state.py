@@ -29,7 +29,7 @@ class OptimizerStateWatch:
         self._stepping: weakref.ref[torch.optim.Optimizer] | None = None
         self._ids: dict[tuple[int, str], tuple[int, int | None]] = {}
         """(tensor_id of the parameter, key) → which object its state is, and the state's tensor_id."""
-        session.at_finish.append(session.guarded("optimizer-state", self._measure))
+        session.at_finish.append(("optimizer-state", self._measure))
 
     def install(self, patches: Patches) -> None:
         """Note which optimizer steps; the row of the step is made when it has."""

@@ -20,7 +20,7 @@ class RandomWatch:
         self.session = session
         self._seeded = False
         session.rank_facts.append(self._facts)
-        session.at_finish.append(session.guarded("random", self._state))
+        session.at_finish.append(("random", self._state))
 
     def install(self, patches: Patches) -> None:
         """Note torch.manual_seed."""

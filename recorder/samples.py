@@ -102,9 +102,10 @@ def sample_fingerprints(tensor: Tensor) -> list[int] | None:
     """One hash for each row of a batch, from up to 64 elements all over it; None where that cannot be or costs too much."""
     if tensor.device.type in LATE_DEVICES or tensor.layout is not torch.strided or tensor.is_complex():
         return None
-    if tensor.dim() < 2 or not 0 < tensor.shape[0] <= _MOST_ROWS or tensor[0].numel() < 2:
+    count = tensor.shape[0] if tensor.dim() >= 2 else 0
+    if not 0 < count <= _MOST_ROWS or tensor.numel() < 2 * count:
         return None
-    rows = tensor.detach().reshape(tensor.shape[0], -1)
+    rows = tensor.detach().reshape(count, -1)
     if rows.shape[1] > _ELEMENTS_OF_A_ROW:
         rows = rows.index_select(1, _places(rows.shape[1]))
     if rows.is_floating_point():

@@ -43,7 +43,7 @@ class ScheduleWatch:
         self._known: dict[int, _Known] = {}
         self._count = 0
         self._depth = 0
-        session.at_finish.append(session.guarded("schedulers", self._rows))
+        session.at_finish.append(("schedulers", self._rows))
         session.at_close.append(session.guarded("schedulers", self._rows))
 
     def install(self, patches: Patches) -> None:

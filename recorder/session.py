@@ -100,8 +100,9 @@ class Session:
         self.zero_grads = 0
         self.facts: Row = {}
         """Columns of the next row of `steps`; empty again once it is written."""
-        self.at_finish: list[Callable[[], None]] = []
-        """Run before each row of `steps` is made: each adds its columns to ``facts``, its rows to tables. Guarded."""
+        self.at_finish: list[tuple[str, Callable[[], Any]]] = []
+        """Part of the recorder, and what runs before each row of `steps` is made: it adds its columns to ``facts``, its rows to
+        tables. Guarded where it is called, because a wrapper for each would cost as much as most of them."""
         self.at_advance: list[Callable[[], None]] = []
         """Run when an iteration is over, all its rows of `steps` are made, and ``step`` is still its number. Guarded."""
         self.mark: Callable[[], Any] | None = None
@@ -374,8 +375,14 @@ class Session:
         carried: "float | Late | None" = None,
     ) -> None:
         """Write the rows collected so far as this step's, with the row of `steps` last."""
-        for extra in self.at_finish:
-            extra()
+        for part, extra in self.at_finish:
+            if part not in self._off:
+                try:
+                    extra()
+                except Exception as e:
+                    if raised_by_signal_handler(e):
+                        raise
+                    self.fault(part, e)
         now = perf_counter_ns()
         if self._entered:
             self.recorder_ns += now - self._entered

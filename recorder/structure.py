@@ -63,7 +63,7 @@ class StructureWatch:
         self._buffers: dict[int, list[tuple[weakref.ref[Tensor], int]]] = {}
         session.on_model.append(session.guarded("structure", self._found))
         session.on_inner_model = session.guarded("structure", self._grown)
-        session.at_finish.append(session.guarded("buffers", self._measure))
+        session.at_finish.append(("buffers", self._measure))
 
     def install(self, patches: Patches) -> None:
         """Nothing of its own is put into torch."""

@@ -15,7 +15,7 @@ class ThreadWatch:
         self.session = session
         self._threads: int | None = None
         self._events = 0
-        session.at_finish.append(session.guarded("threads", self._look))
+        session.at_finish.append(("threads", self._look))
 
     def install(self, patches: Patches) -> None:
         """Nothing is put into torch."""

@@ -32,7 +32,7 @@ class TieWatch:
         self._ties: list[_Tie] = []
         self._storages: dict[tuple[int, int], int] = {}
         session.on_model.append(session.guarded("ties", self._found))
-        session.at_finish.append(session.guarded("ties", self._check))
+        session.at_finish.append(("ties", self._check))
 
     def install(self, patches: Patches) -> None:
         """Nothing of its own is put into torch."""
