@@ -74,18 +74,26 @@ class OwnUpdates:
         **_: Any,
     ) -> list[tuple[Tensor, ParameterEntry, int]] | None:
         """The inputs as parameters; None where these are not the gradients that train."""
+        seen = [t.numel() if isinstance(t, Tensor) else 0 for t in (*_listed(outputs), *_listed(inputs))]
         outputs, inputs = _plain(outputs), _plain(inputs)
         transformed = _functorch.peek_interpreter_stack() is not None
         if (create_graph or grad_outputs is not None) and not transformed:
             return None  # another derivative is to come
-        if not all(isinstance(t, Tensor) for t in (*outputs, *inputs)) or [t.numel() for t in outputs] != [1]:
+        if not all(isinstance(t, Tensor) for t in (*outputs, *inputs)) or len(outputs) != 1 or seen[0] != 1:
             return None
+        members = outputs[0].numel()
+        """Of an ensemble that vmap trains as one, each with weights of its own; else 1."""
+        if any(whole.numel() != part * members for whole, part in zip(inputs, seen[1:], strict=True)):
+            return None
+        if members > 1 and (len(inputs) < 2 or _derivatives() > 1):
+            return None  # of a model's output by its data, sample by sample
         catalogue = self.session.catalogue
         if not transformed and not any(catalogue.has_parameter(t) for t in inputs) and catalogue.roots:
             return None  # a derivative with respect to data
         with _untransformed():
             parameters = _entries(catalogue, inputs)
-            self.backward.before(outputs[0].detach() if transformed else outputs[0], retain_graph=bool(retain_graph))
+            loss = outputs[0].detach().mean() if transformed else outputs[0]
+            self.backward.before(loss, retain_graph=bool(retain_graph))
         return parameters
 
     def _after(self, parameters: list[tuple[Tensor, ParameterEntry, int]], gradients: Any) -> None:
@@ -100,9 +108,19 @@ class OwnUpdates:
         return [entry for _, entry, _ in _entries(self.session.catalogue, list(dict.fromkeys(_leaves(loss))))]
 
 
+def _derivatives() -> int:
+    """How many derivatives of torch.func are being taken, one inside the other."""
+    kind = torch._C._functorch.TransformType.Grad  # pyright: ignore[reportAttributeAccessIssue]
+    return sum(interpreter.key() == kind for interpreter in _functorch.get_interpreter_stack() or ())
+
+
+def _listed(tensors: Any) -> list[Any]:
+    return list(tensors) if isinstance(tensors, (list, tuple)) else [tensors]
+
+
 def _plain(tensors: Any) -> list[Any]:
     """As a list, and as they are outside of torch.func's transforms."""
-    return [_unwrapped(t) for t in tensors] if isinstance(tensors, (list, tuple)) else [_unwrapped(tensors)]
+    return [_unwrapped(t) for t in _listed(tensors)]
 
 
 def _unwrapped(tensor: Any) -> Any:

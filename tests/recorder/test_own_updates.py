@@ -5,6 +5,7 @@ import torch.nn.functional as F
 from firstfault.analyzer import Trace
 from firstfault.recorder import Recorder
 from torch import nn
+from torch.func import grad, grad_and_value, vmap
 
 first_weight = torch.zeros(3, 4)
 second_weight = torch.zeros(4, 1)
@@ -74,3 +75,25 @@ def test_where_an_optimizer_exists_derivatives_are_part_of_the_loss(tmp_path):
             optimizer.step()
     _, steps = gradient_rows(tmp_path / "run")
     assert [row["step"] for row in steps] == list(range(4))
+
+
+def test_an_ensemble_that_vmap_trains_is_one_training(tmp_path):
+    def loss(weights, x, y):
+        at = vmap(grad(lambda x_: (x_ @ weights["w"]).sum()))(x)  # of the output by the data: no step of its own
+        return (x @ weights["w"] + weights["b"] - y).square().mean() + at.square().mean()
+
+    weights = {"w": torch.ones(5, 3), "b": torch.zeros(5, 1)}
+    x, y = torch.randn(5, 8, 3), torch.randn(5, 8)
+    losses, norms = [], []
+    with Recorder(tmp_path / "run"):
+        for _ in range(6):
+            gradients, members = vmap(grad_and_value(loss))(weights, x, y)
+            losses.append(members.mean().item())
+            norms.append(sum(g.square().sum().item() for g in gradients.values()) ** 0.5)
+            weights = {name: w - 0.01 * gradients[name] for name, w in weights.items()}
+    rows, steps = gradient_rows(tmp_path / "run")
+    assert len(rows) == 2 * 6
+    torch.testing.assert_close([row["grad_norm"] for row in steps], norms)
+    with Trace(tmp_path / "run") as trace:
+        found = trace.rows("SELECT loss FROM steps ORDER BY step")
+    torch.testing.assert_close([row["loss"] for row in found], losses)

@@ -7,19 +7,36 @@ signal = "nonfinite_count"
 message = "In step {step} {what_} held {held_} (shape {shape}) before any module had computed one; {reached} followed in the same step."
 fix = "Find the sample behind {tensor} at step {step}, or the code that computes it, and guard it: no division by a zero std, no parsing of empty cells to NaN; torch.nan_to_num or dropping the sample keeps the training alive."
 explains = ["outlier-batch", "nonfinite-tensor", "log-of-zero", "sqrt-at-zero", "fully-masked-attention-row", "fp16-overflow", "optimizer-eps-underflow", "exploding-gradients", "loss-spike", "divergence", "lr-too-high", "all-targets-ignored", "python-exception"]
+[params.often]
+value = 3
+unit = "batches"
+doc = "Batches left out for it, from which on it is no accident that the script was made for."
 [needs]
 tables = ["steps", "tensor_stats"]
 [doc]
-what = "The first non-finite tensor of the first bad step is a field of the batch, an input of the model or a target of the loss; or the script ended with an exception about values that are not finite, raised in a model whose own argument held some, before any step was bad."
+what = "The first non-finite tensor of the first bad step is a field of the batch, an input of the model or a target of the loss; or inputs of a model of which the script has made no backward, but taken the next batch, were those that are not finite (a warning where it was less than three times); or the script ended with an exception about values that are not finite, raised in a model whose own argument held some, before any step was bad."
 why = "Whatever is computed from it is lost, and one optimizer step carries it into every weight."
 not_this = "Infinite masks (only 0 and -inf), and NaN markers in a field that the run survived in this or earlier steps."
 source = "Arithmetic: a non-finite operand gives a non-finite result."
 */
+WITH forwards AS (
+    -- one row for each forward of a model: the last of a microbatch is the one that backward belongs to
+    SELECT s.rank, s.step, s.microbatch, s.seq, s.tensor_id, t.tensor_name, t.shape, s.nan_count, s.inf_count, s.min, s.max,
+        s.nan_count > 0 OR (s.inf_count > 0 AND (s.max > s.min OR s.max IS NULL)) AS lost,
+        lead(s.seq) OVER (PARTITION BY s.rank, s.step, s.microbatch, s.tensor_id ORDER BY s.seq) IS NULL AS used
+    FROM tensor_stats s JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id
+    WHERE t.kind = 'input' AND s.phase = 'data' AND s.nan_count IS NOT NULL
+), left_out AS (
+    SELECT rank, tensor_id, count(*) FILTER (lost AND NOT used) AS batches, arg_min(forwards, (step, seq)) FILTER (lost AND NOT used) AS at FROM forwards
+    GROUP BY rank, tensor_id
+    -- finite ones are not left out, and others that are not finite are not used
+    HAVING batches >= 1 AND count(*) FILTER (NOT lost AND NOT used) <= 0.1 * batches AND count(*) FILTER (lost AND used) <= 0.1 * batches
+)
 SELECT o.rank, o.step, o.microbatch, o.seq, o.phase,
     coalesce(o.module, '') AS module, coalesce(b.field, o.tensor) AS tensor, o.kind,
     o.nan_count, o.inf_count, o.nan_count + o.inf_count AS value, coalesce(b.shape, o.shape) AS shape, o.min, o.max, b.fingerprint,
     CASE WHEN o.kind = 'target' AND o.phase = 'loss' THEN 'the target that the loss was given' ELSE printf('field %s of the batch', coalesce(b.field, o.tensor)) END AS what_,
-    'a non-finite ' || array_to_string(s.signs, ' and ') AS reached, printf('%d NaN and %d infinite elements', o.nan_count, o.inf_count) AS held_
+    'a non-finite ' || array_to_string(s.signs, ' and ') AS reached, printf('%d NaN and %d infinite elements', o.nan_count, o.inf_count) AS held_, 'error' AS severity
 FROM nonfinite_origin o
 JOIN bad_steps s ON s.rank = o.rank AND s.step = o.step
 LEFT JOIN batches b ON b.rank = o.rank AND b.step = o.step AND b.seq = o.seq
@@ -27,9 +44,15 @@ WHERE o.kind IN ('input', 'target')
   -- a float mask of -inf and one finite value is wanted
   AND (o.nan_count > 0 OR o.max > o.min OR o.max IS NULL)
 UNION ALL BY NAME
+SELECT l.rank, l.at.step, l.at.microbatch, l.at.seq, 'data' AS phase, '' AS module, l.at.tensor_name AS tensor, 'input' AS kind, l.at.nan_count, l.at.inf_count,
+    l.at.nan_count + l.at.inf_count AS value, l.at.shape, l.at.min, l.at.max, CASE WHEN l.at.tensor_name LIKE 'batch:%' THEN 'field ' || l.at.tensor_name[7:] || ' of the batch' ELSE 'the model''s ' || replace(l.at.tensor_name, ':', ' ') END AS what_,
+    printf('no backward but the next batch (%d times in this run)', l.batches) AS reached, printf('%d NaN and %d infinite elements', l.at.nan_count, l.at.inf_count) AS held_,
+    CASE WHEN l.batches >= $often THEN 'error' ELSE 'warning' END AS severity
+FROM left_out l WHERE NOT EXISTS (FROM bad_steps b WHERE b.rank = l.rank AND b.step <= l.at.step)
+UNION ALL BY NAME
 -- on a CPU the extremes of an argument are always measured: where there are none they were not finite
 SELECT e.rank, e.step, 'data' AS phase, '' AS module, 'argument ' || x.name AS tensor, 'input' AS kind, x.shape, 'argument ' || x.name || ' of the model' AS what_, 'the exception' AS reached,
-    'elements that are not finite' AS held_
+    'elements that are not finite' AS held_, 'error' AS severity
 FROM exits e JOIN exception_tensors x ON x.origin = 'input' AND x.device = 'cpu' AND contains(x.dtype, 'float') AND x.min IS NULL AND list_product(x.shape) > 0
 WHERE e.status = 'exception' AND e.module = '' AND regexp_matches(e.exception_message, '(?i)\bnan\b|\binf\b|finite|invalid')
   AND NOT EXISTS (FROM bad_steps b WHERE b.step <= e.step)

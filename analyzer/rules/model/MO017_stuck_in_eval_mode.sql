@@ -20,7 +20,7 @@ tables = ["steps", "modules"]
 columns = ["steps.training"]
 steps = 4
 [doc]
-what = "Training forwards with training=False to the end of the run, or from an evaluation on for some steps, after steps with training=True; or in all steps of a model that has dropout or batch norm, or that draws random numbers in train mode only (a warning, unless its batch norms have never seen a batch). Likewise a part of the model that was evaluated by itself, if it goes on training in eval mode."
+what = "Training forwards with training=False to the end of the run, or from an evaluation on for some steps, after steps with training=True; or in all steps of a model that has dropout or batch norm, or that draws random numbers in train mode only (a warning, unless its batch norms have never seen a batch). Likewise a model of the same build that takes its place, as after a resume; and a part of the model that was evaluated by itself, if it goes on training in eval mode."
 why = "Regularisation and running statistics stop, without an error."
 not_this = "Models without such layers, steps in eval mode that no evaluation came before, if train mode follows, parts of a model in train mode that are frozen, or put into eval mode without having been evaluated by themselves, evaluation."
 source = "Flags; no threshold but persistence."
@@ -42,11 +42,21 @@ WITH modes AS (
       AND (SELECT max(e.eval_forwards) FROM steps e WHERE e.rank = s.rank AND e.step BETWEEN s.before_step AND s.step)
           > (SELECT median(e.eval_forwards) FROM steps e WHERE e.rank = s.rank)
     QUALIFY row_number() OVER (PARTITION BY s.rank ORDER BY s.step) = 1
+), roots AS (
+    SELECT o.rank, o.module_id, any_value(m.class_name) AS class_name, arg_max(o.training, (o.step, o.seq)) AS training, bool_or(o.training) AS ever, min(o.step) AS first_,
+        (SELECT count(*) FROM module_tree c WHERE c.rank = o.rank AND c.ancestor_id = o.module_id) AS modules_
+    FROM module_modes o JOIN modules m ON m.rank = o.rank AND m.module_id = o.module_id AND m.parent_id IS NULL WHERE o.grad GROUP BY o.rank, o.module_id
+), replaced AS (
+    -- as after a resume: a model of the same build has come, and it is trained in eval mode only
+    SELECT DISTINCT a.rank, a.module_id FROM roots a JOIN ends e ON e.rank = a.rank
+    JOIN roots b ON b.rank = a.rank AND b.module_id <> a.module_id AND b.class_name = a.class_name AND b.modules_ = a.modules_ AND NOT b.ever AND b.first_ > e.last_train
+    WHERE a.training
 ), kept AS (
     -- where a part with such layers is in train mode, the rest was put into eval mode by intention, as what is frozen is
     SELECT DISTINCT rank FROM (
         SELECT o.rank, arg_max(o.training, (o.step, o.seq)) AS training FROM module_modes o JOIN modules m ON m.rank = o.rank AND m.module_id = o.module_id
-        WHERE o.grad AND m.call_order IS NOT NULL AND regexp_matches(m.class_name, '^(Dropout|AlphaDropout|FeatureAlphaDropout|BatchNorm|SyncBatchNorm|LazyBatchNorm)') GROUP BY o.rank, o.module_id)
+        WHERE o.grad AND m.call_order IS NOT NULL AND regexp_matches(m.class_name, '^(Dropout|AlphaDropout|FeatureAlphaDropout|BatchNorm|SyncBatchNorm|LazyBatchNorm)')
+            AND NOT EXISTS (FROM replaced p JOIN module_tree t ON t.rank = p.rank AND t.ancestor_id = p.module_id WHERE t.rank = m.rank AND t.module_id = m.module_id) GROUP BY o.rank, o.module_id)
     WHERE training
 ), drawing AS (
     SELECT m.rank, m.training, s.rng <> lag(s.rng) OVER (PARTITION BY m.rank ORDER BY m.step) AS drew
