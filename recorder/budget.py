@@ -11,7 +11,8 @@ doubling at a time, and only where the result would need no more than 70 % of th
 the recorder has used up the option ``grace_s`` over the run, everything is measured: a short run keeps every detail.
 
 At events (``full_detail``) everything is due for some steps, whatever the intervals; each reason is granted a few times, then
-seldom, so that a run that stays broken does not stay expensive.
+seldom, so that a run that stays broken does not stay expensive. What they and all else have taken beyond the budget is saved
+over the steps that follow.
 """
 
 from collections import deque
@@ -54,6 +55,9 @@ _FEW_EVALUATIONS = 64
 _OUTLIER = 3
 """Times the median, above which a cost counts as no more: the budget is to hold on average, not after one swapped page."""
 
+_SAVED_OVER = 128
+"""Steps over which what was overdrawn is saved; more than the budget of so many steps is never owed."""
+
 _DECIDE_EVERY = 8
 _COSTS = 7
 _TIMES = 48
@@ -88,6 +92,8 @@ class Budget:
         """Time of writing that the next row's recorder_ns will hold."""
         self._totals: dict[str, list[int]] = {}
         self._enforced = False
+        self._owed_ns = 0.0
+        """What was taken beyond the budget since it is enforced, and is not saved yet."""
         self._measured_since = 0
 
     # -- asked and told by the watches -------------------------------------------------------------------------------------
@@ -205,6 +211,10 @@ class Budget:
         rest = max(self._recorder_ns - sum(ns for ns, _ in self._now.values()), 0)
         self._rest.append(rest + self._write_ns * _ROWS_OF_NOTHING // (rows + _ROWS_OF_NOTHING))
         self._plain.append(max(self._plain_ns, 1))
+        if self._enforced:
+            allowed = (self.options.budget or 0.0) * self._plain_ns
+            owed = self._owed_ns + self._recorder_ns + self._write_ns - allowed
+            self._owed_ns = min(max(owed, 0.0), _SAVED_OVER * allowed)
         self._add("rows", self._write_ns, rows)
         self._add("rest", rest, 1)
         self._now = {}
@@ -225,9 +235,9 @@ class Budget:
 
     def _decide(self, limit: float) -> bool:
         """Set the intervals; True if any has changed."""
-        allowed = limit * median(self._plain)
+        allowed = limit * median(self._plain) - self._owed_ns / _SAVED_OVER
         rest = self._rest_ns()
-        least = _LEAST_FOR_KINDS * allowed
+        least = _LEAST_FOR_KINDS * limit * median(self._plain)
         needed, easy = self._plan(max(allowed - rest, least)), self._plan(max(_EASY * allowed - rest, _EASY * least))
         before = dict(self.intervals)
         for kind in self._costs:

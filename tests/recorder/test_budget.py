@@ -40,6 +40,17 @@ def test_after_the_grace_the_mean_share_stays_within_the_budget():
     assert 0.01 < sum(shares) / len(shares) <= 0.03
 
 
+def test_what_full_detail_takes_is_saved_afterwards():
+    budget = Budget(Options(budget=0.03, grace_s=0.0))
+    simulate(budget, 200, 100 * MS, COSTS)
+    shares = []
+    for i in range(60):
+        budget.full_detail(6, f"reason {i}")
+        shares += simulate(budget, 32, 100 * MS, COSTS)
+    assert max(shares[32:]) > 0.09  # it is granted all the same
+    assert 0.01 < sum(shares) / len(shares) <= 0.031
+
+
 def test_where_the_rarest_kind_is_measured_all_are():
     budget = Budget(Options(budget=0.02, grace_s=0.0))
     simulate(budget, 100, 100 * MS, COSTS)
