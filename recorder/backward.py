@@ -123,8 +123,9 @@ class BackwardWatch:
         moments = measure(value)
         tensor_id = session.catalogue.tensor(None, "loss", "loss", loss)
         number = scalar_of(value)
-        if isinstance(number, float) and self._losses.left_by(number):
-            session.budget.full_detail(6, "loss")
+        if isinstance(number, float) and (side := self._losses.left_by(number)):
+            # as a rule it falls because the samples are known by now, at the beginning of each epoch
+            session.budget.full_detail(6 if side > 0 else 1, "loss")
         if moments.nonfinite:
             session.budget.full_detail(2, "nonfinite-loss")
             if self._weight_looks > 0:

@@ -24,19 +24,19 @@ class Band:
         self._least = math.log(least) if logarithmic else least
         self._logarithmic = logarithmic
 
-    def left_by(self, value: float) -> bool:
-        """Whether a value is not finite or outside; it belongs to the history from then on."""
+    def left_by(self, value: float) -> int:
+        """Where a value lies: 0 inside, 1 above or not finite, -1 below. It belongs to the history from then on."""
         if not math.isfinite(value):
-            return True
+            return 1
         if self._logarithmic:
             if value <= 0:
-                return bool(self._values) and value == 0
+                return -1 if self._values and value == 0 else 0
             value = math.log(value)
         values = self._values
-        outside = False
+        outside = 0
         if len(values) >= _LEAST:
             low, high = min(values), max(values)
             width = max(high - low, self._least)
-            outside = not low - width <= value <= high + width
+            outside = int(value > high + width) - int(value < low - width)
         values.append(value)
         return outside

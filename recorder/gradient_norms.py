@@ -42,7 +42,7 @@ class SeenGradients:
 
     def jumped(self, norm: "float | Late | None") -> bool:
         """Whether a norm is not finite or has left its band. One still on a device is passed by."""
-        return isinstance(norm, float) and self._norms.left_by(norm)
+        return isinstance(norm, float) and self._norms.left_by(norm) != 0
 
 
 def quick_norm(gradients: Sequence[Tensor | None], seen: SeenGradients) -> "float | Late | None":

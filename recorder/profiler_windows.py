@@ -170,7 +170,7 @@ class ProfilerWatch:
             if self._aftermath:
                 self._count_aftermath(plain_ns)
             self._plain.append(plain_ns)
-            self._stalled = self._band.left_by(float(max(plain_ns, 1))) or self._stalled
+            self._stalled = self._band.left_by(float(max(plain_ns, 1))) != 0 or self._stalled
         self._started_ns = self._started_ns or now
         if self._profile is None and self._due(session.step + 1) and self._may():
             self._open()
