@@ -33,13 +33,14 @@ class _Used:
 
 
 class _Look(Passing):
-    """Called before an embedding's forward."""
+    """Called before the forward of a module, to look at it where it is an embedding whose lookups are counted."""
 
-    def __init__(self, look: Callable[..., None]) -> None:
+    def __init__(self, used: dict[int, _Used], look: Callable[..., None]) -> None:
+        self._used = used
         self._look = look
 
     def __call__(self, module: nn.Module, args: tuple[Any, ...]) -> None:
-        if not is_compiling():
+        if not is_compiling() and id(module) in self._used:
             self._look(module, args)
 
 
@@ -75,19 +76,13 @@ class EmbeddingWatch:
             self._used[id(module)] = _Used(module, entry.id, module.num_embeddings)
 
     def _hook(self, patches: Patches) -> None:
-        used, look = self._used, self.session.guarded("embeddings", self._look)
-
-        def pre_hook(module: nn.Module, args: tuple[Any, ...]) -> None:
-            if not is_compiling() and id(module) in used:
-                look(module, args)
-
-        own = _Look(look)
+        look = _Look(self._used, self.session.guarded("embeddings", self._look))
 
         def on_themselves() -> list[Removable]:
-            modules = [module for known in used.values() if (module := known.module()) is not None]
-            return [module.register_forward_pre_hook(own) for module in modules]
+            modules = [module for known in self._used.values() if (module := known.module()) is not None]
+            return [module.register_forward_pre_hook(look) for module in modules]
 
-        patches.hook_some(pre_hook, on_themselves)
+        patches.hook_some(look, on_themselves)
 
     def _look(self, module: nn.Module, args: tuple[Any, ...]) -> None:
         known = self._used[id(module)]

@@ -54,7 +54,7 @@ def message_of(rows: dict[str, list[Row]]) -> bytes:
         return b"".join((frame[0], value, frame[1]))
     message = _batch(value).serialize().to_pybytes()
     if len(value) <= _LONGEST_FRAMED and len(_frames) < _MOST_FRAMES:
-        at = message.index(value)
+        at = message.rindex(value)  # only zeros stand behind it, and no value begins with one
         _frames[len(value)] = message[:at], message[at + len(value) :]
     return message
 
