@@ -16,6 +16,7 @@ from torch.compiler import is_compiling
 
 from ..schemas import Phase
 from .call_arguments import autocast_dtype, keyword_arguments, named_arguments, tensors_in
+from .call_modes import CallModes
 from .catalogue import ModuleEntry, OutputSlot, unwrapped
 from .data import DataWatch
 from .graph import look_at_forward
@@ -27,9 +28,6 @@ _FORWARD, _EVAL, _BACKWARD = Phase.FORWARD, Phase.EVAL, Phase.BACKWARD
 
 next_node: Callable[[], int] = torch._C._autograd._get_sequence_nr  # pyright: ignore[reportAttributeAccessIssue]
 """Sequence number that autograd gives to the next node of this thread."""
-
-_MOST_MODE_CHANGES = 1000
-"""Events of one run; an evaluation makes two."""
 
 MOST_LOOKS = 3
 """Looks into the autograd graph for the operator behind a non-finite value, in one run."""
@@ -75,10 +73,7 @@ class ForwardWatch:
         session.module_of = self.module_of
         session.on_unseen_models = self._unseen_models
         self._seen: dict[int, tuple[weakref.ref[Tensor], int, Moments]] = {}
-        self._modes: dict[int, bool] = {}
-        self._mode_changes = 0
-        self._asked_for_inputs: dict[int, int] = {}
-        """module_id → the row, by session.flushes, in which it was evaluated on inputs that want gradients."""
+        self._modes = CallModes(session)
         self._rows = True
         """Whether activations are measured in the forward in progress."""
         self._hooks = True
@@ -186,8 +181,7 @@ class ForwardWatch:
         if outermost:
             self._seen.clear()
             self.output_nonfinite = False
-            if self._modes.get(entry.id) is not module.training:
-                self._mode_changed(entry, module.training)
+            self._modes.called(entry, training=module.training)
             # decided once for the whole forward, so that what is measured of it is complete
             self._rows = session.budget.due("activations") if call.grad else self._evaluation_due()
             self._hooks = call.grad and session.budget.due("activation_gradients")
@@ -198,15 +192,7 @@ class ForwardWatch:
                     session.facts["head_ns"] = session.since_row()
                 session.facts["autocast"] = autocast_dtype()
         if entry.modes.get(call.grad) is not module.training:
-            entry.modes[call.grad] = module.training
-            session.add(
-                "module_modes",
-                seq=session.next_seq(),
-                module_id=entry.id,
-                training=module.training,
-                grad=call.grad,
-                autocast=session.facts.get("autocast") if call.grad else autocast_dtype(),
-            )
+            self._modes.note(entry, training=module.training, grad=call.grad)
         session.note(Phase.FORWARD if call.grad else Phase.EVAL, entry.id)
         if outermost:
             phase = Phase.FORWARD if call.grad else Phase.EVAL
@@ -264,7 +250,7 @@ class ForwardWatch:
             self._outputs(call, output, rows=self._rows)
         if outermost:
             if call.grad and not module.training:
-                self._evaluated_with_gradients(entry, args, output)
+                self._modes.evaluated_with_gradients(entry, args, output)
             session.clock["forward"] += perf_counter_ns() - call.began
             self.last_node = next_node()
             self.nodes_of_forward = self.last_node - call.first_node
@@ -279,28 +265,6 @@ class ForwardWatch:
         session = self.session
         count = session.facts["eval_forwards"] = session.facts.get("eval_forwards", 0) + 1
         return session.budget.evaluation_due(count, session.since_row(), session.recorder_ns)
-
-    def _evaluated_with_gradients(self, entry: ModuleEntry, args: tuple[Any, ...], output: Any) -> None:
-        """Count a forward in eval mode that builds a graph for the weights. Where gradients of inputs are wanted of the same
-        model (attacks, forces), all of its forwards in this step serve them."""
-        session = self.session
-        if any(t.requires_grad for _, t in tensors_in(args)):
-            self._asked_for_inputs[entry.id] = session.flushes
-            session.facts.pop("eval_grad_forwards", None)
-        elif self._asked_for_inputs.get(entry.id) != session.flushes and any(
-            t.requires_grad for _, t in tensors_in(output)
-        ):
-            session.facts["eval_grad_forwards"] = session.facts.get("eval_grad_forwards", 0) + 1
-
-    def _mode_changed(self, entry: ModuleEntry, training: bool) -> None:
-        """A model is called in another mode than last time."""
-        before = self._modes.get(entry.id)
-        self._modes[entry.id] = training
-        if before is None or self._mode_changes == _MOST_MODE_CHANGES:
-            return
-        self._mode_changes += 1
-        mode = "training" if training else "evaluation"
-        self.session.event("mode-changed", f"model {entry.model} is in {mode} mode now", module_id=entry.id)
 
     @property
     def rows_taken(self) -> bool:
