@@ -6,7 +6,9 @@ them, so then nothing is read.
 """
 
 import math
+from collections import deque
 from collections.abc import Iterator
+from time import perf_counter
 from typing import Any
 
 import torch
@@ -18,6 +20,8 @@ from .statistics import LATE_DEVICES, measurable, measure
 
 _MOST_NODES = 20_000
 _MOST_LOOKED_AT = 200
+_MOST_LOST = 3
+_LONGEST_LOOK_S = 2.0
 _MOST_RISKS = 16
 
 LOSSES = {
@@ -288,11 +292,13 @@ def operator_name(node: Any) -> str:
 def look_at_forward(session: Session, tensor: Tensor, first: int) -> None:
     """Write what the operators behind a non-finite tensor had saved, from node ``first`` on, in forward order.
 
-    The nodes just before the first non-finite saved tensor matter most; a long range is cut at its end.
+    The values just before the first non-finite one matter most, or the last ones where all that was saved is finite: of a long
+    graph only those are written.
     """
     if session.saved_tensor_hooks_used:
         return
-    looked, budget = 0, _MOST_LOOKED_AT
+    values: deque[tuple[Any, str, Tensor]] = deque(maxlen=_MOST_LOOKED_AT)
+    lost, end = 0, perf_counter() + _LONGEST_LOOK_S
     for node in nodes_down_to(tensor, first):
         for attribute in dir(node):
             if not attribute.startswith("_saved_"):
@@ -300,10 +306,16 @@ def look_at_forward(session: Session, tensor: Tensor, first: int) -> None:
             name = attribute.removeprefix("_saved_")
             value = saved(node, name)
             if value is not None and value.numel() and measurable(value):
-                looked += _write(session, node, name, value, "nonfinite")
-                budget -= 1
-        if budget <= 0 or looked > 3:
-            return
+                values.append((node, name, value))
+                lost += _lost(value)
+        if lost > _MOST_LOST or perf_counter() > end:
+            break
+    for node, name, value in values:
+        _write(session, node, name, value, "nonfinite")
+
+
+def _lost(value: Tensor) -> bool:
+    return (value.is_floating_point() or value.is_complex()) and measure(value, size_only=True).nonfinite > 0
 
 
 def risks(session: Session, loss: Tensor, first: int) -> tuple[bool, int]:
@@ -380,8 +392,8 @@ def _holds(value: Tensor, operator: str, at: float, *, fractional: bool) -> bool
     return low < at < high and bool((value == at).any())
 
 
-def _write(session: Session, node: Any, name: str, value: Tensor, trigger: str, *, masked: bool | None = None) -> int:
-    """One row of `operators`. Returns 1 if the tensor is not finite."""
+def _write(session: Session, node: Any, name: str, value: Tensor, trigger: str, *, masked: bool | None = None) -> None:
+    """One row of `operators`."""
     value = value.detach()
     moments = measure(value, count_zeros=value.is_floating_point() and value.numel() <= 1 << 20)
     rows = full = None
@@ -413,4 +425,3 @@ def _write(session: Session, node: Any, name: str, value: Tensor, trigger: str, 
         full_rows=full,
         masked=masked,
     )
-    return int(moments.nonfinite > 0)

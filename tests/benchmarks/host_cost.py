@@ -6,7 +6,8 @@ The model is a bag of parameters of 4 elements, so that the arithmetic of the st
 left is the price of Python and of calling torch. Printed for a step that measures everything and for one in which nothing
 costly is due: the whole (the median over steps), and what is left of it without the time inside torch's operators. That time
 is taken in a second recording under a TorchFunctionMode, around each operator that is called from a hook of the recorder;
-reading an attribute of a tensor is no operator.
+reading an attribute of a tensor is no operator. Last, what of the whole is spent when a step ends, between the last hook that
+measures and the rows in the journal, and how many rows of tensor statistics it wrote.
 """
 
 import argparse
@@ -58,14 +59,24 @@ class Operators(TorchFunctionMode):
 
 def measure(
     steps: int, tensors: int, every: int, profile: cProfile.Profile | None = None, *, operators: bool = False
-) -> float:
-    """Median time inside the recorder's hooks, in microseconds a step; with ``operators``, that inside torch's operators."""
+) -> tuple[float, float, int]:
+    """Median time inside the recorder's hooks, in microseconds a step; with ``operators``, that inside torch's operators.
+    Beside it the median of the steps' ends alone, and the rows of statistics that the last of them wrote."""
     torch.manual_seed(0)
     model = Bag(tensors)
     optimizer = torch.optim.SGD(model.parameters(), 1e-3)
     own = []
     with tempfile.TemporaryDirectory() as folder, Recorder(Path(folder) / "run", every=every, budget="off") as recorder:
         session = recorder._attachment.session
+        ends, finish, rows = [], session.finish, 0
+
+        def timed(**options: Any) -> None:
+            nonlocal rows
+            rows, began = session.stat_index(), perf_counter_ns()
+            finish(**options)
+            ends.append((perf_counter_ns() - began) / 1e3)
+
+        session.finish = timed
         x = torch.randn(4)
         inside = Operators(session)
         stack = ExitStack()
@@ -83,7 +94,7 @@ def measure(
         stack.close()
         if profile is not None:
             profile.disable()
-    return statistics.median(own)
+    return statistics.median(own), statistics.median(ends[20:]), rows
 
 
 def main() -> None:
@@ -101,10 +112,11 @@ def main() -> None:
             print(f"== {name}")
             pstats.Stats(profile).sort_stats("tottime").print_stats(22)
         else:
-            whole = measure(options.steps, options.tensors, every)
-            inside = measure(options.steps, options.tensors, every, operators=True)
+            whole, end, rows = measure(options.steps, options.tensors, every)
+            inside, *_ = measure(options.steps, options.tensors, every, operators=True)
             print(
-                f"{name:22s} {whole:8.0f} us a step, {whole - inside:8.0f} outside of operators, {options.tensors} tensors"
+                f"{name:22s} {whole:8.0f} us a step, {whole - inside:8.0f} outside of operators, {options.tensors} tensors;"
+                f" {end:6.0f} at its end, {rows} rows"
             )
 
 

@@ -47,7 +47,7 @@ unit = "standard errors"
 doc = "How far the loss must lie below the entropy of the labels, batch by batch, on samples that were never seen before, for something to be learnt."
 [params.moved]
 value = 0.5
-doc = "Sum of updates over the norm of the weights that a run from scratch must have made; where only the weights beside the embeddings have, it is a warning."
+doc = "Sum of updates over the norm of the weights that a run from scratch must have made, with the scales of norms, which begin at 1, or without; where only the weights beside the embeddings have, it is a warning."
 [needs]
 tables = ["batches", "steps", "param_groups"]
 columns = ["batches.loss_op", "steps.loss"]
@@ -119,16 +119,21 @@ WITH told AS (
       -- a run that had diverged before is lost for a reason of its own
       AND NOT EXISTS (SELECT 1 FROM divergences d WHERE d.rank = rows_.rank AND d.step < rows_.step)
     QUALIFY row_number() OVER (PARTITION BY rank ORDER BY n) = 1
-), beside_embeddings AS (
-    -- embeddings are drawn large and reached by few samples: their norm hides how far the rest has come
-    SELECT rank, avg(update_norm) * (SELECT count(*) FROM steps s WHERE s.rank = u.rank AND s.stepped) / median(weight_norm) AS moved FROM (
-        SELECT p.rank, u.step, sqrt(sum(u.sum_sq)) AS update_norm, sqrt(sum(w.sum_sq)) AS weight_norm
+), shares AS (
+    -- how far the weights of each kind have come; what is measured of an update are some of its elements
+    SELECT rank, avg(drawn_update) * any_value(total) / median(drawn) AS drawn, avg(other_update) * any_value(total) / median(other) AS other FROM (
+        SELECT p.rank, u.step, (SELECT count(*) FROM steps s WHERE s.rank = p.rank AND s.stepped) AS total,
+            sqrt(sum(u.sum_sq / u.numel * w.numel) FILTER (p.class_name NOT LIKE '%Norm%')) AS drawn_update, sqrt(sum(w.sum_sq) FILTER (p.class_name NOT LIKE '%Norm%')) AS drawn,
+            sqrt(sum(u.sum_sq / u.numel * w.numel) FILTER (p.class_name NOT LIKE '%Embedding%' AND len(p.shape) >= 2)) AS other_update,
+            sqrt(sum(w.sum_sq) FILTER (p.class_name NOT LIKE '%Embedding%' AND len(p.shape) >= 2)) AS other
         FROM parameters p JOIN tensor_stats u ON u.rank = p.rank AND u.tensor_id = p.update_id JOIN tensor_stats w ON w.rank = p.rank AND w.tensor_id = p.tensor_id AND w.step = u.step
-        WHERE p.class_name NOT LIKE '%Embedding%' AND len(p.shape) >= 2 AND p.optimizer_id IS NOT NULL
-          -- labels that are always the same ones are places in the batch: which of the others belongs to each
-          AND (SELECT count(DISTINCT b.fingerprint) FROM batches b WHERE b.rank = p.rank AND b.role = 'target' AND b.phase <> 'eval') = 1
-        GROUP BY p.rank, u.step
-    ) u GROUP BY rank
+        WHERE p.optimizer_id IS NOT NULL AND u.numel > 0 GROUP BY ALL
+    ) GROUP BY rank
+), far AS (
+    SELECT r.rank, greatest(any_value(r.moved), any_value(h.drawn)) AS moved,
+        -- labels that are always the same ones are places in the batch: which of the others belongs to each
+        CASE WHEN (SELECT count(DISTINCT b.fingerprint) FROM batches b WHERE b.rank = r.rank AND b.role = 'target' AND b.phase <> 'eval') = 1 THEN any_value(h.other) END AS beside_embeddings
+    FROM rows_ r LEFT JOIN shares h ON h.rank = r.rank GROUP BY r.rank
 ), fresh AS (
     -- samples that come for the first time cannot have been memorised. The entropy of few labels is too small by (k - 1) / 2n
     SELECT o.rank, count(*) AS batches, avg(d) AS gain, stddev(d) / sqrt(count(*)) AS error FROM (
@@ -140,9 +145,9 @@ WITH told AS (
 ), never AS (
     SELECT rank, min(step) AS step, median(finite(loss)) FILTER (n >= 0.5 * total) AS value, any_value(entropy) AS entropy, any_value(total) AS total,
         -- many a network needs a hundred steps before it begins to learn
-        CASE WHEN any_value(total) < $sure OR any_value(moved) <= $moved OR rank IN (FROM tokens) THEN 'warning' ELSE 'error' END AS severity
+        CASE WHEN any_value(total) < $sure OR (SELECT coalesce(f.moved, 0) FROM far f WHERE f.rank = rows_.rank) <= $moved OR rank IN (FROM tokens) THEN 'warning' ELSE 'error' END AS severity
     FROM rows_ WHERE total >= 60 AND kind = 'label' AND coalesce(update_norm > 0, true) GROUP BY rank
-    HAVING (any_value(moved) > $moved OR rank IN (SELECT b.rank FROM beside_embeddings b WHERE b.moved > $moved)) AND median(finite(loss)) FILTER (n >= 0.5 * total) BETWEEN 0.93 * any_value(entropy) AND 1.15 * any_value(entropy)
+    HAVING rank IN (SELECT f.rank FROM far f WHERE f.moved > $moved OR f.beside_embeddings > $moved) AND median(finite(loss)) FILTER (n >= 0.5 * total) BETWEEN 0.93 * any_value(entropy) AND 1.15 * any_value(entropy)
        AND min(finite(loss)) > 0.75 * any_value(entropy) AND any_value(entropy) > 0.3
        AND least(median(finite(loss)) FILTER (n < 0.3 * total), any_value(entropy)) - median(finite(loss)) FILTER (n >= 0.7 * total) < 0.04 * any_value(entropy)
        AND median(update_ratio) > 1e-4

@@ -62,7 +62,7 @@ WITH fields AS (
     -- what a script draws by itself: the first look at each tensor in a step
     SELECT b.rank, b.step, b.seq, b.role, b.tensor_id, b.field, b.fingerprint, b.phase = 'data' AND s.min < s.max AND s.numel >= 16 AND len(b.shape) > 1 AS content
     FROM batches b JOIN tensor_stats s ON s.rank = b.rank AND s.step = b.step AND s.seq = b.seq AND s.tensor_id = b.tensor_id
-    WHERE b.role IN ('input', 'target') AND b.phase IN ('data', 'loss') AND b.fingerprint IS NOT NULL AND s.numel >= 8
+    WHERE b.role IN ('input', 'target') AND b.phase IN ('data', 'loss') AND b.fingerprint IS NOT NULL AND s.numel >= 8 AND s.nan_count + s.inf_count = 0
       AND b.rank NOT IN (SELECT rank FROM batches WHERE loader_id IS NOT NULL)
     QUALIFY row_number() OVER (PARTITION BY b.rank, b.step, b.tensor_id ORDER BY b.seq) = 1
 ), turns AS (

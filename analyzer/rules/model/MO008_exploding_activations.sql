@@ -23,7 +23,7 @@ doc = "Layers of one kind, up to the largest."
 tables = ["tensor_stats", "modules"]
 kinds = ["activation"]
 [doc]
-what = "Outputs of linear and convolution layers that grow by a factor from each to the next, over most of the network, in one of the first steps."
+what = "Outputs of linear and convolution layers that grow by a factor from each to the next, over most of the network, or of the same layer from block to block, in one of the first steps."
 why = "Gradients grow the same way backwards; half precision overflows."
 not_this = "One large layer, a head that scales down again, growth by the sqrt(2) of residual sums, growth that normalisation takes back, small networks."
 source = "A sound initialisation keeps the scale: a hundredfold over the depth is none."
@@ -34,17 +34,23 @@ WITH leaves AS (
     JOIN modules m ON m.rank = t.rank AND m.module_id = t.module_id
     WHERE s.phase = 'forward' AND s.microbatch = 0 AND s.step < 5 AND s.nan_count + s.inf_count = 0 AND regexp_matches(m.class_name, '^(Linear|Conv[123]d)$')
     GROUP BY ALL
+), lines AS (
+    -- all layers in order; or the same layer of one block after another, since those within a block may scale up and down
+    SELECT *, '' AS line FROM leaves
+    UNION ALL SELECT *, regexp_replace(module, '(^|\.)[0-9]+(\.|$)', '\1#\2', 'g') AS line FROM leaves WHERE regexp_matches(module, '(^|\.)[0-9]+\.')
 ), chains AS (
-    SELECT *, row_number() OVER w AS n, lag(rms) OVER w AS below, count(*) OVER (PARTITION BY rank, step, model) AS layers, first_value(rms) OVER w AS first, first_value(module) OVER w AS first_module
-    FROM leaves WINDOW w AS (PARTITION BY rank, step, model ORDER BY call_order)
+    SELECT *, row_number() OVER w AS n, lag(rms) OVER w AS below, count(*) OVER (PARTITION BY rank, step, model, line) AS layers, first_value(rms) OVER w AS first, first_value(module) OVER w AS first_module
+    FROM lines WINDOW w AS (PARTITION BY rank, step, model, line ORDER BY call_order)
 ), tops AS (
-    SELECT rank, step, model, arg_max(n, rms) AS top FROM chains GROUP BY rank, step, model
+    SELECT rank, step, model, line, arg_max(n, rms) AS top FROM chains GROUP BY rank, step, model, line
 ), judged AS (
     -- a head scales down again
-    SELECT c.rank, c.step, c.model, t.top AS layers, any_value(c.layers) AS all_layers, avg((c.rms > 1.3 * c.below)::INT) FILTER (c.n > 1) AS growing,
+    SELECT c.rank, c.step, c.model, c.line, t.top AS layers, any_value(c.layers) AS all_layers, avg((c.rms > 1.3 * c.below)::INT) FILTER (c.n > 1) AS growing,
         max(c.rms) AS value, arg_max(c.module, c.rms) AS module, any_value(c.first) AS first, any_value(c.first_module) AS first_module
-    FROM chains c JOIN tops t ON t.rank = c.rank AND t.step = c.step AND t.model = c.model AND c.n <= t.top GROUP BY c.rank, c.step, c.model, t.top
+    FROM chains c JOIN tops t ON t.rank = c.rank AND t.step = c.step AND t.model = c.model AND t.line = c.line AND c.n <= t.top GROUP BY c.rank, c.step, c.model, c.line, t.top
 )
 SELECT rank, step, module, value, first, first_module, layers, pow(value / first, 1.0 / (layers - 1)) AS factor FROM judged
 WHERE layers >= $least AND layers >= 0.6 * all_layers AND growing > 0.75 AND value > $total * first AND first > 0 AND pow(value / first, 1.0 / (layers - 1)) > $factor
+-- of several lines the one that goes furthest
+QUALIFY row_number() OVER (PARTITION BY rank, step ORDER BY value DESC, layers DESC) = 1
 ORDER BY step, rank

@@ -22,7 +22,7 @@ doc = "Smallest fan-in that is judged."
 tables = ["tensor_stats", "tensors", "modules"]
 kinds = ["parameter"]
 [doc]
-what = "The weight of a linear or convolution layer whose first standard deviation is far above or below every usual initialisation for its fan-in; of one that joins later, far above."
+what = "The weight of a linear or convolution layer whose first standard deviation is far above or below every usual initialisation for its fan-in; of one that joins later, or of a layer of the script's own that multiplies by a matrix, far above."
 why = "Activations and gradients change their scale by that factor in each layer."
 not_this = "Weights that start at zero or a constant, a loaded checkpoint's ordinary weights, normal(0, 0.02), a small start of a head whose output no layer takes in, small fan-in, embeddings and heads tied to them."
 source = "He initialisation sqrt(2 / fan_in), torch's default sqrt(1 / (3 fan_in)); four times above and fifty below leave room for all usual gains."
@@ -41,15 +41,29 @@ WITH first AS (
         WHERE h.rank = p.rank AND h.tensor_id = p.tensor_id AND m.class_name LIKE '%Embedding%')
       -- nor one that was tied to it until later in the run
       AND NOT EXISTS (FROM events u WHERE u.rank = p.rank AND u.event = 'weights-untied' AND u.step > 0 AND p.tensor IN (u.detail->>'$.first', u.detail->>'$.second'))
+), outputs AS (
+    -- outputs in order, each with what was seen right before it: where nothing lies between that is what went in
+    SELECT s.rank, s.step, t.module_id, t.tensor_name, t.shape[-1] AS width, sqrt(s.sum_sq / s.numel) AS rms, lag(t.shape[-1]) OVER w AS width_in, lag(sqrt(s.sum_sq / s.numel)) OVER w AS rms_in
+    FROM tensor_stats s JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id AND t.kind = 'activation'
+    WHERE s.phase = 'forward' AND s.microbatch = 0 AND s.nan_count + s.inf_count = 0 AND s.numel > 0 WINDOW w AS (PARTITION BY s.rank, s.step ORDER BY s.seq)
+), own AS (
+    -- a matrix of a layer that the script wrote itself: that it is one, and what its inputs are, shows in what it does to their scale
+    SELECT p.rank, p.tensor, p.module, p.call_order, f.std, f.step, o.width_in AS fan_in, o.width AS outs, o.width_in AS ins, p.class_name
+    FROM parameters p JOIN first f ON f.rank = p.rank AND f.tensor_id = p.tensor_id
+    JOIN outputs o ON o.rank = p.rank AND o.step = f.step AND o.module_id = p.module_id AND o.tensor_name LIKE '%:output0'
+    WHERE len(p.shape) = 2 AND p.optimizer_id IS NOT NULL AND f.phase = 'forward' AND NOT regexp_matches(p.class_name, '^(Linear|Conv[123]d)$|Embedding|RNN|LSTM|GRU|Attention')
+      AND list_sort(p.shape) = list_sort([o.width_in, o.width]) AND o.rms / nullif(f.std * sqrt(o.width_in) * o.rms_in, 0) BETWEEN 0.5 AND 2
+), judged AS (
+    SELECT * FROM weights w WHERE fan_in >= $fan AND std > 0 AND (std > $high * sqrt(2.0 / fan_in) OR w.step = 0 AND std < $low * sqrt(1.0 / (3 * fan_in))
+        -- a small last layer dampens nothing: many policies and detectors begin so on purpose
+        AND EXISTS (SELECT 1 FROM weights c WHERE c.rank = w.rank AND c.call_order > w.call_order
+            AND (c.ins = w.outs OR (c.class_name = 'Linear' AND w.class_name <> 'Linear' AND c.ins % w.outs = 0))))
+    UNION ALL SELECT * FROM own WHERE fan_in >= $fan AND std > $high * sqrt(2.0 / fan_in)
 )
 SELECT rank, step, module, tensor, std AS value, fan_in,
     CASE WHEN std > sqrt(2.0 / fan_in) THEN std / sqrt(2.0 / fan_in) ELSE std / sqrt(1.0 / (3 * fan_in)) END AS times,
     CASE WHEN std > sqrt(2.0 / fan_in) THEN sqrt(2.0 / fan_in) ELSE sqrt(1.0 / (3 * fan_in)) END AS usual,
     CASE WHEN count(*) OVER (PARTITION BY rank, step) > 1 THEN format(', as do {:d} other weights', count(*) OVER (PARTITION BY rank, step) - 1) ELSE '' END AS and_
-FROM weights w WHERE fan_in >= $fan AND std > 0 AND (std > $high * sqrt(2.0 / fan_in) OR w.step = 0 AND std < $low * sqrt(1.0 / (3 * fan_in))
-    -- a small last layer dampens nothing: many policies and detectors begin so on purpose
-    AND EXISTS (SELECT 1 FROM weights c WHERE c.rank = w.rank AND c.call_order > w.call_order
-        AND (c.ins = w.outs OR (c.class_name = 'Linear' AND w.class_name <> 'Linear' AND c.ins % w.outs = 0))))
-  -- what joins later may have been trained elsewhere
-  AND (w.step = 0 OR NOT EXISTS (FROM checkpoints k WHERE k.rank = w.rank AND k.action IN ('weights', 'read') AND k.step BETWEEN w.step - 1 AND w.step + 1))
+-- what joins later may have been trained elsewhere
+FROM judged w WHERE w.step = 0 OR NOT EXISTS (FROM checkpoints k WHERE k.rank = w.rank AND k.action IN ('weights', 'read') AND k.step BETWEEN w.step - 1 AND w.step + 1)
 ORDER BY step, rank, call_order, tensor
