@@ -5,11 +5,14 @@ severity = "error"
 phase = "step"
 signal = "step_ns"
 message = "From step {step} on rank {rank} is late by {late_ms} ms a step, and the others wait for it in the exchange of gradients: without that a step would take {percent} % less time."
-fix = "Compare what rank {rank} does outside backward: its data loader, logging, evaluation or checkpoints, and the host it runs on."
+fix = "Compare what rank {rank} does outside backward: its data loader, the size and length of its batches, logging, evaluation or checkpoints, and the host it runs on."
 explains = []
 [params.share]
 value = 0.25
 doc = "Lateness over step time; other tools speak of a straggler below three quarters of the ideal speed."
+[params.advice]
+value = 0.15
+doc = "Share from which it is advice, where it lasts."
 [params.least_ns]
 value = 5e6
 unit = "ns"
@@ -25,7 +28,7 @@ steps = 10
 [doc]
 what = "One rank spends more time outside backward and its own waiting than the others, and the others spend as much more inside: the rank with the shortest wait is the late one."
 why = "Every step ends when the last rank has given its gradients."
-not_this = "A rank that now and then logs or saves, differences below a quarter of the step, a rank whose backward itself is slow."
+not_this = "A rank that now and then logs or saves, differences below a seventh of the step (below a quarter it is only a warning), a rank whose backward itself is slow."
 source = "What-if time: the step with the late rank as early as the median of the others."
 */
 WITH waits AS (
@@ -38,15 +41,17 @@ WITH waits AS (
     SELECT a.rank, a.step, any_value(a.step_ns) AS step_ns, least(any_value(a.own_ns) - median(b.own_ns), median(b.wait_ns) - any_value(a.wait_ns)) AS late_ns
     FROM times a JOIN times b ON b.step = a.step AND b.rank <> a.rank GROUP BY a.rank, a.step
 ), marked AS (
-    SELECT *, late_ns > $share * step_ns AND late_ns > $least_ns AS late FROM beside
+    SELECT b.*, l.share, late_ns > l.share * step_ns AND late_ns > $least_ns AS late FROM beside b CROSS JOIN (VALUES ($share), ($advice)) l(share)
 ), series AS (
     SELECT *, count(CASE WHEN late THEN 1 END) OVER ahead AS soon, count(CASE WHEN late THEN 1 END) OVER rest AS later, count(*) OVER rest AS left_
     FROM marked
-    WINDOW ahead AS (PARTITION BY rank ORDER BY step ROWS BETWEEN CURRENT ROW AND $steps - 1 FOLLOWING),
-        rest AS (PARTITION BY rank ORDER BY step ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)
+    WINDOW ahead AS (PARTITION BY rank, share ORDER BY step ROWS BETWEEN CURRENT ROW AND $steps - 1 FOLLOWING),
+        rest AS (PARTITION BY rank, share ORDER BY step ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)
 ), begun AS (
-    SELECT rank, min(step) AS step FROM series WHERE late AND soon >= 0.8 * $steps AND later >= 0.7 * left_ GROUP BY rank
+    SELECT rank, share, min(step) AS step FROM series WHERE late AND soon >= 0.8 * $steps AND later >= 0.7 * left_ GROUP BY rank, share
+    QUALIFY row_number() OVER (PARTITION BY rank ORDER BY share DESC) = 1
 )
-SELECT b.rank, b.step, median(m.late_ns) AS value, round(median(m.late_ns) / 1e6, 1) AS late_ms, round(100 * median(m.late_ns) / median(m.step_ns))::INT AS percent
-FROM begun b JOIN marked m ON m.rank = b.rank AND m.step >= b.step
-GROUP BY b.rank, b.step ORDER BY b.step, b.rank
+SELECT b.rank, b.step, median(m.late_ns) AS value, round(median(m.late_ns) / 1e6, 1) AS late_ms, round(100 * median(m.late_ns) / median(m.step_ns))::INT AS percent,
+    CASE WHEN b.share < $share THEN 'warning' END AS severity
+FROM begun b JOIN marked m ON m.rank = b.rank AND m.share = b.share AND m.step >= b.step
+GROUP BY b.rank, b.step, b.share ORDER BY b.step, b.rank
