@@ -95,6 +95,36 @@ def hand_written(make: Callable[[], Step]) -> Iterator[tuple[Callable[[], float]
 
 
 @contextmanager
+def least(make: Callable[[], Step]) -> Iterator[tuple[Callable[[], float], Callable[[], float]]]:
+    """The least that looking at everything can cost with operators of torch: one reduction of each output, of each gradient of
+    one, of each weight and its gradient, of which nothing is read, kept or written."""
+    plain, step = make(), make()
+
+    def dot(x: Tensor) -> None:
+        flat = x.detach().reshape(-1)
+        torch.dot(flat, flat)
+
+    def look(_module: torch.nn.Module, _args: object, output: object) -> None:
+        if isinstance(output, Tensor):
+            dot(output)
+            output.register_hook(dot)
+
+    for module in step.model.modules():
+        if not list(module.children()):
+            module.register_forward_hook(look)
+
+    def instrumented() -> float:
+        loss = step()
+        for parameter in step.model.parameters():
+            dot(parameter)
+            if parameter.grad is not None:
+                dot(parameter.grad)
+        return loss
+
+    yield plain, instrumented
+
+
+@contextmanager
 def anomaly_mode(make: Callable[[], Step]) -> Iterator[tuple[Callable[[], float], Callable[[], float]]]:
     """torch.autograd.detect_anomaly."""
     step = make()
@@ -159,6 +189,7 @@ def monitor(make: Callable[[], Step]) -> Iterator[tuple[Callable[[], float], Cal
 TOOLS = {
     "default": ("firstfault default", lambda make: recorded(make, grace="1ms"), ""),
     "every": ("firstfault everything", lambda make: recorded(make, budget="off"), ""),
+    "least": ("one dot product per tensor", least, ""),
     "hooks": ("hand-written hooks and norms", hand_written, ""),
     "anomaly": ("autograd anomaly mode", anomaly_mode, ""),
     "transformers": ("DebugUnderflowOverflow", underflow_overflow, "transformers"),
