@@ -315,7 +315,10 @@ def look_at_forward(session: Session, tensor: Tensor, first: int) -> None:
 
 
 def _lost(value: Tensor) -> bool:
-    return (value.is_floating_point() or value.is_complex()) and measure(value, size_only=True).nonfinite > 0
+    """Whether a value is known not to be finite; on a device that is known later only."""
+    if value.device.type in LATE_DEVICES or not (value.is_floating_point() or value.is_complex()):
+        return False
+    return measure(value, size_only=True).nonfinite > 0
 
 
 def risks(session: Session, loss: Tensor, first: int) -> tuple[bool, int]:
