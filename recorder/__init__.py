@@ -6,7 +6,7 @@ supervisor lives without torch, and a recorded process must not import it before
 
 from typing import TYPE_CHECKING, Any
 
-from .errors import CompactionError, RecorderError
+from .base.errors import CompactionError, RecorderError
 
 if TYPE_CHECKING:
     from .api import Recorder

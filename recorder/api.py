@@ -21,14 +21,14 @@ from torch import Tensor, nn
 from ..schemas import ExitRecord, write_json
 from ..schemas.layout import EXIT_JSON
 from . import attach
-from .errors import CompactionError, RecorderError
-from .exit_record import last_positions, read_exceptions
-from .hooks import Attachment
-from .housekeeping import Housekeeping
-from .options import as_json
-from .run_folder import create_run
-from .settings import OPTIONS, resolve
-from .terminal import warn
+from .attachment import Attachment
+from .base.errors import CompactionError, RecorderError
+from .base.option_parsing import OPTIONS, resolve
+from .base.options import as_json
+from .base.terminal import warn
+from .storage.housekeeping import Housekeeping
+from .storage.run_folder import create_run
+from .supervisor.exit_record import last_positions, read_exceptions
 
 _COMPACT_EVERY_S = 10.0
 

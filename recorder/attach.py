@@ -6,18 +6,14 @@ Everything put into torch is taken out again by ``Attachment.detach``.
 
 import atexit
 import functools
-import importlib.machinery
-import importlib.util
 import os
-import sys
-from collections.abc import Callable, Sequence
-from importlib.abc import MetaPathFinder
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from .base.import_hooks import after_import
 
 if TYPE_CHECKING:
-    from .hooks import Attachment
+    from .attachment import Attachment
 
 ENV_RUN = "FIRSTFAULT_RUN"
 """As in schemas.layout, which is not imported here: it would load pyarrow, and with it numpy and its thread pool, before a
@@ -33,14 +29,6 @@ def attach_from_environment() -> None:
         after_import("torch", functools.partial(_attach, Path(run)))
 
 
-def after_import(module: str, action: Callable[[], None]) -> None:
-    """Run an action right after a module has been imported, now if it has been."""
-    if module in sys.modules:
-        action()
-    else:
-        sys.meta_path.insert(0, _Finder(module, action))
-
-
 def _attach(run: Path) -> None:
     if _attached is None:
         attach(run)
@@ -49,8 +37,8 @@ def _attach(run: Path) -> None:
 def attach(run: Path) -> "Attachment":
     """Record this process into a run folder. Only one recording can be attached at a time; see current()."""
     global _attached  # noqa: PLW0603 — a process has one torch, and so one attachment
-    from .hooks import Attachment  # noqa: PLC0415 — imports torch, which must not happen before the script does it
-    from .session import Session  # noqa: PLC0415
+    from .attachment import Attachment  # noqa: PLC0415 — imports torch, which must not happen before the script does it
+    from .session.session import Session  # noqa: PLC0415
 
     _attached = attachment = Attachment(Session(run))
     atexit.register(detach)
@@ -70,40 +58,3 @@ def detach() -> None:
     if attachment is not None:
         attachment.close()
     atexit.unregister(detach)
-
-
-class _Finder(MetaPathFinder):
-    """Steps aside at once, but has the found loader run the action when the module's own code has been executed."""
-
-    def __init__(self, module: str, action: Callable[[], None]) -> None:
-        self._module = module
-        self._action = action
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        """Part of the import system's protocol."""
-        del path, target
-        if fullname != self._module:
-            return None
-        if self in sys.meta_path:
-            sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(fullname)
-        if spec is None or spec.loader is None:
-            return spec
-        loader: Any = spec.loader
-        execute = loader.exec_module
-
-        def exec_module(module: ModuleType) -> None:
-            execute(module)
-            try:
-                self._action()
-            except Exception as e:  # noqa: BLE001 — a script must run even where the recorder cannot
-                print(  # noqa: T201
-                    f"firstfault: [attach] {fullname}: {type(e).__name__}: {e}; this part is not recorded",
-                    file=sys.stderr,
-                    flush=True,
-                )
-
-        loader.exec_module = exec_module
-        return spec

@@ -12,8 +12,8 @@ from typing import Annotated, Any
 
 import typer
 
-from . import signals
-from .errors import RecorderError
+from .base.errors import RecorderError
+from .supervisor import signals
 
 
 def register(app: typer.Typer) -> None:
@@ -178,11 +178,11 @@ def _record(
     if resume is not None and (out is not None or name is not None):
         raise RecorderError("--resume goes on in a folder that exists: leave --out and --name away")
     _check_torch()
-    from .options import as_json  # noqa: PLC0415 - imports pyarrow, see signals.block
-    from .resume import resume_run  # noqa: PLC0415
-    from .run_folder import create_run  # noqa: PLC0415
-    from .settings import resolve  # noqa: PLC0415
-    from .supervisor import command_of, guarded, supervise  # noqa: PLC0415
+    from .base.option_parsing import resolve  # noqa: PLC0415
+    from .base.options import as_json  # noqa: PLC0415 - imports pyarrow, see signals.block
+    from .storage.resume import resume_run  # noqa: PLC0415
+    from .storage.run_folder import create_run  # noqa: PLC0415
+    from .supervisor.supervise import command_of, guarded, supervise  # noqa: PLC0415
 
     command = command_of(target, args, module=module)
     folders = [Path()] if module or target == "-" else [Path(target).parent, Path()]
@@ -231,9 +231,9 @@ def _find(name: str) -> ModuleSpec | None:
 
 def _say_what_was_recorded(folder: Path, *, quiet: bool) -> None:
     """One line on stderr after the script's own last one: where the run lies, or why there is nothing in it."""
-    from .exit_record import recorded_ranks  # noqa: PLC0415
-    from .readback import completed_steps  # noqa: PLC0415
-    from .supervisor import say  # noqa: PLC0415
+    from .storage.segments import completed_steps  # noqa: PLC0415
+    from .supervisor.exit_record import recorded_ranks  # noqa: PLC0415
+    from .supervisor.supervise import say  # noqa: PLC0415
 
     steps = completed_steps(folder)
     shown = shlex.quote(os.path.relpath(folder) if folder.is_relative_to(Path.cwd()) else str(folder))

@@ -23,7 +23,7 @@ from typing import Any
 
 import torch
 from firstfault.recorder import Recorder
-from firstfault.recorder.session import Session
+from firstfault.recorder.session.session import Session
 from torch import nn
 from torch.overrides import TorchFunctionMode
 

@@ -69,7 +69,7 @@ def outside(steps: int) -> None:
 
         return call
 
-    from firstfault.recorder.profiler_windows import ProfilerWatch
+    from firstfault.recorder.watches.profiler_windows import ProfilerWatch
 
     for name in ("_step_ends", "_enter", "_leave", "_optimizer_enter", "_optimizer_leave"):
         setattr(ProfilerWatch, name, timed(getattr(ProfilerWatch, name)))

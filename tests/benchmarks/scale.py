@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 import torch
 import torch.nn.functional as F
 from firstfault.recorder import Recorder
-from firstfault.recorder.compaction import write_part
+from firstfault.recorder.storage.compaction import write_part
 from firstfault.schemas import TABLES, Phase
 from firstfault.schemas.layout import part_path
 from models import GPT

@@ -4,8 +4,8 @@ import pytest
 import torch
 from firstfault.analyzer import Trace, diagnose
 from firstfault.recorder import Recorder
-from firstfault.recorder.budget import FIRST_STEPS, LONGEST, Budget
-from firstfault.recorder.options import Options
+from firstfault.recorder.base.options import Options
+from firstfault.recorder.session.budget import FIRST_STEPS, LONGEST, Budget
 
 MS = 1_000_000
 COSTS = {"activations": 6 * MS, "gradients": 3 * MS, "updates": MS // 10}

@@ -10,10 +10,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from firstfault.recorder.compaction import TORN_KEY, compact
-from firstfault.recorder.errors import CompactionError
-from firstfault.recorder.journal import JournalWriter
-from firstfault.recorder.readback import completed_steps, read_rows, read_segment
+from firstfault.recorder.base.errors import CompactionError
+from firstfault.recorder.storage.compaction import TORN_KEY, compact
+from firstfault.recorder.storage.journal import JournalWriter
+from firstfault.recorder.storage.segments import completed_steps, read_rows, read_segment
 from firstfault.schemas import SCHEMA_VERSION, TABLES, VERSION_KEY, BreadcrumbWriter
 from firstfault.schemas.layout import breadcrumb_path, part_path, parts, segment_path, segments
 
@@ -144,8 +144,8 @@ def test_a_full_disk_loses_nothing_and_the_next_try_succeeds(tmp_path):
     script = f"""
 import resource
 from pathlib import Path
-from firstfault.recorder.compaction import compact
-from firstfault.recorder.errors import CompactionError
+from firstfault.recorder.storage.compaction import compact
+from firstfault.recorder.base.errors import CompactionError
 resource.setrlimit(resource.RLIMIT_FSIZE, (600, {resource.RLIM_INFINITY}))
 try:
     compact(Path({str(tmp_path)!r}), finished=True)

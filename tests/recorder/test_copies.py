@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from firstfault.analyzer import diagnose
 from firstfault.analyzer.trace import Trace
-from firstfault.recorder.readback import read_rows
+from firstfault.recorder.storage.segments import read_rows
 
 SCRIPT = """
 import copy

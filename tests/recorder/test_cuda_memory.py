@@ -3,7 +3,7 @@
 import pickle
 from pathlib import Path
 
-import firstfault.recorder.cuda_memory
+import firstfault.recorder.memory.cuda_history
 import pyarrow.parquet as pq
 import pytest
 import torch
@@ -66,7 +66,7 @@ def test_a_profile_of_the_cpu_gives_the_same_structure() -> None:
 
 
 def test_out_of_memory_leaves_a_snapshot_and_its_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cuda = firstfault.recorder.cuda_memory.torch.cuda
+    cuda = firstfault.recorder.memory.cuda_history.torch.cuda
     model = nn.Linear(1024, 512)  # larger than what other tests have left alive
     opt = torch.optim.SGD(model.parameters(), 0.1)
     run = tmp_path / "run"

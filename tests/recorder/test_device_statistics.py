@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 import torch
 from firstfault.analyzer import Trace
-from firstfault.recorder import Recorder, statistics
-from firstfault.recorder.device_statistics import DeviceStatistics, flat_of, moments_row, now
-from firstfault.recorder.statistics import measure
+from firstfault.recorder import Recorder
+from firstfault.recorder.tensors import moments as statistics
+from firstfault.recorder.tensors.device import DeviceStatistics, flat_of, moments_row, now
+from firstfault.recorder.tensors.measure import measure
 from polars.testing import assert_frame_equal
 
 TENSORS = {
@@ -75,7 +76,7 @@ def test_the_fused_kernel_in_its_interpreter_gives_the_same_rows(tmp_path: Path)
     torch.save({k: flat_of(v) for k, v in TENSORS.items()}, tmp_path / "tensors.pt")
     script.write_text(
         "import sys, torch\n"
-        "from firstfault.recorder import device_kernel as k\n"
+        "from firstfault.recorder.tensors import triton_kernel as k\n"
         "flats = torch.load(sys.argv[1] + '/tensors.pt')\n"
         "groups = {}\n"
         "for name, x in flats.items():\n"
@@ -113,7 +114,7 @@ def train(run: Path) -> None:
 def test_a_recording_whose_numbers_come_late_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     train(tmp_path / "direct")
     monkeypatch.setattr(statistics, "LATE_DEVICES", {"cpu"})
-    monkeypatch.setattr("firstfault.recorder.device_statistics.LATE_DEVICES", {"cpu"})
+    monkeypatch.setattr("firstfault.recorder.tensors.device.LATE_DEVICES", {"cpu"})
     train(tmp_path / "late")
 
     query = (

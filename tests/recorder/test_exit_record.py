@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa
 import pytest
-from firstfault.recorder.exit_record import MemoryWitness, build_exit
-from firstfault.recorder.journal import JournalWriter
+from firstfault.recorder.storage.journal import JournalWriter
+from firstfault.recorder.supervisor.exit_record import MemoryWitness, build_exit
 from firstfault.schemas import TABLES, BreadcrumbWriter, ExceptionRecord, Phase, read_exit, write_json
 from firstfault.schemas.layout import breadcrumb_path, exception_path, native_stack_path
 

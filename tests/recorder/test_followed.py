@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from firstfault.recorder.followed import Followed, Mark, Marks
+from firstfault.recorder.memory.weak_marks import Followed, Mark, Marks
 
 
 class _Thing:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from firstfault.analyzer import diagnose
 from firstfault.analyzer.trace import Trace
-from firstfault.recorder.hang import HangWatch, ask_for_stacks
+from firstfault.recorder.supervisor.hang import HangWatch, ask_for_stacks
 from firstfault.schemas import read_exit
 from firstfault.schemas.breadcrumb import BreadcrumbWriter
 from firstfault.schemas.layout import breadcrumb_path
@@ -147,7 +147,7 @@ def test_a_second_recording_in_one_process_writes_into_its_own_folder_and_leaves
     code = """
         import os, signal, sys
         from pathlib import Path
-        from firstfault.recorder.hang import STACK_SIGNAL, answer_with_stacks, hang_stack_path
+        from firstfault.recorder.base.stacks_on_demand import STACK_SIGNAL, answer_with_stacks, hang_stack_path
         first, second = Path(sys.argv[1]), Path(sys.argv[2])
         answer_with_stacks(first, 0)
         opened = len(os.listdir("/proc/self/fd"))

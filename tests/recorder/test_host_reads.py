@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from firstfault.recorder.processors import usable_processors
+from firstfault.recorder.base.processors import usable_processors
 from firstfault.schemas.layout import parts
 
 SCRIPT = """

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from firstfault.analyzer import Trace
-from firstfault.recorder.journal import JournalWriter
+from firstfault.recorder.storage.journal import JournalWriter
 from firstfault.schemas import TABLES
 from firstfault.schemas.layout import segment_path, segments
 

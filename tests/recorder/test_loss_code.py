@@ -6,7 +6,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 from firstfault.analyzer import Trace
-from firstfault.recorder import Recorder, graph
+from firstfault.recorder import Recorder
+from firstfault.recorder.autograd import graph
 from torch import nn
 
 LOOP = """

@@ -7,15 +7,15 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar
 
-import firstfault.recorder.growth
+import firstfault.recorder.memory.growth
 import pyarrow.parquet as pq
 import pytest
 import torch
 import torch.nn.functional as F
 from firstfault.recorder import Recorder
-from firstfault.recorder.adding_lines import additions
-from firstfault.recorder.growing_tensors import chain
-from firstfault.recorder.holders import holders_of
+from firstfault.recorder.memory.growing_tensors import chain
+from firstfault.recorder.memory.owners import holders_of
+from firstfault.recorder.script.statements import additions
 from firstfault.schemas.layout import parts
 from torch import nn
 
@@ -104,7 +104,7 @@ def test_a_moving_average_that_keeps_its_graphs_is_a_chain_like_a_sum(statement:
 
 
 def test_looks_keep_nothing_alive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(firstfault.recorder.growth, "_KEPT", 2)
+    monkeypatch.setattr(firstfault.recorder.memory.growth, "_KEPT", 2)
     model, kept, refs = nn.Linear(6, 3), [], []
     opt = torch.optim.SGD(model.parameters(), 0.1)
     gc.collect()

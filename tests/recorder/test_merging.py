@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from firstfault.analyzer.sources import find_sources, read_part
-from firstfault.recorder.compaction import compact
-from firstfault.recorder.errors import CompactionError
-from firstfault.recorder.journal import JournalWriter
-from firstfault.recorder.merging import FANOUT, merge
-from firstfault.recorder.readback import completed_steps
+from firstfault.recorder.base.errors import CompactionError
+from firstfault.recorder.storage.compaction import compact
+from firstfault.recorder.storage.journal import JournalWriter
+from firstfault.recorder.storage.merging import FANOUT, merge
+from firstfault.recorder.storage.segments import completed_steps
 from firstfault.schemas import TABLES
 from firstfault.schemas.layout import merged_away, part_path, parts, segment_path
 
@@ -142,7 +142,7 @@ CALLS = ("fsync", "rename", "unlink")
 DYING = """
 import os, signal, sys
 from pathlib import Path
-from firstfault.recorder.merging import merge
+from firstfault.recorder.storage.merging import merge
 run, left = Path(sys.argv[1]), int(sys.argv[2])
 
 def dying(original):

@@ -2,7 +2,7 @@
 
 import random
 
-from firstfault.recorder.output_tail import TAIL_BYTES, OutputTail
+from firstfault.recorder.supervisor.output_tail import TAIL_BYTES, OutputTail
 
 
 def test_the_log_is_the_tail_of_the_stream(tmp_path):

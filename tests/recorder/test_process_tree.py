@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import psutil
-from firstfault.recorder.memory_shares import SharesWatch, proportion
-from firstfault.recorder.process_tree import ControlGroup, ProcessTree
-from firstfault.recorder.readback import read_rows
+from firstfault.recorder.storage.segments import read_rows
+from firstfault.recorder.supervisor.memory_shares import SharesWatch, proportion
+from firstfault.recorder.supervisor.process_tree import ControlGroup, ProcessTree
 
 MIB = 2**20
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from firstfault.recorder import profiler_files
+from firstfault.recorder.storage import profiler_traces as profiler_files
 from firstfault.schemas import Phase
 from firstfault.schemas.layout import PROFILES, parts, profile_path
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from firstfault.analyzer import Trace, diagnose
-from firstfault.recorder.errors import RecorderError
-from firstfault.recorder.resume import resume_run
+from firstfault.recorder.base.errors import RecorderError
+from firstfault.recorder.storage.resume import resume_run
 from firstfault.schemas import BreadcrumbWriter, read_exit, read_manifest
 from firstfault.schemas.layout import RUN_JSON, breadcrumb_path
 
@@ -120,7 +120,7 @@ def test_a_crash_in_the_middle_of_resuming_can_be_resumed(killed: Path, monkeypa
     def power_cut(*_: object) -> None:
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr("firstfault.recorder.resume.write_json", power_cut)
+    monkeypatch.setattr("firstfault.recorder.storage.resume.write_json", power_cut)
     with pytest.raises(RecorderError, match="cannot be written"):
         resume_run(killed, argv=["x"], script="x.py")
     monkeypatch.undo()

@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from firstfault.analyzer import Trace, diagnose
-from firstfault.recorder.compaction import compact
-from firstfault.recorder.journal import JournalWriter, segment_bytes
-from firstfault.recorder.retention import Retention, folder_bytes
-from firstfault.recorder.run_folder import create_run
+from firstfault.recorder.storage.compaction import compact
+from firstfault.recorder.storage.journal import JournalWriter, segment_bytes
+from firstfault.recorder.storage.retention import Retention, folder_bytes
+from firstfault.recorder.storage.run_folder import create_run
 from firstfault.schemas import TABLES
 from firstfault.schemas.layout import SUPERVISOR_RANK
 
@@ -130,8 +130,8 @@ def test_the_verdict_says_what_was_removed(tmp_path: Path) -> None:
 DYING = """
 import os, signal, sys
 from pathlib import Path
-from firstfault.recorder.journal import JournalWriter
-from firstfault.recorder.retention import Retention, folder_bytes
+from firstfault.recorder.storage.journal import JournalWriter
+from firstfault.recorder.storage.retention import Retention, folder_bytes
 run, left = Path(sys.argv[1]), int(sys.argv[2])
 
 def dying(original):

@@ -5,8 +5,8 @@ import subprocess
 import sys
 
 import pytest
-from firstfault.recorder.errors import RecorderError
-from firstfault.recorder.run_folder import create_run, git_state
+from firstfault.recorder.base.errors import RecorderError
+from firstfault.recorder.storage.run_folder import create_run, git_state
 from firstfault.schemas import read_manifest
 
 

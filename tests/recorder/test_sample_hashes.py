@@ -1,7 +1,7 @@
 """Samples with equal content have equal hashes, others do not."""
 
 import torch
-from firstfault.recorder.samples import sample_fingerprints
+from firstfault.recorder.tensors.labels_and_masks import sample_fingerprints
 from torch import Tensor
 
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 from firstfault.recorder import Recorder
-from firstfault.recorder.errors import RecorderError
-from firstfault.recorder.settings import duration, resolve, share, size
+from firstfault.recorder.base.errors import RecorderError
+from firstfault.recorder.base.option_parsing import duration, resolve, share, size
 
 SCRIPT = "print('ran')"
 

@@ -10,7 +10,7 @@ def handler(number, frame):
 
 signal.signal(signal.SIGUSR1, handler)
 
-import firstfault.recorder.optimizers as optimizers
+import firstfault.recorder.loop.optimizers as optimizers
 real = optimizers.OptimizerWatch._finish
 
 def finish(self, *arguments, **named):

@@ -4,8 +4,9 @@ import math
 
 import pytest
 import torch
-from firstfault.recorder.element_sample import SAMPLE, Sampling
-from firstfault.recorder.statistics import EMPTY, measure, measure_all, measure_rows
+from firstfault.recorder.tensors.element_sample import SAMPLE, Sampling
+from firstfault.recorder.tensors.measure import measure, measure_all, measure_rows
+from firstfault.recorder.tensors.moments import EMPTY
 
 TENSORS = {
     "vector": torch.randn(1000),

@@ -5,10 +5,10 @@ import random
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from firstfault.recorder.compaction import KEPT_SUFFIX, TORN_KEY, compact
-from firstfault.recorder.errors import CompactionError
-from firstfault.recorder.journal import JournalWriter
-from firstfault.recorder.readback import read_rows
+from firstfault.recorder.base.errors import CompactionError
+from firstfault.recorder.storage.compaction import KEPT_SUFFIX, TORN_KEY, compact
+from firstfault.recorder.storage.journal import JournalWriter
+from firstfault.recorder.storage.segments import read_rows
 from firstfault.schemas import TABLES
 from firstfault.schemas.layout import part_path, parts, segment_path, segments
 from firstfault.schemas.step_values import STEP_VALUES, batch_of, message_of, tables_of

@@ -123,7 +123,7 @@ def test_a_part_that_fails_is_said_at_once_and_its_silence_is_not_taken_for_the_
     with Recorder(tmp_path / "run", model=model):
         for step in range(12):
             if step == 3:
-                monkeypatch.setattr("firstfault.recorder.group_rows._settings", lambda group: 1 / 0)
+                monkeypatch.setattr("firstfault.recorder.loop.param_group_rows._settings", lambda group: 1 / 0)
             optimizer.zero_grad()
             model(torch.randn(8, 4)).square().mean().backward()
             optimizer.step()

@@ -8,7 +8,7 @@ import sys
 import time
 
 import pytest
-from firstfault.recorder.readback import completed_steps
+from firstfault.recorder.storage.segments import completed_steps
 from firstfault.schemas import read_exit
 from firstfault.schemas.layout import segments
 

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 import torch
 import typer
-from firstfault.recorder.module_plan import Planner
+from firstfault.recorder.capture.call_recipe import Planner
 from firstfault.reports import cli
 from firstfault.reports.script_code import code_for
 from torch import nn

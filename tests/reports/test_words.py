@@ -103,7 +103,7 @@ def variants(node: ast.expr, names: dict[str, ast.expr]) -> list[str]:
 
 def written_by_the_recorder() -> Iterator[tuple[str, str]]:
     """Sentences of events, and notes: column and sentence."""
-    for file in sorted((ROOT / "recorder").glob("*.py")):
+    for file in sorted((ROOT / "recorder").rglob("*.py")):
         nodes = list(ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
         plain = [n for n in nodes if isinstance(n, ast.Assign) and isinstance(n.targets[0], ast.Name)]
         names = {n.targets[0].id: n.value for n in plain if isinstance(n.targets[0], ast.Name)}

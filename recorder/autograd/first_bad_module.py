@@ -1,0 +1,82 @@
+"""Finds the first bad module in a step whose activations were not measured, from what the autograd graph still holds.
+
+When the loss comes out non-finite in such a step, the saved tensors are looked at in forward order. The first that is not
+finite is the value of the operator that saved it (a result), or of the operator before it (an input), and the module in whose
+forward that operator ran is where it came from.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...schemas import Phase
+from ..session.session import Session
+from ..tensors.measure import measure
+from ..tensors.moments import measurable
+from .graph import nodes_down_to, saved
+
+_RESULTS = {"result", "result0", "result1", "result2", "output", "out", "rstd", "logsumexp", "save_invstd"}
+"""Names under which autograd nodes save what they have computed, not what they were given."""
+
+
+def find_first_bad_module(session: Session, loss: Tensor) -> int | None:
+    """Write a row for the first saved tensor that is not finite; returns its module_id, None where nothing was found.
+
+    Costs one reduction for each saved tensor up to the bad one; meant for a step that is lost anyway.
+    """
+    if session.saved_tensor_hooks_used:
+        return None
+    for node in nodes_down_to(loss, 0):
+        for attribute in dir(node):
+            if not attribute.startswith("_saved_"):
+                continue
+            name = attribute.removeprefix("_saved_")
+            value = saved(node, name)
+            if value is None or not value.is_floating_point() or not value.numel() or not measurable(value):
+                continue
+            if bool(torch.isfinite(value.detach()).all()):
+                continue
+            maker = node if name in _RESULTS or _is_weight(node, value) else _maker(node)
+            module_id = session.module_of(maker._sequence_nr())
+            entry = session.catalogue.module(module_id) if module_id is not None else None
+            if entry is None:
+                return None
+            tensor_id = session.catalogue.tensor(entry.id, f"{entry.name}:saved", "activation", value)
+            session.stat(tensor_id, Phase.FORWARD, measure(value), requires_grad=True)
+            return entry.id
+    return None
+
+
+def _maker(node: Any) -> Any:
+    """The operator whose output a node was given: the latest before it; the node itself where it was given a leaf."""
+    before = [n for n, _ in node.next_functions if n is not None and _is_operator(n) and not _is_turned_weight(n)]
+    return max(before, key=lambda n: n._sequence_nr(), default=node)
+
+
+def _is_weight(node: Any, value: Tensor) -> bool:
+    """Whether a saved tensor is a parameter that the operator was given, as it is or turned."""
+    storage = value.untyped_storage().data_ptr()
+    for given, _ in node.next_functions:
+        leaf = getattr(_behind_turns(given), "variable", None)
+        if isinstance(leaf, Tensor) and measurable(leaf) and leaf.untyped_storage().data_ptr() == storage:
+            return True
+    return False
+
+
+def _behind_turns(node: Any) -> Any:
+    while node is not None and node.next_functions and _is_operator(node) and _is_turned_weight(node):
+        node = node.next_functions[0][0]
+    return node
+
+
+def _is_operator(node: Any) -> bool:
+    return node._sequence_nr() < 1 << 62  # AccumulateGrad, a leaf, carries the largest number there is
+
+
+def _is_turned_weight(node: Any) -> bool:
+    """Whether it only hands a parameter on, in another shape or dtype."""
+    name = type(node).__name__
+    return name.startswith(("T", "ToCopy", "Permute", "View", "Reshape")) and not any(
+        n is not None and _is_operator(n) for n, _ in node.next_functions
+    )

@@ -1,0 +1,431 @@
+"""Looks into the autograd graph, which knows the operators, what they saved, and in which order they ran.
+
+Nodes carry a sequence number given in forward order, so the nodes of one module's forward are a range of numbers. Reading
+`_saved_*` neither keeps nor changes anything; where saved-tensor hooks are in use (activation checkpointing) it would run
+them, so then nothing is read.
+"""
+
+import math
+from collections import deque
+from collections.abc import Iterator
+from time import perf_counter
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...schemas import Phase
+from ..session.session import Session
+from ..tensors.measure import measure
+from ..tensors.moments import LATE_DEVICES, measurable
+
+_MOST_NODES = 20_000
+_MOST_LOOKED_AT = 200
+_MOST_LOST = 3
+_LONGEST_LOOK_S = 2.0
+_MOST_RISKS = 16
+
+LOSSES = {
+    "NllLossBackward0": 1,
+    "NllLoss2DBackward0": 1,
+    "MseLossBackward0": None,
+    "SmoothL1LossBackward0": None,
+    "HuberLossBackward0": None,
+    "BinaryCrossEntropyBackward0": None,
+    "BinaryCrossEntropyWithLogitsBackward0": None,
+    "KlDivBackward0": None,
+    "CtcLossBackward0": None,
+    "SoftMarginLossBackward0": None,
+    "MultiMarginLossBackward0": 1,
+}
+"""Loss operators that save their input and target; the number is the dimension that holds the classes."""
+
+_RISKS: dict[str, tuple[str, float]] = {
+    "Sqrt": ("result", 0.0),
+    "Std": ("result", 0.0),
+    "Rsqrt": ("result", torch.inf),
+    "Reciprocal": ("result", torch.inf),
+    "Log": ("self", 0.0),
+    "Log2": ("self", 0.0),
+    "Log10": ("self", 0.0),
+    "Log1P": ("self", -1.0),
+    "Div": ("other", 0.0),
+    "Pow": ("self", 0.0),
+    "Acos": ("self", 1.0),
+    "Asin": ("self", 1.0),
+}
+"""Operators whose derivative is undefined where a saved tensor has this value (for the arc functions: this magnitude)."""
+
+_RISKS_BEHIND_A_MASK: dict[str, tuple[str, float]] = {
+    "Exp": ("result", torch.inf),
+    "Expm1": ("result", torch.inf),
+    "Mul": ("self other", torch.inf),  # a factor without a graph, such as the logarithm of a target
+}
+"""More of them, which only a mask can hide from the loss."""
+
+_LAYS_OUT = (
+    "SqueezeBackward",
+    "UnsqueezeBackward",
+    "ViewBackward",
+    "UnsafeViewBackward",
+    "ReshapeAliasBackward",
+    "TransposeBackward",
+    "PermuteBackward",
+    "TBackward",
+    "SelectBackward",
+    "SliceBackward",
+    "CloneBackward",
+    "ToCopyBackward",
+)
+"""Operators that give the same values in another shape, order or precision, or some of them."""
+
+_LAYOUTS = 6
+"""Of them, how many on end."""
+
+_MASKS = ("WhereBackward", "MaskedFillBackward")
+_BEHIND_A_MASK = 6
+"""Operators that a value may have gone through on its way to the mask."""
+
+
+def nodes_down_to(tensor: Tensor, first: int, most: int = _MOST_NODES) -> list[Any]:
+    """Autograd nodes behind a tensor with a sequence number of at least ``first``, in forward order."""
+    found: dict[Any, int] = {}
+    todo = [tensor.grad_fn]
+    while todo and len(found) < most:
+        node = todo.pop()
+        if node is None or node in found:
+            continue
+        number = node._sequence_nr()
+        if number < first or number > 1 << 62:  # AccumulateGrad carries the largest number there is
+            continue
+        found[node] = number
+        todo.extend(next_node for next_node, _ in node.next_functions)
+    return sorted(found, key=lambda n: found[n])
+
+
+MOST_OF_LOSS = 64
+"""Nodes among which the operators of a loss are searched."""
+
+
+def loss_nodes(loss: Tensor, most: int = MOST_OF_LOSS) -> Iterator[tuple[Any, int]]:
+    """Nodes of known loss operators, searched breadth first from the loss, each with how many were looked at until then."""
+    seen: set[Any] = set()
+    todo = [loss.grad_fn]
+    while todo and len(seen) < most:
+        level, todo = todo, []
+        for node in level:
+            if node is None or node in seen:
+                continue
+            seen.add(node)
+            if type(node).__name__ in LOSSES:
+                yield node, len(seen)
+                if len(seen) == most:
+                    return
+            else:
+                todo.extend(next_node for next_node, _ in node.next_functions[:MOST_OF_LOSS])
+
+
+def broadcasts(loss: Tensor, first: int) -> tuple[list[int], list[int]] | None:
+    """Shapes of a prediction and of the result of a subtraction in the loss code that stretched it against the target:
+    (N, 1) and (N, N). None where there is none. ``first`` is the first node after the model's forward."""
+    for node in nodes_down_to(loss, first):
+        if type(node).__name__ not in _COMPARES:
+            continue
+        # what is compared with another of the model's own (its norm, its mean, all pairs) is so on purpose: a target has no graph
+        operands = [(behind, place) for behind, place in node.next_functions if behind is not None]
+        if len(operands) != 1:
+            continue
+        behind, place = operands[0]
+        result = shape_of(node, 0)
+        if type(behind).__name__ == "ExpandBackward0":
+            result, (behind, place) = shape_of(behind, 0), behind.next_functions[0]
+        given = shape_of(behind, place) if behind is not None else None
+        if given is not None and result is not None and _stretched(given, result):
+            return given, result
+    return None
+
+
+def softmax_elsewhere(node: Any) -> tuple[int, list[int]] | None:
+    """Dimension of the softmax and shape of its result, where the input of this negative log likelihood comes right from a
+    softmax over another dimension than that of the classes. None where all is right, or other operators lie between."""
+    dimension = LOSSES.get(type(node).__name__)
+    if dimension is None or not type(node).__name__.startswith("NllLoss"):
+        return None
+    behind: Any
+    behind, place = node.next_functions[0]
+    if behind is None:
+        return None
+    shape = shape_of(behind, place)
+    if type(behind).__name__ == "LogBackward0":
+        behind = behind.next_functions[0][0]
+    if not shape or len(shape) < 2 or type(behind).__name__ not in {"LogSoftmaxBackward0", "SoftmaxBackward0"}:
+        return None
+    taken = behind._saved_dim
+    taken = (taken - (1 << 64) if taken >= 1 << 63 else taken) % len(shape)
+    return None if taken == dimension else (taken, shape)
+
+
+def activated_twice(node: Any) -> str | None:
+    """``"softmax"`` or ``"sigmoid"`` where what goes into the softmax of a negative log likelihood, or into a binary cross
+    entropy with logits, is such an activation's result as it is, but for its shape. None where it is not."""
+    kind = type(node).__name__
+    behind: Any = node.next_functions[0][0]
+    if kind.startswith("NllLoss"):
+        behind = _made_by(behind)
+        if type(behind).__name__ != "LogSoftmaxBackward0":
+            return None
+        behind = behind.next_functions[0][0]
+    elif kind != "BinaryCrossEntropyWithLogitsBackward0":
+        return None
+    made = _made_by(behind)
+    return "softmax" if _softmax_by_hand(made) else _ACTIVATIONS.get(type(made).__name__)
+
+
+def _softmax_by_hand(node: Any) -> bool:
+    """``log_softmax(x).exp()``, or ``exp(x)`` over the sum of itself."""
+    name = type(node).__name__
+    if name == "ExpBackward0":
+        return type(_made_by(node.next_functions[0][0])).__name__ == "LogSoftmaxBackward0"
+    if name != "DivBackward0":
+        return False
+    (above, _), (below, _) = node.next_functions
+    return (
+        type(above).__name__ == "ExpBackward0"
+        and type(below).__name__ == "SumBackward1"  # over a dimension
+        and below.next_functions[0][0] is above
+    )
+
+
+def wrong_way(loss: Tensor) -> tuple[str, str] | None:
+    """(operator, of what) where what is minimised can only be meant to be made large: the negative of a mean or sum of
+    ``absolute`` values or of a ``square`` of differences, or a mean or sum of logarithms of a ``probability``."""
+    node: Any = loss.grad_fn
+    negative = type(node).__name__ == "NegBackward0"
+    if negative:
+        node = _made_by(node.next_functions[0][0])
+    if not type(node).__name__.startswith(("MeanBackward", "SumBackward")):
+        return None
+    node = _made_by(node.next_functions[0][0])
+    if not negative:
+        return (type(node).__name__.split("Backward")[0], "probability") if _logarithm_of_a_probability(node) else None
+    kind = {"AbsBackward0": "absolute", "PowBackward0": "square"}.get(type(node).__name__)
+    if kind is None or (kind == "square" and node._saved_exponent != 2):
+        return None
+    return ("Neg", kind) if type(node.next_functions[0][0]).__name__ in _SUBTRACTIONS else None
+
+
+def _logarithm_of_a_probability(node: Any) -> bool:
+    """log_sigmoid, the logarithm of a sigmoid, or what was picked out of a log_softmax."""
+    name = type(node).__name__
+    if name == "LogSigmoidBackward0":
+        return True
+    if name not in {"LogBackward0", "GatherBackward0", "IndexBackward0"}:
+        return False
+    behind = type(_made_by(node.next_functions[0][0])).__name__
+    return behind == ("SigmoidBackward0" if name == "LogBackward0" else "LogSoftmaxBackward0")
+
+
+def _made_by(node: Any) -> Any:
+    """The node that made the values: the one given, or the first behind it that does more than lay them out anew."""
+    for _ in range(_LAYOUTS):
+        if not type(node).__name__.startswith(_LAYS_OUT):
+            break
+        node = node.next_functions[0][0]
+    return node
+
+
+def kl_of_probabilities(loss: Tensor) -> bool:
+    """Whether the loss holds ``kl_div(softmax(x), target)``, where logarithms of probabilities belong.
+
+    torch puts kl_div together as ``xlogy(target, target) - target * input``: a subtraction whose first side has no graph."""
+    todo: list[Any] = [loss.grad_fn]
+    for _ in range(_NEAR):
+        todo = [n for node in todo if node is not None for n, _ in node.next_functions[:4]][:32]
+        for node in todo:
+            if type(node).__name__ == "SubBackward0" and node.next_functions[0][0] is None:
+                product: Any = node.next_functions[1][0]
+                factors = product.next_functions if type(product).__name__ == "MulBackward0" else ()
+                if any(type(f).__name__ == "SoftmaxBackward0" for f, _ in factors):
+                    return True
+    return False
+
+
+_ACTIVATIONS = {"SoftmaxBackward0": "softmax", "SigmoidBackward0": "sigmoid"}
+
+_NEAR = 6
+"""Operators between a loss and a term of it."""
+
+_SUBTRACTIONS = {"SubBackward0", "RsubBackward0"}
+
+_COMPARES = {*_SUBTRACTIONS, "MseLossBackward0", "SmoothL1LossBackward0", "HuberLossBackward0"}
+"""A loss function expands both sides first; l1_loss then subtracts."""
+
+
+def shape_of(node: Any, place: int) -> list[int] | None:
+    """Shape of a node's n-th output, from autograd's notes; None where it keeps none."""
+    try:
+        return [int(n) for n in node._input_metadata[place].shape]
+    except (AttributeError, IndexError, TypeError):
+        return None
+
+
+def _stretched(given: list[int], result: list[int]) -> bool:
+    """(N, 1) or (N,) against the other became (N, N): the batch was set against itself."""
+    if len(result) != 2 or result[0] != result[1] or result[0] < 2:
+        return False
+    return given in ([result[0], 1], [result[0]], [1, result[0]])
+
+
+def saved(node: Any, name: str) -> Tensor | None:
+    """A saved tensor of a node; None where it saved none, or the tensor has since been changed in place."""
+    try:
+        value = getattr(node, f"_saved_{name}", None)
+    except RuntimeError:
+        return None
+    return value if isinstance(value, Tensor) else None
+
+
+def operator_name(node: Any) -> str:
+    """Autograd's name without its suffix: SoftmaxBackward0 → Softmax."""
+    return type(node).__name__.rstrip("0123456789").removesuffix("Backward")
+
+
+def look_at_forward(session: Session, tensor: Tensor, first: int) -> None:
+    """Write what the operators behind a non-finite tensor had saved, from node ``first`` on, in forward order.
+
+    The values just before the first non-finite one matter most, or the last ones where all that was saved is finite: of a long
+    graph only those are written.
+    """
+    if session.saved_tensor_hooks_used:
+        return
+    values: deque[tuple[Any, str, Tensor]] = deque(maxlen=_MOST_LOOKED_AT)
+    lost, end = 0, perf_counter() + _LONGEST_LOOK_S
+    for node in nodes_down_to(tensor, first):
+        for attribute in dir(node):
+            if not attribute.startswith("_saved_"):
+                continue
+            name = attribute.removeprefix("_saved_")
+            value = saved(node, name)
+            if value is not None and value.numel() and measurable(value):
+                values.append((node, name, value))
+                lost += _lost(value)
+        if lost > _MOST_LOST or perf_counter() > end:
+            break
+    for node, name, value in values:
+        _write(session, node, name, value, "nonfinite")
+
+
+def _lost(value: Tensor) -> bool:
+    """Whether a value is known not to be finite; on a device that is known later only."""
+    if value.device.type in LATE_DEVICES or not (value.is_floating_point() or value.is_complex()):
+        return False
+    return measure(value, size_only=True).nonfinite > 0
+
+
+def risks(session: Session, loss: Tensor, first: int) -> tuple[bool, int]:
+    """Write operators whose derivative is undefined at a value they hold in this step.
+
+    Returns whether the graph has any operator of that kind, and how many nodes it has, so that a graph known to be
+    harmless needs no second walk.
+    """
+    nodes = nodes_down_to(loss, first)
+    masked = _behind_masks(nodes)
+    present, written = False, 0
+    for node in nodes:
+        operator = operator_name(node)
+        risk = _RISKS.get(operator) or (_RISKS_BEHIND_A_MASK.get(operator) if node in masked else None)
+        if risk is None:
+            continue
+        fractional = False
+        if operator == "Pow":
+            exponent = getattr(node, "_saved_exponent", None)
+            if not isinstance(exponent, (int, float)) or exponent >= 1:
+                continue
+            fractional = exponent % 1 != 0
+        names, at = risk
+        for name in names.split():
+            value = saved(node, name)
+            if value is not None and value.device.type in LATE_DEVICES:
+                continue  # looking at it would make the host wait
+            if value is None or not value.is_floating_point() or not value.numel() or not measurable(value):
+                continue
+            present = True
+            if written < _MOST_RISKS and _holds(value, operator, at, fractional=fractional):
+                written += 1
+                _write(session, node, name, value, "risk", masked=node in masked)
+    return present, len(nodes)
+
+
+def _behind_masks(nodes: list[Any]) -> set[Any]:
+    """Nodes whose result reaches the loss through a where or masked_fill alone, a few operators further on.
+
+    What also goes another way, or into both sides of a where, meets its gradient there, whatever the mask hides.
+    """
+    sides: dict[Any, set[tuple[Any, int]]] = {}
+    distances: dict[Any, int] = {}
+    open_: set[Any] = set()
+    for node in reversed(nodes):  # what uses a result comes before it
+        mask = type(node).__name__.startswith(_MASKS)
+        reached = sides.get(node, set())
+        hidden = node not in open_ and 0 < len(reached) == len({where for where, _ in reached})
+        if not hidden:
+            open_.add(node)
+        further = 1 if mask else distances.get(node, 0) + 1
+        for side, (before, _) in enumerate(node.next_functions):
+            if before is None:
+                continue
+            if mask or (hidden and further <= _BEHIND_A_MASK):
+                sides.setdefault(before, set()).update({(node, side)} if mask else reached)
+                distances[before] = min(further, distances.get(before, further))
+            else:
+                open_.add(before)
+    return distances.keys() - open_
+
+
+def _holds(value: Tensor, operator: str, at: float, *, fractional: bool) -> bool:
+    value = value.detach()
+    low, high = (v.item() for v in torch.aminmax(value))
+    if math.isnan(low) or (fractional and low < 0):
+        return True  # the operator was given what it is not defined for
+    if at == torch.inf:
+        return high == torch.inf or low == -torch.inf
+    if operator in {"Acos", "Asin"}:
+        return high >= at or low <= -at
+    if at in {low, high}:
+        return True
+    return low < at < high and bool((value == at).any())
+
+
+def _write(session: Session, node: Any, name: str, value: Tensor, trigger: str, *, masked: bool | None = None) -> None:
+    """One row of `operators`."""
+    value = value.detach()
+    moments = measure(value, count_zeros=value.is_floating_point() and value.numel() <= 1 << 20)
+    rows = full = None
+    if value.dim() >= 2:
+        if value.dtype is torch.bool:
+            rows, full = value.numel() // value.shape[-1], int(value.all(-1).sum())
+        elif moments.nonfinite:
+            rows = value.numel() // value.shape[-1]
+            full = int((value.isnan() if moments.nan_count else value == -torch.inf).all(-1).sum())
+    entry = session.module_of(node._sequence_nr())
+    session.add(
+        "operators",
+        seq=session.next_seq(),
+        phase=int(Phase.BACKWARD if trigger == "risk" else session.phase),
+        op=operator_name(node),
+        graph_seq=node._sequence_nr(),
+        module_id=entry,
+        saved=name,
+        trigger=trigger,
+        dtype=str(value.dtype).removeprefix("torch."),
+        shape=list(value.shape),
+        numel=moments.numel,
+        nan_count=moments.nan_count,
+        inf_count=moments.inf_count,
+        zero_count=moments.zero_count,
+        min=moments.min,
+        max=moments.max,
+        rows=rows,
+        full_rows=full,
+        masked=masked,
+    )

@@ -1,0 +1,1 @@
+"""Errors, options and import hooks: what needs neither torch nor a run."""

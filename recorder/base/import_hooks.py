@@ -1,0 +1,103 @@
+"""Run an action right after a module has been imported, however its import comes about.
+
+Programs ask for a module's spec before they import it (``importlib.util.find_spec("torch")``), once or often, and may never
+import it. So nothing is decided when a spec is found: each spec that is handed out carries a loader that runs the actions
+after the module's own code. The hook stays until that has happened once.
+"""
+
+import sys
+from collections.abc import Callable, Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
+from typing import Any
+
+_actions: dict[str, list[Callable[[], None]]] = {}
+"""Module name → what to do once its code has run."""
+
+
+def after_import(module: str, action: Callable[[], None]) -> None:
+    """Run an action right after a module has been imported, now if it has been."""
+    if _is_imported(module):
+        action()
+        return
+    if not _actions:
+        _install()
+    _actions.setdefault(module, []).append(action)
+
+
+def _is_imported(module: str) -> bool:
+    """Tell whether a module's own code has run to its end, without touching a module that is loaded lazily."""
+    found = sys.modules.get(module)
+    if found is None or type(found).__name__ == "_LazyModule":
+        return False
+    return not getattr(getattr(found, "__spec__", None), "_initializing", False)
+
+
+class _Finder(MetaPathFinder):
+    """Asks the finders behind it, and marks the loader of what they find."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Part of the import system's protocol."""
+        if fullname not in _actions:
+            return None
+        others = (finder for finder in sys.meta_path if finder is not self and hasattr(finder, "find_spec"))
+        specs = (finder.find_spec(fullname, path, target) for finder in others)
+        return _marked(next((spec for spec in specs if spec is not None), None))
+
+
+_IMPORT_SYSTEM = "<frozen importlib._bootstrap_external>"
+_finder = _Finder()
+_find_in_path: Callable[..., ModuleSpec | None] = PathFinder.find_spec
+
+
+def _install() -> None:
+    """Stand first in sys.meta_path, and behind the usual finder too: scripts replace that list."""
+    sys.meta_path.insert(0, _finder)
+
+    def find_spec(
+        _cls: type[PathFinder], fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        return _marked(_find_in_path(fullname, path, target))
+
+    PathFinder.find_spec = classmethod(find_spec)  # type: ignore[method-assign]
+
+
+def _uninstall() -> None:
+    if _finder in sys.meta_path:
+        sys.meta_path.remove(_finder)
+    PathFinder.find_spec = _find_in_path  # type: ignore[method-assign]
+
+
+def _marked(spec: ModuleSpec | None) -> ModuleSpec | None:
+    """The spec, with a loader that runs the actions after the module's own code."""
+    if spec is None or spec.loader is None or spec.name not in _actions:
+        return spec
+    loader: Any = spec.loader
+    execute = loader.exec_module
+    if getattr(execute, "__module__", None) == __name__:
+        return spec
+
+    def exec_module(module: ModuleType) -> None:
+        execute(module)
+        _run_actions(module.__name__)
+
+    # Python leaves frames of this file out of the traceback of a failed import: the user sees none of ours
+    exec_module.__code__ = exec_module.__code__.replace(co_filename=_IMPORT_SYSTEM)
+    loader.exec_module = exec_module
+    return spec
+
+
+def _run_actions(module: str) -> None:
+    """A script must run even where the recorder cannot: what fails is said, and goes no further."""
+    actions = _actions.pop(module, [])
+    if actions and not _actions:
+        _uninstall()
+    for action in actions:
+        try:
+            action()
+        except Exception as e:  # noqa: BLE001 — see above
+            if sys.stderr is not None:
+                sys.stderr.write(f"firstfault: [attach] {module}: {type(e).__name__}: {e}; this part is not recorded\n")

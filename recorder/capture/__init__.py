@@ -1,0 +1,1 @@
+"""What is kept when something breaks, and how it is run again."""

@@ -1,0 +1,60 @@
+"""Whether code that fails stands behind the optimizer's step in the script's loop, or at the head of the next iteration.
+
+The recorder counts on as soon as a step is made, because nothing else marks the end of an iteration. An evaluation or a report
+that fails a few lines further down still belongs to the iteration of that step. Lines tell: in the frame of the loop it stands
+below the line that made the step, while whatever prepares the next batch stands above it, or is the line of the loop itself.
+"""
+
+import sys
+from types import CodeType, FrameType, TracebackType
+
+from ..loop.optimizers import OptimizerWatch
+from ..session.patches import Patches
+from ..session.session import Session
+
+_DEEPEST = 64
+
+
+class AfterStep:
+    """Remembers where the last step was made, as code and lines; no frame is kept."""
+
+    def __init__(self, session: Session, optimizers: OptimizerWatch) -> None:
+        self.session = session
+        self._chain: list[tuple[CodeType, int]] = []
+        self._step = -1
+        optimizers.on_step = session.guarded("after-step", self._note)
+        session.step_of_failure = self.step_of
+
+    def install(self, patches: Patches) -> None:
+        """Nothing of its own is put into torch."""
+
+    def _note(self) -> None:
+        chain: list[tuple[CodeType, int]] = []
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and len(chain) < _DEEPEST:
+            chain.append((frame.f_code, frame.f_lineno))
+            frame = frame.f_back
+        chain.reverse()
+        self._chain, self._step = chain, self.session.step
+
+    def step_of(self, trace: TracebackType | None) -> int:
+        """The step to which an exception belongs."""
+        session = self.session
+        untouched = not session.pending and not session.clock["data"] and not set(session.calls) & {"f", "b"}
+        if untouched and session.step == self._step + 1 and self._below(trace):
+            return self._step
+        return session.step
+
+    def _below(self, trace: TracebackType | None) -> bool:
+        codes = [code for code, _ in self._chain]
+        while trace is not None and trace.tb_frame.f_code not in codes:
+            trace = trace.tb_next
+        if trace is None:
+            return False
+        for code, line in self._chain[codes.index(trace.tb_frame.f_code) :]:
+            if trace is None or trace.tb_frame.f_code is not code:
+                return False
+            if trace.tb_lineno != line:
+                return trace.tb_lineno > line
+            trace = trace.tb_next
+        return False

@@ -1,0 +1,1 @@
+"""What makes a training step: batch, forward, backward, optimizer, scheduler."""

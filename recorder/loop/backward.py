@@ -1,0 +1,345 @@
+"""What backward is called on: the loss, its input and target, the graph behind it."""
+
+from collections.abc import Callable
+from math import nan
+from time import perf_counter_ns
+from typing import Any
+
+from torch import Tensor
+
+from ...schemas import Phase
+from ...schemas.step_values import Row
+from ..autograd.first_bad_module import find_first_bad_module
+from ..autograd.graph import (
+    LOSSES,
+    MOST_OF_LOSS,
+    activated_twice,
+    broadcasts,
+    kl_of_probabilities,
+    look_at_forward,
+    loss_nodes,
+    operator_name,
+    risks,
+    saved,
+    shape_of,
+    softmax_elsewhere,
+    wrong_way,
+)
+from ..session.session import Session
+from ..tensors.band import Band
+from ..tensors.device import scalar_of
+from ..tensors.labels_and_masks import misplaced
+from ..tensors.measure import measure
+from ..tensors.moments import LATE_DEVICES, measurable
+from .batches import DataWatch
+from .forward import ForwardWatch
+from .optimizers import OptimizerWatch
+
+_FIRST_STEPS = 8
+_WEIGHT_LOOKS = 2
+"""Steps with a lost loss in which the weights are looked at before they are updated: one reduction for each."""
+_MOST_SHAPES = 64
+"""Graphs of different sizes after which the code behind the forward is no longer told apart."""
+
+_ROUNDING = 1e-3
+"""Logarithms of probabilities above 0 by less than this are rounding."""
+
+_MOST_OF_A_LOSS = 1 << 18
+"""Elements of a loss's input up to which it is measured: a larger one (log-probabilities of a vocabulary) is the last
+output of the model over again."""
+
+
+class BackwardWatch:
+    """Runs before and after torch.autograd.backward."""
+
+    def __init__(self, session: Session, forward: ForwardWatch, data: DataWatch, optimizers: OptimizerWatch) -> None:
+        self.session = session
+        self.forward = forward
+        self.data = data
+        self.optimizers = optimizers
+        self.padding_in: Callable[[Tensor, int | None], Row | None] = lambda *_: None
+        """Facts of a target about the padding among its tokens."""
+        self._began = 0
+        self._looking = True
+        """Whether the code of this loss is looked at."""
+        self._codes: dict[tuple[Any, ...], int] = {}
+        """Code of each loss that was seen: operators behind the forward, the last of them, and the shape of what it was given.
+        With the number of nodes among which all its loss operators are."""
+        self._harmless: set[tuple[int, int]] = set()
+        """Graphs without operators that can lose numbers: nodes of the last forward, and nodes from there to the loss."""
+        self._weight_looks = _WEIGHT_LOOKS
+        self._losses = Band(0.0)
+        self._scaled: tuple[int, Tensor, Tensor] | None = None
+        self._multiplied = False
+        """Whether a GradScaler is in use."""
+
+    def before(self, tensors: Any, *, retain_graph: bool = False) -> bool:
+        """A backward begins. Returns True if it is the script's own, not one inside another (checkpointing)."""
+        session = self.session
+        if session.in_backward:
+            return False
+        session.start()
+        session.called("b")
+        session.facts["retain_graph"] = retain_graph or session.facts.get("retain_graph", False)
+        self.forward.forget_calls()
+        loss = tensors if isinstance(tensors, Tensor) else tensors[0] if len(tensors) == 1 else None
+        self.optimizers.before_backward(loss)
+        session.phase = Phase.LOSS
+        if isinstance(loss, Tensor) and loss.numel() == 1 and measurable(loss):
+            self._loss(loss)
+            session.on_loss(loss)
+        session.note(Phase.BACKWARD, -1)
+        session.in_backward = True
+        self._began = perf_counter_ns()
+        return True
+
+    def after(self, *, returned: bool) -> None:
+        """The backward has returned, or raised: then nothing counts as done."""
+        session = self.session
+        session.in_backward = False
+        session.clock["backward"] += perf_counter_ns() - self._began
+        self.forward.forget_graph()
+        if returned:
+            session.microbatch += 1
+            session.note(Phase.OPTIMIZER, -1)
+            if (
+                session.gradient_lost and not self._multiplied
+            ):  # what a GradScaler has multiplied overflows now and then
+                session.on_gradients(nan, early=True)
+            self.optimizers.after_backward()
+        session.gradient_lost = False
+
+    def scaled(self, original: Any, result: Any) -> None:
+        """GradScaler.scale has multiplied a loss: remember what it was."""
+        if isinstance(original, Tensor) and isinstance(result, Tensor) and original.numel() == 1:
+            self._scaled = (id(result), result.detach(), original.detach())
+            self._multiplied = result is not original
+
+    def _loss(self, loss: Tensor) -> None:
+        session = self.session
+        value = loss.detach()
+        scaled, self._scaled = self._scaled, None
+        if scaled is not None and scaled[0] == id(loss) and scaled[1].data_ptr() == loss.data_ptr():
+            value = scaled[2]
+        moments = measure(value)
+        tensor_id = session.catalogue.tensor(None, "loss", "loss", loss)
+        number = scalar_of(value)
+        if isinstance(number, float) and (side := self._losses.left_by(number)):
+            # as a rule it falls because the samples are known by now, at the beginning of each epoch
+            session.budget.full_detail(6 if side > 0 else 1, "loss")
+        if moments.nonfinite:
+            session.budget.full_detail(2, "nonfinite-loss")
+            if self._weight_looks > 0:
+                self._weight_looks -= 1
+                self.data.lost_parameters()
+            if not self.forward.rows_taken and self.forward.looks_left > 0:
+                find_first_bad_module(session, loss)
+        session.on_loss_value(moments)
+        code = self._code(loss)
+        self._looking = (code not in self._codes and len(self._codes) < _MOST_SHAPES) or self._now_and_then()
+        self._input_and_target(loss, code)
+        self._divergence(loss)
+        self._broadcast(loss)
+        self._sign(loss)
+        session.stat(tensor_id, Phase.LOSS, moments, requires_grad=loss.requires_grad)
+        session.losses.append(number)
+        self._look(loss, nonfinite=moments.nonfinite > 0)
+
+    def _input_and_target(self, loss: Tensor, code: tuple[Any, ...]) -> None:
+        session = self.session
+        if self._looking and len(self._codes) < _MOST_SHAPES:
+            self._codes.setdefault(code, 0)
+        if session.saved_tensor_hooks_used:
+            return
+        for count, (node, looked_at) in enumerate(loss_nodes(loss, self._most(code))):
+            if count == 4:
+                return
+            if code in self._codes:
+                self._codes[code] = max(self._codes[code], looked_at)
+            self._distribution(node)
+            self._activation(node)
+            self._alignment(node)
+            suffix = "" if count == 0 else f"{count}"
+            given, target = saved(node, "self"), saved(node, "target")
+            if (
+                given is not None
+                and given.numel() <= _MOST_OF_A_LOSS
+                and given.is_floating_point()
+                and measurable(given)
+            ):
+                tensor_id = session.catalogue.tensor(None, f"loss:input{suffix}", "output", given)
+                session.stat(tensor_id, Phase.LOSS, measure(given))
+            if target is not None and measurable(target):
+                self._target(node, given, target)
+
+    def _most(self, code: tuple[Any, ...]) -> int:
+        """Among how many nodes the operators of a loss are searched: of one that is known, as far as the last of them was."""
+        return MOST_OF_LOSS if self._looking else self._codes.get(code, MOST_OF_LOSS)
+
+    def _now_and_then(self) -> bool:
+        """Whether this is one of the first steps, or one of those in which everything is looked at again."""
+        session = self.session
+        return session.step <= session.attempt.first_step + _FIRST_STEPS or session.step % _FIRST_STEPS == 0
+
+    def _code(self, loss: Tensor) -> tuple[Any, ...]:
+        """How a loss is put together, as far as can be told at a glance: a squeeze less, another shape make another code."""
+        last: Any = loss.grad_fn
+        if last is None:
+            return ()
+        given = last.next_functions[0] if last.next_functions else (None, 0)
+        shape = tuple((given[0] is not None and shape_of(*given)) or ())
+        return last._sequence_nr() - self.forward.last_node, type(last), shape
+
+    def _divergence(self, loss: Tensor) -> None:
+        """Look for a divergence of probabilities where their logarithms belong."""
+        if not self._looking:
+            return
+        session = self.session
+        if kl_of_probabilities(loss):
+            session.add(
+                "operators",
+                seq=session.next_seq(),
+                phase=int(Phase.LOSS),
+                op="KlDiv",
+                saved="probabilities",
+                trigger="risk",
+            )
+
+    def _distribution(self, node: Any) -> None:
+        """Look for probabilities that were made along another dimension than the classes."""
+        if not self._looking:
+            return
+        session = self.session
+        found = softmax_elsewhere(node)
+        if found is not None:
+            session.add(
+                "operators",
+                seq=session.next_seq(),
+                phase=int(Phase.LOSS),
+                op=operator_name(node),
+                saved=f"dimension {found[0]}",
+                trigger="risk",
+                shape=found[1],
+            )
+
+    def _activation(self, node: Any) -> None:
+        """Look whether an activation was applied before a loss that applies it itself."""
+        found = activated_twice(node)
+        if found is not None:
+            self.session.add(
+                "operators",
+                seq=self.session.next_seq(),
+                phase=int(Phase.LOSS),
+                op=operator_name(node),
+                saved=found,
+                trigger="risk",
+            )
+
+    def _alignment(self, node: Any) -> None:
+        """Look whether what a CTC loss takes for logarithms of probabilities is above 0."""
+        given = saved(node, "log_probs")
+        if given is None or given.numel() > _MOST_OF_A_LOSS or not measurable(given):
+            return
+        if given.device.type in LATE_DEVICES and not self._looking:
+            return  # looking at it makes the host wait
+        high = scalar_of(given.detach().max())
+        if isinstance(high, float) and high > _ROUNDING:
+            session = self.session
+            session.add(
+                "operators",
+                seq=session.next_seq(),
+                phase=int(Phase.LOSS),
+                op=operator_name(node),
+                saved="log_probs",
+                trigger="risk",
+                dtype=str(given.dtype).removeprefix("torch."),
+                shape=list(given.shape),
+                numel=given.numel(),
+                max=high,
+            )
+
+    def _sign(self, loss: Tensor) -> None:
+        """Look for an error, written out by hand, that is made large, and for a likelihood that is made small."""
+        found = wrong_way(loss)
+        if found is not None:
+            self.session.add(
+                "operators",
+                seq=self.session.next_seq(),
+                phase=int(Phase.LOSS),
+                op=found[0],
+                saved=found[1],
+                trigger="risk",
+            )
+
+    def _broadcast(self, loss: Tensor) -> None:
+        """Look for a prediction that was stretched against its target."""
+        if not self._looking:
+            return
+        session = self.session
+        found = broadcasts(loss, self.forward.last_node)
+        if found is not None:
+            session.add(
+                "operators",
+                seq=session.next_seq(),
+                phase=int(Phase.LOSS),
+                op="Broadcast",
+                saved=f"prediction {found[0]}",
+                trigger="risk",
+                shape=found[1],
+                numel=found[1][0] * found[1][1],
+            )
+
+    def _target(self, node: Any, given: Tensor | None, target: Tensor) -> None:
+        dimension = LOSSES[type(node).__name__]
+        facts: Row = {"reduction": _reduction(node), "loss_op": operator_name(node)}
+        if not self.session.saved_tensor_hooks_used:
+            facts["weighted"] = any(isinstance(getattr(node, name, None), Tensor) for name in _WEIGHTS)
+        classes = ignore_index = None
+        if dimension is not None and given is not None and not target.is_floating_point():
+            classes = facts["classes"] = given.shape[dimension if given.dim() > 1 else 0]
+            ignore_index = getattr(node, "_saved_ignore_index", None)
+            if isinstance(ignore_index, int):
+                ignore_index = ignore_index - (1 << 64) if ignore_index >= 1 << 63 else ignore_index
+        row, moments = self.data.target(target, facts)
+        if classes is not None:
+            row |= misplaced(target, moments, classes, ignore_index) | (self.padding_in(target, ignore_index) or {})
+        self._weigh(node, row)
+
+    def _weigh(self, node: Any, row: Row) -> None:
+        """Note the gradient that backward brings to the loss operator: its weight in what is minimised."""
+        session, flushes = self.session, self.session.flushes
+
+        def arrived(gradients: tuple[Any, ...]) -> None:
+            gradient = gradients[0] if gradients else None
+            if isinstance(gradient, Tensor) and gradient.numel() == 1 and session.flushes == flushes:
+                row["loss_gradient"] = scalar_of(gradient)
+
+        node.register_prehook(session.guarded("loss-gradient", arrived))
+
+    def _look(self, loss: Tensor, *, nonfinite: bool) -> None:
+        session, forward = self.session, self.forward
+        if nonfinite and not forward.output_nonfinite and forward.looks_left > 0:
+            forward.looks_left -= 1
+            look_at_forward(session, loss, forward.last_node if forward.rows_taken else 0)
+            return
+        if session.saved_tensor_hooks_used or nonfinite:
+            return
+        last = loss.grad_fn
+        behind = 0 if last is None or len(self._harmless) > _MOST_SHAPES else last._sequence_nr() - forward.last_node
+        shape = (forward.nodes_of_forward, behind)
+        if shape in self._harmless:
+            return
+        present, nodes = risks(session, loss, 0)
+        if shape[0] and nodes and not present:
+            self._harmless.add(shape)
+
+
+_WEIGHTS = ("_saved_weight", "_saved_pos_weight")
+
+_REDUCTIONS = ("none", "mean", "sum")
+
+
+def _reduction(node: Any) -> str | None:
+    """How a loss operator joined its elements, as torch numbers it."""
+    number = getattr(node, "_saved_reduction", None)
+    return _REDUCTIONS[number] if isinstance(number, int) and number < len(_REDUCTIONS) else None

@@ -1,0 +1,189 @@
+"""DataLoaders: which loader a batch came from, in which epoch, at which place, with which samples, and how long it took."""
+
+import functools
+import weakref
+from collections import deque
+from collections.abc import Callable
+from time import perf_counter_ns
+from typing import Any
+
+from torch import Tensor
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    DistributedSampler,
+    RandomSampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    TensorDataset,
+    WeightedRandomSampler,
+    dataloader,
+)
+
+from ...schemas.step_values import Row
+from ..session.patches import Patches
+from ..session.session import Session
+from .batches import DataWatch
+from .optimizers import OptimizerWatch
+
+_MOST_INDICES = 4096
+_COUNTABLE = {
+    BatchSampler,
+    DistributedSampler,
+    RandomSampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+}
+
+
+class _Iteration:
+    """One pass over a loader."""
+
+    __slots__ = ("epoch", "indices", "length", "loader_id", "place", "workers")
+
+    def __init__(self) -> None:
+        self.loader_id: int | None = None
+        self.epoch = 0
+        self.length: int | None = None
+        self.place = 0
+        self.workers = 0
+        self.indices: deque[Any] = deque()
+        """What the sampler has handed out and the script has not had yet: workers run ahead."""
+
+
+class LoaderWatch:
+    """Tells DataWatch of every batch that a DataLoader hands out."""
+
+    def __init__(self, session: Session, data: DataWatch, optimizers: OptimizerWatch) -> None:
+        self.session = session
+        self.data = data
+        self.optimizers = optimizers
+        self._iterations: weakref.WeakKeyDictionary[Any, _Iteration] = weakref.WeakKeyDictionary()
+        self._loaders: dict[tuple[Any, ...], int] = {}
+        self._epochs: dict[int, int] = {}
+
+    def install(self, patches: Patches) -> None:
+        """Wrap the beginning of an iteration, the sampler, and the batch."""
+        guarded, session = self.session.guarded, self.session
+        began, sampled, again = (
+            guarded("loader", self._began),
+            guarded("loader", self._sampled),
+            guarded("loader", self._again),
+        )
+        next_batch, loaded = guarded("data", self.optimizers.next_batch), guarded("data", self._loaded)
+
+        def wrap_iter(original: Callable[..., Any]) -> Callable[..., Any]:
+            @functools.wraps(original)
+            def iterate(self: Any) -> Any:
+                iterator = original(self)
+                began(self, iterator)
+                return iterator
+
+            return iterate
+
+        def wrap_index(original: Callable[..., Any]) -> Callable[..., Any]:
+            @functools.wraps(original)
+            def next_index(self: Any) -> Any:
+                index = original(self)
+                sampled(self, index)
+                return index
+
+            return next_index
+
+        def wrap_reset(original: Callable[..., Any]) -> Callable[..., Any]:
+            @functools.wraps(original)
+            def reset(self: Any, *args: Any, **kwargs: Any) -> Any:
+                again(self)
+                return original(self, *args, **kwargs)
+
+            return reset
+
+        def wrap_next(original: Callable[..., Any]) -> Callable[..., Any]:
+            @functools.wraps(original)
+            def next_(self: Any) -> Any:
+                start = perf_counter_ns()
+                session.loading = True
+                try:
+                    batch = original(self)
+                finally:
+                    session.loading = False
+                waited = perf_counter_ns() - start
+                session.clock["data"] += waited
+                next_batch()
+                loaded(self, batch, waited)
+                return batch
+
+            return next_
+
+        patches.wrap(DataLoader, "__iter__", wrap_iter)
+        patches.wrap(dataloader._BaseDataLoaderIter, "_next_index", wrap_index)
+        patches.wrap(dataloader._BaseDataLoaderIter, "_reset", wrap_reset)
+        patches.wrap(dataloader._BaseDataLoaderIter, "__next__", wrap_next)
+
+    def _of(self, iterator: Any) -> _Iteration:
+        found = self._iterations.get(iterator)
+        if found is None:
+            found = self._iterations[iterator] = _Iteration()
+        return found
+
+    def _began(self, loader: Any, iterator: Any) -> None:
+        iteration = self._of(iterator)
+        key = _identity(loader)
+        id_ = iteration.loader_id = self._loaders.setdefault(
+            key, self.session.attempt.first_loader + len(self._loaders)
+        )
+        iteration.epoch = self._epochs.get(id_, 0)
+        iteration.place = 0
+        iteration.length = _length(loader)
+        iteration.workers = int(loader.num_workers)
+        self._epochs[id_] = iteration.epoch + 1
+
+    def _again(self, iterator: Any) -> None:
+        """Persistent workers begin a new pass; what the last one had left over is void."""
+        self._of(iterator).indices.clear()
+
+    def _sampled(self, iterator: Any, index: Any) -> None:
+        self._of(iterator).indices.append(index)
+
+    def _loaded(self, iterator: Any, batch: Any, waited: int) -> None:
+        iteration = self._of(iterator)
+        index = iteration.indices.popleft() if iteration.indices else None
+        origin: Row = {
+            "loader_id": iteration.loader_id,
+            "epoch": iteration.epoch,
+            "batch_index": iteration.place,
+            "loader_batches": iteration.length,
+            "workers": iteration.workers,
+            "wait_ns": waited,
+            "sample_indices": _numbers(index),
+        }
+        iteration.place += 1
+        self.data.loaded(batch, origin)
+
+
+def _identity(loader: Any) -> tuple[Any, ...]:
+    """What makes two loaders the same: a loader made anew for each epoch over the same data counts as one."""
+    dataset = loader.dataset
+    if isinstance(dataset, TensorDataset) and dataset.tensors:
+        return ("tensors", dataset.tensors[0].data_ptr(), dataset.tensors[0].shape)
+    return (type(dataset).__qualname__, id(dataset))
+
+
+def _length(loader: Any) -> int | None:
+    """Batches of one pass; None where a sampler is not one of torch's own: to ask a stranger's for its length may draw random
+    numbers, and so change the training."""
+    sampler = loader._index_sampler
+    inner = sampler.sampler if type(sampler) is BatchSampler else sampler
+    return len(sampler) if type(sampler) in _COUNTABLE and type(inner) in _COUNTABLE else None
+
+
+def _numbers(index: Any) -> list[int] | None:
+    """Indices of one batch as the sampler gave them; None where they are no numbers or too many."""
+    if isinstance(index, int):
+        return [index]
+    if isinstance(index, Tensor):
+        index = index.tolist() if index.dim() == 1 else None
+    if isinstance(index, (list, tuple)) and len(index) <= _MOST_INDICES and all(isinstance(i, int) for i in index):
+        return list(index)
+    return None

@@ -1,0 +1,102 @@
+"""Rows of gradients, of weights and of their change, as far as they are due."""
+
+from collections.abc import Sequence
+from operator import attrgetter, itemgetter
+from time import perf_counter_ns
+from typing import Any
+
+from torch import Tensor
+
+from ...schemas import Phase
+from ..script.wrappers import local
+from ..session.session import Session
+from ..tensors.device import Late, either
+from ..tensors.gradient_norms import SeenGradients, joint_norm, quick_norm
+from ..tensors.measure import measure_all
+from ..tensors.moments import EMPTY, Moments, measurable
+from .weight_updates import Parameters, Sampled, changes, sample_of
+
+_USUAL = frozenset((Tensor, type(None)))
+_grad, _tensor = attrgetter("grad"), itemgetter(0)
+
+
+class ParameterRows:
+    """Makes the rows of a session's parameters."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self._seen: dict[tuple[int, int], SeenGradients] = {}
+
+    def sample(self, parameters: Parameters) -> Sampled | None:
+        """Elements of the weights in groups as they are now, if their change is due to be measured."""
+        if not self.session.budget.due("updates"):
+            return None
+        began = perf_counter_ns()
+        sampled = sample_of([p for p in parameters if p[2] >= 0])
+        self.session.budget.spent("updates", perf_counter_ns() - began, 0)
+        return sampled
+
+    def gradients(
+        self,
+        parameters: Parameters,
+        given: Sequence[Tensor | None] | None = None,
+    ) -> "float | Late | None":
+        """Rows of all gradients if they are due; returns their common L2 norm, None if there was no gradient at all. They are
+        ``given``, or lie in the parameters' grad."""
+        session = self.session
+        which = (parameters[0][1].parameter_id if parameters else -1, len(parameters))
+        seen = self._seen.get(which) or self._seen.setdefault(which, SeenGradients())
+        if given is None:  # this runs for every parameter at every step: with as little Python for each as can be
+            given = list(map(_grad, map(_tensor, parameters)))
+            if not _USUAL.issuperset(map(type, given)):
+                given = list(map(local, given))
+        if seen.pattern_changed(given):
+            session.budget.full_detail(6, "gradient-presence")
+        if not session.budget.due("gradients"):
+            held = given
+            if parameters and parameters[-1][2] < 0:  # those that no optimizer holds stand last
+                held = [g for (_, _, group), g in zip(parameters, given, strict=True) if group >= 0]
+            norm = quick_norm(held, seen)
+            if not seen.jumped(norm):
+                return norm
+            if not session.budget.full_detail(6, "gradient-norm"):
+                return norm
+        began = perf_counter_ns()
+        looked_at = [g for g in given if g is not None and measurable(g)]
+        moments_of = dict(zip(map(id, looked_at), measure_all(looked_at), strict=True))
+        measured: list[Moments] = []
+        for (parameter, entry, group), gradient in zip(parameters, given, strict=True):
+            if gradient is None:
+                session.stat(
+                    entry.gradient_id, Phase.BACKWARD, EMPTY, missing=True, requires_grad=parameter.requires_grad
+                )
+                continue
+            moments = moments_of.get(id(gradient))
+            if moments is None:
+                continue
+            session.stat(entry.gradient_id, Phase.BACKWARD, moments, requires_grad=parameter.requires_grad)
+            if group >= 0:
+                measured.append(moments)
+        session.budget.spent("gradients", perf_counter_ns() - began, len(parameters))
+        norm = either(measured, joint_norm) if measured else None
+        seen.jumped(norm)
+        return norm
+
+    def weights(self, of: Parameters, sample: Sampled | None) -> dict[int, list[Any]]:
+        """Rows of parameters and their change, as far as they are due; returns the change by group."""
+        session = self.session
+        began = perf_counter_ns()
+        weights: dict[int, Moments] = {}
+        if session.budget.due("parameters"):
+            parameters = [(p, e) for p, e, _ in of if measurable(local(p))]
+            measured = measure_all([local(p) for p, _ in parameters])
+            for (parameter, entry), moments in zip(parameters, measured, strict=True):
+                weights[entry.parameter_id] = moments
+                session.stat(entry.parameter_id, Phase.OPTIMIZER, moments, requires_grad=parameter.requires_grad)
+            session.budget.spent("parameters", perf_counter_ns() - began, len(parameters))
+        began = perf_counter_ns()
+        change: dict[int, list[Any]] = {}
+        if sample is not None:
+            change = changes(session, sample, weights)
+            session.budget.spent("updates", perf_counter_ns() - began, len(sample.parameters))
+        return change

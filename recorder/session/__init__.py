@@ -1,0 +1,1 @@
+"""The recording of one process: its position, rows, budget and patches."""

@@ -1,0 +1,91 @@
+"""What is put into torch and how it comes out again. Every watch of the recorder installs itself through this."""
+
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
+
+from torch.nn.modules import module as nn_module
+
+from ..base.import_hooks import after_import
+
+
+class Removable(Protocol):
+    """A handle of a torch hook."""
+
+    def remove(self) -> None:
+        """Take the hook out."""
+        ...
+
+
+class Watch(Protocol):
+    """A part of the recorder that puts something into torch."""
+
+    def install(self, patches: "Patches") -> None:
+        """Put it in."""
+        ...
+
+
+class Patches:
+    """Wrapped functions and hook handles, undone in reverse order."""
+
+    def __init__(self) -> None:
+        self._undo: list[Callable[[], None]] = []
+        self.module_hooks: list[Any] = []
+        """Handles of the global forward hooks and pre-hooks of modules."""
+        self.stand_ins: list[Callable[[], Iterable[Removable]]] = []
+        """Each puts a hook of its own on the few modules that are watched even while those hooks are out."""
+
+    def __bool__(self) -> bool:
+        return bool(self._undo)
+
+    def handles(self, handles: Iterable[Removable]) -> None:
+        """Hooks that torch registered."""
+        self._undo += [handle.remove for handle in handles]
+
+    def hook_modules(self, before: Callable[..., None], after: Callable[..., None]) -> None:
+        """Have torch call these around the forward of every module, until everything is taken out."""
+        hooks = [nn_module.register_module_forward_pre_hook(before), nn_module.register_module_forward_hook(after)]
+        self.module_hooks += hooks
+        self.handles(hooks)
+
+    def hook_some(self, before: Callable[..., None], stand_in: Callable[[], Iterable[Removable]]) -> None:
+        """Have torch call this before the forward of every module; while such hooks are out, those of ``stand_in`` are in."""
+        hooks = [nn_module.register_module_forward_pre_hook(before)]
+        self.module_hooks += hooks
+        self.stand_ins.append(stand_in)
+        self.handles(hooks)
+
+    def wrap(self, owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+        """Replace an attribute by a function made from it. The original is to be called exactly once in it."""
+        self.put(owner, name, make(getattr(owner, name)))
+
+    def put(self, owner: Any, name: str, replacement: Any) -> None:
+        """Replace an attribute."""
+        own = name in vars(owner)
+        original = getattr(owner, name)
+        setattr(owner, name, replacement)
+
+        def undo() -> None:
+            if getattr(owner, name) is not replacement:
+                return  # the script may have put something of its own on top
+            if own:
+                setattr(owner, name, original)
+            else:
+                delattr(owner, name)
+
+        self._undo.append(undo)
+
+    def later(self, action: Callable[[], None]) -> None:
+        """Something to do when everything is taken out."""
+        self._undo.append(action)
+
+    def undo(self) -> None:
+        """Take everything out again."""
+        while self._undo:
+            self._undo.pop()()
+        self.module_hooks.clear()
+        self.stand_ins.clear()
+
+    def after_import(self, module: str, install: Callable[[Any], None]) -> None:
+        """Install into a module when the script imports it, now if it has been. Never imports it itself."""
+        after_import(module, lambda: install(sys.modules[module]))

@@ -1,0 +1,425 @@
+"""Who is who: models, modules and tensors of this process, numbered once, named as ``named_modules()`` names them.
+
+A model is found when it is first called: from the called module up through the modules it was registered in (a global
+registration hook notes parents), past wrappers such as DistributedDataParallel, to the outermost one.
+Nothing here keeps a module or a tensor alive.
+"""
+
+import sys
+import weakref
+from collections.abc import Callable, Iterator
+from types import FrameType
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
+
+from ...schemas.json_text import json_text
+from ..script.frames import is_ours
+from ..script.wrappers import unwrapped
+from ..storage.attempt import EarlierNames
+
+
+class OutputSlot:
+    """What a module's n-th output is called, and the hook that its gradient gets at every step."""
+
+    __slots__ = ("gradient_hook", "tensor_id")
+
+    def __init__(self, tensor_id: int) -> None:
+        self.tensor_id = tensor_id
+        self.gradient_hook: Callable[[Tensor], None] | None = None
+
+
+class ModuleEntry:
+    """A module of a known model."""
+
+    __slots__ = (
+        "call_order", "class_name", "compiled", "depth", "id", "model", "modes", "name", "outputs", "own_numel", "parent_id",
+        "ref", "root", "settings",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        id_: int,
+        module: nn.Module,
+        name: str,
+        model: str,
+        root: "ModuleEntry | None",
+        parent_id: int | None,
+        *,
+        compiled: bool = False,
+    ) -> None:
+        self.compiled = compiled  # stands for the model inside: the modules of that run inside compiled code, unseen
+        self.id = id_
+        self.ref = weakref.ref(module)
+        self.name = name
+        self.model = model
+        self.root = root or self
+        self.parent_id = parent_id
+        self.class_name = type(module).__name__
+        self.depth = name.count(".") + 1 if name else 0
+        self.call_order: int | None = None
+        self.outputs: dict[int, OutputSlot] = {}
+        self.modes: dict[bool, bool] = {}
+        """Gradient mode → training flag in the last call in it."""
+        self.settings = settings_of(module)
+        self.own_numel = sum(p.numel() for p in module.parameters(recurse=False))
+
+
+class ParameterEntry:
+    """A parameter and the tensor_ids of what is measured of it."""
+
+    __slots__ = ("gradient_id", "module_id", "name", "parameter_id", "ref", "update_id")
+
+    def __init__(self, parameter: Tensor, name: str, module_id: int | None, ids: tuple[int, int, int]) -> None:
+        self.ref = weakref.ref(parameter)
+        self.name = name
+        self.module_id = module_id
+        self.parameter_id, self.gradient_id, self.update_id = ids
+
+
+class Catalogue:
+    """Numbers modules and tensors; hands out table rows for what is new or has changed since it was last asked."""
+
+    def __init__(
+        self,
+        rank: int = 0,
+        chosen: Callable[[str, str], bool] | None = None,
+        earlier: Callable[[], EarlierNames] = EarlierNames,
+    ) -> None:
+        self.rank = rank
+        self._chosen = chosen
+        self._ask_earlier = earlier
+        self._earlier: EarlierNames | None = None
+        self.excluded: set[int] = set()
+        """Tensors of which the options want no statistics; they are described all the same."""
+        self.by_object: dict[int, ModuleEntry | None] = {}
+        """id(module) → its entry, None if it belongs to no model worth recording; the entry tells whether the id is still its."""
+        self._anonymous: dict[int, weakref.ref[nn.Module]] = {}
+        self._owners: dict[int, tuple[weakref.ref[Tensor], weakref.ref[nn.Module]]] = {}
+        """id(parameter) → the parameter and the module that registered it last."""
+        self._parents: dict[int, tuple[weakref.ref[nn.Module], weakref.ref[nn.Module]]] = {}
+        self._parameters: dict[int, ParameterEntry] = {}
+        self._tensor_ids: dict[tuple[int | None, str, str], int] = {}
+        self._described: dict[int, dict[str, object]] = {}
+        self._dirty_tensors: set[int] = set()
+        self.calls = 0
+        """Modules that have been called."""
+        self._dirty_modules: dict[int, ModuleEntry] = {}
+        self.roots: list[ModuleEntry] = []
+        self.version = 0
+        """Grows with every module or parameter that is registered anywhere and every model that is found."""
+        self._new_models: list[ModuleEntry] = []
+        self.holders: dict[int, tuple[int, int]] = {}
+        """id(parameter) → (optimizer_id, group_id), refreshed by the optimizer room."""
+
+    # -- modules ------------------------------------------------------------------------------------------------------
+
+    def note_parent(self, parent: nn.Module, _name: str, child: nn.Module | None) -> None:
+        """Global registration hook: ``child`` has become a sub-module of ``parent``."""
+        self.version += 1
+        if child is not None:
+            key = id(child)
+            self._parents[key] = (weakref.ref(parent), weakref.ref(child, lambda _, k=key: self._parents.pop(k, None)))
+
+    def note_parameter(self, module: nn.Module, _name: str, parameter: nn.Parameter | None) -> None:
+        """Global registration hook: a module has got a parameter."""
+        self.version += 1
+        if parameter is not None:
+            key = id(parameter)
+            known: weakref.ref[Tensor] = weakref.ref(parameter, lambda _, k=key: self._owners.pop(k, None))
+            self._owners[key] = (known, weakref.ref(module))
+
+    def find(self, module: nn.Module) -> ModuleEntry | None:
+        """Entry of a known module; None if it belongs to no model worth recording. Raises KeyError if it is new."""
+        entry = self.by_object[id(module)]
+        if entry is None:
+            if self._anonymous[id(module)]() is not module:
+                raise KeyError
+        elif entry.ref() is not module:
+            raise KeyError
+        return entry
+
+    def module(self, module_id: int) -> ModuleEntry | None:
+        """Entry of a module by its number; searched for, so not for every step."""
+        return next((e for e in self.by_object.values() if e is not None and e.id == module_id), None)
+
+    def discover(self, module: nn.Module) -> ModuleEntry | None:
+        """Find the model that a called module belongs to and number all its modules and parameters."""
+        root = unwrapped(self._climb(module))
+        if not any(True for _ in root.parameters()):
+            self._skip(module)  # a loss or an activation standing alone: nothing to train, nothing to name
+            return None
+        entry = self.add_model(root, _variable_name(root, module) or type(root).__name__)
+        if id(module) not in self.by_object:
+            if isinstance(getattr(module, "_orig_mod", None), nn.Module):
+                self.by_object[id(module)] = ModuleEntry(entry.id, module, "", entry.model, entry, None, compiled=True)
+            else:
+                self._skip(module)  # a wrapper: its forward is the model's forward
+        return self.find(module)
+
+    def unfilled(self, module: nn.Module) -> bool:
+        """Whether the model that a module belongs to has lazy parts whose shapes only its first call will tell."""
+        root = unwrapped(self._climb(module))
+        return any(is_lazy(t) for tensors in (root.parameters(), root.buffers()) for t in tensors)
+
+    def take_new_models(self) -> list[ModuleEntry]:
+        """Roots that were numbered since the last call."""
+        new, self._new_models = self._new_models, []
+        return new
+
+    def add_model(self, root: nn.Module, model: str) -> ModuleEntry:
+        """Number a model's modules and parameters; known ones keep their numbers."""
+        self.version += 1
+        taken = {r.model for r in self.roots if r.ref() is not None and r.ref() is not root}
+        name, count = model, 2
+        while name in taken:
+            name, count = f"{model}_{count}", count + 1
+        root_entry: ModuleEntry | None = None
+        for path, module in root.named_modules():
+            known = self.by_object.get(id(module))
+            id_ = (
+                known.id
+                if known is not None and known.ref() is module
+                else self._next_module(name, path, type(module).__name__)
+            )
+            parent = submodule(root, path.rpartition(".")[0]) if path else None
+            parent_entry = self.by_object.get(id(parent)) if parent is not None else None
+            entry = ModuleEntry(id_, module, path, name, root_entry, parent_entry.id if parent_entry else None)
+            if known is not None:
+                entry.call_order = known.call_order
+            root_entry = root_entry or entry
+            self.by_object[id(module)] = entry
+            self._dirty_modules[id_] = entry
+            for leaf, parameter in module.named_parameters(recurse=False):
+                self._add_parameter(parameter, f"{path}.{leaf}" if path else leaf, id_)
+        assert root_entry is not None  # noqa: S101 — named_modules yields the root first
+        self.roots = [r for r in self.roots if r.ref() is not None and r.ref() is not root and r.id != root_entry.id]
+        self.roots = [r for r in self.roots if self.by_object.get(id(r.ref())) is r]
+        self.roots.append(root_entry)
+        self._new_models.append(root_entry)
+        return root_entry
+
+    def called(self, entry: ModuleEntry) -> None:
+        """Note the order of the first calls."""
+        entry.call_order = self.calls
+        self.calls += 1
+        self._dirty_modules[entry.id] = entry
+
+    def outermost(self, module: nn.Module) -> nn.Module:
+        """The module that a module was registered in, and so on up; itself where it stands alone."""
+        return self._climb(module)
+
+    def _climb(self, module: nn.Module) -> nn.Module:
+        seen = {id(module)}
+        while (link := self._parents.get(id(module))) is not None:
+            parent = link[0]()
+            if parent is None or link[1]() is not module or id(parent) in seen:
+                break
+            if all(child is not module for child in parent._modules.values()):
+                break  # it was taken out again
+            module = parent
+            seen.add(id(module))
+        return module
+
+    def _skip(self, module: nn.Module) -> None:
+        self.by_object[id(module)] = None
+        self._anonymous[id(module)] = weakref.ref(module)
+
+    def _next_module(self, model: str, path: str, class_name: str) -> int:
+        return self._numbers().module(model, path, class_name)
+
+    def _numbers(self) -> EarlierNames:
+        """Asked for when the first number is wanted: only then the rank is known."""
+        if self._earlier is None:
+            self._earlier = self._ask_earlier()
+        return self._earlier
+
+    def take_module_rows(self) -> list[dict[str, object]]:
+        """Rows of table `modules` for what is new since the last call."""
+        rows: list[dict[str, object]] = [
+            {
+                "module_id": e.id,
+                "model": e.model,
+                "module": e.name,
+                "class_name": e.class_name,
+                "parent_id": e.parent_id,
+                "depth": e.depth,
+                "call_order": e.call_order,
+                "own_numel": e.own_numel,
+                "settings": e.settings,
+            }
+            for e in self._dirty_modules.values()
+        ]
+        self._dirty_modules.clear()
+        return rows
+
+    # -- tensors ------------------------------------------------------------------------------------------------------
+
+    def tensor(self, module_id: int | None, name: str, kind: str, like: Tensor) -> int:
+        """tensor_id of something measured; described once, from the tensor at hand."""
+        key = (module_id, name, kind)
+        id_ = self._tensor_ids.get(key)
+        if id_ is None:
+            id_ = self._tensor_ids[key] = self._numbers().tensor(key)
+            if self._chosen is not None and not self._chosen(name, kind):
+                self.excluded.add(id_)
+            self.describe(id_, name, kind, module_id, like)
+        return id_
+
+    def describe(self, id_: int, name: str, kind: str, module_id: int | None, like: Tensor) -> None:
+        """Queue a row of table `tensors`; a later row for the same id replaces an earlier one."""
+        optimizer_id, group_id = self.holders.get(id(like), (None, None)) if kind in _OF_PARAMETERS else (None, None)
+        self._described[id_] = {
+            **self._described.get(id_, {}),
+            "tensor_id": id_,
+            "tensor_name": name,
+            "kind": kind,
+            "module_id": module_id,
+            "shape": list(like.shape),
+            "dtype": str(like.dtype).removeprefix("torch."),
+            "device": str(like.device),
+            "numel": like.numel(),
+            "requires_grad": like.requires_grad,
+            "optimizer_id": optimizer_id,
+            "group_id": group_id,
+        }
+        self._dirty_tensors.add(id_)
+
+    def rekind(self, id_: int, kind: str) -> None:
+        """A tensor turns out to be something else: a field of the batch is the target."""
+        if self._described[id_]["kind"] != kind:
+            self.add_facts(id_, kind=kind)
+
+    def add_facts(self, id_: int, **columns: object) -> None:
+        """Columns of `tensors` that another look has found out."""
+        self._described[id_] |= columns
+        self._dirty_tensors.add(id_)
+
+    def take_tensor_rows(self) -> list[dict[str, object]]:
+        """Rows of table `tensors` for what is new or changed since the last call."""
+        rows = [dict(self._described[id_]) for id_ in sorted(self._dirty_tensors)]
+        self._dirty_tensors.clear()
+        return rows
+
+    def _add_parameter(self, parameter: Tensor, name: str, module_id: int | None) -> ParameterEntry:
+        known = self._parameters.get(id(parameter))
+        if known is not None and known.ref() is parameter and known.name == name:
+            return known
+        ids = (
+            self.tensor(module_id, name, "parameter", parameter),
+            self.tensor(module_id, name, "gradient", parameter),
+            self.tensor(module_id, name, "update", parameter),
+        )
+        entry = self._parameters[id(parameter)] = ParameterEntry(parameter, name, module_id, ids)
+        return entry
+
+    def parameter(self, parameter: Tensor, prefix: str, group: int, index: int) -> ParameterEntry:
+        """Entry of a parameter; one that no known module owns (a bare tensor) is named by its place in the optimizer."""
+        entry = self._parameters.get(id(parameter))
+        if entry is None or entry.ref() is not parameter:
+            for root in self.roots:  # the model may have been changed since it was found
+                module = root.ref()
+                if module is not None and any(p is parameter for p in module.parameters()):
+                    self.add_model(module, root.model)
+                    return self._parameters[id(parameter)]
+            if self.calls == 0 and self._add_unseen(parameter):
+                return self._parameters[id(parameter)]
+            entry = self._add_parameter(parameter, f"{prefix}param_groups[{group}][{index}]", None)
+        return entry
+
+    def has_parameter(self, tensor: Tensor) -> bool:
+        """Whether it is known as a parameter."""
+        entry = self._parameters.get(id(tensor))
+        return entry is not None and entry.ref() is tensor
+
+    def bare_parameter(self, tensor: Tensor, name: str) -> ParameterEntry:
+        """Entry of a tensor that is trained without an optimizer; one that no known module owns has the name given."""
+        entry = self._parameters.get(id(tensor))
+        if entry is None or entry.ref() is not tensor:
+            if self.calls == 0 and self._add_unseen(tensor):
+                return self._parameters[id(tensor)]
+            entry = self._add_parameter(tensor, name, None)
+        return entry
+
+    def _add_unseen(self, parameter: Tensor) -> bool:
+        """Number the model of a parameter that is trained although no module call has been seen: all of it may run in
+        compiled code, or its weights are handed to functions."""
+        known, owner = self._owners.get(id(parameter), (None, None))
+        module = owner() if owner is not None and known is not None and known() is parameter else None
+        if module is None:
+            return False
+        root = unwrapped(self._climb(module))
+        self.add_model(root, _variable_name(root, root) or type(root).__name__)
+        entry = self._parameters.get(id(parameter))
+        return entry is not None and entry.ref() is parameter
+
+    def owned(self, parameter: Tensor) -> bool:
+        """Whether a known module owns the parameter."""
+        entry = self._parameters.get(id(parameter))
+        return entry is not None and entry.ref() is parameter and entry.module_id is not None
+
+    def model_parameters(self, of: ModuleEntry | None = None) -> Iterator[tuple[Tensor, ParameterEntry]]:
+        """Every parameter of one or every known model that still lives, once each."""
+        for root in self.roots if of is None else [of]:
+            module = root.ref()
+            if module is not None:
+                for parameter in module.parameters():
+                    entry = self._parameters.get(id(parameter))
+                    if entry is not None and entry.ref() is parameter:
+                        yield parameter, entry
+
+    def redescribe_parameters(self) -> None:
+        """Queue rows of `tensors` anew after the optimizers have changed."""
+        for entry in self._parameters.values():
+            parameter = entry.ref()
+            if parameter is not None:
+                self.describe(entry.parameter_id, entry.name, "parameter", entry.module_id, parameter)
+                self.describe(entry.gradient_id, entry.name, "gradient", entry.module_id, parameter)
+                self.describe(entry.update_id, entry.name, "update", entry.module_id, parameter)
+
+
+_PLAIN = (bool, int, float)
+_OF_PARAMETERS = {"parameter", "gradient", "update"}
+
+
+def settings_of(module: nn.Module) -> str:
+    """Public attributes that are numbers, truth values or short strings, as JSON."""
+    values = {
+        k: v
+        for k, v in vars(module).items()
+        if not k.startswith("_")
+        and k != "training"
+        and (isinstance(v, _PLAIN) or (isinstance(v, str) and len(v) <= 32))
+    }
+    return json_text(values)
+
+
+def submodule(root: nn.Module, path: str) -> nn.Module:
+    """As ``root.get_submodule(path)``, which a ScriptModule does not have."""
+    for name in path.split(".") if path else ():
+        root = getattr(root, name)
+    return root
+
+
+def _variable_name(root: nn.Module, called: nn.Module) -> str | None:
+    """Name of the global variable that holds the model, in the modules on the call stack.
+
+    Local variables are left alone: reading ``frame.f_locals`` keeps all of a function's values alive until it returns, and
+    fills the dictionary that an earlier ``locals()`` gave to the script.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    torch_folder = torch.__path__[0]
+    seen: set[int] = set()
+    while frame is not None:
+        if (
+            not frame.f_code.co_filename.startswith(torch_folder)
+            and not is_ours(frame.f_code.co_filename)
+            and id(frame.f_globals) not in seen
+        ):
+            seen.add(id(frame.f_globals))
+            for name, value in list(frame.f_globals.items()):
+                if (value is root or value is called) and not name.startswith("_"):
+                    return name
+        frame = frame.f_back
+    return None

@@ -1,0 +1,1 @@
+"""The run folder on disk: journal, parts, retention, resume. Needs no torch."""

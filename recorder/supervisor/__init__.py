@@ -1,0 +1,1 @@
+"""The parent process of `firstfault run`. Needs no torch."""

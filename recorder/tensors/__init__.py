@@ -1,0 +1,1 @@
+"""Numbers of one tensor. Knows torch, and nothing of a run."""

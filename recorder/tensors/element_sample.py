@@ -1,0 +1,72 @@
+"""The sample of a tensor's elements on which changes and optimizer state are measured: exact for small tensors."""
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+from .measure import measure_rows
+from .moments import Moments
+
+SAMPLE = 1024
+"""Elements per parameter: all of a small one, evenly spread over a larger one."""
+
+_T = TypeVar("_T")
+
+_RUN = 16
+"""Neighbouring elements of a sample: 64 bytes of float32."""
+
+
+def sample_size(tensor: Tensor) -> int:
+    """Elements that ``gather`` takes of a tensor."""
+    return min(tensor.numel(), SAMPLE)
+
+
+def gather(tensors: Sequence[Tensor]) -> Tensor:
+    """Samples of dense tensors of one device, one after the other, copied to one float vector: evenly spaced runs of a
+    cache line each.
+
+    Single elements, evenly spaced, would cost a cache line each: ten times as much.
+    """
+    pieces: list[Tensor] = []
+    for tensor in tensors:
+        flat = tensor.detach().reshape(-1)
+        if flat.numel() > SAMPLE:
+            runs = SAMPLE // _RUN
+            flat = flat.as_strided((runs, _RUN), (flat.numel() // runs, 1), flat.storage_offset()).reshape(-1)
+        pieces.append(flat)
+    joined = torch.cat(pieces)
+    return joined if joined.dtype in {torch.float32, torch.float64} else joined.float()
+
+
+class Sampling:
+    """Which elements of a list of tensors are looked at, and where they lie in a sample: tensors of one sample size together,
+    so that they can be reduced as the rows of a matrix."""
+
+    def __init__(self, tensors: Sequence[Tensor]) -> None:
+        sizes = [sample_size(tensor) for tensor in tensors]
+        self.order = sorted(range(len(sizes)), key=sizes.__getitem__)
+        """Place in a sample → place in the list."""
+        self.sizes = [sizes[i] for i in self.order]
+        """Elements of each tensor, in the order of a sample."""
+
+    def take(self, tensors: Sequence[Tensor]) -> Tensor:
+        """A sample of the tensors now, in one vector. Their list is as it was when this was made."""
+        return gather([tensors[i] for i in self.order])
+
+    def measure(self, sample: Tensor) -> list[Moments]:
+        """Moments of each tensor's part of a sample, in the order of the list."""
+        found: list[Moments] = []
+        start = 0
+        for size, members in groupby(self.sizes):
+            count = len(list(members))
+            found += measure_rows(sample[start : start + size * count].view(count, size))
+            start += size * count
+        return self.sorted_back(found)
+
+    def sorted_back(self, found: Sequence[_T]) -> list[_T]:
+        """What was found for each part of a sample, in the order of the list."""
+        by_place = dict(zip(self.order, found, strict=True))
+        return [by_place[i] for i in range(len(by_place))]

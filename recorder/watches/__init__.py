@@ -1,0 +1,1 @@
+"""Independent listeners, one file each."""

@@ -1,0 +1,77 @@
+"""Losses of evaluations, which most scripts only print: they are known when the script reads them with ``item()``.
+
+A number counts as one where it is read from a tensor of a single floating-point element after an evaluation forward, and
+what is read speaks of a loss, by its own words or by those that were assigned to the variable; the training loss, which a
+script may print beside it, has a graph. The mean over one evaluation becomes a row of `metrics`.
+"""
+
+import re
+from types import CodeType, FrameType
+
+from ..script.frames import script_place
+from ..script.statements import assigned
+from ..session.session import Session
+
+_A_LOSS = re.compile(
+    r"loss|nll|criterion|crit\b|cross_entropy|(^|_|\b)(ce|mse|bce|ctc)(_|\b)|perplexity|elbo", re.IGNORECASE
+)
+_A_SCORE = re.compile(r"acc|correct|score|argmax|==", re.IGNORECASE)
+_VARIABLE = re.compile(r"([A-Za-z_]\w*)\.")
+_MOST_PLACES = 16
+
+
+class _Loss:
+    """What one line has read in the evaluation in progress."""
+
+    __slots__ = ("count", "name", "total")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.total = 0.0
+        self.count = 0
+
+
+class EvalLosses:
+    """Adds rows to `metrics`."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self._places: dict[tuple[CodeType, int], _Loss | None] = {}
+        self._touched: list[_Loss] = []
+        session.at_finish.append(("eval-losses", self._rows))
+        session.at_close.append(session.guarded("eval-losses", self._rows))
+
+    def read(self, frame: FrameType, value: float) -> None:
+        """The script has read a number from a tensor after an evaluation forward."""
+        key = (frame.f_code, frame.f_lasti)
+        loss = self._places.get(key)
+        if loss is None:
+            if key in self._places or len(self._places) == _MOST_PLACES:
+                return
+            loss = self._places[key] = self._named(frame)
+            if loss is None:
+                return
+        if loss.count == 0:
+            self._touched.append(loss)
+        loss.total += value
+        loss.count += 1
+
+    def _named(self, frame: FrameType) -> _Loss | None:
+        place = script_place(frame)
+        if place is None or place.code is not frame.f_code:
+            return None
+        where, text = place.words()
+        variable = _VARIABLE.match(text or "")
+        if variable and not _A_LOSS.search(text or ""):
+            text = assigned(place.code.co_filename).get((place.code.co_name, variable[1]))
+        if text is None or not _A_LOSS.search(text) or _A_SCORE.search(text):
+            return None
+        return _Loss(f"evaluation loss ({where})")
+
+    def _rows(self) -> None:
+        if not self._touched:
+            return
+        touched, self._touched = self._touched, []
+        for loss in touched:
+            self.session.metric(loss.name, loss.total / loss.count, max(self.session.step - 1, 0), "read")
+            loss.total, loss.count = 0.0, 0

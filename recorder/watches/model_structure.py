@@ -1,0 +1,131 @@
+"""What a model is made of beside its registered parameters: symmetric weights, buffers, parameters that nobody
+registered."""
+
+import weakref
+from collections.abc import Iterator
+from time import perf_counter_ns
+from typing import Any
+
+from torch import Tensor, nn
+
+from ...schemas import Phase
+from ..script.wrappers import local
+from ..session.patches import Patches
+from ..session.registry import ModuleEntry, submodule
+from ..session.session import Session
+from ..tensors.labels_and_masks import sample_fingerprints
+from ..tensors.measure import measure_all
+from ..tensors.moments import measurable
+
+_MOST_BUFFER = 8192
+_MOST_HELD = 256
+
+
+def look_again(age: int) -> bool:
+    """Whether a weight that began with equal rows is looked at once more, so many steps after it was found: most are equal only
+    until the first update, and that of an adapter may come late."""
+    return age in (3, 10) or (age >= 32 and age & (age - 1) == 0)
+
+
+def distinct_rows(weight: Tensor) -> int | None:
+    """Rows of a weight that differ, by a hash of up to 64 elements of each; None where it has too many or too few."""
+    hashes = sample_fingerprints(weight) if weight.is_floating_point() and measurable(weight) else None
+    return len(set(hashes)) if hashes is not None and len(hashes) > 1 else None
+
+
+def unregistered(root: nn.Module) -> Iterator[tuple[nn.Module, str, Tensor]]:
+    """(module, path, parameter) for what a module reaches only through a Python list, tuple or dict."""
+    known = {id(p) for p in root.parameters()}
+    for module in root.modules():
+        for name, value in vars(module).items():
+            if name.startswith("_"):
+                continue
+            for key, item in _items(value):
+                held = item.named_parameters() if isinstance(item, nn.Module) else [("", item)]
+                for inner, parameter in held:
+                    if isinstance(parameter, nn.Parameter) and id(parameter) not in known:
+                        yield module, f"{name}[{key}]" + (f".{inner}" if inner else ""), parameter
+
+
+def _items(value: Any) -> list[tuple[Any, Any]]:
+    if isinstance(value, (list, tuple)):
+        return list(enumerate(value))[:_MOST_HELD]
+    if isinstance(value, dict):
+        return list(value.items())[:_MOST_HELD]
+    return []
+
+
+class StructureWatch:
+    """Fills columns of `tensors` that need a look at the model, and measures buffers with each step."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self._symmetric: list[tuple[weakref.ref[Tensor], int, int]] = []
+        """Weights with equal rows: their tensor_id, and the step in which they were found."""
+        self._buffers: dict[int, list[tuple[weakref.ref[Tensor], int]]] = {}
+        session.on_model.append(session.guarded("structure", self._found))
+        session.on_inner_model = session.guarded("structure", self._grown)
+        session.at_finish.append(("buffers", self._measure))
+
+    def install(self, patches: Patches) -> None:
+        """Nothing of its own is put into torch."""
+
+    def _found(self, root: ModuleEntry) -> None:
+        module = root.ref()
+        if module is None:
+            return
+        catalogue = self.session.catalogue
+        for parameter, entry in catalogue.model_parameters(root):
+            mine = local(parameter)
+            rows = distinct_rows(mine) if mine.dim() >= 2 else None
+            if rows is not None:
+                catalogue.add_facts(entry.parameter_id, rows=mine.shape[0], distinct_rows=rows)
+                if rows == 1:
+                    self._symmetric.append((weakref.ref(mine), entry.parameter_id, self.session.step))
+        self._find_unregistered(module)
+        found: list[tuple[weakref.ref[Tensor], int]] = []
+        for name, buffer in module.named_buffers():
+            if 0 < buffer.numel() <= _MOST_BUFFER and measurable(buffer):
+                owner = catalogue.find(submodule(module, name.rpartition(".")[0]))
+                tensor_id = catalogue.tensor(owner.id if owner else None, name, "buffer", buffer)
+                found.append((weakref.ref(buffer), tensor_id))
+        self._buffers[root.id] = found
+
+    def _grown(self, outer: ModuleEntry) -> None:
+        """A module has called another that is not registered in it, for the first time."""
+        module = outer.ref()
+        if module is not None and self._find_unregistered(module):
+            self.session.event(
+                "unregistered", f"{outer.model} calls modules that it holds unregistered", module_id=outer.id
+            )
+
+    def _find_unregistered(self, module: nn.Module) -> bool:
+        """Note parameters that nobody registered; whether there are any."""
+        catalogue, any_found = self.session.catalogue, False
+        for owner, path, parameter in unregistered(module):
+            entry = catalogue.find(owner)
+            if entry is not None:
+                name = f"{entry.name}.{path}" if entry.name else path
+                tensor_id = catalogue.tensor(entry.id, name, "parameter", parameter)
+                catalogue.add_facts(tensor_id, registered=False)
+                any_found = True
+        return any_found
+
+    def _measure(self) -> None:
+        session = self.session
+        for look in [s for s in self._symmetric if look_again(session.step - s[2])]:
+            weight = look[0]()
+            # rows that all became NaN are alike for another reason
+            rows = distinct_rows(weight) if weight is not None and bool(weight.isfinite().all()) else None
+            if rows is not None:
+                session.catalogue.add_facts(look[1], distinct_rows=rows, distinct_rows_step=session.step)
+            if rows != 1:
+                # not by list.remove: weak references compare what they refer to
+                self._symmetric = [kept for kept in self._symmetric if kept is not look]
+        if not session.budget.due("buffers"):
+            return
+        began = perf_counter_ns()
+        alive = [(b, i) for found in self._buffers.values() for ref, i in found if (b := ref()) is not None]
+        for (_, tensor_id), moments in zip(alive, measure_all([b for b, _ in alive]), strict=True):
+            session.stat(tensor_id, Phase.OPTIMIZER, moments)
+        session.budget.spent("buffers", perf_counter_ns() - began, len(alive))

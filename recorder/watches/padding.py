@@ -1,0 +1,102 @@
+"""Which tokens of a step are padding, and whether a loss counts their targets."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..session.session import Session
+from ..tensors.device import either, scalar_of
+
+_EACH_STEP = 8
+_EVERY = 8
+"""Tokens are looked at in the first steps, then in every so many."""
+
+
+class TokenPadding:
+    """What is padding among the tokens of this step: the ``padding_idx`` of their embedding, or, where it has none, tokens of
+    one and the same value under the zeros of a mask that came with them (tokens and mask: [samples, length])."""
+
+    def __init__(self, session: Session, fields: Callable[[], dict[str, Tensor]]) -> None:
+        self.session = session
+        self._fields = fields
+        self.tokens: Tensor | None = None
+        """Where the tokens are the embedding's padding (or 0), for whoever looks at attention."""
+        self._hidden: Tensor | None = None
+        self._declared = False
+        """Whether the embedding itself says which index is padding."""
+        self._under_mask: tuple[Tensor, Tensor] | None = None
+        """The smallest and the largest token under the zeros of the mask."""
+
+    def due(self) -> bool:
+        step = self.session.step
+        return step < _EACH_STEP or step % _EVERY == 0
+
+    def forget(self) -> None:
+        self.tokens = self._hidden = self._under_mask = None
+        self._declared = False
+
+    def note(self, embedding: nn.Module, tokens: Tensor) -> None:
+        """Called with what an embedding looks up."""
+        if tokens.dim() != 2 or not self.due():
+            return
+        tokens = tokens.detach()
+        index = getattr(embedding, "padding_idx", None)
+        if index is not None:
+            self.tokens = self._hidden = tokens == index
+            self._declared, self._under_mask = True, None
+            return
+        if self.tokens is None:
+            self.tokens = tokens == 0
+        if self._hidden is None and (mask := self._mask_of(tokens)) is not None:
+            self._hidden = mask == 0
+            limits = torch.iinfo(tokens.dtype)
+            self._under_mask = _ends(tokens, self._hidden, limits)
+
+    def _mask_of(self, tokens: Tensor) -> Tensor | None:
+        for name, field in self._fields().items():
+            if (
+                "mask" in name
+                and field.shape == tokens.shape
+                and field.device == tokens.device
+                and type(field) is Tensor
+            ):
+                return field.detach()
+        return None
+
+    def in_targets(self, target: Tensor, ignore_index: int | None) -> dict[str, Any]:
+        """``padding_fraction`` and ``padding_counted`` of the targets of a loss, one for each token of this step (or for each
+        but the first of a sample); nothing is said where they are not, or where the padding that counts has targets of several
+        values: then they are ordered otherwise."""
+        hidden = self._hidden
+        if hidden is None or target.device != hidden.device:
+            return {}
+        if target.numel() == hidden.numel() - hidden.shape[0]:
+            hidden = hidden[:, 1:]
+        if target.numel() != hidden.numel():
+            return {}
+        with torch.no_grad():
+            if ignore_index is not None:
+                # where targets were shifted in place, the last one of each sample is ignored because there is none
+                last = target.detach().reshape(hidden.shape)[:, -1:]
+                hidden = torch.cat([hidden[:, :-1], hidden[:, -1:] & (last != ignore_index).any()], 1)
+            flat, hidden = target.detach().reshape(-1), hidden.reshape(-1)
+            counted = hidden if ignore_index is None else hidden & (flat != ignore_index)
+            ends = _ends(flat, counted, torch.iinfo(flat.dtype))
+            seen = [scalar_of(value) for value in (hidden.sum(), counted.sum(), *ends, *(self._under_mask or ()))]
+        numel = flat.numel()
+
+        def one(values: Any) -> bool:
+            alike = len(values) == 4 or values[4] == values[5]
+            return values[0] > 0 and alike and (values[1] == 0 or values[2] == values[3])
+
+        return {
+            "padding_fraction": either(seen, lambda v: float(v[0]) / numel if one(v) else None),
+            "padding_counted": either(seen, lambda v: float(v[1]) / float(v[0]) if one(v) else None),
+        }
+
+
+def _ends(values: Tensor, where: Tensor, limits: torch.iinfo) -> tuple[Tensor, Tensor]:
+    """The smallest and the largest of some values: no boolean index, which would wait for a device."""
+    return torch.where(where, values, limits.max).min(), torch.where(where, values, limits.min).max()

@@ -1,0 +1,133 @@
+"""Weights that have two names: an embedding and a head that share one storage, and whether they go on sharing it."""
+
+import weakref
+
+from torch import Tensor, nn
+
+from ..session.patches import Patches
+from ..session.registry import ModuleEntry, submodule
+from ..session.session import Session
+from ..tensors.moments import measurable
+
+_MOST_TIED = 64
+
+
+class _Tie:
+    """Two names of one storage in a model."""
+
+    __slots__ = ("first", "root", "second", "tied")
+
+    def __init__(self, root: nn.Module, first: str, second: str) -> None:
+        self.root = weakref.ref(root)
+        self.first = first
+        self.second = second
+        self.tied = True
+
+
+class TieWatch:
+    """Fills ``tensors.storage`` and says when a tie breaks."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self._ties: list[_Tie] = []
+        self._storages: dict[tuple[int, int], int] = {}
+        session.on_model.append(session.guarded("ties", self._found))
+        session.at_finish.append(("ties", self._check))
+
+    def install(self, patches: Patches) -> None:
+        """Nothing of its own is put into torch."""
+
+    def _found(self, root: ModuleEntry) -> None:
+        module = root.ref()
+        if module is None:
+            return
+        known = {(t.first, t.second) for t in self._ties if t.root() is module}
+        first_names: dict[int, str] = {}
+        for name, parameter in module.named_parameters(remove_duplicate=False):
+            if not measurable(parameter) or not parameter.numel():
+                continue
+            pointer = parameter.data_ptr()
+            first = first_names.setdefault(pointer, name)
+            if first == name or len(self._ties) >= _MOST_TIED or (first, name) in known:
+                continue
+            self._ties.append(_Tie(module, first, name))
+            self._describe(root, module, first, name)
+        self._equal_but_apart(root, module)
+
+    def _describe(self, root: ModuleEntry, module: nn.Module, *names: str) -> None:
+        catalogue = self.session.catalogue
+        for name in names:
+            parameter = _parameter(module, name)
+            owner = catalogue.find(submodule(module, name.rpartition(".")[0]))
+            if parameter is None or owner is None:
+                continue
+            number = self._storages.setdefault((root.id, parameter.data_ptr()), len(self._storages))
+            tensor_id = catalogue.tensor(owner.id, name, "parameter", parameter)
+            catalogue.add_facts(tensor_id, storage=number)
+
+    def _equal_but_apart(self, root: ModuleEntry, module: nn.Module) -> None:
+        """An embedding and a linear layer that begin with the same numbers but not with the same storage."""
+        tables = _weights(module, nn.Embedding)
+        heads = _weights(module, nn.Linear)
+        for table_name, table in tables[:8]:
+            for head_name, head in heads:
+                if (
+                    head.shape == table.shape
+                    and head.device == table.device
+                    and measurable(head)
+                    and measurable(table)
+                    and head.data_ptr() != table.data_ptr()
+                    and head.dtype == table.dtype
+                    and table.device.type == "cpu"
+                    and bool((table[0] == head[0]).all())
+                    and bool((table == head).all())
+                    and bool(table.any())
+                ):
+                    self._say(
+                        root, f"{table_name}.weight", f"{head_name}.weight", "equal at the start, but two tensors"
+                    )
+
+    def _check(self) -> None:
+        for tie in self._ties:
+            module = tie.root()
+            if module is None or not tie.tied:
+                continue
+            first, second = _parameter(module, tie.first), _parameter(module, tie.second)
+            if first is None or second is None:
+                continue
+            if first is second or first.data_ptr() == second.data_ptr():
+                continue
+            tie.tied = False
+            entry = self.session.catalogue.by_object.get(id(module))
+            if entry is not None:
+                self._describe(entry, module, tie.first, tie.second)
+                self._say(entry, tie.first, tie.second, "no longer one tensor")
+
+    def _say(self, root: ModuleEntry, first: str, second: str, how: str) -> None:
+        catalogue = self.session.catalogue
+        module = root.ref()
+        owner = catalogue.find(submodule(module, second.rpartition(".")[0])) if module is not None else None
+        self.session.event(
+            "weights-untied",
+            f"{first} and {second} are {how}",
+            module_id=owner.id if owner is not None else None,
+            detail={"first": first, "second": second, "how": how},
+        )
+
+
+def _weights(root: nn.Module, kind: type[nn.Module]) -> list[tuple[str, nn.Parameter]]:
+    """Names of modules of a kind, and their weights: not as attributes, where a parametrization would compute them and, as
+    spectral norm does in train mode, go one step further with what it estimates."""
+    found = (
+        (name, module._parameters.get("weight")) for name, module in root.named_modules() if isinstance(module, kind)
+    )
+    return [(name, weight) for name, weight in found if weight is not None]
+
+
+def _parameter(module: nn.Module, name: str) -> Tensor | None:
+    """The tensor of a name as it is now; None where there is none."""
+    path, _, leaf = name.rpartition(".")
+    try:
+        return submodule(module, path)._parameters.get(leaf)
+    except AttributeError:
+        return None
