@@ -60,7 +60,9 @@ class LoaderWatch:
         self.data = data
         self.optimizers = optimizers
         self._iterations: weakref.WeakKeyDictionary[Any, _Iteration] = weakref.WeakKeyDictionary()
-        self._loaders: dict[tuple[Any, ...], int] = {}
+        self._loaders: dict[tuple[Any, ...], tuple[Callable[[], Any], int]] = {}
+        """Identity of a loader → what that identity stands for while it lives, and the loader's number."""
+        self._count = 0
         self._epochs: dict[int, int] = {}
 
     def install(self, patches: Patches) -> None:
@@ -129,15 +131,20 @@ class LoaderWatch:
 
     def _began(self, loader: Any, iterator: Any) -> None:
         iteration = self._of(iterator)
-        key = _identity(loader)
-        id_ = iteration.loader_id = self._loaders.setdefault(
-            key, self.session.attempt.first_loader + len(self._loaders)
-        )
+        id_ = iteration.loader_id = self._number(loader)
         iteration.epoch = self._epochs.get(id_, 0)
         iteration.place = 0
         iteration.length = _length(loader)
         iteration.workers = int(loader.num_workers)
         self._epochs[id_] = iteration.epoch + 1
+
+    def _number(self, loader: Any) -> int:
+        key, alive = _identity(loader)
+        known = self._loaders.get(key)
+        if known is None or known[0]() is None:
+            known = self._loaders[key] = alive, self.session.attempt.first_loader + self._count
+            self._count += 1
+        return known[1]
 
     def _again(self, iterator: Any) -> None:
         """Persistent workers begin a new pass; what the last one had left over is void."""
@@ -162,12 +169,23 @@ class LoaderWatch:
         self.data.loaded(batch, origin)
 
 
-def _identity(loader: Any) -> tuple[Any, ...]:
-    """What makes two loaders the same: a loader made anew for each epoch over the same data counts as one."""
+def _identity(loader: Any) -> tuple[tuple[Any, ...], Callable[[], Any]]:
+    """What makes two loaders the same (a loader made anew for each epoch over the same data counts as one), and what tells
+    whether that still lives: None from it means that the address has been given to other data."""
     dataset = loader.dataset
     if isinstance(dataset, TensorDataset) and dataset.tensors:
-        return ("tensors", dataset.tensors[0].data_ptr(), dataset.tensors[0].shape)
-    return (type(dataset).__qualname__, id(dataset))
+        first = dataset.tensors[0]
+        # a slice is a new object in each epoch, what it is a view of is not
+        return ("tensors", first.data_ptr(), first.shape), _reference(first if first._base is None else first._base)
+    return (type(dataset).__qualname__, id(dataset)), _reference(dataset)
+
+
+def _reference(thing: Any) -> Callable[[], Any]:
+    """A weak reference; a list or a dict has none, and is taken to live on."""
+    try:
+        return weakref.ref(thing)
+    except TypeError:
+        return lambda: True
 
 
 def _length(loader: Any) -> int | None:

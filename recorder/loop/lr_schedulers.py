@@ -135,7 +135,7 @@ class ScheduleWatch:
     def _judged(self, scheduler: Any, metrics: Any = None, *_: Any, **__: Any) -> None:
         """A scheduler on a metric: what it was given, and what it makes of it, from here on."""
         known = self._known.get(id(scheduler))
-        if known is None or self._depth:
+        if known is None or known.ref() is not scheduler or self._depth:
             return
         # reading it waits for nothing: the scheduler itself has just read it
         known.settings = _settings(scheduler, metric=None if metrics is None else float(metrics))

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..base.identity_map import IdentityMap
 from ..script.frames import is_users
 from ..session.patches import Patches
 from ..session.registry import Catalogue, ParameterEntry
@@ -168,7 +169,7 @@ class _Names:
     """
 
     def __init__(self) -> None:
-        self._names: dict[int, str] = {}
+        self._names: IdentityMap[Tensor, str] = IdentityMap()
         frame: FrameType | None = sys._getframe(1)
         seen: set[int] = set()
         while frame is not None:
@@ -176,21 +177,27 @@ class _Names:
                 seen.add(id(frame.f_globals))
                 variables = list(frame.f_globals.items())
                 # the variable that came first, not that of a loop; only then a place in a list
-                self._names |= {id(value): name for name, value in reversed(variables) if isinstance(value, Tensor)}
+                for name, value in variables:
+                    if isinstance(value, Tensor):
+                        self._add(value, name)
                 for name, value in variables:
                     self._add_items(name, value)
             frame = frame.f_back
 
     def of(self, tensor: Tensor) -> str | None:
         """The name of a tensor; None where no global variable leads to it."""
-        return self._names.get(id(tensor))
+        return self._names.get(tensor)
+
+    def _add(self, tensor: Tensor, name: str) -> None:
+        if tensor not in self._names:
+            self._names[tensor] = name
 
     def _add_items(self, name: str, value: Any) -> None:
         if isinstance(value, Mapping):
             for key, tensor in list(value.items()):
                 if isinstance(tensor, Tensor):
-                    self._names.setdefault(id(tensor), key if isinstance(key, str) else f"{name}[{key}]")
+                    self._add(tensor, key if isinstance(key, str) else f"{name}[{key}]")
         elif isinstance(value, (list, tuple)):
             for i, tensor in enumerate(value):
                 if isinstance(tensor, Tensor):
-                    self._names.setdefault(id(tensor), f"{name}[{i}]")
+                    self._add(tensor, f"{name}[{i}]")

@@ -8,6 +8,7 @@ from operator import is_
 import torch
 from torch import Tensor
 
+from ..base.identity_map import IdentityMap
 from ..session.registry import ParameterEntry
 from ..session.session import Session
 from .weight_updates import Parameters
@@ -77,7 +78,7 @@ class Rosters:
             ]
             if catalogue.calls == 0:
                 self._session.on_unseen_models()
-            roster.free = [e for p, e in catalogue.model_parameters() if id(p) not in catalogue.holders]
+            roster.free = [e for p, e in catalogue.model_parameters() if p not in catalogue.holders]
             roster.regrouped, roster.version = self.regrouped, catalogue.version
         return [*roster.found, *((p, e, -1) for e in roster.free if (p := e.ref()) is not None and p.requires_grad)]
 
@@ -107,9 +108,11 @@ class Rosters:
             self._note(number, o)
         self._stale = False
         self.regrouped += 1
-        self._session.catalogue.holders = {
-            id(p): (number, g) for number, o in alive for g, group in enumerate(o.param_groups) for p in group["params"]
-        }
+        holders = self._session.catalogue.holders = IdentityMap()
+        for number, o in alive:
+            for g, group in enumerate(o.param_groups):
+                for p in group["params"]:
+                    holders[p] = number, g
         self._session.catalogue.redescribe_parameters()
 
     def _note(self, number: int, optimizer: torch.optim.Optimizer) -> _Roster:

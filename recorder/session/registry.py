@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from ...schemas.json_text import json_text
+from ..base.identity_map import IdentityMap
 from ..script.frames import is_ours
 from ..script.wrappers import unwrapped
 from ..storage.attempt import EarlierNames
@@ -94,12 +95,14 @@ class Catalogue:
         self.excluded: set[int] = set()
         """Tensors of which the options want no statistics; they are described all the same."""
         self.by_object: dict[int, ModuleEntry | None] = {}
-        """id(module) → its entry, None if it belongs to no model worth recording; the entry tells whether the id is still its."""
-        self._anonymous: dict[int, weakref.ref[nn.Module]] = {}
+        """id(module) → its entry, None if it belongs to no model worth recording. An entry goes when its module does. A plain
+        dictionary: it is asked at every call of every module."""
+        self._alive: dict[int, weakref.ref[nn.Module]] = {}
+        """id(module) → the module, for each key of ``by_object``."""
         self._owners: dict[int, tuple[weakref.ref[Tensor], weakref.ref[nn.Module]]] = {}
         """id(parameter) → the parameter and the module that registered it last."""
         self._parents: dict[int, tuple[weakref.ref[nn.Module], weakref.ref[nn.Module]]] = {}
-        self._parameters: dict[int, ParameterEntry] = {}
+        self._parameters: IdentityMap[Tensor, ParameterEntry] = IdentityMap()
         self._tensor_ids: dict[tuple[int | None, str, str], int] = {}
         self._described: dict[int, dict[str, object]] = {}
         self._dirty_tensors: set[int] = set()
@@ -110,8 +113,8 @@ class Catalogue:
         self.version = 0
         """Grows with every module or parameter that is registered anywhere and every model that is found."""
         self._new_models: list[ModuleEntry] = []
-        self.holders: dict[int, tuple[int, int]] = {}
-        """id(parameter) → (optimizer_id, group_id), refreshed by the optimizer room."""
+        self.holders: IdentityMap[Tensor, tuple[int, int]] = IdentityMap()
+        """Parameter → (optimizer_id, group_id), refreshed by the optimizer room."""
 
     # -- modules ------------------------------------------------------------------------------------------------------
 
@@ -132,13 +135,23 @@ class Catalogue:
 
     def find(self, module: nn.Module) -> ModuleEntry | None:
         """Entry of a known module; None if it belongs to no model worth recording. Raises KeyError if it is new."""
-        entry = self.by_object[id(module)]
-        if entry is None:
-            if self._anonymous[id(module)]() is not module:
-                raise KeyError
-        elif entry.ref() is not module:
+        if not self._knows(module):
             raise KeyError
-        return entry
+        return self.by_object[id(module)]
+
+    def _knows(self, module: nn.Module) -> bool:
+        known = self._alive.get(id(module))
+        return known is not None and known() is module
+
+    def _enter(self, module: nn.Module, entry: ModuleEntry | None) -> None:
+        key = id(module)
+
+        def gone(ref: "weakref.ref[nn.Module]") -> None:
+            if self._alive.get(key) is ref:  # not one that has the address now
+                del self._alive[key], self.by_object[key]
+
+        self._alive[key] = weakref.ref(module, gone)
+        self.by_object[key] = entry
 
     def module(self, module_id: int) -> ModuleEntry | None:
         """Entry of a module by its number; searched for, so not for every step."""
@@ -148,14 +161,14 @@ class Catalogue:
         """Find the model that a called module belongs to and number all its modules and parameters."""
         root = unwrapped(self._climb(module))
         if not any(True for _ in root.parameters()):
-            self._skip(module)  # a loss or an activation standing alone: nothing to train, nothing to name
+            self._enter(module, None)  # a loss or an activation standing alone: nothing to train, nothing to name
             return None
         entry = self.add_model(root, _variable_name(root, module) or type(root).__name__)
-        if id(module) not in self.by_object:
+        if not self._knows(module):
             if isinstance(getattr(module, "_orig_mod", None), nn.Module):
-                self.by_object[id(module)] = ModuleEntry(entry.id, module, "", entry.model, entry, None, compiled=True)
+                self._enter(module, ModuleEntry(entry.id, module, "", entry.model, entry, None, compiled=True))
             else:
-                self._skip(module)  # a wrapper: its forward is the model's forward
+                self._enter(module, None)  # a wrapper: its forward is the model's forward
         return self.find(module)
 
     def unfilled(self, module: nn.Module) -> bool:
@@ -189,7 +202,7 @@ class Catalogue:
             if known is not None:
                 entry.call_order = known.call_order
             root_entry = root_entry or entry
-            self.by_object[id(module)] = entry
+            self._enter(module, entry)
             self._dirty_modules[id_] = entry
             for leaf, parameter in module.named_parameters(recurse=False):
                 self._add_parameter(parameter, f"{path}.{leaf}" if path else leaf, id_)
@@ -221,10 +234,6 @@ class Catalogue:
             module = parent
             seen.add(id(module))
         return module
-
-    def _skip(self, module: nn.Module) -> None:
-        self.by_object[id(module)] = None
-        self._anonymous[id(module)] = weakref.ref(module)
 
     def _next_module(self, model: str, path: str, class_name: str) -> int:
         return self._numbers().module(model, path, class_name)
@@ -269,7 +278,7 @@ class Catalogue:
 
     def describe(self, id_: int, name: str, kind: str, module_id: int | None, like: Tensor) -> None:
         """Queue a row of table `tensors`; a later row for the same id replaces an earlier one."""
-        optimizer_id, group_id = self.holders.get(id(like), (None, None)) if kind in _OF_PARAMETERS else (None, None)
+        optimizer_id, group_id = self.holders.get(like, (None, None)) if kind in _OF_PARAMETERS else (None, None)
         self._described[id_] = {
             **self._described.get(id_, {}),
             "tensor_id": id_,
@@ -303,42 +312,41 @@ class Catalogue:
         return rows
 
     def _add_parameter(self, parameter: Tensor, name: str, module_id: int | None) -> ParameterEntry:
-        known = self._parameters.get(id(parameter))
-        if known is not None and known.ref() is parameter and known.name == name:
+        known = self._parameters.get(parameter)
+        if known is not None and known.name == name:
             return known
         ids = (
             self.tensor(module_id, name, "parameter", parameter),
             self.tensor(module_id, name, "gradient", parameter),
             self.tensor(module_id, name, "update", parameter),
         )
-        entry = self._parameters[id(parameter)] = ParameterEntry(parameter, name, module_id, ids)
+        entry = self._parameters[parameter] = ParameterEntry(parameter, name, module_id, ids)
         return entry
 
     def parameter(self, parameter: Tensor, prefix: str, group: int, index: int) -> ParameterEntry:
         """Entry of a parameter; one that no known module owns (a bare tensor) is named by its place in the optimizer."""
-        entry = self._parameters.get(id(parameter))
-        if entry is None or entry.ref() is not parameter:
+        entry = self._parameters.get(parameter)
+        if entry is None:
             for root in self.roots:  # the model may have been changed since it was found
                 module = root.ref()
                 if module is not None and any(p is parameter for p in module.parameters()):
                     self.add_model(module, root.model)
-                    return self._parameters[id(parameter)]
+                    return self._parameters[parameter]
             if self.calls == 0 and self._add_unseen(parameter):
-                return self._parameters[id(parameter)]
+                return self._parameters[parameter]
             entry = self._add_parameter(parameter, f"{prefix}param_groups[{group}][{index}]", None)
         return entry
 
     def has_parameter(self, tensor: Tensor) -> bool:
         """Whether it is known as a parameter."""
-        entry = self._parameters.get(id(tensor))
-        return entry is not None and entry.ref() is tensor
+        return tensor in self._parameters
 
     def bare_parameter(self, tensor: Tensor, name: str) -> ParameterEntry:
         """Entry of a tensor that is trained without an optimizer; one that no known module owns has the name given."""
-        entry = self._parameters.get(id(tensor))
-        if entry is None or entry.ref() is not tensor:
+        entry = self._parameters.get(tensor)
+        if entry is None:
             if self.calls == 0 and self._add_unseen(tensor):
-                return self._parameters[id(tensor)]
+                return self._parameters[tensor]
             entry = self._add_parameter(tensor, name, None)
         return entry
 
@@ -351,13 +359,12 @@ class Catalogue:
             return False
         root = unwrapped(self._climb(module))
         self.add_model(root, _variable_name(root, root) or type(root).__name__)
-        entry = self._parameters.get(id(parameter))
-        return entry is not None and entry.ref() is parameter
+        return parameter in self._parameters
 
     def owned(self, parameter: Tensor) -> bool:
         """Whether a known module owns the parameter."""
-        entry = self._parameters.get(id(parameter))
-        return entry is not None and entry.ref() is parameter and entry.module_id is not None
+        entry = self._parameters.get(parameter)
+        return entry is not None and entry.module_id is not None
 
     def model_parameters(self, of: ModuleEntry | None = None) -> Iterator[tuple[Tensor, ParameterEntry]]:
         """Every parameter of one or every known model that still lives, once each."""
@@ -365,8 +372,8 @@ class Catalogue:
             module = root.ref()
             if module is not None:
                 for parameter in module.parameters():
-                    entry = self._parameters.get(id(parameter))
-                    if entry is not None and entry.ref() is parameter:
+                    entry = self._parameters.get(parameter)
+                    if entry is not None:
                         yield parameter, entry
 
     def redescribe_parameters(self) -> None:

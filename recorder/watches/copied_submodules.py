@@ -24,14 +24,14 @@ _ELEMENTS = 256
 Pairs = list[tuple[Tensor, Tensor]]
 
 
-def is_trained(module: nn.Module, held: Container[int]) -> bool:
-    """Whether an optimizer changes any of its parameters; ``held``: ids of the parameters that optimizers hold."""
-    return any(p.requires_grad and id(p) in held for p in module.parameters())
+def is_trained(module: nn.Module, held: Container[Tensor]) -> bool:
+    """Whether an optimizer changes any of its parameters; ``held``: the parameters that optimizers hold."""
+    return any(p.requires_grad and p in held for p in module.parameters())
 
 
-def untrained_parts(model: nn.Module, held: Container[int]) -> Iterator[tuple[str, nn.Module]]:
+def untrained_parts(model: nn.Module, held: Container[Tensor]) -> Iterator[tuple[str, nn.Module]]:
     """(dotted name, module) of the outermost submodules with weights of which nothing is trained."""
-    if all(p.requires_grad and id(p) in held for p in model.parameters()):
+    if all(p.requires_grad and p in held for p in model.parameters()):
         return
     inside: set[int] = set()
     for name, module in model.named_modules():
@@ -45,7 +45,7 @@ def untrained_parts(model: nn.Module, held: Container[int]) -> Iterator[tuple[st
 class TrainedParts:
     """The trained submodules of a model, to be found by what a copy of them has in common with them."""
 
-    def __init__(self, model: nn.Module, held: Container[int]) -> None:
+    def __init__(self, model: nn.Module, held: Container[Tensor]) -> None:
         self._alike: dict[Hashable, list[tuple[str, nn.Module]]] = {}
         for name, module in model.named_modules():
             if module is not model and is_trained(module, held):

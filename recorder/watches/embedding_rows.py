@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.compiler import is_compiling
 
+from ..base.identity_map import IdentityMap
 from ..loop.unhooked_forwards import Passing
 from ..session.patches import Patches, Removable
 from ..session.registry import ModuleEntry
@@ -35,12 +36,12 @@ class _Used:
 class _Look(Passing):
     """Called before the forward of a module, to look at it where it is an embedding whose lookups are counted."""
 
-    def __init__(self, used: dict[int, _Used], look: Callable[..., None]) -> None:
+    def __init__(self, used: IdentityMap[nn.Module, _Used], look: Callable[..., None]) -> None:
         self._used = used
         self._look = look
 
     def __call__(self, module: nn.Module, args: tuple[Any, ...]) -> None:
-        if not is_compiling() and id(module) in self._used:
+        if not is_compiling() and module in self._used:
             self._look(module, args)
 
 
@@ -49,7 +50,7 @@ class EmbeddingWatch:
 
     def __init__(self, session: Session, padding: TokenPadding) -> None:
         self.session = session
-        self._used: dict[int, _Used] = {}
+        self._used: IdentityMap[nn.Module, _Used] = IdentityMap()
         self._patches: Patches | None = None
         self.padding = padding
         session.on_model.append(session.guarded("embeddings", self._found))
@@ -69,11 +70,11 @@ class EmbeddingWatch:
             if not isinstance(module, (nn.Embedding, nn.EmbeddingBag)) or module.num_embeddings > _MOST_ROWS:
                 continue
             entry = self.session.catalogue.find(module)
-            if entry is None or id(module) in self._used:
+            if entry is None or module in self._used:
                 continue
             if not self._used and self._patches is not None:
                 self._hook(self._patches)
-            self._used[id(module)] = _Used(module, entry.id, module.num_embeddings)
+            self._used[module] = _Used(module, entry.id, module.num_embeddings)
 
     def _hook(self, patches: Patches) -> None:
         look = _Look(self._used, self.session.guarded("embeddings", self._look))
@@ -85,9 +86,9 @@ class EmbeddingWatch:
         patches.hook_some(look, on_themselves)
 
     def _look(self, module: nn.Module, args: tuple[Any, ...]) -> None:
-        known = self._used[id(module)]
+        known = self._used[module]
         indices = args[0] if args else None
-        if known.module() is not module or not torch.is_grad_enabled() or self.session.in_backward:
+        if not torch.is_grad_enabled() or self.session.in_backward:
             return
         if not isinstance(indices, Tensor) or indices.is_floating_point() or not indices.numel():
             return

@@ -20,6 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..base.identity_map import IdentityMap
 from ..script.frames import script_frame, script_line
 from ..session.patches import Patches
 from ..session.session import Session
@@ -89,7 +90,8 @@ class CopyWatch:
         self._suspects: deque[weakref.ref[nn.Module]] = deque(maxlen=_MOST_SUSPECTS)
         self._written: weakref.WeakKeyDictionary[nn.Module, str] = weakref.WeakKeyDictionary()
         self._copies: list[_Copy] = []
-        self._known: set[int] = set()
+        self._known: IdentityMap[Any, None] = IdentityMap()
+        self._count = 0
         self._looked = False
         self._searches = 0
         self._seen = (-1, -1)
@@ -149,7 +151,7 @@ class CopyWatch:
         if copy.owner() is None or len(pairs) < len(copy.pairs):
             self._copies.remove(copy)
             return
-        if any(a.requires_grad and id(a) in self.session.catalogue.holders for a, _ in pairs):
+        if any(a.requires_grad and a in self.session.catalogue.holders for a, _ in pairs):
             self._copies.remove(copy)  # an optimizer has taken it up: it is a model of its own
             return
         theirs, ours = _sample([a for a, _ in pairs]), _sample([b for _, b in pairs])
@@ -194,12 +196,7 @@ class CopyWatch:
             shapes = [(n, p.shape) for n, p in model.named_parameters()]
             suspects = [ref() for ref in self._suspects] + [root.ref() for root in self.session.catalogue.roots]
             for suspect in suspects:
-                if (
-                    suspect is None
-                    or suspect is model
-                    or type(suspect) is not type(model)
-                    or id(suspect) in self._known
-                ):
+                if suspect is None or suspect is model or type(suspect) is not type(model) or suspect in self._known:
                     continue
                 if [(n, p.shape) for n, p in suspect.named_parameters()] != shapes:
                     continue
@@ -227,7 +224,7 @@ class CopyWatch:
             ]
             parts = TrainedParts(model, catalogue.holders) if copies else None
             for called, copy in copies:
-                if parts and id(copy) not in self._known and (found := parts.original_of(copy)) is not None:
+                if parts and copy not in self._known and (found := parts.original_of(copy)) is not None:
                     self._add(copy, called, "part", f"{name}.{found[0]}", found[1])
 
     def _find_holders(self) -> None:
@@ -263,12 +260,13 @@ class CopyWatch:
             and measurable(b)
             and a.data_ptr() != b.data_ptr()
         ]
-        if not usable or id(owner) in self._known or len(self._copies) >= _MOST_COPIES:
+        if not usable or owner in self._known or len(self._copies) >= _MOST_COPIES:
             return
-        self._known.add(id(owner))
+        self._known[owner] = None
         stride = max(1, len(usable) // _WEIGHTS)
-        copy = _Copy(len(self._known) - 1, owner, name, kind, of, usable[::stride][:_WEIGHTS])
+        copy = _Copy(self._count, owner, name, kind, of, usable[::stride][:_WEIGHTS])
         self._copies.append(copy)
+        self._count += 1
         self.session.event(
             "copy-found",
             f"{name} holds a copy of the weights of {of} that no optimizer holds",

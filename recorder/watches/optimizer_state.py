@@ -27,7 +27,7 @@ class OptimizerStateWatch:
         self.session = session
         self.optimizers = optimizers
         self._stepping: weakref.ref[torch.optim.Optimizer] | None = None
-        self._ids: dict[tuple[int, str], tuple[int, int | None]] = {}
+        self._ids: dict[tuple[int, str], tuple[weakref.ref[Tensor], int | None]] = {}
         """(tensor_id of the parameter, key) → which object its state is, and the state's tensor_id."""
         session.at_finish.append(("optimizer-state", self._measure))
 
@@ -75,8 +75,8 @@ class OptimizerStateWatch:
                     continue
                 place = (entry.parameter_id, key)
                 kept = known.get(place)
-                if kept is None or kept[0] != id(value):  # an optimizer changes its state in place
-                    kept = known[place] = (id(value), self._id_of(parameter, entry, key, value))
+                if kept is None or kept[0]() is not value:  # an optimizer changes its state in place
+                    kept = known[place] = (weakref.ref(value), self._id_of(parameter, entry, key, value))
                 if kept[1] is not None and kept[1] not in excluded:
                     tensors.append(value)
                     ids.append(kept[1])

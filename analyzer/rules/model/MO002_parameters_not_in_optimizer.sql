@@ -22,7 +22,7 @@ doc = "Share by which two sums of squares of the same values may differ: the ord
 tables = ["steps", "tensors", "modules"]
 kinds = ["parameter", "gradient"]
 [doc]
-what = "Parameters with requires_grad and a non-zero gradient whose values stay the same, in no parameter group, beside parameters of the same model, or of another model in training mode, that are in one."
+what = "Parameters with requires_grad and a non-zero gradient whose values stay the same, in no parameter group, beside parameters of the same model, or of another model in training mode, that are in one; or beside an optimizer that steps although nothing it holds ever gets a gradient, where it holds the same shapes or no optimizer holds anything with a gradient."
 why = "They look trainable and cost a backward pass, but never learn."
 not_this = "Whole models that no optimizer holds and that are in eval mode or also run without gradients (teachers, critics, targets of attacks), frozen parameters without gradients. Where everything that is not held lies before everything that is held (a head trained on a backbone), it is a warning: that is often meant, unless the backbone is as it was made, which is good for nothing, weights that come later in it were frozen by requires_grad, or it was frozen itself when the training began. It is a warning too where all that is left out are batch norms that only ever train in eval mode."
 source = "Counts and exact equality; torch's Linear and Conv draw weights uniformly within 1 / sqrt(fan in)."
@@ -52,15 +52,34 @@ WITH trained AS (
     -- forward without gradients has been seen of it
     SELECT m.rank, m.model FROM module_modes c JOIN modules m ON m.rank = c.rank AND m.module_id = c.module_id
     GROUP BY m.rank, m.model HAVING bool_and(c.training AND c.grad)
+), ungraded AS (
+    -- optimizers that step although nothing that they hold has ever got a gradient
+    SELECT p.rank, p.optimizer_id, count(*) AS held, list_sort(list(p.shape)) AS shapes
+    FROM parameters p JOIN (SELECT rank, tensor_id, bool_and(missing) AS never FROM param_steps GROUP BY rank, tensor_id HAVING count(*) >= $steps) g
+        ON g.rank = p.rank AND g.tensor_id = p.tensor_id
+    WHERE p.optimizer_id IS NOT NULL AND EXISTS (FROM steps s WHERE s.rank = p.rank AND s.stepped AND s.optimizer_id IS NOT DISTINCT FROM p.optimizer_id)
+    GROUP BY p.rank, p.optimizer_id HAVING bool_and(g.never)
+), graded AS (
+    SELECT DISTINCT p.rank FROM parameters p JOIN param_steps g ON g.rank = p.rank AND g.tensor_id = p.tensor_id
+    WHERE p.optimizer_id IS NOT NULL AND NOT g.missing
+), orphaned AS (
+    -- what trains has the shapes of what such an optimizer holds, or nothing that any optimizer holds gets a gradient
+    SELECT o.rank, o.model, u.held, NULL AS first_call
+    FROM (SELECT rank, model, list_sort(list(shape)) AS shapes FROM out_ GROUP BY rank, model) o JOIN ungraded u ON u.rank = o.rank
+    WHERE u.shapes = o.shapes OR o.rank NOT IN (FROM graded)
 ), held AS (
-    SELECT * FROM per_model
-    UNION ALL
-    -- half of what trains is a model of its own, and was not handed over
-    SELECT t.rank, t.model, sum(h.held) AS held, NULL AS first_call
-    FROM in_training_mode t JOIN per_model h ON h.rank = t.rank
-    WHERE (t.rank, t.model) NOT IN (SELECT (rank, model) FROM per_model)
-      AND (h.rank, h.model) IN (SELECT (rank, model) FROM in_training_mode)
-    GROUP BY t.rank, t.model
+    SELECT rank, model, max(held) AS held, any_value(first_call) AS first_call FROM (
+        FROM per_model
+        UNION ALL
+        -- half of what trains is a model of its own, and was not handed over
+        SELECT t.rank, t.model, sum(h.held) AS held, NULL AS first_call
+        FROM in_training_mode t JOIN per_model h ON h.rank = t.rank
+        WHERE (t.rank, t.model) NOT IN (SELECT (rank, model) FROM per_model)
+          AND (h.rank, h.model) IN (SELECT (rank, model) FROM in_training_mode)
+        GROUP BY t.rank, t.model
+        UNION ALL
+        FROM orphaned
+    ) GROUP BY rank, model
 ), whole AS (
     -- enclosing modules in which every trainable parameter is left out
     SELECT t.rank, t.ancestor_id, t.ancestor, t.ancestor_depth

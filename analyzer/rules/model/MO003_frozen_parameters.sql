@@ -17,19 +17,17 @@ steps = 3
 [doc]
 what = "Parameters in an optimizer's groups whose requires_grad is False at every step, or from some step on to the end."
 why = "The optimizer skips them silently."
-not_this = "Frozen parameters that no optimizer holds, parameters that are thawed later, or whose learning rate had gone down to nothing by a schedule before. Only advice where others are: a plan that thaws part after part; and where it is from the first step on a parameter of a class that is none of torch's layers, such as an embedding of positions, which may have been made as a constant; and where all that is held is frozen and what trains is not held, which is parameters-not-in-optimizer."
+not_this = "Frozen parameters that no optimizer holds, parameters that are thawed later, or whose learning rate had gone down to nothing by a schedule before. Only advice where others are: a plan that thaws part after part; where it is so from the first step on while other parameters in an optimizer train, as in fine-tuning a head on a frozen backbone; and where all that is held is frozen and what trains is not held, which is parameters-not-in-optimizer."
 source = "Flags; no threshold."
 */
 WITH looks AS (
-    SELECT p.rank, p.tensor_id, p.tensor, p.module, p.class_name, p.call_order, g.step, g.frozen
+    SELECT p.rank, p.tensor_id, p.tensor, p.module, p.call_order, g.step, g.frozen
     FROM param_steps g JOIN parameters p ON p.rank = g.rank AND p.tensor_id = g.tensor_id WHERE p.optimizer_id IS NOT NULL
 ), ends AS (
     SELECT rank, tensor_id, any_value(tensor) AS tensor, any_value(module) AS module, any_value(call_order) AS call_order,
-        -- layers of torch are made with weights that train
-        NOT regexp_matches(any_value(class_name), '^(Linear|Bilinear|(Lazy)?Conv(Transpose)?[123]d|Embedding(Bag)?|\w*Norm([123]d)?|LSTM|GRU|RNN|LSTMCell|GRUCell|RNNCell|MultiheadAttention|NonDynamicallyQuantizableLinear|PReLU)$') AS own_class,
         max(step) FILTER (NOT frozen) AS last_free, max(step) AS last, count(*) FILTER (frozen) AS frozen_steps FROM looks GROUP BY rank, tensor_id
 ), onset AS (
-    SELECT e.*, coalesce(own_class AND last_free IS NULL, false) AS constant, (SELECT min(step) FROM looks l WHERE l.rank = e.rank AND l.tensor_id = e.tensor_id AND l.step > coalesce(e.last_free, -1)) AS step
+    SELECT e.*, e.last_free IS NULL AND EXISTS (FROM ends f WHERE f.rank = e.rank AND f.last_free IS NOT NULL) AS meant, (SELECT min(step) FROM looks l WHERE l.rank = e.rank AND l.tensor_id = e.tensor_id AND l.step > coalesce(e.last_free, -1)) AS step
     FROM ends e WHERE frozen_steps >= 3 AND (last_free IS NULL OR last_free < last - 2)
 ), thawed AS (
     -- a plan: one part after the other is set free, and these are not yet
@@ -48,6 +46,6 @@ WITH looks AS (
     WHERE p.optimizer_id IS NULL AND p.model IS NOT NULL AND p.requires_grad AND NOT g.missing AND g.sum_sq > 0
       AND p.rank NOT IN (SELECT rank FROM looks WHERE NOT frozen)
 )
-SELECT rank, step, CASE WHEN rank IN (SELECT t.rank FROM thawed t WHERE t.step > onset.step) OR constant OR rank IN (FROM beside) THEN 'warning' ELSE 'error' END AS severity, arg_min(module, coalesce(call_order, 1000000)) AS module, arg_min(tensor, coalesce(call_order, 1000000)) AS tensor, count(*) AS value,
+SELECT rank, step, CASE WHEN rank IN (SELECT t.rank FROM thawed t WHERE t.step > onset.step) OR meant OR rank IN (FROM beside) THEN 'warning' ELSE 'error' END AS severity, arg_min(module, coalesce(call_order, 1000000)) AS module, arg_min(tensor, coalesce(call_order, 1000000)) AS tensor, count(*) AS value,
     array_to_string(list(tensor ORDER BY tensor_id)[:3], ', ') AS names
-FROM onset WHERE (rank, tensor_id) NOT IN (SELECT (rank, tensor_id) FROM rested) GROUP BY rank, step, constant ORDER BY step, constant, rank
+FROM onset WHERE (rank, tensor_id) NOT IN (SELECT (rank, tensor_id) FROM rested) GROUP BY rank, step, meant ORDER BY step, meant, rank

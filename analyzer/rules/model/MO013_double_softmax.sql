@@ -7,6 +7,9 @@ signal = "output"
 message = "{what_}: the loss cannot fall below {floor}; it is {loss}."
 fix = "Return logits: drop the softmax before cross_entropy (or use log and nll_loss), the sigmoid before binary_cross_entropy_with_logits (or use binary_cross_entropy)."
 explains = ["plateau", "underfit", "vanishing-gradients", "shuffled-labels"]
+[params.same]
+value = 1e-4
+doc = "Relative difference up to which two numbers are the same one, taken in float32 on two ways."
 [needs]
 tables = ["batches", "tensor_stats"]
 kinds = ["output"]
@@ -29,7 +32,9 @@ WITH roots AS (
     WHERE t.kind = 'output' AND t.tensor_name = 'loss:input' GROUP BY s.rank, s.step
 ), judged AS (
     SELECT r.rank, r.step, r.model, r.module, r.tensor, t.classes, ln(exp(1) + t.classes - 1) - 1 AS floor,
-        abs(r.sum - r.numel / t.classes) < 1e-3 * r.numel / t.classes AND g.low >= -ln(exp(1) + t.classes - 1) - 1e-3 AND g.high <= 1 - ln(exp(1) + t.classes - 1) + 1e-3 AND g.numel = r.numel AS fits
+        abs(r.sum - r.numel / t.classes) < 1e-3 * r.numel / t.classes AND g.low >= -ln(exp(1) + t.classes - 1) - 1e-3 AND g.high <= 1 - ln(exp(1) + t.classes - 1) + 1e-3 AND g.numel = r.numel
+        -- both ends are the logarithms of the probabilities: log and nll_loss, which is right
+        AND NOT (r.min > 0 AND abs(g.high - ln(r.max)) <= $same * abs(ln(r.max)) AND abs(g.low - ln(r.min)) <= $same * abs(ln(r.min))) AS fits
     FROM roots r JOIN targets t ON t.rank = r.rank AND t.step = r.step AND t.nll JOIN given g ON g.rank = r.rank AND g.step = r.step
     QUALIFY row_number() OVER (PARTITION BY r.rank, r.step ORDER BY r.seq DESC) = 1
 ), sigmoids AS (

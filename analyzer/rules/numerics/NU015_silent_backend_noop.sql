@@ -19,7 +19,7 @@ tables = ["tensor_stats", "param_groups"]
 kinds = ["update", "gradient"]
 steps = 4
 [doc]
-what = "A float32 parameter held by an optimizer with a gradient and a learning rate that are not zero, whose every measured element is the same after the step."
+what = "A float32 parameter held by an optimizer with a gradient and a learning rate that are not zero, whose every element is the same after the step: all of them are compared, or the sums of the whole weight are the same to the last bit."
 why = "The weights do not train though all that can be seen from outside is in order."
 not_this = "Steps that a scaler left out, half precision, tiny learning rates, zero or vanishing gradients, gradients far below an earlier one (Adam and kin divide by it), line searches that stand still (LBFGS)."
 source = "Arithmetic: lr times gradient is far above the spacing of float32."
@@ -28,6 +28,11 @@ WITH still AS (
     -- few tensors ever stand still: only they are worth the joins below
     SELECT s.rank, s.tensor_id FROM tensor_stats s JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id
     WHERE t.kind = 'update' AND s.sum_sq = 0 GROUP BY s.rank, s.tensor_id HAVING count(*) >= $least
+), weights AS (
+    -- exact sums of the whole weight after each step: what a sample of its elements does not show, they do
+    SELECT s.rank, s.step, p.update_id, s.sum = lag(s.sum) OVER w AND s.sum_sq = lag(s.sum_sq) OVER w AND s.step = 1 + lag(s.step) OVER w AS same
+    FROM tensor_stats s JOIN parameters p ON p.rank = s.rank AND p.tensor_id = s.tensor_id JOIN still t ON t.rank = p.rank AND t.tensor_id = p.update_id
+    WHERE s.phase = 'optimizer' WINDOW w AS (PARTITION BY s.rank, s.tensor_id ORDER BY s.step, s.seq)
 ), looks AS (
     SELECT p.rank, s.step, p.tensor_id, p.tensor, p.module, p.call_order, s.sum_sq AS moved, s.numel, q.sum_sq AS gradient, q.numel AS gradient_numel, g.lr, g.optimizer, coalesce(g.update_norm BETWEEN 1e-38 AND $tiny * g.weight_norm, false) AS tiny
     FROM tensor_stats s JOIN still USING (rank, tensor_id)
@@ -35,7 +40,8 @@ WITH still AS (
     JOIN param_steps q ON q.rank = s.rank AND q.step = s.step AND q.tensor_id = p.tensor_id AND NOT q.missing AND q.nonfinite_count = 0
     JOIN param_groups g ON g.rank = s.rank AND g.step = s.step AND g.optimizer_id = p.optimizer_id AND g.group_id = p.group_id
     JOIN (SELECT DISTINCT rank, step, optimizer_id FROM steps WHERE stepped AND NOT coalesce(skipped_by_scaler, false)) d ON d.rank = s.rank AND d.step = s.step AND d.optimizer_id = p.optimizer_id
-    WHERE p.dtype IN ('float32', 'float64') AND coalesce(p.class_name, '') NOT LIKE 'Embedding%'
+    LEFT JOIN weights w ON w.rank = s.rank AND w.step = s.step AND w.update_id = s.tensor_id
+    WHERE p.dtype IN ('float32', 'float64') AND (s.numel = p.numel OR coalesce(w.same, false)) AND coalesce(p.class_name, '') NOT LIKE 'Embedding%'
       AND NOT EXISTS (FROM halved_weights h WHERE h.rank = s.rank AND h.step <= s.step)
       -- what the optimizer saw is the last that was seen of the gradient: it may have been cleared since backward
       AND coalesce((SELECT arg_max(CASE WHEN coalesce(e.missing, false) THEN 0 ELSE e.sum_sq END, e.seq) FROM tensor_stats e
