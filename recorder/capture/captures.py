@@ -32,13 +32,16 @@ from .folder import CaptureFolder, free_name
 from .nonfinite_policy import Policy
 from .operator_trace import Operator
 from .rerun import Replay, run_again
-from .weak_calls import Again, HeldCall
+from .weak_calls import Again, Allowance, HeldCall
 
 MOST_CAPTURES = 3
 """In one run; an exception may have one more."""
 
 MOST_CALLS = 8
 """Of models and losses since the last step, the latest."""
+
+MOST_KEPT = 64 * 1024 * 1024
+"""Bytes of arguments that are kept alive until their step is judged: what a call was given may be a temporary of that call."""
 
 FULL_STEPS = 6
 """Steps that are recorded in full from a capture on."""
@@ -58,6 +61,7 @@ class CaptureWatch:
         self.data = data
         self.policy = Policy(session, optimizers)
         self._calls: deque[HeldCall] = deque(maxlen=MOST_CALLS)
+        self._allowance = Allowance(MOST_KEPT)
         self._late: deque[LateMoments] = deque(maxlen=_MOST_LATE)
         self._fresh = 0
         """How many of them came after the last backward."""
@@ -71,7 +75,7 @@ class CaptureWatch:
             session.on_output.append(session.guarded("captures", self._returned))
         session.on_loss_value = self._loss
         session.on_gradients = self._gradients
-        session.at_finish.append(("captures", self._calls.clear))
+        session.at_finish.append(("captures", self._forget))
 
     def install(self, patches: Patches) -> None:
         """The policy puts in what it needs."""
@@ -87,7 +91,14 @@ class CaptureWatch:
             return
         self._fresh += 1
         module_id = entry.id if entry is not None else None
-        self._calls.append(HeldCall(module, args, kwargs, module_id, caller(), self._calls))
+        if len(self._calls) == MOST_CALLS:
+            self._allowance.left += self._calls.popleft().kept_bytes
+        allowance = self._allowance if torch.is_grad_enabled() else None  # an evaluation's step is not judged
+        self._calls.append(HeldCall(module, args, kwargs, module_id, caller(), self._calls, allowance))
+
+    def _forget(self) -> None:
+        self._calls.clear()
+        self._allowance.left = MOST_KEPT
 
     def _returned(self, entry: ModuleEntry, output: Any, *, grad: bool) -> None:
         """A model has put something out."""

@@ -1,6 +1,8 @@
 """Calls of models, held so that they can be run once more while their tensors still exist, and no longer.
 
 Tensors and other objects are held weakly; only numbers, strings and the like, and the shape of the argument lists, are kept.
+Arguments that are temporaries of the call, as in ``model(x, weight[keep])``, would be gone when the step is judged: tensors
+outside the graph are kept until then, as far as an allowance of bytes reaches.
 """
 
 import enum
@@ -28,13 +30,34 @@ class GoneError(Exception):
     """Something that was held weakly does not exist any more, or cannot be had again; says what."""
 
 
+class Allowance:
+    """Bytes that may still be kept alive."""
+
+    __slots__ = ("left",)
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+    def grants(self, tensor: Tensor) -> bool:
+        """Whether a tensor may be kept: it brings no graph along, and its storage fits."""
+        if type(tensor) is not Tensor or tensor.grad_fn is not None or tensor.layout is not torch.strided:
+            return False
+        size = tensor.untyped_storage().nbytes()
+        if size > self.left:
+            return False
+        self.left -= size
+        return True
+
+
 class _Weak:
     """One object, held weakly; ``made`` says which call put it out, and as which of its outputs."""
 
-    __slots__ = ("made", "ref", "view", "what")
+    __slots__ = ("kept", "made", "ref", "view", "what")
 
-    def __init__(self, value: Any, what: str, made: "Made | None" = None) -> None:
+    def __init__(self, value: Any, what: str, made: "Made | None" = None, allowance: "Allowance | None" = None) -> None:
         self.what = what
+        self.kept: Tensor | None = None
+        """The tensor itself, where it may be kept alive."""
         self.view: tuple[torch.Size, tuple[int, ...], int] | None = None
         held = value
         if isinstance(value, Tensor) and made is not None:
@@ -42,6 +65,8 @@ class _Weak:
             if whole is not None and whole.dtype == value.dtype:
                 # logits.view(-1, classes) is gone as soon as the loss is made, what it is a view of may not be
                 held, self.view = whole, (value.shape, value.stride(), int(value.storage_offset()))
+            if allowance is not None and allowance.grants(value):
+                self.kept = value
         self.made = made.get(id(held)) if made is not None else None
         try:
             self.ref: weakref.ref[Any] | None = weakref.ref(held)
@@ -80,19 +105,21 @@ class _Dict:
         self.items = items
 
 
-def hold(value: Any, what: str, made: "Made", depth: int = 0) -> Any:
-    """Hold a value weakly, for ``taken_up``; ``made`` tells by id which tensors earlier calls put out."""
+def hold(value: Any, what: str, made: "Made", allowance: "Allowance | None", depth: int = 0) -> Any:
+    """Hold a value for ``taken_up``: weakly beyond the allowance; ``made`` tells by id which tensors earlier calls put out."""
     if isinstance(value, Tensor):
-        return _Weak(value, what, made)
+        return _Weak(value, what, made, allowance)
     if isinstance(value, _PLAIN):
         return value
     if depth < _DEEPEST:
         kind = type(value)
         if kind is tuple or kind is list or hasattr(value, "_fields"):
             if len(value) <= _MOST_ITEMS:
-                return _Sequence(kind, [hold(v, f"{what}[{i}]", made, depth + 1) for i, v in enumerate(value)])
+                return _Sequence(
+                    kind, [hold(v, f"{what}[{i}]", made, allowance, depth + 1) for i, v in enumerate(value)]
+                )
         elif kind is dict and len(value) <= _MOST_ITEMS:
-            return _Dict({k: hold(v, f"{what}[{k!r}]", made, depth + 1) for k, v in value.items()})
+            return _Dict({k: hold(v, f"{what}[{k!r}]", made, allowance, depth + 1) for k, v in value.items()})
     return _Weak(value, what)
 
 
@@ -168,6 +195,7 @@ class HeldCall:
         "args",
         "autocast",
         "cuda_rng",
+        "kept_bytes",
         "kwargs",
         "module_id",
         "name",
@@ -185,6 +213,7 @@ class HeldCall:
         module_id: int | None,
         place: Place | None,
         earlier: "Iterable[HeldCall]" = (),
+        allowance: Allowance | None = None,
     ) -> None:
         made: Made = {
             id(tensor): (weakref.ref(call), position, of_whole)
@@ -192,10 +221,12 @@ class HeldCall:
             for position, of_whole, ref in call.outputs
             if (tensor := ref()) is not None
         }
+        before = allowance.left if allowance is not None else 0
         self.ref = weakref.ref(module)
         self.name = type(module).__name__
-        self.args = [hold(value, f"argument {i}", made) for i, value in enumerate(args)]
-        self.kwargs = {key: hold(value, f"argument {key}", made) for key, value in kwargs.items()}
+        self.args = [hold(value, f"argument {i}", made, allowance) for i, value in enumerate(args)]
+        self.kwargs = {key: hold(value, f"argument {key}", made, allowance) for key, value in kwargs.items()}
+        self.kept_bytes = before - allowance.left if allowance is not None else 0
         self.module_id = module_id
         self.place = place
         self.outputs: list[tuple[int, bool, weakref.ref[Tensor]]] = []
