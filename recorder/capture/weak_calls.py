@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from ..script.frames import Place
+from ..tensors.moments import measurable
 
 _PLAIN = (
     bool, int, float, complex, str, bytes, type(None), type, slice, range, enum.Enum, torch.Size, torch.dtype, torch.device,
@@ -40,7 +41,7 @@ class Allowance:
 
     def grants(self, tensor: Tensor) -> bool:
         """Whether a tensor may be kept: it brings no graph along, and its storage fits."""
-        if type(tensor) is not Tensor or tensor.grad_fn is not None or tensor.layout is not torch.strided:
+        if not measurable(tensor) or tensor.grad_fn is not None or tensor.layout is not torch.strided:
             return False
         size = tensor.untyped_storage().nbytes()
         if size > self.left:

@@ -34,10 +34,14 @@ from .budget import Budget, Kind
 from .process_memory import device_memory
 from .ranks import rank_and_world, rank_row, say_unrecorded
 from .registry import Catalogue, ModuleEntry
+from .row_checks import OF_MICROBATCHES, STRICT, RowError, check_row, unknown_columns
 from .step_rows import WRITE_ORDER, StepRows
 
 _MOST_BUFFERED = 20_000
 _MOST_CALLS = 64
+
+_MAY_BE_OVERRULED = frozenset(("stepped", "eval_forwards", "scheduler_steps"))
+"""Columns of `steps` that this file fills in, and of which another part may know better."""
 
 
 class Session:
@@ -246,6 +250,8 @@ class Session:
 
     def fault(self, part: str, error: Exception) -> None:
         """Say once that a part of the recorder failed, and switch it off."""
+        if STRICT and isinstance(error, RowError):
+            raise error
         self._off.add(part)
         where = error.__traceback__
         while where is not None and where.tb_next is not None:
@@ -305,9 +311,12 @@ class Session:
     def add(self, table: str, **values: Any) -> Row:
         """A row of any other table; columns left out are null, but rank, step and microbatch are filled in.
 
-        The row may be changed until the step is written: ``session.flushes`` tells.
+        The row may be changed until the step is written: ``session.flushes`` tells. Raises RowError for a table or column
+        that is not declared.
         """
-        values.setdefault("microbatch", self.microbatch)
+        check_row(table, values.keys())
+        if table in OF_MICROBATCHES:
+            values.setdefault("microbatch", self.microbatch)
         self._rows.of[table].append(values)
         return values
 
@@ -388,36 +397,33 @@ class Session:
         if self._entered:
             self.recorder_ns += now - self._entered
             self._entered = now
-        self.add(
-            "steps",
-            **{
-                "optimizer_id": optimizer_id,
-                "time_ns": time_ns(),
-                "completed": completed,
-                "stepped": stepped,
-                "skipped_by_scaler": skipped,
-                "microbatches": self.microbatch,
-                "loss": either([v for v in self.losses if v is not None], _mean),
-                "grad_norm": grad_norm,
-                "carried_grad_norm": carried,
-                "loss_scale": self.loss_scale,
-                "training": self.training,
-                "eval_forwards": 0,
-                "calls": self.calls,
-                "zero_grads": self.zero_grads,
-                "scheduler_steps": 0,
-                "step_ns": now - self._last_flush,
-                "data_wait_ns": self.clock["data"],
-                "forward_ns": self.clock["forward"],
-                "backward_ns": self.clock["backward"],
-                "optimizer_ns": self.clock["optimizer"],
-                "recorder_ns": self.recorder_ns,
-                "journal_bytes": self._rows.journal_bytes,
-                "detail": self.budget.detail(),
-                **device_memory(),
-                **self.facts,
-            },
-        )
+        own: Row = {
+            "optimizer_id": optimizer_id,
+            "time_ns": time_ns(),
+            "completed": completed,
+            "stepped": stepped,
+            "skipped_by_scaler": skipped,
+            "microbatches": self.microbatch,
+            "loss": either([v for v in self.losses if v is not None], _mean),
+            "grad_norm": grad_norm,
+            "carried_grad_norm": carried,
+            "loss_scale": self.loss_scale,
+            "training": self.training,
+            "eval_forwards": 0,
+            "calls": self.calls,
+            "zero_grads": self.zero_grads,
+            "scheduler_steps": 0,
+            "step_ns": now - self._last_flush,
+            "data_wait_ns": self.clock["data"],
+            "forward_ns": self.clock["forward"],
+            "backward_ns": self.clock["backward"],
+            "optimizer_ns": self.clock["optimizer"],
+            "recorder_ns": self.recorder_ns,
+            "journal_bytes": self._rows.journal_bytes,
+            "detail": self.budget.detail(),
+            **device_memory(),
+        }
+        self.add("steps", **own | self._declared_facts(own))
         self.budget.row_ended(now - self._last_flush, self.recorder_ns)
         self.facts, self.calls, self.zero_grads = {}, "", 0
         self._last_flush = now
@@ -430,6 +436,23 @@ class Session:
         began = perf_counter_ns()
         self.write(WRITE_ORDER)
         self.budget.wrote(perf_counter_ns() - began)
+
+    def _declared_facts(self, own: Row) -> Row:
+        """The facts of a step without those that are no columns of `steps`, or that would overrule what this file knows."""
+        wrong = unknown_columns("steps", self.facts)
+        wrong += [name for name in self.facts if name in own and name not in _MAY_BE_OVERRULED]
+        if not wrong:
+            return self.facts
+        self._misfits(f"steps cannot take {', '.join(sorted(wrong))}")
+        return {name: value for name, value in self.facts.items() if name not in wrong}
+
+    def _misfits(self, what: str) -> None:
+        """Say once of each kind that something does not fit its table; the step is written without it."""
+        if STRICT:
+            raise RowError(what)
+        if what not in self._off:
+            self._off.add(what)
+            self.event("recorder-fault", f"rows: {what}", detail={"part": "rows"})
 
     def advance(self) -> None:
         """The iteration is over."""
@@ -454,6 +477,8 @@ class Session:
 
     def write(self, tables: tuple[str, ...]) -> None:
         """Append the collected rows of these tables to the journal."""
+        for what in self._rows.take_misfits():
+            self._misfits(what)
         for refused in self._rows.write(self.step, tables, wait=not self._running):
             self._dropped += 1
             if self._dropped == 1:

@@ -11,6 +11,7 @@ from ..storage.journal import JournalWriter
 from ..tensors.device import Page, all_devices, now, on
 from ..tensors.moments import Moments
 from .registry import Catalogue
+from .row_checks import unknown_columns
 
 _STATS_SCHEMA = TABLES["tensor_stats"].schema
 _STATS_COLUMNS = _STATS_SCHEMA.names[2:]
@@ -58,6 +59,7 @@ class StepRows:
         self.journal: JournalWriter | None = None
         self.journal_bytes = 0
         """Of the last step that was written."""
+        self._misfits: list[str] = []
 
     def move_stat(self, index: int, phase: int) -> None:
         """A row still in the buffer turns out to belong to another phase."""
@@ -122,11 +124,20 @@ class StepRows:
         columns = [[self._catalogue.rank] * count, [step] * count, *zip(*rows, strict=True)]
         return pa.RecordBatch.from_arrays(list(map(pa.array, columns, _STATS_SCHEMA.types)), schema=_STATS_SCHEMA)
 
+    def take_misfits(self) -> list[str]:
+        """What was added to rows of the step before although their table has no such column."""
+        misfits, self._misfits = self._misfits, []
+        return misfits
+
     def _complete(self, step: int, tables: dict[str, list[Row]], *, late: bool) -> None:
         """Fill in what every row has, and numbers that have come from a device since."""
         rank = self._catalogue.rank
-        for rows in tables.values():
+        for table, rows in tables.items():
             for row in rows:
+                if wrong := unknown_columns(table, row):
+                    self._misfits.append(f"{table} cannot take {', '.join(wrong)}")
+                    for column in wrong:
+                        del row[column]
                 row.setdefault("rank", rank)
                 row.setdefault("step", step)
                 if late:

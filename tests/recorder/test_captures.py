@@ -10,6 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from firstfault.recorder import Recorder
+from firstfault.recorder.capture.weak_calls import Allowance, HeldCall
 from firstfault.schemas import STOPPED, captures_of, read_exit
 from firstfault.schemas.layout import parts
 from torch import Tensor, nn
@@ -181,6 +182,47 @@ def test_outputs_that_are_gone_are_made_again_for_the_loss_that_was_given_a_view
     assert (found["step"], found["op"], found["code"]) == (BAD, "log", "x.log()")
 
 
+def test_temporaries_of_a_call_are_there_when_its_step_is_judged(tmp_path: Path) -> None:
+    class Weighted(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale = nn.Parameter(torch.ones(4))
+
+        def forward(self, x: Tensor, weight: Tensor) -> Tensor:
+            return weight.pow(-0.5) * (x * self.scale).sum(-1)
+
+    model = Weighted()
+    optimizer = torch.optim.SGD(model.parameters(), 1e-3)
+    torch.manual_seed(0)
+    weights = torch.rand(64) + 0.1
+    with Recorder(tmp_path / "run", model=model):
+        for step in range(8):
+            chosen = torch.rand(64) < 0.5
+            chosen[0] = True
+            weights[0] = -1.0 if step == BAD else 1.0
+            model(torch.randn(64, 4)[chosen], weights[chosen]).mean().backward()
+            optimizer.step()
+
+    (found,) = [row for row in rows(tmp_path / "run", "replays") if row["first_bad"]]
+    assert (found["step"], found["op"], found["code"]) == (BAD, "pow", "weight.pow(-0.5)")
+    assert found["operand_min"] < 0
+
+
+def test_arguments_beyond_the_allowance_are_not_kept_alive() -> None:
+    first, second = torch.zeros(100), torch.zeros(100)
+    allowance = Allowance(first.untyped_storage().nbytes() + 10)
+    model = nn.Identity()
+
+    call = HeldCall(model, (first, second), {}, None, None, (), allowance)
+    del first, second
+
+    missing: list[str] = []
+    given = call.arguments(missing)
+    assert given["0"] is not None
+    assert given["1"] is None
+    assert missing == ["argument 1: does not exist any more"]
+
+
 def test_a_capture_is_no_checkpoint_of_the_script(tmp_path: Path) -> None:
     train(tmp_path / "run", Net(CASES["log of zero"][0]), mean)
 
@@ -260,8 +302,8 @@ def test_tensors_of_a_finished_step_are_not_kept_alive(tmp_path: Path) -> None:
         loss = model(x).sum()
         loss.backward()
         del x, loss
-        assert alive() is None
         recorder.step()
+        assert alive() is None
 
 
 def test_an_exception_is_captured_with_the_inputs_of_the_module_in_flight(tmp_path: Path) -> None:
