@@ -31,6 +31,18 @@ CHECKPOINTS = Table(
         Column("optimizer_entries", I64, "Weights of which the file holds optimizer state.", "tensors"),
         Column("module_id", I32, "Module that weights were loaded into; null where it is not known yet."),
         Column("whole", BOOL, "For weights: whether it is a whole model and no key was missing."),
+        Column("matched", I64, "For weights: tensors of the module that the state dict has a key for.", "tensors"),
+        Column("missing", I64, "For weights: keys of the module that the state dict does not have.", "keys"),
+        Column("unexpected", I64, "For weights: keys of the state dict that the module does not have.", "keys"),
+        Column("compared", I64, "For weights: matched tensors of which a sample was compared before and after.", "tensors"),
+        Column("changed", I64, "Of those, the ones whose sample changed.", "tensors"),
+        Column("shared", I64, "For weights: matched tensors that were the module's own memory already.", "tensors"),
+        Column(
+            "taken_step",
+            I64,
+            "For weights: step in which the state dict was taken by state_dict(); null where it is another object.",
+        ),
+        Column("assigned", BOOL, "For weights: whether load_state_dict was called with assign=True."),
     ),
     ("rank", "step", "time_ns"),
 )

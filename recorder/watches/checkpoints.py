@@ -21,6 +21,7 @@ from ...schemas.step_values import Row
 from ..loop.optimizers import OptimizerWatch
 from ..session.patches import Patches
 from ..session.session import Session
+from .loaded_weights import Before, TakenStates
 
 _MOST_KEYS = 32
 _MOST_ROWS = 2000
@@ -39,6 +40,7 @@ class CheckpointWatch:
         self.session = session
         self.optimizers = optimizers
         self._rows_left = _MOST_ROWS
+        self._taken = TakenStates()
         self._captures = os.fspath(session.run / CAPTURES) + os.sep
 
     def install(self, patches: Patches) -> None:
@@ -131,18 +133,36 @@ class CheckpointWatch:
         patches.wrap(torch.optim.Optimizer, "load_state_dict", wrap)
 
     def _wrap_modules(self, patches: Patches) -> None:
-        loaded = self.session.guarded("checkpoints", self._weights)
+        looked, loaded, taken = (
+            self.session.guarded("checkpoints", hook) for hook in (Before, self._weights, self._state_taken)
+        )
 
         def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
             @functools.wraps(original)
             def load_state_dict(self: Any, *args: Any, **kwargs: Any) -> Any:
+                state = args[0] if args else kwargs.get("state_dict")
+                before = looked(self, state)
                 result = original(self, *args, **kwargs)
-                loaded(self, args[0] if args else kwargs.get("state_dict"), result)
+                loaded(self, state, result, before, assigned=bool(kwargs.get("assign") or (len(args) > 2 and args[2])))
                 return result
 
             return load_state_dict
 
+        def wrap_taking(original: Callable[..., Any]) -> Callable[..., Any]:
+            @functools.wraps(original)
+            def state_dict(self: Any, *args: Any, **kwargs: Any) -> Any:
+                state = original(self, *args, **kwargs)
+                if not args and kwargs.get("destination") is None:  # not asked by the module around it
+                    taken(state)
+                return state
+
+            return state_dict
+
         patches.wrap(nn.Module, "load_state_dict", wrap)
+        patches.wrap(nn.Module, "state_dict", wrap_taking)
+
+    def _state_taken(self, state: Any) -> None:
+        self._taken.note(state, self.session.step)
 
     def _optimizer(self, optimizer: torch.optim.Optimizer, before: list[Any]) -> None:
         counter = _largest_step(optimizer.state.values())
@@ -171,7 +191,9 @@ class CheckpointWatch:
             detail={"what": "scheduler", "last_epoch": last if isinstance(last, int) else None},
         )
 
-    def _weights(self, module: nn.Module, state: Any, result: Any) -> None:
+    def _weights(
+        self, module: nn.Module, state: Any, result: Any, before: Before | None, *, assigned: bool
+    ) -> None:
         missing = len(getattr(result, "missing_keys", ()))
         catalogue = self.session.catalogue
         entry = catalogue.by_object.get(id(module))
@@ -183,6 +205,9 @@ class CheckpointWatch:
             module_id=entry.id if known and entry is not None else None,
             entries=len(state) if isinstance(state, Mapping) else None,
             whole=outermost and not missing,
+            taken_step=self._taken.step_of(state),
+            assigned=assigned,
+            **(before.facts(module, result) if before is not None else {}),
         )
         self.session.event(
             "weights-loaded",
