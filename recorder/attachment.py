@@ -36,6 +36,7 @@ from .watches.batchnorm_recalibration import RecalibrationWatch
 from .watches.checkpoints import CheckpointWatch
 from .watches.child_processes import ChildrenWatch
 from .watches.collectives import CollectiveWatch
+from .watches.debug_modes import DebugModes
 from .watches.embedding_rows import EmbeddingWatch
 from .watches.eval_losses import EvalLosses
 from .watches.evals_before_training import EarlyEvals
@@ -86,6 +87,7 @@ class Attachment:
             CheckpointWatch(session, self.optimizers),
             CopyWatch(session),
             TieWatch(session),
+            DebugModes(session),
             held_outputs := HeldOutputs(session),
             held_activations := HeldActivations(session),
             LiveTensors(session),

@@ -98,3 +98,14 @@ LEFT JOIN owner w ON w.rank = o.rank
 LEFT JOIN modules m ON m.rank = w.rank AND m.module_id = w.owner_id;
 COMMENT ON VIEW nonfinite_origin IS 'The first tensor, in order of capture, that was not finite in the first bad step of each rank.';
 COMMENT ON COLUMN nonfinite_origin.module IS 'Module whose code computed it: for an input that no other module put out, the module round the one it entered.';
+
+CREATE VIEW lost_in_backward AS
+WITH broken AS (
+    SELECT rank, step FROM steps GROUP BY rank, step
+    HAVING bool_and(isfinite(loss)) AND bool_or(is_nonfinite(grad_norm) OR is_nonfinite(clip_norm) OR coalesce(skipped_by_scaler, false))
+), forward_lost AS (
+    SELECT DISTINCT rank, step FROM nonfinite WHERE kind IN ('activation', 'output', 'loss') AND nan_count > 0 AND phase <> 'eval'
+)
+SELECT s.rank, s.step FROM bad_steps s JOIN broken b ON b.rank = s.rank AND b.step = s.step
+WHERE NOT list_contains(s.signs, 'loss') AND (s.rank, s.step) NOT IN (SELECT (rank, step) FROM forward_lost);
+COMMENT ON VIEW lost_in_backward IS 'Steps with a finite loss and a finite forward pass whose gradients are not finite: a derivative was infinite.';

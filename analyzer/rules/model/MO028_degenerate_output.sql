@@ -1,0 +1,35 @@
+/*
+code = "MO028"
+name = "degenerate-output"
+severity = "error"
+phase = "forward"
+signal = "activation"
+message = "The output of {place} ({class_name}) is exactly {constant} for every sample from step {step} on: a {kind_} over one unit cannot say anything else, so no gradient passes it and nothing before it learns."
+fix = "Give the last layer one unit a class before a softmax; for a single unit use sigmoid with binary_cross_entropy, or the logit with binary_cross_entropy_with_logits."
+explains = ["frozen-by-zero-gradient", "vanishing-gradients", "plateau", "underfit", "broken-graph", "dead-relu", "shuffled-labels", "saturated-activation"]
+[params.least]
+value = 3
+unit = "steps"
+doc = "Measured steps in which the output must be that constant."
+[needs]
+tables = ["tensor_stats", "modules"]
+kinds = ["activation"]
+steps = 3
+[doc]
+what = "A Softmax or LogSoftmax module whose output is exactly 1 (or 0) everywhere at every measured step: it normalises over an axis of one element."
+why = "exp(x) / exp(x) is 1 whatever x is, and its derivative is 0."
+not_this = "Outputs that merely saturate: those differ from the bound in some sample or step."
+source = "Arithmetic: the softmax of one number."
+*/
+WITH constant AS (
+    SELECT s.rank, s.step, s.seq, t.tensor_name AS tensor, m.model, m.module, m.class_name, m.call_order,
+        CASE m.class_name WHEN 'LogSoftmax' THEN s.min = 0 AND s.max = 0 ELSE s.min = 1 AND s.max = 1 END AS fits
+    FROM tensor_stats s JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id AND t.kind = 'activation' AND t.requires_grad
+    JOIN modules m ON m.rank = t.rank AND m.module_id = t.module_id AND m.class_name IN ('Softmax', 'LogSoftmax')
+    WHERE s.phase = 'forward' AND s.nan_count + s.inf_count = 0
+)
+SELECT rank, min(step) AS step, any_value(module) AS module, any_value(tensor) AS tensor, any_value(class_name) AS class_name, any_value(model) AS model,
+    CASE any_value(class_name) WHEN 'LogSoftmax' THEN '0' ELSE '1' END AS constant, lower(any_value(class_name)) AS kind_,
+    coalesce(nullif(any_value(module), ''), 'the root') AS place, count(*) AS value
+FROM constant GROUP BY rank, module, tensor HAVING bool_and(fits) AND count(*) >= $least
+ORDER BY step, rank, any_value(call_order)

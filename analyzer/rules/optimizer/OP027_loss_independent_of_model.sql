@@ -1,0 +1,45 @@
+/*
+code = "OP027"
+name = "loss-independent-of-model"
+severity = "error"
+phase = "loss"
+signal = "activation_gradient"
+message = "From step {step} on the loss ({loss}) does not depend on the model: its gradient is exactly zero at the output of {place}, where the model ends, and at every other output, and so are the gradients of all {parameters} parameters ({steps} steps, to the end)."
+fix = "Look at what lies between the model's output and the loss: a factor that is 0 (a beta, a weight, a mask, a schedule), a clamp that always acts, or an output that the loss does not use."
+explains = ["frozen-by-zero-gradient", "vanishing-gradients", "plateau", "underfit", "optimizer-eps-underflow", "second-moment-collapse", "dead-relu"]
+[params.least]
+value = 6
+unit = "steps"
+doc = "Measured steps without a break, to the end of the run."
+[needs]
+tables = ["tensor_stats", "steps"]
+kinds = ["gradient", "activation_gradient"]
+steps = 8
+[doc]
+what = "A loss other than zero whose gradient exists and is exactly zero at every output of the model and in every parameter, to the end of the run."
+why = "Whatever the model puts out, the loss stays the same: nothing can be learned from it."
+not_this = "A loss that is zero, as a hinge whose margin is met; layers that died inside the model, since the gradient at the output is not zero there; steps in which a part gets a gradient."
+source = "Exact zeros and persistence."
+*/
+WITH at_outputs AS (
+    -- of every module: the one that runs last gives the model's output
+    SELECT s.rank, s.step, max_by(m.module, m.call_order) AS module, max_by(m.model, m.call_order) AS model, bool_and(s.sum_sq = 0 AND s.nan_count + s.inf_count = 0) AS zero
+    FROM tensor_stats s JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id AND t.kind = 'activation_gradient'
+    JOIN modules m ON m.rank = t.rank AND m.module_id = t.module_id
+    GROUP BY s.rank, s.step
+), at_parameters AS (
+    SELECT p.rank, g.step, count(*) AS parameters, bool_and(g.sum_sq = 0 AND NOT g.missing AND g.nonfinite_count = 0) AS zero
+    FROM param_steps g JOIN parameters p ON p.rank = g.rank AND p.tensor_id = g.tensor_id
+    WHERE p.optimizer_id IS NOT NULL GROUP BY p.rank, g.step
+), looks AS (
+    SELECT o.rank, o.step, o.module, o.model, p.parameters, o.zero AND p.zero AND s.loss <> 0 AND isfinite(s.loss) AS independent, s.loss
+    FROM at_outputs o JOIN at_parameters p ON p.rank = o.rank AND p.step = o.step
+    JOIN (SELECT rank, step, any_value(loss) AS loss FROM steps WHERE completed GROUP BY rank, step) s ON s.rank = o.rank AND s.step = o.step
+), last_dependent AS (
+    SELECT rank, max(step) FILTER (NOT coalesce(independent, false)) AS step FROM looks GROUP BY rank
+)
+SELECT l.rank, min(l.step) AS step, any_value(l.module) AS module, any_value(l.model) AS model, median(l.loss) AS loss, max(l.parameters) AS parameters, count(*) AS steps,
+    0.0 AS value, coalesce(nullif(any_value(l.module), ''), any_value(l.model)) AS place
+FROM looks l JOIN last_dependent d ON d.rank = l.rank
+WHERE l.step > coalesce(d.step, -1) GROUP BY l.rank HAVING count(*) >= $least
+ORDER BY step, l.rank

@@ -1,0 +1,29 @@
+/*
+code = "PE015"
+name = "debug-mode-on"
+severity = "error"
+phase = "optimizer"
+signal = "debug_modes"
+message = "{debug_modes} was on at {steps} steps from step {step} to the end: a debug mode that slows down every step, and nothing was lost in this run for it to find."
+fix = "Switch it off for the long run: torch.autograd.set_detect_anomaly(False), profiler.stop() or leaving its with block, CUDA_LAUNCH_BLOCKING unset. Switch it on again for the few steps around a fault."
+explains = []
+[params.least]
+value = 200
+unit = "steps"
+doc = "Steps with the mode on, without a pause up to the end, that are no debugging session any more."
+[needs]
+tables = ["steps"]
+[doc]
+what = "Anomaly detection, a profiler or blocking launches that stay on for hundreds of steps until the run ends."
+why = "Anomaly detection keeps a traceback for each operator and checks every gradient for NaN; a profiler gathers events without end; blocking launches wait for each kernel."
+not_this = "Short sessions, windows of a profiler, and runs in which a value was lost: the mode is there to find it."
+source = "Convention: PyTorch's documentation of detect_anomaly says to enable it only for debugging, since its checks slow the program down."
+*/
+WITH last_without AS (
+    SELECT rank, max(step) FILTER (debug_modes IS NULL) AS step FROM steps GROUP BY rank
+)
+SELECT s.rank, min(s.step) AS step, any_value(s.debug_modes) AS debug_modes, count(DISTINCT s.step) AS steps, count(DISTINCT s.step) AS value
+FROM steps s JOIN last_without w ON w.rank = s.rank
+WHERE s.step > coalesce(w.step, -1) AND s.rank NOT IN (SELECT rank FROM bad_steps)
+GROUP BY s.rank HAVING count(DISTINCT s.step) >= $least
+ORDER BY step, s.rank
