@@ -7,10 +7,12 @@ Everything put into torch is taken out again by ``Attachment.detach``.
 import atexit
 import functools
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .base.import_hooks import after_import
+from .base.process_notes import note_process
 
 if TYPE_CHECKING:
     from .attachment import Attachment
@@ -37,10 +39,15 @@ def _attach(run: Path) -> None:
 def attach(run: Path) -> "Attachment":
     """Record this process into a run folder. Only one recording can be attached at a time; see current()."""
     global _attached  # noqa: PLW0603 — a process has one torch, and so one attachment
-    from .attachment import Attachment  # noqa: PLC0415 — imports torch, which must not happen before the script does it
-    from .session.session import Session  # noqa: PLC0415
+    try:
+        from .attachment import Attachment  # noqa: PLC0415 — imports torch, which must not happen before the script does it
+        from .session.session import Session  # noqa: PLC0415
 
-    _attached = attachment = Attachment(Session(run))
+        _attached = attachment = Attachment(Session(run))
+    except Exception as e:
+        note_process(run, failure=f"{type(e).__name__}: {e}")
+        raise
+    note_process(run, torch=str(sys.modules["torch"].__version__))
     atexit.register(detach)
     os.register_at_fork(after_in_child=attachment.session.abandon)
     return attachment

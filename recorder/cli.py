@@ -232,20 +232,16 @@ def _find(name: str) -> ModuleSpec | None:
 def _say_what_was_recorded(folder: Path, *, quiet: bool) -> None:
     """One line on stderr after the script's own last one: where the run lies, or why there is nothing in it."""
     from .storage.segments import completed_steps  # noqa: PLC0415
-    from .supervisor.exit_record import recorded_ranks  # noqa: PLC0415
+    from .supervisor.closing_line import switched_off, why_nothing  # noqa: PLC0415
     from .supervisor.supervise import say  # noqa: PLC0415
 
     steps = completed_steps(folder)
     shown = shlex.quote(os.path.relpath(folder) if folder.is_relative_to(Path.cwd()) else str(folder))
+    off = switched_off(folder)
     if not steps:
-        attached = recorded_ranks(folder)
-        why = (
-            "the script ended before its first training step was complete"
-            if attached
-            else "the script did not import torch, or did not train with it"
-        )
-        say(f"nothing was recorded: {why}; how it ended is in {shown}")
-    elif not quiet:
+        say(f"nothing was recorded: {why_nothing(folder)}; how it ended is in {shown}")
+    elif off or not quiet:
         count = max(steps.values())
         ranks = f" on {len(steps)} ranks" if len(steps) > 1 else ""
-        say(f"{count} step{'s' * (count != 1)}{ranks} recorded; next: firstfault diagnose {shown}")
+        but = f", but {off}" if off else ""
+        say(f"{count} step{'s' * (count != 1)}{ranks} recorded{but}; next: firstfault diagnose {shown}")

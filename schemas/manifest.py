@@ -113,6 +113,8 @@ class ExitRecord(msgspec.Struct, kw_only=True):
     memory_limit_bytes: int | None = None
     oom_kills: int | None = None
     recorded_ranks: int = 0
+    torch_processes: int | None = None
+    """Processes that the supervisor saw with torch loaded, once a second at most; null where nobody looked."""
     note: str | None = None
 
 

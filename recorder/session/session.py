@@ -23,6 +23,7 @@ from ...schemas.json_text import json_text
 from ...schemas.layout import JOURNAL, breadcrumb_path, rank_folder
 from ...schemas.step_values import Row
 from ..base.options import options_of
+from ..base.process_notes import note_process
 from ..base.selection import chosen
 from ..base.terminal import warn
 from ..script.signal_handlers import raised_by_signal_handler
@@ -116,6 +117,8 @@ class Session:
         self._running = True
         self._rows = StepRows(self.catalogue)
         self._off: set[str] = set()
+        self.faults = 0
+        """Parts of the recorder that switched themselves off."""
         self._breadcrumb: BreadcrumbWriter | None = None
         self._last_flush = perf_counter_ns()
         self._dropped = 0
@@ -247,6 +250,7 @@ class Session:
     def fault(self, part: str, error: Exception) -> None:
         """Say once that a part of the recorder failed, and switch it off."""
         self._off.add(part)
+        self.faults += 1
         where = error.__traceback__
         while where is not None and where.tb_next is not None:
             where = where.tb_next
@@ -260,6 +264,7 @@ class Session:
             f"{part} switched itself off: {type(error).__name__}: {error}",
             detail={"part": part, "at": line},
         )
+        note_process(self.run, fault=(part, f"{type(error).__name__}: {error}"))
         if self.started:  # at once: the part may be the one that writes
             with suppress(Exception):
                 self.write(("events",))
