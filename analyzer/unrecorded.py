@@ -41,6 +41,12 @@ def _empty(trace: Trace, *, told: bool) -> list[str]:
         for note in notes
         if note.failure is not None
     ]
+    if not any(note.torch for note in notes):
+        why += [
+            say("importing torch failed with {error}; repair that installation", error=note.import_error)
+            for note in notes
+            if note.import_error is not None
+        ]
     if why or told:
         return why
     if trace.has("ranks"):

@@ -28,12 +28,16 @@ def attach_from_environment() -> None:
     """Attach when this process belongs to a recorded run. Called by inject/sitecustomize.py; does not import torch."""
     run = os.environ.get(ENV_RUN)
     if run:
-        after_import("torch", functools.partial(_attach, Path(run)))
+        after_import("torch", functools.partial(_attach, Path(run)), functools.partial(_import_failed, Path(run)))
 
 
 def _attach(run: Path) -> None:
     if _attached is None:
         attach(run)
+
+
+def _import_failed(run: Path, error: Exception) -> None:
+    note_process(run, import_error=f"{type(error).__name__}: {error}")
 
 
 def attach(run: Path) -> "Attachment":

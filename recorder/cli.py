@@ -1,10 +1,12 @@
 """`firstfault run`: the script's own exit status, 2 where it could not be started."""
 
+import ast
 import importlib.util
 import os
 import shlex
 import signal
 import sys
+import zipfile
 from collections.abc import Mapping
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -212,6 +214,29 @@ def _check_target(target: str, *, module: bool) -> None:
     elif target != "-" and not Path(target).exists():
         hint = "options of firstfault come before the script" if target.startswith("-") else "check the path"
         raise RecorderError(f"{target}: no such script; {hint}")
+    elif target != "-":
+        _check_interpreter(Path(target))
+
+
+def _check_interpreter(script: Path) -> None:
+    """Refuse a script that names another interpreter, unless Python can read it: pip writes launchers that both can."""
+    if not script.is_file():
+        return
+    with script.open("rb") as file:
+        first = file.readline(1000)
+        if not first.startswith(b"#!") or b"python" in first or b"pypy" in first:
+            return
+        text = first + file.read()
+    try:
+        ast.parse(text)
+    except (SyntaxError, ValueError):
+        if zipfile.is_zipfile(script):
+            return
+        named = first[2:].decode("utf-8", "replace").strip()
+        raise RecorderError(
+            f"{script}: is a script for {named}, not for python; give the Python script that trains, or write `firstfault run`"
+            f" into {script.name} in place of python"
+        ) from None
 
 
 def _check_torch() -> None:

@@ -81,11 +81,13 @@ class Fault(msgspec.Struct, frozen=True):
 
 
 class ProcessNote(msgspec.Struct, kw_only=True):
-    """What a process says of the recorder in it, once torch has been imported there. ``failure``: why attaching failed."""
+    """What a process says of the recorder in it, once torch has been imported there. ``failure``: why attaching failed;
+    ``import_error``: the exception of torch's own import, where none succeeded afterwards."""
 
     pid: int
     torch: str | None = None
     failure: str | None = None
+    import_error: str | None = None
     faults: list[Fault] = []
 
 

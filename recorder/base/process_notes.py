@@ -14,7 +14,12 @@ FOLDER = "processes"
 
 
 def note_process(
-    run: Path, *, torch: str | None = None, failure: str | None = None, fault: tuple[str, str] | None = None
+    run: Path,
+    *,
+    torch: str | None = None,
+    failure: str | None = None,
+    import_error: str | None = None,
+    fault: tuple[str, str] | None = None,
 ) -> None:
     """Write the note of this process, or add to it. A folder that does not take it loses the note and nothing else."""
     path = _path(run)
@@ -22,9 +27,10 @@ def note_process(
         try:
             note = json.loads(path.read_bytes())
         except (OSError, ValueError):
-            note = {"pid": os.getpid(), "torch": None, "failure": None, "faults": []}
+            note = {"pid": os.getpid(), "torch": None, "failure": None, "import_error": None, "faults": []}
         note["torch"] = torch or note["torch"]
         note["failure"] = failure or note["failure"]
+        note["import_error"] = None if torch else import_error or note["import_error"]
         if fault is not None:
             note["faults"].append({"part": fault[0], "error": fault[1]})
         path.parent.mkdir(exist_ok=True)

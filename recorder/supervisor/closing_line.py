@@ -19,8 +19,9 @@ def switched_off(run: Path) -> str | None:
     if not parts:
         return None
     named = ", ".join(f"{part} ({error})" for part, error in parts.items())
-    one = len(parts) == 1
-    return f"{'a part' if one else f'{len(parts)} parts'} of the recorder switched {'itself' if one else 'themselves'} off: {named}"
+    if len(parts) == 1:
+        return f"a part of the recorder switched itself off: {named}"
+    return f"{len(parts)} parts of the recorder switched themselves off: {named}"
 
 
 def why_nothing(run: Path) -> str:
@@ -28,19 +29,21 @@ def why_nothing(run: Path) -> str:
     off = switched_off(run)
     if off is not None:
         return off
+    notes = process_notes(run)
+    broken = next((note.import_error for note in notes if note.import_error is not None), None)
+    if broken is not None and all(note.torch is None for note in notes):
+        return f"importing torch failed with {broken}"
     said = _said(run)
     if said is not None:
         return said
     if recorded_ranks(run):
         return "the script ended before its first training step was complete"
-    notes = process_notes(run)
     failure = next((note.failure for note in notes if note.failure is not None), None)
     if failure is not None:
         return f"the recorder could not attach to torch ({failure})"
     if notes:
-        return (
-            "torch was imported, and no forward with gradients, no backward and no optimizer step was seen before the script ended"
-        )
+        return "torch was imported, and no forward with gradients, no backward and no optimizer step was seen before the"
+            " script ended"
     try:
         ended = read_exit(run)
     except SchemaError:

@@ -198,9 +198,7 @@ class SilenceWatch:
 
     def _training(self) -> bool:
         """Whether a rank has come to a backward or an optimizer step."""
-        return any(
-            p.step > self._first_step or p.microbatch > 0 or p.phase in _TRAINING for p in self._positions()
-        )
+        return any(p.step > self._first_step or p.microbatch > 0 or p.phase in _TRAINING for p in self._positions())
 
     def _stage(self) -> str:
         """How far it has come where no training has been seen."""

@@ -58,9 +58,7 @@ def environment_of(run: Path, environ: dict[str, str]) -> dict[str, str]:
     return {**environ, ENV_RUN: str(run), "PYTHONPATH": os.pathsep.join(path)}
 
 
-def supervise(
-    run: Path, command: list[str], before: set[signal.Signals], *, silent_after_s: float = SILENT_S
-) -> int:
+def supervise(run: Path, command: list[str], before: set[signal.Signals], *, silent_after_s: float = SILENT_S) -> int:
     """Run ``command`` recorded into ``run``; returns its exit status as a shell gives it (128+n for signal n).
 
     ``before`` is the signal mask that the script is to have; the caller has called signals.block(). Writes exit.json.
