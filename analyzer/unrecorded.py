@@ -58,8 +58,8 @@ def _empty(trace: Trace, *, told: bool) -> list[str]:
     if notes:
         return [
             say(
-                "torch was imported, and no forward with gradients, no backward and no optimizer step was seen; a script that only"
-                " evaluates leaves no step, and one that trains by other means is recorded by Recorder.step()"
+                "torch was imported, and no forward with gradients, no backward and no optimizer step was seen; a script that"
+                " only evaluates leaves no step, and one that trains by other means is recorded by Recorder.step()"
             )
         ]
     looked = trace.exit.torch_processes if trace.exit is not None else None

@@ -129,6 +129,13 @@ def run(
         bool | None,
         typer.Option("--hang-kill", help="End the run when it hangs, after the stacks of its threads are saved."),
     ] = None,
+    keep_secrets: Annotated[
+        bool | None,
+        typer.Option(
+            "--keep-secrets",
+            help="Write tokens, keys and passwords as they are. Without it they are replaced before anything is written.",
+        ),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Leave out the closing line on stderr.")] = False,
     debug: Annotated[
         bool, typer.Option("--debug", help="Show tracebacks when firstfault itself makes a mistake.")
@@ -150,6 +157,7 @@ def run(
         "hang-timeout": hang_timeout,
         "memory-history": memory_history,
         "hang-kill": hang_kill,
+        "keep-secrets": keep_secrets,
     }
     before = signals.block()  # before the imports below: they start threads
     try:

@@ -42,8 +42,8 @@ def why_nothing(run: Path) -> str:
     if failure is not None:
         return f"the recorder could not attach to torch ({failure})"
     if notes:
-        return "torch was imported, and no forward with gradients, no backward and no optimizer step was seen before the"
-            " script ended"
+        seen = "no forward with gradients, no backward and no optimizer step was seen before the script ended"
+        return f"torch was imported, and {seen}"
     try:
         ended = read_exit(run)
     except SchemaError:

@@ -17,6 +17,7 @@ from ...schemas import Phase, read_breadcrumb
 from ...schemas.json_text import json_text
 from ...schemas.layout import SUPERVISOR_RANK, breadcrumb_path
 from ...schemas.unrecorded import NO_TRAINING, REASONS, TRAINING_BEGAN, UNRECORDED, ProcessNote, process_notes
+from ..base.secrets import Redactor
 from ..storage.attempt import attempt_of
 from .torch_process import TorchProcess, torch_process, why_unrecorded
 
@@ -57,12 +58,14 @@ class SilenceWatch:
         self,
         run: Path,
         pid: int,
+        secrets: Redactor,
         say: Callable[[str], None],
         period_s: float = PERIOD_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._run = run
         self._root = psutil.Process(pid)
+        self._secrets = secrets
         self._say = say
         self._period_s = period_s
         self._clock = clock
@@ -188,7 +191,7 @@ class SilenceWatch:
 
     def _event(self, event: str, reason: str, process: TorchProcess, where: str, seconds: int) -> dict[str, Any]:
         self._events += 1
-        values = {"process": process.shown, "seconds": seconds, "where": where}
+        values = {"process": process.shown(self._secrets), "seconds": seconds, "where": where}
         said = "; ".join(sentence.format_map(values) for sentence in REASONS[reason])
         return _row(event, said, {"reason": reason, "pid": process.pid, **values})
 

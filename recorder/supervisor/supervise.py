@@ -23,6 +23,7 @@ from ...schemas import TABLES, ExitRecord, encode_json, write_json
 from ...schemas.layout import ENV_RUN, EXIT_JSON, EXIT_RESERVE, OUTPUT_LOG, SUPERVISOR_RANK
 from ..base.errors import CompactionError
 from ..base.options import options_of
+from ..base.secrets import Redactor
 from ..storage.attempt import attempt_of
 from ..storage.housekeeping import Housekeeping
 from ..storage.journal import JournalWriter
@@ -68,7 +69,8 @@ def supervise(run: Path, command: list[str], before: set[signal.Signals], *, sil
     pa.set_io_thread_count(1)
     _fill_standard_streams()
     reserve = _Reserve(run / EXIT_RESERVE)
-    tail = OutputTail(run / OUTPUT_LOG)
+    secrets = Redactor(command, os.environ, keep=options_of(run).keep_secrets)
+    tail = OutputTail(run / OUTPUT_LOG, hide=secrets.output)
     output = Passthrough(tail)
     script = subprocess.Popen(
         command,
@@ -80,7 +82,7 @@ def supervise(run: Path, command: list[str], before: set[signal.Signals], *, sil
         preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, before),  # noqa: PLW1509
     )
     output.start()
-    watch = Watch(run, script.pid, silent_after_s)
+    watch = Watch(run, script.pid, secrets, silent_after_s)
     guarded("sampling", watch.start)
     status, peak_rss = _wait(script, output)
     guarded("output", output.finish)
@@ -180,6 +182,7 @@ class Watch:
 
     run: Path
     pid: int
+    secrets: Redactor
     silent_after_s: float = SILENT_S
     house: Housekeeping | None = None
     """Of the run folder; None until the thread has begun."""
@@ -234,7 +237,7 @@ class Watch:
         options = options_of(self.run)
         self._hang = hang = HangWatch(self.run, options.hang_timeout_s, say)
         self.house = house = Housekeeping(self.run, journal, say)
-        self._silence = silence = SilenceWatch(self.run, self.pid, say, self.silent_after_s)
+        self._silence = silence = SilenceWatch(self.run, self.pid, self.secrets, say, self.silent_after_s)
         rows = 0
         due = time.monotonic()
         while True:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...schemas.layout import ENV_RUN
+from ..base.secrets import Redactor
 
 INJECT = Path(__file__).parents[1] / "inject"
 """Folder of the sitecustomize that attaches the recorder."""
@@ -33,10 +34,9 @@ class TorchProcess:
     """Its FIRSTFAULT_RUN when it was started."""
     python_path: tuple[str, ...]
 
-    @property
-    def shown(self) -> str:
+    def shown(self, secrets: Redactor) -> str:
         """Its number and command line, for people."""
-        line = " ".join(shlex.join(self.command).split())
+        line = " ".join(shlex.join(secrets.arguments(self.command)).split())
         cut = line if len(line) <= _LONGEST_COMMAND else f"{line[:_LONGEST_COMMAND]} …"
         return f"{self.pid} ({cut})"
 
