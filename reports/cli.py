@@ -19,6 +19,7 @@ from .errors import ReportError
 from .find_run import find_run
 from .progress import sign_of_life
 from .terminal import print_capture, print_verdict
+from .wording import show_name, show_text
 
 EXIT_CODES = {"healthy": 0, "anomalous": 1, "inconclusive": 3}
 """Exit status of `firstfault diagnose` by verdict."""
@@ -92,7 +93,7 @@ def report_command(
         check_target(target, force=force)
         with sign_of_life(err, "Reading the run and drawing the page …"), Trace(folder) as trace:
             write_page(trace, diagnose(trace, judging(folder, rules)), target, force=force)
-    console().print(str(target), markup=False, highlight=False, soft_wrap=True)
+    console().print(show_name(str(target)), markup=False, highlight=False, soft_wrap=True)
 
 
 def replay_command(
@@ -142,8 +143,8 @@ def mre_command(
         made = reproduction(where, folder, meta, target.name)
         write_script(target, made, force=force)
     for note in made.notes:
-        err.print(f"note: {note}", markup=False, soft_wrap=True)
-    console().print(str(target), markup=False, highlight=False, soft_wrap=True)
+        err.print(show_name(f"note: {note}"), markup=False, soft_wrap=True)
+    console().print(show_name(str(target)), markup=False, highlight=False, soft_wrap=True)
 
 
 def demo_command(
@@ -184,7 +185,7 @@ def named(value: Any) -> Any:
 def _chosen(err: Console, run: Path | None) -> Path:
     folder, note = find_run(run)
     if note:
-        err.print(note, markup=False, highlight=False, soft_wrap=True, style="dim")
+        err.print(show_name(note), markup=False, highlight=False, soft_wrap=True, style="dim")
     return folder
 
 
@@ -201,5 +202,5 @@ def command_errors(err: Console, *, debug: bool) -> Generator[None]:
     except (ReportError, AnalyzerError, SchemaError) as e:
         if debug:
             raise
-        err.print(f"firstfault: {e}", markup=False, highlight=False, soft_wrap=True, style="red")
+        err.print(show_text(f"firstfault: {e}"), markup=False, highlight=False, soft_wrap=True, style="red")
         raise typer.Exit(UNREADABLE) from None

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from .layout import PROCESSES
+from .safe_files import read_file
 
 UNRECORDED = "unrecorded-process"
 """Event: a process has torch loaded, and the recorder is not in it."""
@@ -96,8 +97,8 @@ def process_notes(run: Path) -> list[ProcessNote]:
     found: list[ProcessNote] = []
     for path in (run / PROCESSES).glob("pid=*.json"):
         try:
-            found.append(msgspec.json.decode(path.read_bytes(), type=ProcessNote))
-        except (OSError, msgspec.MsgspecError):
+            found.append(msgspec.json.decode(read_file(path, run), type=ProcessNote))
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             continue
     return sorted(found, key=lambda note: note.pid)
 
@@ -106,7 +107,7 @@ def values_of(detail: str | None) -> tuple[Reason, dict[str, Any]] | None:
     """The reason in an event's ``detail`` and the values for its sentences; None where it is none that is known here."""
     try:
         values = msgspec.json.decode(detail or "", type=dict[str, Any])
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return None
     reason = REASONS.get(str(values.get("reason")))
     filled = {name: values.get(name, "?") for name in ("process", "seconds", "where")}
