@@ -17,6 +17,7 @@ from ..schemas import SchemaError
 from .captured import capture_json, find_capture, operators_of, view_of
 from .errors import ReportError
 from .find_run import find_run
+from .language import say
 from .progress import sign_of_life
 from .terminal import print_capture, print_verdict
 from .wording import show_name, show_text
@@ -78,12 +79,19 @@ def report_command(
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="The page; by default RUN-report.html, here.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite a file that firstfault did not write.")] = False,
+    share: Annotated[
+        bool,
+        typer.Option(
+            "--share",
+            help="Leave out host, user, folders above the project, arguments and output, and list what was left out.",
+        ),
+    ] = False,
     rules: RulesOption = None,
     lang: LangOption = None,
     debug: DebugOption = False,
 ) -> None:
     """Write one self-contained HTML page about a run; it opens from disk with no network."""
-    from .page import check_target, write_page  # noqa: PLC0415 # altair takes a second that `diagnose` need not wait for
+    from .page import check_target, write_page, write_shared_page  # noqa: PLC0415 # altair takes a second that `diagnose` need not wait for
 
     err = console(stderr=True)
     with command_errors(err, debug=debug):
@@ -91,8 +99,15 @@ def report_command(
         speak_as_asked(lang, folder)
         target = output or Path(f"{folder.resolve().name}-report.html")
         check_target(target, force=force)
+        left_out: list[str] = []
         with sign_of_life(err, "Reading the run and drawing the page …"), Trace(folder) as trace:
-            write_page(trace, diagnose(trace, judging(folder, rules)), target, force=force)
+            verdict = diagnose(trace, judging(folder, rules))
+            if share:
+                left_out = write_shared_page(trace, verdict, target, force=force)
+            else:
+                write_page(trace, verdict, target, force=force)
+    if left_out:
+        err.print(say("left out: {what}", what=say(", ").join(left_out)), markup=False, soft_wrap=True, style="dim")
     console().print(show_name(str(target)), markup=False, highlight=False, soft_wrap=True)
 
 

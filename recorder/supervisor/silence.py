@@ -27,6 +27,9 @@ PERIOD_S = 40.0
 COMPUTES = 0.1
 """Share of one core from which a process computes; launchers and idle servers stay below."""
 
+COMPUTES_LONG = 0.5
+"""Periods of CPU time before a process with the recorder in it is said to have shown no training."""
+
 PATIENCE = 3
 """Periods that pass before a process is called unrecorded for no reason that can be seen: it may still be importing torch."""
 
@@ -106,7 +109,7 @@ class SilenceWatch:
             seconds = round(now - watched.since)
             if watched.process.address not in attached:
                 rows += self._unrecorded(watched, notes.get(watched.process.pid), seconds)
-            elif not (self._training_seen or self._waiting):
+            elif not (self._training_seen or self._waiting) and self._has_computed_long(watched):
                 self._waiting = True
                 rows.append(self._told(NO_TRAINING, self._stage(), watched.process, "", seconds))
         return rows
@@ -164,6 +167,10 @@ class SilenceWatch:
             watched.process = process or watched.process
             return False
         return True
+
+    def _has_computed_long(self, watched: _Watched) -> bool:
+        """Whether its own work took long: on a crowded machine imports alone take minutes."""
+        return watched.latest_cpu_s - watched.cpu_s >= COMPUTES_LONG * self._period_s
 
     def _attached(self, notes: dict[int, ProcessNote]) -> set[str]:
         """Addresses of torch in processes that the recorder is in; their forks have it at the same ones."""
