@@ -18,8 +18,9 @@ from .diagnose import plain
 from .errors import AnalyzerError, QueryError, RuleError
 from .language import close_up, say, text_of
 from .rules import Rule, find_rule, load_own_rules, load_rules
-from .trace import Trace
+from .trace import HARMLESS, Trace, statements_of
 from .views import SHARED
+from .visible import visible
 
 MAX_ROWS = 200
 """Rows that a terminal table shows; --csv and --json give all."""
@@ -36,19 +37,23 @@ def sql(
     query: Annotated[str | None, typer.Argument(help="One SQL statement; a prompt without it.")] = None,
     csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object per row.")] = False,
+    unsafe: Annotated[
+        bool, typer.Option("--unsafe", help="Let SQL read and write files, and reach the network.")
+    ] = False,
 ) -> None:
     """Query the recorded tables and shared views of a run with DuckDB."""
     if csv and json:
         raise typer.Exit(_complain("give --csv or --json, not both"))
     try:
-        with Trace(run, described=True) as trace:
+        with Trace(run, described=True, unsafe=unsafe) as trace:
             for problem in trace.problems:
-                print(f"firstfault: left out {problem.path}: {problem.what}", file=sys.stderr)  # noqa: T201 # command line
+                said = visible(f"firstfault: left out {problem.path}: {problem.what}")
+                print(said, file=sys.stderr)  # noqa: T201 # command line
             show = _show_csv if csv else _show_json if json else _show_table
             if query is None:
-                _prompt(trace, show)
+                _prompt(trace, show, unsafe=unsafe)
             else:
-                show(trace.sql(query))
+                show(asked(trace, query, unsafe=unsafe))
     except AnalyzerError as e:
         raise typer.Exit(_complain(str(e))) from None
 
@@ -127,7 +132,17 @@ def explain(rule: Rule) -> str:
     return "\n".join([*lines, rule.sql])
 
 
-def _prompt(trace: Trace, show: Callable[[pl.DataFrame], None]) -> None:
+def asked(trace: Trace, query: str, *, unsafe: bool) -> pl.DataFrame:
+    """The answer. Raises QueryError for a statement that would touch more than what is in memory."""
+    if not unsafe:
+        refused = {s.type for s in statements_of(query)} - HARMLESS
+        if refused:
+            names = ", ".join(sorted(kind.name for kind in refused))
+            raise QueryError(f"{names} may write files or load code; use --unsafe if you mean it")
+    return trace.sql(query)
+
+
+def _prompt(trace: Trace, show: Callable[[pl.DataFrame], None], *, unsafe: bool) -> None:
     interactive = sys.stdin.isatty()
     if interactive:
         names = f"tables: {', '.join(trace.tables)}\nshared views among them: {', '.join(SHARED)}"
@@ -140,15 +155,15 @@ def _prompt(trace: Trace, show: Callable[[pl.DataFrame], None]) -> None:
             break
         pending += line + "\n"
         if pending.rstrip().endswith(";"):
-            _answer(trace, pending, show)
+            _answer(trace, pending, show, unsafe=unsafe)
             pending = ""
     if pending.strip():
-        _answer(trace, pending, show)
+        _answer(trace, pending, show, unsafe=unsafe)
 
 
-def _answer(trace: Trace, query: str, show: Callable[[pl.DataFrame], None]) -> None:
+def _answer(trace: Trace, query: str, show: Callable[[pl.DataFrame], None], *, unsafe: bool) -> None:
     try:
-        show(trace.sql(query))
+        show(asked(trace, query, unsafe=unsafe))
     except QueryError as e:
         _complain(str(e))
 
@@ -178,10 +193,10 @@ def _show_table(frame: pl.DataFrame) -> None:
 def _cell(value: object) -> str:
     if value is None:
         return ""
-    return format(value, ".6g") if isinstance(value, float) else str(value)
+    return format(value, ".6g") if isinstance(value, float) else visible(str(value))
 
 
 def _complain(message: str) -> int:
     lines = message.splitlines()
-    print("firstfault: " + "\n".join(lines[:2]), file=sys.stderr)  # noqa: T201 # command line
+    print("firstfault: " + "\n".join(map(visible, lines[:2])), file=sys.stderr)  # noqa: T201 # command line
     return 2

@@ -17,6 +17,7 @@ from .judging import Judging
 from .language import close_up, in_words, say, text_of, worded
 from .rules import Rule, Severity, find_rule, load_rules, missing, run_rule
 from .trace import Trace
+from .unrecorded import unrecorded
 from .verdict import Conclusion, Finding, FirstAnomaly, NotEvaluable, RunFacts, Verdict
 
 EVIDENCE_ROWS = 5
@@ -85,7 +86,7 @@ def diagnose(trace: Trace, rules: Judging | None = None) -> Verdict:
             fired.append(found)
     causes, symptoms = split(fired)
     facts = _facts(trace)
-    silent += _reading_problems(trace, facts)
+    silent = _reading_problems(trace, facts) + silent
     conclusion = _conclude(trace, facts, causes, {n.name for n in silent})
     return Verdict(
         run=facts,
@@ -185,7 +186,9 @@ def _facts(trace: Trace) -> RunFacts:
 
 def _reading_problems(trace: Trace, facts: RunFacts) -> list[NotEvaluable]:
     """What the recording itself leaves open, under the catalogue's name for it."""
-    why = [f"{p.path}: {in_words('problem', p.what)}" for p in sorted(trace.problems, key=lambda p: p.path)]
+    unseen = unrecorded(trace, steps=facts.steps_recorded)
+    why = list(unseen)
+    why += [f"{p.path}: {in_words('problem', p.what)}" for p in sorted(trace.problems, key=lambda p: p.path)]
     if trace.status == "running":
         why.append(say("the run is still being written"))
     if trace.status == "host-lost":
@@ -228,7 +231,7 @@ def _reading_problems(trace: Trace, facts: RunFacts) -> list[NotEvaluable]:
         why.append(
             say("neither losses, gradient norms nor tensors of this run are known: whether it learnt cannot be said")
         )
-    if facts.steps_recorded == 0:
+    if facts.steps_recorded == 0 and not unseen:
         why.append(say("no training step was completed: nothing to judge"))
     return [NotEvaluable(code="RE005", name="recording-incomplete", why=w) for w in why]
 

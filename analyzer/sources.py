@@ -4,6 +4,7 @@ A torn or foreign file is reported and left out, so that the rest stays readable
 reading, because silently ignoring what it means could turn a fault into a healthy verdict.
 """
 
+import errno
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pyarrow.parquet as pq
 
 from ..schemas import SCHEMA_VERSION, TABLES, VERSION_KEY, Table
 from ..schemas.layout import Part, parts, segments
+from ..schemas.safe_files import MOST_SEGMENT, check_file, read_file
 from ..schemas.step_values import STEP_VALUES, STEP_VALUES_SCHEMA, tables_of
 from .errors import UnreadableRunError
 
@@ -63,7 +65,7 @@ def _find_sources(run: Path, *, ended: bool) -> tuple[dict[str, Source], list[Pr
     done: dict[str, list[Part]] = {name: [] for name in TABLES}
     for name, source in sources.items():
         for part in parts(run, name):
-            columns = _check_part(part.path, source.table, problems)
+            columns = _check_part(run, part.path, source.table, problems)
             if columns is not None:
                 source.parts.append((part.path, columns))
                 done[name].append(part)
@@ -76,7 +78,7 @@ def _find_sources(run: Path, *, ended: bool) -> tuple[dict[str, Source], list[Pr
         if not wanted:
             continue
         tail_is_normal = not ended and index == newest[name, rank]
-        held = _read_segment(path, name, problems, tail_is_normal=tail_is_normal)
+        held = _read_segment(run, path, name, problems, tail_is_normal=tail_is_normal)
         if held is None:
             continue
         for table, rows in (_apart(path, held, wanted, problems) if name == STEP_VALUES else {name: held}).items():
@@ -85,15 +87,19 @@ def _find_sources(run: Path, *, ended: bool) -> tuple[dict[str, Source], list[Pr
     return sources, problems
 
 
-def _check_part(path: Path, table: Table, problems: list[Problem]) -> frozenset[str] | None:
+def _check_part(run: Path, path: Path, table: Table, problems: list[Problem]) -> frozenset[str] | None:
     """Declared columns that a part has, or None (and a problem) where it cannot serve as one."""
     try:
+        check_file(path, run)
         with pq.ParquetFile(path) as file:
             schema = file.schema_arrow
     except FileNotFoundError:
+        if path.is_symlink():
+            problems.append(Problem(str(path), "it is a link to nothing"))
+            return None
         raise
     except (OSError, pa.ArrowException) as e:
-        problems.append(Problem(str(path), f"torn or not Parquet: {_one_line(e)}"))
+        problems.append(Problem(str(path), _why(e)))
         return None
     wrong = _wrong(path, schema, table.schema)
     if wrong:
@@ -110,11 +116,16 @@ def _apart(path: Path, values: pa.Table, wanted: list[str], problems: list[Probl
     return tables
 
 
-def _read_segment(path: Path, name: str, problems: list[Problem], *, tail_is_normal: bool) -> pa.Table | None:
+def _read_segment(
+    run: Path, path: Path, name: str, problems: list[Problem], *, tail_is_normal: bool
+) -> pa.Table | None:
     """Every complete batch of a journal segment; a torn tail ends it."""
     try:
-        raw = path.read_bytes()
+        raw = read_file(path, run, MOST_SEGMENT)
     except FileNotFoundError:
+        if path.is_symlink():
+            problems.append(Problem(str(path), "it is a link to nothing"))
+            return None
         raise
     except OSError as e:
         problems.append(Problem(str(path), f"cannot be read ({e.strerror})"))
@@ -190,3 +201,9 @@ def _same(found: pa.DataType, declared: pa.DataType) -> bool:
 
 def _one_line(e: BaseException) -> str:
     return (str(e).splitlines() or [type(e).__name__])[0]
+
+
+def _why(e: BaseException) -> str:
+    """Why a part cannot serve: what was refused before it was opened, else what Parquet says of it."""
+    refused = isinstance(e, OSError) and e.errno in {errno.EINVAL, errno.ELOOP} and e.strerror.startswith("it is ")
+    return e.strerror if refused else f"torn or not Parquet: {_one_line(e)}"

@@ -22,7 +22,7 @@ from .lost_runs import goes_on, lost_position_rows
 from .records import as_table, record_rows
 from .sources import Problem, Source, find_sources
 from .verdict import Status
-from .views import SHARED, create_shared_views, create_views, describe, install_types
+from .views import SHARED, create_shared_views, create_views, describe, install_types, quote
 
 MATERIALISED = (
     "optimizer_series",
@@ -49,15 +49,37 @@ SMALL_BYTES = 4 * 2**20
 _MANY_ROWS = 1_000_000
 
 
+HARMLESS = {
+    duckdb.StatementType.SELECT,
+    duckdb.StatementType.EXPLAIN,
+    duckdb.StatementType.CREATE,
+    duckdb.StatementType.DROP,
+    duckdb.StatementType.INSERT,
+    duckdb.StatementType.UPDATE,
+    duckdb.StatementType.DELETE,
+}
+"""Statements that touch nothing but tables in memory where the trace is locked."""
+
+
+def statements_of(query: str) -> list[duckdb.Statement]:
+    """The statements of a text. Raises QueryError with DuckDB's own words."""
+    try:
+        return duckdb.extract_statements(query)
+    except duckdb.Error as e:
+        raise QueryError(str(e)) from e
+
+
 class Trace:
     """One run, readable. A context manager; ``sql`` returns polars frames. ``described`` puts a comment on every view
-    and column, which people look for and rules do not need.
+    and column, which people look for and rules do not need. ``unsafe`` lets SQL read and write files and reach the network.
 
     Raises NotARunError for a path that is no run folder, UnreadableRunError for a damaged run.json or exit.json or a
     file of a newer schema. Single torn or foreign files are listed in ``problems`` and left out.
     """
 
-    def __init__(self, path: str | Path, *, threads: int | None = None, described: bool = False) -> None:
+    def __init__(
+        self, path: str | Path, *, threads: int | None = None, described: bool = False, unsafe: bool = False
+    ) -> None:
         self.path = Path(path)
         _check_folder(self.path)
         try:
@@ -89,6 +111,8 @@ class Trace:
         self._steps: int | None = None
         try:
             self._open(described=described)
+            if not unsafe:
+                self._lock()
         except duckdb.Error as e:
             self.close()
             raise AnalyzerError(f"{self.path}: cannot be opened ({_first_line(e)}); please report this run") from e
@@ -107,6 +131,15 @@ class Trace:
             self._viewed = True
             for table in (*TABLES.values(), *RECORDS.values()):
                 describe(self._con, table)
+
+    def _lock(self) -> None:
+        """From here on SQL reads nothing but the run folder, and what it was told cannot be changed by SQL."""
+        folders = [self.path.absolute(), self.path.resolve(), *([Path(self._scratch.name)] if self._scratch else [])]
+        named = ", ".join(quote(str(folder)) for folder in dict.fromkeys(folders))
+        self._con.execute(
+            f"SET allowed_directories = [{named}]; SET enable_external_access = false;"
+            " SET python_enable_replacements = false; SET lock_configuration = true"
+        )
 
     @property
     def tables(self) -> list[str]:

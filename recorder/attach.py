@@ -7,10 +7,12 @@ Everything put into torch is taken out again by ``Attachment.detach``.
 import atexit
 import functools
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .base.import_hooks import after_import
+from .base.process_notes import note_process
 
 if TYPE_CHECKING:
     from .attachment import Attachment
@@ -26,7 +28,7 @@ def attach_from_environment() -> None:
     """Attach when this process belongs to a recorded run. Called by inject/sitecustomize.py; does not import torch."""
     run = os.environ.get(ENV_RUN)
     if run:
-        after_import("torch", functools.partial(_attach, Path(run)))
+        after_import("torch", functools.partial(_attach, Path(run)), functools.partial(_import_failed, Path(run)))
 
 
 def _attach(run: Path) -> None:
@@ -34,13 +36,22 @@ def _attach(run: Path) -> None:
         attach(run)
 
 
+def _import_failed(run: Path, error: Exception) -> None:
+    note_process(run, import_error=f"{type(error).__name__}: {error}")
+
+
 def attach(run: Path) -> "Attachment":
     """Record this process into a run folder. Only one recording can be attached at a time; see current()."""
     global _attached  # noqa: PLW0603 — a process has one torch, and so one attachment
-    from .attachment import Attachment  # noqa: PLC0415 — imports torch, which must not happen before the script does it
-    from .session.session import Session  # noqa: PLC0415
+    try:
+        from .attachment import Attachment  # noqa: PLC0415 — imports torch, which must not happen before the script does it
+        from .session.session import Session  # noqa: PLC0415
 
-    _attached = attachment = Attachment(Session(run))
+        _attached = attachment = Attachment(Session(run))
+    except Exception as e:
+        note_process(run, failure=f"{type(e).__name__}: {e}")
+        raise
+    note_process(run, torch=str(sys.modules["torch"].__version__))
     atexit.register(detach)
     os.register_at_fork(after_in_child=attachment.session.abandon)
     return attachment

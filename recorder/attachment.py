@@ -5,6 +5,7 @@ import functools
 import sys
 import warnings
 from collections.abc import Callable
+from multiprocessing import parent_process
 from types import TracebackType
 from typing import Any
 
@@ -13,6 +14,7 @@ import torch.optim.optimizer as optim
 from torch.nn.modules import module as nn_module
 
 from ..schemas import Phase
+from .base.process_notes import withdraw_note
 from .capture.captures import CaptureWatch
 from .capture.exceptions import record_exception, watch_deaths
 from .capture.failure_step import AfterStep
@@ -139,6 +141,8 @@ class Attachment:
             self.session.note(Phase.EXIT, -1)  # tells a rank that is done from one that was lost
         self.session.close()
         self.detach()
+        if parent_process() is not None and not self.session.started and not self.session.faults:
+            withdraw_note(self.session.run)
 
     def interrupted(self, error: BaseException) -> None:
         """Somebody ended this process: neither an error of its own nor the end of its work."""

@@ -1,10 +1,12 @@
 """`firstfault run`: the script's own exit status, 2 where it could not be started."""
 
+import ast
 import importlib.util
 import os
 import shlex
 import signal
 import sys
+import zipfile
 from collections.abc import Mapping
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -127,6 +129,13 @@ def run(
         bool | None,
         typer.Option("--hang-kill", help="End the run when it hangs, after the stacks of its threads are saved."),
     ] = None,
+    keep_secrets: Annotated[
+        bool | None,
+        typer.Option(
+            "--keep-secrets",
+            help="Write tokens, keys and passwords as they are. Without it they are replaced before anything is written.",
+        ),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Leave out the closing line on stderr.")] = False,
     debug: Annotated[
         bool, typer.Option("--debug", help="Show tracebacks when firstfault itself makes a mistake.")
@@ -148,6 +157,7 @@ def run(
         "hang-timeout": hang_timeout,
         "memory-history": memory_history,
         "hang-kill": hang_kill,
+        "keep-secrets": keep_secrets,
     }
     before = signals.block()  # before the imports below: they start threads
     try:
@@ -212,6 +222,29 @@ def _check_target(target: str, *, module: bool) -> None:
     elif target != "-" and not Path(target).exists():
         hint = "options of firstfault come before the script" if target.startswith("-") else "check the path"
         raise RecorderError(f"{target}: no such script; {hint}")
+    elif target != "-":
+        _check_interpreter(Path(target))
+
+
+def _check_interpreter(script: Path) -> None:
+    """Refuse a script that names another interpreter, unless Python can read it: pip writes launchers that both can."""
+    if not script.is_file():
+        return
+    with script.open("rb") as file:
+        first = file.readline(1000)
+        if not first.startswith(b"#!") or b"python" in first or b"pypy" in first:
+            return
+        text = first + file.read()
+    try:
+        ast.parse(text)
+    except (SyntaxError, ValueError):
+        if zipfile.is_zipfile(script):
+            return
+        named = first[2:].decode("utf-8", "replace").strip()
+        raise RecorderError(
+            f"{script}: is a script for {named}, not for python; give the Python script that trains, or write `firstfault run`"
+            f" into {script.name} in place of python"
+        ) from None
 
 
 def _check_torch() -> None:
@@ -232,20 +265,16 @@ def _find(name: str) -> ModuleSpec | None:
 def _say_what_was_recorded(folder: Path, *, quiet: bool) -> None:
     """One line on stderr after the script's own last one: where the run lies, or why there is nothing in it."""
     from .storage.segments import completed_steps  # noqa: PLC0415
-    from .supervisor.exit_record import recorded_ranks  # noqa: PLC0415
+    from .supervisor.closing_line import switched_off, why_nothing  # noqa: PLC0415
     from .supervisor.supervise import say  # noqa: PLC0415
 
     steps = completed_steps(folder)
     shown = shlex.quote(os.path.relpath(folder) if folder.is_relative_to(Path.cwd()) else str(folder))
+    off = switched_off(folder)
     if not steps:
-        attached = recorded_ranks(folder)
-        why = (
-            "the script ended before its first training step was complete"
-            if attached
-            else "the script did not import torch, or did not train with it"
-        )
-        say(f"nothing was recorded: {why}; how it ended is in {shown}")
-    elif not quiet:
+        say(f"nothing was recorded: {why_nothing(folder)}; how it ended is in {shown}")
+    elif off or not quiet:
         count = max(steps.values())
         ranks = f" on {len(steps)} ranks" if len(steps) > 1 else ""
-        say(f"{count} step{'s' * (count != 1)}{ranks} recorded; next: firstfault diagnose {shown}")
+        but = f", but {off}" if off else ""
+        say(f"{count} step{'s' * (count != 1)}{ranks} recorded{but}; next: firstfault diagnose {shown}")

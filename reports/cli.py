@@ -17,8 +17,10 @@ from ..schemas import SchemaError
 from .captured import capture_json, find_capture, operators_of, view_of
 from .errors import ReportError
 from .find_run import find_run
+from .language import say
 from .progress import sign_of_life
 from .terminal import print_capture, print_verdict
+from .wording import show_name, show_text
 
 EXIT_CODES = {"healthy": 0, "anomalous": 1, "inconclusive": 3}
 """Exit status of `firstfault diagnose` by verdict."""
@@ -77,12 +79,19 @@ def report_command(
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="The page; by default RUN-report.html, here.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite a file that firstfault did not write.")] = False,
+    share: Annotated[
+        bool,
+        typer.Option(
+            "--share",
+            help="Leave out host, user, folders above the project, arguments and output, and list what was left out.",
+        ),
+    ] = False,
     rules: RulesOption = None,
     lang: LangOption = None,
     debug: DebugOption = False,
 ) -> None:
     """Write one self-contained HTML page about a run; it opens from disk with no network."""
-    from .page import check_target, write_page  # noqa: PLC0415 # altair takes a second that `diagnose` need not wait for
+    from .page import check_target, write_page, write_shared_page  # noqa: PLC0415 # altair takes a second that `diagnose` need not wait for
 
     err = console(stderr=True)
     with command_errors(err, debug=debug):
@@ -90,9 +99,16 @@ def report_command(
         speak_as_asked(lang, folder)
         target = output or Path(f"{folder.resolve().name}-report.html")
         check_target(target, force=force)
+        left_out: list[str] = []
         with sign_of_life(err, "Reading the run and drawing the page …"), Trace(folder) as trace:
-            write_page(trace, diagnose(trace, judging(folder, rules)), target, force=force)
-    console().print(str(target), markup=False, highlight=False, soft_wrap=True)
+            verdict = diagnose(trace, judging(folder, rules))
+            if share:
+                left_out = write_shared_page(trace, verdict, target, force=force)
+            else:
+                write_page(trace, verdict, target, force=force)
+    if left_out:
+        err.print(say("left out: {what}", what=say(", ").join(left_out)), markup=False, soft_wrap=True, style="dim")
+    console().print(show_name(str(target)), markup=False, highlight=False, soft_wrap=True)
 
 
 def replay_command(
@@ -142,8 +158,8 @@ def mre_command(
         made = reproduction(where, folder, meta, target.name)
         write_script(target, made, force=force)
     for note in made.notes:
-        err.print(f"note: {note}", markup=False, soft_wrap=True)
-    console().print(str(target), markup=False, highlight=False, soft_wrap=True)
+        err.print(show_name(f"note: {note}"), markup=False, soft_wrap=True)
+    console().print(show_name(str(target)), markup=False, highlight=False, soft_wrap=True)
 
 
 def demo_command(
@@ -184,7 +200,7 @@ def named(value: Any) -> Any:
 def _chosen(err: Console, run: Path | None) -> Path:
     folder, note = find_run(run)
     if note:
-        err.print(note, markup=False, highlight=False, soft_wrap=True, style="dim")
+        err.print(show_name(note), markup=False, highlight=False, soft_wrap=True, style="dim")
     return folder
 
 
@@ -201,5 +217,5 @@ def command_errors(err: Console, *, debug: bool) -> Generator[None]:
     except (ReportError, AnalyzerError, SchemaError) as e:
         if debug:
             raise
-        err.print(f"firstfault: {e}", markup=False, highlight=False, soft_wrap=True, style="red")
+        err.print(show_text(f"firstfault: {e}"), markup=False, highlight=False, soft_wrap=True, style="red")
         raise typer.Exit(UNREADABLE) from None

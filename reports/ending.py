@@ -9,6 +9,7 @@ from ..analyzer import Trace
 from ..analyzer.language import in_words
 from ..schemas import ExceptionRecord, ExitRecord
 from ..schemas.layout import OUTPUT_LOG
+from ..schemas.safe_files import check_file
 from .findings import PHASE_WORDS, Grid, grid_of, place
 from .language import say
 from .wording import duration, moment, show_name, size
@@ -158,6 +159,7 @@ def _positions(record: ExitRecord) -> Grid | None:
 
 def _output_tail(path: Path) -> str | None:
     try:
+        check_file(path, path.parent)
         with path.open("rb") as f:
             f.seek(max(0, path.stat().st_size - _TAIL_BYTES))
             raw = f.read()

@@ -246,12 +246,13 @@ def _ended(run: RunFacts) -> str:
 
 
 def _why_inconclusive(verdict: Verdict) -> str:
-    if not verdict.run.steps_recorded:
-        return say(
-            "The recording holds no step, so nothing can be said about the training. How the run ended is below."
-        )
     ours_first = sorted(verdict.not_evaluable, key=lambda n: n.name != "recording-incomplete")
     reasons = list(dict.fromkeys(n.why for n in ours_first))
+    if not verdict.run.steps_recorded:
+        return say(
+            "The recording holds no step, so nothing can be said about the training: {reasons}.",
+            reasons=reasons[0],
+        )
     return (
         say("Too little could be judged: {reasons}.", reasons=say("; ").join(reasons[:3]))
         if reasons

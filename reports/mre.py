@@ -13,9 +13,11 @@ from typing import Any
 import jinja2
 import msgspec
 
+from ..analyzer.lost_runs import recorded_here
 from ..schemas import CaptureMeta, ExceptionRecord, RunManifest, captures_of, read_manifest
 from ..schemas.layout import exception_path
 from ..schemas.module_plan import PLAN_JSON, CallPlan, ModulePart, read_plan
+from ..schemas.safe_files import read_file
 from .captured import find_capture
 from .errors import ReportError
 from .script_code import ScriptCode, code_for
@@ -125,8 +127,8 @@ def _why_not(folder: Path, meta: CaptureMeta) -> str:
 
 def _exception(run: Path, meta: CaptureMeta) -> ExceptionRecord | None:
     try:
-        return msgspec.json.decode(exception_path(run, meta.rank).read_bytes(), type=ExceptionRecord)
-    except (OSError, msgspec.MsgspecError):
+        return msgspec.json.decode(read_file(exception_path(run, meta.rank), run), type=ExceptionRecord)
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
 
 
@@ -141,6 +143,9 @@ def _own_code(plan: CallPlan, manifest: RunManifest) -> tuple[ScriptCode | None,
     path = Path(_script(plan, manifest))
     try:
         source = path.read_bytes()
+        if not recorded_here(manifest) and manifest.script_sha256 != hashlib.sha256(source).hexdigest():
+            # a path in a folder from elsewhere may name any file of this machine
+            return None, [f"{path} is not the script of this run: paste {', '.join(roots)} where the comment says so"]
         code = code_for(source.decode(), roots)
     except OSError as e:
         return None, [f"{path} cannot be read ({e.strerror}): paste {', '.join(roots)} where the comment says so"]

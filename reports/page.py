@@ -17,6 +17,7 @@ from .heat import heat_json
 from .language import page_language, say, script_words
 from .page_data import PageData, reduce_page
 from .replay import replay_json
+from .share import shared
 from .vega import vega_bundle
 from .wording import NOT_MEASURED, plural
 
@@ -35,6 +36,14 @@ def write_page(trace: Trace, verdict: Verdict, path: Path, *, force: bool = Fals
     """
     check_target(path, force=force)
     return write_html(path, render_page(reduce_page(trace, verdict)))
+
+
+def write_shared_page(trace: Trace, verdict: Verdict, path: Path, *, force: bool = False) -> list[str]:
+    """The same without what strangers need not know; returns what was left out. Raises as ``write_page`` does."""
+    check_target(path, force=force)
+    page = shared(reduce_page(trace, verdict), trace)
+    write_html(path, render_page(page))
+    return page.left_out
 
 
 def write_html(path: Path, html: str) -> Path:

@@ -1,6 +1,6 @@
 """All that one page shows, as plain data: the only thing that rendering sees, and what tests look at."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from .. import __version__
@@ -57,6 +57,8 @@ class PageData:
     run_facts: list[tuple[str, str]]
     settings: list[tuple[str, str]]
     ranks: Grid | None
+    left_out: list[str] = field(default_factory=list)
+    """What a page that is to be shared does not show."""
 
 
 def reduce_page(trace: Trace, verdict: Verdict) -> PageData:

@@ -12,7 +12,7 @@ from .captured import CaptureView
 from .ending import end_sentence
 from .findings import WHERE, confidence, first_sign, reduce_headline
 from .language import say
-from .wording import change_in_words, number, plural, show_name
+from .wording import change_in_words, number, plural, show_name, show_text
 
 COLOURS = {"healthy": "green", "anomalous": "red", "inconclusive": "yellow"}
 _EVIDENCE_VALUES = 6
@@ -26,13 +26,13 @@ def print_verdict(console: Console, trace: Trace, verdict: Verdict) -> None:
     title = Text()
     title.append(f" {headline.badge.upper()} ", style=f"bold reverse {COLOURS[verdict.verdict]}")
     title.append(" ")
-    title.append(headline.title, style="bold")
+    title.append(show_name(headline.title, empty=""), style="bold")
     console.print(title)
     lines = Table.grid(padding=(0, 2))
     lines.add_column(style="dim", no_wrap=True)
     lines.add_column(overflow="fold")
     for label, words in verdict_lines(trace, verdict):
-        lines.add_row(say(label), Text(words))
+        lines.add_row(say(label), Text(show_text(words)))
     console.print(lines)
 
 
@@ -77,21 +77,21 @@ def verdict_lines(trace: Trace, verdict: Verdict) -> list[tuple[str, str]]:
 
 def print_capture(console: Console, capture: CaptureView) -> None:
     """Print one capture: the operators one by one, the first bad one marked, then the facts."""
-    console.print(Text(capture.title, style="bold"))
+    console.print(Text(show_name(capture.title, empty=""), style="bold"))
     if capture.operators is not None:
         table = Table("", *map(say, capture.operators.columns), box=None, pad_edge=False)
         for i, row in enumerate(capture.operators.rows):
             bad = i == capture.operators.marked
-            cells = [Text(cell, overflow="fold") for cell in row]
+            cells = [Text(show_text(cell), overflow="fold") for cell in row]
             table.add_row("▶" if bad else "", *cells, style="bold red" if bad else None)
         console.print(table)
     if capture.why:
-        console.print(Text(capture.why))
+        console.print(Text(show_text(capture.why)))
     lines = Table.grid(padding=(0, 2))
     lines.add_column(style="dim", no_wrap=True)
     lines.add_column(overflow="fold")
     for label, words in capture.facts:
-        lines.add_row(say(label).lower(), Text(words))
+        lines.add_row(say(label).lower(), Text(show_text(words)))
     console.print(lines)
 
 

@@ -4,7 +4,6 @@ Null is "not measured" everywhere, never 0.
 """
 
 import math
-import unicodedata
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -12,6 +11,7 @@ from typing import Any
 
 from ..analyzer import Change
 from ..analyzer.language import language, title_of
+from ..analyzer.visible import visible, visible_lines
 from .language import say
 
 NOT_MEASURED = "not measured"
@@ -22,20 +22,12 @@ def show_name(name: str | None, empty: str = ROOT) -> str:
     """A name as one visible line: control and direction characters become escapes, so none can hide or break it."""
     if not name:
         return empty
-    return "".join(_escape(c) if unicodedata.category(c) in _HIDDEN else c for c in name)
+    return visible(name)
 
 
 def show_text(text: str) -> str:
     """A longer text of several lines: as ``show_name``, but its line ends stay."""
-    return "\n".join(show_name(line, empty="") for line in text.split("\n"))
-
-
-_HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
-_KEPT = {"\u200d", "\ufe0f"}  # joiners inside emoji: dropping or escaping them would break a visible character
-
-
-def _escape(c: str) -> str:
-    return c if c in _KEPT else c.encode("unicode_escape").decode("ascii")
+    return visible_lines(text)
 
 
 def spoken(name: str) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .columns import Phase
+from .safe_files import read_file
 
 _MAGIC = b"FFCRUMB1"
 _FIXED = struct.Struct("<8sq")  # magic, pid
@@ -48,7 +49,7 @@ class BreadcrumbWriter:
 def read_breadcrumb(path: Path) -> Position | None:
     """Last position of a rank, or None where there is none or the file is not a breadcrumb."""
     try:
-        raw = path.read_bytes()
+        raw = read_file(path, path.parents[1], SIZE)
     except OSError:
         return None
     if len(raw) < SIZE:

@@ -9,6 +9,7 @@ from .columns import Column, Table
 from .json_text import json_file
 from .layout import CAPTURES, META_JSON
 from .manifest import SchemaError
+from .safe_files import read_file
 from .shared_columns import BOOL, F64, I32, I64, LIST, MICROBATCH, PHASE, RANK, STEP, STR, TIME
 
 STOPPED = 86
@@ -98,12 +99,12 @@ def read_meta(folder: Path) -> CaptureMeta:
     """meta.json of a capture folder. Raises SchemaError naming the file and the next step."""
     path = folder / META_JSON
     try:
-        return msgspec.json.decode(path.read_bytes(), type=CaptureMeta)
+        return msgspec.json.decode(read_file(path, folder.parents[1]), type=CaptureMeta)
     except OSError as e:
         raise SchemaError(
             f"{path}: cannot be read ({e.strerror}); give a folder below captures/ of a run, or the run"
         ) from e
-    except msgspec.MsgspecError as e:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as e:
         raise SchemaError(f"{path}: was not written by firstfault, or is damaged ({e})") from e
 
 

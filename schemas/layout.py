@@ -14,6 +14,7 @@
     RUN/profiles/rank=0000/window-000003.json      trace of a profiler window, until it is in profiler_events
     RUN/exception-pid=123.json                     the same of a process that recorded nothing, such as a launcher
     RUN/unrecorded/rank=0000-pid=123               a process that trained as a rank that another one had claimed
+    RUN/processes/pid=123.json                     ProcessNote: a process imported torch, and what the recorder met there
 
 Segments k of the journal become part k of each table; where both exist the part wins, so no row is read twice. For the same
 reason a merged part wins over every part and segment whose number lies in its range.
@@ -32,6 +33,7 @@ CAPTURES = "captures"
 PROFILES = "profiles"
 META_JSON = "meta.json"
 JOURNAL = "journal"
+PROCESSES = "processes"
 
 ENV_RUN = "FIRSTFAULT_RUN"
 """Environment variable with the absolute run folder: tells a child process to attach."""

@@ -8,6 +8,7 @@ import msgspec
 from .columns import SCHEMA_VERSION
 from .json_text import json_file
 from .layout import EXIT_JSON, EXIT_RESERVE, RUN_JSON
+from .safe_files import check_file, read_file
 
 
 class SchemaError(Exception):
@@ -113,6 +114,8 @@ class ExitRecord(msgspec.Struct, kw_only=True):
     memory_limit_bytes: int | None = None
     oom_kills: int | None = None
     recorded_ranks: int = 0
+    torch_processes: int | None = None
+    """Processes that the supervisor saw with torch loaded, once a second at most; null where nobody looked."""
     note: str | None = None
 
 
@@ -121,12 +124,12 @@ _T = TypeVar("_T", RunManifest, ExitRecord)
 
 def _read(path: Path, type_: type[_T]) -> _T:
     try:
-        raw = path.read_bytes()
+        raw = read_file(path, path.parent)
     except OSError as e:
-        raise SchemaError(f"{path}: cannot be read ({e.strerror}); check its permissions") from e
+        raise SchemaError(f"{path}: cannot be read ({e.strerror}); check what it is and its permissions") from e
     try:
         version = msgspec.json.decode(raw, type=dict[str, Any]).get("schema_version")
-    except msgspec.DecodeError as e:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:
         raise SchemaError(
             f"{path}: not valid JSON ({e}); the folder was not written by firstfault or the file is damaged"
         ) from e
@@ -136,7 +139,7 @@ def _read(path: Path, type_: type[_T]) -> _T:
         )
     try:
         return msgspec.json.decode(raw, type=type_)
-    except msgspec.ValidationError as e:
+    except (msgspec.ValidationError, RecursionError) as e:
         raise SchemaError(
             f"{path}: does not look like firstfault's ({e}); point to a folder that `firstfault run` wrote"
         ) from e
@@ -154,6 +157,7 @@ def read_exit(run: Path) -> ExitRecord | None:
         return _read(path, ExitRecord)
     reserve = run / EXIT_RESERVE
     try:
+        check_file(reserve, run)
         with reserve.open("rb") as file:
             written = file.read(1) == b"{"  # else nothing but zeros: the run is going on, or nobody could write its end
     except OSError:

@@ -27,6 +27,7 @@ import msgspec
 
 from .json_text import json_file
 from .manifest import SchemaError
+from .safe_files import read_file
 
 PLAN_JSON = "plan.json"
 
@@ -78,10 +79,10 @@ def read_plan(folder: Path) -> CallPlan | None:
     """The plan of a capture, None where there is none. Raises SchemaError where it is damaged."""
     path = folder / PLAN_JSON
     try:
-        return msgspec.json.decode(path.read_bytes(), type=CallPlan)
+        return msgspec.json.decode(read_file(path, folder.parents[1]), type=CallPlan)
     except FileNotFoundError:
         return None
-    except (OSError, msgspec.MsgspecError) as e:
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as e:
         raise SchemaError(f"{path}: cannot be read ({e}); capture the step again") from e
 
 

@@ -16,14 +16,20 @@ _actions: dict[str, list[Callable[[], None]]] = {}
 """Module name → what to do once its code has run."""
 
 
-def after_import(module: str, action: Callable[[], None]) -> None:
-    """Run an action right after a module has been imported, now if it has been."""
+_failures: dict[str, Callable[[Exception], None]] = {}
+"""Module name → who is told that its import failed. It may be tried again."""
+
+
+def after_import(module: str, action: Callable[[], None], failed: Callable[[Exception], None] | None = None) -> None:
+    """Run an action right after a module has been imported, now if it has been; tell ``failed`` of every import that fails."""
     if _is_imported(module):
         action()
         return
     if not _actions:
         _install()
     _actions.setdefault(module, []).append(action)
+    if failed is not None:
+        _failures[module] = failed
 
 
 def _is_imported(module: str) -> bool:
@@ -81,7 +87,12 @@ def _marked(spec: ModuleSpec | None) -> ModuleSpec | None:
         return spec
 
     def exec_module(module: ModuleType) -> None:
-        execute(module)
+        try:
+            execute(module)
+        except Exception as e:
+            if module.__name__ in _failures:
+                _failures[module.__name__](e)
+            raise
         _run_actions(module.__name__)
 
     # Python leaves frames of this file out of the traceback of a failed import: the user sees none of ours
@@ -93,6 +104,7 @@ def _marked(spec: ModuleSpec | None) -> ModuleSpec | None:
 def _run_actions(module: str) -> None:
     """A script must run even where the recorder cannot: what fails is said, and goes no further."""
     actions = _actions.pop(module, [])
+    _failures.pop(module, None)
     if actions and not _actions:
         _uninstall()
     for action in actions:

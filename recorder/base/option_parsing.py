@@ -112,6 +112,7 @@ _READ: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "profile": ("profile", _profile),
     "hang-timeout": ("hang_timeout_s", duration),
     "hang-kill": ("hang_kill", _yes_or_no),
+    "keep-secrets": ("keep_secrets", _yes_or_no),
 }
 """Key of a settings file and option of the command line → field of Options and how it is read."""
 

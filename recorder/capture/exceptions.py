@@ -33,18 +33,19 @@ def record_exception(session: Session, error: BaseException) -> None:
             entry = session.catalogue.find(module)
         except KeyError:
             entry = None
+    hide = session.secrets.text
     rank = session.catalogue.rank if session.started else rank_and_world()[0]
     record = ExceptionRecord(
         type=_type_name(error),
-        message=str(error),
-        traceback="".join(traceback.format_exception(error)),
+        message=hide(str(error)),
+        traceback=hide("".join(traceback.format_exception(error))),
         rank=rank,
         step=session.step_of_failure(error.__traceback__) if session.started else None,
         microbatch=session.microbatch if session.started else None,
         phase=session.phase.name.lower() if session.started else None,
         module=entry.name if entry is not None else None,
         module_class=type(module).__name__ if module is not None else None,
-        user_frame=_user_frame(frames),
+        user_frame=hide(_user_frame(frames) or "") or None,
         inputs=_call_inputs(call) if call is not None else [],
         locals=_local_tensors(frames),
     )

@@ -23,6 +23,8 @@ from ...schemas.json_text import json_text
 from ...schemas.layout import JOURNAL, breadcrumb_path, rank_folder
 from ...schemas.step_values import Row
 from ..base.options import options_of
+from ..base.process_notes import note_process
+from ..base.secrets import Redactor
 from ..base.selection import chosen
 from ..base.terminal import warn
 from ..script.signal_handlers import raised_by_signal_handler
@@ -50,6 +52,7 @@ class Session:
     def __init__(self, run: Path) -> None:  # noqa: PLR0915 — the state of a step, declared in one place
         self.run = run
         self.options = options_of(run)
+        self.secrets = Redactor.of_this_process(keep=self.options.keep_secrets)
         self.attempt = attempt_of(run)
         self.budget = Budget(self.options, self.attempt.first_step)
         self.catalogue = Catalogue(chosen=chosen(self.options), earlier=self._earlier_names)
@@ -120,6 +123,8 @@ class Session:
         self._running = True
         self._rows = StepRows(self.catalogue)
         self._off: set[str] = set()
+        self.faults = 0
+        """Parts of the recorder that switched themselves off."""
         self._breadcrumb: BreadcrumbWriter | None = None
         self._last_flush = perf_counter_ns()
         self._dropped = 0
@@ -253,6 +258,7 @@ class Session:
         if STRICT and isinstance(error, RowError):
             raise error
         self._off.add(part)
+        self.faults += 1
         where = error.__traceback__
         while where is not None and where.tb_next is not None:
             where = where.tb_next
@@ -266,6 +272,7 @@ class Session:
             f"{part} switched itself off: {type(error).__name__}: {error}",
             detail={"part": part, "at": line},
         )
+        note_process(self.run, fault=(part, self.secrets.text(f"{type(error).__name__}: {error}")))
         if self.started:  # at once: the part may be the one that writes
             with suppress(Exception):
                 self.write(("events",))
@@ -357,8 +364,8 @@ class Session:
             phase=int(self.phase),
             event=event,
             module_id=module_id,
-            message=message,
-            detail=json_text(detail) if detail else None,
+            message=self.secrets.text(message),
+            detail=json_text(self.secrets.value(detail)) if detail else None,
         )
 
     def note(self, phase: Phase, module_id: int) -> None:

@@ -31,6 +31,7 @@ from ...schemas.layout import (
     EXIT_RESERVE,
     JOURNAL,
     OUTPUT_LOG,
+    PROCESSES,
     RUN_JSON,
     attempt_folder,
     breadcrumb_path,
@@ -115,7 +116,7 @@ def _set_aside(run: Path, kept: Path) -> ExitRecord | None:
     folders = [
         path.parent.name for path in (breadcrumb_path(run, 0), native_stack_path(run, 0), unrecorded_path(run, 0, 0))
     ]
-    names = [EXIT_JSON, EXIT_RESERVE, OUTPUT_LOG, *folders]
+    names = [EXIT_JSON, EXIT_RESERVE, OUTPUT_LOG, PROCESSES, *folders]
     for path in (*(run / name for name in names), *exception_paths(run)):
         if path.exists() and not (kept / path.name).exists():
             path.rename(kept / path.name)

@@ -22,6 +22,7 @@ from ... import __version__
 from ...schemas import RunManifest, write_json
 from ...schemas.layout import RUN_JSON
 from ..base.errors import RecorderError
+from ..base.secrets import Redactor
 
 DEFAULT_PARENT = "firstfault-runs"
 """Folder, in the current one, under which runs without --out are kept."""
@@ -84,10 +85,11 @@ def describe_start(
 ) -> RunManifest:
     """What is being started here and now, as run.json says it."""
     commit, dirty = git_state(_folder_of(script))
+    hidden = Redactor(argv, os.environ, keep=bool((options or {}).get("keep_secrets")))
     return RunManifest(
         run_id=run_id,
         firstfault_version=__version__,
-        argv=[printable(a) for a in argv],
+        argv=[printable(a) for a in hidden.arguments(argv)],
         script=printable(script),
         script_sha256=_content_hash(script),
         cwd=printable(os.getcwd()),  # noqa: PTH109 - a string that may hold undecodable bytes
@@ -100,7 +102,7 @@ def describe_start(
         git_commit=commit,
         git_dirty=dirty,
         supervised=supervised,
-        config=config or {},
+        config=hidden.value(config or {}),
         options=options or {},
     )
 

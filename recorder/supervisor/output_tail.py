@@ -1,17 +1,26 @@
-"""RUN/output.log: the last part of what the script wrote to stdout and stderr, in the order it came."""
+"""RUN/output.log: the last part of what the script wrote to stdout and stderr, in the order it came, without its secrets."""
 
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 TAIL_BYTES = 256 * 1024
 """Kept at the end of a run. While it runs the file may hold twice as much, so that it is rewritten rarely."""
 
+_LONGEST_HELD = 4096
+"""Bytes of an unfinished line that wait for its end, so that a secret is not cut in two."""
+
 
 class OutputTail:
-    """Appended as bytes come, so that the tail survives the supervisor. A full disk ends the log, never the script."""
+    """Appended as bytes come, so that the tail survives the supervisor. A full disk ends the log, never the script.
 
-    def __init__(self, path: Path, limit: int = TAIL_BYTES) -> None:
+    ``hide`` is given whole lines and hands back what may be written; without it every byte is written at once.
+    """
+
+    def __init__(self, path: Path, limit: int = TAIL_BYTES, hide: Callable[[bytes], bytes] | None = None) -> None:
+        self._hide = hide
+        self._held = b""
         self._path = path
         self._limit = limit
         self._lock = threading.Lock()
@@ -26,17 +35,32 @@ class OutputTail:
             if self.failure is not None:
                 return
             try:
-                data = data[-2 * self._limit :]
-                self._size += os.write(self._fd, data)
-                if self._size > 2 * self._limit:
-                    self._cut()
+                self._append(data if self._hide is None else self._hide(self._whole_lines(data)))
             except OSError as e:
                 self.failure = e
 
+    def _whole_lines(self, data: bytes) -> bytes:
+        """What is complete of what has come so far; the rest is held until its line ends."""
+        data = self._held + data
+        end = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
+        if len(data) - end > _LONGEST_HELD:
+            end = len(data)
+        self._held = data[end:]
+        return data[:end]
+
+    def _append(self, data: bytes) -> None:
+        data = data[-2 * self._limit :]
+        if data:
+            self._size += os.write(self._fd, data)
+        if self._size > 2 * self._limit:
+            self._cut()
+
     def close(self) -> None:
-        """Cut the file to the limit."""
+        """Write what is held, and cut the file to the limit."""
         with self._lock:
             try:
+                if self.failure is None and self._hide is not None:
+                    self._append(self._hide(self._held))
                 if self.failure is None and self._size > self._limit:
                     self._cut()
             except OSError as e:

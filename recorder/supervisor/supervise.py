@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pyarrow as pa
@@ -22,6 +23,7 @@ from ...schemas import TABLES, ExitRecord, encode_json, write_json
 from ...schemas.layout import ENV_RUN, EXIT_JSON, EXIT_RESERVE, OUTPUT_LOG, SUPERVISOR_RANK
 from ..base.errors import CompactionError
 from ..base.options import options_of
+from ..base.secrets import Redactor
 from ..storage.attempt import attempt_of
 from ..storage.housekeeping import Housekeeping
 from ..storage.journal import JournalWriter
@@ -31,9 +33,9 @@ from .hang import HangWatch
 from .output_tail import OutputTail
 from .passthrough import Passthrough
 from .process_tree import ControlGroup, ProcessTree, Sample
-
-INJECT = Path(__file__).parents[1] / "inject"
-"""Folder of the sitecustomize that attaches the recorder."""
+from .silence import PERIOD_S as SILENT_S
+from .silence import SilenceWatch
+from .torch_process import INJECT
 
 PERIOD_S = 1.0
 """Between two samples of the process tree."""
@@ -57,16 +59,18 @@ def environment_of(run: Path, environ: dict[str, str]) -> dict[str, str]:
     return {**environ, ENV_RUN: str(run), "PYTHONPATH": os.pathsep.join(path)}
 
 
-def supervise(run: Path, command: list[str], before: set[signal.Signals]) -> int:
+def supervise(run: Path, command: list[str], before: set[signal.Signals], *, silent_after_s: float = SILENT_S) -> int:
     """Run ``command`` recorded into ``run``; returns its exit status as a shell gives it (128+n for signal n).
 
     ``before`` is the signal mask that the script is to have; the caller has called signals.block(). Writes exit.json.
+    ``silent_after_s``: how long a process computes with torch before it is said that it is not recorded.
     """
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)
     _fill_standard_streams()
     reserve = _Reserve(run / EXIT_RESERVE)
-    tail = OutputTail(run / OUTPUT_LOG)
+    secrets = Redactor(command, os.environ, keep=options_of(run).keep_secrets)
+    tail = OutputTail(run / OUTPUT_LOG, hide=secrets.output)
     output = Passthrough(tail)
     script = subprocess.Popen(
         command,
@@ -78,7 +82,7 @@ def supervise(run: Path, command: list[str], before: set[signal.Signals]) -> int
         preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, before),  # noqa: PLW1509
     )
     output.start()
-    watch = Watch(run, script.pid)
+    watch = Watch(run, script.pid, secrets, silent_after_s)
     guarded("sampling", watch.start)
     status, peak_rss = _wait(script, output)
     guarded("output", output.finish)
@@ -86,12 +90,15 @@ def supervise(run: Path, command: list[str], before: set[signal.Signals]) -> int
     if tail.failure is not None:
         warn("output-log", f"{run / OUTPUT_LOG} is incomplete: {tail.failure.strerror}")
     guarded("sampling", watch.stop)
-    guarded(
-        "exit-record",
-        lambda: reserve.write(run, build_exit(run, status, watch.memory(peak_rss), watch.hang_note())),
-    )
+    guarded("exit-record", lambda: reserve.write(run, _ending(run, status, watch, peak_rss)))
     guarded("compaction", (watch.house or Housekeeping(run)).finish)
     return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.waitstatus_to_exitcode(status)
+
+
+def _ending(run: Path, status: int, watch: "Watch", peak_rss: int) -> ExitRecord:
+    record = build_exit(run, status, watch.memory(peak_rss), watch.hang_note())
+    record.torch_processes = watch.torch_processes()
+    return record
 
 
 def warn(slug: str, sentence: str) -> None:
@@ -175,6 +182,8 @@ class Watch:
 
     run: Path
     pid: int
+    secrets: Redactor
+    silent_after_s: float = SILENT_S
     house: Housekeeping | None = None
     """Of the run folder; None until the thread has begun."""
     _stop: threading.Event = field(default_factory=threading.Event)
@@ -185,6 +194,7 @@ class Watch:
     _kills_last: int | None = None
     _said: set[str] = field(default_factory=set)
     _hang: HangWatch | None = None
+    _silence: SilenceWatch | None = None
 
     def start(self) -> None:
         """Begin; the first sample is taken at once."""
@@ -214,6 +224,10 @@ class Watch:
         """What is to be said about a hang in which the run ended; None where it ended on the move."""
         return self._hang.note() if self._hang is not None else None
 
+    def torch_processes(self) -> int | None:
+        """Processes that were seen with torch loaded; None where nobody could look."""
+        return self._silence.torch_processes if self._silence is not None else None
+
     def _loop(self) -> None:
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)  # Linux: of this thread alone
         group = ControlGroup.own()
@@ -223,6 +237,7 @@ class Watch:
         options = options_of(self.run)
         self._hang = hang = HangWatch(self.run, options.hang_timeout_s, say)
         self.house = house = Housekeeping(self.run, journal, say)
+        self._silence = silence = SilenceWatch(self.run, self.pid, self.secrets, say, self.silent_after_s)
         rows = 0
         due = time.monotonic()
         while True:
@@ -232,9 +247,11 @@ class Watch:
                 journal.rotate()
             guarded("compaction", house.look, self._said)
             guarded("hang-watch", lambda: self._look_for_hang(hang, kill=options.hang_kill), self._said)
+            guarded("silence-watch", lambda: _append_events(journal, silence.look()), self._said)
             due = max(due + PERIOD_S, time.monotonic())
             if self._stop.wait(due - time.monotonic()):
                 break
+        guarded("silence-watch", lambda: _append_events(journal, silence.end()), self._said)
         journal.close()
         self._kills_last = group.memory().oom_kills
 
@@ -256,3 +273,8 @@ class Watch:
         self._peak_rss = max(self._peak_rss, sample.rss_bytes)
         schema = TABLES["system_samples"].schema
         journal.append({"system_samples": pa.RecordBatch.from_pylist([asdict(sample)], schema)})
+
+
+def _append_events(journal: JournalWriter, rows: list[dict[str, Any]]) -> None:
+    if rows:
+        journal.append({"events": pa.RecordBatch.from_pylist(rows, TABLES["events"].schema)})

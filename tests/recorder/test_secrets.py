@@ -1,0 +1,205 @@
+"""Secrets are replaced before they are written; what only looks like one stays readable."""
+
+import pyarrow.parquet as pq
+import pytest
+from firstfault.analyzer import Trace, diagnose
+from firstfault.recorder.base.secrets import HIDDEN, Redactor
+from firstfault.recorder.supervisor.output_tail import OutputTail
+from firstfault.reports.page import render_page
+from firstfault.reports.page_data import reduce_page
+
+# put together here, so that no scanner takes this file for a leak
+LETTERS = "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1eF3hJ5"
+SECRETS = {
+    "a token of Hugging Face": "hf_" + LETTERS,
+    "a token of GitHub": "ghp_" + LETTERS,
+    "a fine-grained token of GitHub": "github_pat_" + LETTERS + "_" + LETTERS,
+    "a token of GitLab": "glpat-" + LETTERS[:20],
+    "a key of AWS": "AKIA" + "Q3RT5VWX7YZ2ABCD",
+    "a key of Google": "AIza" + LETTERS[:35],
+    "a token of Slack": "xoxb-" + "123456789012-" + LETTERS[:24],
+    "a key of a model service": "sk-proj-" + LETTERS + "-" + LETTERS,
+    "a live key of Stripe": "sk_live_" + LETTERS[:24],
+    "a token of npm": "npm_" + LETTERS,
+    "a signed web token": "eyJ" + LETTERS[:20] + ".eyJ" + LETTERS[:24] + "." + LETTERS,
+}
+
+AROUND = [
+    ("Authorization: Bearer {}", "w7Kq2Zp9Lx4Vn8Tb6Rc1"),
+    ("authorization: Basic {}", "dXNlcjpwYXNzd29yZDEyMw=="),
+    ("fetching https://user:{}@data.example.org/set.tar", "hunter2"),
+    ("postgresql://me:{}@db/x", "p4ss"),
+    ("password={} accepted", "corr3ct-horse"),
+    ('{{"api_key": "{}"}}', "0123456789abcdef0123456789abcdef"),
+    ("aws_secret_access_key = {}", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYq9"),
+    ("WANDB_API_KEY={}", "4f9d8c7b6a5e4d3c2b1a0f9e8d7c6b5a4f3e2d1c"),
+    ("client_secret: '{}'", "Zx81spectrum"),
+    ("hub_token={}", "9b2f6c1d8e4a"),
+]
+
+HARMLESS = [
+    "pad_token=<pad>",
+    "eos_token: '</s>'",
+    "num_tokens=1024",
+    "tokens: 32768",
+    "max_new_tokens=128",
+    "token_type_ids=tensor([[0, 0]])",
+    "tokens/s: 18234.5",
+    "tokenizer=gpt2-medium-355M",
+    "special_tokens_map={'unk_token': '[UNK]'}",
+    "bos_token_id=50256",
+    "image_token_index=32000",
+    "key=value",
+    "key: encoder.layer.11.attention.self.key.weight",
+    "Missing key(s) in state_dict: model.layers.0.q_proj.weight1",
+    "keys: ['input_ids', 'attention_mask']",
+    "sort_key=length2",
+    "key_padding_mask: torch.bool",
+    "KeyError: 'loss_v2'",
+    "monkey=3d-model-12345678",
+    "keyboard=us104",
+    "password: required",
+    "the secret: patience",
+    "secret_santa=false",
+    "passwords are read from the keyring",
+    "Enter password: ",
+    "commit 739f3a8d1c2b3a4f5e6d7c8b9a0f1e2d3c4b5a69",
+    "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+    "uuid 550e8400-e29b-41d4-a716-446655440000",
+    "http://localhost:6006/?run=3",
+    "tcp://10.0.0.1:29500",
+    "https://example.org/a@2x.png",
+    "git@github.com:owner/name.git",
+    "s3://bucket/key/part-000017.parquet",
+    "sk-learn-compatible-estimator-wrapper",
+    "task-sk-7b",
+    "bearer of bad news and responsibilities",
+    "Basic training-configuration",
+    "hf_hub_download",
+    "ghp_short",
+    "AKIA is a prefix",
+    "step 412 loss 0.6931471805599453 lr 3e-4",
+    "checkpoint-20261125T091202Z-train-739f",
+    "model.safetensors: 100%|#####| 1.07G/1.07G",
+    "token=5",
+    "self.token_embedding.weight 50257x768",
+    "auth_token_file=/run/secrets/hf1",
+    "api_key_name=prod-key-01",
+    "attention.k_proj.key_states2=fp16",
+]
+
+
+@pytest.mark.parametrize("kind", SECRETS)
+def test_a_token_of_a_known_shape_is_hidden_wherever_it_stands(kind):
+    secret = SECRETS[kind]
+    for text in (secret, f"login with {secret}.", f"('{secret}',)", f"https://x.org/?t={secret}&n=1", f"a={secret}\n"):
+        hidden = Redactor().text(text)
+        assert secret not in hidden
+        assert HIDDEN in hidden
+
+
+@pytest.mark.parametrize(("around", "secret"), AROUND)
+def test_what_stands_beside_a_word_for_a_secret_is_hidden_and_the_word_stays(around, secret):
+    hidden = Redactor().text(around.format(secret))
+    assert secret not in hidden
+    before, after = around.format("\0").split("\0")
+    assert hidden.startswith(before.rstrip("'\""))
+    assert hidden.endswith(after.lstrip("'\""))
+
+
+def test_a_private_key_is_hidden_whole():
+    begin, end = "-----BEGIN RSA PRIVATE" + " KEY-----", "-----END RSA PRIVATE" + " KEY-----"
+    text = f"key:\n{begin}\nMIIEpAIBAAKCAQEA\nq2x8\n{end}\nafter"
+    assert Redactor().text(text) == f"key:\n{HIDDEN}\nafter"
+
+
+def test_forty_harmless_look_alikes_stay_readable():
+    assert len(HARMLESS) >= 40
+    redactor = Redactor(["train.py"], {"TOKENIZERS_PARALLELISM": "false", "SSH_AUTH_SOCK": "/tmp/ssh-1/agent.2"})
+    assert [text for text in HARMLESS if redactor.text(text) != text] == []
+
+
+@pytest.mark.parametrize(
+    ("given", "written"),
+    [
+        (["--hf-token", "mytoken1234", "-n", "3"], ["--hf-token", HIDDEN, "-n", "3"]),
+        (["--password=hunter", "x"], [f"--password={HIDDEN}", "x"]),
+        (["wandb.api_key=abcdefgh"], [f"wandb.api_key={HIDDEN}"]),
+        (["--api-key", "plainwords"], ["--api-key", HIDDEN]),
+        (["--pad-token", "<pad>", "--max-tokens", "2048"], ["--pad-token", "<pad>", "--max-tokens", "2048"]),
+        (["--sort-key", "length", "--token-file", "/run/x"], ["--sort-key", "length", "--token-file", "/run/x"]),
+        (["--secret", "--next"], ["--secret", "--next"]),
+    ],
+)
+def test_arguments_are_hidden_by_the_name_of_their_option(given, written):
+    assert Redactor(given).arguments(given) == written
+
+
+def test_values_of_variables_and_arguments_are_hidden_in_every_later_text():
+    redactor = Redactor(
+        ["train.py", "--password", "open sesame"], {"DB_PASSWORD": "swordfish", "EDITOR": "vi", "KEY": "up"}
+    )
+    assert redactor.text("swordfish, open sesame, vi, up") == f"{HIDDEN}, {HIDDEN}, vi, up"
+
+
+def test_nested_values_are_hidden_by_their_keys():
+    config = {"lr": 0.1, "hub": {"hf_token": "abc123", "urls": ["https://a:b1@c/d"]}, "pad_token": "<pad>"}
+    assert Redactor().value(config) == {
+        "lr": 0.1,
+        "hub": {"hf_token": HIDDEN, "urls": [f"https://a:{HIDDEN}@c/d"]},
+        "pad_token": "<pad>",
+    }
+    assert Redactor(keep=True).value(config) == config
+
+
+def test_a_secret_that_comes_in_two_pieces_is_hidden_and_bytes_that_are_no_text_stay(tmp_path):
+    secret = SECRETS["a token of Hugging Face"].encode()
+    tail = OutputTail(tmp_path / "output.log", hide=Redactor().output)
+    for piece in (b"\xff\xfe begin ", secret[:9], secret[9:], b" end\n", b"a bar\r", secret[:20]):
+        tail.write(piece)
+    assert (tmp_path / "output.log").read_bytes() == b"\xff\xfe begin " + HIDDEN.encode() + b" end\na bar\r"
+    tail.write(secret[20:])
+    tail.close()
+    assert (tmp_path / "output.log").read_bytes().endswith(b"a bar\r" + HIDDEN.encode())
+
+
+PLANTED = """
+import os, sys, warnings, torch
+token = sys.argv[2]
+print("logging in with", token, flush=True)
+print("and the variable", os.environ["WANDB_API_KEY"], flush=True)
+warnings.warn("the address https://me:{password}@host/x is old")
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(4):
+    optimizer.zero_grad()
+    model(torch.ones(2, 4)).sum().backward()
+    optimizer.step()
+torch.save(model.state_dict(), "model-" + token + ".pt")
+raise RuntimeError("GET https://me:{password}@host/x: 401, header Authorization: Bearer {bearer}")
+"""
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_planted_secrets_are_nowhere_on_the_disk_nor_on_the_page_unless_they_are_to_be_kept(bench, keep):
+    token, key = SECRETS["a token of Hugging Face"], "4f9d8c7b6a5e4d3c2b1a0f9e8d7c6b5a4f3e2d1c"
+    password, bearer = "hunter-22x", "w7Kq2Zp9Lx4Vn8Tb6Rc1"
+    bench.write(PLANTED.format(password=password, bearer=bearer))
+    options = ["--keep-secrets"] if keep else []
+
+    recorded = bench.record("script.py", "--token", token, options=options, WANDB_API_KEY=key)
+
+    assert recorded.returncode == 1
+    assert token.encode() in recorded.stdout  # the terminal shows what plain python shows
+    with Trace(bench.run) as trace:
+        page = render_page(reduce_page(trace, diagnose(trace)))
+    texts = [page.encode()]
+    for path in bench.run.rglob("*"):
+        if path.is_file():
+            texts.append(path.name.encode() + b"\n" + path.read_bytes())
+        if path.suffix == ".parquet":
+            texts.append(repr(pq.read_table(path).to_pylist()).encode())
+    everything = b"\n".join(texts)
+    found = [s for s in (token, key, password, bearer) if s.encode() in everything]
+    assert found == ([token, key, password, bearer] if keep else [])
+    assert (HIDDEN.encode() in everything) is not keep
