@@ -11,12 +11,13 @@ from .detect import Kind, kind_of
 from .flight_recorder import import_dump, read_dump, settle_end
 from .memory_snapshot import import_snapshot
 from .pickles import read_plain_pickle
-from .target import RunTarget
+from .series import check_choices
+from .target import Choices, RunTarget
 from .tensorboard import import_event_file
 from .traces import import_trace
 from .trainer_state import import_trainer_state
 
-__all__ = ["import_files"]
+__all__ = ["Choices", "import_files"]
 
 
 def _import_pickle(path: Path, target: RunTarget, label: str) -> str:  # noqa: ARG001 # as all importers have it
@@ -41,22 +42,29 @@ _IMPORTERS: dict[Kind, Callable[[Path, RunTarget, str], str]] = {
 
 
 def import_files(
-    paths: Sequence[Path], out: Path, version: str, *, done: Callable[[Path, str], None] | None = None
+    paths: Sequence[Path],
+    out: Path,
+    version: str,
+    *,
+    choices: Choices | None = None,
+    done: Callable[[Path, str], None] | None = None,
 ) -> RunManifest:
     """Make one run folder of these files; traces of several ranks become ranks of one run. ``done`` is called with each file
-    and what was found in it.
+    and what was found in it; ``choices`` say which columns are the loss, the step, a learning rate or a metric.
 
     Raises ImportFileError naming the file and the next step; then nothing is left behind.
     """
     named = [inner for path in paths for inner in _files(path)]
     found: list[tuple[Path, str, Kind]] = [(path, label, kind_of(path)) for path, label in named]
-    with RunTarget(out) as target:
+    with RunTarget(out, choices) as target:
         sources: list[dict[str, object]] = []
         for path, label, kind in found:
+            target.written_ns.append(path.stat().st_mtime_ns)
             words = _IMPORTERS[kind](path, target, label)
             sources.append({"file": str(path), "kind": kind, "found": words})
             if done is not None:
                 done(path, words)
+        check_choices(target)
         settle_end(target)
         return target.finish([str(path) for path in paths], sources, version)
 
