@@ -14,6 +14,7 @@ from .pickles import read_plain_pickle
 from .series import check_choices
 from .target import Choices, RunTarget
 from .tensorboard import import_event_file
+from .text_logs import import_text_log
 from .traces import import_trace
 from .trainer_state import import_trainer_state
 
@@ -36,6 +37,7 @@ _IMPORTERS: dict[Kind, Callable[[Path, RunTarget, str], str]] = {
     "pickle": _import_pickle,
     "flight_recorder": _import_json_dump,
     "curves": import_curves,
+    "text_log": import_text_log,
     "tensorboard": import_event_file,
     "trainer_state": import_trainer_state,
 }

@@ -16,42 +16,49 @@ _GLUED = re.compile(
 )
 _SEPARATORS = re.compile(r"[/|:.]| - ")
 
-EVALUATION = frozenset("val valid validation eval evaluation evaluate test testing dev holdout heldout".split())
-_LOSS = frozenset(("loss", "losses", "nll", "xent"))
-_PLAIN = frozenset(
-    "train training trainer loss losses nll xent step steps epoch batch mean avg average global total samples metrics"
-    " running run iter iteration inner lm reduced ce cross entropy log value micro sum objective overall all minibatch"
-    " current interval optimization model per token raw local node rank process scalars scalar logs stats history opt"
-    " optimizer main whole full".split()
-)
-_NO_LOSS = frozenset(
-    "scale scaler scaling weight weights coef coefficient factor best min minimum max maximum std stddev var variance lr"
-    " time rate count num number ratio fraction stop delta diff change target threshold lambda grad gradient gradients norm"
-    " skipped nan tokens percentile median quantile slope improvement patience ppl perplexity mask".split()
-)
-_SMOOTHED = frozenset("ema smooth smoothed running history moving".split())
 
-PLAYERS = frozenset(
-    "actor critic policy pi value vf v q qf qf1 qf2 alpha g d gen generator disc discriminator dis adv adversarial encoder"
-    " world reward temperature ent ga gb da db".split()
+def _set_of(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+EVALUATION = _set_of("val valid validation eval evaluation evaluate test testing dev holdout heldout")
+_LOSS = frozenset(("loss", "losses", "nll", "xent"))
+_PLAIN = _set_of(
+    "train training trainer loss losses nll xent step steps epoch batch mean avg average global total samples"
+    " metrics running run iter iteration inner lm reduced ce cross entropy log value micro sum objective"
+    " overall all minibatch current interval optimization model per token raw local node rank process scalars"
+    " scalar logs stats history opt optimizer main whole full"
+)
+_NO_LOSS = _set_of(
+    "scale scaler scaling weight weights coef coefficient factor best min minimum max maximum std stddev var"
+    " variance lr time rate count num number ratio fraction stop delta diff change target threshold lambda grad"
+    " gradient gradients norm skipped nan tokens percentile median quantile slope improvement patience ppl"
+    " perplexity mask"
+)
+_SMOOTHED = _set_of("ema smooth smoothed running history moving")
+
+PLAYERS = _set_of(
+    "actor critic policy pi value vf v q qf qf1 qf2 alpha g d gen generator disc discriminator dis adv"
+    " adversarial encoder world reward temperature ent ga gb da db"
 )
 """Words that name one of several losses, each with an optimizer or a will of its own."""
 
-TERMS = frozenset(
-    "box bbox cls class classifier classification dfl obj objectness giou ciou diou iou seg mask pose kobj rpn reg l1 l2"
-    " centerness dice angle sem bce loc localization keypoint heatmap mlm nsp".split()
+TERMS = _set_of(
+    "box bbox cls class classifier classification dfl obj objectness giou ciou diou iou seg mask pose kobj rpn"
+    " reg l1 l2 centerness dice angle sem bce loc localization keypoint heatmap mlm nsp"
 )
 """Words that name a term of one loss, which are added up."""
 
-_RATE_PLAIN = frozenset(
-    "train training trainer learning rate lr group pg param default opt optim optimizer optimization adam adamw sgd adafactor"
-    " rmsprop lion muon w base current scheduler schedule step steps hyperparams log info time model value lrs".split()
+_RATE_PLAIN = _set_of(
+    "train training trainer learning rate lr group pg param default opt optim optimizer optimization adam"
+    " adamw sgd adafactor rmsprop lion muon w base current scheduler schedule step steps hyperparams log info"
+    " time model value lrs"
 )
-_NORM_PLAIN = frozenset(
-    "train training trainer grad grads gradient gradients norm gnorm gn global total l2 optim optimizer raw unclipped before"
-    " clip clipping all model overall log iteration time mean avg value inner whole stats".split()
+_NORM_PLAIN = _set_of(
+    "train training trainer grad grads gradient gradients norm gnorm gn global total l2 optim optimizer raw"
+    " unclipped before clip clipping all model overall log iteration time mean avg value inner whole stats"
 )
-_SCALE_PLAIN = frozenset("train training loss grad scale scaler amp fp16 current log inner optimizer precision".split())
+_SCALE_PLAIN = _set_of("train training loss grad scale scaler amp fp16 current log inner optimizer precision")
 
 _SHOWN = 12
 """Columns that a message names."""
@@ -88,11 +95,12 @@ def parts_of(name: str) -> NameParts:
     there = frozenset(words)
     if not words or not EVALUATION.isdisjoint(there):
         return NameParts("other", words=words)
-    for family, plain, at_least in (
+    families: tuple[tuple[Family, frozenset[str], tuple[str | tuple[str, ...], ...]], ...] = (
         ("lr", _RATE_PLAIN, ("lr", "lrs", ("learning", "rate"))),
         ("grad_norm", _NORM_PLAIN, ("gnorm", ("grad", "norm"), ("gradient", "norm"), ("gradients", "norm"))),
         ("loss_scale", _SCALE_PLAIN, (("loss", "scale"), ("grad", "scale"), ("grad", "scaler"), ("amp", "scale"))),
-    ):
+    )
+    for family, plain, at_least in families:
         left = tuple(w for w in words if w not in plain and not w.isdigit())
         wanted = any(there.issuperset((one,) if isinstance(one, str) else one) for one in at_least)
         if wanted and not left:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ImportFileError
-from .byte_streams import ByteStream
+from .byte_streams import ByteStream, encoding_of
 from .records import Record, number_of, put_records
 from .target import RunTarget
 
@@ -23,7 +23,11 @@ def import_curves(path: Path, target: RunTarget, label: str) -> str:
     """Read a file of curves into the target. Returns what was found, in a few words."""
     with ByteStream(path) as stream:
         raw = stream.read(_LARGEST)
-    text = raw.decode("utf-8-sig", "replace")
+        if stream.read(1):
+            raise ImportFileError(
+                f"{path}: holds more than {_LARGEST >> 20} MB of text; keep every tenth row and import that"
+            )
+    text = raw.decode(encoding_of(raw), "replace")
     json_ = text.lstrip()[:1] in "{[" or re.search(r'\{\s*"', text.lstrip().partition("\n")[0])
     records = _json_records(path, text) if json_ else _csv_records(path, text, target)
     return put_records(path, records, target, label, _kind(path))
@@ -41,6 +45,8 @@ def _json_records(path: Path, text: str) -> list[Record]:
         whole = json.loads(text)
     except ValueError:
         return _json_lines(path, text)
+    except RecursionError as e:
+        raise ImportFileError(f"{path}: nests its brackets too deeply to be a file of curves") from e
     if isinstance(whole, list):
         return [_flat(one) for one in whole if isinstance(one, dict)]
     lists = {k: v for k, v in _flat(whole).items() if isinstance(v, list)} if isinstance(whole, dict) else {}
@@ -57,7 +63,7 @@ def _json_lines(path: Path, text: str) -> list[Record]:
         begin = line.find("{")
         try:
             one = json.loads(line[begin:]) if begin >= 0 else None
-        except ValueError:
+        except (ValueError, RecursionError):
             unreadable += 1
             continue
         if isinstance(one, dict):

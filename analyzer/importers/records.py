@@ -15,9 +15,11 @@ from .target import RunTarget
 Record = dict[str, Any]
 
 _STEP = (
-    "step globalstep trainerglobalstep trainglobalstep iteration iter it update updates numupdates trainnumupdates nstep steps"
-    " totalsteps totaltimesteps timetotaltimesteps timesteps numtimesteps envsteps miscnupdates nupdates batch batchidx batchid"
-).split()
+    *("step", "globalstep", "trainerglobalstep", "trainglobalstep", "iteration", "iter", "it", "update"),
+    *("updates", "numupdates", "trainnumupdates", "nstep", "steps", "totalsteps", "totaltimesteps"),
+    *("timetotaltimesteps", "timesteps", "numtimesteps", "envsteps", "miscnupdates", "nupdates", "batch"),
+    *("batchidx", "batchid"),
+)
 _EPOCH = ("epoch", "epochs", "ep")
 _RANK = ("rank", "globalrank", "procrank")
 _TIME = ("time", "timestamp", "walltime", "datetime", "date", "ts")
