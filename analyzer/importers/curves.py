@@ -117,4 +117,20 @@ def _csv_records(path: Path, text: str, target: RunTarget) -> list[Record]:
         target.event(
             "lines-left-out", f"{left} lines of {path.name} hold no number and were left out, first {first[:60]!r}."
         )
-    return [{name: cell for name, cell in zip(header, row, strict=False) if name and cell} for row in whole]
+    records = [{name: cell for name, cell in zip(header, row, strict=False) if name and cell} for row in whole]
+    return _wandb_export(path, header, records)
+
+
+def _wandb_export(path: Path, header: list[str], records: list[Record]) -> list[Record]:
+    """The rows of a chart that W&B exports, `RUN - train/loss` with its `__MIN` and `__MAX`, under plain names. Raises
+    ImportFileError where they are of several runs."""
+    bounds = [name for name in header if name.endswith(("__MIN", "__MAX"))]
+    if not bounds:
+        return records
+    runs = sorted({name.rsplit(" - ", 1)[0] for name in header if " - " in name})
+    if len(runs) > 1:
+        listed = ", ".join(runs[:6])
+        raise ImportFileError(
+            f"{path}: holds {len(runs)} runs of W&B ({listed}); export one run, or keep the columns of one"
+        )
+    return [{name.rsplit(" - ", 1)[-1]: v for name, v in r.items() if name not in bounds} for r in records]

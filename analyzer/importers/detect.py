@@ -11,7 +11,9 @@ from .byte_streams import ByteStream, encoding_of
 from .records import number_of
 from .text_logs import known_format, log_lines
 
-Kind = Literal["trace", "pickle", "tensorboard", "wandb", "trainer_state", "flight_recorder", "curves", "text_log"]
+Kind = Literal[
+    "trace", "pickle", "tensorboard", "wandb", "trainer_state", "flight_recorder", "curves", "text_log", "mlflow"
+]
 
 _HEAD = 1 << 16
 _FEW = 200

@@ -60,6 +60,10 @@ def put_curves(target: RunTarget, source: Path, rank: int, curves: Curves, kind:
     steps = sorted(set().union(*sums) or others["grad_norm"] or lr_steps or set().union(*by_step.values()))
     if others["grad_norm"]:
         others["grad_norm"] = _norms_that_count(sums[0] if sums else {}, others["grad_norm"], steps)
+    for n, loss in enumerate(sums):
+        for point in loss.values():
+            number = n if len(sums) > 1 else None
+            target.refuse_another(rank, point.step, source, {"loss": point.value}, optimizer_id=number)
     _put_steps(target, source, rank, steps, sums, others)
     _put_rates(target, rank, steps, rates, by_step, several=len(losses) > 1)
     columns = {name for loss in losses if len(loss.curves) == 1 for name in loss.curves} | {scale}

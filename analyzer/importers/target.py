@@ -90,11 +90,23 @@ class RunTarget:
         for name, value in columns.items():
             if value is None:
                 continue
-            if row.get(name) is not None and name != "time_ns" and not _same(row[name], value):
-                raise ImportFileError(
-                    f"{source}: says {name} = {value} of step {step}, another file said {row[name]}; import runs one by one"
-                )
+            self._refuse_another(source, row, name, value)
             row.setdefault(name, value)
+
+    def refuse_another(
+        self, rank: int, step: int, source: Path, columns: Row, *, optimizer_id: int | None = None
+    ) -> None:
+        """Raise ImportFileError where another file has said something else of a step; nothing is added."""
+        row = self._steps.get((rank, step, -1 if optimizer_id is None else optimizer_id), {})
+        for name, value in columns.items():
+            self._refuse_another(source, row, name, value)
+
+    @staticmethod
+    def _refuse_another(source: Path, row: Row, name: str, value: Any) -> None:
+        if row.get(name) is not None and name != "time_ns" and not _same(row[name], value):
+            raise ImportFileError(
+                f"{source}: says {name} = {value} of step {row['step']}, another file said {row[name]}; import runs one by one"
+            )
 
     def event(
         self, event: str, message: str, *, rank: int = 0, step: int | None = None, detail: str | None = None
