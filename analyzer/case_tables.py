@@ -46,6 +46,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "live_tensors": {"rank": 0, "dtype": "float32", "with_graph": 0, "bytes": 1024},
     "memory_owners": {"rank": 0, "kind": "list", "element": "tensor", "with_graph": False, "rate": 1.0},
     "memory_blocks": {"rank": 0, "trigger": "oom", "source": "python", "category": "other", "device": "cpu", "blocks": 1},
+    "memory_segments": {"rank": 0, "device": "cuda:0", "kind": "large"},
     "memory_events": {"rank": 0, "time_ns": 0, "device": "cuda:0", "action": "alloc"},
     "frames": {"rank": 0},
     "host_reads": {"rank": 0, "place": "train.py:10 in main", "device": "cpu"},

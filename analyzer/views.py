@@ -41,6 +41,8 @@ SHARED = (
     "divergence_of_ranks",
     "memory_growing",
     "memory_gathered",
+    "allocator_history",
+    "device_memory",
     "step_time",
     "profiled_steps",
     "operator_times",

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..analyzer.diagnose import nothing_recorded
 from ..analyzer.language import close_up, text_of, worded
 from ..analyzer.verdict import Finding, FirstAnomaly, RunFacts, Verdict
 from .language import say
@@ -101,6 +102,8 @@ def reduce_headline(verdict: Verdict) -> Headline:
             say("No fault found in {steps}; advice: {words}", steps=steps, words=words)
             if advice
             else say("Step {step}: {words}", step=cause.step, words=words)
+            if verdict.run.steps_recorded
+            else sentence_case(words)
         )
         words = f"{cause.code} {cause.name}, {confidence(cause)}"
         return Headline(verdict.verdict, badge, words, title, show_text(cause.message), show_text(cause.fix), facts)
@@ -247,9 +250,12 @@ def _ended(run: RunFacts) -> str:
 
 def _why_inconclusive(verdict: Verdict) -> str:
     if not verdict.run.steps_recorded:
-        return say(
+        told_by_title = set(nothing_recorded())
+        told = [n.why for n in verdict.not_evaluable if n.name == "recording-incomplete" and n.why not in told_by_title]
+        nothing = say(
             "The recording holds no step, so nothing can be said about the training. How the run ended is below."
         )
+        return say("{reasons}. ", reasons=sentence_case(say("; ").join(told))) + nothing if told else nothing
     ours_first = sorted(verdict.not_evaluable, key=lambda n: n.name != "recording-incomplete")
     reasons = list(dict.fromkeys(n.why for n in ours_first))
     return (

@@ -56,6 +56,8 @@ class RunTarget:
         self.columns_seen: list[str] = []
         self.without_loss: dict[str, list[str]] = {}
         """Files with curves of which none is the loss, and their columns."""
+        self.snapshot_ranks: set[int] = set()
+        """Ranks of which there is a snapshot of the device's memory."""
         self.written_ns: list[int] = []
         """When the files were last written, for a run that knows no times."""
         self._steps: dict[tuple[int, int, int], Row] = {}
