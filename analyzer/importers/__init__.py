@@ -12,7 +12,7 @@ from .folders import files_to_import
 from .memory_snapshot import import_snapshot
 from .mlflow_run import import_mlflow_run
 from .pickles import read_plain_pickle
-from .series import check_choices
+from .series import check_choices, take_evaluation_for_loss
 from .target import Choices, RunTarget
 from .tensorboard import import_event_file
 from .text_logs import import_text_log
@@ -81,5 +81,6 @@ def import_files(
         if left_out and done is not None:
             done(paths[0], f"{len(left_out)} left out, first {left_out[0]}")
         check_choices(target)
+        take_evaluation_for_loss(target)
         settle_end(target)
         return target.finish([str(path) for path in paths], sources, version)

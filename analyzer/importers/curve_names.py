@@ -149,5 +149,6 @@ def no_loss(names: Iterable[str]) -> str:
     """What to type where no column is the loss."""
     shown = sorted(names)
     listed = ", ".join(shown[:_SHOWN]) + (" …" if len(shown) > _SHOWN else "")
-    likely = next((n for n in shown if "loss" in n.lower()), shown[0] if shown else "NAME")
-    return f"none of its columns is known as the training loss ({listed}); say which, as with --loss '{likely}'"
+    likely = next((n for n in shown if "loss" in n.lower()), None)
+    typed = f"--loss '{likely}'" if likely else "--loss NAME, if one of them is"
+    return f"none of its columns is known as the training loss ({listed}); say which, as with {typed}"

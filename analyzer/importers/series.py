@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..errors import ImportFileError
-from .curve_names import TERMS, best_loss, is_evaluation, no_loss, parts_of, plainest
+from .curve_names import EVALUATION, TERMS, best_loss, is_evaluation, no_loss, parts_of, plainest, words_of
 from .target import RunTarget
 
 
@@ -49,7 +49,7 @@ def put_curves(target: RunTarget, source: Path, rank: int, curves: Curves, kind:
     """Add the curves of one rank to the target. Returns what they were taken for, in a few words."""
     given = {name: points for name, points in curves.items() if points}
     _refuse_unknown(target, source, given)
-    losses = _losses(target, given)
+    losses = [loss for loss in _losses(target, given) if not _says_nothing(given, loss.curves)]
     rates = _rates(target, given)
     norm = next(iter(plainest(given, "grad_norm")), None)
     scale = next(iter(plainest(given, "loss_scale")), None)
@@ -121,6 +121,34 @@ def _losses(target: RunTarget, given: Curves) -> list[LossRole]:
     if 0 < len(terms) <= _MOST_LOSSES:
         return [LossRole(name, (name,), parts[name].which) for name in terms]
     return [LossRole(whole, (whole,))] if whole is not None else []
+
+
+def _says_nothing(given: Curves, names: Sequence[str]) -> bool:
+    """Whether a loss is zero in every row while the gradients are numbers: a column that nobody filled. A Trainer that logs a
+    loss of zero beside a gradient norm of NaN has lost its loss."""
+    if any(point.value != 0 for name in names for point in given[name]) or len(given[names[0]]) < _TRAILING:
+        return False
+    norms = [point.value for name in plainest(given, "grad_norm") for point in given[name]]
+    return all(map(math.isfinite, norms))
+
+
+def take_evaluation_for_loss(target: RunTarget) -> None:
+    """Where a run has no training loss at all but that of one evaluation, that is what is judged; an event says so."""
+    if not target.without_loss or any("loss" in row for row in target.known_steps()):
+        return
+    rows = [row for row in target.rows_of("metrics") if _is_evaluation_loss(row["name"])]
+    names = {row["name"] for row in rows}
+    if len(names) != 1 or len(rows) < _TRAILING:
+        return
+    for row in rows:
+        target.step(row["rank"], row["step"], Path(row["name"]), time_ns=row["time_ns"] or None, loss=row["value"])
+    target.without_loss.clear()
+    target.event("loss-from-evaluation", f"No training loss was logged: {names.pop()} is judged in its place.")
+
+
+def _is_evaluation_loss(name: str) -> bool:
+    words = tuple(word for word in words_of(name) if word not in EVALUATION)
+    return is_evaluation(name) and parts_of(" ".join(words)).family == "loss"
 
 
 def _is_summary(given: Curves, names: Sequence[str], whole: str) -> bool:

@@ -95,6 +95,10 @@ class RunTarget:
             self._refuse_another(source, row, name, value)
             row.setdefault(name, value)
 
+    def known_steps(self) -> Iterable[Row]:
+        """What is known of each step so far."""
+        return self._steps.values()
+
     def refuse_another(
         self, rank: int, step: int, source: Path, columns: Row, *, optimizer_id: int | None = None
     ) -> None:

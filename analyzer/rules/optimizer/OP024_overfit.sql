@@ -17,6 +17,9 @@ doc = "Training loss at the end over that at the turning point below which it is
 [params.far]
 value = 0.25
 doc = "And risen by this much."
+[params.lost]
+value = 0.05
+doc = "Share of all that the evaluation loss had fallen by which it must have risen again: near its floor it scatters by a factor."
 [params.twice]
 value = 2.0
 unit = "times"
@@ -32,7 +35,7 @@ steps = 30
 [doc]
 what = "An evaluation loss, logged or read with item(), that keeps rising from a minimum while the training loss falls; an error where it doubles or loses more than half of what it had gained, and the script does not put other weights back at its end."
 why = "What is learnt beyond that point does not carry over to other data."
-not_this = "A last value that scatters, one term of an evaluation loss whose sum does not rise, evaluation losses that the script neither logs nor reads with item()."
+not_this = "A last value that scatters, also near the floor of the loss, one term of an evaluation loss whose sum does not rise, evaluation losses that the script neither logs nor reads with item()."
 source = "(val - train) / train above 0.1 is a threshold of other tools; here the metric's own minimum counts."
 */
 WITH named AS (
@@ -75,5 +78,5 @@ SELECT t.rank, t.step, t.name, t.value, t.lowest, l.train_then, l.train_now,
             OR t.value > (1 + $far) * t.lowest AND t.whole > (1 + $far) * t.whole_lowest AND t.value - t.lowest > 0.5 * (t.first_ - t.lowest) AND t.whole - t.whole_lowest > 0.5 * (t.whole_first - t.whole_lowest))
         AND l.train_now < $heart * l.train_then AND t.rank NOT IN (FROM restored) THEN 'error' ELSE 'warning' END AS severity
 FROM turned t JOIN losses l ON l.rank = t.rank AND l.source = t.source AND l.name = t.name
-WHERE t.lowest > 0 AND t.value > (1 + $rise) * t.lowest AND t.whole > (1 + $rise) * t.whole_lowest AND t.total - t.n >= 3 AND l.train_now < 0.95 * l.train_then
+WHERE t.lowest > 0 AND t.value > (1 + $rise) * t.lowest AND t.value - t.lowest > $lost * (t.first_ - t.lowest) AND t.whole > (1 + $rise) * t.whole_lowest AND t.total - t.n >= 3 AND l.train_now < 0.95 * l.train_then
 QUALIFY row_number() OVER (PARTITION BY t.rank ORDER BY t.value / t.lowest DESC) = 1 ORDER BY t.step, t.rank

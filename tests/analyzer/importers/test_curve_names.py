@@ -102,6 +102,22 @@ def test_a_file_without_a_loss_says_what_it_has_and_what_to_type(tmp_path):
         assert diagnose(trace).verdict == "inconclusive"
 
 
+def test_a_column_of_zeros_is_no_loss(tmp_path):
+    rows = "\n".join(f"{i},0.0,{1 + i % 3}" for i in range(40))
+    with run_of(tmp_path, f"step,loss,grad_norm\n{rows}\n") as trace:
+        assert trace.sql("SELECT count(loss), count(grad_norm) FROM steps").row(0) == (0, 40)
+
+
+def test_where_only_an_evaluation_was_logged_its_loss_is_judged(tmp_path):
+    rows = "\n".join(f"{125 * i},{3 + 7 / (1 + i)}" for i in range(40))
+    with run_of(tmp_path, f"step,val_loss\n{rows}\n") as trace:
+        assert trace.sql("SELECT count(loss) FROM steps").item() == 40
+        assert (
+            "val_loss is judged" in trace.sql("SELECT message FROM events WHERE event = 'loss-from-evaluation'").item()
+        )
+        assert diagnose(trace).verdict == "healthy"
+
+
 def test_a_run_without_times_has_the_time_of_its_file(tmp_path):
     (tmp_path / "log.csv").write_text("step,loss\n1,2\n2,1\n")
     os.utime(tmp_path / "log.csv", (1_500_000_000, 1_500_000_000))
