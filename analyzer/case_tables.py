@@ -46,6 +46,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "live_tensors": {"rank": 0, "dtype": "float32", "with_graph": 0, "bytes": 1024},
     "memory_owners": {"rank": 0, "kind": "list", "element": "tensor", "with_graph": False, "rate": 1.0},
     "memory_blocks": {"rank": 0, "trigger": "oom", "source": "python", "category": "other", "device": "cpu", "blocks": 1},
+    "memory_segments": {"rank": 0, "device": "cuda:0", "kind": "large"},
     "memory_events": {"rank": 0, "time_ns": 0, "device": "cuda:0", "action": "alloc"},
     "frames": {"rank": 0},
     "host_reads": {"rank": 0, "place": "train.py:10 in main", "device": "cpu"},
@@ -120,7 +121,8 @@ _POSITION: dict[str, Any] = {
 
 
 def expand(group: Mapping[str, Any], table: Table) -> list[dict[str, Any]]:
-    """One row per position of the longest column: scalars repeat, `"0..9"` counts, `"1.0, 1.1 x12"` cycles twelve values."""
+    """One row per position of the longest column: scalars repeat, `"0..9"` counts, `"0..9000:500"` counts
+    by 500, `"1.0, 1.1 x12"` cycles twelve values."""
     shapes = {c.name for c in table.columns if pa.types.is_list(c.type)}
     columns = {k: _column(v, nested=k in shapes) for k, v in group.items()}
     n = max((len(c) for c in columns.values() if len(c) != 1), default=1)
@@ -132,7 +134,9 @@ def _column(value: Any, *, nested: bool) -> list[Any]:
         return [None]
     if isinstance(value, str) and ".." in value:
         low, high = value.split("..")
-        return list(range(int(low), int(high) + 1)) if low.isdigit() and high.isdigit() else [value]
+        high, _, by = high.partition(":")
+        counts = all(n.isdigit() for n in (low, high, by or "1"))
+        return list(range(int(low), int(high) + 1, int(by or 1))) if counts else [value]
     if not isinstance(value, list) or (nested and not any(isinstance(v, list) for v in value)):
         return [value]
     out: list[Any] = []

@@ -16,6 +16,7 @@ from .errors import RuleError
 from .judging import Judging
 from .language import close_up, in_words, say, text_of, worded
 from .rules import Rule, Severity, find_rule, load_rules, missing, run_rule
+from .snapshot_words import snapshot_sentences
 from .trace import Trace
 from .unrecorded import unrecorded
 from .verdict import Conclusion, Finding, FirstAnomaly, NotEvaluable, RunFacts, Verdict
@@ -187,8 +188,11 @@ def _facts(trace: Trace) -> RunFacts:
 def _reading_problems(trace: Trace, facts: RunFacts) -> list[NotEvaluable]:
     """What the recording itself leaves open, under the catalogue's name for it."""
     unseen = unrecorded(trace, steps=facts.steps_recorded)
-    why = list(unseen)
+    why = [*unseen, *snapshot_sentences(trace)]
     why += [f"{p.path}: {in_words('problem', p.what)}" for p in sorted(trace.problems, key=lambda p: p.path)]
+    if trace.manifest.options.get("imported") and trace.has("events"):
+        found = trace.sql("SELECT message FROM events WHERE event = 'loss-not-found' ORDER BY message")
+        why += [in_words("event", str(message).rstrip(".")) for message in found["message"]]
     if trace.status == "running":
         why.append(say("the run is still being written"))
     if trace.status == "host-lost":

@@ -19,18 +19,31 @@ def register(app: typer.Typer) -> None:
 def import_command(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files to import, all of one run.")],
     out: Annotated[Path, typer.Option("--out", metavar="RUN", help="Folder of the run; must not exist or be empty.")],
+    loss: Annotated[
+        list[str] | None,
+        typer.Option("--loss", metavar="NAME", help="Column that is a loss of the training; repeatable."),
+    ] = None,
+    step: Annotated[str | None, typer.Option("--step", metavar="NAME", help="Column that counts the steps.")] = None,
+    lr: Annotated[
+        list[str] | None, typer.Option("--lr", metavar="NAME", help="Column that is a learning rate; repeatable.")
+    ] = None,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option("--metric", metavar="NAME", help="Column that an evaluation gave, such as its loss; repeatable."),
+    ] = None,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
     """Make a run folder of files that others wrote: profiler traces, memory snapshots, Flight Recorder dumps, TensorBoard event
     files, trainer_state.json, curves as CSV or JSON lines.
     """
-    from .importers import import_files  # noqa: PLC0415 # DuckDB need not be loaded for --help
+    from .importers import Choices, import_files  # noqa: PLC0415 # DuckDB need not be loaded for --help
 
     def done(path: Path, words: str) -> None:
         print(f"{_shown(path.name)}: {words}", file=sys.stderr)  # noqa: T201 # command line
 
     try:
-        import_files(files, out, __version__, done=done)
+        choices = Choices(tuple(loss or ()), step, tuple(lr or ()), tuple(metric or ()))
+        import_files(files, out, __version__, choices=choices, done=done)
     except AnalyzerError as e:
         if debug:
             raise

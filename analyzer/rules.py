@@ -153,7 +153,7 @@ def missing(trace: Trace, rule: Rule) -> str | None:
         table, _, name = column.partition(".")
         if name not in trace.filled(table):
             return say("{column} was not recorded", column=column)
-    if (steps := trace.steps_recorded()) < needs.steps:
+    if (steps := trace.steps_covered()) < needs.steps:
         return say("{steps} steps recorded, needs {least} to compare with", steps=steps, least=needs.steps)
     return None
 

@@ -68,6 +68,9 @@ def statements_of(query: str) -> list[duckdb.Statement]:
     except duckdb.Error as e:
         raise QueryError(str(e)) from e
 
+FEW_ROWS = 8
+"""Rows of an imported log below which they speak for themselves alone."""
+
 
 class Trace:
     """One run, readable. A context manager; ``sql`` returns polars frames. ``described`` puts a comment on every view
@@ -184,6 +187,13 @@ class Trace:
         if self._steps is None:
             self._steps = int(self._con.execute("SELECT count(DISTINCT step) FROM steps").fetchall()[0][0])
         return self._steps
+
+    def steps_covered(self) -> int:
+        """How many steps the recording speaks for. A log that was imported may hold one row in five hundred steps."""
+        if not self.manifest.options.get("imported") or self.steps_recorded() < FEW_ROWS:
+            return self.steps_recorded()
+        rows = self._con.execute("SELECT max(step) - min(step) + 1 FROM steps").fetchall()
+        return max(self.steps_recorded(), int(rows[0][0]))
 
     def sql(self, query: str, params: Mapping[str, Any] | None = None) -> pl.DataFrame:
         """Result of one statement as a polars frame; ``$name`` in the query is taken from ``params``.

@@ -101,6 +101,8 @@ def reduce_headline(verdict: Verdict) -> Headline:
             say("No fault found in {steps}; advice: {words}", steps=steps, words=words)
             if advice
             else say("Step {step}: {words}", step=cause.step, words=words)
+            if verdict.run.steps_recorded
+            else sentence_case(words)
         )
         words = f"{cause.code} {cause.name}, {confidence(cause)}"
         return Headline(verdict.verdict, badge, words, title, show_text(cause.message), show_text(cause.fix), facts)

@@ -9,6 +9,7 @@ from .optimizer_panel import optimizer_panel
 from .panel import Panel
 from .ranks_panel import ranks_panel
 from .recording_panel import recording_panel
+from .snapshot_panel import snapshot_panel
 from .spread_panel import spread_panel
 from .time_panel import time_panel
 
@@ -19,6 +20,7 @@ PANELS = (
     time_panel,
     flame_panel,
     memory_panel,
+    snapshot_panel,
     ranks_panel,
     happenings_panel,
     recording_panel,

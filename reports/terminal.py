@@ -6,13 +6,14 @@ from rich.text import Text
 
 from ..analyzer import Trace
 from ..analyzer.language import in_words, text_of, worded
+from ..analyzer.snapshot_words import snapshot_sentences
 from ..analyzer.verdict import Finding, Verdict
 from ..schemas import captures_of
 from .captured import CaptureView
 from .ending import end_sentence
 from .findings import WHERE, confidence, first_sign, reduce_headline
 from .language import say
-from .wording import change_in_words, number, plural, show_name, show_text
+from .wording import change_in_words, number, plural, sentence_case, show_name, show_text
 
 COLOURS = {"healthy": "green", "anomalous": "red", "inconclusive": "yellow"}
 _EVIDENCE_VALUES = 6
@@ -48,6 +49,8 @@ def verdict_lines(trace: Trace, verdict: Verdict) -> list[tuple[str, str]]:
     lines.append(("", headline.message))
     if headline.fix:
         lines.append(("fix", headline.fix))
+    if cause is not None:
+        lines += [("memory", sentence_case(words)) for words in snapshot_sentences(trace)]
     if verdict.first_anomaly is not None:
         lines.append((say("first sign"), first_sign(verdict.first_anomaly)))
     lines += _captured(trace)

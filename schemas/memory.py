@@ -65,8 +65,35 @@ MEMORY_BLOCKS = Table(
         Column("oldest_step", I64, "First step from which one of them is; null where it is not known."),
         Column("module_id", I32, "Module that put one of them out; null where it is not known."),
         Column("place", STR, "Innermost line outside torch that allocated them; recorded with --memory-history only."),
+        Column(
+            "purpose",
+            STR,
+            "What the stack of a block says that it is for: parameter, optimizer_state, gradient, activation, communication, "
+            "other; null without a stack and for tensors.",
+        ),
     ),
     ("rank", "step", "trigger", "category", "shape", "dtype"),
+)
+
+
+MEMORY_SEGMENTS = Table(
+    "memory_segments",
+    "Segments of the CUDA allocator, as a snapshot that was imported has them: what it holds of the device in one piece.",
+    (
+        RANK,
+        Column("device", STR, "Such as cuda:0."),
+        Column("address", I64, "Address."),
+        Column("bytes", I64, "Size.", "bytes"),
+        Column("allocated_bytes", I64, "In blocks that are in use.", "bytes"),
+        Column("requested_bytes", I64, "What was asked for in these blocks; the rest is rounding.", "bytes"),
+        Column("awaiting_bytes", I64, "In blocks that were freed and are in use by another stream.", "bytes"),
+        Column("free_bytes", I64, "In blocks that the allocator keeps for later.", "bytes"),
+        Column("largest_free_bytes", I64, "The largest of them.", "bytes"),
+        Column("blocks", I64, "How many blocks there are.", "blocks"),
+        Column("stream", I64, "Stream that it belongs to."),
+        Column("kind", STR, "small, large, or expandable where the allocator can extend it."),
+    ),
+    ("rank", "device", "address"),
 )
 
 
@@ -89,6 +116,7 @@ MEMORY_EVENTS = Table(
         Column("category", STR, "What it is for, where a profile was made into a snapshot; else null."),
         Column("device_free_bytes", I64, "Of oom: memory that was free on the device.", "bytes"),
         Column("frames_id", I64, "Stack that asked for it, in table frames; null if it was not recorded."),
+        Column("place", STR, "Innermost line outside torch of that stack; null if there is none."),
     ),
     ("rank", "event_id"),
 )

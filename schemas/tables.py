@@ -9,7 +9,7 @@ from .counts import LIVE_TENSORS, PROBES
 from .happenings import EVENTS, METRICS, RECORDER_STATS, SYSTEM_SAMPLES, THINNED
 from .identity import MODULE_MODES, MODULES, RANKS, TENSORS
 from .measurements import BATCHES, OPERATORS, TENSOR_STATS
-from .memory import FRAMES, MEMORY_BLOCKS, MEMORY_EVENTS, MEMORY_OWNERS
+from .memory import FRAMES, MEMORY_BLOCKS, MEMORY_EVENTS, MEMORY_OWNERS, MEMORY_SEGMENTS
 from .processes import COLLECTIVES
 from .profile import PROFILER_EVENTS
 from .progress import PARAM_GROUPS, SCHEDULERS, STEPS
@@ -37,6 +37,7 @@ TABLES: dict[str, Table] = {
         MEMORY_OWNERS,
         MEMORY_BLOCKS,
         MEMORY_EVENTS,
+        MEMORY_SEGMENTS,
         FRAMES,
         HOST_READS,
         METRICS,

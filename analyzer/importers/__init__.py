@@ -1,22 +1,26 @@
 """Files that others wrote, made into a run folder: traces, snapshots, logs. One file per format; kinds are told by content."""
 
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ...schemas import RunManifest
 from ..errors import ImportFileError
 from .curves import import_curves
-from .detect import Kind, kind_of
+from .detect import Kind
 from .flight_recorder import import_dump, read_dump, settle_end
+from .folders import files_to_import
 from .memory_snapshot import import_snapshot
+from .mlflow_run import import_mlflow_run
 from .pickles import read_plain_pickle
-from .target import RunTarget
+from .series import check_choices, take_evaluation_for_loss
+from .target import Choices, RunTarget
 from .tensorboard import import_event_file
+from .text_logs import import_text_log
 from .traces import import_trace
 from .trainer_state import import_trainer_state
+from .wandb_file import import_wandb
 
-__all__ = ["import_files"]
+__all__ = ["Choices", "import_files"]
 
 
 def _import_pickle(path: Path, target: RunTarget, label: str) -> str:  # noqa: ARG001 # as all importers have it
@@ -35,49 +39,48 @@ _IMPORTERS: dict[Kind, Callable[[Path, RunTarget, str], str]] = {
     "pickle": _import_pickle,
     "flight_recorder": _import_json_dump,
     "curves": import_curves,
+    "text_log": import_text_log,
+    "wandb": import_wandb,
+    "mlflow": import_mlflow_run,
     "tensorboard": import_event_file,
     "trainer_state": import_trainer_state,
 }
 
 
 def import_files(
-    paths: Sequence[Path], out: Path, version: str, *, done: Callable[[Path, str], None] | None = None
+    paths: Sequence[Path],
+    out: Path,
+    version: str,
+    *,
+    choices: Choices | None = None,
+    done: Callable[[Path, str], None] | None = None,
 ) -> RunManifest:
     """Make one run folder of these files; traces of several ranks become ranks of one run. ``done`` is called with each file
-    and what was found in it.
+    and what was found in it; ``choices`` say which columns are the loss, the step, a learning rate or a metric.
 
     Raises ImportFileError naming the file and the next step; then nothing is left behind.
     """
-    named = [inner for path in paths for inner in _files(path)]
-    found: list[tuple[Path, str, Kind]] = [(path, label, kind_of(path)) for path, label in named]
-    with RunTarget(out) as target:
+    found = [files_to_import(path) for path in paths]
+    left_out = [words for _, left in found for words in left]
+    with RunTarget(out, choices) as target:
         sources: list[dict[str, object]] = []
-        for path, label, kind in found:
-            words = _IMPORTERS[kind](path, target, label)
+        for path, label, kind in (file for files, _ in found for file in files):
+            target.written_ns.append(path.stat().st_mtime_ns)
+            try:
+                words = _IMPORTERS[kind](path, target, label)
+            except ImportFileError as e:
+                if path in paths or not sources:
+                    raise
+                left_out.append(str(e))  # one file of a folder
+                continue
             sources.append({"file": str(path), "kind": kind, "found": words})
             if done is not None:
                 done(path, words)
+        for words in left_out:
+            target.event("file-left-out", f"{words}.")
+        if left_out and done is not None:
+            done(paths[0], f"{len(left_out)} left out, first {left_out[0]}")
+        check_choices(target)
+        take_evaluation_for_loss(target)
         settle_end(target)
         return target.finish([str(path) for path in paths], sources, version)
-
-
-_IN_FOLDERS = ("*.tfevents.*", "trainer_state.json", "*.pt.trace.json", "*.pt.trace.json.gz")
-
-
-_EVALUATIONS = ("val", "valid", "validation", "eval", "evaluation", "test", "dev")
-
-
-def _files(path: Path) -> list[tuple[Path, str]]:
-    """A file itself; of a folder the files in it whose names say what they are. Beside each what its curves are called before
-    their names: the folder below the one that holds all, since TensorBoard keeps curves of one tag apart so."""
-    if not path.exists():
-        raise ImportFileError(f"{path}: no such file; check the path")
-    if not path.is_dir():
-        return [(path, path.parent.name if path.parent.name.lower() in _EVALUATIONS else "")]
-    inside = sorted({file for pattern in _IN_FOLDERS for file in path.rglob(pattern) if file.is_file()})
-    if not inside:
-        raise ImportFileError(
-            f"{path}: no event files, traces or trainer_state.json in this folder; name the files to import"
-        )
-    above = Path(os.path.commonpath([file.parent for file in inside]))
-    return [(file, "" if file.parent == above else file.parent.relative_to(above).as_posix()) for file in inside]

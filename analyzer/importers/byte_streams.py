@@ -9,6 +9,13 @@ from typing import Self
 _RAW = 1 << 18
 
 
+def encoding_of(head: bytes) -> str:
+    """The encoding that the first bytes of a text tell: a byte order mark, as Windows writes it, else UTF-8."""
+    if head[:2] in {b"\xff\xfe", b"\xfe\xff"}:
+        return "utf-16"
+    return "utf-8-sig" if head[:3] == b"\xef\xbb\xbf" else "utf-8"
+
+
 def _read(file: FileIO, size: int) -> bytes:
     pieces: list[bytes] = []
     while size > 0 and (piece := file.read(size)):

@@ -1,16 +1,26 @@
 """What kind of file it is, by what is in it; names are believed only where the contents could be several things."""
 
 import json
+import re
 import struct
 from pathlib import Path
 from typing import Literal
 
 from ..errors import ImportFileError
-from .byte_streams import ByteStream
+from .byte_streams import ByteStream, encoding_of
+from .records import number_of
+from .text_logs import known_format, log_lines
 
-Kind = Literal["trace", "pickle", "tensorboard", "trainer_state", "flight_recorder", "curves"]
+Kind = Literal[
+    "trace", "pickle", "tensorboard", "wandb", "trainer_state", "flight_recorder", "curves", "text_log", "mlflow"
+]
 
 _HEAD = 1 << 16
+_FEW = 200
+"""Lines of a head that are looked at."""
+
+_DICTIONARY = re.compile(r"\{'|\[(?:\d|rank|default|INFO|20\d\d|titan)")
+"""How a log begins that is no JSON although its first character is a bracket."""
 
 
 def kind_of(path: Path) -> Kind:
@@ -31,16 +41,37 @@ def kind_of(path: Path) -> Kind:
         and b"\0" in head[:8]
     ):
         return "tensorboard"
-    text = head.lstrip(b"\xef\xbb\xbf \t\r\n")
-    if text[:1] in b"{[":
-        return _kind_of_json(path, text)
-    first = text.split(b"\n", 1)[0]
-    if (b"\0" not in text and any(mark in first for mark in b",;\t")) or path.suffix.lower() in {".csv", ".tsv"}:
-        return "curves"
+    if head[:4] == b":W&B":
+        return "wandb"
+    text = head.decode(encoding_of(head), "replace").lstrip(" \t\r\n")
+    if text[:1] in {"{", "["} and not _DICTIONARY.match(text):
+        kind = _kind_of_json(path, text.encode())
+        if kind != "curves" or known_format(text.splitlines()[:_FEW]) is None:
+            return kind
+    if "\0" not in text:
+        if known_format(log_lines(path)) is not None:
+            return "text_log"
+        if _is_table(path, text):
+            return "curves"
+        if known_format(log_lines(path), any_script=True) is not None:
+            return "text_log"
     raise ImportFileError(
         f"{path}: is nothing that can be imported; known are profiler traces, CUDA memory snapshots, Flight Recorder dumps,"
-        " TensorBoard event files, trainer_state.json, and curves as CSV or JSON lines"
+        " TensorBoard event files, W&B's .wandb files, trainer_state.json, curves as CSV or JSON lines, and text logs that name"
+        " a step and a loss"
     )
+
+
+def _is_table(path: Path, text: str) -> bool:
+    """Whether rows have columns: by the name of the file, or since the first rows have the same number of cells."""
+    lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")][:_FEW]
+    if path.suffix.lower() in {".csv", ".tsv"} or re.search(r'\{\s*"', lines[0] if lines else ""):
+        return True
+    mark = max(",;\t", key=lines[0].count) if lines else ","
+    split = [line.split(mark) if mark in lines[0] else line.split() for line in lines[:-1] or lines]
+    cells = {len(row) for row in split}
+    rows = split[1:] if len(split) > 1 else split
+    return len(cells) == 1 and all(any(number_of(cell) is not None for cell in row) for row in rows)
 
 
 def _kind_of_json(path: Path, text: bytes) -> Kind:

@@ -1,5 +1,6 @@
 """The run folder that an import writes: built beside its place, moved there when it is whole: a failure leaves nothing."""
 
+import json
 import math
 import shutil
 import time
@@ -8,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import pyarrow.parquet as pq
 
@@ -16,8 +17,18 @@ from ...schemas import TABLES, ExitRecord, RunManifest, write_json
 from ...schemas.layout import EXIT_JSON, RUN_JSON, part_path
 from ..case_tables import arrow
 from ..errors import ImportFileError
+from .curve_names import no_loss
 
 Row = dict[str, Any]
+
+
+class Choices(NamedTuple):
+    """Columns that the person who imports a file has named: the losses, the step, the learning rates, scores to judge."""
+
+    loss: tuple[str, ...] = ()
+    step: str | None = None
+    lr: tuple[str, ...] = ()
+    metric: tuple[str, ...] = ()
 
 
 class RunTarget:
@@ -27,8 +38,9 @@ class RunTarget:
     where ``out`` already holds something.
     """
 
-    def __init__(self, out: Path) -> None:
+    def __init__(self, out: Path, choices: Choices | None = None) -> None:
         self.out = out
+        self.choices = choices or Choices()
         if out.exists() and (not out.is_dir() or any(out.iterdir())):
             raise ImportFileError(f"{out}: is there already, and nothing is overwritten; give another --out")
         self.folder = out.parent / f".{out.name}.importing-{uuid.uuid4().hex[:8]}"
@@ -39,7 +51,16 @@ class RunTarget:
         self.versions: dict[str, str] = {}
         self.facts: dict[str, Any] = {}
         """What the files say of the run as a whole: hostname, world_size, started_ns, config …"""
-        self._steps: dict[tuple[int, int], Row] = {}
+        self.chosen_columns: dict[str, list[str]] = {}
+        """Each choice of a column, and the files that have it."""
+        self.columns_seen: list[str] = []
+        self.without_loss: dict[str, list[str]] = {}
+        """Files with curves of which none is the loss, and their columns."""
+        self.snapshot_ranks: set[int] = set()
+        """Ranks of which there is a snapshot of the device's memory."""
+        self.written_ns: list[int] = []
+        """When the files were last written, for a run that knows no times."""
+        self._steps: dict[tuple[int, int, int], Row] = {}
         self._rows: dict[tuple[str, int], list[Row]] = {}
         self._parts: Counter[tuple[str, int]] = Counter()
         self._windows: Counter[int] = Counter()
@@ -62,17 +83,36 @@ class RunTarget:
         """Rows of a table that were added so far, of all ranks."""
         return [row for (name, _), rows in self._rows.items() if name == table for row in rows]
 
-    def step(self, rank: int, step: int, source: Path, **columns: Any) -> None:
+    def step(self, rank: int, step: int, source: Path, *, optimizer_id: int | None = None, **columns: Any) -> None:
         """What is known of one step; several files may tell different things of it, but not the same thing twice."""
-        row = self._steps.setdefault((rank, step), {"rank": rank, "step": step, "completed": True})
+        key = (rank, step, -1 if optimizer_id is None else optimizer_id)
+        row = self._steps.setdefault(key, {"rank": rank, "step": step, "completed": True})
+        if optimizer_id is not None:
+            row["optimizer_id"] = optimizer_id
         for name, value in columns.items():
             if value is None:
                 continue
-            if row.get(name) is not None and name != "time_ns" and not _same(row[name], value):
-                raise ImportFileError(
-                    f"{source}: says {name} = {value} of step {step}, another file said {row[name]}; import runs one by one"
-                )
+            self._refuse_another(source, row, name, value)
             row.setdefault(name, value)
+
+    def known_steps(self) -> Iterable[Row]:
+        """What is known of each step so far."""
+        return self._steps.values()
+
+    def refuse_another(
+        self, rank: int, step: int, source: Path, columns: Row, *, optimizer_id: int | None = None
+    ) -> None:
+        """Raise ImportFileError where another file has said something else of a step; nothing is added."""
+        row = self._steps.get((rank, step, -1 if optimizer_id is None else optimizer_id), {})
+        for name, value in columns.items():
+            self._refuse_another(source, row, name, value)
+
+    @staticmethod
+    def _refuse_another(source: Path, row: Row, name: str, value: Any) -> None:
+        if row.get(name) is not None and name != "time_ns" and not _same(row[name], value):
+            raise ImportFileError(
+                f"{source}: says {name} = {value} of step {row['step']}, another file said {row[name]}; import runs one by one"
+            )
 
     def event(
         self, event: str, message: str, *, rank: int = 0, step: int | None = None, detail: str | None = None
@@ -104,10 +144,14 @@ class RunTarget:
 
     def finish(self, argv: list[str], sources: Iterable[Row], version: str) -> RunManifest:
         """Write everything and move the folder to its place. Returns what run.json says."""
-        for (rank, _), row in sorted(self._steps.items()):
+        for (rank, _, _), row in sorted(self._steps.items()):
             self._rows.setdefault(("steps", rank), []).append({"time_ns": 0, **row})
         if not self._rows and not self._parts:
             raise ImportFileError(f"{argv[0]}: holds nothing that a run is made of")
+        if self.without_loss and not any("loss" in row for row in self._steps.values()):
+            for file, columns in self.without_loss.items():
+                detail = json.dumps({"file": file, "columns": columns}, ensure_ascii=False)
+                self.event("loss-not-found", f"{file}: {no_loss(columns)}.", detail=detail)
         ranks = {rank for _, rank in self._rows} | {rank for _, rank in self._parts}
         known = self.facts.get("world_size")
         for rank in sorted(ranks):
@@ -121,7 +165,9 @@ class RunTarget:
         for (table, rank), rows in self._rows.items():
             pq.write_table(arrow(TABLES[table], rows), self.next_part(table, rank), compression="zstd")
         times = [row["time_ns"] for row in self._steps.values() if row.get("time_ns")]
-        started = self.facts.get("started_ns") or min(times, default=0) or time.time_ns()
+        times += [row["time_ns"] for row in self.rows_of("metrics") if row.get("time_ns")]
+        written = self.written_ns or [time.time_ns()]
+        started = self.facts.get("started_ns") or min(times, default=min(written))
         imported = list(sources)
         manifest = RunManifest(
             run_id=uuid.uuid4().hex,
@@ -145,7 +191,7 @@ class RunTarget:
             self.folder / EXIT_JSON,
             ExitRecord(
                 status=str(self.facts.get("status") or "completed"),
-                ended_ns=max(times, default=started),
+                ended_ns=max(times, default=max(written)),
                 recorded_ranks=len(ranks),
                 note="imported from files that do not tell how the run ended",
             ),

@@ -8,10 +8,10 @@ read here by hand. Scalars are `simple_value`, or a tensor of one number (tensor
 import struct
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from ..errors import ImportFileError
 from .byte_streams import ByteStream
+from .protobuf import DamagedError, fields, varint
 from .series import Point, put_curves
 from .target import RunTarget
 
@@ -43,12 +43,12 @@ def import_event_file(path: Path, target: RunTarget, label: str) -> str:
                 record = next(reader)
             except StopIteration:
                 break
-            except _DamagedError as e:
+            except DamagedError as e:
                 stopped = str(e)
                 break
             try:
                 wall, step, values = _event(record)
-            except (_DamagedError, struct.error, UnicodeDecodeError):
+            except (DamagedError, struct.error, UnicodeDecodeError):
                 stopped = f"record {records} is no event"
                 break
             records += 1
@@ -73,23 +73,19 @@ def import_event_file(path: Path, target: RunTarget, label: str) -> str:
     return put_curves(target, path, 0, curves, "tensorboard")
 
 
-class _DamagedError(ValueError):
-    """What was read cannot be what it should be."""
-
-
 def _records(stream: ByteStream) -> Iterator[bytes]:
     while head := stream.read(12):
         if len(head) < 12:
-            raise _DamagedError("it breaks off")
+            raise DamagedError("it breaks off")
         length, check = struct.unpack("<QI", head)
         if _masked(head[:8]) != check or length > _LONGEST:
-            raise _DamagedError("a length does not agree with its checksum")
+            raise DamagedError("a length does not agree with its checksum")
         data = stream.read(length + 4)
         if len(data) < length + 4:
-            raise _DamagedError("it breaks off")
+            raise DamagedError("it breaks off")
         record = data[:length]
         if length <= _CHECKED and _masked(record) != struct.unpack("<I", data[length:])[0]:
-            raise _DamagedError("a record does not agree with its checksum")
+            raise DamagedError("a record does not agree with its checksum")
         yield record
 
 
@@ -101,61 +97,23 @@ def _masked(data: bytes) -> int:
     return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
 
 
-# -- protobuf -----------------------------------------------------------------------------------------------------------------
-
-
-def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
-    """Number and raw value of each field: an int of varints, bytes of all others."""
-    at = 0
-    while at < len(message):
-        key, at = _varint(message, at)
-        wire = key & 7
-        if wire == 0:
-            value, at = _varint(message, at)
-            yield key >> 3, value
-            continue
-        if wire == 2:
-            size, at = _varint(message, at)
-        elif wire in {1, 5}:
-            size = 8 if wire == 1 else 4
-        else:
-            raise _DamagedError("unknown kind of field")
-        if at + size > len(message):
-            raise _DamagedError("a field goes beyond its message")
-        yield key >> 3, message[at : at + size]
-        at += size
-
-
-def _varint(message: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while shift < 70:
-        if at >= len(message):
-            break
-        byte = message[at]
-        value |= (byte & 0x7F) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 0x80:
-            return value, at
-    raise _DamagedError("a number has no end")
-
-
 def _event(record: bytes) -> tuple[float, int, list[tuple[str, float | None]]]:
     """Wall time, step, and the values by tag; null for what is no number."""
     wall, step = 0.0, 0
     values: list[tuple[str, float | None]] = []
-    for number, value in _fields(record):
+    for number, value in fields(record):
         if number == 1 and isinstance(value, bytes):
             wall = struct.unpack("<d", value)[0]
         elif number == 2 and isinstance(value, int):
             step = value - (1 << 64) if value >= 1 << 63 else value
         elif number == 5 and isinstance(value, bytes):
-            values += [_value(inner) for field, inner in _fields(value) if field == 1 and isinstance(inner, bytes)]
+            values += [_value(inner) for field, inner in fields(value) if field == 1 and isinstance(inner, bytes)]
     return wall if 0 <= wall < 9e9 else 0.0, step, values
 
 
 def _value(message: bytes) -> tuple[str, float | None]:
     tag, number = "", None
-    for field, value in _fields(message):
+    for field, value in fields(message):
         if field == 1 and isinstance(value, bytes):
             tag = value.decode("utf-8", "replace")
         elif field == 2 and isinstance(value, bytes):
@@ -169,11 +127,11 @@ def _scalar_tensor(message: bytes) -> float | None:
     """The number of a tensor that holds exactly one; null of any other."""
     kind, content = 0, b""
     elements: list[bytes | int] = []
-    for field, value in _fields(message):
+    for field, value in fields(message):
         if field == 1 and isinstance(value, int):
             kind = value
         elif field == 2 and isinstance(value, bytes):
-            dimensions = [n for f, inner in _fields(value) if f == 2 for g, n in _fields(inner) if g == 1]
+            dimensions = [n for f, inner in fields(value) if f == 2 for g, n in fields(inner) if g == 1]
             if any(n != 1 for n in dimensions):
                 return None
         elif field == 4 and isinstance(value, bytes):
@@ -191,6 +149,6 @@ def _scalar_tensor(message: bytes) -> float | None:
     if isinstance(one, int):
         return float(one - (1 << 64) if one >= 1 << 63 else one)
     if kind in {_INT32, _INT64}:
-        value, end = _varint(one, 0)
+        value, end = varint(one, 0)
         return float(value) if end == len(one) else None
     return float(struct.unpack(form, one)[0]) if len(one) == struct.calcsize(form) else None

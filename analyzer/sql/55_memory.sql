@@ -50,3 +50,48 @@ WHERE m.final - m.early >= 0.5 * l.bytes_per_step * (l.last - l.first_look) AND 
 COMMENT ON VIEW memory_gathered IS 'What was found to grow and has taken memory of the process, or of the device, to the end of the run.';
 COMMENT ON COLUMN memory_gathered.final_length IS 'Length at the end of the run, if it went on at its last rate.';
 COMMENT ON COLUMN memory_gathered.final_bytes IS 'Memory of that length.';
+
+CREATE VIEW allocator_history AS
+WITH changes AS (
+    SELECT rank, device, event_id, time_ns, action, addr, bytes, place,
+        CASE action WHEN 'alloc' THEN bytes WHEN 'free_completed' THEN -bytes ELSE 0 END AS change,
+        -- of a free: the line that had allocated the block
+        last_value(CASE WHEN action = 'alloc' THEN coalesce(place, 'no stack') END IGNORE NULLS) OVER (
+            PARTITION BY rank, device, addr ORDER BY event_id ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS owner
+    FROM memory_events WHERE action IN ('alloc', 'free_completed', 'oom')
+), held AS (
+    SELECT rank, device, sum(allocated_bytes + awaiting_bytes) AS bytes FROM memory_segments GROUP BY rank, device
+)
+SELECT c.rank, c.device, c.event_id, c.time_ns, c.action, c.addr, c.bytes, coalesce(c.owner, 'before the history') AS owner, c.change,
+    (coalesce(h.bytes, 0) - coalesce(sum(c.change) OVER later, 0))::BIGINT AS active_bytes
+FROM changes c LEFT JOIN held h ON h.rank = c.rank AND h.device = c.device
+WINDOW later AS (PARTITION BY c.rank, c.device ORDER BY c.event_id ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING);
+COMMENT ON VIEW allocator_history IS 'Allocations and frees of a snapshot in their order, with the memory in use after each: counted back from what the snapshot holds at its end.';
+COMMENT ON COLUMN allocator_history.owner IS 'Line that allocated the block; no stack, or before the history where the allocation is not in it.';
+COMMENT ON COLUMN allocator_history.change IS 'Bytes that came into use, negative where they were let go.';
+COMMENT ON COLUMN allocator_history.active_bytes IS 'Memory in use after the event.';
+
+CREATE VIEW device_memory AS
+WITH segments AS (
+    SELECT rank, device, count(*) AS segments, sum(bytes)::BIGINT AS reserved_bytes, sum(allocated_bytes)::BIGINT AS allocated_bytes, sum(awaiting_bytes)::BIGINT AS awaiting_bytes,
+        sum(free_bytes)::BIGINT AS free_bytes, max(largest_free_bytes) AS largest_free_bytes, sum(allocated_bytes - requested_bytes)::BIGINT AS rounding_bytes,
+        -- an empty segment can be given back; what is free beside blocks in use cannot
+        coalesce(sum(free_bytes) FILTER (allocated_bytes + awaiting_bytes > 0), 0)::BIGINT AS split_bytes
+    FROM memory_segments GROUP BY rank, device
+), peaks AS (
+    SELECT rank, device, max(active_bytes) AS peak_bytes, count(*) FILTER (action <> 'oom') AS events, min(active_bytes) AS least_bytes FROM allocator_history GROUP BY rank, device
+)
+SELECT s.*, greatest(coalesce(p.peak_bytes, 0), s.allocated_bytes + s.awaiting_bytes) AS peak_bytes, coalesce(p.events, 0) AS events, p.least_bytes
+FROM segments s LEFT JOIN peaks p ON p.rank = s.rank AND p.device = s.device;
+COMMENT ON VIEW device_memory IS 'One row for each device of an imported snapshot: what the allocator holds of it and what is in use.';
+COMMENT ON COLUMN device_memory.segments IS 'How many segments there are.';
+COMMENT ON COLUMN device_memory.reserved_bytes IS 'Memory that the allocator holds of the device.';
+COMMENT ON COLUMN device_memory.allocated_bytes IS 'Of it in blocks that are in use.';
+COMMENT ON COLUMN device_memory.awaiting_bytes IS 'Of it freed, but in use by another stream.';
+COMMENT ON COLUMN device_memory.free_bytes IS 'Of it kept for later.';
+COMMENT ON COLUMN device_memory.largest_free_bytes IS 'Largest free block: the largest request that needs no new segment.';
+COMMENT ON COLUMN device_memory.rounding_bytes IS 'In use beyond what was asked for.';
+COMMENT ON COLUMN device_memory.split_bytes IS 'Free memory in segments that also hold blocks in use: torch.cuda.empty_cache cannot give it back.';
+COMMENT ON COLUMN device_memory.peak_bytes IS 'Most memory in use at any moment of the history, or at its end.';
+COMMENT ON COLUMN device_memory.events IS 'Allocations and frees in the history.';
+COMMENT ON COLUMN device_memory.least_bytes IS 'Least memory in use at any moment of the history.';

@@ -4,13 +4,13 @@ name = "cuda-fragmentation"
 severity = "fatal"
 phase = "exit"
 signal = "exception"
-message = "Out of device memory at step {step} although the allocator held {free_} unused: it asked for {wanted} in one piece. {detail_}"
+message = "Out of device memory{at_} although the allocator held {free_} unused: it asked for {wanted} in one piece. {detail_}"
 fix = "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; bring inputs to a few sizes, so that blocks fit again."
 explains = ["oom-device", "python-exception"]
 [needs]
 ended = true
 [doc]
-what = "torch's out-of-memory message tells of more reserved but unallocated memory than was asked for."
+what = "torch's out-of-memory message, or a snapshot of the allocator, tells of more reserved but unallocated memory than was asked for, in pieces that are all smaller."
 why = "Memory in pieces that are too small is of no use; sizes that change from step to step cut it up."
 not_this = "Devices that are truly full."
 source = "Message of PyTorch's CUDA allocator: reserved but unallocated."
@@ -25,5 +25,12 @@ WITH told AS (
     FROM told
 )
 SELECT coalesce(rank, 0) AS rank, coalesce(step, (SELECT max(step) + 1 FROM steps WHERE completed), 0) AS step, microbatch, phase, module, unused_kib AS value,
-    unused.amount || ' ' || unused.unit AS free_, asked.amount || ' ' || asked.unit AS wanted, coalesce(user_frame, '') AS detail_
+    unused.amount || ' ' || unused.unit AS free_, asked.amount || ' ' || asked.unit AS wanted, coalesce(user_frame, '') AS detail_,
+    ' at step ' || coalesce(step, (SELECT max(step) + 1 FROM steps WHERE completed), 0) AS at_
 FROM sizes WHERE asked_kib > 0 AND unused_kib >= asked_kib
+UNION ALL BY NAME
+SELECT e.rank, 0 AS step, 'forward' AS phase, d.free_bytes / 1024.0 AS value, bytes_in_words(d.free_bytes) AS free_, bytes_in_words(e.bytes) AS wanted,
+    'The largest piece was ' || bytes_in_words(d.largest_free_bytes) || '.' AS detail_, '' AS at_
+FROM memory_events e JOIN device_memory d ON d.rank = e.rank AND d.device = e.device
+WHERE e.action = 'oom' AND d.free_bytes >= e.bytes AND d.largest_free_bytes < e.bytes
+QUALIFY row_number() OVER (PARTITION BY e.rank, e.device ORDER BY e.event_id DESC) = 1

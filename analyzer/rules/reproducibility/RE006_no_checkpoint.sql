@@ -25,7 +25,7 @@ ended = true
 [doc]
 what = "The run ended in a crash long after its last checkpoint, or without any; or it ran for hours without one."
 why = "What was not saved has to be trained again."
-not_this = "Short runs; files that are written by other means than torch.save and safetensors cannot be seen."
+not_this = "Short runs; logs of others that were imported, which do not tell of checkpoints; files that are written by other means than torch.save and safetensors cannot be seen."
 source = "Counting."
 */
 WITH ends AS (
@@ -45,4 +45,4 @@ SELECT rank, coalesce(saved_step, 0) AS step, lost, CASE WHEN crashed THEN minut
     CASE WHEN crashed AND saved_step IS NULL THEN 'The run crashed and had never saved a checkpoint'
         WHEN crashed THEN printf('The run crashed %d steps after its last checkpoint', lost)
         ELSE 'The run went for hours without a checkpoint; had it crashed then' END AS said
-FROM judged WHERE (crashed AND (lost >= $steps OR minutes >= $minutes)) OR (NOT crashed AND longest >= $long)
+FROM judged WHERE NOT (SELECT options LIKE '%"imported"%' FROM runs) AND ((crashed AND (lost >= $steps OR minutes >= $minutes)) OR (NOT crashed AND longest >= $long))
