@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define FIRSTFAULT_VERSION 2
+#define FIRSTFAULT_VERSION 3
 #define BLOCK 1024
 
 #if defined(_WIN32)
@@ -557,6 +557,29 @@ EXPORTED double firstfault_squares_of_many(int64_t count, const char *const *at,
     double total = 0;
     for (int64_t i = 0; i < count; i++) total += sum_of_squares((enum dtype)dtype[i], at[i], n[i]);
     return total;
+}
+
+/* Copies evenly spaced runs of so many elements of each of many arrays of one floating-point dtype to a vector of float, of
+   double if they are; all of an array that has no more elements. */
+EXPORTED void firstfault_sample(int64_t count, const char *const *at, const int64_t *n, const int64_t *dtype, int64_t runs,
+                                int64_t length, char *to) {
+    for (int64_t i = 0; i < count; i++) {
+        const int whole = n[i] <= runs * length;
+        const int64_t pieces = whole ? 1 : runs, each = whole ? n[i] : length, apart = n[i] / runs;
+        const int width = width_of[dtype[i]];
+        for (int64_t k = 0; k < pieces; k++) {
+            const char *from = at[i] + k * apart * width;
+            if (width >= 4) {
+                memcpy(to, from, (size_t)(each * width));
+                to += each * width;
+            } else {
+                for (int64_t j = 0; j < each; j++, to += 4) {
+                    const float x = (float)load1((enum dtype)dtype[i], from + j * width).x;
+                    memcpy(to, &x, 4);
+                }
+            }
+        }
+    }
 }
 
 EXPORTED int32_t firstfault_version(void) { return FIRSTFAULT_VERSION; }

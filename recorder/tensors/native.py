@@ -9,7 +9,7 @@ import ctypes
 import math
 import os
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from operator import attrgetter
 from pathlib import Path
 from struct import Struct
@@ -20,7 +20,7 @@ from torch import Tensor
 from .moments import EMPTY, Moments
 
 ENV_NATIVE = "FIRSTFAULT_NATIVE"
-VERSION = 2
+VERSION = 3
 """As in moments.c: a library that was built from another is not used."""
 
 _PATH = Path(__file__).with_name("libmoments.so")
@@ -46,6 +46,8 @@ _CODES = {
 }
 _ROW = Struct("4q4d")
 _PLAIN = frozenset((Tensor, torch.nn.Parameter))
+_FLOATS = frozenset((torch.float32, torch.float64, torch.float16, torch.bfloat16))
+_is_contiguous = Tensor.is_contiguous
 _dtype, _on_host = attrgetter("dtype"), attrgetter("is_cpu")
 
 
@@ -76,6 +78,8 @@ class Library:
         self._squares_of_many = library.firstfault_squares_of_many
         self._squares_of_many.argtypes = (size, pointer, pointer, pointer)
         self._squares_of_many.restype = ctypes.c_double
+        self._sample = library.firstfault_sample
+        self._sample.argtypes, self._sample.restype = (size, pointer, pointer, pointer, size, size, pointer), None
         library.firstfault_instructions.restype = ctypes.c_char_p
         self.instructions: str = library.firstfault_instructions().decode()
         """The instructions that it has found in this processor: a name, or ``baseline``."""
@@ -97,7 +101,7 @@ class Library:
             sizes, strides = _in_order_of_memory(x.shape, x.stride())
             dims = len(sizes)
             sizes, strides = array("q", sizes), array("q", strides)
-            self._strided(at, dims, sizes.buffer_info()[0], strides.buffer_info()[0], _CODES[x.dtype], room[1])
+            self._strided(at, dims, _start(sizes), _start(strides), _CODES[x.dtype], room[1])
         found = Moments._make(_ROW.unpack_from(room[0]))
         self._rooms.append(room)
         return found if found.numel != found.nan_count + found.inf_count else _without_extremes(found)  # pyright: ignore[reportOperatorIssue]
@@ -114,28 +118,12 @@ class Library:
 
     def moments_of(self, tensors: Sequence[Tensor]) -> list[Moments | None]:
         """Moments of many tensors in one call; None for each that must be left to torch."""
-        found: list[Moments | None] = [None] * len(tensors)
-        places: list[int] = []
-        at, numel, code = array("Q"), array("q"), array("q")
-        for i, x in enumerate(tensors):
-            address_ = address(x)
-            if address_ is None:
-                continue
-            if not x.is_contiguous():
-                found[i] = self.moments(x)
-                continue
-            places.append(i)
-            at.append(address_)
-            numel.append(x.numel())
-            code.append(_CODES[x.dtype])
-        if places:
-            room = ctypes.create_string_buffer(_ROW.size * len(places))
-            self._of_many(
-                len(places), at.buffer_info()[0], numel.buffer_info()[0], code.buffer_info()[0], ctypes.addressof(room)
-            )
-            for i, moments in zip(places, _rows_of(room), strict=True):
-                found[i] = moments
-        return found
+        arrays = _arrays_of(tensors, is_dense) if tensors else None
+        if arrays is None:
+            return [self.moments(x) for x in tensors]
+        room = ctypes.create_string_buffer(_ROW.size * len(tensors))
+        self._of_many(len(tensors), *map(_start, arrays), ctypes.addressof(room))
+        return list(_rows_of(room))
 
     def moments_of_rows(self, rows: Tensor) -> list[Moments] | None:
         """Moments of each row of a matrix; None where it must be left to torch."""
@@ -149,22 +137,53 @@ class Library:
 
     def squares_of(self, tensors: Sequence[Tensor]) -> float | None:
         """Sum of the squares of all elements of many tensors: NaN or infinite where one of them is. None where one of them
-        must be left to torch. Called at every step with every gradient: no Python for each of them."""
-        if not _PLAIN.issuperset(map(type, tensors)) or not all(map(_on_host, tensors)):
+        must be left to torch."""
+        arrays = _arrays_of(tensors, is_dense)
+        return self._squares_of_many(len(tensors), *map(_start, arrays)) if arrays is not None else None
+
+    def sample(self, tensors: Sequence[Tensor], runs: int, length: int) -> Tensor | None:
+        """So many evenly spaced runs of neighbouring elements of each tensor, all of one that has no more elements, in one vector
+        of float32, of float64 if they are. None where one of them must be left to torch."""
+        dtypes = set(map(_dtype, tensors))
+        if (
+            len(dtypes) != 1
+            or not _FLOATS.issuperset(dtypes)
+            or (arrays := _arrays_of(tensors, _is_contiguous)) is None
+        ):
             return None
-        try:
-            code = array("q", map(_CODES.__getitem__, map(_dtype, tensors)))
-            at = array("Q", map(Tensor.data_ptr, tensors))
-            if any(map(Tensor.storage_offset, tensors)) and any(map(_is_freed, tensors)):
-                return None
-            if any(map(Tensor.is_neg, tensors)) or not all(map(is_dense, tensors)):
-                return None
-        except (KeyError, RuntimeError):
+        sizes = [min(n, runs * length) for n in arrays[1]]
+        sample = torch.empty(
+            sum(sizes), dtype=torch.float64 if torch.float64 in dtypes else torch.float32, device="cpu"
+        )
+        self._sample(len(tensors), *map(_start, arrays), runs, length, sample.data_ptr())
+        return sample
+
+
+def _arrays_of(
+    tensors: Sequence[Tensor], in_order: Callable[[Tensor], bool]
+) -> "tuple[array[int], array[int], array[int]] | None":
+    """Addresses, numbers of elements and codes of tensors; None where the library cannot read one of them as it lies. Called at
+    every step with every gradient: with as little Python for each as can be."""
+    if not _PLAIN.issuperset(map(type, tensors)) or not all(map(_on_host, tensors)):
+        return None
+    try:
+        code = array("q", map(_CODES.__getitem__, map(_dtype, tensors)))
+        at = array("Q", map(Tensor.data_ptr, tensors))
+        if any(map(Tensor.storage_offset, tensors)) and any(map(_is_freed, tensors)):
             return None
-        numel = array("q", map(Tensor.numel, tensors))
-        if not all(at) and any(n and not a for n, a in zip(numel, at, strict=True)):
+        if any(map(Tensor.is_neg, tensors)) or not all(map(in_order, tensors)):
             return None
-        return self._squares_of_many(len(tensors), at.buffer_info()[0], numel.buffer_info()[0], code.buffer_info()[0])
+    except (KeyError, RuntimeError):  # a dtype of torch's own; no storage
+        return None
+    numel = array("q", map(Tensor.numel, tensors))
+    if not all(at) and any(n and not a for n, a in zip(numel, at, strict=True)):
+        return None
+    return at, numel, code
+
+
+def _start(values: "array[int]") -> int:
+    """Address of an array."""
+    return values.buffer_info()[0]
 
 
 def address(x: Tensor) -> int | None:

@@ -9,6 +9,7 @@ import threading
 import pytest
 import torch
 from firstfault.recorder.tensors import native
+from firstfault.recorder.tensors.element_sample import gather
 from firstfault.recorder.tensors.gradient_norms import SeenGradients, quick_norm
 from firstfault.recorder.tensors.measure import measure
 from firstfault.recorder.tensors.moments import EMPTY, Moments
@@ -181,6 +182,19 @@ def test_the_norm_of_gradients_is_that_of_torch(monkeypatch):
         if gradients[0].max() > 1e-20 or math.isnan(exact):  # torch's squares of smaller ones vanish
             theirs = quick_norm(gradients, SeenGradients())
             assert ours == pytest.approx(theirs, rel=2e-3, nan_ok=True)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_a_sample_holds_the_elements_that_torch_takes(library, monkeypatch, dtype):
+    torch.manual_seed(0)
+    tensors = [torch.randn(n).to(dtype) for n in (1, 1023, 1024, 1025, 5000, 70_001)] + [torch.randn(40, 50).to(dtype)]
+    ours = gather(tensors)
+    turned = gather([*tensors, torch.randn(7, 9).to(dtype).t()])
+    monkeypatch.setattr(library, "sample", lambda *_: None)
+    theirs = gather(tensors)
+    assert ours.dtype is theirs.dtype
+    assert torch.equal(ours, theirs)
+    assert torch.equal(turned[: len(theirs)], theirs)
 
 
 def test_many_threads_measure_at_once(library):
