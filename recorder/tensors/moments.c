@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define FIRSTFAULT_VERSION 3
+#define FIRSTFAULT_VERSION 4
 #define BLOCK 1024
 
 #if defined(_WIN32)
@@ -579,6 +579,45 @@ EXPORTED void firstfault_sample(int64_t count, const char *const *at, const int6
                 }
             }
         }
+    }
+}
+
+/* An element as an integer: a number with a fraction by the bits it has as float. */
+INLINED int64_t integer1(enum dtype dtype, const char *at) {
+    int64_t wide;
+    int32_t word;
+    int16_t half;
+    uint16_t unsigned_half;
+    uint32_t unsigned_word;
+    switch (dtype) {
+    case BOOL: return *at != 0;
+    case U8: return *(const uint8_t *)at;
+    case I8: return *(const int8_t *)at;
+    case I16: memcpy(&half, at, 2); return half;
+    case U16: memcpy(&unsigned_half, at, 2); return unsigned_half;
+    case I32: memcpy(&word, at, 4); return word;
+    case U32: memcpy(&unsigned_word, at, 4); return unsigned_word;
+    case I64:
+    case U64: memcpy(&wide, at, 8); return wide;
+    default: break;
+    }
+    const float x = (float)load1(dtype, at).x;
+    memcpy(&word, &x, 4);
+    return word;
+}
+
+/* For each row of a matrix ``first`` and so many of its elements, as integers, times a factor each; the sum wraps around.
+   ``places`` says which elements; null stands for the first ones. */
+EXPORTED void firstfault_fingerprints(const char *at, int64_t rows, int64_t columns, int32_t dtype, int64_t count,
+                                      const int64_t *places, const int64_t *factors, int64_t first, int64_t *to) {
+    const int width = width_of[dtype];
+    for (int64_t i = 0; i < rows; i++, at += columns * width) {
+        uint64_t sum = (uint64_t)first;
+        for (int64_t k = 0; k < count; k++) {
+            const int64_t place = places ? places[k] : k;
+            sum += (uint64_t)integer1((enum dtype)dtype, at + place * width) * (uint64_t)factors[k];
+        }
+        to[i] = (int64_t)sum;
     }
 }
 

@@ -20,7 +20,7 @@ from torch import Tensor
 from .moments import EMPTY, Moments
 
 ENV_NATIVE = "FIRSTFAULT_NATIVE"
-VERSION = 3
+VERSION = 4
 """As in moments.c: a library that was built from another is not used."""
 
 _PATH = Path(__file__).with_name("libmoments.so")
@@ -80,6 +80,9 @@ class Library:
         self._squares_of_many.restype = ctypes.c_double
         self._sample = library.firstfault_sample
         self._sample.argtypes, self._sample.restype = (size, pointer, pointer, pointer, size, size, pointer), None
+        self._fingerprints = library.firstfault_fingerprints
+        self._fingerprints.argtypes = (pointer, size, size, code, size, pointer, pointer, size, pointer)
+        self._fingerprints.restype = None
         library.firstfault_instructions.restype = ctypes.c_char_p
         self.instructions: str = library.firstfault_instructions().decode()
         """The instructions that it has found in this processor: a name, or ``baseline``."""
@@ -157,6 +160,28 @@ class Library:
         )
         self._sample(len(tensors), *map(_start, arrays), runs, length, sample.data_ptr())
         return sample
+
+    def fingerprints(self, rows: Tensor, places: Tensor | None, factors: Tensor, first: int) -> list[int] | None:
+        """For each row of a batch the sum of ``first`` and of its elements at some places (all without), as integers, times a
+        factor each. None where the batch must be left to torch."""
+        at = address(rows) if rows.is_contiguous() else None
+        if not at:
+            return None
+        count = rows.shape[0]
+        found = array("q", bytes(8 * count))
+        columns = rows.numel() // count
+        self._fingerprints(
+            at,
+            count,
+            columns,
+            _CODES[rows.dtype],
+            columns if places is None else len(places),
+            None if places is None else places.data_ptr(),
+            factors.data_ptr(),
+            first,
+            _start(found),
+        )
+        return found.tolist()
 
 
 def _arrays_of(

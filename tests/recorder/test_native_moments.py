@@ -11,6 +11,7 @@ import torch
 from firstfault.recorder.tensors import native
 from firstfault.recorder.tensors.element_sample import gather
 from firstfault.recorder.tensors.gradient_norms import SeenGradients, quick_norm
+from firstfault.recorder.tensors.labels_and_masks import sample_fingerprints
 from firstfault.recorder.tensors.measure import measure
 from firstfault.recorder.tensors.moments import EMPTY, Moments
 
@@ -195,6 +196,17 @@ def test_a_sample_holds_the_elements_that_torch_takes(library, monkeypatch, dtyp
     assert ours.dtype is theirs.dtype
     assert torch.equal(ours, theirs)
     assert torch.equal(turned[: len(theirs)], theirs)
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, *INTEGERS[:6], torch.bool])
+def test_the_hash_of_a_sample_is_that_of_torch(monkeypatch, dtype):
+    torch.manual_seed(0)
+    batches = [(torch.randn(*shape) * 100).to(dtype) for shape in ((5, 2), (7, 64), (3, 65), (4, 3, 20, 20))]
+    batches.append(batches[-1].transpose(1, 2))
+    ours = [sample_fingerprints(batch) for batch in batches]
+    monkeypatch.setattr(native, "library", None)
+    assert ours == [sample_fingerprints(batch) for batch in batches]
+    assert all(ours)
 
 
 def test_many_threads_measure_at_once(library):
