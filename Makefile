@@ -5,6 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 FAULT ?= fully-masked-attention-row
 DEMO_OUT ?= demo-run
+INSTALLED_FROM := pyproject.toml setup.py constraints.txt recorder/tensors/moments.c
 
 .PHONY: help demo test quick suite pictures lint clean
 
@@ -63,11 +64,11 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV) || \
 	  { echo "this Python cannot make virtual environments; on Debian: apt-get install python3-venv" >&2; exit 1; }
 
-$(VENV)/.installed-record: $(BIN)/python pyproject.toml constraints.txt
+$(VENV)/.installed-record: $(BIN)/python $(INSTALLED_FROM)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[record]'
 	@touch $@
 
-$(VENV)/.installed-dev: $(BIN)/python pyproject.toml constraints.txt
+$(VENV)/.installed-dev: $(BIN)/python $(INSTALLED_FROM)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[record,dev]'
 	@touch $@ $(VENV)/.installed-record
 

@@ -29,11 +29,13 @@ MAX_ROWS = 8_000_000
 LOST = -1.0
 """Stands for the value of a stretch in which some of what was measured was NaN or infinite; all measures are positive."""
 
+# Zeros at an end of the range are what a ReLU leaves; one among numbers of both signs is chance, and not always counted.
 _CELLS_SQL = """
 SELECT m.module_id, m.module, m.model, m.class_name, m.call_order, t.kind, ((s.step - $low) // $width)::INT AS stretch,
        sum(s.numel - s.nan_count - s.inf_count)::DOUBLE AS numel,
        sum(s.sum_sq) AS sum_sq, sum(s.sum) AS total, count(s.sum_sq) AS rows_,
-       sum(CASE WHEN s.zero_count IS NOT NULL THEN s.numel END)::DOUBLE AS zero_numel, sum(s.zero_count)::DOUBLE AS zeros,
+       sum(s.numel) FILTER (s.zero_count IS NOT NULL AND (s.min = 0 OR s.max = 0))::DOUBLE AS zero_numel,
+       sum(s.zero_count) FILTER (s.min = 0 OR s.max = 0)::DOUBLE AS zeros,
        max((s.nan_count + s.inf_count) / nullif(s.numel, 0)) AS lost, count(DISTINCT s.tensor_id) AS tensors
 FROM tensor_stats s
 JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id

@@ -19,7 +19,7 @@ TENSOR_STATS = Table(
         Column(
             "zero_count",
             I64,
-            "Elements that are exactly zero; measured where the minimum or maximum is zero.",
+            "Elements that are exactly zero; not always counted without the C library unless the minimum or maximum is zero.",
             "elements",
         ),
         Column("min", F64, "Smallest finite element."),

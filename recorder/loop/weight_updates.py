@@ -37,7 +37,8 @@ def changes(session: Session, sampled: Sampled, weights: dict[int, Moments]) -> 
     if after.numel() != before.numel():
         return change
     difference = after - before
-    updates, unmoved = sampling.measure(difference), _zeros(difference, sampling)
+    updates = sampling.measure(difference)
+    unmoved = _zeros(difference, sampling, updates)
     known = [weights.get(entry.parameter_id) for _, entry, _ in parameters]
     if None in known:
         known = sampling.measure(after)
@@ -48,11 +49,11 @@ def changes(session: Session, sampled: Sampled, weights: dict[int, Moments]) -> 
     return change
 
 
-def _zeros(difference: Tensor, sampling: Sampling) -> Sequence[int | None]:
+def _zeros(difference: Tensor, sampling: Sampling, updates: Sequence[Moments]) -> Sequence[int | None]:
     """Elements that are exactly zero in each part of a sample; one look at the whole suffices where every weight has moved.
-    None where the device's own statistics count them."""
+    None where the moments of the updates count them."""
     count = len(sampling.sizes)
-    if difference.device.type in LATE_DEVICES:
+    if difference.device.type in LATE_DEVICES or all(m.zero_count is not None for m in updates):
         return [None] * count
     if count_nonzero(difference) == difference.numel():
         return [0] * count

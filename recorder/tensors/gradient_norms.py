@@ -11,6 +11,7 @@ from torch import Tensor, _foreach_norm  # pyright: ignore[reportPrivateImportUs
 from torch._utils import _flatten_dense_tensors
 
 from ..script.wrappers import local
+from . import native
 from .band import Band
 from .device import Late, scalar_of
 from .moments import LATE_DEVICES, SMALL, Moments, item, measurable
@@ -47,10 +48,14 @@ class SeenGradients:
 
 
 def quick_norm(gradients: Sequence[Tensor | None], seen: SeenGradients) -> "float | Late | None":
-    """Common L2 norm without a row for each; None if there was no gradient at all. Infinite where a square overflows."""
+    """Common L2 norm without a row for each; None if there was no gradient at all. Infinite where a square overflows its dtype
+    and torch's operators take it."""
     present = cast("list[Tensor]", list(filter(_exists, gradients)))
     if not present:
         return None
+    library = native.library
+    if library is not None and "cpu" not in LATE_DEVICES and (total := library.squares_of(present)) is not None:
+        return math.sqrt(total)
     with torch.no_grad():
         if seen.small and (norm := _norm_of_small(present, seen.small)) is not None:
             return norm

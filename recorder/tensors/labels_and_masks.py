@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ...schemas.step_values import Row
+from . import native
 from .device import either, scalar_of
 from .moments import FEW, LATE_DEVICES, Moments
 
@@ -23,6 +24,7 @@ _FACTORS = torch.tensor(
         for i in range(_ELEMENTS_OF_A_ROW)
     ],
     dtype=torch.int64,
+    device="cpu",
 )
 """Odd numbers without any relation to each other: their products with the elements add up to a multilinear hash, the same in
 every process."""
@@ -95,7 +97,8 @@ def mask_facts(tensor: Tensor, moments: Moments) -> Row:
 @lru_cache(maxsize=64)
 def _places(numel: int) -> Tensor:
     """Which elements of a row are read: multiples of the golden ratio, where even steps would meet a few columns of an image."""
-    return torch.tensor(sorted({int(numel * (0.6180339887498949 * (i + 1) % 1)) for i in range(_ELEMENTS_OF_A_ROW)}))
+    places = sorted({int(numel * (0.6180339887498949 * (i + 1) % 1)) for i in range(_ELEMENTS_OF_A_ROW)})
+    return torch.tensor(places, device="cpu")
 
 
 def sample_fingerprints(tensor: Tensor) -> list[int] | None:
@@ -105,10 +108,16 @@ def sample_fingerprints(tensor: Tensor) -> list[int] | None:
     count = tensor.shape[0] if tensor.dim() >= 2 else 0
     if not 0 < count <= _MOST_ROWS or tensor.numel() < 2 * count:
         return None
+    columns = tensor.numel() // count
+    places = _places(columns) if columns > _ELEMENTS_OF_A_ROW else None
+    # elements that are zero add nothing: a sample and the same with zeros behind it differ by their length
+    length = _LENGTH * (columns if places is None else len(places))
+    library = native.library
+    if library is not None and (hashes := library.fingerprints(tensor, places, _FACTORS, length)) is not None:
+        return hashes
     rows = tensor.detach().reshape(count, -1)
-    if rows.shape[1] > _ELEMENTS_OF_A_ROW:
-        rows = rows.index_select(1, _places(rows.shape[1]))
+    if places is not None:
+        rows = rows.index_select(1, places)
     if rows.is_floating_point():
         rows = rows.to(torch.float32).contiguous().view(torch.int32)
-    # elements that are zero add nothing: a sample and the same with zeros behind it differ by their length
-    return torch.mv(rows.to(torch.int64), _FACTORS[: rows.shape[1]]).add_(rows.shape[1] * _LENGTH).tolist()
+    return torch.mv(rows.to(torch.int64), _FACTORS[: rows.shape[1]]).add_(length).tolist()

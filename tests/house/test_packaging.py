@@ -1,6 +1,7 @@
 """What pip installs is the whole of firstfault, and runs outside the checkout."""
 
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -36,14 +37,23 @@ def _sources() -> list[Path]:
     return [Path(name) for name in listed.stdout.split("\0") if name and (ROOT / name).exists()]
 
 
+LIBRARY = "firstfault/recorder/tensors/libmoments.so"
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built from a copy, so that nothing of the build stays in the checkout."""
+    """Built as `make` installs it."""
+    return _built(tmp_path_factory)
+
+
+def _built(tmp_path_factory: pytest.TempPathFactory, **environment: str) -> Path:
+    """A wheel, built from a copy, so that nothing of the build stays in the checkout."""
     copy, out = tmp_path_factory.mktemp("copy"), tmp_path_factory.mktemp("wheel")
     for name in _sources():
         (copy / name).parent.mkdir(parents=True, exist_ok=True)
         (copy / name).write_bytes((ROOT / name).read_bytes())
-    done = _run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", out, ".", cwd=copy)
+    command = (sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", out, ".")
+    done = _run(*command, cwd=copy, **environment)
     assert done.returncode == 0, done.stderr
     (built,) = out.glob("*.whl")
     return built
@@ -73,7 +83,21 @@ def test_the_wheel_holds_every_file_of_every_room(wheel):
     wanted |= {"firstfault/__init__.py", "firstfault/__main__.py"}
     assert wanted - inside == set()
     packaged = {name for name in inside if ".dist-info/" not in name}
-    assert packaged - wanted == set(), "files that are not of the checkout"
+    assert packaged - wanted - {LIBRARY} == set(), "files that are not of the checkout"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+def test_a_wheel_with_the_library_is_for_every_python_of_this_platform(wheel):
+    assert LIBRARY in zipfile.ZipFile(wheel).namelist()
+    assert f"-py3-none-{sysconfig.get_platform().replace('-', '_')}" in wheel.name
+
+
+@pytest.mark.slow
+def test_without_a_compiler_there_is_a_wheel_for_every_platform(tmp_path_factory):
+    wheel = _built(tmp_path_factory, CC="/no/compiler")
+    assert LIBRARY not in zipfile.ZipFile(wheel).namelist()
+    assert wheel.name.endswith("-py3-none-any.whl")
 
 
 @pytest.mark.slow

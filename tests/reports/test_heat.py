@@ -55,10 +55,10 @@ def test_dead_and_saturated_units_have_their_own_measures(run_folder):
     for module_id, name in enumerate(("ReLU", "Tanh", "Sigmoid", "Linear")):
         run.module(module_id, name.lower(), class_name=name)
     for step in range(2):
-        run.stat(step, 0, 0.5, zero_count=24)
+        run.stat(step, 0, 0.5, zero_count=24, min=0.0)
         run.stat(step, 1, 0.9)
         run.stat(step, 2, math.sqrt(0.5), sum=16.0)
-        run.stat(step, 3, 3.0)
+        run.stat(step, 3, 3.0, zero_count=1)  # by chance, among numbers of both signs
     heat = heat_of(run)
     assert values(heat, "zeros", "relu") == [0.75, 0.75]
     assert values(heat, "zeros", "linear") == [None, None]
@@ -75,7 +75,7 @@ def test_the_table_of_modules_has_the_medians_of_the_maps(run_folder, make_verdi
     for step in range(5):
         run.step(step)
         for module_id in range(2):
-            run.stat(step, module_id, 1.0, zero_count=8)
+            run.stat(step, module_id, 1.0, zero_count=8, min=0.0)
             run.stat(step, module_id, None if step == 4 else float(step), kind="gradient", phase=int(Phase.BACKWARD))
     with Trace(run.write()) as trace:
         table = reduce_page(trace, make_verdict("healthy")).modules
