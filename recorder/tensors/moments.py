@@ -60,6 +60,19 @@ def measurable(x: Tensor) -> bool:
     )
 
 
+def node_of(x: Tensor) -> Any:
+    """The node of autograd that made a tensor; None for a leaf, and for a view that refuses to say because its base was changed.
+
+    Such views live in FullyShardedDataParallel, which sets its flat parameter anew under the views of it.
+    """
+    if not x.requires_grad:
+        return None
+    try:
+        return x.grad_fn
+    except RuntimeError:
+        return None
+
+
 def measure_size(flat: Tensor) -> Moments:
     """A vector of float32 by one reduction: a finite sum of squares says that every element is finite."""
     squares = item(torch.dot(flat, flat))
