@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from firstfault.analyzer import Trace
 
-SCRIPT = Path(__file__).parent / "scripts" / "sharded.py"
+SCRIPT = Path(__file__).parent / "scripts" / "sharded_training.py"
 STEPS = 12
 CLIPPED_TO = 0.3
 
@@ -112,7 +112,7 @@ def test_a_norm_of_summands_is_unknown_and_not_wrong(twins):
 @styles("tensor")
 def test_moments_of_shards_add_up_those_of_replicas_stand_once(twins, monkeypatch):
     monkeypatch.syspath_prepend(str(SCRIPT.parent))
-    from sharded import model_of
+    from sharded_training import model_of
 
     weights = dict(model_of("whole").named_parameters())
     with Trace(twins.run) as trace:

@@ -1,4 +1,4 @@
-"""One training, whole or over two ranks on gloo: `python sharded.py STYLE FOLDER [clip]`. Knows nothing of firstfault.
+"""One training, whole or over two ranks on gloo: `python sharded_training.py STYLE FOLDER [clip]`. Knows nothing of firstfault.
 
 STYLE: whole (one process, all of the batch), fsdp (fully_shard, a half of the batch each), tensor (parallelize_module, a
 LayerNorm left as it is), sequence (the same, activations sharded too), replicas (fully_shard over a mesh of 2 × 2 ranks).
