@@ -67,6 +67,8 @@ def batches(style, rank, world):
     x = torch.randn(STEPS, 16, 4, 16, generator=torch.Generator().manual_seed(3))
     y = x[..., :15].argmax(-1)
     mine = slice(rank, None, world) if style in {"fsdp", "replicas"} else slice(None)
+    if style == "sequence":  # each rank has a half of every sequence, and all of its targets
+        x = x.chunk(world, 2)[rank]
     return [(a[mine], b[mine]) for a, b in zip(x, y, strict=True)]
 
 
