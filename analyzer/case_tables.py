@@ -30,6 +30,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "rank": 0, "optimizer_id": 0, "completed": True, "stepped": True, "skipped_by_scaler": False, "microbatches": 1,
         "time_ns": 0, "training": True,
     },
+    "norm_parts": {"rank": 0, "optimizer_id": 0, "norm": "grad_norm"},
     "param_groups": {"rank": 0, "optimizer_id": 0, "group_id": 0, "optimizer": "AdamW", "lr": 1e-3, "eps": 1e-8},
     "batches": {"rank": 0, "microbatch": 0, "seq": 0, "phase": "data", "role": "input", "dtype": "float32"},
     "operators": {
@@ -61,6 +62,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "rank": 0, "microbatch": 0, "seq": 0, "phase": "data", "group": "default", "op": "all_reduce", "blocking": True,
         "waited_ns": 1000, "time_ns": 0,
     },
+    "ddp_times": {"rank": 0, "backend": "gloo"},
     "profiler_events": {"rank": 0, "window_id": 0, "ph": "X", "cat": "cpu_op", "pid": "1", "tid": "1"},
     "system_samples": {"time_ns": 0},
     "thinned": {"rank": 0, "time_ns": 0, "rows": 1},

@@ -10,6 +10,7 @@ import duckdb
 import pyarrow as pa
 
 from ..schemas import RECORDS, TABLES, Column, Phase, Table
+from .sharded_norms import joined_steps
 from .sources import Source, read_part
 
 SHARED = (
@@ -39,6 +40,7 @@ SHARED = (
     "replicas",
     "replica_steps",
     "divergence_of_ranks",
+    "whole_stats",
     "memory_growing",
     "lost_in_backward",
     "memory_gathered",
@@ -80,12 +82,16 @@ def install_types(con: duckdb.DuckDBPyConnection) -> None:
 
 def create_views(con: duckdb.DuckDBPyConnection, sources: Mapping[str, Source]) -> None:
     """The views of declared tables over their parts and their journals; empty where nothing was recorded."""
-    statements = [text for name, source in sources.items() if (text := _view_of(con, name, source))]
+    parts = sources.get("norm_parts")
+    sharded = parts is not None and bool(parts.parts or parts.journal)
+    first = sorted(sources.items(), key=lambda item: item[0] != "norm_parts")  # the view of steps reads it
+    statements = [text for name, source in first if (text := _view_of(con, name, source, sharded=sharded))]
     con.execute(";".join(statements))  # at once: a statement of its own takes three times as long
 
 
-def _view_of(con: duckdb.DuckDBPyConnection, name: str, source: Source) -> str:
-    """The statement that creates one view; nothing where its rows had to be sorted out first."""
+def _view_of(con: duckdb.DuckDBPyConnection, name: str, source: Source, *, sharded: bool) -> str:
+    """The statement that creates one view; nothing where its rows had to be sorted out first. ``sharded``: steps whose norms
+    are joined over ranks."""
     table = source.table
     if table.latest and (source.parts or source.journal):
         _create_latest(con, name, source)
@@ -97,7 +103,10 @@ def _view_of(con: duckdb.DuckDBPyConnection, name: str, source: Source) -> str:
     if not selects:
         empty = ", ".join(f'NULL::{sql_type(c)} AS "{c.name}"' for c in table.columns)
         selects.append(f"SELECT {empty} WHERE false")
-    return f'CREATE {"TABLE" if table.latest else "VIEW"} "{name}" AS ' + " UNION ALL ".join(selects)
+    select = " UNION ALL ".join(selects)
+    if name == "steps" and sharded:
+        select = joined_steps(select)
+    return f'CREATE {"TABLE" if table.latest else "VIEW"} "{name}" AS {select}'
 
 
 def describe(con: duckdb.DuckDBPyConnection, table: Table) -> None:

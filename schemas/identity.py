@@ -85,10 +85,10 @@ TENSORS = Table(
             "kind", STR, "parameter, gradient, update, activation, activation_gradient, input, target, output, loss …"
         ),
         Column("module_id", I32, "Module that owns or produced it; null outside modules."),
-        Column("shape", LIST, "Shape when last described."),
+        Column("shape", LIST, "Shape when last described; of a DTensor, of the whole."),
         Column("dtype", STR, "Such as float32."),
         Column("device", STR, "Such as cpu or cuda:0."),
-        Column("numel", I64, "Elements."),
+        Column("numel", I64, "Elements; of a DTensor, of the whole.", "elements"),
         Column("requires_grad", BOOL, "Whether autograd tracked it when last described."),
         Column("optimizer_id", I32, "Optimizer that holds the parameter; null if none does."),
         Column("group_id", I32, "Parameter group that holds it; null if none does."),
@@ -100,6 +100,18 @@ TENSORS = Table(
         Column(
             "storage", I32, "Number of the storage of a weight that has several names; null for one that has its own."
         ),
+        Column(
+            "placements",
+            STR,
+            "How a DTensor lies on its mesh, a word for each dimension of it: Shard(0), Replicate, Partial(sum); null for a "
+            "plain tensor. Moments are of this rank's part.",
+        ),
+        Column("mesh", STR, "Names and sizes of the dimensions of that mesh, such as dp=2, tp=4."),
+        Column("mesh_ranks", LIST, "Ranks of that mesh.", "ranks"),
+        Column(
+            "shard_ranks", LIST, "Ranks whose parts, or summands, make up the tensor, this one among them.", "ranks"
+        ),
+        Column("replica_ranks", LIST, "Ranks that hold the same part, this one among them.", "ranks"),
         Column("rows", I64, "For a weight of two or more dimensions: its first dimension.", "rows"),
         Column(
             "distinct_rows",

@@ -35,3 +35,21 @@ COLLECTIVES = Table(
     ),
     ("rank", "step", "seq"),
 )
+
+DDP_TIMES = Table(
+    "ddp_times",
+    "What DistributedDataParallel timed of itself: its first ten iterations, and each hundredth. An iteration under no_sync is "
+    "none.",
+    (
+        RANK,
+        STEP,
+        Column("iteration", I64, "Synchronised forwards of the wrapper before this one.", "forwards"),
+        Column("forward_ns", I64, "Time from the wrapper's forward to the first gradient.", "ns"),
+        Column("backward_ns", I64, "Time from there to the last gradient.", "ns"),
+        Column("comm_ns", I64, "Time from the first bucket handed to the other ranks to the last one back.", "ns"),
+        Column("overlap_ns", I64, "Part of that in which gradients were still being computed.", "ns"),
+        Column("buckets", I32, "Buckets of gradients that were averaged.", "buckets"),
+        Column("backend", STR, "What carried them, such as gloo or nccl."),
+    ),
+    ("rank", "step", "iteration"),
+)

@@ -1,7 +1,7 @@
 """What happened at each optimizer step, to optimizers and schedules."""
 
 from .columns import Column, Table
-from .shared_columns import BOOL, F64, I32, I64, RANK, STEP, STR, TIME
+from .shared_columns import BOOL, F64, I32, I64, LIST, RANK, STEP, STR, TIME
 
 STEPS = Table(
     "steps",
@@ -16,7 +16,11 @@ STEPS = Table(
         Column("skipped_by_scaler", BOOL, "True when a GradScaler found non-finite gradients and left the step out."),
         Column("microbatches", I32, "Backward passes in this row.", "passes"),
         Column("loss", F64, "Mean of the losses on which backward was called, before loss scaling."),
-        Column("grad_norm", F64, "L2 norm of all gradients as the optimizer saw them; null if there were none."),
+        Column(
+            "grad_norm",
+            F64,
+            "L2 norm of all gradients as the optimizer saw them, over all shards; null if there were none, or unknown.",
+        ),
         Column(
             "clip_norm", F64, "Total norm that clip_grad_norm_ found before it clipped; null when it was not called."
         ),
@@ -111,6 +115,21 @@ STEPS = Table(
         ),
     ),
     ("rank", "step", "optimizer_id"),
+)
+
+
+NORM_PARTS = Table(
+    "norm_parts",
+    "What a rank's gradients add to a norm of table steps, where some of them are sharded. The view steps joins the parts.",
+    (
+        RANK,
+        STEP,
+        Column("optimizer_id", I32, "That of the row of steps."),
+        Column("norm", STR, "Column of steps: grad_norm, clip_norm or carried_grad_norm."),
+        Column("ranks", LIST, "Ranks whose parts add up; this one alone for what is not sharded.", "ranks"),
+        Column("part", F64, "L2 norm of this rank's part; null where ranks hold summands, whose norms do not add up."),
+    ),
+    ("rank", "step", "optimizer_id", "norm", "ranks"),
 )
 
 

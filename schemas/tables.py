@@ -10,9 +10,9 @@ from .happenings import EVENTS, METRICS, RECORDER_STATS, SYSTEM_SAMPLES, THINNED
 from .identity import MODULE_MODES, MODULES, RANKS, TENSORS
 from .measurements import BATCHES, OPERATORS, TENSOR_STATS
 from .memory import FRAMES, MEMORY_BLOCKS, MEMORY_EVENTS, MEMORY_OWNERS, MEMORY_SEGMENTS
-from .processes import COLLECTIVES
+from .processes import COLLECTIVES, DDP_TIMES
 from .profile import PROFILER_EVENTS
-from .progress import PARAM_GROUPS, SCHEDULERS, STEPS
+from .progress import NORM_PARTS, PARAM_GROUPS, SCHEDULERS, STEPS
 from .timing import HOST_READS
 from .weights import CHECKPOINTS, COPIES, EMBEDDINGS
 
@@ -24,6 +24,7 @@ TABLES: dict[str, Table] = {
         TENSORS,
         TENSOR_STATS,
         STEPS,
+        NORM_PARTS,
         PARAM_GROUPS,
         BATCHES,
         OPERATORS,
@@ -45,6 +46,7 @@ TABLES: dict[str, Table] = {
         CAPTURED_STEPS,
         REPLAYS,
         COLLECTIVES,
+        DDP_TIMES,
         PROFILER_EVENTS,
         SYSTEM_SAMPLES,
         RECORDER_STATS,

@@ -12,22 +12,26 @@ CREATE VIEW replicas AS
 WITH world AS (
     SELECT count(DISTINCT rank) AS ranks FROM steps
 ), named AS (
-    SELECT s.step, t.tensor_name AS tensor, t.kind, s.rank, s.min, s.max, s.sum, s.sum_sq, s.numel, s.nan_count + s.inf_count AS nonfinite, m.module, m.call_order
+    SELECT s.step, t.tensor_name AS tensor, t.kind, t.replica_ranks, s.rank, s.min, s.max, s.sum, s.sum_sq, s.numel, s.nan_count + s.inf_count AS nonfinite, m.module, m.call_order
     FROM tensor_stats s
     JOIN (SELECT rank FROM steps GROUP BY rank QUALIFY count(*) OVER () > 1) several ON several.rank = s.rank
     JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id
     LEFT JOIN modules m ON m.rank = t.rank AND m.module_id = t.module_id
     WHERE t.kind IN ('parameter', 'gradient', 'update') AND NOT coalesce(s.missing, false)
+        AND NOT coalesce(len(t.replica_ranks) < 2 OR contains(t.placements, 'Partial'), false)
     QUALIFY row_number() OVER (PARTITION BY s.rank, s.step, t.tensor_name, t.kind ORDER BY s.microbatch DESC, s.seq DESC) = 1
 )
 SELECT step, tensor, kind, any_value(module) AS module, min(call_order) AS call_order, max(numel) AS numel,
     -- extremes do not depend on the order of summing, sums do in their last digits
     min(min) <> max(min) OR min(max) <> max(max) OR min(nonfinite) <> max(nonfinite)
         OR max(sum) - min(sum) > 1e-5 * sqrt(max(numel) * max(sum_sq)) OR max(sum_sq) - min(sum_sq) > 1e-5 * max(sum_sq) AS differs,
-    max(sqrt(sum_sq)) AS norm_most, min(sqrt(sum_sq)) AS norm_least
-FROM named GROUP BY step, tensor, kind
-HAVING count(DISTINCT rank) = (SELECT ranks FROM world) AND min(numel) = max(numel);
-COMMENT ON VIEW replicas IS 'Parameters, gradients and updates that all ranks have under one name in a step, and whether their numbers differ between ranks.';
+    max(sqrt(sum_sq)) AS norm_most, min(sqrt(sum_sq)) AS norm_least, replica_ranks IS NOT NULL AS placed
+FROM named GROUP BY step, tensor, kind, replica_ranks
+HAVING count(DISTINCT rank) = coalesce(len(replica_ranks), (SELECT ranks FROM world)) AND min(numel) = max(numel)
+-- of a tensor that lies as several shards on several ranks each, the shard that differs
+QUALIFY row_number() OVER (PARTITION BY step, tensor, kind ORDER BY differs DESC, replica_ranks) = 1;
+COMMENT ON VIEW replicas IS 'Parameters, gradients and updates that all ranks have under one name in a step, or all ranks on which a DTensor is replicated, and whether their numbers differ between ranks.';
+COMMENT ON COLUMN replicas.placed IS 'Whether the placement of a DTensor says that these ranks hold the same.';
 COMMENT ON COLUMN replicas.differs IS 'True where extremes differ at all between ranks, or sums by more than their order can.';
 COMMENT ON COLUMN replicas.norm_most IS 'Largest L2 norm of the tensor over the ranks.';
 COMMENT ON COLUMN replicas.norm_least IS 'Smallest L2 norm of the tensor over the ranks.';
@@ -60,9 +64,21 @@ WITH copies AS (
     SELECT count(*) FILTER (op LIKE 'DistributedDataParallel%') > 0 AS wrapped FROM collectives
 ), first_ AS (
     SELECT min(step) AS step FROM replica_steps WHERE parameters_differ
+), tensor_parallel AS (
+    -- ranks that share the matrices of one model and get the same batches hold the rest of it in common; not where tokens are sent to
+    -- experts of which each rank has its own
+    SELECT EXISTS (FROM tensors t LEFT JOIN modules m ON m.rank = t.rank AND m.module_id = t.module_id
+            WHERE t.kind = 'parameter' AND contains(t.placements, 'Shard') AND NOT coalesce(starts_with(m.class_name, 'FSDP'), false))
+        AND (SELECT count(*) = count(prints) AND count(*) > 0 FROM (
+            SELECT CASE WHEN count(DISTINCT prints) = 1 THEN 1 END AS prints FROM (
+                SELECT rank, step, microbatch, field, list_sort(list(fingerprint)) AS prints FROM batches
+                WHERE role = 'input' AND phase <> 'eval' AND fingerprint IS NOT NULL GROUP BY rank, step, microbatch, field
+            ) GROUP BY step, microbatch, field))
+        AND NOT EXISTS (FROM collectives WHERE starts_with(op, 'all_to_all')) AS alike
 )
 SELECT r.*, c.wrapped FROM replica_steps r JOIN first_ f ON f.step = r.step, copies c
-WHERE (c.wrapped OR EXISTS (SELECT 1 FROM replica_steps e WHERE e.step < r.step AND NOT e.parameters_differ)
+WHERE (c.wrapped OR (SELECT alike FROM tensor_parallel) OR EXISTS (SELECT 1 FROM replicas p WHERE p.step = r.step AND p.kind = 'parameter' AND p.placed AND p.differs)
+    OR EXISTS (SELECT 1 FROM replica_steps e WHERE e.step < r.step AND NOT e.parameters_differ)
     -- equal gradients are averaged ones: whoever averages them trains one model, which must begin as one
     OR NOT r.gradients_differ AND EXISTS (SELECT 1 FROM replicas g WHERE g.step = r.step AND g.kind = 'gradient' AND g.norm_least > 0)
       AND NOT EXISTS (SELECT 1 FROM replica_steps l WHERE l.gradients_differ))
@@ -76,3 +92,30 @@ WHERE (c.wrapped OR EXISTS (SELECT 1 FROM replica_steps e WHERE e.step < r.step 
   AND NOT EXISTS (SELECT 1 FROM replica_steps l WHERE l.step > r.step AND NOT l.parameters_differ);
 COMMENT ON VIEW divergence_of_ranks IS 'The step after which replicas of one model were no longer the same; empty where they stayed so or never were.';
 COMMENT ON COLUMN divergence_of_ranks.wrapped IS 'Whether a model was wrapped by DistributedDataParallel.';
+
+CREATE VIEW whole_stats AS
+WITH parts AS (
+    SELECT s.*, t.tensor_name AS tensor, t.kind, t.placements, t.mesh_ranks, t.shard_ranks, contains(t.placements, 'Partial') AS partial, m.model, m.module,
+        row_number() OVER (PARTITION BY s.rank, s.step, s.microbatch, s.phase, s.tensor_id ORDER BY s.seq) AS occurrence
+    FROM tensor_stats s JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id
+    LEFT JOIN modules m ON m.rank = t.rank AND m.module_id = t.module_id
+    WHERE t.placements IS NOT NULL AND NOT coalesce(s.missing, false)
+), joined AS (
+    SELECT step, microbatch, phase, occurrence, tensor, kind, any_value(model) AS model, any_value(module) AS module, placements, partial, mesh_ranks, shard_ranks,
+        count(DISTINCT rank) = len(shard_ranks) AS complete, CASE WHEN partial THEN max(numel) ELSE sum(numel)::BIGINT END AS numel,
+        CASE WHEN NOT partial THEN sum(nan_count)::BIGINT END AS nan_count, CASE WHEN NOT partial THEN sum(inf_count)::BIGINT END AS inf_count,
+        CASE WHEN NOT partial THEN sum(zero_count)::BIGINT END AS zero_count, CASE WHEN NOT partial THEN min(min) END AS min,
+        CASE WHEN NOT partial THEN max(max) END AS max, sum(sum) AS sum, CASE WHEN NOT partial THEN sum(sum_sq) END AS sum_sq
+    FROM parts GROUP BY step, microbatch, phase, occurrence, tensor, kind, placements, partial, mesh_ranks, shard_ranks
+)
+SELECT *, sum / nullif(numel - nan_count - inf_count, 0) AS mean, sqrt(sum_sq) AS l2, sqrt(sum_sq / nullif(numel - nan_count - inf_count, 0)) AS rms,
+    greatest(abs(min), abs(max)) AS abs_max
+FROM joined QUALIFY row_number() OVER (PARTITION BY step, microbatch, phase, occurrence, tensor, kind, mesh_ranks ORDER BY shard_ranks) = 1;
+COMMENT ON VIEW whole_stats IS 'Moments of whole DTensors: shards of the ranks are added, of replicas one is taken, and of summands only their sum is known.';
+COMMENT ON COLUMN whole_stats.occurrence IS 'Which look at the tensor within the phase, from 1.';
+COMMENT ON COLUMN whole_stats.partial IS 'Whether ranks hold summands (Partial): extremes, counts and squares of the tensor do not follow from theirs and are null.';
+COMMENT ON COLUMN whole_stats.complete IS 'Whether every rank that holds a part has a row.';
+COMMENT ON COLUMN whole_stats.mean IS 'sum / finite elements.';
+COMMENT ON COLUMN whole_stats.l2 IS 'Square root of sum_sq.';
+COMMENT ON COLUMN whole_stats.rms IS 'Root mean square of the finite elements.';
+COMMENT ON COLUMN whole_stats.abs_max IS 'Largest size of a finite element; null where there is none.';

@@ -7,10 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..script.wrappers import layout_of, local
 from ..session.patches import Patches
 from ..session.session import Session
 from ..tensors.device import Late, either, scalar_of
-from ..tensors.moments import measurable
+from ..tensors.norm_parts import Share
 from .optimizers import OptimizerWatch
 
 
@@ -97,6 +98,20 @@ class ClippingWatch:
 
             return clip_grad_norm_
 
+        def wrap_known_norm(original: Callable[..., Any]) -> Callable[..., Any]:
+            @functools.wraps(original)
+            def clip_grads_with_norm_(
+                parameters: Any, max_norm: Any, total_norm: Any, *args: Any, **kwargs: Any
+            ) -> Any:
+                if not isinstance(parameters, (Tensor, Sequence)):
+                    parameters = list(parameters)
+                before(parameters)
+                result = original(parameters, max_norm, total_norm, *args, **kwargs)
+                after(total_norm, max_norm)
+                return result
+
+            return clip_grads_with_norm_
+
         def wrap_value(original: Callable[..., Any]) -> Callable[..., Any]:
             @functools.wraps(original)
             def clip_grad_value_(parameters: Any, clip_value: Any, *args: Any, **kwargs: Any) -> Any:
@@ -107,6 +122,8 @@ class ClippingWatch:
 
         patches.wrap(clip, "clip_grad_norm_", wrap_norm)
         patches.put(torch.nn.utils, "clip_grad_norm_", clip.clip_grad_norm_)
+        if hasattr(torch.nn.utils, "clip_grads_with_norm_"):  # what clip_grad_norm_ calls has another name
+            patches.wrap(torch.nn.utils, "clip_grads_with_norm_", wrap_known_norm)
         patches.wrap(clip, "clip_grad_value_", wrap_value)
         patches.put(torch.nn.utils, "clip_grad_value_", clip.clip_grad_value_)
 
@@ -133,14 +150,29 @@ class ClippingWatch:
         facts["clip_scaled"] = facts.get("clip_scaled", False) or self._still_scaled
 
     def _clipped(self, total_norm: Any, max_norm: Any) -> None:
-        if isinstance(total_norm, Tensor) and not measurable(total_norm):
-            return  # of sharded gradients: its value would take a word between the ranks
-        norm = scalar_of(total_norm) if isinstance(total_norm, Tensor) else float(total_norm)
+        # torch joins the norm of sharded gradients over ranks itself, in order to clip by it
+        norm = scalar_of(local(total_norm)) if isinstance(total_norm, Tensor) else float(total_norm)
+        self._note_part(total_norm, norm)
         if not self._scaler_used:
             self.session.on_gradients(norm, early=True)
         facts = self.session.facts
         facts["clip_norm"] = either([facts.get("clip_norm", 0.0), norm], _joined)
         facts["clip_max_norm"] = scalar_of(max_norm) if isinstance(max_norm, Tensor) else float(max_norm)
+
+    def _note_part(self, total_norm: Any, norm: "float | Late | None") -> None:
+        """Keep apart what torch has left to be joined over ranks."""
+        session = self.session
+        layout = layout_of(total_norm) if isinstance(total_norm, Tensor) else None
+        parts = session.norm_parts.get("clip_norm", {})
+        mine = Share((session.catalogue.rank,))
+        if layout is not None and layout.partial:
+            parts = parts or ({mine: session.facts["clip_norm"]} if "clip_norm" in session.facts else {})
+            share = Share(layout.shard_ranks, not layout.placements.startswith(_JOINED_BY_SQUARES))
+        elif parts:
+            share = mine
+        else:
+            return
+        session.norm_parts["clip_norm"] = {**parts, share: either([parts.get(share, 0.0), norm], _joined)}
 
     def _clipped_by_value(self, clip_value: Any) -> None:
         self.session.called("c")
@@ -148,6 +180,10 @@ class ClippingWatch:
 
     def _forget(self) -> None:
         self._still_scaled = False
+
+
+_JOINED_BY_SQUARES = "_NormPartial(2"
+"""Placement of an L2 norm of which each rank has a part."""
 
 
 def _joined(norms: list[float]) -> float:

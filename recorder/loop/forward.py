@@ -17,7 +17,7 @@ from torch.compiler import is_compiling
 from ...schemas import Phase
 from ..autograd.graph import look_at_forward
 from ..script.call_arguments import autocast_dtype, keyword_arguments, named_arguments, tensors_in
-from ..script.wrappers import local, unwrapped
+from ..script.wrappers import layout_of, local, unwrapped
 from ..session.registry import ModuleEntry, OutputSlot
 from ..session.session import Session
 from ..tensors.measure import measure
@@ -375,7 +375,10 @@ class ForwardWatch:
         tensor_id = session.catalogue.tensor(module_id, name, "activation_gradient", tensor)
 
         def hook(gradient: Tensor) -> None:
-            gradient = local(gradient)
+            if type(gradient) is not Tensor:
+                if (layout := layout_of(gradient)) is not None:  # seldom spread as the output is
+                    session.catalogue.note_layout(tensor_id, layout)
+                gradient = local(gradient)
             if tensor_id not in excluded and measurable(gradient):
                 note(_BACKWARD, module_id)
                 # mean and extremes of an activation's gradient say nothing that its size does not

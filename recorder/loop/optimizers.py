@@ -20,6 +20,7 @@ from ..session.registry import ParameterEntry
 from ..session.session import Session
 from ..tensors.device import Late, either
 from ..tensors.gradient_norms import carried_norm, gradients_of
+from ..tensors.norm_parts import Norm, Share
 from .param_group_rows import GroupRows
 from .parameter_groups import Rosters
 from .parameter_rows import ParameterRows
@@ -40,6 +41,7 @@ class Held:
     __slots__ = (
         "began",
         "carried",
+        "carried_parts",
         "grad_norm",
         "id",
         "last_step",
@@ -58,6 +60,8 @@ class Held:
         self.last_step = -1
         self.carried: float | Late | None = None
         """Norm of the gradients that were there when the first backward of this iteration began, unless cleared since."""
+        self.carried_parts: dict[Share, Norm] = {}
+        """Parts of that norm, where gradients are sharded."""
         self.looked = -1
         """Step in which it was looked at."""
         self.zeroed = False
@@ -270,10 +274,13 @@ class OptimizerWatch:
     def _finish(self, held: Held, *, stepped: bool, skipped: bool = False) -> None:
         session = self.session
         held.last_step = session.step
+        if held.carried_parts:
+            session.norm_parts["carried_grad_norm"] = held.carried_parts
         session.finish(
             optimizer_id=held.id, stepped=stepped, skipped=skipped, grad_norm=held.grad_norm, carried=held.carried
         )
-        held.carried, held.zeroed, held.grad_norm, held.sample, held.parameters = None, False, None, None, []
+        held.carried, held.carried_parts, held.zeroed = None, {}, False
+        held.grad_norm, held.sample, held.parameters = None, None, []
         self._stepped.add(held.id)
         alive = [h for h in self._held.values() if h.ref() is not None]
         in_use = {h.id for h in alive if h.last_step >= session.step - 1 and h.last_step >= 0}
@@ -314,7 +321,8 @@ class OptimizerWatch:
             if held.carried is None or (held.looked < step and held.last_step == step - 1):
                 optimizer = held.ref()
                 if optimizer is not None:
-                    held.carried = 0.0 if held.zeroed else carried_norm(gradients_of(optimizer))
+                    gradients = [] if held.zeroed else gradients_of(optimizer)
+                    held.carried, held.carried_parts = carried_norm(gradients, self.session.catalogue.rank)
                     held.looked = step
             held.zeroed = False
 
@@ -348,7 +356,7 @@ class OptimizerWatch:
         for held in self._held.values():
             if optimizer is None or held.ref() is optimizer:
                 # a module may be a part of what an optimizer holds: what is left then is looked at when the next backward begins
-                held.carried, held.zeroed = None, optimizer is not None
+                held.carried, held.carried_parts, held.zeroed = None, {}, optimizer is not None
 
     def before_forward(self) -> None:
         """A model is called for training."""
@@ -413,7 +421,9 @@ class OptimizerWatch:
             optimizer = held.ref()
             if optimizer is not None:
                 self._group_rows.add(held.id, optimizer, {}, self._rosters.regrouped)
-            held.carried = None
+            if held.carried_parts:
+                self.session.norm_parts["carried_grad_norm"] = held.carried_parts
+            held.carried, held.carried_parts = None, {}
         self.session.finish(
             optimizer_id=None,
             stepped=False,
@@ -438,7 +448,7 @@ class OptimizerWatch:
             self._finish(next(iter(inside.values())), stepped=True)
         elif not self._held:
             parameters = self._rosters.all_parameters(self._alive())
-            gradients = [local(p.grad) for p, _, _ in parameters]
+            gradients = [p.grad for p, _, _ in parameters]
             if any(g is not None for g in gradients):
                 self._note_own(parameters, gradients, returned=False)
 

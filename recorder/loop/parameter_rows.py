@@ -8,15 +8,15 @@ from typing import Any
 from torch import Tensor
 
 from ...schemas import Phase
-from ..script.wrappers import local
+from ..script.wrappers import layout_of, local
 from ..session.session import Session
 from ..tensors.device import Late, either
 from ..tensors.gradient_norms import SeenGradients, joint_norm, quick_norm
 from ..tensors.measure import measure_all
 from ..tensors.moments import EMPTY, Moments, measurable
+from ..tensors.norm_parts import PLAIN_OR_NONE, Norm, Share, joined, norm_in_parts, shares_of
 from .weight_updates import Parameters, Sampled, changes, sample_of
 
-_USUAL = frozenset((Tensor, type(None)))
 _grad, _tensor = attrgetter("grad"), itemgetter(0)
 
 
@@ -25,7 +25,7 @@ class ParameterRows:
 
     def __init__(self, session: Session) -> None:
         self.session = session
-        self._seen: dict[tuple[int, int], SeenGradients] = {}
+        self._seen: dict[tuple[object, ...], SeenGradients] = {}
 
     def sample(self, parameters: Parameters) -> Sampled | None:
         """Elements of the weights in groups as they are now, if their change is due to be measured."""
@@ -45,27 +45,29 @@ class ParameterRows:
         ``given``, or lie in the parameters' grad."""
         session = self.session
         which = (parameters[0][1].parameter_id if parameters else -1, len(parameters))
-        seen = self._seen.get(which) or self._seen.setdefault(which, SeenGradients())
+        seen = self._seen_of(which)
         if given is None:  # this runs for every parameter at every step: with as little Python for each as can be
             given = list(map(_grad, map(_tensor, parameters)))
-            if not _USUAL.issuperset(map(type, given)):
-                given = list(map(local, given))
+        shares = [] if PLAIN_OR_NONE.issuperset(map(type, given)) else shares_of(given, session.catalogue.rank)
         if seen.pattern_changed(given):
             session.budget.full_detail(6, "gradient-presence")
         if not session.budget.due("gradients"):
             held = given
             if parameters and parameters[-1][2] < 0:  # those that no optimizer holds stand last
                 held = [g for (_, _, group), g in zip(parameters, given, strict=True) if group >= 0]
-            norm = quick_norm(held, seen)
+            norm = self._quick_norm(which, held, shares[: len(held)])
             if not seen.jumped(norm):
                 return norm
             if not session.budget.full_detail(6, "gradient-norm"):
                 return norm
         began = perf_counter_ns()
+        if shares:
+            self._note_layouts(parameters, given)
+            given = list(map(local, given))
         looked_at = [g for g in given if g is not None and measurable(g)]
         moments_of = dict(zip(map(id, looked_at), measure_all(looked_at), strict=True))
-        measured: list[Moments] = []
-        for (parameter, entry, group), gradient in zip(parameters, given, strict=True):
+        measured: dict[Share | None, list[Moments]] = {}
+        for i, ((parameter, entry, group), gradient) in enumerate(zip(parameters, given, strict=True)):
             if gradient is None:
                 session.stat(
                     entry.gradient_id, Phase.BACKWARD, EMPTY, missing=True, requires_grad=parameter.requires_grad
@@ -76,11 +78,39 @@ class ParameterRows:
                 continue
             session.stat(entry.gradient_id, Phase.BACKWARD, moments, requires_grad=parameter.requires_grad)
             if group >= 0:
-                measured.append(moments)
+                measured.setdefault(shares[i] if shares else None, []).append(moments)
         session.budget.spent("gradients", perf_counter_ns() - began, len(parameters))
-        norm = either(measured, joint_norm) if measured else None
+        norm = self._joint_norm(measured)
         seen.jumped(norm)
         return norm
+
+    def _seen_of(self, which: tuple[object, ...]) -> SeenGradients:
+        return self._seen.get(which) or self._seen.setdefault(which, SeenGradients())
+
+    def _quick_norm(
+        self, which: tuple[int, int], gradients: Sequence[Tensor | None], shares: Sequence[Share | None]
+    ) -> Norm:
+        if not shares:
+            self.session.norm_parts.pop("grad_norm", None)
+            return quick_norm(gradients, self._seen_of(which))
+        norm, parts = norm_in_parts(gradients, shares, lambda share, g: quick_norm(g, self._seen_of((*which, share))))
+        self.session.norm_parts["grad_norm"] = parts
+        return norm
+
+    def _joint_norm(self, measured: dict[Share | None, list[Moments]]) -> Norm:
+        parts = {share: either(moments, joint_norm) for share, moments in measured.items()}
+        apart = {share: norm for share, norm in parts.items() if share is not None}
+        if not apart:
+            self.session.norm_parts.pop("grad_norm", None)
+            return parts.get(None)
+        self.session.norm_parts["grad_norm"] = apart
+        return joined(apart).norm
+
+    def _note_layouts(self, parameters: Parameters, gradients: Sequence[Tensor | None]) -> None:
+        """A gradient may be spread in another way than its parameter."""
+        for (_, entry, _), gradient in zip(parameters, gradients, strict=True):
+            if gradient is not None and (layout := layout_of(gradient)) is not None:
+                self.session.catalogue.note_layout(entry.gradient_id, layout)
 
     def weights(self, of: Parameters, sample: Sampled | None) -> dict[int, list[Any]]:
         """Rows of parameters and their change, as far as they are due; returns the change by group."""

@@ -13,7 +13,7 @@ from torch import Tensor
 from ...schemas.step_values import Row
 from ..script.wrappers import local
 from ..session.registry import Catalogue
-from ..tensors.moments import measurable
+from ..tensors.moments import measurable, node_of
 
 _MOST_ROWS = 48
 
@@ -75,7 +75,7 @@ def block_rows(
         size = 0 if storage._cdata in counted else storage.nbytes()
         counted.add(storage._cdata)
         totals[tensor.device] += size
-        graph = tensor.requires_grad and tensor.grad_fn is not None
+        graph = node_of(tensor) is not None
         category = known.get(storage._cdata) or ("activation" if graph else "other")
         group = groups[category, tuple(tensor.shape), tensor.dtype, tensor.device]
         group.count += 1

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from ..script.frames import is_users
-from ..tensors.moments import measurable
+from ..tensors.moments import measurable, node_of
 from .owners import local_values
 
 KINDS: dict[type, str] = {
@@ -142,7 +142,7 @@ def _content(element: Any, known: frozenset[int]) -> Content:
     size = _size(element, tensors, 2, known)
     largest = max(tensors, key=lambda t: t.numel(), default=None)
     what = "tensor" if largest is not None else type(element).__name__
-    return Content(what, size, largest, any(t.requires_grad and t.grad_fn is not None for t in tensors))
+    return Content(what, size, largest, any(node_of(t) is not None for t in tensors))
 
 
 def _size(value: Any, tensors: list[Tensor], depth: int, known: frozenset[int]) -> int:

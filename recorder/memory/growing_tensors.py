@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ..tensors.moments import measurable
+from ..tensors.moments import measurable, node_of
 
 _LONGEST_CHAIN = 1000
 _MOST_NODES = 20_000
@@ -62,7 +62,7 @@ def look_at_tensors(step: int, tensors: Iterable[Tensor]) -> TensorLook:
         if not measurable(tensor) or tensor.layout is not torch.strided:
             continue
         counts[tensor.dtype, tuple(tensor.shape)] += 1
-        if tensor.requires_grad and tensor.grad_fn is not None and nodes < _MOST_NODES:
+        if nodes < _MOST_NODES and node_of(tensor) is not None:
             operator, length = chain(tensor)
             nodes += length
             key = operator, tuple(tensor.shape)
@@ -82,7 +82,7 @@ def grown_tensors(before: TensorLook, now: TensorLook, tensors: Iterable[Tensor]
     for tensor in tensors:
         if not measurable(tensor) or tensor.layout is not torch.strided:
             continue
-        if tensor.requires_grad and tensor.grad_fn is not None and nodes < _MOST_NODES:
+        if nodes < _MOST_NODES and node_of(tensor) is not None:
             operator, length = chain(tensor)
             nodes += length
             rate = (length - before.chains.get((operator, tuple(tensor.shape)), 0)) / steps

@@ -20,7 +20,7 @@ from ...schemas.step_values import Row
 from ..loop.batches import DataWatch
 from ..session.patches import Patches
 from ..session.session import Session
-from ..tensors.moments import measurable
+from ..tensors.moments import measurable, node_of
 from .blocks import block_rows, categories
 from .containers import Content, Grown, Look, classes_grown, grown, look
 from .cuda_history import CudaMemory
@@ -218,7 +218,7 @@ class GrowthWatch:
         for g, holder in zip(longer, named, strict=True):
             if holder is not OURS:
                 content = Content("tensor", g.size, g.tensor, g.operator is not None)
-                content = content._replace(with_graph=g.tensor.requires_grad and g.tensor.grad_fn is not None)
+                content = content._replace(with_graph=node_of(g.tensor) is not None)
                 rows.append(self._row(kind if g.operator is None else "sum", holder, g.steps, g.rate, content))
                 rows[-1]["bytes_each"] = round(g.size / g.rate)
         return rows

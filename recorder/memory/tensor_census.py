@@ -15,7 +15,7 @@ from torch import Tensor
 from ..session.patches import Patches
 from ..session.process_memory import HostMemory
 from ..session.session import Session
-from ..tensors.moments import measurable
+from ..tensors.moments import measurable, node_of
 
 _SHARE = 0.002
 _GUESS_NS = 60_000_000
@@ -84,7 +84,7 @@ class LiveTensors:
             group = groups[tuple(tensor.shape), tensor.dtype]
             group.tensors += 1
             group.size += size
-            group.with_graph += tensor.grad_fn is not None if tensor.requires_grad else 0
+            group.with_graph += node_of(tensor) is not None
         session.facts |= {
             "live_tensors": sum(g.tensors for g in groups.values()),
             "live_tensor_bytes": sum(storages.values()),

@@ -17,7 +17,7 @@ from torch.nn.parameter import is_lazy
 from ...schemas.json_text import json_text
 from ..base.identity_map import IdentityMap
 from ..script.frames import is_ours
-from ..script.wrappers import unwrapped
+from ..script.wrappers import Layout, layout_of, unwrapped
 from ..storage.attempt import EarlierNames
 
 
@@ -292,6 +292,7 @@ class Catalogue:
             "requires_grad": like.requires_grad,
             "optimizer_id": optimizer_id,
             "group_id": group_id,
+            **_layout_columns(like),
         }
         self._dirty_tensors.add(id_)
 
@@ -304,6 +305,11 @@ class Catalogue:
         """Columns of `tensors` that another look has found out."""
         self._described[id_] |= columns
         self._dirty_tensors.add(id_)
+
+    def note_layout(self, id_: int, layout: Layout) -> None:
+        """A tensor turns out to be spread over ranks in this way."""
+        if self._described[id_].get("placements") != layout.placements:
+            self.add_facts(id_, **layout.columns())
 
     def take_tensor_rows(self) -> list[dict[str, object]]:
         """Rows of table `tensors` for what is new or changed since the last call."""
@@ -388,6 +394,11 @@ class Catalogue:
 
 _PLAIN = (bool, int, float)
 _OF_PARAMETERS = {"parameter", "gradient", "update"}
+
+
+def _layout_columns(x: Tensor) -> dict[str, object]:
+    layout = layout_of(x)
+    return {} if layout is None else layout.columns()
 
 
 def settings_of(module: nn.Module) -> str:

@@ -32,6 +32,7 @@ from ..storage.attempt import EarlierNames, attempt_of, earlier_names
 from ..storage.journal import JournalWriter, segment_bytes
 from ..tensors.device import Late, either
 from ..tensors.moments import UNKNOWN, Moments
+from ..tensors.norm_parts import Norm, Share
 from .budget import Budget, Kind
 from .process_memory import device_memory
 from .ranks import rank_and_world, rank_row, say_unrecorded
@@ -108,6 +109,8 @@ class Session:
         self.zero_grads = 0
         self.facts: Row = {}
         """Columns of the next row of `steps`; empty again once it is written."""
+        self.norm_parts: dict[str, dict[Share, Norm]] = {}
+        """Norm of the next row of `steps` → its parts, where some of the gradients are sharded."""
         self.at_finish: list[tuple[str, Callable[[], Any]]] = []
         """Part of the recorder, and what runs before each row of `steps` is made: it adds its columns to ``facts``, its rows to
         tables. Guarded where it is called, because a wrapper for each would cost as much as most of them."""
@@ -172,7 +175,7 @@ class Session:
                 detail={"attempt": self.attempt.number, "first_step": self.attempt.first_step},
             )
         self._last_flush = perf_counter_ns()
-        self.write(("ranks", "events"))
+        self.write(("ranks", "events", "collectives"))
         self.on_start()
 
     def _earlier_names(self) -> EarlierNames:
@@ -431,6 +434,11 @@ class Session:
             **device_memory(),
         }
         self.add("steps", **own | self._declared_facts(own))
+        for norm, parts in self.norm_parts.items():
+            for share, part in parts.items():
+                known = None if share.summands else part
+                self.add("norm_parts", optimizer_id=optimizer_id, norm=norm, ranks=share.ranks, part=known)
+        self.norm_parts = {}
         self.budget.row_ended(now - self._last_flush, self.recorder_ns)
         self.facts, self.calls, self.zero_grads = {}, "", 0
         self._last_flush = now

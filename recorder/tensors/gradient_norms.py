@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, _foreach_norm  # pyright: ignore[reportPrivateImportUsage]
 from torch._utils import _flatten_dense_tensors
 
-from ..script.wrappers import local
 from . import native
 from .band import Band
 from .device import Late, scalar_of
 from .moments import LATE_DEVICES, SMALL, Moments, item, measurable
+from .norm_parts import Norm, Parted, norm_in_parts, shares_of
 
 _F32, _STRIDED = torch.float32, torch.strided
 _exists = partial(is_not, None)
@@ -127,7 +127,7 @@ def _sum_dtype(dtype: torch.dtype) -> torch.dtype:
 
 def gradients_of(optimizer: torch.optim.Optimizer) -> list[Tensor]:
     """Gradients that an optimizer's parameters have now."""
-    return [local(p.grad) for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
+    return [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
 
 
 def joint_norm(measured: list[Moments]) -> float:
@@ -139,8 +139,12 @@ def joint_norm(measured: list[Moments]) -> float:
     return sum(m.sum_sq or 0.0 for m in measured) ** 0.5
 
 
-def carried_norm(gradients: list[Tensor]) -> "float | Late | None":
+def carried_norm(gradients: list[Tensor], rank: int) -> Parted:
     """Common L2 norm; 0 where there is no gradient."""
+    return norm_in_parts(gradients, shares_of(gradients, rank), lambda _, members: _norm_of_dense(members))
+
+
+def _norm_of_dense(gradients: list[Tensor]) -> Norm:
     dense = [g.detach() for g in gradients if g.layout is torch.strided and measurable(g)]
     if not dense:
         return 0.0

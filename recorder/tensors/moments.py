@@ -38,7 +38,7 @@ item: Callable[[Tensor], Any] = Tensor.item
 """As it was before the recorder wrapped it to count what the script reads: it is called thousands of times a step."""
 
 _DIRECT = (torch.float32, torch.float64)
-_PLAIN = (Tensor, torch.nn.Parameter)
+PLAIN = (Tensor, torch.nn.Parameter)
 _is_functorch_wrapped = torch._C._functorch.is_functorch_wrapped_tensor  # pyright: ignore[reportAttributeAccessIssue]
 _REDUCED = (torch.float16, torch.bfloat16)
 _UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)  # torch cannot compare them
@@ -56,8 +56,21 @@ FEW = 64
 def measurable(x: Tensor) -> bool:
     """Whether the kernel can look at this tensor: a plain strided or sparse one that holds data on a device."""
     return (
-        type(x) in _PLAIN and not x.is_meta and not x.is_quantized and not x.is_nested and not _is_functorch_wrapped(x)
+        type(x) in PLAIN and not x.is_meta and not x.is_quantized and not x.is_nested and not _is_functorch_wrapped(x)
     )
+
+
+def node_of(x: Tensor) -> Any:
+    """The node of autograd that made a tensor; None for a leaf, and for a view that refuses to say because its base was changed.
+
+    Such views live in FullyShardedDataParallel, which sets its flat parameter anew under the views of it.
+    """
+    if not x.requires_grad:
+        return None
+    try:
+        return x.grad_fn
+    except RuntimeError:
+        return None
 
 
 def measure_size(flat: Tensor) -> Moments:

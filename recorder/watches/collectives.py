@@ -21,6 +21,7 @@ from ..script.frames import caller
 from ..session.patches import Patches
 from ..session.session import Session
 from ..tensors.moments import measurable
+from .replica_times import ReplicaTimes
 
 _CALLS = (
     *("all_reduce", "broadcast", "reduce", "barrier", "monitored_barrier", "gather", "scatter", "send", "recv"),
@@ -40,6 +41,9 @@ _GIVEN = ("tensor", "input_tensor", "input", "input_list", "input_tensor_list", 
 _WRITTEN_AT_ONCE = 8
 """Calls a step whose row is written before they begin: about a hundred microseconds each."""
 
+_MOST_BEFORE_TRAINING = 1000
+"""Calls that are kept while nothing trains: a script that only infers makes them without end."""
+
 _MOST_SUMMED = 2**20
 
 
@@ -51,6 +55,7 @@ class CollectiveWatch:
         self._numbers: defaultdict[str, int] = defaultdict(int)
         self._inside = False
         self._at_once = 0
+        self._before_training = 0
         session.at_finish.append(("collectives", self._next_step))
 
     def install(self, patches: Patches) -> None:
@@ -76,7 +81,7 @@ class CollectiveWatch:
 
         @functools.wraps(original)
         def call(*args: Any, **kwargs: Any) -> Any:
-            if is_compiling() or self._inside or get_ident() != session.thread:
+            if is_compiling() or self._inside or (session.started and get_ident() != session.thread):
                 return original(*args, **kwargs)
             row = begins(*args, **kwargs)
             began, self._inside = perf_counter_ns(), True
@@ -94,10 +99,9 @@ class CollectiveWatch:
         return call
 
     def _wrap_replicas(self, patches: Patches, owner: Any) -> None:
-        made, forwards = (
-            self.session.guarded("collectives", self._made),
-            self.session.guarded("collectives", self._replica),
-        )
+        guarded = self.session.guarded
+        made, forwards = guarded("collectives", self._made), guarded("collectives", self._replica)
+        returned = guarded("replica-times", ReplicaTimes(self.session).forward_returned)
 
         def wrap_init(original: Callable[..., Any]) -> Callable[..., Any]:
             @functools.wraps(original)
@@ -111,7 +115,9 @@ class CollectiveWatch:
             @functools.wraps(original)
             def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
                 forwards(self)
-                return original(self, *args, **kwargs)
+                output = original(self, *args, **kwargs)
+                returned(self)
+                return output
 
             return forward
 
@@ -166,8 +172,10 @@ class CollectiveWatch:
         session = self.session
         number = self._numbers[group]
         self._numbers[group] += 1
-        if not session.started and row["op"] != "DistributedDataParallel.__init__":
-            return False  # nothing trains yet, and perhaps nothing ever will; the call is counted
+        if not session.started:  # nothing trains yet: the rows wait for the first training forward
+            self._before_training += 1
+            if self._before_training > _MOST_BEFORE_TRAINING and row["op"] != "DistributedDataParallel.__init__":
+                return False  # perhaps nothing ever will; the call is counted
         place = caller()
         row |= {
             "time_ns": time_ns(),

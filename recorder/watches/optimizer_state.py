@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ...schemas import Phase
 from ..loop.optimizers import OptimizerWatch
+from ..script.wrappers import local
 from ..session.patches import Patches
 from ..session.registry import ParameterEntry
 from ..session.session import Session
@@ -78,7 +79,7 @@ class OptimizerStateWatch:
                 if kept is None or kept[0]() is not value:  # an optimizer changes its state in place
                     kept = known[place] = (weakref.ref(value), self._id_of(parameter, entry, key, value))
                 if kept[1] is not None and kept[1] not in excluded:
-                    tensors.append(value)
+                    tensors.append(local(value))
                     ids.append(kept[1])
         return tensors, ids
 
@@ -88,8 +89,8 @@ class OptimizerStateWatch:
             value.shape != parameter.shape
             or not value.is_floating_point()
             or value.layout is not torch.strided
-            or not value.numel()
-            or not measurable(value)
+            or not local(value).numel()
+            or not measurable(local(value))
         ):
             return None
         return self.session.catalogue.tensor(entry.module_id, f"{entry.name}.{key}", "optimizer_state", value)

@@ -295,3 +295,65 @@ def test_what_does_not_fit_its_column_is_null_and_the_file_is_named(write_run: A
         problems = [(p.path, p.what) for p in trace.problems]
     assert found == [(0, 1.5, True), (1, None, True), (2, None, True)]
     assert problems == [(str(path), "4 value(s) do not fit their columns; they are null")]
+
+
+def parts(
+    rank: int, first: int, last: int, part: float | None, ranks: list[int], **columns: Any
+) -> list[dict[str, Any]]:
+    return [{"rank": rank, "step": i, "part": part, "ranks": ranks, **columns} for i in range(first, last + 1)]
+
+
+def grad_norms(run: Path) -> list[tuple[int, int, float | None]]:
+    with Trace(run) as trace:
+        rows = trace.rows("SELECT rank, step, grad_norm, clip_norm FROM steps ORDER BY rank, step")
+        trace.prepare()
+        assert rows == trace.rows("SELECT rank, step, grad_norm, clip_norm FROM steps ORDER BY rank, step")
+    return [(row["rank"], row["step"], row["grad_norm"]) for row in rows]
+
+
+def test_a_norm_of_shards_is_joined_over_the_ranks_that_hold_them(write_run: Any) -> None:
+    run = write_run(
+        steps=steps(0, 1, rank=0) + steps(0, 1, rank=1),
+        norm_parts=[
+            *parts(0, 0, 1, 3.0, [0, 1]),
+            *parts(1, 0, 1, 4.0, [0, 1]),
+            *parts(0, 0, 1, 12.0, [0]),
+            *parts(1, 0, 1, 0.0, [1]),
+        ],
+    )
+
+    assert grad_norms(run) == [(0, 0, 13.0), (0, 1, 13.0), (1, 0, 5.0), (1, 1, 5.0)]
+
+
+def test_a_norm_of_which_a_part_is_missing_is_unknown(write_run: Any) -> None:
+    run = write_run(
+        steps=steps(0, 1, rank=0) + steps(0, 0, rank=1),
+        norm_parts=parts(0, 0, 1, 3.0, [0, 1]) + parts(1, 0, 0, 4.0, [0, 1]),
+    )
+
+    assert grad_norms(run) == [(0, 0, 5.0), (0, 1, None), (1, 0, 5.0)]
+
+
+def test_a_norm_of_summands_is_unknown_and_one_that_was_not_sharded_stays(write_run: Any) -> None:
+    run = write_run(
+        steps=steps(0, 1, rank=0) + steps(0, 1, rank=1),
+        norm_parts=parts(0, 0, 0, None, [0, 1]) + parts(1, 0, 0, None, [0, 1]),
+    )
+
+    assert grad_norms(run) == [(0, 0, None), (0, 1, 1.0), (1, 0, None), (1, 1, 1.0)]
+
+
+def test_parts_of_several_optimizers_are_not_mixed(write_run: Any) -> None:
+    run = write_run(
+        steps=[row for o in (0, 1) for r in (0, 1) for row in steps(0, 0, rank=r, optimizer_id=o)],
+        norm_parts=[
+            row for o in (0, 1) for r in (0, 1) for row in parts(r, 0, 0, 3.0 + r + 9 * o, [0, 1], optimizer_id=o)
+        ],
+    )
+
+    with Trace(run) as trace:
+        found = trace.rows("SELECT DISTINCT optimizer_id, grad_norm FROM steps ORDER BY ALL")
+    assert found == [
+        {"optimizer_id": 0, "grad_norm": 5.0},
+        {"optimizer_id": 1, "grad_norm": pytest.approx((12**2 + 13**2) ** 0.5)},
+    ]

@@ -84,6 +84,34 @@ def test_two_ranks_compute_the_same_bits_and_both_are_recorded(twins):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("twins", [(TORCHRUN, "replicated")], ids=["torchrun"], indirect=True)
+def test_every_call_between_ranks_is_recorded_from_before_the_first_step_on(twins):
+    calls = rows(twins.run, "collectives")
+
+    for rank in (0, 1):
+        mine = [(row["number"], row["step"], row["op"]) for row in calls if row["rank"] == rank]
+        assert sorted(set(mine))[:4] == [
+            (0, 0, "barrier"),
+            (1, 0, "DistributedDataParallel.__init__"),
+            (2, 0, "DistributedDataParallel"),
+            (3, 1, "DistributedDataParallel"),
+        ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("twins", [(TORCHRUN, "replicated")], ids=["torchrun"], indirect=True)
+def test_what_distributed_data_parallel_has_timed_of_itself_stands_at_its_step(twins):
+    times = rows(twins.run, "ddp_times")
+
+    for rank in (0, 1):
+        mine = [row for row in times if row["rank"] == rank]
+        assert [(row["step"], row["iteration"]) for row in mine] == [(i, i) for i in range(10)]
+        assert all(row["forward_ns"] > 0 and row["backward_ns"] > 0 and row["comm_ns"] > 0 for row in mine)
+        assert all(0 <= row["overlap_ns"] <= row["comm_ns"] for row in mine)
+        assert {row["backend"] for row in mine} == {"gloo"}
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("twins", [SHARDED], ids=["sharded"], indirect=True)
 def test_shards_of_the_ranks_add_up_to_the_whole_weight(twins, monkeypatch):
     monkeypatch.syspath_prepend(str(SCRIPT.parent))

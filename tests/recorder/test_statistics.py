@@ -7,7 +7,7 @@ import torch
 from firstfault.recorder.tensors import native
 from firstfault.recorder.tensors.element_sample import SAMPLE, Sampling
 from firstfault.recorder.tensors.measure import measure, measure_all, measure_rows
-from firstfault.recorder.tensors.moments import EMPTY
+from firstfault.recorder.tensors.moments import EMPTY, node_of
 
 
 @pytest.fixture(params=["library", "operators"], autouse=True)
@@ -134,3 +134,14 @@ def test_a_row_that_is_not_finite_does_not_hide_in_its_matrix(path):
     none = 0 if path == "library" else None
     assert [(m.nan_count, m.inf_count, m.zero_count) for m in found] == [(0, 0, none), (1, 0, 0), (0, 1, 1), (0, 0, 2)]
     assert (found[0].min, found[0].max, found[0].sum, found[0].sum_sq) == (-2.0, 1.0, -1.0, pytest.approx(5.0))
+
+
+def test_a_view_whose_base_was_changed_counts_as_one_without_a_node():
+    base = torch.ones(4, requires_grad=True) * 1
+    view = base.split(2)[0]
+    assert node_of(view) is view.grad_fn
+    base.add_(1)
+    with pytest.raises(RuntimeError, match="modified inplace"):
+        _ = view.grad_fn
+
+    assert node_of(view) is None

@@ -40,6 +40,7 @@ def train(style, rank, out):
             fully_shard(layer)
         fully_shard(model)
     else:
+        dist.barrier()
         model = nn.parallel.DistributedDataParallel(model)
     torch.manual_seed(rank)
     opt = torch.optim.AdamW(model.parameters(), 1e-2)
