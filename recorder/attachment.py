@@ -10,9 +10,11 @@ from typing import Any
 
 import torch
 import torch.optim.optimizer as optim
+from torch.compiler import is_compiling
 from torch.nn.modules import module as nn_module
 
 from ..schemas import Phase
+from .autograd.compiled_graphs import CompiledGraphs
 from .capture.captures import CaptureWatch
 from .capture.exceptions import record_exception, watch_deaths
 from .capture.failure_step import AfterStep
@@ -61,8 +63,9 @@ class Attachment:
         self.session = session
         self.data = DataWatch(session)
         self.optimizers = OptimizerWatch(session)
-        self.forward = ForwardWatch(session, self.data, self.optimizers.before_forward)
-        self.backward = BackwardWatch(session, self.forward, self.data, self.optimizers)
+        graphs = CompiledGraphs(session)
+        self.forward = ForwardWatch(session, self.data, graphs, self.optimizers.before_forward)
+        self.backward = BackwardWatch(session, self.forward, self.data, self.optimizers, graphs)
         self.captures = CaptureWatch(session, self.data, self.optimizers.alive)
         padding = TokenPadding(session, self.data.alive_fields)
         self.backward.padding_in = session.guarded("embeddings", padding.in_targets)
@@ -80,6 +83,7 @@ class Attachment:
             OptimizerStateWatch(session, self.optimizers),
             WarningWatch(session),
             CompilationWatch(session),
+            graphs,
             MetricsWatch(session),
             ChildrenWatch(self.exception, self.interrupted, self.close),
             RecalibrationWatch(session),
@@ -239,7 +243,8 @@ class Attachment:
         def wrap_enter(original: Callable[..., Any]) -> Callable[..., Any]:
             @functools.wraps(original)
             def enter(self: Any) -> Any:
-                session.saved_tensor_hooks_used = True
+                if not is_compiling():  # checkpointing inside compiled code leaves no hook on what is saved
+                    session.saved_tensor_hooks_used = True
                 return original(self)
 
             return enter

@@ -153,6 +153,17 @@ class Catalogue:
         self._alive[key] = weakref.ref(module, gone)
         self.by_object[key] = entry
 
+    def alive(self, key: int) -> nn.Module | None:
+        """The living module with this ``id()``: one of a known model, or one that was registered in another or has registered
+        a parameter. Searched for, so not for every step."""
+        entry, link = self.by_object.get(key), self._parents.get(key)
+        if entry is not None and (module := entry.ref()) is not None and id(module) == key:
+            return module
+        if link is not None and (module := link[1]()) is not None and id(module) == key:
+            return module
+        owners = (*(parent for parent, _ in self._parents.values()), *(owner for _, owner in self._owners.values()))
+        return next((m for ref in owners if (m := ref()) is not None and id(m) == key), None)
+
     def module(self, module_id: int) -> ModuleEntry | None:
         """Entry of a module by its number; searched for, so not for every step."""
         return next((e for e in self.by_object.values() if e is not None and e.id == module_id), None)
