@@ -66,7 +66,7 @@ class Attachment:
         graphs = CompiledGraphs(session)
         self.forward = ForwardWatch(session, self.data, graphs, self.optimizers.before_forward)
         self.backward = BackwardWatch(session, self.forward, self.data, self.optimizers, graphs)
-        self.captures = CaptureWatch(session, self.data, self.optimizers.alive)
+        self.captures = CaptureWatch(session, self.data, graphs, self.optimizers.alive)
         padding = TokenPadding(session, self.data.alive_fields)
         self.backward.padding_in = session.guarded("embeddings", padding.in_targets)
         embeddings = EmbeddingWatch(session, padding)

@@ -1,9 +1,6 @@
 """The forward graphs that torch.compile makes, as its structured trace log tells them; nothing is added to any graph.
 
-A handler on that log gets the text of each graph, when it is made and when it comes out of a cache. The module in whose forward
-an operation ran stands in the graph itself, which exists while the record is written. A cached graph has none: there it is
-found from the graph that dynamo traced, which holds the modules too, by script line, by the parameters an operation is given,
-and by its name. Where that leaves more than one module, the innermost that they have in common is meant, or none.
+A handler on that log gets the text of each graph, when it is made and when it comes out of a cache.
 
 What cannot be seen, because no autograd node holds it: forwards without gradients, activations that are computed again in the
 backward (checkpointing, and what the partitioner finds cheaper to compute than to keep), and whatever else it does not save.
@@ -23,8 +20,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..script.frames import shown
 from ..session.patches import Patches
 from ..session.session import Session
+from .compiled_modules import LAYOUT, Stack, Traced, aligned, stack_of, traced_by_dynamo
 from .graph_text import GraphText, Operation, read_graph, sizes
 
 PART = "compiled-graphs"
@@ -33,20 +32,8 @@ PART = "compiled-graphs"
 _LOG = "torch.__trace"
 _MOST_WAITING = 256
 """Graphs that are kept until their first backward."""
-_FRAMES = 16
-"""Frames between the log and the function that has the graph."""
 _LONGEST_PATH = 4
 """Operators that are named between two saved values."""
-
-_LAYOUT = {"t", "transpose", "permute", "view", "reshape", "unsqueeze", "squeeze", "expand", "clone", "_to_copy", "convert_element_type", "alias", "detach", "slice", "select", "_unsafe_view"}  # fmt: skip
-"""Operators that only lay values out anew."""
-
-_SAME = {"truediv": "div", "linear": "addmm", "matmul": "mm", "layer_norm": "native_layer_norm"}
-"""What dynamo calls an operator, and aten."""
-
-Stack = tuple[weakref.ref[nn.Module], ...]
-"""Modules whose forward is running, outermost first; empty in code of the compiled function itself. A module that lives has
-one weak reference: two are of the same module where they are the same object."""
 
 
 @dataclass(slots=True)
@@ -63,7 +50,7 @@ class Saved:
     output: bool
     """Whether nothing else of that module's forward uses it: it is what the module puts out."""
     source: str | None
-    code: str | None
+    """Line of the script."""
     unsaved: str | None
     """Operators between it and what was saved before it."""
 
@@ -89,19 +76,10 @@ class ForwardGraph:
     saved: list[Saved | None]
     """In the order of the node's tensors; None for an input of the graph."""
     operands: list[Operand]
+    parameters: list[weakref.ref[Tensor] | None]
+    """Those it was traced with, one for each tensor it is given; None for other inputs."""
     infinite: set[int] | None = None
     """Saved values that were infinite in a healthy step, and may be; None before the first look."""
-
-
-@dataclass(slots=True)
-class _Traced:
-    """An operation as dynamo traced it."""
-
-    operator: str
-    file: str | None
-    stack: Stack
-    inputs: set[int]
-    """Positions of the graph's inputs among its arguments."""
 
 
 @dataclass(slots=True)
@@ -111,7 +89,7 @@ class _Logged:
     compile_id: str | None
     text: str
     stacks: dict[str, Stack] | None
-    traced: list[_Traced]
+    traced: Traced
 
 
 class CompiledGraphs(logging.Handler):
@@ -122,7 +100,7 @@ class CompiledGraphs(logging.Handler):
         self.session = session
         self.lost: tuple[int, int | None] | None = None
         """Step in which a lost value was found in compiled code last, and its module_id."""
-        self._traced: dict[str | None, list[_Traced]] = {}
+        self._traced: tuple[str | None, Traced] = (None, Traced([], {}))
         self._waiting: deque[_Logged] = deque(maxlen=_MOST_WAITING)
         self._known: weakref.WeakKeyDictionary[type, ForwardGraph | None] = weakref.WeakKeyDictionary()
         self._on = True
@@ -168,13 +146,15 @@ class CompiledGraphs(logging.Handler):
         compile_id = f"{frame}/{count}" if frame is not None and count is not None else None
         if "dynamo_output_graph" in metadata:
             graph = _graph_at("gm")
-            self._traced = {compile_id: _traced(self.session, graph, text) if graph is not None else []}
+            traced = traced_by_dynamo(self.session, graph, text) if graph is not None else Traced([], {})
+            self._traced = (compile_id, traced)
         elif "aot_forward_graph" in metadata:
             graph = _graph_at("fw_module")
             stacks = None
             if graph is not None:
-                stacks = {node.name: _stack(self.session, node.meta) for node in graph.graph.nodes}
-            self._waiting.append(_Logged(compile_id, text, stacks, self._traced.get(compile_id, [])))
+                stacks = {node.name: stack_of(self.session, node.meta) for node in graph.graph.nodes}
+            traced = self._traced[1] if self._traced[0] == compile_id else Traced([], {})
+            self._waiting.append(_Logged(compile_id, text, stacks, traced))
 
     def _find(self, node: Any) -> ForwardGraph | None:
         """Read the logged graph that this node belongs to: by torch's number of the compilation, then by the shapes saved."""
@@ -190,8 +170,8 @@ class CompiledGraphs(logging.Handler):
                 _fits(graph.kinds.get(name, ""), tensor) for name, tensor in zip(names, tensors, strict=True)
             ):
                 self._waiting.remove(logged)
-                stacks = logged.stacks if logged.stacks is not None else _aligned(graph, logged.traced)
-                return _forward_graph(graph, names, stacks)
+                stacks = logged.stacks if logged.stacks is not None else aligned(graph, logged.traced.steps)
+                return _forward_graph(graph, names, stacks, logged.traced.parameters)
         return None
 
 
@@ -208,102 +188,18 @@ def tensors_of(node: Any) -> list[Tensor]:
         return []
 
 
-# -- modules --------------------------------------------------------------------------------------------------------------------
-
-
 def _graph_at(name: str) -> "torch.fx.GraphModule | None":
-    """The graph that the function which writes this record has in a variable of that name."""
+    """The graph that the function which writes this record has in a variable of that name. No other frame is looked into:
+    reading the variables of a frame keeps what is in them alive until it returns."""
     frame: FrameType | None = sys._getframe(2)
-    for _ in range(_FRAMES):
-        if frame is None:
-            break
-        if frame.f_code.co_name != "trace_structured":
-            graph = frame.f_locals.get(name)
-            if isinstance(graph, torch.fx.GraphModule):
-                return graph
+    while frame is not None and frame.f_code.co_name != "trace_structured":
         frame = frame.f_back
-    return None
+    writer = frame.f_back if frame is not None else None
+    graph = writer.f_locals.get(name) if writer is not None else None
+    return graph if isinstance(graph, torch.fx.GraphModule) else None
 
 
-def _stack(session: Session, meta: dict[str, Any]) -> Stack:
-    """Modules in whose forward a node of a graph was traced: torch notes them by their ``id()``."""
-    found: list[weakref.ref[nn.Module]] = []
-    for key in meta.get("nn_module_stack") or ():
-        number = str(key).partition("@")[0]
-        module = session.catalogue.alive(int(number)) if number.isdigit() else None
-        if module is not None:
-            found.append(weakref.ref(module))
-    return tuple(found)
-
-
-def _traced(session: Session, graph: "torch.fx.GraphModule", text: str) -> list[_Traced]:
-    places = read_graph(text).operations
-    inputs = {node: i for i, node in enumerate(n for n in graph.graph.nodes if n.op == "placeholder")}
-    traced: list[_Traced] = []
-    for node in graph.graph.nodes:
-        if node.op.startswith("call"):
-            place = places.get(node.name)
-            name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
-            given = {inputs[n] for n in node.all_input_nodes if n in inputs}
-            traced.append(
-                _Traced(name.strip("_"), place.file if place is not None else None, _stack(session, node.meta), given)
-            )
-    return traced
-
-
-def _aligned(graph: GraphText, traced: list[_Traced]) -> dict[str, Stack]:
-    """Modules of a graph out of a cache, from what dynamo traced: an input that only one operation is given tells which one
-    stands behind an operation of the graph, and what lies between two of them was traced between them."""
-    users: dict[int, set[int]] = {}
-    for i, operation in enumerate(traced):
-        for given in operation.inputs:
-            users.setdefault(given, set()).add(i)
-    only = {given: next(iter(of)) for given, of in users.items() if len(of) == 1}
-    known: dict[str, int] = {}
-    """Operation → the one traced, where it is certain."""
-    for name, operation in graph.operations.items():
-        given = [graph.inputs[i] for i in operation.inputs if i in graph.inputs]
-        sure = {only[i] for i in given if i is not None and i in only}
-        sure |= {known[i] for i in operation.inputs if i in known and _only_lays_out(graph, i)}
-        if len(sure) == 1:
-            known[name] = sure.pop()
-    first: dict[str, int] = {}
-    for name, operation in graph.operations.items():
-        first[name] = known.get(name, max((first.get(i, 0) for i in operation.inputs), default=0))
-    last: dict[str, int] = {}
-    for name, operation in reversed(graph.operations.items()):
-        last[name] = known.get(name, last.get(name, len(traced) - 1))
-        for i in operation.inputs:
-            last[i] = min(last.get(i, len(traced) - 1), last[name])
-    return {
-        name: traced[known[name]].stack if name in known else _between(operation, traced, first[name], last[name])
-        for name, operation in graph.operations.items()
-    }
-
-
-def _only_lays_out(graph: GraphText, name: str) -> bool:
-    """Whether an operation hands on an input of the graph in another shape."""
-    operation = graph.operations[name]
-    return operation.operator.rpartition(".")[2] in _LAYOUT and all(i in graph.inputs for i in operation.inputs)
-
-
-def _between(operation: Operation, traced: list[_Traced], first: int, last: int) -> Stack:
-    """Modules of an operation that was traced somewhere from ``first`` to ``last``."""
-    candidates = [t for t in traced[first : last + 1] if t.file == operation.file]
-    name = operation.operator.rpartition(".")[2].strip("_")
-    same = [t for t in candidates if name in (t.operator, _SAME.get(t.operator))]
-    for chosen in (same, candidates):
-        if chosen and len({tuple(map(id, t.stack)) for t in chosen}) == 1:
-            return chosen[0].stack
-    common: list[weakref.ref[nn.Module]] = []
-    for level in zip(*(t.stack for t in candidates), strict=False):
-        if any(module is not level[0] for module in level):
-            break
-        common.append(level[0])
-    return tuple(common)
-
-
-# -- what a graph saves -----------------------------------------------------------------------------------------------------------
+# -- what a graph saves ----------------------------------------------------------------------------------------------------
 
 
 def _fits(kind: str, tensor: Tensor) -> bool:
@@ -315,7 +211,9 @@ def _fits(kind: str, tensor: Tensor) -> bool:
     )
 
 
-def _forward_graph(graph: GraphText, names: list[str], stacks: dict[str, Stack]) -> ForwardGraph:
+def _forward_graph(
+    graph: GraphText, names: list[str], stacks: dict[str, Stack], parameters: dict[int, weakref.ref[Tensor]]
+) -> ForwardGraph:
     positions = {name: i for i, name in enumerate(graph.operations)}
     users: dict[str, list[str]] = {}
     for operation in graph.operations.values():
@@ -336,11 +234,12 @@ def _forward_graph(graph: GraphText, names: list[str], stacks: dict[str, Stack])
         if not operation.item or operation.name in index:
             roles.append(("result", operation.name))
         operands += [
-            Operand(positions[operation.name], operation.operator, role, index[value], module, operation.file)
+            Operand(positions[operation.name], operation.operator, role, index[value], module, _source(operation))
             for role, value in roles
             if value in index
         ]
-    return ForwardGraph(saved, operands)
+    given = [i for name, i in graph.inputs.items() if sizes(graph.kinds[name]) is not None]
+    return ForwardGraph(saved, operands, [parameters.get(i) if i is not None else None for i in given])
 
 
 def _saved(
@@ -351,19 +250,34 @@ def _saved(
     stacks: dict[str, Stack],
     users: dict[str, list[str]],
 ) -> Saved:
-    stack = stacks.get(operation.name, ())
+    made = _made_by(operation, graph)
+    stack = stacks.get(made.name, ())
     module = stack[-1] if stack else None
     used = users.get(operation.name, [])
     return Saved(
-        name=operation.name,
+        name=made.name,
         position=position,
-        operator=operation.operator,
+        operator=made.operator,
         module=module,
         output=module is not None and bool(used) and all(module not in stacks.get(user, ()) for user in used),
-        source=operation.file,
-        code=operation.code,
+        source=_source(made),
         unsaved=_unsaved(operation, graph, index),
     )
+
+
+def _made_by(operation: Operation, graph: GraphText) -> Operation:
+    """The operation that computed a value which others have only laid out anew since."""
+    while operation.operator.rpartition(".")[2] in LAYOUT and operation.inputs[:1]:
+        before = graph.operations.get(operation.inputs[0])
+        if before is None:
+            break
+        operation = before
+    return operation
+
+
+def _source(operation: Operation) -> str | None:
+    file, _, line = (operation.file or "").rpartition(":")
+    return f"{shown(file)}:{line}" if file else None
 
 
 def _unsaved(operation: Operation, graph: GraphText, index: dict[str, int]) -> str | None:
@@ -377,7 +291,7 @@ def _unsaved(operation: Operation, graph: GraphText, index: dict[str, int]) -> s
         if before is None or name in index or name in seen:
             continue
         seen.add(name)
-        if not before.item and before.operator and before.operator.rpartition(".")[2] not in _LAYOUT:
+        if not before.item and before.operator and before.operator.rpartition(".")[2] not in LAYOUT:
             found.append(before.operator)
         todo += before.inputs
     operators = list(dict.fromkeys(found))

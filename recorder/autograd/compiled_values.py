@@ -12,12 +12,13 @@ import torch
 from torch import Tensor
 
 from ...schemas import Phase
-from ..script.wrappers import local, unwrapped
+from ..script.wrappers import local
 from ..session.registry import ModuleEntry
 from ..session.session import Session
 from ..tensors.measure import measure
 from ..tensors.moments import LATE_DEVICES, measurable
 from .compiled_graphs import CompiledGraphs, ForwardGraph, Operand, Saved, is_compiled, tensors_of
+from .compiled_modules import Places
 from .operator_rows import write_operator
 
 _MASKS = {"where", "masked_fill", "full", "full_like", "scalar_tensor", "constant_pad_nd"}
@@ -32,11 +33,12 @@ def measure_outputs(session: Session, graphs: CompiledGraphs, nodes: list[Any], 
         graph = graphs.graph_of(node) if is_compiled(node) else None
         if graph is None:
             continue
+        places = Places(session, graph.parameters, node)
         first = healthy and graph.infinite is None
         if first:
             graph.infinite = set()
         for index, value, tensor in _floats(graph, node):
-            entry = _entry(session, value) if value.output else None
+            entry = _putting_out(places, value)
             name = f"{entry.name}:output0" if entry is not None else ""
             tensor_id = session.catalogue.tensor(entry.id, name, "activation", tensor) if entry is not None else None
             if tensor_id is not None and tensor_id not in session.catalogue.excluded:
@@ -58,17 +60,18 @@ def find_first_lost(session: Session, graphs: CompiledGraphs, node: Any) -> bool
     graph = graphs.graph_of(node)
     if graph is None or any(bool(tensor.isnan().any()) for tensor in inputs_of(graph, node)):
         return False
+    places = Places(session, graph.parameters, node)
     for index, value, tensor in _floats(graph, node):
-        if not bool(_lost(graph, index, value, tensor)):
+        if not _lost(graph, index, value, tensor):
             continue
-        entry = _entry(session, value) or _around(session, node)
+        entry, putting_out = places.entry(value.module), _putting_out(places, value)
         where = entry.name if entry is not None else "compiled"
-        name = f"{where}:output0" if value.output and entry is not None else f"{where}:{value.name}"
+        name = f"{where}:output0" if putting_out is not None else f"{where}:{value.name}"
         module_id = entry.id if entry is not None else None
         tensor_id = session.catalogue.tensor(module_id, name, "activation", tensor)
         session.stat(tensor_id, Phase.FORWARD, measure(tensor), requires_grad=True)
         result = next(o for o in graph.operands if o.index == index and o.role == "result")
-        write_operand(session, node, result, tensor, "nonfinite", value)
+        write_operand(session, node, places, result, tensor, "nonfinite", value)
         graphs.lost = (session.step, module_id)
         return True
     return False
@@ -83,11 +86,8 @@ def inputs_of(graph: ForwardGraph, node: Any) -> Iterator[Tensor]:
                 yield local(tensor).detach()
 
 
-def operands_of(graphs: CompiledGraphs, node: Any) -> Iterator[tuple[Operand, Tensor]]:
+def operands_of(graph: ForwardGraph, node: Any) -> Iterator[tuple[Operand, Tensor]]:
     """Saved values of a compiled forward, as its operators were given or made them, in the order of the graph."""
-    graph = graphs.graph_of(node)
-    if graph is None:
-        return
     tensors = tensors_of(node)
     if len(tensors) != len(graph.saved):
         return
@@ -98,21 +98,27 @@ def operands_of(graphs: CompiledGraphs, node: Any) -> Iterator[tuple[Operand, Te
 
 
 def write_operand(
-    session: Session, node: Any, operand: Operand, value: Tensor, trigger: str, saved: Saved | None = None
+    session: Session,
+    node: Any,
+    places: Places,
+    operand: Operand,
+    value: Tensor,
+    trigger: str,
+    saved: Saved | None = None,
 ) -> None:
     """One row of `operators`. ``saved`` tells more of the value where the operator made it."""
-    module = operand.module() if operand.module is not None else None
-    entry = _entry_of(session, module) or _around(session, node)
+    entry = places.entry(operand.module)
+    operator = operand.operator if saved is None else saved.operator
     write_operator(
         session,
         value,
         trigger,
-        op=autograd_name(operand.operator),
+        op=autograd_name(operator),
         graph_seq=node._sequence_nr(),
         module_id=entry.id if entry is not None else None,
         saved=operand.role,
-        compiled=operand.operator,
-        source=operand.source,
+        compiled=operator,
+        source=operand.source if saved is None else saved.source,
         unsaved=saved.unsaved if saved is not None else None,
     )
 
@@ -120,6 +126,13 @@ def write_operand(
 def autograd_name(operator: str) -> str:
     """aten's name as autograd writes it: aten.native_layer_norm → NativeLayerNorm, aten._softmax → Softmax."""
     return "".join(word.capitalize() for word in operator.rpartition(".")[2].strip("_").split("_"))
+
+
+def _putting_out(places: Places, value: Saved) -> ModuleEntry | None:
+    """The module whose output a value is; None where it is none, or it is not known which of several instances ran."""
+    module = value.module() if value.output and value.module is not None else None
+    entry = places.entry(value.module) if module is not None else None
+    return entry if entry is not None and entry.class_name == type(module).__name__ else None
 
 
 def _floats(graph: ForwardGraph, node: Any) -> Iterator[tuple[int, Saved, Tensor]]:
@@ -138,26 +151,3 @@ def _lost(graph: ForwardGraph, index: int, value: Saved, tensor: Tensor) -> bool
         return False
     wanted = index in (graph.infinite or ()) or value.operator.rpartition(".")[2] in _MASKS
     return not wanted or bool(tensor.isnan().any())
-
-
-def _entry(session: Session, value: Saved) -> ModuleEntry | None:
-    return _entry_of(session, value.module() if value.module is not None else None)
-
-
-def _entry_of(session: Session, module: "torch.nn.Module | None") -> ModuleEntry | None:
-    """Entry of a module; a model that no call and no optimizer has shown yet is found by it."""
-    if module is None:
-        return None
-    module = unwrapped(module)
-    entry = session.catalogue.by_object.get(id(module))
-    if entry is not None and entry.ref() is module:
-        return entry
-    found = session.catalogue.discover(module)
-    session.on_unseen_models()
-    return found
-
-
-def _around(session: Session, node: Any) -> ModuleEntry | None:
-    """The module whose forward called the compiled code."""
-    module_id = session.module_of(node._sequence_nr())
-    return session.catalogue.module(module_id) if module_id is not None else None

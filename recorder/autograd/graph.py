@@ -15,11 +15,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...schemas import Phase
 from ..session.session import Session
 from ..tensors.measure import measure
 from ..tensors.moments import LATE_DEVICES, measurable
 from .compiled_graphs import CompiledGraphs, is_compiled
+from .compiled_modules import Places
 from .compiled_values import operands_of, write_operand
 from .operator_rows import write_operator
 
@@ -326,8 +326,11 @@ def _saved(session: Session, node: Any) -> Iterator[tuple[Callable[[], None], Te
 
 
 def _compiled(session: Session, graphs: CompiledGraphs, node: Any) -> Iterator[tuple[Callable[[], None], Tensor]]:
-    for operand, value in operands_of(graphs, node):
-        yield partial(write_operand, session, node, operand, value, "nonfinite"), value
+    graph = graphs.graph_of(node)
+    if graph is not None:
+        places = Places(session, graph.parameters, node)
+        for operand, value in operands_of(graph, node):
+            yield partial(write_operand, session, node, places, operand, value, "nonfinite"), value
 
 
 def _lost(value: Tensor) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 _DEFINITION = re.compile(r"^\s+(\w+)(?:: \"([^\"]*)\")? = (.+)$")
 _INPUT = re.compile(r"(\w+): \"([^\"]*)\"")
 _INDEX = re.compile(r"PlainAOTInput\(idx=(\d+)\)")
-_PLACE = re.compile(r"File: (.+):(\d+) in (\S+), code: (.*)$")
+_PLACE = re.compile(r"File: (.+):(\d+) in \S+, code: ")
 _OPERATOR = re.compile(r"^torch\.ops\.(\w+)\.(\w+)\.?(\w*)\(")
 _ITEM = re.compile(r"^(\w+)\[\d+\]$")
 _NAME = re.compile(r"[A-Za-z_]\w*")
@@ -30,7 +30,6 @@ class Operation:
     """Arguments that are one value each: position or keyword, and name of the value."""
     file: str | None
     """Line of the script, as ``train.py:12``."""
-    code: str | None
     kind: str
     """dtype, shape, strides and device, as torch writes them; empty where torch writes none."""
     item: bool
@@ -57,17 +56,17 @@ def read_graph(text: str) -> GraphText:
         if line.lstrip().startswith("def forward("):
             _read_inputs(graph, line, lines)
             break
-    place: tuple[str, str] | None = None
+    file: str | None = None
     for line in lines:
         stripped = line.strip()
         if stripped.startswith("#"):
             found = _PLACE.search(stripped)
-            place = (f"{found[1]}:{found[2]}", found[4]) if found is not None else None
+            file = f"{found[1]}:{found[2]}" if found is not None else None
         elif stripped.startswith("return"):
             _read_outputs(graph, stripped, lines)
             break
         elif (found := _DEFINITION.match(line)) is not None:
-            _add(graph, found[1], found[2] or "", found[3].partition(";  ")[0], place)
+            _add(graph, found[1], found[2] or "", found[3].partition(";  ")[0], file)
     return graph
 
 
@@ -93,19 +92,18 @@ def _read_outputs(graph: GraphText, line: str, lines: Iterator[str]) -> None:
         line = line if ended else next(lines, "")
 
 
-def _add(graph: GraphText, name: str, kind: str, value: str, place: tuple[str, str] | None) -> None:
+def _add(graph: GraphText, name: str, kind: str, value: str, file: str | None) -> None:
     known = graph.kinds
-    file, code = place if place is not None else (None, None)
     taken = _ITEM.match(value)
     if taken is not None and (whole := graph.operations.get(taken[1])) is not None:
-        operation = Operation(name, whole.operator, whole.overload, (whole.name,), (), file, code, kind, item=True)
+        operation = Operation(name, whole.operator, whole.overload, (whole.name,), (), file, kind, item=True)
     else:
         called = _OPERATOR.match(value)
         arguments = value[called.end() :].rstrip(")") if called is not None else value
         inputs = tuple(dict.fromkeys(word for word in _NAME.findall(arguments) if word in known))
         operator, overload = (f"{called[1]}.{called[2]}", called[3]) if called is not None else ("", "")
         operation = Operation(
-            name, operator, overload, inputs, tuple(_values(arguments, known)), file, code, kind, item=False
+            name, operator, overload, inputs, tuple(_values(arguments, known)), file, kind, item=False
         )
     graph.operations[name] = operation
     graph.kinds[name] = kind

@@ -159,7 +159,7 @@ class ForwardWatch:
             if entry is not None and entry.compiled:
                 session.event(
                     "compiled-model",
-                    f"model {entry.model} runs compiled: of its activations only inputs and output are recorded",
+                    f"model {entry.model} runs compiled: inside it only what autograd saves for backward is measured",
                     module_id=entry.id,
                 )
         if entry is None:

@@ -156,10 +156,10 @@ class Catalogue:
     def alive(self, key: int) -> nn.Module | None:
         """The living module with this ``id()``: one of a known model, or one that was registered in another or has registered
         a parameter. Searched for, so not for every step."""
-        entry, link = self.by_object.get(key), self._parents.get(key)
-        if entry is not None and (module := entry.ref()) is not None and id(module) == key:
+        known, link = self._alive.get(key), self._parents.get(key)
+        if known is not None and (module := known()) is not None:
             return module
-        if link is not None and (module := link[1]()) is not None and id(module) == key:
+        if link is not None and (module := link[1]()) is not None:
             return module
         owners = (*(parent for parent, _ in self._parents.values()), *(owner for _, owner in self._owners.values()))
         return next((m for ref in owners if (m := ref()) is not None and id(m) == key), None)
@@ -347,6 +347,13 @@ class Catalogue:
                 return self._parameters[parameter]
             entry = self._add_parameter(parameter, f"{prefix}param_groups[{group}][{index}]", None)
         return entry
+
+    def described(self, parameter: Tensor) -> tuple[ModuleEntry, str] | None:
+        """The module of a known model that owns a parameter, and the parameter's name in the model."""
+        entry, link = self._parameters.get(parameter), self._owners.get(id(parameter))
+        owner = link[1]() if entry is not None and link is not None and link[0]() is parameter else None
+        module = self.by_object.get(id(owner)) if owner is not None and self._knows(owner) else None
+        return (module, entry.name) if entry is not None and module is not None else None
 
     def has_parameter(self, tensor: Tensor) -> bool:
         """Whether it is known as a parameter."""
