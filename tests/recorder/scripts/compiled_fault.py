@@ -100,3 +100,4 @@ print(
     json.dumps({k: dict(counters[k]) for k in ("frames", "graph_break", "unimplemented", "recompiles")}, sort_keys=True)
 )
 print("graphs", counters["stats"]["unique_graphs"])
+print("cache hits", counters["aot_autograd"]["autograd_cache_hit"])
