@@ -32,6 +32,10 @@ Stack = tuple[weakref.ref[nn.Module], ...]
 one weak reference without a callback: two are of the same module where they are the same object."""
 
 
+_Move = tuple[int, tuple[str, ...], nn.Module, tuple[str, ...]]
+"""module_id of the traced model, name of a part of it, and the model and name of the part that stands there now."""
+
+
 @dataclass(slots=True)
 class _Step:
     """An operation as dynamo traced it."""
@@ -106,10 +110,15 @@ def aligned(graph: GraphText, steps: list[_Step]) -> dict[str, Stack]:
         last[name] = known.get(name, last.get(name, len(steps) - 1))
         for i in operation.inputs:
             last[i] = min(last.get(i, len(steps) - 1), last[name])
-    return {
-        name: steps[known[name]].stack if name in known else _between(operation, steps, first[name], last[name])
-        for name, operation in graph.operations.items()
-    }
+    stacks: dict[str, Stack] = {}
+    for name, operation in graph.operations.items():
+        if operation.item:
+            stacks[name] = stacks[operation.inputs[0]]
+        elif name in known:
+            stacks[name] = steps[known[name]].stack
+        else:
+            stacks[name] = _between(operation, steps, first[name], last[name])
+    return stacks
 
 
 def _hands_on(graph: GraphText, name: str) -> bool:
@@ -146,6 +155,7 @@ class Places:
         self._confirmed = False
         self._others: list[tuple[Tensor, Tensor]] = []
         """Parameters of the trace, and what stands in their place in this run."""
+        self._moves: set[_Move] | None = None
         if len(parameters) == len(node.next_functions):
             for ref, (behind, _) in zip(parameters, node.next_functions, strict=True):
                 traced, now = ref() if ref is not None else None, getattr(behind, "variable", None)
@@ -169,7 +179,8 @@ class Places:
         """The module of another instance that has the same name within it."""
         inside = tuple(traced.name.split(".")) if traced.name else ()
         found: dict[int, ModuleEntry] = {}
-        for root_id, old, root, new in self._moves():
+        self._moves = self._moves if self._moves is not None else self._compare()
+        for root_id, old, root, new in self._moves:
             if traced.root.id != root_id or inside[: len(old)] != old:
                 continue
             moved = entry_of(self.session, submodule(root, ".".join((*new, *inside[len(old) :]))))
@@ -177,10 +188,10 @@ class Places:
                 found[moved.id] = moved
         return next(iter(found.values())) if len(found) == 1 else None
 
-    def _moves(self) -> set[tuple[int, tuple[str, ...], nn.Module, tuple[str, ...]]]:
-        """Where a part of the traced model stands in this run: model and name then, model and name now."""
+    def _compare(self) -> "set[_Move]":
+        """Which part of a model stands where another was traced, by the names of their parameters."""
         catalogue = self.session.catalogue
-        moves: set[tuple[int, tuple[str, ...], nn.Module, tuple[str, ...]]] = set()
+        moves: set[_Move] = set()
         for one, other in self._others:
             before, after = catalogue.described(one), catalogue.described(other)
             root = after[0].root.ref() if after is not None else None

@@ -23,14 +23,14 @@ _RESULTS = {"result", "result0", "result1", "result2", "output", "out", "rstd", 
 """Names under which autograd nodes save what they have computed, not what they were given."""
 
 
-def find_first_bad_module(session: Session, graphs: CompiledGraphs, loss: Tensor, first: int = 0) -> None:
-    """Write a row for the first saved tensor that is not finite, of node ``first`` or later.
+def find_first_bad_module(session: Session, graphs: CompiledGraphs, loss: Tensor) -> None:
+    """Write a row for the first saved tensor that is not finite.
 
     Costs one reduction for each saved tensor up to the bad one; meant for a step that is lost anyway.
     """
     if session.saved_tensor_hooks_used:
         return
-    for node in nodes_down_to(loss, first):
+    for node in nodes_down_to(loss, 0):
         if is_compiled(node) and find_first_lost(session, graphs, node):
             return
         for name, value in _values(graphs, node):
@@ -49,10 +49,10 @@ def find_first_bad_module(session: Session, graphs: CompiledGraphs, loss: Tensor
 
 
 def _values(graphs: CompiledGraphs, node: Any) -> Iterator[tuple[str, Tensor | None]]:
-    """What an operator has saved, by name; of compiled code what it was given."""
+    """What an operator has saved, by name; of compiled code the NaN that it was given: infinities may be masks."""
     graph = graphs.graph_of(node) if is_compiled(node) else None
     if graph is not None:
-        yield from (("input", value) for value in inputs_of(graph, node))
+        yield from (("input", value) for value in inputs_of(graph, node) if bool(value.isnan().any()))
     for attribute in dir(node):
         if attribute.startswith("_saved_"):
             name = attribute.removeprefix("_saved_")

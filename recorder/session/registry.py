@@ -349,11 +349,10 @@ class Catalogue:
         return entry
 
     def described(self, parameter: Tensor) -> tuple[ModuleEntry, str] | None:
-        """The module of a known model that owns a parameter, and the parameter's name in the model."""
-        entry, link = self._parameters.get(parameter), self._owners.get(id(parameter))
-        owner = link[1]() if entry is not None and link is not None and link[0]() is parameter else None
-        module = self.by_object.get(id(owner)) if owner is not None and self._knows(owner) else None
-        return (module, entry.name) if entry is not None and module is not None else None
+        """The module that owns a known parameter, and the parameter's name in the model. Searched for, so not for every step."""
+        entry = self._parameters.get(parameter)
+        owner = self.module(entry.module_id) if entry is not None and entry.module_id is not None else None
+        return (owner, entry.name) if entry is not None and owner is not None else None
 
     def has_parameter(self, tensor: Tensor) -> bool:
         """Whether it is known as a parameter."""

@@ -58,7 +58,7 @@ def test_a_graph_is_read_from_its_text() -> None:
     assert sizes("f32[][]cpu") == []
 
 
-@pytest.mark.parametrize("text", ["", "no graph at all", "def forward(", TEXT[:700], TEXT[:900]])
+@pytest.mark.parametrize("text", ["", "no graph at all", "def forward(", TEXT[:700], TEXT.partition("  cat:")[0]])
 def test_a_text_that_is_cut_or_strange_is_read_as_far_as_it_goes(text: str) -> None:
     graph = read_graph(text)
     assert len(graph.operations) < 6
@@ -132,9 +132,9 @@ def test_a_graph_out_of_a_cache_finds_the_modules_that_a_fresh_one_notes(session
     }
     for name, (truth, guess) in named.items():
         if truth is not None:  # what is computed for the backward alone has no note
-            assert guess is None or truth == guess or truth.startswith(f"{guess}."), (name, truth, guess)
-    right = sum(truth == guess for truth, guess in named.values() if truth is not None)
-    assert right >= 0.9 * sum(truth is not None for truth, _ in named.values()), named
+            assert not guess or truth == guess or truth.startswith(f"{guess}."), (name, truth, guess)
+    wrong = {name: pair for name, pair in named.items() if pair[0] is not None and pair[0] != pair[1]}
+    assert len(wrong) <= 0.1 * len(named), wrong
 
 
 def test_a_graph_that_serves_a_second_instance_names_the_modules_of_that_one(session: Session) -> None:
