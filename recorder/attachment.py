@@ -11,9 +11,11 @@ from typing import Any
 
 import torch
 import torch.optim.optimizer as optim
+from torch.compiler import is_compiling
 from torch.nn.modules import module as nn_module
 
 from ..schemas import Phase
+from .autograd.compiled_graphs import CompiledGraphs
 from .base.process_notes import withdraw_note
 from .capture.captures import CaptureWatch
 from .capture.exceptions import record_exception, watch_deaths
@@ -64,9 +66,10 @@ class Attachment:
         self.session = session
         self.data = DataWatch(session)
         self.optimizers = OptimizerWatch(session)
-        self.forward = ForwardWatch(session, self.data, self.optimizers.before_forward)
-        self.backward = BackwardWatch(session, self.forward, self.data, self.optimizers)
-        self.captures = CaptureWatch(session, self.data, self.optimizers.alive)
+        graphs = CompiledGraphs(session)
+        self.forward = ForwardWatch(session, self.data, graphs, self.optimizers.before_forward)
+        self.backward = BackwardWatch(session, self.forward, self.data, self.optimizers, graphs)
+        self.captures = CaptureWatch(session, self.data, graphs, self.optimizers.alive)
         padding = TokenPadding(session, self.data.alive_fields)
         self.backward.padding_in = session.guarded("embeddings", padding.in_targets)
         embeddings = EmbeddingWatch(session, padding)
@@ -83,6 +86,7 @@ class Attachment:
             OptimizerStateWatch(session, self.optimizers),
             WarningWatch(session),
             CompilationWatch(session),
+            graphs,
             MetricsWatch(session),
             ChildrenWatch(self.exception, self.interrupted, self.close),
             RecalibrationWatch(session),
@@ -245,7 +249,8 @@ class Attachment:
         def wrap_enter(original: Callable[..., Any]) -> Callable[..., Any]:
             @functools.wraps(original)
             def enter(self: Any) -> Any:
-                session.saved_tensor_hooks_used = True
+                if not is_compiling():  # checkpointing inside compiled code leaves no hook on what is saved
+                    session.saved_tensor_hooks_used = True
                 return original(self)
 
             return enter

@@ -31,6 +31,12 @@ CAPTURED_STEPS = Table(
         Column("operators", I32, "Operators that the replay ran; null where there was none.", "operators"),
         Column("reproduced", BOOL, "Whether the replay came out non-finite too; null where there was none."),
         Column(
+            "only_compiled",
+            BOOL,
+            "True where code of torch.compile lost a value that the same call, run once more uncompiled, did not; False where it "
+            "did too; null where nothing was lost in compiled code, or random numbers keep the two apart.",
+        ),
+        Column(
             "note",
             STR,
             "Why there was no replay, or what it showed beside an operator; null if there is nothing to say.",

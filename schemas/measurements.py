@@ -135,6 +135,13 @@ OPERATORS = Table(
             BOOL,
             "For a risk: whether its result goes through torch.where or masked_fill; null if not looked at.",
         ),
+        Column("compiled", STR, "Operator in code that torch.compile made, such as aten.addmm; null outside such code."),
+        Column("source", STR, "Line of the script that compiled operator comes from; null outside such code."),
+        Column(
+            "unsaved",
+            STR,
+            "For the first lost value in compiled code: operators between it and what was saved before it.",
+        ),
     ),
     ("rank", "step", "seq"),
 )

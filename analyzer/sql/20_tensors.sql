@@ -92,6 +92,17 @@ FROM operators o LEFT JOIN modules m ON m.rank = o.rank AND m.module_id = o.modu
 COMMENT ON VIEW operator_sites IS 'operators with the names of their modules.';
 COMMENT ON COLUMN operator_sites.module IS 'Innermost module in whose forward the operator ran; null outside all modules.';
 
+CREATE VIEW compiled_values AS
+SELECT rank, step, seq - 1 AS stat_seq, compiled AS operator, source,
+    ' Compiled code made it with ' || compiled || coalesce(' at ' || source, '') || '.'
+        || coalesce(' ' || unsaved || ' lie between it and what was saved before.', '') AS sentence
+FROM operators WHERE compiled IS NOT NULL AND saved = 'result' AND trigger = 'nonfinite'
+QUALIFY row_number() OVER (PARTITION BY rank, step, seq ORDER BY graph_seq) = 1;
+COMMENT ON VIEW compiled_values IS 'Lost values inside code that torch.compile made, with the operator that made them.';
+COMMENT ON COLUMN compiled_values.stat_seq IS 'seq of the row of tensor_stats with the same value.';
+COMMENT ON COLUMN compiled_values.operator IS 'Such as aten.addmm.';
+COMMENT ON COLUMN compiled_values.sentence IS 'A sentence that messages of rules end in.';
+
 CREATE VIEW batch_fields AS
 SELECT
     b.rank, b.step, b.microbatch, b.seq, b.phase, b.field, b.role, b.tensor_id, b.shape, b.dtype, b.batch_size,

@@ -5,6 +5,7 @@ finite is the value of the operator that saved it (a result), or of the operator
 forward that operator ran is where it came from.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -14,25 +15,25 @@ from ...schemas import Phase
 from ..session.session import Session
 from ..tensors.measure import measure
 from ..tensors.moments import measurable
+from .compiled_graphs import CompiledGraphs, is_compiled
+from .compiled_values import find_first_lost, inputs_of, measure_outputs
 from .graph import nodes_down_to, saved
 
 _RESULTS = {"result", "result0", "result1", "result2", "output", "out", "rstd", "logsumexp", "save_invstd"}
 """Names under which autograd nodes save what they have computed, not what they were given."""
 
 
-def find_first_bad_module(session: Session, loss: Tensor) -> int | None:
-    """Write a row for the first saved tensor that is not finite; returns its module_id, None where nothing was found.
+def find_first_bad_module(session: Session, graphs: CompiledGraphs, loss: Tensor) -> None:
+    """Write a row for the first saved tensor that is not finite.
 
     Costs one reduction for each saved tensor up to the bad one; meant for a step that is lost anyway.
     """
     if session.saved_tensor_hooks_used:
-        return None
+        return
     for node in nodes_down_to(loss, 0):
-        for attribute in dir(node):
-            if not attribute.startswith("_saved_"):
-                continue
-            name = attribute.removeprefix("_saved_")
-            value = saved(node, name)
+        if is_compiled(node) and find_first_lost(session, graphs, node):
+            return
+        for name, value in _values(graphs, node):
             if value is None or not value.is_floating_point() or not value.numel() or not measurable(value):
                 continue
             if bool(torch.isfinite(value.detach()).all()):
@@ -41,11 +42,35 @@ def find_first_bad_module(session: Session, loss: Tensor) -> int | None:
             module_id = session.module_of(maker._sequence_nr())
             entry = session.catalogue.module(module_id) if module_id is not None else None
             if entry is None:
-                return None
+                return
             tensor_id = session.catalogue.tensor(entry.id, f"{entry.name}:saved", "activation", value)
             session.stat(tensor_id, Phase.FORWARD, measure(value), requires_grad=True)
-            return entry.id
-    return None
+            return
+
+
+def _values(graphs: CompiledGraphs, node: Any) -> Iterator[tuple[str, Tensor | None]]:
+    """What an operator has saved, by name; of compiled code the NaN that it was given: infinities may be masks."""
+    graph = graphs.graph_of(node) if is_compiled(node) else None
+    if graph is not None:
+        yield from (("input", value) for value in inputs_of(graph, node) if bool(value.isnan().any()))
+    for attribute in dir(node):
+        if attribute.startswith("_saved_"):
+            name = attribute.removeprefix("_saved_")
+            yield name, saved(node, name)
+
+
+def find_first_compiled(session: Session, graphs: CompiledGraphs, tensor: Tensor, first: int) -> None:
+    """The same among what compiled code has saved, for a step whose modules are measured where they are not compiled."""
+    if graphs and not session.saved_tensor_hooks_used:
+        for node in nodes_down_to(tensor, first):
+            if is_compiled(node) and find_first_lost(session, graphs, node):
+                return
+
+
+def measure_compiled(session: Session, graphs: CompiledGraphs, loss: Tensor, *, healthy: bool) -> None:
+    """Measure what modules have put out inside compiled code, as far as it is saved for the backward of this loss."""
+    if graphs and not session.saved_tensor_hooks_used:
+        measure_outputs(session, graphs, nodes_down_to(loss, 0), healthy=healthy)
 
 
 def _maker(node: Any) -> Any:

@@ -7,17 +7,21 @@ them, so then nothing is read.
 
 import math
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from time import perf_counter
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from ...schemas import Phase
 from ..session.session import Session
 from ..tensors.measure import measure
 from ..tensors.moments import LATE_DEVICES, measurable
+from .compiled_graphs import CompiledGraphs, is_compiled
+from .compiled_modules import Places
+from .compiled_values import operands_of, write_operand
+from .operator_rows import write_operator
 
 _MOST_NODES = 20_000
 _MOST_LOOKED_AT = 200
@@ -290,29 +294,43 @@ def operator_name(node: Any) -> str:
     return type(node).__name__.rstrip("0123456789").removesuffix("Backward")
 
 
-def look_at_forward(session: Session, tensor: Tensor, first: int) -> None:
+def look_at_forward(session: Session, graphs: CompiledGraphs, tensor: Tensor, first: int) -> None:
     """Write what the operators behind a non-finite tensor had saved, from node ``first`` on, in forward order.
 
     The values just before the first non-finite one matter most, or the last ones where all that was saved is finite: of a long
-    graph only those are written.
+    graph only those are written. Of compiled code nothing is written after the first that is lost.
     """
     if session.saved_tensor_hooks_used:
         return
-    values: deque[tuple[Any, str, Tensor]] = deque(maxlen=_MOST_LOOKED_AT)
+    writers: deque[Callable[[], None]] = deque(maxlen=_MOST_LOOKED_AT)
     lost, end = 0, perf_counter() + _LONGEST_LOOK_S
     for node in nodes_down_to(tensor, first):
-        for attribute in dir(node):
-            if not attribute.startswith("_saved_"):
-                continue
+        for writer, value in _compiled(session, graphs, node) if is_compiled(node) else _saved(session, node):
+            writers.append(writer)
+            lost += (bad := _lost(value))
+            if bad and is_compiled(node):
+                break
+        if lost > _MOST_LOST or perf_counter() > end:
+            break
+    for write in writers:
+        write()
+
+
+def _saved(session: Session, node: Any) -> Iterator[tuple[Callable[[], None], Tensor]]:
+    for attribute in dir(node):
+        if attribute.startswith("_saved_"):
             name = attribute.removeprefix("_saved_")
             value = saved(node, name)
             if value is not None and value.numel() and measurable(value):
-                values.append((node, name, value))
-                lost += _lost(value)
-        if lost > _MOST_LOST or perf_counter() > end:
-            break
-    for node, name, value in values:
-        _write(session, node, name, value, "nonfinite")
+                yield partial(_write, session, node, name, value, "nonfinite"), value
+
+
+def _compiled(session: Session, graphs: CompiledGraphs, node: Any) -> Iterator[tuple[Callable[[], None], Tensor]]:
+    graph = graphs.graph_of(node)
+    if graph is not None:
+        places = Places(session, graph.parameters, node)
+        for operand, value in operands_of(graph, node):
+            yield partial(write_operand, session, node, places, operand, value, "nonfinite"), value
 
 
 def _lost(value: Tensor) -> bool:
@@ -398,34 +416,13 @@ def _holds(value: Tensor, operator: str, at: float, *, fractional: bool) -> bool
 
 def _write(session: Session, node: Any, name: str, value: Tensor, trigger: str, *, masked: bool | None = None) -> None:
     """One row of `operators`."""
-    value = value.detach()
-    moments = measure(value, count_zeros=value.is_floating_point() and value.numel() <= 1 << 20)
-    rows = full = None
-    if value.dim() >= 2:
-        if value.dtype is torch.bool:
-            rows, full = value.numel() // value.shape[-1], int(value.all(-1).sum())
-        elif moments.nonfinite:
-            rows = value.numel() // value.shape[-1]
-            full = int((value.isnan() if moments.nan_count else value == -torch.inf).all(-1).sum())
-    entry = session.module_of(node._sequence_nr())
-    session.add(
-        "operators",
-        seq=session.next_seq(),
-        phase=int(Phase.BACKWARD if trigger == "risk" else session.phase),
+    write_operator(
+        session,
+        value,
+        trigger,
         op=operator_name(node),
         graph_seq=node._sequence_nr(),
-        module_id=entry,
+        module_id=session.module_of(node._sequence_nr()),
         saved=name,
-        trigger=trigger,
-        dtype=str(value.dtype).removeprefix("torch."),
-        shape=list(value.shape),
-        numel=moments.numel,
-        nan_count=moments.nan_count,
-        inf_count=moments.inf_count,
-        zero_count=moments.zero_count,
-        min=moments.min,
-        max=moments.max,
-        rows=rows,
-        full_rows=full,
         masked=masked,
     )

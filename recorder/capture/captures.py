@@ -17,6 +17,7 @@ from torch import nn
 
 from ...schemas import CaptureMeta, Phase
 from ...schemas.layout import capture_name
+from ..autograd.compiled_graphs import CompiledGraphs
 from ..base.terminal import warn
 from ..loop.batches import DataWatch
 from ..script.frames import caller
@@ -43,6 +44,8 @@ MOST_CALLS = 8
 MOST_KEPT = 64 * 1024 * 1024
 """Bytes of arguments that are kept alive until their step is judged: what a call was given may be a temporary of that call."""
 
+_ONLY_COMPILED = "run once more, uncompiled, its output was finite: the value was lost in compiled code alone"
+
 FULL_STEPS = 6
 """Steps that are recorded in full from a capture on."""
 
@@ -55,9 +58,14 @@ class CaptureWatch:
     """Holds the calls of the current step weakly; captures when told of something that is not finite."""
 
     def __init__(
-        self, session: Session, data: DataWatch, optimizers: Callable[[], list[torch.optim.Optimizer]]
+        self,
+        session: Session,
+        data: DataWatch,
+        graphs: CompiledGraphs,
+        optimizers: Callable[[], list[torch.optim.Optimizer]],
     ) -> None:
         self.session = session
+        self.graphs = graphs
         self.data = data
         self.policy = Policy(session, optimizers)
         self._calls: deque[HeldCall] = deque(maxlen=MOST_CALLS)
@@ -194,11 +202,27 @@ class CaptureWatch:
         again: Again = {}
         for call in list(self._calls)[: len(self._calls) - self._fresh]:
             replay = run_again(self.session, call, again, backward=backward)
-            if replay.first_bad is not None:
+            replay.only_compiled = None if backward else self._only_compiled(call, replay)
+            if replay.only_compiled:
+                replay.note = _ONLY_COMPILED
+            if replay.first_bad is not None or replay.only_compiled:
                 return replay, call
             if shown.note is None or replay.operators:
                 shown = replay
         return shown, None
+
+    def _only_compiled(self, call: HeldCall, replay: Replay) -> bool | None:
+        """Whether compiled code of the called model lost a value that the same call, run once more uncompiled, did not. None
+        where nothing was lost in such code, or the two cannot be compared: random numbers differ between them."""
+        session, lost = self.session, self.graphs.lost
+        if lost is None or lost[0] != session.step or lost[1] is None or call.module_id is None:
+            return None
+        bad, called = session.catalogue.module(lost[1]), session.catalogue.module(call.module_id)
+        if bad is None or called is None or bad.root is not called.root:
+            return None
+        if replay.reproduced and replay.note is None:
+            return False
+        return True if replay.finite and not replay.random else None
 
     def _fill(
         self, folder: CaptureFolder, replay: Replay | None, call: HeldCall | None, error: BaseException | None
@@ -269,6 +293,7 @@ class CaptureWatch:
             bytes=meta.bytes,
             operators=len(operators) if operators else None,
             reproduced=replay.reproduced if operators and replay is not None else None,
+            only_compiled=replay.only_compiled if replay is not None else None,
             note=replay.note if replay is not None else None,
             stopped=meta.stopped,
         )

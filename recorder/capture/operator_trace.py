@@ -109,6 +109,8 @@ class OperatorWatch(TorchDispatchMode):
         """Modules whose forward is running, innermost last."""
         self.births: dict[int, tuple[ModuleCall | None, list[tuple[str, Tensor]], list[Tensor]]] = {}
         """For the first operators that made something bad of sound inputs: the module, the inputs, the outputs."""
+        self.random = False
+        """Whether an operator drew random numbers."""
         self._end = end
         self._deadline = deadline
         self._known: dict[int, Known] = {}
@@ -163,6 +165,7 @@ class OperatorWatch(TorchDispatchMode):
         named = list(_named_tensors(func, args, kwargs))
         if func._schema.is_mutable:
             self._check_writes(func, args, kwargs)
+        self.random = self.random or torch.Tag.nondeterministic_seeded in func.tags
         inputs = [(name, tensor, self._look_up(tensor) or self._note_outside(tensor)) for name, tensor in named]
         result = func(*args, **kwargs)
         self._record(func, args, kwargs, inputs, result)

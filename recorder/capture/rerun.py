@@ -38,6 +38,12 @@ class Replay:
     operators: list[Operator] = field(default_factory=list)
     first_bad: Operator | None = None
     reproduced: bool = False
+    finite: bool = False
+    """Whether it went through, and what it showed is finite."""
+    random: bool = False
+    """Whether it drew random numbers."""
+    only_compiled: bool | None = None
+    """Whether compiled code had lost what it did not lose; None where that cannot be told."""
     note: str | None = None
     module: ModuleCall | None = None
     """The innermost call in which the first bad operator ran, if it was kept."""
@@ -79,6 +85,7 @@ def run_again(session: Session, call: HeldCall, again: Again, *, backward: bool)
     except BrokenOffError as e:
         replay.note = f"broken off: {e}"
     replay.operators = watch.operators
+    replay.random = watch.random
     again[call] = replay.outputs
     if replay.first_bad is not None:
         birth = watch.births.get(replay.first_bad.ordinal)
@@ -120,6 +127,7 @@ def _run(
         lost = [last] if last is not None else []
     if not lost:
         if replay.note is None:
+            replay.finite = True
             what = "its gradients were" if leaves is not None else "its output was"
             replay.note = f"run once more, {what} finite: the value was lost in code outside the model"
         return

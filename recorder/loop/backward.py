@@ -9,7 +9,8 @@ from torch import Tensor
 
 from ...schemas import Phase
 from ...schemas.step_values import Row
-from ..autograd.first_bad_module import find_first_bad_module
+from ..autograd.compiled_graphs import CompiledGraphs
+from ..autograd.first_bad_module import find_first_bad_module, find_first_compiled, measure_compiled
 from ..autograd.graph import (
     LOSSES,
     MOST_OF_LOSS,
@@ -52,13 +53,23 @@ output of the model over again."""
 class BackwardWatch:
     """Runs before and after torch.autograd.backward."""
 
-    def __init__(self, session: Session, forward: ForwardWatch, data: DataWatch, optimizers: OptimizerWatch) -> None:
+    def __init__(
+        self,
+        session: Session,
+        forward: ForwardWatch,
+        data: DataWatch,
+        optimizers: OptimizerWatch,
+        graphs: CompiledGraphs,
+    ) -> None:
         self.session = session
+        self.graphs = graphs
         self.forward = forward
         self.data = data
         self.optimizers = optimizers
         self.padding_in: Callable[[Tensor, int | None], Row | None] = lambda *_: None
         """Facts of a target about the padding among its tokens."""
+        self.seen_forward = False
+        """Whether a module was called before the backward in progress."""
         self._began = 0
         self._looking = True
         """Whether the code of this loss is looked at."""
@@ -81,6 +92,7 @@ class BackwardWatch:
         session.start()
         session.called("b")
         session.facts["retain_graph"] = retain_graph or session.facts.get("retain_graph", False)
+        self.seen_forward = self.forward.calls_ended > 0
         self.forward.forget_calls()
         loss = tensors if isinstance(tensors, Tensor) else tensors[0] if len(tensors) == 1 else None
         self.optimizers.before_backward(loss)
@@ -132,9 +144,11 @@ class BackwardWatch:
             if self._weight_looks > 0:
                 self._weight_looks -= 1
                 self.data.lost_parameters()
-            if not self.forward.rows_taken and self.forward.looks_left > 0:
-                find_first_bad_module(session, loss)
+            if self.forward.looks_left > 0:
+                self._find_first(loss)
         session.on_loss_value(moments)
+        if self._activations_due():
+            measure_compiled(session, self.graphs, loss, healthy=not moments.nonfinite)
         code = self._code(loss)
         self._looking = (code not in self._codes and len(self._codes) < _MOST_SHAPES) or self._now_and_then()
         self._input_and_target(loss, code)
@@ -144,6 +158,20 @@ class BackwardWatch:
         session.stat(tensor_id, Phase.LOSS, moments, requires_grad=loss.requires_grad)
         session.losses.append(number)
         self._look(loss, nonfinite=moments.nonfinite > 0)
+
+    def _find_first(self, loss: Tensor) -> None:
+        """Look for where a loss was lost, as far as no module has shown it."""
+        forward = self.forward
+        if not forward.rows_taken:
+            find_first_bad_module(self.session, self.graphs, loss)
+        elif not forward.output_nonfinite:
+            find_first_compiled(self.session, self.graphs, loss, 0)
+
+    def _activations_due(self) -> bool:
+        """Whether what is inside compiled code is measured: as the forward was, which nobody has seen of a compiled function."""
+        if not self.graphs:
+            return False
+        return self.forward.rows_taken if self.seen_forward else self.session.budget.due("activations")
 
     def _input_and_target(self, loss: Tensor, code: tuple[Any, ...]) -> None:
         session = self.session
@@ -320,7 +348,7 @@ class BackwardWatch:
         session, forward = self.session, self.forward
         if nonfinite and not forward.output_nonfinite and forward.looks_left > 0:
             forward.looks_left -= 1
-            look_at_forward(session, loss, forward.last_node if forward.rows_taken else 0)
+            look_at_forward(session, self.graphs, loss, forward.last_node if forward.rows_taken else 0)
             return
         if session.saved_tensor_hooks_used or nonfinite:
             return

@@ -15,6 +15,8 @@ from torch import Tensor, is_grad_enabled, nn
 from torch.compiler import is_compiling
 
 from ...schemas import Phase
+from ..autograd.compiled_graphs import CompiledGraphs
+from ..autograd.first_bad_module import find_first_compiled
 from ..autograd.graph import look_at_forward
 from ..script.call_arguments import autocast_dtype, keyword_arguments, named_arguments, tensors_in
 from ..script.wrappers import layout_of, local, unwrapped
@@ -54,8 +56,11 @@ class Call:
 class ForwardWatch:
     """Global module hooks of one session."""
 
-    def __init__(self, session: Session, data: DataWatch, on_new_forward: Callable[[], None]) -> None:
+    def __init__(
+        self, session: Session, data: DataWatch, graphs: CompiledGraphs, on_new_forward: Callable[[], None]
+    ) -> None:
         self.session = session
+        self.graphs = graphs
         self.data = data
         self.on_new_forward = on_new_forward
         self.stack: list[Call] = []
@@ -154,7 +159,7 @@ class ForwardWatch:
             if entry is not None and entry.compiled:
                 session.event(
                     "compiled-model",
-                    f"model {entry.model} runs compiled: of its activations only inputs and output are recorded",
+                    f"model {entry.model} runs compiled: inside it only what autograd saves for backward is measured",
                     module_id=entry.id,
                 )
         if entry is None:
@@ -327,6 +332,8 @@ class ForwardWatch:
                     moments = measure(local(tensor))
                     self._remember(tensor, moments)
                     session.budget.spent("activations", perf_counter_ns() - began)
+                if moments.nonfinite:
+                    self._inside(call, tensor)
                 session.stat(slot.tensor_id, phase, moments, requires_grad=tensor.requires_grad)
                 if moments.nonfinite:
                     self._nonfinite(call, tensor)
@@ -350,16 +357,23 @@ class ForwardWatch:
                 moments = measure(tensor)
                 self._remember(tensor, moments)
                 self.session.budget.spent("activations", perf_counter_ns() - began)
+                if moments.nonfinite and len(self.stack) > 1:
+                    self._inside(self.stack[-2], tensor)
                 self.session.stat(tensor_id, Phase.FORWARD, moments, requires_grad=tensor.requires_grad)
                 if moments.nonfinite and len(self.stack) > 1:
                     self._nonfinite(self.stack[-2], tensor)
+
+    def _inside(self, call: Call, tensor: Tensor) -> None:
+        """What was lost inside compiled code was lost before its output, and its row comes before that of the output."""
+        if not self.output_nonfinite and self.looks_left > 0 and tensor.grad_fn is not None:
+            find_first_compiled(self.session, self.graphs, tensor, call.first_node)
 
     def _nonfinite(self, call: Call, tensor: Tensor) -> None:
         first = not self.output_nonfinite
         self.output_nonfinite = True
         if first and self.looks_left > 0 and tensor.grad_fn is not None:
             self.looks_left -= 1
-            look_at_forward(self.session, tensor, call.first_node)
+            look_at_forward(self.session, self.graphs, tensor, call.first_node)
 
     def _slot(self, entry: ModuleEntry, position: int, tensor: Tensor) -> OutputSlot:
         """What is known of a module's n-th output, looked up once."""

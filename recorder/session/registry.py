@@ -153,6 +153,17 @@ class Catalogue:
         self._alive[key] = weakref.ref(module, gone)
         self.by_object[key] = entry
 
+    def alive(self, key: int) -> nn.Module | None:
+        """The living module with this ``id()``: one of a known model, or one that was registered in another or has registered
+        a parameter. Searched for, so not for every step."""
+        known, link = self._alive.get(key), self._parents.get(key)
+        if known is not None and (module := known()) is not None:
+            return module
+        if link is not None and (module := link[1]()) is not None:
+            return module
+        owners = (*(parent for parent, _ in self._parents.values()), *(owner for _, owner in self._owners.values()))
+        return next((m for ref in owners if (m := ref()) is not None and id(m) == key), None)
+
     def module(self, module_id: int) -> ModuleEntry | None:
         """Entry of a module by its number; searched for, so not for every step."""
         return next((e for e in self.by_object.values() if e is not None and e.id == module_id), None)
@@ -342,6 +353,12 @@ class Catalogue:
                 return self._parameters[parameter]
             entry = self._add_parameter(parameter, f"{prefix}param_groups[{group}][{index}]", None)
         return entry
+
+    def described(self, parameter: Tensor) -> tuple[ModuleEntry, str] | None:
+        """The module that owns a known parameter, and the parameter's name in the model. Searched for, so not for every step."""
+        entry = self._parameters.get(parameter)
+        owner = self.module(entry.module_id) if entry is not None and entry.module_id is not None else None
+        return (owner, entry.name) if entry is not None and owner is not None else None
 
     def has_parameter(self, tensor: Tensor) -> bool:
         """Whether it is known as a parameter."""

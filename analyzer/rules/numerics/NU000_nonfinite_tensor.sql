@@ -4,7 +4,7 @@ name = "nonfinite-tensor"
 severity = "error"
 phase = "forward"
 signal = "nonfinite_count"
-message = "The first number that was lost: {origin} at step {step} {held}.{rerun}{spared_}"
+message = "The first number that was lost: {origin} at step {step} {held}.{compiled_}{rerun}{spared_}"
 fix = "Look at what {origin} is computed from in this step; a capture of the module's inputs or torch.autograd.detect_anomaly on this one batch shows the operator."
 explains = ["loss-spike", "divergence", "python-exception", "dead-relu", "vanishing-gradients", "no-optimizer-step", "broken-graph", "nonfinite-metric"]
 generic = true
@@ -24,6 +24,7 @@ SELECT rank, step, microbatch, CASE WHEN kind = 'loss' THEN 'the loss' ELSE coal
         ELSE 'held ' || nan_count || ' NaN and ' || inf_count || ' infinite of ' || numel || ' elements (' || dtype || ', ' || phase || ' phase); everything captured before it in this step was finite' END AS held, nullif(seq, 2147483647) AS seq, phase, module, tensor, kind, dtype, shape,
     nan_count + inf_count AS value, nan_count, inf_count, numel, class_name, min, max,
     coalesce((SELECT f.sentence FROM first_bad_operator f WHERE f.rank = nonfinite_origin.rank AND f.step = nonfinite_origin.step), '') AS rerun,
+    coalesce((SELECT v.sentence FROM compiled_values v WHERE v.rank = nonfinite_origin.rank AND v.step = nonfinite_origin.step AND v.stat_seq = nonfinite_origin.seq), '') AS compiled_,
     CASE WHEN kind = 'loss' AND (SELECT bool_and(isfinite(s.grad_norm)) FROM steps s WHERE s.rank = nonfinite_origin.rank AND s.step = nonfinite_origin.step)
         THEN ' The gradients of this step are finite: what was lost is a term of the loss without a gradient, computed from targets or constants; the weights are unhurt.' ELSE '' END AS spared_
 FROM nonfinite_origin
