@@ -190,7 +190,11 @@ def test_what_others_have_put_over_the_usual_finder_stays(module, monkeypatch):
     done = []
     import_hooks.after_import(module, lambda: done.append(True))
     ours = PathFinder.find_spec
-    theirs = staticmethod(lambda *args, **kwargs: ours(*args, **kwargs))
+
+    @staticmethod
+    def theirs(name, *rest):
+        return ours(name, *rest)
+
     PathFinder.find_spec = theirs
     try:
         __import__(module)

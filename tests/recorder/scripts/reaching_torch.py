@@ -127,7 +127,6 @@ def after_a_failed_import() -> None:
         def find_spec(self, name, path=None, target=None):
             if name == "torch._utils":  # before anything compiled is loaded, which cannot be loaded again
                 raise ImportError("not yet")
-            return None
 
     sys.meta_path.insert(0, refuse := Refuse())
     try:
@@ -244,7 +243,11 @@ def with_a_wrapped_import() -> None:
     import builtins
 
     original = builtins.__import__
-    builtins.__import__ = lambda *args, **kwargs: original(*args, **kwargs)
+
+    def theirs(name, *rest, **named):
+        return original(name, *rest, **named)
+
+    builtins.__import__ = theirs
     train()
 
 
