@@ -34,7 +34,7 @@ def after_import(module: str, action: Callable[[], None]) -> None:
 def _is_imported(module: str) -> bool:
     """Tell whether a module's own code has run to its end, without touching a module that is loaded lazily."""
     found = sys.modules.get(module)
-    if found is None or type(found).__name__ == "_LazyModule":
+    if found is None or (type(found).__module__, type(found).__name__) == ("importlib.util", "_LazyModule"):
         return False
     return not getattr(getattr(found, "__spec__", None), "_initializing", False)
 

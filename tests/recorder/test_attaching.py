@@ -10,6 +10,28 @@ from firstfault.analyzer import Trace
 from firstfault.recorder.base import import_hooks
 
 SCRIPT = Path(__file__).parent / "scripts" / "reaching_torch.py"
+LIBRARIES_FIRST = SCRIPT.with_name("libraries_first.py")
+
+LIBRARIES = (
+    "accelerate",
+    "datasets",
+    "diffusers",
+    "gpytorch",
+    "keras",
+    "lightning",
+    "monai",
+    "peft",
+    "ray",
+    "sentence_transformers",
+    "skorch",
+    "stable_baselines3",
+    "torch_geometric",
+    "torchmetrics",
+    "transformers",
+    "trl",
+)
+"""What people import before torch. Those that need torchvision (timm, fastai, ultralytics) are missing: the build of it that
+is installed from the package index cannot be imported beside torch for the CPU."""
 
 SIX = (
     "asked-once",
@@ -67,6 +89,17 @@ def test_each_way_of_reaching_torch_records_all_steps(bench, way):
     assert recorded.stdout.decode().split() == [repr(loss) for loss in steps["loss"].to_list()]
     assert b"20 steps recorded" in recorded.stderr
     assert b"[" not in recorded.stderr  # no warning
+
+
+@pytest.mark.suite
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_a_library_that_is_imported_before_torch_hides_no_step(bench, library):
+    recorded = bench.record(str(LIBRARIES_FIRST), library)
+    assert recorded.returncode == 0, recorded.stderr.decode()
+    with Trace(recorded.run) as trace:
+        steps = trace.sql("SELECT step, loss FROM steps WHERE completed ORDER BY step")
+    assert steps["step"].to_list() == list(range(20))
+    assert recorded.stdout.decode().split()[-20:] == [repr(loss) for loss in steps["loss"].to_list()]
 
 
 def test_a_forked_child_of_a_training_that_trains_too_is_said_to_be_missing(bench):
