@@ -16,6 +16,7 @@ from transformers import (
     DataCollatorWithPadding,
     EvalPrediction,
     PreTrainedTokenizerFast,
+    PrinterCallback,
     Trainer,
     TrainingArguments,
     set_seed,
@@ -88,6 +89,7 @@ with tempfile.TemporaryDirectory() as output_dir:
         data_collator=DataCollatorWithPadding(tokenizer),
         compute_metrics=compute_metrics,
     )
+    trainer.remove_callback(PrinterCallback)  # its lines hold times
     trainer.train()
     metrics = trainer.evaluate()
 for entry in trainer.state.log_history:
