@@ -75,7 +75,7 @@ def get_batch():
     """Sequences in which each token decides how far the next one is."""
     tokens = [torch.randint(0, vocab, (batch,))]
     for _ in range(length):
-        tokens.append((tokens[-1] + step_of[tokens[-1]] + (torch.rand(batch) < 0.1)) % vocab)
+        tokens.append((tokens[-1] + step_of[tokens[-1]] + (torch.rand(batch) < 0.3)) % vocab)
     sequence = torch.stack(tokens, 1)
     return sequence[:, :-1], sequence[:, 1:]
 
