@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 _actions: dict[str, list[Callable[[], None]]] = {}
 """Module name → what to do once its code has run."""
@@ -108,7 +108,7 @@ def _marked(spec: ModuleSpec | None) -> ModuleSpec | None:
     # Python leaves frames of this file out of the traceback of a failed import: the user sees none of ours
     exec_module.__code__ = exec_module.__code__.replace(co_filename=_IMPORT_SYSTEM)
     if isinstance(loader, type):  # one class for all modules, as with the built-in finders: this one gets its own
-        loader = spec.loader = type(loader.__name__, (loader,), {})
+        loader = spec.loader = cast("Any", type(loader.__name__, (loader,), {}))
     loader.exec_module = exec_module
     return spec
 
