@@ -3,14 +3,19 @@
 Programs ask for a module's spec before they import it (``importlib.util.find_spec("torch")``), once or often, and may never
 import it. So nothing is decided when a spec is found: each spec that is handed out carries a loader that runs the actions
 after the module's own code. The hook stays until that has happened once.
+
+Works by itself and in old interpreters: inject/sitecustomize.py loads it where firstfault is not installed.
 """
 
+from __future__ import annotations
+
 import sys
+from _thread import get_ident  # threading itself is not to be loaded before the script does it: gevent minds
 from collections.abc import Callable, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 _actions: dict[str, list[Callable[[], None]]] = {}
 """Module name → what to do once its code has run."""
@@ -35,55 +40,71 @@ def after_import(module: str, action: Callable[[], None], failed: Callable[[Exce
 def _is_imported(module: str) -> bool:
     """Tell whether a module's own code has run to its end, without touching a module that is loaded lazily."""
     found = sys.modules.get(module)
-    if found is None or type(found).__name__ == "_LazyModule":
+    if found is None or (type(found).__module__, type(found).__name__) == ("importlib.util", "_LazyModule"):
         return False
     return not getattr(getattr(found, "__spec__", None), "_initializing", False)
 
 
 class _Finder(MetaPathFinder):
-    """Asks the finders behind it, and marks the loader of what they find."""
+    """Asks the other finders, and marks the loader of what they find."""
+
+    def __init__(self) -> None:
+        self._asking: set[tuple[int, str]] = set()
+        """Thread and name of each search in progress."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """Part of the import system's protocol."""
-        if fullname not in _actions:
+        search = (get_ident(), fullname)
+        if fullname not in _actions or search in self._asking:  # a finder like this one asks us in its turn
             return None
-        others = (finder for finder in sys.meta_path if finder is not self and hasattr(finder, "find_spec"))
-        specs = (finder.find_spec(fullname, path, target) for finder in others)
-        return _marked(next((spec for spec in specs if spec is not None), None))
+        others = [finder for finder in sys.meta_path if finder is not self and hasattr(finder, "find_spec")]
+        self._asking.add(search)
+        try:
+            specs = (finder.find_spec(fullname, path, target) for finder in others)
+            return _marked(next((spec for spec in specs if spec is not None), None))
+        finally:
+            self._asking.discard(search)
 
 
 _IMPORT_SYSTEM = "<frozen importlib._bootstrap_external>"
 _finder = _Finder()
-_find_in_path: Callable[..., ModuleSpec | None] = PathFinder.find_spec
+_original: Any = PathFinder.__dict__["find_spec"]
+
+
+def _find_in_path(
+    cls: type[PathFinder], fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+) -> ModuleSpec | None:
+    """Find as ``cls`` does, which may be a subclass of the user's, and mark what it finds."""
+    return _marked(_original.__func__(cls, fullname, path, target))
+
+
+_ours = classmethod(_find_in_path)
 
 
 def _install() -> None:
     """Stand first in sys.meta_path, and behind the usual finder too: scripts replace that list."""
-    sys.meta_path.insert(0, _finder)
-
-    def find_spec(
-        _cls: type[PathFinder], fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        return _marked(_find_in_path(fullname, path, target))
-
-    PathFinder.find_spec = classmethod(find_spec)  # type: ignore[method-assign]
+    if _finder not in sys.meta_path:
+        sys.meta_path.insert(0, _finder)
+    if PathFinder.__dict__["find_spec"] is _original:
+        PathFinder.find_spec = _ours  # type: ignore[method-assign]
 
 
 def _uninstall() -> None:
     if _finder in sys.meta_path:
         sys.meta_path.remove(_finder)
-    PathFinder.find_spec = _find_in_path  # type: ignore[method-assign]
+    if PathFinder.__dict__["find_spec"] is _ours:  # else somebody has wrapped it after us, and keeps what is theirs
+        PathFinder.find_spec = _original  # type: ignore[method-assign]
 
 
 def _marked(spec: ModuleSpec | None) -> ModuleSpec | None:
     """The spec, with a loader that runs the actions after the module's own code."""
-    if spec is None or spec.loader is None or spec.name not in _actions:
+    if spec is None or spec.name not in _actions:
         return spec
     loader: Any = spec.loader
-    execute = loader.exec_module
-    if getattr(execute, "__module__", None) == __name__:
+    execute = getattr(loader, "exec_module", None)
+    if execute is None or getattr(execute, "__module__", None) == __name__:
         return spec
 
     def exec_module(module: ModuleType) -> None:
@@ -97,6 +118,8 @@ def _marked(spec: ModuleSpec | None) -> ModuleSpec | None:
 
     # Python leaves frames of this file out of the traceback of a failed import: the user sees none of ours
     exec_module.__code__ = exec_module.__code__.replace(co_filename=_IMPORT_SYSTEM)
+    if isinstance(loader, type):  # one class for all modules, as with the built-in finders: this one gets its own
+        loader = spec.loader = cast("Any", type(loader.__name__, (loader,), {}))
     loader.exec_module = exec_module
     return spec
 

@@ -25,17 +25,37 @@ def _attach():
 
         attach_from_environment()
     except ModuleNotFoundError as e:
-        if e.name != "firstfault":  # another interpreter, without firstfault: a tool that the script calls
-            _warn(e)
+        if e.name == "firstfault":
+            _say_once_torch_is_used()
+        else:
+            _warn(f"{type(e).__name__}: {e}")
     except Exception as e:  # noqa: BLE001 - whatever is wrong with the recorder, the training goes on
-        _warn(e)
+        _warn(f"{type(e).__name__}: {e}")
 
 
-def _warn(e):
+def _say_once_torch_is_used():
+    """Another interpreter, without firstfault: most often a tool that the script calls, which is nobody's concern."""
+    import importlib.util  # noqa: PLC0415
+    import os  # noqa: PLC0415
+    import sys  # noqa: PLC0415
+
+    try:
+        here = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120
+        file = os.path.join(os.path.dirname(here), "base", "import_hooks.py")  # noqa: PTH118, PTH120
+        spec = importlib.util.spec_from_file_location("firstfault_import_hooks", file)
+        hooks = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(hooks)
+        why = "it uses torch, but firstfault is not installed for {0}; next: {0} -m pip install 'firstfault[record]'"
+        hooks.after_import("torch", lambda: _warn(why.format(sys.executable)))
+    except Exception as e:  # noqa: BLE001 - as above
+        _warn(f"{type(e).__name__}: {e}")
+
+
+def _warn(why):
     import sys  # noqa: PLC0415
 
     if sys.stderr is not None:
-        sys.stderr.write(f"firstfault: [not-attached] this process is not recorded: {type(e).__name__}: {e}\n")
+        sys.stderr.write(f"firstfault: [not-attached] this process is not recorded: {why}\n")
 
 
 def _next_one():

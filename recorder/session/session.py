@@ -16,6 +16,7 @@ from typing import Any
 
 from torch import Tensor
 from torch.compiler import is_compiling
+from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils.data import get_worker_info
 
 from ...schemas import BreadcrumbWriter, Phase
@@ -197,13 +198,21 @@ class Session:
         self.alive = False
 
     def abandon(self) -> None:
-        """After a fork: the child must not write what belongs to its parent. Where that records nothing yet, such as a
-        script that forks its trainers, the child records itself if it trains."""
-        if not self.started:
+        """After a fork: the child must not write what belongs to its parent, and says so if it trains all the same. Where
+        the parent records nothing yet, such as a script that forks its trainers, the child records itself."""
+        if not self.started or not self.alive:
             return
         self.alive = False
         self._rows.journal = None
         self._breadcrumb = None
+        unsaid = [True]
+
+        def say(*_: Any) -> None:
+            if unsaid:
+                unsaid.clear()
+                say_unrecorded(self.run, rank_and_world()[0])
+
+        register_optimizer_step_post_hook(say)
 
     # -- guarding ---------------------------------------------------------------------------------------------------------
 

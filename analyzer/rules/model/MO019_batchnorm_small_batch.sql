@@ -22,11 +22,15 @@ steps = 5
 [doc]
 what = "Batch norm in train mode with four samples a batch or fewer, in most steps, or from some step on to the end."
 why = "Mean and variance over so few samples change from step to step; running statistics do not fit what training saw."
-not_this = "Batch norms in eval mode, pictures (many positions count as samples; said as a warning, and only where the model is evaluated), a small last batch."
+not_this = "Batch norms in eval mode, batches that are lists of many samples, pictures (many positions count as samples; said as a warning, and only where the model is evaluated), a small last batch."
 source = "Threshold of the catalogue: 4 samples a batch."
 */
 WITH sizes AS (
-    SELECT rank, step, microbatch, max(batch_size) AS size FROM batches WHERE role IN ('input', 'field', 'target') AND phase = 'data' AND batch_size IS NOT NULL AND len(shape) >= 2 GROUP BY ALL
+    -- a detector's batch is a list: of samples, whose first dimension is their channels or boxes, and so as large as the list is long
+    SELECT rank, step, microbatch, max(greatest(size, members)) AS size FROM (
+        SELECT rank, step, microbatch, max(batch_size) AS size, count(DISTINCT split_part(field, '.', 2)) FILTER (regexp_matches(field, '^[^.]+[.][0-9]+([.]|$)')) AS members
+        FROM batches WHERE role IN ('input', 'field', 'target') AND phase = 'data' AND batch_size IS NOT NULL AND len(shape) >= 2 GROUP BY rank, step, microbatch, split_part(field, '.', 1))
+    GROUP BY rank, step, microbatch
 ), whole AS (
     SELECT rank, 0 AS step, median(size)::BIGINT AS value FROM sizes GROUP BY rank
 ), later AS (

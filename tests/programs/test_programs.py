@@ -1,0 +1,53 @@
+"""Programs of the kinds that people run are recorded as they are, to the last digit that they print, and called healthy.
+
+Each script is a whole program in the style of a library's or a field's own examples, with data that it makes or that a package
+ships. Most are run by `make suite`; a few that need torch alone are run everywhere.
+"""
+
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from firstfault.analyzer import Trace, diagnose
+
+SCRIPTS = {path.stem: path for path in (Path(__file__).parent / "scripts").glob("*.py")}
+EVERYWHERE = {"forecasting", "gcn_karate_style", "maml", "nanogpt_memmap", "wgan_gp"}
+
+
+def run(command: list[str], folder: Path) -> tuple[subprocess.CompletedProcess[str], float]:
+    """What a command printed, and the seconds of processor that it and its children took."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    environment = os.environ | {"HF_HUB_OFFLINE": "1"}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return done, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "program", [p if p in EVERYWHERE else pytest.param(p, marks=pytest.mark.suite) for p in sorted(SCRIPTS)]
+)
+def test_a_program_prints_the_same_recorded_and_is_called_healthy(
+    program: str, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    script = [str(SCRIPTS[program])]
+    plain, plain_seconds = run([sys.executable, *script], tmp_path)
+    command = [sys.executable, "-m", "firstfault", "run", "--quiet", "--out", str(tmp_path / "run"), *script]
+    recorded, recorded_seconds = run(command, tmp_path)
+
+    assert plain.returncode == 0, plain.stderr
+    assert recorded.returncode == 0, recorded.stderr
+    assert plain.stdout
+    assert recorded.stdout == plain.stdout
+    assert "firstfault: [" not in recorded.stderr
+    with Trace(tmp_path / "run") as trace:
+        assert trace.sql("SELECT message FROM events WHERE event = 'recorder-fault'").is_empty()
+        assert trace.steps_recorded() >= 20
+        verdict = diagnose(trace)
+    assert [f.message for f in verdict.causes if f.severity != "warning"] == []
+    assert verdict.verdict == "healthy"
+    record_property("cpu_ratio", recorded_seconds / plain_seconds)
