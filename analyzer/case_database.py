@@ -17,7 +17,7 @@ from .case_tables import Rows, arrow
 from .records import record_rows
 from .trace import Trace
 from .verdict import Status
-from .views import create_shared_views, create_tables, fill_table, install_types, shared_selects, words_of
+from .views import create_shared_views, create_tables, fill_tables, install_types, shared_selects, words_of
 
 _DECLARED = {**TABLES, **RECORDS}
 
@@ -48,11 +48,10 @@ class CaseDatabase:
         records = record_rows(manifest, exit_, trace.status)
         self._con.begin()
         try:
-            for name, rows in tables.items():
-                fill_table(self._con, TABLES[name], arrow(TABLES[name], rows))
-            for name, rows in records.items():
-                fill_table(self._con, RECORDS[name], rows)
-            self._compute({name for name, rows in {**tables, **records}.items() if len(rows)}, read_by)
+            given = [(TABLES[name], arrow(TABLES[name], rows)) for name, rows in tables.items()]
+            given += [(RECORDS[name], rows) for name, rows in records.items()]
+            fill_tables(self._con, [(table, rows) for table, rows in given if rows.num_rows])
+            self._compute({table.name for table, rows in given if rows.num_rows}, read_by)
             yield trace
         finally:
             self._con.rollback()
@@ -65,7 +64,7 @@ class CaseDatabase:
             if changed & self._reads[view]:
                 changed.add(view)
                 if view in wanted:
-                    self._con.execute(f'DROP TABLE "{view}"; CREATE TABLE "{view}" AS {select}')
+                    self._con.execute(f'CREATE OR REPLACE TABLE "{view}" AS {select}')
 
     def _wanted(self, read_by: str | None) -> set[str]:
         """Shared views that this SQL reads, directly or through another view; all of them without it."""

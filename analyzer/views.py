@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Generator, Iterable, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib.resources import files
 from pathlib import Path
 
@@ -123,10 +123,11 @@ def _create_latest(con: duckdb.DuckDBPyConnection, name: str, source: Source) ->
         con.execute(f'CREATE TABLE "{name}" AS {select}')
 
 
-def fill_table(con: duckdb.DuckDBPyConnection, table: Table, rows: pa.Table) -> None:
-    """Insert recorded rows into a table that ``create_tables`` created."""
-    with _registered(con, table, rows) as select:
-        con.execute(f'INSERT INTO "{table.name}" {select}')
+def fill_tables(con: duckdb.DuckDBPyConnection, rows: Iterable[tuple[Table, pa.Table]]) -> None:
+    """Insert recorded rows into tables that ``create_tables`` created."""
+    with ExitStack() as stack:
+        inserts = [f'INSERT INTO "{table.name}" {stack.enter_context(_registered(con, table, r))}' for table, r in rows]
+        con.execute(";".join(inserts))
 
 
 @contextmanager
