@@ -32,7 +32,7 @@ from rich.progress import Progress
 
 sys.path.insert(0, str(Path(__file__).parent))
 from peers import PEERS, fired
-from suite import ENVIRONMENT, ODD, TRUTHS, any_of, step_of
+from suite import BLIND, ENVIRONMENT, ODD, TRUTHS, any_of, step_of
 
 ONSETS = {0: 14, 1: 11, 2: 17, 3: 20}
 """Seed → step at which the fault begins, where a script lets it begin at any."""
@@ -175,7 +175,7 @@ def page(splits: dict[str, list[Judged]], left: Mapping[str, int]) -> str:
         "",
         "Every script of `tests/corpus/` recorded and judged. `developed` is the seed on which rules are worked out,",
         "`reported` are seeds and onsets on which they are only measured. A twin is the same script whose fault never",
-        "begins; an odd run is healthy and looks otherwise. The scripts were written by the authors of the rules.",
+        "begins; an odd run is healthy and looks otherwise. Most scripts were written beside the rules, some blind.",
         "",
         "| | " + " | ".join(splits) + " |",
         "|---|" + "---|" * len(splits),
@@ -209,8 +209,9 @@ def page(splits: dict[str, list[Judged]], left: Mapping[str, int]) -> str:
     for name, f in figures.items():
         steps = ", ".join(f"{error}: {count}" for error, count in f["step_errors"].items())
         out += ["", f"Steps between truth and answer, {name} (steps: cases): {steps or 'none'}."]
-    out += ["", "## Each name, all splits", "", "| name | found | missed | named wrongly |", "|---|---|---|---|"]
     everything = [j for judged in splits.values() for j in judged]
+    out += _by_origin(everything)
+    out += ["", "## Each name, all splits", "", "| name | found | missed | named wrongly |", "|---|---|---|---|"]
     for name, c in per_rule(everything).items():
         out.append(f"| {name} | {c['found']} | {c['missed']} | {c['wrong']} |")
     out += _beside(everything)
@@ -218,6 +219,28 @@ def page(splits: dict[str, list[Judged]], left: Mapping[str, int]) -> str:
     wrong = [j for j in everything if _wrong(j)]
     out += [f"- {_sentence(j)}" for j in wrong] or ["Nothing."]
     return "\n".join(out) + "\n"
+
+
+def _by_origin(judged: list[Judged]) -> list[str]:
+    """The figures of scripts that were written without a look at the rules, beside those of the others."""
+    kinds = {"beside the rules": [j for j in judged if j.script not in BLIND]}
+    kinds["blind"] = [j for j in judged if j.script in BLIND]
+    out = ["", "## Written blind, and beside the rules", ""]
+    out += [
+        "A blind script was written without a look at the rules. Rules have been changed after its first verdict.",
+        "",
+    ]
+    out += [
+        "| scripts | exact cause first | false alarms on twins | false alarms on odd healthy runs |",
+        "|---|---|---|---|",
+    ]
+    for name, of_kind in kinds.items():
+        figures = summary(of_kind)
+        shares = (figures[key] for key in ("top1", "false_twin", "false_odd"))
+        out.append(
+            f"| {name} | " + " | ".join(f"{a} of {n}" + (f" ({a / n:.3f})" if n else "") for a, n in shares) + " |"
+        )
+    return out
 
 
 def _beside(judged: list[Judged]) -> list[str]:

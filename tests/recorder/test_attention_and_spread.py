@@ -1,4 +1,4 @@
-"""What probes of modules measure is what torch measures, and training never notices them."""
+"""What probes of attention and of outputs measure is what torch measures."""
 
 import math
 from pathlib import Path
@@ -10,7 +10,6 @@ import torch.nn.functional as F
 from firstfault.recorder import Recorder
 from firstfault.schemas.layout import parts
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
 
 def probes(run: Path, *names: str) -> list[dict]:
@@ -106,64 +105,3 @@ def test_the_spread_of_outputs_is_that_over_the_batch(tmp_path: Path) -> None:
     assert std["scale"] == pytest.approx(out.square().mean().sqrt().item(), rel=1e-5)
     unit = F.normalize(out, dim=1)
     assert direction["value"] == pytest.approx(unit.var(0, correction=0).sum().sqrt().item(), rel=1e-4)
-
-
-@pytest.mark.filterwarnings("ignore:None of the inputs have requires_grad")
-@pytest.mark.parametrize("needs_gradient", [False, True])
-def test_a_block_is_noted_that_is_checkpointed_on_inputs_without_gradient(needs_gradient: bool, tmp_path: Path) -> None:
-    class Model(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.block, self.head = nn.Linear(4, 4), nn.Linear(4, 2)
-
-        def forward(self, x: Tensor) -> Tensor:
-            kept = checkpoint(lambda x: self.block(x).relu(), x, use_reentrant=True)
-            assert isinstance(kept, Tensor)
-            return self.head(kept)
-
-    model = Model()
-    with Recorder(tmp_path / "run", model=model) as recorder:
-        model(torch.randn(3, 4, requires_grad=needs_gradient)).sum().backward()
-        recorder.step()
-
-    found = probes(tmp_path / "run", "checkpointed_without_graph")
-    modules = [row for *_, part in parts(tmp_path / "run", "modules") for row in pq.read_table(part).to_pylist()]
-    names = {row["module_id"]: row["module"] for row in modules}
-    assert [names[row["module_id"]] for row in found] == ([] if needs_gradient else ["block"])
-    assert (model.block.weight.grad is not None) == needs_gradient
-
-
-def test_an_evaluation_before_training_is_compared_with_training(tmp_path: Path) -> None:
-    torch.manual_seed(0)
-    model = nn.Sequential(nn.BatchNorm1d(4), nn.Linear(4, 2))
-    x = 100 * torch.randn(16, 4)
-    with Recorder(tmp_path / "run", model=model) as recorder:
-        model.eval()
-        with torch.no_grad():
-            evaluated = model(x)
-        model.train()
-        for _ in range(5):
-            trained = model(x)
-            trained.sum().backward()
-            recorder.step()
-
-    (early,) = probes(tmp_path / "run", "eval_output_before_training")
-    training = probes(tmp_path / "run", "output_in_training")
-    assert early["value"] == pytest.approx(evaluated.square().mean().sqrt().item(), rel=1e-5)
-    assert [row["value"] for row in training] == pytest.approx([trained.square().mean().sqrt().item()] * 3, rel=1e-5)
-    buffers = probes(tmp_path / "run", "buffer_set_by_training")
-    assert sorted(row["scale"] for row in buffers) == [0, 1]
-
-
-def test_a_training_without_an_early_evaluation_has_none_of_its_rows(tmp_path: Path) -> None:
-    model = nn.Sequential(nn.BatchNorm1d(4), nn.Linear(4, 2))
-    with Recorder(tmp_path / "run", model=model) as recorder:
-        for _ in range(2):
-            model(torch.randn(16, 4)).sum().backward()
-            recorder.step()
-            model.eval()
-            with torch.no_grad():
-                model(torch.randn(16, 4))
-            model.train()
-
-    assert probes(tmp_path / "run", "eval_output_before_training", "output_in_training", "buffer_set_by_training") == []
