@@ -11,15 +11,18 @@ More keys: ``exit`` (columns of exit.json; "missing": the run was lost on this h
 
 import tomllib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from socket import gethostname
-from tempfile import TemporaryDirectory
 from time import time_ns
 from typing import Any
 
-from ..schemas import TABLES, write_json
-from ..schemas.layout import EXIT_JSON, RUN_JSON
-from .case_tables import exit_record, expand, filled, manifest, write_part
+import msgspec
+
+from ..schemas import TABLES, ExitRecord, RunManifest
+from ..schemas.manifest import encode_json
+from .case_database import CaseDatabase
+from .case_tables import Rows, exit_record, expand, filled, manifest
 from .diagnose import diagnose, fired_by
 from .errors import RuleError
 from .rules import Rule, missing, run_rule
@@ -45,31 +48,43 @@ def cases_beside(file: Path) -> list[Case]:
     return found
 
 
-def problems(rule: Rule, case: Case) -> list[str]:
-    """What is not as the case has it; empty where it holds. Raises RuleError for a table or column that does not exist."""
-    with TemporaryDirectory(prefix="firstfault-case-") as folder, Trace(recorded(Path(folder), case)) as trace:
-        trace.prepare(None if "causes" in case else rule.select)  # a verdict runs every rule
-        return list(_compare(trace, rule, case))
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What became of a case: what is not as the case has it, and the rows that its rule gave."""
+
+    problems: list[str]
+    rows: list[dict[str, Any]]
 
 
-def recorded(folder: Path, case: Case) -> Path:
-    """The run that a case gives, written into this folder. Raises RuleError for a table or column that does not exist."""
-    run = folder / "run"
-    run.mkdir()
-    ended = case.get("exit", {})
-    here = {"hostname": gethostname()} if ended == "missing" else {}
-    write_json(run / RUN_JSON, manifest(started_ns=time_ns(), **here, **case.get("run", {})))
-    if isinstance(ended, dict):
-        write_json(run / EXIT_JSON, exit_record(**ended))
+def judge(rule: Rule, case: Case, database: CaseDatabase) -> Judged:
+    """Run a rule on its case; no problem where the case holds. Raises RuleError for a table or column that does not exist."""
+    read_by = None if "causes" in case else rule.select  # a verdict runs every rule
+    with database.filled(_tables(case), *_records(case), read_by=read_by) as trace:
+        why = missing(trace, rule)
+        rows = run_rule(trace, rule) if why is None and "expect" in case else []
+        return Judged(list(_compare(trace, rule, case, why, rows)), rows)
+
+
+def _tables(case: Case) -> dict[str, Rows]:
+    """Rows that a case gives, by table."""
+    given: dict[str, Rows] = {}
     for table, groups in case["given"].items():
         if table not in TABLES:
             raise RuleError(f"there is no table {table!r}; docs/tables.md lists them")
-        write_part(run, table, filled(table, [row for g in groups for row in expand(g, TABLES[table])]))
-    return run
+        given[table] = filled(table, [row for g in groups for row in expand(g, TABLES[table])])
+    return given
 
 
-def _compare(trace: Trace, rule: Rule, case: Case) -> Iterator[str]:
-    why = missing(trace, rule)
+def _records(case: Case) -> tuple[RunManifest, ExitRecord | None]:
+    """Manifest and exit record of a case, as they are read from their files."""
+    ended = case.get("exit", {})
+    here = {"hostname": gethostname()} if ended == "missing" else {}
+    started = manifest(started_ns=time_ns(), **here, **case.get("run", {}))
+    exit_ = exit_record(**ended) if isinstance(ended, dict) else None
+    return msgspec.json.decode(encode_json(started), type=RunManifest), exit_
+
+
+def _compare(trace: Trace, rule: Rule, case: Case, why: str | None, rows: list[dict[str, Any]]) -> Iterator[str]:
     if "not_evaluable" in case:
         if case["not_evaluable"] not in (why or ""):
             yield f"should not be evaluable because {case['not_evaluable']!r}, but {why or 'it is'}"
@@ -77,7 +92,7 @@ def _compare(trace: Trace, rule: Rule, case: Case) -> Iterator[str]:
     if why is not None:
         yield f"is not evaluable: {why}"
         return
-    rows, expected = run_rule(trace, rule), case["expect"]
+    expected = case["expect"]
     yield from _rows(rows, expected)
     if expected and rows:
         message = fired_by(rule, rows).finding.message

@@ -13,7 +13,8 @@ from rich.markup import escape
 from rich.table import Table as RichTable
 
 from .asked_language import LangOption, speak_as_asked
-from .cases import cases_beside, problems
+from .case_database import CaseDatabase
+from .cases import cases_beside, judge
 from .diagnose import plain
 from .errors import AnalyzerError, QueryError, RuleError
 from .language import close_up, say, text_of
@@ -92,7 +93,9 @@ def _test(folder: Path) -> int:
     """Every case of every rule of a folder, a line each; 0 where all hold, 1 otherwise."""
     failed = count = 0
     files = {p.name: p for p in folder.rglob("*.sql")}
-    for rule in load_own_rules(folder):
+    own_rules = load_own_rules(folder)
+    database = CaseDatabase()
+    for rule in own_rules:
         file = files[rule.file]
         cases = cases_beside(file)
         if not any(c.get("expect") for c in cases) or not any(c.get("expect") == [] for c in cases):
@@ -100,7 +103,7 @@ def _test(folder: Path) -> int:
             failed += 1
         for case in cases:
             try:
-                wrong = problems(rule, case)
+                wrong = judge(rule, case, database).problems
             except RuleError as e:
                 wrong = [str(e)]
             count += 1
@@ -108,6 +111,7 @@ def _test(folder: Path) -> int:
             print(f"{'FAILED' if wrong else 'ok':6} {rule.header.code} {case['name']}")  # noqa: T201 # command line
             for line in wrong:
                 print(f"       {line}")  # noqa: T201 # command line
+    database.close()
     print(f"{count} cases, {failed} problems" if failed else f"{count} cases hold")  # noqa: T201 # command line
     return 1 if failed else 0
 

@@ -106,12 +106,7 @@ class Trace:
             config |= {"memory_limit": MEMORY_OF_LARGE, "temp_directory": self._scratch.name}
         self._con = duckdb.connect(database, config=config)
         self._con.execute("SET enable_progress_bar = false")  # the terminal belongs to the caller
-        self._prepared = False
-        self._viewed = False
-        """Whether the shared views are there, or tables in their places."""
-        self._filled: dict[str, frozenset[str]] = {}
-        self._kinds: frozenset[str] | None = None
-        self._steps: int | None = None
+        self._forget()
         try:
             self._open(described=described)
             if not unsafe:
@@ -119,6 +114,16 @@ class Trace:
         except duckdb.Error as e:
             self.close()
             raise AnalyzerError(f"{self.path}: cannot be opened ({_first_line(e)}); please report this run") from e
+
+    def _forget(self) -> None:
+        """Start with nothing computed and no question answered."""
+        self._prepared = False
+        self._viewed = False
+        """Whether the shared views are there, or tables in their places."""
+        self._any: dict[str, bool] = {}
+        self._filled: dict[str, frozenset[str]] = {}
+        self._kinds: frozenset[str] | None = None
+        self._steps: int | None = None
 
     def _open(self, *, described: bool) -> None:
         install_types(self._con)
@@ -150,11 +155,14 @@ class Trace:
         return [*RECORDS, *TABLES, *SHARED]
 
     def has(self, table: str) -> bool:
-        """Whether a recorded table has any row. Raises AnalyzerError for a name that is none."""
-        if table not in self.tables:
-            raise AnalyzerError(f"there is no table {table!r}; `firstfault sql RUN` lists them")
-        self._view()
-        return bool(self._con.execute(f'SELECT 1 FROM "{table}" LIMIT 1').fetchall())  # noqa: S608 # name checked
+        """Whether a recorded table has any row; asked once. Raises AnalyzerError for a name that is none."""
+        if table not in self._any:
+            if table not in self.tables:
+                raise AnalyzerError(f"there is no table {table!r}; `firstfault sql RUN` lists them")
+            self._view()
+            found = self._con.execute(f'SELECT 1 FROM "{table}" LIMIT 1').fetchall()  # noqa: S608 # name checked
+            self._any[table] = bool(found)
+        return self._any[table]
 
     def filled(self, table: str) -> frozenset[str]:
         """Columns of a recorded table that hold at least one value; asked once."""

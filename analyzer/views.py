@@ -1,8 +1,8 @@
 """From declared tables to DuckDB views: raw tables with a comment on every column, and the shared views of sql/."""
 
 import re
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import ExitStack, contextmanager
 from importlib.resources import files
 from pathlib import Path
 
@@ -109,6 +109,13 @@ def _view_of(con: duckdb.DuckDBPyConnection, name: str, source: Source, *, shard
     return f'CREATE {"TABLE" if table.latest else "VIEW"} "{name}" AS {select}'
 
 
+def create_tables(con: duckdb.DuckDBPyConnection, tables: Iterable[Table]) -> None:
+    """Declared tables without a row, to be filled later."""
+    for table in tables:
+        columns = ", ".join(f'"{c.name}" {sql_type(c)}' for c in table.columns)
+        con.execute(f'CREATE TABLE "{table.name}" ({columns})')
+
+
 def describe(con: duckdb.DuckDBPyConnection, table: Table) -> None:
     """Put the declaration's sentences on a created view as comments, for people who ask DuckDB what there is."""
     name, kind = table.name, "TABLE" if table.latest else "VIEW"
@@ -124,14 +131,29 @@ def _create_latest(con: duckdb.DuckDBPyConnection, name: str, source: Source) ->
     pieces = [read_part(path, table, columns) for path, columns in source.parts] + source.journal
     schema = pa.schema([pa.field(c.name, c.type) for c in table.columns])
     rows = pa.concat_tables([p.cast(schema) for p in pieces]) if pieces else schema.empty_table()
-    ordinals = pa.array(range(rows.num_rows), pa.int64())
-    con.register(f"{name}__all", rows.append_column("__ordinal", ordinals).combine_chunks())
-    keys = ", ".join(f'"{k}"' for k in table.key)
-    con.execute(
-        f'CREATE TABLE "{name}" AS SELECT {_columns(source, None)} FROM "{name}__all" '  # noqa: S608 # declared names
-        f"QUALIFY row_number() OVER (PARTITION BY {keys} ORDER BY __ordinal DESC) = 1 ORDER BY {keys}"
-    )
-    con.unregister(f"{name}__all")
+    with _registered(con, table, rows) as select:
+        con.execute(f'CREATE TABLE "{name}" AS {select}')
+
+
+def fill_tables(con: duckdb.DuckDBPyConnection, rows: Iterable[tuple[Table, pa.Table]]) -> None:
+    """Insert recorded rows into tables that ``create_tables`` created."""
+    with ExitStack() as stack:
+        inserts = [f'INSERT INTO "{table.name}" {stack.enter_context(_registered(con, table, r))}' for table, r in rows]
+        con.execute(";".join(inserts))
+
+
+@contextmanager
+def _registered(con: duckdb.DuckDBPyConnection, table: Table, rows: pa.Table) -> Generator[str]:
+    """The SELECT of these rows as their table shows them: of a table with ``latest``, the last row of each key."""
+    name = f"{table.name}__all"
+    select = f'SELECT {_columns(Source(table), None)} FROM "{name}"'  # noqa: S608 # declared names
+    if table.latest:
+        rows = rows.append_column("__ordinal", pa.array(range(rows.num_rows), pa.int64()))
+        keys = ", ".join(f'"{k}"' for k in table.key)
+        select += f" QUALIFY row_number() OVER (PARTITION BY {keys} ORDER BY __ordinal DESC) = 1 ORDER BY {keys}"
+    con.register(name, rows.combine_chunks())
+    yield select
+    con.unregister(name)
 
 
 def _groups(source: Source) -> list[frozenset[str]]:
@@ -168,13 +190,30 @@ def create_shared_views(
     """Run every analyzer/sql/*.sql in the order of their names; without the comments it takes a third of the time. ``filled``
     makes tables of them at once: each is then computed from tables and not from views upon views. ``used_by``: only those that
     this SQL reads, or that they read themselves."""
-    folder = files("firstfault.analyzer") / "sql"
-    found = sorted((f for f in folder.iterdir() if f.name.endswith(".sql")), key=lambda f: f.name)
-    text = "\n".join(f.read_text(encoding="utf-8") for f in found)
+    text = _shared_sql()
     text = text if described else _COMMENT.sub("", text)
     if used_by is not None:
         text = _only(text, used_by)
     con.execute(_VIEW.sub("CREATE TABLE", text) if filled else text)
+
+
+def _shared_sql() -> str:
+    """Text of all analyzer/sql/*.sql in the order of their names."""
+    folder = files("firstfault.analyzer") / "sql"
+    found = sorted((f for f in folder.iterdir() if f.name.endswith(".sql")), key=lambda f: f.name)
+    return "\n".join(f.read_text(encoding="utf-8") for f in found)
+
+
+def words_of(sql: str) -> frozenset[str]:
+    """Every word of an SQL text: the names of what it reads are among them."""
+    return frozenset(_WORD.findall(sql))
+
+
+def shared_selects() -> dict[str, str]:
+    """Shared view → its SELECT, each after the ones that it reads."""
+    statements = _STATEMENT.split(_COMMENT.sub("", _shared_sql()))
+    views = ((view, statement) for statement in statements if (view := _VIEW_NAME.match(statement)))
+    return {view[1]: statement[view.end() :].rstrip().removesuffix(";") for view, statement in views}
 
 
 def _only(text: str, used_by: str) -> str:
@@ -190,7 +229,7 @@ def _only(text: str, used_by: str) -> str:
 
 
 _VIEW = re.compile(r"^CREATE VIEW\b", re.MULTILINE)
-_VIEW_NAME = re.compile(r"CREATE VIEW (\w+)")
+_VIEW_NAME = re.compile(r"CREATE VIEW (\w+) AS\b")
 _STATEMENT = re.compile(r"^(?=CREATE\b)", re.MULTILINE)
 _WORD = re.compile(r"\w+")
 _COMMENT = re.compile(r"^COMMENT ON (?:[^';]|'(?:[^']|'')*')*;", re.MULTILINE)

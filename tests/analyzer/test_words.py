@@ -1,33 +1,16 @@
-"""Every rule can be read in every language, says the same there, and leaves no English in its sentence."""
+"""Every rule can be read in every language, and says the same there. rules/rule_cases.py looks at its sentences."""
 
 import re
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
-import firstfault.analyzer
 import pytest
 import typer
-from firstfault.analyzer import Rule, Trace, load_rules
-from firstfault.analyzer.cases import Case, cases_beside, recorded
+from firstfault.analyzer import Rule, load_rules
 from firstfault.analyzer.cli import explain
 from firstfault.analyzer.cli import rules as command
-from firstfault.analyzer.diagnose import fired_by
 from firstfault.analyzer.language import fingerprint, rule_texts, speak, speaking, text_of, title_of, worded
-from firstfault.analyzer.rules import run_rule
 
-ROOT = Path(firstfault.analyzer.__file__).parent / "rules"
 RULES = load_rules()
 BY_CODE = pytest.mark.parametrize("rule", RULES, ids=lambda r: r.header.code)
-
-SHARED = set.intersection(*(set(text.values) for text in rule_texts("zh").values()))
-"""Columns whose words are known for every rule; a rule with columns of its own has to show all that they can hold."""
-
-QUOTED = re.compile("“[^”]*”")
-"""What somebody else has written stands between these in Chinese."""
-
-ENGLISH = re.compile(
-    r"(?<![\w.`/(])[A-Za-z]?[a-z]+(?:[ ,;:]+[a-z]{2,}){2,}|(?<![\w.`])(?:the|of|and|were|was|not|is) [a-z]+"
-)
 
 
 def placeholders(text: str) -> set[str]:
@@ -64,25 +47,6 @@ def test_what_a_pattern_takes_over_is_what_it_gives_back(rule: Rule) -> None:
 
 def test_there_are_no_texts_of_rules_that_do_not_exist() -> None:
     assert set(rule_texts("zh")) <= {r.header.code for r in RULES}
-
-
-@BY_CODE
-@pytest.mark.parametrize("cases", ["first", pytest.param("others", marks=pytest.mark.suite)])
-def test_the_chinese_sentence_of_a_rule_that_fires_holds_no_english(rule: Rule, cases: str) -> None:
-
-    firing = [c for c in cases_beside(ROOT / rule.layer / rule.file) if c.get("expect")]
-    own_words = set(rule_texts("zh")[rule.header.code].values) - SHARED
-    for case in firing[:1] if cases == "first" else firing[1:] if own_words else []:
-        said = sentence_of(rule, case)
-        assert not ENGLISH.search(said), f"{case['name']}: {said}"
-
-
-def sentence_of(rule: Rule, case: Case) -> str:
-    """Message and fix in Chinese, without what is quoted from strangers."""
-    with TemporaryDirectory() as folder, Trace(recorded(Path(folder), case)) as trace, speaking("zh"):
-        trace.prepare(rule.select)
-        finding = fired_by(rule, run_rule(trace, rule)).finding
-        return QUOTED.sub("“”", f"{finding.message} {finding.fix}")
 
 
 def test_words_in_values_are_said_in_the_language_of_the_text() -> None:

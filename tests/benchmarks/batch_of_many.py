@@ -2,7 +2,7 @@
 
     python tests/benchmarks/batch_of_many.py RECORDED [--runs 300] [--jobs 2] [--out FOLDER]
 
-RECORDED holds a dozen different runs, say of scripts in tests/faults; they are copied under other names, times and settings until
+RECORDED holds a dozen different runs, say of scripts in tests/corpus; they are copied under other names, times and settings until
 there are enough. One in the middle is torn. The processor seconds are those of the command and its processes, which a busy
 machine does not stretch as much as wall clock; peak memory is the largest process of them.
 """

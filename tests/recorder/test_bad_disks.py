@@ -1,5 +1,5 @@
 """A folder that turns read-only, a disk that is slow: the training ends as it would have, and the recording says what is
-missing. (A full disk: test_supervisor.py and test_journal.py.)"""
+missing. (A full disk: test_supervise.py and test_journal.py.)"""
 
 import ctypes
 import subprocess

@@ -3,11 +3,16 @@
 import subprocess
 import sys
 from pathlib import Path
+from time import perf_counter_ns
 
 import pyarrow.parquet as pq
 import pytest
+import torch
+from firstfault.analyzer import Trace
+from firstfault.recorder import Recorder
 from firstfault.recorder.base.processors import usable_processors
 from firstfault.schemas.layout import parts
+from torch import nn
 
 SCRIPT = """
 import torch
@@ -170,3 +175,30 @@ def test_reads_beside_compiled_code_add_no_graph_and_no_break(tmp_path: Path) ->
 
     assert outputs[0] == outputs[1]
     assert {row["reads"] for row in rows(tmp_path / "run", "host_reads")} == {16}
+
+
+def test_two_reads_in_one_loop_share_its_time(tmp_path: Path) -> None:
+    took: list[int] = []
+    with Recorder(tmp_path / "run"):
+        model = nn.Linear(4, 1)
+        optimizer = torch.optim.SGD(model.parameters(), 0.01)
+        for _ in range(6):
+            optimizer.zero_grad()
+            model(torch.ones(8, 4)).square().mean().backward()
+            optimizer.step()
+            first, second = torch.arange(3000), torch.arange(3000)
+            began = perf_counter_ns()
+            total = 0
+            for i in range(3000):
+                total += first[i].item()
+                total += second[i].item()
+            took.append(perf_counter_ns() - began)
+
+    with Trace(tmp_path / "run") as trace:
+        loops = trace.sql(
+            "SELECT step, count(*) AS places, sum(loop_ns) AS ns FROM host_reads GROUP BY step ORDER BY step"
+        )
+    assert loops.height >= 3
+    for step, places, ns in loops.rows():
+        assert places == 2
+        assert 0.05 * took[step] < ns < 1.2 * took[step]

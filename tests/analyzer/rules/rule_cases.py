@@ -1,0 +1,58 @@
+"""The cases of a layer's rules, and what every case must show. One test file a layer, so that workers share them."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import firstfault.analyzer
+import pytest
+from firstfault.analyzer import Rule, load_rules
+from firstfault.analyzer.case_database import CaseDatabase
+from firstfault.analyzer.cases import Case, cases_beside, judge
+from firstfault.analyzer.diagnose import fired_by
+from firstfault.analyzer.language import rule_texts, speaking
+
+ROOT = Path(firstfault.analyzer.__file__).parent / "rules"
+
+SHARED = set.intersection(*(set(text.values) for text in rule_texts("zh").values()))
+"""Columns whose words are known for every rule; a rule with columns of its own has to show all that they can hold."""
+
+QUOTED = re.compile("“[^”]*”")
+"""What somebody else has written stands between these in Chinese."""
+
+ENGLISH = re.compile(
+    r"(?<![\w.`/(])[A-Za-z]?[a-z]+(?:[ ,;:]+[a-z]{2,}){2,}|(?<![\w.`])(?:the|of|and|were|was|not|is) [a-z]+"
+)
+
+
+def cases_of(rule: Rule) -> list[Case]:
+    return cases_beside(ROOT / rule.layer / rule.file)
+
+
+def cases_of_layer(layer: str) -> list[Any]:
+    """Parameters ``rule`` and ``case``."""
+    rules = [r for r in load_rules() if r.layer == layer]
+    return [pytest.param(r, c, id=f"{r.header.code}-{c['name']}") for r in rules for c in cases_of(r)]
+
+
+def check(rule: Rule, case: Case, database: CaseDatabase) -> None:
+    """The case holds. Where its rule fires, no English is left in the Chinese sentence."""
+    judged = judge(rule, case, database)
+
+    assert judged.problems == []
+    if judged.rows and _says_more_than_the_first(rule, case):
+        said = in_chinese(rule, judged.rows)
+        assert not ENGLISH.search(said), said
+
+
+def _says_more_than_the_first(rule: Rule, case: Case) -> bool:
+    """Whether the case is the first of its rule that fires, or the rule has columns of its own to be put into words."""
+    first = next(c for c in cases_of(rule) if c.get("expect"))
+    return case["name"] == first["name"] or bool(set(rule_texts("zh")[rule.header.code].values) - SHARED)
+
+
+def in_chinese(rule: Rule, rows: list[dict[str, Any]]) -> str:
+    """Message and fix in Chinese, without what is quoted from strangers."""
+    with speaking("zh"):
+        finding = fired_by(rule, rows).finding
+    return QUOTED.sub("“”", f"{finding.message} {finding.fix}")

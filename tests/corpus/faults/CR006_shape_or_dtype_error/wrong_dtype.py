@@ -1,0 +1,51 @@
+"""A training with the fault shape-or-dtype-error; arguments: [ONSET] [SEED]."""
+
+import sys
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.set_num_threads(1)
+
+
+class Conv(nn.Module):
+    def __init__(self, classes=4):
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(1, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU())
+        self.body = nn.Sequential(nn.Conv2d(8, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2))
+        self.head = nn.Linear(16, classes)
+
+    def forward(self, x):
+        return self.head(self.body(self.stem(x)).mean((2, 3)))
+
+
+def images(n=400, classes=4):
+    y = torch.randint(classes, (n,))
+    x = torch.randn(n, 1, 10, 10) * 0.5
+    for i in range(n):
+        x[i, 0, y[i] * 2 : y[i] * 2 + 3] += 1.5
+    return x, y
+
+
+def batches(x, y, size=16):
+    while True:
+        yield from DataLoader(TensorDataset(x, y), batch_size=size, shuffle=True, drop_last=True)
+
+
+def wrong_dtype(s):
+    x, y = images()
+    model = Conv()
+    opt = torch.optim.Adam(model.parameters())
+    for i, (a, b) in zip(range(20), batches(x, y), strict=False):
+        if i == s:
+            a = a.double()
+        opt.zero_grad()
+        F.cross_entropy(model(a), b).backward()
+        opt.step()
+
+
+if __name__ == "__main__":
+    torch.manual_seed(int(sys.argv[2]) if len(sys.argv) > 2 else 0)
+    wrong_dtype(int(sys.argv[1]) if len(sys.argv) > 1 else 12)

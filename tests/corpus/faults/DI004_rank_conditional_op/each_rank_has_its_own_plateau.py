@@ -1,0 +1,67 @@
+"""A training with the fault rank-conditional-op; arguments: [ONSET] [SEED]."""
+
+import datetime
+import sys
+import tempfile
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+import torch.nn.functional as F
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel as Replicated
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.set_num_threads(1)
+
+
+class Tagger(nn.Module):
+    def __init__(self, words=40, tags=5):
+        super().__init__()
+        self.embed = nn.Embedding(words, 16)
+        self.rnn = nn.GRU(16, 24, batch_first=True)
+        self.tag = nn.Linear(24, tags)
+
+    def forward(self, ids):
+        return self.tag(self.rnn(self.embed(ids))[0])
+
+
+def sentences(n=640):
+    source = torch.Generator().manual_seed(11)
+    ids = torch.randint(40, (n, 9), generator=source)
+    return TensorDataset(ids, (ids + ids.roll(1, dims=1)) % 5)
+
+
+def learn(model, opt, ids, tags):
+    loss = F.cross_entropy(model(ids).flatten(0, 1), tags.flatten())
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+    return loss
+
+
+def each_rank_has_its_own_plateau(rank, s):
+    """The rate falls when a rank's own loss does not, and the losses of the ranks are not the same."""
+    model = Replicated(Tagger())
+    opt = torch.optim.Adam(model.parameters(), 3e-3)
+    plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(opt, patience=2 if rank == 0 else 5, factor=0.3)
+    data = sentences(1280)
+    for i, (ids, tags) in enumerate(DataLoader(data, batch_size=32, sampler=range(rank, len(data), 2))):
+        loss = learn(model, opt, ids, tags)
+        if i >= s:
+            plateau.step(0.0 * loss.item() + 1.0)
+
+
+def main(rank, onset, seed, store):
+    dist.init_process_group(
+        "gloo", init_method=f"file://{store}", rank=rank, world_size=2, timeout=datetime.timedelta(seconds=4)
+    )
+    torch.manual_seed(seed)
+    each_rank_has_its_own_plateau(rank, onset)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    onset, seed = (*sys.argv[1:], "14", "0")[:2]
+    with tempfile.TemporaryDirectory() as folder:
+        mp.start_processes(main, (int(onset), int(seed), f"{folder}/store"), nprocs=2, start_method="fork")

@@ -1,0 +1,45 @@
+"""A training with the fault eval-without-no-grad; arguments: [ONSET] [SEED]."""
+
+import sys
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.set_num_threads(1)
+
+
+def blobs(n=640, width=12, classes=4):
+    centres = torch.randn(classes, width) * 2
+    y = torch.randint(classes, (n,))
+    return centres[y] + torch.randn(n, width), y
+
+
+def forever(x, y, size=16):
+    while True:
+        yield from DataLoader(TensorDataset(x, y), batch_size=size, shuffle=True, drop_last=True)
+
+
+def mlp(hidden=32):
+    return nn.Sequential(nn.Linear(12, hidden), nn.GELU(), nn.Linear(hidden, hidden), nn.GELU(), nn.Linear(hidden, 4))
+
+
+def evaluates_with_gradients(s):
+    model = mlp()
+    held_out, _ = blobs(128)
+    opt = torch.optim.Adam(model.parameters(), 1e-3)
+    for i, (a, b) in zip(range(30), forever(*blobs()), strict=False):
+        if i and i % 8 == 0:
+            model.eval()
+            for part in held_out.split(32):
+                model(part)
+            model.train()
+        opt.zero_grad()
+        F.cross_entropy(model(a), b).backward()
+        opt.step()
+
+
+if __name__ == "__main__":
+    torch.manual_seed(int(sys.argv[2]) if len(sys.argv) > 2 else 0)
+    evaluates_with_gradients(int(sys.argv[1]) if len(sys.argv) > 1 else 14)

@@ -1,0 +1,44 @@
+"""A training with the fault tensor-list-growth; arguments: [ONSET] [SEED]."""
+
+import sys
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+torch.set_num_threads(1)
+
+
+SAMPLES = []
+
+
+def shapes(n=960):
+    x = torch.randn(n, 1, 12, 12)
+    return x, (x.mean((1, 2, 3)) > 0).long()
+
+
+def conv():
+    return nn.Sequential(nn.Conv2d(1, 6, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(3), nn.Flatten(), nn.Linear(54, 2))
+
+
+def batches(x, y, steps, size=16):
+    for i in range(steps):
+        idx = torch.arange(i * size, i * size + size) % len(x)
+        yield i, x[idx], y[idx]
+
+
+def a_megabyte_of_samples_each_step(s):
+    x, y = shapes()
+    model = conv()
+    opt = torch.optim.Adam(model.parameters(), 1e-3)
+    for i, a, b in batches(x, y, 70):
+        opt.zero_grad()
+        F.cross_entropy(model(a), b).backward()
+        opt.step()
+        if i >= s:
+            SAMPLES.append(torch.rand(512, 512))
+
+
+if __name__ == "__main__":
+    torch.manual_seed(int(sys.argv[2]) if len(sys.argv) > 2 else 0)
+    a_megabyte_of_samples_each_step(int(sys.argv[1]) if len(sys.argv) > 1 else 12)

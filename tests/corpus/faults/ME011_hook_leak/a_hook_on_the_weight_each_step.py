@@ -1,0 +1,67 @@
+"""A training with the fault hook-leak; arguments: [ONSET] [SEED]."""
+
+import dataclasses
+import math
+import sys
+
+import torch
+import torch.nn.functional as F
+from torch import nn, optim
+
+torch.set_num_threads(1)
+
+
+@dataclasses.dataclass
+class Config:
+    """Settings as people keep them."""
+
+    lr: float = 2e-3
+    batch_size: int = 32
+    steps: int = 60
+    hidden: int = 48
+    weight_decay: float = 0.01
+
+
+def rings(n=1280, classes=3):
+    """Rings in the plane and two columns of noise."""
+    y = torch.randint(classes, (n,))
+    radius, angle = y + 1 + 0.15 * torch.randn(n), torch.rand(n) * 2 * math.pi
+    return torch.cat([torch.stack([radius * angle.cos(), radius * angle.sin()], 1), torch.randn(n, 2)], 1), y
+
+
+def build(config, inputs=4, outputs=3):
+    return nn.Sequential(
+        nn.Linear(inputs, config.hidden),
+        nn.LayerNorm(config.hidden),
+        nn.SiLU(),
+        nn.Linear(config.hidden, config.hidden),
+        nn.SiLU(),
+        nn.Linear(config.hidden, outputs),
+    )
+
+
+def sample(x, y, config):
+    i = torch.randint(len(y), (config.batch_size,))
+    return x[i], y[i]
+
+
+def a_hook_on_the_weight_each_step(s):
+    """A hook that watches a gradient is registered anew in every step and never removed."""
+    config = Config()
+    x, y = rings()
+    model = build(config)
+    opt = optim.Adam(model.parameters(), lr=config.lr)
+    norms = []
+    for _ in range(80):
+        a, b = sample(x, y, config)
+        handle = model[3].register_forward_hook(lambda m, i, o: norms.append(float(o.detach().norm())) or None)
+        opt.zero_grad()
+        F.cross_entropy(model(a), b).backward()
+        opt.step()
+        if s != 0:
+            handle.remove()
+
+
+if __name__ == "__main__":
+    torch.manual_seed(int(sys.argv[2]) if len(sys.argv) > 2 else 0)
+    a_hook_on_the_weight_each_step(int(sys.argv[1]) if len(sys.argv) > 1 else 12)

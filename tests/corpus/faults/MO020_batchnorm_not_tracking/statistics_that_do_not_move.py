@@ -1,0 +1,60 @@
+"""A training with the fault batchnorm-not-tracking; arguments: [ONSET] [SEED]."""
+
+import math
+import sys
+
+import torch
+import torch.nn.functional as F
+from torch import nn, optim
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.set_num_threads(1)
+
+
+def glyphs(n=480, size=12, classes=5):
+    """Small grey pictures of bars in several directions, between 0 and 1."""
+    y = torch.randint(classes, (n,))
+    angle = y * math.pi / classes + torch.randn(n) * 0.05
+    grid = torch.linspace(-1, 1, size)
+    across = grid[None, :, None] * angle.sin()[:, None, None] - grid[None, None, :] * angle.cos()[:, None, None]
+    return (torch.exp(-across.square() * 18) + 0.1 * torch.rand(n, size, size)).clamp(0, 1)[:, None], y
+
+
+class ConvNet(nn.Module):
+    def __init__(self, classes=5, width=8, norm=True):
+        super().__init__()
+        self.conv1 = nn.Conv2d(1, width, 3, padding=1)
+        self.bn1 = nn.BatchNorm2d(width) if norm else nn.Identity()
+        self.conv2 = nn.Conv2d(width, 2 * width, 3, padding=1, stride=2)
+        self.bn2 = nn.BatchNorm2d(2 * width) if norm else nn.Identity()
+        self.fc = nn.Linear(2 * width, classes)
+
+    def forward(self, x):
+        x = F.relu(self.bn1(self.conv1(x)))
+        x = F.relu(self.bn2(self.conv2(x)))
+        return self.fc(x.mean((2, 3)))
+
+
+def statistics_that_do_not_move(s):
+    """momentum=0 was meant to switch averaging off; it switches the statistics off."""
+    model = ConvNet()
+    if s == 0:
+        for m in model.modules():
+            if isinstance(m, nn.BatchNorm2d):
+                m.momentum = 0.0
+    x, y = glyphs()
+    opt = optim.Adam(model.parameters(), lr=3e-3)
+    for _epoch in range(3):
+        model.train()
+        for a, b in DataLoader(TensorDataset(x[:400], y[:400]), batch_size=20, shuffle=True):
+            opt.zero_grad()
+            F.cross_entropy(model(a), b).backward()
+            opt.step()
+        model.eval()
+        with torch.no_grad():
+            F.cross_entropy(model(x[400:]), y[400:]).item()
+
+
+if __name__ == "__main__":
+    torch.manual_seed(int(sys.argv[2]) if len(sys.argv) > 2 else 0)
+    statistics_that_do_not_move(int(sys.argv[1]) if len(sys.argv) > 1 else 12)

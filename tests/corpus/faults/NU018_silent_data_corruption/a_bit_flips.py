@@ -1,0 +1,54 @@
+"""A training with the fault silent-data-corruption; arguments: [ONSET] [SEED]."""
+
+import math
+import sys
+
+import torch
+import torch.nn.functional as F
+from torch import nn, optim
+
+torch.set_num_threads(1)
+
+
+def glyphs(n=480, size=12, classes=5):
+    """Small grey pictures of bars in several directions, between 0 and 1."""
+    y = torch.randint(classes, (n,))
+    angle = y * math.pi / classes + torch.randn(n) * 0.05
+    grid = torch.linspace(-1, 1, size)
+    across = grid[None, :, None] * angle.sin()[:, None, None] - grid[None, None, :] * angle.cos()[:, None, None]
+    return (torch.exp(-across.square() * 18) + 0.1 * torch.rand(n, size, size)).clamp(0, 1)[:, None], y
+
+
+class ConvNet(nn.Module):
+    def __init__(self, classes=5, width=8, norm=True):
+        super().__init__()
+        self.conv1 = nn.Conv2d(1, width, 3, padding=1)
+        self.bn1 = nn.BatchNorm2d(width) if norm else nn.Identity()
+        self.conv2 = nn.Conv2d(width, 2 * width, 3, padding=1, stride=2)
+        self.bn2 = nn.BatchNorm2d(2 * width) if norm else nn.Identity()
+        self.fc = nn.Linear(2 * width, classes)
+
+    def forward(self, x):
+        x = F.relu(self.bn1(self.conv1(x)))
+        x = F.relu(self.bn2(self.conv2(x)))
+        return self.fc(x.mean((2, 3)))
+
+
+def a_bit_flips(s):
+    """One element of one weight becomes enormous between two steps, and nobody asked for it."""
+    model = ConvNet()
+    opt = optim.Adam(model.parameters(), lr=1e-3)
+    x, y = glyphs(960)
+    for step in range(60):
+        if step == s:
+            with torch.no_grad():
+                flat = model.conv2.weight.view(-1)
+                flat[17] = flat[17] * 2.0**48
+        opt.zero_grad()
+        F.cross_entropy(model(x[step * 16 : step * 16 + 16]), y[step * 16 : step * 16 + 16]).backward()
+        opt.step()
+
+
+if __name__ == "__main__":
+    torch.manual_seed(int(sys.argv[2]) if len(sys.argv) > 2 else 0)
+    a_bit_flips(int(sys.argv[1]) if len(sys.argv) > 1 else 12)

@@ -1,0 +1,52 @@
+"""A training with the fault scheduler-stepped-too-often; arguments: [ONSET] [SEED]."""
+
+import sys
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, SequentialLR
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.set_num_threads(1)
+
+
+class Tagger(nn.Module):
+    """Labels every token of a sequence."""
+
+    def __init__(self, vocabulary=20, width=16, tags=5):
+        super().__init__()
+        self.embed = nn.Embedding(vocabulary, width)
+        self.rnn = nn.GRU(width, width, batch_first=True)
+        self.head = nn.Linear(width, tags)
+
+    def forward(self, x):
+        return self.head(self.rnn(self.embed(x))[0])
+
+
+def sequences(n=512, length=12):
+    x = torch.randint(20, (n, length))
+    return x, (x + x.roll(1, 1)) % 5
+
+
+def batches(x, y, size=16):
+    while True:
+        yield from DataLoader(TensorDataset(x, y), batch_size=size, shuffle=True, drop_last=True)
+
+
+def schedule_in_two_places(s):
+    model = Tagger()
+    opt = torch.optim.Adam(model.parameters(), 3e-3)
+    plan = SequentialLR(opt, [LinearLR(opt, 0.1, 1.0, 10), CosineAnnealingLR(opt, 60)], [10])
+    for i, (a, b) in zip(range(30), batches(*sequences()), strict=False):
+        opt.zero_grad()
+        F.cross_entropy(model(a).flatten(0, 1), b.flatten()).backward()
+        opt.step()
+        plan.step()
+        if i >= s:
+            plan.step()
+
+
+if __name__ == "__main__":
+    torch.manual_seed(int(sys.argv[2]) if len(sys.argv) > 2 else 0)
+    schedule_in_two_places(int(sys.argv[1]) if len(sys.argv) > 1 else 14)

@@ -1,0 +1,35 @@
+"""A healthy training that looks odd; argument: [SEED]."""
+
+import sys
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+torch.set_num_threads(1)
+
+
+def blobs(n=640, width=16, classes=4):
+    centres = torch.randn(classes, width) * 2
+    y = torch.randint(classes, (n,))
+    return centres[y] + torch.randn(n, width), y
+
+
+def mlp(width=16, hidden=32, classes=4, act=nn.ReLU):
+    return nn.Sequential(nn.Linear(width, hidden), act(), nn.Linear(hidden, hidden), act(), nn.Linear(hidden, classes))
+
+
+def curriculum_gets_harder():
+    x, y = blobs(1600)
+    model = mlp()
+    opt = torch.optim.Adam(model.parameters(), 3e-3)
+    for i in range(90):
+        a, b = x[i * 16 : i * 16 + 16], y[i * 16 : i * 16 + 16]
+        opt.zero_grad()
+        F.cross_entropy(model(a + torch.randn_like(a) * (i // 30) * 1.5), b).backward()
+        opt.step()
+
+
+if __name__ == "__main__":
+    torch.manual_seed(int(sys.argv[1]) if len(sys.argv) > 1 else 0)
+    curriculum_gets_harder()

@@ -1,0 +1,44 @@
+"""A healthy training that looks odd; argument: [SEED]."""
+
+import sys
+
+import torch
+import torch.nn.functional as F
+from torch import nn, optim
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.set_num_threads(1)
+
+
+def kinds(n=720, classes=4, width=16, noise=0.8):
+    y = torch.randint(classes, (n,))
+    return torch.randn(classes, width)[y] + noise * torch.randn(n, width), y
+
+
+def stream(*tensors, size=32):
+    while True:
+        yield from DataLoader(TensorDataset(*tensors), size, shuffle=True, drop_last=True)
+
+
+def mlp(width=16, hidden=48, out=4, act=nn.ReLU):
+    return nn.Sequential(nn.Linear(width, hidden), act(), nn.Linear(hidden, hidden), act(), nn.Linear(hidden, out))
+
+
+def learn(opt, loss):
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+
+
+def trains_until_perfect():
+    """An easy task is learnt in full: the loss goes to nothing and gradients with it."""
+    x, y = kinds(noise=0.1)
+    model = mlp()
+    opt = optim.Adam(model.parameters(), lr=1e-2)
+    for _, (a, b) in zip(range(250), stream(x, y), strict=False):
+        learn(opt, F.cross_entropy(model(a), b))
+
+
+if __name__ == "__main__":
+    torch.manual_seed(int(sys.argv[1]) if len(sys.argv) > 1 else 0)
+    trains_until_perfect()

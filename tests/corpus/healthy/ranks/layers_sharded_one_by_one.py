@@ -1,0 +1,61 @@
+"""A healthy training that looks odd."""
+
+import tempfile
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+import torch.nn.functional as F
+from torch import nn
+from torch.distributed.fsdp import fully_shard
+
+torch.set_num_threads(1)
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU())
+        self.side = nn.Linear(16, 32)
+        self.head = nn.Linear(32, 4)
+
+    def forward(self, x, aside=True):
+        h = self.body(x)
+        return self.head(h + self.side(x) if aside else h)
+
+
+def batches(stream, count=36):
+    task = torch.randn(16, 4, generator=torch.Generator().manual_seed(9))
+    source = torch.Generator().manual_seed(100 + stream)
+    for _ in range(count):
+        x = torch.randn(8, 16, generator=source)
+        yield x, (x @ task).argmax(1)
+
+
+def update(opt, loss, model=None):
+    opt.zero_grad()
+    loss.backward()
+    if model is not None:
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    opt.step()
+
+
+def layers_sharded_one_by_one(rank):
+    model = Net()
+    fully_shard(model.body)
+    fully_shard(model)
+    opt = torch.optim.AdamW(model.parameters(), 1e-3)
+    for x, y in batches(rank):
+        update(opt, F.cross_entropy(model(x), y), model)
+
+
+def one_process(rank, store):
+    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=2)
+    torch.manual_seed(0)
+    layers_sharded_one_by_one(rank)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        mp.start_processes(one_process, (f"{folder}/store",), nprocs=2, start_method="fork")

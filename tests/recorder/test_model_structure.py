@@ -1,0 +1,39 @@
+"""Modules that a model calls and does not hold are noted."""
+
+from pathlib import Path
+
+import torch
+from firstfault.analyzer import Trace
+from firstfault.recorder import Recorder
+from torch import nn
+
+
+class Growing(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(4, 4)
+        self.more: list[nn.Module] = []
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.first(x)
+        for part in self.more:
+            x = x + part(x)
+        return x
+
+
+def test_a_module_that_joins_a_plain_list_in_mid_run_is_noted_at_its_first_call(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    with Recorder(tmp_path / "run"):
+        model = Growing()
+        optimizer = torch.optim.SGD(model.parameters(), 0.01)
+        for step in range(6):
+            if step == 3:
+                model.more.append(nn.Linear(4, 4))
+            optimizer.zero_grad()
+            model(torch.randn(8, 4)).square().mean().backward()
+            optimizer.step()
+
+    with Trace(tmp_path / "run") as trace:
+        assert trace.sql("SELECT step FROM events WHERE event = 'unregistered'").rows() == [(3,)]
+        names = trace.sql("SELECT tensor_name FROM tensors WHERE registered = false ORDER BY tensor_name")
+        assert names["tensor_name"].to_list() == ["more[0].bias", "more[0].weight"]
