@@ -6,28 +6,41 @@ Only the room that a command lives in is imported: `firstfault run` must not loa
 
 import sys
 from importlib import import_module
+from typing import Annotated
 
 import typer
+
+from . import __version__
 
 ROOMS = {
     "run": "recorder.cli",
     "diagnose": "reports.cli",
     "report": "reports.cli",
-    "demo": "reports.cli",
-    "replay": "reports.cli",
-    "mre": "reports.cli",
-    "watch": "reports.watch_cli",
     "compare": "reports.many_cli",
     "batch": "reports.many_cli",
+    "watch": "reports.watch_cli",
+    "replay": "reports.cli",
+    "mre": "reports.cli",
     "import": "analyzer.import_cli",
     "export": "analyzer.import_cli",
     "sql": "analyzer.cli",
     "rules": "analyzer.cli",
+    "demo": "reports.cli",
 }
-"""Sub-command → module of the room; each has ``register(app)``."""
+"""Sub-command → module of the room, which has ``register(app)``; in the order in which a person needs them."""
 
 
-def _no_options() -> None:
+def _say_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"firstfault {__version__}")
+        raise typer.Exit
+
+
+def _options(
+    version: Annotated[  # noqa: ARG001 — the callback answers
+        bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Print the version and end.")
+    ] = False,
+) -> None:
     pass
 
 
@@ -40,10 +53,12 @@ def build_app(command: str | None = None) -> typer.Typer:
         pretty_exceptions_enable=False,
         add_completion=False,
     )
-    app.callback()(_no_options)  # without a callback typer makes an application of one command that command itself
+    app.callback()(_options)  # without a callback typer makes an application of one command that command itself
     rooms = [ROOMS[command]] if command in ROOMS else sorted(set(ROOMS.values()))
     for room in rooms:
         import_module(f".{room}", __package__).register(app)
+    order = list(ROOMS)
+    app.registered_commands.sort(key=lambda c: order.index(str(c.name)))
     return app
 
 

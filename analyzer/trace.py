@@ -105,7 +105,8 @@ class Trace:
             database = str(Path(self._scratch.name) / "scratch.duckdb")
             config |= {"memory_limit": MEMORY_OF_LARGE, "temp_directory": self._scratch.name}
         self._con = duckdb.connect(database, config=config)
-        self._con.execute("SET enable_progress_bar = false")  # the terminal belongs to the caller
+        with suppress(duckdb.InvalidInputException):  # in a notebook without ipywidgets there is no bar to switch off
+            self._con.execute("SET enable_progress_bar = false")  # the terminal belongs to the caller
         self._forget()
         try:
             self._open(described=described)

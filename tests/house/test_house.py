@@ -12,7 +12,7 @@ from firstfault.__main__ import ROOMS, build_app
 from typer.testing import CliRunner
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("README.md", "CONTRIBUTING.md")
+PAGES = ("README.md", "CONTRIBUTING.md", *(f"docs/{page.name}" for page in (Path(__file__).parents[2] / "docs").glob("*.md")))
 
 
 def _requirements() -> list[str]:
@@ -47,14 +47,20 @@ def test_a_command_of_the_readme_exists_with_its_options(line):
         assert re.search(rf"(?<![\w-]){re.escape(option)}(?![\w-])", shown.output), f"{command} has no {option}"
 
 
-def test_the_readme_names_every_command():
-    assert {line.split()[1] for line in _commands_in_readme()} == set(ROOMS)
+def test_the_page_of_commands_is_up_to_date_and_names_every_command():
+    written = cli_page.PAGE.read_text(encoding="utf-8")
+    assert written == cli_page.page(), "python tests/house/cli_page.py writes it again"
+    assert set(re.findall(r"^## firstfault (\S+)$", written, re.MULTILINE)) == set(ROOMS)
+
+
+def test_the_readme_fits_one_screen():
+    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 90
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_files_that_a_page_links_to_exist(page):
-    links = re.findall(r"\]\(([^)#:]+)\)", (ROOT / page).read_text("utf-8"))
-    assert [link for link in links if not (ROOT / link).exists()] == []
+    links = re.findall(r"\]\(([^)#:]+)[^):]*\)", (ROOT / page).read_text("utf-8"))
+    assert [link for link in links if not ((ROOT / page).parent / link).exists()] == []
 
 
 def test_make_targets_of_the_pages_exist():
