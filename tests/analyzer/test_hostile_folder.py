@@ -92,7 +92,7 @@ def test_sql_reads_and_writes_no_files_and_reaches_no_network(run, tmp_path):
 
 
 def test_what_sql_may_not_do_is_said_in_one_line_with_the_option_that_allows_it(run, tmp_path):
-    done = invoke("sql", str(run), f"COPY steps TO '{tmp_path}/written.csv'")
+    done = invoke("sql", str(run), f"COPY steps TO '{tmp_path}/written.csv'")  # noqa: S608 # what it may not do
     assert done.exit_code == 2
     assert done.output == "firstfault: COPY may write files or load code; use --unsafe if you mean it\n"
     assert not (tmp_path / "written.csv").exists()
@@ -210,7 +210,7 @@ def test_nothing_in_a_folder_is_run_by_opening_it(run, tmp_path):
     for name in ("sitecustomize.py", "torch.py", "conftest.py", "firstfault.py", "duckdb.py", "polars.py"):
         (run / name).write_text(code)
     (run / "rules").mkdir()
-    (run / "rules" / "XX001_evil.sql").write_text(f"COPY (SELECT 1) TO '{mark}'")
+    (run / "rules" / "XX001_evil.sql").write_text(f"COPY (SELECT 1) TO '{mark}'")  # noqa: S608 # as above
     (run / ".duckdbrc").write_text(f".shell touch {mark}")
     (run / "firstfault.toml").write_text('rules = "rules"\n')
     for command in (["diagnose", "."], ["report", ".", "-o", str(tmp_path / "p.html")], ["sql", ".", "SELECT 1"]):
