@@ -92,7 +92,7 @@ def test_sql_reads_and_writes_no_files_and_reaches_no_network(run, tmp_path):
 
 
 def test_what_sql_may_not_do_is_said_in_one_line_with_the_option_that_allows_it(run, tmp_path):
-    done = invoke("sql", str(run), f"COPY steps TO '{tmp_path}/written.csv'")  # noqa: S608 # what it may not do
+    done = invoke("sql", str(run), f"COPY steps TO '{tmp_path}/written.csv'")
     assert done.exit_code == 2
     assert done.output == "firstfault: COPY may write files or load code; use --unsafe if you mean it\n"
     assert not (tmp_path / "written.csv").exists()
@@ -100,7 +100,7 @@ def test_what_sql_may_not_do_is_said_in_one_line_with_the_option_that_allows_it(
 
 def test_sql_reads_files_where_it_is_told_to(run, tmp_path):
     (tmp_path / "mine.csv").write_text("a\n42\n")
-    done = invoke("sql", str(run), f"SELECT * FROM read_csv('{tmp_path}/mine.csv')", "--unsafe", "--csv")
+    done = invoke("sql", str(run), f"SELECT * FROM read_csv('{tmp_path}/mine.csv')", "--unsafe", "--csv")  # noqa: S608 # a test's own path
     assert (done.exit_code, done.stdout) == (0, "a\n42\n")
 
 
@@ -195,7 +195,7 @@ def test_names_that_would_command_the_terminal_are_shown_as_what_they_are(run, t
         ["report", str(named), "-o", page],
         ["sql", str(named), "FROM modules"],
         ["sql", str(named), "SELECT argv FROM runs"],
-        ["sql", str(named), f"SELECT '{TERMINAL}' FROM nowhere"],
+        ["sql", str(named), f"SELECT '{TERMINAL}' FROM nowhere"],  # noqa: S608 # a test's own text
         ["diagnose", str(named / "nowhere")],
         ["replay", str(named)],
     ):
@@ -210,7 +210,7 @@ def test_nothing_in_a_folder_is_run_by_opening_it(run, tmp_path):
     for name in ("sitecustomize.py", "torch.py", "conftest.py", "firstfault.py", "duckdb.py", "polars.py"):
         (run / name).write_text(code)
     (run / "rules").mkdir()
-    (run / "rules" / "XX001_evil.sql").write_text(f"COPY (SELECT 1) TO '{mark}'")  # noqa: S608 # as above
+    (run / "rules" / "XX001_evil.sql").write_text(f"COPY (SELECT 1) TO '{mark}'")
     (run / ".duckdbrc").write_text(f".shell touch {mark}")
     (run / "firstfault.toml").write_text('rules = "rules"\n')
     for command in (["diagnose", "."], ["report", ".", "-o", str(tmp_path / "p.html")], ["sql", ".", "SELECT 1"]):
