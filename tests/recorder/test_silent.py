@@ -54,7 +54,7 @@ def said():
         if os.path.getsize(path):
             return True
     return False
-deadline = time.monotonic() + 50
+deadline = time.monotonic() + 200
 def compute():
     for _ in range(20_000):
         pass
@@ -101,7 +101,7 @@ def supervised(bench, script: str, after_s: float = SILENT_AFTER_S) -> subproces
         env=bench.environment(TEST_RUN=str(bench.run)),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
 
