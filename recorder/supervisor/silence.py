@@ -34,7 +34,7 @@ COMPUTES_LONG = 0.5
 """Periods of CPU time before a process with the recorder in it is said to have shown no training."""
 
 PATIENCE = 3
-"""Periods that pass before a process is called unrecorded for no reason that can be seen: it may still be importing torch."""
+"""Periods of CPU time before a process is called unrecorded for no reason that can be seen: it may be importing torch."""
 
 _EAGER_S = 15.0
 _LOOK_EVERY_S = 5.0
@@ -187,7 +187,7 @@ class SilenceWatch:
 
     def _unrecorded(self, watched: _Watched, note: ProcessNote | None, seconds: int) -> list[dict[str, Any]]:
         reason, where = why_unrecorded(watched.process, note.failure if note else None)
-        if reason == "unknown" and seconds < PATIENCE * self._period_s:
+        if reason == "unknown" and watched.latest_cpu_s - watched.cpu_s < PATIENCE * self._period_s:
             return []
         watched.told = True
         if self._events >= _MOST_EVENTS:
