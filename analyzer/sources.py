@@ -205,5 +205,6 @@ def _one_line(e: BaseException) -> str:
 
 def _why(e: BaseException) -> str:
     """Why a part cannot serve: what was refused before it was opened, else what Parquet says of it."""
-    refused = isinstance(e, OSError) and e.errno in {errno.EINVAL, errno.ELOOP} and e.strerror.startswith("it is ")
-    return e.strerror if refused else f"torn or not Parquet: {_one_line(e)}"
+    if isinstance(e, OSError) and e.errno in {errno.EINVAL, errno.ELOOP} and (e.strerror or "").startswith("it is "):
+        return str(e.strerror)
+    return f"torn or not Parquet: {_one_line(e)}"

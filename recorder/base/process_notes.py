@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 FOLDER = "processes"
 """As in schemas.layout, which is not imported here: it would load pyarrow."""
@@ -25,7 +26,7 @@ def note_process(
     path = _path(run)
     with contextlib.suppress(OSError):
         try:
-            note = json.loads(path.read_bytes())
+            note: dict[str, Any] = json.loads(path.read_bytes())
         except (OSError, ValueError):
             note = {"pid": os.getpid(), "torch": None, "failure": None, "import_error": None, "faults": []}
         note["torch"] = torch or note["torch"]

@@ -25,13 +25,16 @@ PERIOD_S = 40.0
 """So long a process computes with torch mapped before silence is said: within a minute of the import, looks included."""
 
 COMPUTES = 0.1
-"""Share of one core from which a process computes; launchers and idle servers stay below."""
+"""Periods of CPU time that a process must have spent; on a crowded machine that takes longer than a period."""
+
+IDLE = 0.02
+"""Share of one core below which a process waits, as launchers and servers do: what it spent before is forgotten."""
 
 COMPUTES_LONG = 0.5
 """Periods of CPU time before a process with the recorder in it is said to have shown no training."""
 
 PATIENCE = 3
-"""Periods that pass before a process is called unrecorded for no reason that can be seen: it may still be importing torch."""
+"""Periods of CPU time before a process is called unrecorded for no reason that can be seen: it may be importing torch."""
 
 _EAGER_S = 15.0
 _LOOK_EVERY_S = 5.0
@@ -155,11 +158,13 @@ class SilenceWatch:
         return alive
 
     def _computes(self, watched: _Watched, now: float) -> bool:
-        """Whether it computed over a whole stretch. A stretch in which it did not is forgotten."""
+        """Whether it computed for a period. A stretch in which it waited is forgotten."""
         if watched.told or now - watched.since < self._period_s:
             return False
-        if watched.latest_cpu_s - watched.cpu_s < COMPUTES * (now - watched.since):
-            watched.since, watched.cpu_s = now, watched.latest_cpu_s
+        computed_s = watched.latest_cpu_s - watched.cpu_s
+        if computed_s < COMPUTES * self._period_s:
+            if computed_s < IDLE * (now - watched.since):
+                watched.since, watched.cpu_s = now, watched.latest_cpu_s
             return False
         process = torch_process(watched.process.pid)
         if process is None or process.address != watched.process.address:  # it has become another program
@@ -182,7 +187,7 @@ class SilenceWatch:
 
     def _unrecorded(self, watched: _Watched, note: ProcessNote | None, seconds: int) -> list[dict[str, Any]]:
         reason, where = why_unrecorded(watched.process, note.failure if note else None)
-        if reason == "unknown" and seconds < PATIENCE * self._period_s:
+        if reason == "unknown" and watched.latest_cpu_s - watched.cpu_s < PATIENCE * self._period_s:
             return []
         watched.told = True
         if self._events >= _MOST_EVENTS:

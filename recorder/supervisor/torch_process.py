@@ -53,7 +53,10 @@ def torch_process(pid: int) -> TorchProcess | None:
         environment = (folder / "environ").read_bytes().split(b"\0")
     except OSError:
         return None  # it has just ended, or belongs to somebody else
-    variables = dict(os.fsdecode(entry).partition("=")[::2] for entry in environment)
+    variables: dict[str, str] = {}
+    for entry in environment:
+        name, _, value = os.fsdecode(entry).partition("=")
+        variables[name] = value
     return TorchProcess(
         pid=pid,
         command=tuple(word.decode("utf-8", "backslashreplace") for word in command),

@@ -193,9 +193,7 @@ class CheckpointWatch:
             detail={"what": "scheduler", "last_epoch": last if isinstance(last, int) else None},
         )
 
-    def _weights(
-        self, module: nn.Module, state: Any, result: Any, before: Before | None, *, assigned: bool
-    ) -> None:
+    def _weights(self, module: nn.Module, state: Any, result: Any, before: Before | None, *, assigned: bool) -> None:
         missing = len(getattr(result, "missing_keys", ()))
         catalogue = self.session.catalogue
         entry = catalogue.by_object.get(id(module))

@@ -100,7 +100,7 @@ def test_what_sql_may_not_do_is_said_in_one_line_with_the_option_that_allows_it(
 
 def test_sql_reads_files_where_it_is_told_to(run, tmp_path):
     (tmp_path / "mine.csv").write_text("a\n42\n")
-    done = invoke("sql", str(run), f"SELECT * FROM read_csv('{tmp_path}/mine.csv')", "--unsafe", "--csv")
+    done = invoke("sql", str(run), f"SELECT * FROM read_csv('{tmp_path}/mine.csv')", "--unsafe", "--csv")  # noqa: S608 # a test's own path
     assert (done.exit_code, done.stdout) == (0, "a\n42\n")
 
 
@@ -195,7 +195,7 @@ def test_names_that_would_command_the_terminal_are_shown_as_what_they_are(run, t
         ["report", str(named), "-o", page],
         ["sql", str(named), "FROM modules"],
         ["sql", str(named), "SELECT argv FROM runs"],
-        ["sql", str(named), f"SELECT '{TERMINAL}' FROM nowhere"],
+        ["sql", str(named), f"SELECT '{TERMINAL}' FROM nowhere"],  # noqa: S608 # a test's own text
         ["diagnose", str(named / "nowhere")],
         ["replay", str(named)],
     ):

@@ -71,7 +71,7 @@ def test_a_shared_page_tells_nothing_of_machine_and_person_and_lists_what_it_lef
         assert word in safe
     assert "https://docs.example.org/shapes/a" in safe
     assert "left out: arguments, host and user, folders above the project, output of the script" in safe
-    assert "left out" not in plain
+    assert "left out: " not in plain
 
 
 def test_where_a_run_failed_without_a_word_its_last_lines_of_output_stay(run):
