@@ -37,7 +37,7 @@ def _say_version(asked: bool) -> None:
 
 
 def _options(
-    version: Annotated[  # noqa: ARG001 — the callback answers
+    version: Annotated[
         bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Print the version and end.")
     ] = False,
 ) -> None:

@@ -1,7 +1,7 @@
 """Recording in IPython and Jupyter: ``%load_ext firstfault``, then ``%%record`` at the head of a cell that trains.
 
-``%%record [DIR]`` records what the cell does and shows the verdict below it. ``%report [DIR]`` shows the whole page, by default of
-the run recorded last. Lies beside ``__main__`` because both join the rooms: a cell is recorded, judged and shown.
+``%%record [DIR]`` records what the cell does and shows the verdict below it. ``%report [DIR]`` shows the whole page, by default
+of the run recorded last. Lies beside ``__main__`` because both join the rooms: a cell is recorded, judged and shown.
 """
 
 import html
@@ -42,7 +42,9 @@ class FirstfaultMagics(Magics):
             raise UsageError(f"%%record takes one folder, not {len(words)}: {line}")
         shell: Any = self.shell
         code = compile(
-            shell.compile.ast_parse(shell.transform_cell(cell)), shell.compile.cache(cell, shell.execution_count), "exec"
+            shell.compile.ast_parse(shell.transform_cell(cell)),
+            shell.compile.cache(cell, shell.execution_count),
+            "exec",
         )
         try:
             recorder = Recorder(words[0] if words else None)

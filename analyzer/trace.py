@@ -68,6 +68,7 @@ def statements_of(query: str) -> list[duckdb.Statement]:
     except duckdb.Error as e:
         raise QueryError(str(e)) from e
 
+
 FEW_ROWS = 8
 """Rows of an imported log below which they speak for themselves alone."""
 

@@ -7,12 +7,17 @@ import sys
 import tomllib
 from pathlib import Path
 
+import cli_page
 import pytest
 from firstfault.__main__ import ROOMS, build_app
 from typer.testing import CliRunner
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("README.md", "CONTRIBUTING.md", *(f"docs/{page.name}" for page in (Path(__file__).parents[2] / "docs").glob("*.md")))
+PAGES = (
+    "README.md",
+    "CONTRIBUTING.md",
+    *(f"docs/{page.name}" for page in (Path(__file__).parents[2] / "docs").glob("*.md")),
+)
 
 
 def _requirements() -> list[str]:
