@@ -70,7 +70,7 @@ SLICE = {
     "same_shard_for_all",
     "steps_to_the_worst_place_nearby",
 }
-"""What CI runs, to stay within minutes; none of them depends on how busy the machine is. `make suite` runs all."""
+"""What CI runs, to stay within minutes. `make suite` runs all."""
 
 if unknown := SLICE - set(TRUTHS) - set(ODD):
     raise ValueError(f"no such script: {sorted(unknown)}")
