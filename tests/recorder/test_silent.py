@@ -47,6 +47,9 @@ for _ in range(5):
     optimizer.step()
 """
 
+TRAIN_INDENTED = textwrap.indent(TRAIN, "        ")
+"""For a script that is indented as the code around it."""
+
 UNTIL_SAID = """
 import glob, json, os, time
 def said():
@@ -194,151 +197,150 @@ while not (began() and steps > 5) and time.monotonic() < deadline:
 
 
 def test_workers_and_forks_of_a_recorded_training_are_not_called_unrecorded(bench):
+    bench.write("""
+        import os, time, torch
+        class Busy(torch.utils.data.Dataset):
+            def __len__(self): return 100_000
+            def __getitem__(self, i):
+                end = time.monotonic() + 0.02
+                while time.monotonic() < end: pass
+                return torch.ones(4)
+        if __name__ == "__main__":
+            model = torch.nn.Linear(4, 1)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            forked, spawned = (torch.utils.data.DataLoader(Busy(), batch_size=8, num_workers=1, multiprocessing_context=c)
+                               for c in ("fork", "spawn"))
+            end = time.monotonic() + 18
+            for a, b in zip(forked, spawned):
+                optimizer.zero_grad()
+                model(a + b).sum().backward()
+                optimizer.step()
+                if time.monotonic() > end:
+                    break
+    """)
+    done = supervised(bench, "script.py")
+    assert done.returncode == 0, done.stderr
+    assert "steps recorded; next" in done.stderr
+    assert [detail for event, detail in events(bench.run) if event == UNRECORDED] == []
+    assert len(process_notes(bench.run)) == 1
+
+
+def test_an_unrecorded_helper_beside_a_recorded_training_stands_in_the_verdict(bench):
+    bench.write(TRAIN_UNTIL_SAID, "child.py")
+    start = "import subprocess, sys\nsubprocess.run([sys.executable, '-I', 'child.py'], check=True)"
+    bench.write(TRAIN + start)
+    done = supervised(bench, "script.py")
+    assert "5 steps recorded; next" in done.stderr
+    assert "has torch loaded and is not recorded: it was started with -I" in why(bench.run)[0]
+
+
+def test_a_short_child_is_named_by_the_last_line_only(bench):
+    bench.write(TRAIN + "import time; time.sleep(2.5)", "child.py")
+    bench.write("import subprocess, sys\nsubprocess.run([sys.executable, '-I', 'child.py'], check=True)")
+    done = supervised(bench, "script.py", after_s=40)
+    (last,) = done.stderr.splitlines()
+    assert "nothing was recorded: process " in last
+    assert "it was started with -I" in last
+
+
+def test_without_torch_the_last_line_and_the_verdict_say_what_was_looked_for(bench):
+    bench.write("print('ran')")
+    recorded = bench.record("script.py")
+    assert b"nothing was recorded: no process of the script was seen to load torch" in recorded.stderr
+    assert recorded.exit.torch_processes == 0
+    assert "put `firstfault run` in front of the command that trains" in why(bench.run)[0]
+
+
+def test_a_part_that_switched_itself_off_is_named_by_the_last_line_and_the_verdict(bench):
     bench.write(
-        textwrap.dedent("""
-                    import os, time, torch
-                    class Busy(torch.utils.data.Dataset):
-                        def __len__(self): return 100_000
-                        def __getitem__(self, i):
-                            end = time.monotonic() + 0.02
-                            while time.monotonic() < end: pass
-                            return torch.ones(4)
-                    if __name__ == "__main__":
-                        model = torch.nn.Linear(4, 1)
-                        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-                        forked, spawned = (torch.utils.data.DataLoader(Busy(), batch_size=8, num_workers=1, multiprocessing_context=c)
-                                           for c in ("fork", "spawn"))
-                        end = time.monotonic() + 18
-                        for a, b in zip(forked, spawned):
-                            optimizer.zero_grad()
-                            model(a + b).sum().backward()
-                            optimizer.step()
-                            if time.monotonic() > end:
-                                break
-                """)
-                done = supervised(bench, "script.py")
-                assert done.returncode == 0, done.stderr
-                assert "steps recorded; next" in done.stderr
-                assert [detail for event, detail in events(bench.run) if event == UNRECORDED] == []
-                assert len(process_notes(bench.run)) == 1
+        "from firstfault.recorder import attach\n"
+        "original = attach.attach\n"
+        "def patched(run):\n"
+        "    import firstfault.recorder.loop.lr_schedulers, firstfault.recorder.loop.optimizers as o\n"
+        "    def broken(*a, **k): raise RuntimeError('made to fail')\n"
+        "    o.OptimizerWatch.before_step = o.OptimizerWatch.after_step = broken\n"
+        "    return original(run)\n"
+        "attach.attach = patched\n" + TRAIN
+    )
+    recorded = bench.record("script.py")
+    assert recorded.returncode == 0
+    last = recorded.stderr.decode().splitlines()[-1]
+    assert "a part of the recorder switched itself off: optimizer (RuntimeError: made to fail)" in last
+    with Trace(bench.run) as trace:
+        verdict = diagnose(trace)
+    said = [n.why for n in verdict.not_evaluable] + [c.message for c in verdict.causes]
+    assert any("optimizer" in s and "switched itself off" in s and "made to fail" in s for s in said), said
 
 
-            def test_an_unrecorded_helper_beside_a_recorded_training_stands_in_the_verdict(bench):
-                bench.write(TRAIN_UNTIL_SAID, "child.py")
-                start = "import subprocess, sys\nsubprocess.run([sys.executable, '-I', 'child.py'], check=True)"
-                bench.write(TRAIN + start)
-                done = supervised(bench, "script.py")
-                assert "5 steps recorded; next" in done.stderr
-                assert "has torch loaded and is not recorded: it was started with -I" in why(bench.run)[0]
+def test_a_recorder_that_cannot_attach_is_named_by_the_last_line_and_the_verdict(bench):
+    bench.write("raise ImportError('broken pyarrow')", "lib/pyarrow/__init__.py")
+    bench.write("import sys; sys.path.insert(0, 'lib')\n" + TRAIN)
+    recorded = bench.record("script.py")
+    assert recorded.returncode == 0
+    last = recorded.stderr.decode().splitlines()[-1]
+    assert last.startswith("firstfault: nothing was recorded: ")
+    assert "ImportError: broken pyarrow" in last
+    assert "ImportError: broken pyarrow" in why(bench.run)[0]
 
 
-            def test_a_short_child_is_named_by_the_last_line_only(bench):
-                bench.write(TRAIN + "import time; time.sleep(2.5)", "child.py")
-                bench.write("import subprocess, sys\nsubprocess.run([sys.executable, '-I', 'child.py'], check=True)")
-                done = supervised(bench, "script.py", after_s=40)
-                (last,) = done.stderr.splitlines()
-                assert "nothing was recorded: process " in last
-                assert "it was started with -I" in last
+@pytest.mark.parametrize(
+    ("command", "run", "path", "expected"),
+    [
+        (("python", "train.py"), "/r", (str(INJECT),), "no-firstfault"),
+        (("python", "-X", "dev", "-I", "train.py"), "/r", (str(INJECT),), "python-flag"),
+        (("python", "-Wignore", "train.py", "-I"), "/r", (str(INJECT),), "no-firstfault"),
+        (("python", "-m", "train", "-S"), "/r", (str(INJECT),), "no-firstfault"),
+        (("python", "-c", "pass", "-E"), "/r", (str(INJECT),), "no-firstfault"),
+        (("python", "-um", "train"), "/r", (), "pythonpath"),
+        (("python", "-sE", "train.py"), "/r", (), "python-flag"),
+        (("python", "train.py"), None, (str(INJECT),), "no-run-variable"),
+    ],
+)
+def test_the_reason_is_read_from_how_the_process_was_started(tmp_path, command, run, path, expected):
+    library = tmp_path / "site-packages" / "torch" / "lib" / "libtorch_cpu.so"
+    process = TorchProcess(1, command, library, "7f00", python=True, run=run, python_path=path)
+    assert why_unrecorded(process, None)[0] == expected
 
 
-            def test_without_torch_the_last_line_and_the_verdict_say_what_was_looked_for(bench):
-                bench.write("print('ran')")
-                recorded = bench.record("script.py")
-                assert b"nothing was recorded: no process of the script was seen to load torch" in recorded.stderr
-                assert recorded.exit.torch_processes == 0
-                assert "put `firstfault run` in front of the command that trains" in why(bench.run)[0]
+def test_a_program_without_python_and_a_failure_that_was_noted_come_first(tmp_path):
+    library = tmp_path / "libtorch_cpu.so"
+    process = TorchProcess(1, ("serve",), library, "7f00", python=False, run="/r", python_path=(str(INJECT),))
+    assert why_unrecorded(process, None) == ("no-python", "libtorch_cpu.so")
+    assert why_unrecorded(process, "OSError: x") == ("attach-failed", "OSError: x")
 
 
-            def test_a_part_that_switched_itself_off_is_named_by_the_last_line_and_the_verdict(bench):
-                bench.write(
-                    "from firstfault.recorder import attach\n"
-                    "original = attach.attach\n"
-                    "def patched(run):\n"
-                    "    import firstfault.recorder.loop.lr_schedulers, firstfault.recorder.loop.optimizers as o\n"
-                    "    def broken(*a, **k): raise RuntimeError('made to fail')\n"
-                    "    o.OptimizerWatch.before_step = o.OptimizerWatch.after_step = broken\n"
-                    "    return original(run)\n"
-                    "attach.attach = patched\n" + TRAIN
-                )
-                recorded = bench.record("script.py")
-                assert recorded.returncode == 0
-                last = recorded.stderr.decode().splitlines()[-1]
-                assert "a part of the recorder switched itself off: optimizer (RuntimeError: made to fail)" in last
-                with Trace(bench.run) as trace:
-                    verdict = diagnose(trace)
-                said = [n.why for n in verdict.not_evaluable] + [c.message for c in verdict.causes]
-                assert any("optimizer" in s and "switched itself off" in s and "made to fail" in s for s in said), said
+def test_every_reason_and_remedy_has_its_chinese():
+    known = say_of_analyzer.of("zh")
+    assert [s for reason in REASONS.values() for s in reason if s not in known] == []
 
 
-            def test_a_recorder_that_cannot_attach_is_named_by_the_last_line_and_the_verdict(bench):
-                bench.write("raise ImportError('broken pyarrow')", "lib/pyarrow/__init__.py")
-                bench.write("import sys; sys.path.insert(0, 'lib')\n" + TRAIN)
-                recorded = bench.record("script.py")
-                assert recorded.returncode == 0
-                last = recorded.stderr.decode().splitlines()[-1]
-                assert last.startswith("firstfault: nothing was recorded: ")
-                assert "ImportError: broken pyarrow" in last
-                assert "ImportError: broken pyarrow" in why(bench.run)[0]
+# -- odd ways to start a training: recorded, or one line that says why not
 
 
-            @pytest.mark.parametrize(
-                ("command", "run", "path", "expected"),
-                [
-                    (("python", "train.py"), "/r", (str(INJECT),), "no-firstfault"),
-                    (("python", "-X", "dev", "-I", "train.py"), "/r", (str(INJECT),), "python-flag"),
-                    (("python", "-Wignore", "train.py", "-I"), "/r", (str(INJECT),), "no-firstfault"),
-                    (("python", "-m", "train", "-S"), "/r", (str(INJECT),), "no-firstfault"),
-                    (("python", "-c", "pass", "-E"), "/r", (str(INJECT),), "no-firstfault"),
-                    (("python", "-um", "train"), "/r", (), "pythonpath"),
-                    (("python", "-sE", "train.py"), "/r", (), "python-flag"),
-                    (("python", "train.py"), None, (str(INJECT),), "no-run-variable"),
-                ],
-            )
-            def test_the_reason_is_read_from_how_the_process_was_started(tmp_path, command, run, path, expected):
-                library = tmp_path / "site-packages" / "torch" / "lib" / "libtorch_cpu.so"
-                process = TorchProcess(1, command, library, "7f00", python=True, run=run, python_path=path)
-                assert why_unrecorded(process, None)[0] == expected
-
-
-            def test_a_program_without_python_and_a_failure_that_was_noted_come_first(tmp_path):
-                library = tmp_path / "libtorch_cpu.so"
-                process = TorchProcess(1, ("serve",), library, "7f00", python=False, run="/r", python_path=(str(INJECT),))
-                assert why_unrecorded(process, None) == ("no-python", "libtorch_cpu.so")
-                assert why_unrecorded(process, "OSError: x") == ("attach-failed", "OSError: x")
-
-
-            def test_every_reason_and_remedy_has_its_chinese():
-                known = say_of_analyzer.of("zh")
-                assert [s for reason in REASONS.values() for s in reason if s not in known] == []
-
-
-            # -- odd ways to start a training: recorded, or one line that says why not
-
-
-            def test_a_script_that_replaces_the_finders_before_it_imports_torch_is_recorded(bench):
-                bench.write(
-                    """
-                    import sys
-                    from importlib.machinery import BuiltinImporter, FrozenImporter, PathFinder
-                    sys.meta_path = [BuiltinImporter, FrozenImporter, PathFinder]
-        """)
-        + TRAIN
+def test_a_script_that_replaces_the_finders_before_it_imports_torch_is_recorded(bench):
+    bench.write(
+        """
+        import sys
+        from importlib.machinery import BuiltinImporter, FrozenImporter, PathFinder
+        sys.meta_path = [BuiltinImporter, FrozenImporter, PathFinder]
+    """
+        + TRAIN_INDENTED
     )
     assert completed_steps(bench.record("script.py").run) == {0: 5}
 
 
 def test_a_script_with_a_finder_of_its_own_in_front_is_recorded(bench):
     bench.write(
-        textwrap.dedent("""
-            import sys
-            from importlib.machinery import PathFinder
-            class Own:
-                @staticmethod
-                def find_spec(name, path=None, target=None):
-                    return PathFinder.find_spec(name, path, target)
-            sys.meta_path[:] = [BuiltinImporter, FrozenImporter, Own]
-        """)
-        + TRAIN
+        """
+        import sys
+        from importlib.machinery import PathFinder
+        class Own:
+            @staticmethod
+            def find_spec(name, path=None, target=None):
+                return PathFinder.find_spec(name, path, target)
+        sys.meta_path[:] = [BuiltinImporter, FrozenImporter, Own]
+    """
+        + TRAIN_INDENTED
     )
     assert completed_steps(bench.record("script.py").run) == {0: 5}
 
@@ -449,17 +451,17 @@ def test_a_torch_that_is_missing_only_in_the_child_is_the_scripts_own_error(benc
 
 def test_a_first_import_that_fails_and_a_second_that_works_is_recorded(bench):
     bench.write(
-        textwrap.dedent("""
-            import sys
-            sys.modules["torch._C"] = None
-            try:
-                import torch
-            except ImportError:
-                del sys.modules["torch._C"]
-            for name in [n for n in sys.modules if n == "torch" or n.startswith("torch.")]:
-                del sys.modules[name]
-        """)
-        + TRAIN
+        """
+        import sys
+        sys.modules["torch._C"] = None
+        try:
+            import torch
+        except ImportError:
+            del sys.modules["torch._C"]
+        for name in [n for n in sys.modules if n == "torch" or n.startswith("torch.")]:
+            del sys.modules[name]
+    """
+        + TRAIN_INDENTED
     )
     assert completed_steps(bench.record("script.py").run) == {0: 5}
 
