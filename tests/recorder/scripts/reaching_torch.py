@@ -10,7 +10,6 @@ import sys
 import threading
 from importlib.abc import MetaPathFinder
 from importlib.machinery import BuiltinImporter, FrozenImporter, PathFinder
-from pathlib import Path
 
 STEPS = 20
 ALONE = [sys.executable, __file__, "import"]
@@ -101,11 +100,8 @@ def imported_by_many_threads() -> None:
 
 
 def unpickled() -> None:
-    write = "import pickle, torch; pickle.dump({'x': torch.ones(3)}, open('tensors.pkl', 'wb'))"
-    without = {k: v for k, v in os.environ.items() if k != "FIRSTFAULT_RUN"}
-    subprocess.run([sys.executable, "-c", write], check=True, env=without)
-    with Path("tensors.pkl").open("rb") as file:
-        assert pickle.load(file)["x"].sum() == 3  # noqa: S301 — written two lines above
+    tensor = b"ctorch\nones\n(I3\ntR."  # torch.ones(3), in the oldest protocol
+    assert pickle.loads(tensor).sum() == 3  # noqa: S301 — written one line above
     train()
 
 
