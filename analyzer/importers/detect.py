@@ -33,6 +33,8 @@ def kind_of(path: Path) -> Kind:
         raise ImportFileError(f"{path}: cannot be read ({e.strerror}); check the path and its permissions") from e
     if not head.strip():
         raise ImportFileError(f"{path}: is empty; nothing can be imported from it")
+    if head[:2] == b"\x1f\x8b":
+        raise ImportFileError(f"{path}: is packed twice; unpack it once, as with gunzip, and import what comes out")
     if head[:1] == b"\x80" and head[1] <= 5:
         return "pickle"
     if (
@@ -43,7 +45,7 @@ def kind_of(path: Path) -> Kind:
         return "tensorboard"
     if head[:4] == b":W&B":
         return "wandb"
-    text = head.decode(encoding_of(head), "replace").lstrip(" \t\r\n")
+    text = head.decode(encoding_of(head), "replace").lstrip(" \t\r\n").rstrip("\0")
     if text[:1] in {"{", "["} and not _DICTIONARY.match(text):
         kind = _kind_of_json(path, text.encode())
         if kind != "curves" or known_format(text.splitlines()[:_FEW]) is None:
@@ -82,7 +84,7 @@ def _kind_of_json(path: Path, text: bytes) -> Kind:
     line = text.split(b"\n", 1)[0]
     try:
         whole = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         whole = None
     if isinstance(whole, dict) and path.suffix.lower() in {".jsonl", ".ndjson", ".log", ".txt"}:
         return "curves"
