@@ -19,6 +19,9 @@ _HEAD = 1 << 16
 _FEW = 200
 """Lines of a head that are looked at."""
 
+_TIMELINE = re.compile(rb"\[\[\d{9,}, (?:\d{9,}|[0-3], -?\d+, \d\])")
+"""How a memory timeline begins: times, or time, action, bytes and category."""
+
 _DICTIONARY = re.compile(r"\{'|\[(?:\d|rank|default|INFO|20\d\d|titan)")
 """How a log begins that is no JSON although its first character is a bracket."""
 
@@ -79,6 +82,15 @@ def _is_table(path: Path, text: str) -> bool:
 def _kind_of_json(path: Path, text: bytes) -> Kind:
     if b'"traceEvents"' in text or (text[:1] == b"[" and b'"ph"' in text):
         return "trace"
+    if b'"ctrl_deps"' in text and b'"nodes"' in text:
+        raise ImportFileError(
+            f"{path}: is an execution trace, which has operators without times; import the profiler's trace of the same run"
+        )
+    if _TIMELINE.match(text):
+        raise ImportFileError(
+            f"{path}: is a memory timeline of the profiler, which names no steps; import a snapshot of the same run"
+            " (torch.cuda.memory._dump_snapshot) or its trace with profile_memory=True"
+        )
     if b'"log_history"' in text or path.name == "trainer_state.json":
         return "trainer_state"
     line = text.split(b"\n", 1)[0]

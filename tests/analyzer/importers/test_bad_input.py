@@ -83,3 +83,19 @@ def test_a_file_that_does_not_fit_into_memory_says_what_to_do(tmp_path, monkeypa
     monkeypatch.setattr(curves, "_LARGEST", 100)
     with pytest.raises(ImportFileError, match=r"large\.csv: holds more than .* keep every tenth row"):
         steps_of(tmp_path, "large.csv", CSV)
+
+
+@pytest.mark.parametrize(
+    ("raw", "words"),
+    [
+        (
+            b'{"schema": "1.1.1-chakra.0.0.4", "pid": 1, "nodes": [{"id": 2, "name": "aten::add", "ctrl_deps": 1}]}',
+            "execution trace",
+        ),
+        (b"[[1700000000000000, 1, 4096, 0], [1700000000000900, 3, -4096, 0]]", "memory timeline"),
+        (b"[[1700000000000000, 1700000000000900], [[0, 4096], [0, 0]]]", "memory timeline"),
+    ],
+)
+def test_what_the_profiler_writes_beside_traces_is_known_and_refused(tmp_path, raw, words):
+    with pytest.raises(ImportFileError, match=words):
+        steps_of(tmp_path, "profile.json", raw)
