@@ -34,7 +34,9 @@ CHECKPOINTS = Table(
         Column("matched", I64, "For weights: tensors of the module that the state dict has a key for.", "tensors"),
         Column("missing", I64, "For weights: keys of the module that the state dict does not have.", "keys"),
         Column("unexpected", I64, "For weights: keys of the state dict that the module does not have.", "keys"),
-        Column("compared", I64, "For weights: matched tensors of which a sample was compared before and after.", "tensors"),
+        Column(
+            "compared", I64, "For weights: matched tensors of which a sample was compared before and after.", "tensors"
+        ),
         Column("changed", I64, "Of those, the ones whose sample changed.", "tensors"),
         Column("shared", I64, "For weights: matched tensors that were the module's own memory already.", "tensors"),
         Column(
