@@ -27,8 +27,9 @@ def import_curves(path: Path, target: RunTarget, label: str) -> str:
             raise ImportFileError(
                 f"{path}: holds more than {_LARGEST >> 20} MB of text; keep every tenth row and import that"
             )
-    text = raw.decode(encoding_of(raw), "replace")
-    json_ = text.lstrip()[:1] in "{[" or re.search(r'\{\s*"', text.lstrip().partition("\n")[0])
+    text = raw.decode(encoding_of(raw), "replace").rstrip("\0")  # a machine that lost power leaves zeros at the end
+    first = next((line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")), "")
+    json_ = text.lstrip()[:1] in {"{", "["} or re.search(r'\{\s*"', first)
     records = _json_records(path, text) if json_ else _csv_records(path, text, target)
     return put_records(path, records, target, label, _kind(path))
 

@@ -19,6 +19,9 @@ _HEAD = 1 << 16
 _FEW = 200
 """Lines of a head that are looked at."""
 
+_TIMELINE = re.compile(rb"\[\[\d{9,}, (?:\d{9,}|[0-3], -?\d+, \d\])")
+"""How a memory timeline begins: times, or time, action, bytes and category."""
+
 _DICTIONARY = re.compile(r"\{'|\[(?:\d|rank|default|INFO|20\d\d|titan)")
 """How a log begins that is no JSON although its first character is a bracket."""
 
@@ -33,6 +36,8 @@ def kind_of(path: Path) -> Kind:
         raise ImportFileError(f"{path}: cannot be read ({e.strerror}); check the path and its permissions") from e
     if not head.strip():
         raise ImportFileError(f"{path}: is empty; nothing can be imported from it")
+    if head[:2] == b"\x1f\x8b":
+        raise ImportFileError(f"{path}: is packed twice; unpack it once, as with gunzip, and import what comes out")
     if head[:1] == b"\x80" and head[1] <= 5:
         return "pickle"
     if (
@@ -43,7 +48,7 @@ def kind_of(path: Path) -> Kind:
         return "tensorboard"
     if head[:4] == b":W&B":
         return "wandb"
-    text = head.decode(encoding_of(head), "replace").lstrip(" \t\r\n")
+    text = head.decode(encoding_of(head), "replace").lstrip(" \t\r\n").rstrip("\0")
     if text[:1] in {"{", "["} and not _DICTIONARY.match(text):
         kind = _kind_of_json(path, text.encode())
         if kind != "curves" or known_format(text.splitlines()[:_FEW]) is None:
@@ -77,12 +82,21 @@ def _is_table(path: Path, text: str) -> bool:
 def _kind_of_json(path: Path, text: bytes) -> Kind:
     if b'"traceEvents"' in text or (text[:1] == b"[" and b'"ph"' in text):
         return "trace"
+    if b'"ctrl_deps"' in text and b'"nodes"' in text:
+        raise ImportFileError(
+            f"{path}: is an execution trace, which has operators without times; import the profiler's trace of the same run"
+        )
+    if _TIMELINE.match(text):
+        raise ImportFileError(
+            f"{path}: is a memory timeline of the profiler, which names no steps; import a snapshot of the same run"
+            " (torch.cuda.memory._dump_snapshot) or its trace with profile_memory=True"
+        )
     if b'"log_history"' in text or path.name == "trainer_state.json":
         return "trainer_state"
     line = text.split(b"\n", 1)[0]
     try:
         whole = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         whole = None
     if isinstance(whole, dict) and path.suffix.lower() in {".jsonl", ".ndjson", ".log", ".txt"}:
         return "curves"

@@ -23,7 +23,7 @@ def _record_of(line: str) -> Record | None:
     elif found := _JSON.search(line):
         try:
             read = json.loads(found[2])
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
         where = found[1]
         values = (

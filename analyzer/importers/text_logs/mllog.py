@@ -38,7 +38,7 @@ class _Values:
         found = _LINE.search(line)
         try:
             said = json.loads(found[1]) if found else None
-        except ValueError:
+        except (ValueError, RecursionError):
             said = None
         if not isinstance(said, dict):
             return ()

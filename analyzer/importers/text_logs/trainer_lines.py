@@ -42,19 +42,20 @@ class _Trainer:
 
     def end(self) -> Iterable[Record]:
         total = self._training_bar()
+        known = [(bars[total], r["epoch"]) for r, bars in self._found if total in bars and r["epoch"]] if total else []
+        an_epoch = max(position / epoch for position, epoch in known) if known else 0.0
         for record, bars in self._found:
-            if total is not None:
-                record["step"] = bars.get(total, 0)
+            if total is not None:  # of a dictionary before the first bar the epoch tells the step
+                record["step"] = bars.get(total, round(record["epoch"] * an_epoch))
             yield record
 
     def _training_bar(self) -> int | None:
-        """The length of the bar that moves on from each logged loss to the next."""
+        """The length of the bar that moves on from each logged loss to the next; the first losses may stand before it."""
         losses = [bars for record, bars in self._found if "loss" in record]
         totals: set[int] = set().union(*losses) if losses else set()
         for total in sorted(totals, reverse=True):
-            positions = [bars.get(total) for bars in losses]
-            known = [p for p in positions if p is not None]
-            if len(known) == len(positions) and all(a < b for a, b in pairwise(known)):
+            known = [bars[total] for bars in losses if total in bars]
+            if 2 * len(known) > len(losses) and all(a < b for a, b in pairwise(known)):
                 return total
         return None
 

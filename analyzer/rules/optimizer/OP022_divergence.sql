@@ -56,6 +56,9 @@ SELECT rank, step, NULL::VARCHAR AS module, NULL::VARCHAR AS tensor, loss AS val
 FROM dated d
 -- the values that a Q network learns grow with those of its target network
 WHERE NOT EXISTS (FROM target_syncs t WHERE t.rank = d.rank AND t.step BETWEEN d.step - 2 AND d.step)
+-- the script logs that it asks for more and more: a curriculum
+  AND NOT EXISTS (SELECT 1 FROM metrics m WHERE m.rank = d.rank AND regexp_matches(lower(m.name), 'curriculum|difficulty') AND isfinite(m.value)
+    GROUP BY m.name HAVING arg_max(m.value, m.step) > 1.5 * max(m.value) FILTER (m.step <= d.step) AND count(*) >= 8)
 -- a task with more labels has a higher loss from there on: the loss of a model that knows nothing of the input is the entropy of the labels
   AND NOT EXISTS (
     -- in units of its targets the loss has not risen: what is asked for has grown

@@ -225,6 +225,7 @@ def test_what_is_no_column_of_steps_becomes_metrics(tmp_path):
         ("Schritt;loss\n1;0,5\n2;0,25\n", [(0, 0.5), (1, 0.25)]),
         ("\ufeffSTEP\tLOSS\n3\t1\n4\tnan\n", [(3, 1.0), (4, None)]),
         ("# step, loss\n0,1\n1,2\n", [(0, 1.0), (1, 2.0)]),
+        ('#{"t_start": 5.0}\nstep,loss\n0,1\n1,2\n', [(0, 1.0), (1, 2.0)]),
         ('{"loss": [3, 2, 1], "val_loss": [4, 3, 2]}', [(0, 3.0), (1, 2.0), (2, 1.0)]),
         ('[{"train": {"loss": 3}, "step": 7}, {"train": {"loss": 2}, "step": 8}]', [(7, 3.0), (8, 2.0)]),
         ('INFO {"step": 1, "loss": "3.5"}\nINFO {"step": 2, "loss": "Infinity"}\n', [(1, 3.5), (2, None)]),

@@ -206,6 +206,17 @@ def test_a_trainer_that_prints_a_loss_of_zero_and_a_norm_of_nan_is_anomalous(tmp
         assert (verdict.causes[0].name, verdict.causes[0].step) == ("nonfinite-tensor", 0)
 
 
+def test_a_dictionary_before_the_first_bar_has_the_step_of_its_epoch(tmp_path):
+    lines = ["{'loss': 0.9, 'epoch': 0.1}"]
+    for n in (2, 3, 4):
+        lines += [
+            f" 10%|# | {500 * n}/5000 [01:00<09:00,  8it/s]",
+            f"{{'loss': {0.9 - n / 10:.1f}, 'epoch': {n / 10}}}",
+        ]
+    with imported(tmp_path, "\n".join(lines)) as trace:
+        assert trace.sql("SELECT step FROM steps ORDER BY step")["step"].to_list() == [500, 1000, 1500, 2000]
+
+
 def test_a_text_without_a_loss_is_refused(tmp_path):
     with pytest.raises(ImportFileError, match=r"train\.log"):
         imported(tmp_path, "hello\nworld, this is\nprose: 5 apples\n")

@@ -1,0 +1,101 @@
+"""Files that are torn, packed twice, misnamed, hostile or odd: all that is whole is read, or one line says what to do."""
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+from firstfault.analyzer import Trace
+from firstfault.analyzer.errors import ImportFileError
+from firstfault.analyzer.importers import curves, import_files
+
+ROWS = "".join(f"{i},{3 - i / 20}\n" for i in range(20))
+CSV = f"step,loss\n{ROWS}".encode()
+
+
+def steps_of(tmp_path: Path, name: str, raw: bytes) -> list[tuple[int, float]]:
+    path = tmp_path / name
+    path.write_bytes(raw)
+    import_files([path], tmp_path / "run", "0")
+    with Trace(tmp_path / "run") as trace:
+        return trace.sql("SELECT step, loss FROM steps WHERE loss IS NOT NULL ORDER BY step").rows()
+
+
+@pytest.mark.parametrize(
+    ("name", "raw"),
+    [
+        ("packed.csv.gz", gzip.compress(CSV)),
+        ("no_suffix", CSV),
+        ("misnamed.json", CSV),
+        ("misnamed.csv", json.dumps([{"step": i, "loss": 3 - i / 20} for i in range(20)]).encode()),
+        ("windows.csv", CSV.replace(b"\n", b"\r\n")),
+        ("old_mac.csv", CSV.replace(b"\n", b"\r")),
+        ("mark.csv", b"\xef\xbb\xbf" + CSV),
+        ("wide.csv", CSV.decode().encode("utf-16")),
+        ("comma.csv", b"step;loss\n" + ROWS.replace(",", ";").replace(".", ",").encode()),
+        ("space.txt", CSV.replace(b",", b"   ")),
+        ("zeros_at_the_end.csv", CSV + bytes(100)),
+    ],
+)
+def test_what_is_whole_is_read_however_it_is_wrapped(tmp_path, name, raw):
+    found = steps_of(tmp_path, name, raw)
+    assert len(found) == 20
+    assert found[10] == (10, 2.5)
+
+
+@pytest.mark.parametrize(
+    ("name", "raw", "rows"),
+    [
+        ("torn.csv", CSV[:-4], 20),
+        ("torn.csv.gz", gzip.compress(CSV * 3)[:-30], 1),
+        ("torn.jsonl", b"".join(b'{"step": %d, "loss": 1.0}\n' % i for i in range(9)) + b'{"step": 9, "lo', 9),
+        ("tokens.jsonl", b'{"step": 0, "loss": NaN}\n{"step": 1, "loss": Infinity}\n{"step": 2, "loss": 1}\n', 3),
+    ],
+)
+def test_of_a_torn_file_all_that_is_whole_is_read(tmp_path, name, raw, rows):
+    assert len(steps_of(tmp_path, name, raw)) >= rows
+
+
+@pytest.mark.parametrize(
+    ("name", "raw"),
+    [
+        ("deep.json", b"[" * 100_000),
+        ("deep_object.json", b'{"a":' * 100_000),
+        ("deep.jsonl", b'{"step": 1, "loss": ' + b"[" * 100_000 + b"\n"),
+        ("deep_log.json", b'{"log_history": ' + b"[" * 100_000),
+        ("packed_twice.csv.gz.gz", gzip.compress(gzip.compress(CSV))),
+        ("noise.bin", bytes(range(256)) * 40),
+        ("half_a_zip.csv", b"PK\x03\x04" + bytes(400)),
+        ("text.txt", b"nothing to see\n" * 100),
+        ("torn.json", b'[{"step": 1, "loss": 2'),
+        ("cell.csv", b'step,loss\n1,"' + b"x" * 200_000 + b'"\n'),
+    ],
+)
+def test_what_cannot_be_read_is_refused_in_one_line_that_names_the_file(tmp_path, name, raw):
+    with pytest.raises(ImportFileError) as error:
+        steps_of(tmp_path, name, raw)
+    assert name in str(error.value)
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_file_that_does_not_fit_into_memory_says_what_to_do(tmp_path, monkeypatch):
+    monkeypatch.setattr(curves, "_LARGEST", 100)
+    with pytest.raises(ImportFileError, match=r"large\.csv: holds more than .* keep every tenth row"):
+        steps_of(tmp_path, "large.csv", CSV)
+
+
+@pytest.mark.parametrize(
+    ("raw", "words"),
+    [
+        (
+            b'{"schema": "1.1.1-chakra.0.0.4", "pid": 1, "nodes": [{"id": 2, "name": "aten::add", "ctrl_deps": 1}]}',
+            "execution trace",
+        ),
+        (b"[[1700000000000000, 1, 4096, 0], [1700000000000900, 3, -4096, 0]]", "memory timeline"),
+        (b"[[1700000000000000, 1700000000000900], [[0, 4096], [0, 0]]]", "memory timeline"),
+    ],
+)
+def test_what_the_profiler_writes_beside_traces_is_known_and_refused(tmp_path, raw, words):
+    with pytest.raises(ImportFileError, match=words):
+        steps_of(tmp_path, "profile.json", raw)
