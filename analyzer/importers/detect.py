@@ -12,6 +12,9 @@ Kind = Literal["trace", "pickle", "tensorboard", "trainer_state", "flight_record
 
 _HEAD = 1 << 16
 
+_TRACE_MARKS = (b'"traceEvents"', b'"deviceProperties"', b'"distributedInfo"')
+"""Keys of a profiler trace; what stands before its events may be longer than what is looked at."""
+
 
 def kind_of(path: Path) -> Kind:
     """The kind of a file. Raises ImportFileError where it can be none of those that are known, or cannot be read."""
@@ -44,7 +47,7 @@ def kind_of(path: Path) -> Kind:
 
 
 def _kind_of_json(path: Path, text: bytes) -> Kind:
-    if b'"traceEvents"' in text or (text[:1] == b"[" and b'"ph"' in text):
+    if any(mark in text for mark in _TRACE_MARKS) or (text[:1] == b"[" and b'"ph"' in text):
         return "trace"
     if b'"log_history"' in text or path.name == "trainer_state.json":
         return "trainer_state"
