@@ -11,7 +11,7 @@ from .identity import MODULE_MODES, MODULES, RANKS, TENSORS
 from .measurements import BATCHES, OPERATORS, TENSOR_STATS
 from .memory import FRAMES, MEMORY_BLOCKS, MEMORY_EVENTS, MEMORY_OWNERS
 from .processes import COLLECTIVES
-from .profile import PROFILER_EVENTS
+from .profile import PROFILED_OPERATORS, PROFILER_EVENTS
 from .progress import PARAM_GROUPS, SCHEDULERS, STEPS
 from .timing import HOST_READS
 from .weights import CHECKPOINTS, COPIES, EMBEDDINGS
@@ -45,6 +45,7 @@ TABLES: dict[str, Table] = {
         REPLAYS,
         COLLECTIVES,
         PROFILER_EVENTS,
+        PROFILED_OPERATORS,
         SYSTEM_SAMPLES,
         RECORDER_STATS,
         THINNED,

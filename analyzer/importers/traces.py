@@ -8,7 +8,9 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 
+from .host_operators import operators_of
 from .kineto import KinetoTrace
 from .target import RunTarget
 from .trace_checks import doubts, step_facts
@@ -34,6 +36,9 @@ def import_trace(path: Path, target: RunTarget, label: str) -> str:  # noqa: ARG
     part, window = target.next_part("profiler_events", rank), target.next_window(rank)
     trace.write(part, rank=rank, window=window)
     _note(path, trace, target, rank, window)
+    operators = operators_of(part, rank, window)
+    if operators.num_rows:
+        pq.write_table(operators, target.next_part("profiled_operators", rank), compression="zstd")
     pa.default_memory_pool().release_unused()
     with (
         TemporaryDirectory(prefix="firstfault-") as folder,
