@@ -64,6 +64,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     },
     "ddp_times": {"rank": 0, "backend": "gloo"},
     "profiler_events": {"rank": 0, "window_id": 0, "ph": "X", "cat": "cpu_op", "pid": "1", "tid": "1"},
+    "profiled_operators": {"rank": 0, "window_id": 0, "calls": 1},
     "system_samples": {"time_ns": 0},
     "thinned": {"rank": 0, "time_ns": 0, "rows": 1},
 }  # fmt: skip

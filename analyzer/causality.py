@@ -38,9 +38,16 @@ def accounts_for(a: Fired, b: Fired) -> bool:
     """Whether A explains B, by the procedure above."""
     if b.finding.name not in a.rule.header.explains:
         return False
-    if a.finding.step_lower > b.finding.step + b.slack:
+    if a.finding.step_lower is None or b.finding.step_lower is None:
+        return True  # what holds for a whole profile holds wherever it looked
+    if a.finding.step_lower > step_of(b.finding) + b.slack:
         return False
-    return b.reach is None or a.finding.step >= b.finding.step_lower - b.reach
+    return b.reach is None or step_of(a.finding) >= b.finding.step_lower - b.reach
+
+
+def step_of(finding: Finding) -> int:
+    """Where a finding stands among others: what holds for a whole profile stands before all steps."""
+    return -1 if finding.step is None else finding.step
 
 
 def split(fired: list[Fired]) -> tuple[list[Finding], list[Finding]]:
@@ -76,4 +83,4 @@ def _is_explained(b: Fired, fired: list[Fired]) -> bool:
 def _order(f: Fired) -> tuple[bool, int, bool, int, str]:
     finding = f.finding
     phase = PHASES.index(finding.phase) if finding.phase in PHASES else len(PHASES)
-    return finding.severity == "warning", finding.step, f.rule.header.generic, phase, finding.code
+    return finding.severity == "warning", step_of(finding), f.rule.header.generic, phase, finding.code

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import msgspec
 
-from .causality import PHASES, Fired, split
+from .causality import PHASES, Fired, split, step_of
 from .confidence import precision_of
 from .errors import RuleError
 from .judging import Judging
@@ -82,7 +82,7 @@ def diagnose(trace: Trace, rules: Judging | None = None) -> Verdict:
             continue
         if rows:
             found = fired_by(rule, rows)
-            if sampled:
+            if sampled and found.finding.step is not None and found.finding.step_lower is not None:
                 found.finding.step_lower = min(found.finding.step_lower, _step_lower(trace, found))
             fired.append(found)
     causes, symptoms = split(fired)
@@ -107,14 +107,15 @@ def fired_by(rule: Rule, rows: list[dict[str, Any]]) -> Fired:
     said, told = (header, row) if text is None else (text, worded(text, row))
     precision = precision_of(header.name)
     shown = {k: _shown(v) for k, v in told.items()}
+    step = None if row["step"] is None else int(row["step"])
     finding = Finding(
         code=header.code,
         name=header.name,
         severity=cast("Severity", row.get("severity") or header.severity),
         confidence=precision.share,
         confidence_cases=precision.cases,
-        step=int(row["step"]),
-        step_lower=int(row["step"] if row.get("step_lower") is None else row["step_lower"]),
+        step=step,
+        step_lower=step if row.get("step_lower") is None else int(row["step_lower"]),
         rank=int(row.get("rank") or 0),
         microbatch=row.get("microbatch"),
         seq=row.get("seq"),
@@ -256,15 +257,15 @@ def _conclude(trace: Trace, facts: RunFacts, causes: list[Finding], silent: set[
 def _first_anomaly(causes: list[Finding], symptoms: list[Finding]) -> FirstAnomaly:
     """The earliest cause's place; where that cause names no tensor, the first non-finite tensor of its step does."""
     real = [c for c in causes if c.severity != "warning"]
-    first = min(real, key=lambda c: (c.step, PHASES.index(c.phase) if c.phase in PHASES else len(PHASES)))
+    first = min(real, key=lambda c: (step_of(c), PHASES.index(c.phase) if c.phase in PHASES else len(PHASES)))
     place = first
     if first.module is None and first.tensor is None:
         tensors = [s for s in symptoms if s.code == "NU000" and (s.step, s.rank) == (first.step, first.rank)]
         place = tensors[0] if tensors else first
     return FirstAnomaly(
-        step=first.step,
-        step_lower=first.step_lower,
-        step_upper=first.step,
+        step=step_of(first),
+        step_lower=step_of(first) if first.step_lower is None else first.step_lower,
+        step_upper=step_of(first),
         microbatch=place.microbatch,
         rank=first.rank,
         phase=place.phase,
@@ -294,4 +295,4 @@ def _step_lower(trace: Trace, fired: Fired) -> int:
     ).item()
     first = trace.sql("SELECT min(step) FROM steps WHERE rank = $rank", {"rank": finding.rank}).item()
     lower = first if before is None else before + 1
-    return finding.step if lower is None else min(lower, finding.step)
+    return step_of(finding) if lower is None else min(lower, step_of(finding))

@@ -26,6 +26,15 @@ class _Writable(Protocol):
 
 
 _BATCH = 20_000
+_KEPT_HEADER = (
+    "deviceProperties",
+    "cuda_runtime_version",
+    "cuda_driver_version",
+    "record_shapes",
+    "profile_memory",
+    "with_stack",
+)
+"""Keys of an imported trace's header that hold for all of its events."""
 _PHASES = ("data_wait_ns", "forward_ns", "backward_ns", "optimizer_ns")
 _PHASE_NAMES = {
     "data_wait_ns": "wait for data",
@@ -41,6 +50,8 @@ _MADE_UP_NS = 1_000_000
 """Length given to each step of a run that knows no times, such as one imported from a table of losses."""
 
 _KEYS = {column: key for key, column in reversed({**NUMBERS, **TEXTS}.items())}
+_OF_THE_DEVICE = {"device": "device", "bytes": "bytes"}
+"""How kernels and copies spell what events of memory call otherwise."""
 _OUTER = {column: key for key, column in reversed(OUTER.items())}
 
 
@@ -82,7 +93,14 @@ def _write(file: _Writable, event: Event) -> None:
     file.write((text + "\n  }").encode("utf-8", "replace"))
 
 
+class _Microseconds(int):
+    """Nanoseconds that are written as microseconds, to the last digit: a binary fraction of a late moment is off by one."""
+
+
 def _json(value: Any) -> str:
+    if isinstance(value, _Microseconds):
+        whole, rest = divmod(abs(value), 1000)
+        return f"{'-' if value < 0 else ''}{whole}.{rest:03d}"
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False)
     except ValueError:  # JSON has no NaN
@@ -107,7 +125,7 @@ class _Timeline:
 
     def head(self) -> bytes:
         """The file up to its first event."""
-        header: dict[str, Any] = {"schemaVersion": 1, "firstfault_run": self.trace.manifest.run_id}
+        header: dict[str, Any] = {"schemaVersion": 1, "firstfault_run": self.trace.manifest.run_id, **self._imported()}
         if len(self.ranks) == 1:
             header["distributedInfo"] = {"rank": self.ranks[0], "world_size": self.trace.manifest.world_size or 1}
         if self.made_up:
@@ -115,6 +133,17 @@ class _Timeline:
         lines = "".join(f"    {_json(key)}: {_json(value)},\n" for key, value in header.items())
         start = f'    "displayTimeUnit": "ms",\n    "baseTimeNanoseconds": {self.base},\n    "traceEvents": [\n    '
         return f"{{\n{lines}{start}".encode()
+
+    def _imported(self) -> dict[str, Any]:
+        """What the imported traces said of their devices and settings, which tools look up by the devices' numbers."""
+        details = self.trace.sql("SELECT detail FROM events WHERE event = 'trace-imported' ORDER BY rank")["detail"]
+        found: dict[str, Any] = {}
+        for detail in details.to_list():
+            header = json.loads(detail or "{}").get("header")
+            for key, value in header.items() if isinstance(header, dict) else ():
+                if key in _KEPT_HEADER:
+                    found.setdefault(key, value)
+        return found
 
     def events(self) -> Iterator[Event]:
         """All events, track by track."""
@@ -247,22 +276,18 @@ class _Timeline:
             event[key] = row[column]
         if row["scope"] is not None:
             event["bp" if row["ph"] in {"f", "t", "s"} else "s"] = row["scope"]
-        for key in ("pid", "tid"):
-            text = event.get(key)
-            if len(self.ranks) > 1 and key == "pid":
-                event[key] = f"rank {row['rank']}: {text}"
-            elif isinstance(text, str) and text.isdigit() and len(text) < 16:
-                event[key] = int(text)
+        self._number(event, row["rank"])
         name = row["name"] or ""
         if name.startswith("ProfilerStep#") and (len(self.ranks) > 1 or name != f"ProfilerStep#{row['step']}"):
             event["name"] = f"window {row['window_id']}, {name.replace('#', ' ')}"  # a profiler counts its own steps
         if row["ts_ns"] is not None:
             event["ts"] = self._us(row["ts_ns"])
         if row["dur_ns"] is not None:
-            event["dur"] = row["dur_ns"] / 1000
+            event["dur"] = _Microseconds(row["dur_ns"])
         event |= {key.removeprefix("event."): value for key, value in rest.items() if key.startswith("event.")}
         args = {key: value for key, value in rest.items() if not key.startswith("event.")}
-        for column, key in _KEYS.items():
+        memory = row["device_type"] is not None
+        for column, key in (_KEYS if memory else _KEYS | _OF_THE_DEVICE).items():
             if row[column] is not None and key not in args:
                 args[key] = json.loads(row[column]) if key in TEXTS else row[column]
         if args:
@@ -270,14 +295,26 @@ class _Timeline:
             event["args"] = args
         return event
 
+    def _number(self, event: Event, rank: int) -> None:
+        """Numbers that the tables hold as texts become numbers again; of several ranks each has processes of its own."""
+        flow = event.get("id")
+        if isinstance(flow, str) and flow.isdigit() and len(flow) < 19:
+            event["id"] = int(flow)
+        for key in ("pid", "tid"):
+            text = event.get(key)
+            if len(self.ranks) > 1 and key == "pid":
+                event[key] = f"rank {rank}: {text}"
+            elif isinstance(text, str) and text.isdigit() and len(text) < 16:
+                event[key] = int(text)
+
     # -- kinds of events ------------------------------------------------------------------------------------------------------
 
     def _end_of(self, rank: int, step: int | None) -> int | None:
         row = self.ends.get((rank, step)) if step is not None else None
         return (row or {}).get("end") or None
 
-    def _us(self, at_ns: int) -> float:
-        return (at_ns - self.base) / 1000
+    def _us(self, at_ns: int) -> "_Microseconds":
+        return _Microseconds(at_ns - self.base)
 
     def _named(self, what: str, pid: int, tid: int, name: str) -> Event:
         return {"ph": "M", "name": what, "pid": pid, "tid": tid, "ts": 0, "args": {"name": name}}
@@ -291,7 +328,7 @@ class _Timeline:
             "pid": pid,
             "tid": tid,
             "ts": start,
-            "dur": length / 1000,
+            "dur": _Microseconds(length),
             "args": args,
         }
 

@@ -168,5 +168,5 @@ def run_rule(trace: Trace, rule: Rule) -> list[dict[str, Any]]:
 
 
 def _moment(row: Mapping[str, Any]) -> tuple[int, int]:
-    """Time only: inside a step the rule's own ORDER BY says which row speaks for it."""
-    return int(row["step"]), int(row.get("rank") or 0)
+    """Time only: inside a step the rule's own ORDER BY says which row speaks for it. What knows no step comes first."""
+    return -1 if row["step"] is None else int(row["step"]), int(row.get("rank") or 0)

@@ -45,7 +45,7 @@ class Finding(msgspec.Struct, kw_only=True):
     """One rule that fired: a cause, or a symptom when ``explained_by`` names the finding that brought it about.
 
     ``step_lower`` is the first step at which it can have begun: ``step`` itself, unless what the rule looks at was measured only
-    now and then.
+    now and then. Both are null of what holds for a whole profile in which no step is marked.
     """
 
     code: str
@@ -53,8 +53,8 @@ class Finding(msgspec.Struct, kw_only=True):
     severity: Literal["fatal", "error", "warning"]
     confidence: float | None
     confidence_cases: int
-    step: int
-    step_lower: int
+    step: int | None
+    step_lower: int | None
     rank: int
     microbatch: int | None
     seq: int | None

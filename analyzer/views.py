@@ -47,7 +47,13 @@ SHARED = (
     "allocator_history",
     "device_memory",
     "step_time",
+    "device_events",
+    "profile_windows",
+    "device_use",
     "profiled_steps",
+    "device_gaps",
+    "host_in_gaps",
+    "kernel_times",
     "operator_times",
 )
 """Views defined in analyzer/sql, in the order in which people meet them; a test holds list and files together."""

@@ -83,7 +83,8 @@ def reduce_headline(verdict: Verdict) -> Headline:
     facts: list[tuple[str, str]] = []
     if cause is not None:
         since = say("Seen from step") if verdict.verdict == "healthy" else say("First bad step")
-        facts += [(since, _step_range(anomaly, cause)), (say("Where"), place(cause.module, cause.phase))]
+        facts += [(since, _step_range(anomaly, cause))] if cause.step is not None else []
+        facts.append((say("Where"), place(cause.module, cause.phase)))
     elif anomaly is not None:
         facts += [
             (say("First bad step"), _step_range(anomaly, None)),
@@ -101,7 +102,9 @@ def reduce_headline(verdict: Verdict) -> Headline:
             say("No fault found in {steps}; advice: {words}", steps=steps, words=words)
             if advice
             else say("Step {step}: {words}", step=cause.step, words=words)
-            if verdict.run.steps_recorded
+            if verdict.run.steps_recorded and cause.step is not None
+            else say("Profile: {words}", words=words)
+            if cause.step is None
             else sentence_case(words)
         )
         words = f"{cause.code} {cause.name}, {confidence(cause)}"
@@ -212,7 +215,9 @@ def _view(finding: Finding) -> FindingView:
             step=finding.step,
             place=place(finding.module, finding.phase),
             tensor=tensor,
-        ),
+        )
+        if finding.step is not None
+        else say("{rank}the whole profile", rank=rank),
         message=show_text(finding.message),
         fix=show_text(finding.fix),
         evidence=grid_of([_unsaid(row, finding) for row in finding.evidence]),

@@ -13,19 +13,19 @@ from .wording import duration, number, show_name
 MODULES = 12
 
 _SQL = """
-WITH steps AS (SELECT count(*) AS n, sum(ns) AS ns FROM profiled_steps WHERE rank = $rank)
+WITH steps AS (SELECT count(*) AS n, sum(ns) AS ns, count(DISTINCT rank) AS ranks FROM profiled_steps)
 SELECT o.phase, m.model, o.module, CASE o.cat WHEN 'module' THEN 'Python of the forward' ELSE o.name END AS operator,
     sum(o.calls) / any_value(n) AS calls, sum(o.self_ns) / any_value(n) AS ns, any_value(n) AS steps,
-    any_value(steps.ns) / any_value(n) AS step_ns
+    any_value(steps.ns) / any_value(n) AS step_ns, any_value(ranks) AS ranks
 FROM operator_times o, steps LEFT JOIN modules m ON m.rank = o.rank AND m.module_id = o.module_id
-WHERE o.rank = $rank AND o.self_ns > 0
+WHERE o.self_ns > 0
 GROUP BY o.phase, m.model, o.module, operator ORDER BY ns DESC, operator, o.module
 """
 
 
-def flame_panel(trace: Trace, rank: int, _around: int | None, _suspect: str | None) -> Panel | None:
-    """Operators of the profiled steps in their modules; None where nothing was profiled."""
-    frame = trace.sql(_SQL, {"rank": rank})
+def flame_panel(trace: Trace, _rank: int, _around: int | None, _suspect: str | None) -> Panel | None:
+    """Operators of the profiled steps of all ranks in their modules; None where nothing was profiled."""
+    frame = trace.sql(_SQL)
     if not frame.height:
         return None
     step_ns = float(frame["step_ns"][0])
@@ -42,6 +42,7 @@ def flame_panel(trace: Trace, rank: int, _around: int | None, _suspect: str | No
     facts = [
         (say("Profiled steps"), number(int(frame["steps"][0]))),
         (say("A profiled step"), duration(step_ns)),
+        *([(say("Ranks"), number(int(frame["ranks"][0])))] if frame["ranks"][0] > 1 else []),
         *((say("Share of {phase}", phase=say(b.phase)), f"{(b.end - b.start) * 1e6 / root.ns:.1%}") for b in phases),
     ]
     said = "; ".join(f"{_path_words(b.path)} {(b.end - b.start) * 1e6 / root.ns:.0%}" for b in leaves[:3])

@@ -54,6 +54,35 @@ def parts_chart(frame: pl.DataFrame, parts: list[str], around: int | None) -> di
         return spec_of(chart.configure(**chart_config()), sets)
 
 
+def lanes_chart(frame: pl.DataFrame) -> dict[str, Any]:
+    """A lane for each rank, divided into parts; columns lane, part, share."""
+    sets = DataSets()
+    parts = frame["part"].unique(maintain_order=True).to_list()
+    lanes = frame["lane"].unique(maintain_order=True).to_list()
+    with debug_mode(False):
+        bars = (
+            alt.Chart(sets.named(rows_of(frame)))
+            .mark_bar()
+            .encode(
+                x=alt.X("share:Q", axis=alt.Axis(title=say("share of the profiled time"), format="%"), stack="zero"),
+                y=alt.Y("lane:N", sort=lanes, axis=alt.Axis(title=None)),
+                color=alt.Color(
+                    "part:N",
+                    sort=parts,
+                    scale=alt.Scale(domain=parts, range=[*PART_COLOURS[1:3], PART_COLOURS[-1]]),
+                    legend=alt.Legend(title=None, orient="top", symbolType="square"),
+                ),
+                tooltip=[
+                    alt.Tooltip("lane:N", title="rank"),
+                    alt.Tooltip("part:N", title=say("part")),
+                    alt.Tooltip("share:Q", title=say("share"), format=".1%"),
+                ],
+            )
+        )
+        chart = bars.properties(height=alt.Step(14), width=600, title=say("What the device of each rank did"))
+        return spec_of(chart.configure(**chart_config()), sets)
+
+
 def flame_chart(frame: pl.DataFrame) -> dict[str, Any]:
     """Bars on bars: what runs inside a bar stands below it; columns name, path, colour, depth, from, to, share, calls."""
     sets = DataSets()

@@ -2,6 +2,7 @@
 
 from ..analyzer import Trace
 from .data_panel import data_panel
+from .device_panel import device_panel
 from .flame_panel import flame_panel
 from .happenings_panel import happenings_panel
 from .memory_panel import memory_panel
@@ -18,6 +19,7 @@ PANELS = (
     optimizer_panel,
     data_panel,
     time_panel,
+    device_panel,
     flame_panel,
     memory_panel,
     snapshot_panel,

@@ -47,7 +47,7 @@ def playbook(
     """The checklist of one cause. ``replayed``: first and last step that the page replays."""
     header = _headers().get(finding.code)
     steps: list[PlaybookStep] = []
-    if replayed is not None and replayed[0] <= finding.step <= replayed[1]:
+    if replayed is not None and finding.step is not None and replayed[0] <= finding.step <= replayed[1]:
         where = f" {show_name(finding.module)}" if finding.module else say(" what changes first")
         steps.append(
             PlaybookStep(
@@ -72,10 +72,14 @@ def playbook(
         doc = text_of(finding.code, finding.name) or header.doc
         steps.append(PlaybookStep(say("rule out"), doc.not_this))
     steps += [PlaybookStep("change", words) for words in tries(show_text(finding.fix))]
-    again = say(
-        "Record the changed script for {step} steps or more: {code} has to be silent.",
-        step=number(finding.step + BEYOND),
-        code=finding.code,
+    again = (
+        say("Profile the changed script again: {code} has to be silent.", code=finding.code)
+        if finding.step is None
+        else say(
+            "Record the changed script for {step} steps or more: {code} has to be silent.",
+            step=number(finding.step + BEYOND),
+            code=finding.code,
+        )
     )
     steps.append(PlaybookStep("confirm", again, "firstfault run --out NEW SCRIPT ARGS"))
     compare = say("Both runs side by side: the finding is gone, and nothing new has come.")

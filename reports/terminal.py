@@ -10,6 +10,7 @@ from ..analyzer.snapshot_words import snapshot_sentences
 from ..analyzer.verdict import Finding, Verdict
 from ..schemas import captures_of
 from .captured import CaptureView
+from .device_panel import device_facts
 from .ending import end_sentence
 from .findings import WHERE, confidence, first_sign, reduce_headline
 from .language import say
@@ -56,7 +57,9 @@ def verdict_lines(trace: Trace, verdict: Verdict) -> list[tuple[str, str]]:
     lines += _captured(trace)
     if cause is not None and cause.evidence:
         lines.append(("evidence", _evidence(cause)))
-    others = [say("{name} (step {step})", name=c.name, step=c.step) for c in verdict.causes[1:4]]
+    others = [
+        c.name if c.step is None else say("{name} (step {step})", name=c.name, step=c.step) for c in verdict.causes[1:4]
+    ]
     if others:
         lines.append(("also", say(", ").join(others)))
     if verdict.symptoms:
@@ -67,6 +70,8 @@ def verdict_lines(trace: Trace, verdict: Verdict) -> list[tuple[str, str]]:
                 say(", ").join(names[:5]) + (say(" and {names} more", names=len(names) - 5) if len(names) > 5 else ""),
             )
         )
+    if device := device_facts(trace):
+        lines.append(("device", device))
     lines.append(("ended", end_sentence(str(trace.status), trace.exit)))
     missing = len(verdict.not_evaluable)
     unjudged = say("{rules} not judged", rules=plural(missing, "rule")) if missing else say("every rule judged")

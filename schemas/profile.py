@@ -86,3 +86,21 @@ PROFILER_EVENTS = Table(
     ),
     ("rank", "window_id", "event_id"),
 )
+
+PROFILED_OPERATORS = Table(
+    "profiled_operators",
+    "Operators of an imported trace, summed over each step; of our own windows the events themselves tell as much.",
+    (
+        RANK,
+        Column("window_id", I32, "Trace file, from 0."),
+        Column("step", I64, "Step during which they began; null outside of steps."),
+        Column("name", STR, "Name of the operator, such as aten::mm."),
+        Column(
+            "module", STR, "Modules in whose forward they ran, from the outermost; null without stacks in the trace."
+        ),
+        Column("phase", I8, "forward (inside a module), backward or optimizer; null elsewhere.", "enum Phase"),
+        Column("calls", I64, "Calls in the step."),
+        Column("self_ns", I64, "Their time without the operators inside them.", "ns"),
+    ),
+    ("rank", "window_id", "step", "name", "module", "phase"),
+)

@@ -11,7 +11,7 @@ from .identity import MODULE_MODES, MODULES, RANKS, TENSORS
 from .measurements import BATCHES, OPERATORS, TENSOR_STATS
 from .memory import FRAMES, MEMORY_BLOCKS, MEMORY_EVENTS, MEMORY_OWNERS, MEMORY_SEGMENTS
 from .processes import COLLECTIVES, DDP_TIMES
-from .profile import PROFILER_EVENTS
+from .profile import PROFILED_OPERATORS, PROFILER_EVENTS
 from .progress import NORM_PARTS, PARAM_GROUPS, SCHEDULERS, STEPS
 from .timing import HOST_READS
 from .weights import CHECKPOINTS, COPIES, EMBEDDINGS
@@ -48,6 +48,7 @@ TABLES: dict[str, Table] = {
         COLLECTIVES,
         DDP_TIMES,
         PROFILER_EVENTS,
+        PROFILED_OPERATORS,
         SYSTEM_SAMPLES,
         RECORDER_STATS,
         THINNED,

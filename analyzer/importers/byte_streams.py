@@ -4,9 +4,12 @@ import zlib
 from io import FileIO
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 _RAW = 1 << 18
+_PACKED = b"\x1f\x8b"
+_MOST_LAYERS = 4
+"""Layers of packing that are taken off: a packed file of packed zeros must not be unpacked for ever."""
 
 
 def encoding_of(head: bytes) -> str:
@@ -24,21 +27,25 @@ def _read(file: FileIO, size: int) -> bytes:
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
-class ByteStream:
-    """A file opened for reading; of a .gz file what is inside, up to where it breaks off. ``cut`` says that it does."""
+class _Source(Protocol):
+    """What bytes are read from."""
 
-    def __init__(self, path: Path) -> None:
-        self._file = path.open("rb", buffering=0)
-        self.packed = self._file.read(2) == b"\x1f\x8b"
-        self._file.seek(0)
+    def read(self, size: int, /) -> bytes:
+        """Up to so many bytes, none at the end."""
+        ...
+
+
+class _Unpacked:
+    """What is inside packed streams on end, up to where they break off. ``cut`` says that they do."""
+
+    def __init__(self, source: _Source, ahead: bytes) -> None:
+        self._source = source
         self._unpack = zlib.decompressobj(31)
-        self._raw = b""
+        self._raw = ahead
         self.cut = False
 
-    def read(self, size: int) -> bytes:
+    def read(self, size: int, /) -> bytes:
         """Up to so many bytes, fewer only at the end."""
-        if not self.packed:
-            return _read(self._file, size)
         pieces: list[bytes] = []
         while size > 0:
             piece = self._piece(size)
@@ -48,26 +55,15 @@ class ByteStream:
             size -= len(piece)
         return b"".join(pieces)
 
-    def fill(self, buffer: bytearray | memoryview) -> int:
-        """Read into a buffer that is there already; the number of bytes, fewer than it holds only at the end."""
-        if self.packed:
-            found = self.read(len(buffer))
-            buffer[: len(found)] = found
-            return len(found)
-        at, view = 0, memoryview(buffer)
-        while at < len(buffer) and (count := self._file.readinto(view[at:])):
-            at += count
-        return at
-
     def _piece(self, size: int) -> bytes | None:
         """Some bytes, perhaps none yet; None at the end."""
         if self._unpack.eof:  # a file may hold several packed streams on end
-            self._raw = self._unpack.unused_data.lstrip(b"\0") or self._file.read(_RAW)
+            self._raw = self._unpack.unused_data.lstrip(b"\0") or self._source.read(_RAW)
             if not self._raw:
                 return None
             self._unpack = zlib.decompressobj(31)
         elif not self._raw:
-            self._raw = self._file.read(_RAW)
+            self._raw = self._source.read(_RAW)
             if not self._raw:
                 self.cut = True
                 return None
@@ -80,6 +76,53 @@ class ByteStream:
             return None
         self._raw = self._unpack.unconsumed_tail
         return piece
+
+
+class ByteStream:
+    """A file opened for reading; of a packed file what is inside, also of one that was packed twice."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("rb", buffering=0)
+        self._layers: list[_Unpacked] = []
+        self._ahead = self._file.read(len(_PACKED))
+        while self._ahead == _PACKED and len(self._layers) < _MOST_LAYERS:
+            self._layers.append(_Unpacked(self._source, self._ahead))
+            self._ahead = self._source.read(len(_PACKED))
+        if not self._layers:
+            self._file.seek(0)
+            self._ahead = b""
+
+    @property
+    def _source(self) -> FileIO | _Unpacked:
+        return self._layers[-1] if self._layers else self._file
+
+    @property
+    def packed(self) -> bool:
+        """Whether the file is packed."""
+        return bool(self._layers)
+
+    @property
+    def cut(self) -> bool:
+        """Whether a packed file breaks off."""
+        return any(layer.cut for layer in self._layers)
+
+    def read(self, size: int) -> bytes:
+        """Up to so many bytes, fewer only at the end."""
+        if not self._layers:
+            return _read(self._file, size)
+        ahead, self._ahead = self._ahead[:size], self._ahead[size:]
+        return ahead + self._layers[-1].read(size - len(ahead))
+
+    def fill(self, buffer: bytearray | memoryview) -> int:
+        """Read into a buffer that is there already; the number of bytes, fewer than it holds only at the end."""
+        if self._layers:
+            found = self.read(len(buffer))
+            buffer[: len(found)] = found
+            return len(found)
+        at, view = 0, memoryview(buffer)
+        while at < len(buffer) and (count := self._file.readinto(view[at:])):
+            at += count
+        return at
 
     def close(self) -> None:
         """Close the file."""

@@ -25,6 +25,9 @@ _TIMELINE = re.compile(rb"\[\[\d{9,}, (?:\d{9,}|[0-3], -?\d+, \d\])")
 _DICTIONARY = re.compile(r"\{'|\[(?:\d|rank|default|INFO|20\d\d|titan)")
 """How a log begins that is no JSON although its first character is a bracket."""
 
+_TRACE_MARKS = (b'"traceEvents"', b'"deviceProperties"', b'"distributedInfo"')
+"""Keys of a profiler trace; what stands before its events may be longer than what is looked at."""
+
 
 def kind_of(path: Path) -> Kind:
     """The kind of a file. Raises ImportFileError where it can be none of those that are known, or cannot be read."""
@@ -80,7 +83,7 @@ def _is_table(path: Path, text: str) -> bool:
 
 
 def _kind_of_json(path: Path, text: bytes) -> Kind:
-    if b'"traceEvents"' in text or (text[:1] == b"[" and b'"ph"' in text):
+    if any(mark in text for mark in _TRACE_MARKS) or (text[:1] == b"[" and b'"ph"' in text):
         return "trace"
     if b'"ctrl_deps"' in text and b'"nodes"' in text:
         raise ImportFileError(

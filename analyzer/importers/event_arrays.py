@@ -74,9 +74,17 @@ class _Arrays:
         other = np.array([text.translate(None, MARKS) not in {b"{", b"{}"} for text in texts], np.bool_)
         self._none(events[unusual][other])
         single[args] = True
+        empty = np.zeros(len(args), np.bool_)
+        empty[unusual] = [b"}" in text for text in texts]
         opened = np.full(self._tokens.count, len(single), np.int32)
-        opened[events] = args
-        return np.arange(len(single), dtype=np.int32) > opened[self._tokens.event]
+        opened[events[~empty]] = args[~empty]
+        inside = np.arange(len(single), dtype=np.int32) > opened[self._tokens.event]
+        behind = self._tokens.behind(args[~empty])
+        if len(behind):
+            closed = np.full(self._tokens.count, len(single), np.int32)
+            closed[self._tokens.event[behind]] = behind
+            inside &= np.arange(len(single), dtype=np.int32) < closed[self._tokens.event]
+        return inside
 
     def _once(self, places: Places) -> Places:
         """The events of a key, none of which has it twice."""
@@ -125,6 +133,17 @@ class _Arrays:
             raise OddEventsError(events[odd] if odd.any() else events) from None
 
     def _nanoseconds(self, places: Places, events: Places, base: int) -> pa.Array:
+        """Microseconds as whole nanoseconds, to the last digit: a binary fraction of today's moments is off by one."""
+        texts = pc.call_function("ascii_trim", [self._tokens.values(places)], pc.TrimOptions(MARKS.decode()))
+        try:
+            exact = texts.cast(pa.decimal128(28, 3))
+        except pa.ArrowInvalid:  # more digits, or no number
+            return self._rounded(places, events, base)
+        low, high = np.frombuffer(exact.buffers()[1], np.int64).reshape(-1, 2)[exact.offset :][: len(exact)].T
+        self._none(events[(high != low >> 63) | (np.abs(low) >= LATEST_US * 1000)])
+        return pa.array(base + low)
+
+    def _rounded(self, places: Places, events: Places, base: int) -> pa.Array:
         times = self._numbers(places, events, pa.float64()).to_numpy(zero_copy_only=False)
         self._none(events[~(np.abs(times) < LATEST_US)])
         return pa.array(base + np.rint(times * 1000).astype(np.int64))
@@ -134,7 +153,7 @@ class _Arrays:
     def _runs(self, single: npt.NDArray[np.bool_], inside: npt.NDArray[np.bool_]) -> None:
         event = self._tokens.event
         begins = np.ones(len(event), np.bool_)
-        begins[1:] = single[1:] | single[:-1] | (event[1:] != event[:-1])
+        begins[1:] = single[1:] | single[:-1] | (event[1:] != event[:-1]) | (inside[1:] != inside[:-1])
         first = np.flatnonzero(begins).astype(np.int32)
         last = np.append(first[1:], np.int32(len(event))) - 1
         for within, said in zip((False, True), self._texts, strict=True):

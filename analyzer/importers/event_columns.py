@@ -7,6 +7,7 @@ outer ones.
 import json
 import math
 from collections.abc import Iterable, Mapping
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -29,6 +30,7 @@ OUTER = {
 
 NUMBERS = {
     "External id": "external_id",
+    "external id": "external_id",
     "Record function id": "record_function_id",
     "Ev Idx": "index",
     "Sequence number": "seq_nr",
@@ -94,12 +96,30 @@ def row_of(event: Any, base_ns: int) -> dict[str, Any]:
         if column and row.get(column) is None and type(value) is int and -_MOST <= value < _MOST:
             row[column] = value
         elif key in TEXTS and isinstance(value, list):
-            row[TEXTS[key]] = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+            row[TEXTS[key]] = _json(value)
         elif value is not None or column is None:
             rest[key] = value
     if rest:
-        row["args_json"] = json.dumps(rest, separators=(",", ":"), ensure_ascii=False)
+        row["args_json"] = _json(rest)
     return row
+
+
+def _json(value: Any) -> str:
+    """JSON, in which a number that is none becomes a text: `NaN` would keep everything beside it from being read."""
+    try:
+        return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        return json.dumps(_spelled(value), separators=(",", ":"), ensure_ascii=False)
+
+
+def _spelled(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _spelled(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_spelled(inner) for inner in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value
 
 
 def _in_ns(value: Any) -> int | None:
@@ -109,7 +129,7 @@ def _in_ns(value: Any) -> int | None:
         and math.isfinite(value)
         and abs(value) < LATEST_US
     ):
-        return round(value * 1000)
+        return round(Decimal(repr(value)) * 1000)  # a binary fraction times a thousand is off by one now and then
     return None
 
 

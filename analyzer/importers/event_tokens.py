@@ -28,7 +28,9 @@ _PART = 1 << 18
 
 _LONGEST_KEY = 200
 _TAILS = (b"\n    }\n  },\n  {\n    ", b"\n  },\n  {\n    ")
-"""What Kineto writes between the last value of an event and the first key of the next: with args, and without."""
+"""What Kineto writes between the last value of an event and the first key of the next: with args at its end, and without."""
+_CLOSING = b"\n    },\n    "
+"""What stands between the args of an event and a key behind them, where a file has its keys in another order."""
 
 
 class OddEventsError(ValueError):
@@ -93,7 +95,8 @@ class EventTokens:
         """The opening quote of each key."""
         self._until = np.append(self._begins[1:], np.int32(self._whole()))
         """Where the value of each key ends, with the marks after it."""
-        self._until[last] = self._before_next(self._until[last])
+        self._args_last = np.zeros(len(self.starts), np.bool_)
+        self._until[last], self._args_last[self.event[last]] = self._before_next(self._until[last])
 
     @property
     def count(self) -> int:
@@ -114,6 +117,20 @@ class EventTokens:
     def runs(self, first: Places, last: Places) -> pa.StringArray:
         """From each of these keys up to the value of another one, with marks after it."""
         return self._cut(self._begins[first], self._until[last], first)
+
+    def behind(self, args: Places) -> Places:
+        """The first key behind each of these args, of events in which they are not the last key. The last value within them then
+        ends where they do."""
+        args = args[~self._args_last[self.event[args]]]
+        opened = np.full(self.count, len(self.event), np.int32)
+        opened[self.event[args]] = args
+        keys = np.flatnonzero(np.arange(len(self.event), dtype=np.int32) > opened[self.event]).astype(np.int32)
+        begins = np.maximum(self._begins[keys] - len(_CLOSING), 0)
+        closing = self._stands(_CLOSING, begins)
+        keys, begins = keys[closing], begins[closing]
+        first = np.append(True, self.event[keys[1:]] > self.event[keys[:-1]])[: len(keys)]
+        self._until[keys[first] - 1] = begins[first]
+        return keys[first]
 
     def _cut(self, begins: Places, ends: Places, keys: Places) -> pa.StringArray:
         offsets = np.empty(2 * len(begins), np.int32)
@@ -204,17 +221,19 @@ class EventTokens:
         tail = bytes(self._text[-_LONGEST_KEY:])
         return len(self._text) - len(tail) + len(tail.rstrip(MARKS + b"}"))
 
-    def _before_next(self, ends: Places) -> Places:
-        """Where the last values of events end, given where the first keys of the next ones begin."""
+    def _before_next(self, ends: Places) -> tuple[Places, npt.NDArray[np.bool_]]:
+        """Where the last values of events end, given where the first keys of the next ones begin, and which stand in args."""
         left = np.arange(len(ends))
+        in_args = np.zeros(len(ends), np.bool_)
         for tail in _TAILS:
             begins = np.maximum(ends[left] - len(tail), 0)
             match = self._stands(tail, begins)
             ends[left[match]] = begins[match]
+            in_args[left[match]] = tail == _TAILS[0]
             left = left[~match]
         for at in left:  # laid out otherwise
             tail = bytes(self._text[max(ends[at] - _LONGEST_KEY, 0) : ends[at]])
             ends[at] -= len(tail) - len(
                 tail.rstrip(MARKS).removesuffix(b"{").rstrip(MARKS).removesuffix(b"}").rstrip(MARKS)
             )
-        return ends
+        return ends, in_args

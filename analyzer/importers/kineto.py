@@ -1,12 +1,10 @@
-"""Trace files as torch.profiler writes them, fast and in flat memory.
+"""Read a trace of torch.profiler in any JSON layout, fast and in flat memory.
 
-Kineto puts `\\n  },\\n  {` between two events, and no JSON string can hold a line break: the file can be cut there into pieces
-of many events, whose keys are found all at a time. Nothing is lost unseen: an event that is out of the ordinary is read by
-itself, by a slower way that keeps every key.
+Pieces of many events arrive in Kineto's layout, and the keys of all of them are found at a time. An event that is out of the
+ordinary is read by itself, by a slower way that keeps every key: nothing is lost unseen.
 """
 
 import json
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,10 +19,8 @@ from .event_columns import EVENTS, UNPARSED, row_of, rows_table
 from .event_tokens import MARKS, EventTokens, OddEventsError, event_starts
 from .nesting import Nesting
 from .run_texts import RunTexts
-
-PIECE = 6_000_000
-"""Bytes that are read at a time: with larger pieces the processor's caches no longer hold what is read again and again, with
-smaller ones the calls cost more than the work."""
+from .step_spans import StepSpans, find_steps
+from .trace_pieces import Piece, TracePieces
 
 ROW_GROUP = 50_000
 """Rows that are written at a time: each of the columns costs something whenever it is written."""
@@ -34,9 +30,6 @@ _KEPT_FREE = 31 << 20
 """glibc gives back what is freed at the end of its memory if it is more than twice the largest block that was ever freed, up to
 32 MB: one block, never touched, spares the arrays of each piece fresh memory, which is slow to touch."""
 
-_BETWEEN = b"\n  },\n  {"
-_OPENING = re.compile(rb'"traceEvents": \[\s*\n  \{\n    "ph": "')
-_HEAD = 1 << 22
 _FEW = 4000
 """Events that become Python objects at a time."""
 
@@ -50,45 +43,6 @@ _ENCODED = pa.schema(
 )
 """The declared columns; texts, of which a trace has few different ones, are written from a dictionary."""
 
-_SEAM = 2000
-"""Bytes that an annotation of a step does not exceed."""
-
-_ANNOTATION = b'"name": "ProfilerStep#'
-_STEP = re.compile(
-    rb'"name": "ProfilerStep#(\d+)",\s*"pid": [^\n]*\n\s*"tid": [^\n]*\n\s*"ts": ([\d.]+),\s*"dur": ([\d.]+)'
-)
-
-
-def opening_of(head: bytes) -> int | None:
-    """Where the first event begins in the head of a file that has this layout; None where it has another one."""
-    found = _OPENING.search(head)
-    return None if found is None else head.index(b"\n  {", found.start()) + 3
-
-
-class StepSpans:
-    """When each step of the trace began and ended."""
-
-    def __init__(self) -> None:
-        self.spans: dict[int, tuple[int, int]] = {}
-
-    def add(self, step: int, start_ns: int, end_ns: int) -> None:
-        """A span of this step; several threads may have one."""
-        known = self.spans.get(step)
-        self.spans[step] = (start_ns, end_ns) if known is None else (min(known[0], start_ns), max(known[1], end_ns))
-
-    def steps_at(self, times: pa.Array | pa.ChunkedArray) -> pa.Array:
-        """Step during which each of these moments lies; null outside all of them."""
-        if not self.spans:
-            return pa.nulls(len(times), pa.int64())
-        ordered = sorted((span, step) for step, span in self.spans.items())
-        starts, ends, steps = (
-            np.array(all_of, np.int64) for all_of in zip(*((*s, n) for s, n in ordered), strict=True)
-        )
-        moments = times.fill_null(-(2**62)).to_numpy()
-        index = np.searchsorted(starts, moments, side="right") - 1
-        inside = (index >= 0) & (moments < ends[index])
-        return pa.array(steps[index], mask=~inside)
-
 
 def base_of(header: dict[str, Any]) -> int:
     """Moment in ns since 1970 from which `ts` counts."""
@@ -97,47 +51,44 @@ def base_of(header: dict[str, Any]) -> int:
 
 
 class KinetoTrace:
-    """One trace file of this layout. ``write`` puts its events into a Parquet part; afterwards ``header``, ``spans``, ``events``
-    and ``cut`` say what was found, ``unparsed`` how many events are no JSON."""
+    """One trace file. ``write`` puts its events into a Parquet part; afterwards ``header``, ``spans``, ``events`` and ``cut`` say
+    what was found, ``unparsed`` how many events are no JSON, ``one_by_one`` how many were read the slow way."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.header: dict[str, Any] = {}
         self.spans = StepSpans()
+        self.base_ns = 0
+        with ByteStream(path) as stream:
+            pieces = TracePieces(stream)
+            pieces.read_header()
+        self.header, self.is_trace = pieces.header, pieces.is_trace
+        self._start()
+
+    def _start(self) -> None:
         self._texts = RunTexts(inside=False), RunTexts(inside=True)
         self.nesting = Nesting()
-        self.events = self.unparsed = self.one_by_one = 0
+        self.events = self.unparsed = self.one_by_one = self.torn_bytes = 0
         self.cut = False
-        self.torn_bytes = 0
-        with ByteStream(path) as stream:
-            head = stream.read(_HEAD)
-            self.packed = stream.packed
-        self._opening = opening_of(head)
-        if self._opening is not None:
-            self.header = _object(head[: head.index(b'"traceEvents"')].rstrip().rstrip(b",") + b"}") or {}
-
-    @property
-    def is_kineto(self) -> bool:
-        """Whether the file has this layout."""
-        return self._opening is not None
+        self.broken_at: int | None = None
 
     def find_steps(self) -> None:
-        """Look for the annotations that say when each step began, ahead of the events."""
-        base = base_of(self.header)
+        """Look for the annotations that say when each step began, and for the clock's start, ahead of the events."""
         with ByteStream(self.path) as stream:
-            text = bytearray(_SEAM + (1 << 20))  # the end of the piece before stands ahead of each piece
-            while count := stream.fill(memoryview(text)[_SEAM:]):
-                at = text.find(_ANNOTATION, 0, _SEAM + count)
-                while at >= 0:
-                    found = _STEP.match(text, at, _SEAM + count)
-                    if found:
-                        start = base + round(float(found[2]) * 1000)
-                        self.spans.add(int(found[1]), start, start + round(float(found[3]) * 1000))
-                    at = text.find(_ANNOTATION, at + 1, _SEAM + count)
-                text[:_SEAM] = text[count : _SEAM + count]
+            self.spans, base = find_steps(stream)
+        self.base_ns = base_of(self.header if "baseTimeNanoseconds" in self.header else {"baseTimeNanoseconds": base})
+        self.spans.moved(self.base_ns)
 
     def write(self, out: Path, *, rank: int, window: int) -> None:
         """All events, in their order, as one Parquet part."""
+        self._write(out, rank, window)
+        told = base_of(self.header)
+        if told != self.base_ns:  # what looked like the clock's start stood in an event
+            self.spans.moved(told - self.base_ns)
+            self.base_ns = told
+            self._start()
+            self._write(out, rank, window)
+
+    def _write(self, out: Path, rank: int, window: int) -> None:
         numbers = [c.name for c in EVENTS.columns if not pa.types.is_string(c.type)]
         np.empty(_KEPT_FREE, np.uint8)
         with pq.ParquetWriter(
@@ -159,57 +110,40 @@ class KinetoTrace:
     def _groups(self) -> Iterator[pa.Table]:
         """The rows of as many pieces as fill a row group."""
         tables: list[pa.Table] = []
-        for piece in self._pieces():
-            tables.append(self._rows(piece))
-            if sum(table.num_rows for table in tables) >= ROW_GROUP:
-                yield _joined(tables)
-                tables = []
+        with ByteStream(self.path) as stream:
+            pieces = TracePieces(stream)
+            for piece in pieces:
+                rows = self._rows_of(piece)
+                if rows is None:
+                    continue
+                tables.append(rows)
+                if sum(table.num_rows for table in tables) >= ROW_GROUP:
+                    yield _joined(tables)
+                    tables = []
+        self.header |= pieces.header
+        self.cut, self.broken_at, self.torn_bytes = pieces.cut, pieces.broken_at, pieces.torn_bytes
         if tables:
             yield _joined(tables)
 
-    # -- pieces -------------------------------------------------------------------------------------------------------------
-
-    def _pieces(self) -> Iterator[memoryview]:
-        """Whole events, several megabytes at a time, with the commas between them. A piece lasts until the next is read."""
-        with ByteStream(self.path) as stream:
-            stream.read(self._opening or 0)
-            buffer, held = bytearray(PIECE), 0  # one for all pieces: fresh memory is slow to touch
-            while count := stream.fill(memoryview(buffer)[held:]):
-                held += count
-                last = buffer.rfind(_BETWEEN, 0, held)
-                if last < 0:
-                    buffer = buffer if held < len(buffer) else buffer + bytes(len(buffer))
-                    continue
-                yield memoryview(buffer)[: last + 4]
-                rest = buffer[last + 6 : held]
-                held = len(rest)
-                buffer[:held] = rest
-        yield from self._last(bytes(buffer[:held]))
-
-    def _last(self, rest: bytes) -> Iterator[memoryview]:
-        """The piece at the end: up to the closing bracket, or, in a file that was cut, up to the last event that is whole."""
-        end = rest.rfind(b"\n  ]")
-        if end >= 0 and (trailer := _object(b'{"x": 0' + rest[end + 4 :].rstrip())) is not None:
-            self.header |= {key: value for key, value in trailer.items() if key != "x"}
-            whole = rest[:end].rstrip()
-        else:
-            self.cut = True
-            stripped = rest.rstrip().rstrip(b",").rstrip()
-            whole = stripped if stripped.endswith(b"\n  }") and _is_json(stripped) else b""
-            self.torn_bytes = len(rest) - len(whole)
-            if end >= 0 and not whole:  # the events are whole, only what comes after them is not
-                whole = rest[:end].rstrip()
-                self.torn_bytes = len(rest) - end
-        if whole.strip():
-            yield memoryview(whole)
-
     # -- rows ---------------------------------------------------------------------------------------------------------------
+
+    def _rows_of(self, piece: Piece) -> pa.Table | None:
+        """The rows of a piece; None where it is refused, as its events are no JSON by themselves or none of the format's."""
+        if piece.text is None:
+            return self._one_by_one(piece.events)
+        before = self.unparsed, self.one_by_one
+        rows = self._rows(piece.text)
+        if self.unparsed > before[0] or rows.column("ph").null_count:
+            piece.refused = True
+            self.unparsed, self.one_by_one = before
+            return None
+        return rows
 
     def _rows(self, text: bytes | memoryview, kinds: int = _MOST_KINDS) -> pa.Table:
         """One row per event: all at a time, but for events that are out of the ordinary; so many kinds of these are told."""
         try:
             tokens = EventTokens(text)
-            return _table(event_arrays(tokens, base_of(self.header), *self._texts), tokens.count)
+            return _table(event_arrays(tokens, self.base_ns, *self._texts), tokens.count)
         except OddEventsError as e:
             starts = event_starts(text)
             odd = e.events if kinds else range(len(starts))
@@ -226,19 +160,18 @@ class KinetoTrace:
     def _one_by_one(self, texts: list[bytes]) -> pa.Table:
         """The rows by Python, every key kept; what is no JSON is kept as text. A little at a time: Python's objects are large."""
         self.one_by_one += len(texts)
-        base = base_of(self.header)
         tables = [
-            rows_table(row_of(self._one(text.strip(MARKS)), base) for text in texts[first : first + _FEW])
+            rows_table(row_of(self._one(text.strip(MARKS)), self.base_ns) for text in texts[first : first + _FEW])
             for first in range(0, len(texts), _FEW)
         ]
         return pa.concat_tables(tables).cast(_ENCODED)
 
     def _one(self, text: bytes) -> Any:
-        event = _object(text)
-        if event is None:
+        try:
+            return json.loads(text.decode("utf-8", "replace"), strict=False)
+        except (ValueError, RecursionError):
             self.unparsed += 1
             return {"args": {UNPARSED: text.decode("utf-8", "replace")}}
-        return event
 
     def _placed(self, rows: pa.Table, rank: int, window: int) -> pa.Table:
         """The rows with all declared columns, and with rank, window, position and step."""
@@ -261,19 +194,3 @@ def _table(arrays: dict[str, pa.Array], count: int) -> pa.Table:
 
 def _joined(tables: list[pa.Table]) -> pa.Table:
     return pa.concat_tables(tables).unify_dictionaries()
-
-
-def _object(text: bytes) -> dict[str, Any] | None:
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None
-
-
-def _is_json(text: bytes) -> bool:
-    try:
-        json.loads(b"[" + text + b"]")
-    except (ValueError, RecursionError):
-        return False
-    return True

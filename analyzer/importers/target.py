@@ -64,6 +64,8 @@ class RunTarget:
         self._rows: dict[tuple[str, int], list[Row]] = {}
         self._parts: Counter[tuple[str, int]] = Counter()
         self._windows: Counter[int] = Counter()
+        self.workers: dict[str, int] = {}
+        """Worker of a profiler that does not tell its rank → the rank it was given."""
 
     def __enter__(self) -> Self:
         return self

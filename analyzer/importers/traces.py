@@ -1,15 +1,17 @@
 """A profiler's trace into profiler_events and steps."""
 
 import json
+import re
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from .foreign_trace import ForeignTrace
-from .kineto import KinetoTrace, base_of
+from .host_operators import operators_of
+from .kineto import KinetoTrace
 from .target import RunTarget
 from .trace_checks import doubts, step_facts
 
@@ -20,15 +22,23 @@ _HEADER = 20_000
 """Characters of the header that are kept beside the events."""
 
 
+_MOST_RANKS = 10**6
+_RANK_IN_NAME = re.compile(r"(?<![a-z])rank[-_. ]?(\d{1,6})(?!\d)", re.IGNORECASE)
+_WORKER = re.compile(r"(.+?)\.\d{9,}\.pt\.trace\.json")
+"""What tensorboard_trace_handler calls its files: worker and moment; those of one worker are of one rank."""
+
+
 def import_trace(path: Path, target: RunTarget, label: str) -> str:  # noqa: ARG001 # as all importers have it
     """Read one trace file into the target. Returns what was found, in a few words."""
-    fast = KinetoTrace(path)
-    trace = fast if fast.is_kineto else ForeignTrace(path)
+    trace = KinetoTrace(path)
     trace.find_steps()
-    rank = _rank_of(trace.header, target)
+    rank = _rank_of(path, trace.header, target)
     part, window = target.next_part("profiler_events", rank), target.next_window(rank)
     trace.write(part, rank=rank, window=window)
     _note(path, trace, target, rank, window)
+    operators = operators_of(part, rank, window)
+    if operators.num_rows:
+        pq.write_table(operators, target.next_part("profiled_operators", rank), compression="zstd")
     pa.default_memory_pool().release_unused()
     with (
         TemporaryDirectory(prefix="firstfault-") as folder,
@@ -44,7 +54,7 @@ def import_trace(path: Path, target: RunTarget, label: str) -> str:  # noqa: ARG
 
 def _steps(
     path: Path,
-    trace: KinetoTrace | ForeignTrace,
+    trace: KinetoTrace,
     target: RunTarget,
     con: duckdb.DuckDBPyConnection,
     part: Path,
@@ -57,28 +67,33 @@ def _steps(
         target.step(rank, step, path, time_ns=end, step_ns=end - start, **known)
 
 
-def _rank_of(header: dict[str, Any], target: RunTarget) -> int:
-    """The rank that the trace names, else the first that has no trace yet."""
+def _rank_of(path: Path, header: dict[str, Any], target: RunTarget) -> int:
+    """The rank that the trace names, else that of its file's name, else that of its worker, else the first without a trace."""
     about = header.get("distributedInfo")
-    if isinstance(about, dict):
-        rank, world = about.get("rank"), about.get("world_size")
-        if isinstance(world, int) and 0 < world < 2**31:
-            target.facts["world_size"] = world
-        if isinstance(rank, int) and 0 <= rank < 10**6:
-            return rank
-    return next(rank for rank in range(len(target.traced_ranks) + 1) if rank not in target.traced_ranks)
+    told = about if isinstance(about, dict) else {}
+    rank, world = told.get("rank"), told.get("world_size")
+    if isinstance(world, int) and 0 < world < 2**31:
+        target.facts["world_size"] = world
+    if isinstance(rank, int) and 0 <= rank < _MOST_RANKS:
+        return rank
+    named = _RANK_IN_NAME.search(path.name)
+    if named:
+        return int(named[1])
+    first = next(rank for rank in range(len(target.traced_ranks) + 1) if rank not in target.traced_ranks)
+    worker = _WORKER.match(path.name)
+    return target.workers.setdefault(worker[1], first) if worker else first
 
 
-def _note(path: Path, trace: KinetoTrace | ForeignTrace, target: RunTarget, rank: int, window: int) -> None:
+def _note(path: Path, trace: KinetoTrace, target: RunTarget, rank: int, window: int) -> None:
     header = trace.header
     if isinstance(header.get("host_name"), str):
         target.facts.setdefault("hostname", header["host_name"])
     text = json.dumps(header, ensure_ascii=False)
-    detail: dict[str, Any] = {"file": str(path), "window_id": window, "base_time_ns": base_of(header) or None}
+    detail: dict[str, Any] = {"file": str(path), "window_id": window, "base_time_ns": trace.base_ns or None}
     detail["header"] = header if len(text) <= _HEADER else text[:_HEADER]
     message = f"{trace.events} events of {path.name} imported as window {window}."
     target.event("trace-imported", message, rank=rank, detail=json.dumps(detail, ensure_ascii=False))
-    broken = trace.broken_at if isinstance(trace, ForeignTrace) else None
+    broken = trace.broken_at
     if broken is not None:
         message = f"{path.name} is no JSON from character {broken} on: only the {trace.events} events before it were imported."
         target.event("trace-cut", message, rank=rank)

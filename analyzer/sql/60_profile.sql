@@ -11,31 +11,139 @@ COMMENT ON COLUMN step_time.data_ns IS 'Waiting for the DataLoader.';
 COMMENT ON COLUMN step_time.other_ns IS 'Code of the script and of the recorder between the phases.';
 COMMENT ON COLUMN step_time.recorder_ns IS 'Of these parts together, what the recorder took.';
 
+CREATE VIEW device_events AS
+SELECT rank, window_id, event_id, step, coalesce(device::VARCHAR, pid) AS device, coalesce(stream::VARCHAR, tid) AS stream,
+    CASE
+        WHEN lower(cat) = 'kernel' AND regexp_matches(lower(name), 'nccl|rccl|mscclpp|cross_device_reduce|all_reduce_') THEN 'communication'
+        WHEN lower(cat) = 'kernel' THEN 'kernel'
+        WHEN lower(cat) IN ('gpu_memset', 'memset') THEN 'set'
+        ELSE 'copy'
+    END AS kind, name, ts_ns, dur_ns, correlation, external_id
+FROM profiler_events
+WHERE ph = 'X' AND dur_ns >= 0 AND lower(cat) IN ('kernel', 'gpu_memcpy', 'gpu_memset', 'memcpy', 'memset');
+COMMENT ON VIEW device_events IS 'Kernels and copies that ran on a device, of recorded windows and of imported traces.';
+COMMENT ON COLUMN device_events.kind IS 'kernel, communication (kernels of NCCL and RCCL), copy or set.';
+
+CREATE VIEW profile_windows AS
+SELECT rank, window_id, bool_or(step IS NOT NULL) AS stepped FROM profiler_events GROUP BY rank, window_id;
+COMMENT ON VIEW profile_windows IS 'Windows of profiling; stepped is false for a trace in which no step is marked: it is judged as a whole.';
+
+CREATE VIEW device_use AS
+WITH told AS (
+    SELECT d.*, d.ts_ns + d.dur_ns AS end_ns FROM device_events d JOIN profile_windows USING (rank, window_id)
+    WHERE d.step IS NOT NULL OR NOT stepped
+), beside AS (
+    -- the latest end of what began before: what lies before it has been counted
+    SELECT *, max(end_ns) OVER earlier AS before,
+        max(CASE WHEN kind = 'communication' THEN end_ns END) OVER earlier AS before_communication,
+        max(CASE WHEN kind <> 'communication' THEN end_ns END) OVER earlier AS before_others
+    FROM told
+    WINDOW earlier AS (
+        PARTITION BY rank, window_id, step ORDER BY ts_ns, event_id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+    )
+), parts AS (
+    SELECT rank, window_id, step, count(*) FILTER (kind IN ('kernel', 'communication')) AS kernels,
+        sum(dur_ns) FILTER (kind IN ('kernel', 'communication')) AS kernel_ns,
+        sum(greatest(end_ns - greatest(ts_ns, coalesce(before, ts_ns)), 0)) AS busy_ns,
+        sum(greatest(end_ns - greatest(ts_ns, coalesce(before_communication, ts_ns)), 0)) FILTER (kind = 'communication') AS communication_ns,
+        sum(greatest(end_ns - greatest(ts_ns, coalesce(before_others, ts_ns)), 0)) FILTER (kind <> 'communication') AS others_ns
+    FROM beside GROUP BY rank, window_id, step
+)
+SELECT rank, window_id, step, kernels, coalesce(kernel_ns, 0)::BIGINT AS kernel_ns, busy_ns::BIGINT AS busy_ns,
+    coalesce(communication_ns, 0)::BIGINT AS communication_ns, (busy_ns - coalesce(others_ns, 0))::BIGINT AS exposed_ns
+FROM parts;
+COMMENT ON VIEW device_use IS 'How long devices worked in each profiled step, or in the whole of a trace without steps (step is null).';
+COMMENT ON COLUMN device_use.kernels IS 'Kernels that ran on a device.';
+COMMENT ON COLUMN device_use.kernel_ns IS 'Their time; kernels that ran side by side count each.';
+COMMENT ON COLUMN device_use.busy_ns IS 'Time in which at least one kernel or copy ran.';
+COMMENT ON COLUMN device_use.communication_ns IS 'Time in which at least one kernel of communication ran.';
+COMMENT ON COLUMN device_use.exposed_ns IS 'Time in which nothing but communication ran.';
+
 CREATE VIEW profiled_steps AS
 WITH spans AS (
     SELECT rank, window_id, step, max(ts_ns + dur_ns) FILTER (cat <> 'recorder') - min(ts_ns) FILTER (cat <> 'recorder') AS span_ns,
         coalesce(sum(self_ns) FILTER (cat = 'recorder'), 0) AS recorder_ns,
-        sum(dur_ns) FILTER (cat = 'kernel') AS kernel_ns,
-        sum(dur_ns) FILTER (cat = 'gpu_memcpy' AND name LIKE 'Memcpy HtoD%') AS to_device_ns,
-        sum(dur_ns) FILTER (cat = 'gpu_memcpy' AND name LIKE 'Memcpy HtoD%Pageable%') AS pageable_ns,
-        count(*) FILTER (cat = 'gpu_memcpy' AND name LIKE 'Memcpy HtoD%') AS copies,
-        sum(dur_ns) FILTER (cat IN ('cuda_runtime', 'cuda_driver') AND name LIKE '%Synchronize%') AS sync_ns,
-        count(*) FILTER (cat IN ('cuda_runtime', 'cuda_driver') AND name LIKE '%Synchronize%') AS syncs,
-        count(*) FILTER (cat = 'kernel') AS kernels
-    FROM profiler_events WHERE ph = 'X' AND dur_ns >= 0 GROUP BY rank, window_id, step
+        sum(dur_ns) FILTER (lower(cat) IN ('gpu_memcpy', 'memcpy') AND regexp_matches(name, '^(Memcpy HtoD|CopyHostToDevice)')) AS to_device_ns,
+        sum(dur_ns) FILTER (lower(cat) IN ('gpu_memcpy', 'memcpy') AND name LIKE 'Memcpy HtoD%Pageable%') AS pageable_ns,
+        count(*) FILTER (lower(cat) IN ('gpu_memcpy', 'memcpy') AND regexp_matches(name, '^(Memcpy HtoD|CopyHostToDevice)')) AS copies,
+        sum(dur_ns) FILTER (lower(cat) IN ('cuda_runtime', 'cuda_driver', 'runtime') AND name LIKE '%Synchronize%') AS sync_ns,
+        count(*) FILTER (lower(cat) IN ('cuda_runtime', 'cuda_driver', 'runtime') AND name LIKE '%Synchronize%') AS syncs
+    FROM profiler_events JOIN profile_windows USING (rank, window_id)
+    -- 'Trace' is the profiler itself, from its start to its stop
+    WHERE ph = 'X' AND dur_ns >= 0 AND cat IS DISTINCT FROM 'Trace' AND (step IS NOT NULL OR NOT stepped) GROUP BY rank, window_id, step
 )
-SELECT rank, window_id, coalesce(step, 0) AS step, span_ns - recorder_ns AS ns, recorder_ns, kernels, coalesce(kernel_ns, 0) AS kernel_ns,
+SELECT s.rank, s.window_id, s.step, span_ns - recorder_ns AS ns, recorder_ns, coalesce(u.kernels, 0) AS kernels, coalesce(u.kernel_ns, 0) AS kernel_ns,
+    coalesce(u.busy_ns, 0) AS busy_ns, coalesce(u.communication_ns, 0) AS communication_ns, coalesce(u.exposed_ns, 0) AS exposed_ns,
     coalesce(to_device_ns, 0) AS to_device_ns, coalesce(pageable_ns, 0) AS pageable_ns, copies, coalesce(sync_ns, 0) AS sync_ns, syncs
-FROM spans WHERE span_ns > recorder_ns;
-COMMENT ON VIEW profiled_steps IS 'One row for each step of a profiler window or of an imported trace.';
+FROM spans s LEFT JOIN device_use u ON u.rank = s.rank AND u.window_id = s.window_id AND u.step IS NOT DISTINCT FROM s.step
+WHERE span_ns > recorder_ns;
+COMMENT ON VIEW profiled_steps IS 'One row for each step of a profiler window or of an imported trace; of a trace in which no step is marked one row for all of it, whose step is null.';
 COMMENT ON COLUMN profiled_steps.ns IS 'From the first event of the step to the end of the last, without what the recorder did.';
 COMMENT ON COLUMN profiled_steps.kernels IS 'Kernels that ran on a device.';
 COMMENT ON COLUMN profiled_steps.kernel_ns IS 'Their time; kernels that ran side by side count each.';
+COMMENT ON COLUMN profiled_steps.busy_ns IS 'Time in which at least one kernel or copy ran.';
+COMMENT ON COLUMN profiled_steps.communication_ns IS 'Time in which at least one kernel of communication ran.';
+COMMENT ON COLUMN profiled_steps.exposed_ns IS 'Time in which nothing but communication ran.';
 COMMENT ON COLUMN profiled_steps.to_device_ns IS 'Copies from the host to a device.';
 COMMENT ON COLUMN profiled_steps.pageable_ns IS 'Of these, copies from memory that is not pinned.';
 COMMENT ON COLUMN profiled_steps.copies IS 'Number of copies from the host to a device.';
 COMMENT ON COLUMN profiled_steps.sync_ns IS 'Time in which the host waited for a device.';
 COMMENT ON COLUMN profiled_steps.syncs IS 'How often it waited.';
+
+CREATE VIEW device_gaps AS
+WITH ordered AS (
+    SELECT d.*, max(ts_ns + dur_ns) OVER (
+        PARTITION BY rank, window_id ORDER BY ts_ns, event_id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS idle_from
+    FROM device_events d
+), launches AS (
+    SELECT rank, window_id, correlation, min(ts_ns) AS launched_ns FROM profiler_events
+    WHERE lower(cat) IN ('cuda_runtime', 'cuda_driver', 'runtime') AND correlation IS NOT NULL GROUP BY rank, window_id, correlation
+)
+SELECT o.rank, o.window_id, o.step, o.event_id, o.idle_from AS from_ns, o.ts_ns AS until_ns, o.ts_ns - o.idle_from AS ns, o.name AS next_name,
+    l.launched_ns, CASE WHEN l.launched_ns IS NULL THEN NULL WHEN l.launched_ns >= o.idle_from THEN 'launch' ELSE 'queue' END AS waits_for
+FROM ordered o LEFT JOIN launches l ON l.rank = o.rank AND l.window_id = o.window_id AND l.correlation = o.correlation
+WHERE o.ts_ns > o.idle_from;
+COMMENT ON VIEW device_gaps IS 'Stretches in which no kernel and no copy ran, between the first and the last of a window.';
+COMMENT ON COLUMN device_gaps.ns IS 'How long nothing ran.';
+COMMENT ON COLUMN device_gaps.next_name IS 'What ended it.';
+COMMENT ON COLUMN device_gaps.launched_ns IS 'When the host launched that.';
+COMMENT ON COLUMN device_gaps.waits_for IS 'launch: the host had not launched it when the device fell idle; queue: it had, and another reason held it up; null without the call that launched it.';
+
+CREATE VIEW host_in_gaps AS
+WITH longest AS (
+    SELECT * FROM device_gaps QUALIFY row_number() OVER (PARTITION BY rank ORDER BY ns DESC, event_id) <= 40
+), during AS (
+    SELECT g.rank, g.window_id, g.event_id, e.name, e.dur_ns,
+        (least(e.ts_ns + e.dur_ns, g.until_ns) - greatest(e.ts_ns, g.from_ns)) / g.ns AS share
+    FROM longest g
+    JOIN profiler_events e ON e.rank = g.rank AND e.window_id = g.window_id AND e.ts_ns < g.until_ns AND e.ts_ns + e.dur_ns > g.from_ns
+    WHERE e.ph = 'X' AND lower(e.cat) IN ('cpu_op', 'operator', 'user_annotation', 'python_function', 'cuda_runtime', 'cuda_driver', 'runtime', 'module')
+        AND NOT starts_with(e.name, 'ProfilerStep#')
+), named AS (
+    SELECT rank, window_id, event_id, arg_min(name, dur_ns) AS host FROM during WHERE share >= 0.5 GROUP BY rank, window_id, event_id
+)
+SELECT l.*, n.host FROM longest l LEFT JOIN named n USING (rank, window_id, event_id);
+COMMENT ON VIEW host_in_gaps IS 'The longest of device_gaps of each rank, with what the host did meanwhile.';
+COMMENT ON COLUMN host_in_gaps.host IS 'The shortest operator, annotation, Python function or runtime call that fills at least half of the pause; null where none does.';
+
+CREATE VIEW kernel_times AS
+WITH operators AS (
+    SELECT rank, window_id, external_id, arg_min(name, dur_ns) AS operator FROM profiler_events
+    WHERE cat = 'cpu_op' AND external_id > 0 GROUP BY rank, window_id, external_id
+), launches AS (
+    SELECT rank, window_id, correlation, any_value(external_id) AS external_id FROM profiler_events
+    WHERE lower(cat) IN ('cuda_runtime', 'cuda_driver', 'runtime') AND correlation IS NOT NULL GROUP BY rank, window_id, correlation
+), told AS (
+    SELECT d.*, o.operator FROM device_events d JOIN profile_windows w USING (rank, window_id)
+    LEFT JOIN launches l USING (rank, window_id, correlation)
+    LEFT JOIN operators o ON o.rank = d.rank AND o.window_id = d.window_id AND o.external_id = coalesce(nullif(d.external_id, 0), l.external_id)
+    WHERE d.step IS NOT NULL OR NOT w.stepped
+)
+SELECT rank, kind, name, mode(operator) AS operator, count(*) AS calls, sum(dur_ns)::BIGINT AS ns, (median(dur_ns))::BIGINT AS median_ns,
+    max(dur_ns) AS longest_ns, sum(dur_ns) / sum(sum(dur_ns)) OVER (PARTITION BY rank) AS share
+FROM told GROUP BY rank, kind, name;
+COMMENT ON VIEW kernel_times IS 'Kernels and copies of the profiled steps by name, with the operator that launched most of them.';
+COMMENT ON COLUMN kernel_times.share IS 'Of the time of all kernels and copies of the rank.';
 
 CREATE VIEW operator_times AS
 SELECT e.rank, e.step, e.cat, e.name, e.phase, e.module_id, any_value(m.module) AS module, any_value(m.class_name) AS class_name, count(*) AS calls,
@@ -44,7 +152,12 @@ FROM profiler_events e
 JOIN profiled_steps p ON p.rank = e.rank AND p.window_id = e.window_id AND p.step = e.step
 LEFT JOIN modules m ON m.rank = e.rank AND m.module_id = e.module_id
 WHERE e.self_ns IS NOT NULL AND e.cat IN ('cpu_op', 'module')
-GROUP BY e.rank, e.step, e.cat, e.name, e.phase, e.module_id;
+GROUP BY e.rank, e.step, e.cat, e.name, e.phase, e.module_id
+UNION ALL
+SELECT o.rank, o.step, 'cpu_op', o.name, o.phase, NULL, o.module, regexp_extract(o.module, '([^.]*?)(_[0-9]+)?$', 1), o.calls, o.self_ns,
+    o.self_ns / p.ns, NULL
+FROM profiled_operators o
+JOIN profiled_steps p ON p.rank = o.rank AND p.window_id = o.window_id AND p.step IS NOT DISTINCT FROM o.step;
 COMMENT ON VIEW operator_times IS 'Operators of profiled steps by exclusive time, with the module in whose forward they ran or whose backward they are; of cat module, the Python code of a forward itself.';
 COMMENT ON COLUMN operator_times.calls IS 'Calls in the step.';
 COMMENT ON COLUMN operator_times.self_ns IS 'Time without the events inside.';

@@ -150,3 +150,31 @@ def test_the_commands_say_what_they_did_and_what_is_wrong(tmp_path):
         assert done.exit_code == 2
         assert done.stderr.startswith("firstfault: ")
         assert len(done.stderr.splitlines()) == 1
+
+
+def test_an_imported_trace_goes_round_without_loss(tmp_path):
+    args = {"device": 3, "stream": 7, "correlation": 12, "bytes": 64, "grid": [1, 2, 3]}
+    given = [
+        {"ph": "X", "cat": "gpu_memcpy", "name": "Memcpy HtoD", "pid": 3, "tid": 7, "ts": 4203669613175.703, "dur": 0.001,
+         "args": args},
+        {"ph": "s", "cat": "ac2g", "name": "ac2g", "id": 12, "pid": 1, "tid": 1, "ts": 4203669613170.001},
+        {"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "s": "t", "pid": 1, "tid": 1, "ts": 4203669613171.5,
+         "args": {"Device Type": 1, "Device Id": 3, "Bytes": 512, "Addr": 99, "Total Allocated": 512, "Total Reserved": 1024}},
+    ]  # fmt: skip
+    header = {"deviceProperties": [{"id": 3, "name": "H100"}], "baseTimeNanoseconds": START}
+    (tmp_path / "t.json").write_text(json.dumps({**header, "traceEvents": given}))
+    import_files([tmp_path / "t.json"], tmp_path / "a", "0")
+    with Trace(tmp_path / "a") as trace:
+        before = trace.sql("FROM profiler_events ORDER BY event_id")
+        export_trace(trace, tmp_path / "again.json")
+    text = (tmp_path / "again.json").read_text()
+    again = json.loads(text)
+    assert again["deviceProperties"] == header["deviceProperties"]
+    events = [e for e in again["traceEvents"] if e["name"] in {"Memcpy HtoD", "ac2g", "[memory]"}]
+    assert [e.get("args", {}) for e in events] == [args, {}, given[2]["args"]]
+    assert events[1]["id"] == 12
+    assert '"dur": 0.001' in text
+    import_files([tmp_path / "again.json"], tmp_path / "b", "0")
+    with Trace(tmp_path / "b") as trace:
+        after = trace.sql("FROM profiler_events WHERE name IN ('Memcpy HtoD', 'ac2g', '[memory]') ORDER BY event_id")
+    assert after.drop("event_id", "window_id").equals(before.drop("event_id", "window_id"))

@@ -4,16 +4,12 @@ name = "host-to-device-copy-bound"
 severity = "warning"
 phase = "data"
 signal = "gpu_memcpy"
-message = "Copies from the host to the device take {percent} % of the profiled steps ({copy_ms} of {step_ms} ms a step in {copies} copies, {pageable} % of it from memory that is not pinned)."
+message = "Copies from the host to the device take {percent} % of {span_} ({copy_ms} of {step_ms} ms in {copies} copies, {pageable} % of it from memory that is not pinned)."
 fix = "DataLoader(pin_memory=True) and tensor.to(device, non_blocking=True); put small tensors into one copy, make constants on the device, and convert to the smaller dtype before the copy."
 explains = ["low-device-use"]
 [params.share]
 value = 0.15
 doc = "Share of the step from which it is worth a word."
-[params.steps]
-value = 2
-unit = "steps"
-doc = "Profiled steps to judge by."
 [needs]
 tables = ["profiler_events"]
 [doc]
@@ -23,9 +19,10 @@ not_this = "Runs without a device, a first copy of the model or the data set."
 source = "Exposed copies above 5 % of the time, or ten of them, are a threshold of other tools; not verified on a GPU by this project, only on rows as a GPU's profile gives them."
 */
 WITH judged AS (
-    SELECT rank, min(step) AS step, count(*) AS steps, median(to_device_ns / ns) AS share, median(to_device_ns) AS copy_ns, median(ns) AS ns, median(copies)::INT AS copies,
+    SELECT rank, min(step) AS step, median(to_device_ns / ns) AS share, median(to_device_ns) AS copy_ns, median(ns) AS ns, median(copies)::INT AS copies,
         sum(pageable_ns) / nullif(sum(to_device_ns), 0) AS pageable
     FROM profiled_steps WHERE kernels > 0 GROUP BY rank
 )
-SELECT rank, step, copy_ns / 1e9 AS value, round(100 * share)::INT AS percent, round(copy_ns / 1e6, 1) AS copy_ms, round(ns / 1e6, 1) AS step_ms, copies, round(100 * pageable)::INT AS pageable
-FROM judged WHERE steps >= $steps AND share > $share ORDER BY step, rank
+SELECT rank, step, copy_ns / 1e9 AS value, round(100 * share)::INT AS percent, round(copy_ns / 1e6, 1) AS copy_ms, round(ns / 1e6, 1) AS step_ms, copies, round(100 * coalesce(pageable, 0))::INT AS pageable,
+    CASE WHEN step IS NULL THEN 'the whole profile, in which no step is marked' ELSE 'the profiled steps' END AS span_
+FROM judged WHERE share > $share ORDER BY step NULLS FIRST, rank

@@ -10,6 +10,9 @@ explains = []
 [params.share]
 value = 0.2
 doc = "Share of the products from which it is worth a word."
+[params.time]
+value = 0.05
+doc = "Share of the device's time that the products take, where the trace tells it, below which they do not count."
 [params.calls]
 value = 4
 unit = "calls"
@@ -20,7 +23,7 @@ columns = ["profiler_events.input_dims"]
 [doc]
 what = "Half-precision products on a device with a row or column count that 8 does not divide."
 why = "Tensor cores work on blocks; what does not fit goes through slower kernels."
-not_this = "Runs without a device, float32, a few odd products such as a head of ten classes among hundreds."
+not_this = "Runs without a device, float32, a few odd products such as a head of ten classes among hundreds, or beside convolutions."
 source = "Documentation of cuBLAS: multiples of 8 elements in half precision. Not verified on a GPU by this project, only on rows as a GPU's profile gives them."
 */
 WITH devices AS (
@@ -30,10 +33,14 @@ WITH devices AS (
     FROM profiler_events e JOIN devices USING (rank)
     WHERE e.name IN ('aten::mm', 'aten::addmm', 'aten::bmm', 'aten::baddbmm') AND e.input_dims IS NOT NULL
       AND regexp_matches(e.input_types, 'c10::Half|c10::BFloat16')
+), weights AS (
+    SELECT rank, sum(ns) FILTER (operator IN ('aten::mm', 'aten::addmm', 'aten::bmm', 'aten::baddbmm')) / sum(ns) AS share FROM kernel_times
+    GROUP BY rank HAVING count(operator) > 0
 ), marked AS (
     SELECT *, list_bool_or([s[-1] % 8 <> 0 OR s[-2] % 8 <> 0 FOR s IN shapes]) AS odd FROM products WHERE len(shapes) >= 2
 )
 SELECT k.rank, min(k.step) FILTER (odd) AS step, count(*) FILTER (odd) AS value, count(*) AS calls, mode(k.input_dims) FILTER (odd) AS dims_,
     coalesce('module ' || mode(nullif(m.module, '')) FILTER (odd), 'the model') AS module_, mode(m.module) FILTER (odd) AS module
 FROM marked k LEFT JOIN modules m ON m.rank = k.rank AND m.module_id = k.module_id
-GROUP BY k.rank HAVING count(*) >= $calls AND count(*) FILTER (odd) > $share * count(*) ORDER BY step, k.rank
+LEFT JOIN weights w ON w.rank = k.rank
+GROUP BY k.rank HAVING coalesce(any_value(w.share), 0) >= CASE WHEN count(w.rank) > 0 THEN $time ELSE 0 END AND count(*) >= $calls AND count(*) FILTER (odd) > $share * count(*) ORDER BY step, k.rank

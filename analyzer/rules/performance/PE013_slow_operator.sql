@@ -35,11 +35,11 @@ columns = ["profiler_events.self_ns"]
 [doc]
 what = "In every profiled step the same operator, or the Python code of one module's forward, takes most of the time; or one of several equal modules takes many times what the others take."
 why = "Training is meant to spend its time in products, convolutions and attention; what outweighs them is usually an accident."
-not_this = "Products, convolutions, attention and recurrent cells; a single profiled step; steps of a few milliseconds."
+not_this = "Products, convolutions, attention and recurrent cells; a single profiled step; steps of a few milliseconds; steps with work on a device, for which the operators on the host wait."
 source = "Exclusive times of the run's own profile."
 */
 WITH long AS (
-    SELECT rank, step, ns, count(*) OVER (PARTITION BY rank) AS steps FROM profiled_steps
+    SELECT rank, step, ns, count(*) OVER (PARTITION BY rank) AS steps FROM profiled_steps WHERE kernels = 0 AND step IS NOT NULL
 ), candidates AS (
     SELECT o.rank, o.step, 'Operator ' || o.name AS what, arg_max(o.module_id, o.self_ns) AS module_id, sum(o.self_ns) AS self_ns, arg_max(o.source, o.self_ns) AS source FROM operator_times o
     WHERE o.cat = 'cpu_op' AND NOT regexp_matches(o.name, '(^|[:_])(mm|addmm|bmm|baddbmm|matmul|linear|conv|lstm|gru|rnn|einsum|dot|mv|addmv)|convolution|mkldnn|onednn|cudnn|attention|flash|all_reduce|c10d|gloo|nccl')

@@ -4,7 +4,7 @@ name = "cpu-bottleneck"
 severity = "warning"
 phase = "step"
 signal = "kernel"
-message = "In {value} of {steps} profiled steps the device works less than 10 % of the time while the host is busy for more than 90 % ({step_ms} ms a step, {kernel_ms} ms of it kernels): the processor sets the pace."
+message = "In {value} of {steps} {span_} the device works less than 10 % of the time while the host is busy for more than 90 % ({step_ms} ms, {kernel_ms} ms of it work of the device): the processor sets the pace."
 fix = "Move the work that is done in Python or on the CPU to the device or to loader workers; see operator_times. What is left: torch.compile, CUDA graphs, larger batches."
 explains = ["low-device-use"]
 [params.device]
@@ -13,10 +13,6 @@ doc = "Share of the time that the device works."
 [params.host]
 value = 0.9
 doc = "Share of the time in which the host neither waits for the device nor for data."
-[params.steps]
-value = 2
-unit = "steps"
-doc = "Profiled steps to judge by."
 [needs]
 tables = ["profiler_events"]
 [doc]
@@ -28,8 +24,9 @@ source = "Host busy above 90 %, device below 10 % over half of the time. Not ver
 WITH waits AS (
     SELECT rank, step, data_ns / step_ns AS wait FROM step_time
 ), marked AS (
-    SELECT p.*, kernel_ns < $device * ns AND sync_ns + coalesce(w.wait, 0) * ns < (1 - $host) * ns AS bound
+    SELECT p.*, busy_ns < $device * ns AND sync_ns + coalesce(w.wait, 0) * ns < (1 - $host) * ns AS bound
     FROM profiled_steps p LEFT JOIN waits w ON w.rank = p.rank AND w.step = p.step WHERE p.kernels > 0
 )
-SELECT rank, min(step) FILTER (bound) AS step, count(*) FILTER (bound) AS value, count(*) AS steps, round(median(ns) / 1e6, 1) AS step_ms, round(median(kernel_ns) / 1e6, 1) AS kernel_ms
-FROM marked GROUP BY rank HAVING count(*) >= $steps AND count(*) FILTER (bound) > 0.5 * count(*) ORDER BY step, rank
+SELECT rank, min(step) FILTER (bound) AS step, count(*) FILTER (bound) AS value, count(*) AS steps, round(median(ns) / 1e6, 1) AS step_ms, round(median(busy_ns) / 1e6, 1) AS kernel_ms,
+    CASE WHEN count(step) = 0 THEN 'whole profiles without steps' ELSE 'profiled steps' END AS span_
+FROM marked GROUP BY rank HAVING count(*) FILTER (bound) > 0.5 * count(*) ORDER BY step NULLS FIRST, rank

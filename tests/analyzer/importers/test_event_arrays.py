@@ -87,7 +87,7 @@ def test_all_at_a_time_is_as_one_by_one(tmp_path, seed, share):
     draw = random.Random(seed)
     given = [odd(draw, n) if draw.random() < share else usual(draw, n) for n in range(120)]
     trace, rows = read(file_of(tmp_path / "t.json", [laid_out(one) for one in given]))
-    assert trace.is_kineto
+    assert trace.is_trace
     assert len(rows) == len(given)
     for one, row in zip(given, rows, strict=True):
         alone = row_of(json.loads(json.dumps(one)), BASE)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from firstfault.analyzer import Trace, diagnose
 from firstfault.analyzer.errors import ImportFileError
-from firstfault.analyzer.importers import import_files, kineto
+from firstfault.analyzer.importers import import_files, kineto, trace_pieces
 from firstfault.analyzer.importers.event_columns import NUMBERS, OUTER, TEXTS, UNPARSED
 
 from .trace_text import BASE, event, laid_out
@@ -89,7 +89,7 @@ def test_every_event_and_every_key_of_a_real_trace_is_kept(real, tmp_path):
 def test_no_event_of_a_real_trace_is_read_one_by_one(real, tmp_path):
     trace = kineto.KinetoTrace(real)
     trace.write(tmp_path / "part.parquet", rank=0, window=0)
-    assert trace.is_kineto
+    assert trace.is_trace
     assert trace.one_by_one == 0
 
 
@@ -121,7 +121,7 @@ def test_pieces_are_put_together_without_loss_wherever_they_are_cut(tmp_path, mo
     events = [event(f"op{i}", float(i), args={"External id": i, "note": f'a "quoted": {i}'}) for i in range(300)]
     path = kineto_file(tmp_path / "t.json", events)
     for size in (97, 331, 1024, 5000):
-        monkeypatch.setattr(kineto, "PIECE", size)
+        monkeypatch.setattr(trace_pieces, "PIECE", size)
         with imported(tmp_path / str(size), path) as trace:
             rows = rows_of(trace)
         assert [lost(e, r) for e, r in zip(events, rows, strict=True) if lost(e, r)] == []
