@@ -77,5 +77,5 @@ $(VENV)/.installed-frameworks: $(VENV)/.installed-dev
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(DEMO_OUT) $(DEMO_OUT)-report.html build dist *.egg-info .pytest_cache .ruff_cache .import_linter_cache .coverage*
+	rm -rf $(VENV) $(DEMO_OUT) $(DEMO_OUT)-report.html build dist *.egg-info recorder/tensors/*.so .pytest_cache .ruff_cache .import_linter_cache .coverage*
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -148,4 +148,7 @@ def _norm_of_dense(gradients: list[Tensor]) -> Norm:
     dense = [g.detach() for g in gradients if g.layout is torch.strided and measurable(g)]
     if not dense:
         return 0.0
+    library = native.library
+    if library is not None and "cpu" not in LATE_DEVICES and (total := library.squares_of(dense)) is not None:
+        return math.sqrt(total)
     return scalar_of(torch.linalg.vector_norm(torch.stack([n.float() for n in _foreach_norm(dense)])))
