@@ -135,7 +135,9 @@ OPERATORS = Table(
             BOOL,
             "For a risk: whether its result goes through torch.where or masked_fill; null if not looked at.",
         ),
-        Column("compiled", STR, "Operator in code that torch.compile made, such as aten.addmm; null outside such code."),
+        Column(
+            "compiled", STR, "Operator in code that torch.compile made, such as aten.addmm; null outside such code."
+        ),
         Column("source", STR, "Line of the script that compiled operator comes from; null outside such code."),
         Column(
             "unsaved",
