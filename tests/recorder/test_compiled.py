@@ -122,14 +122,16 @@ def test_what_is_lost_inside_compiled_code_is_named_and_nothing_changes(how: str
 @pytest.mark.slow
 @pytest.mark.suite
 @pytest.mark.parametrize("how", ["model", "reduce-overhead"])
-def test_a_graph_out_of_the_cache_is_named_as_a_fresh_one_and_the_cache_is_shared(how: str, tmp_path: Path) -> None:
+def test_a_graph_out_of_the_cache_is_named_as_a_fresh_one(how: str, tmp_path: Path) -> None:
     fresh, again = tmp_path / "fresh", tmp_path / "again"
-    first = outputs(["inductor", how], tmp_path / "cache", fresh)
     plain = outputs(["inductor", how], tmp_path / "cache")
-    assert outputs(["inductor", how], tmp_path / "cache", again) == plain
+    first = outputs(["inductor", how], tmp_path / "cache", fresh)
+    second = outputs(["inductor", how], tmp_path / "cache", again)
 
-    assert first[:2] == plain[:2]
-    assert (first[2][1], plain[2][1]) == ("cache hits 0", "cache hits 1")
+    assert plain[:2] == first[:2] == second[:2]
+    assert plain[2][0] == first[2][0] == second[2][0]
+    # module hooks make another graph of a whole model, and so another key in the cache
+    assert (first[2][1], second[2][1]) == ("cache hits 0", "cache hits 1")
     for run in (fresh, again):
         assert lost_values(run)[0] == (f"{SCALE}:output0", SCALE)
         assert made_by(run)[0] == ("aten.div", DIVISION)
