@@ -173,9 +173,9 @@ class TracePieces:
     def _end_of_lines(self) -> int | None:
         """Where the last whole event of the buffer ends, in Kineto's layout; None where it has another one."""
         if (
-            self._buffer[self._at : self._at + 1] != b"{"
+            not self._buffer.startswith(b"{", self._at)
             or self._at < 3
-            or self._buffer[self._at - 3 : self._at] != b"\n  "
+            or not self._buffer.startswith(b"\n  ", self._at - 3)
         ):
             return None
         last = self._buffer.rfind(_LINES, self._at, self._held)

@@ -99,9 +99,8 @@ class CheckpointWatch:
         path = path if isinstance(path, str) else None
         if path is not None and path.startswith(self._captures):
             return  # written by this recorder
-        row = self._add(
-            action, path=self.session.secrets.text(path), ns=took, content=type(content).__name__, **_facts_of(content)
-        )
+        shown = None if path is None else self.session.secrets.text(path)
+        row = self._add(action, path=shown, ns=took, content=type(content).__name__, **_facts_of(content))
         if path is not None and os.path.isfile(path):  # noqa: PTH113 — a name of the script's, not one of ours
             row["bytes"] = os.path.getsize(path)  # noqa: PTH202
         if isinstance(content, nn.Module):

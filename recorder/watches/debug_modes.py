@@ -24,7 +24,7 @@ class DebugModes:
         modes: list[str] = []
         if torch.is_anomaly_enabled():
             modes.append("anomaly detection")
-        if torch._C._autograd._profiler_enabled() and self.session.mark is None:  # not a window of the recorder's own
+        if torch.autograd._profiler_enabled() and self.session.mark is None:  # not a window of the recorder's own
             modes.append("profiler")
         if torch.cuda.is_initialized() and os.environ.get("CUDA_LAUNCH_BLOCKING", "").lower() in _ON:
             modes.append("blocking launches")
