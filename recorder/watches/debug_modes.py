@@ -3,6 +3,7 @@
 import os
 
 import torch
+from torch._C._autograd import _profiler_enabled  # pyright: ignore[reportMissingImports, reportUnknownVariableType]
 
 from ..session.patches import Patches
 from ..session.session import Session
@@ -24,7 +25,7 @@ class DebugModes:
         modes: list[str] = []
         if torch.is_anomaly_enabled():
             modes.append("anomaly detection")
-        if torch.autograd._profiler_enabled() and self.session.mark is None:  # not a window of the recorder's own
+        if _profiler_enabled() and self.session.mark is None:  # not a window of the recorder's own
             modes.append("profiler")
         if torch.cuda.is_initialized() and os.environ.get("CUDA_LAUNCH_BLOCKING", "").lower() in _ON:
             modes.append("blocking launches")
