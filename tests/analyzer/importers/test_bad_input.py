@@ -13,6 +13,15 @@ ROWS = "".join(f"{i},{3 - i / 20}\n" for i in range(20))
 CSV = f"step,loss\n{ROWS}".encode()
 
 
+def packed(raw: bytes) -> bytes:
+    return gzip.compress(raw, mtime=0)  # every worker must collect the same tests
+
+
+def named(value: object) -> str:
+    """The name of a case without its bytes."""
+    return value if isinstance(value, str) else ""
+
+
 def steps_of(tmp_path: Path, name: str, raw: bytes) -> list[tuple[int, float]]:
     path = tmp_path / name
     path.write_bytes(raw)
@@ -24,7 +33,7 @@ def steps_of(tmp_path: Path, name: str, raw: bytes) -> list[tuple[int, float]]:
 @pytest.mark.parametrize(
     ("name", "raw"),
     [
-        ("packed.csv.gz", gzip.compress(CSV)),
+        ("packed.csv.gz", packed(CSV)),
         ("no_suffix", CSV),
         ("misnamed.json", CSV),
         ("misnamed.csv", json.dumps([{"step": i, "loss": 3 - i / 20} for i in range(20)]).encode()),
@@ -36,6 +45,7 @@ def steps_of(tmp_path: Path, name: str, raw: bytes) -> list[tuple[int, float]]:
         ("space.txt", CSV.replace(b",", b"   ")),
         ("zeros_at_the_end.csv", CSV + bytes(100)),
     ],
+    ids=named,
 )
 def test_what_is_whole_is_read_however_it_is_wrapped(tmp_path, name, raw):
     found = steps_of(tmp_path, name, raw)
@@ -47,10 +57,11 @@ def test_what_is_whole_is_read_however_it_is_wrapped(tmp_path, name, raw):
     ("name", "raw", "rows"),
     [
         ("torn.csv", CSV[:-4], 20),
-        ("torn.csv.gz", gzip.compress(CSV * 3)[:-30], 1),
+        ("torn.csv.gz", packed(CSV * 3)[:-30], 1),
         ("torn.jsonl", b"".join(b'{"step": %d, "loss": 1.0}\n' % i for i in range(9)) + b'{"step": 9, "lo', 9),
         ("tokens.jsonl", b'{"step": 0, "loss": NaN}\n{"step": 1, "loss": Infinity}\n{"step": 2, "loss": 1}\n', 3),
     ],
+    ids=named,
 )
 def test_of_a_torn_file_all_that_is_whole_is_read(tmp_path, name, raw, rows):
     assert len(steps_of(tmp_path, name, raw)) >= rows
@@ -63,13 +74,14 @@ def test_of_a_torn_file_all_that_is_whole_is_read(tmp_path, name, raw, rows):
         ("deep_object.json", b'{"a":' * 100_000),
         ("deep.jsonl", b'{"step": 1, "loss": ' + b"[" * 100_000 + b"\n"),
         ("deep_log.json", b'{"log_history": ' + b"[" * 100_000),
-        ("packed_twice.csv.gz.gz", gzip.compress(gzip.compress(CSV))),
+        ("packed_twice.csv.gz.gz", packed(packed(CSV))),
         ("noise.bin", bytes(range(256)) * 40),
         ("half_a_zip.csv", b"PK\x03\x04" + bytes(400)),
         ("text.txt", b"nothing to see\n" * 100),
         ("torn.json", b'[{"step": 1, "loss": 2'),
         ("cell.csv", b'step,loss\n1,"' + b"x" * 200_000 + b'"\n'),
     ],
+    ids=named,
 )
 def test_what_cannot_be_read_is_refused_in_one_line_that_names_the_file(tmp_path, name, raw):
     with pytest.raises(ImportFileError) as error:
@@ -95,6 +107,7 @@ def test_a_file_that_does_not_fit_into_memory_says_what_to_do(tmp_path, monkeypa
         (b"[[1700000000000000, 1, 4096, 0], [1700000000000900, 3, -4096, 0]]", "memory timeline"),
         (b"[[1700000000000000, 1700000000000900], [[0, 4096], [0, 0]]]", "memory timeline"),
     ],
+    ids=named,
 )
 def test_what_the_profiler_writes_beside_traces_is_known_and_refused(tmp_path, raw, words):
     with pytest.raises(ImportFileError, match=words):
