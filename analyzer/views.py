@@ -23,6 +23,7 @@ SHARED = (
     "module_tree",
     "parameters",
     "halved_weights",
+    "compiled_values",
     "step_detail",
     "optimizer_state_tensors",
     "optimizer_states",
