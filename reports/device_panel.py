@@ -50,7 +50,7 @@ def device_facts(trace: Trace) -> str:
             "busy {share} of {span}, the whole profile: no step is marked", share=share, span=duration(first["ns"])
         )
     )
-    exposed = use["exposed"].sum() / use["ns"].sum()
+    exposed = float(use["exposed"].sum()) / float(use["ns"].sum())
     if use["communication"].sum():
         words += say("; only communication {exposed}", exposed=f"{exposed:.0%}")
     return words
