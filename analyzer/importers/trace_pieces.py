@@ -24,6 +24,7 @@ _LONGEST = 1 << 26
 _SLOW = 1 << 20
 """Bytes that are read event by event before the fast way is tried again."""
 
+_LINES_BEGIN = b"\n  "
 _LINES = b"\n  },\n  {"
 _LINES_END = b"\n  ]"
 _JOINT = re.compile(rb"\}\s*,\s*\{")
@@ -172,10 +173,8 @@ class TracePieces:
 
     def _end_of_lines(self) -> int | None:
         """Where the last whole event of the buffer ends, in Kineto's layout; None where it has another one."""
-        if (
-            not self._buffer.startswith(b"{", self._at)
-            or self._at < 3
-            or not self._buffer.startswith(b"\n  ", self._at - 3)
+        if self._at < len(_LINES_BEGIN) or not self._buffer.startswith(
+            _LINES_BEGIN + b"{", self._at - len(_LINES_BEGIN)
         ):
             return None
         last = self._buffer.rfind(_LINES, self._at, self._held)
