@@ -1,8 +1,10 @@
-"""How often each rule was right on the fault suite: the committed scoreboard, read back.
+"""How often each rule was right on trainings that were written without knowledge of the rules: blind.toml, read back.
 
-Precision of a name is found / (found + named wrongly) over all recordings of the suite, warnings aside.
+Precision of a name is right / (right + wrong) over all blind rounds. The corpus of `tests/corpus` says nothing here: the rules
+were made beside it.
 """
 
+import tomllib
 from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
@@ -11,30 +13,25 @@ import msgspec
 
 
 class Precision(NamedTuple):
-    """Share of a rule's causes that were the truth, and of how many recordings; None where it never was a cause."""
+    """Share of a rule's causes that were the truth, and of how many trainings; None where it never was a cause in one."""
 
     share: float | None
     cases: int
 
 
-class _Counts(msgspec.Struct):
-    found: int
-    missed: int
+class _Counts(msgspec.Struct, forbid_unknown_fields=True):
+    right: int
     wrong: int
 
 
-class _Scoreboard(msgspec.Struct):
-    rules: dict[str, _Counts]
-
-
 def precision_of(name: str) -> Precision:
-    """Measured precision of a rule, by the name it gives."""
-    counts = _scoreboard().rules.get(name)
-    cases = counts.found + counts.wrong if counts is not None else 0
-    return Precision(round(counts.found / cases, 3) if counts is not None and cases else None, cases)
+    """Measured blind precision of a rule, by the name it gives."""
+    counts = _blind().get(name)
+    cases = counts.right + counts.wrong if counts is not None else 0
+    return Precision(round(counts.right / cases, 3) if counts is not None and cases else None, cases)
 
 
 @cache
-def _scoreboard() -> _Scoreboard:
-    file = files("firstfault.analyzer") / "scoreboard.json"
-    return msgspec.json.decode(file.read_bytes(), type=_Scoreboard)
+def _blind() -> dict[str, _Counts]:
+    text = (files("firstfault.analyzer") / "blind.toml").read_text(encoding="utf-8")
+    return msgspec.convert(tomllib.loads(text), dict[str, _Counts])

@@ -1,6 +1,6 @@
 """The verdict: the stable contract of ``firstfault diagnose --json``, and all that a report may say about a run.
 
-``confidence`` is the rule's measured precision on the open fault suite, ``confidence_cases`` the number of recordings in
+``confidence`` is the rule's measured precision in blind trainings, ``confidence_cases`` the number of trainings in
 which it was a cause there; null and 0 where it never was.
 """
 

@@ -169,7 +169,7 @@ def confidence(finding: Finding) -> str:
     if finding.confidence is None:
         return say("precision not measured")
     return say(
-        "precision {confidence:.0%} in {confidence_cases} recordings of the fault suite",
+        "precision {confidence:.0%} in {confidence_cases} blind trainings",
         confidence=finding.confidence,
         confidence_cases=finding.confidence_cases,
     )

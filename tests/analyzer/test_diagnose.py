@@ -2,13 +2,12 @@
 
 import json
 from dataclasses import replace
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from firstfault.analyzer import Trace, Verdict, diagnose
+from firstfault.analyzer import Trace, Verdict, confidence, diagnose
 from firstfault.analyzer.confidence import precision_of
 from firstfault.analyzer.diagnose import plain
 from firstfault.analyzer.judging import Judging
@@ -184,10 +183,12 @@ def test_numbers_that_json_cannot_hold_become_their_names() -> None:
     assert plain(values) == {"a": "nan", "b": ["inf", 0.333333], "c": None, "4": True}
 
 
-def test_confidence_is_the_precision_on_the_committed_scoreboard() -> None:
-    text = (files("firstfault.analyzer") / "scoreboard.json").read_text(encoding="utf-8")
-    for name, counts in json.loads(text)["rules"].items():
-        cases = counts["found"] + counts["wrong"]
-        share = round(counts["found"] / cases, 3) if cases else None
-        assert precision_of(name) == (share, cases)
+def test_confidence_is_the_precision_in_blind_trainings_and_null_where_there_were_none(monkeypatch) -> None:
+    counts = {"sqrt-at-zero": confidence._Counts(right=3, wrong=1)}
+    monkeypatch.setattr(confidence, "_blind", lambda: counts)
+    assert precision_of("sqrt-at-zero") == (0.75, 4)
     assert precision_of("no such name") == (None, 0)
+
+
+def test_the_counts_of_blind_rounds_are_of_names_that_exist() -> None:
+    assert set(confidence._blind()) <= {rule.header.name for rule in load_rules()}

@@ -1,7 +1,7 @@
 """The scoreboard: how often the verdict is right, measured on every fault script, its healthy twin and the odd healthy runs.
 
     python tests/corpus/scoreboard.py --runs FOLDER            record what is missing, judge everything, print
-    python tests/corpus/scoreboard.py --runs FOLDER --publish  also write analyzer/scoreboard.json and docs/scoreboard.md
+    python tests/corpus/scoreboard.py --runs FOLDER --publish  also write docs/scoreboard.md
     python tests/corpus/scoreboard.py --runs FOLDER --minutes 30  stop then, and say what was left out
 
 A recording is made once for each (script, seed, onset) and kept in FOLDER, so a stopped run goes on where it was; the
@@ -332,9 +332,6 @@ def main(
     print(text.split("\n## Each name")[0])
     if publish:
         (ROOT / "docs" / "scoreboard.md").write_text(text, encoding="utf-8")
-        content = {"rules": per_rule(ordered), "splits": {name: summary(judged) for name, judged in splits.items()}}
-        encoded = msgspec.json.format(msgspec.json.encode(content), indent=1)
-        (ROOT / "analyzer" / "scoreboard.json").write_bytes(encoded + b"\n")
 
 
 if __name__ == "__main__":
