@@ -10,6 +10,6 @@ __version__ = "0.1.0"
 
 def load_ipython_extension(shell):  # type: ignore[no-untyped-def]  # of a class that only IPython has
     """Add %%record and %report to an IPython shell; IPython calls this for ``%load_ext firstfault``."""
-    from .notebook import FirstfaultMagics  # noqa: PLC0415 — see above: this module imports nothing
+    from importlib import import_module  # noqa: PLC0415 — see above: this module imports nothing
 
-    shell.register_magics(FirstfaultMagics)
+    shell.register_magics(import_module(".notebook", __name__).FirstfaultMagics)

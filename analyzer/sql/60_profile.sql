@@ -104,6 +104,8 @@ SELECT o.rank, o.window_id, o.step, o.event_id, o.idle_from AS from_ns, o.ts_ns 
 FROM ordered o LEFT JOIN launches l ON l.rank = o.rank AND l.window_id = o.window_id AND l.correlation = o.correlation
 WHERE o.ts_ns > o.idle_from;
 COMMENT ON VIEW device_gaps IS 'Stretches in which no kernel and no copy ran, between the first and the last of a window.';
+COMMENT ON COLUMN device_gaps.from_ns IS 'When the device fell idle.';
+COMMENT ON COLUMN device_gaps.until_ns IS 'When something ran again.';
 COMMENT ON COLUMN device_gaps.ns IS 'How long nothing ran.';
 COMMENT ON COLUMN device_gaps.next_name IS 'What ended it.';
 COMMENT ON COLUMN device_gaps.launched_ns IS 'When the host launched that.';
@@ -143,6 +145,8 @@ SELECT rank, kind, name, mode(operator) AS operator, count(*) AS calls, sum(dur_
     max(dur_ns) AS longest_ns, sum(dur_ns) / sum(sum(dur_ns)) OVER (PARTITION BY rank) AS share
 FROM told GROUP BY rank, kind, name;
 COMMENT ON VIEW kernel_times IS 'Kernels and copies of the profiled steps by name, with the operator that launched most of them.';
+COMMENT ON COLUMN kernel_times.median_ns IS 'Median length of its runs.';
+COMMENT ON COLUMN kernel_times.longest_ns IS 'Length of its longest run.';
 COMMENT ON COLUMN kernel_times.share IS 'Of the time of all kernels and copies of the rank.';
 
 CREATE VIEW operator_times AS

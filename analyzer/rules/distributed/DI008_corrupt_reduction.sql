@@ -24,7 +24,7 @@ WITH world AS (
 ), sums AS (
     SELECT c."group", c.number, min(c.step) AS step, min(c.seq) AS seq, any_value(c.reduce_op) AS reduce_op, any_value(c.dtype) AS dtype, any_value(c.numel) AS numel,
         any_value(c.place) AS place, sum(c.sum_before) / CASE WHEN any_value(c.reduce_op) = 'avg' THEN count(*) ELSE 1 END AS wanted,
-        sum(c.size_before) AS size, arg_max(c.sum_after, abs(c.sum_after)) AS value, arg_max(c.rank, abs(c.sum_after)) AS rank, count(c.sum_after) AS known, count(*) AS ranks
+        sum(c.size_before) AS size, arg_max(c.sum_after, abs(c.sum_after)) AS value, arg_max(c.rank, (abs(c.sum_after), -c.rank)) AS rank, count(c.sum_after) AS known, count(*) AS ranks
     FROM collective_calls c WHERE c.op = 'all_reduce' GROUP BY c."group", c.number
     HAVING count(DISTINCT c.numel) = 1 AND count(DISTINCT c.step) = 1
 )
