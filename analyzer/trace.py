@@ -22,7 +22,7 @@ from .lost_runs import goes_on, lost_position_rows
 from .records import as_table, record_rows
 from .sources import Problem, Source, find_sources
 from .verdict import Status
-from .views import SHARED, create_shared_views, create_views, describe, install_types, quote
+from .views import SHARED, create_shared_views, create_views, describe, install_types, literal_path, quote
 
 MATERIALISED = (
     "optimizer_series",
@@ -145,7 +145,9 @@ class Trace:
     def _lock(self) -> None:
         """From here on SQL reads nothing but the run folder, and what it was told cannot be changed by SQL."""
         folders = [self.path.absolute(), self.path.resolve(), *([Path(self._scratch.name)] if self._scratch else [])]
-        named = ", ".join(quote(str(folder)) for folder in dict.fromkeys(folders))
+        # DuckDB looks at the pattern before it looks at the file: run folders may be called `run[1]*`
+        allowed = [text for folder in folders for text in (str(folder), literal_path(folder))]
+        named = ", ".join(map(quote, dict.fromkeys(allowed)))
         self._con.execute(
             f"SET allowed_directories = [{named}]; SET enable_external_access = false;"
             " SET python_enable_replacements = false; SET lock_configuration = true"

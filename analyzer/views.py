@@ -169,7 +169,7 @@ def _groups(source: Source) -> list[frozenset[str]]:
 
 
 def _select_parts(source: Source, group: frozenset[str]) -> str:
-    paths = ", ".join(quote(_literal_path(p)) for p, columns in source.parts if columns == group)
+    paths = ", ".join(quote(literal_path(p)) for p, columns in source.parts if columns == group)
     columns = _columns(source, group)
     return f"SELECT {columns} FROM read_parquet([{paths}], hive_partitioning=false)"  # noqa: S608 # quoted literals
 
@@ -186,7 +186,7 @@ def _columns(source: Source, present: frozenset[str] | None) -> str:
     return ", ".join(out)
 
 
-def _literal_path(path: Path) -> str:
+def literal_path(path: Path) -> str:
     """A path in which DuckDB's globbing finds nothing to expand: run folders may be called `run[1]*`."""
     return re.sub(r"([*?\[])", r"[\1]", str(path.absolute()))
 

@@ -3,6 +3,7 @@
 import polars as pl
 
 from ..analyzer import Trace
+from .device_use import USE
 from .findings import Grid
 from .language import say
 from .panel import Panel
@@ -13,12 +14,6 @@ MOST = 15
 _LONGEST_NAME = 90
 MOST_RANKS = 64
 """Lanes in the chart; of more ranks those with the least work are drawn."""
-
-_USE = """
-SELECT rank, sum(ns)::DOUBLE AS ns, count(step) AS steps, sum(busy_ns)::DOUBLE AS busy, sum(exposed_ns)::DOUBLE AS exposed,
-    sum(communication_ns)::DOUBLE AS communication, sum(kernels) AS kernels, sum(kernel_ns)::DOUBLE AS kernel_ns
-FROM profiled_steps GROUP BY rank HAVING sum(busy_ns) > 0 ORDER BY rank
-"""
 
 _KERNELS = """
 SELECT name, kind, operator, calls, ns, median_ns, longest_ns, share FROM kernel_times
@@ -34,31 +29,9 @@ FROM host_in_gaps WHERE rank = $rank GROUP BY host, waits_for ORDER BY ns DESC, 
 _WAITS = {"launch": "the host had not launched it", "queue": "it was launched, and waited"}
 
 
-def device_facts(trace: Trace) -> str:
-    """One line on how the devices were used; empty where no work of a device was profiled."""
-    use = trace.sql(_USE)
-    if not use.height:
-        return ""
-    first = use.row(0, named=True)
-    shares = (use["busy"] / use["ns"]).to_list()
-    low, high = f"{min(shares):.0%}", f"{max(shares):.0%}"
-    share = low if low == high else say("{low} to {high}", low=low, high=high)
-    words = (
-        say("busy {share} of {span} in {steps}", share=share, span=duration(first["ns"]), steps=_steps(first["steps"]))
-        if first["steps"]
-        else say(
-            "busy {share} of {span}, the whole profile: no step is marked", share=share, span=duration(first["ns"])
-        )
-    )
-    exposed = float(use["exposed"].sum()) / float(use["ns"].sum())
-    if use["communication"].sum():
-        words += say("; only communication {exposed}", exposed=f"{exposed:.0%}")
-    return words
-
-
 def device_panel(trace: Trace, rank: int, _around: int | None, _suspect: str | None) -> Panel | None:
     """Kernels, pauses and lanes of ranks; None where no work of a device was profiled."""
-    use = trace.sql(_USE)
+    use = trace.sql(USE)
     if not use.height:
         return None
     own = use.filter(pl.col("rank") == rank)
@@ -100,10 +73,6 @@ def _short(name: str) -> str:
     """A name without what makes no difference to a reader: the templates of a kernel go on for pages."""
     name = show_name(name.removeprefix("void "))
     return name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
-
-
-def _steps(count: int) -> str:
-    return say("{count} profiled steps", count=count) if count > 1 else say("one profiled step")
 
 
 def _kernels(trace: Trace, rank: int) -> Grid:

@@ -258,7 +258,7 @@ def _why_inconclusive(verdict: Verdict) -> str:
     if not verdict.run.steps_recorded:
         return say(
             "The recording holds no step, so nothing can be said about the training: {reasons}.",
-            reasons=reasons[0],
+            reasons=reasons[0] if reasons else say("how the run ended is below"),
         )
     return (
         say("Too little could be judged: {reasons}.", reasons=say("; ").join(reasons[:3]))

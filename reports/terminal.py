@@ -10,7 +10,7 @@ from ..analyzer.snapshot_words import snapshot_sentences
 from ..analyzer.verdict import Finding, Verdict
 from ..schemas import captures_of
 from .captured import CaptureView
-from .device_panel import device_facts
+from .device_use import device_facts
 from .ending import end_sentence
 from .findings import WHERE, confidence, first_sign, reduce_headline
 from .language import say

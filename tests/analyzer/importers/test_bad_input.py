@@ -34,6 +34,7 @@ def steps_of(tmp_path: Path, name: str, raw: bytes) -> list[tuple[int, float]]:
     ("name", "raw"),
     [
         ("packed.csv.gz", packed(CSV)),
+        ("packed_twice.csv.gz.gz", packed(packed(CSV))),
         ("no_suffix", CSV),
         ("misnamed.json", CSV),
         ("misnamed.csv", json.dumps([{"step": i, "loss": 3 - i / 20} for i in range(20)]).encode()),
@@ -74,7 +75,6 @@ def test_of_a_torn_file_all_that_is_whole_is_read(tmp_path, name, raw, rows):
         ("deep_object.json", b'{"a":' * 100_000),
         ("deep.jsonl", b'{"step": 1, "loss": ' + b"[" * 100_000 + b"\n"),
         ("deep_log.json", b'{"log_history": ' + b"[" * 100_000),
-        ("packed_twice.csv.gz.gz", packed(packed(CSV))),
         ("noise.bin", bytes(range(256)) * 40),
         ("half_a_zip.csv", b"PK\x03\x04" + bytes(400)),
         ("text.txt", b"nothing to see\n" * 100),
