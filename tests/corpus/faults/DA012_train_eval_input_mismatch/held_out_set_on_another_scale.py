@@ -63,7 +63,7 @@ def validate(model, loader):
     return right / len(loader.dataset)
 
 
-def test_set_on_another_scale(s):
+def held_out_set_on_another_scale(s):
     """The validation set is divided by 255 once more."""
     train, test = Digits(640), Digits(160, seed=9)
     if s == 0:
@@ -77,4 +77,4 @@ def test_set_on_another_scale(s):
 
 if __name__ == "__main__":
     torch.manual_seed(int(sys.argv[2]) if len(sys.argv) > 2 else 0)
-    test_set_on_another_scale(int(sys.argv[1]) if len(sys.argv) > 1 else 12)
+    held_out_set_on_another_scale(int(sys.argv[1]) if len(sys.argv) > 1 else 12)
