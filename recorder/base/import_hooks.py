@@ -30,8 +30,7 @@ def after_import(module: str, action: Callable[[], None], failed: Callable[[Exce
     if _is_imported(module):
         action()
         return
-    if not _actions:
-        _install()
+    _install()
     _actions.setdefault(module, []).append(action)
     if failed is not None:
         _failures[module] = failed
@@ -85,8 +84,8 @@ _ours = classmethod(_find_in_path)
 
 def _install() -> None:
     """Stand first in sys.meta_path, and behind the usual finder too: scripts replace that list."""
-    if _finder not in sys.meta_path:
-        sys.meta_path.insert(0, _finder)
+    if sys.meta_path[:1] != [_finder]:
+        sys.meta_path[:] = [_finder, *(finder for finder in sys.meta_path if finder is not _finder)]
     if PathFinder.__dict__["find_spec"] is _original:
         PathFinder.find_spec = _ours  # type: ignore[method-assign]
 

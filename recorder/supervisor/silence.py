@@ -43,7 +43,8 @@ _LOOK_EVERY_S = 5.0
 _MOST_EVENTS = 16
 """Processes that are noted one by one; a launcher's children are all alike."""
 
-_TRAINING = {Phase.LOSS, Phase.BACKWARD, Phase.OPTIMIZER}
+_TRAINING = {Phase.BACKWARD, Phase.OPTIMIZER}
+"""Not the phase of the loss: it begins after every forward with gradients, of an evaluation too."""
 
 
 @dataclass(slots=True)

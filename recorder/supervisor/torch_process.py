@@ -33,6 +33,8 @@ class TorchProcess:
     run: str | None
     """Its FIRSTFAULT_RUN when it was started."""
     python_path: tuple[str, ...]
+    site: Path
+    """Where its torch is installed: the packages of its own virtual environment, or the folder that torch was loaded from."""
 
     def shown(self, secrets: Redactor) -> str:
         """Its number and command line, for people."""
@@ -51,21 +53,34 @@ def torch_process(pid: int) -> TorchProcess | None:
             return None
         command = (folder / "cmdline").read_bytes().rstrip(b"\0").split(b"\0")
         environment = (folder / "environ").read_bytes().split(b"\0")
+        where = (folder / "cwd").readlink()
     except OSError:
         return None  # it has just ended, or belongs to somebody else
     variables: dict[str, str] = {}
     for entry in environment:
         name, _, value = os.fsdecode(entry).partition("=")
         variables[name] = value
+    library = Path(found["path"])
     return TorchProcess(
         pid=pid,
         command=tuple(word.decode("utf-8", "backslashreplace") for word in command),
-        library=Path(found["path"]),
+        library=library,
         address=found["start"],
         python="/libtorch_python.so" in maps,
         run=variables.get(ENV_RUN),
         python_path=tuple(filter(None, variables.get("PYTHONPATH", "").split(os.pathsep))),
+        site=_site_packages(where / os.fsdecode(command[0]), library),
     )
+
+
+def _site_packages(interpreter: Path, library: Path) -> Path:
+    """A virtual environment may hold torch as a link to a store elsewhere; its own packages are what its Python sees."""
+    environment = interpreter.parent.parent
+    if (environment / "pyvenv.cfg").exists():
+        own = next((site for site in environment.glob("lib/python*/site-packages") if (site / "torch").exists()), None)
+        if own is not None:
+            return own
+    return library.parents[2] if len(library.parents) > 2 else library.parent
 
 
 def why_unrecorded(process: TorchProcess, failure: str | None) -> tuple[str, str]:
@@ -88,9 +103,8 @@ def why_unrecorded(process: TorchProcess, failure: str | None) -> tuple[str, str
     hides = next((f for folder in earlier if (f := Path(folder) / "sitecustomize.py").exists()), None)
     if hides is not None:
         return "other-sitecustomize", str(hides)
-    site = process.library.parents[2] if len(process.library.parents) > 2 else process.library.parent
-    if not any(_holds_firstfault(folder) for folder in _places(process, site)):
-        return "no-firstfault", str(site)
+    if not any(_holds_firstfault(folder) for folder in _places(process)):
+        return "no-firstfault", str(process.site)
     return "unknown", ""
 
 
@@ -114,11 +128,11 @@ def _flags(command: tuple[str, ...]) -> str:
     return letters
 
 
-def _places(process: TorchProcess, site: Path) -> list[Path]:
+def _places(process: TorchProcess) -> list[Path]:
     """Where its interpreter may find packages: beside torch, in its own environment, on PYTHONPATH."""
     own = Path(process.command[0]).parent.parent if process.command[0].startswith("/") else None
     return [
-        site,
+        process.site,
         *(own.glob("lib/python*/site-packages") if own is not None else []),
         *(Path(folder) for folder in process.python_path),
     ]

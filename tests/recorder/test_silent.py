@@ -295,13 +295,15 @@ def test_a_recorder_that_cannot_attach_is_named_by_the_last_line_and_the_verdict
 )
 def test_the_reason_is_read_from_how_the_process_was_started(tmp_path, command, run, path, expected):
     library = tmp_path / "site-packages" / "torch" / "lib" / "libtorch_cpu.so"
-    process = TorchProcess(1, command, library, "7f00", python=True, run=run, python_path=path)
+    process = TorchProcess(1, command, library, "7f00", python=True, run=run, python_path=path, site=library.parents[2])
     assert why_unrecorded(process, None)[0] == expected
 
 
 def test_a_program_without_python_and_a_failure_that_was_noted_come_first(tmp_path):
     library = tmp_path / "libtorch_cpu.so"
-    process = TorchProcess(1, ("serve",), library, "7f00", python=False, run="/r", python_path=(str(INJECT),))
+    process = TorchProcess(
+        1, ("serve",), library, "7f00", python=False, run="/r", python_path=(str(INJECT),), site=tmp_path
+    )
     assert why_unrecorded(process, None) == ("no-python", "libtorch_cpu.so")
     assert why_unrecorded(process, "OSError: x") == ("attach-failed", "OSError: x")
 

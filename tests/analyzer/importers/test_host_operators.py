@@ -8,7 +8,8 @@ from typing import Any
 
 from firstfault.analyzer import Trace, diagnose
 from firstfault.analyzer.importers import import_files
-from firstfault.reports.device_panel import device_facts, device_panel
+from firstfault.reports.device_panel import device_panel
+from firstfault.reports.device_use import device_facts
 from firstfault.reports.flame_panel import flame_panel
 
 from .trace_text import event
