@@ -23,6 +23,7 @@ ROOMS = {
     "mre": "reports.cli",
     "import": "analyzer.import_cli",
     "export": "analyzer.import_cli",
+    "check": "reports.check_cli",
     "sql": "analyzer.cli",
     "rules": "analyzer.cli",
     "demo": "reports.cli",

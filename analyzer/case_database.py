@@ -97,7 +97,7 @@ class _CaseTrace(Trace):
         self.path = Path("run")
         self.manifest, self.exit = manifest, exit_
         self.status = "host-lost" if exit_ is None else cast("Status", exit_.status)
-        self.problems = []
+        self.problems, self.rows_damaged = [], False
         self._con = con
         self._forget()
         self._prepared = self._viewed = True

@@ -245,12 +245,14 @@ def _conclude(trace: Trace, facts: RunFacts, causes: list[Finding], silent: set[
     if any(c.severity != "warning" for c in causes):
         return "anomalous"
     few = FEW_STEPS_RUNNING if trace.status == "running" else FEW_STEPS
-    if facts.steps_recorded < few or silent >= _ESSENTIAL or trace.status in {"host-lost", "hang"}:
+    if facts.steps_recorded < few or silent >= _ESSENTIAL or trace.status in {"host-lost", "hang", "unknown"}:
         return "inconclusive"
     if not trace.filled("steps") & _SIGNS and not trace.has("tensor_stats"):
         return "inconclusive"  # neither a loss nor a tensor of the run is known, as in an imported profiler trace
     if any(c.name == "recording-incomplete" and c.signal == "missing steps" for c in causes):
         return "inconclusive"  # what those steps did is not known
+    if trace.rows_damaged:
+        return "inconclusive"  # what is missing may be what was wrong
     return "healthy"
 
 

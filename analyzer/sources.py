@@ -5,6 +5,7 @@ reading, because silently ignoring what it means could turn a fault into a healt
 """
 
 import errno
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,12 +13,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..schemas import SCHEMA_VERSION, TABLES, VERSION_KEY, Table
+from ..schemas.checksums import read_seal
+from ..schemas.journal_records import Records, missing_at_end, read_records
 from ..schemas.layout import Part, parts, segments
 from ..schemas.safe_files import MOST_SEGMENT, check_file, read_file
-from ..schemas.step_values import STEP_VALUES, STEP_VALUES_SCHEMA, tables_of
+from ..schemas.step_values import STEP_VALUES, STEP_VALUES_SCHEMA, Mark, tables_of
 from .errors import UnreadableRunError
 
 _TRIES = 10
+
+VERIFIED_BYTES = 4 * 2**30
+"""Size of all parts up to which every byte is checked: some seconds, where diagnosing takes minutes."""
+
+NOT_VERIFIED = "its parts are too large to check every byte at each reading; `firstfault check` does"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,69 +51,118 @@ class Source:
         return sum(path.stat().st_size for path, _ in self.parts)
 
 
-def find_sources(run: Path, *, ended: bool) -> tuple[dict[str, Source], list[Problem]]:
+def find_sources(
+    run: Path, *, ended: bool, newest_schema: int = SCHEMA_VERSION + 1, every_byte: bool = False
+) -> tuple[dict[str, Source], list[Problem]]:
     """Sources of every declared table, and what could not be read.
 
     ``ended`` says that the run closed its files itself, so a torn journal is a loss and not merely the present moment.
+    ``newest_schema`` is the schema version of its run.json, where that is known: a file of a newer one is then damaged.
+    ``every_byte``: also of parts that are too large to be checked at each reading.
     Segments are listed before parts: one that becomes a part meanwhile is then found missing, and the search begins anew.
     Raises UnreadableRunError for a file of a newer schema.
     """
     for _ in range(_TRIES):
         try:
-            return _find_sources(run, ended=ended)
+            verify = every_byte or sum(part.path.stat().st_size for name in TABLES for part in parts(run, name)) <= VERIFIED_BYTES
+            sources, problems = _find_sources(run, ended=ended, verify=verify, newest_schema=newest_schema)
         except FileNotFoundError:
             continue
+        if not verify:
+            problems.append(Problem(str(run), NOT_VERIFIED))
+        return sources, problems
     raise UnreadableRunError(f"{run}: its files change faster than they can be read; try again in a minute")
 
 
-def _find_sources(run: Path, *, ended: bool) -> tuple[dict[str, Source], list[Problem]]:
+def _find_sources(run: Path, *, ended: bool, verify: bool, newest_schema: int) -> tuple[dict[str, Source], list[Problem]]:
     sources = {name: Source(table) for name, table in TABLES.items()}
     problems: list[Problem] = []
     found = segments(run)
     done: dict[str, list[Part]] = {name: [] for name in TABLES}
     for name, source in sources.items():
         for part in parts(run, name):
-            columns = _check_part(run, part.path, source.table, problems)
-            if columns is not None:
-                source.parts.append((part.path, columns))
-                done[name].append(part)
+            checked = _check_part(run, part.path, source.table, problems, verify=verify)
+            if checked is None:
+                continue
+            if isinstance(checked, pa.Table):
+                source.journal.append(checked)
+            else:
+                source.parts.append((part.path, checked))
+            done[name].append(part)
     newest: dict[tuple[str, int], int] = {}
-    for rank, name, index, _ in found:
-        newest[name, rank] = max(index, newest.get((name, rank), -1))
+    together: dict[tuple[int, int], dict[str, Path]] = {}
     for rank, name, index, path in found:
-        wanted = [table for table in done if name in {table, STEP_VALUES}]
-        wanted = [table for table in wanted if not any(part.holds(rank, index) for part in done[table])]
-        if not wanted:
-            continue
-        tail_is_normal = not ended and index == newest[name, rank]
-        held = _read_segment(run, path, name, problems, tail_is_normal=tail_is_normal)
-        if held is None:
-            continue
-        for table, rows in (_apart(path, held, wanted, problems) if name == STEP_VALUES else {name: held}).items():
-            if rows.num_rows:
-                sources[table].journal.append(_in_declared_shape(rows, TABLES[table]))
+        newest[name, rank] = max(index, newest.get((name, rank), -1))
+        together.setdefault((rank, index), {})[name] = path
+    for (rank, index), streams in together.items():
+        marks: Sequence[Mark] = ()
+        for name in sorted(streams, key=lambda n: n != STEP_VALUES):  # its records vouch for those of tensor_stats
+            path = streams[name]
+            wanted = [table for table in done if name in {table, STEP_VALUES}]
+            wanted = [table for table in wanted if not any(part.holds(rank, index) for part in done[table])]
+            if not wanted and not (name == STEP_VALUES and "tensor_stats" in streams):
+                continue
+            tail_is_normal = not ended and index == newest[name, rank]
+            held = _read_segment(run, path, name, marks, problems, tail_is_normal=tail_is_normal, newest_schema=newest_schema)
+            if held is None:
+                continue
+            if name == STEP_VALUES:
+                marks = held.marks
+            rows_of = _apart(path, held.table, wanted, problems) if name == STEP_VALUES else {name: held.table}
+            for table, rows in rows_of.items():
+                if rows.num_rows:
+                    sources[table].journal.append(_in_declared_shape(rows, TABLES[table]))
+        for name, missing in missing_at_end(run, rank, index, streams).items():
+            problems.append(Problem(str(streams[name]), f"it is damaged: its last {missing} bytes are missing"))
     return sources, problems
 
 
-def _check_part(run: Path, path: Path, table: Table, problems: list[Problem]) -> frozenset[str] | None:
-    """Declared columns that a part has, or None (and a problem) where it cannot serve as one."""
+def _check_part(
+    run: Path, path: Path, table: Table, problems: list[Problem], *, verify: bool
+) -> frozenset[str] | pa.Table | None:
+    """Declared columns that a part has; of a damaged one the rows of its whole row groups; None (and a problem) where it cannot
+    serve as one."""
     try:
         check_file(path, run)
+        seal = read_seal(path, rows=verify)
+        if seal.state == "footer":
+            problems.append(Problem(str(path), "it is damaged: its footer is not what was written; none of its rows are read"))
+            return None
         with pq.ParquetFile(path) as file:
-            schema = file.schema_arrow
+            schema, groups = file.schema_arrow, file.num_row_groups
+            wrong = _wrong(path, schema, table.schema, SCHEMA_VERSION + 1)  # its seal tells damage
+            if wrong:
+                problems.append(Problem(str(path), wrong))
+                return None
+            metadata: dict[bytes, bytes] = schema.metadata or {}
+            lost = metadata.get(b"firstfault.damaged_records", b"")
+            if lost.isdigit():
+                problems.append(
+                    Problem(str(path), f"{int(lost)} damaged stretch(es) of its journal are left out, the rest is read")
+                )
+            columns = frozenset(schema.names) & frozenset(table.column_names)
+            if seal.state != "rows":
+                return columns
+            rows = file.metadata.num_rows
+            kept = _whole_groups(file, seal.whole_groups, table, columns) if groups else None
     except FileNotFoundError:
         if path.is_symlink():
             problems.append(Problem(str(path), "it is a link to nothing"))
             return None
         raise
-    except (OSError, pa.ArrowException) as e:
+    except (OSError, ValueError, pa.ArrowException) as e:
         problems.append(Problem(str(path), _why(e)))
         return None
-    wrong = _wrong(path, schema, table.schema)
-    if wrong:
-        problems.append(Problem(str(path), wrong))
+    left = 0 if kept is None else kept.num_rows
+    problems.append(Problem(str(path), f"it is damaged: {rows - left} of its {rows} rows are left out", rows - left))
+    return kept
+
+
+def _whole_groups(file: pq.ParquetFile, whole: list[int], table: Table, columns: frozenset[str]) -> pa.Table | None:
+    if not whole:
         return None
-    return frozenset(schema.names) & frozenset(table.column_names)
+    names = [c for c in table.column_names if c in columns]
+    return _in_declared_shape(file.read_row_groups(whole, columns=names, use_threads=False), table)
 
 
 def _apart(path: Path, values: pa.Table, wanted: list[str], problems: list[Problem]) -> dict[str, pa.Table]:
@@ -117,9 +174,16 @@ def _apart(path: Path, values: pa.Table, wanted: list[str], problems: list[Probl
 
 
 def _read_segment(
-    run: Path, path: Path, name: str, problems: list[Problem], *, tail_is_normal: bool
-) -> pa.Table | None:
-    """Every complete batch of a journal segment; a torn tail ends it."""
+    run: Path,
+    path: Path,
+    name: str,
+    marks: Sequence[Mark],
+    problems: list[Problem],
+    *,
+    tail_is_normal: bool,
+    newest_schema: int,
+) -> Records | None:
+    """Every sound record of a journal segment; a torn tail ends it."""
     try:
         raw = read_file(path, run, MOST_SEGMENT)
     except FileNotFoundError:
@@ -132,27 +196,22 @@ def _read_segment(
         return None
     if not raw:
         return None
-    batches: list[pa.RecordBatch] = []
-    torn: str | None = None
+    declared = STEP_VALUES_SCHEMA if name == STEP_VALUES else TABLES[name].schema
     try:
-        reader = pa.ipc.open_stream(pa.py_buffer(raw))
-        declared = STEP_VALUES_SCHEMA if name == STEP_VALUES else TABLES[name].schema
-        wrong = _wrong(path, reader.schema, declared)
-        if wrong:
-            problems.append(Problem(str(path), wrong))
-            return None
-        while True:
-            try:
-                batches.append(reader.read_next_batch())
-            except StopIteration:
-                break
-    except (OSError, pa.ArrowException) as e:
-        torn = _one_line(e)
-    if torn and not tail_is_normal:
-        problems.append(Problem(str(path), f"journal torn after {len(batches)} complete appends: {torn}"))
-    if not batches:
+        held = read_records(raw, declared, marks)
+    except (OSError, ValueError, pa.ArrowException) as e:
+        if not tail_is_normal:
+            problems.append(Problem(str(path), f"journal torn after 0 complete appends: {_one_line(e)}"))
         return None
-    return pa.Table.from_batches(batches)
+    wrong = _wrong(path, held.table.schema, declared, newest_schema)
+    if wrong:
+        problems.append(Problem(str(path), wrong))
+        return None
+    if held.lost:
+        problems.append(Problem(str(path), f"{held.lost} damaged stretch(es) of its journal are left out, the rest is read"))
+    if held.torn_bytes and held.torn and not tail_is_normal:
+        problems.append(Problem(str(path), f"journal torn after {held.complete} complete appends: {held.torn}"))
+    return held
 
 
 def read_part(path: Path, table: Table, columns: frozenset[str]) -> pa.Table:
@@ -171,12 +230,14 @@ def _in_declared_shape(rows: pa.Table, table: Table) -> pa.Table:
     return pa.table(arrays, names=[c.name for c in table.columns])
 
 
-def _wrong(path: Path, schema: pa.Schema, declared: pa.Schema) -> str | None:
-    """Why a file cannot be read as what is declared; None if it can."""
+def _wrong(path: Path, schema: pa.Schema, declared: pa.Schema, newest_schema: int) -> str | None:
+    """Why a file cannot be read as what is declared; None if it can. ``newest_schema``: what run.json says of the run."""
     metadata: dict[bytes, bytes] = schema.metadata or {}
     raw = metadata.get(VERSION_KEY)
     if raw is None or not raw.isdigit():
         return "not written by firstfault: no schema version in its metadata"
+    if int(raw) > SCHEMA_VERSION >= newest_schema:
+        return "it is damaged: its schema version is not that of the run"
     if int(raw) > SCHEMA_VERSION:
         raise UnreadableRunError(
             f"{path}: written by a newer firstfault (schema {int(raw)}, this one reads up to {SCHEMA_VERSION}); "

@@ -15,12 +15,14 @@ from typing import Any, Self, cast
 import duckdb
 import polars as pl
 
-from ..schemas import RECORDS, TABLES, ExitRecord, RunManifest, SchemaError, read_exit, read_manifest
-from ..schemas.layout import RUN_JSON
+from ..schemas import RECORDS, TABLES, ExitRecord, RunManifest, SchemaError, read_manifest
+from ..schemas.integrity import damages
+from ..schemas.layout import RUN_JSON, parts, segments
+from ..schemas.manifest import UNKNOWN_END, rescue_exit, rescue_manifest
 from .errors import AnalyzerError, NotARunError, QueryError, UnreadableRunError
 from .lost_runs import goes_on, lost_position_rows
 from .records import as_table, record_rows
-from .sources import Problem, Source, find_sources
+from .sources import NOT_VERIFIED, Problem, Source, find_sources
 from .verdict import Status
 from .views import SHARED, create_shared_views, create_views, describe, install_types, literal_path, quote
 
@@ -86,15 +88,16 @@ class Trace:
     ) -> None:
         self.path = Path(path)
         _check_folder(self.path)
-        try:
-            self.manifest: RunManifest = read_manifest(self.path)
-            self.exit: ExitRecord | None = read_exit(self.path)
-        except SchemaError as e:
-            raise UnreadableRunError(str(e)) from e
+        self.manifest: RunManifest
+        self.exit: ExitRecord | None
+        self.manifest, self.exit, damaged = _records(self.path)
         self.status: Status = _status(self.path, self.manifest, self.exit)
-        ended = self.exit is not None and self.exit.status in {"completed", "exception"}
+        ended = self.exit is not None and self.exit.status in {"completed", "exception", UNKNOWN_END}
         self.problems: list[Problem]
-        self._sources, self.problems = find_sources(self.path, ended=ended)
+        self._sources, self.problems = find_sources(self.path, ended=ended, newest_schema=self.manifest.schema_version)
+        self.rows_damaged = any(p.what != NOT_VERIFIED for p in self.problems)
+        """Whether rows of its tables are missing or may be."""
+        self.problems = damaged + self.problems
         config: dict[str, Any] = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
         if threads is not None:
             config["threads"] = threads
@@ -302,6 +305,21 @@ def _check_folder(path: Path) -> None:
         ) from None
     if not (path / RUN_JSON).exists():
         raise NotARunError(f"{path}: not a run folder (no {RUN_JSON} in it); give a folder that `firstfault run` wrote")
+
+
+def _records(path: Path) -> tuple[RunManifest, ExitRecord | None, list[Problem]]:
+    """run.json, exit.json, and what is wrong with them and with other files that are no tables. Where there is no table either,
+    a damaged run.json leaves nothing to read: UnreadableRunError."""
+    try:
+        manifest, why = rescue_manifest(path)
+        ended, exit_path, why_exit = rescue_exit(path)
+        if why is not None and not any(parts(path, table) for table in TABLES) and not segments(path):
+            read_manifest(path)
+            why = None
+    except SchemaError as e:
+        raise UnreadableRunError(str(e)) from e
+    found = [(path / RUN_JSON, why), (exit_path, why_exit), *damages(path)]
+    return manifest, ended, [Problem(str(file), what) for file, what in found if what is not None]
 
 
 def _status(path: Path, manifest: RunManifest, exit_: ExitRecord | None) -> Status:

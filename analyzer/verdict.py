@@ -10,7 +10,7 @@ import msgspec
 
 VERDICT_VERSION = 1
 
-Status = Literal["completed", "exception", "signal", "oom", "hang", "host-lost", "running"]
+Status = Literal["completed", "exception", "signal", "oom", "hang", "host-lost", "running", "unknown"]
 Conclusion = Literal["healthy", "anomalous", "inconclusive"]
 
 

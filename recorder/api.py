@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from ..schemas import ExitRecord, write_json
+from ..schemas.integrity import write_checksums
 from ..schemas.layout import EXIT_JSON
 from . import attach
 from .attachment import Attachment
@@ -147,6 +148,7 @@ class Recorder:
             )
             assert self._house is not None  # noqa: S101 - made when recording began
             self._house.finish()
+            write_checksums(self.path)
         except (OSError, CompactionError) as e:
             warn("close", f"{self.path}: {e}; what was recorded can be read all the same")
 

@@ -62,7 +62,7 @@ def diagnose_command(
     """
     out, err = console(), console(stderr=True)
     with command_errors(err, debug=debug):
-        folder = _chosen(err, run)
+        folder = chosen(err, run)
         speak_as_asked(lang, folder)
         with sign_of_life(err, "Reading and judging the run …"), Trace(folder) as trace:
             verdict = diagnose(trace, judging(folder, rules))
@@ -95,7 +95,7 @@ def report_command(
 
     err = console(stderr=True)
     with command_errors(err, debug=debug):
-        folder = _chosen(err, run)
+        folder = chosen(err, run)
         speak_as_asked(lang, folder)
         target = output or Path(f"{folder.resolve().name}-report.html")
         check_target(target, force=force)
@@ -197,7 +197,8 @@ def named(value: Any) -> Any:
     return value
 
 
-def _chosen(err: Console, run: Path | None) -> Path:
+def chosen(err: Console, run: Path | None) -> Path:
+    """The folder that is meant; a note says where the choice was not the user's own."""
     folder, note = find_run(run)
     if note:
         err.print(show_name(note), markup=False, highlight=False, soft_wrap=True, style="dim")

@@ -67,6 +67,8 @@ def end_sentence(status: str, record: ExitRecord | None) -> str:
     last = _last_place(record)
     if status == "running":
         return say("The run is still being written.")
+    if status == "unknown":
+        return say("How the run ended is not known: its exit record is damaged.")
     if status == "host-lost" or record is None:
         return say("The record stops without an exit: the host died, or the supervisor was killed as well.")
     if status == "completed" and record.exit_code is None and record.note:

@@ -4,6 +4,8 @@ from typing import Any
 
 import msgspec
 
+from .checksums import with_crc
+
 
 def plain(value: Any) -> Any:
     """What msgspec cannot encode as something that it can: a number or text of a derived class (numpy.float64, numpy.str_) or of
@@ -44,5 +46,7 @@ def json_text(value: Any) -> str:
 
 
 def json_file(record: Any) -> bytes:
-    """The same as a file holds it, for people to read."""
-    return msgspec.json.format(json_bytes(record), indent=1) + b"\n"
+    """The same as a file holds it, for people to read; a record ends with its checksum."""
+    value = msgspec.json.decode(json_bytes(record))
+    content = json_bytes(with_crc(value) if isinstance(value, dict) else value)
+    return msgspec.json.format(content, indent=1) + b"\n"

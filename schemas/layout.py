@@ -5,6 +5,8 @@
     RUN/<table>/rank=0000/part-000000-000015.parquet   parts 0 to 15 merged into one
     RUN/journal/rank=0000/step_values-000018.arrows   Arrow IPC stream: rows of all tables, one value per step
     RUN/journal/rank=0000/<table>-000018.arrows    the same of one table that has many rows a step, one batch per step
+    RUN/journal/rank=0000/written.bin              memory-mapped: how far the writer of these segments came
+    RUN/checksums.json                             size and checksum of every file that has none within, once the run has ended
     RUN/breadcrumb/rank=0000.bin                   memory-mapped: where the process stands right now
     RUN/native/rank=0000.txt                       native stack of a crash, by faulthandler
     RUN/native/rank=0000-memory-oom-step=000412.pickle   snapshot of the CUDA allocator, for torch's own viewer too
@@ -29,6 +31,7 @@ EXIT_JSON = "exit.json"
 EXIT_RESERVE = "exit.json.reserve"
 """Space set aside for exit.json while the script runs; holds the record itself where the folder could not take a new file."""
 OUTPUT_LOG = "output.log"
+CHECKSUMS_JSON = "checksums.json"
 CAPTURES = "captures"
 PROFILES = "profiles"
 META_JSON = "meta.json"
@@ -62,6 +65,11 @@ def rank_of(folder: str) -> int | None:
 def segment_path(run: Path, rank: int, table: str, index: int) -> Path:
     """One journal segment."""
     return run / JOURNAL / rank_folder(rank) / f"{table}-{index:06d}.arrows"
+
+
+def written_path(run: Path, rank: int) -> Path:
+    """How far the writer of a rank's segments came."""
+    return run / JOURNAL / rank_folder(rank) / "written.bin"
 
 
 def part_path(run: Path, rank: int, table: str, index: int, last: int | None = None) -> Path:

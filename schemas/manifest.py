@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from .checksums import crc_holds
 from .columns import SCHEMA_VERSION
 from .json_text import json_file
 from .layout import EXIT_JSON, EXIT_RESERVE, RUN_JSON
@@ -128,21 +129,96 @@ def _read(path: Path, type_: type[_T]) -> _T:
     except OSError as e:
         raise SchemaError(f"{path}: cannot be read ({e.strerror}); check what it is and its permissions") from e
     try:
-        version = msgspec.json.decode(raw, type=dict[str, Any]).get("schema_version")
+        said = msgspec.json.decode(raw, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:
         raise SchemaError(
             f"{path}: not valid JSON ({e}); the folder was not written by firstfault or the file is damaged"
         ) from e
-    if isinstance(version, int) and version > SCHEMA_VERSION:
-        raise SchemaError(
-            f"{path}: written by a newer firstfault (schema {version}, this one reads up to {SCHEMA_VERSION}); upgrade firstfault"
-        )
+    _refuse_newer(path, said)
     try:
-        return msgspec.json.decode(raw, type=type_)
+        return msgspec.convert(said, type_)
     except (msgspec.ValidationError, RecursionError) as e:
         raise SchemaError(
             f"{path}: does not look like firstfault's ({e}); point to a folder that `firstfault run` wrote"
         ) from e
+
+
+class NewerSchemaError(SchemaError):
+    """A file of a newer firstfault: what it means is not known."""
+
+
+def _refuse_newer(path: Path, said: dict[str, Any]) -> None:
+    version = said.get("schema_version")
+    if isinstance(version, int) and version > SCHEMA_VERSION:
+        raise NewerSchemaError(
+            f"{path}: written by a newer firstfault (schema {version}, this one reads up to {SCHEMA_VERSION}); upgrade firstfault"
+        )
+
+
+DAMAGED_RECORD = "it is damaged: what cannot be read of it is not known, the rest is read"
+CHANGED_RECORD = "it is damaged: its content is not what was written; what it says may be wrong"
+
+
+def rescue(path: Path, type_: type[_T], otherwise: dict[str, Any]) -> tuple[_T, str | None]:
+    """What can be read of a record, and what is wrong with the file; ``otherwise`` stands in for fields that cannot be read.
+
+    Raises NewerSchemaError for a whole file of a newer firstfault.
+    """
+    why: str | None = None
+    said: dict[str, Any] = {}
+    try:
+        raw = read_file(path, path.parent)
+        try:
+            said = msgspec.json.decode(raw, type=dict[str, Any])
+        except UnicodeDecodeError:
+            said = msgspec.json.decode(raw.decode("utf-8", "replace"), type=dict[str, Any])
+        if not crc_holds(said):
+            why = CHANGED_RECORD
+    except OSError as e:
+        why = f"cannot be read ({e.strerror})"
+    except (msgspec.DecodeError, UnicodeError, RecursionError, ValueError):
+        why = DAMAGED_RECORD
+    if why is None:
+        _refuse_newer(path, said)
+    fields: dict[str, Any] = {}
+    for field in msgspec.structs.fields(type_):
+        if field.name in said:
+            try:
+                fields[field.name] = msgspec.convert(said[field.name], field.type)
+                continue
+            except (msgspec.ValidationError, RecursionError):
+                why = DAMAGED_RECORD
+        if field.name in otherwise:
+            fields[field.name] = otherwise[field.name]
+            if field.required:
+                why = DAMAGED_RECORD if why is None or field.name in said else why
+    return type_(**fields), why
+
+
+def rescue_manifest(run: Path) -> tuple[RunManifest, str | None]:
+    """run.json as far as it can be read, and what is wrong with it. Raises NewerSchemaError."""
+    unknown: dict[str, Any] = dict.fromkeys(("firstfault_version", "script", "cwd", "hostname", "python", "platform"), "")
+    unknown |= {"run_id": run.name, "argv": [], "started_ns": 0, "pid": 0}
+    return rescue(run / RUN_JSON, RunManifest, unknown)
+
+
+ENDINGS = frozenset({"completed", "exception", "signal", "oom", "hang"})
+"""What ``ExitRecord.status`` can be."""
+
+UNKNOWN_END = "unknown"
+"""Status of a run whose exit record cannot be read."""
+
+
+def rescue_exit(run: Path) -> tuple[ExitRecord | None, Path, str | None]:
+    """exit.json as far as it can be read, the file, and what is wrong with it; None while there is none. Raises
+    NewerSchemaError."""
+    path = _exit_path(run)
+    if path is None:
+        return None, run / EXIT_JSON, None
+    record, why = rescue(path, ExitRecord, {"status": UNKNOWN_END, "ended_ns": 0})
+    if record.status not in ENDINGS:
+        record.status, why = UNKNOWN_END, why or DAMAGED_RECORD
+    return record, path, why
 
 
 def read_manifest(run: Path) -> RunManifest:
@@ -152,9 +228,15 @@ def read_manifest(run: Path) -> RunManifest:
 
 def read_exit(run: Path) -> ExitRecord | None:
     """exit.json, None while there is none. Raises SchemaError on a damaged one."""
+    path = _exit_path(run)
+    return None if path is None else _read(path, ExitRecord)
+
+
+def _exit_path(run: Path) -> Path | None:
+    """The file with the exit record: exit.json, or the space that was set aside for it; None while there is none."""
     path = run / EXIT_JSON
-    if path.exists():
-        return _read(path, ExitRecord)
+    if path.exists() or path.is_symlink():
+        return path
     reserve = run / EXIT_RESERVE
     try:
         check_file(reserve, run)
@@ -162,7 +244,7 @@ def read_exit(run: Path) -> ExitRecord | None:
             written = file.read(1) == b"{"  # else nothing but zeros: the run is going on, or nobody could write its end
     except OSError:
         return None
-    return _read(reserve, ExitRecord) if written else None
+    return reserve if written else None
 
 
 def encode_json(record: RunManifest | ExitRecord) -> bytes:

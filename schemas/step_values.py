@@ -5,8 +5,10 @@ writing the same rows as MessagePack takes a few microseconds for all of them. T
 the segment is made into parts, or when it is read.
 """
 
+import struct
+import zlib
 from collections.abc import Collection, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import pyarrow as pa
@@ -18,8 +20,12 @@ from .tables import TABLES
 STEP_VALUES = "step_values"
 """Name of these segments in the journal."""
 
-STEP_VALUES_SCHEMA = pa.schema([("rows", pa.binary())], metadata={VERSION_KEY: str(SCHEMA_VERSION).encode()})
-"""A value is a map: table → rows, each a map: column → value."""
+_CHECK = struct.Struct("<IIqq")
+
+STEP_VALUES_SCHEMA = pa.schema(
+    [("rows", pa.binary()), ("check", pa.binary(_CHECK.size))], metadata={VERSION_KEY: str(SCHEMA_VERSION).encode()}
+)
+"""A value is a map: table → rows, each a map: column → value. ``check`` holds its checksum and a Mark."""
 
 Row = dict[str, Any]
 
@@ -31,31 +37,58 @@ _encode = msgspec.msgpack.Encoder(enc_hook=plain).encode
 _decode = msgspec.msgpack.Decoder(dict[str, list[Row]]).decode
 
 
-def batch_of(rows: dict[str, list[Row]]) -> pa.RecordBatch:
+class Mark(NamedTuple):
+    """How far the writer had come with a record: its number in the segment, and how many bytes the segment of tensor_stats of
+    the same number had then, with the checksum of all of them."""
+
+    number: int = 0
+    stats_bytes: int = 0
+    stats_crc: int = 0
+
+
+def _check_of(value: bytes, mark: Mark) -> bytes:
+    number, stats_bytes, stats_crc = mark
+    crc = zlib.crc32(_CHECK.pack(0, stats_crc, stats_bytes, number), zlib.crc32(value))
+    return _CHECK.pack(crc, stats_crc, stats_bytes, number)
+
+
+def mark_of(value: bytes | None, check: bytes | None) -> Mark | None:
+    """The mark of a record whose checksum holds, else None."""
+    if value is None or check is None or len(check) != _CHECK.size:
+        return None
+    _, stats_crc, stats_bytes, number = _CHECK.unpack(check)
+    mark = Mark(number, stats_bytes, stats_crc)
+    return mark if _check_of(value, mark) == check else None
+
+
+def batch_of(rows: dict[str, list[Row]], mark: Mark = Mark()) -> pa.RecordBatch:
     """Rows of one step as a batch of a STEP_VALUES segment."""
-    return _batch(_value(rows))
+    value = _value(rows)
+    return _batch(value, _check_of(value, mark))
 
 
-_frames: dict[int, tuple[bytes, bytes]] = {}
-"""Length of a value → what stands before and behind it in its message, which depends on nothing else."""
+_frames: dict[int, tuple[bytes, bytes, bytes]] = {}
+"""Length of a value → what stands before, between and behind it and its check in the message, which depends on nothing else."""
 
 _MOST_FRAMES = 4096
 _LONGEST_FRAMED = 1 << 16
 
 
-def message_of(rows: dict[str, list[Row]]) -> bytes:
+def message_of(rows: dict[str, list[Row]], mark: Mark = Mark()) -> bytes:
     """``batch_of`` as a message of the stream, to the byte as Arrow serializes it.
 
     Lengths repeat, and Arrow takes the training's own thread longer for one value than all the rest of writing a step does.
     """
     value = _value(rows)
+    check = _check_of(value, mark)
     frame = _frames.get(len(value))
     if frame is not None:
-        return b"".join((frame[0], value, frame[1]))
-    message = _batch(value).serialize().to_pybytes()
+        return b"".join((frame[0], value, frame[1], check, frame[2]))
+    message = _batch(value, check).serialize().to_pybytes()
     if len(value) <= _LONGEST_FRAMED and len(_frames) < _MOST_FRAMES:
-        at = message.rindex(value)  # only zeros stand behind it, and no value begins with one
-        _frames[len(value)] = message[:at], message[at + len(value) :]
+        behind = message.rindex(check)  # only zeros stand behind each of the two, and no value begins with one
+        at = message.rindex(value, 0, behind)
+        _frames[len(value)] = message[:at], message[at + len(value) : behind], message[behind + len(check) :]
     return message
 
 
@@ -66,8 +99,9 @@ def _value(rows: dict[str, list[Row]]) -> bytes:
         return _encode(encodable(rows))
 
 
-def _batch(value: bytes) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.array([value], pa.binary())], schema=STEP_VALUES_SCHEMA)
+def _batch(value: bytes, check: bytes) -> pa.RecordBatch:
+    columns = [pa.array([value], pa.binary()), pa.array([check], pa.binary(_CHECK.size))]
+    return pa.RecordBatch.from_arrays(columns, schema=STEP_VALUES_SCHEMA)
 
 
 def tables_of(segment: pa.Table, names: Collection[str] = TABLES.keys()) -> tuple[dict[str, pa.Table], int]:

@@ -14,6 +14,8 @@ from typing import Any, NamedTuple, Self
 import pyarrow.parquet as pq
 
 from ...schemas import TABLES, ExitRecord, RunManifest, write_json
+from ...schemas.checksums import seal_file
+from ...schemas.integrity import write_checksums
 from ...schemas.layout import EXIT_JSON, RUN_JSON, part_path
 from ..case_tables import arrow
 from ..errors import ImportFileError
@@ -198,6 +200,9 @@ class RunTarget:
                 note="imported from files that do not tell how the run ended",
             ),
         )
+        for part in self.folder.glob("*/*/part-*.parquet"):
+            seal_file(part)
+        write_checksums(self.folder)
         if self.out.exists():
             self.out.rmdir()  # empty, as was seen at the start
         self.folder.rename(self.out)

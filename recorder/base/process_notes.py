@@ -7,6 +7,7 @@ the recorder needs is what is broken.
 import contextlib
 import json
 import os
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,9 @@ def note_process(
             note["faults"].append({"part": fault[0], "error": fault[1]})
         path.parent.mkdir(exist_ok=True)
         unfinished = path.with_suffix(".tmp")
-        unfinished.write_text(json.dumps(note), "utf-8")
+        note.pop("crc32", None)
+        crc = zlib.crc32(json.dumps(note, separators=(",", ":")).encode())  # as schemas/checksums.py computes it
+        unfinished.write_text(json.dumps({**note, "crc32": f"{crc:08x}"}), "utf-8")
         unfinished.replace(path)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 
 from ...schemas import TABLES
-from ...schemas.step_values import STEP_VALUES, Row, message_of
+from ...schemas.step_values import STEP_VALUES, Row
 from ..storage.journal import JournalWriter
 from ..tensors.device import Page, all_devices, now, on
 from ..tensors.moments import Moments
@@ -106,7 +106,7 @@ class StepRows:
         for index, moments in bundle.late_stats:
             row = bundle.stats[index]
             bundle.stats[index] = (*row[:4], *now(moments), *row[12:])
-        batches: dict[str, pa.RecordBatch | bytes] = {}
+        batches: dict[str, pa.RecordBatch | dict[str, list[Row]]] = {}
         few = bundle.rows
         if len(bundle.stats) > _FEW:
             batches["tensor_stats"] = self._stats_batch(bundle.step, bundle.stats)
@@ -114,7 +114,7 @@ class StepRows:
             few["tensor_stats"] = [dict(zip(_STATS_COLUMNS, row, strict=True)) for row in bundle.stats]
         if few:
             self._complete(bundle.step, few, late=bool(bundle.pages))
-            batches[STEP_VALUES] = message_of(few)
+            batches[STEP_VALUES] = few
         for page in bundle.pages:
             on(page.device).reuse(page)
         self.journal_bytes = journal.append(batches)

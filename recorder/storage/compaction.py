@@ -11,6 +11,7 @@ float32 data have 29 zero bits in each float64, which the split puts side by sid
 """
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
@@ -18,8 +19,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ...schemas import TABLES, read_breadcrumb
+from ...schemas.checksums import sealed
+from ...schemas.journal_records import missing_at_end
 from ...schemas.layout import breadcrumb_path, part_path, parts, segments
-from ...schemas.step_values import STEP_VALUES
+from ...schemas.step_values import STEP_VALUES, Mark
 from ..base.errors import CompactionError
 from .segments import Segment, read_tables
 
@@ -32,6 +35,9 @@ TORN_KEY = b"firstfault.torn_bytes"
 
 THINNED_KEY = b"firstfault.thinned"
 """Key-value metadata of a part: only steps that this number divides were kept where nothing happened; 0: none."""
+
+DAMAGED_KEY = b"firstfault.damaged_records"
+"""Key-value metadata of a part: records of its segment that were not what had been written, or were missing."""
 
 KEPT_SUFFIX = ".misfits"
 """Of a segment with values that did not fit their columns and are null in the parts: it stays, under this name, for whoever looks
@@ -62,7 +68,7 @@ def compact(run: Path, *, finished: bool) -> int:
     for (rank, index), streams in together.items():
         missing = [table for table in TABLES if not any(part.holds(rank, index) for part in done[table])]
         try:
-            rows = _rows_of(streams, missing)
+            rows = _rows_of(run, rank, index, streams, missing)
         except (OSError, pa.ArrowException) as e:
             failures.append(f"{streams[0][1]}: {e}")
             continue
@@ -70,7 +76,8 @@ def compact(run: Path, *, finished: bool) -> int:
         for table, segment in rows.items():
             part = part_path(run, rank, table, index)
             try:
-                write_part(part, table, segment.table, {TORN_KEY: str(segment.torn_bytes).encode()})
+                counts = {TORN_KEY: segment.torn_bytes, DAMAGED_KEY: segment.damaged}
+                write_part(part, table, segment.table, {k: str(n).encode() for k, n in counts.items() if n or k == TORN_KEY})
                 written += 1
             except (OSError, pa.ArrowException) as e:
                 failures.append(f"{part}: {e}")
@@ -82,7 +89,7 @@ def compact(run: Path, *, finished: bool) -> int:
                     for name, path in streams
                     if name not in refused and not (refused and name == STEP_VALUES)
                 ],
-                keep=any(segment.misfits for segment in rows.values()),
+                keep=any(segment.misfits or segment.damaged for segment in rows.values()),
             )
         except OSError as e:
             failures.append(f"{e.filename}: {e.strerror}")
@@ -105,17 +112,32 @@ def _remove(streams: list[tuple[str, Path]], *, keep: bool) -> None:
             path.unlink()
 
 
-def _rows_of(streams: list[tuple[str, Path]], tables: list[str]) -> dict[str, Segment]:
+def _rows_of(
+    run: Path, rank: int, index: int, streams: list[tuple[str, Path]], tables: list[str]
+) -> dict[str, Segment]:
     """Table → all its rows in segments of one number, of those of ``tables`` that any of the segments may hold."""
     rows: dict[str, Segment] = {}
-    for name, path in streams:
-        for table, held in read_tables(path, name, tables).items() if name == STEP_VALUES or name in tables else ():
+    marks: Sequence[Mark] = ()
+    for name, path in sorted(streams, key=lambda s: s[0] != STEP_VALUES):  # its records vouch for those of the others
+        if name != STEP_VALUES and name not in tables:
+            continue
+        for table, held in read_tables(path, name, tables, marks if name == "tensor_stats" else ()).items():
+            marks = held.marks or marks
             before = rows.get(table)
             if before is None:
                 rows[table] = held
             else:
                 both = pa.concat_tables([before.table, held.table.cast(before.table.schema)])
-                rows[table] = Segment(both, before.torn_bytes + held.torn_bytes, before.misfits + held.misfits)
+                rows[table] = Segment(
+                    both,
+                    before.torn_bytes + held.torn_bytes,
+                    before.misfits + held.misfits,
+                    before.damaged + held.damaged,
+                )
+    missing = missing_at_end(run, rank, index, dict(streams))
+    if missing and "steps" in tables:
+        steps = rows.get("steps", Segment(TABLES["steps"].schema.empty_table(), 0))
+        rows["steps"] = Segment(steps.table, steps.torn_bytes, steps.misfits, steps.damaged + 1)
     return rows
 
 
@@ -128,11 +150,12 @@ def write_part(part: Path, name: str, table: pa.Table, metadata: dict[bytes, byt
     names = [f.name for f in table.schema if f.type in _DICTIONARY_TYPES]
     part.parent.mkdir(parents=True, exist_ok=True)
     tmp = part.with_suffix(".parquet.tmp")
+    whole = pa.BufferOutputStream()
     try:
         with tmp.open("wb") as file:
             pq.write_table(
                 table,
-                file,
+                whole,
                 row_group_size=ROW_GROUP_ROWS,
                 compression="zstd",
                 compression_level=3,
@@ -140,7 +163,9 @@ def write_part(part: Path, name: str, table: pa.Table, metadata: dict[bytes, byt
                 use_dictionary=names,  # pyright: ignore[reportArgumentType] - its stubs know only True and False
                 column_encoding={f.name: _ENCODING[f.type] for f in table.schema if f.type in _ENCODING},
                 store_schema=True,
+                write_page_checksum=True,
             )
+            file.writelines(sealed(whole.getvalue().to_pybytes()))
             file.flush()
             os.fsync(file.fileno())
         tmp.rename(part)

@@ -5,10 +5,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import pyarrow as pa
-
-from ...schemas import TABLES
 from ...schemas.layout import SUPERVISOR_RANK
+from ...schemas.step_values import STEP_VALUES
 from ..base.options import options_of
 from .attempt import attempt_of
 from .compaction import compact
@@ -82,8 +80,7 @@ class Housekeeping:
                 "that cannot be true were left out",
                 "detail": f'{{"window":{window.facts.window},"kept":{window.events},"dropped":{window.dropped}}}',
             }
-            batch = pa.RecordBatch.from_pylist([row], TABLES["events"].schema)
-            self._open_journal().append({"events": batch})
+            self._open_journal().append({STEP_VALUES: {"events": [row]}})
 
     def _open_journal(self) -> JournalWriter:
         if self._journal is None:

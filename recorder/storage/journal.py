@@ -6,14 +6,16 @@ turning finished segments into Parquet is the work of compaction.py, outside the
 """
 
 import os
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow as pa
 
 from ...schemas import TABLES
-from ...schemas.layout import segment_path
-from ...schemas.step_values import STEP_VALUES, STEP_VALUES_SCHEMA
+from ...schemas.journal_records import WrittenNote
+from ...schemas.layout import segment_path, written_path
+from ...schemas.step_values import STEP_VALUES, STEP_VALUES_SCHEMA, Mark, Row, message_of
 
 SEGMENT_BYTES = 64 * 2**20
 """A segment is closed at this size: about five minutes of a 280-tensor model at ten steps a second."""
@@ -37,10 +39,14 @@ class JournalWriter:
         self._bytes = 0
         self._most_bytes = most_bytes
         self._files: dict[str, int] = {}
+        self._records = self._record_bytes = self._stats_bytes = self._stats_crc = 0
+        """Of the open segments: what their checksums and ``written.bin`` say."""
         segment_path(run, rank, "steps", first).parent.mkdir(parents=True, exist_ok=True)
+        self._note = WrittenNote(written_path(run, rank))
 
-    def append(self, batches: Mapping[str, pa.RecordBatch | bytes]) -> int:
-        """Append one batch per stream (bytes: as a message), in the given order, each with one write. Returns the bytes written.
+    def append(self, batches: Mapping[str, pa.RecordBatch | dict[str, list[Row]]]) -> int:
+        """Append one batch per stream, in the given order, each with one write; the rows of whole steps come last, because they
+        vouch for the others. Returns the bytes written.
 
         Raises OSError when the disk does not take them; a batch is then cut at its start again, so that the stream stays
         readable and the next append can go on.
@@ -50,7 +56,22 @@ class JournalWriter:
             fd = self._files.get(name)
             if fd is None:
                 fd = self._open(name)
-            written += self._write(fd, batch if isinstance(batch, bytes) else batch.serialize())
+            if name == STEP_VALUES:
+                if isinstance(batch, dict):
+                    message = message_of(batch, Mark(self._records, self._stats_bytes, self._stats_crc))
+                else:
+                    message = batch.serialize()
+                size = self._write(fd, message)
+                self._records += 1
+                self._record_bytes += size
+            else:
+                message = batch.serialize()  # pyright: ignore[reportAttributeAccessIssue] - rows as a dict are STEP_VALUES
+                size = self._write(fd, message)
+                if name == "tensor_stats":
+                    self._stats_bytes += size
+                    self._stats_crc = zlib.crc32(message, self._stats_crc)
+            written += size
+        self._note.put(self._index, self._records, self._record_bytes, self._stats_bytes, self._stats_crc)
         self._bytes += written
         if self._bytes >= self._most_bytes:
             self.rotate()
@@ -61,6 +82,7 @@ class JournalWriter:
         self.close()
         self._index += 1
         self._bytes = 0
+        self._records = self._record_bytes = self._stats_bytes = self._stats_crc = 0
 
     def sync(self) -> None:
         """Have the open segments reach the disk: for what must not be lost even when the power is."""
@@ -79,7 +101,13 @@ class JournalWriter:
         try:
             if os.fstat(fd).st_size == 0:
                 schema = STEP_VALUES_SCHEMA if table == STEP_VALUES else TABLES[table].schema
-                self._write(fd, schema.serialize())
+                message = schema.serialize()
+                size = self._write(fd, message)
+                if table == STEP_VALUES:
+                    self._record_bytes += size
+                elif table == "tensor_stats":
+                    self._stats_bytes += size
+                    self._stats_crc = zlib.crc32(message, self._stats_crc)
         except OSError:
             os.close(fd)  # what comes next must not stand in a stream without a schema
             raise

@@ -21,7 +21,7 @@ from ...schemas import TABLES
 from ...schemas.layout import Part, merged_away, part_path, parts, segments
 from ...schemas.step_values import STEP_VALUES
 from ..base.errors import CompactionError
-from .compaction import THINNED_KEY, TORN_KEY, sync_folder, write_part
+from .compaction import DAMAGED_KEY, THINNED_KEY, TORN_KEY, sync_folder, write_part
 
 FANOUT = 8
 """So many neighbours of one size class become one part: a row is rewritten once for each power of eight."""
@@ -114,12 +114,13 @@ def _merge_group(run: Path, table: str, group: list[Part]) -> None:
     schema = TABLES[table].schema
     pieces: list[pa.Table] = []
     metadata: dict[bytes, bytes] = {}
-    torn = 0
+    torn = damaged = 0
     levels: list[int] = []
     for part in group:
         with pq.ParquetFile(part.path) as file:
             own: dict[bytes, bytes] = file.schema_arrow.metadata or {}
             torn += int(own.get(TORN_KEY, b"0"))
+            damaged += int(own.get(DAMAGED_KEY, b"0"))
             metadata |= own
             levels.append(int(own.get(THINNED_KEY, b"1")))
             pieces.append(file.read(use_threads=False).replace_schema_metadata(schema.metadata))
@@ -127,6 +128,8 @@ def _merge_group(run: Path, table: str, group: list[Part]) -> None:
     rows = pa.concat_tables(pieces, promote_options="default")
     if levels != [1] * len(levels):  # thinned as much as all of them at least are, so that it can be thinned again
         metadata[THINNED_KEY] = str(min(levels, key=lambda every: every or math.inf)).encode()
+    if damaged:
+        metadata[DAMAGED_KEY] = str(damaged).encode()
     write_part(target, table, rows, metadata | {TORN_KEY: str(torn).encode()})
 
 

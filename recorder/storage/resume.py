@@ -27,6 +27,7 @@ from ...schemas import (
     write_json,
 )
 from ...schemas.layout import (
+    CHECKSUMS_JSON,
     EXIT_JSON,
     EXIT_RESERVE,
     JOURNAL,
@@ -40,6 +41,7 @@ from ...schemas.layout import (
     parts,
     segments,
     unrecorded_path,
+    written_path,
 )
 from ..base.errors import CompactionError, RecorderError
 from .compaction import compact
@@ -112,6 +114,7 @@ def _began_in_time(process: psutil.Process, run: Path, manifest: RunManifest) ->
 
 def _set_aside(run: Path, kept: Path) -> ExitRecord | None:
     """Move what belongs to the attempt that has ended; its exit record, also where an earlier try had moved it."""
+    (run / CHECKSUMS_JSON).unlink(missing_ok=True)  # it is of files that go elsewhere now, or grow
     kept.mkdir(parents=True, exist_ok=True)
     folders = [
         path.parent.name for path in (breadcrumb_path(run, 0), native_stack_path(run, 0), unrecorded_path(run, 0, 0))
@@ -123,6 +126,7 @@ def _set_aside(run: Path, kept: Path) -> ExitRecord | None:
     journal = run / JOURNAL
     if journal.is_dir():
         for folder in (*journal.iterdir(), journal):
+            (folder / written_path(run, 0).name).unlink(missing_ok=True)
             with contextlib.suppress(OSError):
                 folder.rmdir()  # empty: its segments have become parts
         if journal.exists():

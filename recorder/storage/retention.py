@@ -22,8 +22,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ...schemas import TABLES
 from ...schemas.layout import Part, parts
+from ...schemas.step_values import STEP_VALUES
 from .compaction import THINNED_KEY, write_part
 from .journal import JournalWriter
 from .segments import read_rows
@@ -168,12 +168,7 @@ class Retention:
             f" {self._keep} around what happened",
         }
         journal = self._journal()
-        journal.append(
-            {
-                "thinned": pa.RecordBatch.from_pylist(said, TABLES["thinned"].schema),
-                "events": pa.RecordBatch.from_pylist([event], TABLES["events"].schema),
-            }
-        )
+        journal.append({STEP_VALUES: {"thinned": said, "events": [event]}})
         journal.sync()
 
 

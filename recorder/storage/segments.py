@@ -3,7 +3,7 @@
 The analyzer has its own reader; this one serves compaction, the exit record and the closing line of a run.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,55 +11,53 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ...schemas import TABLES
+from ...schemas.journal_records import read_records
 from ...schemas.layout import Part, parts, segments
-from ...schemas.step_values import STEP_VALUES, STEP_VALUES_SCHEMA, tables_of
+from ...schemas.step_values import STEP_VALUES, STEP_VALUES_SCHEMA, Mark, tables_of
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """The complete batches of one segment; ``torn_bytes`` follow the last of them and cannot be read, and ``misfits`` values did
-    not fit their columns."""
+    """The sound records of one segment; ``torn_bytes`` follow the last of them and cannot be read, ``misfits`` values did not fit
+    their columns, and ``damaged`` records are not what was written, or are missing."""
 
     table: pa.Table
     torn_bytes: int
     misfits: int = 0
+    damaged: int = 0
+    marks: Sequence[Mark] = ()
 
 
-def read_segment(path: Path, name: str) -> Segment:
-    """Every complete batch of a segment of table ``name``, or of STEP_VALUES as they lie there. A tail cut anywhere is dropped
+def read_segment(path: Path, name: str, marks: Sequence[Mark] = ()) -> Segment:
+    """Every sound record of a segment of table ``name``, or of STEP_VALUES as they lie there. A tail cut anywhere is dropped
     and counted. Raises OSError."""
-    size = path.stat().st_size
-    batches: list[pa.RecordBatch] = []
     schema = STEP_VALUES_SCHEMA if name == STEP_VALUES else TABLES[name].schema
-    good = 0
     # read at once: a segment is bounded, and a memory map of a file that is being cut kills the reader with SIGBUS
-    raw = pa.py_buffer(path.read_bytes())
-    source = pa.BufferReader(raw)
+    raw = path.read_bytes()
     try:
-        stream = pa.ipc.open_stream(source)
-        schema = stream.schema
-        good = source.tell()
-        while True:
-            batch = stream.read_next_batch()
-            batches.append(batch)
-            good = source.tell()
-    except StopIteration:
-        pass  # cut exactly between two batches, or whole
-    except (pa.ArrowInvalid, OSError):
-        pass  # the torn tail: what follows `good` is counted below
-    return Segment(pa.Table.from_batches(batches, schema), max(0, size - good))
+        found = read_records(raw, schema, marks)
+    except (pa.ArrowException, ValueError):
+        return Segment(schema.empty_table(), len(raw))
+    return Segment(found.table, found.torn_bytes, 0, found.lost, found.marks)
 
 
-def read_tables(path: Path, name: str, names: Collection[str]) -> dict[str, Segment]:
-    """Table → its complete rows: of a segment of STEP_VALUES, those of ``names`` of which it has any. Raises OSError."""
-    segment = read_segment(path, name)
+def read_tables(path: Path, name: str, names: Collection[str], marks: Sequence[Mark] = ()) -> dict[str, Segment]:
+    """Table → its sound rows: of a segment of STEP_VALUES, those of ``names`` of which it has any. Raises OSError."""
+    segment = read_segment(path, name, marks)
     if name != STEP_VALUES:
         return {name: segment}
     tables, misfits = tables_of(segment.table, names)
-    if (segment.torn_bytes or misfits) and "steps" in names:
+    if (segment.torn_bytes or misfits or segment.damaged) and "steps" in names:
         tables.setdefault("steps", TABLES["steps"].schema.empty_table())
     return {
-        table: Segment(rows, segment.torn_bytes if table == "steps" else 0, misfits) for table, rows in tables.items()
+        table: Segment(
+            rows,
+            segment.torn_bytes if table == "steps" else 0,
+            misfits,
+            segment.damaged if table == "steps" else 0,
+            segment.marks,
+        )
+        for table, rows in tables.items()
     }
 
 

@@ -19,8 +19,10 @@ from typing import Any
 import psutil
 import pyarrow as pa
 
-from ...schemas import TABLES, ExitRecord, encode_json, write_json
+from ...schemas import ExitRecord, encode_json, write_json
+from ...schemas.integrity import write_checksums
 from ...schemas.layout import ENV_RUN, EXIT_JSON, EXIT_RESERVE, OUTPUT_LOG, SUPERVISOR_RANK
+from ...schemas.step_values import STEP_VALUES
 from ..base.errors import CompactionError
 from ..base.options import options_of
 from ..base.secrets import Redactor
@@ -92,6 +94,7 @@ def supervise(run: Path, command: list[str], before: set[signal.Signals], *, sil
     guarded("sampling", watch.stop)
     guarded("exit-record", lambda: reserve.write(run, _ending(run, status, watch, peak_rss)))
     guarded("compaction", (watch.house or Housekeeping(run)).finish)
+    guarded("checksums", lambda: write_checksums(run))
     return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.waitstatus_to_exitcode(status)
 
 
@@ -271,10 +274,9 @@ class Watch:
             return
         self._last = sample
         self._peak_rss = max(self._peak_rss, sample.rss_bytes)
-        schema = TABLES["system_samples"].schema
-        journal.append({"system_samples": pa.RecordBatch.from_pylist([asdict(sample)], schema)})
+        journal.append({STEP_VALUES: {"system_samples": [asdict(sample)]}})
 
 
 def _append_events(journal: JournalWriter, rows: list[dict[str, Any]]) -> None:
     if rows:
-        journal.append({"events": pa.RecordBatch.from_pylist(rows, TABLES["events"].schema)})
+        journal.append({STEP_VALUES: {"events": rows}})

@@ -14,7 +14,7 @@ from firstfault.analyzer import AnalyzerError, NotARunError, QueryError, Trace, 
 from firstfault.analyzer import trace as trace_module
 from firstfault.schemas import TABLES, VERSION_KEY, SchemaError, write_json
 from firstfault.schemas.layout import EXIT_JSON, RUN_JSON, part_path, segment_path
-from firstfault.schemas.step_values import STEP_VALUES, batch_of
+from firstfault.schemas.step_values import STEP_VALUES, Mark, _batch, _check_of, batch_of
 
 HOSTILE = [
     "a'b",
@@ -284,7 +284,7 @@ def test_what_does_not_fit_its_column_is_null_and_the_file_is_named(write_run: A
         batch_of({"steps": [{**good, "step": 1, "loss": "high", "microbatches": 1 << 40}]}),
         batch_of({"steps": [{**good, "step": 2, "loss": Fraction(1, 2)}]}),
     ]
-    values.append(pa.RecordBatch.from_arrays([pa.array([b"\xc1"])], schema=values[0].schema))
+    values.append(_batch(b"\xc1", _check_of(b"\xc1", Mark())))
     path = segment_path(run, 0, STEP_VALUES, 0)
     path.parent.mkdir(parents=True)
     with pa.ipc.new_stream(path, values[0].schema) as stream:

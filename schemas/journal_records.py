@@ -1,0 +1,227 @@
+"""Read a journal segment record by record, so that damage costs the records that it hit and no others.
+
+A record of STEP_VALUES carries its checksum, and the length and checksum that the segment of tensor_stats beside it had by then.
+`written.bin` tells how far a writer came, so that a segment that was cut between two records is known from one that ended there.
+"""
+
+import mmap
+import os
+import struct
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from .layout import written_path
+from .safe_files import read_file
+from .step_values import STEP_VALUES, Mark, mark_of
+
+_CONTINUES = b"\xff\xff\xff\xff"
+_ALIGNED = 8
+_MOST_TRIES = 20_000
+"""Places at which a next record is looked for in a damaged segment; a file of nothing but such places must not keep a reader."""
+
+_WRITTEN = struct.Struct("<8sqqqqI")
+_MAGIC = b"FFWRITE1"
+_WRITTEN_SIZE = _WRITTEN.size + 4
+
+
+class Written(NamedTuple):
+    """How far a writer came: the segment, its records of whole steps, their bytes, and bytes and checksum of tensor_stats."""
+
+    segment: int
+    records: int
+    bytes: int
+    stats_bytes: int
+    stats_crc: int
+
+
+class WrittenNote:
+    """The note of one writer, memory-mapped: it costs no system call, and the kernel keeps it whatever becomes of the process."""
+
+    def __init__(self, path: Path) -> None:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            os.pwrite(fd, bytes(_WRITTEN_SIZE), 0)  # its page has room on the disk from here on
+            self._map = mmap.mmap(fd, _WRITTEN_SIZE)
+        finally:
+            os.close(fd)
+
+    def put(self, segment: int, records: int, bytes_: int, stats_bytes: int, stats_crc: int) -> None:
+        """Overwrite it."""
+        raw = _WRITTEN.pack(_MAGIC, segment, records, bytes_, stats_bytes, stats_crc)
+        self._map[:] = raw + zlib.crc32(raw).to_bytes(4, "little")
+
+
+def read_written(run: Path, rank: int) -> Written | None:
+    """The note of a rank's writer; None where there is none. Raises ValueError for one that is damaged."""
+    try:
+        raw = read_file(written_path(run, rank), run, _WRITTEN_SIZE)
+    except OSError:
+        return None
+    if not any(raw) and len(raw) == _WRITTEN_SIZE:
+        return None  # nothing was written yet
+    if len(raw) != _WRITTEN_SIZE or zlib.crc32(raw[:-4]) != int.from_bytes(raw[-4:], "little"):
+        raise ValueError("its checksum does not match")
+    magic, *numbers = _WRITTEN.unpack(raw[:-4])
+    if magic != _MAGIC:
+        raise ValueError("its checksum does not match")
+    return Written(*numbers)
+
+
+def missing_at_end(run: Path, rank: int, segment: int, streams: Mapping[str, Path]) -> dict[str, int]:
+    """Stream → bytes that its writer had written by its own note and that are not there; empty where none are missing."""
+    try:
+        written = read_written(run, rank)
+    except ValueError:
+        return {}
+    if written is None or written.segment != segment:
+        return {}
+    missing: dict[str, int] = {}
+    for name, size in ((STEP_VALUES, written.bytes), ("tensor_stats", written.stats_bytes)):
+        if name not in streams:
+            continue  # already in parts
+        there = streams[name].stat().st_size
+        if size > there:
+            missing[name] = size - there
+    return missing
+
+
+@dataclass(slots=True)
+class Records:
+    """What one segment holds. ``lost`` are records, or stretches of bytes between two of them, that are not what was written;
+    ``torn_bytes`` follow the last record that can be read."""
+
+    table: pa.Table
+    lost: int = 0
+    torn_bytes: int = 0
+    torn: str | None = None
+    """Why what follows cannot be read."""
+    complete: int = 0
+    """Records that could be read."""
+    marks: list[Mark] = field(default_factory=list)
+    """Of records of STEP_VALUES."""
+
+
+def read_records(raw: bytes, schema: pa.Schema | None = None, marks: Sequence[Mark] = ()) -> Records:
+    """Every sound record of a segment. ``schema``: stands in for one that is damaged, where checksums can tell whether it
+    fits. ``marks``: those of the records of STEP_VALUES beside a segment of tensor_stats.
+
+    Raises pa.ArrowException where not even the schema can be read.
+    """
+    buffer = pa.py_buffer(raw)
+    batches: list[tuple[int, int, pa.RecordBatch]] = []
+    try:
+        source = pa.BufferReader(buffer)
+        stream = pa.ipc.open_stream(source)
+        found, good = stream.schema, source.tell()
+    except (pa.ArrowException, OSError, ValueError):
+        if schema is None or not (marks or "check" in schema.names):
+            raise
+        found, good, stream, source = schema, 0, None, None
+    why: str | None = None
+    lost = 0
+    if stream is not None and source is not None:
+        try:
+            while True:
+                batch = stream.read_next_batch()
+                batches.append((good, source.tell(), batch))
+                good = source.tell()
+        except StopIteration:
+            pass
+        except (pa.ArrowException, OSError, ValueError) as e:
+            why = (str(e).splitlines() or [type(e).__name__])[0]
+    else:
+        why, lost = "its schema is damaged", 1
+    torn = len(raw) - good
+    if torn > 0 and (why is not None or raw[good : good + 8] != _CONTINUES + bytes(4)):
+        more = _after_damage(buffer, raw, good + _ALIGNED if stream is not None else 0, found)
+        if more:
+            lost += stream is not None
+            lost += sum(b > a for (_, a, _), (b, _, _) in zip(more, more[1:], strict=False))
+            batches += more
+            torn, why = len(raw) - more[-1][1], why if more[-1][1] < len(raw) else None
+    records = Records(found.empty_table(), lost, max(0, torn), why, len(batches))
+    if "check" in found.names and found.field("check").type == pa.binary(struct.calcsize("<IIqq")):
+        _keep_sound(batches, records)
+    else:
+        _keep_marked(raw, batches, marks, records)
+    return records
+
+
+def _keep_sound(batches: list[tuple[int, int, pa.RecordBatch]], records: Records) -> None:
+    """Records of whole steps whose checksums hold."""
+    kept: list[pa.RecordBatch] = []
+    for _, _, batch in batches:
+        try:
+            values, checks = batch.column("rows").to_pylist(), batch.column("check").to_pylist()
+        except (pa.ArrowException, ValueError, UnicodeDecodeError):
+            records.lost += 1
+            continue
+        found = [mark_of(value, check) for value, check in zip(values, checks, strict=True)]
+        if None in found:
+            records.lost += 1
+            continue
+        kept.append(batch)
+        records.marks += [mark for mark in found if mark is not None]
+    records.complete = len(kept)
+    if kept:
+        records.table = pa.Table.from_batches(kept)
+
+
+def _keep_marked(
+    raw: bytes, batches: list[tuple[int, int, pa.RecordBatch]], marks: Sequence[Mark], records: Records
+) -> None:
+    """Batches of tensor_stats that lie in no stretch whose checksum says that it is damaged."""
+    bad = list(_bad_stretches(raw, marks))
+    kept = [b for a, e, b in batches if not any(a < end and begin < e for begin, end in bad)]
+    records.lost += len(batches) - len(kept)
+    missing = max((m.stats_bytes for m in marks), default=0) - len(raw)
+    if missing > 0:
+        records.lost += 1
+        records.torn = records.torn or f"{missing} bytes are missing at its end"
+    records.complete = len(kept)
+    if kept:
+        records.table = pa.Table.from_batches(kept)
+
+
+def _bad_stretches(raw: bytes, marks: Iterable[Mark]) -> Iterable[tuple[int, int]]:
+    view = memoryview(raw)
+    at, crc = 0, 0
+    for mark in marks:
+        end = mark.stats_bytes
+        if end < at:  # another writer went on in the same segment; what it has not counted it cannot vouch for
+            at, crc = end, mark.stats_crc
+        if end == at:
+            continue
+        if end <= len(raw) and zlib.crc32(view[at:end], crc) != mark.stats_crc:
+            yield at, end
+        at, crc = end, mark.stats_crc
+
+
+def _after_damage(buffer: pa.Buffer, raw: bytes, begin: int, schema: pa.Schema) -> list[tuple[int, int, pa.RecordBatch]]:
+    """Records after a place that cannot be read: each begins with a marker, at a multiple of eight bytes."""
+    found: list[tuple[int, int, pa.RecordBatch]] = []
+    at, tries = begin, 0
+    while tries < _MOST_TRIES:
+        at = raw.find(_CONTINUES, at)
+        if at < 0:
+            break
+        if at % _ALIGNED:
+            at += 1
+            continue
+        tries += 1
+        source = pa.BufferReader(buffer.slice(at))
+        try:
+            batch = pa.ipc.read_record_batch(pa.ipc.read_message(source), schema)
+            batch.validate(full=True)
+        except (pa.ArrowException, OSError, EOFError, ValueError):
+            at += _ALIGNED
+            continue
+        found.append((at, at + source.tell(), batch))
+        at += source.tell()
+        tries -= 1
+    return found
