@@ -22,7 +22,7 @@ LangOption = Annotated[
 
 def speak_as_asked(given: str | None, run: Path | None) -> Language:
     """Set and return the language of this process: of --lang, else of FIRSTFAULT_LANG, else of ``lang`` in the
-    firstfault.toml of the run or the current folder. Raises AnalyzerError for one that there is not."""
+    firstfault.toml of the current folder or above. Raises AnalyzerError for one that there is not."""
     chosen = chosen_language(given, run)
     speak(chosen)
     return chosen

@@ -21,7 +21,7 @@ from .language import close_up, say, text_of
 from .rules import Rule, find_rule, load_own_rules, load_rules
 from .trace import HARMLESS, Trace, statements_of
 from .views import SHARED
-from .visible import visible
+from .visible import visible, visible_lines
 
 MAX_ROWS = 200
 """Rows that a terminal table shows; --csv and --json give all."""
@@ -175,17 +175,22 @@ def _answer(trace: Trace, query: str, show: Callable[[pl.DataFrame], None], *, u
 def _show_csv(frame: pl.DataFrame) -> None:
     nested = [c for c, t in frame.schema.items() if isinstance(t, pl.List | pl.Struct | pl.Array)]
     flat = frame.with_columns(pl.col(c).map_elements(lambda v: str(list(v)), return_dtype=pl.String) for c in nested)
-    sys.stdout.write(flat.write_csv())
+    _write(flat.write_csv())
 
 
 def _show_json(frame: pl.DataFrame) -> None:
 
     for row in frame.iter_rows(named=True):
-        sys.stdout.write(msgspec.json.encode({k: plain(v) for k, v in row.items()}).decode() + "\n")
+        _write(msgspec.json.encode({k: plain(v) for k, v in row.items()}).decode() + "\n")
+
+
+def _write(text: str) -> None:
+    """For a program as it is, for a terminal so that no name in it can command it."""
+    sys.stdout.write(visible_lines(text) if sys.stdout.isatty() else text)
 
 
 def _show_table(frame: pl.DataFrame) -> None:
-    table = RichTable(*(escape(c) for c in frame.columns), box=None, pad_edge=False)
+    table = RichTable(*(escape(visible(c)) for c in frame.columns), box=None, pad_edge=False)
     for row in frame.head(MAX_ROWS).iter_rows():
         table.add_row(*(escape(_cell(v)) for v in row))
     console = Console()

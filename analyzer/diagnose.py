@@ -87,7 +87,7 @@ def diagnose(trace: Trace, rules: Judging | None = None) -> Verdict:
             fired.append(found)
     causes, symptoms = split(fired)
     facts = _facts(trace)
-    silent = _reading_problems(trace, facts) + silent
+    silent = _reading_problems(trace, facts, rules) + silent
     conclusion = _conclude(trace, facts, causes, {n.name for n in silent})
     return Verdict(
         run=facts,
@@ -186,11 +186,18 @@ def _facts(trace: Trace) -> RunFacts:
     )
 
 
-def _reading_problems(trace: Trace, facts: RunFacts) -> list[NotEvaluable]:
+def _reading_problems(trace: Trace, facts: RunFacts, rules: Judging) -> list[NotEvaluable]:
     """What the recording itself leaves open, under the catalogue's name for it."""
     unseen = unrecorded(trace, steps=facts.steps_recorded)
     why = [*unseen, *snapshot_sentences(trace)]
     why += [f"{p.path}: {in_words('problem', p.what)}" for p in sorted(trace.problems, key=lambda p: p.path)]
+    if rules.ignored is not None:
+        why.append(
+            say(
+                "{file} is not in force, because it came with the run; copy it into the current folder if you want what it says",
+                file=rules.ignored,
+            )
+        )
     if trace.manifest.options.get("imported") and trace.has("events"):
         found = trace.sql("SELECT message FROM events WHERE event = 'loss-not-found' ORDER BY message")
         why += [in_words("event", str(message).rstrip(".")) for message in found["message"]]

@@ -5,7 +5,8 @@
     [rules.OP004]
     ratio = 0.2
 
-The file lies in the run folder (for this run alone) or in the current folder or above it; the nearer one counts.
+The file lies in the current folder or above it; the nearest one counts. One in the run folder is not read: it came with the run,
+and who made the run must not choose what is found in it.
 """
 
 import tomllib
@@ -28,6 +29,8 @@ class Judging:
 
     rules: tuple[Rule, ...]
     changes: tuple[Change, ...] = ()
+    ignored: Path | None = None
+    """A firstfault.toml of the run folder itself."""
 
 
 def judging(run: Path | None = None, own: Path | None = None) -> Judging:
@@ -43,15 +46,17 @@ def judging(run: Path | None = None, own: Path | None = None) -> Judging:
             taken |= {rule.header.code, rule.header.name}
             rules.append(rule)
     file = settings_file(run)
-    if file is None:
-        return Judging(tuple(rules))
-    return _changed(rules, file)
+    own_file = run / SETTINGS_FILE if run is not None else None
+    ignored = own_file if own_file is not None and own_file.exists() else None
+    judged = Judging(tuple(rules)) if file is None else _changed(rules, file)
+    return replace(judged, ignored=ignored)
 
 
 def settings_file(run: Path | None) -> Path | None:
-    """firstfault.toml of the run, else of the current folder or the nearest one above it."""
+    """firstfault.toml of the current folder or the nearest one above it; of none that belongs to the run folder."""
     here = Path.cwd()
-    places = [*([run] if run is not None else []), here, *here.parents]
+    inside = run.resolve() if run is not None else None
+    places = [p for p in (here, *here.parents) if inside is None or not p.resolve().is_relative_to(inside)]
     return next((p / SETTINGS_FILE for p in places if (p / SETTINGS_FILE).is_file()), None)
 
 

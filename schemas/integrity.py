@@ -88,6 +88,9 @@ def _against_listing(run: Path, *, all_bytes: bool) -> Iterator[Damage]:
                 pass
             case _:
                 continue
+        if "\0" in name:
+            yield Damage(run / CHECKSUMS_JSON, "it names what cannot be a file of this run")
+            continue
         try:
             check_file(file, run)
             found = file.stat().st_size

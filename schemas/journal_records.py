@@ -128,7 +128,10 @@ def read_records(raw: bytes, schema: pa.Schema | None = None, marks: Sequence[Ma
         try:
             while True:
                 batch = stream.read_next_batch()
-                batches.append((good, source.tell(), batch))
+                if _valid(batch):
+                    batches.append((good, source.tell(), batch))
+                else:
+                    lost += 1
                 good = source.tell()
         except StopIteration:
             pass
@@ -150,6 +153,15 @@ def read_records(raw: bytes, schema: pa.Schema | None = None, marks: Sequence[Ma
     else:
         _keep_marked(raw, batches, marks, records)
     return records
+
+
+def _valid(batch: pa.RecordBatch) -> bool:
+    """Whether a batch can be looked at: Arrow does not check offsets, and a wrong one leads anywhere in memory."""
+    try:
+        batch.validate(full=True)
+    except (pa.ArrowException, ValueError):
+        return False
+    return True
 
 
 def _keep_sound(batches: list[tuple[int, int, pa.RecordBatch]], records: Records) -> None:
@@ -217,8 +229,10 @@ def _after_damage(buffer: pa.Buffer, raw: bytes, begin: int, schema: pa.Schema) 
         source = pa.BufferReader(buffer.slice(at))
         try:
             batch = pa.ipc.read_record_batch(pa.ipc.read_message(source), schema)
-            batch.validate(full=True)
         except (pa.ArrowException, OSError, EOFError, ValueError):
+            at += _ALIGNED
+            continue
+        if not _valid(batch):
             at += _ALIGNED
             continue
         found.append((at, at + source.tell(), batch))

@@ -1,5 +1,6 @@
 """Opening a run that a stranger made executes nothing, reads nothing outside it, writes nothing, and bounds what it takes."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -146,7 +147,7 @@ def test_links_inside_the_folder_and_a_link_to_the_folder_are_followed(run, tmp_
         ("run.json", "not UTF-8"),
     ],
 )
-def test_a_manifest_that_is_no_honest_file_is_refused_in_one_line(run, tmp_path, name, trick):
+def test_a_manifest_that_is_no_honest_file_is_named_and_the_rest_is_read(run, tmp_path, name, trick):
     path = run / name
     path.unlink()
     match trick:
@@ -162,11 +163,22 @@ def test_a_manifest_that_is_no_honest_file_is_refused_in_one_line(run, tmp_path,
                 file.truncate(2**40)
         case _:
             path.write_bytes(b'{"status": "\xff\xfe", "schema_version": 1}')
+    with Trace(run) as trace:
+        assert [Path(p.path) for p in trace.problems] == [path]
+        verdict = diagnose(trace)
+    assert verdict.run.steps_recorded == 30
+    assert [n.why for n in verdict.not_evaluable if str(path) in n.why]
     done = invoke("diagnose", str(run))
-    assert done.exit_code == 2
-    assert done.output.startswith(f"firstfault: {path}: ")
-    assert done.output.count("\n") == 1
     assert "secret" not in done.output
+    assert "Traceback" not in done.output
+
+
+def test_a_folder_of_which_nothing_can_be_read_is_refused_in_one_line(tmp_path):
+    (tmp_path / "run.json").write_bytes(b"\xff\xfe{")
+    done = invoke("diagnose", str(tmp_path))
+    assert done.exit_code == 2
+    assert done.output.startswith(f"firstfault: {tmp_path / 'run.json'}: ")
+    assert done.output.count("\n") == 1
 
 
 def test_a_capture_that_is_a_link_out_of_the_folder_is_no_capture_of_this_run(run, tmp_path):
@@ -198,6 +210,16 @@ def test_names_that_would_command_the_terminal_are_shown_as_what_they_are(run, t
         ["sql", str(named), f"SELECT '{TERMINAL}' FROM nowhere"],  # noqa: S608 # a test's own text
         ["diagnose", str(named / "nowhere")],
         ["replay", str(named)],
+        ["check", str(named)],
+        ["compare", str(named), str(named)],
+        ["watch", str(named), "--once"],
+        ["batch", str(tmp_path), "-o", str(tmp_path / "batch")],
+        ["batch", str(named / "nowhere")],
+        ["sql", str(named), f"SELECT 1 AS \"{TERMINAL}\""],
+        ["sql", str(named), f"SELECT error('{TERMINAL}')"],  # noqa: S608 # a test's own text
+        ["export", str(named), "--out", str(tmp_path / "out.json")],
+        ["import", str(named / "nowhere"), "--out", str(tmp_path / "imported")],
+        ["mre", str(named)],
     ):
         done = invoke(*arguments)
         hidden = [c for c in done.output if c in TERMINAL and not c.isprintable()]
@@ -224,6 +246,64 @@ def test_nothing_in_a_folder_is_run_by_opening_it(run, tmp_path):
         )
         assert "Traceback" not in done.stderr
     assert not mark.exists()
+
+
+def test_on_a_terminal_csv_and_json_command_nothing_either(run):
+    import pty
+
+    for option in ("--csv", "--json"):
+        ours, theirs = pty.openpty()
+        command = [Path(sys.executable).parent / "firstfault", "sql", str(run), "FROM modules", option]
+        done = subprocess.run(command, stdout=theirs, stderr=subprocess.PIPE, check=False, timeout=120)
+        os.close(theirs)
+        said = b""
+        while True:
+            try:
+                block = os.read(ours, 65536)
+            except OSError:
+                break
+            if not block:
+                break
+            said += block
+        os.close(ours)
+        assert done.returncode == 0, done.stderr
+        assert b"Net" in said
+        assert b"\x1b" not in said
+        assert "\u202e".encode() not in said
+
+
+@pytest.mark.parametrize("name", ["steps", "modules", "findings", "views", "bad_steps"])
+def test_no_view_is_defined_by_the_folder(run, name):
+    """Folders and files that are called like views, with SQL in them, are nothing to DuckDB."""
+    (run / "sql").mkdir()
+    (run / "sql" / f"{name}.sql").write_text(f"CREATE OR REPLACE VIEW {name} AS SELECT 1")
+    (run / f"{name}.sql").write_text(f"CREATE OR REPLACE VIEW {name} AS SELECT 1")
+    (run / f"{name}.parquet").write_bytes(b"PAR1")
+    with Trace(run) as trace:
+        assert trace.steps_recorded() == 30
+        assert diagnose(trace).run.steps_recorded == 30
+
+
+def test_its_own_settings_switch_no_rule_off_and_load_none(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(run)
+    before = invoke("diagnose", str(run), "--json").stdout
+    (run / "firstfault.toml").write_text(
+        '[rules]\noff = ["OP004", "loss-spike"]\n[rules.OP004]\nratio = 1e9\n'
+    )
+    (run / "pyproject.toml").write_text('[tool.firstfault.run]\nout = "/tmp/elsewhere"\n')
+    after = json.loads(invoke("diagnose", str(run), "--json").stdout)
+    assert after["changes"] == []
+    assert [c["name"] for c in after["causes"]] == [c["name"] for c in json.loads(before)["causes"]]
+    assert sum("came with the run" in n["why"] for n in after["not_evaluable"]) == 1
+
+
+def test_a_listing_of_checksums_that_names_files_elsewhere_reads_none_of_them(run, tmp_path):
+    (tmp_path / "secret.txt").write_text("secret")
+    listing = {"files": {"../secret.txt": [6, 1], "/etc/hostname": [1, 1], "x": "y", "z": [1, 2, 3], "\0": [1, 1]}}
+    (run / "checksums.json").write_text(json.dumps(listing))
+    with Trace(run) as trace:
+        whats = {p.what for p in trace.problems}
+    assert whats <= {"it is a link out of the run folder", "it is missing", "it names what cannot be a file of this run"}
 
 
 def test_a_trace_in_the_reading_api_is_locked_too(run):

@@ -52,9 +52,9 @@ def test_an_own_rule_judges_beside_ours(run: Path, tmp_path: Path) -> None:
     assert names(run, own=own_rule(tmp_path / "mine")) == {"loss-above-two": 2}
 
 
-def test_a_threshold_of_the_run_folder_is_in_force_and_the_verdict_says_so(run: Path, tmp_path: Path) -> None:
+def test_a_threshold_of_the_current_folder_is_in_force_and_the_verdict_says_so(run: Path, tmp_path: Path) -> None:
     mine = own_rule(tmp_path / "mine")
-    (run / "firstfault.toml").write_text("[rules.XX001]\nlimit = 3.5\n")
+    (tmp_path / "firstfault.toml").write_text("[rules.XX001]\nlimit = 3.5\n")
 
     with Trace(run) as trace:
         verdict = diagnose(trace, judging(run, mine))
@@ -62,7 +62,22 @@ def test_a_threshold_of_the_run_folder_is_in_force_and_the_verdict_says_so(run: 
     assert [f.step for f in verdict.causes] == [3]
     (change,) = verdict.changes
     assert (change.rule, change.parameter, change.value, change.default) == ("loss-above-two", "limit", 3.5, 2.0)
-    assert change.file == str(run / "firstfault.toml")
+    assert change.file == str(tmp_path / "firstfault.toml")
+
+
+@pytest.mark.parametrize("text", ['[rules]\noff = ["XX001"]\n', "[rules.XX001]\nlimit = 1e9\n", "[rules\n"])
+def test_the_file_of_a_run_folder_is_not_in_force_and_the_verdict_says_so(
+    run: Path, tmp_path: Path, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = own_rule(tmp_path / "mine")
+    (run / "firstfault.toml").write_text(text)
+    for here in (tmp_path, run, run / "steps"):
+        monkeypatch.chdir(here)
+        with Trace(run) as trace:
+            verdict = diagnose(trace, judging(run, mine))
+        assert [f.step for f in verdict.causes] == [2]
+        assert verdict.changes == []
+        assert any("came with the run" in n.why for n in verdict.not_evaluable)
 
 
 def test_the_file_of_the_current_folder_counts_where_the_run_has_none(run: Path, tmp_path: Path) -> None:
@@ -83,12 +98,12 @@ def test_the_file_of_the_current_folder_counts_where_the_run_has_none(run: Path,
         ("[rules\n", "cannot be read"),
     ],
 )
-def test_a_wrong_setting_is_one_error_that_names_the_file(run: Path, text: str, says: str) -> None:
-    (run / "firstfault.toml").write_text(text)
+def test_a_wrong_setting_is_one_error_that_names_the_file(run: Path, tmp_path: Path, text: str, says: str) -> None:
+    (tmp_path / "firstfault.toml").write_text(text)
 
     with pytest.raises(RuleError, match=says) as error:
         judging(run)
-    assert str(run / "firstfault.toml") in str(error.value)
+    assert str(tmp_path / "firstfault.toml") in str(error.value)
 
 
 def test_a_taken_name_a_broken_header_and_an_empty_folder_are_errors(run: Path, tmp_path: Path) -> None:

@@ -117,11 +117,12 @@ def test_what_has_not_changed_is_not_judged_again(make_run, command, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_changed_threshold_judges_again(make_run, command, tmp_path):
-    run = make_run("tree/one")
+def test_a_changed_threshold_judges_again(make_run, command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    make_run("tree/one")
     out = tmp_path / "out"
     command(tmp_path / "tree", "-o", out)
-    (run / "firstfault.toml").write_text('[rules]\noff = ["class-imbalance"]\n')
+    (tmp_path / "firstfault.toml").write_text('[rules]\noff = ["class-imbalance"]\n')
     command(tmp_path / "tree", "-o", out)
     assert index(out)["runs"][0]["fresh"]
 
