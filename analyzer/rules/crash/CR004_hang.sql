@@ -4,7 +4,7 @@ name = "hang"
 severity = "fatal"
 phase = "exit"
 signal = "progress"
-message = "The run hung at step {step}, in the {phase} phase{in_module}: {note}."
+message = "The run hung at step {step}, in the {phase} phase{in_module}: {note}{lines}."
 fix = "Read where each thread stood in the recorded stacks. Usual places: a lock taken before a fork, a queue whose other side is gone, a collective that another rank never enters, a loader worker that waits for its own data."
 explains = ["killed-by-signal", "python-exception"]
 [params.steps]
@@ -15,27 +15,61 @@ doc = "Standstill before a signal ended the run that counts as a hang."
 value = 1e10
 unit = "ns"
 doc = "And its length at least."
+[params.busy]
+value = 10
+unit = "% of a core"
+doc = "Processor time of the script from which on it is at work, however slowly; one that waits for itself uses none."
 [needs]
 ended = true
 [doc]
 what = "For the time limit of a hang no rank moved: no hook was called and nothing was written; it never went on, and somebody had to end it. Or it was ended sooner, when it had stood still for twenty usual steps and ten seconds."
 why = "A hanging run ends by hand or by its time limit, and the reason then given is not the cause."
-not_this = "Long evaluations, checkpoints and loading that go on afterwards; a run that is ended in the middle of its work."
+not_this = "Long evaluations, checkpoints and loading that go on afterwards; a run that is ended in the middle of its work; a script that still ran, or waited for a processor, in most samples of the time without progress: the machine was busy."
 source = "The supervisor's watch over breadcrumbs and journals: by default 20 usual steps, at least five minutes."
 */
 WITH usual AS (
     SELECT median(step_ns) AS step_ns, count(*) AS steps, max(time_ns) AS last_ns FROM steps WHERE completed AND step_ns > 0
+), last_ AS (
+    SELECT greatest((SELECT last_ns FROM usual), (SELECT max(time_ns) FROM last_positions)) AS sign_ns
+), work AS (
+    SELECT count(*) AS samples, count(CASE WHEN runnable > 0 OR cpu_percent >= $busy THEN 1 END) AS working
+    FROM system_samples WHERE time_ns > (SELECT sign_ns FROM last_)
 ), stood AS (
     SELECT e.ended_ns - greatest(u.last_ns, (SELECT max(time_ns) FROM last_positions)) AS still_ns, coalesce(e.signal_name, 'Ctrl-C') AS by_
     FROM exits e CROSS JOIN usual u
     WHERE ((e.status = 'signal' AND e.signal IN (1, 2, 3, 9, 14, 15)) OR e.exception_type = 'KeyboardInterrupt') AND u.steps >= 5
       AND (SELECT count(*) FROM last_positions WHERE phase <> 'exit') > 0
       AND e.ended_ns - greatest(u.last_ns, (SELECT max(time_ns) FROM last_positions)) > greatest($steps * u.step_ns, $least_ns)
+      AND (SELECT 2 * working <= samples FROM work)
+), calls AS (
+    SELECT rank, arg_max(op, (step, seq)) AS op, arg_max(place, (step, seq)) AS place
+    FROM collective_calls WHERE blocking AND waited_ns IS NULL AND error IS NULL GROUP BY rank
+), stacks_ AS (
+    SELECT p.rank, split_part(split_part(e.native_stack, format('rank={:04d}-hang', p.rank), 2), 'rank=', 1) AS text
+    FROM exits e JOIN last_positions p ON true
+), frames AS (
+    SELECT rank, list_filter(
+        regexp_extract_all(regexp_replace(text, '(?s)^.*Current thread', ''), 'File "[^"]+", line \d+ in \S+'),
+        lambda f: NOT regexp_matches(f, '-packages/|/lib/python3|"<|/firstfault/')
+    )[1] AS frame FROM stacks_
+), places AS (
+    SELECT p.rank, coalesce(
+        nullif(concat_ws(', ', c.place, c.op), ''),
+        regexp_replace(f.frame, '^File "(?:.*/)?([^"]+)", line (\d+) in (\S+)$', '\1:\2 in \3')
+    ) AS place
+    FROM (SELECT DISTINCT rank FROM last_positions WHERE phase <> 'exit') p LEFT JOIN calls c USING (rank) LEFT JOIN frames f USING (rank)
+), listed AS (
+    -- as many as a sentence holds: of a thousand ranks most stand at the same place
+    SELECT string_agg(said, '; ' ORDER BY first) AS said FROM (
+        SELECT format('{} {}: {}', CASE WHEN count(*) = 1 THEN 'rank' ELSE 'ranks' END, CASE WHEN count(*) <= 8 THEN string_agg(rank::VARCHAR, ', ' ORDER BY rank)
+            ELSE format('{} to {} ({})', min(rank), max(rank), count(*)) END, place) AS said, min(rank) AS first
+        FROM places WHERE place IS NOT NULL GROUP BY place ORDER BY count(*), first LIMIT 8
+    )
 )
 SELECT coalesce(p.rank, 0) AS rank, coalesce(p.step, (SELECT max(step) + 1 FROM steps WHERE completed), 0) AS step, p.microbatch, coalesce(p.phase, 'exit') AS phase,
     p.module, NULL::VARCHAR AS tensor, NULL::DOUBLE AS value, rtrim(coalesce((SELECT format('no progress for {:d} s, then ended by {}', (still_ns / 1e9)::BIGINT, by_) FROM stood), e.note, 'no progress was made'), '.') AS note,
     CASE WHEN p.module IS NULL THEN '' WHEN p.module = '' THEN ' of the root module' ELSE ' of module ' || p.module END AS in_module,
-    left(e.native_stack, 4000) AS stacks, p.pid
+    coalesce(format(' ({})', (SELECT said FROM listed)), '') AS lines, left(e.native_stack, 4000) AS stacks, p.pid
 FROM exits e LEFT JOIN last_positions p ON true
 WHERE e.status = 'hang' OR EXISTS (FROM stood)
 -- the rank that stands furthest behind is the one that the others wait for
