@@ -4,11 +4,13 @@
 
 Counts tracebacks (anything but a known error with its sentence), silent changes (another verdict without a word of damage) and
 hangs (a case that takes longer than HANG_S). Every damaged run is opened, and all its files read; it is judged wherever no remark
-names the damage, and of the others every Nth (``--judge``), because a verdict costs twenty times as much. ``--pages N``: the page is
+names the damage and what was read is not what had been there, and of the others every Nth (``--judge``), because a verdict costs
+twenty times as much. ``--pages N``: the page is
 drawn in every Nth case.
 """
 
 import argparse
+import hashlib
 import json
 import random
 import shutil
@@ -23,11 +25,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pyarrow as pa
 from firstfault.analyzer import AnalyzerError, Trace, diagnose
+from firstfault.analyzer.lost_runs import positions_left
+from firstfault.analyzer.sources import read_part
 from firstfault.reports.cli import verdict_json
 from firstfault.reports.page import write_page
-from firstfault.schemas import SchemaError
+from firstfault.schemas import SchemaError, captures_of
 from firstfault.schemas.layout import segments
+from firstfault.schemas.unrecorded import process_notes
 
 HANG_S = 60
 """Seconds; a small run takes less than two."""
@@ -75,8 +81,6 @@ def damage(raw: bytes, rng: random.Random, records: list[int]) -> tuple[bytes, s
 
 def record_ends(run: Path) -> dict[Path, list[int]]:
     """Journal segment → places at which a record ends."""
-    import pyarrow as pa
-
     found: dict[Path, list[int]] = {}
     for *_, path in segments(run):
         source = pa.BufferReader(path.read_bytes())
@@ -92,17 +96,33 @@ def record_ends(run: Path) -> dict[Path, list[int]]:
     return found
 
 
-def judged(run: Path, page: Path | None, enough: list[str] | None = None) -> dict:
-    """The verdict, and what is wrong with the files; only that where it is another than ``enough``."""
+def content(trace: Trace) -> str:
+    """A hash of all that a verdict is made of: tables, records, captures, notes, positions."""
+    digest = hashlib.sha256(repr((trace.manifest, trace.exit, trace.status, positions_left(trace.path))).encode())
+    digest.update(repr((captures_of(trace.path), process_notes(trace.path))).encode())
+    for name, source in trace._sources.items():
+        pieces = [read_part(path, source.table, columns) for path, columns in source.parts] + source.journal
+        for rows in pieces:
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, rows.schema) as stream:
+                stream.write_table(rows.combine_chunks())
+            digest.update(name.encode() + memoryview(sink.getvalue()))
+    return digest.hexdigest()
+
+
+def judged(run: Path, page: Path | None, whole: dict | None = None) -> dict:
+    """The verdict, and what is wrong with the files; of a run that need not be judged only that. ``whole``: the run before it was
+    damaged, whose verdict it has where it holds the same and nothing is wrong with it."""
     with Trace(run) as trace:
         problems = sorted(p.what for p in trace.problems)
-        if enough is not None and problems != enough:
-            return {"problems": problems}
+        held = content(trace) if whole is None or problems == whole["problems"] else ""
+        if whole is not None and (problems != whole["problems"] or held == whole["content"]):
+            return whole | {"problems": problems}
         verdict = diagnose(trace)
         if page is not None:
             write_page(trace, verdict, page, force=True)
         said = json.loads(verdict_json(verdict))
-        said["problems"] = problems
+        said |= {"problems": problems, "content": held or content(trace)}
     return said
 
 
@@ -124,7 +144,7 @@ def outcome(run: Path, whole: dict, page: Path | None, *, judge: bool) -> Outcom
     """Read a damaged run, and judge and draw it; without ``judge`` only where no remark names the damage."""
     try:
         with at_most(HANG_S):
-            found = judged(run, page, None if judge or page is not None else whole["problems"])
+            found = judged(run, page, None if judge or page is not None else whole)
     except TimeoutError:
         return Outcome("hang")
     except (AnalyzerError, SchemaError) as e:
@@ -133,11 +153,12 @@ def outcome(run: Path, whole: dict, page: Path | None, *, judge: bool) -> Outcom
         return Outcome("traceback", traceback.format_exc())
     if found["problems"] != whole["problems"]:
         return Outcome("said", "; ".join(found["problems"]))
-    return Outcome("same") if found == whole else Outcome("silent", _difference(found, whole))
+    differs = {k: v for k, v in found.items() if k != "content" and v != whole[k]}
+    return Outcome("silent", _difference(differs, whole)) if differs else Outcome("same")
 
 
 def _difference(found: dict, whole: dict) -> str:
-    return "; ".join(f"{k}: {str(found[k])[:300]} instead of {str(whole[k])[:300]}" for k in found if found[k] != whole[k])
+    return "; ".join(f"{k}: {str(v)[:300]} instead of {str(whole[k])[:300]}" for k, v in found.items())
 
 
 def fuzz(
