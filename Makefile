@@ -7,7 +7,7 @@ FAULT ?= fully-masked-attention-row
 DEMO_OUT ?= demo-run
 INSTALLED_FROM := pyproject.toml setup.py constraints.txt recorder/tensors/moments.c
 
-.PHONY: help demo test quick suite pictures lint clean
+.PHONY: help demo test quick suite pictures docs dist matrix lint clean
 
 help:
 	@echo "make demo    record a training with a real fault, diagnose it, write the report (FAULT=$(FAULT))"
@@ -15,6 +15,9 @@ help:
 	@echo "make quick   lint, types, layers, and the tests that take less than ten seconds each"
 	@echo "make suite   the tests, every fault script and every odd healthy run among them (\`make test\` runs a slice of these)"
 	@echo "make pictures  docs/tutorial.md and its pictures, from commands that are run"
+	@echo "make docs    the pages of docs/ as a site in site/; fails on a dead link"
+	@echo "make dist    wheel and sdist in dist/, the same bytes each time from the same commit"
+	@echo "make matrix  the promised versions of Python and torch, as far as they can be installed here; says what is untested"
 	@echo "make clean   remove $(VENV), $(DEMO_OUT) and the tools' caches"
 
 demo: $(VENV)/.installed-record
@@ -32,6 +35,15 @@ suite: $(VENV)/.installed-frameworks chromium
 
 pictures: $(VENV)/.installed-dev chromium
 	$(BIN)/python tests/pictures/make_tutorial.py
+
+docs: $(VENV)/.installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
+
+dist: $(VENV)/.installed-dev
+	$(BIN)/python tests/house/dist.py dist
+
+matrix: $(BIN)/python
+	$(BIN)/python tests/matrix/matrix.py $(MATRIX_ARGS)
 
 # every check runs, also after one that failed (--keep-going above), and pytest's closing line comes last
 .PHONY: ruff-check ruff-format basedpyright lint-imports pytest chromium
@@ -65,17 +77,21 @@ $(BIN)/python:
 	  { echo "this Python cannot make virtual environments; on Debian: apt-get install python3-venv" >&2; exit 1; }
 
 $(VENV)/.installed-record: $(BIN)/python $(INSTALLED_FROM)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[record]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[all]'
+	@touch $@
+
+$(VENV)/.installed-docs: $(BIN)/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'mkdocs-material>=9.6'
 	@touch $@
 
 $(VENV)/.installed-dev: $(BIN)/python $(INSTALLED_FROM)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[record,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[all,dev]'
 	@touch $@ $(VENV)/.installed-record
 
 $(VENV)/.installed-frameworks: $(VENV)/.installed-dev
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[record,dev,frameworks,libraries,ray,remote,object-store]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[all,dev,frameworks,libraries,ray,remote,object-store]'
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(DEMO_OUT) $(DEMO_OUT)-report.html build dist *.egg-info recorder/tensors/*.so .pytest_cache .ruff_cache .import_linter_cache .coverage*
+	rm -rf $(VENV) $(DEMO_OUT) $(DEMO_OUT)-report.html build dist site *.egg-info recorder/tensors/*.so .pytest_cache .ruff_cache .import_linter_cache .coverage*
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

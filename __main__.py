@@ -1,7 +1,7 @@
 """The ``firstfault`` command: joins the sub-commands of the rooms.
 
 Only the room that a command lives in is imported: `firstfault run` must not load DuckDB beside a training,
-`firstfault report` must not need torch.
+`firstfault report` must not need torch. A training node has not even the libraries of the analysis.
 """
 
 import sys
@@ -31,6 +31,19 @@ ROOMS = {
 """Sub-command → module of the room, which has ``register(app)``; in the order in which a person needs them."""
 
 
+ANALYSIS = frozenset({"duckdb", "polars", "altair", "vl_convert", "jinja2", "numpy"})
+"""Packages that a training node does without."""
+
+NEEDS_ANALYSIS = "pip install 'firstfault[analysis]'"
+
+_ANYTHING = {"ignore_unknown_options": True, "allow_extra_args": True}
+
+
+def _not_installed(context: typer.Context) -> None:
+    typer.echo(f"firstfault: `{context.info_name}` needs the libraries of the analysis; {NEEDS_ANALYSIS}", err=True)
+    raise typer.Exit(2)
+
+
 def _say_version(asked: bool) -> None:
     if asked:
         typer.echo(f"firstfault {__version__}")
@@ -57,7 +70,13 @@ def build_app(command: str | None = None) -> typer.Typer:
     app.callback()(_options)  # without a callback typer makes an application of one command that command itself
     rooms = [ROOMS[command]] if command in ROOMS else sorted(set(ROOMS.values()))
     for room in rooms:
-        import_module(f".{room}", __package__).register(app)
+        try:
+            import_module(f".{room}", __package__).register(app)
+        except ModuleNotFoundError as e:
+            if e.name not in ANALYSIS:
+                raise
+            for name in (n for n, r in ROOMS.items() if r == room):
+                app.command(name, help=f"Not installed: {NEEDS_ANALYSIS}", context_settings=_ANYTHING)(_not_installed)
     order = list(ROOMS)
     app.registered_commands.sort(key=lambda c: order.index(str(c.name)))
     return app

@@ -128,15 +128,15 @@ class Retention:
                 table = file.read(use_threads=False)
         except pa.ArrowException:
             return 0  # damaged inside: for the reader to report
-        steps = table["step"].to_numpy()
+        steps: list[int] = table["step"].to_pylist()
         starts = [a for a, _ in whole]
 
         def kept(step: int) -> bool:
             index = bisect_right(starts, step) - 1
             return (index >= 0 and step <= whole[index][1]) or (every > 0 and step % every == 0)
 
-        keep_of = {step: kept(step) for step in sorted(set(steps.tolist()))}
-        mask = pa.array([keep_of[s] for s in steps.tolist()], pa.bool_())
+        keep_of = {step: kept(step) for step in sorted(set(steps))}
+        mask = pa.array([keep_of[s] for s in steps], pa.bool_())
         rows = table.filter(mask)
         gone = table.num_rows - rows.num_rows
         if gone:

@@ -148,3 +148,41 @@ def test_each_command_loads_only_its_room():
     assert not {"torch", "duckdb", "polars", "altair", "numpy", "pyarrow"} & loaded["run"]
     assert "firstfault.reports.cli" in loaded["report"]
     assert not {"torch", "firstfault.recorder"} & loaded["report"]
+
+
+BARE = ("duckdb", "_duckdb", "polars", "altair", "vl_convert", "jinja2", "numpy", "narwhals", "pandas", "adbc")
+
+
+@pytest.mark.slow
+def test_a_training_node_records_without_the_libraries_of_the_analysis(wheel, tmp_path):
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "train.py").write_text(TRAIN)
+    bare = _venv(tmp_path / "node", wheel, without=BARE)
+    recorded = _run(bare / "firstfault", "run", "--disk-limit", "2MB", "--out", "run", "train.py", cwd=work)
+    assert recorded.returncode == 0, recorded.stderr
+    assert "20 steps recorded" in recorded.stderr
+    diagnosed = _run(bare / "firstfault", "diagnose", "run", "--json", cwd=work)
+    assert (diagnosed.returncode, diagnosed.stderr) == (
+        2,
+        "firstfault: `diagnose` needs the libraries of the analysis; pip install 'firstfault[analysis]'\n",
+    )
+    assert _run(bare / "firstfault", "--help", cwd=work).returncode == 0
+
+
+@pytest.mark.slow
+def test_wheel_and_sdist_are_built_to_the_same_bytes_again(tmp_path, monkeypatch):
+    sys.path.insert(0, str(Path(__file__).parent))
+    from dist import build
+
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
+    found = []
+    for place in ("one", "another/and/deeper"):
+        copy = tmp_path / place
+        for name in _sources():
+            (copy / name).parent.mkdir(parents=True, exist_ok=True)
+            (copy / name).write_bytes((ROOT / name).read_bytes())
+        (tmp_path / f"out-{len(found)}").mkdir()
+        found.append(build(copy, tmp_path / f"out-{len(found)}"))
+    assert len(found[0]) == 2
+    assert found[0] == found[1]
