@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from . import __version__
 
@@ -76,7 +77,9 @@ def build_app(command: str | None = None) -> typer.Typer:
             if e.name not in ANALYSIS:
                 raise
             for name in (n for n, r in ROOMS.items() if r == room):
-                app.command(name, help=f"Not installed: {NEEDS_ANALYSIS}", context_settings=_ANYTHING)(_not_installed)
+                app.command(name, help=f"Not installed: {escape(NEEDS_ANALYSIS)}", context_settings=_ANYTHING)(
+                    _not_installed
+                )
     order = list(ROOMS)
     app.registered_commands.sort(key=lambda c: order.index(str(c.name)))
     return app

@@ -5,7 +5,7 @@ reading, because silently ignoring what it means could turn a fault into a healt
 """
 
 import errno
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -64,7 +64,10 @@ def find_sources(
     """
     for _ in range(_TRIES):
         try:
-            verify = every_byte or sum(part.path.stat().st_size for name in TABLES for part in parts(run, name)) <= VERIFIED_BYTES
+            verify = (
+                every_byte
+                or sum(part.path.stat().st_size for name in TABLES for part in parts(run, name)) <= VERIFIED_BYTES
+            )
             sources, problems = _find_sources(run, ended=ended, verify=verify, newest_schema=newest_schema)
         except FileNotFoundError:
             continue
@@ -74,7 +77,9 @@ def find_sources(
     raise UnreadableRunError(f"{run}: its files change faster than they can be read; try again in a minute")
 
 
-def _find_sources(run: Path, *, ended: bool, verify: bool, newest_schema: int) -> tuple[dict[str, Source], list[Problem]]:
+def _find_sources(
+    run: Path, *, ended: bool, verify: bool, newest_schema: int
+) -> tuple[dict[str, Source], list[Problem]]:
     sources = {name: Source(table) for name, table in TABLES.items()}
     problems: list[Problem] = []
     found = segments(run)
@@ -95,26 +100,79 @@ def _find_sources(run: Path, *, ended: bool, verify: bool, newest_schema: int) -
         newest[name, rank] = max(index, newest.get((name, rank), -1))
         together.setdefault((rank, index), {})[name] = path
     for (rank, index), streams in together.items():
+        in_parts = {table for table in done if any(part.holds(rank, index) for part in done[table])}
+        open_ = {name for name in streams if not ended and index == newest[name, rank]}
+        journal = _Journal(run, set(TABLES) - in_parts, open_, newest_schema, problems)
+        for table, rows in journal.rows_of(streams):
+            if rows.num_rows:
+                sources[table].journal.append(_in_declared_shape(rows, TABLES[table]))
+        for name, missing in missing_at_end(run, rank, index, streams).items():
+            problems.append(Problem(str(streams[name]), f"it is damaged: its last {missing} bytes are missing"))
+    return sources, problems
+
+
+@dataclass(frozen=True, slots=True)
+class _Journal:
+    """Segments of one rank and number. ``wanted``: tables whose rows are in no part. ``open_``: streams whose end may be torn."""
+
+    run: Path
+    wanted: set[str]
+    open_: set[str]
+    newest_schema: int
+    problems: list[Problem]
+
+    def rows_of(self, streams: dict[str, Path]) -> Iterator[tuple[str, pa.Table]]:
+        """(table, rows) of each stream; records of whole steps come first, because they vouch for those of tensor_stats."""
         marks: Sequence[Mark] = ()
-        for name in sorted(streams, key=lambda n: n != STEP_VALUES):  # its records vouch for those of tensor_stats
-            path = streams[name]
-            wanted = [table for table in done if name in {table, STEP_VALUES}]
-            wanted = [table for table in wanted if not any(part.holds(rank, index) for part in done[table])]
+        for name in sorted(streams, key=lambda n: n != STEP_VALUES):
+            wanted = [table for table in TABLES if table in self.wanted and name in {table, STEP_VALUES}]
             if not wanted and not (name == STEP_VALUES and "tensor_stats" in streams):
                 continue
-            tail_is_normal = not ended and index == newest[name, rank]
-            held = _read_segment(run, path, name, marks, problems, tail_is_normal=tail_is_normal, newest_schema=newest_schema)
+            path = streams[name]
+            held = self._read(path, name, marks)
             if held is None:
                 continue
             if name == STEP_VALUES:
                 marks = held.marks
-            rows_of = _apart(path, held.table, wanted, problems) if name == STEP_VALUES else {name: held.table}
-            for table, rows in rows_of.items():
-                if rows.num_rows:
-                    sources[table].journal.append(_in_declared_shape(rows, TABLES[table]))
-        for name, missing in missing_at_end(run, rank, index, streams).items():
-            problems.append(Problem(str(streams[name]), f"it is damaged: its last {missing} bytes are missing"))
-    return sources, problems
+                yield from _apart(path, held.table, wanted, self.problems).items()
+            else:
+                yield name, held.table
+
+    def _read(self, path: Path, name: str, marks: Sequence[Mark]) -> Records | None:
+        """Every sound record of a journal segment; a torn tail ends it."""
+        tail_is_normal = name in self.open_
+        try:
+            raw = read_file(path, self.run, MOST_SEGMENT)
+        except FileNotFoundError:
+            if path.is_symlink():
+                self.problems.append(Problem(str(path), "it is a link to nothing"))
+                return None
+            raise
+        except OSError as e:
+            self.problems.append(Problem(str(path), f"cannot be read ({e.strerror})"))
+            return None
+        if not raw:
+            return None
+        declared = STEP_VALUES_SCHEMA if name == STEP_VALUES else TABLES[name].schema
+        try:
+            held = read_records(raw, declared, marks)
+        except (OSError, ValueError, pa.ArrowException) as e:
+            if not tail_is_normal:
+                self.problems.append(Problem(str(path), f"journal torn after 0 complete appends: {_one_line(e)}"))
+            return None
+        wrong = _wrong(path, held.table.schema, declared, self.newest_schema)
+        if wrong:
+            self.problems.append(Problem(str(path), wrong))
+            return None
+        if held.lost:
+            self.problems.append(
+                Problem(str(path), f"{held.lost} damaged stretch(es) of its journal are left out, the rest is read")
+            )
+        if held.torn_bytes and held.torn and not tail_is_normal:
+            self.problems.append(
+                Problem(str(path), f"journal torn after {held.complete} complete appends: {held.torn}")
+            )
+        return held
 
 
 def _check_part(
@@ -126,7 +184,9 @@ def _check_part(
         check_file(path, run)
         seal = read_seal(path, rows=verify)
         if seal.state == "footer":
-            problems.append(Problem(str(path), "it is damaged: its footer is not what was written; none of its rows are read"))
+            problems.append(
+                Problem(str(path), "it is damaged: its footer is not what was written; none of its rows are read")
+            )
             return None
         with pq.ParquetFile(path) as file:
             schema, groups = file.schema_arrow, file.num_row_groups
@@ -171,47 +231,6 @@ def _apart(path: Path, values: pa.Table, wanted: list[str], problems: list[Probl
     if misfits:
         problems.append(Problem(str(path), f"{misfits} value(s) do not fit their columns; they are null"))
     return tables
-
-
-def _read_segment(
-    run: Path,
-    path: Path,
-    name: str,
-    marks: Sequence[Mark],
-    problems: list[Problem],
-    *,
-    tail_is_normal: bool,
-    newest_schema: int,
-) -> Records | None:
-    """Every sound record of a journal segment; a torn tail ends it."""
-    try:
-        raw = read_file(path, run, MOST_SEGMENT)
-    except FileNotFoundError:
-        if path.is_symlink():
-            problems.append(Problem(str(path), "it is a link to nothing"))
-            return None
-        raise
-    except OSError as e:
-        problems.append(Problem(str(path), f"cannot be read ({e.strerror})"))
-        return None
-    if not raw:
-        return None
-    declared = STEP_VALUES_SCHEMA if name == STEP_VALUES else TABLES[name].schema
-    try:
-        held = read_records(raw, declared, marks)
-    except (OSError, ValueError, pa.ArrowException) as e:
-        if not tail_is_normal:
-            problems.append(Problem(str(path), f"journal torn after 0 complete appends: {_one_line(e)}"))
-        return None
-    wrong = _wrong(path, held.table.schema, declared, newest_schema)
-    if wrong:
-        problems.append(Problem(str(path), wrong))
-        return None
-    if held.lost:
-        problems.append(Problem(str(path), f"{held.lost} damaged stretch(es) of its journal are left out, the rest is read"))
-    if held.torn_bytes and held.torn and not tail_is_normal:
-        problems.append(Problem(str(path), f"journal torn after {held.complete} complete appends: {held.torn}"))
-    return held
 
 
 def read_part(path: Path, table: Table, columns: frozenset[str]) -> pa.Table:

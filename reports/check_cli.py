@@ -57,5 +57,7 @@ def lines_of(found: Checked) -> list[str]:
         lines.append(say("{parts} were written without a checksum", parts=plural(found.unsealed, "part")))
     if not found.listed:
         lines.append(say("there is no checksums.json: output, stacks and captured tensors were not checked"))
-    lines.append(say("damaged; checked: {what}", what=what) if found.problems else say("whole; checked: {what}", what=what))
+    lines.append(
+        say("damaged; checked: {what}", what=what) if found.problems else say("whole; checked: {what}", what=what)
+    )
     return lines

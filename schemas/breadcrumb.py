@@ -18,6 +18,8 @@ _MOVING = struct.Struct("<qqiiiqqiii")  # time_ns, step, microbatch, phase, modu
 _MOVING_AT = _FIXED.size
 SIZE = 128
 
+_TRIES = 3
+
 _OLDER = b"FFCRUMB1"
 _OLDER_LAYOUT = struct.Struct("<8sqqqiii")
 """Of 64 bytes, each number once."""
@@ -61,6 +63,15 @@ def read_breadcrumb(path: Path) -> Position | None:
 
 def look_at_breadcrumb(path: Path) -> tuple[Position | None, str | None]:
     """Last position of a rank, and what is wrong with the file. Of two copies that differ, none is given."""
+    found = None, None
+    for _ in range(_TRIES):  # a rank that goes on may write one copy while the other is read
+        found = _look(path)
+        if found[1] is None:
+            break
+    return found
+
+
+def _look(path: Path) -> tuple[Position | None, str | None]:
     try:
         raw = read_file(path, path.parents[1], SIZE)
     except FileNotFoundError:

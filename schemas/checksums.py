@@ -172,13 +172,6 @@ def _crc_between(file: BinaryIO, begin: int, end: int) -> int:
 # -- all other files ----------------------------------------------------------------------------------------------------------
 
 
-class Listed(NamedTuple):
-    """What `checksums.json` says of a file; a part has its checksum within."""
-
-    size: int
-    crc: int | None
-
-
 def crc_of_file(path: Path) -> int:
     """Checksum of a whole file. Raises OSError."""
     with path.open("rb") as file:
@@ -186,7 +179,7 @@ def crc_of_file(path: Path) -> int:
 
 
 def listing_of(run: Path, paths: Iterable[tuple[Path, bool]]) -> dict[str, Any]:
-    """What `checksums.json` is to hold of these files; each with whether it needs a checksum. Files that have gone are left out."""
+    """What `checksums.json` is to hold of these files, each with whether it needs a checksum. What has gone is left out."""
     files: dict[str, list[int | None]] = {}
     for path, needs in paths:
         try:

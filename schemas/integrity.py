@@ -73,7 +73,7 @@ def _against_listing(run: Path, *, all_bytes: bool) -> Iterator[Damage]:
     path = run / CHECKSUMS_JSON
     try:
         listing = msgspec.json.decode(read_file(path, run))
-        files: dict[str, Any] = listing["files"] if crc_holds(listing) else {}
+        files: Any = listing["files"] if crc_holds(listing) else {}
     except FileNotFoundError:
         return
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
@@ -132,11 +132,13 @@ def _json_files(run: Path) -> list[Path]:
 
 
 def _listed(run: Path) -> Iterable[tuple[Path, bool]]:
-    """Files that checksums.json lists: parts by their size, and whatever is neither JSON with its own checksum nor still written."""
+    """Files that checksums.json lists: parts by their size, and what is neither JSON with a checksum nor still written."""
     own = {*_json_files(run), run / RUN_JSON, run / "exit.json", run / "exit.json.reserve", run / CHECKSUMS_JSON}
     for folder, folders, names in os.walk(run):
         here = Path(folder)
-        folders[:] = sorted(f for f in folders if not f.startswith(".") and not (here == run and f in {JOURNAL, "breadcrumb"}))
+        folders[:] = sorted(
+            f for f in folders if not f.startswith(".") and not (here == run and f in {JOURNAL, "breadcrumb"})
+        )
         table = here.parent.name in TABLES and here.parent.parent == run
         for name in sorted(names):
             path = here / name

@@ -10,6 +10,7 @@ import struct
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,9 +18,10 @@ import pyarrow as pa
 
 from .layout import written_path
 from .safe_files import read_file
-from .step_values import STEP_VALUES, Mark, mark_of
+from .step_values import STEP_VALUES, STEP_VALUES_SCHEMA, Mark, mark_of
 
 _CONTINUES = b"\xff\xff\xff\xff"
+_END = _CONTINUES + bytes(4)
 _ALIGNED = 8
 _MOST_TRIES = 20_000
 """Places at which a next record is looked for in a damaged segment; a file of nothing but such places must not keep a reader."""
@@ -112,47 +114,50 @@ def read_records(raw: bytes, schema: pa.Schema | None = None, marks: Sequence[Ma
 
     Raises pa.ArrowException where not even the schema can be read.
     """
-    buffer = pa.py_buffer(raw)
-    batches: list[tuple[int, int, pa.RecordBatch]] = []
-    try:
-        source = pa.BufferReader(buffer)
-        stream = pa.ipc.open_stream(source)
-        found, good = stream.schema, source.tell()
-    except (pa.ArrowException, OSError, ValueError):
-        if schema is None or not (marks or "check" in schema.names):
-            raise
-        found, good, stream, source = schema, 0, None, None
-    why: str | None = None
-    lost = 0
-    if stream is not None and source is not None:
-        try:
-            while True:
-                batch = stream.read_next_batch()
-                if _valid(batch):
-                    batches.append((good, source.tell(), batch))
-                else:
-                    lost += 1
-                good = source.tell()
-        except StopIteration:
-            pass
-        except (pa.ArrowException, OSError, ValueError) as e:
-            why = (str(e).splitlines() or [type(e).__name__])[0]
-    else:
-        why, lost = "its schema is damaged", 1
+    found, batches, good, why = _whole_batches(raw, schema if marks or (schema and "check" in schema.names) else None)
+    lost = sum(not _valid(batch) for _, _, batch in batches) + (good == 0)
+    batches = [b for b in batches if _valid(b[2])]
     torn = len(raw) - good
-    if torn > 0 and (why is not None or raw[good : good + 8] != _CONTINUES + bytes(4)):
-        more = _after_damage(buffer, raw, good + _ALIGNED if stream is not None else 0, found)
+    if torn > 0 and (why is not None or raw[good : good + 8] != _END):
+        more = _after_damage(raw, good + _ALIGNED if good else 0, found)
         if more:
-            lost += stream is not None
-            lost += sum(b > a for (_, a, _), (b, _, _) in zip(more, more[1:], strict=False))
+            lost += good > 0
+            lost += sum(b > a for (_, a, _), (b, _, _) in pairwise(more))
             batches += more
             torn, why = len(raw) - more[-1][1], why if more[-1][1] < len(raw) else None
     records = Records(found.empty_table(), lost, max(0, torn), why, len(batches))
-    if "check" in found.names and found.field("check").type == pa.binary(struct.calcsize("<IIqq")):
+    if found.get_field_index("check") >= 0 and found.field("check").type == STEP_VALUES_SCHEMA.field("check").type:
         _keep_sound(batches, records)
     else:
         _keep_marked(raw, batches, marks, records)
     return records
+
+
+_Placed = list[tuple[int, int, pa.RecordBatch]]
+"""Batches with the places at which they begin and end."""
+
+
+def _whole_batches(raw: bytes, otherwise: pa.Schema | None) -> tuple[pa.Schema, _Placed, int, str | None]:
+    """Schema, batches up to the first that cannot be read, the place behind them, and why it goes on no further. ``otherwise``: the
+    schema where that cannot be read; without it raises as Arrow does."""
+    batches: _Placed = []
+    source = pa.BufferReader(pa.py_buffer(raw))
+    try:
+        stream = pa.ipc.open_stream(source)
+    except (pa.ArrowException, OSError, ValueError):
+        if otherwise is None:
+            raise
+        return otherwise, [], 0, "its schema is damaged"
+    good = source.tell()
+    try:
+        while True:
+            batch = stream.read_next_batch()
+            batches.append((good, source.tell(), batch))
+            good = source.tell()
+    except StopIteration:
+        return stream.schema, batches, good, None
+    except (pa.ArrowException, OSError, ValueError) as e:
+        return stream.schema, batches, good, (str(e).splitlines() or [type(e).__name__])[0]
 
 
 def _valid(batch: pa.RecordBatch) -> bool:
@@ -164,7 +169,7 @@ def _valid(batch: pa.RecordBatch) -> bool:
     return True
 
 
-def _keep_sound(batches: list[tuple[int, int, pa.RecordBatch]], records: Records) -> None:
+def _keep_sound(batches: _Placed, records: Records) -> None:
     """Records of whole steps whose checksums hold."""
     kept: list[pa.RecordBatch] = []
     for _, _, batch in batches:
@@ -184,9 +189,7 @@ def _keep_sound(batches: list[tuple[int, int, pa.RecordBatch]], records: Records
         records.table = pa.Table.from_batches(kept)
 
 
-def _keep_marked(
-    raw: bytes, batches: list[tuple[int, int, pa.RecordBatch]], marks: Sequence[Mark], records: Records
-) -> None:
+def _keep_marked(raw: bytes, batches: _Placed, marks: Sequence[Mark], records: Records) -> None:
     """Batches of tensor_stats that lie in no stretch whose checksum says that it is damaged."""
     bad = list(_bad_stretches(raw, marks))
     kept = [b for a, e, b in batches if not any(a < end and begin < e for begin, end in bad)]
@@ -214,9 +217,10 @@ def _bad_stretches(raw: bytes, marks: Iterable[Mark]) -> Iterable[tuple[int, int
         at, crc = end, mark.stats_crc
 
 
-def _after_damage(buffer: pa.Buffer, raw: bytes, begin: int, schema: pa.Schema) -> list[tuple[int, int, pa.RecordBatch]]:
+def _after_damage(raw: bytes, begin: int, schema: pa.Schema) -> _Placed:
     """Records after a place that cannot be read: each begins with a marker, at a multiple of eight bytes."""
-    found: list[tuple[int, int, pa.RecordBatch]] = []
+    found: _Placed = []
+    buffer = pa.py_buffer(raw)
     at, tries = begin, 0
     while tries < _MOST_TRIES:
         at = raw.find(_CONTINUES, at)

@@ -197,7 +197,9 @@ def rescue(path: Path, type_: type[_T], otherwise: dict[str, Any]) -> tuple[_T, 
 
 def rescue_manifest(run: Path) -> tuple[RunManifest, str | None]:
     """run.json as far as it can be read, and what is wrong with it. Raises NewerSchemaError."""
-    unknown: dict[str, Any] = dict.fromkeys(("firstfault_version", "script", "cwd", "hostname", "python", "platform"), "")
+    unknown: dict[str, Any] = dict.fromkeys(
+        ("firstfault_version", "script", "cwd", "hostname", "python", "platform"), ""
+    )
     unknown |= {"run_id": run.name, "argv": [], "started_ns": 0, "pid": 0}
     return rescue(run / RUN_JSON, RunManifest, unknown)
 

@@ -43,7 +43,11 @@ EXITS = Table(
     "exits",
     "One row: how the run ended, from exit.json; without that file the status that the reader found and nothing else.",
     (
-        Column("status", STR, "completed, exception, signal, oom, hang; running or host-lost without an exit record; unknown with a damaged one."),
+        Column(
+            "status",
+            STR,
+            "completed, exception, signal, oom, hang; running or host-lost without an exit record; unknown with a damaged one.",
+        ),
         Column(
             "process_gone",
             BOOL,

@@ -46,6 +46,9 @@ class Mark(NamedTuple):
     stats_crc: int = 0
 
 
+_FIRST = Mark()
+
+
 def _check_of(value: bytes, mark: Mark) -> bytes:
     number, stats_bytes, stats_crc = mark
     crc = zlib.crc32(_CHECK.pack(0, stats_crc, stats_bytes, number), zlib.crc32(value))
@@ -61,7 +64,7 @@ def mark_of(value: bytes | None, check: bytes | None) -> Mark | None:
     return mark if _check_of(value, mark) == check else None
 
 
-def batch_of(rows: dict[str, list[Row]], mark: Mark = Mark()) -> pa.RecordBatch:
+def batch_of(rows: dict[str, list[Row]], mark: Mark = _FIRST) -> pa.RecordBatch:
     """Rows of one step as a batch of a STEP_VALUES segment."""
     value = _value(rows)
     return _batch(value, _check_of(value, mark))
@@ -74,7 +77,7 @@ _MOST_FRAMES = 4096
 _LONGEST_FRAMED = 1 << 16
 
 
-def message_of(rows: dict[str, list[Row]], mark: Mark = Mark()) -> bytes:
+def message_of(rows: dict[str, list[Row]], mark: Mark = _FIRST) -> bytes:
     """``batch_of`` as a message of the stream, to the byte as Arrow serializes it.
 
     Lengths repeat, and Arrow takes the training's own thread longer for one value than all the rest of writing a step does.

@@ -77,7 +77,9 @@ def compact(run: Path, *, finished: bool) -> int:
             part = part_path(run, rank, table, index)
             try:
                 counts = {TORN_KEY: segment.torn_bytes, DAMAGED_KEY: segment.damaged}
-                write_part(part, table, segment.table, {k: str(n).encode() for k, n in counts.items() if n or k == TORN_KEY})
+                write_part(
+                    part, table, segment.table, {k: str(n).encode() for k, n in counts.items() if n or k == TORN_KEY}
+                )
                 written += 1
             except (OSError, pa.ArrowException) as e:
                 failures.append(f"{part}: {e}")

@@ -215,8 +215,8 @@ def test_names_that_would_command_the_terminal_are_shown_as_what_they_are(run, t
         ["watch", str(named), "--once"],
         ["batch", str(tmp_path), "-o", str(tmp_path / "batch")],
         ["batch", str(named / "nowhere")],
-        ["sql", str(named), f"SELECT 1 AS \"{TERMINAL}\""],
-        ["sql", str(named), f"SELECT error('{TERMINAL}')"],  # noqa: S608 # a test's own text
+        ["sql", str(named), f'SELECT 1 AS "{TERMINAL}"'],
+        ["sql", str(named), f"SELECT error('{TERMINAL}')"],  # a test's own text
         ["export", str(named), "--out", str(tmp_path / "out.json")],
         ["import", str(named / "nowhere"), "--out", str(tmp_path / "imported")],
         ["mre", str(named)],
@@ -287,9 +287,7 @@ def test_no_view_is_defined_by_the_folder(run, name):
 def test_its_own_settings_switch_no_rule_off_and_load_none(run, tmp_path, monkeypatch):
     monkeypatch.chdir(run)
     before = invoke("diagnose", str(run), "--json").stdout
-    (run / "firstfault.toml").write_text(
-        '[rules]\noff = ["OP004", "loss-spike"]\n[rules.OP004]\nratio = 1e9\n'
-    )
+    (run / "firstfault.toml").write_text('[rules]\noff = ["OP004", "loss-spike"]\n[rules.OP004]\nratio = 1e9\n')
     (run / "pyproject.toml").write_text('[tool.firstfault.run]\nout = "/tmp/elsewhere"\n')
     after = json.loads(invoke("diagnose", str(run), "--json").stdout)
     assert after["changes"] == []
@@ -303,7 +301,11 @@ def test_a_listing_of_checksums_that_names_files_elsewhere_reads_none_of_them(ru
     (run / "checksums.json").write_text(json.dumps(listing))
     with Trace(run) as trace:
         whats = {p.what for p in trace.problems}
-    assert whats <= {"it is a link out of the run folder", "it is missing", "it names what cannot be a file of this run"}
+    assert whats <= {
+        "it is a link out of the run folder",
+        "it is missing",
+        "it names what cannot be a file of this run",
+    }
 
 
 def test_a_trace_in_the_reading_api_is_locked_too(run):

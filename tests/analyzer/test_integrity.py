@@ -181,9 +181,8 @@ def test_a_letter_of_run_json_is_said_and_the_rest_of_it_is_known(ended):
 
 
 def test_a_run_of_a_newer_schema_is_refused_in_one_line(ended):
-    from firstfault.schemas.checksums import with_crc
-
     import msgspec
+    from firstfault.schemas.checksums import with_crc
 
     said = msgspec.json.decode((ended / "run.json").read_bytes()) | {"schema_version": 99}
     (ended / "run.json").write_bytes(msgspec.json.encode(with_crc(said)))

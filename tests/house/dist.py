@@ -8,6 +8,7 @@ import gzip
 import hashlib
 import io
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -20,8 +21,11 @@ def epoch(root: Path) -> int:
     """Seconds since 1970 that all files are to bear."""
     if given := os.environ.get("SOURCE_DATE_EPOCH"):
         return int(given)
-    said = subprocess.run(["git", "-C", root, "log", "-1", "--format=%ct"], capture_output=True, text=True, check=False)
-    return int(said.stdout) if said.returncode == 0 and said.stdout.strip() else 315_532_800  # 1980: the oldest a zip can tell
+    git = shutil.which("git") or "git"
+    said = subprocess.run([git, "-C", root, "log", "-1", "--format=%ct"], capture_output=True, text=True, check=False)
+    return (
+        int(said.stdout) if said.returncode == 0 and said.stdout.strip() else 315_532_800
+    )  # 1980: the oldest a zip can tell
 
 
 def repacked(sdist: bytes, when: int) -> bytes:

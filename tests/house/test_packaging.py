@@ -167,7 +167,7 @@ def test_a_training_node_records_without_the_libraries_of_the_analysis(wheel, tm
         2,
         "firstfault: `diagnose` needs the libraries of the analysis; pip install 'firstfault[analysis]'\n",
     )
-    assert _run(bare / "firstfault", "--help", cwd=work).returncode == 0
+    assert "firstfault[analysis]" in _run(bare / "firstfault", "--help", cwd=work).stdout
 
 
 @pytest.mark.slow

@@ -41,7 +41,9 @@ def interpreter(version: str) -> str | None:
     if found and _works(found, version):
         return found
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
-    builds = sorted(pyenv.glob(f"{version}.*/bin/python"), key=lambda p: [int(n) for n in p.parts[-3].split(".") if n.isdigit()])
+    builds = sorted(
+        pyenv.glob(f"{version}.*/bin/python"), key=lambda p: [int(n) for n in p.parts[-3].split(".") if n.isdigit()]
+    )
     return next((str(p) for p in reversed(builds) if _works(str(p), version)), None)
 
 
