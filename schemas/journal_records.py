@@ -138,8 +138,9 @@ _Placed = list[tuple[int, int, pa.RecordBatch]]
 
 
 def _whole_batches(raw: bytes, otherwise: pa.Schema | None) -> tuple[pa.Schema, _Placed, int, str | None]:
-    """Schema, batches up to the first that cannot be read, the place behind them, and why it goes on no further. ``otherwise``: the
-    schema where that cannot be read; without it raises as Arrow does."""
+    """Schema, batches up to the first that cannot be read, the place behind them, and why it goes on no further.
+
+    ``otherwise``: the schema where that cannot be read; without it raises as Arrow does."""
     batches: _Placed = []
     source = pa.BufferReader(pa.py_buffer(raw))
     try:

@@ -70,10 +70,12 @@ WITH fields AS (
     WINDOW w AS (PARTITION BY rank, tensor_id ORDER BY step, seq)
 ), first_again AS (
     SELECT *, max(CASE WHEN NOT coalesce(again, false) THEN n END) OVER (PARTITION BY rank, tensor_id) AS last_new, count(CASE WHEN again THEN 1 END) OVER (PARTITION BY rank, tensor_id) AS repeats FROM prints
+), frozen_from AS MATERIALIZED (
+    -- one row of a field at most: asked of every batch, what comes after it is the square of their number
+    FROM first_again WHERE n = last_new AND n > $varied AND total - n >= $frozen AND repeats = total - n
 ), repeated AS (
-    SELECT f.rank, f.step, f.seq, f.field, f.total - f.n + 1 AS batches FROM first_again f
-    WHERE f.n = f.last_new AND f.n > $varied AND f.total - f.n >= $frozen AND f.repeats = f.total - f.n
-      AND (SELECT count(DISTINCT t.fingerprint) FROM batches t WHERE t.rank = f.rank AND t.role = 'target' AND t.phase = 'loss' AND t.step >= f.step) >= $frozen
+    SELECT f.rank, f.step, f.seq, f.field, f.total - f.n + 1 AS batches FROM frozen_from f
+    WHERE (SELECT count(DISTINCT t.fingerprint) FROM batches t WHERE t.rank = f.rank AND t.role = 'target' AND t.phase = 'loss' AND t.step >= f.step) >= $frozen
       AND (NOT EXISTS (FROM batches o WHERE o.rank = f.rank AND o.role = 'input' AND o.phase = 'data' AND o.tensor_id <> f.tensor_id)
         -- beside other inputs: a row for each target, and not a mask (numbers that are their own squares)
         OR (len(f.shape) >= 2 AND f.mask IS NOT TRUE AND EXISTS (FROM batches t WHERE t.rank = f.rank AND t.role = 'target' AND t.phase = 'loss' AND t.step = f.step AND t.shape[1] = f.shape[1])))
