@@ -6,6 +6,7 @@ stands there twice: where the copies differ, it is damaged, or its writer died b
 
 import mmap
 import struct
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,6 +49,7 @@ class BreadcrumbWriter:
             self._map = mmap.mmap(f.fileno(), SIZE)
         _FIXED.pack_into(self._map, 0, _MAGIC, pid, pid)
         self._pack = _MOVING.pack_into
+        self.note(time.time_ns(), 0, 0, 0, -1)  # from here on a time of 0 is damage
 
     def note(self, time_ns: int, step: int, microbatch: int, phase: int, module_id: int) -> None:
         """Overwrite the position."""
@@ -86,6 +88,8 @@ def _look(path: Path) -> tuple[Position | None, str | None]:
         moving = _MOVING.unpack_from(raw, _MOVING_AT)
         copies = [(pids[0], *moving[:5]), (pids[1], *moving[5:])]
     else:
+        return None, "it is damaged: where this rank stood last is not known"
+    if len(copies) == 2 and not copies[0][1]:
         return None, "it is damaged: where this rank stood last is not known"
     if copies[0] != copies[-1]:
         return None, "its two copies differ: where this rank stood last is not known"

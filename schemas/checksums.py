@@ -21,6 +21,9 @@ CRC = "crc32"
 
 CHUNK = 2**20
 
+SEALED = {b"firstfault.sealed": b"1"}
+"""Key-value metadata of a part with a seal: without it, a part whose seal was wiped out would be taken for an older one."""
+
 _SEAL = b"FFSEAL1\0"
 _COUNT = struct.Struct("<I")
 _TAIL = struct.Struct("<I4s")
@@ -94,7 +97,7 @@ def read_seal(path: Path, *, rows: bool = True) -> Seal:
         footer = file.read()
         found = _find_seal(file, footer_at)
         if found is None:
-            return Seal("unsealed", [])
+            return Seal("footer" if _says_sealed(path) else "unsealed", [])
         crcs, of_footer, seal_at = found
         if zlib.crc32(footer) != of_footer:
             return Seal("footer", [])
@@ -109,6 +112,13 @@ def read_seal(path: Path, *, rows: bool = True) -> Seal:
         begins = [0, *ends]
         whole = [i for i, crc in enumerate(crcs) if _crc_between(file, begins[i], ends[i]) == crc]
         return Seal("whole" if len(whole) == len(crcs) else "rows", whole)
+
+
+def _says_sealed(path: Path) -> bool:
+    try:
+        return SEALED.keys() <= (pq.read_metadata(path).metadata or {}).keys()
+    except (pa.ArrowException, OSError, ValueError):
+        return False  # no footer at all: its reader says so
 
 
 def _seal_of(crcs: list[int], of_footer: int) -> bytes:

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ...schemas.checksums import SEALED
 from .byte_streams import ByteStream
 from .event_arrays import event_arrays
 from .event_columns import EVENTS, UNPARSED, row_of, rows_table
@@ -100,7 +101,7 @@ class KinetoTrace:
             write_statistics=numbers,  # pyright: ignore[reportArgumentType] # as above
             store_schema=False,  # or readers would be told to make dictionaries of the texts
         ) as writer:
-            writer.add_key_value_metadata(EVENTS.schema.metadata)
+            writer.add_key_value_metadata({**EVENTS.schema.metadata, **SEALED})
             for found in self._groups():
                 rows = self._placed(found, rank, window)
                 self.nesting.look(rows)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Self
 import pyarrow.parquet as pq
 
 from ...schemas import TABLES, ExitRecord, RunManifest, write_json
-from ...schemas.checksums import seal_file
+from ...schemas.checksums import SEALED, seal_file
 from ...schemas.integrity import write_checksums
 from ...schemas.layout import EXIT_JSON, RUN_JSON, part_path
 from ..case_tables import arrow
@@ -167,7 +167,9 @@ class RunTarget:
             }
             self._rows.setdefault(("ranks", rank), []).append(row)
         for (table, rank), rows in self._rows.items():
-            pq.write_table(arrow(TABLES[table], rows), self.next_part(table, rank), compression="zstd")
+            filled = arrow(TABLES[table], rows)
+            filled = filled.replace_schema_metadata({**(filled.schema.metadata or {}), **SEALED})
+            pq.write_table(filled, self.next_part(table, rank), compression="zstd")
         times = [row["time_ns"] for row in self._steps.values() if row.get("time_ns")]
         times += [row["time_ns"] for row in self.rows_of("metrics") if row.get("time_ns")]
         written = self.written_ns or [time.time_ns()]

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ...schemas import TABLES, read_breadcrumb
-from ...schemas.checksums import sealed
+from ...schemas.checksums import SEALED, sealed
 from ...schemas.journal_records import missing_at_end
 from ...schemas.layout import breadcrumb_path, part_path, parts, segments
 from ...schemas.step_values import STEP_VALUES, Mark
@@ -148,7 +148,7 @@ def write_part(part: Path, name: str, table: pa.Table, metadata: dict[bytes, byt
     all, also after a power cut. Raises OSError and leaves nothing behind."""
     if name in _ORDER:
         table = table.sort_by([(column, "ascending") for column in _ORDER[name]])
-    table = table.replace_schema_metadata({**(table.schema.metadata or {}), **metadata})
+    table = table.replace_schema_metadata({**(table.schema.metadata or {}), **metadata, **SEALED})
     names = [f.name for f in table.schema if f.type in _DICTIONARY_TYPES]
     part.parent.mkdir(parents=True, exist_ok=True)
     tmp = part.with_suffix(".parquet.tmp")

@@ -45,7 +45,18 @@ def recorded(tmp_path_factory):
     folder = tmp_path_factory.mktemp("recorded")
     (folder / "train.py").write_text(SCRIPT)
     for kind in ("nan", "killed"):
-        command = [sys.executable, "-m", "firstfault", "run", "--out", folder / kind, folder / "train.py", kind]
+        command = [
+            sys.executable,
+            "-m",
+            "firstfault",
+            "run",
+            "--budget",
+            "off",
+            "--out",
+            folder / kind,
+            folder / "train.py",
+            kind,
+        ]
         subprocess.run(command, check=False, capture_output=True, timeout=300)
     return folder
 
@@ -96,6 +107,23 @@ def test_a_flipped_byte_of_a_footer_costs_the_part(ended):
         "it is damaged: its footer is not what was written; none of its rows are read",
     )
     assert steps == 0
+
+
+def test_a_part_whose_seal_was_wiped_out_is_no_part_of_before(ended):
+    part = part_path(ended, 0, "steps", 0)
+    raw = part.read_bytes()
+    at = raw.rindex(b"FFSEAL1")
+    part.write_bytes(raw[: at - 400] + bytes(500) + raw[at + 100 :])
+    (said,), steps = problems(ended)
+    assert said[0] == "steps/rank=0000/part-000000.parquet"
+    assert steps == 0
+
+
+def test_a_breadcrumb_that_was_wiped_out_is_said_and_no_step_of_it_is_believed(killed):
+    path = killed / "breadcrumb" / "rank=0000.bin"
+    path.write_bytes(path.read_bytes()[:24] + bytes(104))
+    (said,), _ = problems(killed)
+    assert said == ("breadcrumb/rank=0000.bin", "it is damaged: where this rank stood last is not known")
 
 
 def test_rows_that_are_missing_make_no_run_healthy(ended):

@@ -4,8 +4,8 @@
 
 A small model is recorded in earnest. The rows of one of its steps are then written again, step after step and rank after rank,
 with numbers that scatter, through JournalWriter, compact and merge. Printed are bytes on the disk, processor
-seconds of writing, and seconds and memory of a diagnosis in a process of its own. The last column divides its processor seconds by
-a thousand steps of a rank, so that what does not grow in proportion shows.
+seconds of writing, and seconds and memory of a diagnosis in a process of its own. The last column divides its processor seconds
+by a thousand steps of a rank, so that what does not grow in proportion shows.
 """
 
 import argparse
