@@ -81,7 +81,7 @@ $(VENV)/.installed-record: $(BIN)/python $(INSTALLED_FROM)
 	@touch $@
 
 $(VENV)/.installed-docs: $(BIN)/python pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'mkdocs-material>=9.6'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt 'mkdocs-material>=9.6'
 	@touch $@
 
 $(VENV)/.installed-dev: $(BIN)/python $(INSTALLED_FROM)

@@ -17,6 +17,7 @@ EXIT_STATUSES = """\
 | `diagnose`, `watch` | 0 healthy, 1 anomalous, 2 wrong usage or unreadable, 3 inconclusive |
 | `compare` | 0 equal, or within rounding and scatter; 1 diverged; 2 wrong usage, unreadable, no step in common |
 | `batch` | 0 all healthy, 1 any anomalous, 2 wrong usage, 3 none anomalous but some inconclusive or unreadable |
+| `check` | 0 whole, 1 damaged, 2 wrong usage or no run |
 | `demo` | 0 when the diagnosis names the fault, its step and its module; 1 when it does not |
 | others | 0, or 2 with one or two lines on stderr that name the file and the next step |
 """
