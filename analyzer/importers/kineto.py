@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ...schemas.checksums import SEALED
+from ...schemas.files.checksums import SEALED
 from .byte_streams import ByteStream
 from .event_arrays import event_arrays
 from .event_columns import EVENTS, UNPARSED, row_of, rows_table

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple, Self
 import pyarrow.parquet as pq
 
 from ...schemas import TABLES, ExitRecord, RunManifest, write_json
-from ...schemas.checksums import SEALED, seal_file
-from ...schemas.integrity import write_checksums
-from ...schemas.layout import EXIT_JSON, RUN_JSON, part_path
-from ..case_tables import arrow
+from ...schemas.files.checksums import SEALED, seal_file
+from ...schemas.files.integrity import write_checksums
+from ...schemas.files.layout import EXIT_JSON, RUN_JSON, part_path
 from ..errors import ImportFileError
+from ..rule_cases.case_tables import arrow
 from .curve_names import no_loss
 
 Row = dict[str, Any]

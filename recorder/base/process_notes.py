@@ -38,7 +38,7 @@ def note_process(
         path.parent.mkdir(exist_ok=True)
         unfinished = path.with_suffix(".tmp")
         note.pop("crc32", None)
-        crc = zlib.crc32(json.dumps(note, separators=(",", ":")).encode())  # as schemas/checksums.py computes it
+        crc = zlib.crc32(json.dumps(note, separators=(",", ":")).encode())  # as schemas/files/checksums.py computes it
         unfinished.write_text(json.dumps({**note, "crc32": f"{crc:08x}"}), "utf-8")
         unfinished.replace(path)
 

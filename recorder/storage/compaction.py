@@ -19,10 +19,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ...schemas import TABLES, read_breadcrumb
-from ...schemas.checksums import SEALED, sealed
-from ...schemas.journal_records import missing_at_end
-from ...schemas.layout import breadcrumb_path, part_path, parts, segments
-from ...schemas.step_values import STEP_VALUES, Mark
+from ...schemas.files.checksums import SEALED, sealed
+from ...schemas.files.layout import breadcrumb_path, part_path, parts, segments
+from ...schemas.files.segments import missing_at_end
+from ...schemas.files.step_values import STEP_VALUES, Mark
 from ..base.errors import CompactionError
 from .segments import Segment, read_tables
 

@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from ...schemas.layout import SUPERVISOR_RANK
-from ...schemas.step_values import STEP_VALUES
+from ...schemas.files.layout import SUPERVISOR_RANK
+from ...schemas.files.step_values import STEP_VALUES
 from ..base.options import options_of
 from .attempt import attempt_of
 from .compaction import compact

@@ -13,9 +13,9 @@ from pathlib import Path
 import pyarrow as pa
 
 from ...schemas import TABLES
-from ...schemas.journal_records import WrittenNote
-from ...schemas.layout import segment_path, written_path
-from ...schemas.step_values import STEP_VALUES, STEP_VALUES_SCHEMA, Mark, Row, message_of
+from ...schemas.files.layout import segment_path, written_path
+from ...schemas.files.segments import WrittenNote
+from ...schemas.files.step_values import STEP_VALUES, STEP_VALUES_SCHEMA, Mark, Row, message_of
 
 SEGMENT_BYTES = 64 * 2**20
 """A segment is closed at this size: about five minutes of a 280-tensor model at ten steps a second."""

@@ -26,7 +26,7 @@ from ...schemas import (
     read_manifest,
     write_json,
 )
-from ...schemas.layout import (
+from ...schemas.files.layout import (
     CHECKSUMS_JSON,
     EXIT_JSON,
     EXIT_RESERVE,

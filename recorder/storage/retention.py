@@ -22,8 +22,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ...schemas.layout import Part, parts
-from ...schemas.step_values import STEP_VALUES
+from ...schemas.files.layout import Part, parts
+from ...schemas.files.step_values import STEP_VALUES
 from .compaction import THINNED_KEY, write_part
 from .journal import JournalWriter
 from .segments import read_rows

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ...schemas import TABLES
-from ...schemas.journal_records import read_records
-from ...schemas.layout import Part, parts, segments
-from ...schemas.step_values import STEP_VALUES, STEP_VALUES_SCHEMA, Mark, tables_of
+from ...schemas.files.layout import Part, parts, segments
+from ...schemas.files.segments import read_records
+from ...schemas.files.step_values import STEP_VALUES, STEP_VALUES_SCHEMA, Mark, tables_of
 
 
 @dataclass(frozen=True, slots=True)

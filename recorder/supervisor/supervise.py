@@ -20,9 +20,9 @@ import psutil
 import pyarrow as pa
 
 from ...schemas import ExitRecord, encode_json, write_json
-from ...schemas.integrity import write_checksums
-from ...schemas.layout import ENV_RUN, EXIT_JSON, EXIT_RESERVE, OUTPUT_LOG, SUPERVISOR_RANK
-from ...schemas.step_values import STEP_VALUES
+from ...schemas.files.integrity import write_checksums
+from ...schemas.files.layout import ENV_RUN, EXIT_JSON, EXIT_RESERVE, OUTPUT_LOG, SUPERVISOR_RANK
+from ...schemas.files.step_values import STEP_VALUES
 from ..base.errors import CompactionError
 from ..base.options import options_of
 from ..base.secrets import Redactor

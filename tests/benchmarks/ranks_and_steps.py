@@ -28,9 +28,9 @@ from firstfault.recorder.storage.compaction import compact
 from firstfault.recorder.storage.journal import JournalWriter
 from firstfault.recorder.storage.merging import merge
 from firstfault.schemas import TABLES, read_manifest, write_json
-from firstfault.schemas.integrity import write_checksums
-from firstfault.schemas.layout import EXIT_JSON, RUN_JSON, parts
-from firstfault.schemas.step_values import STEP_VALUES
+from firstfault.schemas.files.integrity import write_checksums
+from firstfault.schemas.files.layout import EXIT_JSON, RUN_JSON, parts
+from firstfault.schemas.files.step_values import STEP_VALUES
 from torch import nn
 
 RECORDED = 12

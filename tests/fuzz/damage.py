@@ -27,13 +27,13 @@ from pathlib import Path
 
 import pyarrow as pa
 from firstfault.analyzer import AnalyzerError, Trace, diagnose
-from firstfault.analyzer.lost_runs import positions_left
-from firstfault.analyzer.sources import read_part
-from firstfault.reports.cli import verdict_json
-from firstfault.reports.page import write_page
+from firstfault.analyzer.reading.liveness import positions_left
+from firstfault.analyzer.reading.sources import read_part
+from firstfault.reports.commands.cli import verdict_json
+from firstfault.reports.page.render import write_page
 from firstfault.schemas import SchemaError, captures_of
-from firstfault.schemas.layout import segments
-from firstfault.schemas.unrecorded import process_notes
+from firstfault.schemas.files.layout import segments
+from firstfault.schemas.files.unrecorded import process_notes
 
 HANG_S = 60
 """Seconds of processor time, and fifteen times as many of a busy machine's clock; a small run takes less than three."""

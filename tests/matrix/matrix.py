@@ -23,11 +23,11 @@ PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 TORCHES = ("2.6.0", "newest", "none")
 """The oldest promised, the newest that pip finds, and none."""
 
-READING = ["tests/analyzer/test_trace.py", "tests/analyzer/test_diagnose.py", "tests/analyzer/rules"]
+READING = ["tests/analyzer/reading/test_trace.py", "tests/analyzer/diagnosis/test_diagnose.py", "tests/analyzer/rules"]
 RECORDING = [
     *["tests/recorder/test_silent.py", "tests/recorder/test_journal.py", "tests/recorder/test_compaction.py"],
     *["tests/recorder/test_moments.py", "tests/recorder/test_optimizers.py", "tests/recorder/test_backward.py"],
-    *["tests/recorder/test_api.py", "tests/analyzer/test_integrity.py"],
+    *["tests/recorder/test_api.py", "tests/analyzer/reading/test_integrity.py"],
 ]
 """Bit-identity, what is written, what is measured, the two doors, damage."""
 

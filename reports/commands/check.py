@@ -1,0 +1,63 @@
+"""`firstfault check`: whether a run folder is what was written."""
+
+import sys
+from typing import Annotated
+
+import msgspec
+import typer
+
+from ...analyzer.reading.check import Checked, check
+from ...analyzer.word_patterns import in_words
+from ..text.language import say
+from ..text.wording import plural, show_name, size
+from .asked_language import LangOption, speak_as_asked
+from .cli import DebugOption, RunArgument, chosen, command_errors, console
+
+DAMAGED = 1
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("check")(check_command)
+
+
+def check_command(
+    run: RunArgument = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was found as JSON.")] = False,
+    lang: LangOption = None,
+    debug: DebugOption = False,
+) -> None:
+    """Verify the checksums of a run folder and say which files are damaged.
+
+    Exit status: 0 whole, 1 damaged, 2 wrong usage or no run.
+    """
+    out, err = console(), console(stderr=True)
+    with command_errors(err, debug=debug):
+        folder = chosen(err, run)
+        speak_as_asked(lang, folder)
+        found = check(folder)
+    if as_json:
+        sys.stdout.write(msgspec.json.format(msgspec.json.encode(found), indent=2).decode() + "\n")
+    else:
+        for line in lines_of(found):
+            out.print(line, markup=False, soft_wrap=True)
+    raise typer.Exit(DAMAGED if found.problems else 0)
+
+
+def lines_of(found: Checked) -> list[str]:
+    """What was found, a line each."""
+    lines = [f"{show_name(p.path)}: {show_name(in_words('problem', p.what))}" for p in found.problems]
+    what = say(
+        "{parts} ({size}) and {segments}",
+        parts=plural(found.parts, "part"),
+        size=size(found.part_bytes),
+        segments=plural(found.segments, "journal segment"),
+    )
+    if found.unsealed:
+        lines.append(say("{parts} were written without a checksum", parts=plural(found.unsealed, "part")))
+    if not found.listed:
+        lines.append(say("there is no checksums.json: output, stacks and captured tensors were not checked"))
+    lines.append(
+        say("damaged; checked: {what}", what=what) if found.problems else say("whole; checked: {what}", what=what)
+    )
+    return lines
