@@ -13,6 +13,7 @@ import typer
 from . import __version__
 
 ROOMS = {
+    "preflight": "reports.preflight_cli",
     "run": "recorder.cli",
     "diagnose": "reports.cli",
     "report": "reports.cli",
