@@ -22,6 +22,7 @@ ROOMS = {
     "watch": "reports.watch_cli",
     "replay": "reports.cli",
     "mre": "reports.cli",
+    "prove": "reports.prove_cli",
     "import": "analyzer.import_cli",
     "export": "analyzer.import_cli",
     "sql": "analyzer.cli",

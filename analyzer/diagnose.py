@@ -15,6 +15,7 @@ from .confidence import precision_of
 from .errors import RuleError
 from .judging import Judging
 from .language import close_up, in_words, say, text_of, worded
+from .proven import with_proof
 from .rules import Rule, Severity, find_rule, load_rules, missing, run_rule
 from .snapshot_words import snapshot_sentences
 from .trace import Trace
@@ -86,6 +87,7 @@ def diagnose(trace: Trace, rules: Judging | None = None) -> Verdict:
                 found.finding.step_lower = min(found.finding.step_lower, _step_lower(trace, found))
             fired.append(found)
     causes, symptoms = split(fired)
+    causes = with_proof(trace.path, causes)
     facts = _facts(trace)
     silent = _reading_problems(trace, facts) + silent
     conclusion = _conclude(trace, facts, causes, {n.name for n in silent})

@@ -8,6 +8,7 @@ from .happenings_panel import happenings_panel
 from .memory_panel import memory_panel
 from .optimizer_panel import optimizer_panel
 from .panel import Panel
+from .proof_panel import proof_panel
 from .ranks_panel import ranks_panel
 from .recording_panel import recording_panel
 from .snapshot_panel import snapshot_panel
@@ -15,6 +16,7 @@ from .spread_panel import spread_panel
 from .time_panel import time_panel
 
 PANELS = (
+    proof_panel,
     spread_panel,
     optimizer_panel,
     data_panel,

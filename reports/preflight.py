@@ -135,7 +135,12 @@ def preflight(
         checks += [Check(*c) for c in resume(run)]
     else:
         checks.append(
-            Check("resume", "resume", "untried", say("not tried: give --resume-with the arguments that load the checkpoint"))
+            Check(
+                "resume",
+                "resume",
+                "untried",
+                say("not tried: give --resume-with the arguments that load the checkpoint"),
+            )
         )
     checks += [_missing(area, report) for area in AREAS if all(c.area != area for c in checks)]
     name = " ".join(script.command[:2] if script.module else script.command[:1])
@@ -144,7 +149,9 @@ def preflight(
 
 def _missing(area: str, report: ProbeReport) -> Check:
     if area == "tokenizer":
-        return Check(area, area, "untried", say("not tried: no tokenizer was seen, or none to compare with; give --tokenizer"))
+        return Check(
+            area, area, "untried", say("not tried: no tokenizer was seen, or none to compare with; give --tokenizer")
+        )
     why = report.ended
     if why.startswith("raised"):
         words = say("not tried: the probed script {how}", how=why)
@@ -163,7 +170,14 @@ def _of(found: ProbeResult) -> Check:
 def _verdict_checks(verdict: Verdict, trained: int) -> list[Check]:
     if not trained:
         status = verdict.run.status
-        return [Check("verdict", "verdict", "failed", say("No training step was recorded; the script ended: {how}.", how=status))]
+        return [
+            Check(
+                "verdict",
+                "verdict",
+                "failed",
+                say("No training step was recorded; the script ended: {how}.", how=status),
+            )
+        ]
     if verdict.verdict == "anomalous":
         return [
             Check("verdict", cause.name, "failed", f"{cause.code} {cause.name}: {cause.message} {cause.fix}")

@@ -26,23 +26,35 @@ def register(app: typer.Typer) -> None:
 
 def preflight_command(
     target: Annotated[
-        str, typer.Argument(metavar="SCRIPT|MODULE", help="The script, or with -m the module, as you would give it to python.")
+        str,
+        typer.Argument(
+            metavar="SCRIPT|MODULE", help="The script, or with -m the module, as you would give it to python."
+        ),
     ],
     args: Annotated[list[str] | None, typer.Argument(metavar="ARGS", help="Arguments of the script.")] = None,
     module: Annotated[bool, typer.Option("-m", help="Run a module instead of a file, as python -m does.")] = False,
     steps: Annotated[int, typer.Option("--steps", metavar="N", min=3, help="Training steps to record.")] = 30,
     seconds: Annotated[
-        float, typer.Option("--seconds", metavar="S", min=5, help="Seconds of training to record, and seconds for the probes.")
+        float,
+        typer.Option(
+            "--seconds", metavar="S", min=5, help="Seconds of training to record, and seconds for the probes."
+        ),
     ] = 60,
     total_steps: Annotated[
-        int | None, typer.Option("--total-steps", metavar="N", min=1, help="Length of the real run: for its schedule and its time.")
+        int | None,
+        typer.Option("--total-steps", metavar="N", min=1, help="Steps of the real run: for its schedule and its time."),
     ] = None,
     resume_with: Annotated[
         str | None,
-        typer.Option("--resume-with", metavar="ARGS", help="Arguments that make the script load its checkpoint; tries a second start."),
+        typer.Option(
+            "--resume-with",
+            metavar="ARGS",
+            help="Arguments with which the script loads its checkpoint: tries a second start.",
+        ),
     ] = None,
     tokenizer: Annotated[
-        Path | None, typer.Option("--tokenizer", metavar="DIR", help="Compare the script's tokenizer with the one saved here.")
+        Path | None,
+        typer.Option("--tokenizer", metavar="DIR", help="Compare the script's tokenizer with the one saved here."),
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Folder for the runs and the page.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
@@ -51,8 +63,8 @@ def preflight_command(
 ) -> None:
     """Try a script before a long run: its first steps recorded and judged, then probed. Its code runs three times.
 
-    Probes run in processes of their own, on the script's own loop; they write no checkpoint of torch.save. Exit status: 0 go, 1 stop,
-    2 wrong usage, 3 doubtful.
+    Probes run in processes of their own, on the script's own loop; they write no checkpoint of torch.save. Exit status: 0 go,
+    1 stop, 2 wrong usage, 3 doubtful.
     """
     from .preflight import AREAS, EXIT_CODES, preflight  # noqa: PLC0415 # charts: not for --help
     from .preflight_page import write_preflight  # noqa: PLC0415 # as above
@@ -85,7 +97,10 @@ def preflight_command(
         )
         page = write_preflight(found, folder / "preflight.html")
         if as_json:
-            checks = [{"area": c.area, "name": c.name, "outcome": c.outcome, "words": c.words, "values": c.values} for c in found.checks]
+            checks = [
+                {"area": c.area, "name": c.name, "outcome": c.outcome, "words": c.words, "values": c.values}
+                for c in found.checks
+            ]
             said = {"answer": found.answer, "script": found.script, "run": str(found.run), "steps": found.steps}
             said |= {"seconds": round(found.seconds, 1), "checks": checks, "page": str(page)}
             sys.stdout.write(msgspec.json.format(msgspec.json.encode(named(said)), indent=2).decode() + "\n")

@@ -112,8 +112,8 @@ def resume(run: Path) -> list[Fact]:
         verdict = diagnose(trace, judging(run, None))
         attempts = trace.sql("SELECT max(attempt) AS n FROM attempts").item()
         loaded = trace.sql(
-            "SELECT string_agg(DISTINCT action, ', ' ORDER BY action) AS a FROM checkpoints WHERE action NOT IN ('save') AND step >="
-            " (SELECT max(first_step) FROM attempts)"
+            "SELECT string_agg(DISTINCT action, ', ' ORDER BY action) AS a FROM checkpoints"
+            " WHERE action <> 'save' AND step >= (SELECT max(first_step) FROM attempts)"
         ).item()
         steps = trace.sql(
             "SELECT count(*) AS n FROM steps WHERE step >= (SELECT max(first_step) FROM attempts) AND completed"

@@ -56,7 +56,6 @@ LEADS = {
 def draw(check: Check) -> Drawing | None:
     """A check's curve; learning rates on a logarithmic axis."""
 
-
     points = [(x, y) for x, y in check.curve if math.isfinite(x) and math.isfinite(y)]
     if len(points) < 3:
         return None
@@ -64,7 +63,9 @@ def draw(check: Check) -> Drawing | None:
         points = [(math.log10(x), y) for x, y in points if x > 0]
     xs, ys = [p[0] for p in points], [p[1] for p in points]
     wide, high = (max(xs) - min(xs)) or 1.0, (max(ys) - min(ys)) or 1.0
-    placed = [(f"{(x - min(xs)) / wide * _WIDTH:.1f}", f"{_HEIGHT - (y - min(ys)) / high * _HEIGHT:.1f}") for x, y in points]
+    placed = [
+        (f"{(x - min(xs)) / wide * _WIDTH:.1f}", f"{_HEIGHT - (y - min(ys)) / high * _HEIGHT:.1f}") for x, y in points
+    ]
     ends = [10 ** xs[0], 10 ** xs[-1]] if check.name == "lr-range" else [xs[0], xs[-1]]
     return Drawing(
         " ".join(",".join(p) for p in placed), f"{ends[0]:.3g}", f"{ends[1]:.3g}", f"{min(ys):.3g}", f"{max(ys):.3g}"

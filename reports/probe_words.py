@@ -43,17 +43,24 @@ def _idle(v: dict[str, Any]) -> str:
 SENTENCES: dict[str, _Words] = {
     "learns": _learns,
     "learns-slowly": _slowly,
-    "learns-too-slowly": lambda v: say(
-        "The first batch over and over: loss {first} → {last} in {steps} steps, and no better at other learning rates.", **v
-    )
-    + _idle(v),
-    "learns-at-another-lr": lambda v: say(
-        "The first batch over and over: the loss reaches {own_last} at the script's learning rate {own}, {last} at {lr}.", **v
+    "learns-too-slowly": lambda v: (
+        say(
+            "The first batch over and over: loss {first} → {last} in {steps} steps, and no better at other learning rates.",
+            **v,
+        )
+        + _idle(v)
     ),
-    "does-not-learn": lambda v: say(
-        "The first batch over and over: the loss stays at {first} in {steps} steps, at every learning rate tried.", **v
-    )
-    + _idle(v),
+    "learns-at-another-lr": lambda v: say(
+        "The first batch over and over: the loss reaches {own_last} at the script's learning rate {own}, {last} at {lr}.",
+        **v,
+    ),
+    "does-not-learn": lambda v: (
+        say(
+            "The first batch over and over: the loss stays at {first} in {steps} steps, at every learning rate tried.",
+            **v,
+        )
+        + _idle(v)
+    ),
     "first-loss-lost": lambda v: say("The very first loss is not finite ({loss}).", **v),
     "lr-in-band": lambda v: say(
         "Range test: the loss falls between {low} and {high}, lowest at {lowest}; the script's {lr} lies well.", **v
@@ -69,25 +76,31 @@ SENTENCES: dict[str, _Words] = {
         **v,
     ),
     "lr-far-too-low": lambda v: say(
-        "Range test: the script's learning rate {lr} is far below the band {low} to {high} in which the loss falls.", **v
+        "Range test: the script's learning rate {lr} is far below the band {low} to {high} in which the loss falls.",
+        **v,
     ),
-    "lr-zero": lambda v: say("The learning rate is zero."),
-    "diverged-at-once": lambda v: say("Range test: the loss is lost at the smallest learning rates already."),
-    "same-bits": lambda v: say("The same iteration twice gave the same loss and gradients to the bit."),
+    "lr-zero": lambda _: say("The learning rate is zero."),
+    "diverged-at-once": lambda _: say("Range test: the loss is lost at the smallest learning rates already."),
+    "same-bits": lambda _: say("The same iteration twice gave the same loss and gradients to the bit."),
     "gradient-differs": lambda v: say(
         "The same iteration twice gave another gradient of {parameter} (by {share} of its norm).", **v
     ),
     "loss-differs": lambda v: say("The same iteration twice gave losses {one} and {two}.", **v),
     "mixed-measured": lambda v: say(
-        "bfloat16 autocast: {mixed} s an iteration instead of {float32} s on {device}; the loss differs by {apart}.", **v
+        "bfloat16 autocast: {mixed} s an iteration instead of {float32} s on {device}; the loss differs by {apart}.",
+        **v,
     ),
-    "mixed-loses": lambda v: say("bfloat16 autocast gives a loss that is not finite."),
+    "mixed-loses": lambda _: say("bfloat16 autocast gives a loss that is not finite."),
     "sample-alone": lambda v: say("Changing sample {changed} of {samples} changed its own outputs alone.", **v),
     "sample-leaks": lambda v: say(
         "Changing sample {changed} of {samples} changed the outputs of {others} others: dimensions are mixed up.", **v
     ),
-    "sample-ignored": lambda v: say("Changing sample {changed} of {samples} changed no output: the input is not used.", **v),
-    "future-hidden": lambda v: say("Changing the tokens from {cut} of {length} on left all earlier outputs as they were.", **v),
+    "sample-ignored": lambda v: say(
+        "Changing sample {changed} of {samples} changed no output: the input is not used.", **v
+    ),
+    "future-hidden": lambda v: say(
+        "Changing the tokens from {cut} of {length} on left all earlier outputs as they were.", **v
+    ),
     "future-leaks": lambda v: say(
         "Changing the tokens from {cut} of {length} on changed outputs from {first} on: the model sees what it is to predict.",
         **v,
@@ -104,53 +117,71 @@ SENTENCES: dict[str, _Words] = {
         " missing, or a backward is wrong or meant to differ.",
         **v,
     ),
-    "differences-disagree": lambda v: say("The loss is too rough for differences along {directions} random directions.", **v),
+    "differences-disagree": lambda v: say(
+        "The loss is too rough for differences along {directions} random directions.", **v
+    ),
     "function-right": lambda v: say("gradcheck passes {function}.", **v),
-    "function-wrong": lambda v: say("gradcheck refuses {function}: its backward is not the derivative of its forward.", **v),
-    "straight-through": lambda v: say("{function} is a step function with a gradient of its own; gradcheck says nothing.", **v),
+    "function-wrong": lambda v: say(
+        "gradcheck refuses {function}: its backward is not the derivative of its forward.", **v
+    ),
+    "straight-through": lambda v: say(
+        "{function} is a step function with a gradient of its own; gradcheck says nothing.", **v
+    ),
     "schedule-simulated": lambda v: say(
         "{scheduler} over {steps} steps: {first}, at most {peak} at step {peak_step}, {last} at the end.", **v
     ),
     "schedule-raises": lambda v: say("{scheduler} raises at step {step}: {error}", **v),
-    "schedule-not-positive": lambda v: say("{scheduler}: the learning rate is never above zero, or goes below it.", **v),
+    "schedule-not-positive": lambda v: say(
+        "{scheduler}: the learning rate is never above zero, or goes below it.", **v
+    ),
     "schedule-zero": lambda v: say("{scheduler}: the learning rate is zero for {zeros} of {steps} steps.", **v),
     "schedule-rises-again": lambda v: say(
         "{scheduler} is made for {made_for} steps of {steps}: the learning rate rises again after step {low_step}.", **v
     ),
     "schedule-never-falls": lambda v: say("{scheduler} is still warming up at the last of {steps} steps.", **v),
-    "tokenizer-same": lambda v: say("The tokenizer equals the saved one: vocabulary, special tokens, {texts} texts.", **v),
+    "tokenizer-same": lambda v: say(
+        "The tokenizer equals the saved one: vocabulary, special tokens, {texts} texts.", **v
+    ),
     "tokenizer-special": lambda v: say("The tokenizers differ in {what}: {used} is used, {saved} is saved.", **v),
     "tokenizer-vocabulary": lambda v: say(
         "The tokenizers' vocabularies differ ({sizes}), first in {token}: {used} is used, {saved} is saved.", **v
     ),
-    "tokenizer-ids": lambda v: say("The tokenizers part at token {place} of “{text}”: {used} is used, {saved} is saved.", **v),
+    "tokenizer-ids": lambda v: say(
+        "The tokenizers part at token {place} of “{text}”: {used} is used, {saved} is saved.", **v
+    ),
     "tokenizer-setting": lambda v: say("The tokenizers differ in {what}: {used} is used, {saved} is saved.", **v),
     "tokenizer-returns": lambda v: say("Decoding gives {texts} encoded texts back.", **v),
     "tokenizer-loses": lambda v: say("The tokenizer gives “{back}” back for “{text}”.", **v),
-    "not-repeatable": lambda v: say("not tried: the same iteration does not give the same numbers twice"),
-    "batch-unknown": lambda v: say("not tried: which dimension is that of the samples is not certain"),
-    "input-without-samples": lambda v: say("not tried: an input of the model has no dimension of {samples} samples", **v),
-    "output-without-samples": lambda v: say("not tried: the output ({shape}) has no dimension of {samples} samples", **v),
-    "no-output": lambda v: say("not tried: the model gives no floating-point tensor"),
-    "no-language-model": lambda v: say("not tried: the targets are not the input's next tokens"),
-    "no-outputs-by-token": lambda v: say("not tried: the output has no dimension of tokens"),
-    "target-unknown": lambda v: say("not tried: no loss function of torch was given a target"),
-    "targets-all-equal": lambda v: say("not tried: all targets of the batch are equal"),
+    "not-repeatable": lambda _: say("not tried: the same iteration does not give the same numbers twice"),
+    "batch-unknown": lambda _: say("not tried: which dimension is that of the samples is not certain"),
+    "input-without-samples": lambda v: say(
+        "not tried: an input of the model has no dimension of {samples} samples", **v
+    ),
+    "output-without-samples": lambda v: say(
+        "not tried: the output ({shape}) has no dimension of {samples} samples", **v
+    ),
+    "no-output": lambda _: say("not tried: the model gives no floating-point tensor"),
+    "no-language-model": lambda _: say("not tried: the targets are not the input's next tokens"),
+    "no-outputs-by-token": lambda _: say("not tried: the output has no dimension of tokens"),
+    "target-unknown": lambda _: say("not tried: no loss function of torch was given a target"),
+    "targets-all-equal": lambda _: say("not tried: all targets of the batch are equal"),
     "several-optimizers": lambda v: say("not tried: {optimizers} optimizers train against each other", **v),
     "several-backwards": lambda v: say("not tried: an iteration has {backwards} backwards", **v),
-    "batch-not-fixed": lambda v: say("not tried: the same batch cannot be had twice, it does not come from a DataLoader"),
-    "no-loss": lambda v: say("not tried: no finite loss was seen"),
+    "batch-not-fixed": lambda _: say(
+        "not tried: the same batch cannot be had twice, it does not come from a DataLoader"
+    ),
+    "no-loss": lambda _: say("not tried: no finite loss was seen"),
     "no-gradient-asked": lambda v: say("not tried: {function} was called without anything that wants a gradient", **v),
     "function-too-large": lambda v: say("not tried: {function} was called with too many elements", **v),
     "function-raised": lambda v: say("not tried: {function} cannot be called in float64 ({error})", **v),
     "schedule-of-a-metric": lambda v: say("not tried: {scheduler} looks at a metric", **v),
     "schedule-without-end": lambda v: say("not tried: {scheduler} does not say its length; give --total-steps", **v),
     "schedule-not-copied": lambda v: say("not tried: {scheduler} cannot be copied ({error})", **v),
-    "no-tokenizer": lambda v: say("not tried: no tokenizer was seen, or none to compare with; give --tokenizer"),
+    "no-tokenizer": lambda _: say("not tried: no tokenizer was seen, or none to compare with; give --tokenizer"),
     "tokenizer-raised": lambda v: say("not tried: the tokenizer raised {error}", **v),
-    "no-texts": lambda v: say("not tried: there were no texts"),
+    "no-texts": lambda _: say("not tried: there were no texts"),
     "probe-raised": lambda v: say("not tried: the probe itself failed ({error}); please report it", **v),
     "trial-raised": lambda v: say("not tried: the script raised {error}", **v),
-    "loop-ended": lambda v: say("not tried to the end: the script's loop ended"),
+    "loop-ended": lambda _: say("not tried to the end: the script's loop ended"),
 }
 """Code of a result → its sentence."""

@@ -1,7 +1,7 @@
 """Probes: what one batch and copies of the model show before a long training, each a function of its own.
 
-Over ``session`` and below, beside the watches; nothing of it runs in a training that is only recorded. ``bench`` is for a model and
-a batch at hand, ``script_loop`` drives the same probes by the loop of an unmodified script.
+Over ``session`` and below, beside the watches; nothing of it runs in a training that is only recorded. ``bench`` is for a
+model and a batch at hand, ``script_loop`` drives the same probes by the loop of an unmodified script.
 """
 
 import os
@@ -29,8 +29,8 @@ from .tokenizers import consistent, round_trip
 
 __all__ = [
     "Bench",
-    "begin",
     "ProbeResult",
+    "begin",
     "can_learn",
     "check_all",
     "consistent",

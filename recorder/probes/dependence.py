@@ -83,7 +83,7 @@ def future_tokens(setting: Setting) -> Probe:
     return result(name, "passed", "future-hidden", cut=cut, length=length)
 
 
-def targets(setting: Setting) -> Probe:
+def targets(_: Setting) -> Probe:
     """Give every sample the target of another one: the loss must change."""
     name = "dependence-target"
     base = yield Trial(evaluating=True)

@@ -1,7 +1,8 @@
 """Gradients against differences: of the whole loss along random directions, and of the script's own autograd Functions.
 
-The directional derivative of the loss is taken by central differences at two distances; only where both agree with each other can
-they say that autograd is wrong. `torch.autograd.gradcheck` judges a custom Function in float64, on copies of what it was called with.
+The directional derivative of the loss is taken by central differences at two distances; only where both agree with each other
+can they say that autograd is wrong. `torch.autograd.gradcheck` judges a custom Function in float64, on copies of what it was
+called with.
 """
 
 import math

@@ -149,7 +149,7 @@ class InputsClipped(Intervention):
 
             return replaced(args, clip)
 
-        def after(module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
+        def after(*_: Any) -> None:
             depth[0] = max(0, depth[0] - 1)
 
         handles = [
@@ -165,10 +165,10 @@ class OfOptimizers(Intervention):
     def install(self, patches: Patches) -> None:
         """A hook of every step."""
 
-        def before(optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        def before(optimizer: torch.optim.Optimizer, *_: Any) -> None:
             self.before(optimizer)
 
-        def after(optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        def after(optimizer: torch.optim.Optimizer, *_: Any) -> None:
             self.after(optimizer)
 
         patches.handles(
@@ -319,7 +319,9 @@ class MaskedRowsOpened(Intervention):
 
         def wrap_attention(original: Callable[..., Any]) -> Callable[..., Any]:
             @functools.wraps(original)
-            def attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Any = None, *args: Any, **kwargs: Any) -> Any:
+            def attention(
+                query: Tensor, key: Tensor, value: Tensor, attn_mask: Any = None, *args: Any, **kwargs: Any
+            ) -> Any:
                 if self.active and isinstance(attn_mask, Tensor):
                     if attn_mask.dtype is torch.bool:
                         attn_mask = attn_mask | ~attn_mask.any(-1, keepdim=True)
@@ -400,7 +402,7 @@ class TrainMode(Intervention):
     def install(self, patches: Patches) -> None:
         """A hook of every forward."""
 
-        def before(module: nn.Module, args: tuple[Any, ...]) -> None:
+        def before(module: nn.Module, _: tuple[Any, ...]) -> None:
             if self.active and module.training is not torch.is_grad_enabled():
                 module.training = torch.is_grad_enabled()
 
@@ -418,7 +420,9 @@ class LossTurned(Intervention):
             def backward(tensors: Any, grad_tensors: Any = None, *args: Any, **kwargs: Any) -> Any:
                 if self.active and isinstance(tensors, Tensor) and tensors.numel() == 1:
                     given = torch.ones_like(tensors) if grad_tensors is None else grad_tensors
-                    grad_tensors = -given if isinstance(given, Tensor) else tuple(None if g is None else -g for g in given)
+                    grad_tensors = (
+                        -given if isinstance(given, Tensor) else tuple(None if g is None else -g for g in given)
+                    )
                     if isinstance(grad_tensors, tuple) and grad_tensors == (None,):
                         grad_tensors = -torch.ones_like(tensors)
                 return original(tensors, grad_tensors, *args, **kwargs)
@@ -435,14 +439,14 @@ class AllTrained(Intervention):
         """Look before the first forward and before the first step."""
         models: dict[int, nn.Module] = {}
 
-        def before(module: nn.Module, args: tuple[Any, ...]) -> None:
+        def before(module: nn.Module, _: tuple[Any, ...]) -> None:
             if self.active and torch.is_grad_enabled() and id(module) not in models:
                 models[id(module)] = module
                 for parameter in module.parameters():
                     if parameter.is_floating_point():
                         parameter.requires_grad_()
 
-        def step(optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        def step(optimizer: torch.optim.Optimizer, *_: Any) -> None:
             held = {id(p) for g in optimizer.param_groups for p in g["params"]}
             missing = {id(p): p for m in models.values() for p in m.parameters() if id(p) not in held}
             if self.active and missing:
@@ -470,6 +474,7 @@ class Deterministic(Intervention):
 
     def install(self, patches: Patches) -> None:
         """Switch it on from the beginning."""
+        patches.later(lambda: torch.use_deterministic_algorithms(False))
         torch.use_deterministic_algorithms(True, warn_only=True)
 
 

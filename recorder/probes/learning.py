@@ -4,6 +4,7 @@ The range test is Smith's ("Cyclical learning rates", 2017) as fastai runs it: e
 loss. Overfitting one batch is the standard first test of a training program (Karpathy's recipe; Goodfellow et al., 11.5).
 """
 
+import itertools
 import math
 from typing import Any
 
@@ -102,7 +103,7 @@ def lr_range(setting: Setting, steps: int | None = None) -> Probe:
         return untried(name, "diverged-at-once", lr=setting.lr)
     lowest = min(range(len(curve)), key=lambda i: curve[i][1])
     floor, first = curve[lowest][1], curve[0][1]
-    noise = max(abs(a[1] - b[1]) for a, b in zip(curve[:6], curve[1:7], strict=False))
+    noise = max(abs(a[1] - b[1]) for a, b in itertools.pairwise(curve[:7]))
     if first - floor <= max(2 * noise, 0.01 * abs(first)):
         return result(name, "passed", "lr-says-nothing", curve=curve, lr=setting.lr)
     high = curve[lowest][0] / 10

@@ -2,8 +2,8 @@
 
 The script runs until its loop is known: which module is called first and last, which optimizers step in which order, which
 DataLoader feeds it. From then on each iteration of its loop is a trial: the first batch comes out of the loader again, weights,
-optimizer states and random states are put back, and what a trial changes is changed. The script's own code makes forward, loss and
-backward. Nothing is written to checkpoints meanwhile, and the process ends when the last probe has its result.
+optimizer states and random states are put back, and what a trial changes is changed. The script's own code makes forward, loss
+and backward. Nothing is written to checkpoints meanwhile, and the process ends when the last probe has its result.
 """
 
 import atexit
@@ -155,7 +155,7 @@ class ScriptLoop:
             self.start.add_model(inner)
             self.entered += [t.detach().clone() for t in tensors_of((args, keyword_arguments()))]
 
-    def _after_forward(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
+    def _after_forward(self, *_: Any) -> None:
         if self.stage is None and torch.is_grad_enabled() and not self._in_backward:
             self.depth = max(0, self.depth - 1)
 
@@ -230,7 +230,7 @@ class ScriptLoop:
 
         return init
 
-    def _before_step(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
+    def _before_step(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
         self.depth = 0
         if self._over:
             return
@@ -239,7 +239,7 @@ class ScriptLoop:
         elif self.start is not None and optimizer not in self.order:
             self.start.add_optimizer(optimizer)
 
-    def _after_step(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
+    def _after_step(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
         if self._over:
             return
         if self.stage is None:

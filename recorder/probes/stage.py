@@ -194,7 +194,7 @@ class Stage:
         self.seen.inputs = [t.detach().clone() for t in found] or [torch.empty(0)]
         return changed if self.trial.inputs is not None else None
 
-    def _after(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
+    def _after(self, _module: nn.Module, _args: tuple[Any, ...], output: Any) -> None:
         if not torch.is_grad_enabled():
             return
         if self.trial.keep_outputs and not self.seen.outputs:

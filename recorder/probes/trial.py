@@ -1,7 +1,7 @@
 """A trial: one iteration of a training loop under changed conditions, and what was seen of it.
 
-A probe is a generator. It yields trials, is sent what each showed, and returns its result. Who runs the trials is not its concern:
-the loop of the user's script (``script_loop``), or a model and a batch at hand (``bench``).
+A probe is a generator. It yields trials, is sent what each showed, and returns its result. Who runs the trials is not its
+concern: the loop of the user's script (``script_loop``), or a model and a batch at hand (``bench``).
 """
 
 from collections.abc import Callable, Generator

@@ -5,7 +5,6 @@ import time
 from typing import Any
 
 import torch
-from torch import nn
 from torch.nn.modules import module as nn_module
 
 from ...schemas.probes import ENV_END_AFTER
@@ -29,7 +28,7 @@ class EndAfter:
         if self.steps and self.seconds:
             patches.handles([nn_module.register_module_forward_pre_hook(self._before)])
 
-    def _before(self, module: nn.Module, args: tuple[Any, ...]) -> None:
+    def _before(self, *_: Any) -> None:
         session = self.session
         if self._ended or not torch.is_grad_enabled() or session.in_backward or not session.started:
             return

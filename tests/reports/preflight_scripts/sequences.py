@@ -58,7 +58,6 @@ class Net(nn.Module):
         super().__init__()
         self.fault = fault
         self.rnn = nn.GRU(4, 24, batch_first=fault != "batch-first-forgotten")
-        self.norm = nn.BatchNorm1d(24)
         layers = [nn.Linear(24, 24), nn.Linear(24, 24)]
         self.layers = layers if fault == "unregistered-layers" else nn.ModuleList(layers)
         self.out = nn.Linear(24, 1)

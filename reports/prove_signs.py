@@ -1,0 +1,119 @@
+"""The sign of a fault, in numbers that do not depend on any rule: the same look at the run and at every re-run."""
+
+import math
+import statistics
+from dataclasses import dataclass
+
+from ..analyzer import Trace
+
+WINDOW = 8
+"""Steps after the fault in which its sign is looked for."""
+
+_HISTORY = 16
+_GONE = 0.2
+"""Share of a jump that may remain where it counts as gone."""
+
+_SCATTER = 6.0
+"""Robust deviations from the median of the history that make a jump, as far as a normal scatter never goes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """What is wrong with a run: ``kind`` nonfinite, crash, jump, learning or none, at ``step``; ``value`` says how much."""
+
+    kind: str
+    step: int | None
+    value: float | None
+
+
+def sign_of(trace: Trace, step: int | None, kind: str = "auto") -> Sign:
+    """The sign of the fault in a run: a kind asked for, or the first of crash, nonfinite and jump that there is."""
+    for name, look in (("crash", lambda t, _: _crash(t)), ("nonfinite", lambda t, _: _nonfinite(t)), ("jump", _jump)):
+        if kind in {"auto", name}:
+            found = look(trace, step)
+            if found is not None or kind == name:
+                return found or Sign(name, None, None)
+    return Sign("learning", step, _learnt(trace))
+
+
+def is_gone(before: Sign, trace: Trace, *, last: int) -> tuple[bool | None, float | None]:
+    """Whether a re-run is free of the sign, and how it looks there. None: it ended before the place."""
+    reached = trace.sql("SELECT max(step) AS s FROM steps WHERE completed").item()
+    if before.kind == "crash":
+        found = _crash(trace)
+        beyond = reached is not None and before.step is not None and reached >= before.step
+        return (found is None and beyond) or (
+            beyond and reached > (before.step or 0)
+        ), None if reached is None else float(reached)
+    if reached is None or (before.step is not None and reached < min(before.step, last)):
+        return None, None
+    if before.kind == "nonfinite":
+        found = _nonfinite(trace)
+        return found is None, None if found is None else found.value
+    if before.kind == "jump":
+        value = _height(trace, before.step)
+        if value is None or before.value is None:
+            return None, value
+        return value <= _GONE * before.value, value
+    learnt = _learnt(trace)
+    if learnt is None or before.value is None:
+        return None, learnt
+    return learnt > max(2 * before.value, 0.05), learnt
+
+
+def _crash(trace: Trace) -> Sign | None:
+    if trace.status in {"completed", "running"}:
+        return None
+    if trace.status == "exception" and trace.exit is not None and trace.exit.exception is not None:
+        return Sign("crash", trace.exit.exception.step, None)
+    reached = trace.sql("SELECT max(step) AS s FROM steps WHERE completed").item()
+    return Sign("crash", None if reached is None else int(reached) + 1, None)
+
+
+def _nonfinite(trace: Trace) -> Sign | None:
+    row = trace.sql(
+        "SELECT min(step) AS first, count(DISTINCT step) AS n FROM ("
+        " SELECT step FROM steps WHERE NOT isfinite(loss) OR NOT isfinite(grad_norm)"
+        " UNION ALL SELECT s.step FROM tensor_stats s JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id"
+        " WHERE s.nan_count > 0 AND t.kind IN ('gradient', 'parameter', 'activation')"
+        " UNION ALL SELECT s.step FROM tensor_stats s JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id"
+        " WHERE s.inf_count > 0 AND t.kind IN ('gradient', 'parameter'))"
+    ).row(0)
+    return None if row[0] is None else Sign("nonfinite", int(row[0]), float(row[1]))
+
+
+def _losses(trace: Trace) -> list[tuple[int, float]]:
+    frame = trace.sql("SELECT step, avg(loss) AS loss FROM steps WHERE isfinite(loss) GROUP BY step ORDER BY step")
+    return [(int(s), float(v)) for s, v in frame.iter_rows()]
+
+
+def _jump(trace: Trace, step: int | None) -> Sign | None:
+    """The loss rises after the step by more than it scattered before: by how much, from its median before."""
+    if step is None:
+        return None
+    height = _height(trace, step)
+    history = [v for s, v in _losses(trace) if s < step][-_HISTORY:]
+    if height is None or len(history) < 4:
+        return None
+    centre = statistics.median(history)
+    scatter = 1.4826 * statistics.median(abs(v - centre) for v in history)
+    return Sign("jump", step, height) if height > _SCATTER * max(scatter, 1e-3 * abs(centre)) else None
+
+
+def _height(trace: Trace, step: int | None) -> float | None:
+    losses = _losses(trace)
+    history = [v for s, v in losses if step is not None and s < step][-_HISTORY:]
+    after = [v for s, v in losses if step is not None and step <= s < step + WINDOW]
+    if not history or not after:
+        return None
+    return max(after) - statistics.median(history)
+
+
+def _learnt(trace: Trace) -> float | None:
+    """Share of the first losses that is gone at the end; negative where it rose."""
+    values = [v for _, v in _losses(trace)]
+    if len(values) < 6:
+        return None
+    part = max(1, len(values) // 6)
+    first, last = statistics.mean(values[:part]), statistics.mean(values[-part:])
+    return (first - last) / max(abs(first), 1e-12) if math.isfinite(last) else None
