@@ -43,7 +43,21 @@ AREA_OF = {
     "tokenizer": "tokenizer",
     "tokenizer-round-trip": "tokenizer",
 }
-PROBES = tuple(AREA_OF)
+PROBES = (
+    "gradcheck",
+    "schedule",
+    "tokenizer",
+    "repeatable",
+    "dependence-sample",
+    "dependence-future",
+    "dependence-target",
+    "dependence-input",
+    "can-learn",
+    "lr-range",
+    "gradients",
+    "precision",
+)
+"""In this order, so that what matters most is tried where there is little time."""
 
 EXIT_CODES = {"go": 0, "stop": 1, "doubtful": 3}
 _RANK = {"untried": 0, "passed": 1, "doubtful": 2, "failed": 3}

@@ -18,7 +18,7 @@ def probe_sentence(found: ProbeResult) -> str:
 
 def _shown(value: Any) -> Any:
     if isinstance(value, float):
-        return number(value, 3)
+        return number(value, 4)
     if isinstance(value, list):
         return ", ".join(str(_shown(v)) for v in value)
     return show_name(value) if isinstance(value, str) else value

@@ -23,7 +23,7 @@ from .trial import Probe, Seen, Setting, Trial
 
 Loss = Callable[[Any, Any], Tensor]
 
-PROBES: dict[str, Callable[[Setting], Probe]] = {**learning.ALL, **dependence.ALL, **gradients.ALL}
+PROBES: dict[str, Callable[[Setting], Probe]] = {**dependence.ALL, **gradients.ALL, **learning.ALL}
 """Every probe that is made of trials, by name."""
 
 

@@ -19,7 +19,7 @@ def samples(setting: Setting) -> Probe:
     """Change one sample of the batch: only its own outputs may change."""
     name = "dependence-sample"
     base = yield Trial(evaluating=True, keep_outputs=True)
-    size = setting.batch_size
+    size = _samples_of(base, setting)
     output = base.outputs[0] if base.outputs else None
     if output is None:
         return untried(name, "no-output")
@@ -43,7 +43,7 @@ def samples(setting: Setting) -> Probe:
     seen = yield Trial(evaluating=True, keep_outputs=True, inputs=edit)
     if not seen.outputs or seen.outputs[0].shape != output.shape:
         return untried(name, "not-repeatable")
-    same = _equal(output, seen.outputs[0]).movedim(out_dim, 0).flatten(1).all(1)
+    same = _equal(output, seen.outputs[0]).movedim(out_dim, 0).reshape(size, -1).all(1)
     others = [i for i in range(size) if i != chosen and not bool(same[i])]
     if others:
         return result(name, "failed", "sample-leaks", changed=chosen, others=len(others), samples=size)
@@ -118,7 +118,7 @@ def inputs(setting: Setting) -> Probe:
     name = "dependence-input"
     base = yield Trial()
     again = yield Trial()
-    size = setting.batch_size
+    size = _samples_of(base, setting)
     if size is None or size < 2 or base.loss is None or again.loss != base.loss:
         return untried(name, "not-repeatable" if size else "batch-unknown")
     dims = [_dim_of(t, size) for t in base.inputs]
@@ -133,6 +133,13 @@ def inputs(setting: Setting) -> Probe:
     if seen.loss == base.loss:
         return result(name, "doubtful", "input-ignored", loss=base.loss)
     return result(name, "passed", "input-counts", before=base.loss, after=seen.loss)
+
+
+def _samples_of(seen: Seen, setting: Setting) -> int | None:
+    """How many samples are in the batch: known of a DataLoader, and of a language model by its moved targets."""
+    if setting.batch_size is None and (tokens := _language_model_input(seen, setting)) is not None:
+        return seen.inputs[tokens[0]].shape[0]
+    return setting.batch_size
 
 
 def _dim_of(tensor: Tensor, size: int) -> int | None:

@@ -144,7 +144,7 @@ def mixed_precision(setting: Setting) -> Probe:
     name = "precision"
     times: dict[bool, list[float]] = {False: [], True: []}
     losses: dict[bool, float | None] = {}
-    for _ in range(3):
+    for _ in range(2):
         for mixed in (False, True):
             seen = yield Trial(autocast=torch.bfloat16 if mixed else None)
             times[mixed].append(seen.seconds)

@@ -34,6 +34,7 @@ from .learning import STEPS
 from .schedules import simulate
 from .stage import Stage, Start, random_states, replaced, tensors_of
 from .trial import Probe, Seen, Setting, Trial, untried
+from .used_tokenizers import judge as judge_tokenizer
 
 _MOST_FUNCTIONS = 8
 
@@ -283,6 +284,9 @@ class ScriptLoop:
         self._driven_since = time.monotonic()
         self._judge_functions()
         self._judge_schedules()
+        if "tokenizer" in self.plan.probes:
+            for found in judge_tokenizer(self.plan.values.get("tokenizer"), tensors_of(shown), self.report.first_batch):
+                self._found(found)
         self._following()
 
     def _choose_batch(self, setting: Setting) -> None:
@@ -316,7 +320,7 @@ class ScriptLoop:
         assert self.stage is not None  # noqa: S101 — asked before
         seen = self.stage.end()
         self.report.iterations += 1
-        if time.monotonic() - self.began > self.plan.seconds:
+        if time.monotonic() - self._driven_since > self.plan.seconds:
             self._end("time")
         self._following(seen)
 
@@ -350,7 +354,7 @@ class ScriptLoop:
         if self.setting is None or self.report.iterations < 2:
             return
         passed = time.monotonic() - self._driven_since
-        left = self.plan.seconds - (time.monotonic() - self.began)
+        left = self.plan.seconds - passed
         share = left / (len(self.todo) + 1)
         self.setting.steps = max(_FEWEST, min(STEPS, int(share * self.report.iterations / max(passed, 1e-3))))
 
