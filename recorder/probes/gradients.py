@@ -63,7 +63,12 @@ def directional(setting: Setting, directions: int = 3) -> Probe:
             worst = (apart, expected, far)
     if worst is None:
         return untried(name, "differences-disagree", directions=directions)
-    facts = {"directions": directions - unsure, "apart": worst[0], "autograd": worst[1], "numeric": worst[2]}
+    facts: dict[str, Any] = {
+        "directions": directions - unsure,
+        "apart": worst[0],
+        "autograd": worst[1],
+        "numeric": worst[2],
+    }
     if worst[0] > _WRONG:
         return result(name, "doubtful", "gradient-wrong", **facts)
     return result(name, "passed", "gradient-right", **facts)

@@ -7,7 +7,7 @@ analyzer/interventions.toml, by these names.
 import contextlib
 import functools
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from typing import Any
 
 import torch
@@ -306,7 +306,7 @@ class MaskedRowsOpened(Intervention):
 
         def wrap_softmax(original: Callable[..., Any]) -> Callable[..., Any]:
             @functools.wraps(original)
-            def softmax(x: Tensor, *args: Any, **kwargs: Any) -> Any:
+            def softmax(x: Any, *args: Any, **kwargs: Any) -> Any:
                 if self.active and isinstance(x, Tensor) and x.is_floating_point() and x.dim():
                     dim = kwargs.get("dim", args[0] if args and isinstance(args[0], int) else -1)
                     x = x.masked_fill((x == -torch.inf).all(-1 if dim is None else dim, keepdim=True), 0.0)
@@ -354,7 +354,7 @@ class DomainsKept(Intervention):
             if not self.active or not args:
                 return original(*args, **kwargs)
             at = 1 if name in {"div", "true_divide", "__truediv__"} and len(args) > 1 else 0
-            changed = list(args)
+            changed: list[Any] = list(args)
             if isinstance(changed[at], Tensor) and changed[at].is_floating_point():
                 changed[at] = self._moved(name, changed[at])
             return original(*changed, **kwargs)
@@ -419,12 +419,8 @@ class LossTurned(Intervention):
             @functools.wraps(original)
             def backward(tensors: Any, grad_tensors: Any = None, *args: Any, **kwargs: Any) -> Any:
                 if self.active and isinstance(tensors, Tensor) and tensors.numel() == 1:
-                    given = torch.ones_like(tensors) if grad_tensors is None else grad_tensors
-                    grad_tensors = (
-                        -given if isinstance(given, Tensor) else tuple(None if g is None else -g for g in given)
-                    )
-                    if isinstance(grad_tensors, tuple) and grad_tensors == (None,):
-                        grad_tensors = -torch.ones_like(tensors)
+                    given = grad_tensors[0] if isinstance(grad_tensors, tuple) else grad_tensors
+                    grad_tensors = -(torch.ones_like(tensors) if given is None else given)
                 return original(tensors, grad_tensors, *args, **kwargs)
 
             return backward
@@ -535,7 +531,7 @@ def begin(name: str, step: int, values: dict[str, Any], now: Callable[[], int]) 
 
 
 @contextlib.contextmanager
-def intervened(name: str, step: int = 0, now: Callable[[], int] = lambda: 0, **values: Any) -> Iterator[None]:
+def intervened(name: str, step: int = 0, now: Callable[[], int] = lambda: 0, **values: Any) -> Generator[None]:
     """The same around a block of one's own code."""
     patches = begin(name, step, values, now)
     try:

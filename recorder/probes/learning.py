@@ -154,7 +154,7 @@ def mixed_precision(setting: Setting) -> Probe:
         return untried(name, "no-loss")
     device = next((p.device.type for p in setting.parameters), "cpu")
     apart = abs(half - full) / max(abs(full), 1e-12)
-    facts = {"float32": min(times[False]), "mixed": min(times[True]), "apart": apart, "device": device}
+    facts: dict[str, Any] = {"float32": min(times[False]), "mixed": min(times[True]), "apart": apart, "device": device}
     return result(name, "passed", "mixed-measured" if math.isfinite(half) else "mixed-loses", **facts)
 
 

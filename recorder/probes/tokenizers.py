@@ -29,9 +29,9 @@ def consistent(used: Any, saved: Any, texts: Iterable[str] = ()) -> ProbeResult:
             return result(
                 name, "failed", "tokenizer-special", what=f"{attribute}_id", used=_text(ids[0]), saved=_text(ids[1])
             )
-    vocabularies = [_vocabulary(t) for t in (used, saved)]
-    if vocabularies[0] is not None and vocabularies[1] is not None and vocabularies[0] != vocabularies[1]:
-        one, two = vocabularies
+    own, other = _vocabulary(used), _vocabulary(saved)
+    if own is not None and other is not None and own != other:
+        one, two = own, other
         token = min((t for t in {*one, *two} if one.get(t) != two.get(t)), key=lambda t: (one.get(t, 1 << 60), str(t)))
         facts: dict[str, Any] = {"token": str(token)[:60], "used": one.get(token), "saved": two.get(token)}
         return result(name, "failed", "tokenizer-vocabulary", sizes=[len(one), len(two)], **facts)
@@ -41,13 +41,18 @@ def consistent(used: Any, saved: Any, texts: Iterable[str] = ()) -> ProbeResult:
         checked += 1
         if one != two:
             place = next((i for i, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), min(len(one), len(two)))
-            at = {"place": place, "text": text[:80], "used": one[place : place + 1], "saved": two[place : place + 1]}
+            at: dict[str, Any] = {
+                "place": place,
+                "text": text[:80],
+                "used": one[place : place + 1],
+                "saved": two[place : place + 1],
+            }
             return result(name, "failed", "tokenizer-ids", **at)
     for attribute in _SIDES:
         one, two = _text(getattr(used, attribute, None)), _text(getattr(saved, attribute, None))
         if one != two:
             return result(name, "doubtful", "tokenizer-setting", what=attribute, used=one[:80], saved=two[:80])
-    size = len(vocabularies[0]) if vocabularies[0] is not None else None
+    size = None if own is None else len(own)
     return result(name, "passed", "tokenizer-same", texts=checked, size=size)
 
 
