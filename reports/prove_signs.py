@@ -40,11 +40,8 @@ def is_gone(before: Sign, trace: Trace, *, last: int) -> tuple[bool | None, floa
     """Whether a re-run is free of the sign, and how it looks there. None: it ended before the place."""
     reached = trace.sql("SELECT max(step) AS s FROM steps WHERE completed").item()
     if before.kind == "crash":
-        found = _crash(trace)
-        beyond = reached is not None and before.step is not None and reached >= before.step
-        return (found is None and beyond) or (
-            beyond and reached > (before.step or 0)
-        ), None if reached is None else float(reached)
+        beyond = reached is not None and before.step is not None and int(reached) >= before.step
+        return beyond, None if reached is None else float(reached)
     if reached is None or (before.step is not None and reached < min(before.step, last)):
         return None, None
     if before.kind == "nonfinite":
