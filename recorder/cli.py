@@ -99,7 +99,9 @@ def run(
         typer.Option(
             metavar="WHAT",
             help="When a loss or a gradient is not finite: only `record` it, `capture` what was at hand and look for the"
-            " operator, also `skip` the optimizer step, or `stop` the run with a checkpoint. The default is capture.",
+            " operator, also `skip` the optimizer step, or `stop` the run with a checkpoint. After three such steps in a row,"
+            " `rollback` stops the run with the last good state saved as RUN/rollback.pt, and `restore` puts that state back and"
+            " goes on with the next batch; rollback:N and restore:N wait for N. The default is capture.",
         ),
     ] = None,
     memory_history: Annotated[

@@ -45,7 +45,7 @@ SENTENCES: dict[str, _Words] = {
     "learns-slowly": _slowly,
     "learns-too-slowly": lambda v: (
         say(
-            "The first batch over and over: loss {first} → {last} in {steps} steps, and no better at other learning rates.",
+            "The first batch over and over: loss {first} → {last} in {steps} steps; it is not halved at others either.",
             **v,
         )
         + _idle(v)

@@ -2,6 +2,7 @@
 
 import math
 import statistics
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..analyzer import Trace
@@ -27,13 +28,19 @@ class Sign:
 
 
 def sign_of(trace: Trace, step: int | None, kind: str = "auto") -> Sign:
-    """The sign of the fault in a run: a kind asked for, or the first of crash, nonfinite and jump that there is."""
-    for name, look in (("crash", lambda t, _: _crash(t)), ("nonfinite", lambda t, _: _nonfinite(t)), ("jump", _jump)):
-        if kind in {"auto", name}:
-            found = look(trace, step)
-            if found is not None or kind == name:
-                return found or Sign(name, None, None)
-    return Sign("learning", step, _learnt(trace))
+    """The sign of the fault in a run: a kind asked for, or the earliest of crash, nonfinite and jump."""
+    looks: dict[str, Callable[[], Sign | None]] = {
+        "crash": lambda: _crash(trace),
+        "nonfinite": lambda: _nonfinite(trace),
+        "jump": lambda: _jump(trace, step),
+    }
+    if kind in looks:
+        return looks[kind]() or Sign(kind, None, None)
+    found = [sign for look in looks.values() if kind == "auto" and (sign := look()) is not None]
+    known = [sign for sign in found if sign.step is not None]
+    if known:
+        return min(known, key=lambda sign: sign.step or 0)
+    return found[0] if found else Sign("learning", step, _learnt(trace))
 
 
 def is_gone(before: Sign, trace: Trace, *, last: int) -> tuple[bool | None, float | None]:

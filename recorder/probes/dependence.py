@@ -126,8 +126,9 @@ def inputs(setting: Setting) -> Probe:
         return untried(name, "input-without-samples", samples=size)
 
     def edit(tensors: list[Tensor]) -> None:
-        for tensor, dim in zip(tensors, dims, strict=False):
-            tensor.copy_(tensor.roll(1, int(dim or 0)))
+        # each by another number: a target among the inputs must not follow its sample
+        for shift, (tensor, dim) in enumerate(zip(tensors, dims, strict=False), 1):
+            tensor.copy_(tensor.roll(shift, int(dim or 0)))
 
     seen = yield Trial(inputs=edit)
     if seen.loss == base.loss:

@@ -279,6 +279,7 @@ class ScriptLoop:
         setting.optimizers = len(self.order)
         self._choose_batch(setting)
         self.stage = Stage(models[0], models[-1], setting.parameters, self.order, start)
+        self.stage.same_random = self.first is None
         shown = self.first if self.first is not None else {f"input {i}": t for i, t in enumerate(self.entered)}
         self.report.first_batch = pictures(shown)
         self._driven_since = time.monotonic()

@@ -100,6 +100,8 @@ class Stage:
         self.start = start
         self.trial = Trial()
         self.seen = Seen()
+        self.same_random = False
+        """Whether every trial draws the same random numbers: a script without a DataLoader draws its batch by them."""
         self.input_ids: set[int] = set()
         """Storages of what enters the model: what else is in a batch is a target."""
         self._modes: list[tuple[nn.Module, bool]] = []
@@ -121,6 +123,8 @@ class Stage:
         self.trial, self.seen = trial, Seen()
         if trial.fresh:
             self.start.restore()
+        elif self.same_random and not trial.stream:
+            set_random_states(self.start.random)
         if trial.nudge is not None:
             with torch.no_grad():
                 for parameter, by in zip(self.parameters, trial.nudge, strict=True):

@@ -286,3 +286,15 @@ def test_images_of_the_first_batch_are_pngs_and_everything_else_is_values():
     assert image[:8] == b"\x89PNG\r\n\x1a\n"
     assert struct.unpack(">II", image[16:24]) == (16, 16)
     assert png(torch.zeros(2, 5, 3, dtype=torch.uint8))[25] == 2  # colour
+
+
+def test_a_target_among_the_models_inputs_is_no_reason_to_call_the_input_ignored():
+    class WithLoss(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body = mlp()
+
+        def forward(self, x, y):
+            return F.cross_entropy(self.body(x), y)
+
+    assert probes.input_counts(bench(WithLoss(), loss=lambda m, b: m(*b))).code == "input-counts"
