@@ -55,19 +55,34 @@ def import_command(
 def export_command(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of the run.")],
     out: Annotated[
-        Path, typer.Option("--out", metavar="FILE", help="Such as trace.json or trace.json.gz; must not exist.")
-    ],
+        Path | None, typer.Option("--out", metavar="FILE", help="Such as trace.json or trace.json.gz; must not exist.")
+    ] = None,
+    otlp: Annotated[
+        str | None,
+        typer.Option(
+            "--otlp", metavar="URL", help="Send the run to an OpenTelemetry collector, such as http://host:4318."
+        ),
+    ] = None,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
     """Write the timeline of a run as a trace for Perfetto (ui.perfetto.dev) or chrome://tracing: steps, phases, curves, memory,
-    events, findings, and what a profiler recorded.
+    events, findings, and what a profiler recorded. Or send it to an OpenTelemetry collector: steps as spans, curves as gauges,
+    events and findings as events.
     """
-    from .export_trace import export_trace  # noqa: PLC0415 # DuckDB need not be loaded for --help
+    from .export_otlp import export_otlp  # noqa: PLC0415 # DuckDB need not be loaded for --help
+    from .export_trace import export_trace  # noqa: PLC0415 # as above
     from .trace import Trace  # noqa: PLC0415 # as above
 
+    if (out is None) == (otlp is None):
+        print("firstfault: export wants one of --out FILE and --otlp URL", file=sys.stderr)  # noqa: T201 # command line
+        raise typer.Exit(2)
     try:
         with Trace(run) as trace:
-            count = export_trace(trace, out)
+            if otlp is not None:
+                sent = export_otlp(trace, otlp)
+                print(", ".join(f"{n} {what}" for what, n in sent.items()), file=sys.stderr)  # noqa: T201 # command line
+                return
+            count = export_trace(trace, Path(out or ""))
     except AnalyzerError as e:
         if debug:
             raise

@@ -63,7 +63,6 @@ class Prover:
             self.verdict: Verdict = diagnose(trace, judging(run, None))
             self.script = script_of(trace)
             self.last_step = int(trace.sql("SELECT max(step) AS s FROM steps").item() or 0)
-            self.losses_end = self.last_step
 
     def prove(self, candidate: str | None = None) -> Proof:
         """Try the candidates, in the verdict's order, until one is confirmed. Raises ReportError for an unknown candidate."""
@@ -72,16 +71,17 @@ class Prover:
             return Proof(
                 reproduced=None, sign="none", step=None, value=None, note=say("No cause is named: nothing to prove.")
             )
-        step = candidates[0].step
-        with Trace(self.run) as trace:
-            auto = sign_of(trace, step)
-        proof = Proof(reproduced=None, sign=auto.kind, step=auto.step, value=auto.value)
+        proof = Proof(reproduced=None, sign="none", step=None, value=None)
         tried_one = False
+        unseen: list[str] = []
         for finding in candidates:
             fix = fixes().get(finding.name)
             if fix is None:
                 continue
-            sign = self._sign(finding, fix, auto)
+            sign = self._sign(finding, fix)
+            if sign.kind == "learning" and fix.sign == "auto":
+                unseen.append(finding.name)
+                continue
             base = self._try("nothing", sign, 0)
             proof.reproduced = (proof.reproduced or False) or base.gone is False
             if not tried_one:
@@ -96,7 +96,12 @@ class Prover:
                 if self.bisect and "batch-replaced" in fix.confirm:
                     proof.smallest = self._fewest_samples(sign, finding)
                 break
-        if not tried_one:
+        if unseen and not tried_one:
+            proof.note = say(
+                "{names}: nothing of it shows beyond what the rule looks at, so that no fix can be seen to work.",
+                names=", ".join(unseen),
+            )
+        elif not tried_one:
             proof.note = say("No intervention is known for {names}.", names=", ".join(f.name for f in candidates))
         elif not proof.reproduced:
             proof.note = say(
@@ -121,11 +126,9 @@ class Prover:
         copy.name, copy.code = name, "-"
         return [copy]
 
-    def _sign(self, finding: Finding, fix: Fix, auto: Sign) -> Sign:
-        if fix.sign == "auto" and auto.kind != "learning":
-            return auto
+    def _sign(self, finding: Finding, fix: Fix) -> Sign:
         with Trace(self.run) as trace:
-            return sign_of(trace, finding.step, fix.sign)
+            return sign_of(trace, finding.step, "auto" if fix.sign == "any" else fix.sign)
 
     def _judge(self, finding: Finding, fix: Fix, sign: Sign) -> bool | None:
         """True confirmed, False refuted, None where no intervention came to its end."""
