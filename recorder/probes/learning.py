@@ -6,6 +6,7 @@ loss. Overfitting one batch is the standard first test of a training program (Ka
 
 import itertools
 import math
+from collections.abc import Generator
 from typing import Any
 
 import torch
@@ -42,7 +43,8 @@ def can_learn(setting: Setting, steps: int | None = None) -> Probe:
         return untried(name, "batch-not-fixed")
     shares: dict[float, float] = {}
     own: tuple[list[tuple[float, float]], dict[str, Any]] | None = None
-    for rate in (setting.lr, setting.lr * 10, setting.lr * 100, setting.lr / 10):
+    rates = [setting.lr]
+    for rate in rates:
         losses, before = [], [p.detach().clone() for p in setting.parameters]
         for step in range(steps):
             seen: Seen = yield Trial(fresh=step == 0, lr=rate)
@@ -61,6 +63,8 @@ def can_learn(setting: Setting, steps: int | None = None) -> Probe:
         curve = [(float(i), v) for i, v in enumerate(losses)]
         if own is None:
             own = (curve, facts)
+            lower = not math.isfinite(losses[-1]) or losses[-1] > losses[0]  # it flies apart: smaller ones first
+            rates += [setting.lr * factor for factor in ((0.1, 0.01, 1e-3, 10) if lower else (10, 100, 0.1))]
             if shares[rate] <= _FELL:
                 half = next(i for i, v in enumerate(losses) if _share(losses[0], v) <= _FELL)
                 return result(name, "passed", "learns", curve, half=half, **facts)
@@ -83,24 +87,12 @@ def lr_range(setting: Setting, steps: int | None = None) -> Probe:
         return untried(name, "several-optimizers", optimizers=setting.optimizers)
     if setting.lr <= 0:
         return untried(name, "lr-zero")
-    curve: list[tuple[float, float]] = []
-    smooth, best, diverged = math.nan, math.inf, None
-    for i in range(steps):
-        rate = setting.lr * 10 ** (6 * i / (steps - 1) - 3)
-        seen: Seen = yield Trial(fresh=i == 0, lr=rate, stream=True)
-        if seen.loss is None:
-            return untried(name, "no-loss")
-        if not math.isfinite(seen.loss):
-            diverged = rate
-            break
-        smooth = seen.loss if math.isnan(smooth) else _SMOOTHING * smooth + (1 - _SMOOTHING) * seen.loss
-        curve.append((rate, smooth))
-        best = min(best, smooth)
-        if smooth > _DIVERGED * best and best > 0:
-            diverged = rate
+    for exponent in (-3, -7):
+        curve, diverged = yield from _raised(setting.lr, exponent, steps)
+        if len(curve) >= 10:
             break
     if len(curve) < 10:
-        return untried(name, "diverged-at-once", lr=setting.lr)
+        return untried(name, "diverged-at-once" if diverged is not None else "no-loss", lr=setting.lr)
     lowest = min(range(len(curve)), key=lambda i: curve[i][1])
     floor, first = curve[lowest][1], curve[0][1]
     noise = max(abs(a[1] - b[1]) for a, b in itertools.pairwise(curve[:7]))
@@ -117,6 +109,27 @@ def lr_range(setting: Setting, steps: int | None = None) -> Probe:
     if setting.lr * 300 <= low:
         return result(name, "doubtful", "lr-far-too-low", curve=curve, **facts)
     return result(name, "passed", "lr-in-band", curve=curve, **facts)
+
+
+def _raised(
+    own: float, exponent: int, steps: int
+) -> Generator[Trial, Seen, tuple[list[tuple[float, float]], float | None]]:
+    """Learning rates with the smoothed loss, over six decades from ``own`` times ten to that exponent; and where it diverged."""
+    curve: list[tuple[float, float]] = []
+    smooth, best = math.nan, math.inf
+    for i in range(steps):
+        rate = own * 10 ** (exponent + 6 * i / (steps - 1))
+        seen: Seen = yield Trial(fresh=i == 0, lr=rate, stream=True)
+        if seen.loss is None:
+            return [], None
+        if not math.isfinite(seen.loss):
+            return curve, rate
+        smooth = seen.loss if math.isnan(smooth) else _SMOOTHING * smooth + (1 - _SMOOTHING) * seen.loss
+        curve.append((rate, smooth))
+        best = min(best, smooth)
+        if smooth > _DIVERGED * best and best > 0:
+            return curve, rate
+    return curve, None
 
 
 def repeatable(setting: Setting) -> Probe:

@@ -4,6 +4,7 @@ A probe is a generator. It yields trials, is sent what each showed, and returns 
 concern: the loop of the user's script (``script_loop``), or a model and a batch at hand (``bench``).
 """
 
+import math
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from typing import Any
@@ -76,8 +77,9 @@ Probe = Generator[Trial, Seen, ProbeResult]
 def result(
     probe: str, outcome: Any, code: str, curve: list[tuple[float, float]] | None = None, **values: Any
 ) -> ProbeResult:
-    """A result; numbers are kept as they are."""
-    return ProbeResult(probe=probe, outcome=outcome, code=code, values=values, curve=curve or [])
+    """A result. Points of its curve that are not finite are left out: JSON has no such numbers."""
+    curve = [(x, y) for x, y in curve or [] if math.isfinite(x) and math.isfinite(y)]
+    return ProbeResult(probe=probe, outcome=outcome, code=code, values=values, curve=curve)
 
 
 def untried(probe: str, code: str, **values: Any) -> ProbeResult:

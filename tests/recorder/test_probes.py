@@ -298,3 +298,16 @@ def test_a_target_among_the_models_inputs_is_no_reason_to_call_the_input_ignored
             return F.cross_entropy(self.body(x), y)
 
     assert probes.input_counts(bench(WithLoss(), loss=lambda m, b: m(*b))).code == "input-counts"
+
+
+def test_a_learning_rate_a_thousand_times_too_high_is_told_from_a_model_that_cannot_learn():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 32), nn.ReLU(), nn.Linear(32, 1))
+    x, y = classes(64)
+    optimizer = torch.optim.SGD(model.parameters(), lr=100.0)
+    made = probes.Bench(model, (x, y.float()), lambda m, b: F.mse_loss(m(b[0])[:, 0], b[1]), optimizer)
+    learnt, ranged = probes.can_learn(made), probes.lr_range(made)
+    assert (learnt.outcome, learnt.code) == ("doubtful", "learns-at-another-lr")
+    assert (ranged.outcome, ranged.code) == ("failed", "lr-diverges")
+    assert ranged.values["high"] < 10
+    assert len(learnt.curve) > 10
