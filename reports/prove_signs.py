@@ -1,5 +1,6 @@
 """The sign of a fault, in numbers that do not depend on any rule: the same look at the run and at every re-run."""
 
+import itertools
 import math
 import statistics
 from collections.abc import Callable
@@ -14,8 +15,14 @@ _HISTORY = 16
 _GONE = 0.2
 """Share of a jump that may remain where it counts as gone."""
 
+_RECENT = 5
+"""Losses before the step from whose median a jump is measured: few, because a loss that falls is not where it was."""
+
 _SCATTER = 6.0
-"""Robust deviations from the median of the history that make a jump, as far as a normal scatter never goes."""
+"""Robust deviations of a loss's changes from step to step that make a jump, as far as a normal scatter never goes."""
+
+_TIMES = 3.0
+"""Multiples of the largest gradient norm in the history that make a jump of the gradients, and half of them where it is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +35,12 @@ class Sign:
 
 
 def sign_of(trace: Trace, step: int | None, kind: str = "auto") -> Sign:
-    """The sign of the fault in a run: a kind asked for, or the earliest of crash, nonfinite and jump."""
+    """The sign of the fault in a run: a kind asked for, or the earliest of crash, nonfinite, jump and gradient."""
     looks: dict[str, Callable[[], Sign | None]] = {
         "crash": lambda: _crash(trace),
         "nonfinite": lambda: _nonfinite(trace),
         "jump": lambda: _jump(trace, step),
+        "gradient": lambda: _gradient(trace, step),
     }
     if kind in looks:
         return looks[kind]() or Sign(kind, None, None)
@@ -59,6 +67,9 @@ def is_gone(before: Sign, trace: Trace, *, last: int) -> tuple[bool | None, floa
         if value is None or before.value is None:
             return None, value
         return value <= _GONE * before.value, value
+    if before.kind == "gradient":
+        ratio = _times(trace, before.step)
+        return (None, None) if ratio is None else (ratio <= _TIMES / 2, ratio)
     learnt = _learnt(trace)
     if learnt is None or before.value is None:
         return None, learnt
@@ -99,9 +110,28 @@ def _jump(trace: Trace, step: int | None) -> Sign | None:
     history = [v for s, v in _losses(trace) if s < step][-_HISTORY:]
     if height is None or len(history) < 4:
         return None
-    centre = statistics.median(history)
-    scatter = 1.4826 * statistics.median(abs(v - centre) for v in history)
-    return Sign("jump", step, height) if height > _SCATTER * max(scatter, 1e-3 * abs(centre)) else None
+    changes = [b - a for a, b in itertools.pairwise(history)]
+    middle = statistics.median(changes)
+    scatter = 1.4826 * statistics.median(abs(change - middle) for change in changes)
+    return Sign("jump", step, height) if height > _SCATTER * max(scatter, 1e-3 * abs(history[-1])) else None
+
+
+def _gradient(trace: Trace, step: int | None) -> Sign | None:
+    """The gradients are several times as large as they have ever been."""
+    ratio = _times(trace, step)
+    return Sign("gradient", step, ratio) if ratio is not None and ratio > _TIMES else None
+
+
+def _times(trace: Trace, step: int | None) -> float | None:
+    frame = trace.sql(
+        "SELECT step, max(grad_norm) AS norm FROM steps WHERE isfinite(grad_norm) GROUP BY step ORDER BY step"
+    )
+    norms = [(int(s), float(v)) for s, v in frame.iter_rows()]
+    history = [v for s, v in norms if step is not None and s < step][-_HISTORY:]
+    after = [v for s, v in norms if step is not None and step <= s < step + WINDOW]
+    if len(history) < 4 or not after or max(history) <= 0:
+        return None
+    return max(after) / max(history)
 
 
 def _height(trace: Trace, step: int | None) -> float | None:
@@ -110,7 +140,7 @@ def _height(trace: Trace, step: int | None) -> float | None:
     after = [v for s, v in losses if step is not None and step <= s < step + WINDOW]
     if not history or not after:
         return None
-    return max(after) - statistics.median(history)
+    return max(after) - statistics.median(history[-_RECENT:])
 
 
 def _learnt(trace: Trace) -> float | None:

@@ -42,6 +42,20 @@ def test_a_jump_is_measured_from_the_median_before_it(run_folder):
         assert is_gone(sign, trace, last=10)[0] is False
 
 
+def test_a_jump_is_seen_in_a_loss_that_falls_and_in_the_gradients(run_folder):
+    falling = [6.0, 5.2, 4.6, 4.1, 3.8, 3.5, 3.2, 3.1, 3.0, 2.9]
+    with Trace(losses(run_folder(), [*falling, 5.0, 2.9, 2.8])) as trace:
+        assert sign_of(trace, 10).kind == "jump"
+    run = run_folder()
+    for step in range(14):
+        run.step(step, loss=3.0 - 0.1 * step, grad_norm=23.0 if step == 10 else 1.0 + 0.1 * (step % 3))
+    with Trace(run.write()) as trace:
+        sign = sign_of(trace, 10)
+    assert (sign.kind, round(sign.value)) == ("gradient", 19)
+    with Trace(losses(run_folder(), falling)) as trace:
+        assert sign_of(trace, 8).kind == "learning"
+
+
 def test_a_healthy_run_has_no_sign_but_what_it_has_learnt(run_folder):
     with Trace(losses(run_folder(), [1.0 - 0.05 * i for i in range(12)])) as trace:
         assert sign_of(trace, 8).kind == "learning"
