@@ -2,6 +2,7 @@
 
 import ast
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import torch
 from firstfault.analyzer import Trace, diagnose
 from firstfault.analyzer.language import speaking
 from firstfault.reports.preflight import AREA_OF, AREAS, PROBES, Check, Preflight
+from firstfault.reports.preflight_facts import determinism, resume
 from firstfault.reports.preflight_page import draw, render_preflight
 from firstfault.reports.probe_words import SENTENCES, probe_sentence
 from firstfault.schemas.probes import Picture, ProbeResult
@@ -161,3 +163,63 @@ def preflight_of(folder: Path, script: Path, *args: str) -> tuple[int, dict]:
         [*command, "--out", str(folder / "out"), str(script), *args], capture_output=True, text=True, check=False
     )
     return done.returncode, json.loads(done.stdout)
+
+
+def seeded(run, seeded_: bool, last: float):
+    run.add("ranks", world_size=1, seeded=seeded_)
+    for step in range(6):
+        run.step(step, loss=1.0 if step < 5 else last)
+    return run.write()
+
+
+@pytest.mark.parametrize(
+    ("is_seeded", "last", "outcome", "words"),
+    [
+        (True, 1.0, "passed", "to the bit"),
+        (True, 0.5, "doubtful", "something else draws"),
+        (False, 0.5, "passed", "No seed is set"),
+    ],
+)
+def test_two_starts_of_a_seeded_script_must_agree(run_folder, is_seeded, last, outcome, words):
+    one, two = seeded(run_folder("one"), is_seeded, 1.0), seeded(run_folder("two"), is_seeded, last)
+    with Trace(one) as trace:
+        ((_, _, found, said),) = determinism(trace, two)
+    assert found == outcome, said
+    assert words in said
+
+
+RESUMED = """\
+import os, sys, torch
+from torch import nn
+torch.manual_seed(0)
+model = nn.Linear(4, 1)
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+file, resume = sys.argv[1], sys.argv[2:]
+if resume:
+    state = torch.load(file)
+    model.load_state_dict(state["model"])
+    if resume[0] == "all":
+        optimizer.load_state_dict(state["optimizer"])
+    torch.set_rng_state(state["random"])
+for step in range(200):
+    x = torch.randn(16, 4)
+    loss = (model(x) - x.sum(1, keepdim=True)).square().mean()
+    optimizer.zero_grad(); loss.backward(); optimizer.step()
+    if step == 9 and not resume:
+        state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "random": torch.get_rng_state()}
+        torch.save(state, file)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("how", "outcome"), [("all", "passed"), ("weights", "failed")])
+def test_a_second_start_that_leaves_the_optimizers_state_out_is_found(tmp_path, how, outcome):
+    script = tmp_path / "train.py"
+    script.write_text(RESUMED)
+    command = [sys.executable, "-m", "firstfault", "run", "--quiet", "--out", str(tmp_path / "run"), str(script)]
+    environment = {**os.environ, "FIRSTFAULT_END_AFTER": "12,60"}
+    subprocess.run([*command, str(tmp_path / "c.pt")], capture_output=True, check=True, env=environment)
+    command[command.index("--out") : command.index("--out") + 2] = ["--resume", str(tmp_path / "run")]
+    subprocess.run([*command, str(tmp_path / "c.pt"), how], capture_output=True, check=True, env=environment)
+    found = resume(tmp_path / "run")
+    assert {outcome} == {f[2] for f in found}, found
