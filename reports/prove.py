@@ -208,7 +208,7 @@ def script_of(trace: Trace) -> Script:
 
 
 def prove(
-    run: Path, candidate: str | None = None, seconds: float = 120.0, told: Callable[[str], None] = lambda _: None
+    run: Path, candidate: str | None = None, seconds: float = 600.0, told: Callable[[str], None] = lambda _: None
 ) -> tuple[Proof, Verdict]:
     """Prove a run's causes and leave the proof in its folder."""
     (run / PROOF_JSON).unlink(missing_ok=True)

@@ -29,7 +29,7 @@ def prove_command(
     ] = None,
     seconds: Annotated[
         float, typer.Option("--seconds", metavar="S", min=5, help="Seconds of training that one re-run may take.")
-    ] = 120,
+    ] = 600,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was tried as JSON.")] = False,
     lang: LangOption = None,
     debug: DebugOption = False,
