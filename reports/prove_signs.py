@@ -12,6 +12,9 @@ WINDOW = 8
 """Steps after the fault in which its sign is looked for."""
 
 _HISTORY = 16
+_LEARNT = 0.05
+"""Share of the first loss that must be gone where nothing was learnt before; else twice what was gone before."""
+
 _GONE = 0.2
 """Share of a jump that may remain where it counts as gone."""
 
@@ -73,7 +76,9 @@ def is_gone(before: Sign, trace: Trace, *, last: int) -> tuple[bool | None, floa
     learnt = _learnt(trace)
     if learnt is None or before.value is None:
         return None, learnt
-    return learnt > max(2 * before.value, 0.05), learnt
+    if learnt > max(2 * before.value, _LEARNT):
+        return True, learnt
+    return (False if learnt <= before.value else None), learnt  # somewhat better proves nothing either way
 
 
 def _crash(trace: Trace) -> Sign | None:

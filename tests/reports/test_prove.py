@@ -61,6 +61,15 @@ def test_a_healthy_run_has_no_sign_but_what_it_has_learnt(run_folder):
         assert sign_of(trace, 8).kind == "learning"
 
 
+def test_a_loss_that_falls_somewhat_faster_proves_nothing(run_folder):
+    flat = [1.0 - 0.01 * i for i in range(12)]
+    with Trace(losses(run_folder(), flat)) as trace:
+        sign = sign_of(trace, 0, "learning")
+    for faster, gone in ((0.06, True), (0.013, None), (0.005, False)):
+        with Trace(losses(run_folder(), [1.0 - faster * i for i in range(12)])) as trace:
+            assert is_gone(sign, trace, last=11)[0] is gone
+
+
 def test_a_rerun_that_ends_before_the_place_says_nothing(run_folder):
     with Trace(losses(run_folder(), [1.0] * 8 + [float("nan")] * 4)) as trace:
         sign = sign_of(trace, 8)
