@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from ..analyzer import Verdict
-from .errors import ReportError
+from .text.errors import ReportError
 
 _PATIENCE_S = 20.0
 

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from ...schemas.probes import ENV_PLAN, ProbeResult, read_plan
+from ...schemas.files.probe_report import ENV_PLAN, ProbeResult, read_plan
 from . import interventions
 from .bench import (
     Bench,

@@ -3,7 +3,7 @@
 import os
 import sys
 
-from ...schemas.probes import ENV_PLAN
+from ...schemas.files.probe_report import ENV_PLAN
 from ..supervisor.torch_process import INJECT
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ...schemas.probes import ProbeResult
+from ...schemas.files.probe_report import ProbeResult
 from . import dependence, gradients, learning
 from .stage import Stage, Start, random_states, replaced, set_random_states, storage_of, tensors_of
 from .trial import Probe, Seen, Setting, Trial

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...schemas.probes import Picture
+from ...schemas.files.probe_report import Picture
 
 _MOST = 8
 _LARGEST = 256

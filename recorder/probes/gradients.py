@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.autograd import gradcheck
 
-from ...schemas.probes import ProbeResult
+from ...schemas.files.probe_report import ProbeResult
 from .trial import Probe, Setting, Trial, result, untried
 
 _DISTANCES = (3e-3, 1e-2)

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from ...schemas.probes import ProbeResult
+from ...schemas.files.probe_report import ProbeResult
 from .trial import result, untried
 
 _MOST = 200_000

@@ -23,7 +23,7 @@ from torch.nn.modules import module as nn_module
 from torch.optim import lr_scheduler
 from torch.utils.data import dataloader
 
-from ...schemas.probes import ProbePlan, ProbeReport, ProbeResult, write_report
+from ...schemas.files.probe_report import ProbePlan, ProbeReport, ProbeResult, write_report
 from ..script.call_arguments import keyword_arguments
 from ..script.wrappers import unwrapped
 from ..session.patches import Patches

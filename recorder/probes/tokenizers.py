@@ -6,7 +6,7 @@ Anything that has ``encode`` will do; ``decode``, ``get_vocab`` and the attribut
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ...schemas.probes import ProbeResult
+from ...schemas.files.probe_report import ProbeResult
 from .trial import result, untried
 
 _SPECIAL = ("pad_token", "bos_token", "eos_token", "unk_token", "mask_token", "sep_token", "cls_token")

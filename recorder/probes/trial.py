@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...schemas.probes import ProbeResult
+from ...schemas.files.probe_report import ProbeResult
 
 Edit = Callable[[list[Tensor]], None]
 """Changes copies of tensors in place."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
-from ...schemas.probes import Picture, ProbeResult
+from ...schemas.files.probe_report import Picture, ProbeResult
 from .tokenizers import consistent, round_trip
 from .trial import untried
 

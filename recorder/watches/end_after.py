@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch.nn.modules import module as nn_module
 
-from ...schemas.probes import ENV_END_AFTER
+from ...schemas.files.probe_report import ENV_END_AFTER
 from ..session.patches import Patches
 from ..session.session import Session
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from firstfault.reports.errors import ReportError
-from firstfault.reports.prove import Prover, fixes
+from firstfault.reports.reruns.prove import Prover, fixes
+from firstfault.reports.text.errors import ReportError
 from suite import ENVIRONMENT, ODD, TRUTHS, any_of
 
 PLANTED = ("lr-spike", "fully-masked-attention-row", "fp16-overflow")

@@ -10,7 +10,7 @@ import torch
 from firstfault.recorder.base.errors import RecorderError
 from firstfault.recorder.base.option_parsing import resolve
 from firstfault.schemas import STOPPED
-from firstfault.schemas.layout import parts
+from firstfault.schemas.files.layout import parts
 
 SCRIPT = """\
 import sys, torch

@@ -9,8 +9,8 @@ from io import StringIO
 import pytest
 from firstfault.analyzer import Trace, diagnose
 from firstfault.reports.alert import check, send
-from firstfault.reports.errors import ReportError
-from firstfault.reports.watch_cli import Alarm
+from firstfault.reports.commands.watch import Alarm
+from firstfault.reports.text.errors import ReportError
 from rich.console import Console
 
 

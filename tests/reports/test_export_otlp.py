@@ -5,7 +5,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 from firstfault.analyzer import AnalyzerError, Trace, diagnose
-from firstfault.analyzer.export_otlp import GAUGES, export_otlp
+from firstfault.analyzer.export.otlp import GAUGES, export_otlp
 
 pytest.importorskip("opentelemetry.exporter.otlp.proto.http")
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest

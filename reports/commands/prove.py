@@ -1,0 +1,74 @@
+"""The command that tries a diagnosis: prove."""
+
+import sys
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from ...schemas.files.proof import Proof
+from ..panels.proof import proof_lines, proof_rows
+from ..text.language import say
+from ..text.wording import show_name
+from .asked_language import LangOption, speak_as_asked
+from .cli import DebugOption, RunArgument, command_errors, console, named
+from .find_run import find_run
+
+
+def register(app: typer.Typer) -> None:
+    """Add this command to the application."""
+    app.command("prove")(prove_command)
+
+
+def prove_command(
+    run: RunArgument = None,
+    candidate: Annotated[
+        str | None, typer.Option("--candidate", metavar="NAME", help="Try this cause alone, by its name or code.")
+    ] = None,
+    seconds: Annotated[
+        float, typer.Option("--seconds", metavar="S", min=5, help="Seconds of training that one re-run may take.")
+    ] = 600,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was tried as JSON.")] = False,
+    lang: LangOption = None,
+    debug: DebugOption = False,
+) -> None:
+    """Run the script of a diagnosed run again, once for each possible fix, and say which cause is confirmed or refuted.
+
+    This command executes the script's own code, as it was started, in its folder. Nothing of the run's captures is unpickled.
+    Exit status: 0 a cause is confirmed, 1 none is, 2 wrong usage or unreadable, 3 the fault did not come back or nothing could
+    be tried.
+    """
+    from ..reruns.prove import prove  # noqa: PLC0415 # not for --help
+
+    out, err = console(), console(stderr=True)
+    with command_errors(err, debug=debug):
+        folder, _ = find_run(run)
+        speak_as_asked(lang, folder)
+
+        def told(words: str) -> None:
+            if err.is_terminal:
+                err.print(words, markup=False, style="dim")
+
+        proof, _ = prove(folder, candidate, seconds, told)
+        if as_json:
+            said = named(msgspec.to_builtins(proof))
+            sys.stdout.write(msgspec.json.format(msgspec.json.encode(said), indent=2).decode() + "\n")
+        else:
+            for name, how in proof.proven.items():
+                out.print(f"{show_name(name)}: {say(how)}", markup=False, soft_wrap=True)
+            for words in proof_lines(proof):
+                out.print(words, markup=False, soft_wrap=True)
+            grid = Table.grid(padding=(0, 2))
+            for row in proof_rows(proof):
+                grid.add_row(*(Text(cell) for cell in row))
+            out.print(grid)
+    raise typer.Exit(exit_code(proof))
+
+
+def exit_code(proof: Proof) -> int:
+    """0 confirmed, 1 none is, 3 nothing came back or was tried."""
+    if "confirmed" in proof.proven.values():
+        return 0
+    return 1 if proof.proven else 3
