@@ -195,7 +195,7 @@ class QuietForwards:
         return [(first, after, usual)]
 
     def as_usual(self, module_id: int, after: int) -> list[Span]:
-        """The calls of a model whose forward nobody saw, if it runs the same way each time and made the nodes before ``after``."""
+        """The calls of a model whose forward nobody saw, if it always runs one way and made the nodes before ``after``."""
         usual = self._usual.get(module_id)
         if usual is None or usual.times < _TIMES or usual.version != self.catalogue.version:
             return []
