@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 from ...schemas import SCHEMA_VERSION, TABLES, VERSION_KEY, Table
 from ...schemas.files.layout import Part, parts, segments
 from ...schemas.files.safe_files import MOST_SEGMENT, check_file, read_file
-from ...schemas.files.segments import read_appends
 from ...schemas.files.step_values import STEP_VALUES, STEP_VALUES_SCHEMA, tables_of
 from ..errors import UnreadableRunError
 
@@ -133,15 +132,27 @@ def _read_segment(
         return None
     if not raw:
         return None
-    declared = STEP_VALUES_SCHEMA if name == STEP_VALUES else TABLES[name].schema
-    held = read_appends(raw, lambda schema: _wrong(path, schema, declared) is None)
-    wrong = _wrong(path, held.schema, declared) if held.schema is not None else None
-    if wrong:
-        problems.append(Problem(str(path), wrong))
+    batches: list[pa.RecordBatch] = []
+    torn: str | None = None
+    try:
+        reader = pa.ipc.open_stream(pa.py_buffer(raw))
+        declared = STEP_VALUES_SCHEMA if name == STEP_VALUES else TABLES[name].schema
+        wrong = _wrong(path, reader.schema, declared)
+        if wrong:
+            problems.append(Problem(str(path), wrong))
+            return None
+        while True:
+            try:
+                batches.append(reader.read_next_batch())
+            except StopIteration:
+                break
+    except (OSError, pa.ArrowException) as e:
+        torn = _one_line(e)
+    if torn and not tail_is_normal:
+        problems.append(Problem(str(path), f"journal torn after {len(batches)} complete appends: {torn}"))
+    if not batches:
         return None
-    if held.torn and not tail_is_normal:
-        problems.append(Problem(str(path), f"journal torn after {len(held.batches)} complete appends: {held.torn}"))
-    return held.table(declared) if held.batches else None
+    return pa.Table.from_batches(batches)
 
 
 def read_part(path: Path, table: Table, columns: frozenset[str]) -> pa.Table:

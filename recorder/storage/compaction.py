@@ -17,7 +17,7 @@ from ...schemas.files.layout import breadcrumb_path, part_path, parts, segments
 from ...schemas.files.parts import TORN_KEY, write_part
 from ...schemas.files.step_values import STEP_VALUES
 from ..base.errors import CompactionError
-from .segments import Rows, read_tables
+from .segments import Segment, read_tables
 
 KEPT_SUFFIX = ".misfits"
 """Of a segment with values that did not fit their columns and are null in the parts: it stays, under this name, for whoever looks
@@ -89,9 +89,9 @@ def _remove(streams: list[tuple[str, Path]], *, keep: bool) -> None:
             path.unlink()
 
 
-def _rows_of(streams: list[tuple[str, Path]], tables: list[str]) -> dict[str, Rows]:
+def _rows_of(streams: list[tuple[str, Path]], tables: list[str]) -> dict[str, Segment]:
     """Table → all its rows in segments of one number, of those of ``tables`` that any of the segments may hold."""
-    rows: dict[str, Rows] = {}
+    rows: dict[str, Segment] = {}
     for name, path in streams:
         for table, held in read_tables(path, name, tables).items() if name == STEP_VALUES or name in tables else ():
             before = rows.get(table)
@@ -99,7 +99,7 @@ def _rows_of(streams: list[tuple[str, Path]], tables: list[str]) -> dict[str, Ro
                 rows[table] = held
             else:
                 both = pa.concat_tables([before.table, held.table.cast(before.table.schema)])
-                rows[table] = Rows(both, before.torn_bytes + held.torn_bytes, before.misfits + held.misfits)
+                rows[table] = Segment(both, before.torn_bytes + held.torn_bytes, before.misfits + held.misfits)
     return rows
 
 

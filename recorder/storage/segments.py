@@ -1,6 +1,6 @@
-"""Reads back what the recorder itself wrote: rows of journal segments, and columns of parts.
+"""Reads back what the recorder itself wrote: journal segments with a torn tail, and columns of parts.
 
-It serves compaction, the exit record and the closing line of a run. The analyzer reads the same files with more suspicion.
+The analyzer has its own reader; this one serves compaction, the exit record and the closing line of a run.
 """
 
 from collections.abc import Collection
@@ -12,29 +12,45 @@ import pyarrow.parquet as pq
 
 from ...schemas import TABLES
 from ...schemas.files.layout import Part, parts, segments
-from ...schemas.files.segments import read_appends
 from ...schemas.files.step_values import STEP_VALUES, STEP_VALUES_SCHEMA, tables_of
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
-    """The complete rows of one table in a segment; ``torn_bytes`` follow the last of them and cannot be read, and ``misfits``
-    values did not fit their columns."""
+class Segment:
+    """The complete batches of one segment; ``torn_bytes`` follow the last of them and cannot be read, and ``misfits`` values did
+    not fit their columns."""
 
     table: pa.Table
     torn_bytes: int
     misfits: int = 0
 
 
-def read_segment(path: Path, name: str) -> Rows:
-    """Every complete row of a segment of table ``name``, or of STEP_VALUES as they lie there. A tail cut anywhere is dropped
+def read_segment(path: Path, name: str) -> Segment:
+    """Every complete batch of a segment of table ``name``, or of STEP_VALUES as they lie there. A tail cut anywhere is dropped
     and counted. Raises OSError."""
+    size = path.stat().st_size
+    batches: list[pa.RecordBatch] = []
+    schema = STEP_VALUES_SCHEMA if name == STEP_VALUES else TABLES[name].schema
+    good = 0
     # read at once: a segment is bounded, and a memory map of a file that is being cut kills the reader with SIGBUS
-    held = read_appends(path.read_bytes())
-    return Rows(held.table(STEP_VALUES_SCHEMA if name == STEP_VALUES else TABLES[name].schema), held.torn_bytes)
+    raw = pa.py_buffer(path.read_bytes())
+    source = pa.BufferReader(raw)
+    try:
+        stream = pa.ipc.open_stream(source)
+        schema = stream.schema
+        good = source.tell()
+        while True:
+            batch = stream.read_next_batch()
+            batches.append(batch)
+            good = source.tell()
+    except StopIteration:
+        pass  # cut exactly between two batches, or whole
+    except (pa.ArrowInvalid, OSError):
+        pass  # the torn tail: what follows `good` is counted below
+    return Segment(pa.Table.from_batches(batches, schema), max(0, size - good))
 
 
-def read_tables(path: Path, name: str, names: Collection[str]) -> dict[str, Rows]:
+def read_tables(path: Path, name: str, names: Collection[str]) -> dict[str, Segment]:
     """Table → its complete rows: of a segment of STEP_VALUES, those of ``names`` of which it has any. Raises OSError."""
     segment = read_segment(path, name)
     if name != STEP_VALUES:
@@ -42,7 +58,9 @@ def read_tables(path: Path, name: str, names: Collection[str]) -> dict[str, Rows
     tables, misfits = tables_of(segment.table, names)
     if (segment.torn_bytes or misfits) and "steps" in names:
         tables.setdefault("steps", TABLES["steps"].schema.empty_table())
-    return {table: Rows(rows, segment.torn_bytes if table == "steps" else 0, misfits) for table, rows in tables.items()}
+    return {
+        table: Segment(rows, segment.torn_bytes if table == "steps" else 0, misfits) for table, rows in tables.items()
+    }
 
 
 def read_rows(run: Path, name: str, columns: list[str]) -> pa.Table:

@@ -15,7 +15,8 @@ import pytest
 from firstfault.__main__ import build_app
 from firstfault.analyzer.diagnosis.run_summary import FINDINGS_SCHEMA, RunSummary
 from firstfault.reports.batch import run as batch
-from firstfault.reports.batch.index import loss_paths, reduce_index, write_index
+from firstfault.reports.batch.index import loss_paths, reduce_index
+from firstfault.reports.batch.page import write_index
 from firstfault.reports.batch.run import BatchRow
 from firstfault.reports.batch.run_tree import find_runs
 from firstfault.reports.text.errors import NoRunError
