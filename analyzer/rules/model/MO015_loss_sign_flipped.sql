@@ -34,15 +34,19 @@ source = "Sign of the gradient that backward brings to the loss operator; a loss
 WITH one AS (
     SELECT rank FROM param_groups GROUP BY rank HAVING count(DISTINCT optimizer_id) = 1
 ), losses AS (
-    SELECT b.rank, b.step, b.microbatch, min(b.loss_gradient) AS value, max(b.loss_gradient) AS high, any_value(b.loss_op) AS loss_op
-    FROM batches b WHERE b.role = 'target' AND b.loss_gradient IS NOT NULL AND b.phase <> 'eval' AND b.loss_op <> 'KlDiv' GROUP BY b.rank, b.step, b.microbatch
+    SELECT b.rank, b.step, b.microbatch, min(b.loss_gradient) AS value, max(b.loss_gradient) AS high,
+        any_value(b.loss_op) AS loss_op
+    FROM batches b
+    WHERE b.role = 'target' AND b.loss_gradient IS NOT NULL AND b.phase <> 'eval' AND b.loss_op <> 'KlDiv'
+    GROUP BY b.rank, b.step, b.microbatch
 ), course AS (
     SELECT o.rank, o.n, o.step, o.loss, o.norm, count(*) OVER (PARTITION BY o.rank) AS total,
         max(o.step) FILTER (o.loss >= 0) OVER (PARTITION BY o.rank) AS last_positive
     FROM optimizer_series o JOIN one ON one.rank = o.rank WHERE isfinite(o.loss)
 ), directions AS (
     SELECT rank, step, n, upward, lag(upward) OVER (PARTITION BY rank ORDER BY step) AS before FROM (
-        SELECT rank, step, bool_and(coalesce(TRY_CAST(settings->>'$.maximize' AS BOOLEAN), false)) AS upward, row_number() OVER (PARTITION BY rank ORDER BY step) AS n
+        SELECT rank, step, bool_and(coalesce(TRY_CAST(settings->>'$.maximize' AS BOOLEAN), false)) AS upward,
+            row_number() OVER (PARTITION BY rank ORDER BY step) AS n
         FROM param_groups JOIN one USING (rank) GROUP BY rank, step
     )
 ), turned AS (
@@ -51,62 +55,102 @@ WITH one AS (
     JOIN losses l ON l.rank = d.rank AND l.step = d.step AND l.value > 0 AND l.microbatch = 0
     WHERE d.upward AND NOT coalesce(d.before, false) AND (d.n = 1 OR d.before IS NOT NULL)
 ), runaway AS (
-    SELECT rank, min(step) FILTER (step > coalesce(last_positive, -1)) AS step, median(loss) FILTER (n >= total - 8) AS value,
+    SELECT rank, min(step) FILTER (step > coalesce(last_positive, -1)) AS step,
+        median(loss) FILTER (n >= total - 8) AS value,
         max(abs(loss)) FILTER (n < 8) AS before
     FROM course GROUP BY rank
     HAVING count(*) >= 20 AND median(loss) FILTER (n >= total - 8) < -$runaway * max(abs(loss)) FILTER (n < 8)
         AND max(loss) FILTER (n >= 0.75 * total) < 0
         -- still on its way, or so far below that it does not matter
-        AND (median(loss) FILTER (n >= 0.75 * total) < 3 * median(loss) FILTER (n BETWEEN 0.25 * total AND 0.5 * total)
+        AND (median(loss) FILTER (n >= 0.75 * total) < 3 * median(loss)
+            FILTER (n BETWEEN 0.25 * total AND 0.5 * total)
             OR median(loss) FILTER (n >= total - 8) < -$runaway * $runaway * max(abs(loss)) FILTER (n < 8))
         AND median(norm) FILTER (n >= total - 8) > $runaway / 10 * median(norm) FILTER (n < 8)
 ), way AS (
-    -- the way below zero in thirds: a density falls at a steady pace at most, a bounded loss slows down, what has no minimum gains speed
-    SELECT *, floor(3.0 * (row_number() OVER ordered - 1) / count(*) OVER (PARTITION BY rank)) AS third FROM course
+    -- the way below zero in thirds: a density falls at a steady pace at most, a bounded loss slows down, what
+    -- has no minimum gains speed
+    SELECT *, floor(3.0 * (row_number() OVER ordered - 1) / count(*) OVER (PARTITION BY rank)) AS third
+    FROM course
     WHERE last_positive IS NOT NULL AND step > last_positive WINDOW ordered AS (PARTITION BY rank ORDER BY n)
 ), gaining AS (
-    SELECT w.rank, arg_max(w.loss, w.n) AS value FROM way w JOIN course c ON c.rank = w.rank AND c.n = w.n GROUP BY w.rank
+    SELECT w.rank, arg_max(w.loss, w.n) AS value
+    FROM way w
+    JOIN course c ON c.rank = w.rank AND c.n = w.n
+    GROUP BY w.rank
     HAVING count(*) >= 18
-       AND arg_max(w.loss, w.n) FILTER (w.third = 0) - arg_max(w.loss, w.n) FILTER (w.third = 1) > $gaining * -arg_max(w.loss, w.n) FILTER (w.third = 0)
-       AND arg_max(w.loss, w.n) FILTER (w.third = 1) - arg_max(w.loss, w.n) > $gaining * (arg_max(w.loss, w.n) FILTER (w.third = 0) - arg_max(w.loss, w.n) FILTER (w.third = 1))
+       AND arg_max(w.loss, w.n) FILTER (w.third = 0) - arg_max(w.loss,
+           w.n) FILTER (w.third = 1) > $gaining * -arg_max(w.loss, w.n) FILTER (w.third = 0)
+       AND arg_max(w.loss, w.n) FILTER (w.third = 1) - arg_max(w.loss,
+           w.n) > $gaining * (arg_max(w.loss, w.n) FILTER (w.third = 0) - arg_max(w.loss,
+               w.n) FILTER (w.third = 1))
 ), splits AS (
-    SELECT rank, n, step, norm, max(norm) OVER (PARTITION BY rank ORDER BY n ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS largest_before,
-        min(norm) OVER (PARTITION BY rank ORDER BY n ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS least_after
+    SELECT rank, n, step, norm,
+        max(norm) OVER (PARTITION BY rank
+            ORDER BY n ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS largest_before,
+        min(norm) OVER (PARTITION BY rank
+            ORDER BY n ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS least_after
     FROM course
 ), climbs AS (
     -- it began where the gradients left, for good and in one step, all that they had been; else with the run
-    SELECT g.rank, g.value, c.before, coalesce((SELECT min(s.step) FROM splits s WHERE s.rank = g.rank AND s.n >= 5 AND s.least_after > 1.5 * s.largest_before), 0) AS step
+    SELECT g.rank, g.value, c.before,
+        coalesce((SELECT min(s.step)
+            FROM splits s
+            WHERE s.rank = g.rank AND s.n >= 5 AND s.least_after > 1.5 * s.largest_before),
+            0) AS step
     FROM gaining g JOIN (
         SELECT rank, max(abs(loss)) FILTER (n < 8) AS before FROM course GROUP BY rank
         HAVING median(norm) FILTER (n >= total - 8) > $runaway / 10 * median(norm) FILTER (n < 8)
     ) c ON c.rank = g.rank WHERE g.value < -$below * c.before AND g.rank NOT IN (SELECT rank FROM runaway)
 )
 SELECT l.rank, l.step, l.microbatch, l.value, l.loss_op,
-    printf('%s counts with weight %.3g in what is minimised: a negative weight makes the model worse on purpose', l.loss_op, l.value) AS what_
+    printf('%s counts with weight %.3g in what is minimised: a negative weight makes the model worse on purpose',
+        l.loss_op, l.value) AS what_
 FROM losses l JOIN one ON one.rank = l.rank
-JOIN (SELECT rank, step, avg(loss) AS loss FROM steps GROUP BY rank, step) s ON s.rank = l.rank AND s.step = l.step
-WHERE l.value < 0 AND l.high <= 0 AND s.loss <= 0 AND NOT EXISTS (FROM directions d WHERE d.rank = l.rank AND d.step = l.step AND d.upward)
+JOIN (SELECT rank, step, avg(loss) AS loss FROM steps GROUP BY rank, step) s ON s.rank = l.rank
+    AND s.step = l.step
+WHERE l.value < 0
+  AND l.high <= 0
+  AND s.loss <= 0
+  AND NOT EXISTS (FROM directions d WHERE d.rank = l.rank AND d.step = l.step AND d.upward)
 UNION ALL BY NAME
-SELECT t.rank, t.step, t.value, t.loss_op, printf('the optimizer maximises (maximize=True) while %s counts with a positive weight: the error is made as large as it can be', t.loss_op) AS what_
+SELECT t.rank, t.step, t.value, t.loss_op,
+    printf('the optimizer maximises (maximize=True) while %s counts with a positive weight: the error is made as large as it can be',
+        t.loss_op) AS what_
 FROM turned t JOIN (
-    SELECT rank, median(loss) FILTER (n < 8) AS at_first, median(loss) FILTER (n >= total - 8) AS at_last FROM course GROUP BY rank HAVING count(*) >= 12
+    SELECT rank, median(loss) FILTER (n < 8) AS at_first, median(loss) FILTER (n >= total - 8) AS at_last
+    FROM course
+    GROUP BY rank
+    HAVING count(*) >= 12
 ) c ON c.rank = t.rank
 WHERE t.later OR c.at_last > $worse * abs(c.at_first)
 UNION ALL BY NAME
 SELECT p.rank, p.step, c.value, CASE WHEN p.saved = 'probability'
-    THEN printf('the mean logarithm of a probability is minimised (%s), and it has fallen from %.3g to %.3g: what should be likely is made as unlikely as it can be', p.op, -c.before, c.value)
-    ELSE printf('the negative of a mean of %s differences is minimised, and it has fallen from %.3g to %.3g: the error is made as large as it can be', p.saved, -c.before, c.value) END AS what_
+    THEN printf('the mean logarithm of a probability is minimised (%s), and it has fallen from %.3g to %.3g: what should be likely is made as unlikely as it can be',
+        p.op, -c.before, c.value)
+    ELSE printf('the negative of a mean of %s differences is minimised, and it has fallen from %.3g to %.3g: the error is made as large as it can be',
+        p.saved, -c.before, c.value)
+        END AS what_
 FROM operators p JOIN one ON one.rank = p.rank
 JOIN (
-    SELECT rank, median(loss) FILTER (n >= total - 8) AS value, median(abs(loss)) FILTER (n < 8) AS before FROM course GROUP BY rank HAVING count(*) >= 12
+    SELECT rank, median(loss) FILTER (n >= total - 8) AS value, median(abs(loss)) FILTER (n < 8) AS before
+    FROM course
+    GROUP BY rank
+    HAVING count(*) >= 12
 ) c ON c.rank = p.rank
 WHERE p.trigger = 'risk' AND p.saved IN ('absolute', 'square', 'probability') AND c.value < 0
   -- an error that is wanted large, in moderation, does not run away
-  AND (c.value < -$worse * c.before OR (SELECT min(q.step) FROM operators q WHERE q.rank = p.rank AND q.saved = p.saved AND q.trigger = 'risk') > 0)
+  AND (c.value < -$worse * c.before
+      OR (SELECT min(q.step)
+          FROM operators q
+          WHERE q.rank = p.rank AND q.saved = p.saved AND q.trigger = 'risk') > 0)
 UNION ALL BY NAME
-SELECT rank, step, value, printf('the loss is below zero and falls without bound, from sizes of %.3g at first to %.3g, and its gradients grow with it: what is minimised has no minimum', before, value) AS what_
+SELECT rank, step, value,
+    printf('the loss is below zero and falls without bound, from sizes of %.3g at first to %.3g, and its gradients grow with it: what is minimised has no minimum',
+        before, value) AS what_
 FROM runaway
 UNION ALL BY NAME
-SELECT rank, step, value, printf('the loss heads below zero, faster and faster, from sizes of %.3g at first to %.3g, and its gradients grow with it: what is minimised has no minimum', before, value) AS what_
+SELECT rank, step, value,
+    printf('the loss heads below zero, faster and faster, from sizes of %.3g at first to %.3g, and its gradients grow with it: what is minimised has no minimum',
+        before, value) AS what_
 FROM climbs
 ORDER BY step, rank, microbatch

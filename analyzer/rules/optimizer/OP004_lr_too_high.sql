@@ -33,51 +33,88 @@ source = "Update ratio: a usual value of 1e-3 is long-standing practice; the jud
 */
 WITH ahead AS (
     SELECT *,
-        first_value(finite(loss)) OVER whole AS loss_first, first_value(norm) OVER whole AS norm_first, first_value(weight_norm) OVER whole AS weight_first,
-        median(finite(loss)) OVER soon AS soon_median, count(finite(loss)) OVER soon AS soon_rows, max(finite(loss)) OVER soon AS soon_high,
-        median(finite(loss)) OVER next_ten AS next_median, min(finite(loss)) OVER rest AS rest_low, bool_or(is_nonfinite(loss)) OVER soon AS breaks
+        first_value(finite(loss)) OVER whole AS loss_first, first_value(norm) OVER whole AS norm_first,
+            first_value(weight_norm) OVER whole AS weight_first,
+        median(finite(loss)) OVER soon AS soon_median, count(finite(loss)) OVER soon AS soon_rows,
+            max(finite(loss)) OVER soon AS soon_high,
+        median(finite(loss)) OVER next_ten AS next_median, min(finite(loss)) OVER rest AS rest_low,
+            bool_or(is_nonfinite(loss)) OVER soon AS breaks
     FROM optimizer_series
     WINDOW
         soon AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN 1 FOLLOWING AND 40 FOLLOWING),
         next_ten AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN 1 FOLLOWING AND 10 FOLLOWING),
         rest AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN 3 FOLLOWING AND UNBOUNDED FOLLOWING),
-        whole AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)
+        whole AS (PARTITION BY rank, optimizer_id
+            ORDER BY n ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)
 ), all_of_it AS (
-    SELECT rank, optimizer_id, count(finite(loss)) FILTER (n >= 1) AS rows_, median(finite(loss)) FILTER (n >= 1) AS median_, max(finite(loss)) FILTER (n BETWEEN 1 AND 5) AS jump,
+    SELECT rank, optimizer_id, count(finite(loss)) FILTER (n >= 1) AS rows_,
+        median(finite(loss)) FILTER (n >= 1) AS median_, max(finite(loss)) FILTER (n BETWEEN 1 AND 5) AS jump,
         median(finite(loss)) FILTER (2 * n >= total) AS late_median,
         sigma_of(mad(change) FILTER (n >= 1)) / sqrt(2) AS scatter
-    FROM (SELECT *, finite(loss) - lag(finite(loss)) OVER (PARTITION BY rank, optimizer_id ORDER BY n) AS change, count(*) OVER (PARTITION BY rank, optimizer_id) AS total FROM optimizer_series) GROUP BY ALL
+    FROM (SELECT *,
+        finite(loss) - lag(finite(loss)) OVER (PARTITION BY rank, optimizer_id ORDER BY n) AS change,
+        count(*) OVER (PARTITION BY rank, optimizer_id) AS total
+        FROM optimizer_series)
+    GROUP BY ALL
 ), early AS (
     SELECT rank, step, optimizer_id, optimizer, update_ratio AS value, lr, loss_first AS loss_before,
-        CASE WHEN breaks AND coalesce(soon_high, 0) <= loss_first THEN 'non-finite' ELSE printf('%.4g', soon_high) END AS loss_after,
+        CASE WHEN breaks
+            AND coalesce(soon_high, 0) <= loss_first THEN 'non-finite'
+                ELSE printf('%.4g', soon_high)
+                END AS loss_after,
         'from the first steps on' AS when_, update_norm, weight_norm, norm
     FROM ahead a JOIN all_of_it t USING (rank, optimizer_id)
     WHERE n < 10 AND isfinite(update_ratio) AND update_ratio > $ratio AND loss_first > 0
       AND ((breaks AND (soon_high > 3 * loss_first OR update_ratio > 1))
-        OR (soon_rows >= 10 AND (next_median > 5 * $rise * loss_first OR (soon_median > $rise * loss_first AND rest_low > 1.2 * loss_first)))
+        OR (soon_rows >= 10
+            AND (next_median > 5 * $rise * loss_first
+                OR (soon_median > $rise * loss_first AND rest_low > 1.2 * loss_first)))
         -- (one first loss that is low by chance tells little where losses scatter as much)
         -- it jumps at once, and the training as a whole is worse than knowing nothing
-        OR (n < 5 AND t.rows_ >= 20 AND t.jump > 1.5 * loss_first AND t.median_ > 1.2 * loss_first AND NOT coalesce(t.median_ < least(loss_first + 2 * t.scatter, 3 * loss_first), false))
+        OR (n < 5
+            AND t.rows_ >= 20
+            AND t.jump > 1.5 * loss_first
+            AND t.median_ > 1.2 * loss_first
+            AND NOT coalesce(t.median_ < least(loss_first + 2 * t.scatter, 3 * loss_first), false))
         -- or comes back to knowing nothing and stays there: what there was to start from has been replaced
-        OR (n < 5 AND t.rows_ >= 40 AND update_ratio > $replaced AND t.jump > 1.5 * loss_first AND t.late_median > $nothing * loss_first AND NOT coalesce(t.median_ < least(loss_first + 2 * t.scatter, 3 * loss_first) AND t.median_ > loss_first, false)))
+        OR (n < 5
+            AND t.rows_ >= 40
+            AND update_ratio > $replaced
+            AND t.jump > 1.5 * loss_first
+            AND t.late_median > $nothing * loss_first
+            AND NOT coalesce(t.median_ < least(loss_first + 2 * t.scatter, 3 * loss_first)
+                AND t.median_ > loss_first, false)))
       AND (optimizers <= 1 OR breaks OR soon_median > 10 * loss_first)
       -- an enormous gradient makes a large update at any learning rate (Adam and its kin do not care)
       AND (eps IS NOT NULL OR norm_first IS NULL OR weight_first IS NULL OR norm_first <= 10 * weight_first)
       -- a rate that was raised later, while the loss was still as before, is what did it
       AND NOT EXISTS (
           SELECT 1 FROM ahead raised
-          WHERE raised.rank = a.rank AND raised.optimizer_id = a.optimizer_id AND raised.n BETWEEN a.n + 1 AND a.n + 40 AND raised.lr > 5 * a.lr
-            AND NOT EXISTS (SELECT 1 FROM ahead r WHERE r.rank = a.rank AND r.optimizer_id = a.optimizer_id AND r.n BETWEEN a.n + 1 AND raised.n
+          WHERE raised.rank = a.rank
+            AND raised.optimizer_id = a.optimizer_id
+            AND raised.n BETWEEN a.n + 1 AND a.n + 40
+            AND raised.lr > 5 * a.lr
+            AND NOT EXISTS (SELECT 1
+                FROM ahead r
+                WHERE r.rank = a.rank AND r.optimizer_id = a.optimizer_id AND r.n BETWEEN a.n + 1 AND raised.n
                 AND coalesce(NOT r.loss <= $rise * r.loss_first, true)))
 ), top AS (
-    SELECT d.rank, d.step, d.optimizer_id, any_value(s.optimizer), max(s.update_ratio) AS value, d.lr, d.loss_median AS loss_before, printf('%.4g', d.rest_median) AS loss_after,
+    SELECT d.rank, d.step, d.optimizer_id, any_value(s.optimizer), max(s.update_ratio) AS value, d.lr,
+        d.loss_median AS loss_before, printf('%.4g', d.rest_median) AS loss_after,
         'where the schedule has its peak' AS when_, max(s.update_norm), max(s.weight_norm), d.norm
     FROM divergences d
-    JOIN optimizer_series s ON s.rank = d.rank AND s.optimizer_id = d.optimizer_id AND s.n BETWEEN d.n - 5 AND d.n + 10
-    WHERE isfinite(s.update_ratio) AND s.update_ratio > $ratio AND d.lr >= 0.95 * greatest(d.lr_peak_ever, d.lr)
-      AND d.lr > 1.5 * (SELECT min(lr) FROM optimizer_series q WHERE q.rank = d.rank AND q.optimizer_id = d.optimizer_id AND q.n BETWEEN d.n - 60 AND d.n)
+    JOIN optimizer_series s ON s.rank = d.rank
+        AND s.optimizer_id = d.optimizer_id
+        AND s.n BETWEEN d.n - 5 AND d.n + 10
+    WHERE isfinite(s.update_ratio)
+      AND s.update_ratio > $ratio
+      AND d.lr >= 0.95 * greatest(d.lr_peak_ever, d.lr)
+      AND d.lr > 1.5 * (SELECT min(lr)
+          FROM optimizer_series q
+          WHERE q.rank = d.rank AND q.optimizer_id = d.optimizer_id AND q.n BETWEEN d.n - 60 AND d.n)
     GROUP BY ALL
 )
 SELECT * FROM (SELECT * FROM early UNION ALL SELECT * FROM top) f
-WHERE NOT EXISTS (FROM range_tests r WHERE r.rank = f.rank AND r.optimizer_id = f.optimizer_id AND f.step BETWEEN r.first_step AND r.last_step)
+WHERE NOT EXISTS (FROM range_tests r
+    WHERE r.rank = f.rank AND r.optimizer_id = f.optimizer_id AND f.step BETWEEN r.first_step AND r.last_step)
 ORDER BY step, rank, optimizer_id
