@@ -30,6 +30,58 @@ doc = "Steps in which a second model that is named a target was neither overwrit
 [params.apart]
 value = 0.01
 doc = "Distance from the model, as a share of its weights, from which on an update of a hundred-thousandth of it still shows in float32."
+[params.rounding]
+value = 1e-7
+doc = "Distance below which two sets of weights are the same."
+source = "arithmetic"
+[params.equal]
+value = 1.01
+unit = "times"
+doc = "How much farther than the model's last step a copy may be that was made before it."
+source = "arithmetic"
+[params.updates]
+value = 5
+unit = "updates"
+doc = "Updates that make a habit."
+source = "own history"
+[params.mostly]
+value = 0.8
+unit = "of them"
+doc = "Share of steps, or of updates, that counts as nearly all."
+source = "own history"
+[params.often]
+value = 10
+unit = "steps"
+doc = "Usual gap between updates up to which one that stops is missed."
+source = "own history"
+[params.waits]
+value = 4
+unit = "times"
+doc = "How many of its usual gaps an average must have stood still."
+source = "own history"
+[params.drift]
+value = 1e-5
+doc = "Distance, times the share of it that an update covers, above which an average would have moved visibly."
+source = "arithmetic"
+[params.times]
+value = 4
+unit = "times"
+doc = "Copies at even gaps that make a rhythm."
+source = "own history"
+[params.beginning]
+value = 8
+unit = "steps"
+doc = "First steps of a run, before anything has been learnt."
+source = "own history"
+[params.half]
+value = 0.5
+unit = "of its steps"
+doc = "Share of its steps in which the one before followed."
+source = "own history"
+[params.usual]
+value = 0.9
+doc = "Quantile of the gaps between updates that is the usual one."
+source = "own history"
 [needs]
 tables = ["copies", "steps"]
 [doc]
@@ -38,6 +90,7 @@ why = "Evaluations and the saved model use weights from long ago, and nothing in
 not_this = "Target networks and best-model copies that are overwritten now and then, teachers and reference models that are no part of the trained model and were made of trained weights (they never follow), models that are filled from an average for an evaluation, stochastic weight averaging that begins late and is not used before, averages that are loaded into the model and done with, weights so near their average that an update is rounded away."
 source = "Equality of a sample of the weights; the copy's own rhythm."
 */
+-- shared
 WITH steps_ AS (
     -- a step of several optimizers looks several times
     SELECT rank, copy_id, step, any_value(name) AS name, any_value(kind) AS kind,
@@ -53,8 +106,8 @@ WITH steps_ AS (
     FROM rows_
     WHERE moved > 0
 ), rhythm AS (
-    SELECT rank, copy_id, count(*) AS updates, max(step) AS last_update, quantile_disc(gap, 0.9) AS usual,
-        count(*) FILTER (nearest > greatest(1e-7, 1.01 * model_moved)) AS soft,
+    SELECT rank, copy_id, count(*) AS updates, max(step) AS last_update, quantile_disc(gap, $usual) AS usual,
+        count(*) FILTER (nearest > greatest($rounding, $equal * model_moved)) AS soft,
         median(moved / nullif(distance_before, 0)) AS rate
     FROM updates GROUP BY rank, copy_id
 ), ends AS (
@@ -78,7 +131,9 @@ WITH steps_ AS (
     SELECT rank, module_id FROM called_at
     -- in an evaluation only what the outermost module puts out is measured, but every module tells its mode
     UNION SELECT rank, module_id FROM module_modes
-), roots AS (
+)
+-- detector: orphaned
+WITH roots AS (
     SELECT m.rank, m.module_id, m.model, m.class_name, sum(p.numel) AS numel
     FROM modules m
     JOIN module_tree u ON u.rank = m.rank AND u.ancestor_id = m.module_id
@@ -95,92 +150,95 @@ WITH steps_ AS (
         count(*) FILTER (model_moved > 0) AS trained
     FROM steps_
     GROUP BY rank, copy_id
-), orphaned AS (
-    -- the model that it follows is trained no more and not even asked, and another one of the same kind took
-    -- its place, of which there is no copy
-    SELECT e.rank, t.last_step + 1 AS step,
-        printf('follows it still, although it stands still and is not asked from step %d on',
-            t.last_step + 1) AS how_,
-        'error' AS severity,
-        other.model || ', a model of the same kind,' AS trained_,
-            after_.last_step - t.last_step AS model_steps, e.* EXCLUDE (rank, model_steps)
-    FROM ends e
-    JOIN stood t ON t.rank = e.rank AND t.copy_id = e.copy_id
-    JOIN roots r ON r.rank = e.rank AND r.model = e.of_model
-    JOIN roots other ON other.rank = r.rank
-        AND other.class_name = r.class_name
-        AND other.numel = r.numel
-        AND other.module_id <> r.module_id
-    JOIN trained after_ ON after_.rank = other.rank
-        AND after_.module_id = other.module_id
-        AND after_.first_step BETWEEN t.last_step - 1 AND t.last_step + $least
-    WHERE updates >= 5
-      AND t.trained >= $least
-      AND after_.last_step - t.last_step >= $least
-      AND e.last_step >= after_.last_step - 1
-      AND NOT EXISTS (SELECT 1
-          FROM called_at c
-          WHERE c.rank = r.rank AND c.module_id = r.module_id AND c.step > t.last_step + 1)
-      -- the model that was left is itself what the new one began as
-      AND NOT EXISTS (SELECT 1
-          FROM copies c
-          WHERE c.rank = other.rank AND c.of_model = other.model AND c.module_id IS DISTINCT
-          FROM r.module_id)
-), taken AS (
+)
+-- the model that it follows is trained no more and not even asked, and another one of the same kind took
+-- its place, of which there is no copy
+SELECT e.rank, t.last_step + 1 AS step,
+    printf('follows it still, although it stands still and is not asked from step %d on',
+        t.last_step + 1) AS how_,
+    'error' AS severity,
+    other.model || ', a model of the same kind,' AS trained_,
+        after_.last_step - t.last_step AS model_steps, e.* EXCLUDE (rank, model_steps)
+FROM ends e
+JOIN stood t ON t.rank = e.rank AND t.copy_id = e.copy_id
+JOIN roots r ON r.rank = e.rank AND r.model = e.of_model
+JOIN roots other ON other.rank = r.rank
+    AND other.class_name = r.class_name
+    AND other.numel = r.numel
+    AND other.module_id <> r.module_id
+JOIN trained after_ ON after_.rank = other.rank
+    AND after_.module_id = other.module_id
+    AND after_.first_step BETWEEN t.last_step - 1 AND t.last_step + $least
+WHERE updates >= $updates
+  AND t.trained >= $least
+  AND after_.last_step - t.last_step >= $least
+  AND e.last_step >= after_.last_step - 1
+  AND NOT EXISTS (SELECT 1
+      FROM called_at c
+      WHERE c.rank = r.rank AND c.module_id = r.module_id AND c.step > t.last_step + 1)
+  -- the model that was left is itself what the new one began as
+  AND NOT EXISTS (SELECT 1
+      FROM copies c
+      WHERE c.rank = other.rank AND c.of_model = other.model AND c.module_id IS DISTINCT
+      FROM r.module_id)
+-- detector: stopped
+WITH taken AS (
     -- what an average has gathered was loaded into the model as it ended: it has served
     SELECT e.rank, e.copy_id
     FROM ends e
     JOIN checkpoints c ON c.rank = e.rank
         AND c.action = 'weights'
         AND c.step BETWEEN e.last_update - 1 AND e.last_update + e.usual
-), stopped AS (
-    SELECT e.rank, e.last_update + e.usual - 1 AS step,
-        printf('was updated %d times and not once from step %d on', e.updates,
-            e.last_update + e.usual - 1) AS how_,
-        'error' AS severity, e.* EXCLUDE (rank)
-    FROM ends e
-    WHERE (e.rank, e.copy_id) NOT IN (SELECT (rank, copy_id) FROM taken)
-      AND updates >= 5
-      AND soft >= 0.8 * updates
-      AND usual <= 10
-      AND still_steps >= greatest($least, 4 * usual)
-      AND model_steps >= 0.8 * still_steps AND rate * still_distance > 1e-5
-), overwritten AS (
+)
+SELECT e.rank, e.last_update + e.usual - 1 AS step,
+    printf('was updated %d times and not once from step %d on', e.updates,
+        e.last_update + e.usual - 1) AS how_,
+    'error' AS severity, e.* EXCLUDE (rank)
+FROM ends e
+WHERE (e.rank, e.copy_id) NOT IN (SELECT (rank, copy_id) FROM taken)
+  AND updates >= $updates
+  AND soft >= $mostly * updates
+  AND usual <= $often
+  AND still_steps >= greatest($least, $waits * usual)
+  AND model_steps >= $mostly * still_steps AND rate * still_distance > $drift
+-- detector: halted
+WITH overwritten AS (
     -- equal to the model as it was before the last update: a copy that is made after a step is seen beside
     -- the weights of the step after
     SELECT rank, copy_id, step, step - lag(step) OVER (PARTITION BY rank, copy_id ORDER BY step) AS gap
-    FROM rows_ WHERE moved > 0 AND nearest <= greatest(1e-7, 1.01 * model_moved)
+    FROM rows_ WHERE moved > 0 AND nearest <= greatest($rounding, $equal * model_moved)
 ), even AS (
     SELECT rank, copy_id, count(*) AS times, max(gap) AS every, max(step) AS last_copy
     FROM overwritten
     GROUP BY rank, copy_id
-    HAVING count(*) >= 4 AND max(gap) = min(gap)
-), halted AS (
-    SELECT e.rank, v.last_copy + v.every - 1 AS step,
-        printf('was overwritten every %d steps, %d times, and not once from step %d on', v.every, v.times,
-            v.last_copy + v.every - 1) AS how_,
-        'error' AS severity, e.* EXCLUDE (rank)
-    FROM ends e JOIN even v ON v.rank = e.rank AND v.copy_id = e.copy_id
-    -- nothing else moves it: what is overwritten at first and averaged from then on follows
-    WHERE e.last_update = v.last_copy
-      AND e.last_step - v.last_copy >= greatest($least, $missed * v.every)
-      AND model_steps >= 0.8 * still_steps
-      AND EXISTS (SELECT 1
-          FROM called_at c
-          WHERE c.rank = e.rank AND c.module_id = e.module_id AND c.step >= v.last_copy + $missed * v.every)
-), in_vain AS (
-    -- it is written to again and again, and not one number changes: averaged with itself, or with a weight of
-    -- nothing
-    SELECT e.rank, e.first_write - 1 AS step,
-        printf('was written to in %d steps without any change', e.written) AS how_, 'error' AS severity,
-        e.* EXCLUDE (rank)
-    FROM ends e
-    WHERE updates IS NULL
-      AND written >= $written
-      AND total >= $never
-      AND model_steps >= 0.8 * total
-      AND distance > $apart
-), successors AS (
+    HAVING count(*) >= $times AND max(gap) = min(gap)
+)
+SELECT e.rank, v.last_copy + v.every - 1 AS step,
+    printf('was overwritten every %d steps, %d times, and not once from step %d on', v.every, v.times,
+        v.last_copy + v.every - 1) AS how_,
+    'error' AS severity, e.* EXCLUDE (rank)
+FROM ends e JOIN even v ON v.rank = e.rank AND v.copy_id = e.copy_id
+-- nothing else moves it: what is overwritten at first and averaged from then on follows
+WHERE e.last_update = v.last_copy
+  AND e.last_step - v.last_copy >= greatest($least, $missed * v.every)
+  AND model_steps >= $mostly * still_steps
+  AND EXISTS (SELECT 1
+      FROM called_at c
+      WHERE c.rank = e.rank AND c.module_id = e.module_id AND c.step >= v.last_copy + $missed * v.every)
+-- detector: in_vain
+-- it is written to again and again, and not one number changes: averaged with itself, or with a weight of
+-- nothing
+SELECT e.rank, e.first_write - 1 AS step,
+    printf('was written to in %d steps without any change', e.written) AS how_, 'error' AS severity,
+    e.* EXCLUDE (rank)
+FROM ends e
+WHERE updates IS NULL
+  AND written >= $written
+  AND total >= $never
+  AND model_steps >= $mostly * total
+  AND distance > $apart
+-- detector: never
+WITH successors AS (
     -- one by the same name followed until this one took its place, as after a resume
     SELECT DISTINCT e.rank, e.copy_id
     FROM ends e
@@ -188,7 +246,7 @@ WITH steps_ AS (
         AND b.name = e.name
         AND b.copy_id < e.copy_id
         AND b.last_step < e.first_step
-    WHERE b.updates >= $least AND b.updates >= 0.5 * b.total
+    WHERE b.updates >= $least AND b.updates >= $half * b.total
 ), named AS (
     SELECT rank, copy_id,
         regexp_matches(name,
@@ -204,43 +262,43 @@ WITH steps_ AS (
         -- what never follows and was copied before anybody had learnt anything has nothing to teach
         kind = 'module'
             AND teaching
-            AND first_step <= 8
+            AND first_step <= $beginning
             AND NOT EXISTS (FROM checkpoints k
-                WHERE k.rank = ends.rank AND k.action = 'weights' AND k.step <= 8)
+                WHERE k.rank = ends.rank AND k.action = 'weights' AND k.step <= $beginning)
             AND EXISTS (FROM called_at c
                 WHERE c.rank = ends.rank
                   AND c.module_id = ends.module_id
-                  AND c.step >= 0.8 * ends.last_step) AS untrained,
+                  AND c.step >= $mostly * ends.last_step) AS untrained,
         regexp_matches(name, '(^|[^a-z])(target|tgt)(s|_?net(work)?|_?model|_?q|_?critic)?[0-9]*([^a-z]|$)',
             'i')
             AND NOT regexp_matches(name, 'encoder|decoder|embed|lang', 'i') AS target
     FROM ends
-), never AS (
-    SELECT e.rank, CASE WHEN e.first_step <= 8 THEN 0 ELSE e.first_step - 1 END AS step,
-        printf('has not moved once in %d steps', e.total) AS how_,
-        CASE WHEN kind = 'averaged'
-            AND c.module_id IS NULL
-            OR kind IN ('module', 'part')
-            AND NOT n.averaging
-            AND NOT n.untrained THEN 'warning' ELSE 'error' END AS severity,
-            e.* EXCLUDE (rank)
-    FROM ends e
-    JOIN named n ON n.rank = e.rank AND n.copy_id = e.copy_id
-    LEFT JOIN called c ON c.rank = e.rank AND c.module_id = e.module_id
-    WHERE updates IS NULL
-      AND total >= $never
-      AND model_steps >= 0.8 * total
-      AND (e.rank, e.copy_id) NOT IN (SELECT (rank, copy_id) FROM in_vain)
-      -- one that is filled in the middle of the run gets its weights from an average that is kept elsewhere
-      AND (kind NOT IN ('module', 'part') OR c.module_id IS NOT NULL AND (e.first_step <= 8 OR n.followed)
-        AND (n.averaging
-            OR kind = 'part'
-            AND n.teaching
-            OR kind = 'module'
-            AND n.target
-            AND total >= $patience
-            OR n.untrained))
 )
+SELECT e.rank, CASE WHEN e.first_step <= $beginning THEN 0 ELSE e.first_step - 1 END AS step,
+    printf('has not moved once in %d steps', e.total) AS how_,
+    CASE WHEN kind = 'averaged'
+        AND c.module_id IS NULL
+        OR kind IN ('module', 'part')
+        AND NOT n.averaging
+        AND NOT n.untrained THEN 'warning' ELSE 'error' END AS severity,
+        e.* EXCLUDE (rank)
+FROM ends e
+JOIN named n ON n.rank = e.rank AND n.copy_id = e.copy_id
+LEFT JOIN called c ON c.rank = e.rank AND c.module_id = e.module_id
+WHERE updates IS NULL
+  AND total >= $never
+  AND model_steps >= $mostly * total
+  AND (e.rank, e.copy_id) NOT IN (SELECT (rank, copy_id) FROM in_vain)
+  -- one that is filled in the middle of the run gets its weights from an average that is kept elsewhere
+  AND (kind NOT IN ('module', 'part') OR c.module_id IS NOT NULL AND (e.first_step <= $beginning OR n.followed)
+    AND (n.averaging
+        OR kind = 'part'
+        AND n.teaching
+        OR kind = 'module'
+        AND n.target
+        AND total >= $patience
+        OR n.untrained))
+-- together
 SELECT rank, greatest(step, 0) AS step, name, of_model, how_, coalesce(trained_, 'the model') AS trained_,
     model_steps, distance, distance AS value, updates, severity, copy_id,
     CASE kind
@@ -249,14 +307,6 @@ SELECT rank, greatest(step, 0) AS step, name, of_model, how_, coalesce(trained_,
         WHEN 'part' THEN 'a part of the model'
         ELSE 'an object with tensors'
         END AS kind_
-FROM (SELECT *
-    FROM stopped
-    UNION ALL BY NAME SELECT *
-    FROM never
-    UNION ALL BY NAME SELECT *
-    FROM in_vain
-    UNION ALL BY NAME SELECT *
-    FROM halted
-    UNION ALL BY NAME SELECT * FROM orphaned)
+FROM found
 QUALIFY row_number() OVER (PARTITION BY rank, copy_id ORDER BY severity, step) = 1
 ORDER BY severity, step, rank, copy_id
