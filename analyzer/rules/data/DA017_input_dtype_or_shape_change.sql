@@ -77,10 +77,8 @@ WHERE seen >= $least AND dtypes = 1 AND dims_low = dims_high
   -- added changes nothing in
   -- what was there
   AND NOT EXISTS (FROM batches o
-      WHERE o.rank = fields.rank AND o.step = fields.step AND o.microbatch IS NOT DISTINCT
-      FROM fields.microbatch AND o.tensor_id = fields.tensor_id
-      AND o.loss_op IS NOT DISTINCT
-          FROM fields.loss_op
+      WHERE o.rank = fields.rank AND o.step = fields.step AND o.microbatch IS NOT DISTINCT FROM fields.microbatch AND o.tensor_id = fields.tensor_id
+      AND o.loss_op IS NOT DISTINCT FROM fields.loss_op
               AND o.phase <> 'eval'
               AND o.dtype = fields.dtype_before
               AND len(o.shape) = fields.dims_low

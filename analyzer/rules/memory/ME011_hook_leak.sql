@@ -36,8 +36,7 @@ WITH ends AS (
     WHERE c.step > e.start
       AND c.step > (SELECT coalesce(max(b.step) FILTER (b.n < b.before), -1)
           FROM changes b
-          WHERE b.rank = c.rank AND b.module_id IS NOT DISTINCT
-          FROM c.module_id)
+          WHERE b.rank = c.rank AND b.module_id IS NOT DISTINCT FROM c.module_id)
 ), grown AS (
     SELECT rank, module_id, any_value(start) AS start, min(step) AS first, max(step) AS last,
         arg_min(n, step) AS n_first, max(n) AS value, arg_min(before, step) AS base,

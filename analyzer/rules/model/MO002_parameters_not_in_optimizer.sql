@@ -55,8 +55,7 @@ WITH trained AS (
     FROM parameters p WHERE optimizer_id IS NOT NULL AND model IS NOT NULL
       AND EXISTS (SELECT 1
           FROM steps s
-          WHERE s.rank = p.rank AND s.stepped AND s.optimizer_id IS NOT DISTINCT
-          FROM p.optimizer_id)
+          WHERE s.rank = p.rank AND s.stepped AND s.optimizer_id IS NOT DISTINCT FROM p.optimizer_id)
     GROUP BY rank, model
 ), in_training_mode AS (
     -- whole models that were only ever called as something that trains: a fixed critic or teacher is in eval
@@ -75,8 +74,7 @@ WITH trained AS (
         ON g.rank = p.rank AND g.tensor_id = p.tensor_id
     WHERE p.optimizer_id IS NOT NULL
       AND EXISTS (FROM steps s
-          WHERE s.rank = p.rank AND s.stepped AND s.optimizer_id IS NOT DISTINCT
-          FROM p.optimizer_id)
+          WHERE s.rank = p.rank AND s.stepped AND s.optimizer_id IS NOT DISTINCT FROM p.optimizer_id)
     GROUP BY p.rank, p.optimizer_id HAVING bool_and(g.never)
 ), graded AS (
     SELECT DISTINCT p.rank

@@ -97,8 +97,7 @@ WITH graph AS (
             AND q.step < p.step
             AND q.op = p.op
             AND q.zero_count > 0
-            AND q.module_id IS NOT DISTINCT
-          FROM p.module_id
+            AND q.module_id IS NOT DISTINCT FROM p.module_id
           AND (q.rank, q.step) NOT IN (SELECT (rank, step) FROM bad_steps))
       -- a root or a norm at zero in the same backward does the same: NU002 names it
       AND NOT EXISTS (FROM operators q

@@ -40,14 +40,12 @@ WITH emptied AS (
 ), held AS (
     SELECT f.rank, f.optimizer_id, f.step, max(s.grad_norm) FILTER (s.step < f.step) AS level
     FROM first_ f
-    JOIN steps s ON s.rank = f.rank AND s.optimizer_id IS NOT DISTINCT
-    FROM f.optimizer_id AND s.step >= f.step - 30
+    JOIN steps s ON s.rank = f.rank AND s.optimizer_id IS NOT DISTINCT FROM f.optimizer_id AND s.step >= f.step - 30
     GROUP BY f.rank, f.optimizer_id, f.step, f.steps_
     HAVING f.steps_ >= $least AND 2 * f.steps_ >= count(*) FILTER (s.step >= f.step AND s.stepped)
 ), clipped AS (
     SELECT h.rank, h.optimizer_id, h.step, h.level FROM held h
-    JOIN steps s ON s.rank = h.rank AND s.optimizer_id IS NOT DISTINCT
-    FROM h.optimizer_id AND s.step BETWEEN h.step - 30 AND h.step - 1 AND s.grad_norm >= (1 - $held) * h.level
+    JOIN steps s ON s.rank = h.rank AND s.optimizer_id IS NOT DISTINCT FROM h.optimizer_id AND s.step BETWEEN h.step - 30 AND h.step - 1 AND s.grad_norm >= (1 - $held) * h.level
     GROUP BY ALL HAVING count(*) >= $least
 ), multiplied AS (
     SELECT c.rank, c.step, c.level, count(*) AS tensors_,
@@ -57,8 +55,7 @@ WITH emptied AS (
         AND g.step = c.step
         AND g.kind = 'gradient'
         AND NOT coalesce(g.missing, false)
-    JOIN parameters p ON p.rank = g.rank AND p.gradient_id = g.tensor_id AND p.optimizer_id IS NOT DISTINCT
-    FROM c.optimizer_id
+    JOIN parameters p ON p.rank = g.rank AND p.gradient_id = g.tensor_id AND p.optimizer_id IS NOT DISTINCT FROM c.optimizer_id
     GROUP BY c.rank, c.step, c.level
     HAVING sum(g.nonfinite_count) = 0 AND max(g.sum_sq) = 0 AND bool_or(signbit(g.min) OR signbit(g.max))
 )

@@ -179,8 +179,7 @@ WHERE updates >= $updates
   -- the model that was left is itself what the new one began as
   AND NOT EXISTS (SELECT 1
       FROM copies c
-      WHERE c.rank = other.rank AND c.of_model = other.model AND c.module_id IS DISTINCT
-      FROM r.module_id)
+      WHERE c.rank = other.rank AND c.of_model = other.model AND c.module_id IS DISTINCT FROM r.module_id)
 -- detector: stopped
 WITH taken AS (
     -- what an average has gathered was loaded into the model as it ended: it has served

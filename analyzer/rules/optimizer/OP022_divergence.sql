@@ -39,8 +39,7 @@ WITH halves AS (
         SELECT v.rank, v.optimizer_id, v.step AS begun, s.loss, row_number() OVER (w ORDER BY s.step) AS n,
             count(*) OVER w AS steps
         FROM divergences v
-        JOIN optimizer_series s ON s.rank = v.rank AND s.optimizer_id IS NOT DISTINCT
-        FROM v.optimizer_id AND s.step >= v.step AND isfinite(s.loss)
+        JOIN optimizer_series s ON s.rank = v.rank AND s.optimizer_id IS NOT DISTINCT FROM v.optimizer_id AND s.step >= v.step AND isfinite(s.loss)
         WINDOW w AS (PARTITION BY v.rank, v.optimizer_id, v.step))
     GROUP BY rank, optimizer_id, begun
 ), dated AS (
@@ -55,8 +54,7 @@ WITH halves AS (
                   AND u.optimizer_id = v.optimizer_id
                   AND u.n BETWEEN v.n - 12 AND v.n - 1), false) AS at_once
     FROM divergences v
-    LEFT JOIN halves h ON h.rank = v.rank AND h.optimizer_id IS NOT DISTINCT
-    FROM v.optimizer_id AND h.begun = v.step
+    LEFT JOIN halves h ON h.rank = v.rank AND h.optimizer_id IS NOT DISTINCT FROM v.optimizer_id AND h.begun = v.step
 )
 SELECT rank, step, NULL::VARCHAR AS module, NULL::VARCHAR AS tensor, loss AS value, loss_median, loss_sigma,
     rest_median, rest_low, rest_rows, rest_breaks,
