@@ -3,7 +3,7 @@
     -- shared                  what several detectors read: WITH … AS (…), … AS (…)
     -- detector: a_name        one SELECT; its rows may have columns that those of another detector lack
     -- detector: another
-    -- together                what follows the union: a WHERE that holds for all, an ORDER BY; or a SELECT … FROM found
+    -- together                what follows the union: a WHERE that holds for all, an ORDER BY; or [WITH …] SELECT … FROM found
 
 A file without these lines is one SELECT, as it stands.
 """
@@ -52,5 +52,7 @@ def united(sql: str) -> str:
     rows = "\n    UNION ALL BY NAME ".join(f"FROM {d.name}" for d in detectors)
     tables.append(f"found AS (\n    {rows}\n)")
     head = f"{shared}, " if shared else "WITH "
+    if together.startswith("WITH "):
+        return f"{head}{', '.join(tables)}, {together.removeprefix('WITH ')}"
     end = together if together.startswith("SELECT") else f"FROM found\n{together}".rstrip()
     return f"{head}{', '.join(tables)}\n{end}"

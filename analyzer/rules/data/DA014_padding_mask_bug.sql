@@ -52,6 +52,7 @@ why = "Tokens that count are hidden, or padding counts."
 not_this = "A single odd batch, masks that vary as much anyway, padded batches without a mask, losses that are masked after they are computed (reduction='none') or give padding a weight of nothing."
 source = "The run's own range."
 */
+-- shared
 WITH masks AS (
     SELECT rank, step, seq, field, valid_fraction AS value, row_number() OVER series AS n,
         min(valid_fraction) OVER before AS low, max(valid_fraction) OVER before AS high,
@@ -64,15 +65,16 @@ WITH masks AS (
             ORDER BY step, seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING),
         ahead AS (PARTITION BY rank, tensor_id, field
             ORDER BY step, seq ROWS BETWEEN CURRENT ROW AND 2 FOLLOWING)
-)
-, looks AS (
+), looks AS (
     SELECT p.rank, p.module_id, p.step, p.seq, p.value, p.scale,
         max(p.step) FILTER (p.value <= 0.999) OVER module_ AS last_good,
         min(p.step) FILTER (p.value >= $leak) OVER module_ AS opened
     FROM probes p
     WHERE p.probe = 'attention_on_padding' AND isfinite(p.value)
     WINDOW module_ AS (PARTITION BY p.rank, p.module_id)
-), on_padding AS (
+)
+-- detector: padding_gets_weight
+WITH on_padding AS (
     SELECT l.rank, l.module_id, min(l.step) AS look, arg_min(l.seq, l.step) AS seq, min(l.value) AS value,
         count(*) AS looks, avg(l.scale) AS share, any_value(l.last_good) AS last_good, NULL AS closed
     FROM looks l WHERE l.step > coalesce(l.last_good, -1) GROUP BY l.rank, l.module_id
@@ -93,7 +95,37 @@ WITH masks AS (
         AND count(*) FILTER (later
             AND l.value >= $leak) >= greatest($lasting, $often * count(*) FILTER (later))
         AND min(l.value) FILTER (later) <= 0.999
-), ones AS (
+), dated AS (
+    -- attention is looked at now and then; a mask that was turned round, or made otherwise, leaves the range
+    -- of before at the very step
+    SELECT o.*,
+        coalesce((SELECT min(m.step)
+            FROM masks m
+            WHERE m.rank = o.rank
+              AND m.step > o.last_good
+              AND m.step <= o.look
+              AND m.seen >= $least
+              AND (m.ahead_high < m.low OR m.ahead_low > m.high)),
+        -- or the loss leaves its band for good there
+        (SELECT min(d.step)
+            FROM divergences d
+            WHERE d.rank = o.rank AND d.step > o.last_good AND d.step <= o.look),
+            o.look) AS step
+    FROM on_padding o
+)
+SELECT o.rank, o.step,
+    CASE WHEN o.step = o.look THEN least(coalesce(o.last_good, -1) + 1, o.step) ELSE o.step END AS step_lower,
+    o.seq, m.module, 'attention' AS field, o.value, NULL AS low, NULL AS high,
+    CASE WHEN o.closed IS NULL
+        THEN format('attention in {} gives all its weight to padding, in {:d} looks, although only {:.0f} % of the positions are padding: the mask is turned round',
+            coalesce(nullif(m.module, ''), 'the model'), o.looks, 100 * o.share)
+        ELSE format('attention in {} gives {:.0f} % of its weight to padding, in {:d} looks, where it gave none in {:d} looks before: the mask does not cover the padding any more',
+            coalesce(nullif(m.module, ''), 'the model'), 100 * o.value, o.looks, o.closed)
+    END AS how_
+FROM dated o LEFT JOIN modules m ON m.rank = o.rank AND m.module_id = o.module_id
+QUALIFY row_number() OVER (PARTITION BY o.rank ORDER BY o.step, m.call_order) = 1
+-- detector: all_ones
+WITH ones AS (
     -- a mask that never hides anything; labels and other fields of ones have not the shape of the mask's own
     -- sequences
     SELECT rank, min(step) AS step, min(seq) AS seq, field
@@ -123,22 +155,14 @@ WITH masks AS (
             > $some * (SELECT count(*)
                 FROM probes p
                 WHERE p.rank = f.rank AND p.module_id = f.module_id AND p.probe = 'attention_entropy')
-), in_loss AS (
-    SELECT c.rank, c.tensor_id, min(c.step) AS look, any_value(c.last_good) AS last_good,
-        arg_min(c.seq, c.step) AS seq, any_value(c.field) AS field, median(c.padding_fraction) AS value
-    FROM (
-        SELECT *, max(step) FILTER (padding_counted < 0.99) OVER (PARTITION BY rank, tensor_id) AS last_good
-        FROM batches
-        WHERE role = 'target'
-          AND phase <> 'eval'
-          AND padding_counted IS NOT NULL
-          AND reduction IN ('mean', 'sum')
-          AND weighted = false
-    ) c
-        WHERE c.step > coalesce(c.last_good, -1)
-        GROUP BY c.rank, c.tensor_id
-        HAVING count(*) >= $lasting AND median(c.padding_fraction) >= $little
-), filled AS (
+)
+SELECT o.rank, o.step, o.seq, m.module, o.field, u.value, NULL AS low, NULL AS high,
+    format('the mask {} is all ones, though {:.0f} % of the positions of padded samples are padding, and attention in {} gives {:.0f} % of its weight to it',
+        o.field, 100 * u.share, coalesce(nullif(m.module, ''), 'the model'), 100 * u.value) AS how_
+FROM unhidden u JOIN ones o USING (rank) LEFT JOIN modules m ON m.rank = u.rank AND m.module_id = u.module_id
+QUALIFY row_number() OVER (PARTITION BY u.rank ORDER BY m.call_order, o.seq) = 1
+-- detector: padded_with_another_value
+WITH filled AS (
     -- tokens whose lowest number has always been one and the same, and that hold zeros from some batch on: in
     -- each batch exactly as many
     -- as targets are left out
@@ -179,47 +203,28 @@ WITH masks AS (
       AND (SELECT count(*)
           FROM probes p
           WHERE p.rank = f.rank AND p.probe = 'attention_entropy' AND p.step >= f.step) > 0
-), dated AS (
-    -- attention is looked at now and then; a mask that was turned round, or made otherwise, leaves the range
-    -- of before at the very step
-    SELECT o.*,
-        coalesce((SELECT min(m.step)
-            FROM masks m
-            WHERE m.rank = o.rank
-              AND m.step > o.last_good
-              AND m.step <= o.look
-              AND m.seen >= $least
-              AND (m.ahead_high < m.low OR m.ahead_low > m.high)),
-        -- or the loss leaves its band for good there
-        (SELECT min(d.step)
-            FROM divergences d
-            WHERE d.rank = o.rank AND d.step > o.last_good AND d.step <= o.look),
-            o.look) AS step
-    FROM on_padding o
 )
-SELECT o.rank, o.step,
-    CASE WHEN o.step = o.look THEN least(coalesce(o.last_good, -1) + 1, o.step) ELSE o.step END AS step_lower,
-    o.seq, m.module, 'attention' AS field, o.value, NULL AS low, NULL AS high,
-    CASE WHEN o.closed IS NULL
-        THEN format('attention in {} gives all its weight to padding, in {:d} looks, although only {:.0f} % of the positions are padding: the mask is turned round',
-            coalesce(nullif(m.module, ''), 'the model'), o.looks, 100 * o.share)
-        ELSE format('attention in {} gives {:.0f} % of its weight to padding, in {:d} looks, where it gave none in {:d} looks before: the mask does not cover the padding any more',
-            coalesce(nullif(m.module, ''), 'the model'), 100 * o.value, o.looks, o.closed)
-    END AS how_
-FROM dated o LEFT JOIN modules m ON m.rank = o.rank AND m.module_id = o.module_id
-QUALIFY row_number() OVER (PARTITION BY o.rank ORDER BY o.step, m.call_order) = 1
-UNION ALL BY NAME
-SELECT o.rank, o.step, o.seq, m.module, o.field, u.value, NULL AS low, NULL AS high,
-    format('the mask {} is all ones, though {:.0f} % of the positions of padded samples are padding, and attention in {} gives {:.0f} % of its weight to it',
-        o.field, 100 * u.share, coalesce(nullif(m.module, ''), 'the model'), 100 * u.value) AS how_
-FROM unhidden u JOIN ones o USING (rank) LEFT JOIN modules m ON m.rank = u.rank AND m.module_id = u.module_id
-QUALIFY row_number() OVER (PARTITION BY u.rank ORDER BY m.call_order, o.seq) = 1
-UNION ALL BY NAME
 SELECT r.rank, r.step, r.seq, r.field, r.value,
     format('sequences in field {} are padded with 0 where they were padded with {:.0f}, which is what the embedding calls padding: attention takes {:.0f} % of the tokens for real ones',
         r.field, r.before, 100 * r.value) AS how_
 FROM refilled r QUALIFY row_number() OVER (PARTITION BY r.rank ORDER BY r.step, r.seq) = 1
-UNION ALL BY NAME
+-- detector: padding_in_loss
+WITH in_loss AS (
+    SELECT c.rank, c.tensor_id, min(c.step) AS look, any_value(c.last_good) AS last_good,
+        arg_min(c.seq, c.step) AS seq, any_value(c.field) AS field, median(c.padding_fraction) AS value
+    FROM (
+        SELECT *, max(step) FILTER (padding_counted < 0.99) OVER (PARTITION BY rank, tensor_id) AS last_good
+        FROM batches
+        WHERE role = 'target'
+          AND phase <> 'eval'
+          AND padding_counted IS NOT NULL
+          AND reduction IN ('mean', 'sum')
+          AND weighted = false
+    ) c
+        WHERE c.step > coalesce(c.last_good, -1)
+        GROUP BY c.rank, c.tensor_id
+        HAVING count(*) >= $lasting AND median(c.padding_fraction) >= $little
+)
 SELECT c.rank, coalesce(c.counted, c.look) AS step,
     coalesce(c.counted, c.last_good + 1, c.look) AS step_lower, c.seq, c.field, c.value,
     CASE WHEN c.value >= $large THEN 'error' ELSE 'warning' END AS severity,
@@ -241,11 +246,12 @@ FROM (
             HAVING count(*) >= $lasting)) AS counted
     FROM in_loss
 ) c
-UNION ALL BY NAME
+-- detector: mask_left_its_range
 SELECT rank, step, seq, field, value, low, high,
     format('{:.3g} of the elements of the mask {} are set; before, batches lay between {:.3g} and {:.3g}',
         value, field, low, high) AS how_
 FROM masks
 WHERE seen >= $least AND rows_ >= $lasting AND (ahead_high < low - $far OR ahead_low > high + $far)
 QUALIFY row_number() OVER (PARTITION BY rank, field ORDER BY n) = 1
+-- together
 ORDER BY step, rank, seq

@@ -24,6 +24,7 @@ why = "Half of the model silently stops learning; the loss often goes on falling
 not_this = "Frozen parameters (requires_grad False or a learning rate of exactly zero), modules that were not called, heads whose output the loss does not use (a warning where they never got any), optimizers that step in turns, gradients that are absent only now and then, a weight of the model itself whose gradient is there and zero while modules below it get theirs (frozen-by-zero-gradient). A parameter that never had one in a module through which others get theirs may be unused: a warning."
 source = "Counts and graph order."
 */
+-- shared
 WITH held AS (
     SELECT p.*
     FROM parameters p
@@ -144,7 +145,106 @@ WITH held AS (
     SELECT s.rank, s.tensor_id, s.module_id, s.model, s.optimizer_id, s.call_order, s.step
     FROM seen s
     WHERE NOT s.absent
-), backward_only AS (
+)
+-- detector: later_modules_learn
+WITH gone AS (
+    -- a model of its own that runs with a graph, and of which nothing gets a gradient any more: an encoder
+    -- before a decoder
+    SELECT c.rank, c.model, c.optimizer_id, c.step FROM cut c
+    WHERE NOT EXISTS (SELECT 1 FROM alive a WHERE a.rank = c.rank AND a.model = c.model AND a.step >= c.step)
+    GROUP BY ALL HAVING bool_and(c.tracked AND c.nothing)
+)
+SELECT c.*, false AS whole_cut,
+    -- gradients do come back through the module: what never got one is a matter of these parameters alone
+    c.last_present IS NULL AND EXISTS (
+        SELECT 1 FROM alive a JOIN module_tree t ON t.rank = a.rank AND t.module_id = a.module_id
+        WHERE t.rank = c.rank AND t.ancestor_id = c.module_id AND a.step >= c.step) AS alone
+FROM cut c
+WHERE EXISTS (
+    SELECT 1
+    FROM alive a
+    WHERE a.rank = c.rank
+      AND a.optimizer_id = c.optimizer_id
+      AND (a.call_order > c.call_order OR c.without_grad)
+      AND a.step >= c.step
+      AND (a.model = c.model
+          OR (c.rank, c.model, c.optimizer_id, c.step) IN (SELECT (rank, model, optimizer_id, step)
+              FROM gone))
+          GROUP BY a.tensor_id
+          HAVING count(*) >= $steps AND count(*) >= 0.5 * c.steps)
+  -- a zero that backward left, in a module below which others do get gradients: no cut, a loss that is
+  -- flat there
+  AND (c.none_at_all
+      OR c.last_present IS NULL
+      OR NOT EXISTS (SELECT 1
+          FROM alive a
+          JOIN module_tree t ON t.rank = a.rank AND t.module_id = a.module_id
+      WHERE t.rank = c.rank
+        AND t.ancestor_id = c.module_id
+        AND a.module_id <> c.module_id
+        AND a.step >= c.step))
+  AND (c.last_present IS NOT NULL OR NOT c.tracked
+    OR NOT EXISTS (SELECT 1
+        FROM alive a
+        WHERE a.rank = c.rank AND a.model = c.model AND a.call_order < c.call_order AND a.step >= c.step
+        -- a module that holds this one begins before it; what it uses its own parameters for may come
+        -- after
+        AND NOT EXISTS (SELECT 1
+            FROM module_tree t
+            WHERE t.rank = c.rank AND t.module_id = c.module_id AND t.ancestor_id = a.module_id)))
+-- detector: head_never_learnt_from
+-- a head whose output was never learnt from: left out of the loss, or detached
+SELECT c.*, false AS whole_cut, true AS alone FROM cut c
+WHERE c.last_present IS NULL AND c.tracked AND c.nothing AND c.steps >= 4 * $steps
+  AND NOT EXISTS (SELECT 1
+      FROM alive a
+      WHERE a.rank = c.rank AND a.model = c.model AND a.call_order > c.call_order AND a.step >= c.step)
+  AND EXISTS (SELECT 1
+      FROM alive a
+      WHERE a.rank = c.rank
+        AND a.optimizer_id = c.optimizer_id
+        AND a.model = c.model
+        AND a.call_order < c.call_order
+        AND a.step >= c.step)
+-- detector: branch_left_at_its_output
+WITH towers AS (
+    -- the first module with weights of a branch takes what has no graph: indices, or the batch
+    SELECT c.rank, c.model, c.optimizer_id, c.step
+    FROM (SELECT rank, model, optimizer_id, step, arg_min(module_id, call_order) AS module_id
+        FROM cut
+        WHERE last_present IS NOT NULL AND nothing AND tracked
+        GROUP BY ALL) c
+    JOIN modules m ON m.rank = c.rank AND m.module_id = c.module_id
+    LEFT JOIN tensors t ON t.rank = c.rank
+        AND t.module_id = c.module_id
+        AND t.kind = 'activation'
+        AND t.dtype LIKE '%float%'
+        AND t.tensor_name LIKE '%:input0'
+    LEFT JOIN tensor_stats s ON s.rank = t.rank AND s.tensor_id = t.tensor_id AND s.phase = 'forward'
+    GROUP BY c.rank, c.model, c.optimizer_id, c.step, m.class_name
+    HAVING m.class_name LIKE 'Embedding%' OR bool_and(s.requires_grad = false)
+)
+-- a branch that ran last and was learnt from, until something was done to its output: one that is fed by
+-- the batch itself is a
+-- tower beside the others, one on top of other modules may be a term of the loss that was dropped
+SELECT c.*, false AS whole_cut,
+    (c.rank, c.model, c.optimizer_id, c.step) NOT IN (SELECT (rank, model, optimizer_id, step)
+        FROM towers) AS alone
+FROM cut c
+WHERE c.last_present IS NOT NULL AND c.tracked AND c.nothing AND c.steps >= 4 * $steps
+  AND NOT EXISTS (SELECT 1
+      FROM alive a
+      WHERE a.rank = c.rank AND a.model = c.model AND a.call_order > c.call_order AND a.step >= c.step)
+  AND EXISTS (SELECT 1
+      FROM alive a
+      WHERE a.rank = c.rank
+        AND a.optimizer_id = c.optimizer_id
+        AND a.model = c.model
+        AND a.call_order < c.call_order
+        AND a.step >= c.step
+      GROUP BY a.tensor_id HAVING count(*) >= 0.5 * c.steps)
+-- detector: nothing_learns
+WITH backward_only AS (
     -- backward ran and the optimizer stepped, but not one of its parameters has a gradient: the cut lies
     -- behind the model
     SELECT c.rank, c.optimizer_id, c.step, false AS bypassed
@@ -190,113 +290,19 @@ WITH held AS (
         AND coalesce(s.update_norm, 0) = 0
         AND NOT coalesce(regexp_matches(k.calls, 'b[^bs]*z[^bs]*s'), false))
        AND max(s.update_norm) IS NOT NULL
-), gone AS (
-    -- a model of its own that runs with a graph, and of which nothing gets a gradient any more: an encoder
-    -- before a decoder
-    SELECT c.rank, c.model, c.optimizer_id, c.step FROM cut c
-    WHERE NOT EXISTS (SELECT 1 FROM alive a WHERE a.rank = c.rank AND a.model = c.model AND a.step >= c.step)
-    GROUP BY ALL HAVING bool_and(c.tracked AND c.nothing)
-), towers AS (
-    -- the first module with weights of a branch takes what has no graph: indices, or the batch
-    SELECT c.rank, c.model, c.optimizer_id, c.step
-    FROM (SELECT rank, model, optimizer_id, step, arg_min(module_id, call_order) AS module_id
-        FROM cut
-        WHERE last_present IS NOT NULL AND nothing AND tracked
-        GROUP BY ALL) c
-    JOIN modules m ON m.rank = c.rank AND m.module_id = c.module_id
-    LEFT JOIN tensors t ON t.rank = c.rank
-        AND t.module_id = c.module_id
-        AND t.kind = 'activation'
-        AND t.dtype LIKE '%float%'
-        AND t.tensor_name LIKE '%:input0'
-    LEFT JOIN tensor_stats s ON s.rank = t.rank AND s.tensor_id = t.tensor_id AND s.phase = 'forward'
-    GROUP BY c.rank, c.model, c.optimizer_id, c.step, m.class_name
-    HAVING m.class_name LIKE 'Embedding%' OR bool_and(s.requires_grad = false)
-), confirmed AS (
-    SELECT c.*, false AS whole_cut,
-        -- gradients do come back through the module: what never got one is a matter of these parameters alone
-        c.last_present IS NULL AND EXISTS (
-            SELECT 1 FROM alive a JOIN module_tree t ON t.rank = a.rank AND t.module_id = a.module_id
-            WHERE t.rank = c.rank AND t.ancestor_id = c.module_id AND a.step >= c.step) AS alone
-    FROM cut c
-    WHERE EXISTS (
-        SELECT 1
-        FROM alive a
-        WHERE a.rank = c.rank
-          AND a.optimizer_id = c.optimizer_id
-          AND (a.call_order > c.call_order OR c.without_grad)
-          AND a.step >= c.step
-          AND (a.model = c.model
-              OR (c.rank, c.model, c.optimizer_id, c.step) IN (SELECT (rank, model, optimizer_id, step)
-                  FROM gone))
-              GROUP BY a.tensor_id
-              HAVING count(*) >= $steps AND count(*) >= 0.5 * c.steps)
-      -- a zero that backward left, in a module below which others do get gradients: no cut, a loss that is
-      -- flat there
-      AND (c.none_at_all
-          OR c.last_present IS NULL
-          OR NOT EXISTS (SELECT 1
-              FROM alive a
-              JOIN module_tree t ON t.rank = a.rank AND t.module_id = a.module_id
-          WHERE t.rank = c.rank
-            AND t.ancestor_id = c.module_id
-            AND a.module_id <> c.module_id
-            AND a.step >= c.step))
-      AND (c.last_present IS NOT NULL OR NOT c.tracked
-        OR NOT EXISTS (SELECT 1
-            FROM alive a
-            WHERE a.rank = c.rank AND a.model = c.model AND a.call_order < c.call_order AND a.step >= c.step
-            -- a module that holds this one begins before it; what it uses its own parameters for may come
-            -- after
-            AND NOT EXISTS (SELECT 1
-                FROM module_tree t
-                WHERE t.rank = c.rank AND t.module_id = c.module_id AND t.ancestor_id = a.module_id)))
-    UNION ALL BY NAME
-    -- a head whose output was never learnt from: left out of the loss, or detached
-    SELECT c.*, false AS whole_cut, true AS alone FROM cut c
-    WHERE c.last_present IS NULL AND c.tracked AND c.nothing AND c.steps >= 4 * $steps
-      AND NOT EXISTS (SELECT 1
-          FROM alive a
-          WHERE a.rank = c.rank AND a.model = c.model AND a.call_order > c.call_order AND a.step >= c.step)
-      AND EXISTS (SELECT 1
-          FROM alive a
-          WHERE a.rank = c.rank
-            AND a.optimizer_id = c.optimizer_id
-            AND a.model = c.model
-            AND a.call_order < c.call_order
-            AND a.step >= c.step)
-    UNION ALL BY NAME
-    -- a branch that ran last and was learnt from, until something was done to its output: one that is fed by
-    -- the batch itself is a
-    -- tower beside the others, one on top of other modules may be a term of the loss that was dropped
-    SELECT c.*, false AS whole_cut,
-        (c.rank, c.model, c.optimizer_id, c.step) NOT IN (SELECT (rank, model, optimizer_id, step)
-            FROM towers) AS alone
-    FROM cut c
-    WHERE c.last_present IS NOT NULL AND c.tracked AND c.nothing AND c.steps >= 4 * $steps
-      AND NOT EXISTS (SELECT 1
-          FROM alive a
-          WHERE a.rank = c.rank AND a.model = c.model AND a.call_order > c.call_order AND a.step >= c.step)
-      AND EXISTS (SELECT 1
-          FROM alive a
-          WHERE a.rank = c.rank
-            AND a.optimizer_id = c.optimizer_id
-            AND a.model = c.model
-            AND a.call_order < c.call_order
-            AND a.step >= c.step
-          GROUP BY a.tensor_id HAVING count(*) >= 0.5 * c.steps)
-    UNION ALL BY NAME
-    SELECT c.*, true AS whole_cut, false AS alone, b.bypassed
-    FROM cut c
-    JOIN backward_only b USING (rank, optimizer_id, step)
-), whole AS (
+)
+SELECT c.*, true AS whole_cut, false AS alone, b.bypassed
+FROM cut c
+JOIN backward_only b USING (rank, optimizer_id, step)
+-- together
+WITH whole AS (
     SELECT t.rank, t.ancestor_id, t.ancestor, t.ancestor_depth, max(c.step) AS step
     FROM module_tree t JOIN held h ON h.rank = t.rank AND h.module_id = t.module_id
-    LEFT JOIN confirmed c ON c.rank = h.rank AND c.tensor_id = h.tensor_id
+    LEFT JOIN found c ON c.rank = h.rank AND c.tensor_id = h.tensor_id
     GROUP BY ALL HAVING bool_and(c.tensor_id IS NOT NULL)
 ), placed AS (
     SELECT c.*, w.ancestor
-    FROM (SELECT *, count(*) OVER (PARTITION BY rank, model, step) AS count FROM confirmed) c
+    FROM (SELECT *, count(*) OVER (PARTITION BY rank, model, step) AS count FROM found) c
     JOIN module_tree t ON t.rank = c.rank AND t.module_id = c.module_id
     LEFT JOIN whole w ON w.rank = t.rank AND w.ancestor_id = t.ancestor_id AND w.step <= c.step
     QUALIFY row_number() OVER (PARTITION BY c.rank, c.tensor_id

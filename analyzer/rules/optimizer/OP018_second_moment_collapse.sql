@@ -38,6 +38,7 @@ why = "The second moment is the divisor of Adam's update: where it is lost, an o
 not_this = "A new optimizer or a lost step counter (optimizer-state-lost), state that was loaded or put back to zero, both moments of it, the state of a weight that was drawn anew, weights without gradients, rows of embeddings."
 source = "Arithmetic: the recurrence of Adam (Kingma and Ba 2015) and the decay rate of Adafactor (Shazeer and Stern 2018) on the same sample of elements."
 */
+-- shared
 WITH second AS (
     SELECT rank, tensor_id, step, seq, sum, sum_before, last_step, state_step, nonfinite_count, optimizer_id,
         optimizer, beta2
@@ -62,8 +63,6 @@ WITH second AS (
     WHERE k.last_step = k.step - 1
       AND k.sum_before > 0
       AND (k.sum < 0.9 * k.sum_before OR k.sum_before <= $fallen * k.sum_peak)
-), loaded AS (
-    SELECT DISTINCT rank, step FROM events WHERE event = 'resume'
 ), effects AS (
     SELECT rank, optimizer_id, step, loss_median, update_ratio, ratio_median, ratio_peak_ever, lr, lr_before,
         max(finite(loss)) OVER soon AS loss_soon,
@@ -71,6 +70,35 @@ WITH second AS (
         greatest(loss_sigma, 0.05 * abs(loss_median)) AS spread
     FROM optimizer_series
     WINDOW soon AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN CURRENT ROW AND 10 FOLLOWING)
+)
+-- detector: below_eps
+WITH sizes AS (
+    SELECT rank, step, optimizer_id, any_value(optimizer) AS optimizer, max(eps) AS eps, sum(numel) AS numel
+    FROM param_groups
+    GROUP BY ALL
+), drowned AS (
+    SELECT s.rank, min(s.step) AS step, s.optimizer_id, any_value(g.optimizer) AS optimizer,
+        median(s.grad_norm ** 2 / g.numel) AS value, max(g.eps) ** 2 AS before,
+        median(s.grad_norm / sqrt(g.numel) / g.eps) AS share
+    FROM optimizer_series s
+    JOIN sizes g ON g.rank = s.rank AND g.step = s.step AND g.optimizer_id = s.optimizer_id
+    WHERE g.optimizer IN ('Adam', 'AdamW', 'NAdam', 'RAdam')
+      AND s.stepped
+      AND s.grad_norm > 0
+      AND isfinite(s.grad_norm)
+    GROUP BY s.rank, s.optimizer_id
+    HAVING count(*) >= $least AND max(g.eps) <= 1e-6 AND max(s.grad_norm / sqrt(g.numel) / g.eps) < $drowned
+)
+SELECT d.rank, d.step, d.optimizer, d.value, d.before, d.optimizer_id, 'of all weights' AS tensor,
+    'is below the square of eps from the first step on' AS how_,
+    printf('eps squared being %.4g', d.before) AS beside,
+        printf('the divisor is eps, and an update is %d %% of what it is meant to be',
+            (100 * d.share / (1 + d.share))::INT) AS harm,
+        2 AS kind_
+FROM drowned d
+-- detector: cut_off
+WITH loaded AS (
+    SELECT DISTINCT rank, step FROM events WHERE event = 'resume'
 ), cut AS (
     -- other optimizers may begin with a faster decay, as Adafactor does: 1 - t^-0.8
     SELECT m.* FROM moments m
@@ -98,7 +126,19 @@ WITH second AS (
           WHERE me.rank = m.rank
             AND me.tensor_id = m.parameter_id
             AND abs(sqrt(w.sum_sq) - sqrt(v.sum_sq)) > $anew * sqrt(u.sum_sq))
-), steps_ AS (
+)
+SELECT c.rank, c.step, c.seq, c.module, c.tensor, c.optimizer, c.sum AS value, c.sum_before AS before,
+    c.optimizer_id, printf('after %.4g', c.sum_before) AS beside,
+    'fell further than its decay rate allows' AS how_,
+    coalesce(CASE
+        WHEN e.breaks THEN 'loss or gradients became non-finite'
+        WHEN e.update_ratio > 2 * e.ratio_median
+        THEN printf('the update ratio went from %.3g to %.3g', e.ratio_median, e.update_ratio)
+            END, 'somebody changed it between two steps') AS harm,
+    0 AS kind_, c.call_order
+FROM cut c LEFT JOIN effects e ON e.rank = c.rank AND e.step = c.step AND e.optimizer_id = c.optimizer_id
+-- detector: drowned_by_eps
+WITH steps_ AS (
     SELECT u.rank, u.tensor_id, u.step, sqrt(u.sum_sq) AS length_,
         max(sqrt(u.sum_sq)) OVER (PARTITION BY u.rank, u.tensor_id
             ORDER BY u.step ROWS BETWEEN 10 PRECEDING AND 1 PRECEDING) AS longest_before
@@ -112,42 +152,6 @@ WITH second AS (
     WHERE m.last_step = m.step - 1 AND m.sum_before > 0 AND m.sum_before <= $fallen * m.sum_peak
       AND u.length_ > $jump * u.longest_before AND coalesce(m.class_name, '') NOT LIKE 'Embedding%'
 )
-, sizes AS (
-    SELECT rank, step, optimizer_id, any_value(optimizer) AS optimizer, max(eps) AS eps, sum(numel) AS numel
-    FROM param_groups
-    GROUP BY ALL
-), drowned AS (
-    SELECT s.rank, min(s.step) AS step, s.optimizer_id, any_value(g.optimizer) AS optimizer,
-        median(s.grad_norm ** 2 / g.numel) AS value, max(g.eps) ** 2 AS before,
-        median(s.grad_norm / sqrt(g.numel) / g.eps) AS share
-    FROM optimizer_series s
-    JOIN sizes g ON g.rank = s.rank AND g.step = s.step AND g.optimizer_id = s.optimizer_id
-    WHERE g.optimizer IN ('Adam', 'AdamW', 'NAdam', 'RAdam')
-      AND s.stepped
-      AND s.grad_norm > 0
-      AND isfinite(s.grad_norm)
-    GROUP BY s.rank, s.optimizer_id
-    HAVING count(*) >= $least AND max(g.eps) <= 1e-6 AND max(s.grad_norm / sqrt(g.numel) / g.eps) < $drowned
-)
-SELECT d.rank, d.step, d.optimizer, d.value, d.before, d.optimizer_id, 'of all weights' AS tensor,
-    'is below the square of eps from the first step on' AS how_,
-    printf('eps squared being %.4g', d.before) AS beside,
-        printf('the divisor is eps, and an update is %d %% of what it is meant to be',
-            (100 * d.share / (1 + d.share))::INT) AS harm,
-        2 AS kind_
-FROM drowned d
-UNION ALL BY NAME
-SELECT c.rank, c.step, c.seq, c.module, c.tensor, c.optimizer, c.sum AS value, c.sum_before AS before,
-    c.optimizer_id, printf('after %.4g', c.sum_before) AS beside,
-    'fell further than its decay rate allows' AS how_,
-    coalesce(CASE
-        WHEN e.breaks THEN 'loss or gradients became non-finite'
-        WHEN e.update_ratio > 2 * e.ratio_median
-        THEN printf('the update ratio went from %.3g to %.3g', e.ratio_median, e.update_ratio)
-            END, 'somebody changed it between two steps') AS harm,
-    0 AS kind_, c.call_order
-FROM cut c LEFT JOIN effects e ON e.rank = c.rank AND e.step = c.step AND e.optimizer_id = c.optimizer_id
-UNION ALL BY NAME
 SELECT d.rank, d.step, d.seq, d.module, d.tensor, d.optimizer, d.sum_before AS value, d.sum_peak AS before,
     d.optimizer_id, printf('after %.4g', d.sum_peak) AS beside,
     'had decayed to nothing before' AS how_,
@@ -157,4 +161,5 @@ SELECT d.rank, d.step, d.seq, d.module, d.tensor, d.optimizer, d.sum_before AS v
 FROM decayed d JOIN effects e ON e.rank = d.rank AND e.step = d.step AND e.optimizer_id = d.optimizer_id
 WHERE (e.breaks OR (e.loss_soon > e.loss_median + 8 * e.spread AND e.loss_soon > 1.5 * e.loss_median))
   AND coalesce(e.lr <= 1.5 * e.lr_before, true)
+-- together
 ORDER BY step, rank, kind_, call_order, tensor
