@@ -1,7 +1,7 @@
 """Interventions: the fixes of causes in executable form, switched into a re-run of the script from a step on.
 
 Each is a class that installs its hooks and changes nothing before its step. What a rule's cause is confirmed by stands in
-analyzer/interventions.toml, by these names.
+reports/reruns/interventions.toml, by these names.
 """
 
 import contextlib

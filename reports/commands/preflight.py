@@ -1,12 +1,10 @@
 """The command that tries a script before the night: preflight."""
 
 import shlex
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 from rich.table import Table
 from rich.text import Text
@@ -14,8 +12,8 @@ from rich.text import Text
 from ..text.errors import ReportError
 from ..text.language import say
 from ..text.wording import show_name, show_text
-from .asked_language import LangOption, speak_as_asked
-from .cli import DebugOption, command_errors, console, named
+from .asked_language import speak_as_asked
+from .common import DebugOption, LangOption, command_errors, console, json_option, out_option, print_json
 from .find_run import DEFAULT_FOLDER
 
 
@@ -56,8 +54,8 @@ def preflight_command(
         Path | None,
         typer.Option("--tokenizer", metavar="DIR", help="Compare the script's tokenizer with the one saved here."),
     ] = None,
-    out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Folder for the runs and the page.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
+    out: Annotated[Path | None, out_option("DIR", "Folder for the runs and the page.")] = None,
+    as_json: Annotated[bool, json_option("Print the answer as JSON.")] = False,
     lang: LangOption = None,
     debug: DebugOption = False,
 ) -> None:
@@ -103,7 +101,7 @@ def preflight_command(
             ]
             said = {"answer": found.answer, "script": found.script, "run": str(found.run), "steps": found.steps}
             said |= {"seconds": round(found.seconds, 1), "checks": checks, "page": str(page)}
-            sys.stdout.write(msgspec.json.format(msgspec.json.encode(named(said)), indent=2).decode() + "\n")
+            print_json(said)
         else:
             colour = {"go": "green", "stop": "red", "doubtful": "yellow"}[found.answer]
             console_.print(Text(f" {say(found.answer).upper()} ", style=f"bold reverse {colour}"))

@@ -1,6 +1,5 @@
 """The command that tries a diagnosis: prove."""
 
-import sys
 from typing import Annotated
 
 import msgspec
@@ -12,14 +11,23 @@ from ...schemas.files.proof import Proof
 from ..panels.proof import proof_lines, proof_rows
 from ..text.language import say
 from ..text.wording import show_name
-from .asked_language import LangOption, speak_as_asked
-from .cli import DebugOption, RunArgument, command_errors, console, named
-from .find_run import find_run
+from .asked_language import speak_as_asked
+from .common import (
+    DebugOption,
+    LangOption,
+    RunArgument,
+    add,
+    chosen_run,
+    command_errors,
+    console,
+    json_option,
+    print_json,
+)
 
 
 def register(app: typer.Typer) -> None:
     """Add this command to the application."""
-    app.command("prove")(prove_command)
+    add(app, "prove", prove_command)
 
 
 def prove_command(
@@ -30,7 +38,7 @@ def prove_command(
     seconds: Annotated[
         float, typer.Option("--seconds", metavar="S", min=5, help="Seconds of training that one re-run may take.")
     ] = 600,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what was tried as JSON.")] = False,
+    as_json: Annotated[bool, json_option("Print what was tried as JSON.")] = False,
     lang: LangOption = None,
     debug: DebugOption = False,
 ) -> None:
@@ -44,7 +52,7 @@ def prove_command(
 
     out, err = console(), console(stderr=True)
     with command_errors(err, debug=debug):
-        folder, _ = find_run(run)
+        folder = chosen_run(err, run)
         speak_as_asked(lang, folder)
 
         def told(words: str) -> None:
@@ -53,8 +61,7 @@ def prove_command(
 
         proof, _ = prove(folder, candidate, seconds, told)
         if as_json:
-            said = named(msgspec.to_builtins(proof))
-            sys.stdout.write(msgspec.json.format(msgspec.json.encode(said), indent=2).decode() + "\n")
+            print_json(msgspec.to_builtins(proof))
         else:
             for name, how in proof.proven.items():
                 out.print(f"{show_name(name)}: {say(how)}", markup=False, soft_wrap=True)

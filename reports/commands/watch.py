@@ -1,4 +1,4 @@
-"""The command that looks at a run while it is being recorded: watch."""
+"""`firstfault watch`: a look at a run while it is being recorded."""
 
 import time
 from collections.abc import Callable
@@ -12,9 +12,18 @@ from rich.live import Live as Screen
 from ...analyzer import AnalyzerError, Trace, Verdict, diagnose, judging
 from ..alert import check, send
 from ..live import Live, look_at, view_of_live
-from .asked_language import LangOption, speak_as_asked
-from .cli import EXIT_CODES, DebugOption, RulesOption, RunArgument, command_errors, console
-from .find_run import find_run
+from .asked_language import speak_as_asked
+from .common import (
+    EXIT_CODES,
+    DebugOption,
+    LangOption,
+    RulesOption,
+    RunArgument,
+    add,
+    chosen_run,
+    command_errors,
+    console,
+)
 
 SHARE = 0.1
 """Share of the time that looking may take: of a long run, whose verdict takes seconds, looks become fewer."""
@@ -22,7 +31,7 @@ SHARE = 0.1
 
 def register(app: typer.Typer) -> None:
     """Add this command to the application."""
-    app.command("watch")(watch_command)
+    add(app, "watch", watch_command)
 
 
 def watch_command(
@@ -51,10 +60,8 @@ def watch_command(
     """
     out, err = console(), console(stderr=True)
     with command_errors(err, debug=debug):
-        folder, note = find_run(run)
+        folder = chosen_run(err, run)
         speak_as_asked(lang, folder)
-        if note:
-            err.print(note, markup=False, highlight=False, soft_wrap=True, style="dim")
         judged = judging(folder, rules)
         alarm = Alarm(check(alert), err) if alert is not None else None
 

@@ -22,7 +22,7 @@ from ..text.language import say
 from .prove_signs import WINDOW, Sign, is_gone, sign_of
 from .rerun_script import Script, finish, record
 
-TABLE = Path(_analyzer).parent / "interventions.toml"
+TABLE = Path(__file__).with_name("interventions.toml")
 _MOST_CANDIDATES = 4
 _BISECTIONS = 7
 """Re-runs in which the samples of a bad batch are halved: enough for 128."""

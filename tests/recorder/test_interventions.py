@@ -3,7 +3,7 @@
 import tomllib
 from pathlib import Path
 
-import firstfault.analyzer
+import firstfault.reports
 import pytest
 import torch
 import torch.nn.functional as F
@@ -12,7 +12,7 @@ from firstfault.recorder.probes.interventions import INTERVENTIONS, intervened
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-TABLE = tomllib.loads((Path(firstfault.analyzer.__file__).parent / "interventions.toml").read_text("utf-8"))
+TABLE = tomllib.loads((Path(firstfault.reports.__file__).parent / "reruns" / "interventions.toml").read_text("utf-8"))
 
 
 def test_every_name_in_the_table_is_a_rule_and_every_intervention_exists():
