@@ -8,7 +8,6 @@ from rich.table import Table
 from rich.text import Text
 
 from ...schemas.files.proof import Proof
-from ..panels.proof import proof_lines, proof_rows
 from ..text.language import say
 from ..text.wording import show_name
 from .asked_language import speak_as_asked
@@ -48,7 +47,8 @@ def prove_command(
     Exit status: 0 a cause is confirmed, 1 none is, 2 wrong usage or unreadable, 3 the fault did not come back or nothing could
     be tried.
     """
-    from ..reruns.prove import prove  # noqa: PLC0415 # not for --help
+    from ..panels.proof import proof_lines, proof_rows  # noqa: PLC0415 # charts: not for --help
+    from ..reruns.prove import prove  # noqa: PLC0415 # as above
 
     out, err = console(), console(stderr=True)
     with command_errors(err, debug=debug):
