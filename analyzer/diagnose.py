@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import msgspec
 
+from .call_words import call_sentences
 from .causality import PHASES, Fired, split, step_of
 from .confidence import precision_of
 from .errors import RuleError
@@ -174,6 +175,13 @@ def _facts(trace: Trace) -> RunFacts:
         "SELECT count(DISTINCT step) FILTER (completed) AS steps, max(step) FILTER (completed) AS last FROM steps"
     ).row(0, named=True)
     world = trace.manifest.world_size or trace.sql("SELECT max(world_size) FROM ranks").item()
+    imported = bool(trace.manifest.options.get("imported"))
+    profiled = (
+        trace.sql("SELECT max(ns)::BIGINT FROM (SELECT sum(ns) AS ns FROM profiled_steps GROUP BY rank)").item()
+        if imported and trace.has("profiler_events")
+        else None
+    )
+    dumped = trace.sql("SELECT count(DISTINCT rank) FROM process_groups").item() if imported else 0
     exit_ = {} if trace.exit is None else cast("dict[str, Any]", plain(msgspec.to_builtins(trace.exit)))
     return RunFacts(
         run_id=trace.manifest.run_id,
@@ -183,13 +191,15 @@ def _facts(trace: Trace) -> RunFacts:
         world_size=world or 1,
         steps_recorded=row["steps"] or 0,
         last_durable_step=row["last"],
+        profiled_ns=profiled,
+        dumped_ranks=dumped,
     )
 
 
 def _reading_problems(trace: Trace, facts: RunFacts) -> list[NotEvaluable]:
     """What the recording itself leaves open, under the catalogue's name for it."""
     unseen = unrecorded(trace, steps=facts.steps_recorded)
-    why = [*unseen, *snapshot_sentences(trace)]
+    why = [*unseen, *snapshot_sentences(trace), *call_sentences(trace)]
     why += [f"{p.path}: {in_words('problem', p.what)}" for p in sorted(trace.problems, key=lambda p: p.path)]
     if trace.manifest.options.get("imported") and trace.has("events"):
         found = trace.sql("SELECT message FROM events WHERE event = 'loss-not-found' ORDER BY message")
@@ -236,7 +246,9 @@ def _reading_problems(trace: Trace, facts: RunFacts) -> list[NotEvaluable]:
         why.append(
             say("neither losses, gradient norms nor tensors of this run are known: whether it learnt cannot be said")
         )
-    if facts.steps_recorded == 0 and not unseen:
+    if facts.steps_recorded == 0 and trace.manifest.options.get("imported"):
+        why.append(say("the imported files mark no step: each was judged as a whole, and rules that need steps could not"))
+    elif facts.steps_recorded == 0 and not unseen:
         why.append(say("no training step was completed: nothing to judge"))
     return [NotEvaluable(code="RE005", name="recording-incomplete", why=w) for w in why]
 
@@ -254,11 +266,14 @@ def _conclude(trace: Trace, facts: RunFacts, causes: list[Finding], silent: set[
     return "healthy"
 
 
-def _first_anomaly(causes: list[Finding], symptoms: list[Finding]) -> FirstAnomaly:
-    """The earliest cause's place; where that cause names no tensor, the first non-finite tensor of its step does."""
+def _first_anomaly(causes: list[Finding], symptoms: list[Finding]) -> FirstAnomaly | None:
+    """The earliest cause's place; where that cause names no tensor, the first non-finite tensor of its step does. None where
+    the cause knows no step, as in dumps of the ranks' calls."""
     real = [c for c in causes if c.severity != "warning"]
     first = min(real, key=lambda c: (step_of(c), PHASES.index(c.phase) if c.phase in PHASES else len(PHASES)))
     place = first
+    if first.step is None:
+        return None
     if first.module is None and first.tensor is None:
         tensors = [s for s in symptoms if s.code == "NU000" and (s.step, s.rank) == (first.step, first.rank)]
         place = tensors[0] if tensors else first

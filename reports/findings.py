@@ -7,7 +7,7 @@ from ..analyzer.language import close_up, text_of, worded
 from ..analyzer.verdict import Finding, FirstAnomaly, RunFacts, Verdict
 from .language import say
 from .playbook import PlaybookStep, RuleWords
-from .wording import number, plural, sentence_case, shape, show_name, show_text, spoken
+from .wording import duration, number, plural, sentence_case, shape, show_name, show_text, spoken
 
 PHASE_WORDS = {
     "data": "loading data",
@@ -104,7 +104,7 @@ def reduce_headline(verdict: Verdict) -> Headline:
             else say("Step {step}: {words}", step=cause.step, words=words)
             if verdict.run.steps_recorded and cause.step is not None
             else say("Profile: {words}", words=words)
-            if cause.step is None
+            if cause.step is None and cause.phase != "exit"
             else sentence_case(words)
         )
         words = f"{cause.code} {cause.name}, {confidence(cause)}"
@@ -126,11 +126,7 @@ def reduce_headline(verdict: Verdict) -> Headline:
         if verdict.not_evaluable:
             message += say(" {rules} could not be judged.", rules=plural(len(verdict.not_evaluable), "rule"))
         return Headline(verdict.verdict, badge, "", title, message, "", facts)
-    title = (
-        say("No verdict: {steps}", steps=steps)
-        if verdict.run.steps_recorded
-        else say("No verdict: no step was recorded")
-    )
+    title = _title_without_verdict(verdict, steps)
     return Headline(verdict.verdict, badge, "", title, _why_inconclusive(verdict), "", facts)
 
 
@@ -252,9 +248,33 @@ def _ended(run: RunFacts) -> str:
     return say("{status}, {how}", status=words, how=how) if how else words
 
 
+def _title_without_verdict(verdict: Verdict, steps: str) -> str:
+    """What was looked at and showed nothing; a run that only lacks steps is no verdict at all."""
+    run = verdict.run
+    if run.profiled_ns is not None:
+        span = duration(run.profiled_ns)
+        return (
+            say("Nothing found in a profile of {span}, {steps}", span=span, steps=steps)
+            if run.steps_recorded
+            else say("Nothing found in the whole profile of {span}: no step is marked", span=span)
+        )
+    if run.steps_recorded:
+        return say("No verdict: {steps}", steps=steps)
+    if run.dumped_ranks:
+        return say("Nothing found in the calls of {ranks}", ranks=plural(run.dumped_ranks, "rank"))
+    return say("No verdict: no step was recorded")
+
+
 def _why_inconclusive(verdict: Verdict) -> str:
     ours_first = sorted(verdict.not_evaluable, key=lambda n: n.name != "recording-incomplete")
     reasons = list(dict.fromkeys(n.why for n in ours_first))
+    if verdict.run.profiled_ns is not None:
+        return say(
+            "Every rule that can judge a profile stayed silent. Whether the training learns cannot be said: a profile holds"
+            " neither losses nor tensors."
+        )
+    if verdict.run.dumped_ranks and not verdict.run.steps_recorded:
+        return say("{calls}.", calls=sentence_case(reasons[0])) if reasons else ""
     if not verdict.run.steps_recorded:
         return say(
             "The recording holds no step, so nothing can be said about the training: {reasons}.",

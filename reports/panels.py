@@ -1,6 +1,7 @@
 """The folded part of the page: one panel for each side of a run; what was not recorded has none."""
 
 from ..analyzer import Trace
+from .calls_panel import calls_panel
 from .data_panel import data_panel
 from .device_panel import device_panel
 from .flame_panel import flame_panel
@@ -24,6 +25,7 @@ PANELS = (
     memory_panel,
     snapshot_panel,
     ranks_panel,
+    calls_panel,
     happenings_panel,
     recording_panel,
 )

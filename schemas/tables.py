@@ -10,7 +10,7 @@ from .happenings import EVENTS, METRICS, RECORDER_STATS, SYSTEM_SAMPLES, THINNED
 from .identity import MODULE_MODES, MODULES, RANKS, TENSORS
 from .measurements import BATCHES, OPERATORS, TENSOR_STATS
 from .memory import FRAMES, MEMORY_BLOCKS, MEMORY_EVENTS, MEMORY_OWNERS, MEMORY_SEGMENTS
-from .processes import COLLECTIVES, DDP_TIMES
+from .processes import COLLECTIVES, DDP_TIMES, PROCESS_GROUPS
 from .profile import PROFILED_OPERATORS, PROFILER_EVENTS
 from .progress import NORM_PARTS, PARAM_GROUPS, SCHEDULERS, STEPS
 from .timing import HOST_READS
@@ -47,6 +47,7 @@ TABLES: dict[str, Table] = {
         REPLAYS,
         COLLECTIVES,
         DDP_TIMES,
+        PROCESS_GROUPS,
         PROFILER_EVENTS,
         PROFILED_OPERATORS,
         SYSTEM_SAMPLES,

@@ -7,7 +7,7 @@ from ...schemas import RunManifest
 from ..errors import ImportFileError
 from .curves import import_curves
 from .detect import Kind
-from .flight_recorder import import_dump, read_dump, settle_end
+from .flight_recorder import import_dump, is_dump, read_dump, settle_end
 from .folders import files_to_import
 from .memory_snapshot import import_snapshot
 from .mlflow_run import import_mlflow_run
@@ -25,7 +25,7 @@ __all__ = ["Choices", "import_files"]
 
 def _import_pickle(path: Path, target: RunTarget, label: str) -> str:  # noqa: ARG001 # as all importers have it
     found = read_plain_pickle(path)
-    if isinstance(found, dict) and "entries" in found:
+    if is_dump(found):
         return import_dump(path, found, target)
     return import_snapshot(path, found, target)
 
