@@ -16,6 +16,7 @@ from .confidence import precision_of
 from .errors import RuleError
 from .judging import Judging
 from .language import close_up, in_words, say, text_of, worded
+from .profile_memory_words import profile_memory_sentences
 from .rules import Rule, Severity, find_rule, load_rules, missing, run_rule
 from .snapshot_words import snapshot_sentences
 from .trace import Trace
@@ -192,6 +193,7 @@ def _facts(trace: Trace) -> RunFacts:
         steps_recorded=row["steps"] or 0,
         last_durable_step=row["last"],
         profiled_ns=profiled,
+        imported=imported,
         dumped_ranks=dumped,
     )
 
@@ -200,9 +202,10 @@ def _reading_problems(trace: Trace, facts: RunFacts) -> list[NotEvaluable]:
     """What the recording itself leaves open, under the catalogue's name for it."""
     unseen = unrecorded(trace, steps=facts.steps_recorded)
     why = [*unseen, *snapshot_sentences(trace), *call_sentences(trace)]
+    why += profile_memory_sentences(trace) if trace.manifest.options.get("imported") else []
     why += [f"{p.path}: {in_words('problem', p.what)}" for p in sorted(trace.problems, key=lambda p: p.path)]
     if trace.manifest.options.get("imported") and trace.has("events"):
-        found = trace.sql("SELECT message FROM events WHERE event = 'loss-not-found' ORDER BY message")
+        found = trace.sql("SELECT message FROM events WHERE event IN ('loss-not-found', 'execution-trace-imported') ORDER BY message")
         why += [in_words("event", str(message).rstrip(".")) for message in found["message"]]
     if trace.status == "running":
         why.append(say("the run is still being written"))

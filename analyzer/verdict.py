@@ -26,6 +26,8 @@ class RunFacts(msgspec.Struct, kw_only=True):
     last_durable_step: int | None
     profiled_ns: int | None = None
     """Time that an imported profile covers, of the rank with the longest one; null without one."""
+    imported: bool = False
+    """Whether others wrote the files that were judged."""
     dumped_ranks: int = 0
     """Ranks of which there is a dump of the Flight Recorder."""
 

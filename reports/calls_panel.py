@@ -26,7 +26,7 @@ SELECT c."group", c.number, any_value(c.op) AS op, any_value(c.numel) AS numel, 
     CASE WHEN any_value(m.ranks) IS NOT NULL THEN ranks_in_words(any_value(m.ranks)) END AS missing, any_value(c.place) AS place
 FROM collective_calls c CROSS JOIN last_ LEFT JOIN missed m ON m."group" = c."group" AND m.number = c.number
 WHERE c.state IN ('scheduled', 'started') OR m.ranks IS NOT NULL
-GROUP BY c."group", c.number ORDER BY missing IS NULL, min(c.time_ns), c."group", c.number LIMIT $most
+GROUP BY c."group", c.number ORDER BY any_value(m.ranks) IS NULL, min(c.time_ns), c."group", c.number LIMIT $most
 """
 
 _STANDS = """

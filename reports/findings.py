@@ -213,7 +213,9 @@ def _view(finding: Finding) -> FindingView:
             tensor=tensor,
         )
         if finding.step is not None
-        else say("{rank}the whole profile", rank=rank),
+        else say("{rank}the whole profile", rank=rank)
+        if finding.phase != "exit"
+        else say("{rank}{place}", rank=rank, place=place(finding.module, finding.phase)),
         message=show_text(finding.message),
         fix=show_text(finding.fix),
         evidence=grid_of([_unsaid(row, finding) for row in finding.evidence]),
@@ -244,6 +246,8 @@ def _ended(run: RunFacts) -> str:
     how = run.exit.get("signal_name")
     if how is None and run.exit.get("exit_code") is not None:
         how = say("exit code {exit_code}", exit_code=run.exit["exit_code"])
+    if run.status == "completed" and how is None and run.exit.get("note"):
+        return say("not told")  # files that others wrote
     words = say(run.status.replace("-", " "))
     return say("{status}, {how}", status=words, how=how) if how else words
 
@@ -262,6 +266,8 @@ def _title_without_verdict(verdict: Verdict, steps: str) -> str:
         return say("No verdict: {steps}", steps=steps)
     if run.dumped_ranks:
         return say("Nothing found in the calls of {ranks}", ranks=plural(run.dumped_ranks, "rank"))
+    if run.imported:
+        return say("Nothing found; no step is marked in these files")
     return say("No verdict: no step was recorded")
 
 
@@ -273,8 +279,9 @@ def _why_inconclusive(verdict: Verdict) -> str:
             "Every rule that can judge a profile stayed silent. Whether the training learns cannot be said: a profile holds"
             " neither losses nor tensors."
         )
-    if verdict.run.dumped_ranks and not verdict.run.steps_recorded:
-        return say("{calls}.", calls=sentence_case(reasons[0])) if reasons else ""
+    told = [n.why for n in verdict.not_evaluable if n.name == "recording-incomplete"]
+    if verdict.run.imported and not verdict.run.steps_recorded and told:
+        return say("{told}.", told=sentence_case(say("; ").join(told[:3])))
     if not verdict.run.steps_recorded:
         return say(
             "The recording holds no step, so nothing can be said about the training: {reasons}.",

@@ -9,6 +9,7 @@ from .happenings_panel import happenings_panel
 from .memory_panel import memory_panel
 from .optimizer_panel import optimizer_panel
 from .panel import Panel
+from .profile_memory_panel import profile_memory_panel
 from .ranks_panel import ranks_panel
 from .recording_panel import recording_panel
 from .snapshot_panel import snapshot_panel
@@ -24,6 +25,7 @@ PANELS = (
     flame_panel,
     memory_panel,
     snapshot_panel,
+    profile_memory_panel,
     ranks_panel,
     calls_panel,
     happenings_panel,

@@ -7,9 +7,11 @@ from ...schemas import RunManifest
 from ..errors import ImportFileError
 from .curves import import_curves
 from .detect import Kind
+from .execution_trace import import_execution_trace
 from .flight_recorder import import_dump, is_dump, read_dump, settle_end
 from .folders import files_to_import
 from .memory_snapshot import import_snapshot
+from .memory_timeline import import_memory_timeline
 from .mlflow_run import import_mlflow_run
 from .pickles import read_plain_pickle
 from .series import check_choices, take_evaluation_for_loss
@@ -42,6 +44,8 @@ _IMPORTERS: dict[Kind, Callable[[Path, RunTarget, str], str]] = {
     "text_log": import_text_log,
     "wandb": import_wandb,
     "mlflow": import_mlflow_run,
+    "execution_trace": import_execution_trace,
+    "memory_timeline": import_memory_timeline,
     "tensorboard": import_event_file,
     "trainer_state": import_trainer_state,
 }

@@ -141,6 +141,12 @@ class RunTarget:
         self._windows[rank] += 1
         return self._windows[rank] - 1
 
+    def next_timeline(self) -> int:
+        """Rank of the next memory timeline: the first whose device's memory is not told of yet."""
+        rank = next(rank for rank in range(len(self.snapshot_ranks) + 1) if rank not in self.snapshot_ranks)
+        self.snapshot_ranks.add(rank)
+        return rank
+
     def next_stack(self, rank: int) -> int:
         """Number of the next call stack of a rank."""
         self._stacks[rank] += 1

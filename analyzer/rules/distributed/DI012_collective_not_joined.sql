@@ -46,7 +46,7 @@ WITH heard AS (
     SELECT ranks_in_words(waiting) AS words FROM first_
 )
 SELECT t.first_rank AS rank, NULL::BIGINT AS step, f.number, f."group" AS group_, f.number AS value, upper(w.words[1]) || w.words[2:] AS waiting,
-    CASE WHEN f.told THEN 'waited in' ELSE 'had last made' END AS did, c.words AS call, t.words AS absent, f.waiting AS waiting_ranks,
+    CASE WHEN f.told THEN 'waited in' ELSE 'had last made' END AS did, c.words AS call, t.words AS absent,
     CASE WHEN hung AND f.deadline_ns <= last_ns THEN '; it had run out of its time' WHEN hung THEN '' ELSE '. Unless the run hung, they were only on the way' END AS proof,
     CASE WHEN NOT hung THEN 'warning' END AS severity
 FROM first_ f, told t, call c, waiting w, proof, heard
