@@ -23,6 +23,12 @@ _FEW = 200
 _TIMELINE = re.compile(rb"\[\[(?:-1|\d{9,}), ?(?:\d{9,}|[1-4], ?-?\d+, ?\d\])")
 """How a memory timeline begins: times, or time, action, bytes and category."""
 
+_OTHER_TOOLS = {
+    b'"rocprofiler-sdk-tool"': "a result of rocprof",
+    b'"workload_graph"': "a simulator's workload graph",
+}
+"""Keys of JSON files of other tools, and what they are."""
+
 _DICTIONARY = re.compile(r"\{'|\[(?:\d|rank|default|INFO|20\d\d|titan)")
 """How a log begins that is no JSON although its first character is a bracket."""
 
@@ -90,6 +96,9 @@ def _is_table(path: Path, text: str) -> bool:
 def _kind_of_json(path: Path, text: bytes) -> Kind:
     if any(mark in text for mark in _TRACE_MARKS) or (text[:1] == b"[" and b'"ph"' in text):
         return "trace"
+    for mark, name in _OTHER_TOOLS.items():
+        if mark in text:
+            raise ImportFileError(f"{path}: is {name}, which is not read; import the trace of torch.profiler of the same run")
     if b'"nodes"' in text and (b'"ctrl_deps"' in text or b'"fw_parent"' in text):
         return "execution_trace"
     if _TIMELINE.match(text):

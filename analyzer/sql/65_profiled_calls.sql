@@ -40,21 +40,22 @@ WITH traced AS (
 ), world AS (
     SELECT max(world_size) AS ranks FROM ranks
 ), calls AS (
-    -- what goes from one rank to another has no common end; a group that is not told is that of all ranks where there are only two
-    SELECT c.*, coalesce(c."group", CASE WHEN w.ranks = 2 AND t.ranks = 2 OR NOT c.on_device AND w.ranks = t.ranks THEN 'default' END) AS group_
-    FROM profiled_calls c, traced t, world w WHERE c.op NOT IN ('sendrecv', 'send', 'recv') AND t.ranks > 1
+    -- a group that is not told is that of all ranks where there are only two, and gloo's. Others are kept if they end together, which proves it
+    SELECT c.*, coalesce(c."group", 'default') AS group_,
+        c.op NOT IN ('sendrecv', 'send', 'recv') AND (c."group" IS NOT NULL OR w.ranks = 2 AND t.ranks = 2 OR NOT c.on_device AND w.ranks = t.ranks) AS known
+    FROM profiled_calls c, traced t, world w WHERE t.ranks > 1
 ), counted AS (
-    SELECT group_, window_id, rank, count(*) AS calls FROM calls WHERE group_ IS NOT NULL GROUP BY group_, window_id, rank
+    SELECT group_, window_id, rank, count(*) AS calls FROM calls GROUP BY group_, window_id, rank
 ), alike AS (
     -- numbers mean the same call only where all traces of the group hold equally many
     SELECT group_, window_id, count(*) AS ranks FROM counted GROUP BY group_, window_id HAVING count(*) > 1 AND min(calls) = max(calls)
 ), matched AS (
-    SELECT c.*, min(c.dur_ns) OVER same AS shortest_ns, count(*) OVER same AS here, a.ranks, min(c.op) OVER same = max(c.op) OVER same AS one
+    SELECT c.*, max(c.ts_ns + c.dur_ns) OVER same - min(c.ts_ns + c.dur_ns) OVER same <= 50000 AS together, min(c.dur_ns) OVER same AS shortest_ns, count(*) OVER same AS here, a.ranks, min(c.op) OVER same = max(c.op) OVER same AS one
     FROM calls c JOIN alike a USING (group_, window_id)
     WINDOW same AS (PARTITION BY c.group_, c.window_id, c.number)
 )
 SELECT rank, window_id, step, event_id, group_ AS "group", number, op, numel, on_device, ts_ns, dur_ns, dur_ns - shortest_ns AS waited_ns
-FROM matched WHERE here = ranks AND one;
+FROM matched WHERE here = ranks AND one AND (known OR together);
 COMMENT ON VIEW profiled_waits IS 'Collectives that the profiles of all traced ranks of a group hold, and how long each rank was in them before the last one came.';
 COMMENT ON COLUMN profiled_waits.group IS 'Process group with its ranks.';
 COMMENT ON COLUMN profiled_waits.number IS 'Which call of the group it is, from 0.';
