@@ -132,7 +132,8 @@ class Attachment:
             watch.install(self._patches)
 
     def detach(self) -> None:
-        """Take everything out of torch again."""
+        """Take everything out of torch again; first back in what is out for the length of a forward."""
+        self.forward.quiet.resume()
         self._patches.undo()
 
     def close(self) -> None:

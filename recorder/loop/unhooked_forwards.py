@@ -108,7 +108,6 @@ class QuietForwards:
     def install(self, patches: Patches) -> None:
         """Last of all: what is taken out of torch for good must be in it first."""
         self._patches = patches
-        patches.later(self.resume)
         patches.wrap(nn.Module, "train", self._train)
 
     def _train(self, original: Callable[..., Any]) -> Callable[..., Any]:
