@@ -1,4 +1,4 @@
-"""What imported dumps of the ranks' calls tell in a sentence: how many calls, which of them have not ended, whose dump is missing."""
+"""What imported dumps of the ranks' calls tell in a sentence: how many calls, how many have not ended, whose dump is missing."""
 
 from .language import say
 from .trace import Trace

@@ -205,7 +205,9 @@ def _reading_problems(trace: Trace, facts: RunFacts) -> list[NotEvaluable]:
     why += profile_memory_sentences(trace) if trace.manifest.options.get("imported") else []
     why += [f"{p.path}: {in_words('problem', p.what)}" for p in sorted(trace.problems, key=lambda p: p.path)]
     if trace.manifest.options.get("imported") and trace.has("events"):
-        found = trace.sql("SELECT message FROM events WHERE event IN ('loss-not-found', 'execution-trace-imported') ORDER BY message")
+        found = trace.sql(
+            "SELECT message FROM events WHERE event IN ('loss-not-found', 'execution-trace-imported') ORDER BY message"
+        )
         why += [in_words("event", str(message).rstrip(".")) for message in found["message"]]
     if trace.status == "running":
         why.append(say("the run is still being written"))
@@ -250,7 +252,9 @@ def _reading_problems(trace: Trace, facts: RunFacts) -> list[NotEvaluable]:
             say("neither losses, gradient norms nor tensors of this run are known: whether it learnt cannot be said")
         )
     if facts.steps_recorded == 0 and trace.manifest.options.get("imported"):
-        why.append(say("the imported files mark no step: each was judged as a whole, and rules that need steps could not"))
+        why.append(
+            say("the imported files mark no step: each was judged as a whole, and rules that need steps could not")
+        )
     elif facts.steps_recorded == 0 and not unseen:
         why.append(say("no training step was completed: nothing to judge"))
     return [NotEvaluable(code="RE005", name="recording-incomplete", why=w) for w in why]

@@ -1,4 +1,4 @@
-"""The panel of imported Flight Recorder dumps: calls that have not ended, where each rank stands, and the stacks of both sides."""
+"""The panel of imported Flight Recorder dumps: calls that have not ended, where each rank stands, the stacks of both sides."""
 
 import polars as pl
 
@@ -23,7 +23,8 @@ WITH last_ AS (SELECT max(time_ns) AS ns FROM collective_calls), missed AS (
 )
 SELECT c."group", c.number, any_value(c.op) AS op, any_value(c.numel) AS numel, ranks_in_words(list(c.rank)) AS waiting,
     string_agg(DISTINCT c.state, ', ' ORDER BY c.state) AS state, max(last_.ns) - min(c.time_ns) AS since,
-    CASE WHEN any_value(m.ranks) IS NOT NULL THEN ranks_in_words(any_value(m.ranks)) END AS missing, any_value(c.place) AS place
+    CASE WHEN any_value(m.ranks) IS NOT NULL THEN ranks_in_words(any_value(m.ranks)) END AS missing,
+    any_value(c.place) AS place
 FROM collective_calls c CROSS JOIN last_ LEFT JOIN missed m ON m."group" = c."group" AND m.number = c.number
 WHERE c.state IN ('scheduled', 'started') OR m.ranks IS NOT NULL
 GROUP BY c."group", c.number ORDER BY any_value(m.ranks) IS NULL, min(c.time_ns), c."group", c.number LIMIT $most
@@ -32,7 +33,8 @@ GROUP BY c."group", c.number ORDER BY any_value(m.ranks) IS NULL, min(c.time_ns)
 _STANDS = """
 WITH last_ AS (
     SELECT rank, max(number) FILTER (state = 'completed') AS completed, arg_max("group", time_ns) AS "group",
-        arg_max(number, time_ns) AS number, arg_max(op, time_ns) AS op, arg_max(state, time_ns) AS state, arg_max(place, time_ns) AS place
+        arg_max(number, time_ns) AS number, arg_max(op, time_ns) AS op, arg_max(state, time_ns) AS state,
+        arg_max(place, time_ns) AS place
     FROM collective_calls GROUP BY rank
 )
 SELECT ranks_in_words(list(rank)) AS ranks, "group", number, op, state, place FROM last_
@@ -46,7 +48,8 @@ WITH first_ AS (
 ), sides AS (
     SELECT 0 AS side, c.rank, c.frames_id FROM collective_calls c JOIN first_ f ON c."group" = f."group" AND c.number = f.number
     UNION ALL
-    SELECT 1, c.rank, c.frames_id FROM collective_calls c JOIN first_ f ON c.rank = f.rank AND c."group" = f.at_group AND c.number = f.at_number
+    SELECT 1, c.rank, c.frames_id FROM collective_calls c JOIN first_ f
+        ON c.rank = f.rank AND c."group" = f.at_group AND c.number = f.at_number
 ), one AS (
     SELECT * FROM sides WHERE frames_id IS NOT NULL QUALIFY row_number() OVER (PARTITION BY side ORDER BY rank) = 1
 )
@@ -104,7 +107,17 @@ def _pending(frame: pl.DataFrame) -> Grid:
         ]
         for r in frame.iter_rows(named=True)
     ]
-    heads = ["group", say("number"), "call", "elements", say("made by"), say("state"), say("open for at least"), say("missing"), "line"]
+    heads = [
+        "group",
+        say("number"),
+        "call",
+        "elements",
+        say("made by"),
+        say("state"),
+        say("open for at least"),
+        say("missing"),
+        "line",
+    ]
     return Grid(heads, rows, [False, True, False, True, False, False, True, False, False])
 
 

@@ -9,13 +9,15 @@ MOST = 24
 """Rows of a table; of more ranks those that are latest."""
 
 _RANKS = """
-SELECT rank, sum(calls)::BIGINT AS calls, sum(in_calls_ns)::DOUBLE AS in_calls, sum(waited_ns)::DOUBLE AS waited, sum(late_ns)::DOUBLE AS late,
+SELECT rank, sum(calls)::BIGINT AS calls, sum(in_calls_ns)::DOUBLE AS in_calls,
+    sum(waited_ns)::DOUBLE AS waited, sum(late_ns)::DOUBLE AS late,
     sum(ns)::DOUBLE AS ns
 FROM rank_lateness GROUP BY rank ORDER BY late DESC, rank LIMIT $most
 """
 
 _CALLS = """
-SELECT op, "group", count(DISTINCT number) AS calls, count(DISTINCT rank) AS ranks, median(numel) AS numel, median(dur_ns)::DOUBLE AS typical,
+SELECT op, "group", count(DISTINCT number) AS calls, count(DISTINCT rank) AS ranks, median(numel) AS numel,
+    median(dur_ns)::DOUBLE AS typical,
     sum(waited_ns)::DOUBLE AS waited, mode(rank) FILTER (waited_ns = 0) AS last_rank
 FROM profiled_waits GROUP BY op, "group" ORDER BY waited DESC, op, "group" LIMIT $most
 """
@@ -37,7 +39,14 @@ def late_rank_grids(trace: Trace) -> list[tuple[str, Grid]]:
         ]
         for r in ranks.iter_rows(named=True)
     ]
-    heads = ["rank", "calls", say("time in them"), say("waited for others"), say("others waited for it"), say("of its time")]
+    heads = [
+        "rank",
+        "calls",
+        say("time in them"),
+        say("waited for others"),
+        say("others waited for it"),
+        say("of its time"),
+    ]
     calls = [
         [
             show_name(r["op"]),

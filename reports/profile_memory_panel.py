@@ -21,11 +21,13 @@ WHERE rank = $rank ORDER BY device, step LIMIT 40
 
 _OWNERS = """
 WITH asked AS (
-    SELECT device, coalesce(owner, 'outside of operators') AS owner, count(*) AS blocks, sum(change)::BIGINT AS bytes, max(change) AS largest
+    SELECT device, coalesce(owner, 'outside of operators') AS owner, count(*) AS blocks, sum(change)::BIGINT AS bytes,
+        max(change) AS largest
     FROM memory_changes WHERE rank = $rank AND change > 0 GROUP BY ALL
 )
 SELECT a.*, l.bytes AS left_ FROM asked a
-LEFT JOIN (SELECT device, owner, sum(bytes)::BIGINT AS bytes FROM memory_left WHERE rank = $rank GROUP BY ALL) l ON l.device = a.device AND l.owner = a.owner
+LEFT JOIN (SELECT device, owner, sum(bytes)::BIGINT AS bytes FROM memory_left WHERE rank = $rank GROUP BY ALL) l
+    ON l.device = a.device AND l.owner = a.owner
 ORDER BY a.bytes DESC, a.owner LIMIT $most
 """
 
@@ -85,13 +87,28 @@ def _steps(frame: pl.DataFrame) -> Grid:
         ]
         for r in frame.iter_rows(named=True)
     ]
-    heads = ["device", "step", say("allocations"), say("asked for"), say("most in use"), say("at the end"), say("grown by")]
+    heads = [
+        "device",
+        "step",
+        say("allocations"),
+        say("asked for"),
+        say("most in use"),
+        say("at the end"),
+        say("grown by"),
+    ]
     return Grid(heads, rows, [False, True, True, True, True, True, True])
 
 
 def _owners(frame: pl.DataFrame) -> Grid:
     rows = [
-        [show_name(r["device"]), show_name(r["owner"]), number(r["blocks"]), size(r["bytes"]), size(r["largest"]), size(r["left_"])]
+        [
+            show_name(r["device"]),
+            show_name(r["owner"]),
+            number(r["blocks"]),
+            size(r["bytes"]),
+            size(r["largest"]),
+            size(r["left_"]),
+        ]
         for r in frame.iter_rows(named=True)
     ]
     heads = ["device", say("asked for by"), say("allocations"), say("asked for"), "largest", say("not given back")]

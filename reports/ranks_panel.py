@@ -32,7 +32,13 @@ def ranks_panel(trace: Trace, _rank: int, around: int | None, _suspect: str | No
     steps = trace.sql(_STEPS_SQL)
     profiled = late_rank_grids(trace)
     if steps["rank"].n_unique() < 2:
-        return Panel("ranks", say("Ranks"), say("Look for the rank that waits least: the others wait for it."), [], profiled) if profiled else None
+        return (
+            Panel(
+                "ranks", say("Ranks"), say("Look for the rank that waits least: the others wait for it."), [], profiled
+            )
+            if profiled
+            else None
+        )
     waits = {r["rank"]: r for r in trace.sql(_WAITS_SQL).to_dicts()}
     each = steps.group_by("rank").agg(
         pl.len().alias("steps"), pl.col("step").max().alias("last"), pl.col("ms").median(), pl.col("loss").last()

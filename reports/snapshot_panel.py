@@ -93,9 +93,12 @@ def snapshot_panel(trace: Trace, rank: int, _around: int | None, _suspect: str |
         _facts(mine.row(0, named=True)),
         grids,
         timeline_chart(
-            folded(timeline), title=say("Memory in use by the line that allocated it"), axis=say("event of the allocator")
+            folded(timeline),
+            title=say("Memory in use by the line that allocated it"),
+            axis=say("event of the allocator"),
         )
-        if timeline["event_id"].n_unique() > 1 else None,
+        if timeline["event_id"].n_unique() > 1
+        else None,
         say("Memory in use after each event of the allocator, by the line that allocated it"),
     )
 

@@ -38,7 +38,9 @@ COLLECTIVES = Table(
             "Of an imported dump: scheduled (handed to the device), started (running there) or completed; null where it does "
             "not tell.",
         ),
-        Column("timeout_ns", I64, "How long the call may take before it counts as failed; null if it is not known.", "ns"),
+        Column(
+            "timeout_ns", I64, "How long the call may take before it counts as failed; null if it is not known.", "ns"
+        ),
         Column("frames_id", I64, "Stack that made the call, in table frames; null if it was not recorded."),
     ),
     ("rank", "step", "seq"),

@@ -63,10 +63,7 @@ def kind_of(path: Path) -> Kind:
         kind = _kind_of_json(path, text.encode())
         if kind != "curves" or known_format(text.splitlines()[:_FEW]) is None:
             return kind
-    if "<img src='data:image/png;base64," in text[:2000] and "Memory Timeline" in text[:2000]:
-        raise ImportFileError(
-            f"{path}: is a memory timeline that holds nothing but a picture; export it once more as .json or .raw"
-        )
+    _refuse_picture(path, text)
     if "\0" not in text:
         if known_format(log_lines(path)) is not None:
             return "text_log"
@@ -79,6 +76,13 @@ def kind_of(path: Path) -> Kind:
         " TensorBoard event files, W&B's .wandb files, trainer_state.json, curves as CSV or JSON lines, and text logs that name"
         " a step and a loss"
     )
+
+
+def _refuse_picture(path: Path, text: str) -> None:
+    if "<img src='data:image/png;base64," in text[:2000] and "Memory Timeline" in text[:2000]:
+        raise ImportFileError(
+            f"{path}: is a memory timeline that holds nothing but a picture; export it once more as .json or .raw"
+        )
 
 
 def _is_table(path: Path, text: str) -> bool:
@@ -98,7 +102,9 @@ def _kind_of_json(path: Path, text: bytes) -> Kind:
         return "trace"
     for mark, name in _OTHER_TOOLS.items():
         if mark in text:
-            raise ImportFileError(f"{path}: is {name}, which is not read; import the trace of torch.profiler of the same run")
+            raise ImportFileError(
+                f"{path}: is {name}, which is not read; import the trace of torch.profiler of the same run"
+            )
     if b'"nodes"' in text and (b'"ctrl_deps"' in text or b'"fw_parent"' in text):
         return "execution_trace"
     if _TIMELINE.match(text):

@@ -1,4 +1,4 @@
-"""An execution trace (`ExecutionTraceObserver`, the schema of Chakra) into profiler_events: operators in their order, without times.
+"""An execution trace (`ExecutionTraceObserver`, Chakra's schema) into profiler_events: operators in order, without times.
 
 Up to schema 1.0.1 a node has its fields side by side; later ones keep them in `inputs`, `outputs` and a list `attrs`.
 """
@@ -54,7 +54,9 @@ def _row(node: Mapping[str, Any]) -> dict[str, Any]:
     given = inputs if isinstance(inputs, Mapping) else {
         "values": inputs, "shapes": told.get("input_shapes"), "types": told.get("input_types"), "strides": None,
     }  # fmt: skip
-    kept = {name: told.get(name) for name in ("id", "ctrl_deps", "parent", "fw_parent", "scope", "op_schema", "pg_name")}
+    kept = {
+        name: told.get(name) for name in ("id", "ctrl_deps", "parent", "fw_parent", "scope", "op_schema", "pg_name")
+    }
     kept["outputs"] = outputs
     return {
         "ph": "N",

@@ -94,7 +94,7 @@ def _op_and_peer(name: str, members: list[int]) -> tuple[str, int | None]:
         if found := pattern.match(name):
             peer = int(found[2][:9])
             return op, members[peer] if peer < len(members) else peer
-    op = name.split("(")[0].strip().lower()
+    op = name.split("(", maxsplit=1)[0].strip().lower()
     return _OPS.get(op, op), None
 
 

@@ -101,7 +101,7 @@ def _groups(
     status = status if isinstance(status, Mapping) else {}
     config = dump.get("pg_config")
     named: dict[str, tuple[str | None, list[int]]] = {}
-    for name, about in (config.items() if isinstance(config, Mapping) else ()):
+    for name, about in config.items() if isinstance(config, Mapping) else ():
         if name and isinstance(about, Mapping):
             group = group_of((name, about.get("desc")), members)
             named[group] = (None, members.get(str(name), []))

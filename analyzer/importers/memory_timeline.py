@@ -53,7 +53,7 @@ def import_memory_timeline(path: Path, target: RunTarget, label: str) -> str:  #
 def _is_coalesced(whole: Any) -> bool:
     return (
         isinstance(whole, list)
-        and len(whole) == 2  # noqa: PLR2004 # times and sizes
+        and len(whole) == 2  # times and sizes
         and all(isinstance(part, list) for part in whole)
         and bool(whole[1])
         and isinstance(whole[1][0], list)
@@ -66,7 +66,12 @@ def _coalesced(whole: Any) -> list[tuple[int | None, int, str]]:
     changes: list[tuple[int | None, int, str]] = []
     before = [0] * (len(CATEGORIES) + 1)
     for time, sizes in zip(*whole, strict=True):
-        if not _is_whole(time) or not isinstance(sizes, list) or len(sizes) != len(before) or not all(map(_is_whole, sizes)):
+        if (
+            not _is_whole(time)
+            or not isinstance(sizes, list)
+            or len(sizes) != len(before)
+            or not all(map(_is_whole, sizes))
+        ):
             return []
         for name, was, now in zip(CATEGORIES, before[1:], sizes[1:], strict=True):
             if now != was:
@@ -78,7 +83,7 @@ def _coalesced(whole: Any) -> list[tuple[int | None, int, str]]:
 def _raw(whole: Any) -> list[tuple[int | None, int, str]]:
     changes: list[tuple[int | None, int, str]] = []
     for row in whole if isinstance(whole, list) else ():
-        if not isinstance(row, list) or len(row) != 4 or not all(map(_is_whole, row)):  # noqa: PLR2004 # the format's
+        if not isinstance(row, list) or len(row) != 4 or not all(map(_is_whole, row)):  # the format's
             return []
         time, _, change, category = row
         if change:

@@ -209,7 +209,9 @@ LAYOUTS: dict[str, dict[str, Any]] = {
 
 def laid_out(trace: Path, layout: str, out: Path) -> Path:
     """The same events as another program would save them."""
-    code = "import json, sys; json.dump(json.load(open(sys.argv[1])), open(sys.argv[2], 'w'), **json.loads(sys.argv[3]))"
+    code = (
+        "import json, sys; json.dump(json.load(open(sys.argv[1])), open(sys.argv[2], 'w'), **json.loads(sys.argv[3]))"
+    )
     subprocess.run([sys.executable, "-c", code, str(trace), str(out), json.dumps(LAYOUTS[layout])], check=True)
     return out
 

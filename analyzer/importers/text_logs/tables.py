@@ -1,11 +1,11 @@
 """Tables of two columns, one a report, as Stable-Baselines3, OpenAI's baselines and guided-diffusion print them:
 
-    ---------------------------
-    | rollout/       |        |
-    |    ep_rew_mean | 1.43   |
-    | train/         |        |
-    |    loss        | 0.0076 |
-    ---------------------------
+---------------------------
+| rollout/       |        |
+|    ep_rew_mean | 1.43   |
+| train/         |        |
+|    loss        | 0.0076 |
+---------------------------
 """
 
 import re

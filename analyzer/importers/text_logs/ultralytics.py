@@ -1,4 +1,4 @@
-"""YOLO's terminal: a line of names, `Epoch GPU_mem box_loss cls_loss dfl_loss Instances Size`, and a bar with the numbers under it.
+"""YOLO's terminal: a line of names, `Epoch GPU_mem box_loss cls_loss … Instances Size`, and a bar with the numbers under it.
 
 What a bar says on its way is a running mean: only its last words count. A step is an epoch.
 """
@@ -39,4 +39,6 @@ class _Epochs:
         self._row = {}
 
 
-FORMAT = LogFormat("YOLO", _ROW, _Epochs, "means on the way through an epoch, scores of single classes, the model's summary")
+FORMAT = LogFormat(
+    "YOLO", _ROW, _Epochs, "means on the way through an epoch, scores of single classes, the model's summary"
+)

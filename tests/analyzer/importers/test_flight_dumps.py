@@ -16,7 +16,9 @@ LINE = {"filename": "/job/train.py", "line": 30, "name": "step"}
 OTHER = {"filename": "/job/train.py", "line": 41, "name": "evaluate"}
 
 
-def call(number: int, *, op: str = "all_reduce", group: tuple[str, str] = ("0", "default_pg"), **more: Any) -> dict[str, Any]:
+def call(
+    number: int, *, op: str = "all_reduce", group: tuple[str, str] = ("0", "default_pg"), **more: Any
+) -> dict[str, Any]:
     """One entry as NCCL's recorder writes it; ``number`` counts from 1."""
     entry = {
         "record_id": number - 1, "pg_id": int(group[0]), "process_group": group, "collective_seq_id": number, "p2p_seq_id": 0,
@@ -30,7 +32,9 @@ def call(number: int, *, op: str = "all_reduce", group: tuple[str, str] = ("0", 
     return entry | more
 
 
-def dump(entries: list[dict[str, Any]], ranks: list[int], *, groups: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+def dump(
+    entries: list[dict[str, Any]], ranks: list[int], *, groups: dict[str, Any] | None = None, **more: Any
+) -> dict[str, Any]:
     config = {"0": {"name": "0", "desc": "default_pg", "ranks": str(ranks)}} | (groups or {})
     return {"version": "2.10", "pg_config": config, "pg_status": {}, "entries": entries} | more
 
@@ -55,8 +59,14 @@ def test_the_rank_that_never_joined_is_named_with_both_lines(tmp_path, as_json):
         verdict = diagnose(trace)
     (cause,) = verdict.causes
     assert (cause.name, cause.severity, cause.rank, cause.step) == ("collective-not-joined", "error", 2, None)
-    assert "Ranks 0-1, 3 waited in call 2 of group default, all_reduce of 32 float32 at /job/train.py:30 in step" in cause.message
-    assert "rank 2 had not made it: last made call 1 of group default, all_reduce at /job/train.py:41 in evaluate" in cause.message
+    assert (
+        "Ranks 0-1, 3 waited in call 2 of group default, all_reduce of 32 float32 at /job/train.py:30 in step"
+        in cause.message
+    )
+    assert (
+        "rank 2 had not made it: last made call 1 of group default, all_reduce at /job/train.py:41 in evaluate"
+        in cause.message
+    )
     assert (verdict.verdict, verdict.run.status, verdict.first_anomaly) == ("anomalous", "hang", None)
 
 
@@ -109,7 +119,9 @@ def test_a_send_and_its_receive_are_no_mismatch_and_know_their_peers(tmp_path):
 def test_a_dump_without_entries_is_that_of_a_rank_without_a_call(tmp_path):
     silent = dump([], [0, 1])
     del silent["entries"]
-    with judged(tmp_path, {0: dump([call(1, state="started", retired=True)], [0, 1]), 1: silent}, as_json=True) as trace:
+    with judged(
+        tmp_path, {0: dump([call(1, state="started", retired=True)], [0, 1]), 1: silent}, as_json=True
+    ) as trace:
         (cause,) = diagnose(trace).causes
     assert "rank 1 had made no call at all" in cause.message
 
@@ -159,7 +171,8 @@ import torch, torch.distributed as dist, torch.multiprocessing as mp
 
 def work(rank, out):
     os.environ["TORCH_FR_BUFFER_SIZE"] = "100"
-    dist.init_process_group("gloo", init_method=f"file://{out}/store", rank=rank, world_size=4, timeout=datetime.timedelta(seconds=6))
+    wait = datetime.timedelta(seconds=6)
+    dist.init_process_group("gloo", init_method=f"file://{out}/store", rank=rank, world_size=4, timeout=wait)
     for _ in range(3):
         dist.all_reduce(torch.ones(4))
     try:

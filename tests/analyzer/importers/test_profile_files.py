@@ -19,7 +19,13 @@ def imported(path: Path, tmp_path: Path) -> Trace:
 
 def test_a_raw_memory_timeline_gives_peak_and_categories(tmp_path):
     path = tmp_path / "memory.raw.gz"
-    changes = [[-1, 1, 100, 0], [10**15, 2, 300, 4], [10**15 + 5, 3, -300, 4], [10**15 + 5, 3, 200, 5], [10**15 + 9, 4, -200, 5]]
+    changes = [
+        [-1, 1, 100, 0],
+        [10**15, 2, 300, 4],
+        [10**15 + 5, 3, -300, 4],
+        [10**15 + 5, 3, 200, 5],
+        [10**15 + 9, 4, -200, 5],
+    ]
     path.write_bytes(gzip.compress(json.dumps(changes).encode()))
     with imported(path, tmp_path) as trace:
         rows = trace.sql("SELECT change, held_bytes, owner FROM memory_changes ORDER BY event_id").rows()
@@ -27,7 +33,8 @@ def test_a_raw_memory_timeline_gives_peak_and_categories(tmp_path):
         headline = reduce_headline(diagnose(trace))
         keys = [panel.key for panel in reduce_panels(trace, 0, None, None)]
     assert rows == [
-        (100, 100, "parameter"), (300, 400, "activation"), (-300, 100, "activation"), (200, 300, "gradient"), (-200, 100, "gradient"),
+        (100, 100, "parameter"), (300, 400, "activation"), (-300, 100, "activation"),
+        (200, 300, "gradient"), (-200, 100, "gradient"),
     ]  # fmt: skip
     assert peak == (400, 100)
     assert headline.title == "Nothing found; no step is marked in these files"
@@ -49,14 +56,17 @@ def test_both_forms_of_a_memory_timeline_say_the_same(tmp_path):
 
 def test_a_timeline_that_is_a_picture_says_what_to_export(tmp_path):
     path = tmp_path / "memory.html"
-    path.write_text('<html><head><title>GPU Memory Timeline HTML</title></head><body>\n  <img src=\'data:image/png;base64,iVBOR\'>')
+    path.write_text(
+        "<html><head><title>GPU Memory Timeline HTML</title></head><body>\n  <img src='data:image/png;base64,iVBOR'>"
+    )
     with pytest.raises(ImportFileError, match=r"memory\.html.*nothing but a picture.*\.json or \.raw"):
         import_files([path], tmp_path / "run", "0")
 
 
 OLD = {"name": "aten::mm", "id": 5, "rf_id": 3, "parent": 4, "fw_parent": 0, "seq_id": 7, "scope": 0, "tid": 1, "fw_tid": 0,
        "inputs": [[6, 7]], "input_shapes": [[2, 3]], "input_types": ["Tensor(float)"], "outputs": [], "ctrl_deps": 4}  # fmt: skip
-NEW = {"id": 5, "name": "aten::mm", "ctrl_deps": 4, "inputs": {"values": [[6, 7]], "shapes": [[2, 3]], "types": ["Tensor(float)"]},
+NEW = {"id": 5, "name": "aten::mm", "ctrl_deps": 4,
+       "inputs": {"values": [[6, 7]], "shapes": [[2, 3]], "types": ["Tensor(float)"]},
        "outputs": {"values": [], "shapes": [], "types": []},
        "attrs": [{"name": "rf_id", "type": "uint64", "value": 3}, {"name": "seq_id", "type": "int64", "value": 7},
                  {"name": "fw_parent", "type": "uint64", "value": 0}, {"name": "tid", "type": "uint64", "value": 1}]}  # fmt: skip
@@ -68,7 +78,9 @@ def test_an_execution_trace_of_any_schema_gives_its_operators(tmp_path, schema, 
     path = tmp_path / "et.json"
     path.write_text(json.dumps({"schema": schema, "pid": 1, "nodes": [process, node]}))
     with imported(path, tmp_path) as trace:
-        rows = trace.sql("SELECT name, record_function_id, seq_nr, input_dims, input_types, ts_ns FROM profiler_events").rows()
+        rows = trace.sql(
+            "SELECT name, record_function_id, seq_nr, input_dims, input_types, ts_ns FROM profiler_events"
+        ).rows()
         headline = reduce_headline(diagnose(trace))
     assert rows == [("aten::mm", 3, 7, "[[2, 3]]", '["Tensor(float)"]', None)]
     assert "an execution trace has no times" in headline.message
@@ -76,7 +88,10 @@ def test_an_execution_trace_of_any_schema_gives_its_operators(tmp_path, schema, 
 
 @pytest.mark.parametrize(
     ("text", "what"),
-    [('{"rocprofiler-sdk-tool": [{"metadata": {}}]}', "a result of rocprof"), ('{"workload_graph": [{"Id": 1}]}', "a simulator's")],
+    [
+        ('{"rocprofiler-sdk-tool": [{"metadata": {}}]}', "a result of rocprof"),
+        ('{"workload_graph": [{"Id": 1}]}', "a simulator's"),
+    ],
 )
 def test_a_file_of_another_tool_is_called_by_its_name(tmp_path, text, what):
     (tmp_path / "other.json").write_text(text)
