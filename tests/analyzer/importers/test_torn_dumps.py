@@ -21,19 +21,39 @@ DUMP = {
         for n in range(3)
     ],
 }  # fmt: skip
-NODES = {"schema": "1.0.1", "nodes": [{"name": "aten::mm", "id": 5, "ctrl_deps": 1, "fw_parent": 0, "inputs": [], "attrs": []}]}
+NODES = {
+    "schema": "1.0.1",
+    "nodes": [{"name": "aten::mm", "id": 5, "ctrl_deps": 1, "fw_parent": 0, "inputs": [], "attrs": []}],
+}
 TIMELINE = [[-1, 1, 100, 0], [10**15, 2, 300, 4], [10**15 + 5, 3, -300, 4]]
 WHOLE = {"nccl_trace_rank_0.json": DUMP, "et.json": NODES, "memory.json": TIMELINE}
-WRONG: tuple[Any, ...] = (None, -1, 2**70, 1.5, float("nan"), "", "x" * 3000, [], {}, [[[]]], True, "\ud800", "[0, [1]]")
+WRONG: tuple[Any, ...] = (
+    None,
+    -1,
+    2**70,
+    1.5,
+    float("nan"),
+    "",
+    "x" * 3000,
+    [],
+    {},
+    [[[]]],
+    True,
+    "\ud800",
+    "[0, [1]]",
+)
 
 
 def read(path: Path, out: Path) -> None:
     """Import and judge; whatever is wrong with the file is one clear error."""
+    refused = ""
     try:
         import_files([path], out, "0")
     except ImportFileError as e:
-        assert str(path) in str(e)
-        assert "\n" not in str(e)
+        refused = str(e)
+    if refused:
+        assert str(path) in refused
+        assert "\n" not in refused
         assert not out.exists()
         return
     with Trace(out) as trace:
