@@ -1,4 +1,4 @@
-"""Dumps, execution traces and memory timelines that are torn, nested without end or full of wrong types: one line or what is whole."""
+"""Dumps, execution traces and timelines that are torn, nested without end or of wrong types: one line, or what is whole."""
 
 import json
 import random
