@@ -14,18 +14,18 @@ from . import __version__
 
 ROOMS = {
     "run": "recorder.cli",
-    "diagnose": "reports.cli",
-    "report": "reports.cli",
-    "compare": "reports.many_cli",
-    "batch": "reports.many_cli",
-    "watch": "reports.watch_cli",
-    "replay": "reports.cli",
-    "mre": "reports.cli",
-    "import": "analyzer.import_cli",
-    "export": "analyzer.import_cli",
-    "sql": "analyzer.cli",
-    "rules": "analyzer.cli",
-    "demo": "reports.cli",
+    "diagnose": "reports.commands.cli",
+    "report": "reports.commands.cli",
+    "compare": "reports.commands.many_cli",
+    "batch": "reports.commands.many_cli",
+    "watch": "reports.commands.watch",
+    "replay": "reports.commands.cli",
+    "mre": "reports.commands.cli",
+    "import": "reports.commands.import_and_export",
+    "export": "reports.commands.import_and_export",
+    "sql": "reports.commands.sql_and_rules",
+    "rules": "reports.commands.sql_and_rules",
+    "demo": "reports.commands.cli",
 }
 """Sub-command → module of the room, which has ``register(app)``; in the order in which a person needs them."""
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ...schemas.cuda_snapshot import place_of, whole, words
+from ...schemas.files.cuda_snapshot import place_of, whole, words
 from .target import RunTarget
 
 

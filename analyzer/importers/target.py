@@ -14,9 +14,9 @@ from typing import Any, NamedTuple, Self
 import pyarrow.parquet as pq
 
 from ...schemas import TABLES, ExitRecord, RunManifest, write_json
-from ...schemas.layout import EXIT_JSON, RUN_JSON, part_path
-from ..case_tables import arrow
+from ...schemas.files.layout import EXIT_JSON, RUN_JSON, part_path
 from ..errors import ImportFileError
+from ..rule_cases.case_tables import arrow
 from .call_record import CallRecord
 from .curve_names import no_loss
 

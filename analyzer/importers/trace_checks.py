@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import duckdb
 
-from ..views import quote
+from ..reading.views import quote
 from .nesting import HOST, SLACK_NS, Nesting
 
 _DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ...schemas import RunManifest
-from ...schemas.layout import RUN_JSON
+from ...schemas.files.layout import RUN_JSON
 
 
 class Options(msgspec.Struct, kw_only=True, forbid_unknown_fields=False):

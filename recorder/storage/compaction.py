@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ...schemas import TABLES, read_breadcrumb
-from ...schemas.layout import breadcrumb_path, part_path, parts, segments
-from ...schemas.step_values import STEP_VALUES
+from ...schemas.files.layout import breadcrumb_path, part_path, parts, segments
+from ...schemas.files.step_values import STEP_VALUES
 from ..base.errors import CompactionError
 from .segments import Segment, read_tables
 

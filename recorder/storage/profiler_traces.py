@@ -12,7 +12,7 @@ import msgspec
 import pyarrow as pa
 
 from ...schemas import TABLES, Phase
-from ...schemas.layout import PROFILES, part_path
+from ...schemas.files.layout import PROFILES, part_path
 from .compaction import write_part
 from .profiler_names import is_of_the_script
 

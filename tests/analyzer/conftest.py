@@ -8,9 +8,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from firstfault.analyzer.case_tables import Rows, arrow, exit_record, filled, manifest, write_part
+from firstfault.analyzer.rule_cases.case_tables import Rows, arrow, exit_record, filled, manifest, write_part
 from firstfault.schemas import TABLES, write_json
-from firstfault.schemas.layout import EXIT_JSON, RUN_JSON, segment_path
+from firstfault.schemas.files.layout import EXIT_JSON, RUN_JSON, segment_path
 
 
 def write_segment(run: Path, name: str, batches: Sequence[Rows], *, index: int = 0, rank: int = 0) -> Path:

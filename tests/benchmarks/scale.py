@@ -27,7 +27,7 @@ import torch.nn.functional as F
 from firstfault.recorder import Recorder
 from firstfault.recorder.storage.compaction import write_part
 from firstfault.schemas import TABLES, Phase
-from firstfault.schemas.layout import part_path
+from firstfault.schemas.files.layout import part_path
 from models import GPT
 
 RECORDED = 12

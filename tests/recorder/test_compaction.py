@@ -15,7 +15,7 @@ from firstfault.recorder.storage.compaction import TORN_KEY, compact
 from firstfault.recorder.storage.journal import JournalWriter
 from firstfault.recorder.storage.segments import completed_steps, read_rows, read_segment
 from firstfault.schemas import SCHEMA_VERSION, TABLES, VERSION_KEY, BreadcrumbWriter
-from firstfault.schemas.layout import breadcrumb_path, part_path, parts, segment_path, segments
+from firstfault.schemas.files.layout import breadcrumb_path, part_path, parts, segment_path, segments
 
 TENSORS = 7
 

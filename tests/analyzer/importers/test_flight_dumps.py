@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from firstfault.analyzer import Trace, diagnose
 from firstfault.analyzer.importers import import_files
-from firstfault.reports.findings import reduce_headline
 from firstfault.reports.panels import reduce_panels
+from firstfault.reports.sections.findings import reduce_headline
 
 START = 10**18
 LINE = {"filename": "/job/train.py", "line": 30, "name": "step"}

@@ -8,8 +8,8 @@ import pytest
 from firstfault.analyzer import Trace, diagnose
 from firstfault.analyzer.errors import ImportFileError
 from firstfault.analyzer.importers import import_files
-from firstfault.reports.findings import reduce_headline
 from firstfault.reports.panels import reduce_panels
+from firstfault.reports.sections.findings import reduce_headline
 
 
 def imported(path: Path, tmp_path: Path) -> Trace:
