@@ -75,6 +75,8 @@ class Finding(msgspec.Struct, kw_only=True):
     sql: str
     explains: list[str]
     explained_by: str | None = None
+    proof: Literal["confirmed", "refuted"] | None = None
+    """What `firstfault prove` found when it tried the fix; null where nobody tried."""
 
 
 class NotEvaluable(msgspec.Struct, kw_only=True):

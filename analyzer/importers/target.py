@@ -11,12 +11,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-import pyarrow.parquet as pq
+import pyarrow as pa
 
 from ...schemas import TABLES, ExitRecord, RunManifest, write_json
 from ...schemas.files.layout import EXIT_JSON, RUN_JSON, part_path
+from ...schemas.files.parts import table_of, write_part
 from ..errors import ImportFileError
-from ..rule_cases.case_tables import arrow
 from .call_record import CallRecord
 from .curve_names import no_loss
 
@@ -136,6 +136,10 @@ class RunTarget:
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
 
+    def write(self, table: str, rank: int, rows: pa.Table) -> None:
+        """Write rows of a table as its next part; a power cut leaves no run folder at all, so nothing is flushed."""
+        write_part(self.next_part(table, rank), table, rows, durable=False)
+
     def next_window(self, rank: int) -> int:
         """Number of the next trace file of a rank."""
         self._windows[rank] += 1
@@ -156,7 +160,7 @@ class RunTarget:
         """Write the rows of a rank that were added so far, and hold them no longer."""
         rows = self._rows.pop((table, rank), [])
         if rows:
-            pq.write_table(arrow(TABLES[table], rows), self.next_part(table, rank), compression="zstd")
+            self.write(table, rank, table_of(TABLES[table], rows))
 
     @property
     def traced_ranks(self) -> set[int]:

@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 
 from ...schemas import TABLES
 from ...schemas.files.layout import Part, parts
-from .compaction import THINNED_KEY, write_part
+from ...schemas.files.parts import THINNED_KEY, write_part
 from .journal import JournalWriter
 from .segments import read_rows
 

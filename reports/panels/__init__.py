@@ -11,12 +11,14 @@ from .memory import memory_panel
 from .optimizer import optimizer_panel
 from .panel import Panel
 from .profile_memory import profile_memory_panel
+from .proof import proof_panel
 from .ranks import ranks_panel
 from .recording import recording_panel
 from .snapshot import snapshot_panel
 from .time import time_panel
 
 PANELS = (
+    proof_panel,
     spread_panel,
     optimizer_panel,
     data_panel,
