@@ -46,8 +46,8 @@ matrix: $(BIN)/python
 	$(BIN)/python tests/matrix/matrix.py $(MATRIX_ARGS)
 
 # every check runs, also after one that failed (--keep-going above), and pytest's closing line comes last
-.PHONY: ruff-check ruff-format basedpyright lint-imports pytest chromium
-lint: ruff-check ruff-format basedpyright lint-imports
+.PHONY: ruff-check ruff-format basedpyright lint-imports rule-sizes pytest chromium
+lint: ruff-check ruff-format basedpyright lint-imports rule-sizes
 
 ruff-check: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
@@ -60,6 +60,9 @@ basedpyright: $(VENV)/.installed-dev
 
 lint-imports: $(VENV)/.installed-dev
 	$(BIN)/lint-imports
+
+rule-sizes: $(VENV)/.installed-dev
+	$(BIN)/python tests/house/rule_sizes.py
 
 pytest: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
@@ -77,7 +80,7 @@ $(BIN)/python:
 	  { echo "this Python cannot make virtual environments; on Debian: apt-get install python3-venv" >&2; exit 1; }
 
 $(VENV)/.installed-record: $(BIN)/python $(INSTALLED_FROM)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[all]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[record]'
 	@touch $@
 
 $(VENV)/.installed-docs: $(BIN)/python pyproject.toml
@@ -85,11 +88,11 @@ $(VENV)/.installed-docs: $(BIN)/python pyproject.toml
 	@touch $@
 
 $(VENV)/.installed-dev: $(BIN)/python $(INSTALLED_FROM)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[all,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[record,dev]'
 	@touch $@ $(VENV)/.installed-record
 
 $(VENV)/.installed-frameworks: $(VENV)/.installed-dev
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[all,dev,frameworks,libraries,ray,remote,object-store]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[record,dev,frameworks,libraries,ray,remote,object-store]'
 	@touch $@
 
 clean:

@@ -13,23 +13,31 @@ from rich.markup import escape
 
 from . import __version__
 
-ROOMS = {
+COMMANDS = (
+    "preflight",
+    "run",
+    "diagnose",
+    "report",
+    "compare",
+    "batch",
+    "watch",
+    "replay",
+    "mre",
+    "prove",
+    "import",
+    "export",
+    "check",
+    "sql",
+    "rules",
+    "demo",
+)
+"""In the order in which a person needs them."""
+
+ROOMS = {name: f"reports.commands.{name}" for name in COMMANDS} | {
     "run": "recorder.cli",
-    "diagnose": "reports.commands.cli",
-    "report": "reports.commands.cli",
-    "compare": "reports.commands.many_cli",
-    "batch": "reports.commands.many_cli",
-    "watch": "reports.commands.watch",
-    "replay": "reports.commands.cli",
-    "mre": "reports.commands.cli",
-    "import": "reports.commands.import_and_export",
-    "export": "reports.commands.import_and_export",
-    "check": "reports.commands.check",
-    "sql": "reports.commands.sql_and_rules",
-    "rules": "reports.commands.sql_and_rules",
-    "demo": "reports.commands.cli",
+    "import": "reports.commands.import_",  # a keyword of Python
 }
-"""Sub-command → module of the room, which has ``register(app)``; in the order in which a person needs them."""
+"""Sub-command → its module, which has ``register(app)``."""
 
 
 ANALYSIS = frozenset({"duckdb", "polars", "altair", "vl_convert", "jinja2", "numpy"})

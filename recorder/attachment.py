@@ -10,7 +10,6 @@ from types import TracebackType
 from typing import Any
 
 import torch
-import torch.optim.optimizer as optim
 from torch.compiler import is_compiling
 from torch.nn.modules import module as nn_module
 
@@ -28,6 +27,7 @@ from .loop.forward import ForwardWatch
 from .loop.lr_schedulers import ScheduleWatch
 from .loop.manual_updates import OwnUpdates
 from .loop.optimizers import OptimizerWatch
+from .loop.unwatched_steps import UnwatchedSteps
 from .memory.cuda_history import CudaMemory
 from .memory.growth import GrowthWatch
 from .memory.held_outputs import HeldActivations, HeldOutputs
@@ -42,6 +42,7 @@ from .watches.child_processes import ChildrenWatch
 from .watches.collectives import CollectiveWatch
 from .watches.debug_modes import DebugModes
 from .watches.embedding_rows import EmbeddingWatch
+from .watches.end_after import EndAfter
 from .watches.eval_losses import EvalLosses
 from .watches.evals_before_training import EarlyEvals
 from .watches.hook_counts import HookCounts
@@ -69,6 +70,7 @@ class Attachment:
         graphs = CompiledGraphs(session)
         self.forward = ForwardWatch(session, self.data, graphs, self.optimizers.before_forward)
         self.backward = BackwardWatch(session, self.forward, self.data, self.optimizers, graphs)
+        self.unwatched = UnwatchedSteps(session, self.forward, self.backward, self.optimizers)
         self.captures = CaptureWatch(session, self.data, graphs, self.optimizers.alive)
         padding = TokenPadding(session, self.data.alive_fields)
         self.backward.padding_in = session.guarded("embeddings", padding.in_targets)
@@ -111,7 +113,9 @@ class Attachment:
             ThreadWatch(session),
             OwnUpdates(session, self.backward, self.optimizers),
             ProfilerWatch(session, self.forward),
+            EndAfter(session),
             self.forward.quiet,
+            self.unwatched,
         ]
         self.growth = growth
         self._patches = Patches()
@@ -134,6 +138,7 @@ class Attachment:
     def detach(self) -> None:
         """Take everything out of torch again; first back in what is out for the length of a forward."""
         self.forward.quiet.resume()
+        self.unwatched.end()
         self._patches.undo()
 
     def close(self) -> None:
@@ -141,6 +146,7 @@ class Attachment:
         error = getattr(sys, "last_value", None)
         if isinstance(error, BaseException) and self.session.alive:
             self.exception(error)
+        self.unwatched.end()
         self.session.guarded("close", self.optimizers.close)(completed=self._seen_exception is None)
         if self._seen_exception is None and self.session.alive:
             self.session.note(Phase.EXIT, -1)  # tells a rank that is done from one that was lost
@@ -157,6 +163,7 @@ class Attachment:
         """Record an exception that nothing has caught, once."""
         if self._seen_exception is not error:
             self._seen_exception = error
+            self.unwatched.end()
             self._to_its_end(self.session.guarded("exception", record_exception), self.session, error)
             self._to_its_end(self.session.guarded("memory-growth", self.growth.exception), error)
             self._to_its_end(self.session.guarded("captures", self.captures.exception), error)
@@ -187,11 +194,10 @@ class Attachment:
 
     def _hook_optimizers(self) -> None:
         guarded, watch = self.session.guarded, self.optimizers
-        handles = [
-            optim.register_optimizer_step_pre_hook(guarded("optimizer", watch.before_step)),
-            optim.register_optimizer_step_post_hook(guarded("optimizer", watch.after_step)),
-        ]
-        self._patches.handles(handles)
+        self.unwatched.hook_steps(
+            self._patches, guarded("optimizer", watch.before_step), guarded("optimizer", watch.after_step)
+        )
+        session = self.session
         found, cleared = guarded("optimizer", watch.found), guarded("optimizer", watch.cleared)
 
         def wrap_init(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -205,7 +211,8 @@ class Attachment:
         def wrap_optimizer_zero_grad(original: Callable[..., Any]) -> Callable[..., Any]:
             @functools.wraps(original)
             def zero_grad(self: Any, *args: Any, **kwargs: Any) -> Any:
-                cleared(self)
+                if not session.unwatched:
+                    cleared(self)
                 return original(self, *args, **kwargs)
 
             return zero_grad
@@ -245,7 +252,9 @@ class Attachment:
 
             return backward
 
+        plain = torch.autograd.backward
         self._patches.wrap(torch.autograd, "backward", wrap)
+        self.unwatched.may_rest(plain, torch.autograd.backward)
 
         def wrap_enter(original: Callable[..., Any]) -> Callable[..., Any]:
             @functools.wraps(original)

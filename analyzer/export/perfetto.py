@@ -55,13 +55,13 @@ _OF_THE_DEVICE = {"device": "device", "bytes": "bytes"}
 _OUTER = {column: key for key, column in reversed(OUTER.items())}
 
 
-def export_trace(trace: Trace, out: Path) -> int:
-    """Write the timeline of a run to a file, packed if it is called .gz; it must not exist. Returns the number of events.
+def export_trace(trace: Trace, out: Path, *, force: bool = False) -> int:
+    """Write the timeline of a run to a file, packed if it is called .gz. Returns the number of events.
 
-    Raises ImportFileError where the file cannot be written.
+    Raises ImportFileError where the file cannot be written, or exists and ``force`` does not say to overwrite it.
     """
-    if out.exists():
-        raise ImportFileError(f"{out}: is there already, and nothing is overwritten; give another --out")
+    if out.exists() and not force:
+        raise ImportFileError(f"{out}: is there already; give another --out, or --force to overwrite it")
     timeline = _Timeline(trace)
     tmp = out.with_name(f".{out.name}.tmp")
     count = 0

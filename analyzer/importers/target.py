@@ -11,14 +11,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-import pyarrow.parquet as pq
+import pyarrow as pa
 
 from ...schemas import TABLES, ExitRecord, RunManifest, write_json
-from ...schemas.files.checksums import SEALED, seal_file
+from ...schemas.files.checksums import seal_file
 from ...schemas.files.integrity import write_checksums
 from ...schemas.files.layout import EXIT_JSON, RUN_JSON, part_path
+from ...schemas.files.parts import table_of, write_part
 from ..errors import ImportFileError
-from ..rule_cases.case_tables import arrow
+from .call_record import CallRecord
 from .curve_names import no_loss
 
 Row = dict[str, Any]
@@ -66,6 +67,9 @@ class RunTarget:
         self._rows: dict[tuple[str, int], list[Row]] = {}
         self._parts: Counter[tuple[str, int]] = Counter()
         self._windows: Counter[int] = Counter()
+        self._stacks: Counter[int] = Counter()
+        self.calls = CallRecord()
+        """What the dumps of the ranks' calls say together."""
         self.workers: dict[str, int] = {}
         """Worker of a profiler that does not tell its rank → the rank it was given."""
 
@@ -134,10 +138,31 @@ class RunTarget:
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
 
+    def write(self, table: str, rank: int, rows: pa.Table) -> None:
+        """Write rows of a table as its next part; a power cut leaves no run folder at all, so nothing is flushed."""
+        write_part(self.next_part(table, rank), table, rows, durable=False)
+
     def next_window(self, rank: int) -> int:
         """Number of the next trace file of a rank."""
         self._windows[rank] += 1
         return self._windows[rank] - 1
+
+    def next_timeline(self) -> int:
+        """Rank of the next memory timeline: the first whose device's memory is not told of yet."""
+        rank = next(rank for rank in range(len(self.snapshot_ranks) + 1) if rank not in self.snapshot_ranks)
+        self.snapshot_ranks.add(rank)
+        return rank
+
+    def next_stack(self, rank: int) -> int:
+        """Number of the next call stack of a rank."""
+        self._stacks[rank] += 1
+        return self._stacks[rank] - 1
+
+    def write_out(self, table: str, rank: int) -> None:
+        """Write the rows of a rank that were added so far, and hold them no longer."""
+        rows = self._rows.pop((table, rank), [])
+        if rows:
+            self.write(table, rank, table_of(TABLES[table], rows))
 
     @property
     def traced_ranks(self) -> set[int]:
@@ -166,12 +191,10 @@ class RunTarget:
                 "time_ns": 0,
             }
             self._rows.setdefault(("ranks", rank), []).append(row)
-        for (table, rank), rows in self._rows.items():
-            filled = arrow(TABLES[table], rows)
-            filled = filled.replace_schema_metadata({**(filled.schema.metadata or {}), **SEALED})
-            pq.write_table(filled, self.next_part(table, rank), compression="zstd")
         times = [row["time_ns"] for row in self._steps.values() if row.get("time_ns")]
         times += [row["time_ns"] for row in self.rows_of("metrics") if row.get("time_ns")]
+        for table, rank in list(self._rows):
+            self.write_out(table, rank)
         written = self.written_ns or [time.time_ns()]
         started = self.facts.get("started_ns") or min(times, default=min(written))
         imported = list(sources)

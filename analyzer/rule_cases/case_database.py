@@ -13,11 +13,11 @@ from typing import Self, cast
 import duckdb
 
 from ...schemas import RECORDS, TABLES, ExitRecord, RunManifest
+from ...schemas.files.parts import Rows, table_of
 from ..reading.records import record_rows
 from ..reading.trace import Trace
 from ..reading.views import create_shared_views, create_tables, fill_tables, install_types, shared_selects, words_of
 from ..verdict import Status
-from .case_tables import Rows, arrow
 
 _DECLARED = {**TABLES, **RECORDS}
 
@@ -48,7 +48,7 @@ class CaseDatabase:
         records = record_rows(manifest, exit_, trace.status)
         self._con.begin()
         try:
-            given = [(TABLES[name], arrow(TABLES[name], rows)) for name, rows in tables.items()]
+            given = [(TABLES[name], table_of(TABLES[name], rows)) for name, rows in tables.items()]
             given += [(RECORDS[name], rows) for name, rows in records.items()]
             fill_tables(self._con, [(table, rows) for table, rows in given if rows.num_rows])
             self._compute({table.name for table, rows in given if rows.num_rows}, read_by)

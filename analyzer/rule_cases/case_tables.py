@@ -4,19 +4,18 @@ A case gives rows by columns. What it leaves out has the ordinary, healthy value
 """
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from ...schemas import TABLES, ExitRecord, Phase, RunManifest, Table
+from ...schemas import TABLES, ExitRecord, RunManifest, Table
+from ...schemas.files import parts
 from ...schemas.files.layout import part_path
+from ...schemas.files.parts import Rows
 from ..errors import RuleError
-
-Rows = Sequence[Mapping[str, Any]]
 
 DEFAULTS: dict[str, dict[str, Any]] = {
     "ranks": {"rank": 0, "world_size": 1},
@@ -62,6 +61,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "rank": 0, "microbatch": 0, "seq": 0, "phase": "data", "group": "default", "op": "all_reduce", "blocking": True,
         "waited_ns": 1000, "time_ns": 0,
     },
+    "process_groups": {"rank": 0, "group": "default"},
     "ddp_times": {"rank": 0, "backend": "gloo"},
     "profiler_events": {"rank": 0, "window_id": 0, "ph": "X", "cat": "cpu_op", "pid": "1", "tid": "1"},
     "profiled_operators": {"rank": 0, "window_id": 0, "calls": 1},
@@ -80,22 +80,10 @@ def filled(table: str, rows: Rows) -> list[dict[str, Any]]:
     return [{**DEFAULTS[table], **row} for row in rows]
 
 
-def arrow(table: Table, rows: Rows) -> pa.Table:
-    """Rows in the declared schema, phases by number."""
-
-    def value(row: Mapping[str, Any], name: str) -> Any:
-        v = row.get(name)
-        return int(Phase[v.upper()]) if name == "phase" and isinstance(v, str) else v
-
-    arrays = [pa.array([value(r, c.name) for r in rows], c.type) for c in table.columns]
-    return pa.Table.from_arrays(arrays, schema=table.schema)
-
-
 def write_part(run: Path, name: str, rows: Rows, *, index: int = 0, rank: int = 0) -> Path:
     """One Parquet part."""
     path = part_path(run, rank, name, index)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(arrow(TABLES[name], rows), path)
+    parts.write_part(path, name, parts.table_of(TABLES[name], rows), durable=False)
     return path
 
 

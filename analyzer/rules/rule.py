@@ -1,6 +1,7 @@
 """Rules: found by glob, read from two files side by side, run as one SELECT each.
 
-A rule's `.sql` file begins with a comment that is TOML (what it is called, says and needs) and goes on with one SELECT.
+A rule's `.sql` file begins with a comment that is TOML (what it is called, says and needs) and goes on with one SELECT, or with
+several detectors (`detectors.py`).
 Every row of the SELECT is one place where the rule fired; it must have `step`, and may have rank, microbatch, seq,
 phase, module, tensor, value, severity, reach and slack, which override the header, and step_lower where it looks at what is
 measured only now and then, beside whatever the message quotes.
@@ -21,16 +22,19 @@ from ..errors import QueryError, RuleError
 from ..language import say
 from ..reading.trace import Trace
 from ..reading.views import quote
+from .detectors import united
 
 Severity = Literal["fatal", "error", "warning"]
 
 
 class Param(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A number that the SELECT takes as `$name`."""
+    """A number that the SELECT takes as `$name`. ``source`` says what kind of number it is: `arithmetic`, `own history`,
+    `convention: <reference>`, or `case: <name>` where one training made it necessary."""
 
     value: float | int | str
     doc: str
     unit: str = ""
+    source: str = ""
 
 
 class Needs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -130,7 +134,10 @@ def parse_rule(text: str, layer: str, file: str) -> Rule:
         raise RuleError(f"{file}: header is not as it should be: {e}") from e
     if not file.startswith(f"{header.code}_"):
         raise RuleError(f"{file}: named unlike its code {header.code}")
-    return Rule(header, select.strip().rstrip(";"), layer, file)
+    try:
+        return Rule(header, united(select.strip().rstrip(";")), layer, file)
+    except ValueError as e:
+        raise RuleError(f"{file}: {e}") from e
 
 
 def find_rule(key: str) -> Rule | None:

@@ -16,8 +16,9 @@ class Options(msgspec.Struct, kw_only=True, forbid_unknown_fields=False):
     budget: float | None = 0.03
     """Share of the step time that the recorder may take once the grace is used up; costly kinds are thinned to keep it.
     None: no limit."""
-    grace_s: float = 5.0
-    """Seconds that recording may take over the whole run before the budget is enforced: short runs keep every detail."""
+    grace_s: float = 1.5
+    """Seconds that recording may take over the whole run before the budget is enforced; see session/budget.py for where it ends
+    earlier."""
     every: int = 1
     """Measure the costly kinds at every so many steps, at most."""
     include: list[str] = []
@@ -29,7 +30,8 @@ class Options(msgspec.Struct, kw_only=True, forbid_unknown_fields=False):
     keep: int = 100
     """Steps of full detail that stay at the start, at the end, and on both sides of whatever happened in between."""
     on_nonfinite: str = "capture"
-    """What happens at a loss or gradient that is not finite: record, capture, skip, stop."""
+    """What happens at a loss or gradient that is not finite: record, capture, skip, stop, rollback or
+    restore, these two with ``:N`` behind them for N lost steps in a row (3)."""
     memory_history: int = 0
     """Events that the CUDA allocator keeps with the lines that caused them; 0: none."""
     profile: str = "off"

@@ -19,9 +19,10 @@ import pyarrow.parquet as pq
 
 from ...schemas import TABLES
 from ...schemas.files.layout import Part, merged_away, part_path, parts, segments
+from ...schemas.files.parts import THINNED_KEY, TORN_KEY, sync_folder, write_part
 from ...schemas.files.step_values import STEP_VALUES
 from ..base.errors import CompactionError
-from .compaction import DAMAGED_KEY, THINNED_KEY, TORN_KEY, sync_folder, write_part
+from .compaction import DAMAGED_KEY
 
 FANOUT = 8
 """So many neighbours of one size class become one part: a row is rewritten once for each power of eight."""

@@ -1,6 +1,5 @@
-"""The index over many runs, reduced to plain data, and the files that hold it: index.html, index.json, findings.parquet."""
+"""The index over many runs, reduced to plain data, and as the text of index.json."""
 
-import io
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -10,20 +9,17 @@ from typing import Any
 import msgspec
 
 from ... import __version__
-from ...analyzer.diagnosis.run_summary import RunSummary, findings_frame
+from ...analyzer.diagnosis.run_summary import RunSummary
 from ..text.errors import ForeignFileError, ReportError
 from ..text.language import say
 from ..text.wording import duration, moment, number, plural, show_name, spoken
 from .loss_clusters import Cluster, clusters
-from .run import BatchRow, write_whole
+from .run import BatchRow
 from .settings import Split, failing_settings
 
 INDEX_VERSION = 1
 VERDICTS = ("anomalous", "unreadable", "inconclusive", "healthy")
 """In the order in which they want to be looked at."""
-
-LIGHT = "advice"
-"""What the index calls the first finding of a run in which there are only warnings."""
 
 _WIDTH, _HEIGHT = 96, 22  # of the small loss curve, in its own units
 
@@ -149,22 +145,6 @@ def index_json(rows: Sequence[BatchRow], *, complete: bool) -> bytes:
         "runs": runs,
     }
     return msgspec.json.format(msgspec.json.encode(said), indent=1) + b"\n"
-
-
-def write_index(out: Path, page: IndexPage, rows: Sequence[BatchRow]) -> Path:
-    """Write the three files of the index; returns the page's path. Raises ReportError where they cannot be written."""
-    from .page import render_index  # noqa: PLC0415 # jinja2: not for --help
-
-    named = [{"run": r.name, "path": r.path, "run_id": r.summary.run_id, **f} for r in rows for f in r.summary.findings]
-    table = io.BytesIO()
-    findings_frame(named).write_parquet(table)
-    try:
-        write_whole(out / "index.json", index_json(rows, complete=page.complete))
-        write_whole(out / "findings.parquet", table.getvalue())
-        write_whole(out / "index.html", render_index(page).encode())
-    except OSError as e:
-        raise ReportError(f"{out}: the index cannot be written ({e.strerror}); choose another place with -o") from e
-    return out / "index.html"
 
 
 def check_out(out: Path, *, force: bool) -> None:

@@ -1,16 +1,21 @@
-"""The index over many runs: one HTML page that sorts and filters with a few lines of its own script, and a terminal summary."""
+"""Write the index over many runs: index.html with its own script, index.json, findings.parquet; print a summary."""
 
+import io
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ...analyzer.diagnosis.run_summary import findings_frame
 from ..page.render import MARKER, environment, own_text
 from ..page.terminal import COLOURS
+from ..text.errors import ReportError
 from ..text.language import say
 from ..text.wording import number, plural, show_name, spoken
-from .index import IndexPage, loss_paths
+from .index import IndexPage, index_json, loss_paths
+from .run import BatchRow, write_whole
 
 CAUSES_SHOWN = 16
 """Causes that the page shows unfolded."""
@@ -34,6 +39,20 @@ def render_index(page: IndexPage) -> str:
             loss_paths=loss_paths,
         )
     )
+
+
+def write_index(out: Path, page: IndexPage, rows: Sequence[BatchRow]) -> Path:
+    """Write the three files of the index; returns the page's path. Raises ReportError where they cannot be written."""
+    named = [{"run": r.name, "path": r.path, "run_id": r.summary.run_id, **f} for r in rows for f in r.summary.findings]
+    table = io.BytesIO()
+    findings_frame(named).write_parquet(table)
+    try:
+        write_whole(out / "index.json", index_json(rows, complete=page.complete))
+        write_whole(out / "findings.parquet", table.getvalue())
+        write_whole(out / "index.html", render_index(page).encode())
+    except OSError as e:
+        raise ReportError(f"{out}: the index cannot be written ({e.strerror}); choose another place with -o") from e
+    return out / "index.html"
 
 
 def print_index(console: Console, page: IndexPage, unchanged: int, path: Path) -> None:

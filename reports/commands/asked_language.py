@@ -3,9 +3,7 @@
 import os
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from ...analyzer.errors import AnalyzerError
 from ...analyzer.language import LANGUAGES, Language, speak
@@ -13,11 +11,6 @@ from ...analyzer.rules.thresholds import settings_file
 
 VARIABLE = "FIRSTFAULT_LANG"
 """Environment variable that names the language where --lang does not."""
-
-LangOption = Annotated[
-    str | None,
-    typer.Option("--lang", metavar="en|zh", show_default=False, help="Language of all texts; also FIRSTFAULT_LANG."),
-]
 
 
 def speak_as_asked(given: str | None, run: Path | None) -> Language:

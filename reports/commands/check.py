@@ -1,6 +1,5 @@
 """`firstfault check`: whether a run folder is what was written."""
 
-import sys
 from typing import Annotated
 
 import msgspec
@@ -10,20 +9,30 @@ from ...analyzer.reading.check import Checked, check
 from ...analyzer.word_patterns import in_words
 from ..text.language import say
 from ..text.wording import plural, show_name, size
-from .asked_language import LangOption, speak_as_asked
-from .cli import DebugOption, RunArgument, chosen, command_errors, console
+from .asked_language import speak_as_asked
+from .common import (
+    DebugOption,
+    LangOption,
+    RunArgument,
+    add,
+    chosen_run,
+    command_errors,
+    console,
+    json_option,
+    print_json,
+)
 
 DAMAGED = 1
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("check")(check_command)
+    add(app, "check", check_command)
 
 
 def check_command(
     run: RunArgument = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what was found as JSON.")] = False,
+    as_json: Annotated[bool, json_option("Print what was found as JSON.")] = False,
     lang: LangOption = None,
     debug: DebugOption = False,
 ) -> None:
@@ -33,11 +42,11 @@ def check_command(
     """
     out, err = console(), console(stderr=True)
     with command_errors(err, debug=debug):
-        folder = chosen(err, run)
+        folder = chosen_run(err, run)
         speak_as_asked(lang, folder)
         found = check(folder)
     if as_json:
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(found), indent=2).decode() + "\n")
+        print_json(msgspec.to_builtins(found))
     else:
         for line in lines_of(found):
             out.print(line, markup=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""The command that looks at a run while it is being recorded: watch."""
+"""`firstfault watch`: a look at a run while it is being recorded."""
 
 import time
 from collections.abc import Callable
@@ -10,10 +10,20 @@ from rich.console import Console
 from rich.live import Live as Screen
 
 from ...analyzer import AnalyzerError, Trace, Verdict, diagnose, judging
+from ..alert import check, send
 from ..live import Live, look_at, view_of_live
-from .asked_language import LangOption, speak_as_asked
-from .cli import EXIT_CODES, DebugOption, RulesOption, RunArgument, command_errors, console
-from .find_run import find_run
+from .asked_language import speak_as_asked
+from .common import (
+    EXIT_CODES,
+    DebugOption,
+    LangOption,
+    RulesOption,
+    RunArgument,
+    add,
+    chosen_run,
+    command_errors,
+    console,
+)
 
 SHARE = 0.1
 """Share of the time that looking may take: of a long run, whose verdict takes seconds, looks become fewer."""
@@ -21,7 +31,7 @@ SHARE = 0.1
 
 def register(app: typer.Typer) -> None:
     """Add this command to the application."""
-    app.command("watch")(watch_command)
+    add(app, "watch", watch_command)
 
 
 def watch_command(
@@ -30,6 +40,15 @@ def watch_command(
         float, typer.Option("--interval", metavar="SECONDS", min=0.2, help="Time between looks.")
     ] = 2.0,
     once: Annotated[bool, typer.Option("--once", help="Look once and leave.")] = False,
+    alert: Annotated[
+        str | None,
+        typer.Option(
+            "--alert",
+            metavar="CMD|URL",
+            help="Once, when the run turns anomalous: run this command with the facts as JSON on its stdin, or post them to"
+            " this http address.",
+        ),
+    ] = None,
     rules: RulesOption = None,
     lang: LangOption = None,
     debug: DebugOption = False,
@@ -41,21 +60,43 @@ def watch_command(
     """
     out, err = console(), console(stderr=True)
     with command_errors(err, debug=debug):
-        folder, note = find_run(run)
+        folder = chosen_run(err, run)
         speak_as_asked(lang, folder)
-        if note:
-            err.print(note, markup=False, highlight=False, soft_wrap=True, style="dim")
         judged = judging(folder, rules)
+        alarm = Alarm(check(alert), err) if alert is not None else None
 
         def look() -> tuple[Live, Verdict]:
             with Trace(folder, threads=1) as trace:
-                return look_at(trace), diagnose(trace, judged)
+                live, verdict = look_at(trace), diagnose(trace, judged)
+            if alarm is not None:
+                alarm.seen(verdict)
+            return live, verdict
 
         try:
             verdict = watch_until_ended(out, look, interval, once=once)
         except KeyboardInterrupt:
             raise typer.Exit(130) from None
     raise typer.Exit(EXIT_CODES[verdict.verdict])
+
+
+class Alarm:
+    """Sends one alert, at the first anomalous verdict; a target that cannot be reached is tried again at the next look."""
+
+    def __init__(self, target: str, err: Console) -> None:
+        self.target = target
+        self.err = err
+        self.sent = False
+        self._said = False
+
+    def seen(self, verdict: Verdict) -> None:
+        """A verdict of the run so far."""
+        if self.sent or verdict.verdict != "anomalous":
+            return
+        failed = send(self.target, verdict)
+        self.sent = failed is None
+        if failed is not None and not self._said:
+            self._said = True
+            self.err.print(f"firstfault: [alert] {failed}", markup=False, soft_wrap=True)
 
 
 def watch_until_ended(

@@ -17,6 +17,9 @@ _MAGIC = b"FFCRUMB2"
 _FIXED = struct.Struct("<8sqq")  # magic, pid twice
 _MOVING = struct.Struct("<qqiiiqqiii")  # time_ns, step, microbatch, phase, module_id, and all of them again
 _MOVING_AT = _FIXED.size
+_HALF = struct.Struct("<qqiii").size
+_STEP = struct.Struct("<q")
+_STEP_AT = _MOVING_AT + 8
 SIZE = 128
 
 _TRIES = 3
@@ -50,12 +53,18 @@ class BreadcrumbWriter:
         _FIXED.pack_into(self._map, 0, _MAGIC, pid, pid)
         self._pack = _MOVING.pack_into
         self.note(time.time_ns(), 0, 0, 0, -1)  # from here on a time of 0 is damage
+        self._pack_step = _STEP.pack_into
 
     def note(self, time_ns: int, step: int, microbatch: int, phase: int, module_id: int) -> None:
         """Overwrite the position."""
         self._pack(
             self._map, _MOVING_AT, time_ns, step, microbatch, phase, module_id, time_ns, step, microbatch, phase, module_id
         )  # fmt: skip
+
+    def count(self, step: int) -> None:
+        """Overwrite the step alone."""
+        self._pack_step(self._map, _STEP_AT, step)
+        self._pack_step(self._map, _STEP_AT + _HALF, step)
 
 
 def read_breadcrumb(path: Path) -> Position | None:

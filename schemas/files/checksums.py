@@ -74,10 +74,12 @@ def sealed(raw: bytes) -> list[bytes | memoryview]:
 
 
 def seal_file(path: Path) -> None:
-    """Put the seal into a finished Parquet file that is too large for memory. Raises OSError."""
+    """Put the seal into a finished Parquet file that is too large for memory, unless it has one. Raises OSError."""
     with path.open("r+b") as file:
         footer_at = _footer_at(file)
         if footer_at is None:
+            return
+        if _find_seal(file, footer_at) is not None:
             return
         file.seek(footer_at)
         footer = file.read()

@@ -4,7 +4,7 @@ name = "hang"
 severity = "fatal"
 phase = "exit"
 signal = "progress"
-message = "The run hung at step {step}, in the {phase} phase{in_module}: {note}{lines}."
+message = "The run hung{at_step}, in the {phase} phase{in_module}: {note}{lines}."
 fix = "Read where each thread stood in the recorded stacks. Usual places: a lock taken before a fork, a queue whose other side is gone, a collective that another rank never enters, a loader worker that waits for its own data."
 explains = ["killed-by-signal", "python-exception"]
 [params.steps]
@@ -28,18 +28,24 @@ not_this = "Long evaluations, checkpoints and loading that go on afterwards; a r
 source = "The supervisor's watch over breadcrumbs and journals: by default 20 usual steps, at least five minutes."
 */
 WITH usual AS (
-    SELECT median(step_ns) AS step_ns, count(*) AS steps, max(time_ns) AS last_ns FROM steps WHERE completed AND step_ns > 0
+    SELECT median(step_ns) AS step_ns, count(*) AS steps, max(time_ns) AS last_ns
+    FROM steps
+    WHERE completed AND step_ns > 0
 ), last_ AS (
     SELECT greatest((SELECT last_ns FROM usual), (SELECT max(time_ns) FROM last_positions)) AS sign_ns
 ), work AS (
     SELECT count(*) AS samples, count(CASE WHEN runnable > 0 OR cpu_percent >= $busy THEN 1 END) AS working
     FROM system_samples WHERE time_ns > (SELECT sign_ns FROM last_)
 ), stood AS (
-    SELECT e.ended_ns - greatest(u.last_ns, (SELECT max(time_ns) FROM last_positions)) AS still_ns, coalesce(e.signal_name, 'Ctrl-C') AS by_
+    SELECT e.ended_ns - greatest(u.last_ns, (SELECT max(time_ns) FROM last_positions)) AS still_ns,
+        coalesce(e.signal_name, 'Ctrl-C') AS by_
     FROM exits e CROSS JOIN usual u
-    WHERE ((e.status = 'signal' AND e.signal IN (1, 2, 3, 9, 14, 15)) OR e.exception_type = 'KeyboardInterrupt') AND u.steps >= 5
+    WHERE ((e.status = 'signal' AND e.signal IN (1, 2, 3, 9, 14, 15))
+        OR e.exception_type = 'KeyboardInterrupt')
+      AND u.steps >= 5
       AND (SELECT count(*) FROM last_positions WHERE phase <> 'exit') > 0
-      AND e.ended_ns - greatest(u.last_ns, (SELECT max(time_ns) FROM last_positions)) > greatest($steps * u.step_ns, $least_ns)
+      AND e.ended_ns - greatest(u.last_ns,
+          (SELECT max(time_ns) FROM last_positions)) > greatest($steps * u.step_ns, $least_ns)
       AND (SELECT 2 * working <= samples FROM work)
 ), calls AS (
     SELECT rank, arg_max(op, (step, seq)) AS op, arg_max(place, (step, seq)) AS place
@@ -57,19 +63,37 @@ WITH usual AS (
         nullif(concat_ws(', ', c.place, c.op), ''),
         regexp_replace(f.frame, '^File "(?:.*/)?([^"]+)", line (\d+) in (\S+)$', '\1:\2 in \3')
     ) AS place
-    FROM (SELECT DISTINCT rank FROM last_positions WHERE phase <> 'exit') p LEFT JOIN calls c USING (rank) LEFT JOIN frames f USING (rank)
+    FROM (SELECT DISTINCT rank FROM last_positions WHERE phase <> 'exit') p
+    LEFT JOIN calls c USING (rank) LEFT JOIN frames f USING (rank)
 ), listed AS (
     -- as many as a sentence holds: of a thousand ranks most stand at the same place
     SELECT string_agg(said, '; ' ORDER BY first) AS said FROM (
-        SELECT format('{} {}: {}', CASE WHEN count(*) = 1 THEN 'rank' ELSE 'ranks' END, CASE WHEN count(*) <= 8 THEN string_agg(rank::VARCHAR, ', ' ORDER BY rank)
+        SELECT format('{} {}: {}', CASE WHEN count(*) = 1 THEN 'rank' ELSE 'ranks' END,
+            CASE WHEN count(*) <= 8 THEN string_agg(rank::VARCHAR, ', ' ORDER BY rank)
             ELSE format('{} to {} ({})', min(rank), max(rank), count(*)) END, place) AS said, min(rank) AS first
         FROM places WHERE place IS NOT NULL GROUP BY place ORDER BY count(*), first LIMIT 8
     )
 )
-SELECT coalesce(p.rank, 0) AS rank, coalesce(p.step, (SELECT max(step) + 1 FROM steps WHERE completed), 0) AS step, p.microbatch, coalesce(p.phase, 'exit') AS phase,
-    p.module, NULL::VARCHAR AS tensor, NULL::DOUBLE AS value, rtrim(coalesce((SELECT format('no progress for {:d} s, then ended by {}', (still_ns / 1e9)::BIGINT, by_) FROM stood), e.note, 'no progress was made'), '.') AS note,
-    CASE WHEN p.module IS NULL THEN '' WHEN p.module = '' THEN ' of the root module' ELSE ' of module ' || p.module END AS in_module,
-    coalesce(format(' ({})', (SELECT said FROM listed)), '') AS lines, left(e.native_stack, 4000) AS stacks, p.pid
+SELECT coalesce(p.rank, 0) AS rank,
+    coalesce(p.step, (SELECT max(step) + 1 FROM steps WHERE completed),
+        CASE WHEN NOT EXISTS (FROM process_groups) THEN 0 END) AS step,
+    coalesce(' at step ' || coalesce(p.step, (SELECT max(step) + 1 FROM steps WHERE completed),
+        CASE WHEN NOT EXISTS (FROM process_groups) THEN 0 END), '') AS at_step, p.microbatch,
+    coalesce(p.phase, 'exit') AS phase,
+    p.module, NULL::VARCHAR AS tensor, NULL::DOUBLE AS value,
+        rtrim(coalesce((SELECT format('no progress for {:d} s, then ended by {}', (still_ns / 1e9)::BIGINT,
+            by_)
+            FROM stood),
+            CASE WHEN EXISTS (FROM process_groups) THEN 'calls between ranks could not end' END,
+            e.note, 'no progress was made'),
+            '.') AS note,
+    CASE
+        WHEN p.module IS NULL THEN ''
+        WHEN p.module = '' THEN ' of the root module'
+        ELSE ' of module ' || p.module
+        END AS in_module,
+    coalesce(format(' ({})', (SELECT said FROM listed)), '') AS lines,
+    left(e.native_stack, 4000) AS stacks, p.pid
 FROM exits e LEFT JOIN last_positions p ON true
 WHERE e.status = 'hang' OR EXISTS (FROM stood)
 -- the rank that stands furthest behind is the one that the others wait for

@@ -126,10 +126,10 @@ def test_ranks_are_processes(tmp_path):
         assert trace.sql("SELECT count(*) FROM steps").item() == 5
 
 
-def test_nothing_is_overwritten(tmp_path):
+def test_nothing_is_overwritten_unless_asked(tmp_path):
     run = run_folder(tmp_path, steps=steps(5))
     (tmp_path / "trace.json").write_text("mine")
-    with Trace(run) as trace, pytest.raises(ImportFileError, match="nothing is overwritten"):
+    with Trace(run) as trace, pytest.raises(ImportFileError, match="is there already"):
         export_trace(trace, tmp_path / "trace.json")
     assert (tmp_path / "trace.json").read_text() == "mine"
 

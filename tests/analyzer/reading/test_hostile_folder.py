@@ -13,7 +13,7 @@ import pytest
 from firstfault.__main__ import build_app
 from firstfault.analyzer import Trace, diagnose
 from firstfault.analyzer.errors import AnalyzerError, QueryError
-from firstfault.reports.commands.sql_and_rules import asked
+from firstfault.reports.commands.sql import asked
 from firstfault.schemas import TABLES, RunManifest, captures_of, write_json
 from firstfault.schemas.files.layout import part_path
 from typer.testing import CliRunner

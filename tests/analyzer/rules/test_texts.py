@@ -7,8 +7,7 @@ import typer
 from firstfault.analyzer import Rule, load_rules
 from firstfault.analyzer.language import speak, speaking
 from firstfault.analyzer.rules.texts import fingerprint, rule_texts, text_of, title_of, worded
-from firstfault.reports.commands.sql_and_rules import explain
-from firstfault.reports.commands.sql_and_rules import rules as command
+from firstfault.reports.commands.rules import explain, rules_command
 
 RULES = load_rules()
 BY_CODE = pytest.mark.parametrize("rule", RULES, ids=lambda r: r.header.code)
@@ -73,10 +72,10 @@ def test_rules_are_listed_and_explained_in_the_language_that_is_asked_for(capsys
     assert "为何有害: " in told
     assert "Why:" not in told
 
-    command(None, lang="zh")
+    rules_command(None, lang="zh")
     assert "检查内容" in capsys.readouterr().out
     with pytest.raises(typer.Exit) as ended:
-        command(None, lang="tlh")
+        rules_command(None, lang="tlh")
     assert ended.value.exit_code == 2
     assert "choose en or zh" in capsys.readouterr().err
     speak("en")

@@ -6,16 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
-from firstfault.reports.commands import many_cli
+from firstfault.__main__ import build_app
 from typer.testing import CliRunner
 
 
 @pytest.fixture
 def command() -> Any:
-    app = typer.Typer()
-    app.callback()(lambda: None)
-    many_cli.register(app)
+    app = build_app("batch")
     return lambda *args: CliRunner().invoke(app, ["batch", *map(str, args)], catch_exceptions=False)
 
 

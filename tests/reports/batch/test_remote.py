@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
+from firstfault.__main__ import build_app
 from firstfault.analyzer import judging
 from firstfault.reports.batch.remote import RemoteFile, RemoteRun, cached, fetch, runs_at
 from firstfault.reports.batch.run_tree import find_runs, state_key
-from firstfault.reports.commands import many_cli
 from firstfault.reports.text.errors import NoRunError, ReportError
 from typer.testing import CliRunner
 
@@ -25,9 +24,7 @@ def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def command() -> Any:
-    app = typer.Typer()
-    app.callback()(lambda: None)
-    many_cli.register(app)
+    app = build_app("batch")
     return lambda *args: CliRunner().invoke(app, ["batch", *map(str, args)], catch_exceptions=False)
 
 

@@ -12,22 +12,20 @@ from typing import Any
 
 import polars as pl
 import pytest
-import typer
+from firstfault.__main__ import build_app
 from firstfault.analyzer.diagnosis.run_summary import FINDINGS_SCHEMA, RunSummary
 from firstfault.reports.batch import run as batch
-from firstfault.reports.batch.index import loss_paths, reduce_index, write_index
+from firstfault.reports.batch.index import loss_paths, reduce_index
+from firstfault.reports.batch.page import write_index
 from firstfault.reports.batch.run import BatchRow
 from firstfault.reports.batch.run_tree import find_runs
-from firstfault.reports.commands import many_cli
 from firstfault.reports.text.errors import NoRunError
 from typer.testing import CliRunner
 
 
 @pytest.fixture
 def command() -> Any:
-    app = typer.Typer()
-    app.callback()(lambda: None)
-    many_cli.register(app)
+    app = build_app("batch")
     return lambda *args: CliRunner().invoke(app, ["batch", *map(str, args)], catch_exceptions=False)
 
 

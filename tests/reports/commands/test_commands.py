@@ -9,15 +9,14 @@ from typing import Any
 
 import pytest
 import typer
-from firstfault.reports.commands import cli
+from firstfault.__main__ import build_app
+from firstfault.reports.commands import diagnose, report
 from typer.testing import CliRunner
 
 
 @pytest.fixture
 def app() -> typer.Typer:
-    app = typer.Typer()
-    cli.register(app)
-    return app
+    return build_app()
 
 
 def run(app: typer.Typer, *args: str) -> Any:
@@ -29,7 +28,10 @@ def verdict_is(monkeypatch: pytest.MonkeyPatch, make_verdict: Any) -> Any:
     """Fix what the analyzer says: these tests are about the command round it."""
 
     def fix(conclusion: str, **values: Any) -> None:
-        monkeypatch.setattr(cli, "diagnose", lambda trace, _rules: make_verdict(conclusion, path=trace.path, **values))
+        for command in (diagnose, report):
+            monkeypatch.setattr(
+                command, "diagnose", lambda trace, _rules: make_verdict(conclusion, path=trace.path, **values)
+            )
 
     return fix
 
@@ -174,8 +176,28 @@ def test_a_page_of_a_million_steps_is_no_larger_than_one_of_ten_thousand(broken_
 
 def test_help_and_diagnose_load_neither_torch_nor_the_chart_libraries(broken_run):
     code = (
-        "import sys\nfrom firstfault.reports.commands import cli\nimport typer\ncli.register(typer.Typer())\n"
+        "import sys\nfrom firstfault.__main__ import build_app\nbuild_app()\n"
         "print([m for m in ('torch', 'altair', 'vl_convert') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path.home())
     assert done.stdout.strip() == "[]"
+
+
+def test_output_is_still_understood_for_out(app, broken_run, verdict_is, tmp_path):
+    verdict_is("healthy")
+    path = str(broken_run.write())
+    assert run(app, "report", path, "--output", str(tmp_path / "page.html")).exit_code == 0
+    assert (tmp_path / "page.html").exists()
+    assert "--output" not in run(app, "report", "--help").output
+
+
+def test_every_command_that_writes_spells_its_options_alike(app):
+    spelt = {
+        name: {option for p in command.params for option in p.opts if option.startswith("-")}
+        for name, command in typer.main.get_command(app).commands.items()
+    }
+    writing = {name for name, options in spelt.items() if "--out" in options}
+    assert writing == {"preflight", "run", "report", "compare", "batch", "mre", "import", "export", "demo"}
+    assert all("-o" in spelt[name] for name in writing)
+    assert all("--debug" in options for options in spelt.values())
+    assert not any("--output" in options for options in spelt.values())

@@ -2,18 +2,15 @@
 
 from typing import Any
 
-import typer
+from firstfault.__main__ import build_app
 from firstfault.analyzer import Trace, diagnose
 from firstfault.analyzer.compare import divergence
 from firstfault.analyzer.compare.comparison import compare
-from firstfault.reports.commands import many_cli
 from typer.testing import CliRunner
 
 
 def command(*args: Any) -> Any:
-    app = typer.Typer()
-    app.callback()(lambda: None)
-    many_cli.register(app)
+    app = build_app("compare")
     return CliRunner().invoke(app, ["compare", *map(str, args)], catch_exceptions=False)
 
 

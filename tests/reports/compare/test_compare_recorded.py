@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
+from firstfault.__main__ import build_app
 from firstfault.analyzer import Trace, diagnose
 from firstfault.analyzer.compare.comparison import Comparison, compare
-from firstfault.reports.commands import many_cli
 from typer.testing import CliRunner
 
 SCRIPT = """
@@ -83,9 +82,7 @@ def compared(folder: Path, one: str, two: str) -> Comparison:
 
 
 def command(*args: Any) -> Any:
-    app = typer.Typer()
-    app.callback()(lambda: None)
-    many_cli.register(app)
+    app = build_app("compare")
     return CliRunner().invoke(app, ["compare", *map(str, args)], catch_exceptions=False)
 
 

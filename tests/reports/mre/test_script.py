@@ -11,9 +11,8 @@ from typing import Any
 import msgspec
 import pytest
 import torch
-import typer
+from firstfault.__main__ import build_app
 from firstfault.recorder.capture.call_recipe import Planner
-from firstfault.reports.commands import cli
 from firstfault.reports.mre.script_code import code_for
 from torch import nn
 from typer.testing import CliRunner
@@ -152,9 +151,7 @@ def train(net, x, y, bad):
 
 @pytest.fixture
 def mre(tmp_path: Path) -> Any:
-    app = typer.Typer()
-    app.callback()(lambda: None)
-    cli.register(app)
+    app = build_app("mre")
 
     def make(run: Path, *options: str) -> Any:
         out = tmp_path / "made" / "mre.py"

@@ -1,4 +1,4 @@
-"""The commands over several runs: compare and batch."""
+"""`firstfault batch`: many runs, a page for each and one index."""
 
 import os
 import sys
@@ -9,16 +9,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 import typer
 from rich.console import Console
 
-from ...analyzer import Trace, diagnose, judging
-from ...analyzer.compare.comparison import compare
+from ...analyzer import judging
 from ..text.errors import NoRunError
-from .asked_language import LangOption, speak_as_asked
-from .cli import DebugOption, RulesOption, command_errors, console, named
-from .find_run import find_run
+from .asked_language import speak_as_asked
+from .common import DebugOption, LangOption, RulesOption, add, command_errors, console, json_option, out_option
 from .progress import progress_of, sign_of_life
 
 if TYPE_CHECKING:
@@ -38,55 +35,8 @@ REFRESH_S = 10.0
 
 
 def register(app: typer.Typer) -> None:
-    """Add this room's commands over several runs."""
-    app.command("compare")(compare_command)
-    app.command("batch")(batch_command)
-
-
-def compare_command(
-    a: Annotated[Path, typer.Argument(metavar="A", help="Folder of the first run.")],
-    b: Annotated[Path, typer.Argument(metavar="B", help="Folder of the second run.")],
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Also write one self-contained HTML page.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite a file that firstfault did not write.")] = False,
-    rules: RulesOption = None,
-    lang: LangOption = None,
-    debug: DebugOption = False,
-) -> None:
-    """Name the first step and tensor in which two runs differ, and what else differs between them.
-
-    Exit status: 0 equal, or within rounding and scatter; 1 diverged; 2 wrong usage or unreadable.
-    """
-    from ..compare.data import comparison_json, reduce_comparison  # noqa: PLC0415 # charts: not for --help
-    from ..compare.page import print_comparison, write_comparison  # noqa: PLC0415 # as above
-    from ..page.render import check_target  # noqa: PLC0415 # as above
-
-    out, err = console(), console(stderr=True)
-    with command_errors(err, debug=debug):
-        speak_as_asked(lang, None)
-        folders = [find_run(path)[0] for path in (a, b)]
-        if output is not None:
-            check_target(output, force=force)
-        with (
-            sign_of_life(err, "Reading and comparing the runs …"),
-            Trace(folders[0]) as one,
-            Trace(folders[1]) as two,
-        ):
-            verdicts = diagnose(one, judging(folders[0], rules)), diagnose(two, judging(folders[1], rules))
-            comparison = compare(one, two, *verdicts)
-            page = reduce_comparison(one, two, comparison)
-            said = comparison_json(one, two, verdicts, comparison) if as_json else None
-        if output is not None:
-            write_comparison(page, output, force=force)
-        if said is not None:
-            sys.stdout.write(msgspec.json.format(msgspec.json.encode(named(said)), indent=2).decode() + "\n")
-        else:
-            print_comparison(out, page)
-            if output is not None:
-                out.print(str(output), markup=False, highlight=False, soft_wrap=True)
-    raise typer.Exit(0 if comparison.beyond is None else 1)
+    """Add this command to the application."""
+    add(app, "batch", batch_command)
 
 
 def batch_command(
@@ -96,10 +46,8 @@ def batch_command(
             metavar="DIR…", help="Folders that hold runs, at any depth; or addresses such as s3://bucket/sweep."
         ),
     ],
-    output: Annotated[
-        Path, typer.Option("-o", "--output", metavar="DIR", help="Where the index and the pages go.")
-    ] = Path("firstfault-batch"),
-    as_json: Annotated[bool, typer.Option("--json", help="Print the index as JSON.")] = False,
+    out: Annotated[Path, out_option("DIR", "Where the index and the pages go.")] = Path("firstfault-batch"),
+    as_json: Annotated[bool, json_option("Print the index as JSON.")] = False,
     jobs: Annotated[
         int | None, typer.Option("-j", "--jobs", metavar="N", min=1, help="Processes; one per core without it.")
     ] = None,
@@ -124,11 +72,11 @@ def batch_command(
 
     Exit status: 0 all healthy; 1 any anomalous; 2 wrong usage; 3 none anomalous, but some inconclusive or unreadable.
     """
-    from ..batch.index import check_out, index_json, reduce_index, write_index  # noqa: PLC0415 # as above
-    from ..batch.page import print_index  # noqa: PLC0415 # as above
+    from ..batch.index import check_out, index_json, reduce_index  # noqa: PLC0415 # as above
+    from ..batch.page import print_index, write_index  # noqa: PLC0415 # as above
     from ..batch.run import run_batch  # noqa: PLC0415 # not for --help
 
-    out, err = console(), console(stderr=True)
+    screen, err = console(), console(stderr=True)
     judged: Callable[[list[Work]], Iterator[BatchRow]] | None = None
     if engine is Engine.RAY:
         from ..batch.ray_cluster import judged_by_ray  # noqa: PLC0415 # an extra
@@ -138,25 +86,25 @@ def batch_command(
     def write(done: "Sequence[BatchRow]", *, complete: bool, more: bool = False) -> Path:
         refresh = max(5, round(interval)) if more else None
         page = reduce_index(done, complete=complete, now_ns=time.time_ns(), refresh_s=refresh)
-        return write_index(output, page, done)
+        return write_index(out, page, done)
 
     def judge(*, again: bool) -> "list[BatchRow]":
         with sign_of_life(err, "Looking for runs …"):
             places = _places(folders, patient=watch)
-        output.mkdir(parents=True, exist_ok=True)
-        work = partial(run_batch, places, output, own_rules=rules, jobs=jobs or _cores(), again=again, engine=judged)
-        early = not watch or not (output / "index.html").exists()
+        out.mkdir(parents=True, exist_ok=True)
+        work = partial(run_batch, places, out, own_rules=rules, jobs=jobs or _cores(), again=again, engine=judged)
+        early = not watch or not (out / "index.html").exists()
         return _with_looks(err, work, len(places), partial(write, complete=False, more=watch) if early else None)
 
     with command_errors(err, debug=debug):
         speak_as_asked(lang, None)
         judging(None, rules)  # a mistake in the rules is nobody's run's
-        check_out(output, force=force)
+        check_out(out, force=force)
         ordered = judge(again=again)
         while watch:
             path = write(ordered, complete=True, more=True)
             if ordered:
-                print_index(out, reduce_index(ordered, complete=True, now_ns=0), _unchanged(ordered), path)
+                print_index(screen, reduce_index(ordered, complete=True, now_ns=0), _unchanged(ordered), path)
             try:
                 time.sleep(interval)
             except KeyboardInterrupt:
@@ -166,7 +114,7 @@ def batch_command(
         if as_json:
             sys.stdout.write(index_json(ordered, complete=True).decode())
         elif not watch:
-            print_index(out, reduce_index(ordered, complete=True, now_ns=0), _unchanged(ordered), path)
+            print_index(screen, reduce_index(ordered, complete=True, now_ns=0), _unchanged(ordered), path)
     verdicts = {r.summary.verdict for r in ordered}
     raise typer.Exit(1 if "anomalous" in verdicts else 0 if verdicts == {"healthy"} else 3)
 

@@ -1,26 +1,27 @@
-"""`firstfault sql` and `firstfault rules` as a user meets them."""
+"""`firstfault sql` as a user meets it."""
 
 import json
+import math
 from typing import Any
 
 import pytest
 import typer
-from firstfault.analyzer import load_rules
-from firstfault.reports.commands.sql_and_rules import register
+from firstfault.__main__ import build_app
 from typer.testing import CliRunner
 
 
 @pytest.fixture
 def app() -> typer.Typer:
-    app = typer.Typer()
-    register(app)
-    return app
+    return build_app("sql")
 
 
 @pytest.fixture
-def run(write_run: Any) -> str:
-    rows = [{"step": i, "loss": [1.0, float("nan")][i % 2]} for i in range(4)]
-    return str(write_run(steps=rows, modules=[{"module_id": 0, "module": "[red]层[/red]", "class_name": "Net"}]))
+def run(run_folder: Any) -> str:
+    folder = run_folder()
+    for step in range(4):
+        folder.step(step, loss=[1.0, math.nan][step % 2])
+    folder.add("modules", module_id=0, module="[red]层[/red]", class_name="Net")
+    return str(folder.write())
 
 
 def test_a_query_prints_a_table_with_names_unharmed(app: typer.Typer, run: str) -> None:
@@ -65,24 +66,3 @@ def test_an_error_is_two_lines_on_stderr_and_status_two(
     assert result.stdout == ""
     assert says in result.stderr
     assert len(result.stderr.splitlines()) <= 2
-
-
-def test_the_list_of_rules_names_every_rule(app: typer.Typer) -> None:
-    result = CliRunner().invoke(app, ["rules"], env={"COLUMNS": "300"})
-    assert result.exit_code == 0
-    assert all(r.header.code in result.stdout and r.header.name in result.stdout for r in load_rules())
-
-
-@pytest.mark.parametrize("key", ["NU004", "nu004", "fully-masked-attention-row"])
-def test_a_rule_is_explained_by_code_or_name(app: typer.Typer, key: str) -> None:
-    result = CliRunner().invoke(app, ["rules", key])
-    assert result.exit_code == 0
-    assert "What:" in result.stdout
-    assert "SELECT" in result.stdout
-    assert "$sane" in result.stdout
-
-
-def test_an_unknown_rule_is_an_error(app: typer.Typer) -> None:
-    result = CliRunner().invoke(app, ["rules", "XX999"])
-    assert result.exit_code == 2
-    assert "no rule is called 'XX999'" in result.stderr
