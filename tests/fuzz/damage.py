@@ -25,11 +25,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
 import pyarrow as pa
 from firstfault.analyzer import AnalyzerError, Trace, diagnose
 from firstfault.analyzer.reading.liveness import positions_left
 from firstfault.analyzer.reading.sources import read_part
-from firstfault.reports.commands.cli import verdict_json
+from firstfault.reports.commands.common import named
 from firstfault.reports.page.render import write_page
 from firstfault.schemas import SchemaError, captures_of
 from firstfault.schemas.files.layout import segments
@@ -121,7 +122,7 @@ def judged(run: Path, page: Path | None, whole: dict | None = None) -> dict:
         verdict = diagnose(trace)
         if page is not None:
             write_page(trace, verdict, page, force=True)
-        said = json.loads(verdict_json(verdict))
+        said = json.loads(msgspec.json.encode(named(msgspec.to_builtins(verdict))))
         said |= {"problems": problems, "content": held or content(trace)}
     return said
 

@@ -13,6 +13,7 @@ import pytest
 from firstfault.analyzer import AnalyzerError, NotARunError, QueryError, Trace, UnreadableRunError
 from firstfault.analyzer.reading import trace as trace_module
 from firstfault.schemas import TABLES, VERSION_KEY, SchemaError, write_json
+from firstfault.schemas.files.checksums import SEALED
 from firstfault.schemas.files.layout import EXIT_JSON, RUN_JSON, part_path, segment_path
 from firstfault.schemas.files.step_values import STEP_VALUES, Mark, _batch, _check_of, batch_of
 
@@ -128,12 +129,18 @@ def test_a_part_of_a_newer_schema_stops_with_a_clear_error(write_run: Any) -> No
     assert isinstance(caught.value, AnalyzerError)
 
 
+def unsealed(table: pa.Table) -> pa.Table:
+    """As a version without checksums has written it."""
+    kept = {key: value for key, value in (table.schema.metadata or {}).items() if key not in SEALED}
+    return table.replace_schema_metadata(kept)
+
+
 def test_a_part_without_a_column_reads_as_null_and_an_unknown_column_is_ignored(write_run: Any) -> None:
     run = write_run(steps=steps(0, 2))
     path = part_path(run, 0, "steps", 0)
     table = pq.read_table(path)
     older = table.drop_columns(["clip_norm"]).append_column("colour", pa.array(["red"] * 3))
-    pq.write_table(older, part_path(run, 0, "steps", 1))
+    pq.write_table(unsealed(older), part_path(run, 0, "steps", 1))
     with Trace(run) as trace:
         frame = trace.sql("SELECT * FROM steps")
         assert frame.height == 6
@@ -147,7 +154,7 @@ def test_a_column_of_a_wrong_type_is_a_foreign_file(write_run: Any) -> None:
     table = pq.read_table(part_path(run, 0, "steps", 0))
     index = table.schema.get_field_index("step")
     wrong = table.set_column(index, "step", table["step"].cast(pa.string()))
-    pq.write_table(wrong, part_path(run, 0, "steps", 1))
+    pq.write_table(unsealed(wrong), part_path(run, 0, "steps", 1))
     with Trace(run) as trace:
         assert trace.sql("SELECT count(*) AS n FROM steps").item() == 3
         assert "column step is string, not int64" in trace.problems[0].what
@@ -264,6 +271,7 @@ def test_prepared_in_memory_or_not_a_run_answers_the_same(write_run: Any, monkey
 def test_a_part_that_is_torn_inside_is_the_concern_of_those_who_read_it(write_run: Any) -> None:
     run = write_run(steps=steps(0, 9), metrics=[{"step": i, "name": "accuracy", "value": i / 7} for i in range(10)])
     (part,) = (run / "metrics").rglob("*.parquet")
+    pq.write_table(unsealed(pq.read_table(part)), part)  # a seal would tell of it before anybody reads
     torn = bytearray(part.read_bytes())
     torn[4:40] = bytes(36)  # the first page; the footer is as it was
     part.write_bytes(torn)
