@@ -171,6 +171,18 @@ def _number(value: Any) -> float | None:
     return float(format(value, ".6g"))
 
 
+_LEFT_OUT = {"step": "gradient norms and calls"}
+"""Kinds of column detail of `steps` that have another name for people."""
+
+
+def _unwatched(trace: Trace) -> int:
+    """Steps of small models that have no row, as the rows after them say; only a single rank has any."""
+    steps = trace.sql(
+        "SELECT max(steps) AS steps FROM (SELECT sum(unwatched)::BIGINT AS steps FROM steps GROUP BY rank)"
+    ).item()
+    return steps or 0
+
+
 def _facts(trace: Trace) -> RunFacts:
     row = trace.sql(
         "SELECT count(DISTINCT step) FILTER (completed) AS steps, max(step) FILTER (completed) AS last FROM steps"
@@ -183,7 +195,7 @@ def _facts(trace: Trace) -> RunFacts:
         status=trace.status,
         exit=exit_,
         world_size=world or 1,
-        steps_recorded=row["steps"] or 0,
+        steps_recorded=(row["steps"] or 0) + _unwatched(trace),
         last_durable_step=row["last"],
     )
 
@@ -200,19 +212,19 @@ def _reading_problems(trace: Trace, facts: RunFacts) -> list[NotEvaluable]:
         why.append(say("the run is still being written"))
     if trace.status == "host-lost":
         why.append(say("the record ends without an exit and the process is gone: the host may have died"))
-    thinned = trace.sql("SELECT count(*) FILTER (left_out <> ['']) AS thinned, count(*) AS steps FROM step_detail").row(
-        0
-    )
-    if thinned[0]:
+    thinned, rows = trace.sql(
+        "SELECT count(*) FILTER (left_out <> ['']) AS thinned, count(*) AS steps FROM step_detail"
+    ).row(0)
+    if thinned:
         kinds = trace.sql("SELECT DISTINCT unnest(left_out) AS kind FROM step_detail ORDER BY kind")["kind"].to_list()
-        named = ", ".join(say(k.replace("_", " ")) for k in kinds if k)
+        named = ", ".join(say(_LEFT_OUT.get(k, k.replace("_", " "))) for k in kinds if k)
         why.append(
             say(
                 "recording was sampled: {kinds} were not measured in {thinned} of {steps} steps; what they show is bounded by"
                 " the steps that measured them, and faults that came and went between these cannot be seen",
                 kinds=named,
-                thinned=thinned[0],
-                steps=thinned[1],
+                thinned=thinned + _unwatched(trace),
+                steps=rows + _unwatched(trace),
             )
         )
     removed = trace.sql(
