@@ -13,6 +13,7 @@ import typer
 from . import __version__
 
 COMMANDS = (
+    "preflight",
     "run",
     "diagnose",
     "report",
@@ -21,6 +22,7 @@ COMMANDS = (
     "watch",
     "replay",
     "mre",
+    "prove",
     "import",
     "export",
     "sql",

@@ -24,6 +24,12 @@ class RunFacts(msgspec.Struct, kw_only=True):
     world_size: int
     steps_recorded: int
     last_durable_step: int | None
+    profiled_ns: int | None = None
+    """Time that an imported profile covers, of the rank with the longest one; null without one."""
+    imported: bool = False
+    """Whether others wrote the files that were judged."""
+    dumped_ranks: int = 0
+    """Ranks of which there is a dump of the Flight Recorder."""
 
 
 class FirstAnomaly(msgspec.Struct, kw_only=True):
@@ -69,6 +75,8 @@ class Finding(msgspec.Struct, kw_only=True):
     sql: str
     explains: list[str]
     explained_by: str | None = None
+    proof: Literal["confirmed", "refuted"] | None = None
+    """What `firstfault prove` found when it tried the fix; null where nobody tried."""
 
 
 class NotEvaluable(msgspec.Struct, kw_only=True):

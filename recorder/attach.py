@@ -21,14 +21,26 @@ ENV_RUN = "FIRSTFAULT_RUN"
 """As in schemas.layout, which is not imported here: it would load pyarrow, and with it numpy and its thread pool, before a
 script has set OMP_NUM_THREADS, and in every child that never trains."""
 
+ENV_PLAN = "FIRSTFAULT_PROBES"
+"""As in schemas.probes, for the same reason."""
+
 _attached: "Attachment | None" = None
 
 
 def attach_from_environment() -> None:
     """Attach when this process belongs to a recorded run. Called by inject/sitecustomize.py; does not import torch."""
+    plan = os.environ.get(ENV_PLAN)
+    if plan:
+        after_import("torch", functools.partial(_try_out, Path(plan)))
     run = os.environ.get(ENV_RUN)
     if run:
         after_import("torch", functools.partial(_attach, Path(run)), functools.partial(_import_failed, Path(run)))
+
+
+def _try_out(plan: Path) -> None:
+    from .probes import begin  # noqa: PLC0415 — imports torch, which must not happen before the script does it
+
+    begin(plan, lambda: 0 if _attached is None else _attached.session.step)
 
 
 def _attach(run: Path) -> None:

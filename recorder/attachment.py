@@ -42,6 +42,7 @@ from .watches.child_processes import ChildrenWatch
 from .watches.collectives import CollectiveWatch
 from .watches.debug_modes import DebugModes
 from .watches.embedding_rows import EmbeddingWatch
+from .watches.end_after import EndAfter
 from .watches.eval_losses import EvalLosses
 from .watches.evals_before_training import EarlyEvals
 from .watches.hook_counts import HookCounts
@@ -112,6 +113,7 @@ class Attachment:
             ThreadWatch(session),
             OwnUpdates(session, self.backward, self.optimizers),
             ProfilerWatch(session, self.forward),
+            EndAfter(session),
             self.forward.quiet,
             self.unwatched,
         ]

@@ -4,7 +4,9 @@ import ast
 import importlib.util
 import os
 import shlex
+import shutil
 import signal
+import subprocess
 import sys
 import zipfile
 from collections.abc import Mapping
@@ -100,7 +102,9 @@ def run(
         typer.Option(
             metavar="WHAT",
             help="When a loss or a gradient is not finite: only `record` it, `capture` what was at hand and look for the"
-            " operator, also `skip` the optimizer step, or `stop` the run with a checkpoint. The default is capture.",
+            " operator, also `skip` the optimizer step, or `stop` the run with a checkpoint. After three such steps in a row,"
+            " `rollback` stops the run with the last good state saved as RUN/rollback.pt, and `restore` puts that state back and"
+            " goes on with the next batch; rollback:N and restore:N wait for N. The default is capture.",
         ),
     ] = None,
     memory_history: Annotated[
@@ -131,6 +135,14 @@ def run(
     hang_kill: Annotated[
         bool | None,
         typer.Option("--hang-kill", help="End the run when it hangs, after the stacks of its threads are saved."),
+    ] = None,
+    alert: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CMD|URL",
+            help="Once, when the run turns anomalous: run this command with the facts as JSON on its stdin, or post them to"
+            " this http address. A process of low priority looks at the run for it, as `firstfault watch` does.",
+        ),
     ] = None,
     keep_secrets: Annotated[
         bool | None,
@@ -165,7 +177,16 @@ def run(
     before = signals.block()  # before the imports below: they start threads
     try:
         status = _record(
-            target, args or [], before, given, module=module, out=out, resume=resume, name=name, quiet=quiet
+            target,
+            args or [],
+            before,
+            given,
+            module=module,
+            out=out,
+            resume=resume,
+            name=name,
+            quiet=quiet,
+            alert=alert,
         )
     except RecorderError as e:
         if debug:
@@ -186,6 +207,7 @@ def _record(
     resume: Path | None,
     name: str | None,
     quiet: bool,
+    alert: str | None,
 ) -> int:
     _check_target(target, module=module)
     if resume is not None and (out is not None or name is not None):
@@ -205,12 +227,31 @@ def _record(
         folder = resume_run(resume, argv=command, script=script, options=options)
     else:
         folder = create_run(out, argv=command, script=script, name=name, options=options)
+    watcher = _start_alert(folder, alert) if alert is not None else None
     try:
         status = supervise(folder, command, before)
     except OSError as e:
         raise RecorderError(f"{folder}: the script could not be started ({e}); free space there or choose --out") from e
+    if watcher is not None:
+        guarded("alert", lambda: watcher.wait(_ALERT_PATIENCE_S))
     guarded("closing-line", lambda: _say_what_was_recorded(folder, quiet=quiet))
     return status
+
+
+_ALERT_PATIENCE_S = 120.0
+"""Seconds after the script's end in which a fault of its last steps may still be found and told."""
+
+
+def _start_alert(folder: Path, alert: str) -> subprocess.Popen[bytes]:
+    """A process that watches the run until it ends; its own stdout is nobody's, what it cannot do is said on stderr."""
+    command = [sys.executable, "-m", "firstfault", "watch", str(folder), "--interval", "10", "--alert", alert]
+    return subprocess.Popen(
+        ["nice", "-n", "10", *command] if shutil.which("nice") else command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        env={k: v for k, v in os.environ.items() if k not in {"FIRSTFAULT_RUN", "FIRSTFAULT_PROBES"}},
+        start_new_session=True,
+    )
 
 
 def _check_target(target: str, *, module: bool) -> None:

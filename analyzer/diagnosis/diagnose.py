@@ -19,7 +19,10 @@ from ..rules.texts import text_of, worded
 from ..rules.thresholds import Judging
 from ..verdict import Conclusion, Finding, FirstAnomaly, NotEvaluable, RunFacts, Verdict
 from ..word_patterns import in_words
+from .call_words import call_sentences
 from .causality import PHASES, Fired, split, step_of
+from .profile_memory_words import profile_memory_sentences
+from .proven import with_proof
 from .snapshot_words import snapshot_sentences
 from .unrecorded import unrecorded
 
@@ -88,6 +91,7 @@ def diagnose(trace: Trace, rules: Judging | None = None) -> Verdict:
                 found.finding.step_lower = min(found.finding.step_lower, _step_lower(trace, found))
             fired.append(found)
     causes, symptoms = split(fired)
+    causes = with_proof(trace.path, causes)
     facts = _facts(trace)
     silent = _reading_problems(trace, facts) + silent
     conclusion = _conclude(trace, facts, causes, {n.name for n in silent})
@@ -188,6 +192,13 @@ def _facts(trace: Trace) -> RunFacts:
         "SELECT count(DISTINCT step) FILTER (completed) AS steps, max(step) FILTER (completed) AS last FROM steps"
     ).row(0, named=True)
     world = trace.manifest.world_size or trace.sql("SELECT max(world_size) FROM ranks").item()
+    imported = bool(trace.manifest.options.get("imported"))
+    profiled = (
+        trace.sql("SELECT max(ns)::BIGINT FROM (SELECT sum(ns) AS ns FROM profiled_steps GROUP BY rank)").item()
+        if imported and trace.has("profiler_events")
+        else None
+    )
+    dumped = trace.sql("SELECT count(DISTINCT rank) FROM process_groups").item() if imported else 0
     exit_ = {} if trace.exit is None else cast("dict[str, Any]", plain(msgspec.to_builtins(trace.exit)))
     return RunFacts(
         run_id=trace.manifest.run_id,
@@ -197,16 +208,22 @@ def _facts(trace: Trace) -> RunFacts:
         world_size=world or 1,
         steps_recorded=(row["steps"] or 0) + _unwatched(trace),
         last_durable_step=row["last"],
+        profiled_ns=profiled,
+        imported=imported,
+        dumped_ranks=dumped,
     )
 
 
 def _reading_problems(trace: Trace, facts: RunFacts) -> list[NotEvaluable]:
     """What the recording itself leaves open, under the catalogue's name for it."""
     unseen = unrecorded(trace, steps=facts.steps_recorded)
-    why = [*unseen, *snapshot_sentences(trace)]
+    why = [*unseen, *snapshot_sentences(trace), *call_sentences(trace)]
+    why += profile_memory_sentences(trace) if trace.manifest.options.get("imported") else []
     why += [f"{p.path}: {in_words('problem', p.what)}" for p in sorted(trace.problems, key=lambda p: p.path)]
     if trace.manifest.options.get("imported") and trace.has("events"):
-        found = trace.sql("SELECT message FROM events WHERE event = 'loss-not-found' ORDER BY message")
+        found = trace.sql(
+            "SELECT message FROM events WHERE event IN ('loss-not-found', 'execution-trace-imported') ORDER BY message"
+        )
         why += [in_words("event", str(message).rstrip(".")) for message in found["message"]]
     if trace.status == "running":
         why.append(say("the run is still being written"))
@@ -217,7 +234,7 @@ def _reading_problems(trace: Trace, facts: RunFacts) -> list[NotEvaluable]:
     ).row(0)
     if thinned:
         kinds = trace.sql("SELECT DISTINCT unnest(left_out) AS kind FROM step_detail ORDER BY kind")["kind"].to_list()
-        named = ", ".join(say(_LEFT_OUT.get(k, k.replace("_", " "))) for k in kinds if k)
+        named = ", ".join(say(_LEFT_OUT.get(str(k), str(k).replace("_", " "))) for k in kinds if k)
         why.append(
             say(
                 "recording was sampled: {kinds} were not measured in {thinned} of {steps} steps; what they show is bounded by"
@@ -250,7 +267,11 @@ def _reading_problems(trace: Trace, facts: RunFacts) -> list[NotEvaluable]:
         why.append(
             say("neither losses, gradient norms nor tensors of this run are known: whether it learnt cannot be said")
         )
-    if facts.steps_recorded == 0 and not unseen:
+    if facts.steps_recorded == 0 and trace.manifest.options.get("imported"):
+        why.append(
+            say("the imported files mark no step: each was judged as a whole, and rules that need steps could not")
+        )
+    elif facts.steps_recorded == 0 and not unseen:
         why.append(say("no training step was completed: nothing to judge"))
     return [NotEvaluable(code="RE005", name="recording-incomplete", why=w) for w in why]
 
@@ -268,11 +289,14 @@ def _conclude(trace: Trace, facts: RunFacts, causes: list[Finding], silent: set[
     return "healthy"
 
 
-def _first_anomaly(causes: list[Finding], symptoms: list[Finding]) -> FirstAnomaly:
-    """The earliest cause's place; where that cause names no tensor, the first non-finite tensor of its step does."""
+def _first_anomaly(causes: list[Finding], symptoms: list[Finding]) -> FirstAnomaly | None:
+    """The earliest cause's place; where that cause names no tensor, the first non-finite tensor of its step does. None where
+    the cause knows no step, as in dumps of the ranks' calls."""
     real = [c for c in causes if c.severity != "warning"]
     first = min(real, key=lambda c: (step_of(c), PHASES.index(c.phase) if c.phase in PHASES else len(PHASES)))
     place = first
+    if first.step is None:
+        return None
     if first.module is None and first.tensor is None:
         tensors = [s for s in symptoms if s.code == "NU000" and (s.step, s.rank) == (first.step, first.rank)]
         place = tensors[0] if tensors else first

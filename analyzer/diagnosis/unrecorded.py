@@ -22,7 +22,9 @@ def unrecorded(trace: Trace, *, steps: int) -> list[str]:
 
 
 def _empty(trace: Trace, *, told: bool) -> list[str]:
-    """Why there is no step, as far as it was checked."""
+    """Why there is no step, as far as it was checked; of files that others wrote nothing is known."""
+    if trace.manifest.options.get("imported"):
+        return []
     notes = process_notes(trace.path)
     why = [
         say(

@@ -7,9 +7,11 @@ from ...schemas import RunManifest
 from ..errors import ImportFileError
 from .curves import import_curves
 from .detect import Kind
-from .flight_recorder import import_dump, read_dump, settle_end
+from .execution_trace import import_execution_trace
+from .flight_recorder import import_dump, is_dump, read_dump, settle_end
 from .folders import files_to_import
 from .memory_snapshot import import_snapshot
+from .memory_timeline import import_memory_timeline
 from .mlflow_run import import_mlflow_run
 from .pickles import read_plain_pickle
 from .series import check_choices, take_evaluation_for_loss
@@ -25,7 +27,7 @@ __all__ = ["Choices", "import_files"]
 
 def _import_pickle(path: Path, target: RunTarget, label: str) -> str:  # noqa: ARG001 # as all importers have it
     found = read_plain_pickle(path)
-    if isinstance(found, dict) and "entries" in found:
+    if is_dump(found):
         return import_dump(path, found, target)
     return import_snapshot(path, found, target)
 
@@ -42,6 +44,8 @@ _IMPORTERS: dict[Kind, Callable[[Path, RunTarget, str], str]] = {
     "text_log": import_text_log,
     "wandb": import_wandb,
     "mlflow": import_mlflow_run,
+    "execution_trace": import_execution_trace,
+    "memory_timeline": import_memory_timeline,
     "tensorboard": import_event_file,
     "trainer_state": import_trainer_state,
 }

@@ -12,15 +12,22 @@ from .records import number_of
 from .text_logs import known_format, log_lines
 
 Kind = Literal[
-    "trace", "pickle", "tensorboard", "wandb", "trainer_state", "flight_recorder", "curves", "text_log", "mlflow"
-]
+    "trace", "pickle", "tensorboard", "wandb", "trainer_state", "flight_recorder", "curves", "text_log", "mlflow",
+    "execution_trace", "memory_timeline",
+]  # fmt: skip
 
 _HEAD = 1 << 16
 _FEW = 200
 """Lines of a head that are looked at."""
 
-_TIMELINE = re.compile(rb"\[\[\d{9,}, (?:\d{9,}|[0-3], -?\d+, \d\])")
+_TIMELINE = re.compile(rb"\[\[(?:-1|\d{9,}), ?(?:\d{9,}|[1-4], ?-?\d+, ?\d\])")
 """How a memory timeline begins: times, or time, action, bytes and category."""
+
+_OTHER_TOOLS = {
+    b'"rocprofiler-sdk-tool"': "a result of rocprof",
+    b'"workload_graph"': "a simulator's workload graph",
+}
+"""Keys of JSON files of other tools, and what they are."""
 
 _DICTIONARY = re.compile(r"\{'|\[(?:\d|rank|default|INFO|20\d\d|titan)")
 """How a log begins that is no JSON although its first character is a bracket."""
@@ -56,6 +63,7 @@ def kind_of(path: Path) -> Kind:
         kind = _kind_of_json(path, text.encode())
         if kind != "curves" or known_format(text.splitlines()[:_FEW]) is None:
             return kind
+    _refuse_picture(path, text)
     if "\0" not in text:
         if known_format(log_lines(path)) is not None:
             return "text_log"
@@ -68,6 +76,13 @@ def kind_of(path: Path) -> Kind:
         " TensorBoard event files, W&B's .wandb files, trainer_state.json, curves as CSV or JSON lines, and text logs that name"
         " a step and a loss"
     )
+
+
+def _refuse_picture(path: Path, text: str) -> None:
+    if "<img src='data:image/png;base64," in text[:2000] and "Memory Timeline" in text[:2000]:
+        raise ImportFileError(
+            f"{path}: is a memory timeline that holds nothing but a picture; export it once more as .json or .raw"
+        )
 
 
 def _is_table(path: Path, text: str) -> bool:
@@ -85,15 +100,15 @@ def _is_table(path: Path, text: str) -> bool:
 def _kind_of_json(path: Path, text: bytes) -> Kind:
     if any(mark in text for mark in _TRACE_MARKS) or (text[:1] == b"[" and b'"ph"' in text):
         return "trace"
-    if b'"ctrl_deps"' in text and b'"nodes"' in text:
-        raise ImportFileError(
-            f"{path}: is an execution trace, which has operators without times; import the profiler's trace of the same run"
-        )
+    for mark, name in _OTHER_TOOLS.items():
+        if mark in text:
+            raise ImportFileError(
+                f"{path}: is {name}, which is not read; import the trace of torch.profiler of the same run"
+            )
+    if b'"nodes"' in text and (b'"ctrl_deps"' in text or b'"fw_parent"' in text):
+        return "execution_trace"
     if _TIMELINE.match(text):
-        raise ImportFileError(
-            f"{path}: is a memory timeline of the profiler, which names no steps; import a snapshot of the same run"
-            " (torch.cuda.memory._dump_snapshot) or its trace with profile_memory=True"
-        )
+        return "memory_timeline"
     if b'"log_history"' in text or path.name == "trainer_state.json":
         return "trainer_state"
     line = text.split(b"\n", 1)[0]

@@ -1,38 +1,24 @@
-"""Dumps of torch's Flight Recorder (pickle, or its JSON form) into collectives.
+"""Dumps of torch's Flight Recorder (pickle, or its JSON form) into collectives and process_groups, one dump a rank.
 
-The format is that of torch/csrc/distributed/c10d/FlightRecorder.hpp, versions 2.x. What a dump does not tell: the step (all
-calls are of step 0 here) and, in its contents, the rank (it ends the file's name, as torch writes it). Under gloo no call ever
-counts as ended in it.
+The format is that of torch/csrc/distributed/c10d/FlightRecorder.hpp, versions 2.x. What a dump does not tell: the step, and
+mostly the rank (it ends the file's name, as torch writes it). Its entries are a ring: old calls may be missing, new ones are not.
+Under gloo no call ever counts as ended, and the groups do not name their ranks.
 """
 
 import json
-import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ...schemas.files.cuda_snapshot import is_script
 from ..errors import ImportFileError
 from .byte_streams import ByteStream
+from .flight_calls import BETWEEN_TWO, call_row, group_of, natural, ranks_in
+from .stacks import Stacks
 from .target import RunTarget
 
-_OPS = {
-    "_all_gather_base": "all_gather_into_tensor",
-    "_allgather_base": "all_gather_into_tensor",
-    "_reduce_scatter_base": "reduce_scatter_tensor",
-    "allreduce": "all_reduce",
-    "allgather": "all_gather",
-    "all_to_all_base": "all_to_all_single",
-}
-_DTYPES = {
-    "float": "float32", "double": "float64", "half": "float16", "bfloat16": "bfloat16", "long": "int64", "int": "int32",
-    "short": "int16", "char": "int8", "byte": "uint8", "bool": "bool",
-}  # fmt: skip
-_ALIKE = ("all_reduce", "broadcast", "reduce", "all_gather_into_tensor", "reduce_scatter_tensor")
-"""Calls in which all ranks must give equally many elements."""
-
 _LARGEST = 1 << 30
+_MOST_RANKS = 10**6
 
 
 def read_dump(path: Path) -> Any:
@@ -45,99 +31,111 @@ def read_dump(path: Path) -> Any:
         raise ImportFileError(f"{path}: is no whole JSON ({e}); dump it again") from e
 
 
+def is_dump(found: Any) -> bool:
+    """Whether a value that was read is a dump; one of a rank without a call has no entries."""
+    return isinstance(found, Mapping) and ("entries" in found or "pg_config" in found or "pg_status" in found)
+
+
 def import_dump(path: Path, dump: Any, target: RunTarget) -> str:
     """Add the calls of one rank from a dump that has been read. Returns what was found, in a few words."""
-    entries = dump.get("entries") if isinstance(dump, Mapping) else None
+    entries = dump.get("entries", []) if is_dump(dump) else None
     if not isinstance(entries, list):
         raise ImportFileError(f"{path}: has no entries; was it written by torch's Flight Recorder?")
-    rank = _rank(path, target)
-    world = [_ranks(group) for group in (dump.get("pg_config") or {}).values() if isinstance(group, Mapping)]
-    if world and (most := max(map(len, world))) > 0:
+    entries = [entry for entry in entries if isinstance(entry, Mapping)]
+    rank = _rank(path, dump, target)
+    target.calls.ranks.add(rank)
+    members = _members(dump)
+    if (most := max(map(len, members.values()), default=0)) > 0:
         target.facts["world_size"] = max(most, target.facts.get("world_size") or 0)
-    rows = [_row(entry, n) for n, entry in enumerate(entries) if isinstance(entry, Mapping)]
+    latest = max((natural(entry.get(name)) or 0 for entry in entries for name in _TIMES), default=0)
+    stacks = Stacks(target, rank)
+    made: dict[str, int] = {}
     seen: set[tuple[str, int]] = set()
-    for row in rows:
-        if (row["group"], row["number"]) not in seen:  # several calls that went out as one share their number
-            seen.add((row["group"], row["number"]))
-            target.add("collectives", {"rank": rank, **row})
-    open_ = sum(row["waited_ns"] is None for row in rows)
-    return f"{len(rows)} calls of rank {rank}, {open_} without an end"
+    open_ = told = 0
+    for order, entry in enumerate(entries):
+        row = call_row(entry, order, members)
+        made[row["group"]] = max(made.get(row["group"], 0), row["number"] + 1)
+        if (row["group"], row["number"]) in seen:  # several calls that went out as one share their number
+            continue
+        seen.add((row["group"], row["number"]))
+        frames = entry.get("frames")
+        row |= {"rank": rank, "place": stacks.place_of(frames), "frames_id": stacks.id_of(frames)}
+        target.add("collectives", row)
+        open_ += row["state"] in {"scheduled", "started"}
+        told += row["state"] is not None
+        p2p = row["group"].endswith(BETWEEN_TWO)
+        target.calls.add(row, latest_ns=latest, retired=entry.get("retired") is True, matched=not p2p)
+    _groups(dump, entries, made, members, target, rank)
+    for table in ("collectives", "process_groups", "frames"):
+        target.write_out(table, rank)
+    pending = f"{open_} without an end" if told or not entries else "which do not tell their ends"
+    return f"{len(entries)} calls of rank {rank}, {pending}"
 
 
-def _row(entry: Mapping[str, Any], order: int) -> dict[str, Any]:
-    op = str(entry.get("profiling_name") or "").rpartition(":")[2].split("(")[0].strip().lower()
-    group = entry.get("process_group")
-    names = (
-        [str(part) for part in group] if isinstance(group, Iterable) and not isinstance(group, str) else [str(group)]
-    )
-    name = (
-        "default"
-        if "default_pg" in names
-        else next((part for part in reversed(names) if part and part != "undefined"), "default")
-    )
-    p2p = entry.get("is_p2p") is True
-    began, ended = _int(entry.get("time_discovered_started_ns")), _int(entry.get("time_discovered_completed_ns"))
-    sizes = entry.get("input_sizes")
-    dtypes = entry.get("input_dtypes")
-    number = _int(entry.get("collective_seq_id"))
-    return {
-        "step": 0,
-        "seq": order,
-        "time_ns": _int(entry.get("time_created_ns")) or 0,
-        # sends and receives have a count of their own, in which ranks need not agree
-        "group": f"{name}, between two" if p2p else name,
-        "number": order if p2p or number is None else max(number - 1, 0),
-        "op": _OPS.get(op, op),
-        "dtype": _DTYPES.get(str(dtypes[0]).lower(), str(dtypes[0]).lower())
-        if isinstance(dtypes, list) and dtypes
-        else None,
-        "numel": sum(math.prod(s) for s in sizes if _is_shape(s)) if isinstance(sizes, list) and sizes else None,
-        "blocking": True,
-        "waited_ns": ended - began if began and ended and ended >= began else None,
-        "place": _place(entry.get("frames")),
-    }
+_TIMES = ("time_created_ns", "time_discovered_started_ns", "time_discovered_completed_ns")
 
 
 def settle_end(target: RunTarget) -> None:
-    """Ranks that make different calls at one number cannot both go on: such dumps are those of a run that hung."""
-    calls: dict[tuple[str, int], set[tuple[Any, ...]]] = {}
-    for row in target.rows_of("collectives"):
-        if not row["group"].endswith(", between two"):
-            calls.setdefault((row["group"], row["number"]), set()).add(
-                (row["op"], row["dtype"], row["numel"] if row["op"] in _ALIKE else None)
-            )
-    if any(len(different) > 1 for different in calls.values()):
+    """Say that the run hung where the dumps prove it."""
+    if target.calls.hung:
         target.facts["status"] = "hang"
 
 
-def _rank(path: Path, target: RunTarget) -> int:
-    """The number that ends the file's name, else the first rank of which there is nothing."""
+def _members(dump: Mapping[str, Any]) -> dict[str, list[int]]:
+    """The ranks of each group by its name, as far as the dump tells."""
+    config = dump.get("pg_config")
+    groups = config.items() if isinstance(config, Mapping) else ()
+    return {str(name): ranks_in(group.get("ranks")) for name, group in groups if isinstance(group, Mapping)}
+
+
+def _groups(
+    dump: Mapping[str, Any],
+    entries: list[Mapping[str, Any]],
+    made: Mapping[str, int],
+    members: Mapping[str, list[int]],
+    target: RunTarget,
+    rank: int,
+) -> None:
+    """One row of `process_groups` for each group that the dump names: its ranks, and how many calls were made in it."""
+    status = dump.get("pg_status")
+    status = status if isinstance(status, Mapping) else {}
+    config = dump.get("pg_config")
+    named: dict[str, tuple[str | None, list[int]]] = {}
+    for name, about in config.items() if isinstance(config, Mapping) else ():
+        if name and isinstance(about, Mapping):
+            group = group_of((name, about.get("desc")), members)
+            named[group] = (None, members.get(str(name), []))
+    for entry in entries:
+        if entry.get("is_p2p") is True:
+            continue
+        pair = entry.get("process_group")
+        number = natural(entry.get("pg_id"))
+        name = str(pair[0]) if isinstance(pair, list | tuple) and pair else ""
+        named[group_of(pair, members)] = (None if number is None else str(number), members.get(name, []))
+    # entries are a ring: a group without any is one in which no call was made only where nothing has fallen out
+    whole = not entries or natural(entries[0].get("record_id")) == 0
+    for group, (number, ranks) in named.items():
+        told = status.get(number) if number is not None else None
+        about = told if isinstance(told, Mapping) else {}
+        enqueued = natural(about.get("last_enqueued_collective"))
+        calls = max(made.get(group, 0), enqueued or 0)
+        target.add(
+            "process_groups",
+            {
+                "rank": rank,
+                "group": group,
+                "ranks": ranks or None,
+                "calls": calls if calls or whole else None,
+                "completed": natural(about.get("last_completed_collective")),
+            },
+        )
+
+
+def _rank(path: Path, dump: Mapping[str, Any], target: RunTarget) -> int:
+    """The rank that the dump tells, else the number that ends the file's name, else the first of which there is nothing."""
+    told = dump.get("rank")
     found = re.search(r"(\d{1,6})$", path.name.split(".")[0])
-    taken = {int(row["rank"]) for row in target.rows_of("collectives")}
-    if found and int(found[1]) not in taken:
-        return int(found[1])
-    return next(rank for rank in range(len(taken) + 1) if rank not in taken)
-
-
-def _ranks(group: Mapping[str, Any]) -> list[Any]:
-    try:
-        ranks = json.loads(str(group.get("ranks") or "[]"))
-    except ValueError:
-        return []
-    return ranks if isinstance(ranks, list) else []
-
-
-def _place(frames: Any) -> str | None:
-    for frame in frames if isinstance(frames, list) else ():
-        file = str(frame.get("filename") or "") if isinstance(frame, Mapping) else ""
-        if is_script(file):
-            return f"{file}:{frame.get('line')} in {frame.get('name')}"
-    return None
-
-
-def _is_shape(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(n, int) for n in value)
-
-
-def _int(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63 else None
+    for rank in (told, int(found[1]) if found else None):
+        if isinstance(rank, int) and 0 <= rank < _MOST_RANKS and rank not in target.calls.ranks:
+            return rank
+    return next(rank for rank in range(len(target.calls.ranks) + 1) if rank not in target.calls.ranks)

@@ -2,54 +2,14 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ...schemas.files.cuda_snapshot import block_groups, category_of, place_of, whole, words
+from ...schemas.files.cuda_snapshot import block_groups, category_of, whole, words
 from ..errors import ImportFileError
+from .stacks import Stacks
 from .target import RunTarget
-
-
-class _Frames:
-    """Call stacks, each written once."""
-
-    def __init__(self, target: RunTarget, rank: int) -> None:
-        self._target, self._rank = target, rank
-        self._places: dict[int, str | None] = {}
-        self._ids: dict[tuple[tuple[str, int, str], ...], int] = {}
-
-    def id_of(self, frames: Any) -> int | None:
-        """Number of a stack; null for an empty one."""
-        stack = tuple(
-            (words(f.get("filename")), whole(f.get("line")) or 0, words(f.get("name")))
-            for f in (frames if isinstance(frames, Iterable) else ())
-            if isinstance(f, Mapping)
-        )
-        if not stack:
-            return None
-        known = self._ids.get(stack)
-        if known is None:
-            known = self._ids[stack] = len(self._ids)
-            for depth, (file, line, function) in enumerate(stack):
-                row = {
-                    "rank": self._rank,
-                    "frames_id": known,
-                    "depth": depth,
-                    "file": file,
-                    "line": line,
-                    "function": function,
-                }
-                self._target.add("frames", row)
-        return known
-
-    def place_of(self, frames: Any) -> str | None:
-        """The innermost line outside torch; looked for once a list, since one stack stands in many events."""
-        if not isinstance(frames, list):
-            return None
-        if id(frames) not in self._places:
-            self._places[id(frames)] = place_of(f for f in frames if isinstance(f, Mapping))
-        return self._places[id(frames)]
 
 
 def import_snapshot(path: Path, snapshot: Any, target: RunTarget) -> str:
@@ -58,7 +18,7 @@ def import_snapshot(path: Path, snapshot: Any, target: RunTarget) -> str:
         raise ImportFileError(f"{path}: has no list of segments; was it written by torch.cuda.memory._dump_snapshot?")
     rank = _rank(path, target)
     traces = snapshot.get("device_traces")
-    events = _events(traces if isinstance(traces, list) else [], _Frames(target, rank), target, rank)
+    events = _events(traces if isinstance(traces, list) else [], Stacks(target, rank), target, rank)
     segments = [s for s in snapshot["segments"] if isinstance(s, Mapping)]
     blocks = _blocks(segments, target, rank, "oom" if events["oom"] else "end")
     held = sum(_segment(segment, target, rank) for segment in segments)
@@ -127,7 +87,7 @@ def _blocks(segments: list[Mapping[str, Any]], target: RunTarget, rank: int, tri
     return sum(row["blocks"] for row in rows)
 
 
-def _events(traces: list[Any], frames: _Frames, target: RunTarget, rank: int) -> Counter[str]:
+def _events(traces: list[Any], frames: Stacks, target: RunTarget, rank: int) -> Counter[str]:
     counted: Counter[str] = Counter()
     for device, trace in enumerate(traces):
         for event in trace if isinstance(trace, list) else ():

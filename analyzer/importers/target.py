@@ -17,6 +17,7 @@ from ...schemas import TABLES, ExitRecord, RunManifest, write_json
 from ...schemas.files.layout import EXIT_JSON, RUN_JSON, part_path
 from ...schemas.files.parts import table_of, write_part
 from ..errors import ImportFileError
+from .call_record import CallRecord
 from .curve_names import no_loss
 
 Row = dict[str, Any]
@@ -64,6 +65,9 @@ class RunTarget:
         self._rows: dict[tuple[str, int], list[Row]] = {}
         self._parts: Counter[tuple[str, int]] = Counter()
         self._windows: Counter[int] = Counter()
+        self._stacks: Counter[int] = Counter()
+        self.calls = CallRecord()
+        """What the dumps of the ranks' calls say together."""
         self.workers: dict[str, int] = {}
         """Worker of a profiler that does not tell its rank → the rank it was given."""
 
@@ -141,6 +145,23 @@ class RunTarget:
         self._windows[rank] += 1
         return self._windows[rank] - 1
 
+    def next_timeline(self) -> int:
+        """Rank of the next memory timeline: the first whose device's memory is not told of yet."""
+        rank = next(rank for rank in range(len(self.snapshot_ranks) + 1) if rank not in self.snapshot_ranks)
+        self.snapshot_ranks.add(rank)
+        return rank
+
+    def next_stack(self, rank: int) -> int:
+        """Number of the next call stack of a rank."""
+        self._stacks[rank] += 1
+        return self._stacks[rank] - 1
+
+    def write_out(self, table: str, rank: int) -> None:
+        """Write the rows of a rank that were added so far, and hold them no longer."""
+        rows = self._rows.pop((table, rank), [])
+        if rows:
+            self.write(table, rank, table_of(TABLES[table], rows))
+
     @property
     def traced_ranks(self) -> set[int]:
         """Ranks of which there is a trace."""
@@ -168,10 +189,10 @@ class RunTarget:
                 "time_ns": 0,
             }
             self._rows.setdefault(("ranks", rank), []).append(row)
-        for (table, rank), rows in self._rows.items():
-            self.write(table, rank, table_of(TABLES[table], rows))
         times = [row["time_ns"] for row in self._steps.values() if row.get("time_ns")]
         times += [row["time_ns"] for row in self.rows_of("metrics") if row.get("time_ns")]
+        for table, rank in list(self._rows):
+            self.write_out(table, rank)
         written = self.written_ns or [time.time_ns()]
         started = self.facts.get("started_ns") or min(times, default=min(written))
         imported = list(sources)

@@ -75,6 +75,11 @@ def _rank_of(path: Path, header: dict[str, Any], target: RunTarget) -> int:
         target.facts["world_size"] = world
     if isinstance(rank, int) and 0 <= rank < _MOST_RANKS:
         return rank
+    return rank_in_name(path, target)
+
+
+def rank_in_name(path: Path, target: RunTarget) -> int:
+    """The rank that the name of a trace tells, else that of its worker, else the first without a trace."""
     named = _RANK_IN_NAME.search(path.name)
     if named:
         return int(named[1])

@@ -56,6 +56,13 @@ SHARED = (
     "host_in_gaps",
     "kernel_times",
     "operator_times",
+    "calls_missed",
+    "memory_changes",
+    "profiled_memory",
+    "memory_left",
+    "profiled_calls",
+    "profiled_waits",
+    "rank_lateness",
 )
 """Views defined in analyzer/reading/sql, in the order in which people meet them; a test holds list and files together."""
 

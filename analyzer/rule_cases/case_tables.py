@@ -61,6 +61,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "rank": 0, "microbatch": 0, "seq": 0, "phase": "data", "group": "default", "op": "all_reduce", "blocking": True,
         "waited_ns": 1000, "time_ns": 0,
     },
+    "process_groups": {"rank": 0, "group": "default"},
     "ddp_times": {"rank": 0, "backend": "gloo"},
     "profiler_events": {"rank": 0, "window_id": 0, "ph": "X", "cat": "cpu_op", "pid": "1", "tid": "1"},
     "profiled_operators": {"rank": 0, "window_id": 0, "calls": 1},

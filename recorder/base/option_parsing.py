@@ -85,12 +85,16 @@ def _yes_or_no(value: Any) -> bool:
     return value
 
 
-ON_NONFINITE = ("record", "capture", "skip", "stop")
+ON_NONFINITE = ("record", "capture", "skip", "stop", "rollback", "restore")
 
 
 def _on_nonfinite(value: Any) -> str:
-    if value not in ON_NONFINITE:
-        raise ValueError(f"wants one of {', '.join(ON_NONFINITE)}")
+    kind, mark, count = str(value).partition(":")
+    counted = kind in {"rollback", "restore"} and count.isdigit() and int(count) > 0
+    if kind not in ON_NONFINITE or (mark and not counted):
+        raise ValueError(
+            f"wants one of {', '.join(ON_NONFINITE)}; rollback:N and restore:N after N lost steps in a row"
+        )
     return str(value)
 
 

@@ -30,7 +30,8 @@ class Options(msgspec.Struct, kw_only=True, forbid_unknown_fields=False):
     keep: int = 100
     """Steps of full detail that stay at the start, at the end, and on both sides of whatever happened in between."""
     on_nonfinite: str = "capture"
-    """What happens at a loss or gradient that is not finite: record, capture, skip, stop."""
+    """What happens at a loss or gradient that is not finite: record, capture, skip, stop, rollback or
+    restore, these two with ``:N`` behind them for N lost steps in a row (3)."""
     memory_history: int = 0
     """Events that the CUDA allocator keeps with the lines that caused them; 0: none."""
     profile: str = "off"

@@ -161,8 +161,7 @@ class CaptureWatch:
             self._left -= 1
             session.budget.full_detail(FULL_STEPS, "capture")
             self._capture(reason, backward)
-        if self.policy.stops:
-            self.policy.stop()
+        self.policy.lost()
 
     # -- the capture ----------------------------------------------------------------------------------------------------------
 

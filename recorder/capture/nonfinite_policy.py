@@ -18,6 +18,7 @@ from ..base.terminal import warn
 from ..loop.optimizers import closure_of
 from ..session.patches import Patches
 from ..session.session import Session
+from .rollback import Rollback, plan_of
 
 _Snapshot = tuple[list[tuple[Tensor, Tensor]], dict[Any, dict[str, Any]]]
 
@@ -28,9 +29,11 @@ class Policy:
     def __init__(self, session: Session, optimizers: Callable[[], list[torch.optim.Optimizer]]) -> None:
         self.session = session
         self.optimizers = optimizers
-        self.skips = session.options.on_nonfinite == "skip"
+        plan = plan_of(session.options.on_nonfinite)
+        self.rollback = Rollback(session, self.checkpoint, optimizers) if plan is not None else None
+        self.skips = session.options.on_nonfinite == "skip" or (plan is not None and plan[0] == "restore")
         self.stops = session.options.on_nonfinite == "stop"
-        self.must_know = self.skips or self.stops
+        self.must_know = self.skips or self.stops or self.rollback is not None
         """Whether a value on a device is waited for."""
         self.bad_gradients = False
         """Set when the gradients of the step that is about to be made were found not finite."""
@@ -47,6 +50,13 @@ class Policy:
         patches.handles([before, after])
         # ahead of the recorder's own, which writes the row of the step
         cast("OrderedDict[int, Any]", optim._global_optimizer_post_hooks).move_to_end(after.id, last=False)
+
+    def lost(self) -> None:
+        """A loss or a gradient of this step is lost. Raises SystemExit where the run is to end."""
+        if self.stops:
+            self.stop()
+        if self.rollback is not None:
+            self.rollback.lost()
 
     def stop(self) -> None:
         """End the run. Raises SystemExit, which the script's own clean-up code sees as it would see sys.exit()."""

@@ -18,7 +18,7 @@ def _leave_path():
 def _attach():
     import os  # noqa: PLC0415
 
-    if not os.environ.get("FIRSTFAULT_RUN"):
+    if not (os.environ.get("FIRSTFAULT_RUN") or os.environ.get("FIRSTFAULT_PROBES")):
         return
     try:
         from firstfault.recorder.attach import attach_from_environment  # noqa: PLC0415

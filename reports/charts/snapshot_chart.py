@@ -19,26 +19,27 @@ _LONGEST = 48
 """Characters of a line's name in the legend; the end, with file and line, is kept."""
 
 
-def timeline_chart(frame: pl.DataFrame) -> dict[str, Any]:
-    """Memory in use after each event; columns event, line, place, from, to, bytes."""
+def timeline_chart(frame: pl.DataFrame, *, title: str, axis: str) -> dict[str, Any]:
+    """Memory in use after each event; columns event, line, place, from, to, bytes. ``title`` says by what it is divided."""
+    unit, bytes_ = ("GB", 1e9) if (frame["to"].max() or 0) >= 1e8 else ("MB", 1e6)  # pyright: ignore[reportOperatorIssue]
     named = frame.with_columns(
         pl.col("line").map_elements(_shortened, return_dtype=pl.String).alias("short"),
-        (pl.col("from") / 1e9).alias("low"),
-        (pl.col("to") / 1e9).alias("high"),
-        (pl.col("bytes") / 1e9).alias("gb"),
+        (pl.col("from") / bytes_).alias("low"),
+        (pl.col("to") / bytes_).alias("high"),
+        (pl.col("bytes") / bytes_).alias("size"),
     )
     lines = named.select("short", "place").unique().sort("place")["short"].to_list()
     colours = [*_COLOURS[: len(lines) - 1], _OTHERS] if len(lines) > 1 else [_COLOURS[0]]
     sets = DataSets()
     with debug_mode(False):
         areas = (
-            alt.Chart(sets.named(rows_of(named.select("event", "short", "line", "low", "high", "gb"))))
+            alt.Chart(sets.named(rows_of(named.select("event", "short", "line", "low", "high", "size"))))
             .mark_area(interpolate="step-after", opacity=0.85)
             .encode(
                 x=alt.X(
                     "event:Q",
                     scale=alt.Scale(nice=False, zero=False),
-                    axis=alt.Axis(title=say("event of the allocator")),
+                    axis=alt.Axis(title=axis),
                 ),
                 y=alt.Y("low:Q", axis=alt.Axis(title=None, labelExpr=AXIS_NUMBER)),
                 y2=alt.Y2("high:Q"),
@@ -50,12 +51,12 @@ def timeline_chart(frame: pl.DataFrame) -> dict[str, Any]:
                 ),
                 tooltip=[
                     alt.Tooltip("line:N", title=say("allocated in")),
-                    alt.Tooltip("gb:Q", title="GB", format=".3~g"),
+                    alt.Tooltip("size:Q", title=unit, format=".3~g"),
                     alt.Tooltip("event:Q", title=say("event"), format="~d"),
                 ],
             )
         )
-        chart = areas.properties(height=260, width=600, title=say("Memory in use by the line that allocated it, GB"))
+        chart = areas.properties(height=260, width=600, title=f"{title}, {unit}")
         return spec_of(chart.configure(**chart_config()), sets)
 
 

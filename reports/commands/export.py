@@ -1,10 +1,11 @@
-"""`firstfault export`: a run as a trace for Perfetto."""
+"""`firstfault export`: a run as a trace for Perfetto, or sent to an OpenTelemetry collector."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from ..text.errors import ReportError
 from ..text.wording import show_name
 from .common import DebugOption, add, command_errors, console, out_option
 
@@ -16,18 +17,33 @@ def register(app: typer.Typer) -> None:
 
 def export_command(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of the run.")],
-    out: Annotated[Path, out_option("FILE", "Such as trace.json or trace.json.gz.")],
+    out: Annotated[Path | None, out_option("FILE", "Such as trace.json or trace.json.gz.")] = None,
+    otlp: Annotated[
+        str | None,
+        typer.Option(
+            "--otlp", metavar="URL", help="Send the run to an OpenTelemetry collector, such as http://host:4318."
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite a file.")] = False,
     debug: DebugOption = False,
 ) -> None:
     """Write the timeline of a run as a trace for Perfetto (ui.perfetto.dev) or chrome://tracing: steps, phases, curves, memory,
-    events, findings, and what a profiler recorded.
+    events, findings, and what a profiler recorded. Or send it to an OpenTelemetry collector: steps as spans, curves as gauges,
+    events and findings as events.
     """
-    from ...analyzer import Trace  # noqa: PLC0415 # as above
-    from ...analyzer.export.perfetto import export_trace  # noqa: PLC0415 # DuckDB need not be loaded for --help
+    from ...analyzer import Trace  # noqa: PLC0415 # DuckDB need not be loaded for --help
+    from ...analyzer.export.otlp import export_otlp  # noqa: PLC0415 # as above
+    from ...analyzer.export.perfetto import export_trace  # noqa: PLC0415 # as above
 
     err = console(stderr=True)
-    with command_errors(err, debug=debug), Trace(run) as trace:
-        count = export_trace(trace, out, force=force)
-    err.print(f"{count} events", markup=False, highlight=False)
-    console().print(show_name(str(out)), markup=False, highlight=False, soft_wrap=True)
+    with command_errors(err, debug=debug):
+        if (out is None) == (otlp is None):
+            raise ReportError("export wants one of --out FILE and --otlp URL")
+        with Trace(run) as trace:
+            if otlp is not None:
+                said = ", ".join(f"{n} {what}" for what, n in export_otlp(trace, otlp).items())
+            else:
+                said = f"{export_trace(trace, Path(out or ''), force=force)} events"
+    err.print(said, markup=False, highlight=False)
+    if out is not None:
+        console().print(show_name(str(out)), markup=False, highlight=False, soft_wrap=True)

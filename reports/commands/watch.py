@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.live import Live as Screen
 
 from ...analyzer import AnalyzerError, Trace, Verdict, diagnose, judging
+from ..alert import check, send
 from ..live import Live, look_at, view_of_live
 from .asked_language import speak_as_asked
 from .common import (
@@ -39,6 +40,15 @@ def watch_command(
         float, typer.Option("--interval", metavar="SECONDS", min=0.2, help="Time between looks.")
     ] = 2.0,
     once: Annotated[bool, typer.Option("--once", help="Look once and leave.")] = False,
+    alert: Annotated[
+        str | None,
+        typer.Option(
+            "--alert",
+            metavar="CMD|URL",
+            help="Once, when the run turns anomalous: run this command with the facts as JSON on its stdin, or post them to"
+            " this http address.",
+        ),
+    ] = None,
     rules: RulesOption = None,
     lang: LangOption = None,
     debug: DebugOption = False,
@@ -53,16 +63,40 @@ def watch_command(
         folder = chosen_run(err, run)
         speak_as_asked(lang, folder)
         judged = judging(folder, rules)
+        alarm = Alarm(check(alert), err) if alert is not None else None
 
         def look() -> tuple[Live, Verdict]:
             with Trace(folder, threads=1) as trace:
-                return look_at(trace), diagnose(trace, judged)
+                live, verdict = look_at(trace), diagnose(trace, judged)
+            if alarm is not None:
+                alarm.seen(verdict)
+            return live, verdict
 
         try:
             verdict = watch_until_ended(out, look, interval, once=once)
         except KeyboardInterrupt:
             raise typer.Exit(130) from None
     raise typer.Exit(EXIT_CODES[verdict.verdict])
+
+
+class Alarm:
+    """Sends one alert, at the first anomalous verdict; a target that cannot be reached is tried again at the next look."""
+
+    def __init__(self, target: str, err: Console) -> None:
+        self.target = target
+        self.err = err
+        self.sent = False
+        self._said = False
+
+    def seen(self, verdict: Verdict) -> None:
+        """A verdict of the run so far."""
+        if self.sent or verdict.verdict != "anomalous":
+            return
+        failed = send(self.target, verdict)
+        self.sent = failed is None
+        if failed is not None and not self._said:
+            self._said = True
+            self.err.print(f"firstfault: [alert] {failed}", markup=False, soft_wrap=True)
 
 
 def watch_until_ended(

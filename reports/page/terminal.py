@@ -46,6 +46,8 @@ def verdict_lines(trace: Trace, verdict: Verdict) -> list[tuple[str, str]]:
     cause = verdict.causes[0] if verdict.causes else None
     lines: list[tuple[str, str]] = []
     if cause is not None:
+        if cause.proof is not None:
+            lines.append(("proof", say(cause.proof)))
         lines.append(
             ("advice" if verdict.verdict == "healthy" else "cause", f"{cause.code} {cause.name} ({confidence(cause)})")
         )

@@ -1,6 +1,7 @@
 """The folded part of the page: one panel for each side of a run; what was not recorded has none."""
 
 from ...analyzer import Trace
+from .calls import calls_panel
 from .data import data_panel
 from .device import device_panel
 from .distributions import spread_panel
@@ -9,12 +10,15 @@ from .flame import flame_panel
 from .memory import memory_panel
 from .optimizer import optimizer_panel
 from .panel import Panel
+from .profile_memory import profile_memory_panel
+from .proof import proof_panel
 from .ranks import ranks_panel
 from .recording import recording_panel
 from .snapshot import snapshot_panel
 from .time import time_panel
 
 PANELS = (
+    proof_panel,
     spread_panel,
     optimizer_panel,
     data_panel,
@@ -23,7 +27,9 @@ PANELS = (
     flame_panel,
     memory_panel,
     snapshot_panel,
+    profile_memory_panel,
     ranks_panel,
+    calls_panel,
     happenings_panel,
     recording_panel,
 )

@@ -5,6 +5,7 @@ import polars as pl
 from ...analyzer import Trace
 from ..charts.curves_and_health import curves_chart
 from ..sections.curves import curve_of
+from ..sections.late_ranks import late_rank_grids
 from ..text.grid import Grid
 from ..text.language import say
 from ..text.wording import duration, number, show_name
@@ -29,8 +30,15 @@ FROM collective_calls GROUP BY op, "group" ORDER BY waited DESC NULLS LAST LIMIT
 def ranks_panel(trace: Trace, _rank: int, around: int | None, _suspect: str | None) -> Panel | None:
     """All ranks side by side; None for a run of one."""
     steps = trace.sql(_STEPS_SQL)
+    profiled = late_rank_grids(trace)
     if steps["rank"].n_unique() < 2:
-        return None
+        return (
+            Panel(
+                "ranks", say("Ranks"), say("Look for the rank that waits least: the others wait for it."), [], profiled
+            )
+            if profiled
+            else None
+        )
     waits = {r["rank"]: r for r in trace.sql(_WAITS_SQL).to_dicts()}
     each = steps.group_by("rank").agg(
         pl.len().alias("steps"), pl.col("step").max().alias("last"), pl.col("ms").median(), pl.col("loss").last()
@@ -60,6 +68,7 @@ def ranks_panel(trace: Trace, _rank: int, around: int | None, _suspect: str | No
     calls = trace.sql(_CALLS_SQL)
     if calls.height:
         grids.append((say("Calls between ranks"), _calls(calls)))
+    grids += profiled
     slow = each.sort("ms", descending=True, nulls_last=True)["rank"].to_list()[:MOST_RANKS]
     drawn = steps.filter(pl.col("rank").is_in(slow)).with_columns(pl.format("rank {}", "rank").alias("line"))
     curves = [

@@ -92,7 +92,13 @@ def snapshot_panel(trace: Trace, rank: int, _around: int | None, _suspect: str |
         ),
         _facts(mine.row(0, named=True)),
         grids,
-        timeline_chart(_folded(timeline)) if timeline["event_id"].n_unique() > 1 else None,
+        timeline_chart(
+            folded(timeline),
+            title=say("Memory in use by the line that allocated it"),
+            axis=say("event of the allocator"),
+        )
+        if timeline["event_id"].n_unique() > 1
+        else None,
         say("Memory in use after each event of the allocator, by the line that allocated it"),
     )
 
@@ -185,7 +191,7 @@ def _purpose(name: str | None) -> str:
     return say((name or "no stack").replace("_", " "))
 
 
-def _folded(frame: pl.DataFrame) -> pl.DataFrame:
+def folded(frame: pl.DataFrame) -> pl.DataFrame:
     """The lines with most memory at their peak, the others together; columns event, line, from, to in bytes, stacked."""
     peaks = frame.group_by("owner").agg(pl.col("bytes").max()).sort("bytes", "owner", descending=[True, False])
     kept = peaks["owner"].head(MOST_LINES).to_list()

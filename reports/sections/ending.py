@@ -49,7 +49,8 @@ def reduce_ending(trace: Trace) -> Ending:
     """Everything about the end of the run that its folder tells."""
     record = trace.exit
     status = str(trace.status)
-    facts: list[tuple[str, str]] = [(say("Status"), say(status))]
+    untold = status == "completed" and record is not None and record.exit_code is None and bool(record.note)
+    facts: list[tuple[str, str]] = [(say("Status"), say("not told") if untold else say(status))]
     if record is not None:
         facts += _facts(record, trace.manifest.started_ns)
     return Ending(

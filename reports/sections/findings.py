@@ -8,7 +8,7 @@ from ...analyzer.rules.texts import text_of, worded
 from ...analyzer.verdict import Finding, FirstAnomaly, RunFacts, Verdict
 from ..text.grid import _A_NAME, Grid, grid_of
 from ..text.language import say
-from ..text.wording import number, plural, sentence_case, show_name, show_text, spoken
+from ..text.wording import duration, number, plural, sentence_case, show_name, show_text, spoken
 from .playbook import PlaybookStep, RuleWords
 
 PHASE_WORDS = {
@@ -91,7 +91,7 @@ def reduce_headline(verdict: Verdict) -> Headline:
             else say("Step {step}: {words}", step=cause.step, words=words)
             if verdict.run.steps_recorded and cause.step is not None
             else say("Profile: {words}", words=words)
-            if cause.step is None
+            if cause.step is None and cause.phase != "exit"
             else sentence_case(words)
         )
         words = f"{cause.code} {cause.name}, {confidence(cause)}"
@@ -113,11 +113,7 @@ def reduce_headline(verdict: Verdict) -> Headline:
         if verdict.not_evaluable:
             message += say(" {rules} could not be judged.", rules=plural(len(verdict.not_evaluable), "rule"))
         return Headline(verdict.verdict, badge, "", title, message, "", facts)
-    title = (
-        say("No verdict: {steps}", steps=steps)
-        if verdict.run.steps_recorded
-        else say("No verdict: no step was recorded")
-    )
+    title = _title_without_verdict(verdict, steps)
     return Headline(verdict.verdict, badge, "", title, _why_inconclusive(verdict), "", facts)
 
 
@@ -179,7 +175,9 @@ def _view(finding: Finding) -> FindingView:
             tensor=tensor,
         )
         if finding.step is not None
-        else say("{rank}the whole profile", rank=rank),
+        else say("{rank}the whole profile", rank=rank)
+        if finding.phase != "exit"
+        else say("{rank}{place}", rank=rank, place=place(finding.module, finding.phase)),
         message=show_text(finding.message),
         fix=show_text(finding.fix),
         evidence=grid_of([_unsaid(row, finding) for row in finding.evidence]),
@@ -210,13 +208,42 @@ def _ended(run: RunFacts) -> str:
     how = run.exit.get("signal_name")
     if how is None and run.exit.get("exit_code") is not None:
         how = say("exit code {exit_code}", exit_code=run.exit["exit_code"])
+    if run.status == "completed" and how is None and run.exit.get("note"):
+        return say("not told")  # files that others wrote
     words = say(run.status.replace("-", " "))
     return say("{status}, {how}", status=words, how=how) if how else words
+
+
+def _title_without_verdict(verdict: Verdict, steps: str) -> str:
+    """What was looked at and showed nothing; a run that only lacks steps is no verdict at all."""
+    run = verdict.run
+    if run.profiled_ns is not None:
+        span = duration(run.profiled_ns)
+        return (
+            say("Nothing found in a profile of {span}, {steps}", span=span, steps=steps)
+            if run.steps_recorded
+            else say("Nothing found in the whole profile of {span}: no step is marked", span=span)
+        )
+    if run.steps_recorded:
+        return say("No verdict: {steps}", steps=steps)
+    if run.dumped_ranks:
+        return say("Nothing found in the calls of {ranks}", ranks=plural(run.dumped_ranks, "rank"))
+    if run.imported:
+        return say("Nothing found; no step is marked in these files")
+    return say("No verdict: no step was recorded")
 
 
 def _why_inconclusive(verdict: Verdict) -> str:
     ours_first = sorted(verdict.not_evaluable, key=lambda n: n.name != "recording-incomplete")
     reasons = list(dict.fromkeys(n.why for n in ours_first))
+    if verdict.run.profiled_ns is not None:
+        return say(
+            "Every rule that can judge a profile stayed silent. Whether the training learns cannot be said: a profile holds"
+            " neither losses nor tensors."
+        )
+    told = [n.why for n in verdict.not_evaluable if n.name == "recording-incomplete"]
+    if verdict.run.imported and not verdict.run.steps_recorded and told:
+        return say("{told}.", told=sentence_case(say("; ").join(told[:3])))
     if not verdict.run.steps_recorded:
         return say(
             "The recording holds no step, so nothing can be said about the training: {reasons}.",

@@ -74,6 +74,8 @@ def playbook(
     steps += [PlaybookStep("change", words) for words in tries(show_text(finding.fix))]
     again = (
         say("Profile the changed script again: {code} has to be silent.", code=finding.code)
+        if finding.step is None and finding.phase != "exit"
+        else say("Run the changed script to the same place: no dump may name {code} again.", code=finding.code)
         if finding.step is None
         else say(
             "Record the changed script for {step} steps or more: {code} has to be silent.",

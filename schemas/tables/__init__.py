@@ -7,7 +7,7 @@ from ..columns import Table
 from .batches import BATCHES
 from .captures import CAPTURED_STEPS, REPLAYS
 from .checkpoints import CHECKPOINTS, COPIES, EMBEDDINGS
-from .collectives import COLLECTIVES, DDP_TIMES
+from .collectives import COLLECTIVES, DDP_TIMES, PROCESS_GROUPS
 from .events import EVENTS, METRICS
 from .host_reads import HOST_READS
 from .memory import FRAMES, MEMORY_BLOCKS, MEMORY_EVENTS, MEMORY_OWNERS, MEMORY_SEGMENTS
@@ -50,6 +50,7 @@ TABLES: dict[str, Table] = {
         REPLAYS,
         COLLECTIVES,
         DDP_TIMES,
+        PROCESS_GROUPS,
         PROFILER_EVENTS,
         PROFILED_OPERATORS,
         SYSTEM_SAMPLES,

@@ -1,7 +1,7 @@
 """What the processes of one run say to each other."""
 
 from ..columns import Column, Table
-from ..shared_columns import BOOL, F64, I32, I64, MICROBATCH, PHASE, RANK, SEQ, STEP, STR, TIME
+from ..shared_columns import BOOL, F64, I32, I64, LIST, MICROBATCH, PHASE, RANK, SEQ, STEP, STR, TIME
 
 COLLECTIVES = Table(
     "collectives",
@@ -32,8 +32,31 @@ COLLECTIVES = Table(
         Column("sum_after", F64, "Sum over what came back."),
         Column("error", STR, "Exception that ended the call; null if none."),
         Column("place", STR, "Line of the script that made the call."),
+        Column(
+            "state",
+            STR,
+            "Of an imported dump: scheduled (handed to the device), started (running there) or completed; null where it does "
+            "not tell.",
+        ),
+        Column(
+            "timeout_ns", I64, "How long the call may take before it counts as failed; null if it is not known.", "ns"
+        ),
+        Column("frames_id", I64, "Stack that made the call, in table frames; null if it was not recorded."),
     ),
     ("rank", "step", "seq"),
+)
+
+PROCESS_GROUPS = Table(
+    "process_groups",
+    "Process groups as a dump of the Flight Recorder that was imported tells of them, one row for each rank.",
+    (
+        RANK,
+        Column("group", STR, "Name of the process group, as in collectives."),
+        Column("ranks", LIST, "Ranks that belong to it; null where the dump does not tell."),
+        Column("calls", I64, "Calls that this rank had made in it; null where that is not known.", "calls"),
+        Column("completed", I64, "Number of its last completed call, from 1; null where that is not known."),
+    ),
+    ("rank", "group"),
 )
 
 DDP_TIMES = Table(

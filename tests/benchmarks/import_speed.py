@@ -1,10 +1,11 @@
 """How fast a profiler trace becomes Parquet, and in how much memory, beside other readers on the same file.
 
     python tests/benchmarks/import_speed.py [--trace FILE] [--steps 90] [--large 1000] [--hta PYTHON] [--only NAME]
-                                            [--repeat 5]
+                                            [--repeat 5] [--layouts]
 
 Without --trace a small GPT is trained under torch.profiler (shapes and memory) and its trace taken: 90 steps are about 290 MB.
 ``--large`` adds the same events again and again, with later times, until the file has so many MB, and imports that as well.
+``--layouts`` writes the same events in other layouts, too: compact, indented by two and by four, with keys in alphabetical order.
 ``--hta`` is the python of an environment that has HolisticTraceAnalysis. Every reader runs in a process of its own; CPU seconds
 are its own, from after the imports to the end, and peak memory is that of the process. ``--repeat`` runs all readers in turn,
 back and forth, so often and says of each its median and its best: what shares the processor makes a CPU-second worth less,
@@ -21,6 +22,7 @@ import sys
 import tempfile
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 TRACED = """
 import sys, torch, torch.nn.functional as F
@@ -175,6 +177,7 @@ def main() -> None:
     parser.add_argument("--large", type=float, metavar="MB")
     parser.add_argument("--hta", metavar="PYTHON")
     parser.add_argument("--repeat", type=int, default=1)
+    parser.add_argument("--layouts", action="store_true")
     parser.add_argument("--only", nargs="+", choices=READERS, default=list(READERS))
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -186,10 +189,31 @@ def main() -> None:
         size = trace.stat().st_size / 1e6
         print(f"{size:.0f} MB, {count(trace)} events\n")
         table(trace, given.only, given.hta, given.repeat)
+        for name in LAYOUTS if given.layouts else ():
+            other = laid_out(trace, name, Path(folder) / "other.json")
+            print(f"\n{name}: {other.stat().st_size / 1e6:.0f} MB\n")
+            table(other, given.only, given.hta, given.repeat)
         if given.large:
             trace = enlarged(trace, given.large, Path(folder) / "large.json")
             print(f"\n{trace.stat().st_size / 1e6:.0f} MB, {count(trace)} events\n")
             table(trace, [n for n in given.only if n.startswith("firstfault")], None, given.repeat)
+
+
+LAYOUTS: dict[str, dict[str, Any]] = {
+    "compact": {"separators": (",", ":")},
+    "indented by two": {"indent": 2},
+    "indented by four, keys in alphabetical order": {"indent": 4, "sort_keys": True},
+}
+"""Layout -> what json.dump is told."""
+
+
+def laid_out(trace: Path, layout: str, out: Path) -> Path:
+    """The same events as another program would save them."""
+    code = (
+        "import json, sys; json.dump(json.load(open(sys.argv[1])), open(sys.argv[2], 'w'), **json.loads(sys.argv[3]))"
+    )
+    subprocess.run([sys.executable, "-c", code, str(trace), str(out), json.dumps(LAYOUTS[layout])], check=True)
+    return out
 
 
 def table(trace: Path, names: list[str], hta: str | None, repeat: int) -> None:

@@ -15,6 +15,8 @@ EXIT_STATUSES = """\
 |---|---|
 | `run` | the script's own, 128+n when signal n ended it; 2 if it could not be started |
 | `diagnose`, `watch` | 0 healthy, 1 anomalous, 2 wrong usage or unreadable, 3 inconclusive |
+| `preflight` | 0 go, 1 stop, 2 wrong usage, 3 doubtful |
+| `prove` | 0 a cause is confirmed, 1 none is, 2 wrong usage, 3 the fault did not come back or nothing could be tried |
 | `compare` | 0 equal, or within rounding and scatter; 1 diverged; 2 wrong usage, unreadable, no step in common |
 | `batch` | 0 all healthy, 1 any anomalous, 2 wrong usage, 3 none anomalous but some inconclusive or unreadable |
 | `demo` | 0 when the diagnosis names the fault, its step and its module; 1 when it does not |

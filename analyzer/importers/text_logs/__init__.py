@@ -24,8 +24,10 @@ from . import (
     nanogpt,
     nemo,
     olmo,
+    tables,
     torchtitan,
     trainer_lines,
+    ultralytics,
 )
 from .log_format import EachLine, LineParser, LogFormat
 
@@ -34,6 +36,7 @@ __all__ = ["FORMATS", "import_text_log", "known_format"]
 FORMATS: tuple[LogFormat, ...] = (
     *(mllog.FORMAT, trainer_lines.FORMAT, megatron.FORMAT, mmengine.FORMAT, detectron2.FORMAT, fairseq.FORMAT),
     *(modded_nanogpt.FORMAT, llm_c.FORMAT, nanogpt.FORMAT, torchtitan.FORMAT, olmo.FORMAT, nemo.FORMAT, keras.FORMAT),
+    *(ultralytics.FORMAT, tables.FORMAT),
 )
 """Kinds of logs whose lines are those of one program. ``key_values`` takes what is left."""
 

@@ -19,3 +19,13 @@ CREATE MACRO robust_z(x, centre, spread, floor_value) AS (x - centre) / greatest
 CREATE MACRO bytes_in_words(n) AS
     CASE WHEN n >= 1e9 THEN round(n / 1e9, 2)::VARCHAR || ' GB' WHEN n >= 1e6 THEN round(n / 1e6, 1)::VARCHAR || ' MB'
         WHEN n >= 1e3 THEN round(n / 1e3, 1)::VARCHAR || ' kB' ELSE round(n)::BIGINT || ' bytes' END;
+
+-- Ranks as people say them, such as `rank 3` or `ranks 0-2, 5`; of many stretches the first eight.
+CREATE MACRO ranks_in_words(l) AS (
+    WITH placed AS (SELECT rank, rank - row_number() OVER (ORDER BY rank) AS stretch FROM (SELECT DISTINCT unnest(l) AS rank)),
+        stretches AS (SELECT min(rank) AS first_, max(rank) AS last_, row_number() OVER (ORDER BY min(rank)) AS place FROM placed GROUP BY stretch)
+    SELECT CASE WHEN max(last_) > min(first_) THEN 'ranks ' ELSE 'rank ' END
+        || string_agg(CASE WHEN last_ > first_ THEN first_ || '-' || last_ ELSE first_::VARCHAR END, ', ' ORDER BY place) FILTER (place <= 8)
+        || CASE WHEN count(*) > 8 THEN ', …' ELSE '' END
+    FROM stretches
+);

@@ -4,9 +4,53 @@ CREATE VIEW collective_calls AS
 SELECT rank, "group", number, min(step) AS step, min(microbatch) AS microbatch, min(seq) AS seq, min(time_ns) AS time_ns, any_value(phase) AS phase,
     any_value(op) AS op, any_value(reduce_op) AS reduce_op, any_value(dtype) AS dtype, any_value(numel) AS numel, any_value(peer) AS peer,
     any_value(blocking) AS blocking, max(waited_ns) AS waited_ns, max(sum_before) AS sum_before, max(size_before) AS size_before,
-    max(sum_after) AS sum_after, max(error) AS error, any_value(place) AS place
+    max(sum_after) AS sum_after, max(error) AS error, any_value(place) AS place,
+    any_value(state) AS state, any_value(timeout_ns) AS timeout_ns, any_value(frames_id) AS frames_id
 FROM collectives GROUP BY rank, "group", number;
 COMMENT ON VIEW collective_calls IS 'One row for each call of a rank; waited_ns is null where it never returned.';
+COMMENT ON COLUMN collective_calls.state IS 'scheduled, started or completed, of an imported dump; null where it does not tell.';
+
+CREATE VIEW calls_missed AS
+WITH dumped AS (
+    SELECT DISTINCT rank FROM process_groups
+), members AS (
+    SELECT "group", rank, max(calls) AS calls FROM process_groups GROUP BY "group", rank
+), belonging AS (
+    SELECT DISTINCT "group", unnest(ranks) AS rank FROM process_groups
+), calls AS (
+    SELECT *, coalesce(state IN ('scheduled', 'started'), seq = max(seq) OVER (PARTITION BY rank)) AS open_
+    FROM collective_calls WHERE rank IN (SELECT rank FROM dumped) AND NOT ends_with("group", ', between two')
+), pending AS (
+    SELECT "group", number, list(rank) AS waiting, count(state) > 0 AS told, min(time_ns) AS time_ns, min(time_ns + timeout_ns) AS deadline_ns
+    FROM calls GROUP BY "group", number
+    -- a call that has ended on one rank was made by all: the others' dumps are older. Where dumps do not tell, whoever went on has passed it
+    HAVING CASE WHEN count(state) = 0 THEN bool_and(open_) ELSE bool_or(open_) AND NOT coalesce(bool_or(state = 'completed'), false) END
+), absent AS (
+    SELECT p."group", p.number, m.rank, true AS dumped FROM pending p JOIN members m ON m."group" = p."group" AND m.calls <= p.number
+    UNION ALL
+    SELECT p."group", p.number, b.rank, false FROM pending p JOIN belonging b ON b."group" = p."group"
+    WHERE b.rank NOT IN (SELECT rank FROM dumped)
+), stands AS (
+    -- where a rank stands: the call that it waits in for longest, else the last one that it made
+    SELECT rank, bool_or(open_ AND state IS NOT NULL) AS waits,
+        coalesce(arg_min(seq, time_ns) FILTER (open_ AND state IS NOT NULL), arg_max(seq, time_ns)) AS seq FROM calls GROUP BY rank
+)
+SELECT a."group", a.number, a.rank, a.dumped, coalesce(s.waits, false) AS waits, c."group" AS at_group, c.number AS at_number, c.op AS at_op,
+    c.place AS at_place, p.waiting, p.told, p.time_ns, p.deadline_ns
+FROM absent a JOIN pending p ON p."group" = a."group" AND p.number = a.number
+LEFT JOIN stands s ON s.rank = a.rank LEFT JOIN calls c ON c.rank = s.rank AND c.seq = s.seq;
+COMMENT ON VIEW calls_missed IS 'Of imported dumps: calls that some ranks of a group wait in while others have not made them, one row for each of these.';
+COMMENT ON COLUMN calls_missed.rank IS 'A rank that had not made the call when its dump was written, or of which there is no dump.';
+COMMENT ON COLUMN calls_missed.dumped IS 'Whether there is a dump of this rank.';
+COMMENT ON COLUMN calls_missed.waits IS 'Whether this rank itself waits in another call.';
+COMMENT ON COLUMN calls_missed.at_group IS 'Group of the call that it waits in, else of the last one that it made; null where it made none.';
+COMMENT ON COLUMN calls_missed.at_number IS 'Number of that call in its group.';
+COMMENT ON COLUMN calls_missed.at_op IS 'Its function.';
+COMMENT ON COLUMN calls_missed.at_place IS 'Line of the script that made it.';
+COMMENT ON COLUMN calls_missed.waiting IS 'Ranks that wait in the missed call.';
+COMMENT ON COLUMN calls_missed.told IS 'Whether the dumps tell which calls have ended; gloo''s do not.';
+COMMENT ON COLUMN calls_missed.time_ns IS 'When the first of them made it.';
+COMMENT ON COLUMN calls_missed.deadline_ns IS 'When the first of them would run out of time.';
 
 CREATE VIEW replicas AS
 WITH world AS (

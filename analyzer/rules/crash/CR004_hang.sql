@@ -4,7 +4,7 @@ name = "hang"
 severity = "fatal"
 phase = "exit"
 signal = "progress"
-message = "The run hung at step {step}, in the {phase} phase{in_module}: {note}."
+message = "The run hung{at_step}, in the {phase} phase{in_module}: {note}."
 fix = "Read where each thread stood in the recorded stacks. Usual places: a lock taken before a fork, a queue whose other side is gone, a collective that another rank never enters, a loader worker that waits for its own data."
 explains = ["killed-by-signal", "python-exception"]
 [params.steps]
@@ -39,12 +39,16 @@ WITH usual AS (
           (SELECT max(time_ns) FROM last_positions)) > greatest($steps * u.step_ns, $least_ns)
 )
 SELECT coalesce(p.rank, 0) AS rank,
-    coalesce(p.step, (SELECT max(step) + 1 FROM steps WHERE completed), 0) AS step, p.microbatch,
+    coalesce(p.step, (SELECT max(step) + 1 FROM steps WHERE completed),
+        CASE WHEN NOT EXISTS (FROM process_groups) THEN 0 END) AS step,
+    coalesce(' at step ' || coalesce(p.step, (SELECT max(step) + 1 FROM steps WHERE completed),
+        CASE WHEN NOT EXISTS (FROM process_groups) THEN 0 END), '') AS at_step, p.microbatch,
     coalesce(p.phase, 'exit') AS phase,
     p.module, NULL::VARCHAR AS tensor, NULL::DOUBLE AS value,
         rtrim(coalesce((SELECT format('no progress for {:d} s, then ended by {}', (still_ns / 1e9)::BIGINT,
             by_)
             FROM stood),
+            CASE WHEN EXISTS (FROM process_groups) THEN 'calls between ranks could not end' END,
             e.note, 'no progress was made'),
             '.') AS note,
     CASE

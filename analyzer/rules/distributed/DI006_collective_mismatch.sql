@@ -4,9 +4,9 @@ name = "collective-mismatch"
 severity = "error"
 phase = "exit"
 signal = "collective"
-message = "Call {number} of group {group_} is not the same on all ranks at step {step}: {calls}. A collective ends only where all ranks make the same call."
+message = "Call {number} of group {group_} is not the same on all ranks{at_step}: {calls}. A collective ends only where all ranks make the same call."
 fix = "Make the same calls in the same order on every rank: no collective under `if rank == 0`, the same number of batches on all ranks (or the Join context), the same shapes and dtypes."
-explains = ["python-exception", "hang", "killed-by-signal", "rank-died", "native-crash", "shape-or-dtype-error", "ranks-diverged", "divergence", "loss-spike"]
+explains = ["python-exception", "hang", "killed-by-signal", "rank-died", "native-crash", "shape-or-dtype-error", "ranks-diverged", "divergence", "loss-spike", "collective-not-joined"]
 [needs]
 tables = ["collectives"]
 [doc]
@@ -25,7 +25,7 @@ WITH calls AS (
     FROM (SELECT "group", rank, count(*) AS made FROM calls GROUP BY "group", rank) GROUP BY "group"
 ), sizes AS (
     SELECT c."group", c.number, min(c.step) AS step, min(c.rank) AS rank, min(c.seq) AS seq,
-        max(c.phase) AS phase, count(*) AS ranks_here,
+        max(c.phase) AS phase, min(c.time_ns) AS time_ns,
         count(DISTINCT c.op) AS ops, count(DISTINCT c.dtype) AS dtypes,
         count(DISTINCT CASE
             WHEN c.op IN ('all_reduce', 'broadcast', 'reduce', 'all_gather', 'all_gather_into_tensor',
@@ -33,12 +33,11 @@ WITH calls AS (
             END) AS numels,
         count(DISTINCT CASE WHEN c.op IN ('broadcast', 'reduce') THEN c.peer END) AS peers,
             count(DISTINCT c.reduce_op) AS reductions,
-        bool_or(c.waited_ns IS NULL AND c.blocking AND c.op NOT LIKE 'DistributedDataParallel%') AS open_,
-            bool_or(c.error IS NOT NULL) AS failed,
-        string_agg('rank ' || c.rank || ' ' || c.op || coalesce(' of ' || c.numel || ' ' || c.dtype,
-            '') || coalesce(' at ' || c.place, '') || ' (step ' || c.step || ')',
-            '; '
-            ORDER BY c.rank) AS calls
+        bool_or(c.waited_ns IS NULL
+            AND c.state IS DISTINCT FROM 'completed'
+            AND c.blocking
+            AND c.op NOT LIKE 'DistributedDataParallel%') AS open_,
+        bool_or(c.error IS NOT NULL) AS failed
     FROM calls c GROUP BY c."group", c.number
 ), stood AS (
     -- where each rank was last heard of; phases are numbers here, to be compared
@@ -76,7 +75,7 @@ WITH calls AS (
     SELECT s."group", s.number, count(c.number) AS returned FROM sizes s
     LEFT JOIN calls c ON c."group" = s."group"
         AND c.number > s.number
-        AND c.waited_ns IS NOT NULL
+        AND (c.waited_ns IS NOT NULL OR c.state = 'completed')
         AND c.error IS NULL
     GROUP BY s."group", s.number
 ), wrong AS (
@@ -88,8 +87,15 @@ WITH calls AS (
     WHERE m.ranks > 1 AND ((m.broke AND l.returned <= m.ranks) OR (NOT m.broke AND m.equally_many))
       AND (s.ops > 1 OR s.dtypes > 1 OR s.numels > 1 OR s.peers > 1 OR s.reductions > 1
         OR (m.broke AND a.words IS NOT NULL AND (s.open_ OR s.failed OR a.finished)))
-    QUALIFY row_number() OVER (ORDER BY s.step, s.number) = 1
+    -- imported dumps have no steps, but a clock; the numbers of different groups say nothing of each other
+    QUALIFY row_number() OVER (ORDER BY s.step, CASE WHEN s.step IS NULL THEN s.time_ns END, s.number) = 1
+), alike AS (
+    -- ranks that made the same call stand together in the sentence
+    SELECT ranks_in_words(list(c.rank)) || ' ' || c.op || coalesce(' of ' || c.numel || ' ' || c.dtype, '')
+        || coalesce(' at ' || c.place, '') || coalesce(' (step ' || c.step || ')', '') AS words, min(c.rank) AS rank
+    FROM calls c JOIN wrong w ON w."group" = c."group" AND w.number = c.number GROUP BY c.op, c.numel, c.dtype, c.place, c.step
 )
 SELECT w.rank, w.step, w.seq, w.number, w."group" AS group_, w.number AS value,
-    w.calls || coalesce('; ' || w.words, '') AS calls
+    coalesce(' at step ' || w.step, '') AS at_step,
+    (SELECT string_agg(words, '; ' ORDER BY rank) FROM alike) || coalesce('; ' || w.words, '') AS calls
 FROM wrong w

@@ -129,6 +129,26 @@ LOGS = {
         ),
         [(1, 0.9), (2, 0.7), (3, 0.6)],
     ),
+    "tables of names and numbers": (
+        "".join(
+            "---------------------------------\n| rollout/           |          |\n|    ep_rew_mean     | 1.43     |\n"
+            f"| time/              |          |\n|    total_timesteps | {step}     |\n| train/             |          |\n"
+            f"|    loss            | {loss}   |\n---------------------------------\n"
+            for step, loss in ((2048, 0.5), (4096, -0.0094))
+        ),
+        [(2048, 0.5), (4096, -0.0094)],
+    ),
+    "YOLO": (
+        "".join(
+            "      Epoch    GPU_mem   box_loss   cls_loss   dfl_loss  Instances       Size\n"
+            f"        {n}/3      4.78G     9.0     9.0     9.0         12        640:  50%|█████     | 50/101\r"
+            f"        {n}/3      4.78G     {box}     0.2     0.9         12        640: 100%|██████████| 101/101\n"
+            "                 Class     Images  Instances      Box(P          R      mAP50  mAP50-95): 100%|██████████| 15/15\n"
+            "                   all        452        526      0.914       0.96      0.976       0.91\n"
+            for n, box in ((1, 0.9), (2, 0.8))
+        ),
+        [(1, 2.0), (2, 1.9)],
+    ),
 }
 
 

@@ -197,7 +197,7 @@ def test_every_command_that_writes_spells_its_options_alike(app):
         for name, command in typer.main.get_command(app).commands.items()
     }
     writing = {name for name, options in spelt.items() if "--out" in options}
-    assert writing == {"run", "report", "compare", "batch", "mre", "import", "export", "demo"}
+    assert writing == {"preflight", "run", "report", "compare", "batch", "mre", "import", "export", "demo"}
     assert all("-o" in spelt[name] for name in writing)
     assert all("--debug" in options for options in spelt.values())
     assert not any("--output" in options for options in spelt.values())

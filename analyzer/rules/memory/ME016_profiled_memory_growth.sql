@@ -1,0 +1,41 @@
+/*
+code = "ME016"
+name = "profiled-memory-growth"
+severity = "warning"
+phase = "step"
+signal = "memory"
+message = "Memory in use on {device} is {grown} larger after each of {steps} profiled steps, from {first_} to {last_}{owner_}."
+fix = "Look for what is kept from step to step: a loss with its graph added to a list, outputs kept for a metric, a cache without a bound. Use .item() or .detach(), or empty it."
+explains = []
+[params.steps]
+value = 4
+unit = "steps"
+doc = "Profiled steps in a row at whose end more is in use than at the end of the one before."
+[params.share]
+value = 0.001
+doc = "Growth of a step over what is in use: less is what allocators round."
+[params.even]
+value = 2
+doc = "Largest growth of a step over the smallest: what is kept by mistake grows evenly, what is warming up does not."
+[needs]
+tables = ["profiler_events"]
+[doc]
+what = "A profile with profile_memory=True in which the memory in use at the end of each step goes up by about the same amount."
+why = "In a steady training the end of every step finds the same tensors alive."
+not_this = "The first steps, in which gradients and optimizer state are made; steps of different batches; profiles of fewer than four steps."
+source = "The profiler's own [memory] events."
+*/
+WITH ends AS (
+    SELECT rank, window_id, device, step, last_bytes, last_bytes - lag(last_bytes) OVER each_ AS grown, count(*) OVER (PARTITION BY rank, window_id, device) AS steps
+    FROM profiled_memory WHERE step IS NOT NULL AND last_bytes IS NOT NULL
+    WINDOW each_ AS (PARTITION BY rank, window_id, device ORDER BY step)
+), growing AS (
+    SELECT rank, window_id, device, min(step) AS first_step, any_value(steps) AS steps, min(grown) AS least, max(grown) AS most, median(grown) AS grown,
+        arg_min(last_bytes, step) AS first_, arg_max(last_bytes, step) AS last_
+    FROM ends GROUP BY rank, window_id, device
+)
+SELECT g.rank, g.first_step AS step, g.device, g.steps, bytes_in_words(g.grown) AS grown, bytes_in_words(g.first_) AS first_, bytes_in_words(g.last_) AS last_, g.grown::DOUBLE AS value,
+    coalesce((SELECT '; ' || bytes_in_words(l.bytes) || ' of it in ' || l.blocks || ' blocks from ' || l.owner FROM memory_left l
+        WHERE l.rank = g.rank AND l.window_id = g.window_id AND l.device = g.device AND l.steps >= g.steps - 1 ORDER BY l.bytes DESC, l.owner LIMIT 1), '') AS owner_
+FROM growing g WHERE g.steps >= $steps AND g.least > $share * g.first_ AND g.most <= $even * g.least
+ORDER BY g.grown DESC, g.rank LIMIT 1

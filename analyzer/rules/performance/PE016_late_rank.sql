@@ -1,0 +1,34 @@
+/*
+code = "PE016"
+name = "late-rank"
+severity = "warning"
+phase = "step"
+signal = "late_ns"
+message = "Rank {rank} comes {late_ms} ms late to the collectives of {where_}, and the others wait for it: with all ranks in time a step would take up to {percent} % less."
+fix = "Compare what rank {rank} does before these calls with another rank: the size and length of its batches, its data loader, kernels that take longer there (a slower or hotter device), or work that only this rank does."
+explains = ["low-device-use"]
+[params.share]
+value = 0.15
+doc = "Lateness over the length of the step; that from which straggler, too, gives advice."
+[params.least_ns]
+value = 1e6
+unit = "ns"
+doc = "Lateness below this is scheduling."
+[needs]
+tables = ["profiler_events", "ranks"]
+[doc]
+what = "In profiles of several ranks, one rank is in the same collectives for a shorter time than the others, in most profiled steps: it comes last, and they wait."
+why = "A collective ends on all ranks at once, so that the last to come is in it for the shortest time; clocks of different hosts need not agree for that."
+not_this = "Waiting that computation hides; calls between two ranks; profiles that hold different numbers of calls; a rank that is late in one step only; a difference below a seventh of the step."
+source = "What-if time, as for straggler: a step with the late rank as early as the median of the others."
+*/
+WITH marked AS (
+    SELECT *, late_ns > $share * ns AND late_ns > $least_ns AS late FROM rank_lateness
+), ranks_ AS (
+    SELECT rank, min(step) FILTER (late) AS first_step, count(*) AS steps, count(CASE WHEN late THEN 1 END) AS late_steps, median(late_ns) AS late_ns, median(ns) AS ns, bool_or(step IS NULL) AS whole
+    FROM marked GROUP BY rank
+)
+SELECT first_step AS step, rank, late_ns AS value, round(late_ns / 1e6, 1) AS late_ms, round(100 * late_ns / ns)::INT AS percent, late_steps, steps AS profiled_steps,
+    CASE WHEN whole THEN 'the whole profile' ELSE late_steps || ' of ' || steps || ' profiled steps' END AS where_
+FROM ranks_ WHERE late_steps > steps / 2 AND (whole OR steps > 1) AND late_ns > $share * ns
+ORDER BY late_ns DESC, rank LIMIT 1

@@ -1,0 +1,190 @@
+"""What depends on what: a sample on itself alone, earlier outputs not on future tokens, the loss on its target.
+
+Each probe changes one thing and compares two forwards in eval mode, in which no layer mixes samples: what differs depends on
+what was changed. This is the probe by which Karpathy's "recipe for training neural networks" finds mixed dimensions.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .trial import Probe, Seen, Setting, Trial, result, untried
+
+_ROUNDING = 1e-4
+"""Share of the largest output by which equal sums of float32 in another order may differ, with room for deep models."""
+
+
+def samples(setting: Setting) -> Probe:
+    """Change one sample of the batch: only its own outputs may change."""
+    name = "dependence-sample"
+    base = yield Trial(evaluating=True, keep_outputs=True)
+    size = _samples_of(base, setting)
+    output = base.outputs[0] if base.outputs else None
+    if output is None:
+        return untried(name, "no-output")
+    if size is None:
+        return untried(name, "batch-unknown")
+    dims = [(i, _dim_of(t, size)) for i, t in enumerate(base.inputs)]
+    if len(base.inputs) == 0 or any(d is None for _, d in dims):
+        return untried(name, "input-without-samples", samples=size)
+    out_dim = _dim_of(output, size)
+    if out_dim is None or size < 2:
+        return untried(name, "output-without-samples", samples=size, shape=list(output.shape))
+    chosen = size // 2
+    again = yield Trial(evaluating=True, keep_outputs=True)
+    if not again.outputs or not _equal(output, again.outputs[0]).all():
+        return untried(name, "not-repeatable")
+
+    def edit(tensors: list[Tensor]) -> None:
+        for (_, dim), tensor in zip(dims, tensors, strict=False):
+            _change_one(tensor, int(dim or 0), chosen)
+
+    seen = yield Trial(evaluating=True, keep_outputs=True, inputs=edit)
+    if not seen.outputs or seen.outputs[0].shape != output.shape:
+        return untried(name, "not-repeatable")
+    same = _equal(output, seen.outputs[0]).movedim(out_dim, 0).reshape(size, -1).all(1)
+    others = [i for i in range(size) if i != chosen and not bool(same[i])]
+    if others:
+        return result(name, "failed", "sample-leaks", changed=chosen, others=len(others), samples=size)
+    if bool(same[chosen]):
+        return result(name, "failed", "sample-ignored", changed=chosen, samples=size)
+    return result(name, "passed", "sample-alone", changed=chosen, samples=size)
+
+
+def future_tokens(setting: Setting) -> Probe:
+    """Where the targets are the inputs moved by one, change the second half of the tokens: outputs before it must stay."""
+    name = "dependence-future"
+    base = yield Trial(evaluating=True, keep_outputs=True)
+    tokens = _language_model_input(base, setting)
+    if tokens is None:
+        return untried(name, "no-language-model")
+    index, length = tokens
+    output = next((o for o in base.outputs if o.dim() >= 3 and o.shape[1] == length), None)
+    if output is None:
+        return untried(name, "no-outputs-by-token", shape=[list(o.shape) for o in base.outputs][:1])
+    again = yield Trial(evaluating=True, keep_outputs=True)
+    place = next(i for i, o in enumerate(base.outputs) if o is output)
+    if len(again.outputs) <= place or not _equal(output, again.outputs[place]).all():
+        return untried(name, "not-repeatable")
+    cut = length // 2
+
+    def edit(tensors: list[Tensor]) -> None:
+        later = tensors[index][:, cut:]
+        later.copy_(
+            later.roll(1, 0) if later.shape[0] > 1 and not torch.equal(later, later.roll(1, 0)) else later.flip(1)
+        )
+
+    seen = yield Trial(evaluating=True, keep_outputs=True, inputs=edit)
+    same = _equal(output, seen.outputs[place])[:, :cut].flatten(2).all(2)
+    if not bool(same.all()):
+        first = int((~same).any(0).nonzero()[0])
+        return result(name, "failed", "future-leaks", first=first, cut=cut, length=length)
+    return result(name, "passed", "future-hidden", cut=cut, length=length)
+
+
+def targets(_: Setting) -> Probe:
+    """Give every sample the target of another one: the loss must change."""
+    name = "dependence-target"
+    base = yield Trial(evaluating=True)
+    moved: list[bool] = []
+
+    def edit(tensors: list[Tensor]) -> None:
+        for tensor in tensors:
+            if tensor.dim() == 0 or tensor.numel() < 2:
+                continue
+            other = next(
+                (o for k in range(1, tensor.shape[0]) if not torch.equal(o := tensor.roll(k, 0), tensor)), None
+            )
+            if other is not None:
+                tensor.copy_(other)
+                moved.append(True)
+
+    seen = yield Trial(evaluating=True, targets=edit)
+    if not seen.edited_targets:
+        return untried(name, "target-unknown")
+    if not moved:
+        return untried(name, "targets-all-equal")
+    again = yield Trial(evaluating=True)
+    if base.loss is None or seen.loss is None or again.loss != base.loss:
+        return untried(name, "not-repeatable")
+    if seen.loss == base.loss:
+        return result(name, "failed", "target-ignored", loss=base.loss)
+    return result(name, "passed", "target-counts", before=base.loss, after=seen.loss)
+
+
+def inputs(setting: Setting) -> Probe:
+    """Give every sample the input of another one: the loss must change, or what is learnt is the target's average."""
+    name = "dependence-input"
+    base = yield Trial()
+    again = yield Trial()
+    size = _samples_of(base, setting)
+    if size is None or size < 2 or base.loss is None or again.loss != base.loss:
+        return untried(name, "not-repeatable" if size else "batch-unknown")
+    dims = [_dim_of(t, size) for t in base.inputs]
+    if not dims or None in dims:
+        return untried(name, "input-without-samples", samples=size)
+
+    def edit(tensors: list[Tensor]) -> None:
+        # each by another number: a target among the inputs must not follow its sample
+        for shift, (tensor, dim) in enumerate(zip(tensors, dims, strict=False), 1):
+            tensor.copy_(tensor.roll(shift, int(dim or 0)))
+
+    seen = yield Trial(inputs=edit)
+    if seen.loss == base.loss:
+        return result(name, "doubtful", "input-ignored", loss=base.loss)
+    return result(name, "passed", "input-counts", before=base.loss, after=seen.loss)
+
+
+def _samples_of(seen: Seen, setting: Setting) -> int | None:
+    """How many samples are in the batch: known of a DataLoader, and of a language model by its moved targets."""
+    if setting.batch_size is None and (tokens := _language_model_input(seen, setting)) is not None:
+        return seen.inputs[tokens[0]].shape[0]
+    return setting.batch_size
+
+
+def _dim_of(tensor: Tensor, size: int) -> int | None:
+    """The dimension of the samples: the first of that size; None where two may be meant or there is none."""
+    return next((i for i, n in enumerate(tensor.shape[:2]) if n == size), None)
+
+
+def _change_one(tensor: Tensor, dim: int, chosen: int) -> None:
+    row = tensor.select(dim, chosen)
+    for other in range(tensor.shape[dim]):
+        candidate = tensor.select(dim, other)
+        if not torch.equal(candidate, row):
+            row.copy_(candidate.clone())
+            return
+    if tensor.is_floating_point():
+        row.add_(1.0)
+
+
+def _equal(a: Tensor, b: Tensor) -> Tensor:
+    scale = a[a.isfinite()].abs().max() if bool(a.isfinite().any()) else torch.tensor(0.0)
+    close = (a - b).abs() <= _ROUNDING * float(scale)
+    return close | (a == b) | (a.isnan() & b.isnan())
+
+
+def _language_model_input(seen: Seen, setting: Setting) -> tuple[int, int] | None:
+    """Index and length of an input whose targets are its own tokens, moved by one; or the same, which the model moves."""
+    goals = [t for t in [*setting.targets, *seen.targets, *seen.inputs] if not t.is_floating_point() and t.dim() <= 2]
+    for i, tokens in enumerate(seen.inputs):
+        if tokens.is_floating_point() or tokens.dim() != 2 or tokens.shape[1] < 4 or int(tokens.max()) < 2:
+            continue
+        for goal in goals:
+            if goal is tokens or goal.numel() != tokens.numel():
+                continue
+            shaped = goal.reshape(tokens.shape)
+            counted = shaped[:, :-1] >= 0
+            moved = (shaped[:, :-1] == tokens[:, 1:]) | ~counted
+            if int(counted.sum()) >= 4 and float(moved.float().mean()) > 0.99 and len(torch.unique(tokens)) > 2:
+                return i, tokens.shape[1]
+    return None
+
+
+ALL: dict[str, Any] = {
+    "dependence-sample": samples,
+    "dependence-future": future_tokens,
+    "dependence-target": targets,
+    "dependence-input": inputs,
+}

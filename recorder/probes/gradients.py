@@ -1,0 +1,124 @@
+"""Gradients against differences: of the whole loss along random directions, and of the script's own autograd Functions.
+
+The directional derivative of the loss is taken by central differences at two distances; only where both agree with each other
+can they say that autograd is wrong. `torch.autograd.gradcheck` judges a custom Function in float64, on copies of what it was
+called with.
+"""
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import gradcheck
+
+from ...schemas.files.probe_report import ProbeResult
+from .trial import Probe, Setting, Trial, result, untried
+
+_DISTANCES = (3e-3, 1e-2)
+"""Of the weights' own size: float32 loses half its digits to the difference there, and curvature stays below a percent."""
+
+_TRUSTED = 0.05
+"""Relative distance up to which two differences confirm each other."""
+
+_WRONG = 0.2
+"""Relative distance from autograd's value that neither rounding nor curvature explains where the differences agree to 0.05."""
+
+_MOST_ELEMENTS = 4096
+"""Of one input of a custom Function that are checked."""
+
+
+def directional(setting: Setting, directions: int = 3) -> Probe:
+    """Compare the loss's differences along random directions with what autograd says."""
+    name = "gradients"
+    base = yield Trial(keep_gradients=True)
+    if base.loss is None or base.backwards != 1 or not math.isfinite(base.loss):
+        return untried(name, "several-backwards" if base.backwards > 1 else "no-loss", backwards=base.backwards)
+    if not setting.fixed_batch:
+        return untried(name, "batch-not-fixed")
+    again = yield Trial()
+    if again.loss != base.loss:
+        return untried(name, "not-repeatable")
+    generator = torch.Generator().manual_seed(0)
+    unsure = 0
+    worst: tuple[float, float, float] | None = None
+    for _ in range(directions):
+        direction = [_random_like(p, generator) for p in setting.parameters]
+        expected = sum(_dot(g, d) for g, d in zip(base.gradients, direction, strict=True) if g is not None)
+        found: list[float] = []
+        for distance in _DISTANCES:
+            there = yield Trial(nudge=[d * distance for d in direction])
+            back = yield Trial(nudge=[d * -distance for d in direction])
+            if there.loss is None or back.loss is None:
+                return untried(name, "no-loss")
+            found.append((there.loss - back.loss) / (2 * distance))
+        near, far = found
+        noise = 1e-6 * abs(base.loss) / _DISTANCES[0]
+        scale = max(abs(near), abs(far), abs(expected))
+        if scale <= 10 * noise or abs(near - far) > _TRUSTED * scale:
+            unsure += 1
+            continue
+        apart = abs(far - expected) / scale
+        if worst is None or apart > worst[0]:
+            worst = (apart, expected, far)
+    if worst is None:
+        return untried(name, "differences-disagree", directions=directions)
+    facts: dict[str, Any] = {
+        "directions": directions - unsure,
+        "apart": worst[0],
+        "autograd": worst[1],
+        "numeric": worst[2],
+    }
+    if worst[0] > _WRONG:
+        return result(name, "doubtful", "gradient-wrong", **facts)
+    return result(name, "passed", "gradient-right", **facts)
+
+
+def custom_function(function: type[torch.autograd.Function], arguments: tuple[Any, ...]) -> ProbeResult:
+    """gradcheck of one autograd Function in float64, on the arguments that it was called with."""
+    name, shown = "gradcheck", function.__qualname__
+    given = [a.detach().to(torch.float64) if isinstance(a, Tensor) and a.is_floating_point() else a for a in arguments]
+    asked = [isinstance(a, Tensor) and a.requires_grad and a.is_floating_point() for a in arguments]
+    if not any(asked):
+        return untried(name, "no-gradient-asked", function=shown)
+    given = [g.clone().requires_grad_() if wanted else g for g, wanted in zip(given, asked, strict=True)]
+    fast = max(g.numel() for g, wanted in zip(given, asked, strict=True) if wanted) > 64
+    if sum(g.numel() for g, wanted in zip(given, asked, strict=True) if wanted) > 64 * _MOST_ELEMENTS:
+        return untried(name, "function-too-large", function=shown)
+    try:
+        if _is_step(function, given, asked):
+            return result(name, "passed", "straight-through", function=shown)
+        gradcheck(function.apply, given, fast_mode=fast, check_undefined_grad=False, nondet_tol=1e-7)
+    except RuntimeError as e:
+        words = " ".join(str(e).split())
+        if "acobian" in words:
+            return result(name, "failed", "function-wrong", function=shown, error=words[:200])
+        return untried(name, "function-raised", function=shown, error=words[:200])
+    except Exception as e:  # noqa: BLE001 — of the script's own code
+        return untried(name, "function-raised", function=shown, error=f"{type(e).__name__}: {e}"[:200])
+    return result(name, "passed", "function-right", function=shown)
+
+
+def _is_step(function: type[torch.autograd.Function], given: list[Any], asked: list[bool]) -> bool:
+    """Whether its value does not change at all where its input does a little: rounding, sign and the like have made gradients."""
+    with torch.no_grad():
+        moved = [g + 1e-7 * torch.randn_like(g) if a else g for g, a in zip(given, asked, strict=True)]
+        one, two = function.apply(*given), function.apply(*moved)
+    first = one[0] if isinstance(one, tuple) else one
+    second = two[0] if isinstance(two, tuple) else two
+    return isinstance(first, Tensor) and float((first == second).float().mean()) > 0.99
+
+
+def _random_like(parameter: Tensor, generator: torch.Generator) -> Tensor:
+    """A direction of the size of the parameter itself; of a zero one, of the size that an initialiser would give it."""
+    size = float(parameter.detach().float().pow(2).mean().sqrt()) if parameter.numel() else 0.0
+    usual = 1.0 / math.sqrt(max(parameter.numel() ** 0.5, 1.0)) if size == 0 else size
+    drawn = torch.randn(parameter.shape, generator=generator) * (usual if size else 0.1 * usual)
+    return drawn.to(device=parameter.device, dtype=parameter.dtype)
+
+
+def _dot(a: Tensor, b: Tensor) -> float:
+    return float((a.double() * b.double()).sum())
+
+
+ALL: dict[str, Any] = {"gradients": directional}

@@ -1,0 +1,69 @@
+"""Interventions: the fixes of causes in executable form, switched into a re-run of the script from a step on.
+
+Each is a class that installs its hooks and changes nothing before its step. What a rule's cause is confirmed by stands in
+reports/reruns/interventions.toml, by these names.
+"""
+
+import contextlib
+from collections.abc import Callable, Generator
+from typing import Any
+
+from ..session.patches import Patches
+from .data_interventions import BatchReplaced, DomainsKept, InputsClipped, MaskedRowsOpened, TargetsKept
+from .model_interventions import ActivationsScaled, AllTrained, Deterministic, Eager, LossTurned, TrainMode
+from .optimizer_interventions import (
+    Clipped,
+    EpsLarger,
+    GradientsCleared,
+    Intervention,
+    LrKept,
+    LrRaised,
+    LrScaled,
+    Nothing,
+    NoWeightDecay,
+)
+
+INTERVENTIONS: dict[str, tuple[type[Intervention], dict[str, Any]]] = {
+    "nothing": (Nothing, {}),
+    "batch-replaced": (BatchReplaced, {}),
+    "inputs-clipped": (InputsClipped, {}),
+    "lr-kept": (LrKept, {}),
+    "lr-tenth": (LrScaled, {}),
+    "lr-hundredfold": (LrRaised, {}),
+    "clip-on": (Clipped, {}),
+    "eps-larger": (EpsLarger, {}),
+    "gradients-cleared": (GradientsCleared, {}),
+    "no-weight-decay": (NoWeightDecay, {}),
+    "float32": (ActivationsScaled, {}),
+    "masked-rows-opened": (MaskedRowsOpened, {}),
+    "log-above-zero": (DomainsKept, {"functions": ["log", "log2", "log10", "log1p", "pow", "rsqrt", "reciprocal"]}),
+    "sqrt-above-zero": (DomainsKept, {"functions": ["sqrt", "rsqrt", "norm", "pow"]}),
+    "divisor-not-zero": (DomainsKept, {"functions": ["div", "true_divide", "reciprocal"]}),
+    "domain-kept": (DomainsKept, {"functions": ["acos", "asin", "arccos", "arcsin", "atanh", "log", "sqrt"]}),
+    "exp-bounded": (DomainsKept, {"functions": ["exp", "expm1"]}),
+    "targets-in-range": (TargetsKept, {}),
+    "modes-set": (TrainMode, {}),
+    "loss-turned": (LossTurned, {}),
+    "all-trained": (AllTrained, {}),
+    "eager": (Eager, {}),
+    "deterministic": (Deterministic, {}),
+}
+"""Name of an intervention → its class and its values."""
+
+
+def begin(name: str, step: int, values: dict[str, Any], now: Callable[[], int]) -> Patches:
+    """Install an intervention by its name. Raises KeyError for one that does not exist."""
+    kind, own = INTERVENTIONS[name]
+    patches = Patches()
+    kind(now, step, {**own, **values}).install(patches)
+    return patches
+
+
+@contextlib.contextmanager
+def intervened(name: str, step: int = 0, now: Callable[[], int] = lambda: 0, **values: Any) -> Generator[None]:
+    """The same around a block of one's own code."""
+    patches = begin(name, step, values, now)
+    try:
+        yield
+    finally:
+        patches.undo()

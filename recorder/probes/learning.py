@@ -1,0 +1,194 @@
+"""Whether anything is learnt: the first batch over and over, a range test of the learning rate, the same iteration twice.
+
+The range test is Smith's ("Cyclical learning rates", 2017) as fastai runs it: exponential, smoothed, ended at four times the best
+loss. Overfitting one batch is the standard first test of a training program (Karpathy's recipe; Goodfellow et al., 11.5).
+"""
+
+import itertools
+import math
+from collections.abc import Generator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .trial import Probe, Seen, Setting, Trial, result, untried
+
+STEPS = 60
+"""Iterations of one batch. The default of `can_learn`."""
+
+_FELL = 0.5
+"""Share of the first loss to which one batch's loss falls where learning is under way: less than half says nothing more of
+whether the rest will follow, and every training in tests/programs gets there or shows its floor."""
+
+_SLOWLY = 0.9
+"""Share below which the loss is on its way at all: small learning rates need more than one batch's few iterations."""
+
+_NOTHING = 0.98
+"""Share above which the loss has not moved: two percent are what an unlearnt bias of the last layer brings."""
+
+_DIVERGED = 4.0
+"""Multiples of the best smoothed loss at which a range test ends (fastai)."""
+
+_SMOOTHING = 0.7
+"""Weight of the past in the smoothed loss; fastai takes 0.98 over 100 batches, here there are half as many."""
+
+
+def can_learn(setting: Setting, steps: int | None = None) -> Probe:
+    """Train on the first batch over and over, from the starting weights."""
+    name, steps = "can-learn", steps or setting.steps
+    if setting.optimizers != 1:
+        return untried(name, "several-optimizers", optimizers=setting.optimizers)
+    if not setting.fixed_batch:
+        return untried(name, "batch-not-fixed")
+    shares: dict[float, float] = {}
+    own: tuple[list[tuple[float, float]], dict[str, Any]] | None = None
+    rates = [setting.lr]
+    for rate in rates:
+        losses, before = [], [p.detach().clone() for p in setting.parameters]
+        for step in range(steps):
+            seen: Seen = yield Trial(fresh=step == 0, lr=rate)
+            if seen.loss is None:
+                return untried(name, "no-loss")
+            losses.append(seen.loss)
+            if not math.isfinite(seen.loss):
+                break
+        if not math.isfinite(losses[0]):
+            return result(name, "failed", "first-loss-lost", loss=losses[0])
+        reached = min(v for v in losses if math.isfinite(v))
+        shares[rate] = _share(losses[0], reached)
+        idle = _idle(setting, before) if len(losses) > 1 else []
+        facts: dict[str, Any] = {"first": losses[0], "last": reached, "steps": len(losses), "lr": rate}
+        facts |= {"idle": idle[:8], "idle_count": len(idle), "all": len(setting.parameters)}
+        curve = [(float(i), v) for i, v in enumerate(losses)]
+        if own is None:
+            own = (curve, facts)
+            lower = not math.isfinite(losses[-1]) or losses[-1] > losses[0]  # it flies apart: smaller ones first
+            rates += [setting.lr * factor for factor in ((0.1, 0.01, 1e-3, 10) if lower else (10, 100, 0.1))]
+            if shares[rate] <= _FELL:
+                half = next(i for i, v in enumerate(losses) if _share(losses[0], v) <= _FELL)
+                return result(name, "passed", "learns", curve, half=half, **facts)
+            if shares[rate] <= _SLOWLY:
+                return result(name, "passed", "learns-slowly", curve, **facts)
+        elif shares[rate] <= _FELL:
+            facts |= {"own": setting.lr, "own_last": own[1]["last"]}
+            outcome = "doubtful" if shares[setting.lr] > _NOTHING else "passed"
+            return result(name, outcome, "learns-at-another-lr", curve, **facts)
+    curve, facts = own or ([], {})
+    if min(shares.values()) > _NOTHING:
+        return result(name, "failed", "does-not-learn", curve, **facts)
+    return result(name, "doubtful", "learns-too-slowly", curve, **facts)
+
+
+def lr_range(setting: Setting, steps: int | None = None) -> Probe:
+    """Raise the learning rate from a thousandth to a thousand times the script's own and see where the loss falls."""
+    name, steps = "lr-range", steps or setting.steps
+    if setting.optimizers != 1:
+        return untried(name, "several-optimizers", optimizers=setting.optimizers)
+    if setting.lr <= 0:
+        return untried(name, "lr-zero")
+    for exponent in (-3, -7):
+        curve, diverged = yield from _raised(setting.lr, exponent, steps)
+        if len(curve) >= 10:
+            break
+    if len(curve) < 10:
+        return untried(name, "diverged-at-once" if diverged is not None else "no-loss", lr=setting.lr)
+    lowest = min(range(len(curve)), key=lambda i: curve[i][1])
+    floor, first = curve[lowest][1], curve[0][1]
+    noise = max(abs(a[1] - b[1]) for a, b in itertools.pairwise(curve[:7]))
+    if first - floor <= max(2 * noise, 0.01 * abs(first)):
+        return result(name, "passed", "lr-says-nothing", curve=curve, lr=setting.lr)
+    high = curve[lowest][0] / 10
+    low = next(rate for rate, v in curve if v <= first - 0.1 * (first - floor)) / 10
+    facts: dict[str, Any] = {"lr": setting.lr, "low": min(low, high), "high": high, "lowest": curve[lowest][0]}
+    facts["diverged"] = diverged
+    if diverged is not None and setting.lr >= diverged:
+        return result(name, "failed", "lr-diverges", curve=curve, **facts)
+    if diverged is not None and setting.lr * 3 >= diverged:
+        return result(name, "doubtful", "lr-near-divergence", curve=curve, **facts)
+    if setting.lr * 300 <= low:
+        return result(name, "doubtful", "lr-far-too-low", curve=curve, **facts)
+    return result(name, "passed", "lr-in-band", curve=curve, **facts)
+
+
+def _raised(
+    own: float, exponent: int, steps: int
+) -> Generator[Trial, Seen, tuple[list[tuple[float, float]], float | None]]:
+    """Learning rates with the smoothed loss, over six decades from ``own`` times ten to that exponent; and where it diverged."""
+    curve: list[tuple[float, float]] = []
+    smooth, best = math.nan, math.inf
+    for i in range(steps):
+        rate = own * 10 ** (exponent + 6 * i / (steps - 1))
+        seen: Seen = yield Trial(fresh=i == 0, lr=rate, stream=True)
+        if seen.loss is None:
+            return [], None
+        if not math.isfinite(seen.loss):
+            return curve, rate
+        smooth = seen.loss if math.isnan(smooth) else _SMOOTHING * smooth + (1 - _SMOOTHING) * seen.loss
+        curve.append((rate, smooth))
+        best = min(best, smooth)
+        if smooth > _DIVERGED * best and best > 0:
+            return curve, rate
+    return curve, None
+
+
+def repeatable(setting: Setting) -> Probe:
+    """Make the same iteration twice, from the same weights and random states: loss and gradients must be the same bits."""
+    name = "repeatable"
+    one = yield Trial(keep_gradients=True)
+    two = yield Trial(keep_gradients=True)
+    if one.loss is None:
+        return untried(name, "no-loss")
+    if [t.shape for t in one.inputs] != [t.shape for t in two.inputs] or not all(
+        torch.equal(a, b) for a, b in zip(one.inputs, two.inputs, strict=True)
+    ):
+        setting.fixed_batch = False
+        return untried(name, "batch-not-fixed")
+    for parameter, a, b in zip(setting.names, one.gradients, two.gradients, strict=False):
+        if a is not None and b is not None and not torch.equal(a, b) and bool(a.isfinite().all()):
+            return result(name, "doubtful", "gradient-differs", parameter=parameter, share=_relative(a, b))
+    if one.loss != two.loss and math.isfinite(one.loss):
+        return result(name, "doubtful", "loss-differs", one=one.loss, two=two.loss)
+    return result(name, "passed", "same-bits", loss=one.loss)
+
+
+def mixed_precision(setting: Setting) -> Probe:
+    """Make an iteration in float32 and in bfloat16 autocast: how far the losses are apart, and the time of each."""
+    name = "precision"
+    times: dict[bool, list[float]] = {False: [], True: []}
+    losses: dict[bool, float | None] = {}
+    for _ in range(2):
+        for mixed in (False, True):
+            seen = yield Trial(autocast=torch.bfloat16 if mixed else None)
+            times[mixed].append(seen.seconds)
+            losses[mixed] = seen.loss
+    full, half = losses[False], losses[True]
+    if full is None or half is None or not math.isfinite(full):
+        return untried(name, "no-loss")
+    device = next((p.device.type for p in setting.parameters), "cpu")
+    apart = abs(half - full) / max(abs(full), 1e-12)
+    facts: dict[str, Any] = {"float32": min(times[False]), "mixed": min(times[True]), "apart": apart, "device": device}
+    return result(name, "passed", "mixed-measured" if math.isfinite(half) else "mixed-loses", **facts)
+
+
+def _share(first: float, now: float) -> float:
+    """What is left of a loss; for one that may be negative, by how much it has fallen on its own scale."""
+    return now / first if first > 0 else 1.0 - (first - now) / max(abs(first), 1e-12)
+
+
+def _relative(a: Tensor, b: Tensor) -> float:
+    return float((a - b).norm() / a.norm().clamp_min(1e-30))
+
+
+def _idle(setting: Setting, before: list[Tensor]) -> list[str]:
+    """Parameters that no iteration has changed."""
+    pairs = zip(setting.names, setting.parameters, before, strict=True)
+    return [name for name, now, then in pairs if torch.equal(now.detach(), then)]
+
+
+ALL: dict[str, Any] = {
+    "repeatable": repeatable,
+    "precision": mixed_precision,
+    "can-learn": can_learn,
+    "lr-range": lr_range,
+}

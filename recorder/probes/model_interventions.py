@@ -1,0 +1,130 @@
+"""Interventions in how a model computes: precision, modes, compilation, the direction of the loss, which weights are trained."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.optim.optimizer as optim
+from torch import Tensor, nn
+from torch.nn.modules import module as nn_module
+
+from ..session.patches import Patches
+from .optimizer_interventions import Intervention
+from .stage import replaced
+
+
+class Float32(Intervention):
+    """Autocast switched off, and a GradScaler's scale of one."""
+
+    def install(self, patches: Patches) -> None:
+        """Wrap the entering of autocast."""
+
+        def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
+            @functools.wraps(original)
+            def enter(context: Any) -> Any:
+                if self.active:
+                    context._enabled = False
+                return original(context)
+
+            return enter
+
+        patches.wrap(torch.autocast, "__enter__", wrap)
+
+
+class TrainMode(Intervention):
+    """Models in train mode whenever gradients are on, in eval mode whenever they are off."""
+
+    def install(self, patches: Patches) -> None:
+        """A hook of every forward."""
+
+        def before(module: nn.Module, _: tuple[Any, ...]) -> None:
+            if self.active and module.training is not torch.is_grad_enabled():
+                module.training = torch.is_grad_enabled()
+
+        patches.handles([nn_module.register_module_forward_pre_hook(before)])
+
+
+class LossTurned(Intervention):
+    """backward on minus the loss."""
+
+    def install(self, patches: Patches) -> None:
+        """Wrap torch.autograd.backward."""
+
+        def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
+            @functools.wraps(original)
+            def backward(tensors: Any, grad_tensors: Any = None, *args: Any, **kwargs: Any) -> Any:
+                if self.active and isinstance(tensors, Tensor) and tensors.numel() == 1:
+                    given = grad_tensors[0] if isinstance(grad_tensors, tuple) else grad_tensors
+                    grad_tensors = -(torch.ones_like(tensors) if given is None else given)
+                return original(tensors, grad_tensors, *args, **kwargs)
+
+            return backward
+
+        patches.wrap(torch.autograd, "backward", wrap)
+
+
+class AllTrained(Intervention):
+    """Every parameter of every called model wants a gradient and is in the optimizer."""
+
+    def install(self, patches: Patches) -> None:
+        """Look before the first forward and before the first step."""
+        models: dict[int, nn.Module] = {}
+
+        def before(module: nn.Module, _: tuple[Any, ...]) -> None:
+            if self.active and torch.is_grad_enabled() and id(module) not in models:
+                models[id(module)] = module
+                for parameter in module.parameters():
+                    if parameter.is_floating_point():
+                        parameter.requires_grad_()
+
+        def step(optimizer: torch.optim.Optimizer, *_: Any) -> None:
+            held = {id(p) for g in optimizer.param_groups for p in g["params"]}
+            missing = {id(p): p for m in models.values() for p in m.parameters() if id(p) not in held}
+            if self.active and missing:
+                optimizer.param_groups[0]["params"].extend(missing.values())
+
+        patches.handles(
+            [nn_module.register_module_forward_pre_hook(before), optim.register_optimizer_step_pre_hook(step)]
+        )
+
+
+class Eager(Intervention):
+    """torch.compile gives back what it is given."""
+
+    def install(self, patches: Patches) -> None:
+        """Replace it; before the step as well: it is called once."""
+
+        def compile_nothing(model: Any = None, **_: Any) -> Any:
+            return model if model is not None else lambda function: function
+
+        patches.put(torch, "compile", compile_nothing)
+
+
+class Deterministic(Intervention):
+    """torch.use_deterministic_algorithms, with a warning where there is none."""
+
+    def install(self, patches: Patches) -> None:
+        """Switch it on from the beginning."""
+        patches.later(lambda: torch.use_deterministic_algorithms(False))
+        torch.use_deterministic_algorithms(True, warn_only=True)
+
+
+class ActivationsScaled(Intervention):
+    """float16 and bfloat16 parts of a model computed in float32: outputs of half precision are kept as they would be."""
+
+    def install(self, patches: Patches) -> None:
+        """As Float32, and modules whose weights are of half precision are converted when they are called."""
+        Float32(self.now, self.step, self.values).install(patches)
+
+        def before(module: nn.Module, args: tuple[Any, ...]) -> Any:
+            if not self.active:
+                return None
+            halves = [p for p in module.parameters(recurse=False) if p.dtype in {torch.float16, torch.bfloat16}]
+            for parameter in halves:
+                parameter.data = parameter.data.float()
+            if halves:
+                return replaced(args, lambda t: t.float() if t.dtype in {torch.float16, torch.bfloat16} else t)
+            return None
+
+        patches.handles([nn_module.register_module_forward_pre_hook(before)])

@@ -1,0 +1,159 @@
+"""What an intervention is, and those that change what optimizers do."""
+
+import statistics
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.optim.optimizer as optim
+
+from ..session.patches import Patches
+
+_HISTORY = 64
+"""Steps whose gradient norms are remembered."""
+
+
+class Intervention:
+    """Something that is done differently from a step on. ``now`` tells the step; ``step`` is the first one."""
+
+    def __init__(self, now: Callable[[], int], step: int, values: dict[str, Any]) -> None:
+        self.now = now
+        self.step = step
+        self.values = values
+
+    @property
+    def active(self) -> bool:
+        """Whether it is in force."""
+        return self.now() >= self.step
+
+    def install(self, patches: Patches) -> None:
+        """Put the hooks in."""
+        raise NotImplementedError
+
+
+class Nothing(Intervention):
+    """The script as it is: does the fault come back?"""
+
+    def install(self, patches: Patches) -> None:
+        """Nothing to put in."""
+
+
+class OfOptimizers(Intervention):
+    """Does something right before optimizers step."""
+
+    def install(self, patches: Patches) -> None:
+        """A hook of every step."""
+
+        def before(optimizer: torch.optim.Optimizer, *_: Any) -> None:
+            self.before(optimizer)
+
+        def after(optimizer: torch.optim.Optimizer, *_: Any) -> None:
+            self.after(optimizer)
+
+        patches.handles(
+            [optim.register_optimizer_step_pre_hook(before), optim.register_optimizer_step_post_hook(after)]
+        )
+
+    def before(self, optimizer: torch.optim.Optimizer) -> None:
+        """Gradients are there."""
+
+    def after(self, optimizer: torch.optim.Optimizer) -> None:
+        """Weights have been updated."""
+
+
+class LrKept(OfOptimizers):
+    """The learning rates of the step before."""
+
+    def __init__(self, now: Callable[[], int], step: int, values: dict[str, Any]) -> None:
+        super().__init__(now, step, values)
+        self.rates: dict[tuple[int, int], Any] = {}
+
+    def before(self, optimizer: torch.optim.Optimizer) -> None:
+        """Put them in; until then remember them."""
+        for i, group in enumerate(optimizer.param_groups):
+            key = id(optimizer), i
+            if self.active and key in self.rates:
+                group["lr"] = self.rates[key]
+            else:
+                self.rates[key] = group["lr"]
+
+
+class LrScaled(OfOptimizers):
+    """Learning rates multiplied by ``factor``, for the step alone."""
+
+    factor = 0.1
+
+    def __init__(self, now: Callable[[], int], step: int, values: dict[str, Any]) -> None:
+        super().__init__(now, step, values)
+        self.own: list[Any] = []
+
+    def before(self, optimizer: torch.optim.Optimizer) -> None:
+        """Multiply."""
+        if self.active:
+            self.own = [group["lr"] for group in optimizer.param_groups]
+            for group in optimizer.param_groups:
+                group["lr"] = group["lr"] * self.factor
+
+    def after(self, optimizer: torch.optim.Optimizer) -> None:
+        """Put the script's own back: a scheduler multiplies what it finds."""
+        if self.active:
+            for group, rate in zip(optimizer.param_groups, self.own, strict=False):
+                group["lr"] = rate
+
+
+class LrRaised(LrScaled):
+    """Learning rates multiplied by a hundred."""
+
+    factor = 100.0
+
+
+class Clipped(OfOptimizers):
+    """Gradients clipped to the median of their norms so far, to 1 where there is no history."""
+
+    def __init__(self, now: Callable[[], int], step: int, values: dict[str, Any]) -> None:
+        super().__init__(now, step, values)
+        self.norms: list[float] = []
+
+    def before(self, optimizer: torch.optim.Optimizer) -> None:
+        """Clip, or remember the norm."""
+        gradients = [p.grad for g in optimizer.param_groups for p in g["params"] if p.grad is not None]
+        if not gradients:
+            return
+        norm = float(torch.nn.utils.get_total_norm(gradients))
+        if not self.active:
+            self.norms = [*self.norms, norm][-_HISTORY:]
+            return
+        limit = statistics.median(self.norms) if self.norms else 1.0
+        if norm > limit:
+            for gradient in gradients:
+                gradient.mul_(limit / norm)
+
+
+class EpsLarger(OfOptimizers):
+    """The optimizer's eps raised to 1e-4 at least."""
+
+    def before(self, optimizer: torch.optim.Optimizer) -> None:
+        """Raise it."""
+        if self.active:
+            for group in optimizer.param_groups:
+                if "eps" in group:
+                    group["eps"] = max(group["eps"], 1e-4)
+
+
+class GradientsCleared(OfOptimizers):
+    """Gradients set to None after every step."""
+
+    def after(self, optimizer: torch.optim.Optimizer) -> None:
+        """Clear."""
+        if self.active:
+            optimizer.zero_grad(set_to_none=True)
+
+
+class NoWeightDecay(OfOptimizers):
+    """weight_decay of 0."""
+
+    def before(self, optimizer: torch.optim.Optimizer) -> None:
+        """Take it out."""
+        if self.active:
+            for group in optimizer.param_groups:
+                group["weight_decay"] = 0.0

@@ -1,0 +1,101 @@
+"""A learning-rate scheduler simulated to its end, on a copy that knows a dummy optimizer of the same settings."""
+
+import copy
+import warnings
+from typing import Any
+
+import torch
+
+from ...schemas.files.probe_report import ProbeResult
+from .trial import result, untried
+
+_MOST = 200_000
+_POINTS = 200
+_HORIZONS = ("total_steps", "T_max", "total_iters", "T_0")
+"""Attributes by which torch's schedulers say how long they are made for."""
+
+
+def simulate(scheduler: Any, steps: int | None = None, name: str = "schedule") -> ProbeResult:
+    """Step a copy of the scheduler to the end: ``steps``, or what the scheduler itself was made for.
+
+    Of a scheduler that looks at a metric nothing can be said beforehand.
+    """
+    kind = type(scheduler).__name__
+    if kind == "ReduceLROnPlateau":
+        return untried(name, "schedule-of-a-metric", scheduler=kind)
+    own = _horizon(scheduler)
+    known = steps is not None
+    count = min(steps or own or 0, _MOST)
+    if count < 2:
+        return untried(name, "schedule-without-end", scheduler=kind)
+    try:
+        made = copy.deepcopy(scheduler, {id(scheduler.optimizer): _dummy(scheduler.optimizer)})
+    except Exception as e:  # noqa: BLE001 — of a stranger's class
+        return untried(name, "schedule-not-copied", scheduler=kind, error=f"{type(e).__name__}: {e}"[:200])
+    rates: list[float] = [_rate(made.optimizer)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for step in range(1, count):
+            try:
+                made.step()
+            except Exception as e:  # noqa: BLE001 — as above
+                facts: dict[str, Any] = {"scheduler": kind, "step": step, "error": f"{type(e).__name__}: {e}"[:160]}
+                return result(name, "failed" if known else "doubtful", "schedule-raises", _curve(rates), **facts)
+            rates.append(_rate(made.optimizer))
+    return _judged(name, kind, rates, own, known=known)
+
+
+def _judged(name: str, kind: str, rates: list[float], own: int | None, *, known: bool) -> ProbeResult:
+    peak = max(range(len(rates)), key=lambda i: rates[i])
+    facts: dict[str, Any] = {"scheduler": kind, "steps": len(rates), "made_for": own, "first": rates[0]}
+    facts |= {"peak": rates[peak], "peak_step": peak, "last": rates[-1]}
+    curve = _curve(rates)
+    if rates[peak] <= 0 or any(r < 0 for r in rates):
+        return result(name, "failed", "schedule-not-positive", curve, **facts)
+    zeros = sum(r <= rates[peak] * 1e-9 for r in rates)
+    if zeros > max(2, 0.1 * len(rates)):
+        return result(name, "doubtful", "schedule-zero", curve, zeros=zeros, **facts)
+    low = min(range(peak, len(rates)), key=lambda i: rates[i])
+    rises = rates[low] < 0.1 * rates[peak] and max(rates[low:]) > 5 * max(rates[low], 1e-3 * rates[peak])
+    if known and rises and own is not None and own < len(rates) and kind != "CosineAnnealingWarmRestarts":
+        return result(name, "doubtful", "schedule-rises-again", curve, low_step=low, **facts)
+    if known and peak == len(rates) - 1 and rates[-1] > 1.05 * rates[0] and kind not in {"LambdaLR", "CyclicLR"}:
+        return result(name, "doubtful", "schedule-never-falls", curve, **facts)
+    return result(name, "passed", "schedule-simulated", curve, **facts)
+
+
+def _horizon(scheduler: Any) -> int | None:
+    inner = getattr(scheduler, "_schedulers", None)
+    if inner:
+        marks = [int(m) for m in getattr(scheduler, "_milestones", [])]
+        last = _horizon(inner[-1])
+        return (max(marks, default=0) + last) if last else None
+    milestones = getattr(scheduler, "milestones", None)
+    if milestones:
+        return int(max(milestones)) + 1
+    for attribute in _HORIZONS:
+        value = getattr(scheduler, attribute, None)
+        if isinstance(value, int) and value > 1:
+            return value + 1 if attribute == "T_max" else value
+    return None
+
+
+def _dummy(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
+    groups: list[dict[str, Any]] = []
+    for group in optimizer.param_groups:
+        settings = {k: copy.deepcopy(v) for k, v in group.items() if k != "params"}
+        groups.append({"params": [torch.nn.Parameter(torch.zeros(1))], **settings})
+    dummy = torch.optim.SGD(groups, lr=1.0)
+    for made, group in zip(dummy.param_groups, optimizer.param_groups, strict=True):
+        made.update({k: copy.deepcopy(v) for k, v in group.items() if k != "params"})
+    dummy._opt_called = True  # type: ignore[attr-defined]  # what a scheduler asks for before its second step
+    return dummy
+
+
+def _rate(optimizer: torch.optim.Optimizer) -> float:
+    return float(optimizer.param_groups[0]["lr"])
+
+
+def _curve(rates: list[float]) -> list[tuple[float, float]]:
+    every = max(1, len(rates) // _POINTS)
+    return [(float(i), r) for i, r in enumerate(rates) if i % every == 0 or i == len(rates) - 1]

@@ -1,0 +1,396 @@
+"""Drives probes by the training loop of an unmodified script.
+
+The script runs until its loop is known: which module is called first and last, which optimizers step in which order, which
+DataLoader feeds it. From then on each iteration of its loop is a trial: the first batch comes out of the loader again, weights,
+optimizer states and random states are put back, and what a trial changes is changed. The script's own code makes forward, loss
+and backward. Nothing is written to checkpoints meanwhile, and the process ends when the last probe has its result.
+"""
+
+import atexit
+import contextlib
+import functools
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.optim.optimizer as optim
+from torch import Tensor, nn
+from torch.nn.modules import module as nn_module
+from torch.optim import lr_scheduler
+from torch.utils.data import dataloader
+
+from ...schemas.files.probe_report import ProbePlan, ProbeReport, ProbeResult, write_report
+from ..script.call_arguments import keyword_arguments
+from ..script.wrappers import unwrapped
+from ..session.patches import Patches
+from .bench import PROBES
+from .first_batch import pictures
+from .gradients import custom_function
+from .learning import STEPS
+from .schedules import simulate
+from .stage import Stage, Start, random_states, replaced, tensors_of
+from .trial import Probe, Seen, Setting, Trial, untried
+from .used_tokenizers import judge as judge_tokenizer
+
+_MOST_FUNCTIONS = 8
+
+_FEWEST = 12
+"""Iterations of a probe that trains, however slow they are: fewer show no trend."""
+
+_LOSSES = (
+    "cross_entropy",
+    "nll_loss",
+    "mse_loss",
+    "l1_loss",
+    "smooth_l1_loss",
+    "huber_loss",
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+    "kl_div",
+    "soft_margin_loss",
+    "multi_margin_loss",
+    "multilabel_soft_margin_loss",
+    "poisson_nll_loss",
+)
+"""Functions of torch.nn.functional whose second argument is the target; the loss modules call them too."""
+
+
+class ScriptLoop:
+    """The loop of one process: first looked at, then driven."""
+
+    def __init__(self, plan: ProbePlan) -> None:
+        self.plan = plan
+        self.folder = Path(plan.folder)
+        self.report = ProbeReport(ended="no-training")
+        self.patches = Patches()
+        self.began = time.monotonic()
+        self.start: Start | None = None
+        self.stage: Stage | None = None
+        self.setting: Setting | None = None
+        self.todo = [name for name in plan.probes if name in PROBES]
+        self.current: tuple[str, Probe] | None = None
+        self.models: list[nn.Module] = []
+        """Modules that were called with gradients and by no other, in the order of their first calls."""
+        self.order: list[torch.optim.Optimizer] = []
+        """Optimizers in the order of their steps, of one round."""
+        self.depth = 0
+        self.iterator: Any = None
+        """The iterator of a DataLoader that has handed out a batch last before the model was first called."""
+        self.first_of: dict[int, tuple[Any, Any]] = {}
+        """id of an iterator → itself and a copy of its first batch."""
+        self.first: Any = None
+        """The batch that every trial gets; None where it does not come from a DataLoader."""
+        self.entered: list[Tensor] = []
+        """Copies of what entered the models at their first calls."""
+        self.functions: dict[type[Any], tuple[Any, ...]] = {}
+        self.schedulers: list[Any] = []
+        self._last_iterator: Any = None
+        self._driven_since = 0.0
+        self._in_backward = False
+        self._over = False
+
+    # -- putting it in ----------------------------------------------------------------------------------------------------
+
+    def install(self) -> None:
+        """Put the hooks in."""
+        self.patches.handles(
+            [
+                nn_module.register_module_forward_pre_hook(self._before_forward),
+                nn_module.register_module_forward_hook(self._after_forward, always_call=True),
+                optim.register_optimizer_step_pre_hook(self._before_step),
+                optim.register_optimizer_step_post_hook(self._after_step),
+            ]
+        )
+        self.patches.wrap(dataloader._BaseDataLoaderIter, "__next__", self._wrap_next)
+        self.patches.wrap(torch.autograd, "backward", self._wrap_backward)
+        self.patches.wrap(torch.serialization, "save", self._wrap_save)
+        self.patches.put(torch, "save", torch.serialization.save)
+        self.patches.wrap(lr_scheduler.LRScheduler, "__init__", self._wrap_scheduler)
+        for name in _LOSSES:
+            self.patches.wrap(torch.nn.functional, name, self._wrap_loss)
+        self._note_functions()
+        atexit.register(self._script_ended)
+
+    def _note_functions(self) -> None:
+        original = torch.autograd.Function.__dict__["apply"].__func__
+        loop = self
+
+        def apply(cls: type[Any], *args: Any, **kwargs: Any) -> Any:
+            known = cls.__module__.partition(".")[0]
+            if (
+                known not in {"torch", "firstfault"}
+                and cls not in loop.functions
+                and len(loop.functions) < _MOST_FUNCTIONS
+            ):
+                wanted = [isinstance(a, Tensor) and a.requires_grad for a in args]
+                if any(wanted) and not kwargs and loop.stage is None:
+                    copies = tuple(
+                        a.detach().clone().requires_grad_(w) if isinstance(a, Tensor) else a
+                        for a, w in zip(args, wanted, strict=True)
+                    )
+                    loop.functions[cls] = copies
+            return original(cls, *args, **kwargs)
+
+        self.patches.put(torch.autograd.Function, "apply", classmethod(apply))
+
+    # -- what the script does ---------------------------------------------------------------------------------------------
+
+    def _before_forward(self, module: nn.Module, args: tuple[Any, ...]) -> None:
+        if self.stage is not None or self._over or self._in_backward or not torch.is_grad_enabled():
+            return
+        self.depth += 1
+        if self.depth > 1:
+            return
+        inner = unwrapped(module)
+        if not any(p.requires_grad for p in inner.parameters()):
+            return
+        if self.start is None:
+            self.start = Start([], [])
+            self.iterator = self._last_iterator
+        if all(m is not inner for m in self.models):
+            self.models.append(inner)
+            self.start.add_model(inner)
+            self.entered += [t.detach().clone() for t in tensors_of((args, keyword_arguments()))]
+
+    def _after_forward(self, *_: Any) -> None:
+        if self.stage is None and torch.is_grad_enabled() and not self._in_backward:
+            self.depth = max(0, self.depth - 1)
+
+    def _wrap_next(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def following(iterator: Any) -> Any:
+            stage = self.stage
+            if stage is None:
+                batch = original(iterator)
+                if id(iterator) not in self.first_of:
+                    self.first_of[id(iterator)] = iterator, replaced(batch, lambda t: t.detach().clone())
+                self._last_iterator = iterator
+                return batch
+            if not torch.is_grad_enabled() or self.first is None or not self._is_main(iterator):
+                return original(iterator)
+            if stage.trial.stream:
+                with contextlib.suppress(StopIteration):
+                    return original(iterator)
+            return replaced(self.first, lambda t: t.detach().clone())
+
+        return following
+
+    def _is_main(self, iterator: Any) -> bool:
+        return getattr(iterator, "_dataset", None) is getattr(self.iterator, "_dataset", self)
+
+    def _wrap_backward(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def backward(*args: Any, **kwargs: Any) -> Any:
+            self.depth, self._in_backward = 0, True
+            try:
+                result = original(*args, **kwargs)
+            finally:
+                self._in_backward = False
+            if self.stage is not None:
+                tensors = args[0] if args else kwargs.get("tensors")
+                first = tensors if isinstance(tensors, Tensor) else next(iter(tensors or ()), None)
+                if isinstance(first, Tensor) and first.numel() == 1:
+                    self.stage.lost(float(first.detach()))
+            return result
+
+        return backward
+
+    def _wrap_loss(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def loss(*args: Any, **kwargs: Any) -> Any:
+            if self.stage is None or not torch.is_grad_enabled():
+                return original(*args, **kwargs)
+            if "target" in kwargs and isinstance(kwargs["target"], Tensor):
+                kwargs["target"] = self.stage.edit_target(kwargs["target"])
+            elif len(args) > 1 and isinstance(args[1], Tensor):
+                args = (args[0], self.stage.edit_target(args[1]), *args[2:])
+            return original(*args, **kwargs)
+
+        return loss
+
+    def _wrap_save(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def save(obj: Any, f: Any, *args: Any, **kwargs: Any) -> Any:
+            """Leave the user's checkpoints alone: these weights are nobody's."""
+            if isinstance(f, str | os.PathLike):
+                return None
+            return original(obj, f, *args, **kwargs)
+
+        return save
+
+    def _wrap_scheduler(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def init(scheduler: Any, *args: Any, **kwargs: Any) -> None:
+            original(scheduler, *args, **kwargs)
+            if len(self.schedulers) < 16:
+                self.schedulers.append(scheduler)
+
+        return init
+
+    def _before_step(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        self.depth = 0
+        if self._over:
+            return
+        if self.stage is not None:
+            self.stage.before_step(optimizer)
+        elif self.start is not None and optimizer not in self.order:
+            self.start.add_optimizer(optimizer)
+
+    def _after_step(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        if self._over:
+            return
+        if self.stage is None:
+            self._look(optimizer)
+        elif optimizer is self.order[-1]:
+            self._iteration_ended()
+
+    # -- from looking to driving ------------------------------------------------------------------------------------------
+
+    def _look(self, optimizer: torch.optim.Optimizer) -> None:
+        """The loop is known once an optimizer steps for the second time, or a single one after its first step."""
+        if self.start is None or not self.models:
+            return
+        if optimizer not in self.order:
+            self.order.append(optimizer)
+        elif optimizer is self.order[-1]:
+            self._take_over()
+
+    def _take_over(self) -> None:
+        start = self.start
+        assert start is not None  # noqa: S101 — asked before
+        held = {id(p) for o in self.order for g in o.param_groups for p in g["params"]}
+        models = [m for m in self.models if any(id(p) in held for p in m.parameters())] or self.models
+        start.random = random_states()
+        named: dict[int, tuple[str, Tensor]] = {}
+        for model in models:
+            for name, parameter in model.named_parameters():
+                if id(parameter) in held and parameter.requires_grad:
+                    named.setdefault(id(parameter), (name, parameter))
+        for o in self.order:
+            for g, group in enumerate(o.param_groups):
+                for i, p in enumerate(group["params"]):
+                    named.setdefault(id(p), (f"param_groups[{g}][{i}]", p))
+        rates = [_rate(o) for o in self.order]
+        self.setting = setting = Setting([n for n, _ in named.values()], [p for _, p in named.values()], max(rates))
+        setting.optimizers = len(self.order)
+        self._choose_batch(setting)
+        self.stage = Stage(models[0], models[-1], setting.parameters, self.order, start)
+        self.stage.same_random = self.first is None
+        shown = self.first if self.first is not None else {f"input {i}": t for i, t in enumerate(self.entered)}
+        self.report.first_batch = pictures(shown)
+        self._driven_since = time.monotonic()
+        self._judge_functions()
+        self._judge_schedules()
+        if "tokenizer" in self.plan.probes:
+            for found in judge_tokenizer(self.plan.values.get("tokenizer"), tensors_of(shown), self.report.first_batch):
+                self._found(found)
+        self._following()
+
+    def _choose_batch(self, setting: Setting) -> None:
+        """The first batch of the loader that fed the first call of the model; without a loader it is made anew each time."""
+        _, self.first = self.first_of.get(id(self.iterator), (None, None))
+        if self.first is None:
+            return
+        fields = tensors_of(self.first)
+        sizes = {t.shape[0] for t in fields if t.dim()}
+        collate = getattr(self.iterator, "_collate_fn", None)
+        usual = getattr(collate, "__module__", "").startswith("torch.utils.data")
+        if usual and len(sizes) == 1:
+            setting.batch_size = sizes.pop()
+
+    def _judge_functions(self) -> None:
+        for function, arguments in self.functions.items():
+            if "gradcheck" in self.plan.probes:
+                self._found(custom_function(function, arguments))
+
+    def _judge_schedules(self) -> None:
+        if "schedule" not in self.plan.probes:
+            return
+        inner = {id(s) for outer in self.schedulers for s in getattr(outer, "_schedulers", [])}
+        for scheduler in self.schedulers[:4]:
+            if id(scheduler) not in inner and getattr(scheduler, "optimizer", None) in self.order:
+                self._found(simulate(scheduler, self.plan.values.get("schedule_steps")))
+
+    # -- trials -----------------------------------------------------------------------------------------------------------
+
+    def _iteration_ended(self) -> None:
+        assert self.stage is not None  # noqa: S101 — asked before
+        seen = self.stage.end()
+        self.report.iterations += 1
+        if time.monotonic() - self._driven_since > self.plan.seconds:
+            self._end("time")
+        self._following(seen)
+
+    def _following(self, seen: Seen | None = None) -> None:
+        """Send a probe what was seen, and get the next trial ready, of this probe or of the next one."""
+        assert self.stage is not None  # noqa: S101 — as above
+        assert self.setting is not None  # noqa: S101 — as above
+        while True:
+            if self.current is None:
+                if not self.todo:
+                    self._end("done")
+                name = self.todo.pop(0)
+                self._allow_for_time()
+                self.current, seen = (name, PROBES[name](self.setting)), None
+            name, probe = self.current
+            try:
+                trial: Trial = next(probe) if seen is None else probe.send(seen)
+            except StopIteration as e:
+                self._found(e.value)
+                self.current = None
+                continue
+            except Exception as e:  # noqa: BLE001 — one probe's failure is not the others'
+                self._found(untried(name, "probe-raised", error=f"{type(e).__name__}: {e}"[:200]))
+                self.current = None
+                continue
+            self.stage.begin(trial)
+            return
+
+    def _allow_for_time(self) -> None:
+        """Take fewer iterations for a probe where the time that is left asks for it."""
+        if self.setting is None or self.report.iterations < 2:
+            return
+        passed = time.monotonic() - self._driven_since
+        left = self.plan.seconds - passed
+        share = left / (len(self.todo) + 1)
+        self.setting.steps = max(_FEWEST, min(STEPS, int(share * self.report.iterations / max(passed, 1e-3))))
+
+    def _found(self, found: ProbeResult) -> None:
+        self.report.results.append(found)
+        self._write("script-ended")
+
+    def _write(self, ended: str) -> None:
+        self.report.ended = ended
+        self.report.seconds = time.monotonic() - self.began
+        with contextlib.suppress(OSError):
+            write_report(self.folder, self.report)
+
+    def _end(self, how: str) -> None:
+        """The process has done what it was for; the script's own end would write what is nobody's."""
+        self._over = True
+        self._write(how)
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(Exception):
+                stream.flush()
+        os._exit(0)
+
+    def _script_ended(self) -> None:
+        if self._over:
+            return
+        self._over = True
+        error = getattr(sys, "last_value", None)
+        if self.current is not None:
+            words = f"{type(error).__name__}: {error}"[:200] if error is not None else ""
+            code = "trial-raised" if error is not None else "loop-ended"
+            self.report.results.append(untried(self.current[0], code, error=words))
+        self._write(f"raised: {type(error).__name__}: {error}"[:300] if error is not None else "script-ended")
+
+
+def _rate(optimizer: torch.optim.Optimizer) -> float:
+    rates = [optimizer.defaults.get("lr", 0.0)]
+    rates += [value for g in optimizer.param_groups for value in (g.get("lr", 0.0), g.get("initial_lr", 0.0))]
+    return max(float(rate) for rate in rates)

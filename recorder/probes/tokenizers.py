@@ -1,0 +1,94 @@
+"""Whether two tokenizers are the same: vocabulary, special tokens, sides, and the ids of real texts.
+
+Anything that has ``encode`` will do; ``decode``, ``get_vocab`` and the attributes of transformers are used where they are.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ...schemas.files.probe_report import ProbeResult
+from .trial import result, untried
+
+_SPECIAL = ("pad_token", "bos_token", "eos_token", "unk_token", "mask_token", "sep_token", "cls_token")
+_SIDES = ("padding_side", "truncation_side", "model_max_length", "chat_template")
+
+Ids = Callable[[Any, str], list[int]]
+
+
+def consistent(used: Any, saved: Any, texts: Iterable[str] = ()) -> ProbeResult:
+    """Compare the tokenizer that is used with the one that was saved; name the first difference."""
+    name = "tokenizer"
+    if used is None or saved is None:
+        return untried(name, "no-tokenizer")
+    for attribute in _SPECIAL:
+        one, two = _text(getattr(used, attribute, None)), _text(getattr(saved, attribute, None))
+        if one != two:
+            return result(name, "failed", "tokenizer-special", what=attribute, used=one, saved=two)
+        ids = [getattr(t, f"{attribute}_id", None) for t in (used, saved)]
+        if ids[0] != ids[1]:
+            return result(
+                name, "failed", "tokenizer-special", what=f"{attribute}_id", used=_text(ids[0]), saved=_text(ids[1])
+            )
+    own, other = _vocabulary(used), _vocabulary(saved)
+    if own is not None and other is not None and own != other:
+        one, two = own, other
+        token = min((t for t in {*one, *two} if one.get(t) != two.get(t)), key=lambda t: (one.get(t, 1 << 60), str(t)))
+        facts: dict[str, Any] = {"token": str(token)[:60], "used": one.get(token), "saved": two.get(token)}
+        return result(name, "failed", "tokenizer-vocabulary", sizes=[len(one), len(two)], **facts)
+    checked = 0
+    for text in texts:
+        one, two = _ids(used, text), _ids(saved, text)
+        checked += 1
+        if one != two:
+            place = next((i for i, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), min(len(one), len(two)))
+            at: dict[str, Any] = {
+                "place": place,
+                "text": text[:80],
+                "used": one[place : place + 1],
+                "saved": two[place : place + 1],
+            }
+            return result(name, "failed", "tokenizer-ids", **at)
+    for attribute in _SIDES:
+        one, two = _text(getattr(used, attribute, None)), _text(getattr(saved, attribute, None))
+        if one != two:
+            return result(name, "doubtful", "tokenizer-setting", what=attribute, used=one[:80], saved=two[:80])
+    size = None if own is None else len(own)
+    return result(name, "passed", "tokenizer-same", texts=checked, size=size)
+
+
+def round_trip(tokenizer: Any, texts: Iterable[str]) -> ProbeResult:
+    """Encode and decode texts: what comes back must be the text, but for blanks at its ends and special tokens."""
+    name = "tokenizer-round-trip"
+    checked = 0
+    for text in texts:
+        try:
+            back = tokenizer.decode(_ids(tokenizer, text))
+        except Exception as e:  # noqa: BLE001 — of a stranger's class
+            return untried(name, "tokenizer-raised", error=f"{type(e).__name__}: {e}"[:160])
+        checked += 1
+        if "".join(str(back).split()) != "".join(text.split()):
+            return result(name, "doubtful", "tokenizer-loses", text=text[:80], back=str(back)[:80])
+    return result(name, "passed", "tokenizer-returns", texts=checked) if checked else untried(name, "no-texts")
+
+
+def _ids(tokenizer: Any, text: str) -> list[int]:
+    try:
+        found: Any = tokenizer.encode(text, add_special_tokens=False)
+    except TypeError:
+        found = tokenizer.encode(text)
+    return [int(i) for i in getattr(found, "ids", found)]
+
+
+def _vocabulary(tokenizer: Any) -> dict[Any, int] | None:
+    get = getattr(tokenizer, "get_vocab", None)
+    if callable(get):
+        return dict(get())  # type: ignore[call-overload]
+    for attribute in ("stoi", "vocab", "token_to_id"):
+        value = getattr(tokenizer, attribute, None)
+        if isinstance(value, dict):
+            return dict(value)
+    return None
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else str(value)

@@ -1,0 +1,87 @@
+"""A trial: one iteration of a training loop under changed conditions, and what was seen of it.
+
+A probe is a generator. It yields trials, is sent what each showed, and returns its result. Who runs the trials is not its
+concern: the loop of the user's script (``script_loop``), or a model and a batch at hand (``bench``).
+"""
+
+import math
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...schemas.files.probe_report import ProbeResult
+
+Edit = Callable[[list[Tensor]], None]
+"""Changes copies of tensors in place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What is different in an iteration. ``fresh``: weights, optimizer state and random states are those of the start."""
+
+    fresh: bool = True
+    inputs: Edit | None = None
+    targets: Edit | None = None
+    evaluating: bool = False
+    nudge: list[Tensor] | None = None
+    """Added to the parameters, in their order."""
+    lr: float | None = None
+    autocast: torch.dtype | None = None
+    stream: bool = False
+    """The batches that follow each other in the data instead of the first one."""
+    keep_outputs: bool = False
+    keep_gradients: bool = False
+
+
+@dataclass(slots=True)
+class Seen:
+    """What an iteration showed. ``inputs`` and ``outputs`` are those of the model's first call, copied."""
+
+    loss: float | None = None
+    inputs: list[Tensor] = field(default_factory=list[Tensor])
+    outputs: list[Tensor] = field(default_factory=list[Tensor])
+    gradients: list[Tensor | None] = field(default_factory=list["Tensor | None"])
+    targets: list[Tensor] = field(default_factory=list[Tensor])
+    """What torch's own loss functions were given as target."""
+    edited_inputs: int = 0
+    edited_targets: int = 0
+    seconds: float = 0.0
+    backwards: int = 0
+
+
+@dataclass(slots=True)
+class Setting:
+    """What is known of a training before the first trial."""
+
+    names: list[str]
+    parameters: list[Tensor]
+    lr: float
+    """The learning rate that the optimizer was made with, or a schedule's largest so far."""
+    optimizers: int = 1
+    batch_size: int | None = None
+    """Known for certain: it is what a DataLoader with torch's own collate function put together."""
+    steps: int = 60
+    """Iterations that a probe may take which trains."""
+    targets: list[Tensor] = field(default_factory=list[Tensor])
+    """Tensors of the first batch that do not enter the model."""
+    fixed_batch: bool = True
+    """Whether the first batch can be had again and again."""
+
+
+Probe = Generator[Trial, Seen, ProbeResult]
+
+
+def result(
+    probe: str, outcome: Any, code: str, curve: list[tuple[float, float]] | None = None, **values: Any
+) -> ProbeResult:
+    """A result. Points of its curve that are not finite are left out: JSON has no such numbers."""
+    curve = [(x, y) for x, y in curve or [] if math.isfinite(x) and math.isfinite(y)]
+    return ProbeResult(probe=probe, outcome=outcome, code=code, values=values, curve=curve)
+
+
+def untried(probe: str, code: str, **values: Any) -> ProbeResult:
+    """A probe that had nothing to try, and why."""
+    return result(probe, "untried", code, **values)

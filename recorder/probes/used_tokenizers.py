@@ -1,0 +1,112 @@
+"""The tokenizers that a script uses, and the one that was saved: found in its frames, read from a folder."""
+
+import json
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from torch import Tensor
+
+from ...schemas.files.probe_report import Picture, ProbeResult
+from .tokenizers import consistent, round_trip
+from .trial import untried
+
+_MOST_TEXTS = 4
+
+
+def find_tokenizer() -> Any:
+    """The first object with ``encode`` and ``decode`` among the variables of the functions in progress, and one level in them.
+
+    For a process of our own alone: reading the variables of a frame keeps them alive.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        found = _among([*frame.f_locals.values()])
+        if found is not None:
+            return found
+        frame = frame.f_back
+    return _among([*vars(sys.modules["__main__"]).values()])
+
+
+def _among(values: Iterable[Any]) -> Any:
+    values = list(values)
+    for value in values:
+        if _is_tokenizer(value):
+            return value
+    for value in values:
+        if type(value).__module__ in {"builtins", "torch"} or isinstance(value, type):
+            continue
+        for name in ("tokenizer", "processing_class", "enc", "encoder"):
+            inner = getattr(value, name, None) if hasattr(value, "__dict__") else None
+            if _is_tokenizer(inner):
+                return inner
+    return None
+
+
+def _is_tokenizer(value: Any) -> bool:
+    if value is None or isinstance(value, str | bytes | type | Tensor) or type(value).__module__ == "builtins":
+        return False
+    try:
+        return callable(getattr(value, "encode", None)) and callable(getattr(value, "decode", None))
+    except Exception:  # noqa: BLE001 — of a stranger's class
+        return False
+
+
+class _Vocabulary:
+    """A vocabulary from a JSON file, which is all that some scripts save."""
+
+    def __init__(self, content: dict[str, Any]) -> None:
+        inner = content.get("vocab", content.get("stoi", content))
+        self.vocabulary = {str(k): int(v) for k, v in inner.items() if isinstance(v, int)}
+
+    def get_vocab(self) -> dict[str, int]:
+        """Token → id."""
+        return self.vocabulary
+
+
+def saved_tokenizer(folder: Path, used: Any) -> Any:
+    """The tokenizer saved in a folder, by the class of the one used, as tokenizer.json, or as vocab.json. None: there is none.
+
+    Nothing is unpickled, and nothing is downloaded.
+    """
+    load = getattr(type(used), "from_pretrained", None)
+    if callable(load) and (folder / "tokenizer_config.json").exists():
+        return load(str(folder), local_files_only=True)
+    path = folder / "tokenizer.json"
+    if path.exists():
+        from tokenizers import Tokenizer  # noqa: PLC0415 — only where the user has it
+
+        return Tokenizer.from_file(str(path))
+    for path in (folder, folder / "vocab.json"):
+        if path.is_file() and path.suffix == ".json":
+            return _Vocabulary(json.loads(path.read_text("utf-8")))
+    return None
+
+
+def judge(folder: str | None, batch: list[Tensor], shown: list[Picture]) -> list[ProbeResult]:
+    """Compare the tokenizer in use with the saved one, on texts of the first batch; show these texts beside the numbers."""
+    used = find_tokenizer()
+    if used is None:
+        return [untried("tokenizer", "no-tokenizer")] if folder else []
+    texts: list[str] = []
+    for tensor, picture in zip(batch, shown, strict=False):
+        if tensor.is_floating_point() or tensor.dim() != 2:
+            continue
+        try:
+            found = [str(used.decode([int(i) for i in row if i >= 0])) for row in tensor[:_MOST_TEXTS].tolist()]
+        except Exception:  # noqa: BLE001, S112 — numbers that are no tokens
+            continue
+        picture.text = "\n".join(text[:200] for text in found)
+        texts = texts or found
+    results = [round_trip(used, texts)]
+    if folder is None:
+        return results
+    try:
+        saved = saved_tokenizer(Path(folder), used)
+        if isinstance(saved, _Vocabulary):
+            texts = []
+        return [consistent(used, saved, texts), *results]
+    except Exception as e:  # noqa: BLE001 — of a stranger's file
+        return [untried("tokenizer", "tokenizer-raised", error=f"{type(e).__name__}: {e}"[:160]), *results]

@@ -1,0 +1,44 @@
+"""Ends a run cleanly after some steps or some time, where `firstfault preflight` asked for it by the environment."""
+
+import os
+import time
+from typing import Any
+
+import torch
+from torch.nn.modules import module as nn_module
+
+from ...schemas.files.probe_report import ENV_END_AFTER
+from ..session.patches import Patches
+from ..session.session import Session
+
+
+class EndAfter:
+    """Raises SystemExit(0) when the forward of the first step too many begins; the script's own clean-up code sees it."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        steps, _, seconds = os.environ.get(ENV_END_AFTER, "").partition(",")
+        self.steps = int(steps) if steps.isdigit() else 0
+        self.seconds = float(seconds) if seconds.replace(".", "", 1).isdigit() else 0.0
+        self._began: float | None = None
+        self._ended = False
+
+    def install(self, patches: Patches) -> None:
+        """A hook of every forward, only where an end was asked for."""
+        if self.steps and self.seconds:
+            patches.handles([nn_module.register_module_forward_pre_hook(self._before)])
+
+    def _before(self, *_: Any) -> None:
+        session = self.session
+        if self._ended or not torch.is_grad_enabled() or session.in_backward or not session.started:
+            return
+        if self._began is None:
+            self._began = time.monotonic()
+        done = session.step - session.attempt.first_step
+        if session.pending or (done < self.steps and (done < 1 or time.monotonic() - self._began < self.seconds)):
+            return
+        self._ended = True
+        session.event(
+            "ended-early", f"the run was ended at step {session.step} as the command asked", detail={"steps": done}
+        )
+        raise SystemExit(0)

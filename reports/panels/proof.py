@@ -1,0 +1,48 @@
+"""What `firstfault prove` tried on the run's script: each intervention, and whether the sign of the fault was gone."""
+
+from ...analyzer import Trace
+from ...schemas.files.proof import Proof, read_proof
+from ..text.grid import Grid
+from ..text.language import say
+from ..text.wording import number, show_name
+from .panel import Panel
+
+
+def proof_panel(trace: Trace, _rank: int, _around: int | None, _suspect: str | None) -> Panel | None:
+    """The table of re-runs; none where nobody has tried anything."""
+    proof = read_proof(trace.path)
+    if proof is None or not (proof.tried or proof.note):
+        return None
+    facts = [(show_name(name), say(how)) for name, how in sorted(proof.proven.items())]
+    grid = Grid(["intervention", "from step", "sign", "then"], proof_rows(proof), [False, True, False, False])
+    return Panel(
+        "proof",
+        say("What was tried"),
+        " ".join(proof_lines(proof)),
+        facts,
+        [(say("Interventions in re-runs of the script"), grid)] if proof.tried else [],
+    )
+
+
+def proof_lines(proof: Proof) -> list[str]:
+    """What came of it, in sentences."""
+    lines: list[str] = []
+    if proof.reproduced:
+        lines.append(say("The fault came back: {sign} at step {step}.", sign=say(proof.sign), step=proof.step))
+    if proof.smallest:
+        shown = ", ".join(map(str, proof.smallest))
+        lines.append(say("It takes no more than these samples of the batch: {samples}.", samples=shown))
+    if proof.note:
+        lines.append(proof.note)
+    return lines
+
+
+def proof_rows(proof: Proof) -> list[list[str]]:
+    """The re-runs as rows of words: intervention, from which step, the sign's value, whether it was gone."""
+    rows: list[list[str]] = []
+    for t in proof.tried:
+        what = t.intervention if "samples" not in t.values else f"{t.intervention} {t.values['samples']}"
+        gone = say("not known") if t.gone is None else say("gone") if t.gone else say("still there")
+        seen = say(t.sign) + ("" if t.value is None else f" {number(t.value, 4)}")
+        rows.append([what, str(t.step), seen, gone])
+    return rows

@@ -1,0 +1,215 @@
+"""`firstfault preflight`: a script's first steps recorded and judged, then probed; is it worth starting tonight?"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ...analyzer import Trace, Verdict, diagnose, judging
+from ...schemas.files.probe_report import Picture, ProbePlan, ProbeReport, ProbeResult, read_report
+from ..text.language import say
+from ..text.wording import plural
+from .preflight_facts import cost, data, determinism, resume
+from .probe_words import probe_sentence
+from .rerun_script import Script, finish, probe, record, recorded
+
+AREAS = (
+    "verdict",
+    "data",
+    "tokenizer",
+    "dependence",
+    "gradients",
+    "learning",
+    "learning rate",
+    "determinism",
+    "resume",
+    "cost",
+)
+"""What is answered, in this order; ten lines on a terminal."""
+
+AREA_OF = {
+    "repeatable": "determinism",
+    "precision": "cost",
+    "dependence-sample": "dependence",
+    "dependence-future": "dependence",
+    "dependence-target": "dependence",
+    "dependence-input": "dependence",
+    "gradients": "gradients",
+    "gradcheck": "gradients",
+    "can-learn": "learning",
+    "lr-range": "learning rate",
+    "schedule": "learning rate",
+    "tokenizer": "tokenizer",
+    "tokenizer-round-trip": "tokenizer",
+}
+PROBES = (
+    "gradcheck",
+    "schedule",
+    "tokenizer",
+    "repeatable",
+    "dependence-sample",
+    "dependence-future",
+    "dependence-target",
+    "dependence-input",
+    "can-learn",
+    "lr-range",
+    "gradients",
+    "precision",
+)
+"""In this order, so that what matters most is tried where there is little time."""
+
+EXIT_CODES = {"go": 0, "stop": 1, "doubtful": 3}
+_RANK = {"untried": 0, "passed": 1, "doubtful": 2, "failed": 3}
+_SECOND_START_STEPS = 6
+"""Steps of the second start: seeds, data order and the first updates show themselves in a few."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was looked at: what came of it, in words, and points to draw."""
+
+    area: str
+    name: str
+    outcome: str
+    words: str
+    curve: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
+    values: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(slots=True)
+class Preflight:
+    """Everything that one preflight found."""
+
+    script: str
+    run: Path
+    steps: int
+    seconds: float
+    checks: list[Check]
+    verdict: Verdict
+    first_batch: list[Picture]
+
+    @property
+    def answer(self) -> str:
+        """go, doubtful or stop: the worst of all checks."""
+        worst = max((_RANK[c.outcome] for c in self.checks), default=0)
+        return {3: "stop", 2: "doubtful"}.get(worst, "go")
+
+    def of(self, area: str) -> list[Check]:
+        """The checks of an area, the worst first."""
+        return sorted((c for c in self.checks if c.area == area), key=lambda c: -_RANK[c.outcome])
+
+    def outcome(self, area: str) -> str:
+        """The worst outcome in an area."""
+        return max((c.outcome for c in self.checks if c.area == area), key=lambda o: _RANK[o], default="untried")
+
+
+def preflight(
+    script: Script,
+    folder: Path,
+    *,
+    steps: int,
+    seconds: float,
+    total_steps: int | None = None,
+    resume_args: tuple[str, ...] | None = None,
+    tokenizer: Path | None = None,
+    told: Callable[[str], None] = lambda _: None,
+) -> Preflight:
+    """Run the script, judge it, probe it. Raises ReportError where it cannot be started."""
+    began = time.monotonic()
+    run, again = folder / "run", folder / "second-start"
+    told(say("The script's first steps …"))
+    finish(record(script, run, steps=steps, seconds=seconds), seconds)
+    recorded(run)
+    told(say("The same start again, and probes in its loop …"))
+    values: dict[str, Any] = {"tokenizer": str(tokenizer)} if tokenizer else {}
+    with Trace(run) as trace:
+        trained = _steps(trace)
+        if total_steps:
+            values["schedule_steps"] = round(total_steps * _scheduler_steps(trace))
+        second = probing = None
+        plan = ProbePlan(folder=str(folder / "probes"), seconds=seconds, probes=list(PROBES), values=values)
+        if trained:
+            probing = probe(script, plan)
+        verdict = diagnose(trace, judging(run, None))
+        if probing is not None:
+            finish(probing, seconds)
+            second = record(script, again, steps=min(steps, _SECOND_START_STEPS), seconds=seconds, again=True)
+            finish(second, seconds)
+        report = read_report(Path(plan.folder)) or ProbeReport(ended="no-training")
+        checks = _verdict_checks(verdict, trained) + [Check(*c) for c in data(trace, verdict)]
+        checks += [_of(found) for found in report.results]
+        if second is not None:
+            checks += [Check(*c) for c in determinism(trace, again)]
+        checks += [Check(*c) for c in cost(trace, total_steps)]
+    if resume_args is not None and trained:
+        told(say("A second start from the script's checkpoint …"))
+        resumed = Script(script.target, (*script.args, *resume_args), script.module, script.folder)
+        finish(record(resumed, run, steps=_SECOND_START_STEPS, seconds=seconds, resume=True), seconds)
+        checks += [Check(*c) for c in resume(run)]
+    else:
+        checks.append(
+            Check(
+                "resume",
+                "resume",
+                "untried",
+                say("not tried: give --resume-with the arguments that load the checkpoint"),
+            )
+        )
+    checks += [_missing(area, report) for area in AREAS if all(c.area != area for c in checks)]
+    name = " ".join(script.command[:2] if script.module else script.command[:1])
+    return Preflight(name, run, trained, time.monotonic() - began, checks, verdict, report.first_batch)
+
+
+def _missing(area: str, report: ProbeReport) -> Check:
+    if area == "tokenizer":
+        return Check(
+            area, area, "untried", say("not tried: no tokenizer was seen, or none to compare with; give --tokenizer")
+        )
+    why = report.ended
+    if why.startswith("raised"):
+        words = say("not tried: the probed script {how}", how=why)
+    elif why == "time":
+        words = say("not tried: there was no time left; give more --seconds")
+    else:
+        words = say("not tried: the script's loop ended before, or trains in another process")
+    return Check(area, area, "untried", words)
+
+
+def _of(found: ProbeResult) -> Check:
+    area = AREA_OF.get(found.probe, "learning")
+    return Check(area, found.probe, found.outcome, probe_sentence(found), found.curve, found.values)
+
+
+def _verdict_checks(verdict: Verdict, trained: int) -> list[Check]:
+    if not trained:
+        status = verdict.run.status
+        return [
+            Check(
+                "verdict",
+                "verdict",
+                "failed",
+                say("No training step was recorded; the script ended: {how}.", how=status),
+            )
+        ]
+    if verdict.verdict == "anomalous":
+        return [
+            Check("verdict", cause.name, "failed", f"{cause.code} {cause.name}: {cause.message} {cause.fix}")
+            for cause in verdict.causes[:3]
+        ]
+    advice = [Check("verdict", c.name, "passed", f"{c.code} {c.name}: {c.message}") for c in verdict.causes[:3]]
+    if verdict.verdict == "inconclusive":
+        words = say("{steps}: too little to call it healthy.", steps=plural(trained, "step"))
+        return [Check("verdict", "verdict", "doubtful", words), *advice]
+    words = say("{steps} recorded, no rule found a fault.", steps=plural(trained, "step"))
+    return [Check("verdict", "verdict", "passed", words), *advice]
+
+
+def _steps(trace: Trace) -> int:
+    return int(trace.sql("SELECT count(DISTINCT step) AS n FROM steps WHERE completed").item() or 0)
+
+
+def _scheduler_steps(trace: Trace) -> float:
+    """Calls of schedulers for each optimizer step."""
+    found = trace.sql("SELECT sum(scheduler_steps) / nullif(count(*) FILTER (stepped), 0) AS share FROM steps").item()
+    return min(float(found or 0.0), 4.0) or 1.0

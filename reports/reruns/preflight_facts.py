@@ -1,0 +1,157 @@
+"""What the recorded steps themselves answer: data, determinism of two starts, resume, and the cost ahead."""
+
+from pathlib import Path
+from typing import Any
+
+from ...analyzer import Trace, Verdict, diagnose, judging
+from ...analyzer.compare.divergence import compare_tensors
+from ...analyzer.errors import AnalyzerError
+from ..text.language import say
+from ..text.wording import duration, number, plural, size
+
+Fact = tuple[str, str, str, str]
+"""Area, name, outcome and words."""
+
+_WARM_UP = 3
+"""Steps before times are taken: the first ones allocate and compile."""
+
+_RESUME_RULES = {"lr-jump-on-resume", "optimizer-state-lost", "replayed-after-resume", "nonfinite-weights-loaded"}
+
+
+def data(trace: Trace, verdict: Verdict) -> list[Fact]:
+    """The batches that were seen: samples, labels, repetitions, the spread of the inputs."""
+    facts: list[Fact] = []
+    for cause in [*verdict.causes, *verdict.symptoms]:
+        if cause.code.startswith("DA"):
+            outcome = "failed" if verdict.verdict == "anomalous" else "passed"
+            facts.append(("data", cause.name, outcome, f"{cause.code} {cause.name}: {cause.message}"))
+    fields = trace.sql(
+        "SELECT b.field, any_value(b.role) AS role, any_value(b.shape) AS shape, any_value(b.dtype) AS dtype, count(*) AS n,"
+        " sum(b.batch_size) AS samples, sum(s.sum) / nullif(sum(s.numel), 0) AS mean,"
+        " sqrt(greatest(sum(s.sum_sq) / nullif(sum(s.numel), 0) - power(sum(s.sum) / nullif(sum(s.numel), 0), 2), 0)) AS std,"
+        " min(s.min) AS low, max(s.max) AS high, count(DISTINCT b.fingerprint) AS different"
+        " FROM batches b LEFT JOIN tensor_stats s ON s.rank = b.rank AND s.step = b.step AND s.seq = b.seq"
+        " WHERE b.rank = 0 AND b.phase <> 'eval' GROUP BY b.field ORDER BY min(b.step), min(b.seq) LIMIT 6"
+    )
+    for row in fields.iter_rows(named=True):
+        words = say(
+            "{field} ({role}): {batches}, mean {mean}, spread {std}, from {low} to {high}.",
+            field=row["field"],
+            role=row["role"],
+            batches=plural(int(row["n"]), "batch", "batches"),
+            mean=number(row["mean"], 3),
+            std=number(row["std"], 3),
+            low=number(row["low"], 3),
+            high=number(row["high"], 3),
+        )
+        if row["n"] > 2 and row["different"] == 1:
+            words += " " + say("All of them are the same batch.")
+        facts.append(("data", str(row["field"]), "passed", words))
+    labels = trace.sql(
+        "SELECT field, label_counts FROM batches WHERE label_counts IS NOT NULL AND rank = 0 ORDER BY step LIMIT 200"
+    )
+    facts += _label_facts([(str(f), list(c)) for f, c in labels.iter_rows()])
+    return facts
+
+
+def _label_facts(rows: list[tuple[str, list[int]]]) -> list[Fact]:
+    totals: dict[str, list[int]] = {}
+    for name, counts in rows:
+        total = totals.setdefault(name, [])
+        total.extend([0] * (len(counts) - len(total)))
+        for i, count in enumerate(counts):
+            total[i] += count
+    facts: list[Fact] = []
+    for name, total in list(totals.items())[:2]:
+        seen = sum(1 for n in total if n)
+        words = say(
+            "{field}: {seen} of {classes} classes were seen, the most frequent makes up {share}.",
+            field=name,
+            seen=seen,
+            classes=len(total),
+            share=f"{max(total) / max(sum(total), 1):.0%}",
+        )
+        facts.append(("data", f"{name} labels", "passed", words))
+    return facts
+
+
+def determinism(trace: Trace, again: Path) -> list[Fact]:
+    """Two starts of the script, tensor by tensor."""
+    name = "two starts"
+    try:
+        with Trace(again) as other:
+            last = other.sql("SELECT max(step) AS s FROM steps WHERE completed").item()
+            if last is None:
+                return [("determinism", name, "doubtful", say("The second start made no step."))]
+            first = trace.sql("SELECT min(step) AS s FROM steps").item()
+            found = compare_tensors(trace, other, int(first or 0), int(last))
+    except AnalyzerError as e:
+        return [("determinism", name, "untried", say("not tried: {error}", error=str(e)))]
+    seeded = trace.sql("SELECT bool_or(seeded) AS s FROM ranks").item()
+    steps = plural(int(last) - int(first or 0) + 1, "step")
+    if found.exact is None:
+        return [("determinism", name, "passed", say("Two starts agree to the bit in {steps}.", steps=steps))]
+    place = f"{found.exact.kind} {found.exact.name}"
+    if found.beyond is None:
+        words = say(
+            "Two starts agree but for rounding in {steps}; the first to differ is {what} at step {step}.",
+            steps=steps,
+            what=place,
+            step=found.exact.step,
+        )
+        return [("determinism", name, "passed", words)]
+    words = say("Two starts differ from step {step} on, first in {what}.", step=found.beyond.step, what=place)
+    if seeded:
+        return [("determinism", name, "doubtful", words + " " + say("The script sets a seed: something else draws."))]
+    return [("determinism", name, "passed", words + " " + say("No seed is set."))]
+
+
+def resume(run: Path) -> list[Fact]:
+    """A run of two attempts: what the second one loaded, and whether it goes on where the first one ended."""
+    with Trace(run) as trace:
+        verdict = diagnose(trace, judging(run, None))
+        attempts = trace.sql("SELECT max(attempt) AS n FROM attempts").item()
+        loaded = trace.sql(
+            "SELECT string_agg(DISTINCT action, ', ' ORDER BY action) AS a FROM checkpoints"
+            " WHERE action <> 'save' AND step >= (SELECT max(first_step) FROM attempts)"
+        ).item()
+        steps = trace.sql(
+            "SELECT count(*) AS n FROM steps WHERE step >= (SELECT max(first_step) FROM attempts) AND completed"
+        ).item()
+    if (attempts or 1) < 2 or not steps:
+        return [("resume", "resume", "failed", say("The second start made no step from the checkpoint."))]
+    if not loaded:
+        return [("resume", "resume", "failed", say("The second start loaded nothing."))]
+    bad = [f for f in [*verdict.causes, *verdict.symptoms] if f.name in _RESUME_RULES]
+    if bad:
+        return [("resume", f.name, "failed", f"{f.code} {f.name}: {f.message}") for f in bad]
+    return [("resume", "resume", "passed", say("The second start loaded its state ({what}) and went on.", what=loaded))]
+
+
+def cost(trace: Trace, total_steps: int | None) -> list[Fact]:
+    """Time of the whole run, memory and its trend, what waits for data, and what checkpoints take."""
+    row: dict[str, Any] = trace.sql(
+        "SELECT median(step_ns) AS step_ns, sum(data_wait_ns) / nullif(sum(step_ns), 0) AS waiting, max(rss_bytes) AS rss,"
+        " max(cuda_peak_bytes) AS cuda, regr_slope(rss_bytes, step) AS slope, count(*) AS n, median(recorder_ns) AS recorder"
+        " FROM steps WHERE rank = 0 AND completed AND step >= $warm",
+        {"warm": _WARM_UP},
+    ).row(0, named=True)
+    facts: list[Fact] = []
+    if row["step_ns"]:
+        own = float(row["step_ns"]) - float(row["recorder"] or 0)
+        words = say("{step} a step without recording", step=duration(own))
+        if total_steps:
+            words += say(", {total} for {steps}", total=duration(own * total_steps), steps=plural(total_steps, "step"))
+        if row["waiting"] is not None:
+            words += say(", {share} of it waiting for data", share=f"{float(row['waiting']):.0%}")
+        facts.append(("cost", "time", "passed", words + say(".")))
+    if row["rss"]:
+        words = say("At most {memory} of memory", memory=size(row["rss"]))
+        if row["cuda"]:
+            words += say(", {memory} on the device", memory=size(row["cuda"]))
+        facts.append(("cost", "memory", "passed", words + say(".")))
+    saved = trace.sql("SELECT count(*) AS n, max(bytes) AS b FROM checkpoints WHERE action = 'save'").row(0, named=True)
+    if saved["n"] and saved["b"]:
+        words = say("A checkpoint takes {size}.", size=size(saved["b"]))
+        facts.append(("cost", "checkpoints", "passed", words))
+    return facts

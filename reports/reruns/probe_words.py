@@ -1,0 +1,187 @@
+"""What a probe saw, as a sentence: one for each code of a result."""
+
+from collections.abc import Callable
+from typing import Any
+
+from ...schemas.files.probe_report import ProbeResult
+from ..text.language import say
+from ..text.wording import number, show_name
+
+_Words = Callable[[dict[str, Any]], str]
+
+
+def probe_sentence(found: ProbeResult) -> str:
+    """The sentence of a result; its code where a newer firstfault wrote it."""
+    words = SENTENCES.get(found.code)
+    return found.code if words is None else words({k: _shown(v) for k, v in found.values.items()})
+
+
+def _shown(value: Any) -> Any:
+    if isinstance(value, float):
+        return number(value, 4)
+    if isinstance(value, list):
+        return ", ".join(str(_shown(v)) for v in value)
+    return show_name(value) if isinstance(value, str) else value
+
+
+def _learns(v: dict[str, Any]) -> str:
+    words = say("The first batch over and over: loss {first} → {last} in {steps} steps, halved after {half}.", **v)
+    return words + _idle(v)
+
+
+def _slowly(v: dict[str, Any]) -> str:
+    words = say("The first batch over and over: loss {first} → {last} in {steps} steps at learning rate {lr}.", **v)
+    return words + _idle(v)
+
+
+def _idle(v: dict[str, Any]) -> str:
+    if not v.get("idle_count"):
+        return ""
+    return " " + say("{idle_count} of {all} parameters never changed: {idle}.", **v)
+
+
+SENTENCES: dict[str, _Words] = {
+    "learns": _learns,
+    "learns-slowly": _slowly,
+    "learns-too-slowly": lambda v: (
+        say(
+            "The first batch over and over: loss {first} → {last} in {steps} steps; it is not halved at others either.",
+            **v,
+        )
+        + _idle(v)
+    ),
+    "learns-at-another-lr": lambda v: say(
+        "The first batch over and over: the loss reaches {own_last} at the script's learning rate {own}, {last} at {lr}.",
+        **v,
+    ),
+    "does-not-learn": lambda v: (
+        say(
+            "The first batch over and over: the loss stays at {first} in {steps} steps, at every learning rate tried.",
+            **v,
+        )
+        + _idle(v)
+    ),
+    "first-loss-lost": lambda v: say("The very first loss is not finite ({loss}).", **v),
+    "lr-in-band": lambda v: say(
+        "Range test: the loss falls between {low} and {high}, lowest at {lowest}; the script's {lr} lies well.", **v
+    ),
+    "lr-says-nothing": lambda v: say(
+        "Range test: within so few steps no learning rate moves the loss beyond its scatter; the script's is {lr}.", **v
+    ),
+    "lr-diverges": lambda v: say(
+        "Range test: the loss diverges at learning rate {diverged}; the script's is {lr}. Take {low} to {high}.", **v
+    ),
+    "lr-near-divergence": lambda v: say(
+        "Range test: the script's learning rate {lr} is next to where the loss diverges ({diverged}). Take {low} to {high}.",
+        **v,
+    ),
+    "lr-far-too-low": lambda v: say(
+        "Range test: the script's learning rate {lr} is far below the band {low} to {high} in which the loss falls.",
+        **v,
+    ),
+    "lr-zero": lambda _: say("The learning rate is zero."),
+    "diverged-at-once": lambda _: say("Range test: the loss is lost at the smallest learning rates already."),
+    "same-bits": lambda _: say("The same iteration twice gave the same loss and gradients to the bit."),
+    "gradient-differs": lambda v: say(
+        "The same iteration twice gave another gradient of {parameter} (by {share} of its norm).", **v
+    ),
+    "loss-differs": lambda v: say("The same iteration twice gave losses {one} and {two}.", **v),
+    "mixed-measured": lambda v: say(
+        "bfloat16 autocast: {mixed} s an iteration instead of {float32} s on {device}; the loss differs by {apart}.",
+        **v,
+    ),
+    "mixed-loses": lambda _: say("bfloat16 autocast gives a loss that is not finite."),
+    "sample-alone": lambda v: say("Changing sample {changed} of {samples} changed its own outputs alone.", **v),
+    "sample-leaks": lambda v: say(
+        "Changing sample {changed} of {samples} changed the outputs of {others} others: dimensions are mixed up.", **v
+    ),
+    "sample-ignored": lambda v: say(
+        "Changing sample {changed} of {samples} changed no output: the input is not used.", **v
+    ),
+    "future-hidden": lambda v: say(
+        "Changing the tokens from {cut} of {length} on left all earlier outputs as they were.", **v
+    ),
+    "future-leaks": lambda v: say(
+        "Changing the tokens from {cut} of {length} on changed outputs from {first} on: the model sees what it is to predict.",
+        **v,
+    ),
+    "target-counts": lambda v: say("Exchanging the targets moved the loss from {before} to {after}.", **v),
+    "target-ignored": lambda v: say("Exchanging the targets left the loss at {loss}: it does not depend on them.", **v),
+    "input-counts": lambda v: say("Exchanging the inputs moved the loss from {before} to {after}.", **v),
+    "input-ignored": lambda v: say("Exchanging the inputs left the loss at {loss}: it does not depend on them.", **v),
+    "gradient-right": lambda v: say(
+        "Autograd agrees with the loss's differences along {directions} random directions (to {apart}).", **v
+    ),
+    "gradient-wrong": lambda v: say(
+        "Autograd says {autograd} along a random direction, the loss's own differences {numeric}: a part of the graph is"
+        " missing, or a backward is wrong or meant to differ.",
+        **v,
+    ),
+    "differences-disagree": lambda v: say(
+        "The loss is too rough for differences along {directions} random directions.", **v
+    ),
+    "function-right": lambda v: say("gradcheck passes {function}.", **v),
+    "function-wrong": lambda v: say(
+        "gradcheck refuses {function}: its backward is not the derivative of its forward.", **v
+    ),
+    "straight-through": lambda v: say(
+        "{function} is a step function with a gradient of its own; gradcheck says nothing.", **v
+    ),
+    "schedule-simulated": lambda v: say(
+        "{scheduler} over {steps} steps: {first}, at most {peak} at step {peak_step}, {last} at the end.", **v
+    ),
+    "schedule-raises": lambda v: say("{scheduler} raises at step {step}: {error}", **v),
+    "schedule-not-positive": lambda v: say(
+        "{scheduler}: the learning rate is never above zero, or goes below it.", **v
+    ),
+    "schedule-zero": lambda v: say("{scheduler}: the learning rate is zero for {zeros} of {steps} steps.", **v),
+    "schedule-rises-again": lambda v: say(
+        "{scheduler} is made for {made_for} steps of {steps}: the learning rate rises again after step {low_step}.", **v
+    ),
+    "schedule-never-falls": lambda v: say("{scheduler} is still warming up at the last of {steps} steps.", **v),
+    "tokenizer-same": lambda v: say(
+        "The tokenizer equals the saved one: vocabulary, special tokens, {texts} texts.", **v
+    ),
+    "tokenizer-special": lambda v: say("The tokenizers differ in {what}: {used} is used, {saved} is saved.", **v),
+    "tokenizer-vocabulary": lambda v: say(
+        "The tokenizers' vocabularies differ ({sizes}), first in {token}: {used} is used, {saved} is saved.", **v
+    ),
+    "tokenizer-ids": lambda v: say(
+        "The tokenizers part at token {place} of “{text}”: {used} is used, {saved} is saved.", **v
+    ),
+    "tokenizer-setting": lambda v: say("The tokenizers differ in {what}: {used} is used, {saved} is saved.", **v),
+    "tokenizer-returns": lambda v: say("Decoding gives {texts} encoded texts back.", **v),
+    "tokenizer-loses": lambda v: say("The tokenizer gives “{back}” back for “{text}”.", **v),
+    "not-repeatable": lambda _: say("not tried: the same iteration does not give the same numbers twice"),
+    "batch-unknown": lambda _: say("not tried: which dimension is that of the samples is not certain"),
+    "input-without-samples": lambda v: say(
+        "not tried: an input of the model has no dimension of {samples} samples", **v
+    ),
+    "output-without-samples": lambda v: say(
+        "not tried: the output ({shape}) has no dimension of {samples} samples", **v
+    ),
+    "no-output": lambda _: say("not tried: the model gives no floating-point tensor"),
+    "no-language-model": lambda _: say("not tried: the targets are not the input's next tokens"),
+    "no-outputs-by-token": lambda _: say("not tried: the output has no dimension of tokens"),
+    "target-unknown": lambda _: say("not tried: no loss function of torch was given a target"),
+    "targets-all-equal": lambda _: say("not tried: all targets of the batch are equal"),
+    "several-optimizers": lambda v: say("not tried: {optimizers} optimizers train against each other", **v),
+    "several-backwards": lambda v: say("not tried: an iteration has {backwards} backwards", **v),
+    "batch-not-fixed": lambda _: say(
+        "not tried: the same batch cannot be had twice, it does not come from a DataLoader"
+    ),
+    "no-loss": lambda _: say("not tried: no finite loss was seen"),
+    "no-gradient-asked": lambda v: say("not tried: {function} was called without anything that wants a gradient", **v),
+    "function-too-large": lambda v: say("not tried: {function} was called with too many elements", **v),
+    "function-raised": lambda v: say("not tried: {function} cannot be called in float64 ({error})", **v),
+    "schedule-of-a-metric": lambda v: say("not tried: {scheduler} looks at a metric", **v),
+    "schedule-without-end": lambda v: say("not tried: {scheduler} does not say its length; give --total-steps", **v),
+    "schedule-not-copied": lambda v: say("not tried: {scheduler} cannot be copied ({error})", **v),
+    "no-tokenizer": lambda _: say("not tried: no tokenizer was seen, or none to compare with; give --tokenizer"),
+    "tokenizer-raised": lambda v: say("not tried: the tokenizer raised {error}", **v),
+    "no-texts": lambda _: say("not tried: there were no texts"),
+    "probe-raised": lambda v: say("not tried: the probe itself failed ({error}); please report it", **v),
+    "trial-raised": lambda v: say("not tried: the script raised {error}", **v),
+    "loop-ended": lambda _: say("not tried to the end: the script's loop ended"),
+}
+"""Code of a result → its sentence."""

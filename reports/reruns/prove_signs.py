@@ -1,0 +1,158 @@
+"""The sign of a fault, in numbers that do not depend on any rule: the same look at the run and at every re-run."""
+
+import itertools
+import math
+import statistics
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ...analyzer import Trace
+
+WINDOW = 8
+"""Steps after the fault in which its sign is looked for."""
+
+_HISTORY = 16
+_LEARNT = 0.05
+"""Share of the first loss that must be gone where nothing was learnt before; else twice what was gone before."""
+
+_GONE = 0.2
+"""Share of a jump that may remain where it counts as gone."""
+
+_RECENT = 5
+"""Losses before the step from whose median a jump is measured: few, because a loss that falls is not where it was."""
+
+_SCATTER = 6.0
+"""Robust deviations of a loss's changes from step to step that make a jump, as far as a normal scatter never goes."""
+
+_TIMES = 3.0
+"""Multiples of the largest gradient norm in the history that make a jump of the gradients, and half of them where it is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """What is wrong with a run: ``kind`` nonfinite, crash, jump, learning or none, at ``step``; ``value`` says how much."""
+
+    kind: str
+    step: int | None
+    value: float | None
+
+
+def sign_of(trace: Trace, step: int | None, kind: str = "auto") -> Sign:
+    """The sign of the fault in a run: a kind asked for, or the earliest of crash, nonfinite, jump and gradient."""
+    looks: dict[str, Callable[[], Sign | None]] = {
+        "crash": lambda: _crash(trace),
+        "nonfinite": lambda: _nonfinite(trace),
+        "jump": lambda: _jump(trace, step),
+        "gradient": lambda: _gradient(trace, step),
+    }
+    if kind in looks:
+        return looks[kind]() or Sign(kind, None, None)
+    found = [sign for look in looks.values() if kind == "auto" and (sign := look()) is not None]
+    known = [sign for sign in found if sign.step is not None]
+    if known:
+        return min(known, key=lambda sign: sign.step or 0)
+    return found[0] if found else Sign("learning", step, _learnt(trace))
+
+
+def is_gone(before: Sign, trace: Trace, *, last: int) -> tuple[bool | None, float | None]:
+    """Whether a re-run is free of the sign, and how it looks there. None: it ended before the place."""
+    reached = trace.sql("SELECT max(step) AS s FROM steps WHERE completed").item()
+    if before.kind == "crash":
+        beyond = reached is not None and before.step is not None and int(reached) >= before.step
+        return beyond, None if reached is None else float(reached)
+    if reached is None or (before.step is not None and reached < min(before.step, last)):
+        return None, None
+    if before.kind == "nonfinite":
+        found = _nonfinite(trace)
+        return found is None, None if found is None else found.value
+    if before.kind == "jump":
+        value = _height(trace, before.step)
+        if value is None or before.value is None:
+            return None, value
+        return value <= _GONE * before.value, value
+    if before.kind == "gradient":
+        ratio = _times(trace, before.step)
+        return (None, None) if ratio is None else (ratio <= _TIMES / 2, ratio)
+    learnt = _learnt(trace)
+    if learnt is None or before.value is None:
+        return None, learnt
+    if learnt > max(2 * before.value, _LEARNT):
+        return True, learnt
+    return (False if learnt <= before.value else None), learnt  # somewhat better proves nothing either way
+
+
+def _crash(trace: Trace) -> Sign | None:
+    if trace.status in {"completed", "running"}:
+        return None
+    if trace.status == "exception" and trace.exit is not None and trace.exit.exception is not None:
+        return Sign("crash", trace.exit.exception.step, None)
+    reached = trace.sql("SELECT max(step) AS s FROM steps WHERE completed").item()
+    return Sign("crash", None if reached is None else int(reached) + 1, None)
+
+
+def _nonfinite(trace: Trace) -> Sign | None:
+    row = trace.sql(
+        "SELECT min(step) AS first, count(DISTINCT step) AS n FROM ("
+        " SELECT step FROM steps WHERE NOT isfinite(loss) OR NOT isfinite(grad_norm)"
+        " UNION ALL SELECT s.step FROM tensor_stats s JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id"
+        " WHERE s.nan_count > 0 AND t.kind IN ('gradient', 'parameter', 'activation')"
+        " UNION ALL SELECT s.step FROM tensor_stats s JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id"
+        " WHERE s.inf_count > 0 AND t.kind IN ('gradient', 'parameter'))"
+    ).row(0)
+    return None if row[0] is None else Sign("nonfinite", int(row[0]), float(row[1]))
+
+
+def _losses(trace: Trace) -> list[tuple[int, float]]:
+    frame = trace.sql("SELECT step, avg(loss) AS loss FROM steps WHERE isfinite(loss) GROUP BY step ORDER BY step")
+    return [(int(s), float(v)) for s, v in frame.iter_rows()]
+
+
+def _jump(trace: Trace, step: int | None) -> Sign | None:
+    """The loss rises after the step by more than it scattered before: by how much, from its median before."""
+    if step is None:
+        return None
+    height = _height(trace, step)
+    history = [v for s, v in _losses(trace) if s < step][-_HISTORY:]
+    if height is None or len(history) < 4:
+        return None
+    changes = [b - a for a, b in itertools.pairwise(history)]
+    middle = statistics.median(changes)
+    scatter = 1.4826 * statistics.median(abs(change - middle) for change in changes)
+    return Sign("jump", step, height) if height > _SCATTER * max(scatter, 1e-3 * abs(history[-1])) else None
+
+
+def _gradient(trace: Trace, step: int | None) -> Sign | None:
+    """The gradients are several times as large as they have ever been."""
+    ratio = _times(trace, step)
+    return Sign("gradient", step, ratio) if ratio is not None and ratio > _TIMES else None
+
+
+def _times(trace: Trace, step: int | None) -> float | None:
+    frame = trace.sql(
+        "SELECT step, max(grad_norm) AS norm FROM steps WHERE isfinite(grad_norm) GROUP BY step ORDER BY step"
+    )
+    norms = [(int(s), float(v)) for s, v in frame.iter_rows()]
+    history = [v for s, v in norms if step is not None and s < step][-_HISTORY:]
+    after = [v for s, v in norms if step is not None and step <= s < step + WINDOW]
+    if len(history) < 4 or not after or max(history) <= 0:
+        return None
+    return max(after) / max(history)
+
+
+def _height(trace: Trace, step: int | None) -> float | None:
+    losses = _losses(trace)
+    history = [v for s, v in losses if step is not None and s < step][-_HISTORY:]
+    after = [v for s, v in losses if step is not None and step <= s < step + WINDOW]
+    if not history or not after:
+        return None
+    return max(after) - statistics.median(history[-_RECENT:])
+
+
+def _learnt(trace: Trace) -> float | None:
+    """Share of the first losses that is gone at the end; negative where it rose."""
+    values = [v for _, v in _losses(trace)]
+    if len(values) < 6:
+        return None
+    part = max(1, len(values) // 6)
+    first, last = statistics.mean(values[:part]), statistics.mean(values[-part:])
+    return (first - last) / max(abs(first), 1e-12) if math.isfinite(last) else None

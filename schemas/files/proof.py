@@ -1,0 +1,53 @@
+"""RUN/proof.json: what `firstfault prove` tried, and what came of it."""
+
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+PROOF_JSON = "proof.json"
+
+Proven = Literal["confirmed", "refuted"]
+
+
+class Tried(msgspec.Struct, kw_only=True):
+    """One re-run of the script with one intervention. ``sign`` is what was looked at, ``value`` how it looked then."""
+
+    intervention: str
+    step: int
+    sign: str
+    value: float | None
+    gone: bool | None
+    """Whether the sign of the fault was gone; null where the re-run itself went wrong."""
+    why: str = ""
+    values: dict[str, Any] = {}
+
+
+class Proof(msgspec.Struct, kw_only=True):
+    """All re-runs of one run. ``reproduced`` is null where nothing could be tried."""
+
+    reproduced: bool | None
+    sign: str
+    step: int | None
+    value: float | None
+    tried: list[Tried] = []
+    proven: dict[str, Proven] = {}
+    """Name of a rule → what its cause turned out to be; names that could not be tried are missing."""
+    smallest: list[int] | None = None
+    """The fewest samples of the bad batch without which the fault is gone, by their place in it."""
+    note: str = ""
+
+
+def read_proof(run: Path) -> Proof | None:
+    """The proof of a run; None where there is none that can be read."""
+    try:
+        return msgspec.json.decode((run / PROOF_JSON).read_bytes(), type=Proof)
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+def write_proof(run: Path, proof: Proof) -> None:
+    """Leave it in the run folder, whole or not at all."""
+    temporary = run / f".{PROOF_JSON}.tmp"
+    temporary.write_bytes(msgspec.json.encode(proof))
+    temporary.replace(run / PROOF_JSON)

@@ -1,0 +1,313 @@
+"""Each probe finds its fault in one model and passes its twin; nothing of the user's is changed."""
+
+import base64
+import random
+import struct
+
+import pytest
+import torch
+import torch.nn.functional as F
+from firstfault.recorder import probes
+from firstfault.recorder.probes.first_batch import pictures, png
+from torch import nn
+
+
+class Recurrent(nn.Module):
+    def __init__(self, batch_first: bool) -> None:
+        super().__init__()
+        self.rnn = nn.GRU(8, 16, batch_first=batch_first)
+        self.out = nn.Linear(16, 3)
+
+    def forward(self, x):
+        return self.out(self.rnn(x)[0][:, -1])
+
+
+class Causal(nn.Module):
+    def __init__(self, masked: bool) -> None:
+        super().__init__()
+        self.masked = masked
+        self.tokens = nn.Embedding(20, 16)
+        self.out = nn.Linear(16, 20)
+
+    def forward(self, x):
+        h = self.tokens(x)
+        scores = h @ h.transpose(1, 2) / 4
+        if self.masked:
+            scores = scores.masked_fill(torch.ones(scores.shape[-1], scores.shape[-1]).triu(1).bool(), -1e9)
+        return self.out(scores.softmax(-1) @ h)
+
+
+def mlp(**kwargs):
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(6, 32), nn.ReLU(), nn.Linear(32, 3), **kwargs)
+
+
+def classes(count=16):
+    torch.manual_seed(1)
+    x = torch.randn(count, 6)
+    return x, (x[:, 0] > 0).long() + (x[:, 1] > 0).long()
+
+
+def cross_entropy(model, batch):
+    return F.cross_entropy(model(batch[0]), batch[1])
+
+
+def bench(model, batch=None, loss=cross_entropy, lr=1e-2, **kwargs):
+    optimizer = torch.optim.Adam(model.parameters(), lr=lr)
+    return probes.Bench(model, batch or classes(), loss, optimizer, **kwargs)
+
+
+def test_a_model_that_can_learn_learns_its_first_batch():
+    found = probes.can_learn(bench(mlp()))
+    assert (found.outcome, found.code) == ("passed", "learns")
+    assert found.values["last"] < found.values["first"] / 2
+    assert found.values["idle_count"] == 0
+
+
+def test_a_loss_that_does_not_depend_on_the_weights_cannot_be_learnt():
+    found = probes.can_learn(
+        bench(mlp(), loss=lambda m, b: F.cross_entropy(m(b[0]).detach(), b[1]) + 0 * m(b[0]).sum())
+    )
+    assert (found.outcome, found.code) == ("failed", "does-not-learn")
+
+
+def test_layers_that_take_no_part_are_named():
+    class Detached(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body, self.head = nn.Linear(6, 32), nn.Linear(32, 3)
+
+        def forward(self, x):
+            return self.head(self.body(x).relu().detach())
+
+    torch.manual_seed(0)
+    found = probes.can_learn(bench(Detached(), lr=0.05))
+    assert found.values["idle"] == ["body.weight", "body.bias"]
+
+
+@pytest.mark.parametrize(("lr", "codes"), [(1e-2, {"lr-in-band"}), (50.0, {"lr-diverges", "lr-near-divergence"})])
+def test_the_range_test_tells_a_learning_rate_that_diverges_from_one_in_the_band(lr, codes):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 32), nn.ReLU(), nn.Linear(32, 1))
+    x, y = classes(64)
+    made = probes.Bench(
+        model, (x, y.float()), lambda m, b: F.mse_loss(m(b[0])[:, 0], b[1]), torch.optim.SGD(model.parameters(), lr=lr)
+    )
+    assert probes.lr_range(made).code in codes
+
+
+@pytest.mark.parametrize(("batch_first", "code"), [(True, "sample-alone"), (False, "sample-leaks")])
+def test_a_forgotten_batch_first_lets_samples_see_each_other(batch_first, code):
+    torch.manual_seed(0)
+    found = probes.samples_alone(bench(Recurrent(batch_first), (torch.randn(12, 7, 8), torch.randint(3, (12,)))))
+    assert found.code == code
+
+
+def test_batch_norm_is_no_leak_because_outputs_are_compared_in_eval_mode():
+    model = nn.Sequential(nn.Linear(6, 32), nn.BatchNorm1d(32), nn.Linear(32, 3))
+    assert probes.samples_alone(bench(model)).code == "sample-alone"
+
+
+@pytest.mark.parametrize(("masked", "code"), [(True, "future-hidden"), (False, "future-leaks")])
+def test_a_language_model_without_a_mask_sees_what_it_predicts(masked, code):
+    torch.manual_seed(0)
+    text = torch.randint(20, (5, 13))
+    batch = text[:, :-1].clone(), text[:, 1:].clone()
+    made = bench(Causal(masked), batch, lambda m, b: F.cross_entropy(m(b[0]).flatten(0, 1), b[1].flatten()))
+    assert probes.future_hidden(made).code == code
+
+
+def test_what_is_no_language_model_is_not_tried_for_the_future():
+    assert probes.future_hidden(bench(mlp())).outcome == "untried"
+
+
+@pytest.mark.parametrize(
+    ("loss", "code"), [(cross_entropy, "target-counts"), (lambda m, b: m(b[0]).square().mean(), "target-ignored")]
+)
+def test_a_loss_that_does_not_look_at_the_target_is_found(loss, code):
+    assert probes.target_counts(bench(mlp(), loss=loss)).code == code
+
+
+def test_a_loss_that_does_not_look_at_the_input_is_found():
+    found = probes.input_counts(bench(mlp(), loss=lambda m, b: F.cross_entropy(m(b[0] * 0), b[1])))
+    assert found.code == "input-ignored"
+
+
+def test_a_detached_branch_shows_as_a_wrong_gradient_and_its_twin_does_not():
+    class Scaled(nn.Module):
+        def __init__(self, detach):
+            super().__init__()
+            self.detach, self.body, self.scale = detach, mlp(), nn.Linear(6, 3)
+
+        def forward(self, x):
+            scale = self.scale(x) * 3
+            return self.body(x) + (scale.detach() if self.detach else scale)
+
+    torch.manual_seed(0)
+    assert probes.gradients_right(bench(Scaled(detach=False))).code == "gradient-right"
+    torch.manual_seed(0)
+    assert probes.gradients_right(bench(Scaled(detach=True))).code == "gradient-wrong"
+
+
+class Square(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return 2 * ctx.saved_tensors[0] * gradient
+
+
+class WrongSquare(Square):
+    @staticmethod
+    def backward(ctx, gradient):
+        return ctx.saved_tensors[0] * gradient
+
+
+class Rounded(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.round()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient
+
+
+@pytest.mark.parametrize(
+    ("function", "code"), [(Square, "function-right"), (WrongSquare, "function-wrong"), (Rounded, "straight-through")]
+)
+def test_gradcheck_refuses_a_wrong_backward_and_leaves_straight_through_gradients_alone(function, code):
+    torch.manual_seed(0)
+    assert probes.custom_function(function, (torch.randn(5, 3, requires_grad=True),)).code == code
+
+
+@pytest.mark.parametrize("counts", [True, False])
+def test_an_iteration_that_is_not_the_same_twice_is_found(counts):
+    calls = []
+
+    def loss(model, batch):
+        calls.append(0)
+        return cross_entropy(model, batch) * (1 + 0.01 * len(calls) * counts)
+
+    assert (probes.repeatable(bench(mlp(), loss=loss)).outcome == "passed") is not counts
+
+
+def scheduled(make):
+    optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=0.1)
+    return make(optimizer)
+
+
+@pytest.mark.parametrize(
+    ("make", "steps", "code"),
+    [
+        (lambda o: torch.optim.lr_scheduler.CosineAnnealingLR(o, T_max=100), 100, "schedule-simulated"),
+        (lambda o: torch.optim.lr_scheduler.CosineAnnealingLR(o, T_max=50), 100, "schedule-rises-again"),
+        (lambda o: torch.optim.lr_scheduler.OneCycleLR(o, 0.1, total_steps=100), 100, "schedule-simulated"),
+        (lambda o: torch.optim.lr_scheduler.OneCycleLR(o, 0.1, total_steps=60), 100, "schedule-raises"),
+        (lambda o: torch.optim.lr_scheduler.LambdaLR(o, lambda s: max(0.0, 1 - s / 40)), 100, "schedule-zero"),
+        (lambda o: torch.optim.lr_scheduler.StepLR(o, 30), 100, "schedule-simulated"),
+        (lambda o: torch.optim.lr_scheduler.LinearLR(o, total_iters=400), 100, "schedule-never-falls"),
+        (torch.optim.lr_scheduler.ReduceLROnPlateau, 100, "schedule-of-a-metric"),
+    ],
+)
+def test_a_schedule_is_simulated_to_the_end(make, steps, code):
+    assert probes.simulate(scheduled(make), steps).code == code
+
+
+def test_simulating_leaves_scheduler_and_optimizer_where_they_are():
+    optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=0.1)
+    one = torch.optim.lr_scheduler.StepLR(optimizer, 2)
+    scheduler = torch.optim.lr_scheduler.SequentialLR(
+        optimizer, [one, torch.optim.lr_scheduler.StepLR(optimizer, 3)], [5]
+    )
+    before = scheduler.last_epoch, one.last_epoch, optimizer.param_groups[0]["lr"]
+    probes.simulate(scheduler, 50)
+    assert (scheduler.last_epoch, one.last_epoch, optimizer.param_groups[0]["lr"]) == before
+
+
+class Characters:
+    def __init__(self, letters, pad="<pad>", lower=False):
+        self.vocabulary = {c: i for i, c in enumerate(letters)}
+        self.pad_token, self.lower = pad, lower
+
+    def encode(self, text):
+        return [self.vocabulary.get(c, 0) for c in (text.lower() if self.lower else text)]
+
+    def decode(self, ids):
+        back = {i: c for c, i in self.vocabulary.items()}
+        return "".join(back[i] for i in ids)
+
+    def get_vocab(self):
+        return self.vocabulary
+
+
+def test_tokenizers_that_differ_are_told_by_the_first_difference():
+    own = Characters("abcX")
+    assert probes.consistent(own, Characters("abcX"), ["cab"]).code == "tokenizer-same"
+    apart = probes.consistent(own, Characters("acbX"), ["cab"])
+    assert (apart.code, apart.values["used"]) == ("tokenizer-vocabulary", 1)
+    assert probes.consistent(own, Characters("abcX", pad="[PAD]")).values["what"] == "pad_token"
+    different = probes.consistent(own, Characters("abcX", lower=True), ["aXb"])
+    assert (different.code, different.values["place"]) == ("tokenizer-ids", 1)
+    assert probes.round_trip(own, ["abc"]).outcome == "passed"
+    assert probes.round_trip(Characters("abcX", lower=True), ["aXb"]).outcome == "doubtful"
+
+
+def test_probes_leave_model_batch_optimizer_and_random_states_alone():
+    model, batch = mlp(), classes()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    before = (
+        [p.detach().clone() for p in model.parameters()],
+        batch[0].clone(),
+        torch.get_rng_state(),
+        random.getstate(),
+    )
+    made = probes.Bench(model, batch, cross_entropy, optimizer)
+    assert len(probes.check_all(made)) == 9
+    assert all(torch.equal(a, b) for a, b in zip(before[0], model.parameters(), strict=True))
+    assert torch.equal(before[1], batch[0])
+    assert torch.equal(before[2], torch.get_rng_state())
+    assert before[3] == random.getstate()
+    assert not optimizer.state
+    assert all(p.grad is None for p in model.parameters())
+
+
+def test_images_of_the_first_batch_are_pngs_and_everything_else_is_values():
+    shown = pictures({"images": torch.rand(3, 1, 16, 16), "labels": torch.arange(3), "text": torch.rand(3, 40)})
+    assert [(p.name, len(p.png), bool(p.text)) for p in shown] == [
+        ("images", 3, False),
+        ("labels", 0, True),
+        ("text", 0, True),
+    ]
+    image = base64.b64decode(shown[0].png[0])
+    assert image[:8] == b"\x89PNG\r\n\x1a\n"
+    assert struct.unpack(">II", image[16:24]) == (16, 16)
+    assert png(torch.zeros(2, 5, 3, dtype=torch.uint8))[25] == 2  # colour
+
+
+def test_a_target_among_the_models_inputs_is_no_reason_to_call_the_input_ignored():
+    class WithLoss(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body = mlp()
+
+        def forward(self, x, y):
+            return F.cross_entropy(self.body(x), y)
+
+    assert probes.input_counts(bench(WithLoss(), loss=lambda m, b: m(*b))).code == "input-counts"
+
+
+def test_a_learning_rate_a_thousand_times_too_high_is_told_from_a_model_that_cannot_learn():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 32), nn.ReLU(), nn.Linear(32, 1))
+    x, y = classes(64)
+    optimizer = torch.optim.SGD(model.parameters(), lr=100.0)
+    made = probes.Bench(model, (x, y.float()), lambda m, b: F.mse_loss(m(b[0])[:, 0], b[1]), optimizer)
+    learnt, ranged = probes.can_learn(made), probes.lr_range(made)
+    assert (learnt.outcome, learnt.code) == ("doubtful", "learns-at-another-lr")
+    assert (ranged.outcome, ranged.code) == ("failed", "lr-diverges")
+    assert ranged.values["high"] < 10
+    assert len(learnt.curve) > 10

@@ -1,0 +1,225 @@
+"""The answer of a preflight, its words and its page; and whole preflights of scripts with a fault and of their twins."""
+
+import ast
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import firstfault
+import pytest
+import torch
+from firstfault.analyzer import Trace, diagnose
+from firstfault.analyzer.language import speaking
+from firstfault.reports.reruns.preflight import AREA_OF, AREAS, PROBES, Check, Preflight
+from firstfault.reports.reruns.preflight_facts import determinism, resume
+from firstfault.reports.reruns.preflight_page import draw, render_preflight
+from firstfault.reports.reruns.probe_words import SENTENCES, probe_sentence
+from firstfault.schemas.files.probe_report import Picture, ProbeResult
+
+ROOT = Path(firstfault.__file__).parent
+SCRIPTS = Path(__file__).parents[1] / "preflight_scripts"
+OUTCOMES = {"passed", "doubtful", "failed", "untried"}
+
+
+def codes_of(file: Path) -> set[str]:
+    """Strings with a hyphen that are given to result() or untried() as code."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in {"result", "untried"}:
+            for argument in node.args[1:3]:
+                found |= {
+                    c.value for c in ast.walk(argument) if isinstance(c, ast.Constant) and isinstance(c.value, str)
+                }
+    return found - OUTCOMES
+
+
+def test_every_code_of_a_probe_has_its_sentence():
+    codes = {code for file in (ROOT / "recorder" / "probes").glob("*.py") for code in codes_of(file)}
+    assert len(codes) > 50
+    assert codes <= set(SENTENCES)
+    assert set(PROBES) <= set(AREA_OF)
+    assert set(AREA_OF.values()) <= set(AREAS)
+
+
+def test_a_sentence_is_filled_in_both_languages():
+    found = ProbeResult(probe="dependence-sample", outcome="failed", code="sample-leaks")
+    found.values = {"changed": 3, "samples": 8, "others": 7}
+    assert probe_sentence(found) == "Changing sample 3 of 8 changed the outputs of 7 others: dimensions are mixed up."
+    with speaking("zh"):
+        assert "维度混淆" in probe_sentence(found)
+
+
+def flight(broken_run, *outcomes, **kwargs):
+    run = broken_run.write()
+    with Trace(run) as trace:
+        verdict = diagnose(trace)
+    checks = [Check("learning", f"c{i}", outcome, f"<b>{outcome}</b>") for i, outcome in enumerate(outcomes)]
+    return Preflight("train.py", run, 30, 12.0, checks, verdict, kwargs.get("pictures", []))
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "answer"),
+    [
+        (["passed", "untried"], "go"),
+        (["passed", "doubtful"], "doubtful"),
+        (["doubtful", "failed", "passed"], "stop"),
+    ],
+)
+def test_the_worst_check_is_the_answer(broken_run, outcomes, answer):
+    assert flight(broken_run, *outcomes).answer == answer
+
+
+def test_the_page_has_every_area_the_batch_and_no_markup_of_strangers(broken_run):
+    picture = Picture(name="<i>x</i>", shape=[2, 1, 8, 8], dtype="float32", png=["AAAA"])
+    html = render_preflight(flight(broken_run, "failed", pictures=[picture]))
+    assert all(f'id="area-{i + 1}"' in html for i in range(len(AREAS)))
+    assert "<b>failed" not in html
+    assert "<i>x" not in html
+    assert 'src="data:image/png;base64,AAAA"' in html
+    with speaking("zh"):
+        assert "不要就这样启动它" in render_preflight(flight(broken_run, "failed"))
+
+
+def test_a_curve_of_learning_rates_is_drawn_over_their_logarithm():
+    curve = [(10.0**i, float(i)) for i in range(-4, 1)]
+    drawing = draw(Check("learning rate", "lr-range", "passed", "", curve))
+    assert drawing is not None
+    assert drawing.points.split()[1].startswith("80.0,")
+    assert (drawing.left, drawing.right) == ("0.0001", "1")
+    assert draw(Check("learning", "can-learn", "passed", "", curve[:2])) is None
+
+
+def preflight(folder: Path, script: str, *args: str) -> tuple[int, dict]:
+    return preflight_of(folder, SCRIPTS / script, *args)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("script", "fault", "check"),
+    [
+        ("images.py", "none", None),
+        ("images.py", "view-mixes-samples", "dependence-sample"),
+        ("sequences.py", "none", None),
+        ("sequences.py", "wrong-backward", "gradcheck"),
+        ("language.py", "none", None),
+        ("language.py", "mask-forgotten", "dependence-future"),
+    ],
+)
+def test_a_script_with_a_fault_is_stopped_at_the_right_check_and_its_twin_may_go(tmp_path, script, fault, check):
+    status, said = preflight(tmp_path, script, "--fault", fault)
+    failed = {c["name"] for c in said["checks"] if c["outcome"] == "failed"}
+    if check is None:
+        assert (status, said["answer"], failed) == (0, "go", set())
+    else:
+        assert (status, said["answer"]) == (1, "stop")
+        assert check in failed
+    assert Path(said["page"]).exists()
+
+
+TRAINING = """\
+import sys, torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.2), nn.BatchNorm1d(8), nn.Linear(8, 1))
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+data = TensorDataset(torch.randn(256, 4), torch.randn(256, 1))
+step = 0
+try:
+    for _ in range(100):
+        for x, y in DataLoader(data, 16, shuffle=True):
+            loss = nn.functional.mse_loss(model(x), y)
+            optimizer.zero_grad(); loss.backward(); optimizer.step()
+            step += 1
+            if step == int(sys.argv[2]):
+                torch.save([loss.detach(), *model.state_dict().values()], sys.argv[1])
+except SystemExit:
+    open(sys.argv[1] + ".ended", "w").close()
+    raise
+"""
+
+
+@pytest.mark.slow
+def test_the_scripts_own_steps_are_the_same_bits_and_it_is_ended_cleanly(tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text(TRAINING)
+    plain = subprocess.run(
+        [sys.executable, str(script), str(tmp_path / "plain"), "9"], capture_output=True, check=False
+    )
+    assert plain.returncode == 0
+    status, said = preflight_of(tmp_path, script, str(tmp_path / "flown"), "9")
+    assert said["steps"] == 12
+    assert status in {0, 3}
+    assert (tmp_path / "flown.ended").exists()
+    one, two = torch.load(tmp_path / "plain"), torch.load(tmp_path / "flown")
+    assert all(torch.equal(a, b) for a, b in zip(one, two, strict=True))
+
+
+def preflight_of(folder: Path, script: Path, *args: str) -> tuple[int, dict]:
+    command = [sys.executable, "-m", "firstfault", "preflight", "--steps", "12", "--seconds", "30", "--json"]
+    done = subprocess.run(
+        [*command, "--out", str(folder / "out"), str(script), *args], capture_output=True, text=True, check=False
+    )
+    return done.returncode, json.loads(done.stdout)
+
+
+def seeded(run, seeded_: bool, last: float):
+    run.add("ranks", world_size=1, seeded=seeded_)
+    for step in range(6):
+        run.step(step, loss=1.0 if step < 5 else last)
+    return run.write()
+
+
+@pytest.mark.parametrize(
+    ("is_seeded", "last", "outcome", "words"),
+    [
+        (True, 1.0, "passed", "to the bit"),
+        (True, 0.5, "doubtful", "something else draws"),
+        (False, 0.5, "passed", "No seed is set"),
+    ],
+)
+def test_two_starts_of_a_seeded_script_must_agree(run_folder, is_seeded, last, outcome, words):
+    one, two = seeded(run_folder("one"), is_seeded, 1.0), seeded(run_folder("two"), is_seeded, last)
+    with Trace(one) as trace:
+        ((_, _, found, said),) = determinism(trace, two)
+    assert found == outcome, said
+    assert words in said
+
+
+RESUMED = """\
+import os, sys, torch
+from torch import nn
+torch.manual_seed(0)
+model = nn.Linear(4, 1)
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+file, resume = sys.argv[1], sys.argv[2:]
+if resume:
+    state = torch.load(file)
+    model.load_state_dict(state["model"])
+    if resume[0] == "all":
+        optimizer.load_state_dict(state["optimizer"])
+    torch.set_rng_state(state["random"])
+for step in range(200):
+    x = torch.randn(16, 4)
+    loss = (model(x) - x.sum(1, keepdim=True)).square().mean()
+    optimizer.zero_grad(); loss.backward(); optimizer.step()
+    if step == 9 and not resume:
+        state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "random": torch.get_rng_state()}
+        torch.save(state, file)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("how", "outcome"), [("all", "passed"), ("weights", "failed")])
+def test_a_second_start_that_leaves_the_optimizers_state_out_is_found(tmp_path, how, outcome):
+    script = tmp_path / "train.py"
+    script.write_text(RESUMED)
+    command = [sys.executable, "-m", "firstfault", "run", "--quiet", "--out", str(tmp_path / "run"), str(script)]
+    environment = {**os.environ, "FIRSTFAULT_END_AFTER": "12,60"}
+    subprocess.run([*command, str(tmp_path / "c.pt")], capture_output=True, check=True, env=environment)
+    command[command.index("--out") : command.index("--out") + 2] = ["--resume", str(tmp_path / "run")]
+    subprocess.run([*command, str(tmp_path / "c.pt"), how], capture_output=True, check=True, env=environment)
+    found = resume(tmp_path / "run")
+    assert {outcome} == {f[2] for f in found}, found
