@@ -21,6 +21,66 @@ doc = "Share of the rise that must have come at its first step, to be no work of
 value = 2.0
 unit = "times"
 doc = "Length of those updates, beside their median, up to which they were as all the others."
+[params.half]
+value = 0.5
+unit = "of the steps"
+doc = "Where the second half of what follows begins."
+source = "arithmetic"
+[params.raised]
+value = 1.5
+unit = "times"
+doc = "Rise of the learning rate up to which it is not what changed."
+source = "own history"
+[params.updates]
+value = 3
+unit = "updates"
+doc = "Updates before the rise that moved the weights no further than usual."
+source = "own history"
+[params.before]
+value = 12
+unit = "steps"
+doc = "Steps before the rise, and as many from it on, that are compared."
+source = "own history"
+[params.asked]
+value = 1.5
+unit = "times"
+doc = "How far a metric called curriculum or difficulty goes on to rise."
+source = "own history"
+[params.logged]
+value = 8
+unit = "times"
+doc = "Values, or steps of one make, that tell a change from chance."
+source = "own history"
+[params.grown]
+value = 1.4
+unit = "times"
+doc = "Growth of the targets that is one."
+source = "own history"
+[params.leap]
+value = 3
+unit = "times"
+doc = "Growth of the targets at once that is a batch or a unit that is wrong."
+source = "own history"
+[params.more_labels]
+value = 1.15
+unit = "times"
+doc = "Growth of the labels' entropy that is a task with more labels."
+source = "own history"
+[params.unlearnt]
+value = 1.5
+unit = "times"
+doc = "Loss over the labels' entropy of a model that does not yet know the new labels."
+source = "arithmetic"
+[params.back]
+value = 0.9
+unit = "times"
+doc = "Loss of the second half over that of the first, where it was on its way back."
+source = "own history"
+[params.way]
+value = 30
+unit = "steps"
+doc = "How far back the forwards and backwards of a step are compared."
+source = "own history"
 [needs]
 tables = ["steps"]
 columns = ["steps.loss"]
@@ -33,8 +93,8 @@ source = "Own history, robust: median and MAD over the 30 steps before; see the 
 */
 WITH halves AS (
     -- the level of the loss in the first and in the second half of what follows
-    SELECT rank, optimizer_id, begun, median(loss) FILTER (n <= 0.5 * steps) AS at_first,
-        median(loss) FILTER (n > 0.5 * steps) AS then_
+    SELECT rank, optimizer_id, begun, median(loss) FILTER (n <= $half * steps) AS at_first,
+        median(loss) FILTER (n > $half * steps) AS then_
     FROM (
         SELECT v.rank, v.optimizer_id, v.step AS begun, s.loss, row_number() OVER (w ORDER BY s.step) AS n,
             count(*) OVER w AS steps
@@ -46,13 +106,13 @@ WITH halves AS (
     SELECT v.*, h.at_first, h.then_,
         -- the weights that this loss was computed with are those that the updates before have made
         coalesce(v.loss - v.loss_median > $once * (v.rest_median - v.loss_median)
-            AND v.lr <= 1.5 * v.lr_before
-            AND (SELECT max(u.update_ratio) FILTER (u.n >= v.n - 3) <= $usual * median(u.update_ratio)
-                AND count(u.update_ratio) FILTER (u.n >= v.n - 3) = 3
+            AND v.lr <= $raised * v.lr_before
+            AND (SELECT max(u.update_ratio) FILTER (u.n >= v.n - $updates) <= $usual * median(u.update_ratio)
+                AND count(u.update_ratio) FILTER (u.n >= v.n - $updates) = $updates
                 FROM optimizer_series u
                 WHERE u.rank = v.rank
                   AND u.optimizer_id = v.optimizer_id
-                  AND u.n BETWEEN v.n - 12 AND v.n - 1), false) AS at_once
+                  AND u.n BETWEEN v.n - $before AND v.n - 1), false) AS at_once
     FROM divergences v
     LEFT JOIN halves h ON h.rank = v.rank AND h.optimizer_id IS NOT DISTINCT FROM v.optimizer_id AND h.begun = v.step
 )
@@ -79,7 +139,7 @@ WHERE NOT EXISTS (FROM target_syncs t WHERE t.rank = d.rank AND t.step BETWEEN d
       FROM metrics m
       WHERE m.rank = d.rank AND regexp_matches(lower(m.name), 'curriculum|difficulty') AND isfinite(m.value)
     GROUP BY m.name
-    HAVING arg_max(m.value, m.step) > 1.5 * max(m.value) FILTER (m.step <= d.step) AND count(*) >= 8)
+    HAVING arg_max(m.value, m.step) > $asked * max(m.value) FILTER (m.step <= d.step) AND count(*) >= $logged)
 -- a task with more labels has a higher loss from there on: the loss of a model that knows nothing of the
 -- input is the entropy of the labels
   AND NOT EXISTS (
@@ -91,16 +151,16 @@ WHERE NOT EXISTS (FROM target_syncs t WHERE t.rank = d.rank AND t.step BETWEEN d
       AND b.loss_op IN ('MseLoss', 'SmoothL1Loss', 'HuberLoss')
       AND b.phase <> 'eval'
       AND b.rms > 0
-      AND b.step >= d.step - 12
+      AND b.step >= d.step - $before
     GROUP BY b.rank
     HAVING d.rest_median / d.loss_median < 2
         * (median(b.rms) FILTER (b.step >= d.step) / median(b.rms) FILTER (b.step < d.step)) ** CASE
         WHEN any_value(b.loss_op) = 'MseLoss' THEN 2
         ELSE 1
         END
-        AND median(b.rms) FILTER (b.step >= d.step) > 1.4 * median(b.rms) FILTER (b.step < d.step)
+        AND median(b.rms) FILTER (b.step >= d.step) > $grown * median(b.rms) FILTER (b.step < d.step)
         -- and grows by and by: a leap is a batch or a unit that is wrong
-        AND max(b.rms) FILTER (b.step BETWEEN d.step AND d.step + 2) < 3 * max(b.rms)
+        AND max(b.rms) FILTER (b.step BETWEEN d.step AND d.step + 2) < $leap * max(b.rms)
             FILTER (b.step < d.step))
   AND NOT EXISTS (
     SELECT 1
@@ -109,13 +169,13 @@ WHERE NOT EXISTS (FROM target_syncs t WHERE t.rank = d.rank AND t.step BETWEEN d
       AND b.role = 'target'
       AND b.entropy IS NOT NULL
       AND b.phase <> 'eval'
-      AND b.step BETWEEN d.step - 12 AND d.step + 11
+      AND b.step BETWEEN d.step - $before AND d.step + $before - 1
     GROUP BY b.rank
-    HAVING median(b.entropy) FILTER (b.step >= d.step) > 1.15 * median(b.entropy) FILTER (b.step < d.step)
-        AND d.rest_median < 1.5 * median(b.entropy) FILTER (b.step >= d.step))
+    HAVING median(b.entropy) FILTER (b.step >= d.step) > $more_labels * median(b.entropy) FILTER (b.step < d.step)
+        AND d.rest_median < $unlearnt * median(b.entropy) FILTER (b.step >= d.step))
   AND NOT coalesce(
     -- a run that ends soon after, by whatever else, with a loss that was on its way back
-    d.rest_rows < $short AND d.then_ < 0.9 * d.at_first, false)
+    d.rest_rows < $short AND d.then_ < $back * d.at_first, false)
   AND NOT coalesce(
     -- another loss takes over at that very step, or other forwards and backwards make it up from there on,
     -- and it is learnt from: its level says nothing about the one before
@@ -125,13 +185,13 @@ WHERE NOT EXISTS (FROM target_syncs t WHERE t.rank = d.rank AND t.step BETWEEN d
             FROM batches b
             WHERE b.rank = d.rank AND b.role = 'target' AND b.phase <> 'eval' AND b.loss_op IS NOT NULL
             GROUP BY b.loss_op) o
-        WHERE (o.last = d.step - 1 OR o.first = d.step) AND o.steps >= 8)
-      OR (SELECT count(*) FILTER (c.step < d.step - 2) >= 8 AND count(*) FILTER (c.step > d.step + 2) >= 8
+        WHERE (o.last = d.step - 1 OR o.first = d.step) AND o.steps >= $logged)
+      OR (SELECT count(*) FILTER (c.step < d.step - 2) >= $logged AND count(*) FILTER (c.step > d.step + 2) >= $logged
               AND len(list_intersect(list(DISTINCT c.made) FILTER (c.step < d.step - 2),
                   list(DISTINCT c.made) FILTER (c.step > d.step + 2))) = 0
           FROM (SELECT s.step,
               regexp_replace(string_agg(s.calls, '' ORDER BY s.optimizer_id), '[^fb]', '', 'g') AS made
               FROM steps s
-              WHERE s.rank = d.rank AND s.step >= d.step - 30 AND s.calls IS NOT NULL GROUP BY s.step) c))
+              WHERE s.rank = d.rank AND s.step >= d.step - $way AND s.calls IS NOT NULL GROUP BY s.step) c))
     AND d.then_ < d.at_first, false)
 ORDER BY step, rank, optimizer_id

@@ -26,6 +26,41 @@ doc = "The least then."
 [params.own]
 value = 0.7
 doc = "Share of the processor time wanted by its threads above which a process has the machine for itself."
+[params.parts]
+value = 8
+unit = "parts"
+doc = "Parts into which the run is cut."
+source = "arithmetic"
+[params.concordant]
+value = 19
+unit = "pairs"
+doc = "Of the 21 pairs of the last seven parts, in which the later one is slower: by chance once in a thousand times."
+source = "arithmetic"
+[params.around]
+value = 4
+unit = "steps"
+doc = "Steps on either side over which the onset is smoothed."
+source = "own history"
+[params.onset]
+value = 0.05
+unit = "of the growth"
+doc = "What a step may have grown that is still one of the first ones."
+source = "own history"
+[params.percent]
+value = 100
+unit = "percent"
+doc = "A runnable thread wants a whole processor."
+source = "arithmetic"
+[params.ns_per_ms]
+value = 1e6
+unit = "ns"
+doc = "In a millisecond."
+source = "arithmetic"
+[params.same]
+value = 1.1
+unit = "times"
+doc = "Growth of inputs or of microbatches up to which the work is the same."
+source = "own history"
 [needs]
 tables = ["steps"]
 columns = ["steps.step_ns"]
@@ -38,7 +73,7 @@ source = "Kendall's count of concordant pairs over the medians of eight parts."
 */
 WITH parts AS (
     SELECT rank, step, time_ns, step_ns - coalesce(recorder_ns, 0) AS step_ns, forward_ns, backward_ns,
-        optimizer_ns, data_wait_ns, microbatches, ntile(8) OVER (PARTITION BY rank ORDER BY step) AS part
+        optimizer_ns, data_wait_ns, microbatches, ntile($parts) OVER (PARTITION BY rank ORDER BY step) AS part
     FROM step_series
     WHERE step_ns > coalesce(recorder_ns, 0)
 ), medians AS (
@@ -50,24 +85,24 @@ WITH parts AS (
 ), rising AS (
     -- pairs of the last seven parts in which the later one is slower: 19 of 21 by chance once in a thousand
     -- times
-    SELECT a.rank, count(*) FILTER (b.ns > a.ns) >= 19 AS rises
+    SELECT a.rank, count(*) FILTER (b.ns > a.ns) >= $concordant AS rises
     FROM medians a
     JOIN medians b ON b.rank = a.rank AND b.part > a.part
     WHERE a.part > 1
     GROUP BY a.rank
 ), smooth AS (
     SELECT rank, step, part,
-        median(step_ns) OVER (PARTITION BY rank ORDER BY step ROWS BETWEEN 4 PRECEDING AND 4 FOLLOWING) AS ns
+        median(step_ns) OVER (PARTITION BY rank ORDER BY step ROWS BETWEEN $around PRECEDING AND $around FOLLOWING) AS ns
     FROM parts
 ), levels AS (
-    SELECT rank, min(ns) FILTER (part <= 2) AS low, max(ns) FILTER (part = 8) AS high
+    SELECT rank, min(ns) FILTER (part <= 2) AS low, max(ns) FILTER (part = $parts) AS high
     FROM medians
     GROUP BY rank
 ), onset AS (
     -- the last step that is hardly longer than the first ones; what has grown by the end of the first eighth
     -- grew from the start
     SELECT rank, CASE WHEN max(part) = 1 THEN 0 ELSE max(step) + 1 END AS step
-    FROM smooth s JOIN levels l USING (rank) WHERE s.ns <= l.low + 0.05 * (l.high - l.low) GROUP BY rank
+    FROM smooth s JOIN levels l USING (rank) WHERE s.ns <= l.low + $onset * (l.high - l.low) GROUP BY rank
 ), sizes AS (
     SELECT b.rank,
         max(t.numel) FILTER (b.step > h.half) / nullif(max(t.numel) FILTER (b.step <= h.half), 0) AS growth
@@ -78,16 +113,16 @@ WITH parts AS (
 ), pieces AS (
     -- batches that are taken in more and more parts, or more batches for a step
     SELECT rank,
-        median(microbatches) FILTER (part = 8) / nullif(median(microbatches) FILTER (part = 2), 0) AS growth
+        median(microbatches) FILTER (part = $parts) / nullif(median(microbatches) FILTER (part = 2), 0) AS growth
     FROM parts
     GROUP BY rank
 ), processor AS (
     -- what the processes had of the processors that they could have used: threads that wait for one are
     -- runnable too
-    SELECT m.rank, m.part, avg(y.cpu_percent) AS used, 100 * avg(y.runnable) AS wanted
+    SELECT m.rank, m.part, avg(y.cpu_percent) AS used, $percent * avg(y.runnable) AS wanted
     FROM medians m
     JOIN system_samples y ON y.time_ns BETWEEN m.since AND m.until
-    WHERE m.part IN (2, 8)
+    WHERE m.part IN (2, $parts)
     GROUP BY m.rank, m.part
 ), machine AS (
     -- growth of the processor time of a step, where others had the machine: few samples, so that only a
@@ -96,19 +131,19 @@ WITH parts AS (
     FROM processor a
     JOIN processor b ON b.rank = a.rank
     JOIN medians m ON m.rank = a.rank AND m.part = 2
-    JOIN medians n ON n.rank = a.rank AND n.part = 8
-    WHERE a.part = 2 AND b.part = 8 AND b.used < $own * b.wanted
+    JOIN medians n ON n.rank = a.rank AND n.part = $parts
+    WHERE a.part = 2 AND b.part = $parts AND b.used < $own * b.wanted
 ), judged AS (
-    SELECT rank, max(ns) FILTER (part = 2) AS early, max(ns) FILTER (part = 8) AS late, sum(n) AS steps_,
+    SELECT rank, max(ns) FILTER (part = 2) AS early, max(ns) FILTER (part = $parts) AS late, sum(n) AS steps_,
         any_value(rises) AS rises,
-        max(forward_) FILTER (part = 8) - max(forward_) FILTER (part = 2) AS forward_,
-            max(backward_) FILTER (part = 8) - max(backward_) FILTER (part = 2) AS backward_,
-        max(optimizer_) FILTER (part = 8) - max(optimizer_) FILTER (part = 2) AS optimizer_,
-            max(wait_) FILTER (part = 8) - max(wait_) FILTER (part = 2) AS wait_
-    FROM medians JOIN rising USING (rank) GROUP BY rank HAVING max(part) = 8
+        max(forward_) FILTER (part = $parts) - max(forward_) FILTER (part = 2) AS forward_,
+            max(backward_) FILTER (part = $parts) - max(backward_) FILTER (part = 2) AS backward_,
+        max(optimizer_) FILTER (part = $parts) - max(optimizer_) FILTER (part = 2) AS optimizer_,
+            max(wait_) FILTER (part = $parts) - max(wait_) FILTER (part = 2) AS wait_
+    FROM medians JOIN rising USING (rank) GROUP BY rank HAVING max(part) = $parts
 )
-SELECT j.rank, o.step, j.late AS value, round(j.early / 1e6, 1) AS early_ms,
-    round(j.late / 1e6, 1) AS late_ms, j.steps_,
+SELECT j.rank, o.step, j.late AS value, round(j.early / $ns_per_ms, 1) AS early_ms,
+    round(j.late / $ns_per_ms, 1) AS late_ms, j.steps_,
     CASE greatest(coalesce(forward_, 0), coalesce(backward_, 0), coalesce(optimizer_, 0), coalesce(wait_, 0),
         (late - early) / 2)
         WHEN forward_ THEN 'the forward pass'
@@ -125,8 +160,8 @@ WHERE coalesce(c.growth > 2, true)
   AND j.rises
   AND j.late > $factor * j.early
   AND j.late - j.early > CASE WHEN j.late > $many * j.early THEN $few_ns ELSE $least_ns END
-  AND coalesce(s.growth <= 1.1, true)
-  AND coalesce(p.growth <= 1.1, true)
+  AND coalesce(s.growth <= $same, true)
+  AND coalesce(p.growth <= $same, true)
   -- another model has steps of its own
   AND NOT EXISTS (FROM handovers h WHERE h.rank = j.rank AND h.fresh)
 ORDER BY o.step, j.rank
