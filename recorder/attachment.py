@@ -50,6 +50,7 @@ from .watches.logged_metrics import MetricsWatch
 from .watches.model_copies import CopyWatch
 from .watches.model_structure import StructureWatch
 from .watches.optimizer_state import OptimizerStateWatch
+from .watches.open_files import OpenFiles
 from .watches.padding import TokenPadding
 from .watches.profiler_windows import ProfilerWatch
 from .watches.random_evaluations import RandomEvaluations
@@ -96,6 +97,7 @@ class Attachment:
             CopyWatch(session),
             TieWatch(session),
             DebugModes(session),
+            OpenFiles(session),
             held_outputs := HeldOutputs(session),
             held_activations := HeldActivations(session),
             LiveTensors(session),

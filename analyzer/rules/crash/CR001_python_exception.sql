@@ -20,8 +20,8 @@ SELECT coalesce(e.rank, 0) AS rank, coalesce(e.step, (SELECT max(step) FROM (SEL
     rtrim(left(split_part(trim(e.exception_message), chr(10), 1), 300), '.') AS short,
     CASE WHEN e.module IS NULL THEN '' WHEN e.module = '' THEN ' in the root module' ELSE ' in module ' || e.module END
         || CASE WHEN e.module_class IS NULL THEN '' ELSE ' (' || e.module_class || ')' END AS in_module,
-    -- an exception that speaks of numbers may have been coming for long; any other was brought about by what happened just now
-    CASE WHEN regexp_matches(e.exception_message || chr(10) || right(e.traceback, 600), '(?i)(\bnan\b|\binf\b|isnan|isfinite|finite|infinity|diverge|overflow|exploded)') THEN NULL ELSE 1 END AS reach
+    -- an exception that speaks of numbers, or of a limit that was reached bit by bit, may have been coming for long; any other was brought about by what happened just now
+    CASE WHEN regexp_matches(e.exception_message || chr(10) || right(e.traceback, 600), '(?i)(\bnan\b|\binf\b|isnan|isfinite|finite|infinity|diverge|overflow|exploded|too many open files)') THEN NULL ELSE 1 END AS reach
 FROM exits e
 WHERE e.exception_type IS NOT NULL AND e.status IN ('exception', 'oom', 'completed')
   AND e.exception_type NOT IN ('KeyboardInterrupt', 'GeneratorExit')

@@ -6,7 +6,7 @@ phase = "forward"
 signal = "stale"
 message = "At step {step} the forward pass used {stale} of {weights} weights as they were at step {since}, before the updates since then{names}: {operator} made {thing} at step {since} and it was used again. Gradients belong to weights that no longer exist."
 fix = "{remedy}"
-explains = ["shuffled-labels", "plateau", "divergence", "loss-spike", "lr-too-high", "underfit", "exploding-gradients", "overfit", "unexplained-plateau", "unexplained-jump", "unexplained-divergence"]
+explains = ["shuffled-labels", "plateau", "divergence", "loss-spike", "lr-too-high", "underfit", "exploding-gradients", "overfit", "unexplained-jump"]
 [params.least]
 value = 2
 unit = "looks"
