@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import msgspec
 
+from .candidates import candidates_for
 from .causality import PHASES, Fired, split, step_of
 from .confidence import precision_of
 from .errors import RuleError
@@ -86,6 +87,8 @@ def diagnose(trace: Trace, rules: Judging | None = None) -> Verdict:
                 found.finding.step_lower = min(found.finding.step_lower, _step_lower(trace, found))
             fired.append(found)
     causes, symptoms = split(fired)
+    for cause in causes:
+        cause.candidates = candidates_for(trace, cause)
     facts = _facts(trace)
     silent = _reading_problems(trace, facts) + silent
     conclusion = _conclude(trace, facts, causes, {n.name for n in silent})

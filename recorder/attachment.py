@@ -49,8 +49,8 @@ from .watches.host_reads import HostReads
 from .watches.logged_metrics import MetricsWatch
 from .watches.model_copies import CopyWatch
 from .watches.model_structure import StructureWatch
-from .watches.optimizer_state import OptimizerStateWatch
 from .watches.open_files import OpenFiles
+from .watches.optimizer_state import OptimizerStateWatch
 from .watches.padding import TokenPadding
 from .watches.profiler_windows import ProfilerWatch
 from .watches.random_evaluations import RandomEvaluations

@@ -34,7 +34,9 @@ class Denominators:
         """Another graph is walked from its beginning."""
         self._order.clear()
 
-    def look(self, operator: str, module_id: int | None, shape: tuple[int, ...], low: float, high: float) -> Collapse | None:
+    def look(
+        self, operator: str, module_id: int | None, shape: tuple[int, ...], low: float, high: float
+    ) -> Collapse | None:
         """Take note of a divisor's smallest and largest element; what was before where it has collapsed.
 
         A divisor that has both signs passes zero as a matter of course, and is left alone.

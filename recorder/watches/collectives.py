@@ -166,7 +166,9 @@ class CollectiveWatch:
     def _replica(self, module: Any) -> None:
         if torch.is_grad_enabled() and module.require_backward_grad_sync:
             self._replicas("DistributedDataParallel", module)
-        elif module.will_sync_module_buffers():  # without gradients too, as in an evaluation: rank 0's buffers go to all
+        elif (
+            module.will_sync_module_buffers()
+        ):  # without gradients too, as in an evaluation: rank 0's buffers go to all
             numel = sum(b.numel() for b in module.buffers())
             self._add(_group_name(module.process_group), {"op": _BUFFERS, "numel": numel, "blocking": True})
 

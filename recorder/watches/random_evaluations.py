@@ -5,6 +5,7 @@ So now and then the operators of one forward without gradients are listed by tor
 the module in which each ran.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -22,6 +23,9 @@ from torch.nn.modules import module as nn_module
 from ..session.patches import Patches
 from ..session.registry import ModuleEntry
 from ..session.session import Session
+
+_begin: Callable[[str], Any] = torch.autograd._record_function_with_args_enter  # pyright: ignore[reportAttributeAccessIssue]
+_end: Callable[[Any], None] = torch.autograd._record_function_with_args_exit  # pyright: ignore[reportAttributeAccessIssue]
 
 _MOST_LOOKS = 3
 """Forwards whose operators are listed in one run: a mode that is forgotten is forgotten in the first."""
@@ -81,14 +85,14 @@ class RandomEvaluations:
             _enable_profiler_legacy(_CONFIG)
         entry = self.session.catalogue.by_object.get(id(module))
         id_ = -1 if entry is None or module.training else entry.id
-        self._marks.append((module, torch.autograd._record_function_with_args_enter(f"{_MARK}{id_}")))  # pyright: ignore
+        self._marks.append((module, _begin(f"{_MARK}{id_}")))
 
     def _after(self, module: nn.Module, _args: tuple[Any, ...], _output: Any) -> None:
         if self._root is None or not self._marks:
             return
         while self._marks:
             marked, mark = self._marks.pop()
-            torch.autograd._record_function_with_args_exit(mark)  # pyright: ignore[reportAttributeAccessIssue]
+            _end(mark)
             if marked is module:
                 break
         if module is self._root:
@@ -129,7 +133,7 @@ class RandomEvaluations:
         self._handles.clear()
 
 
-_CONFIG = ProfilerConfig(ProfilerState.CPU, False, False, False, False, False, torch._C._profiler._ExperimentalConfig())  # noqa: FBT003
+_CONFIG = ProfilerConfig(ProfilerState.CPU, False, False, False, False, False, torch._C._profiler._ExperimentalConfig())
 
 
 def _dropping(events: list[Any]) -> list[tuple[int, str]]:
@@ -146,7 +150,9 @@ def _dropping(events: list[Any]) -> list[tuple[int, str]]:
             inside.append(name)
             if not name.startswith(_DRAWS):
                 continue
-            operator = next((n for n in reversed(inside) if n in _DROPOUTS or n.startswith("aten::native_dropout")), None)
+            operator = next(
+                (n for n in reversed(inside) if n in _DROPOUTS or n.startswith("aten::native_dropout")), None
+            )
             module_id = next((int(n[len(_MARK) :]) for n in reversed(inside) if n.startswith(_MARK)), -1)
             if operator is not None and module_id >= 0:
                 found.append((module_id, operator))
