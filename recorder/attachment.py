@@ -10,7 +10,6 @@ from types import TracebackType
 from typing import Any
 
 import torch
-import torch.optim.optimizer as optim
 from torch.compiler import is_compiling
 from torch.nn.modules import module as nn_module
 
@@ -28,6 +27,7 @@ from .loop.forward import ForwardWatch
 from .loop.lr_schedulers import ScheduleWatch
 from .loop.manual_updates import OwnUpdates
 from .loop.optimizers import OptimizerWatch
+from .loop.unwatched_steps import UnwatchedSteps
 from .memory.cuda_history import CudaMemory
 from .memory.growth import GrowthWatch
 from .memory.held_outputs import HeldActivations, HeldOutputs
@@ -72,6 +72,7 @@ class Attachment:
         graphs = CompiledGraphs(session)
         self.forward = ForwardWatch(session, self.data, graphs, self.optimizers.before_forward)
         self.backward = BackwardWatch(session, self.forward, self.data, self.optimizers, graphs)
+        self.unwatched = UnwatchedSteps(session, self.forward, self.backward, self.optimizers)
         self.captures = CaptureWatch(session, self.data, graphs, self.optimizers.alive)
         padding = TokenPadding(session, self.data.alive_fields)
         self.backward.padding_in = session.guarded("embeddings", padding.in_targets)
@@ -118,6 +119,7 @@ class Attachment:
             OwnUpdates(session, self.backward, self.optimizers),
             ProfilerWatch(session, self.forward),
             self.forward.quiet,
+            self.unwatched,
         ]
         self.growth = growth
         self._patches = Patches()
@@ -138,7 +140,9 @@ class Attachment:
             watch.install(self._patches)
 
     def detach(self) -> None:
-        """Take everything out of torch again."""
+        """Take everything out of torch again; first back in what is out for the length of a forward."""
+        self.forward.quiet.resume()
+        self.unwatched.end()
         self._patches.undo()
 
     def close(self) -> None:
@@ -146,6 +150,7 @@ class Attachment:
         error = getattr(sys, "last_value", None)
         if isinstance(error, BaseException) and self.session.alive:
             self.exception(error)
+        self.unwatched.end()
         self.session.guarded("close", self.optimizers.close)(completed=self._seen_exception is None)
         if self._seen_exception is None and self.session.alive:
             self.session.note(Phase.EXIT, -1)  # tells a rank that is done from one that was lost
@@ -162,6 +167,7 @@ class Attachment:
         """Record an exception that nothing has caught, once."""
         if self._seen_exception is not error:
             self._seen_exception = error
+            self.unwatched.end()
             self._to_its_end(self.session.guarded("exception", record_exception), self.session, error)
             self._to_its_end(self.session.guarded("memory-growth", self.growth.exception), error)
             self._to_its_end(self.session.guarded("captures", self.captures.exception), error)
@@ -192,11 +198,10 @@ class Attachment:
 
     def _hook_optimizers(self) -> None:
         guarded, watch = self.session.guarded, self.optimizers
-        handles = [
-            optim.register_optimizer_step_pre_hook(guarded("optimizer", watch.before_step)),
-            optim.register_optimizer_step_post_hook(guarded("optimizer", watch.after_step)),
-        ]
-        self._patches.handles(handles)
+        self.unwatched.hook_steps(
+            self._patches, guarded("optimizer", watch.before_step), guarded("optimizer", watch.after_step)
+        )
+        session = self.session
         found, cleared = guarded("optimizer", watch.found), guarded("optimizer", watch.cleared)
 
         def wrap_init(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -210,7 +215,8 @@ class Attachment:
         def wrap_optimizer_zero_grad(original: Callable[..., Any]) -> Callable[..., Any]:
             @functools.wraps(original)
             def zero_grad(self: Any, *args: Any, **kwargs: Any) -> Any:
-                cleared(self)
+                if not session.unwatched:
+                    cleared(self)
                 return original(self, *args, **kwargs)
 
             return zero_grad
@@ -250,7 +256,9 @@ class Attachment:
 
             return backward
 
+        plain = torch.autograd.backward
         self._patches.wrap(torch.autograd, "backward", wrap)
+        self.unwatched.may_rest(plain, torch.autograd.backward)
 
         def wrap_enter(original: Callable[..., Any]) -> Callable[..., Any]:
             @functools.wraps(original)

@@ -15,6 +15,8 @@ _MAGIC = b"FFCRUMB1"
 _FIXED = struct.Struct("<8sq")  # magic, pid
 _MOVING = struct.Struct("<qqiii")  # time_ns, step, microbatch, phase, module_id
 _MOVING_AT = _FIXED.size
+_STEP = struct.Struct("<q")
+_STEP_AT = _MOVING_AT + 8
 SIZE = 64
 
 
@@ -40,10 +42,15 @@ class BreadcrumbWriter:
             self._map = mmap.mmap(f.fileno(), SIZE)
         _FIXED.pack_into(self._map, 0, _MAGIC, pid)
         self._pack = _MOVING.pack_into
+        self._pack_step = _STEP.pack_into
 
     def note(self, time_ns: int, step: int, microbatch: int, phase: int, module_id: int) -> None:
         """Overwrite the position."""
         self._pack(self._map, _MOVING_AT, time_ns, step, microbatch, phase, module_id)
+
+    def count(self, step: int) -> None:
+        """Overwrite the step alone."""
+        self._pack_step(self._map, _STEP_AT, step)
 
 
 def read_breadcrumb(path: Path) -> Position | None:

@@ -11,6 +11,12 @@ STEPS = Table(
         STEP,
         Column("optimizer_id", I32, "Optimizer that stepped; null when the iteration ended without an optimizer step."),
         TIME,
+        Column(
+            "unwatched",
+            I64,
+            "Completed steps between the row before and this one that have no row: too many steps a second to note each.",
+            "steps",
+        ),
         Column("completed", BOOL, "True when optimizer.step() had returned, or the iteration had otherwise ended."),
         Column("stepped", BOOL, "True when optimizer.step() ran."),
         Column("skipped_by_scaler", BOOL, "True when a GradScaler found non-finite gradients and left the step out."),

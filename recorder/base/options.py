@@ -16,8 +16,9 @@ class Options(msgspec.Struct, kw_only=True, forbid_unknown_fields=False):
     budget: float | None = 0.03
     """Share of the step time that the recorder may take once the grace is used up; costly kinds are thinned to keep it.
     None: no limit."""
-    grace_s: float = 5.0
-    """Seconds that recording may take over the whole run before the budget is enforced: short runs keep every detail."""
+    grace_s: float = 2.0
+    """Seconds that recording may take over the whole run before the budget is enforced; see session/budget.py for where it ends
+    earlier."""
     every: int = 1
     """Measure the costly kinds at every so many steps, at most."""
     include: list[str] = []

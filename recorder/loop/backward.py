@@ -69,6 +69,8 @@ class BackwardWatch:
         self.optimizers = optimizers
         self.padding_in: Callable[[Tensor, int | None], Row | None] = lambda *_: None
         """Facts of a target about the padding among its tokens."""
+        self.passes_by: Callable[[Tensor | None], bool] = lambda _: True
+        """Asked, with its loss, whether a backward goes unwatched as its step does."""
         self.seen_forward = False
         """Whether a module was called before the backward in progress."""
         self._began = 0
@@ -83,20 +85,27 @@ class BackwardWatch:
         self._weight_looks = _WEIGHT_LOOKS
         self._losses = Band(0.0)
         self._scaled: tuple[int, Tensor, Tensor] | None = None
-        self._multiplied = False
+        self.multiplied = False
         """Whether a GradScaler is in use."""
+        self._behind = 0
+        """Nodes from the last one of the forward to the loss, in the last step that was watched."""
+        self._unseen = False
+        """Whether the forward before the backward in progress went unwatched."""
 
     def before(self, tensors: Any, *, retain_graph: bool = False) -> bool:
         """A backward begins. Returns True if it is the script's own, not one inside another (checkpointing)."""
         session = self.session
         if session.in_backward:
             return False
+        loss = tensors if isinstance(tensors, Tensor) else tensors[0] if len(tensors) == 1 else None
+        self._unseen = session.unwatched
+        if session.unwatched and self.passes_by(loss):
+            return False
         session.start()
         session.called("b")
         session.facts["retain_graph"] = retain_graph or session.facts.get("retain_graph", False)
         self.seen_forward = self.forward.calls_ended > 0
         self.forward.forget_calls()
-        loss = tensors if isinstance(tensors, Tensor) else tensors[0] if len(tensors) == 1 else None
         self.optimizers.before_backward(loss)
         session.phase = Phase.LOSS
         if isinstance(loss, Tensor) and loss.numel() == 1 and measurable(loss):
@@ -116,9 +125,7 @@ class BackwardWatch:
         if returned:
             session.microbatch += 1
             session.note(Phase.OPTIMIZER, -1)
-            if (
-                session.gradient_lost and not self._multiplied
-            ):  # what a GradScaler has multiplied overflows now and then
+            if session.gradient_lost and not self.multiplied:  # what a GradScaler has multiplied overflows now and then
                 session.on_gradients(nan, early=True)
             self.optimizers.after_backward()
         session.gradient_lost = False
@@ -127,7 +134,7 @@ class BackwardWatch:
         """GradScaler.scale has multiplied a loss: remember what it was."""
         if isinstance(original, Tensor) and isinstance(result, Tensor) and original.numel() == 1:
             self._scaled = (id(result), result.detach(), original.detach())
-            self._multiplied = result is not original
+            self.multiplied = result is not original
 
     def _loss(self, loss: Tensor) -> None:
         session = self.session
@@ -138,7 +145,7 @@ class BackwardWatch:
         moments = measure(value)
         tensor_id = session.catalogue.tensor(None, "loss", "loss", loss)
         number = scalar_of(value)
-        if isinstance(number, float) and (side := self._losses.left_by(number)):
+        if isinstance(number, float) and (side := self.left_band(number)):
             # as a rule it falls because the samples are known by now, at the beginning of each epoch
             session.budget.full_detail(6 if side > 0 else 1, "loss")
         if moments.nonfinite:
@@ -152,14 +159,26 @@ class BackwardWatch:
         if self._activations_due():
             measure_compiled(session, self.graphs, loss, healthy=not moments.nonfinite)
         code = self._code(loss)
-        self._looking = (code not in self._codes and len(self._codes) < _MOST_SHAPES) or self._now_and_then()
+        if code and not self._unseen:
+            self._behind = code[0]
+        new = code not in self._codes and len(self._codes) < _MOST_SHAPES
+        self._looking = not self._unseen and (new or self._now_and_then())
         self._input_and_target(loss, code)
         self._divergence(loss)
         self._broadcast(loss)
-        self._sign(loss)
+        if not self._unseen:
+            self._sign(loss)
         session.stat(tensor_id, Phase.LOSS, moments, requires_grad=loss.requires_grad)
         session.losses.append(number)
         self._look(loss, nonfinite=moments.nonfinite > 0)
+
+    def forward_ended_at(self, loss: Tensor) -> int:
+        """Where the forward has ended that nobody saw, if all is as in the last step that was watched."""
+        return loss.grad_fn._sequence_nr() - self._behind if loss.grad_fn is not None else 0
+
+    def left_band(self, loss: float) -> int:
+        """Where a loss lies, as tensors.band says it: above or below what it was in the steps before, or among it (0)."""
+        return self._losses.left_by(loss)
 
     def _find_first(self, loss: Tensor) -> None:
         """Look for where a loss was lost, as far as no module has shown it."""

@@ -143,6 +143,8 @@ class ClippingWatch:
 
     def _clipping(self, parameters: Any) -> None:
         session = self.session
+        if session.unwatched:
+            return
         session.called("c")
         tensors = [parameters] if isinstance(parameters, Tensor) else parameters
         facts = session.facts
@@ -150,6 +152,8 @@ class ClippingWatch:
         facts["clip_scaled"] = facts.get("clip_scaled", False) or self._still_scaled
 
     def _clipped(self, total_norm: Any, max_norm: Any) -> None:
+        if self.session.unwatched:
+            return
         # torch joins the norm of sharded gradients over ranks itself, in order to clip by it
         norm = scalar_of(local(total_norm)) if isinstance(total_norm, Tensor) else float(total_norm)
         self._note_part(total_norm, norm)

@@ -156,6 +156,9 @@ class LoaderWatch:
     def _loaded(self, iterator: Any, batch: Any, waited: int) -> None:
         iteration = self._of(iterator)
         index = iteration.indices.popleft() if iteration.indices else None
+        if self.session.unwatched:
+            iteration.place += 1
+            return
         origin: Row = {
             "loader_id": iteration.loader_id,
             "epoch": iteration.epoch,

@@ -73,10 +73,12 @@ class ForwardWatch:
         self._spans: list[Span] = []
         self._first_span = 0
         """Of the outermost call in flight."""
+        self._outermost = -1
+        """module_id of the model that was called last for training."""
         self._filling: tuple[int, set[int]] | None = None
         """ids of the module in whose call lazy parts get their shapes and of those in it: the model is found at its next call."""
         self.quiet = QuietForwards(session.catalogue)
-        self._ended = session.guarded("forward", self.after)
+        self.begins, self._ended = session.guarded("forward", self.before), session.guarded("forward", self.after)
         session.module_of = self.module_of
         session.on_unseen_models = self._unseen_models
         self._seen: dict[int, tuple[weakref.ref[Tensor], int, Moments]] = {}
@@ -94,7 +96,7 @@ class ForwardWatch:
         """
         session, stack, spans = self.session, self.stack, self._spans
         modules = session.catalogue.by_object
-        before, after = session.guarded("forward", self.before), self._ended
+        before, after = self.begins, self._ended
         note = session.note
 
         def pre_hook(module: nn.Module, args: tuple[Any, ...]) -> None:
@@ -211,6 +213,7 @@ class ForwardWatch:
                     moments = self.data.model_input(entry, name, tensor, phase, new=call.grad or self._rows)
                     self._remember(tensor, moments)
             if call.grad:
+                self._outermost = entry.id
                 self._first_span = len(self._spans)
                 if not (self._rows or self._hooks) and session.mark is None:
                     self.quiet.begin(entry, module, self._ended)
@@ -287,6 +290,14 @@ class ForwardWatch:
         """module_id of the call that has ended last, if there is one since; it is outside of those it made."""
         last = self._spans[-1][2] if len(self._spans) > ended else None
         return last if isinstance(last, int) else None
+
+    def was_unwatched(self, last_node: int) -> None:
+        """The forward before the backward in progress was not seen. If it ended with ``last_node``, as it does after the same
+        code, its modules made the nodes that they usually make."""
+        self._rows = self._hooks = self.output_nonfinite = False
+        self.last_node, self.nodes_of_forward = last_node, 0
+        self.forget_graph()
+        self._spans += self.quiet.as_usual(self._outermost, last_node)
 
     def forget_calls(self) -> None:
         """No forward is in flight any more: a backward begins."""

@@ -6,7 +6,7 @@ GradScaler left the step out. Several backward passes before the step are its mi
 
 import sys
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from time import perf_counter_ns
 from types import CodeType
 from typing import Any, NamedTuple
@@ -223,6 +223,24 @@ class OptimizerWatch:
         self._group_rows.add(held.id, optimizer, change, self._rosters.regrouped)
         self._finish(held, stepped=True)
 
+    def stepped_together(self) -> list[torch.optim.Optimizer]:
+        """Optimizers that stepped in the iteration that the last step has ended; none where something of another has begun."""
+        ids = self._just_closed.stepped if self._just_closed is not None else set()
+        return [optimizer for id_, optimizer in self._alive() if id_ in ids]
+
+    def go_unwatched(self, optimizers: Iterable[torch.optim.Optimizer]) -> int:
+        """The next steps of these are not watched; returns the number of the one that is named in the rows of `steps`."""
+        self._just_closed = None
+        self._called = self._cleared = False
+        return max(self.found(optimizer).id for optimizer in optimizers)
+
+    def was_unwatched(self, optimizers: Iterable[torch.optim.Optimizer], count: int) -> None:
+        """These have made ``count`` steps that were not watched."""
+        for held in map(self.found, optimizers):
+            held.steps += count
+            held.last_step = self.session.step - 1
+            held.carried, held.carried_parts, held.looked = None, {}, -1
+
     def _forget(self, is_meant: Callable[[torch.optim.Optimizer], bool]) -> None:
         """Take optimizers that have never stepped themselves off the list: nothing waits for their turn then."""
         for key, held in list(self._held.items()):
@@ -329,6 +347,8 @@ class OptimizerWatch:
     def cleared(self, optimizer: torch.optim.Optimizer | None) -> None:
         """zero_grad is about to clear gradients, of one optimizer or (None) of a module."""
         session = self.session
+        if session.unwatched:
+            return
         session.called("z")
         session.zero_grads += 1
         wraps = optimizer is not None and _holds(optimizer)
@@ -385,6 +405,8 @@ class OptimizerWatch:
 
     def next_batch(self) -> None:
         """The DataLoader hands out a batch."""
+        if self.session.unwatched:
+            return
         self.new_iteration()
         if self._stepped:
             self._advance()

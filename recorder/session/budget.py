@@ -2,13 +2,18 @@
 
 Every kind has an interval: the option ``every`` times a power of two. Kinds are due at the steps that their interval divides,
 so the steps of a longer interval are steps of every shorter one: where the rarest kind was measured, all were. Scalars, the
-gradient norm and the search for non-finite values do not ask: they run at every step.
+gradient norm and the search for non-finite values do not ask: they run at every step that is watched. All steps are, unless a
+model is so small that watching takes most of the budget by itself: then steps have an interval too, and of those between two
+watched ones only time and loss are kept (loop/unwatched_steps.py).
 
 How intervals are found. The cost of a kind is the mean of what it took in the last steps that measured it, and what the
-recorder takes beside the kinds is the mean over steps, without what is far from all others. As long as the sum of cost ÷
+recorder takes beside the kinds is the mean over watched steps, without what is far from all others. As long as the sum of cost ÷
 interval leaves the budget, the interval of the kind with the largest quotient is doubled. Intervals grow at once and shrink one
-doubling at a time, and only where the result would need no more than 70 % of the budget: between the two nothing changes. Until
-the recorder has used up the option ``grace_s`` over the run, everything is measured: a short run keeps every detail.
+doubling at a time, and only where the result would need no more than 70 % of the budget: between the two nothing changes.
+
+Before that everything is measured: the first steps of a run, until the recorder has used up the option ``grace_s``, and in any
+case a fifth of it. Between the two, measuring in full ends where it takes more than a fifth of the time: such a run has had
+many steps by then.
 
 At events (``full_detail``) everything is due for some steps, whatever the intervals; each reason is granted a few times, then
 seldom, so that a run that stays broken does not stay expensive. What they and all else have taken beyond the budget is saved
@@ -46,8 +51,27 @@ _EASY = 0.7
 """Share of the budget that a shorter interval may need to be taken up again."""
 
 _LEAST_FOR_KINDS = 0.25
-"""Share of the budget that the costly kinds keep where everything else takes more than the rest of it, as it does with very
-many tiny modules: thinning them further would save little and lose the recording."""
+"""Share of the budget that the costly kinds keep where everything else takes more than the rest of it, as it does where every
+step must be watched: thinning them further would save little and lose the recording."""
+
+_MOST_FOR_WATCHING = 0.5
+"""Share of the budget that watching every step may take before steps go unwatched."""
+
+COUNT_NS = 6_000
+LOSS_NS = 40_000
+"""What counting a step that is not watched takes, and what reading its loss and writing its row takes on top: caches that it
+spoils are most of it, which no clock inside sees. Found by comparing whole runs (tests/benchmarks/whole_runs.py)."""
+
+_MOST_FOR_LOSSES = 0.4
+"""Share of the budget that reading losses of such steps may take."""
+
+_MOST_BETWEEN_LOSSES = 16
+
+_FULL_STEPS = 64
+_FULL_PART = 0.2
+_FULL_SHARE = 0.2
+"""So many steps are measured in full within the grace; then, from this part of it on, only while recording takes no more than
+this share of the time. Conventions: the first phase of a training, at a cost that a short script does not notice."""
 
 _FEW_EVALUATIONS = 64
 """Evaluation forwards between two training steps that are all measured."""
@@ -63,6 +87,7 @@ _COSTS = 7
 _TIMES = 48
 _FREE_GRANTS = 3
 _GRANT_EVERY = 100
+"""Steps between two grants for one reason; more where steps are watched so seldom that a grant would outweigh them."""
 _ROWS_OF_NOTHING = 32
 """Rows of tensor statistics that cost about as much to write as a step without any."""
 
@@ -76,6 +101,19 @@ class Budget:
         self.used_ns = 0
         """What the recorder has taken over the whole run."""
         self.intervals: dict[Kind, int] = dict.fromkeys(KINDS, options.every)
+        self.watched_every = 1
+        """Interval of the steps that are watched."""
+        self.watching_is_dear = False
+        """Whether watching every step takes more than its part of the budget."""
+        self.steps_can_go_unwatched = False
+        """Whether that can be changed, as loop/unwatched_steps.py finds."""
+        self._losses_every = 1
+        """Interval of the steps whose loss is read, among those that are not."""
+        self._first_step = first_step
+        self._told_at = first_step
+        """Step after the last account."""
+        self._ran_ns = 0
+        """What the training has taken over the whole run, without the recorder."""
         self._full_until = first_step + FIRST_STEPS
         self._granted: dict[str, tuple[int, int]] = {}
         self._left_out: set[Kind] = set()
@@ -106,6 +144,22 @@ class Budget:
         self._left_out.add(kind)
         return False
 
+    def unwatched_steps(self, step: int) -> tuple[int, int]:
+        """How many steps from ``step`` on need not be watched, and at how many of them one loss is read."""
+        if self.watched_every == 1 or not self._enforced or step < self._full_until:
+            return 0, 1
+        return -step % self.watched_every, self._losses_every
+
+    def went_unwatched(self, step: int, count: int, losses_every: int, ns: int) -> None:
+        """``count`` steps up to before ``step`` went unwatched and took ``ns``; every ``losses_every``-th loss was read."""
+        taken = count * COUNT_NS + count * LOSS_NS // losses_every
+        self.step = step
+        self.used_ns += taken
+        self._ran_ns += max(ns - taken, 0)
+        if self._enforced:
+            self._owe(taken, max(ns - taken, 0))
+        self._add("unwatched", taken, count)
+
     def evaluation_due(self, count: int, row_ns: int, recorder_ns: int) -> bool:
         """Whether the ``count``-th forward without gradients since the last step is to be measured. Small models are evaluated
         sample by sample, or act that often in an environment: beyond the first, the forwards are measured that the budget
@@ -132,12 +186,17 @@ class Budget:
     def full_detail(self, steps: int, reason: str) -> bool:
         """Everything is due in this step, from here on, and in the ``steps`` - 1 after it; False where it is refused
         because the same reason has been granted too often."""
-        count, last = self._granted.get(reason, (0, -_GRANT_EVERY))
-        if self.step != last:
-            if count >= _FREE_GRANTS and self.step < last + _GRANT_EVERY:
+        return self.full_detail_from(self.step, steps, reason)
+
+    def full_detail_from(self, step: int, steps: int, reason: str) -> bool:
+        """The same, from a step that is still to come."""
+        apart = max(_GRANT_EVERY, steps * self.watched_every)
+        count, last = self._granted.get(reason, (0, -apart))
+        if step != last:
+            if count >= _FREE_GRANTS and step < last + apart:
                 return False
-            self._granted[reason] = (count + 1, self.step)
-        self._full_until = max(self._full_until, self.step + steps)
+            self._granted[reason] = (count + 1, step)
+        self._full_until = max(self._full_until, step + steps)
         return True
 
     @property
@@ -157,20 +216,28 @@ class Budget:
         self._recorder_ns += max(recorder_ns - self._unsettled_ns, 0)
         self._unsettled_ns = 0
         self.used_ns += recorder_ns
+        self._ran_ns += step_ns - recorder_ns
 
     def step_ended(self, step: int) -> list[dict[str, Any]]:
         """The iteration is over; decide for the next. Returns rows of `recorder_stats` when there is something to say."""
         self._account()
         self.step = step + 1
         limit = self.options.budget
-        self._enforced = limit is not None and self.used_ns >= self.options.grace_s * 1e9
+        self._enforced = limit is not None and self._grace_is_over()
         changed = False
         if self._enforced and self._measured_since >= _DECIDE_EVERY and len(self._rest) >= 3:
             changed = self._decide(limit or 0.0)
             self._measured_since = 0
-        if changed or step == 0 or (step + 1) % REPORT_EVERY == 0:
+        if changed or step == 0 or step + 1 >= self._told_at + REPORT_EVERY:
+            self._told_at = step + 1
             return self.account(step)
         return []
+
+    def _grace_is_over(self) -> bool:
+        grace_ns = self.options.grace_s * 1e9
+        if self.used_ns < _FULL_PART * grace_ns or self.step < self._first_step + _FULL_STEPS:
+            return self.used_ns >= grace_ns
+        return self.used_ns >= min(grace_ns, _FULL_SHARE * self._ran_ns)
 
     def account(self, step: int) -> list[dict[str, Any]]:
         """Rows of `recorder_stats`: what every part took since its row before."""
@@ -179,7 +246,11 @@ class Budget:
             for kind in KINDS
             if kind in self._asked or kind in self._totals
         ]
-        rows += [self._row(step, part, 1, "full") for part in ("rows", "rest") if part in self._totals]
+        rows += [
+            self._row(step, part, every, self._reason(every))
+            for part, every in (("rows", self.watched_every), ("rest", self.watched_every), ("unwatched", 1))
+            if part in self._totals
+        ]
         self._totals = {}
         return rows
 
@@ -187,7 +258,8 @@ class Budget:
         """Recorder's share of a step without it, as the intervals stand; None while too little is known."""
         if len(self._plain) < 3:
             return None
-        return (self._rest_ns() + sum(self._cost(k) / self.intervals[k] for k in self._costs)) / median(self._plain)
+        rest = self._rest_ns() / self.watched_every
+        return (rest + sum(self._cost(k) / self.intervals[k] for k in self._costs)) / median(self._plain)
 
     def _row(self, step: int, part: str, interval: int, reason: str) -> dict[str, Any]:
         ns, calls = self._totals.get(part, (0, 0))
@@ -212,15 +284,18 @@ class Budget:
         self._rest.append(rest + self._write_ns * _ROWS_OF_NOTHING // (rows + _ROWS_OF_NOTHING))
         self._plain.append(max(self._plain_ns, 1))
         if self._enforced:
-            allowed = (self.options.budget or 0.0) * self._plain_ns
-            owed = self._owed_ns + self._recorder_ns + self._write_ns - allowed
-            self._owed_ns = min(max(owed, 0.0), _SAVED_OVER * allowed)
+            self._owe(self._recorder_ns + self._write_ns, self._plain_ns)
         self._add("rows", self._write_ns, rows)
         self._add("rest", rest, 1)
         self._now = {}
         self._left_out = set()
         self._plain_ns = self._recorder_ns = self._write_ns = 0
         self._measured_since += 1
+
+    def _owe(self, taken_ns: int, plain_ns: int) -> None:
+        limit = self.options.budget or 0.0
+        owed = self._owed_ns + taken_ns - limit * plain_ns
+        self._owed_ns = min(max(owed, 0.0), _SAVED_OVER * limit * max(plain_ns, median(self._plain)))
 
     def _add(self, part: str, ns: int, calls: int) -> None:
         total = self._totals.setdefault(part, [0, 0])
@@ -236,29 +311,45 @@ class Budget:
     def _decide(self, limit: float) -> bool:
         """Set the intervals; True if any has changed."""
         allowed = limit * median(self._plain) - self._owed_ns / _SAVED_OVER
-        rest = self._rest_ns()
         least = _LEAST_FOR_KINDS * limit * median(self._plain)
-        needed, easy = self._plan(max(allowed - rest, least)), self._plan(max(_EASY * allowed - rest, _EASY * least))
-        before = dict(self.intervals)
+        needed, needed_steps = self._plan(allowed, least)
+        easy, easy_steps = self._plan(_EASY * allowed, _EASY * least)
+        before = (dict(self.intervals), self.watched_every)
         for kind in self._costs:
-            now = self.intervals[kind]
-            if now < needed[kind]:
-                self.intervals[kind] = needed[kind]
-            elif now > easy[kind]:
-                self.intervals[kind] = max(now // 2, easy[kind])
-        return self.intervals != before
+            self.intervals[kind] = _toward(self.intervals[kind], needed[kind], easy[kind])
+        self.watched_every = _toward(self.watched_every, needed_steps, easy_steps)
+        self._losses_every = 1
+        while (
+            LOSS_NS / self._losses_every > _MOST_FOR_LOSSES * limit * median(self._plain)
+            and self._losses_every < _MOST_BETWEEN_LOSSES
+        ):
+            self._losses_every *= 2
+        return (self.intervals, self.watched_every) != before
 
-    def _plan(self, spare_ns: float) -> dict[Kind, int]:
-        """The shortest intervals, by the doubling above, that fit into what is left a step."""
+    def _plan(self, allowed_ns: float, least_ns: float) -> tuple[dict[Kind, int], int]:
+        """The shortest intervals of kinds and of watched steps, by the doubling above, that fit into what is allowed a step."""
         costs: dict[Kind, float] = {kind: self._cost(kind) for kind in KINDS if kind in self._costs}
-        plan: dict[Kind, int] = dict.fromkeys(costs, self.options.every)
+        rest, longest, watched = self._rest_ns(), LONGEST * self.options.every, 1
+        most = max(_MOST_FOR_WATCHING * allowed_ns, least_ns)
+        self.watching_is_dear = rest > most
+        while self.steps_can_go_unwatched and rest / watched > most and watched < longest:
+            watched = self.options.every if watched < self.options.every else 2 * watched
+        spare_ns = max(allowed_ns - rest / watched, least_ns)
+        plan: dict[Kind, int] = dict.fromkeys(costs, max(self.options.every, watched))
         while sum(costs[k] / plan[k] for k in plan) > spare_ns:
-            open_: list[Kind] = [k for k in plan if plan[k] < LONGEST * self.options.every]
+            open_: list[Kind] = [k for k in plan if plan[k] < longest]
             if not open_:
                 break
             dearest = max(open_, key=lambda k: costs[k] / plan[k])
             plan[dearest] *= 2
-        return plan
+        return plan, watched
+
+
+def _toward(now: int, needed: int, easy: int) -> int:
+    """An interval grows at once, and shrinks by halves."""
+    if now < needed:
+        return needed
+    return max(now // 2, easy) if now > easy else now
 
 
 def _mean(values: Collection[int]) -> float:

@@ -67,6 +67,12 @@ class Session:
         self.started = False
         self.recorder_ns = 0
         self.last_recorder_ns = 0
+        self.unwatched = False
+        """Whether nothing is measured and nothing noted of the step in progress: see loop/unwatched_steps.py."""
+        self.alone = True
+        """Whether this is the only rank."""
+        self.evaluations = 0
+        """Forwards without gradients of the last row of `steps`."""
         self._entered = 0
         """When the hook in progress began, or when the last row of `steps` was made in it; 0 outside hooks."""
         self.hook_began_ns = 0
@@ -160,6 +166,7 @@ class Session:
             warn("run-folder", f"{folder}: {e.strerror}; this process is not recorded")
             return
         self.catalogue.rank = rank
+        self.alone = world_size <= 1
         self._rows.journal = JournalWriter(
             self.run, rank, self.attempt.first_part, segment_bytes(self.options.disk_limit_bytes, max(world_size, 1))
         )
@@ -334,6 +341,8 @@ class Session:
         that is not declared.
         """
         check_row(table, values.keys())
+        if self.unwatched:
+            values.setdefault("step", self.step)  # it is written later
         if table in OF_MICROBATCHES:
             values.setdefault("microbatch", self.microbatch)
         self._rows.of[table].append(values)
@@ -448,18 +457,23 @@ class Session:
                 known = None if share.summands else part
                 self.add("norm_parts", optimizer_id=optimizer_id, norm=norm, ranks=share.ranks, part=known)
         self.norm_parts = {}
+        self.evaluations = self.facts.get("eval_forwards", 0)
         self.budget.row_ended(now - self._last_flush, self.recorder_ns)
-        self.facts, self.calls, self.zero_grads = {}, "", 0
-        self._last_flush = now
-        self.clock = dict.fromkeys(self.clock, 0)
-        self.losses = []
-        self.microbatch = 0
+        self._new_row(now)
         self.last_recorder_ns = self.recorder_ns
         self.recorder_ns = 0
         self.flushes += 1
         began = perf_counter_ns()
         self.write(WRITE_ORDER)
         self.budget.wrote(perf_counter_ns() - began)
+
+    def _new_row(self, now: int) -> None:
+        """Nothing is known of the next row of `steps` yet."""
+        self.facts, self.calls, self.zero_grads = {}, "", 0
+        self._last_flush = now
+        self.clock = dict.fromkeys(self.clock, 0)
+        self.losses = []
+        self.microbatch = 0
 
     def _declared_facts(self, own: Row) -> Row:
         """The facts of a step without those that are no columns of `steps`, or that would overrule what this file knows."""
@@ -488,6 +502,29 @@ class Session:
         self.microbatch = 0
         self.note(Phase.DATA, -1)
 
+    def look_away(self) -> None:
+        """The next steps go unwatched."""
+        self.unwatched = True
+        self.note(Phase.DATA, -1)
+
+    def count_step(self) -> None:
+        """A step that goes unwatched is over."""
+        self.step += 1
+        if self._breadcrumb is not None:
+            self._breadcrumb.count(self.step)
+
+    def write_at_once(self, row: Row) -> None:
+        """Append a complete row of `steps` to the journal."""
+        self._say_refused(self._rows.write_at_once(row))
+
+    def look_again(self) -> None:
+        """Steps are watched again."""
+        self.unwatched = False
+        self.recorder_ns = 0
+        self.seq = 0
+        self._new_row(perf_counter_ns())
+        self.note(self.phase, -1)
+
     def reopen(self, seq: int) -> None:
         """The iteration that seemed to be over goes on, after so many rows of it."""
         self.step -= 1
@@ -503,7 +540,10 @@ class Session:
         """Append the collected rows of these tables to the journal."""
         for what in self._rows.take_misfits():
             self._misfits(what)
-        for refused in self._rows.write(self.step, tables, wait=not self._running):
+        self._say_refused(self._rows.write(self.step, tables, wait=not self._running))
+
+    def _say_refused(self, refusals: list[OSError]) -> None:
+        for refused in refusals:
             self._dropped += 1
             if self._dropped == 1:
                 warn("journal", f"{self.run}: {refused.strerror}; rows are dropped and counted, training goes on")

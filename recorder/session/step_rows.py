@@ -101,6 +101,15 @@ class StepRows:
                 refused.append(e)
         return refused
 
+    def write_at_once(self, row: Row) -> list[OSError]:
+        """Append one complete row of `steps`; returns what the disk said where it did not take it."""
+        if self.journal is not None:
+            try:
+                self.journal_bytes = self.journal.append({STEP_VALUES: message_of({"steps": [row]})})
+            except OSError as e:
+                return [e]
+        return []
+
     def _append(self, bundle: _Bundle, journal: JournalWriter) -> None:
         """Write rows whose values have all arrived, or wait for them."""
         for index, moments in bundle.late_stats:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ...schemas import TABLES
-from ...schemas.layout import Part, parts, segments
+from ...schemas import TABLES, read_breadcrumb
+from ...schemas.layout import Part, breadcrumb_path, parts, segments
 from ...schemas.step_values import STEP_VALUES, STEP_VALUES_SCHEMA, tables_of
 
 
@@ -89,9 +89,17 @@ def read_rows(run: Path, name: str, columns: list[str]) -> pa.Table:
 
 def completed_steps(run: Path) -> dict[int, int]:
     """Rank → number of completed steps, ranks without one left out."""
-    rows = read_rows(run, "steps", ["rank", "step", "completed"])
-    counts = rows.filter(rows["completed"]).group_by("rank").aggregate([("step", "count_distinct")])
-    return dict(zip(counts["rank"].to_pylist(), counts["step_count_distinct"].to_pylist(), strict=True))
+    rows = read_rows(run, "steps", ["rank", "step", "completed", "unwatched"])
+    done = rows.filter(rows["completed"]).group_by("rank")
+    counts = done.aggregate([("step", "count_distinct"), ("step", "max"), ("unwatched", "sum")])
+    found: dict[int, int] = {}
+    for count in counts.to_pylist():
+        rank = count["rank"]
+        found[rank] = count["step_count_distinct"] + (count["unwatched_sum"] or 0)
+        if count["unwatched_sum"]:  # a killed process has counted more than it has written
+            position = read_breadcrumb(breadcrumb_path(run, rank))
+            found[rank] += max(position.step - count["step_max"] - 1, 0) if position is not None else 0
+    return found
 
 
 def module_names(run: Path) -> dict[tuple[int, int], str]:

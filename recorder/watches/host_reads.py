@@ -136,7 +136,7 @@ class HostReads:
         evaluated = session.guarded("eval-losses", self.eval_losses.read)
 
         def read(self_: Any) -> Any:
-            if not self._counting or session.loading:
+            if not self._counting or session.loading or session.unwatched:
                 result = original(self_)
                 if single and session.phase is _EVAL and type(result) is float and not self_.requires_grad:
                     evaluated(sys._getframe(1), result)

@@ -20,11 +20,16 @@ def train(run: Path, listener) -> None:
     model = nn.Linear(4, 2)
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     with Recorder(run, model=model):
-        current().session.at_finish.append(("misspelt", lambda: listener(current().session)))
-        for _ in range(3):
-            optimizer.zero_grad()
-            model(torch.randn(8, 4)).square().mean().backward()
-            optimizer.step()
+        attachment = current()
+        attachment.session.at_finish.append(("misspelt", lambda: listener(attachment.session)))
+        try:
+            for _ in range(3):
+                optimizer.zero_grad()
+                model(torch.randn(8, 4)).square().mean().backward()
+                optimizer.step()
+        except RowError:
+            attachment.detach()  # the end of a recording that raises has taken nothing out of torch
+            raise
 
 
 def misspelt_column(session):

@@ -263,3 +263,4 @@ def test_a_model_with_embeddings_can_be_saved_after_ctrl_c(tmp_path):
         assert model[0]._forward_pre_hooks  # torch calls nothing after an interrupt
         twin = pickle.loads(pickle.dumps(model))  # noqa: S301 # our own
         assert twin(torch.tensor([1])).shape == (1, 6)
+    assert not nn_module._has_any_global_hook()

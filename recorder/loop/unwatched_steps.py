@@ -1,0 +1,309 @@
+"""Steps that are not watched: of a model so small that watching every step would take a multiple of the budget.
+
+Between two watched steps the hooks of modules are out of torch, and the recorder's other parts look away. What stays is one
+hook after the optimizer's step, which counts. At every step, or where even that is too dear at every so many, the loss is read
+in backward, and one short row goes to the journal. Something that needs a closer look ends the stretch: a loss that is not
+finite (within its step), a loss that leaves its band, an evaluation where not every step has one, an optimizer that has not
+stepped before, an exception.
+"""
+
+import sys
+from collections.abc import Callable
+from math import isfinite
+from time import perf_counter_ns, time_ns
+from typing import Any
+
+import torch
+import torch.optim.optimizer as optim
+from torch import Tensor, is_grad_enabled, nn
+from torch.compiler import is_compiling
+
+from ...schemas.step_values import Row
+from ..script.signal_handlers import raised_by_signal_handler
+from ..session.budget import KINDS
+from ..session.patches import Patches, Removable
+from ..session.session import Session
+from .backward import BackwardWatch
+from .forward import ForwardWatch
+from .optimizers import OptimizerWatch, closure_of
+from .unhooked_forwards import Passing
+
+StepHook = Callable[[torch.optim.Optimizer, tuple[Any, ...], dict[str, Any]], None]
+
+PART = "unwatched-steps"
+
+_DETAIL = " ".join(sorted((*KINDS, "batches", "step")))
+"""Column detail of the row of such a step: no more is known of it than its loss."""
+
+_LOOK_CLOSELY = 6
+"""Steps of full detail after a loss that leaves its band."""
+
+_read: Callable[[Tensor], Any] = torch._C.TensorBase.item
+"""As Tensor.item, without what the recorder or the script has put on top of it."""
+
+
+class _Called(Passing):
+    """Hook on a model, in front of its forward."""
+
+    def __init__(self, evaluation: Callable[[nn.Module, tuple[Any, ...]], None]) -> None:
+        self._evaluation = evaluation
+
+    def __call__(self, module: nn.Module, args: tuple[Any, ...]) -> None:
+        if not is_grad_enabled():
+            self._evaluation(module, args)
+
+
+class UnwatchedSteps:
+    """Begins and ends the stretches of steps that are not watched."""
+
+    def __init__(
+        self, session: Session, forward: ForwardWatch, backward: BackwardWatch, optimizers: OptimizerWatch
+    ) -> None:
+        self.session = session
+        self.forward = forward
+        self.backward = backward
+        self.optimizers = optimizers
+        self._patches: Patches | None = None
+        self._out: list[tuple[dict[int, Callable[..., Any]], int, Callable[..., Any]]] = []
+        """Hooks that are out of torch: the dictionary each belongs to, its key, and the hook."""
+        self._stand_ins: list[Removable] = []
+        self._before_step: Any = None
+        self._after_step: Any = None
+        """Handles of the hooks around the steps of optimizers."""
+        self._watching: StepHook = lambda *_: None
+        self._backward: tuple[Callable[..., Any], Callable[..., Any]] | None = None
+        """torch.autograd.backward without and with the recorder's wrapper, where it may be taken out."""
+        self._expected: dict[int, torch.optim.Optimizer] = {}
+        """Optimizers that step once in each iteration, by identity; they are held here, so that it stays theirs."""
+        self._stepped: set[int] = set()
+        self._seen = session.step
+        self._evaluations = 0
+        """Evaluation forwards in the last watched step."""
+        self._evaluates_always = False
+        self._first = 0
+        self._left = 0
+        """Steps of this stretch to come."""
+        self._apart = self._to_row = 1
+        """Steps from one row to the next, and how many of them are still to end."""
+        self._last_row = 0
+        """Step of the last row."""
+        self._began = 0
+        self._row: Row = {}
+        self._closer = False
+        """Whether the next step is to be looked at closely."""
+        backward.passes_by = self._read_loss
+        forward.quiet.on_mode = self._mode_set
+
+    def install(self, patches: Patches) -> None:
+        """Only remember where the hooks are that are to be taken out."""
+        self._patches = patches
+
+    def hook_steps(self, patches: Patches, before_step: StepHook, after_step: StepHook) -> None:
+        """Have torch call these around the step of every optimizer, where steps are watched."""
+        look = self.session.guarded(PART, self._look)
+
+        def watching(optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            after_step(optimizer, args, kwargs)
+            if not is_compiling() and self.session.step != self._seen:
+                look(optimizer, args, kwargs)
+
+        self._watching = watching
+        self._before_step = optim.register_optimizer_step_pre_hook(before_step)
+        self._after_step = optim.register_optimizer_step_post_hook(watching)
+        patches.handles([self._before_step, self._after_step])
+
+    def may_rest(self, plain: Callable[..., Any], wrapped: Callable[..., Any]) -> None:
+        """torch.autograd.backward was wrapped."""
+        self._backward = plain, wrapped
+
+    # -- the beginning ------------------------------------------------------------------------------------------------------
+
+    def _look(self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """An iteration was over: may the next ones go unwatched?"""
+        session = self.session
+        self._seen = session.step
+        before, self._evaluations = self._evaluations, session.evaluations
+        if not session.budget.watching_is_dear:
+            return
+        possible = not callable(closure_of(args, kwargs)) and self._possible(optimizer)
+        session.budget.steps_can_go_unwatched = possible
+        count, apart = session.budget.unwatched_steps(session.step)
+        if count > 1 and possible:
+            self._evaluates_always = min(before, self._evaluations) > 0
+            self._begin(count, apart)
+
+    def _possible(self, optimizer: torch.optim.Optimizer) -> bool:
+        """Whether an iteration consists of what is counted here, and nothing else was asked for."""
+        session = self.session
+        self._expected = {id(o): o for o in self.optimizers.stepped_together()}
+        dynamo = sys.modules.get("torch._dynamo.utils")
+        return (
+            self._patches is not None
+            and id(optimizer) in self._expected
+            and session.alone
+            and session.mark is None
+            and session.options.profile == "off"
+            and session.options.on_nonfinite in {"record", "capture"}
+            and not (self.backward.multiplied or session.in_backward or session.pending)
+            and all(_on_host(o) for o in self._expected.values())
+            # compiled code that was made with hooks in place is made anew without them
+            and (dynamo is None or not dynamo.counters["stats"].get("unique_graphs", 0))
+        )
+
+    def _begin(self, count: int, apart: int) -> None:
+        session, patches = self.session, self._patches
+        named = self.optimizers.go_unwatched(self._expected.values())
+        self._first, self._left = session.step, count
+        self._last_row = session.step - 1
+        self._apart = apart
+        self._closer = False
+        self._stepped.clear()
+        self._row = {
+            "rank": session.catalogue.rank,
+            "step": session.step,
+            "time_ns": 0,
+            "loss": None,
+            "unwatched": None,
+            "optimizer_id": named,
+            "completed": True,
+            "stepped": True,
+            "skipped_by_scaler": False,
+            "detail": _DETAIL,
+        }
+        for stand_in in patches.stand_ins if patches is not None else ():
+            self._stand_ins += stand_in()
+        module_hooks = patches.module_hooks if patches is not None else ()
+        for handle in (*module_hooks, self._before_step):
+            hooks = handle.hooks_dict_ref()
+            if hooks is not None and handle.id in hooks:
+                self._out.append((hooks, handle.id, hooks.pop(handle.id)))
+        if apart == 1 and not self._evaluates_always:
+            called = _Called(self._evaluation)
+            models = [model for root in session.catalogue.roots if (model := root.ref()) is not None]
+            self._stand_ins += [model.register_forward_pre_hook(called) for model in models]
+        self._after_each_step(self._count)
+        session.look_away()
+        self._begin_run()
+        self._began = perf_counter_ns()
+
+    def _after_each_step(self, hook: StepHook) -> None:
+        """Change what torch calls after a step. Only a value of its dictionary changes, which it may be going through."""
+        hooks = self._after_step.hooks_dict_ref()
+        if hooks is not None and self._after_step.id in hooks:
+            hooks[self._after_step.id] = hook
+
+    # -- while it lasts -----------------------------------------------------------------------------------------------------
+
+    def _begin_run(self) -> None:
+        """The next row will be that of the last of the next steps."""
+        self._to_row = min(self._apart, self._left)
+        self._left -= self._to_row
+        self._wrap_backward(wrap=self._to_row == 1)
+
+    def _wrap_backward(self, *, wrap: bool) -> None:
+        """Put the recorder's wrapper in or take it out, unless somebody has put something over it."""
+        if self._backward is not None and self._apart > 1:
+            plain, wrapped = self._backward
+            if torch.autograd.backward is (plain if wrap else wrapped):
+                torch.autograd.backward = wrapped if wrap else plain
+
+    def _count(self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:  # noqa: ARG002
+        """After the step of an optimizer; of one that is no other's, what is done for most steps stands here."""
+        if self._to_row > 2 and len(self._expected) == 1 and id(optimizer) in self._expected:
+            self._to_row -= 1
+            self.session.count_step()
+            return
+        try:
+            self._step_ended(optimizer)
+        except Exception as e:
+            self.end(write=False)
+            if raised_by_signal_handler(e):
+                raise
+            self.session.fault(PART, e)
+
+    def _step_ended(self, optimizer: torch.optim.Optimizer) -> None:
+        if id(optimizer) not in self._expected:
+            self.end()
+            return
+        if len(self._expected) > 1:
+            self._stepped.add(id(optimizer))
+            if len(self._stepped) < len(self._expected):
+                return
+            self._stepped.clear()
+        self._to_row -= 1
+        if self._to_row > 0:
+            self.session.count_step()
+            self._wrap_backward(wrap=self._to_row == 1)
+            return
+        began = perf_counter_ns()
+        self.session.count_step()
+        self._write_row(time_ns())
+        self.session.recorder_ns += perf_counter_ns() - began
+        if self._left <= 0 or self._closer:
+            self.end()
+        else:
+            self._begin_run()
+
+    def _write_row(self, now_ns: int) -> None:
+        """The row of the step that was counted last, which tells of those before it that have none."""
+        row, step = self._row, self.session.step - 1
+        row["step"], row["time_ns"], row["unwatched"] = step, now_ns, step - self._last_row - 1 or None
+        self.session.write_at_once(row)
+        self._last_row = step
+        row["loss"] = None
+
+    def _read_loss(self, loss: Tensor | None) -> bool:
+        """The script's backward begins; returns whether it goes unwatched too."""
+        if loss is None or loss.numel() != 1 or loss.device.type != "cpu" or not loss.is_floating_point():
+            return True
+        number = _read(loss)
+        if not isfinite(number):
+            self.end()
+            self.forward.was_unwatched(self.backward.forward_ended_at(loss))
+            return False
+        self._row["loss"] = number
+        if self.backward.left_band(number):
+            self._closer = self.session.budget.full_detail_from(self.session.step + 1, _LOOK_CLOSELY, "loss")
+        return True
+
+    def _evaluation(self, module: nn.Module, args: tuple[Any, ...]) -> None:
+        """A forward without gradients begins."""
+        if not is_compiling() and self.session.unwatched:
+            self.end()
+            self.forward.begins(module, args)  # torch has listed its hooks for this call already
+
+    def _mode_set(self) -> None:
+        """The script has called train or eval: it evaluates, or has done so."""
+        if self.session.unwatched and not self._evaluates_always:
+            self.end()
+
+    # -- the end --------------------------------------------------------------------------------------------------------------
+
+    def end(self, *, write: bool = True) -> None:
+        """Watch again from here on; nothing happens where every step is watched. Without ``write`` the steps that were counted
+        last are told of by no row."""
+        session = self.session
+        if not session.unwatched:
+            return
+        took_ns = perf_counter_ns() - self._began
+        self._wrap_backward(wrap=True)
+        self._after_each_step(self._watching)
+        for stand_in in self._stand_ins:
+            stand_in.remove()
+        self._stand_ins.clear()
+        for hooks, key, hook in self._out:
+            hooks[key] = hook
+        self._out.clear()
+        if write and session.step - 1 > self._last_row:
+            self._write_row(time_ns())
+        count = session.step - self._first
+        self.optimizers.was_unwatched(self._expected.values(), count)
+        self._expected = {}
+        self._seen = session.step
+        session.look_again()
+        session.budget.went_unwatched(session.step, count, self._apart, took_ns)
+
+
+def _on_host(optimizer: torch.optim.Optimizer) -> bool:
+    """Whether all parameters are in the host's memory: reading a loss elsewhere makes the host wait."""
+    return all(p.device.type == "cpu" for group in optimizer.param_groups for p in group["params"])

@@ -1,0 +1,216 @@
+"""Steps of small models that are not watched: none is lost, none is changed, and what goes wrong in one is seen."""
+
+import copy
+import math
+import pickle
+
+import pytest
+import torch
+from firstfault.analyzer import Trace
+from firstfault.recorder import Recorder
+from firstfault.recorder.session.budget import Budget
+from firstfault.recorder.storage.segments import completed_steps
+from torch import nn
+from torch.nn.modules import module as nn_module
+from torch.optim.optimizer import _global_optimizer_post_hooks
+from torch.utils.data import DataLoader, TensorDataset
+
+EVERY = 16
+WATCHED_AT_FIRST = 8
+SAVED = """SELECT step, module FROM tensor_stats JOIN tensors USING (tensor_id) JOIN modules USING (module_id)
+    WHERE tensor_name LIKE '%:saved'"""
+
+
+@pytest.fixture(params=[1, 4], ids=["every loss", "every fourth loss"])
+def seldom(request, monkeypatch):
+    """Watch every 16th step, however long steps take here."""
+
+    def unwatched_steps(self, step):
+        due = step >= max(WATCHED_AT_FIRST, self._full_until)
+        return (-step % EVERY if due else 0), request.param
+
+    monkeypatch.setattr(Budget, "unwatched_steps", unwatched_steps)
+    monkeypatch.setattr(Budget, "watching_is_dear", property(lambda _: True, lambda *_: None), raising=False)
+    return request.param
+
+
+def network(seed=0):
+    torch.manual_seed(seed)
+    model = nn.Sequential(nn.Linear(6, 6), nn.Tanh(), nn.Dropout(0.2), nn.Linear(6, 1))
+    return model, torch.optim.SGD(model.parameters(), lr=0.01)
+
+
+def train(model, optimizer, steps, x=None):
+    losses = []
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss = model(torch.ones(4, 6) if x is None else x).square().mean()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def rows(run, query):
+    with Trace(run) as trace:
+        return trace.sql(query).rows()
+
+
+def test_every_step_is_counted_and_losses_are_those_of_the_script(tmp_path, seldom):
+    model, optimizer = network()
+    with Recorder(tmp_path / "run"):
+        losses = train(model, optimizer, 100)
+    found = rows(tmp_path / "run", "SELECT step, loss, unwatched, completed, detail FROM steps ORDER BY step")
+    assert sum(1 + (unwatched or 0) for *_, unwatched, _, _ in found) == 100
+    assert completed_steps(tmp_path / "run") == {0: 100}
+    assert found[-1][0] == 99
+    assert len(found) < 100 or seldom == 1
+    for step, loss, _, completed, _ in found:
+        assert completed
+        assert loss == losses[step] or (loss is None and seldom > 1 and step == 99)
+    seen = [step for step, *_, detail in found if "step" not in (detail or "").split()]
+    assert seen == [*range(WATCHED_AT_FIRST), *range(EVERY, 100, EVERY)][: len(seen)]
+
+
+def test_the_training_is_the_same_to_the_bit_and_nothing_stays_in_torch(tmp_path, seldom):
+    plain, optimizer = network()
+    expected = train(plain, optimizer, 60)
+    backward, hooks = torch.autograd.backward, len(_global_optimizer_post_hooks)
+    model, optimizer = network()
+    with Recorder(tmp_path / "run"):
+        assert train(model, optimizer, 60) == expected
+    assert all(map(torch.equal, plain.state_dict().values(), model.state_dict().values()))
+    assert torch.autograd.backward is backward
+    assert len(_global_optimizer_post_hooks) == hooks
+    assert not nn_module._has_any_global_hook()
+    assert not model._forward_pre_hooks
+
+
+def test_hooks_of_modules_are_out_between_watched_steps_and_a_copy_has_none_of_ours(tmp_path, seldom):
+    model, optimizer = network()
+    with Recorder(tmp_path / "run") as recorder:
+        train(model, optimizer, WATCHED_AT_FIRST + 3)
+        assert recorder._attachment.session.unwatched
+        assert not nn_module._global_forward_hooks
+        for twin in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):  # noqa: S301 — our own
+            assert twin(torch.ones(1, 6)).shape == (1, 1)
+        train(model, optimizer, EVERY)
+    assert rows(tmp_path / "run", "SELECT count(*) FROM events WHERE event = 'recorder-fault'") == [(0,)]
+
+
+def test_a_loss_that_is_lost_is_looked_at_in_its_own_step(tmp_path, seldom):
+    if seldom > 1:
+        pytest.skip("of losses that are not read, the next one that is tells")
+    model, optimizer = network()
+    with Recorder(tmp_path / "run"):
+        train(model, optimizer, 20)
+        train(model, optimizer, 1, x=torch.full((4, 6), math.nan))
+        train(model, optimizer, 3)
+    lost = rows(tmp_path / "run", "SELECT step, loss FROM steps ORDER BY step")
+    assert [step for step, loss in lost if not math.isfinite(loss)][:1] == [20]
+    modules = rows(tmp_path / "run", f"{SAVED} AND step = 20")
+    assert modules == [(20, "0")]
+    (found,) = rows(tmp_path / "run", "SELECT calls, grad_norm FROM steps WHERE step = 20")
+    assert "b" in found[0]
+    assert math.isnan(found[1])
+
+
+def test_an_evaluation_ends_the_stretch_and_is_recorded(tmp_path, seldom):
+    model, optimizer = network()
+    with Recorder(tmp_path / "run"):
+        for _ in range(4):
+            train(model, optimizer, 20)
+            model.eval()
+            with torch.no_grad():
+                model(torch.ones(5, 6))
+            model.train()
+    found = rows(tmp_path / "run", "SELECT step FROM steps WHERE eval_forwards > 0 ORDER BY step")
+    assert [step for (step,) in found][:3] == [20, 40, 60]
+    evaluated = "SELECT count(DISTINCT step) FROM tensor_stats WHERE phase = 'eval'"
+    assert rows(tmp_path / "run", evaluated)[0][0] >= 3
+
+
+def test_two_optimizers_make_one_iteration(tmp_path, seldom):
+    left, first = network(1)
+    right, second = network(2)
+    with Recorder(tmp_path / "run"):
+        for _ in range(60):
+            train(left, first, 1)
+            train(right, second, 1)
+    with Trace(tmp_path / "run") as trace:
+        (last,) = trace.sql("SELECT max(step) AS last FROM steps")["last"]
+    assert last == 59
+    assert completed_steps(tmp_path / "run") == {0: 60}
+
+
+def test_an_optimizer_that_joins_is_seen(tmp_path, seldom):
+    left, first = network(1)
+    right, second = network(2)
+    with Recorder(tmp_path / "run"):
+        train(left, first, 20)
+        for _ in range(20):
+            train(left, first, 1)
+            train(right, second, 1)
+    optimizers = rows(tmp_path / "run", "SELECT DISTINCT optimizer_id FROM param_groups ORDER BY 1")
+    assert optimizers == [(0,), (1,)]
+
+
+def test_loaders_and_schedules_are_followed_through(tmp_path, seldom):
+    model, optimizer = network()
+    schedule = torch.optim.lr_scheduler.StepLR(optimizer, 10)
+    loader = DataLoader(TensorDataset(torch.randn(40, 6)), batch_size=4)
+    with Recorder(tmp_path / "run"):
+        for _ in range(7):
+            for (x,) in loader:
+                train(model, optimizer, 1, x=x)
+                schedule.step()
+    run = tmp_path / "run"
+    places = rows(run, "SELECT DISTINCT step, epoch, batch_index FROM batches WHERE loader_id IS NOT NULL ORDER BY 1")
+    assert places
+    assert all(10 * epoch + index == step for step, epoch, index in places)
+    stepped = rows(run, "SELECT step, steps, total_steps FROM schedulers ORDER BY step")
+    assert all(steps == (step > 0) and total == step for step, steps, total in stepped if step > WATCHED_AT_FIRST)
+
+
+def test_an_exception_names_the_step_in_progress(tmp_path, seldom):
+    model, optimizer = network()
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"), Recorder(tmp_path / "run"):
+        train(model, optimizer, 1, x=torch.ones(4, train(model, optimizer, 21) and 5))
+    assert rows(
+        tmp_path / "run",
+        "SELECT step, module FROM events LEFT JOIN modules USING (module_id) WHERE event = 'exception'",
+    ) == [(21, "0")]
+    assert not nn_module._has_any_global_hook()
+
+
+def test_a_fault_of_ours_ends_the_stretch_and_the_training_goes_on(tmp_path, seldom, monkeypatch):
+    model, optimizer = network()
+    with Recorder(tmp_path / "run") as recorder:
+        train(model, optimizer, WATCHED_AT_FIRST + 2)
+        unwatched = recorder._attachment.unwatched
+        monkeypatch.setattr(unwatched, "_write_row", lambda _: 1 / 0)
+        train(model, optimizer, 30)
+        monkeypatch.undo()
+    ((part,),) = rows(tmp_path / "run", "SELECT detail->>'part' FROM events WHERE event = 'recorder-fault'")
+    assert part == "unwatched-steps"
+
+
+KILLED = """
+import os, signal, sys, torch
+torch.set_num_threads(1)
+model = torch.nn.Linear(2, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(int(sys.argv[1])):
+    optimizer.zero_grad()
+    model(torch.ones(2, 2)).sum().backward()
+    optimizer.step()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_killed_process_has_lost_no_step(bench):
+    (bench.folder / "firstfault.toml").write_text('[run]\ngrace = "1ms"\n')
+    bench.write(KILLED)
+    recorded = bench.record("script.py", "3777")
+    assert rows(recorded.run, "SELECT sum(unwatched) > 1000 FROM steps") == [(True,)]
+    assert completed_steps(recorded.run) == {0: 3777}
