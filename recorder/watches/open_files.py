@@ -16,11 +16,13 @@ _SELDOM = 64
 
 
 class OpenFiles:
-    """Fills ``steps.open_files`` in every eighth step, and ``ranks.open_files_limit``."""
+    """Fills ``steps.open_files`` in every eighth step or the next one that is watched, and ``ranks.open_files_limit``."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
         self._every = _EVERY
+        self._next = session.attempt.first_step
+        """Step from which on they are counted again: a step that nobody watches is passed over."""
         if _FOLDER.is_dir():
             session.at_finish.append(("open-files", self._count))
             session.rank_facts.append(session.guarded("open-files", _limit))
@@ -30,10 +32,11 @@ class OpenFiles:
 
     def _count(self) -> None:
         session = self.session
-        if (session.step - session.attempt.first_step) % self._every:
+        if session.step < self._next:
             return
         count = sum(1 for _ in os.scandir(_FOLDER)) - 1  # that of the listing itself
         self._every = _SELDOM if count > _MANY else _EVERY
+        self._next = session.step + self._every
         session.facts["open_files"] = count
 
 

@@ -10,13 +10,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch._C._autograd import _profiler_enabled  # pyright: ignore[reportMissingImports, reportUnknownVariableType]
-from torch.autograd import (
-    ProfilerConfig,
-    ProfilerState,
-    _disable_profiler_legacy,  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType]
-    _enable_profiler_legacy,  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType]
-)
+from torch._C import _autograd, _profiler  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType]
 from torch.compiler import is_compiling
 from torch.nn.modules import module as nn_module
 
@@ -24,8 +18,11 @@ from ..session.patches import Patches
 from ..session.registry import ModuleEntry
 from ..session.session import Session
 
-_begin: Callable[[str], Any] = torch.autograd._record_function_with_args_enter  # pyright: ignore[reportAttributeAccessIssue]
-_end: Callable[[Any], None] = torch.autograd._record_function_with_args_exit  # pyright: ignore[reportAttributeAccessIssue]
+_profiling: Callable[[], bool] = _autograd._profiler_enabled
+_start: Callable[[Any], None] = _autograd._enable_profiler_legacy
+_finish: Callable[[], list[list[Any]]] = _autograd._disable_profiler_legacy
+_begin: Callable[[str], Any] = getattr(torch.autograd, "_record_function_with_args_enter")  # noqa: B009 — private
+_end: Callable[[Any], None] = getattr(torch.autograd, "_record_function_with_args_exit")  # noqa: B009 — private
 
 _MOST_LOOKS = 3
 """Forwards whose operators are listed in one run: a mode that is forgotten is forgotten in the first."""
@@ -76,13 +73,13 @@ class RandomEvaluations:
         if torch.is_grad_enabled() or is_compiling():
             return
         if self._root is None:
-            if module.training or _profiler_enabled() or torch.jit.is_tracing():  # pyright: ignore[reportPrivateImportUsage]
+            if module.training or _profiling() or torch.jit.is_tracing():  # pyright: ignore[reportPrivateImportUsage]
                 return
             entry = self.session.catalogue.by_object.get(id(module))
             if entry is None or entry.ref() is not module:
                 return
             self._root = module
-            _enable_profiler_legacy(_CONFIG)
+            _start(_CONFIG)
         entry = self.session.catalogue.by_object.get(id(module))
         id_ = -1 if entry is None or module.training else entry.id
         self._marks.append((module, _begin(f"{_MARK}{id_}")))
@@ -123,7 +120,7 @@ class RandomEvaluations:
     def _stop(self) -> list[Any]:
         self._root = None
         self._marks.clear()
-        return [event for thread in _disable_profiler_legacy() for event in thread]
+        return [event for thread in _finish() for event in thread]
 
     def _give_up(self) -> None:
         if self._root is not None:  # a forward that raised
@@ -133,7 +130,15 @@ class RandomEvaluations:
         self._handles.clear()
 
 
-_CONFIG = ProfilerConfig(ProfilerState.CPU, False, False, False, False, False, torch._C._profiler._ExperimentalConfig())
+_CONFIG = _profiler.ProfilerConfig(
+    _profiler.ProfilerState.CPU,
+    False,
+    False,
+    False,
+    False,
+    False,
+    _profiler._ExperimentalConfig(),
+)
 
 
 def _dropping(events: list[Any]) -> list[tuple[int, str]]:

@@ -14,9 +14,9 @@ from ..autograd.graph import nodes_down_to, operator_name
 from ..session.patches import Patches
 from ..session.session import Session
 
-_FIRST_STEPS = 8
+_FIRST_LOSSES = 8
 _EVERY = 32
-"""Steps between two looks after the first ones: a look walks through the graph."""
+"""Losses between two looks after the first ones: a look walks through the graph."""
 
 _MOST_EVENTS = 16
 _MOST_NAMED = 4
@@ -29,7 +29,7 @@ class StaleWeights:
 
     def __init__(self, session: Session) -> None:
         self.session = session
-        self._looks = self._found = 0
+        self._looks = self._found = self._losses = 0
         earlier, look = session.on_loss, session.guarded("stale-weights", self._look)
 
         def both(loss: Tensor) -> None:
@@ -43,11 +43,9 @@ class StaleWeights:
 
     def _look(self, loss: Tensor) -> None:
         session = self.session
-        after = session.step - session.attempt.first_step
-        if self._found == _MOST_EVENTS:
-            return
-        # two steps on end: a mark is set in the one and read in the other
-        if after > _FIRST_STEPS and after % _EVERY > 1:
+        self._losses += 1
+        # two on end: a mark is set in the one and read in the other
+        if self._found == _MOST_EVENTS or (self._losses > _FIRST_LOSSES and self._losses % _EVERY > 1):
             return
         began = perf_counter_ns()
         fresh: set[int] = set()

@@ -37,8 +37,8 @@ def test_an_update_like_all_others_speaks_against_it(write_run: Any) -> None:
 
 
 def test_a_cause_with_evidence_has_no_candidates(write_run: Any) -> None:
-    operators = [{"step": 20, "seq": 1, "op": "Div", "saved": "other", "trigger": "collapse", "graph_seq": 1, "min": 1e-9, "max": 1.0,
-                  "least_before": 0.5, "looks": 20}]  # fmt: skip
+    collapse = {"op": "Div", "saved": "other", "trigger": "collapse", "least_before": 0.5, "looks": 20}
+    operators = [{"step": 20, "seq": 1, "graph_seq": 1, "min": 1e-9, "max": 1.0, **collapse}]
     with Trace(write_run(steps=lost_at(20), operators=operators)) as trace:
         causes = diagnose(trace).causes
     assert [c.name for c in causes if c.severity != "warning"] == ["tiny-denominator"]
