@@ -34,8 +34,8 @@ pictures: $(VENV)/.installed-dev chromium
 	$(BIN)/python tests/pictures/make_tutorial.py
 
 # every check runs, also after one that failed (--keep-going above), and pytest's closing line comes last
-.PHONY: ruff-check ruff-format basedpyright lint-imports pytest chromium
-lint: ruff-check ruff-format basedpyright lint-imports
+.PHONY: ruff-check ruff-format basedpyright lint-imports rule-sizes pytest chromium
+lint: ruff-check ruff-format basedpyright lint-imports rule-sizes
 
 ruff-check: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
@@ -48,6 +48,9 @@ basedpyright: $(VENV)/.installed-dev
 
 lint-imports: $(VENV)/.installed-dev
 	$(BIN)/lint-imports
+
+rule-sizes: $(VENV)/.installed-dev
+	$(BIN)/python tests/house/rule_sizes.py
 
 pytest: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)

@@ -12,22 +12,28 @@ import typer
 
 from . import __version__
 
-ROOMS = {
+COMMANDS = (
+    "run",
+    "diagnose",
+    "report",
+    "compare",
+    "batch",
+    "watch",
+    "replay",
+    "mre",
+    "import",
+    "export",
+    "sql",
+    "rules",
+    "demo",
+)
+"""In the order in which a person needs them."""
+
+ROOMS = {name: f"reports.commands.{name}" for name in COMMANDS} | {
     "run": "recorder.cli",
-    "diagnose": "reports.cli",
-    "report": "reports.cli",
-    "compare": "reports.many_cli",
-    "batch": "reports.many_cli",
-    "watch": "reports.watch_cli",
-    "replay": "reports.cli",
-    "mre": "reports.cli",
-    "import": "analyzer.import_cli",
-    "export": "analyzer.import_cli",
-    "sql": "analyzer.cli",
-    "rules": "analyzer.cli",
-    "demo": "reports.cli",
+    "import": "reports.commands.import_",  # a keyword of Python
 }
-"""Sub-command → module of the room, which has ``register(app)``; in the order in which a person needs them."""
+"""Sub-command → its module, which has ``register(app)``."""
 
 
 def _say_version(asked: bool) -> None:

@@ -17,9 +17,9 @@ from rich.console import Console
 
 from .analyzer import AnalyzerError, Trace, diagnose, judging
 from .recorder import Recorder, RecorderError
-from .reports.page import render_page
-from .reports.page_data import reduce_page
-from .reports.terminal import print_verdict
+from .reports.page.data import reduce_page
+from .reports.page.render import render_page
+from .reports.page.terminal import print_verdict
 
 _HEIGHT = 720
 """Height of a page in the notebook, in pixels; it scrolls inside."""

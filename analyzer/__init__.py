@@ -1,11 +1,11 @@
 """Floor 2: from a run folder to a verdict. DuckDB and polars, never torch."""
 
-from .diagnose import diagnose
+from .diagnosis.diagnose import diagnose
 from .errors import AnalyzerError, NotARunError, QueryError, RuleError, UnreadableRunError
-from .judging import Judging, judging
-from .rules import Rule, load_rules
-from .sources import Problem
-from .trace import Trace
+from .reading.sources import Problem
+from .reading.trace import Trace
+from .rules.rule import Rule, load_rules
+from .rules.thresholds import Judging, judging
 from .verdict import Change, Finding, FirstAnomaly, NotEvaluable, RunFacts, Verdict
 
 __all__ = [

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from ..schemas import ExitRecord, write_json
-from ..schemas.layout import EXIT_JSON
+from ..schemas.files.layout import EXIT_JSON
 from . import attach
 from .attachment import Attachment
 from .base.errors import CompactionError, RecorderError

@@ -39,7 +39,10 @@ def run(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Record into this folder, which must be new or empty. Without it a new one is made below firstfault-runs/."
+            "-o",
+            "--out",
+            metavar="DIR",
+            help="Record into this folder, which must be new or empty. Without it a new one is made below firstfault-runs/.",
         ),
     ] = None,
     resume: Annotated[

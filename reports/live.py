@@ -11,13 +11,13 @@ from rich.table import Table
 from rich.text import Text
 
 from ..analyzer import Trace
-from ..analyzer.language import in_words
 from ..analyzer.verdict import Verdict
-from .ending import end_sentence
-from .findings import reduce_headline
-from .language import say
-from .terminal import COLOURS
-from .wording import duration, number, plural, show_name, size
+from ..analyzer.word_patterns import in_words
+from .page.terminal import COLOURS
+from .sections.ending import end_sentence
+from .sections.findings import reduce_headline
+from .text.language import say
+from .text.wording import duration, number, plural, show_name, size
 
 RECENT = 20
 """Steps over which rates and medians are taken."""

@@ -1,9 +1,9 @@
 """Floor 1: what a run folder holds. Every table is declared once here; no torch, no duckdb."""
 
-from .breadcrumb import BreadcrumbWriter, Position, read_breadcrumb
-from .captures import STOPPED, CaptureMeta, captures_of, read_meta, write_meta
 from .columns import KINDS, SCHEMA_VERSION, VERSION_KEY, Column, Phase, Table
-from .manifest import (
+from .files.breadcrumb import BreadcrumbWriter, Position, read_breadcrumb
+from .files.capture_meta import STOPPED, CaptureMeta, captures_of, read_meta, write_meta
+from .files.manifest import (
     EarlierAttempt,
     ExceptionRecord,
     ExitRecord,
@@ -15,7 +15,7 @@ from .manifest import (
     read_manifest,
     write_json,
 )
-from .records import RECORDS
+from .files.records import RECORDS
 from .tables import TABLES
 
 __all__ = [

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ...schemas.cuda_snapshot import is_script
+from ...schemas.files.cuda_snapshot import is_script
 from ..errors import ImportFileError
 from .byte_streams import ByteStream
 from .target import RunTarget

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ...schemas.cuda_snapshot import block_groups, category_of, place_of, whole, words
+from ...schemas.files.cuda_snapshot import block_groups, category_of, place_of, whole, words
 from ..errors import ImportFileError
 from .target import RunTarget
 

@@ -11,11 +11,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-import pyarrow.parquet as pq
+import pyarrow as pa
 
 from ...schemas import TABLES, ExitRecord, RunManifest, write_json
-from ...schemas.layout import EXIT_JSON, RUN_JSON, part_path
-from ..case_tables import arrow
+from ...schemas.files.layout import EXIT_JSON, RUN_JSON, part_path
+from ...schemas.files.parts import table_of, write_part
 from ..errors import ImportFileError
 from .curve_names import no_loss
 
@@ -132,6 +132,10 @@ class RunTarget:
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
 
+    def write(self, table: str, rank: int, rows: pa.Table) -> None:
+        """Write rows of a table as its next part; a power cut leaves no run folder at all, so nothing is flushed."""
+        write_part(self.next_part(table, rank), table, rows, durable=False)
+
     def next_window(self, rank: int) -> int:
         """Number of the next trace file of a rank."""
         self._windows[rank] += 1
@@ -165,7 +169,7 @@ class RunTarget:
             }
             self._rows.setdefault(("ranks", rank), []).append(row)
         for (table, rank), rows in self._rows.items():
-            pq.write_table(arrow(TABLES[table], rows), self.next_part(table, rank), compression="zstd")
+            self.write(table, rank, table_of(TABLES[table], rows))
         times = [row["time_ns"] for row in self._steps.values() if row.get("time_ns")]
         times += [row["time_ns"] for row in self.rows_of("metrics") if row.get("time_ns")]
         written = self.written_ns or [time.time_ns()]

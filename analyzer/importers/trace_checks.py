@@ -4,12 +4,12 @@ A profiler that loses track shows it: kernels that run before they were launched
 overlap without one lying inside the other. Such events are kept; a row of `events` says how many there are.
 """
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
 import duckdb
 
-from ..views import quote
 from .nesting import HOST, SLACK_NS, Nesting
 
 _DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
@@ -32,6 +32,8 @@ SELECT event_id FROM (
     WINDOW before AS (PARTITION BY hash(pid, tid) ORDER BY ts_ns, dur_ns DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
 ) WHERE ts_ns < open_until - {slack} AND end_ns > open_until + {slack}
 """
+
+_NAMED = "SELECT name, step FROM {events} WHERE event_id = $id"
 
 _STEP_FACTS = """
 SELECT step, sum(dur_ns) FILTER (starts_with(name, 'enumerate(DataLoader)#')) AS wait,
@@ -59,38 +61,42 @@ class StepFacts(NamedTuple):
     stepped: bool | None
 
 
-def _part(path: Path) -> str:
-    return f"read_parquet({quote(str(path))}, hive_partitioning=false)"
+_EVENTS = "read_parquet($part, hive_partitioning=false)"
+
+
+def _list(names: Iterable[str]) -> str:
+    """Own words as a list of SQL."""
+    return ", ".join(f"'{name}'" for name in names)
 
 
 def doubts(con: duckdb.DuckDBPyConnection, part: Path, nesting: Nesting) -> list[Doubt]:
     """Everything that cannot be as the trace has it; ``nesting`` has seen its events pass by."""
-    events = _part(part)
-    device, host = (", ".join(map(quote, names)) for names in (_DEVICE, HOST))
+    of = {"part": str(part)}
     queries = {
-        "have a length below zero": _NEGATIVE.format(events=events),
-        "run on the device before they were launched": _EARLY.format(events=events, device=device, slack=SLACK_NS),
+        "have a length below zero": _NEGATIVE.format(events=_EVENTS),
+        "run on the device before they were launched": _EARLY.format(
+            events=_EVENTS, device=_list(_DEVICE), slack=SLACK_NS
+        ),
     }
     overlap = "overlap another event of their thread without lying inside it"
     if not nesting.ordered:
-        queries[overlap] = _OVERLAP.format(events=events, host=host, slack=SLACK_NS)
+        queries[overlap] = _OVERLAP.format(events=_EVENTS, host=_list(HOST), slack=SLACK_NS)
     counts = {
-        what: con.execute(f"SELECT count(*), min(event_id) FROM ({query})").fetchall()[0]  # noqa: S608 # own text
+        what: con.execute(f"SELECT count(*), min(event_id) FROM ({query})", of).fetchall()[0]  # noqa: S608 # own text
         for what, query in queries.items()
     }
     counts.setdefault(overlap, (nesting.overlapping, nesting.first))
     found: list[Doubt] = []
     for what, (count, first) in counts.items():
         if count:
-            where = {"id": first}
-            named = con.execute(f"SELECT name, step FROM {events} WHERE event_id = $id", where).fetchall()[0]  # noqa: S608
+            named = con.execute(_NAMED.format(events=_EVENTS), of | {"id": first}).fetchall()[0]
             found.append(Doubt(what, count, str(named[0]), named[1]))
     return found
 
 
 def step_facts(con: duckdb.DuckDBPyConnection, part: Path) -> list[StepFacts]:
     """Time in the loader and in optimizers by step, from torch's own annotations."""
-    rows = con.execute(_STEP_FACTS.format(events=_part(part))).fetchall()
+    rows = con.execute(_STEP_FACTS.format(events=_EVENTS), {"part": str(part)}).fetchall()
     annotated = any(count for *_, count in rows)  # without these annotations nothing is known of optimizers
     return [
         StepFacts(step, _int(wait), _int(optimizer), count > 0 if annotated else None)

@@ -8,7 +8,6 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from .host_operators import operators_of
 from .kineto import KinetoTrace
@@ -38,7 +37,7 @@ def import_trace(path: Path, target: RunTarget, label: str) -> str:  # noqa: ARG
     _note(path, trace, target, rank, window)
     operators = operators_of(part, rank, window)
     if operators.num_rows:
-        pq.write_table(operators, target.next_part("profiled_operators", rank), compression="zstd")
+        target.write("profiled_operators", rank, operators)
     pa.default_memory_pool().release_unused()
     with (
         TemporaryDirectory(prefix="firstfault-") as folder,

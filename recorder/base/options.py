@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ...schemas import RunManifest
-from ...schemas.layout import RUN_JSON
+from ...schemas.files.layout import RUN_JSON
 
 
 class Options(msgspec.Struct, kw_only=True, forbid_unknown_fields=False):
@@ -16,7 +16,7 @@ class Options(msgspec.Struct, kw_only=True, forbid_unknown_fields=False):
     budget: float | None = 0.03
     """Share of the step time that the recorder may take once the grace is used up; costly kinds are thinned to keep it.
     None: no limit."""
-    grace_s: float = 2.0
+    grace_s: float = 1.5
     """Seconds that recording may take over the whole run before the budget is enforced; see session/budget.py for where it ends
     earlier."""
     every: int = 1

@@ -8,7 +8,7 @@ import os
 import signal
 from pathlib import Path
 
-from ...schemas.layout import native_stack_path, rank_folder
+from ...schemas.files.layout import native_stack_path, rank_folder
 
 STACK_SIGNAL = signal.SIGRTMAX - 5
 """Sent only to a process that has a handler for it: without one a real-time signal ends its receiver."""

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ...schemas.module_plan import CallPlan, ModulePart, TensorPlan
+from ...schemas.files.call_recipe import CallPlan, ModulePart, TensorPlan
 from ..script.frames import is_installed, is_ours
 from .folder import CaptureFolder
 from .weak_calls import HeldCall

@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from ...schemas import CaptureMeta, Phase
-from ...schemas.layout import capture_name
+from ...schemas.files.layout import capture_name
 from ..autograd.compiled_graphs import CompiledGraphs
 from ..base.terminal import warn
 from ..loop.batches import DataWatch

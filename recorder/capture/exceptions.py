@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from ...schemas import ExceptionRecord
-from ...schemas.json_text import json_bytes
-from ...schemas.layout import exception_path, native_stack_path
+from ...schemas.files.json_text import json_bytes
+from ...schemas.files.layout import exception_path, native_stack_path
 from ..base.stacks_on_demand import answer_with_stacks
 from ..script.frames import is_installed, is_script
 from ..session.ranks import rank_and_world

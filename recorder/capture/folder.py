@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from ...schemas import CaptureMeta, write_meta
-from ...schemas.layout import CAPTURES
-from ...schemas.module_plan import PLAN_JSON, CallPlan, write_plan
+from ...schemas.files.call_recipe import PLAN_JSON, CallPlan, write_plan
+from ...schemas.files.layout import CAPTURES
 from ..tensors.moments import measurable
 
 MOST_BYTES = 512 * 1024 * 1024

@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from ...schemas import Phase
-from ...schemas.step_values import Row
+from ...schemas.files.step_values import Row
 from ..autograd.compiled_graphs import CompiledGraphs
 from ..autograd.denominators import Denominators
 from ..autograd.first_bad_module import find_first_bad_module, find_first_compiled, measure_compiled

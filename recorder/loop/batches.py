@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ...schemas import Phase
-from ...schemas.step_values import Row
+from ...schemas.files.step_values import Row
 from ..script.wrappers import local
 from ..session.registry import ModuleEntry
 from ..session.session import Session

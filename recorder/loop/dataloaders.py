@@ -20,7 +20,7 @@ from torch.utils.data import (
     dataloader,
 )
 
-from ...schemas.step_values import Row
+from ...schemas.files.step_values import Row
 from ..session.patches import Patches
 from ..session.session import Session
 from .batches import DataWatch

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.optim import lr_scheduler
 
-from ...schemas.json_text import json_text
+from ...schemas.files.json_text import json_text
 from ..session.patches import Patches
 from ..session.session import Session
 from .optimizers import OptimizerWatch

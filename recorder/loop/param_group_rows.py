@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...schemas.json_text import json_text
-from ...schemas.step_values import Row
+from ...schemas.files.json_text import json_text
+from ...schemas.files.step_values import Row
 from ..session.session import Session
 from ..tensors.device import either
 from ..tensors.moments import Moments

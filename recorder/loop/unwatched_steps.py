@@ -18,7 +18,7 @@ import torch.optim.optimizer as optim
 from torch import Tensor, is_grad_enabled, nn
 from torch.compiler import is_compiling
 
-from ...schemas.step_values import Row
+from ...schemas.files.step_values import Row
 from ..script.signal_handlers import raised_by_signal_handler
 from ..session.budget import KINDS
 from ..session.patches import Patches, Removable

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...schemas.step_values import Row
+from ...schemas.files.step_values import Row
 from ..script.wrappers import local
 from ..session.registry import Catalogue
 from ..tensors.moments import measurable, node_of

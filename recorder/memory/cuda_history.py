@@ -10,8 +10,8 @@ from typing import Any, cast
 
 import torch
 
-from ...schemas.cuda_snapshot import block_groups
-from ...schemas.layout import memory_snapshot_path
+from ...schemas.files.cuda_snapshot import block_groups
+from ...schemas.files.layout import memory_snapshot_path
 from ..session.patches import Patches
 from ..session.session import Session
 

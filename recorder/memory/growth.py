@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ...schemas.step_values import Row
+from ...schemas.files.step_values import Row
 from ..loop.batches import DataWatch
 from ..session.patches import Patches
 from ..session.session import Session

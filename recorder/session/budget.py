@@ -67,7 +67,7 @@ _MOST_FOR_LOSSES = 0.4
 
 _MOST_BETWEEN_LOSSES = 16
 
-_FULL_STEPS = 64
+_FULL_STEPS = 256
 _FULL_PART = 0.2
 _FULL_SHARE = 0.2
 """So many steps are measured in full within the grace; then, from this part of it on, only while recording takes no more than

@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from ...schemas.json_text import json_text
-from ...schemas.layout import unrecorded_path
+from ...schemas.files.json_text import json_text
+from ...schemas.files.layout import unrecorded_path
 from ..base.processors import usable_processors
 from ..base.terminal import warn
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from ...schemas.json_text import json_text
+from ...schemas.files.json_text import json_text
 from ..base.identity_map import IdentityMap
 from ..script.frames import is_ours
 from ..script.wrappers import Layout, layout_of, unwrapped

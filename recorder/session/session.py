@@ -20,9 +20,9 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils.data import get_worker_info
 
 from ...schemas import BreadcrumbWriter, Phase
-from ...schemas.json_text import json_text
-from ...schemas.layout import JOURNAL, breadcrumb_path, rank_folder
-from ...schemas.step_values import Row
+from ...schemas.files.json_text import json_text
+from ...schemas.files.layout import JOURNAL, breadcrumb_path, rank_folder
+from ...schemas.files.step_values import Row
 from ..base.options import options_of
 from ..base.process_notes import note_process
 from ..base.secrets import Redactor

@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 
 from ...schemas import TABLES
-from ...schemas.step_values import STEP_VALUES, Row, message_of
+from ...schemas.files.step_values import STEP_VALUES, Row, message_of
 from ..storage.journal import JournalWriter
 from ..tensors.device import Page, all_devices, now, on
 from ..tensors.moments import Moments

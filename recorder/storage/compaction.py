@@ -4,10 +4,6 @@ Parts k hold the rows of segments k; each table has its own. Segments k of a ran
 higher index, or has ended. A part is written
 beside its place (``*.parquet.tmp``), flushed to disk, renamed, and only then is the segment removed: at every moment
 each row is in a complete part or in the journal, and where it is in both the part wins.
-
-Encodings were chosen by measurement on 280,000 tensor-stat rows (bytes a row, seconds a million rows, one core):
-Arrow's default with zstd 27.3 and 0.61; floats split by byte and 64-bit integers as deltas 16.4 and 0.29. Moments of
-float32 data have 29 zero bits in each float64, which the split puts side by side.
 """
 
 import os
@@ -15,29 +11,17 @@ from pathlib import Path
 
 import psutil
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ...schemas import TABLES, read_breadcrumb
-from ...schemas.layout import breadcrumb_path, part_path, parts, segments
-from ...schemas.step_values import STEP_VALUES
+from ...schemas.files.layout import breadcrumb_path, part_path, parts, segments
+from ...schemas.files.parts import TORN_KEY, write_part
+from ...schemas.files.step_values import STEP_VALUES
 from ..base.errors import CompactionError
 from .segments import Segment, read_tables
-
-ROW_GROUP_ROWS = 128 * 1024
-"""Rows of a row group: DuckDB's own group of vectors, large enough to compress, small enough to be skipped by its
-statistics."""
-
-TORN_KEY = b"firstfault.torn_bytes"
-"""Key-value metadata of a part: bytes at the end of its segment that held no complete batch."""
-
-THINNED_KEY = b"firstfault.thinned"
-"""Key-value metadata of a part: only steps that this number divides were kept where nothing happened; 0: none."""
 
 KEPT_SUFFIX = ".misfits"
 """Of a segment with values that did not fit their columns and are null in the parts: it stays, under this name, for whoever looks
 for them."""
-
-_ORDER = {"tensor_stats": ("tensor_id", "step", "microbatch", "seq")}
 
 
 def compact(run: Path, *, finished: bool) -> int:
@@ -117,50 +101,6 @@ def _rows_of(streams: list[tuple[str, Path]], tables: list[str]) -> dict[str, Se
                 both = pa.concat_tables([before.table, held.table.cast(before.table.schema)])
                 rows[table] = Segment(both, before.torn_bytes + held.torn_bytes, before.misfits + held.misfits)
     return rows
-
-
-def write_part(part: Path, name: str, table: pa.Table, metadata: dict[bytes, bytes]) -> None:
-    """Write rows of table ``name`` as one part with this metadata beside the schema's, so that it appears whole or not at
-    all, also after a power cut. Raises OSError and leaves nothing behind."""
-    if name in _ORDER:
-        table = table.sort_by([(column, "ascending") for column in _ORDER[name]])
-    table = table.replace_schema_metadata({**(table.schema.metadata or {}), **metadata})
-    names = [f.name for f in table.schema if f.type in _DICTIONARY_TYPES]
-    part.parent.mkdir(parents=True, exist_ok=True)
-    tmp = part.with_suffix(".parquet.tmp")
-    try:
-        with tmp.open("wb") as file:
-            pq.write_table(
-                table,
-                file,
-                row_group_size=ROW_GROUP_ROWS,
-                compression="zstd",
-                compression_level=3,
-                write_statistics=True,
-                use_dictionary=names,  # pyright: ignore[reportArgumentType] - its stubs know only True and False
-                column_encoding={f.name: _ENCODING[f.type] for f in table.schema if f.type in _ENCODING},
-                store_schema=True,
-            )
-            file.flush()
-            os.fsync(file.fileno())
-        tmp.rename(part)
-    except BaseException:
-        tmp.unlink(missing_ok=True)
-        raise
-    sync_folder(part.parent)
-
-
-_DICTIONARY_TYPES = {pa.string(), pa.int8(), pa.int32()}
-_ENCODING = {pa.float64(): "BYTE_STREAM_SPLIT", pa.int64(): "DELTA_BINARY_PACKED"}
-
-
-def sync_folder(folder: Path) -> None:
-    """Make renames and removals in a folder durable."""
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def _still_writing(run: Path, rank: int) -> bool:

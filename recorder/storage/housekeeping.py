@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from ...schemas import TABLES
-from ...schemas.layout import SUPERVISOR_RANK
+from ...schemas.files.layout import SUPERVISOR_RANK
 from ..base.options import options_of
 from .attempt import attempt_of
 from .compaction import compact

@@ -12,8 +12,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from ...schemas import TABLES
-from ...schemas.layout import segment_path
-from ...schemas.step_values import STEP_VALUES, STEP_VALUES_SCHEMA
+from ...schemas.files.layout import segment_path
+from ...schemas.files.step_values import STEP_VALUES, STEP_VALUES_SCHEMA
 
 SEGMENT_BYTES = 64 * 2**20
 """A segment is closed at this size: about five minutes of a 280-tensor model at ten steps a second."""

@@ -18,10 +18,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ...schemas import TABLES
-from ...schemas.layout import Part, merged_away, part_path, parts, segments
-from ...schemas.step_values import STEP_VALUES
+from ...schemas.files.layout import Part, merged_away, part_path, parts, segments
+from ...schemas.files.parts import THINNED_KEY, TORN_KEY, sync_folder, write_part
+from ...schemas.files.step_values import STEP_VALUES
 from ..base.errors import CompactionError
-from .compaction import THINNED_KEY, TORN_KEY, sync_folder, write_part
 
 FANOUT = 8
 """So many neighbours of one size class become one part: a row is rewritten once for each power of eight."""

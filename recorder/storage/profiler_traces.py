@@ -12,8 +12,8 @@ import msgspec
 import pyarrow as pa
 
 from ...schemas import TABLES, Phase
-from ...schemas.layout import PROFILES, part_path
-from .compaction import write_part
+from ...schemas.files.layout import PROFILES, part_path
+from ...schemas.files.parts import write_part
 from .profiler_names import is_of_the_script
 
 MODULE_MARK = "firstfault.module="

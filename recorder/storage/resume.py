@@ -26,7 +26,7 @@ from ...schemas import (
     read_manifest,
     write_json,
 )
-from ...schemas.layout import (
+from ...schemas.files.layout import (
     EXIT_JSON,
     EXIT_RESERVE,
     JOURNAL,

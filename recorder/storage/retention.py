@@ -23,8 +23,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ...schemas import TABLES
-from ...schemas.layout import Part, parts
-from .compaction import THINNED_KEY, write_part
+from ...schemas.files.layout import Part, parts
+from ...schemas.files.parts import THINNED_KEY, write_part
 from .journal import JournalWriter
 from .segments import read_rows
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from ... import __version__
 from ...schemas import RunManifest, write_json
-from ...schemas.layout import RUN_JSON
+from ...schemas.files.layout import RUN_JSON
 from ..base.errors import RecorderError
 from ..base.secrets import Redactor
 

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ...schemas import TABLES, read_breadcrumb
-from ...schemas.layout import Part, breadcrumb_path, parts, segments
-from ...schemas.step_values import STEP_VALUES, STEP_VALUES_SCHEMA, tables_of
+from ...schemas.files.layout import Part, breadcrumb_path, parts, segments
+from ...schemas.files.step_values import STEP_VALUES, STEP_VALUES_SCHEMA, tables_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pyarrow.compute as pc
 
 from ...schemas import SchemaError, read_exit
-from ...schemas.unrecorded import UNRECORDED, process_notes, values_of
+from ...schemas.files.unrecorded import UNRECORDED, process_notes, values_of
 from ..storage.segments import read_rows
 from .exit_record import recorded_ranks
 

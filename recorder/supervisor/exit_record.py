@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from ...schemas import STOPPED, ExceptionRecord, ExitRecord, LastPosition, captures_of, read_breadcrumb
-from ...schemas.layout import (
+from ...schemas.files.layout import (
     JOURNAL,
     SUPERVISOR_RANK,
     breadcrumb_path,

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...schemas import read_breadcrumb
-from ...schemas.breadcrumb import Position
-from ...schemas.layout import JOURNAL, SUPERVISOR_RANK, breadcrumb_path, rank_folder
+from ...schemas.files.breadcrumb import Position
+from ...schemas.files.layout import JOURNAL, SUPERVISOR_RANK, breadcrumb_path, rank_folder
 from ..base.stacks_on_demand import STACK_SIGNAL
 
 LEAST_S = 300.0

@@ -14,9 +14,9 @@ from typing import Any
 import psutil
 
 from ...schemas import Phase, read_breadcrumb
-from ...schemas.json_text import json_text
-from ...schemas.layout import SUPERVISOR_RANK, breadcrumb_path
-from ...schemas.unrecorded import NO_TRAINING, REASONS, TRAINING_BEGAN, UNRECORDED, ProcessNote, process_notes
+from ...schemas.files.json_text import json_text
+from ...schemas.files.layout import SUPERVISOR_RANK, breadcrumb_path
+from ...schemas.files.unrecorded import NO_TRAINING, REASONS, TRAINING_BEGAN, UNRECORDED, ProcessNote, process_notes
 from ..base.secrets import Redactor
 from ..storage.attempt import attempt_of
 from .torch_process import TorchProcess, torch_process, why_unrecorded

@@ -20,7 +20,7 @@ import psutil
 import pyarrow as pa
 
 from ...schemas import TABLES, ExitRecord, encode_json, write_json
-from ...schemas.layout import ENV_RUN, EXIT_JSON, EXIT_RESERVE, OUTPUT_LOG, SUPERVISOR_RANK
+from ...schemas.files.layout import ENV_RUN, EXIT_JSON, EXIT_RESERVE, OUTPUT_LOG, SUPERVISOR_RANK
 from ..base.errors import CompactionError
 from ..base.options import options_of
 from ..base.secrets import Redactor

@@ -6,7 +6,7 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...schemas.layout import ENV_RUN
+from ...schemas.files.layout import ENV_RUN
 from ..base.secrets import Redactor
 
 INJECT = Path(__file__).parents[1] / "inject"

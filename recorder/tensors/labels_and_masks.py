@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...schemas.step_values import Row
+from ...schemas.files.step_values import Row
 from . import native
 from .device import either, scalar_of
 from .moments import FEW, LATE_DEVICES, Moments

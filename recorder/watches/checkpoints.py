@@ -15,9 +15,9 @@ import torch
 from torch import Tensor, nn
 from torch.optim import lr_scheduler
 
-from ...schemas.json_text import json_text
-from ...schemas.layout import CAPTURES
-from ...schemas.step_values import Row
+from ...schemas.files.json_text import json_text
+from ...schemas.files.layout import CAPTURES
+from ...schemas.files.step_values import Row
 from ..loop.optimizers import OptimizerWatch
 from ..session.patches import Patches
 from ..session.session import Session

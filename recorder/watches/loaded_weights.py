@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ...schemas.step_values import Row
+from ...schemas.files.step_values import Row
 from ..base.identity_map import IdentityMap
 from ..tensors.element_sample import gather
 from ..tensors.moments import measurable

@@ -29,7 +29,7 @@ import torch.optim.optimizer as optim
 from torch import nn
 from torch.compiler import is_compiling
 
-from ...schemas.layout import profile_path
+from ...schemas.files.layout import profile_path
 from ..base.options import ProfilePlan, profile_plan
 from ..loop.forward import ForwardWatch
 from ..session.patches import Patches

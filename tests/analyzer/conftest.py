@@ -8,9 +8,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from firstfault.analyzer.case_tables import Rows, arrow, exit_record, filled, manifest, write_part
+from firstfault.analyzer.rule_cases.case_tables import exit_record, filled, manifest, write_part
 from firstfault.schemas import TABLES, write_json
-from firstfault.schemas.layout import EXIT_JSON, RUN_JSON, segment_path
+from firstfault.schemas.files.layout import EXIT_JSON, RUN_JSON, segment_path
+from firstfault.schemas.files.parts import Rows, table_of
 
 
 def write_segment(run: Path, name: str, batches: Sequence[Rows], *, index: int = 0, rank: int = 0) -> Path:
@@ -21,7 +22,7 @@ def write_segment(run: Path, name: str, batches: Sequence[Rows], *, index: int =
     with path.open("wb") as f:
         f.write(table.schema.serialize())
         for rows in batches:
-            for batch in arrow(table, rows).to_batches():
+            for batch in table_of(table, rows).to_batches():
                 f.write(batch.serialize())
     return path
 
@@ -51,5 +52,5 @@ def write_run(tmp_path: Path) -> WriteRun:
 def folder() -> SimpleNamespace:
     """The builder's functions, for tests that lay out a folder piece by piece."""
     return SimpleNamespace(
-        arrow=arrow, filled=filled, manifest=manifest, write_part=write_part, write_segment=write_segment
+        arrow=table_of, filled=filled, manifest=manifest, write_part=write_part, write_segment=write_segment
     )

@@ -6,9 +6,9 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from firstfault.analyzer.case_database import CaseDatabase
-from firstfault.analyzer.case_tables import exit_record, manifest
-from firstfault.analyzer.rules import find_rule, run_rule
+from firstfault.analyzer.rule_cases.case_database import CaseDatabase
+from firstfault.analyzer.rule_cases.case_tables import exit_record, manifest
+from firstfault.analyzer.rules.rule import find_rule, run_rule
 
 MESSAGES: dict[str, str] = tomllib.loads((Path(__file__).parent / "known_exceptions.toml").read_text(encoding="utf-8"))
 

@@ -25,9 +25,9 @@ import pyarrow.parquet as pq
 import torch
 import torch.nn.functional as F
 from firstfault.recorder import Recorder
-from firstfault.recorder.storage.compaction import write_part
 from firstfault.schemas import TABLES, Phase
-from firstfault.schemas.layout import part_path
+from firstfault.schemas.files.layout import part_path
+from firstfault.schemas.files.parts import write_part
 from models import GPT
 
 RECORDED = 12

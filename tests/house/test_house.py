@@ -97,7 +97,7 @@ def test_the_layers_hold():
 
 def test_the_environment_variable_is_spelled_alike_where_it_must_be_spelled_twice():
     from firstfault.recorder import attach
-    from firstfault.schemas import layout
+    from firstfault.schemas.files import layout
 
     assert attach.ENV_RUN == layout.ENV_RUN
     assert f'"{layout.ENV_RUN}"' in (ROOT / "recorder" / "inject" / "sitecustomize.py").read_text()

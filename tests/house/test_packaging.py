@@ -146,5 +146,5 @@ def test_each_command_loads_only_its_room():
     }
     assert "firstfault.recorder.cli" in loaded["run"]
     assert not {"torch", "duckdb", "polars", "altair", "numpy", "pyarrow"} & loaded["run"]
-    assert "firstfault.reports.cli" in loaded["report"]
+    assert "firstfault.reports.commands.report" in loaded["report"]
     assert not {"torch", "firstfault.recorder"} & loaded["report"]

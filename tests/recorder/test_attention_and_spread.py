@@ -8,7 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from firstfault.recorder import Recorder
-from firstfault.schemas.layout import parts
+from firstfault.schemas.files.layout import parts
 from torch import Tensor, nn
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from firstfault.analyzer import Trace, diagnose
-from firstfault.schemas.layout import EXIT_JSON
+from firstfault.schemas.files.layout import EXIT_JSON
 
 SCRIPT = Path(__file__).parent / "scripts" / "many_steps.py"
 PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH = 24, 1, 2

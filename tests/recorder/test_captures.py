@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from firstfault.recorder import Recorder
 from firstfault.recorder.capture.weak_calls import Allowance, HeldCall
 from firstfault.schemas import STOPPED, captures_of, read_exit
-from firstfault.schemas.layout import parts
+from firstfault.schemas.files.layout import parts
 from torch import Tensor, nn
 
 SCRIPT = Path(__file__).parent / "scripts" / "lost_steps.py"

@@ -11,11 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from firstfault.recorder.base.errors import CompactionError
-from firstfault.recorder.storage.compaction import TORN_KEY, compact
+from firstfault.recorder.storage.compaction import compact
 from firstfault.recorder.storage.journal import JournalWriter
 from firstfault.recorder.storage.segments import completed_steps, read_rows, read_segment
 from firstfault.schemas import SCHEMA_VERSION, TABLES, VERSION_KEY, BreadcrumbWriter
-from firstfault.schemas.layout import breadcrumb_path, part_path, parts, segment_path, segments
+from firstfault.schemas.files.layout import breadcrumb_path, part_path, parts, segment_path, segments
+from firstfault.schemas.files.parts import TORN_KEY
 
 TENSORS = 7
 

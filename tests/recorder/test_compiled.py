@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from firstfault.schemas.layout import parts
+from firstfault.schemas.files.layout import parts
 
 SCRIPT = Path(__file__).parent / "scripts" / "compiled.py"
 LOSING = Path(__file__).parent / "scripts" / "compiled_fault.py"

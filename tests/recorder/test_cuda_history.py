@@ -9,8 +9,8 @@ import pytest
 import torch
 from firstfault.analyzer.importers.pickles import read_plain_pickle
 from firstfault.recorder import Recorder
-from firstfault.schemas.cuda_snapshot import block_groups
-from firstfault.schemas.layout import parts
+from firstfault.schemas.files.cuda_snapshot import block_groups
+from firstfault.schemas.files.layout import parts
 from torch import nn
 
 FRAMES = [

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pyarrow.parquet as pq
-from firstfault.schemas.layout import parts
+from firstfault.schemas.files.layout import parts
 
 SCRIPT = """
 import random

@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from firstfault.recorder import Recorder
-from firstfault.schemas.layout import parts
+from firstfault.schemas.files.layout import parts
 from torch import nn
 
 

@@ -12,7 +12,7 @@ import pytest
 from firstfault.recorder.storage.journal import JournalWriter
 from firstfault.recorder.supervisor.exit_record import MemoryWitness, build_exit
 from firstfault.schemas import TABLES, BreadcrumbWriter, ExceptionRecord, Phase, read_exit, write_json
-from firstfault.schemas.layout import breadcrumb_path, exception_path, native_stack_path
+from firstfault.schemas.files.layout import breadcrumb_path, exception_path, native_stack_path
 
 CALM = MemoryWitness(used_bytes=50, limit_bytes=100, peak_bytes=60, oom_kills=0)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from firstfault.analyzer import Trace, diagnose
-from firstfault.schemas.layout import parts
+from firstfault.schemas.files.layout import parts
 
 SCRIPT = Path(__file__).parent / "scripts" / "frameworks.py"
 

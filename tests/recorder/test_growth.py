@@ -16,7 +16,7 @@ from firstfault.recorder import Recorder
 from firstfault.recorder.memory.growing_tensors import chain
 from firstfault.recorder.memory.owners import holders_of
 from firstfault.recorder.script.statements import additions
-from firstfault.schemas.layout import parts
+from firstfault.schemas.files.layout import parts
 from torch import nn
 
 GATHERED: list[object] = []

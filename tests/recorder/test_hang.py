@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 from firstfault.analyzer import diagnose
-from firstfault.analyzer.trace import Trace
+from firstfault.analyzer.reading.trace import Trace
 from firstfault.recorder.supervisor.hang import HangWatch, ask_for_stacks
 from firstfault.schemas import read_exit
-from firstfault.schemas.breadcrumb import BreadcrumbWriter
-from firstfault.schemas.layout import breadcrumb_path
+from firstfault.schemas.files.breadcrumb import BreadcrumbWriter
+from firstfault.schemas.files.layout import breadcrumb_path
 
 STANDS_STILL = """
     import threading

@@ -11,7 +11,7 @@ import torch
 from firstfault.analyzer import Trace
 from firstfault.recorder import Recorder
 from firstfault.recorder.base.processors import usable_processors
-from firstfault.schemas.layout import parts
+from firstfault.schemas.files.layout import parts
 from torch import nn
 
 SCRIPT = """

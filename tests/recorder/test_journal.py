@@ -10,7 +10,7 @@ import pytest
 from firstfault.analyzer import Trace
 from firstfault.recorder.storage.journal import JournalWriter
 from firstfault.schemas import TABLES
-from firstfault.schemas.layout import segment_path, segments
+from firstfault.schemas.files.layout import segment_path, segments
 
 SCRIPT = Path(__file__).parent / "scripts" / "small_disk.py"
 

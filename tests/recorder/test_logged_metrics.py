@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
-from firstfault.schemas.layout import parts
+from firstfault.schemas.files.layout import parts
 
 LOOP = """
     import sys

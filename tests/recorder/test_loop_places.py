@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from firstfault.schemas.layout import parts
+from firstfault.schemas.files.layout import parts
 
 LOOP = """
 import torch

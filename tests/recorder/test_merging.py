@@ -9,14 +9,14 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from firstfault.analyzer.sources import find_sources, read_part
+from firstfault.analyzer.reading.sources import find_sources, read_part
 from firstfault.recorder.base.errors import CompactionError
 from firstfault.recorder.storage.compaction import compact
 from firstfault.recorder.storage.journal import JournalWriter
 from firstfault.recorder.storage.merging import FANOUT, merge
 from firstfault.recorder.storage.segments import completed_steps
 from firstfault.schemas import TABLES
-from firstfault.schemas.layout import merged_away, part_path, parts, segment_path
+from firstfault.schemas.files.layout import merged_away, part_path, parts, segment_path
 
 ROTATE = 3
 
@@ -183,7 +183,7 @@ def test_killed_before_every_system_call_no_row_is_lost_or_seen_twice(tmp_path: 
 
 def test_a_reader_that_meets_a_vanished_segment_begins_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(tmp_path, 2)
-    from firstfault.analyzer import sources
+    from firstfault.analyzer.reading import sources
 
     original, moved = sources.parts, []
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from firstfault.analyzer import diagnose
-from firstfault.analyzer.trace import Trace
+from firstfault.analyzer.reading.trace import Trace
 from firstfault.recorder.storage.segments import read_rows
 
 SCRIPT = """

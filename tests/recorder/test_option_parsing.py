@@ -47,7 +47,7 @@ def test_command_line_options_are_written_to_run_json(bench):
 
     assert options(bench.run) == {
         "budget": None,
-        "grace_s": 5.0,
+        "grace_s": 1.5,
         "every": 20,
         "include": ["c"],
         "exclude": ["a.*", "b"],

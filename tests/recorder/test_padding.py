@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from firstfault.recorder import Recorder
-from firstfault.schemas.layout import parts
+from firstfault.schemas.files.layout import parts
 from torch import nn
 
 TOKENS = torch.tensor([[3, 4, 5, 0], [2, 1, 0, 0]])

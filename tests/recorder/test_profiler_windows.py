@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from firstfault.recorder.storage import profiler_traces as profiler_files
 from firstfault.schemas import Phase
-from firstfault.schemas.layout import PROFILES, parts, profile_path
+from firstfault.schemas.files.layout import PROFILES, parts, profile_path
 
 STYLES = Path(__file__).parent / "scripts" / "styles.py"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from firstfault.schemas.layout import parts, unrecorded_path
+from firstfault.schemas.files.layout import parts, unrecorded_path
 
 SCRIPT = Path(__file__).parent / "scripts" / "ranks.py"
 TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]

@@ -11,7 +11,7 @@ from firstfault.analyzer import Trace, diagnose
 from firstfault.recorder.base.errors import RecorderError
 from firstfault.recorder.storage.resume import resume_run
 from firstfault.schemas import BreadcrumbWriter, read_exit, read_manifest
-from firstfault.schemas.layout import RUN_JSON, breadcrumb_path
+from firstfault.schemas.files.layout import RUN_JSON, breadcrumb_path
 
 SCRIPT = Path(__file__).parent / "scripts" / "resumable.py"
 

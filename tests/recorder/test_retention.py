@@ -15,7 +15,7 @@ from firstfault.recorder.storage.journal import JournalWriter, segment_bytes
 from firstfault.recorder.storage.retention import Retention, folder_bytes
 from firstfault.recorder.storage.run_folder import create_run
 from firstfault.schemas import TABLES
-from firstfault.schemas.layout import SUPERVISOR_RANK
+from firstfault.schemas.files.layout import SUPERVISOR_RANK
 
 STEPS, TENSORS, KEEP = 4000, 20, 25
 

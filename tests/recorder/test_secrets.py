@@ -5,8 +5,8 @@ import pytest
 from firstfault.analyzer import Trace, diagnose
 from firstfault.recorder.base.secrets import HIDDEN, Redactor
 from firstfault.recorder.supervisor.output_tail import OutputTail
-from firstfault.reports.page import render_page
-from firstfault.reports.page_data import reduce_page
+from firstfault.reports.page.data import reduce_page
+from firstfault.reports.page.render import render_page
 
 # put together here, so that no scanner takes this file for a leak
 LETTERS = "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1eF3hJ5"

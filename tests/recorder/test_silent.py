@@ -16,7 +16,7 @@ from firstfault.analyzer import Trace, diagnose
 from firstfault.analyzer.language import say as say_of_analyzer
 from firstfault.recorder.storage.segments import completed_steps, read_rows
 from firstfault.recorder.supervisor.torch_process import INJECT, TorchProcess, why_unrecorded
-from firstfault.schemas.unrecorded import NO_TRAINING, REASONS, TRAINING_BEGAN, UNRECORDED, process_notes
+from firstfault.schemas.files.unrecorded import NO_TRAINING, REASONS, TRAINING_BEGAN, UNRECORDED, process_notes
 
 SILENT_AFTER_S = 6.0
 """Instead of the usual 40 s. Importing torch on a busy machine takes some seconds, in which nothing can be attached yet."""

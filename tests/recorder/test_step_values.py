@@ -6,12 +6,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from firstfault.recorder.base.errors import CompactionError
-from firstfault.recorder.storage.compaction import KEPT_SUFFIX, TORN_KEY, compact
+from firstfault.recorder.storage.compaction import KEPT_SUFFIX, compact
 from firstfault.recorder.storage.journal import JournalWriter
 from firstfault.recorder.storage.segments import read_rows
 from firstfault.schemas import TABLES
-from firstfault.schemas.layout import part_path, parts, segment_path, segments
-from firstfault.schemas.step_values import STEP_VALUES, batch_of, message_of, tables_of
+from firstfault.schemas.files.layout import part_path, parts, segment_path, segments
+from firstfault.schemas.files.parts import TORN_KEY
+from firstfault.schemas.files.step_values import STEP_VALUES, batch_of, message_of, tables_of
 
 STAT = {"microbatch": 0, "phase": 3, "numel": 4, "nan_count": 0, "inf_count": 0, "missing": False}
 

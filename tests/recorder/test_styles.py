@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from firstfault import reports
-from firstfault.schemas.layout import parts
+from firstfault.schemas.files.layout import parts
 
 SCRIPT = Path(__file__).parent / "scripts" / "styles.py"
 STYLES = [

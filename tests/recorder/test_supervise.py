@@ -10,7 +10,7 @@ import time
 import pytest
 from firstfault.recorder.storage.segments import completed_steps
 from firstfault.schemas import read_exit
-from firstfault.schemas.layout import segments
+from firstfault.schemas.files.layout import segments
 
 ENDINGS = {
     "returns": ("pass", 0, "completed", None),

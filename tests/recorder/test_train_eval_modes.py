@@ -5,7 +5,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import torch
 from firstfault.recorder import Recorder
-from firstfault.schemas.layout import parts
+from firstfault.schemas.files.layout import parts
 from torch import nn
 
 

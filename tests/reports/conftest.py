@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from firstfault.analyzer.verdict import Finding, FirstAnomaly, NotEvaluable, RunFacts, Verdict
 from firstfault.schemas import TABLES, ExitRecord, Phase, RunManifest, write_json
-from firstfault.schemas.layout import EXIT_JSON, RUN_JSON, part_path
+from firstfault.schemas.files.layout import EXIT_JSON, RUN_JSON, part_path
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 STARTED = 1_750_000_000_000_000_000

@@ -15,20 +15,35 @@ why = "Nothing after it was trained or saved; what had been recorded before is w
 not_this = "SIGINT (somebody pressed Ctrl-C), and crashes of native code (native-crash)."
 source = "The exit record of the supervisor."
 */
-SELECT coalesce(p.rank, 0) AS rank, coalesce(p.step, (SELECT max(step) + 1 FROM steps WHERE completed), 0) AS step, p.microbatch, coalesce(p.phase, 'exit') AS phase,
-    p.module, NULL::VARCHAR AS tensor, e.signal AS value, coalesce(e.signal_name, 'signal ' || e.signal) AS signal_name,
-    CASE WHEN p.module IS NULL THEN '' WHEN p.module = '' THEN ' of the root module' ELSE ' of module ' || p.module END AS in_module,
-    CASE WHEN e.status = 'oom' OR e.oom_kills > 0 THEN 'memory had reached its limit (' || e.memory_peak_bytes || ' of ' || e.memory_limit_bytes || ' bytes)'
+SELECT coalesce(p.rank, 0) AS rank,
+    coalesce(p.step, (SELECT max(step) + 1 FROM steps WHERE completed), 0) AS step, p.microbatch,
+    coalesce(p.phase, 'exit') AS phase,
+    p.module, NULL::VARCHAR AS tensor, e.signal AS value,
+        coalesce(e.signal_name, 'signal ' || e.signal) AS signal_name,
+    CASE
+        WHEN p.module IS NULL THEN ''
+        WHEN p.module = '' THEN ' of the root module'
+        ELSE ' of module ' || p.module
+        END AS in_module,
+    CASE WHEN e.status = 'oom'
+        OR e.oom_kills > 0 THEN 'memory had reached its limit (' || e.memory_peak_bytes || ' of '
+            || e.memory_limit_bytes || ' bytes)'
         WHEN e.signal = 9 THEN 'somebody or something sent SIGKILL, which no process can catch'
         WHEN e.signal = 15 THEN 'SIGTERM is how schedulers preempt and time-limit a job'
         WHEN e.signal IN (14, 26, 27) THEN 'it is what a timer sends that the process itself has set'
         WHEN e.signal IN (24, 25) THEN 'a limit on the process was reached (ulimit)'
         ELSE 'it came from outside the script' END AS why,
-    CASE WHEN e.status = 'oom' OR e.oom_kills > 0 THEN 'Lower the batch size or the number of loader workers, or give the job more memory.'
-        WHEN e.signal = 9 THEN 'Look in the kernel log and the scheduler for an out-of-memory killer, a time limit or an operator.'
-        WHEN e.signal = 15 THEN 'Save a checkpoint on SIGTERM and resume; ask the scheduler why it ended the job.'
-        WHEN e.signal IN (14, 26, 27) THEN 'Look for signal.alarm or signal.setitimer in the script and its libraries, as in timeouts: it was not cancelled, and nothing handled it.'
-        WHEN e.signal IN (24, 25) THEN 'Look at ulimit -t (seconds of the processor) and ulimit -f (size of files).'
+    CASE WHEN e.status = 'oom'
+        OR e.oom_kills
+            > 0 THEN 'Lower the batch size or the number of loader workers, or give the job more memory.'
+        WHEN e.signal
+            = 9 THEN 'Look in the kernel log and the scheduler for an out-of-memory killer, a time limit or an operator.'
+        WHEN e.signal
+            = 15 THEN 'Save a checkpoint on SIGTERM and resume; ask the scheduler why it ended the job.'
+        WHEN e.signal IN (14, 26,
+            27) THEN 'Look for signal.alarm or signal.setitimer in the script and its libraries, as in timeouts: it was not cancelled, and nothing handled it.'
+        WHEN e.signal IN (24,
+            25) THEN 'Look at ulimit -t (seconds of the processor) and ulimit -f (size of files).'
         ELSE 'The scheduler or another process of the same user can.' END AS advice,
     e.memory_peak_bytes, e.memory_limit_bytes, e.oom_kills, p.pid
 FROM exits e LEFT JOIN last_positions p ON true

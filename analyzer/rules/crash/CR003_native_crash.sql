@@ -15,9 +15,16 @@ why = "No Python handler could run; what had been recorded before is whole."
 not_this = "Signals that came from outside (killed-by-signal)."
 source = "The exit record of the supervisor; faulthandler's stacks."
 */
-SELECT coalesce(p.rank, 0) AS rank, coalesce(p.step, (SELECT max(step) + 1 FROM steps WHERE completed), 0) AS step, p.microbatch, coalesce(p.phase, 'exit') AS phase,
-    p.module, NULL::VARCHAR AS tensor, e.signal AS value, coalesce(e.signal_name, 'signal ' || e.signal) AS signal_name,
-    CASE WHEN p.module IS NULL THEN '' WHEN p.module = '' THEN ' of the root module' ELSE ' of module ' || p.module END AS in_module,
+SELECT coalesce(p.rank, 0) AS rank,
+    coalesce(p.step, (SELECT max(step) + 1 FROM steps WHERE completed), 0) AS step, p.microbatch,
+    coalesce(p.phase, 'exit') AS phase,
+    p.module, NULL::VARCHAR AS tensor, e.signal AS value,
+        coalesce(e.signal_name, 'signal ' || e.signal) AS signal_name,
+    CASE
+        WHEN p.module IS NULL THEN ''
+        WHEN p.module = '' THEN ' of the root module'
+        ELSE ' of module ' || p.module
+        END AS in_module,
     e.core_dumped, left(e.native_stack, 2000) AS native_stack, p.pid
 FROM exits e LEFT JOIN last_positions p ON true
 WHERE e.status = 'signal' AND e.signal IN (4, 6, 7, 8, 11)

@@ -24,17 +24,34 @@ not_this = "Long evaluations, checkpoints and loading that go on afterwards; a r
 source = "The supervisor's watch over breadcrumbs and journals: by default 20 usual steps, at least five minutes."
 */
 WITH usual AS (
-    SELECT median(step_ns) AS step_ns, count(*) AS steps, max(time_ns) AS last_ns FROM steps WHERE completed AND step_ns > 0
+    SELECT median(step_ns) AS step_ns, count(*) AS steps, max(time_ns) AS last_ns
+    FROM steps
+    WHERE completed AND step_ns > 0
 ), stood AS (
-    SELECT e.ended_ns - greatest(u.last_ns, (SELECT max(time_ns) FROM last_positions)) AS still_ns, coalesce(e.signal_name, 'Ctrl-C') AS by_
+    SELECT e.ended_ns - greatest(u.last_ns, (SELECT max(time_ns) FROM last_positions)) AS still_ns,
+        coalesce(e.signal_name, 'Ctrl-C') AS by_
     FROM exits e CROSS JOIN usual u
-    WHERE ((e.status = 'signal' AND e.signal IN (1, 2, 3, 9, 14, 15)) OR e.exception_type = 'KeyboardInterrupt') AND u.steps >= 5
+    WHERE ((e.status = 'signal' AND e.signal IN (1, 2, 3, 9, 14, 15))
+        OR e.exception_type = 'KeyboardInterrupt')
+      AND u.steps >= 5
       AND (SELECT count(*) FROM last_positions WHERE phase <> 'exit') > 0
-      AND e.ended_ns - greatest(u.last_ns, (SELECT max(time_ns) FROM last_positions)) > greatest($steps * u.step_ns, $least_ns)
+      AND e.ended_ns - greatest(u.last_ns,
+          (SELECT max(time_ns) FROM last_positions)) > greatest($steps * u.step_ns, $least_ns)
 )
-SELECT coalesce(p.rank, 0) AS rank, coalesce(p.step, (SELECT max(step) + 1 FROM steps WHERE completed), 0) AS step, p.microbatch, coalesce(p.phase, 'exit') AS phase,
-    p.module, NULL::VARCHAR AS tensor, NULL::DOUBLE AS value, rtrim(coalesce((SELECT format('no progress for {:d} s, then ended by {}', (still_ns / 1e9)::BIGINT, by_) FROM stood), e.note, 'no progress was made'), '.') AS note,
-    CASE WHEN p.module IS NULL THEN '' WHEN p.module = '' THEN ' of the root module' ELSE ' of module ' || p.module END AS in_module,
+SELECT coalesce(p.rank, 0) AS rank,
+    coalesce(p.step, (SELECT max(step) + 1 FROM steps WHERE completed), 0) AS step, p.microbatch,
+    coalesce(p.phase, 'exit') AS phase,
+    p.module, NULL::VARCHAR AS tensor, NULL::DOUBLE AS value,
+        rtrim(coalesce((SELECT format('no progress for {:d} s, then ended by {}', (still_ns / 1e9)::BIGINT,
+            by_)
+            FROM stood),
+            e.note, 'no progress was made'),
+            '.') AS note,
+    CASE
+        WHEN p.module IS NULL THEN ''
+        WHEN p.module = '' THEN ' of the root module'
+        ELSE ' of module ' || p.module
+        END AS in_module,
     left(e.native_stack, 4000) AS stacks, p.pid
 FROM exits e LEFT JOIN last_positions p ON true
 WHERE e.status = 'hang' OR EXISTS (FROM stood)

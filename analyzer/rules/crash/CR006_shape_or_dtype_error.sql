@@ -17,28 +17,59 @@ source = "Messages of PyTorch."
 */
 WITH raised AS (
     SELECT * FROM exits e
-    WHERE regexp_extract(e.exception_type, '[A-Za-z]+$') IN ('RuntimeError', 'ValueError', 'TypeError', 'IndexError', 'AssertionError')
-      AND regexp_matches(e.exception_message, '(?i)(shapes? cannot be multiplied|size mismatch|sizes? of tensors? .*must match|must match the (existing )?size|is invalid for input of size|inconsistent tensor size|size of tensor a|mat1 and mat2|same (dtype|device)|expected .*(dtype|scalar type|data ?type|floating point|input|tensor|device|dim|batch|channels|stride|size|shape|\dD)|given groups|not broadcastable|cannot be broadcast|broadcast|stack expects each tensor|on the same device|input type .* weight type|bias type .* should be the same|dimension out of range|dimension specified as|doesn.t match|does not match|using a target size|different (shape|size|number)|non-?contiguous.*view|view size is not compatible|shape .* is invalid|too many indices|number of dimensions|must be (equal|the same|\d-?d)|cannot cast|can.t be cast|not implemented for .(Half|Long|Int|Double|Float|Bool|Char|Byte|BFloat16|ComplexFloat).|got .*(dtype|shape|tensor of size|torch\.)|wrong (size|shape)|(tensors?|shapes?|sizes?|dim(ension)?s?|dtypes?)\W.{0,40}mismatch|mismatch.{0,40}\W(tensors?|shapes?|sizes?|dim(ension)?s?|dtypes?)|can.t be greater than actual input size|output size is too small|should be less than the corresponding input dimension|divisible by|expecting .*(dimension|dim|size|shape)|inconsistent (input|tensor|size|shape|batch)|should be equal to source|be a matrix|square matrices|tensor of type (Long|Float|Int)|infer output dtype|same number of|has to be a \dD|created only for scalar|element tensors can be converted|cannot be converted to Scalar|don.t multiply up|expects split_sizes|got input size|found dtype|multi-target not supported|tensor expected, |used as indices must be|cannot reshape tensor|targets of (dimension|size)|should contain \d+ elements)')
-      AND NOT regexp_matches(e.exception_message, '(Target -?\d+ is out of bounds|index out of range in self|device-side assert|does not require grad|constraint|state_dict|nan\b)')
+    WHERE regexp_extract(e.exception_type, '[A-Za-z]+$') IN ('RuntimeError', 'ValueError', 'TypeError',
+        'IndexError', 'AssertionError')
+      AND regexp_matches(e.exception_message,
+          '(?i)(shapes? cannot be multiplied|size mismatch|sizes? of tensors? .*must match|must match the (existing )?size|is invalid for input of size|inconsistent tensor size|size of tensor a|mat1 and mat2|same (dtype|device)|expected .*(dtype|scalar type|data ?type|floating point|input|tensor|device|dim|batch|channels|stride|size|shape|\dD)|given groups|not broadcastable|cannot be broadcast|broadcast|stack expects each tensor|on the same device|input type .* weight type|bias type .* should be the same|dimension out of range|dimension specified as|doesn.t match|does not match|using a target size|different (shape|size|number)|non-?contiguous.*view|view size is not compatible|shape .* is invalid|too many indices|number of dimensions|must be (equal|the same|\d-?d)|cannot cast|can.t be cast|not implemented for .(Half|Long|Int|Double|Float|Bool|Char|Byte|BFloat16|ComplexFloat).|got .*(dtype|shape|tensor of size|torch\.)|wrong (size|shape)|(tensors?|shapes?|sizes?|dim(ension)?s?|dtypes?)\W.{0,40}mismatch|mismatch.{0,40}\W(tensors?|shapes?|sizes?|dim(ension)?s?|dtypes?)|can.t be greater than actual input size|output size is too small|should be less than the corresponding input dimension|divisible by|expecting .*(dimension|dim|size|shape)|inconsistent (input|tensor|size|shape|batch)|should be equal to source|be a matrix|square matrices|tensor of type (Long|Float|Int)|infer output dtype|same number of|has to be a \dD|created only for scalar|element tensors can be converted|cannot be converted to Scalar|don.t multiply up|expects split_sizes|got input size|found dtype|multi-target not supported|tensor expected, |used as indices must be|cannot reshape tensor|targets of (dimension|size)|should contain \d+ elements)')
+      AND NOT regexp_matches(e.exception_message,
+          '(Target -?\d+ is out of bounds|index out of range in self|device-side assert|does not require grad|constraint|state_dict|nan\b)')
 ), entered AS (
-    SELECT string_agg(coalesce(name, 'input') || ' ' || coalesce('[' || array_to_string(shape, ', ') || ']', '?') || ' ' || coalesce(dtype, '') || ' ' || coalesce(device, ''), '; ' ORDER BY ordinal) AS inputs
+    SELECT string_agg(coalesce(name, 'input') || ' ' || coalesce('[' || array_to_string(shape, ', ') || ']',
+        '?') || ' ' || coalesce(dtype, '') || ' ' || coalesce(device, ''),
+        '; '
+        ORDER BY ordinal) AS inputs
     FROM exception_tensors
     -- without a module in flight the variables of the innermost frame say the most
-    WHERE ordinal < 4 AND origin = CASE WHEN EXISTS (SELECT 1 FROM exception_tensors WHERE origin = 'input') THEN 'input' ELSE 'local' END
+    WHERE ordinal < 4
+      AND origin = CASE WHEN EXISTS (SELECT 1
+          FROM exception_tensors
+          WHERE origin = 'input') THEN 'input' ELSE 'local' END
 ), batch_now AS (
-    SELECT b.rank, b.field, b.role, b.shape, b.dtype, b.step, b.seq FROM batches b JOIN raised r ON coalesce(r.rank, 0) = b.rank AND b.step = r.step
+    SELECT b.rank, b.field, b.role, b.shape, b.dtype, b.step, b.seq
+    FROM batches b
+    JOIN raised r ON coalesce(r.rank, 0) = b.rank AND b.step = r.step
 ), change AS (
     -- the first field whose trailing shape or dtype differs from its last batch before
     SELECT n.field, n.shape, n.dtype, p.shape AS old_shape, p.dtype AS old_dtype, p.step AS old_step
-    FROM batch_now n JOIN batches p ON p.rank = n.rank AND p.field = n.field AND p.role = n.role AND p.step < n.step AND p.phase <> 'eval'
+    FROM batch_now n
+    JOIN batches p ON p.rank = n.rank
+        AND p.field = n.field
+        AND p.role = n.role
+        AND p.step < n.step
+        AND p.phase <> 'eval'
     QUALIFY row_number() OVER (PARTITION BY n.seq ORDER BY p.step DESC, p.seq DESC) = 1
 )
-SELECT coalesce(r.rank, 0) AS rank, coalesce(r.step, (SELECT max(step) + 1 FROM steps WHERE completed), 0) AS step, r.microbatch, coalesce(r.phase, 'forward') AS phase,
-    r.module, NULL::VARCHAR AS tensor, NULL::DOUBLE AS value, r.exception_type, r.exception_message, r.module_class, r.user_frame,
-    r.exception_type || ': ' || rtrim(left(split_part(trim(r.exception_message), chr(10), 1), 300), '.') AS short,
-    CASE WHEN r.module IS NULL THEN '' WHEN r.module = '' THEN ' in the root module' ELSE ' in module ' || r.module END
+SELECT coalesce(r.rank, 0) AS rank,
+    coalesce(r.step, (SELECT max(step) + 1 FROM steps WHERE completed), 0) AS step, r.microbatch,
+    coalesce(r.phase, 'forward') AS phase,
+    r.module, NULL::VARCHAR AS tensor, NULL::DOUBLE AS value, r.exception_type, r.exception_message,
+        r.module_class, r.user_frame,
+    r.exception_type || ': ' || rtrim(left(split_part(trim(r.exception_message), chr(10), 1), 300),
+        '.') AS short,
+    CASE
+        WHEN r.module IS NULL THEN ''
+        WHEN r.module = '' THEN ' in the root module'
+        ELSE ' in module ' || r.module
+        END
         || CASE WHEN r.module_class IS NULL THEN '' ELSE ' (' || r.module_class || ')' END AS in_module,
-    coalesce(nullif(r.module, ''), 'the model') AS place, coalesce((SELECT inputs FROM entered), 'not recorded') AS inputs,
-    coalesce((SELECT ', and field ' || field || ' of the batch changed from [' || array_to_string(old_shape, ', ') || '] ' || old_dtype || ' (step ' || old_step || ') to [' || array_to_string(shape, ', ') || '] ' || dtype
-        FROM change WHERE shape[2:] IS DISTINCT FROM old_shape[2:] OR dtype IS DISTINCT FROM old_dtype ORDER BY field LIMIT 1), '') AS changed
+    coalesce(nullif(r.module, ''), 'the model') AS place,
+        coalesce((SELECT inputs FROM entered), 'not recorded') AS inputs,
+    coalesce((SELECT ', and field ' || field || ' of the batch changed from [' || array_to_string(old_shape,
+        ', ') || '] ' || old_dtype || ' (step ' || old_step || ') to [' || array_to_string(shape,
+        ', ') || '] ' || dtype
+        FROM change
+        WHERE shape[2:] IS DISTINCT
+        FROM old_shape[2:] OR dtype IS DISTINCT
+        FROM old_dtype
+        ORDER BY field LIMIT 1), '') AS changed
 FROM raised r

@@ -15,8 +15,10 @@ why = "A worker that is killed or leaves without a word cannot say why; the trai
 not_this = "An exception raised by the dataset inside a worker: the DataLoader hands its traceback on, and it keeps its own name."
 source = "Messages of torch.utils.data."
 */
-SELECT coalesce(e.rank, 0) AS rank, coalesce(e.step, (SELECT max(step) + 1 FROM steps WHERE completed), 0) AS step, e.microbatch,
-    'data' AS phase, NULL::VARCHAR AS module, NULL::VARCHAR AS tensor, NULL::DOUBLE AS value, e.exception_message, e.user_frame,
+SELECT coalesce(e.rank, 0) AS rank,
+    coalesce(e.step, (SELECT max(step) + 1 FROM steps WHERE completed), 0) AS step, e.microbatch,
+    'data' AS phase, NULL::VARCHAR AS module, NULL::VARCHAR AS tensor, NULL::DOUBLE AS value,
+        e.exception_message, e.user_frame,
     rtrim(left(split_part(trim(e.exception_message), chr(10), 1), 300), '. ') AS short,
     CASE WHEN regexp_matches(e.exception_message, '(?i)(bus error|shared memory|shm)')
             THEN 'A bus error means that shared memory is full: enlarge /dev/shm, or use fewer workers or set_sharing_strategy(''file_system'').'
@@ -24,10 +26,15 @@ SELECT coalesce(e.rank, 0) AS rank, coalesce(e.step, (SELECT max(step) + 1 FROM 
             THEN 'It was killed: look for the out-of-memory killer, and use fewer workers or smaller samples.'
         WHEN regexp_matches(e.exception_message, '(?i)(segmentation fault|aborted)')
             THEN 'It crashed in native code: look at the decoder or extension that the dataset calls.'
-        ELSE 'Look for os._exit, the out-of-memory killer and native crashes in what the dataset calls.' END AS advice
+        ELSE 'Look for os._exit, the out-of-memory killer and native crashes in what the dataset calls.'
+            END AS advice
 FROM exits e
 WHERE e.exception_type IS NOT NULL AND e.status IN ('exception', 'oom')
-  AND (regexp_matches(e.exception_message, '(?i)^\s*DataLoader worker \(pid(\(s\))? [0-9, ]+\) (exited unexpectedly|is killed by signal)')
+  AND (regexp_matches(e.exception_message,
+      '(?i)^\s*DataLoader worker \(pid(\(s\))? [0-9, ]+\) (exited unexpectedly|is killed by signal)')
     -- it was gone before the training process had fetched the memory of its last batch
-    OR (regexp_matches(e.exception_type, '(ConnectionResetError|ConnectionRefusedError|EOFError|BrokenPipeError|FileNotFoundError)$')
-        AND contains(e.traceback, 'dataloader.py') AND regexp_matches(e.traceback, '(multiprocessing/reductions|resource_sharer|multiprocessing/connection)')))
+    OR (regexp_matches(e.exception_type,
+        '(ConnectionResetError|ConnectionRefusedError|EOFError|BrokenPipeError|FileNotFoundError)$')
+        AND contains(e.traceback, 'dataloader.py')
+          AND regexp_matches(e.traceback,
+              '(multiprocessing/reductions|resource_sharer|multiprocessing/connection)')))

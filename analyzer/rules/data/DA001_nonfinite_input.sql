@@ -21,22 +21,33 @@ source = "Arithmetic: a non-finite operand gives a non-finite result."
 */
 WITH forwards AS (
     -- one row for each forward of a model: the last of a microbatch is the one that backward belongs to
-    SELECT s.rank, s.step, s.microbatch, s.seq, s.tensor_id, t.tensor_name, t.shape, s.nan_count, s.inf_count, s.min, s.max,
+    SELECT s.rank, s.step, s.microbatch, s.seq, s.tensor_id, t.tensor_name, t.shape, s.nan_count, s.inf_count,
+        s.min, s.max,
         s.nan_count > 0 OR (s.inf_count > 0 AND (s.max > s.min OR s.max IS NULL)) AS lost,
-        lead(s.seq) OVER (PARTITION BY s.rank, s.step, s.microbatch, s.tensor_id ORDER BY s.seq) IS NULL AS used
+        lead(s.seq) OVER (PARTITION BY s.rank, s.step, s.microbatch, s.tensor_id
+            ORDER BY s.seq) IS NULL AS used
     FROM tensor_stats s JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id
     WHERE t.kind = 'input' AND s.phase = 'data' AND s.nan_count IS NOT NULL
 ), left_out AS (
-    SELECT rank, tensor_id, count(*) FILTER (lost AND NOT used) AS batches, arg_min(forwards, (step, seq)) FILTER (lost AND NOT used) AS at FROM forwards
+    SELECT rank, tensor_id, count(*) FILTER (lost AND NOT used) AS batches,
+        arg_min(forwards, (step, seq)) FILTER (lost AND NOT used) AS at
+    FROM forwards
     GROUP BY rank, tensor_id
     -- finite ones are not left out, and others that are not finite are not used
-    HAVING batches >= 1 AND count(*) FILTER (NOT lost AND NOT used) <= 0.1 * batches AND count(*) FILTER (lost AND used) <= 0.1 * batches
+    HAVING batches >= 1
+        AND count(*) FILTER (NOT lost AND NOT used) <= 0.1 * batches
+        AND count(*) FILTER (lost AND used) <= 0.1 * batches
 )
 SELECT o.rank, o.step, o.microbatch, o.seq, o.phase,
     coalesce(o.module, '') AS module, coalesce(b.field, o.tensor) AS tensor, o.kind,
-    o.nan_count, o.inf_count, o.nan_count + o.inf_count AS value, coalesce(b.shape, o.shape) AS shape, o.min, o.max, b.fingerprint,
-    CASE WHEN o.kind = 'target' AND o.phase = 'loss' THEN 'the target that the loss was given' ELSE printf('field %s of the batch', coalesce(b.field, o.tensor)) END AS what_,
-    'a non-finite ' || array_to_string(s.signs, ' and ') AS reached, printf('%d NaN and %d infinite elements', o.nan_count, o.inf_count) AS held_, 'error' AS severity
+    o.nan_count, o.inf_count, o.nan_count + o.inf_count AS value, coalesce(b.shape, o.shape) AS shape, o.min,
+        o.max, b.fingerprint,
+    CASE WHEN o.kind = 'target'
+        AND o.phase = 'loss' THEN 'the target that the loss was given'
+            ELSE printf('field %s of the batch', coalesce(b.field, o.tensor))
+            END AS what_,
+    'a non-finite ' || array_to_string(s.signs, ' and ') AS reached,
+        printf('%d NaN and %d infinite elements', o.nan_count, o.inf_count) AS held_, 'error' AS severity
 FROM nonfinite_origin o
 JOIN bad_steps s ON s.rank = o.rank AND s.step = o.step
 LEFT JOIN batches b ON b.rank = o.rank AND b.step = o.step AND b.seq = o.seq
@@ -44,17 +55,31 @@ WHERE o.kind IN ('input', 'target')
   -- a float mask of -inf and one finite value is wanted
   AND (o.nan_count > 0 OR o.max > o.min OR o.max IS NULL)
 UNION ALL BY NAME
-SELECT l.rank, l.at.step, l.at.microbatch, l.at.seq, 'data' AS phase, '' AS module, l.at.tensor_name AS tensor, 'input' AS kind, l.at.nan_count, l.at.inf_count,
-    l.at.nan_count + l.at.inf_count AS value, l.at.shape, l.at.min, l.at.max, CASE WHEN l.at.tensor_name LIKE 'batch:%' THEN 'field ' || l.at.tensor_name[7:] || ' of the batch' ELSE 'the model''s ' || replace(l.at.tensor_name, ':', ' ') END AS what_,
-    printf('no backward but the next batch (%d times in this run)', l.batches) AS reached, printf('%d NaN and %d infinite elements', l.at.nan_count, l.at.inf_count) AS held_,
+SELECT l.rank, l.at.step, l.at.microbatch, l.at.seq, 'data' AS phase, '' AS module,
+    l.at.tensor_name AS tensor, 'input' AS kind, l.at.nan_count, l.at.inf_count,
+    l.at.nan_count + l.at.inf_count AS value, l.at.shape, l.at.min, l.at.max,
+        CASE
+            WHEN l.at.tensor_name LIKE 'batch:%' THEN 'field ' || l.at.tensor_name[7:] || ' of the batch'
+            ELSE 'the model''s ' || replace(l.at.tensor_name, ':', ' ')
+            END AS what_,
+    printf('no backward but the next batch (%d times in this run)', l.batches) AS reached,
+        printf('%d NaN and %d infinite elements', l.at.nan_count, l.at.inf_count) AS held_,
     CASE WHEN l.batches >= $often THEN 'error' ELSE 'warning' END AS severity
 FROM left_out l WHERE NOT EXISTS (FROM bad_steps b WHERE b.rank = l.rank AND b.step <= l.at.step)
 UNION ALL BY NAME
 -- on a CPU the extremes of an argument are always measured: where there are none they were not finite
-SELECT e.rank, e.step, 'data' AS phase, '' AS module, 'argument ' || x.name AS tensor, 'input' AS kind, x.shape, 'argument ' || x.name || ' of the model' AS what_, 'the exception' AS reached,
+SELECT e.rank, e.step, 'data' AS phase, '' AS module, 'argument ' || x.name AS tensor, 'input' AS kind,
+    x.shape, 'argument ' || x.name || ' of the model' AS what_, 'the exception' AS reached,
     'elements that are not finite' AS held_, 'error' AS severity
-FROM exits e JOIN exception_tensors x ON x.origin = 'input' AND x.device = 'cpu' AND contains(x.dtype, 'float') AND x.min IS NULL AND list_product(x.shape) > 0
-WHERE e.status = 'exception' AND e.module = '' AND regexp_matches(e.exception_message, '(?i)\bnan\b|\binf\b|finite|invalid')
+FROM exits e
+JOIN exception_tensors x ON x.origin = 'input'
+    AND x.device = 'cpu'
+    AND contains(x.dtype, 'float')
+    AND x.min IS NULL
+    AND list_product(x.shape) > 0
+WHERE e.status = 'exception'
+  AND e.module = ''
+  AND regexp_matches(e.exception_message, '(?i)\bnan\b|\binf\b|finite|invalid')
   AND NOT EXISTS (FROM bad_steps b WHERE b.step <= e.step)
 QUALIFY row_number() OVER (PARTITION BY e.rank ORDER BY x.ordinal) = 1
 ORDER BY rank

@@ -40,76 +40,121 @@ not_this = "Fields whose range varies anyway (the spread of the logarithm counts
 source = "Own history, robust: median and MAD of ln(abs-max), the maximum of all earlier batches, and two agreeing signals."
 */
 WITH fields AS (
-    SELECT s.rank, s.tensor_id, s.step, s.microbatch, s.seq, s.phase, s.tensor, s.module, s.shape, s.abs_max, s.min, s.max,
+    SELECT s.rank, s.tensor_id, s.step, s.microbatch, s.seq, s.phase, s.tensor, s.module, s.shape, s.abs_max,
+        s.min, s.max,
         log_size(s.abs_max) AS size, coalesce(b.role = 'input', s.kind = 'input') AS used,
         concat_ws('/', s.kind, s.dtype, len(b.shape), b.shape[2:]) AS class
     FROM stats s
     LEFT JOIN batches b ON b.rank = s.rank AND b.step = s.step AND b.seq = s.seq AND b.tensor_id = s.tensor_id
-    WHERE s.kind IN ('input', 'target') AND s.phase IN ('data', 'loss') AND s.dtype LIKE '%float%' AND s.numel > 0
-      -- what another part of the model has computed in this step is no data: whatever made it large lies before it
+    WHERE s.kind IN ('input', 'target')
+      AND s.phase IN ('data', 'loss')
+      AND s.dtype LIKE '%float%'
+      AND s.numel > 0
+      -- what another part of the model has computed in this step is no data: whatever made it large lies
+      -- before it
       AND NOT (s.kind = 'input' AND coalesce(s.requires_grad, false) AND EXISTS (
-          SELECT 1 FROM tensor_stats e JOIN tensors a ON a.rank = e.rank AND a.tensor_id = e.tensor_id AND a.kind = 'activation'
-          WHERE e.rank = s.rank AND e.step = s.step AND e.microbatch = s.microbatch AND e.seq < s.seq AND e.phase = 'forward'))
+          SELECT 1
+          FROM tensor_stats e
+          JOIN tensors a ON a.rank = e.rank AND a.tensor_id = e.tensor_id AND a.kind = 'activation'
+          WHERE e.rank = s.rank
+            AND e.step = s.step
+            AND e.microbatch = s.microbatch
+            AND e.seq < s.seq
+            AND e.phase = 'forward'))
 ), judged AS (
     -- against the same field of the batches before
-    SELECT *, count(abs_max) OVER before AS earlier, max(abs_max) OVER before AS largest_before, max(abs_max) OVER after_ AS largest_after,
+    SELECT *, count(abs_max) OVER before AS earlier, max(abs_max) OVER before AS largest_before,
+        max(abs_max) OVER after_ AS largest_after,
         median(size) OVER past AS centre, sigma_of(mad(size) OVER past) AS spread
     FROM fields
     WINDOW
-        before AS (PARTITION BY rank, tensor_id ORDER BY step, seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING),
+        before AS (PARTITION BY rank, tensor_id
+            ORDER BY step, seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING),
         past AS (PARTITION BY rank, tensor_id ORDER BY step, seq ROWS BETWEEN 50 PRECEDING AND 1 PRECEDING),
         after_ AS (PARTITION BY rank, tensor_id ORDER BY step, seq ROWS BETWEEN 1 FOLLOWING AND 5 FOLLOWING)
     UNION ALL
-    -- against whatever of the same kind, dtype and sample shape went into the model before: a batch that the script
+    -- against whatever of the same kind, dtype and sample shape went into the model before: a batch that the
+    -- script
     -- changed between loader and model is another tensor there
-    SELECT *, count(abs_max) OVER before AS earlier, max(abs_max) OVER before AS largest_before, max(abs_max) OVER after_ AS largest_after,
+    SELECT *, count(abs_max) OVER before AS earlier, max(abs_max) OVER before AS largest_before,
+        max(abs_max) OVER after_ AS largest_after,
         median(size) OVER past AS centre, sigma_of(mad(size) OVER past) AS spread
     FROM fields WHERE used
     WINDOW
-        before AS (PARTITION BY rank, class ORDER BY step, seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING),
+        before AS (PARTITION BY rank, class
+            ORDER BY step, seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING),
         past AS (PARTITION BY rank, class ORDER BY step, seq ROWS BETWEEN 50 PRECEDING AND 1 PRECEDING),
         after_ AS (PARTITION BY rank, class ORDER BY step, seq ROWS BETWEEN 1 FOLLOWING AND 5 FOLLOWING)
 ), outliers AS (
     SELECT *, abs_max / largest_before AS factor,
-        coalesce(used AND abs_max > $extreme * largest_before AND largest_after < $factor * largest_before, false) AS extreme FROM judged
+        coalesce(used
+            AND abs_max > $extreme * largest_before
+            AND largest_after < $factor * largest_before, false) AS extreme
+            FROM judged
     WHERE earlier >= $earlier AND largest_before > 0 AND abs_max > $factor * largest_before
       AND robust_z(size, centre, spread, 0.15) > $z
     QUALIFY row_number() OVER (PARTITION BY rank, step, seq, tensor_id ORDER BY factor) = 1
 ), variances AS (
-    -- batch norm hides the outlier from loss and gradients; every evaluation to come is normalised with what it left behind
-    SELECT s.rank, s.tensor_id, s.step, s.tensor, s.abs_max AS variance, max(s.abs_max) OVER before AS largest, count(*) OVER before AS rows_before, max(s.step) OVER before AS step_before
+    -- batch norm hides the outlier from loss and gradients; every evaluation to come is normalised with what
+    -- it left behind
+    SELECT s.rank, s.tensor_id, s.step, s.tensor, s.abs_max AS variance,
+        max(s.abs_max) OVER before AS largest, count(*) OVER before AS rows_before,
+        max(s.step) OVER before AS step_before
     FROM stats s
-    WHERE s.kind = 'buffer' AND s.tensor LIKE '%running_var' AND isfinite(s.abs_max) AND s.rank IN (SELECT rank FROM outliers)
-    WINDOW before AS (PARTITION BY s.rank, s.tensor_id ORDER BY s.step, s.seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+    WHERE s.kind = 'buffer'
+      AND s.tensor LIKE '%running_var'
+      AND isfinite(s.abs_max)
+      AND s.rank IN (SELECT rank FROM outliers)
+    WINDOW before AS (PARTITION BY s.rank, s.tensor_id
+        ORDER BY s.step, s.seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
 ), swollen AS (
     -- where not every step was looked at, the next look still shows it
-    SELECT rank, step, min(step_before) AS step_before, arg_max(tensor, variance / largest) AS statistic, arg_max(variance, variance / largest) AS variance, arg_max(largest, variance / largest) AS variance_before
-    FROM variances WHERE rows_before >= $earlier AND largest > 0 AND variance > $factor * largest GROUP BY rank, step
+    SELECT rank, step, min(step_before) AS step_before, arg_max(tensor, variance / largest) AS statistic,
+        arg_max(variance, variance / largest) AS variance,
+        arg_max(largest, variance / largest) AS variance_before
+    FROM variances
+    WHERE rows_before >= $earlier AND largest > 0 AND variance > $factor * largest
+    GROUP BY rank, step
 ), effects AS (
     SELECT rank, step,
         bool_or(is_nonfinite(loss) OR is_nonfinite(norm)) AS broke,
-        bool_or(coalesce(isfinite(loss) AND loss > loss_median + 6 * greatest(loss_sigma, 0.02 * abs(loss_median))
+        bool_or(coalesce(isfinite(loss)
+            AND loss > loss_median + 6 * greatest(loss_sigma, 0.02 * abs(loss_median))
             AND loss > loss_recent_peak + 0.25 * abs(loss_recent_peak), false)) AS loss_left,
         bool_or(coalesce(isfinite(norm) AND norm > 2 * norm_recent_peak
             AND robust_z(log_size(norm), norm_log_median, norm_log_sigma, 0.1) > 3, false)) AS norm_left,
         -- inputs so large that every unit is sure of itself: what is right costs nothing at all
-        bool_or(coalesce(norm < $vanished * norm_median AND (norm = 0 OR robust_z(log_size(norm), norm_log_median, norm_log_sigma, 0.1) < -$z), false)) AS norm_fell,
+        bool_or(coalesce(norm < $vanished * norm_median
+            AND (norm = 0 OR robust_z(log_size(norm), norm_log_median, norm_log_sigma, 0.1) < -$z),
+                false)) AS norm_fell,
         max(loss) AS loss, max(loss_median) AS loss_median, max(norm) AS norm, max(norm_median) AS norm_median
     FROM optimizer_series GROUP BY rank, step
 )
-SELECT o.rank, o.step, o.microbatch, o.seq, o.phase, coalesce(o.module, '') AS module, coalesce(b.field, o.tensor) AS tensor,
+SELECT o.rank, o.step, o.microbatch, o.seq, o.phase, coalesce(o.module, '') AS module,
+    coalesce(b.field, o.tensor) AS tensor,
     o.abs_max AS value, o.largest_before, o.factor, o.earlier, o.min, o.max, o.shape, b.fingerprint,
     e.loss, e.loss_median, e.norm AS gradient_norm, e.norm_median AS gradient_norm_median,
     CASE WHEN e.broke THEN 'loss or gradients became non-finite'
-        WHEN e.loss_left THEN printf('the loss left its band: %.4g after a median of %.4g', e.loss, e.loss_median)
-        WHEN NOT coalesce(e.norm_left, false) AND e.norm_fell THEN printf('the gradient norm fell to %.4g after a median of %.4g', e.norm, e.norm_median)
-        WHEN NOT coalesce(e.norm_left, false) AND v.variance IS NOT NULL THEN printf('%s rose from %.4g to %.4g', v.statistic, v.variance_before, v.variance)
+        WHEN e.loss_left THEN printf('the loss left its band: %.4g after a median of %.4g', e.loss,
+            e.loss_median)
+        WHEN NOT coalesce(e.norm_left, false)
+            AND e.norm_fell THEN printf('the gradient norm fell to %.4g after a median of %.4g', e.norm,
+                e.norm_median)
+        WHEN NOT coalesce(e.norm_left, false)
+            AND v.variance IS NOT NULL THEN printf('%s rose from %.4g to %.4g', v.statistic,
+                v.variance_before, v.variance)
         WHEN NOT coalesce(e.norm_left, false) THEN 'neither loss nor gradient norm showed it'
-        ELSE printf('the gradient norm left its band: %.4g after a median of %.4g', e.norm, e.norm_median) END AS effect
+        ELSE printf('the gradient norm left its band: %.4g after a median of %.4g', e.norm, e.norm_median)
+            END AS effect
 FROM outliers o
 JOIN effects e ON e.rank = o.rank AND e.step = o.step
 LEFT JOIN swollen v ON v.rank = o.rank AND v.step >= o.step AND v.step_before < o.step
 LEFT JOIN nonfinite_origin f ON f.rank = o.rank AND f.step = o.step
 LEFT JOIN batches b ON b.rank = o.rank AND b.step = o.step AND b.seq = o.seq AND b.tensor_id = o.tensor_id
-WHERE e.loss_left OR e.norm_left OR e.norm_fell OR o.extreme OR v.variance IS NOT NULL OR (e.broke AND (o.factor >= $breaking OR f.dtype = 'float16'))
+WHERE e.loss_left
+  OR e.norm_left
+  OR e.norm_fell
+  OR o.extreme
+  OR v.variance IS NOT NULL
+  OR (e.broke AND (o.factor >= $breaking OR f.dtype = 'float16'))
 ORDER BY o.step, o.rank, o.seq

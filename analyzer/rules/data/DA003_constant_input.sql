@@ -42,48 +42,107 @@ source = "Arithmetic: minimum equals maximum."
 WITH fields AS (
     SELECT b.*, s.min AS low, s.max AS high, s.min = s.max AS same, row_number() OVER series AS n,
         -- token and category numbers spread widely; a mask of ones in batches without padding does not count
-        count(CASE WHEN s.max - s.min > CASE WHEN b.whole_numbers THEN $spread ELSE 0 END THEN 1 END) OVER before AS varied,
-        count(CASE WHEN s.max = s.min THEN 1 END) OVER before AS same_before, count(*) OVER (PARTITION BY b.rank, b.tensor_id) AS total
+        count(CASE
+            WHEN s.max - s.min > CASE WHEN b.whole_numbers THEN $spread ELSE 0 END THEN 1
+            END) OVER before AS varied,
+        count(CASE WHEN s.max = s.min THEN 1 END) OVER before AS same_before,
+            count(*) OVER (PARTITION BY b.rank, b.tensor_id) AS total
     FROM (
-        SELECT rank, step, seq, tensor_id AS source_id, field, role, NOT contains(dtype, 'float') AS whole_numbers,
-            concat_ws('/', shape[2:]::VARCHAR, CASE WHEN NOT contains(dtype, 'float') THEN field END) AS tensor_id
+        SELECT rank, step, seq, tensor_id AS source_id, field, role,
+            NOT contains(dtype, 'float') AS whole_numbers,
+            concat_ws('/', shape[2:]::VARCHAR,
+                CASE WHEN NOT contains(dtype, 'float') THEN field END) AS tensor_id
         FROM batches WHERE role = 'input' AND phase = 'data' AND NOT contains(dtype, 'bool')
-    ) b JOIN tensor_stats s ON s.rank = b.rank AND s.step = b.step AND s.seq = b.seq AND s.tensor_id = b.source_id
+    ) b
+        JOIN tensor_stats s ON s.rank = b.rank
+            AND s.step = b.step
+            AND s.seq = b.seq
+            AND s.tensor_id = b.source_id
     WHERE s.numel >= 16 AND s.min IS NOT NULL AND s.nan_count + s.inf_count = 0
     WINDOW series AS (PARTITION BY b.rank, b.tensor_id ORDER BY b.step, b.seq),
-        before AS (PARTITION BY b.rank, b.tensor_id ORDER BY b.step, b.seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+        before AS (PARTITION BY b.rank, b.tensor_id
+            ORDER BY b.step, b.seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
 ), short AS (
     -- sequences too short to be judged: where they hold one number now and then, longer ones may too
-    SELECT b.rank, b.step, concat_ws('/', b.shape[2:]::VARCHAR, b.field) AS tensor_id FROM batches b JOIN tensor_stats s ON s.rank = b.rank AND s.step = b.step AND s.seq = b.seq AND s.tensor_id = b.tensor_id
-    WHERE b.role = 'input' AND b.phase = 'data' AND NOT contains(b.dtype, 'float') AND NOT contains(b.dtype, 'bool') AND s.numel BETWEEN 2 AND 15 AND s.min = s.max
+    SELECT b.rank, b.step, concat_ws('/', b.shape[2:]::VARCHAR, b.field) AS tensor_id
+    FROM batches b
+    JOIN tensor_stats s ON s.rank = b.rank AND s.step = b.step AND s.seq = b.seq AND s.tensor_id = b.tensor_id
+    WHERE b.role = 'input'
+      AND b.phase = 'data'
+      AND NOT contains(b.dtype, 'float')
+      AND NOT contains(b.dtype, 'bool')
+      AND s.numel BETWEEN 2 AND 15
+      AND s.min = s.max
 ), runs AS (
     SELECT *, n - row_number() OVER (PARTITION BY rank, tensor_id, same ORDER BY n) AS island FROM fields
 ), constant AS (
-    SELECT rank, tensor_id, field, island, min(step) AS step, min(seq) AS seq, any_value(low) AS value, count(*) AS batches, min(varied) AS varied, min(n) AS first, min(same_before) AS same_before, max(n) = any_value(total) AS to_the_end,
+    SELECT rank, tensor_id, field, island, min(step) AS step, min(seq) AS seq, any_value(low) AS value,
+        count(*) AS batches, min(varied) AS varied, min(n) AS first, min(same_before) AS same_before,
+        max(n) = any_value(total) AS to_the_end,
         any_value(whole_numbers) AS whole_numbers
     FROM runs WHERE same GROUP BY rank, tensor_id, field, island
 ), prints AS (
-    -- an input of which the content varied, and then is the same in every batch to the end, while the targets go on varying
-    SELECT rank, step, seq, tensor_id, field, shape, fingerprint, fingerprint = lag(fingerprint) OVER w AS again, row_number() OVER w AS n, count(*) OVER (PARTITION BY rank, tensor_id) AS total,
-        (SELECT bool_and(s.min = 0 AND s.max = 1 AND s.sum = s.sum_sq) FROM tensor_stats s WHERE s.rank = batches.rank AND s.step = batches.step AND s.seq = batches.seq AND s.tensor_id = batches.tensor_id) AS mask
-    FROM batches WHERE role = 'input' AND phase = 'data' AND fingerprint IS NOT NULL AND contains(dtype, 'float') AND list_product(shape) >= 16
+    -- an input of which the content varied, and then is the same in every batch to the end, while the targets
+    -- go on varying
+    SELECT rank, step, seq, tensor_id, field, shape, fingerprint,
+        fingerprint = lag(fingerprint) OVER w AS again, row_number() OVER w AS n,
+        count(*) OVER (PARTITION BY rank, tensor_id) AS total,
+        (SELECT bool_and(s.min = 0 AND s.max = 1 AND s.sum = s.sum_sq)
+            FROM tensor_stats s
+            WHERE s.rank = batches.rank
+              AND s.step = batches.step
+              AND s.seq = batches.seq
+              AND s.tensor_id = batches.tensor_id) AS mask
+    FROM batches
+    WHERE role = 'input'
+      AND phase = 'data'
+      AND fingerprint IS NOT NULL
+      AND contains(dtype, 'float')
+      AND list_product(shape) >= 16
     WINDOW w AS (PARTITION BY rank, tensor_id ORDER BY step, seq)
 ), first_again AS (
-    SELECT *, max(CASE WHEN NOT coalesce(again, false) THEN n END) OVER (PARTITION BY rank, tensor_id) AS last_new, count(CASE WHEN again THEN 1 END) OVER (PARTITION BY rank, tensor_id) AS repeats FROM prints
+    SELECT *,
+        max(CASE WHEN NOT coalesce(again, false) THEN n END) OVER (PARTITION BY rank, tensor_id) AS last_new,
+        count(CASE WHEN again THEN 1 END) OVER (PARTITION BY rank, tensor_id) AS repeats
+    FROM prints
 ), repeated AS (
     SELECT f.rank, f.step, f.seq, f.field, f.total - f.n + 1 AS batches FROM first_again f
     WHERE f.n = f.last_new AND f.n > $varied AND f.total - f.n >= $frozen AND f.repeats = f.total - f.n
-      AND (SELECT count(DISTINCT t.fingerprint) FROM batches t WHERE t.rank = f.rank AND t.role = 'target' AND t.phase = 'loss' AND t.step >= f.step) >= $frozen
-      AND (NOT EXISTS (FROM batches o WHERE o.rank = f.rank AND o.role = 'input' AND o.phase = 'data' AND o.tensor_id <> f.tensor_id)
+      AND (SELECT count(DISTINCT t.fingerprint)
+          FROM batches t
+          WHERE t.rank = f.rank AND t.role = 'target' AND t.phase = 'loss' AND t.step >= f.step) >= $frozen
+      AND (NOT EXISTS (FROM batches o
+          WHERE o.rank = f.rank AND o.role = 'input' AND o.phase = 'data' AND o.tensor_id <> f.tensor_id)
         -- beside other inputs: a row for each target, and not a mask (numbers that are their own squares)
-        OR (len(f.shape) >= 2 AND f.mask IS NOT TRUE AND EXISTS (FROM batches t WHERE t.rank = f.rank AND t.role = 'target' AND t.phase = 'loss' AND t.step = f.step AND t.shape[1] = f.shape[1])))
+        OR (len(f.shape) >= 2
+            AND f.mask IS NOT TRUE
+            AND EXISTS (FROM batches t
+                WHERE t.rank = f.rank
+                  AND t.role = 'target'
+                  AND t.phase = 'loss'
+                  AND t.step = f.step
+                  AND t.shape[1] = f.shape[1])))
 ), alone AS (
-    SELECT rank FROM fields WHERE NOT whole_numbers GROUP BY rank HAVING bool_and(same) AND count(*) >= 10 AND bool_and(low <> 1)
+    SELECT rank
+    FROM fields
+    WHERE NOT whole_numbers
+    GROUP BY rank
+    HAVING bool_and(same) AND count(*) >= 10 AND bool_and(low <> 1)
 )
 SELECT rank, step, seq, field, value, batches, printf('every element of %s is %.6g', field, value) AS what_
-FROM (SELECT * REPLACE (same_before + (SELECT count(*) FROM short h WHERE h.rank = constant.rank AND h.tensor_id = constant.tensor_id AND h.step <= constant.step) AS same_before) FROM constant)
+FROM (SELECT * REPLACE (same_before + (SELECT count(*)
+    FROM short h
+    WHERE h.rank = constant.rank
+      AND h.tensor_id = constant.tensor_id
+      AND h.step <= constant.step) AS same_before)
+    FROM constant)
 -- data that hold a constant batch now and then will hold some in a row by chance
-WHERE (varied >= $before AND batches >= CASE WHEN same_before > 0 THEN $chance ELSE $least END AND (same_before = 0 OR to_the_end)) OR (first = 1 AND batches >= 10 AND NOT whole_numbers AND rank IN (SELECT rank FROM alone))
+WHERE (varied >= $before
+    AND batches >= CASE WHEN same_before > 0 THEN $chance ELSE $least END
+    AND (same_before = 0 OR to_the_end))
+  OR (first = 1 AND batches >= 10 AND NOT whole_numbers AND rank IN (SELECT rank FROM alone))
 UNION ALL BY NAME
-SELECT r.rank, r.step, r.seq, r.field, NULL::DOUBLE AS value, r.batches, 'the batch of ' || r.field || ' is the same to the last bit' AS what_ FROM repeated r
+SELECT r.rank, r.step, r.seq, r.field, NULL::DOUBLE AS value, r.batches,
+    'the batch of ' || r.field || ' is the same to the last bit' AS what_
+FROM repeated r
 ORDER BY step, rank, seq

@@ -15,23 +15,32 @@ not_this = "Targets equal to ignore_index, targets of losses without classes, an
 source = "Definition of the class-index losses of PyTorch."
 */
 WITH seen AS (
-    SELECT b.rank, b.step, b.microbatch, b.seq, b.field AS tensor, b.out_of_range_count AS value, b.classes, b.min AS lowest, b.max AS highest,
-        b.shape, printf('%d of %d are outside', b.out_of_range_count, coalesce(b.numel, list_product(b.shape)::BIGINT)) AS evidence
+    SELECT b.rank, b.step, b.microbatch, b.seq, b.field AS tensor, b.out_of_range_count AS value, b.classes,
+        b.min AS lowest, b.max AS highest,
+        b.shape,
+            printf('%d of %d are outside', b.out_of_range_count,
+                coalesce(b.numel, list_product(b.shape)::BIGINT)) AS evidence
     FROM batch_fields b WHERE b.out_of_range_count > 0 AND b.phase <> 'eval'
 ), locals_ AS (
     SELECT max(CASE WHEN name = 'target' OR name = 'targets' OR name = 'labels' THEN min END) AS lowest,
         max(CASE WHEN name = 'target' OR name = 'targets' OR name = 'labels' THEN max END) AS highest,
-        max(CASE WHEN name = 'input' AND len(shape) >= 1 THEN shape[CASE WHEN len(shape) = 1 THEN 1 ELSE 2 END] END) AS classes
+        max(CASE WHEN name = 'input'
+            AND len(shape) >= 1 THEN shape[CASE WHEN len(shape) = 1 THEN 1 ELSE 2 END] END) AS classes
     FROM exception_tensors WHERE origin = 'local'
 ), raised AS (
-    SELECT coalesce(e.rank, 0) AS rank, coalesce(e.step, (SELECT max(step) FROM steps), 0) AS step, e.microbatch,
+    SELECT coalesce(e.rank, 0) AS rank, coalesce(e.step, (SELECT max(step) FROM steps), 0) AS step,
+        e.microbatch,
         NULL::INTEGER AS seq, 'target' AS tensor,
-        coalesce(TRY_CAST(regexp_extract(e.exception_message, 'Target (-?\d+) is out of bounds', 1) AS DOUBLE), l.highest) AS value,
+        coalesce(TRY_CAST(regexp_extract(e.exception_message, 'Target (-?\d+) is out of bounds',
+            1) AS DOUBLE),
+            l.highest) AS value,
         l.classes, l.lowest, l.highest, NULL::BIGINT[] AS shape,
-        e.exception_type || ': ' || rtrim(left(split_part(e.exception_message, chr(10), 1), 200), '. ') AS evidence
+        e.exception_type || ': ' || rtrim(left(split_part(e.exception_message, chr(10), 1), 200),
+            '. ') AS evidence
     FROM exits e CROSS JOIN locals_ l
     WHERE regexp_matches(e.exception_message, 'Target -?\d+ is out of bounds')
-       OR (regexp_matches(e.exception_message, '(out of bounds|index out of range|device-side assert|t >= 0 && t < n_classes)')
+       OR (regexp_matches(e.exception_message,
+           '(out of bounds|index out of range|device-side assert|t >= 0 && t < n_classes)')
            AND regexp_matches(e.traceback, '(cross_entropy|nll_loss|multi_margin_loss)')
            AND (l.lowest < 0 OR l.highest >= l.classes))
 )

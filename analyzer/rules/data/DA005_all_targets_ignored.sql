@@ -21,13 +21,16 @@ WITH losses AS (
 ), whole AS (
     SELECT rank, step, bool_or(is_nonfinite(loss)) AS broke, max(loss) AS loss FROM steps GROUP BY rank, step
 )
-SELECT b.rank, b.step, b.microbatch, b.seq, b.phase, b.field AS tensor, coalesce(b.numel, list_product(b.shape)::BIGINT) AS numel,
+SELECT b.rank, b.step, b.microbatch, b.seq, b.phase, b.field AS tensor,
+    coalesce(b.numel, list_product(b.shape)::BIGINT) AS numel,
     b.ignored_count, 0 AS value, b.loss_op, b.shape, b.fingerprint,
     CASE WHEN coalesce(l.broke, w.broke) THEN 'NaN' ELSE '0' END AS loss,
     CASE WHEN coalesce(l.broke, w.broke) THEN 'error' ELSE 'warning' END AS severity
 FROM batch_fields b
 LEFT JOIN losses l ON l.rank = b.rank AND l.step = b.step AND l.microbatch = b.microbatch
 LEFT JOIN whole w ON w.rank = b.rank AND w.step = b.step
-WHERE b.ignored_count > 0 AND b.ignored_count >= coalesce(b.numel, list_product(b.shape)::BIGINT) AND b.phase <> 'eval'
+WHERE b.ignored_count > 0
+  AND b.ignored_count >= coalesce(b.numel, list_product(b.shape)::BIGINT)
+  AND b.phase <> 'eval'
   AND (coalesce(l.broke, w.broke) OR coalesce(l.loss, w.loss) = 0)
 ORDER BY severity, b.step, b.rank, b.seq

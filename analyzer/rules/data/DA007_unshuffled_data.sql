@@ -28,10 +28,16 @@ not_this = "Batches of fewer than eight samples, data with one frequent class, t
 source = "Entropy of a random batch is close to that of all data."
 */
 WITH labels AS (
-    SELECT rank, step, seq, label_counts, entropy, list_position(label_counts, list_max(label_counts)) - 1 AS top, row_number() OVER (PARTITION BY rank ORDER BY step, microbatch, seq) AS n
-    FROM batches WHERE role = 'target' AND phase <> 'eval' AND entropy IS NOT NULL AND len(shape) = 1 AND batch_size >= 8
+    SELECT rank, step, seq, label_counts, entropy,
+        list_position(label_counts, list_max(label_counts)) - 1 AS top,
+        row_number() OVER (PARTITION BY rank ORDER BY step, microbatch, seq) AS n
+    FROM batches
+    WHERE role = 'target' AND phase <> 'eval' AND entropy IS NOT NULL AND len(shape) = 1 AND batch_size >= 8
 ), totals AS (
-    SELECT rank, class, sum(count_) AS count_ FROM (SELECT rank, unnest(label_counts) AS count_, generate_subscripts(label_counts, 1) - 1 AS class FROM labels) GROUP BY rank, class
+    SELECT rank, class, sum(count_) AS count_
+    FROM (SELECT rank, unnest(label_counts) AS count_, generate_subscripts(label_counts, 1) - 1 AS class
+        FROM labels)
+    GROUP BY rank, class
 ), shares AS (
     SELECT rank, count_ / sum(count_) OVER (PARTITION BY rank) AS share FROM totals
 ), whole AS (
@@ -39,15 +45,22 @@ WITH labels AS (
 ), looked AS (
     -- a batch in which one class ends and the next begins holds two: most of the nine around it decide
     SELECT l.*, l.entropy < $share * w.whole AS one_class, w.whole,
-        median(l.entropy) OVER (PARTITION BY l.rank ORDER BY l.n ROWS BETWEEN 4 PRECEDING AND 4 FOLLOWING) < $share * w.whole AS sorted_
+        median(l.entropy) OVER (PARTITION BY l.rank
+            ORDER BY l.n ROWS BETWEEN 4 PRECEDING AND 4 FOLLOWING) < $share * w.whole AS sorted_
     FROM labels l JOIN whole w ON w.rank = l.rank WHERE w.whole > 0.4
 ), stretches AS (
-    SELECT *, n - row_number() OVER (PARTITION BY rank, sorted_ ORDER BY n) AS stretch, lag(top) OVER (PARTITION BY rank ORDER BY n) AS top_before FROM looked
+    SELECT *, n - row_number() OVER (PARTITION BY rank, sorted_ ORDER BY n) AS stretch,
+        lag(top) OVER (PARTITION BY rank ORDER BY n) AS top_before
+    FROM looked
 ), judged AS (
-    SELECT rank, min(step) FILTER (one_class) AS step, median(entropy) AS value, any_value(whole) AS whole, count(*) AS batches,
+    SELECT rank, min(step) FILTER (one_class) AS step, median(entropy) AS value, any_value(whole) AS whole,
+        count(*) AS batches,
         avg((top = top_before)::INT) AS same, count(DISTINCT top) AS tops
     FROM stretches WHERE sorted_ GROUP BY rank, stretch
 )
 SELECT rank, step, value, whole, batches FROM judged j
-WHERE batches >= $least AND batches >= $part * (SELECT count(*) FROM labels l WHERE l.rank = j.rank) AND tops >= 2 AND same > 0.5
+WHERE batches >= $least
+  AND batches >= $part * (SELECT count(*) FROM labels l WHERE l.rank = j.rank)
+  AND tops >= 2
+  AND same > 0.5
 QUALIFY row_number() OVER (PARTITION BY rank ORDER BY step) = 1 ORDER BY step, rank

@@ -39,43 +39,80 @@ WITH labelled AS (
     SELECT rank, step, label_counts FROM batches t
     WHERE role = 'target' AND phase <> 'eval' AND label_counts IS NOT NULL AND len(shape) = 1
         -- one target for each sample: tokens that were laid out in one row are more than the samples
-        AND NOT EXISTS (SELECT 1 FROM batches i WHERE i.rank = t.rank AND i.step = t.step AND i.microbatch = t.microbatch
+        AND NOT EXISTS (SELECT 1
+            FROM batches i
+            WHERE i.rank = t.rank AND i.step = t.step AND i.microbatch = t.microbatch
             AND i.role = 'input' AND len(i.shape) > 1 AND i.batch_size < t.batch_size)
 ), turned AS (
     -- the last batch in which no class outweighed the others
-    SELECT rank, max(step) FILTER (list_max(label_counts) <= 0.8 * list_sum(label_counts)) AS step FROM labelled GROUP BY rank
+    SELECT rank, max(step) FILTER (list_max(label_counts) <= 0.8 * list_sum(label_counts)) AS step
+    FROM labelled
+    GROUP BY rank
 ), parts AS (
     SELECT rank, later, class, sum(count_) AS count_ FROM (
-        SELECT l.rank, l.step > t.step AS later, unnest(l.label_counts) AS count_, generate_subscripts(l.label_counts, 1) - 1 AS class FROM labelled l JOIN turned t ON t.rank = l.rank)
+        SELECT l.rank, l.step > t.step AS later, unnest(l.label_counts) AS count_,
+            generate_subscripts(l.label_counts, 1) - 1 AS class
+        FROM labelled l
+        JOIN turned t ON t.rank = l.rank)
     GROUP BY rank, later, class
 ), shares AS (
-    SELECT rank, later, arg_max(class, count_) AS top, max(count_) / sum(count_) AS value, sum(count_)::BIGINT AS total FROM parts GROUP BY rank, later
+    SELECT rank, later, arg_max(class, count_) AS top, max(count_) / sum(count_) AS value,
+        sum(count_)::BIGINT AS total
+    FROM parts
+    GROUP BY rank, later
 ), lengths AS (
-    SELECT l.rank, min(l.step) FILTER (l.step > t.step) AS step, count(DISTINCT l.step) FILTER (l.step <= t.step) AS before, count(DISTINCT l.step) FILTER (l.step > t.step) AS after_
+    SELECT l.rank, min(l.step) FILTER (l.step > t.step) AS step,
+        count(DISTINCT l.step) FILTER (l.step <= t.step) AS before,
+        count(DISTINCT l.step) FILTER (l.step > t.step) AS after_
     FROM labelled l JOIN turned t ON t.rank = l.rank GROUP BY l.rank
 ), totals AS (
-    SELECT rank, class, sum(count_) AS count_ FROM (SELECT rank, unnest(label_counts) AS count_, generate_subscripts(label_counts, 1) - 1 AS class FROM labelled)
+    SELECT rank, class, sum(count_) AS count_
+    FROM (SELECT rank, unnest(label_counts) AS count_, generate_subscripts(label_counts, 1) - 1 AS class
+        FROM labelled)
     GROUP BY rank, class HAVING sum(count_) > 0
     UNION ALL
     -- floating-point targets of a binary loss that are all 0 or 1: then they are their own squares
     SELECT rank, class, sum(count_) AS count_ FROM (
-        SELECT b.rank, unnest([0, 1]) AS class, unnest([s.numel - s.sum, s.sum]) AS count_, s.numel, s.sum, s.sum_sq, s.min
-        FROM batches b JOIN tensor_stats s ON s.rank = b.rank AND s.step = b.step AND s.seq = b.seq AND s.tensor_id = b.tensor_id
-        WHERE b.role = 'target' AND b.phase <> 'eval' AND b.label_counts IS NULL AND b.loss_op LIKE 'BinaryCrossEntropy%' AND list_product(b.shape::DOUBLE[]) = b.shape[1])
-    GROUP BY rank, class HAVING sum(count_) > 0 AND max(abs(sum - sum_sq)) < 1e-6 * max(numel) AND min(min) >= 0
+        SELECT b.rank, unnest([0, 1]) AS class, unnest([s.numel - s.sum, s.sum]) AS count_, s.numel, s.sum,
+            s.sum_sq, s.min
+        FROM batches b
+        JOIN tensor_stats s ON s.rank = b.rank
+            AND s.step = b.step
+            AND s.seq = b.seq
+            AND s.tensor_id = b.tensor_id
+        WHERE b.role = 'target'
+          AND b.phase <> 'eval'
+          AND b.label_counts IS NULL
+          AND b.loss_op LIKE 'BinaryCrossEntropy%'
+          AND list_product(b.shape::DOUBLE[]) = b.shape[1])
+    GROUP BY rank, class
+    HAVING sum(count_) > 0 AND max(abs(sum - sum_sq)) < 1e-6 * max(numel) AND min(min) >= 0
 ), judged AS (
-    SELECT rank, arg_max(class, count_) AS top, arg_min(class, count_) AS rare, max(count_) / min(count_) AS ratio, max(count_) / sum(count_) AS value, sum(count_)::BIGINT AS total, count(*) AS classes
+    SELECT rank, arg_max(class, count_) AS top, arg_min(class, count_) AS rare,
+        max(count_) / min(count_) AS ratio, max(count_) / sum(count_) AS value, sum(count_)::BIGINT AS total,
+        count(*) AS classes
     FROM totals GROUP BY rank
 ), weighted AS (
     SELECT DISTINCT rank FROM batches WHERE role = 'target' AND phase <> 'eval' AND weighted
 )
-SELECT rank, 0 AS step, top, value, round(100 * value)::INT AS percent, total, 'of the run' AS of_, ', ' || round(ratio)::BIGINT || ' times as many as class ' || rare AS ratio_ FROM judged
-WHERE rank NOT IN (FROM weighted) AND classes BETWEEN 2 AND 100 AND total >= $least AND (value > $share OR (ratio > $ratio AND value > $half AND total >= 20 * classes))
+SELECT rank, 0 AS step, top, value, round(100 * value)::INT AS percent, total, 'of the run' AS of_,
+    ', ' || round(ratio)::BIGINT || ' times as many as class ' || rare AS ratio_
+FROM judged
+WHERE rank NOT IN (FROM weighted)
+  AND classes BETWEEN 2 AND 100
+  AND total >= $least
+  AND (value > $share OR (ratio > $ratio AND value > $half AND total >= 20 * classes))
 UNION ALL BY NAME
-SELECT s.rank, l.step, s.top, s.value, round(100 * s.value)::INT AS percent, s.total, 'from step ' || l.step || ' on' AS of_,
+SELECT s.rank, l.step, s.top, s.value, round(100 * s.value)::INT AS percent, s.total,
+    'from step ' || l.step || ' on' AS of_,
     ', where none held more than ' || round(100 * b.value)::INT || ' % before' AS ratio_
 FROM shares s JOIN shares b ON b.rank = s.rank AND s.later AND NOT b.later JOIN lengths l ON l.rank = s.rank
-WHERE s.rank NOT IN (FROM weighted) AND s.value > $share AND s.total >= $least AND b.value <= $mixed AND l.before >= $steps AND l.after_ >= $steps
+WHERE s.rank NOT IN (FROM weighted)
+  AND s.value > $share
+  AND s.total >= $least
+  AND b.value <= $mixed
+  AND l.before >= $steps
+  AND l.after_ >= $steps
   AND s.rank NOT IN (SELECT rank FROM judged WHERE value > $share)
 QUALIFY row_number() OVER (PARTITION BY s.rank ORDER BY l.step) = 1
 ORDER BY step, rank

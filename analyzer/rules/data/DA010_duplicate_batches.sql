@@ -42,14 +42,20 @@ not_this = "One batch for a whole epoch (a warning: many do that to see whether 
 source = "Equality of fingerprints."
 */
 WITH fields AS (
-    SELECT b.rank, b.loader_id, b.batch_index, max(b.batch_index) OVER (PARTITION BY b.rank, b.loader_id) = 0 AND b.loader_batches >= 2 AS anew,
-        CASE WHEN max(b.batch_index) OVER (PARTITION BY b.rank, b.loader_id) = 0 AND b.loader_batches >= 2 THEN 0 ELSE b.epoch END AS epoch, b.step, b.seq, b.fingerprint, b.workers, b.field,
+    SELECT b.rank, b.loader_id, b.batch_index, max(b.batch_index) OVER (PARTITION BY b.rank, b.loader_id) = 0
+        AND b.loader_batches >= 2 AS anew,
+        CASE WHEN max(b.batch_index) OVER (PARTITION BY b.rank, b.loader_id) = 0
+            AND b.loader_batches >= 2 THEN 0 ELSE b.epoch END AS epoch,
+            b.step, b.seq, b.fingerprint, b.workers, b.field,
         s.min < s.max AND s.numel >= 8 AND len(b.shape) > 1 AND b.valid_fraction IS NULL AS content
-    FROM batches b JOIN tensor_stats s ON s.rank = b.rank AND s.step = b.step AND s.seq = b.seq AND s.tensor_id = b.tensor_id
+    FROM batches b
+    JOIN tensor_stats s ON s.rank = b.rank AND s.step = b.step AND s.seq = b.seq AND s.tensor_id = b.tensor_id
     WHERE b.loader_id IS NOT NULL AND b.fingerprint IS NOT NULL AND b.phase = 'data'
 ), loaded AS (
     -- a batch is a copy with all its fields: masks and positions may be the same in all of them
-    SELECT rank, loader_id, batch_index, anew, epoch, step, any_value(workers) AS workers, arg_min(field, seq) FILTER (content) AS field, string_agg(field || ':' || fingerprint, ' ' ORDER BY field, seq) AS content_
+    SELECT rank, loader_id, batch_index, anew, epoch, step, any_value(workers) AS workers,
+        arg_min(field, seq) FILTER (content) AS field,
+        string_agg(field || ':' || fingerprint, ' ' ORDER BY field, seq) AS content_
     FROM fields GROUP BY ALL HAVING bool_or(content)
 ), seen AS (
     SELECT *, min(step) OVER (PARTITION BY rank, loader_id, epoch, content_) AS earlier,
@@ -57,56 +63,105 @@ WITH fields AS (
         count(*) OVER (PARTITION BY rank, loader_id, epoch) AS batches
     FROM loaded
 ), copies AS (
-    SELECT *, count(CASE WHEN copy > 1 THEN 1 END) OVER (PARTITION BY rank, loader_id, epoch) AS value FROM seen
+    SELECT *, count(CASE WHEN copy > 1 THEN 1 END) OVER (PARTITION BY rank, loader_id, epoch) AS value
+    FROM seen
 ), handed AS (
     -- what a script draws by itself: the first look at each tensor in a step
-    SELECT b.rank, b.step, b.seq, b.role, b.tensor_id, b.field, b.fingerprint, b.phase = 'data' AND s.min < s.max AND s.numel >= 16 AND len(b.shape) > 1 AS content
-    FROM batches b JOIN tensor_stats s ON s.rank = b.rank AND s.step = b.step AND s.seq = b.seq AND s.tensor_id = b.tensor_id
-    WHERE b.role IN ('input', 'target') AND b.phase IN ('data', 'loss') AND b.fingerprint IS NOT NULL AND s.numel >= 8 AND s.nan_count + s.inf_count = 0
+    SELECT b.rank, b.step, b.seq, b.role, b.tensor_id, b.field, b.fingerprint, b.phase = 'data'
+        AND s.min < s.max
+        AND s.numel >= 16
+        AND len(b.shape) > 1 AS content
+    FROM batches b
+    JOIN tensor_stats s ON s.rank = b.rank AND s.step = b.step AND s.seq = b.seq AND s.tensor_id = b.tensor_id
+    WHERE b.role IN ('input', 'target')
+      AND b.phase IN ('data', 'loss')
+      AND b.fingerprint IS NOT NULL
+      AND s.numel >= 8
+      AND s.nan_count + s.inf_count = 0
       AND b.rank NOT IN (SELECT rank FROM batches WHERE loader_id IS NOT NULL)
     QUALIFY row_number() OVER (PARTITION BY b.rank, b.step, b.tensor_id ORDER BY b.seq) = 1
 ), turns AS (
-    SELECT *, row_number() OVER w AS n, count(*) OVER (PARTITION BY rank, tensor_id) AS total, coalesce(fingerprint = lag(fingerprint) OVER w, false) AS again,
-        min(step) OVER (PARTITION BY rank, tensor_id, fingerprint) AS earlier FROM handed WINDOW w AS (PARTITION BY rank, tensor_id ORDER BY step)
+    SELECT *, row_number() OVER w AS n, count(*) OVER (PARTITION BY rank, tensor_id) AS total,
+        coalesce(fingerprint = lag(fingerprint) OVER w, false) AS again,
+        min(step) OVER (PARTITION BY rank, tensor_id, fingerprint) AS earlier
+            FROM handed
+            WINDOW w AS (PARTITION BY rank, tensor_id ORDER BY step)
 ), tensors_ AS (
-    SELECT rank, tensor_id, any_value(field) AS field, bool_and(content) AS content, max(n) FILTER (NOT again) AS last_new, any_value(total) AS batches, count(*) FILTER (again) AS value,
-        arg_max(step, n) FILTER (NOT again) AS begun, arg_max(earlier, n) FILTER (NOT again) AS earlier, min(step) FILTER (again) AS first_again, max(step) AS last_ FROM turns GROUP BY rank, tensor_id
+    SELECT rank, tensor_id, any_value(field) AS field, bool_and(content) AS content,
+        max(n) FILTER (NOT again) AS last_new, any_value(total) AS batches, count(*) FILTER (again) AS value,
+        arg_max(step, n) FILTER (NOT again) AS begun, arg_max(earlier, n) FILTER (NOT again) AS earlier,
+            min(step) FILTER (again) AS first_again, max(step) AS last_
+            FROM turns
+            GROUP BY rank, tensor_id
 ), whole AS (
-    -- a batch is what goes in first, with the targets: where modules are called one by one, what goes in later is what the first ones made
-    SELECT rank, step, string_agg(tensor_id || ':' || fingerprint, ' ' ORDER BY tensor_id) AS content_, list(tensor_id ORDER BY tensor_id) AS parts, arg_min(field, seq) FILTER (content) AS field
-    FROM (FROM handed QUALIFY role = 'target' OR row_number() OVER (PARTITION BY rank, step, role ORDER BY seq) = 1) GROUP BY rank, step
+    -- a batch is what goes in first, with the targets: where modules are called one by one, what goes in
+    -- later is what the first ones made
+    SELECT rank, step, string_agg(tensor_id || ':' || fingerprint, ' ' ORDER BY tensor_id) AS content_,
+        list(tensor_id ORDER BY tensor_id) AS parts, arg_min(field, seq) FILTER (content) AS field
+    FROM (FROM handed
+        QUALIFY role = 'target' OR row_number() OVER (PARTITION BY rank, step, role ORDER BY seq) = 1)
+    GROUP BY rank, step
 ), drawn AS (
-    SELECT *, row_number() OVER (PARTITION BY rank ORDER BY step) AS n, count(*) OVER (PARTITION BY rank) AS total FROM whole
+    SELECT *, row_number() OVER (PARTITION BY rank ORDER BY step) AS n,
+        count(*) OVER (PARTITION BY rank) AS total
+    FROM whole
 ), again AS (
-    SELECT *, lag(n) OVER same AS n_before, lag(step) OVER same AS step_before, lag(parts) OVER (PARTITION BY rank ORDER BY n) AS parts_before FROM drawn WINDOW same AS (PARTITION BY rank, content_ ORDER BY n)
+    SELECT *, lag(n) OVER same AS n_before, lag(step) OVER same AS step_before,
+        lag(parts) OVER (PARTITION BY rank ORDER BY n) AS parts_before
+    FROM drawn
+    WINDOW same AS (PARTITION BY rank, content_ ORDER BY n)
 ), echoes AS (
-    SELECT rank, min(n) FILTER (n_before IS NOT NULL) AS begun, any_value(total) AS batches, max(n) FILTER (n_before IS NULL) AS last_new, max(n - n_before) AS apart, count(n_before) AS value,
-        min(step) FILTER (n_before IS NOT NULL) AS step, arg_min(step_before, n) FILTER (n_before IS NOT NULL) AS earlier, arg_min(field, n) FILTER (n_before IS NOT NULL) AS field,
+    SELECT rank, min(n) FILTER (n_before IS NOT NULL) AS begun, any_value(total) AS batches,
+        max(n) FILTER (n_before IS NULL) AS last_new, max(n - n_before) AS apart, count(n_before) AS value,
+        min(step) FILTER (n_before IS NOT NULL) AS step,
+            arg_min(step_before, n) FILTER (n_before IS NOT NULL) AS earlier,
+            arg_min(field, n) FILTER (n_before IS NOT NULL) AS field,
         arg_min(parts = parts_before, n) FILTER (n_before IS NOT NULL) AS alike
     FROM again GROUP BY rank
 ), stuck AS (
     SELECT * FROM tensors_ WHERE last_new > $varied AND value = batches - last_new AND value >= $stuck
 )
 SELECT rank, step, field, earlier, value, batches, workers, epoch,
-    CASE WHEN anew THEN ', begun anew for every batch' ELSE ' of the same epoch' END AS where_, printf(' (%d workers)', workers) AS by_,
+    CASE WHEN anew THEN ', begun anew for every batch' ELSE ' of the same epoch' END AS where_,
+        printf(' (%d workers)', workers) AS by_,
     -- one batch and nothing else is how it is tested whether a model can learn at all
     CASE WHEN value = batches - 1 THEN 'warning' ELSE 'error' END AS severity FROM copies
 WHERE copy > 1 AND value >= $least AND value >= $share * batches AND batches >= 4
 UNION ALL BY NAME
-SELECT k.rank, CASE WHEN k.earlier < k.begun THEN k.begun ELSE k.first_again END AS step, k.field, k.earlier, k.value + CASE WHEN k.earlier < k.begun THEN 1 ELSE 0 END AS value, k.batches, 0 AS workers, NULL AS epoch,
-    ', and no other from then on' AS where_, '' AS by_, CASE WHEN k.earlier < k.begun THEN 'error' ELSE 'warning' END AS severity
+SELECT k.rank, CASE WHEN k.earlier < k.begun THEN k.begun ELSE k.first_again END AS step, k.field, k.earlier,
+    k.value + CASE WHEN k.earlier < k.begun THEN 1 ELSE 0 END AS value, k.batches, 0 AS workers,
+    NULL AS epoch,
+    ', and no other from then on' AS where_, '' AS by_,
+        CASE WHEN k.earlier < k.begun THEN 'error' ELSE 'warning' END AS severity
 FROM stuck k
 -- with everything that goes into the model or its loss, and is not the same at all times
-WHERE k.content AND NOT EXISTS (FROM tensors_ t WHERE t.rank = k.rank AND t.last_ >= k.begun AND t.last_new > 1 AND (t.rank, t.tensor_id, t.begun) NOT IN (SELECT (s.rank, s.tensor_id, s.begun) FROM stuck s))
-  -- another optimizer takes over, that works on one set of points: L-BFGS needs a loss that stays the same function
-  AND NOT EXISTS (FROM optimizer_series o WHERE o.rank = k.rank AND o.n = 0 AND o.step BETWEEN k.begun - 1 AND k.first_again AND o.step > 0)
+WHERE k.content
+  AND NOT EXISTS (FROM tensors_ t
+      WHERE t.rank = k.rank
+        AND t.last_ >= k.begun
+        AND t.last_new > 1
+        AND (t.rank, t.tensor_id, t.begun) NOT IN (SELECT (s.rank, s.tensor_id, s.begun) FROM stuck s))
+  -- another optimizer takes over, that works on one set of points: L-BFGS needs a loss that stays the same
+  -- function
+  AND NOT EXISTS (FROM optimizer_series o
+      WHERE o.rank = k.rank AND o.n = 0 AND o.step BETWEEN k.begun - 1 AND k.first_again AND o.step > 0)
 QUALIFY row_number() OVER (PARTITION BY k.rank ORDER BY k.field) = 1
 UNION ALL BY NAME
-SELECT e.rank, e.step, e.field, e.earlier, e.value, e.batches, 0 AS workers, NULL AS epoch, ', while new ones come as well' AS where_, '' AS by_, 'error' AS severity
+SELECT e.rank, e.step, e.field, e.earlier, e.value, e.batches, 0 AS workers, NULL AS epoch,
+    ', while new ones come as well' AS where_, '' AS by_, 'error' AS severity
 FROM echoes e
-WHERE e.alike AND e.field IS NOT NULL AND e.begun > $varied AND e.value >= $again AND e.apart <= $near * (e.begun - 1)
+WHERE e.alike
+  AND e.field IS NOT NULL
+  AND e.begun > $varied
+  AND e.value >= $again
+  AND e.apart <= $near * (e.begun - 1)
     AND e.value BETWEEN $often * (e.batches - e.begun + 1) AND (1 - $often) * (e.batches - e.begun + 1)
     -- new ones go on to come, and copies with them
-    AND e.last_new > e.batches - $near * (e.batches - e.begun) AND EXISTS (FROM again a WHERE a.rank = e.rank AND a.n_before IS NOT NULL AND a.n > e.batches - $near * (e.batches - e.begun))
-    AND NOT EXISTS (FROM optimizer_series o WHERE o.rank = e.rank AND o.n = 0 AND o.step BETWEEN e.earlier AND e.step)
+    AND e.last_new > e.batches - $near * (e.batches - e.begun)
+      AND EXISTS (FROM again a
+          WHERE a.rank = e.rank
+            AND a.n_before IS NOT NULL
+            AND a.n > e.batches - $near * (e.batches - e.begun))
+    AND NOT EXISTS (FROM optimizer_series o
+        WHERE o.rank = e.rank AND o.n = 0 AND o.step BETWEEN e.earlier AND e.step)
 ORDER BY step, rank, field

@@ -42,43 +42,76 @@ not_this = "Masks, integers, inputs that vary as much between training batches, 
 source = "Comparison with the training batches' own spread."
 */
 WITH inputs AS (
-    SELECT b.rank, b.step, b.seq, b.phase = 'eval' AS evaluated, regexp_replace(t.tensor_name, '^batch:|^input:', '') AS field, t.tensor_name AS tensor, b.role,
-        s.sum / s.numel AS mean, sqrt(greatest(s.sum_sq / s.numel - pow(s.sum / s.numel, 2), 0)) AS std, len(b.shape) AS dims, b.shape[len(b.shape)] AS width
-    FROM batches b JOIN tensor_stats s ON s.rank = b.rank AND s.step = b.step AND s.seq = b.seq AND s.tensor_id = b.tensor_id
+    SELECT b.rank, b.step, b.seq, b.phase = 'eval' AS evaluated,
+        regexp_replace(t.tensor_name, '^batch:|^input:', '') AS field, t.tensor_name AS tensor, b.role,
+        s.sum / s.numel AS mean, sqrt(greatest(s.sum_sq / s.numel - pow(s.sum / s.numel, 2), 0)) AS std,
+            len(b.shape) AS dims, b.shape[len(b.shape)] AS width
+    FROM batches b
+    JOIN tensor_stats s ON s.rank = b.rank AND s.step = b.step AND s.seq = b.seq AND s.tensor_id = b.tensor_id
     JOIN tensors t ON t.rank = b.rank AND t.tensor_id = b.tensor_id
-    WHERE b.role = 'input' AND contains(b.dtype, 'float') AND s.numel >= 32 AND s.nan_count + s.inf_count = 0 AND s.sum IS NOT NULL AND b.valid_fraction IS NULL
+    WHERE b.role = 'input'
+      AND contains(b.dtype, 'float')
+      AND s.numel >= 32
+      AND s.nan_count + s.inf_count = 0
+      AND s.sum IS NOT NULL
+      AND b.valid_fraction IS NULL
     -- of an evaluation the first: what a model is fed next may be its own output, as in sampling
     QUALIFY NOT evaluated OR b.seq = min(b.seq) OVER (PARTITION BY b.rank, b.step, evaluated, dims, width)
 ), sides AS (
-    SELECT rank, dims, width, evaluated, count(*) AS batches, median(mean) AS mean, median(std) AS std, min(std) AS std_low, max(std) AS std_high, min(mean) AS mean_low, max(mean) AS mean_high,
+    SELECT rank, dims, width, evaluated, count(*) AS batches, median(mean) AS mean, median(std) AS std,
+        min(std) AS std_low, max(std) AS std_high, min(mean) AS mean_low, max(mean) AS mean_high,
         min(step) AS step, arg_min(tensor, step) AS tensor, count(DISTINCT tensor) AS tensors
     FROM inputs GROUP BY rank, dims, width, evaluated
 ), whole AS (
-    SELECT e.rank, e.step, e.tensor, e.mean AS mean_eval, e.std AS value, t.mean AS mean_train, t.std AS std_train, e.batches, t.batches AS train_batches
-    FROM sides e JOIN sides t ON t.rank = e.rank AND t.dims = e.dims AND t.width = e.width AND e.evaluated AND NOT t.evaluated
+    SELECT e.rank, e.step, e.tensor, e.mean AS mean_eval, e.std AS value, t.mean AS mean_train,
+        t.std AS std_train, e.batches, t.batches AS train_batches
+    FROM sides e
+    JOIN sides t ON t.rank = e.rank
+        AND t.dims = e.dims
+        AND t.width = e.width
+        AND e.evaluated
+        AND NOT t.evaluated
     WHERE t.batches >= 3 AND t.std > 0 AND t.tensors <= 2 AND t.std_high < 2 * t.std_low
       AND ((abs(e.mean - t.mean) > $shift * t.std AND (e.mean > t.mean_high OR e.mean < t.mean_low))
         OR e.std > $times * t.std_high OR e.std < t.std_low / $times
         -- both at once, where each alone could still be another set of data
-        OR (abs(e.mean - t.mean) > $both * t.std AND (e.mean > t.mean_high + 3 * (t.mean_high - t.mean_low) OR e.mean < t.mean_low - 3 * (t.mean_high - t.mean_low))
+        OR (abs(e.mean - t.mean) > $both * t.std
+            AND (e.mean > t.mean_high + 3 * (t.mean_high - t.mean_low)
+                OR e.mean < t.mean_low - 3 * (t.mean_high - t.mean_low))
             AND (e.std > $changed * t.std_high OR e.std < t.std_low / $changed)))
 ), evaluations AS (
     SELECT rank, dims, width, step, any_value(tensor) AS tensor, median(mean) AS mean, median(std) AS std,
-        coalesce(lag(step) OVER (PARTITION BY rank, dims, width ORDER BY step), -1) AS before FROM inputs WHERE evaluated GROUP BY rank, dims, width, step
+        coalesce(lag(step) OVER (PARTITION BY rank, dims, width ORDER BY step), -1) AS before
+            FROM inputs
+            WHERE evaluated
+            GROUP BY rank, dims, width, step
 ), beside AS (
     -- each evaluation beside the batches since the one before
     SELECT rank, dims, width, step, before, tensor, mean, std, mean_train, std_train, train_batches,
-        (abs(mean - mean_train) > $turned * std_train AND (mean > mean_high + 3 * (mean_high - mean_low) OR mean < mean_low - 3 * (mean_high - mean_low)))
+        (abs(mean - mean_train) > $turned * std_train
+            AND (mean > mean_high + 3 * (mean_high - mean_low)
+                OR mean < mean_low - 3 * (mean_high - mean_low)))
             OR std > $changed * std_high OR std < std_low / $changed AS apart
     FROM (
-        SELECT e.*, median(t.mean) AS mean_train, median(t.std) AS std_train, count(*) AS train_batches, count(DISTINCT t.tensor) AS tensors,
+        SELECT e.*, median(t.mean) AS mean_train, median(t.std) AS std_train, count(*) AS train_batches,
+            count(DISTINCT t.tensor) AS tensors,
             min(t.mean) AS mean_low, max(t.mean) AS mean_high, min(t.std) AS std_low, max(t.std) AS std_high
-        FROM evaluations e JOIN inputs t ON t.rank = e.rank AND t.dims = e.dims AND t.width = e.width AND NOT t.evaluated AND t.step > e.before AND t.step <= e.step GROUP BY ALL)
+        FROM evaluations e
+        JOIN inputs t ON t.rank = e.rank
+            AND t.dims = e.dims
+            AND t.width = e.width
+            AND NOT t.evaluated
+            AND t.step > e.before
+            AND t.step <= e.step
+        GROUP BY ALL)
     WHERE train_batches >= 3 AND std_train > 0 AND tensors <= 2 AND std_high < 2 * std_low
 ), turned AS (
-    -- an evaluation agreed with them, and none does from some step on to the end; what a policy is fed while it acts is no evaluation
+    -- an evaluation agreed with them, and none does from some step on to the end; what a policy is fed while
+    -- it acts is no evaluation
     SELECT rank, dims, width, max(step) FILTER (NOT apart) AS last_good FROM beside GROUP BY rank, dims, width
-    HAVING count(*) FILTER (NOT apart) >= 1 AND count(*) FILTER (apart) >= 2 AND median(step - before) >= $rare
+    HAVING count(*) FILTER (NOT apart) >= 1
+        AND count(*) FILTER (apart) >= 2
+        AND median(step - before) >= $rare
       -- the same preparation each time: an evaluation of scale after scale is a test
       AND max(std) FILTER (apart) < 1.5 * min(std) FILTER (apart)
 )
@@ -86,12 +119,29 @@ SELECT * FROM whole WHERE rank NOT IN (SELECT rank FROM turned)
 UNION ALL BY NAME
 SELECT b.rank,
     -- where it is the training batches that changed, with the first of them
-    coalesce((SELECT min(t.step) FROM inputs t WHERE t.rank = b.rank AND t.dims = b.dims AND t.width = b.width AND NOT t.evaluated AND t.step >= u.last_good AND t.step <= b.step
+    coalesce((SELECT min(t.step)
+        FROM inputs t
+        WHERE t.rank = b.rank
+          AND t.dims = b.dims
+          AND t.width = b.width
+          AND NOT t.evaluated
+          AND t.step >= u.last_good
+          AND t.step <= b.step
         AND (abs(b.mean - t.mean) > $turned * t.std OR b.std > $changed * t.std OR b.std < t.std / $changed)
-        AND NOT EXISTS (FROM inputs o WHERE o.rank = b.rank AND o.dims = b.dims AND o.width = b.width AND NOT o.evaluated AND o.step < u.last_good
-            AND (abs(b.mean - o.mean) > $turned * o.std OR b.std > $changed * o.std OR b.std < o.std / $changed))), b.step) AS step,
+        AND NOT EXISTS (FROM inputs o
+            WHERE o.rank = b.rank
+              AND o.dims = b.dims
+              AND o.width = b.width
+              AND NOT o.evaluated
+              AND o.step < u.last_good
+            AND (abs(b.mean - o.mean) > $turned * o.std
+                OR b.std > $changed * o.std
+                OR b.std < o.std / $changed))),
+                b.step) AS step,
     b.tensor, b.mean AS mean_eval, b.std AS value, b.mean_train, b.std_train, 1 AS batches, b.train_batches
-FROM turned u JOIN beside b ON b.rank = u.rank AND b.dims = u.dims AND b.width = u.width AND b.step > u.last_good
-WHERE NOT EXISTS (FROM beside g WHERE g.rank = b.rank AND g.dims = b.dims AND g.width = b.width AND g.step > u.last_good AND NOT g.apart)
+FROM turned u
+JOIN beside b ON b.rank = u.rank AND b.dims = u.dims AND b.width = u.width AND b.step > u.last_good
+WHERE NOT EXISTS (FROM beside g
+    WHERE g.rank = b.rank AND g.dims = b.dims AND g.width = b.width AND g.step > u.last_good AND NOT g.apart)
 QUALIFY row_number() OVER (PARTITION BY b.rank, b.dims, b.width ORDER BY b.step) = 1
 ORDER BY step, rank

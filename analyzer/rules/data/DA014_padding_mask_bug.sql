@@ -52,103 +52,206 @@ why = "Tokens that count are hidden, or padding counts."
 not_this = "A single odd batch, masks that vary as much anyway, padded batches without a mask, losses that are masked after they are computed (reduction='none') or give padding a weight of nothing."
 source = "The run's own range."
 */
+-- shared
 WITH masks AS (
     SELECT rank, step, seq, field, valid_fraction AS value, row_number() OVER series AS n,
-        min(valid_fraction) OVER before AS low, max(valid_fraction) OVER before AS high, count(*) OVER before AS seen,
-        min(valid_fraction) OVER ahead AS ahead_low, max(valid_fraction) OVER ahead AS ahead_high, count(*) OVER ahead AS rows_
+        min(valid_fraction) OVER before AS low, max(valid_fraction) OVER before AS high,
+            count(*) OVER before AS seen,
+        min(valid_fraction) OVER ahead AS ahead_low, max(valid_fraction) OVER ahead AS ahead_high,
+            count(*) OVER ahead AS rows_
     FROM batches WHERE valid_fraction IS NOT NULL AND phase = 'data'
     WINDOW series AS (PARTITION BY rank, tensor_id, field ORDER BY step, seq),
-        before AS (PARTITION BY rank, tensor_id, field ORDER BY step, seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING),
-        ahead AS (PARTITION BY rank, tensor_id, field ORDER BY step, seq ROWS BETWEEN CURRENT ROW AND 2 FOLLOWING)
+        before AS (PARTITION BY rank, tensor_id, field
+            ORDER BY step, seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING),
+        ahead AS (PARTITION BY rank, tensor_id, field
+            ORDER BY step, seq ROWS BETWEEN CURRENT ROW AND 2 FOLLOWING)
+), looks AS (
+    SELECT p.rank, p.module_id, p.step, p.seq, p.value, p.scale,
+        max(p.step) FILTER (p.value <= 0.999) OVER module_ AS last_good,
+        min(p.step) FILTER (p.value >= $leak) OVER module_ AS opened
+    FROM probes p
+    WHERE p.probe = 'attention_on_padding' AND isfinite(p.value)
+    WINDOW module_ AS (PARTITION BY p.rank, p.module_id)
 )
-, looks AS (
-    SELECT p.rank, p.module_id, p.step, p.seq, p.value, p.scale, max(p.step) FILTER (p.value <= 0.999) OVER module_ AS last_good, min(p.step) FILTER (p.value >= $leak) OVER module_ AS opened
-    FROM probes p WHERE p.probe = 'attention_on_padding' AND isfinite(p.value) WINDOW module_ AS (PARTITION BY p.rank, p.module_id)
-), on_padding AS (
-    SELECT l.rank, l.module_id, min(l.step) AS look, arg_min(l.seq, l.step) AS seq, min(l.value) AS value, count(*) AS looks, avg(l.scale) AS share, any_value(l.last_good) AS last_good, NULL AS closed
+-- detector: padding_gets_weight
+WITH on_padding AS (
+    SELECT l.rank, l.module_id, min(l.step) AS look, arg_min(l.seq, l.step) AS seq, min(l.value) AS value,
+        count(*) AS looks, avg(l.scale) AS share, any_value(l.last_good) AS last_good, NULL AS closed
     FROM looks l WHERE l.step > coalesce(l.last_good, -1) GROUP BY l.rank, l.module_id
     HAVING count(*) >= $lasting AND min(l.value) > 0.999 AND avg(l.scale) < 0.95
     UNION ALL
-    -- a mask that covers the padding leaves exactly nothing on it, so that any weight there later is a mask that does not cover it any
+    -- a mask that covers the padding leaves exactly nothing on it, so that any weight there later is a mask
+    -- that does not cover it any
     -- more, though by chance it may now and then
-    SELECT l.rank, l.module_id, min(l.step) FILTER (later) AS look, arg_min(l.seq, l.step) FILTER (later) AS seq, avg(l.value) FILTER (later) AS value, count(*) FILTER (later) AS looks,
-        avg(l.scale) FILTER (later) AS share, max(l.step) FILTER (NOT later) AS last_good, count(*) FILTER (NOT later) AS closed
-    FROM (SELECT *, step >= opened AS later FROM looks WHERE opened IS NOT NULL) l GROUP BY l.rank, l.module_id
-    HAVING count(*) FILTER (NOT later) >= $closed AND max(l.value) FILTER (NOT later) = 0 AND count(*) FILTER (later AND l.value >= $leak) >= greatest($lasting, $often * count(*) FILTER (later))
+    SELECT l.rank, l.module_id, min(l.step) FILTER (later) AS look,
+        arg_min(l.seq, l.step) FILTER (later) AS seq, avg(l.value) FILTER (later) AS value,
+        count(*) FILTER (later) AS looks,
+        avg(l.scale) FILTER (later) AS share, max(l.step) FILTER (NOT later) AS last_good,
+            count(*) FILTER (NOT later) AS closed
+    FROM (SELECT *, step >= opened AS later FROM looks WHERE opened IS NOT NULL) l
+    GROUP BY l.rank, l.module_id
+    HAVING count(*) FILTER (NOT later) >= $closed
+        AND max(l.value) FILTER (NOT later) = 0
+        AND count(*) FILTER (later
+            AND l.value >= $leak) >= greatest($lasting, $often * count(*) FILTER (later))
         AND min(l.value) FILTER (later) <= 0.999
-), ones AS (
-    -- a mask that never hides anything; labels and other fields of ones have not the shape of the mask's own sequences
-    SELECT rank, min(step) AS step, min(seq) AS seq, field FROM batches b WHERE phase = 'data' AND len(shape) = 2 AND shape[2] > 1
-        AND EXISTS (FROM batches i WHERE i.rank = b.rank AND i.step = b.step AND i.field <> b.field AND i.shape = b.shape AND starts_with(i.dtype, 'int'))
-    GROUP BY rank, tensor_id, field HAVING count(*) >= $lasting AND count(*) = count(valid_fraction) AND min(valid_fraction) = 1
+), dated AS (
+    -- attention is looked at now and then; a mask that was turned round, or made otherwise, leaves the range
+    -- of before at the very step
+    SELECT o.*,
+        coalesce((SELECT min(m.step)
+            FROM masks m
+            WHERE m.rank = o.rank
+              AND m.step > o.last_good
+              AND m.step <= o.look
+              AND m.seen >= $least
+              AND (m.ahead_high < m.low OR m.ahead_low > m.high)),
+        -- or the loss leaves its band for good there
+        (SELECT min(d.step)
+            FROM divergences d
+            WHERE d.rank = o.rank AND d.step > o.last_good AND d.step <= o.look),
+            o.look) AS step
+    FROM on_padding o
+)
+SELECT o.rank, o.step,
+    CASE WHEN o.step = o.look THEN least(coalesce(o.last_good, -1) + 1, o.step) ELSE o.step END AS step_lower,
+    o.seq, m.module, 'attention' AS field, o.value, NULL AS low, NULL AS high,
+    CASE WHEN o.closed IS NULL
+        THEN format('attention in {} gives all its weight to padding, in {:d} looks, although only {:.0f} % of the positions are padding: the mask is turned round',
+            coalesce(nullif(m.module, ''), 'the model'), o.looks, 100 * o.share)
+        ELSE format('attention in {} gives {:.0f} % of its weight to padding, in {:d} looks, where it gave none in {:d} looks before: the mask does not cover the padding any more',
+            coalesce(nullif(m.module, ''), 'the model'), 100 * o.value, o.looks, o.closed)
+    END AS how_
+FROM dated o LEFT JOIN modules m ON m.rank = o.rank AND m.module_id = o.module_id
+QUALIFY row_number() OVER (PARTITION BY o.rank ORDER BY o.step, m.call_order) = 1
+-- detector: all_ones
+WITH ones AS (
+    -- a mask that never hides anything; labels and other fields of ones have not the shape of the mask's own
+    -- sequences
+    SELECT rank, min(step) AS step, min(seq) AS seq, field
+    FROM batches b
+    WHERE phase = 'data' AND len(shape) = 2 AND shape[2] > 1
+        AND EXISTS (FROM batches i
+            WHERE i.rank = b.rank
+              AND i.step = b.step
+              AND i.field <> b.field
+              AND i.shape = b.shape
+              AND starts_with(i.dtype, 'int'))
+    GROUP BY rank, tensor_id, field
+    HAVING count(*) >= $lasting AND count(*) = count(valid_fraction) AND min(valid_fraction) = 1
 ), unhidden AS (
-    -- at first, before the model could learn which keys to leave alone; in a causal model what looks at the padding behind is mostly
+    -- at first, before the model could learn which keys to leave alone; in a causal model what looks at the
+    -- padding behind is mostly
     -- padding itself, and that gives it far less than the even share
     SELECT f.rank, f.module_id, avg(f.value) AS value, avg(f.scale) AS share
-    FROM (SELECT *, row_number() OVER (PARTITION BY rank, module_id ORDER BY step, seq) AS n FROM looks) f WHERE f.n <= $lasting
-    GROUP BY f.rank, f.module_id HAVING count(*) = $lasting AND min(f.scale) >= $padded AND min(f.value / f.scale) >= $even AND avg(f.value) <= 0.999
+    FROM (SELECT *, row_number() OVER (PARTITION BY rank, module_id ORDER BY step, seq) AS n FROM looks) f
+    WHERE f.n <= $lasting
+    GROUP BY f.rank, f.module_id
+    HAVING count(*) = $lasting
+        AND min(f.scale) >= $padded
+        AND min(f.value / f.scale) >= $even
+        AND avg(f.value) <= 0.999
         AND (SELECT count(*) FROM looks l WHERE l.rank = f.rank AND l.module_id = f.module_id)
-            > $some * (SELECT count(*) FROM probes p WHERE p.rank = f.rank AND p.module_id = f.module_id AND p.probe = 'attention_entropy')
-), in_loss AS (
-    SELECT c.rank, c.tensor_id, min(c.step) AS look, any_value(c.last_good) AS last_good, arg_min(c.seq, c.step) AS seq, any_value(c.field) AS field, median(c.padding_fraction) AS value
-    FROM (
-        SELECT *, max(step) FILTER (padding_counted < 0.99) OVER (PARTITION BY rank, tensor_id) AS last_good FROM batches
-        WHERE role = 'target' AND phase <> 'eval' AND padding_counted IS NOT NULL AND reduction IN ('mean', 'sum') AND weighted = false
-    ) c WHERE c.step > coalesce(c.last_good, -1) GROUP BY c.rank, c.tensor_id HAVING count(*) >= $lasting AND median(c.padding_fraction) >= $little
-), filled AS (
-    -- tokens whose lowest number has always been one and the same, and that hold zeros from some batch on: in each batch exactly as many
+            > $some * (SELECT count(*)
+                FROM probes p
+                WHERE p.rank = f.rank AND p.module_id = f.module_id AND p.probe = 'attention_entropy')
+)
+SELECT o.rank, o.step, o.seq, m.module, o.field, u.value, NULL AS low, NULL AS high,
+    format('the mask {} is all ones, though {:.0f} % of the positions of padded samples are padding, and attention in {} gives {:.0f} % of its weight to it',
+        o.field, 100 * u.share, coalesce(nullif(m.module, ''), 'the model'), 100 * u.value) AS how_
+FROM unhidden u JOIN ones o USING (rank) LEFT JOIN modules m ON m.rank = u.rank AND m.module_id = u.module_id
+QUALIFY row_number() OVER (PARTITION BY u.rank ORDER BY m.call_order, o.seq) = 1
+-- detector: padded_with_another_value
+WITH filled AS (
+    -- tokens whose lowest number has always been one and the same, and that hold zeros from some batch on: in
+    -- each batch exactly as many
     -- as targets are left out
-    SELECT f.rank, f.tensor_id, f.field, min(f.step) FILTER (f.min = 0) AS step, arg_min(f.seq, f.step) FILTER (f.min = 0) AS seq, max(f.min) AS before
-    FROM batch_fields f WHERE f.role = 'input' AND f.phase = 'data' AND starts_with(f.dtype, 'int') AND len(f.shape) = 2 AND f.shape[2] > 1
+    SELECT f.rank, f.tensor_id, f.field, min(f.step) FILTER (f.min = 0) AS step,
+        arg_min(f.seq, f.step) FILTER (f.min = 0) AS seq, max(f.min) AS before
+    FROM batch_fields f
+    WHERE f.role = 'input'
+      AND f.phase = 'data'
+      AND starts_with(f.dtype, 'int')
+      AND len(f.shape) = 2
+      AND f.shape[2] > 1
     GROUP BY f.rank, f.tensor_id, f.field
-    HAVING count(*) FILTER (f.min > 0) >= $least AND count(DISTINCT f.min) = 2 AND min(f.min) = 0 AND count(*) FILTER (f.min = 0) >= $lasting
+    HAVING count(*) FILTER (f.min > 0) >= $least
+        AND count(DISTINCT f.min) = 2
+        AND min(f.min) = 0
+        AND count(*) FILTER (f.min = 0) >= $lasting
         AND max(f.step) FILTER (f.min > 0) <= min(f.step) FILTER (f.min = 0)
 ), refilled AS (
     SELECT f.*, n.value FROM filled f JOIN (
         SELECT f.rank, f.tensor_id, avg(i.zero_count / i.numel) AS value FROM filled f
-        JOIN batch_fields i ON i.rank = f.rank AND i.tensor_id = f.tensor_id AND i.phase = 'data' AND i.step >= f.step AND i.min = 0
-        JOIN batch_fields t ON t.rank = i.rank AND t.step = i.step AND t.microbatch = i.microbatch AND t.role = 'target' AND t.phase <> 'eval' AND t.numel = i.numel AND t.ignored_count IS NOT NULL
+        JOIN batch_fields i ON i.rank = f.rank
+            AND i.tensor_id = f.tensor_id
+            AND i.phase = 'data'
+            AND i.step >= f.step
+            AND i.min = 0
+        JOIN batch_fields t ON t.rank = i.rank
+            AND t.step = i.step
+            AND t.microbatch = i.microbatch
+            AND t.role = 'target'
+            AND t.phase <> 'eval'
+            AND t.numel = i.numel
+            AND t.ignored_count IS NOT NULL
         GROUP BY f.rank, f.tensor_id HAVING count(*) >= $lasting AND bool_and(i.zero_count = t.ignored_count)
     ) n ON n.rank = f.rank AND n.tensor_id = f.tensor_id
     -- there was padding in every look, as its embedding calls it, and from then on there is none
-    WHERE (SELECT count(*) FROM looks l WHERE l.rank = f.rank AND l.step < f.step) >= $closed AND NOT EXISTS (SELECT 1 FROM looks l WHERE l.rank = f.rank AND l.step >= f.step)
-      AND (SELECT count(*) FROM probes p WHERE p.rank = f.rank AND p.probe = 'attention_entropy' AND p.step >= f.step) > 0
-), dated AS (
-    -- attention is looked at now and then; a mask that was turned round, or made otherwise, leaves the range of before at the very step
-    SELECT o.*, coalesce((SELECT min(m.step) FROM masks m WHERE m.rank = o.rank AND m.step > o.last_good AND m.step <= o.look AND m.seen >= $least AND (m.ahead_high < m.low OR m.ahead_low > m.high)),
-        -- or the loss leaves its band for good there
-        (SELECT min(d.step) FROM divergences d WHERE d.rank = o.rank AND d.step > o.last_good AND d.step <= o.look), o.look) AS step
-    FROM on_padding o
+    WHERE (SELECT count(*) FROM looks l WHERE l.rank = f.rank AND l.step < f.step) >= $closed
+      AND NOT EXISTS (SELECT 1 FROM looks l WHERE l.rank = f.rank AND l.step >= f.step)
+      AND (SELECT count(*)
+          FROM probes p
+          WHERE p.rank = f.rank AND p.probe = 'attention_entropy' AND p.step >= f.step) > 0
 )
-SELECT o.rank, o.step, CASE WHEN o.step = o.look THEN least(coalesce(o.last_good, -1) + 1, o.step) ELSE o.step END AS step_lower, o.seq, m.module, 'attention' AS field, o.value, NULL AS low, NULL AS high,
-    CASE WHEN o.closed IS NULL
-        THEN format('attention in {} gives all its weight to padding, in {:d} looks, although only {:.0f} % of the positions are padding: the mask is turned round', coalesce(nullif(m.module, ''), 'the model'), o.looks, 100 * o.share)
-        ELSE format('attention in {} gives {:.0f} % of its weight to padding, in {:d} looks, where it gave none in {:d} looks before: the mask does not cover the padding any more', coalesce(nullif(m.module, ''), 'the model'), 100 * o.value, o.looks, o.closed)
-    END AS how_
-FROM dated o LEFT JOIN modules m ON m.rank = o.rank AND m.module_id = o.module_id
-QUALIFY row_number() OVER (PARTITION BY o.rank ORDER BY o.step, m.call_order) = 1
-UNION ALL BY NAME
-SELECT o.rank, o.step, o.seq, m.module, o.field, u.value, NULL AS low, NULL AS high,
-    format('the mask {} is all ones, though {:.0f} % of the positions of padded samples are padding, and attention in {} gives {:.0f} % of its weight to it', o.field, 100 * u.share, coalesce(nullif(m.module, ''), 'the model'), 100 * u.value) AS how_
-FROM unhidden u JOIN ones o USING (rank) LEFT JOIN modules m ON m.rank = u.rank AND m.module_id = u.module_id
-QUALIFY row_number() OVER (PARTITION BY u.rank ORDER BY m.call_order, o.seq) = 1
-UNION ALL BY NAME
 SELECT r.rank, r.step, r.seq, r.field, r.value,
-    format('sequences in field {} are padded with 0 where they were padded with {:.0f}, which is what the embedding calls padding: attention takes {:.0f} % of the tokens for real ones', r.field, r.before, 100 * r.value) AS how_
+    format('sequences in field {} are padded with 0 where they were padded with {:.0f}, which is what the embedding calls padding: attention takes {:.0f} % of the tokens for real ones',
+        r.field, r.before, 100 * r.value) AS how_
 FROM refilled r QUALIFY row_number() OVER (PARTITION BY r.rank ORDER BY r.step, r.seq) = 1
-UNION ALL BY NAME
-SELECT c.rank, coalesce(c.counted, c.look) AS step, coalesce(c.counted, c.last_good + 1, c.look) AS step_lower, c.seq, c.field, c.value,
+-- detector: padding_in_loss
+WITH in_loss AS (
+    SELECT c.rank, c.tensor_id, min(c.step) AS look, any_value(c.last_good) AS last_good,
+        arg_min(c.seq, c.step) AS seq, any_value(c.field) AS field, median(c.padding_fraction) AS value
+    FROM (
+        SELECT *, max(step) FILTER (padding_counted < 0.99) OVER (PARTITION BY rank, tensor_id) AS last_good
+        FROM batches
+        WHERE role = 'target'
+          AND phase <> 'eval'
+          AND padding_counted IS NOT NULL
+          AND reduction IN ('mean', 'sum')
+          AND weighted = false
+    ) c
+        WHERE c.step > coalesce(c.last_good, -1)
+        GROUP BY c.rank, c.tensor_id
+        HAVING count(*) >= $lasting AND median(c.padding_fraction) >= $little
+)
+SELECT c.rank, coalesce(c.counted, c.look) AS step,
+    coalesce(c.counted, c.last_good + 1, c.look) AS step_lower, c.seq, c.field, c.value,
     CASE WHEN c.value >= $large THEN 'error' ELSE 'warning' END AS severity,
-    format('the loss counts the targets of padding, {:.0f} % of all: those of tokens that their embedding, or a mask of the batch, calls padding', 100 * c.value) AS how_
+    format('the loss counts the targets of padding, {:.0f} % of all: those of tokens that their embedding, or a mask of the batch, calls padding',
+        100 * c.value) AS how_
 FROM (
     -- padding is looked for now and then; how many targets the loss leaves out is known of every batch
-    SELECT *, (SELECT min(b.step) FROM batches b WHERE b.rank = in_loss.rank AND b.tensor_id = in_loss.tensor_id AND b.step > in_loss.last_good AND b.step <= in_loss.look
+    SELECT *,
+        (SELECT min(b.step)
+            FROM batches b
+            WHERE b.rank = in_loss.rank
+              AND b.tensor_id = in_loss.tensor_id
+              AND b.step > in_loss.last_good
+              AND b.step <= in_loss.look
         -- far fewer than ever before: of targets that were shifted in place the last ones are still left out
-        AND b.ignored_count < (SELECT 0.5 * min(e.ignored_count) FROM batches e WHERE e.rank = b.rank AND e.tensor_id = b.tensor_id AND e.step <= in_loss.last_good HAVING count(*) >= $lasting)) AS counted
+        AND b.ignored_count < (SELECT 0.5 * min(e.ignored_count)
+            FROM batches e
+            WHERE e.rank = b.rank AND e.tensor_id = b.tensor_id AND e.step <= in_loss.last_good
+            HAVING count(*) >= $lasting)) AS counted
     FROM in_loss
 ) c
-UNION ALL BY NAME
-SELECT rank, step, seq, field, value, low, high, format('{:.3g} of the elements of the mask {} are set; before, batches lay between {:.3g} and {:.3g}', value, field, low, high) AS how_ FROM masks
+-- detector: mask_left_its_range
+SELECT rank, step, seq, field, value, low, high,
+    format('{:.3g} of the elements of the mask {} are set; before, batches lay between {:.3g} and {:.3g}',
+        value, field, low, high) AS how_
+FROM masks
 WHERE seen >= $least AND rows_ >= $lasting AND (ahead_high < low - $far OR ahead_low > high + $far)
 QUALIFY row_number() OVER (PARTITION BY rank, field ORDER BY n) = 1
+-- together
 ORDER BY step, rank, seq

@@ -21,7 +21,12 @@ WITH bad AS (
 ), looked AS (
     SELECT o.rank, o.step, bool_or(o.op LIKE 'CtcLoss%') AS ctc,
         bool_or(o.op LIKE 'CtcLoss%' AND o.saved = 'log_probs' AND o.nan_count > 0) AS broken
-    FROM operators o JOIN bad b ON b.rank = o.rank AND b.step = o.step WHERE o.trigger = 'nonfinite' GROUP BY o.rank, o.step
+    FROM operators o
+    JOIN bad b ON b.rank = o.rank AND b.step = o.step
+    WHERE o.trigger = 'nonfinite'
+    GROUP BY o.rank, o.step
 )
-SELECT l.rank, l.step, 'loss' AS tensor, 'Infinity' AS value FROM looked l JOIN steps s ON s.rank = l.rank AND s.step = l.step
+SELECT l.rank, l.step, 'loss' AS tensor, 'Infinity' AS value
+FROM looked l
+JOIN steps s ON s.rank = l.rank AND s.step = l.step
 WHERE l.ctc AND NOT l.broken AND s.loss = 'Infinity'::DOUBLE ORDER BY l.step, l.rank

@@ -23,15 +23,28 @@ not_this = "The batches between the checkpoint and the crash, which are to be se
 source = "Equality of fingerprints."
 */
 WITH resumes AS (
-    SELECT rank, step AS r, max(state_step) AS state_step FROM checkpoints WHERE action = 'optimizer' AND step > 0 GROUP BY rank, step
+    SELECT rank, step AS r, max(state_step) AS state_step
+    FROM checkpoints
+    WHERE action = 'optimizer' AND step > 0
+    GROUP BY rank, step
 ), seen AS (
-    SELECT rank, step, arg_min(fingerprint, seq) AS fp, arg_min(epoch, seq) AS epoch, arg_min(batch_index, seq) AS place, arg_min(loader_id, seq) AS loader_id,
+    SELECT rank, step, arg_min(fingerprint, seq) AS fp, arg_min(epoch, seq) AS epoch,
+        arg_min(batch_index, seq) AS place, arg_min(loader_id, seq) AS loader_id,
         arg_min(loader_batches, seq) AS loader_batches
-    FROM batches WHERE phase <> 'eval' AND role IN ('input', 'field') AND fingerprint IS NOT NULL GROUP BY rank, step
+    FROM batches
+    WHERE phase <> 'eval' AND role IN ('input', 'field') AND fingerprint IS NOT NULL
+    GROUP BY rank, step
 ), counted AS (
-    -- where the loaded state stood, in steps of this recording; the step of the resume itself where no counter tells
-    SELECT q.rank, q.r, coalesce((SELECT min(g.step) + 1 FROM param_groups g WHERE g.rank = q.rank AND g.step < q.r AND g.state_step = q.state_step),
-        (SELECT max(c.step) FROM checkpoints c WHERE c.rank = q.rank AND c.step <= q.r AND c.action = 'saved'), q.r) AS position
+    -- where the loaded state stood, in steps of this recording; the step of the resume itself where no
+    -- counter tells
+    SELECT q.rank, q.r,
+        coalesce((SELECT min(g.step) + 1
+            FROM param_groups g
+            WHERE g.rank = q.rank AND g.step < q.r AND g.state_step = q.state_step),
+        (SELECT max(c.step)
+            FROM checkpoints c
+            WHERE c.rank = q.rank AND c.step <= q.r AND c.action = 'saved'),
+            q.r) AS position
     FROM resumes q
 ), pairs AS (
     SELECT c.rank, c.r, c.position, a.step - c.r AS offset_, b.step - (a.step - c.r) AS first
@@ -39,14 +52,19 @@ WITH resumes AS (
     JOIN seen a ON a.rank = c.rank AND a.step BETWEEN c.r AND c.r + 9
     JOIN seen b ON b.rank = c.rank AND b.step < c.r AND b.fp = a.fp
 ), matched AS (
-    SELECT rank, r, position, first, count(*) AS count FROM pairs WHERE first >= 0 AND first < position AND offset_ < 10
-    GROUP BY ALL HAVING count(*) >= $batches AND bool_or(offset_ = 0) AND bool_or(offset_ = 1) AND bool_or(offset_ = 2)
+    SELECT rank, r, position, first, count(*) AS count
+    FROM pairs
+    WHERE first >= 0 AND first < position AND offset_ < 10
+    GROUP BY ALL
+    HAVING count(*) >= $batches AND bool_or(offset_ = 0) AND bool_or(offset_ = 1) AND bool_or(offset_ = 2)
 ), longest AS (
     SELECT rank, loader_id, max(place) AS last_place FROM seen GROUP BY ALL
 ), covered AS (
     -- what a pass over the data has drawn, where each sample comes once and no other rank draws the rest
     SELECT rank, loader_id, epoch, count(DISTINCT i) AS drawn, max(i) + 1 AS samples
-    FROM (SELECT rank, loader_id, epoch, unnest(sample_indices) AS i FROM batches WHERE sample_indices IS NOT NULL AND rank IN (SELECT rank FROM resumes))
+    FROM (SELECT rank, loader_id, epoch, unnest(sample_indices) AS i
+        FROM batches
+        WHERE sample_indices IS NOT NULL AND rank IN (SELECT rank FROM resumes))
     WHERE (SELECT count(DISTINCT rank) FROM steps) = 1 GROUP BY ALL HAVING count(*) = count(DISTINCT i)
 )
 SELECT m.rank, m.r AS step, m.first, m.position, m.count, m.count AS value
@@ -54,11 +72,16 @@ FROM matched m
 JOIN seen f ON f.rank = m.rank AND f.step = m.first
 JOIN seen l ON l.rank = m.rank AND l.step = m.position - 1
 LEFT JOIN longest g ON g.rank = m.rank AND g.loader_id = l.loader_id
--- a job that was stopped leaves its loader in mid-epoch; where the epoch ends, the loader of the resume tells if it goes further
+-- a job that was stopped leaves its loader in mid-epoch; where the epoch ends, the loader of the resume tells
+-- if it goes further
 LEFT JOIN seen a ON a.rank = m.rank AND a.step = m.r
 LEFT JOIN longest h ON h.rank = m.rank AND h.loader_id = a.loader_id
 LEFT JOIN covered v ON v.rank = m.rank AND v.loader_id = l.loader_id AND v.epoch = l.epoch
-WHERE CASE WHEN l.epoch IS NOT NULL THEN f.epoch = l.epoch AND f.loader_id = l.loader_id AND (l.place < coalesce(l.loader_batches - 1, greatest(g.last_place, h.last_place)) OR l.loader_batches IS NULL AND v.drawn < $share * v.samples)
+WHERE CASE WHEN l.epoch IS NOT NULL THEN f.epoch = l.epoch
+    AND f.loader_id = l.loader_id
+    AND (l.place < coalesce(l.loader_batches - 1, greatest(g.last_place, h.last_place))
+        OR l.loader_batches IS NULL
+        AND v.drawn < $share * v.samples)
     -- without a loader: nothing came twice before the resume
     ELSE (SELECT count(*) = count(DISTINCT s.fp) FROM seen s WHERE s.rank = m.rank AND s.step < m.r) END
 QUALIFY row_number() OVER (PARTITION BY m.rank, m.r ORDER BY m.first) = 1

@@ -21,20 +21,33 @@ not_this = "A first layer that normalises or embeds, a model that scales its inp
 source = "0-255 pixels have a root mean square above 70; unit scale is what initialisations assume."
 */
 WITH inputs AS (
-    SELECT b.rank, b.field, b.tensor_id, min(b.step) AS step, count(*) AS batches, median(sqrt(s.sum_sq / s.numel)) AS value, min(sqrt(s.sum_sq / s.numel)) AS least,
+    SELECT b.rank, b.field, b.tensor_id, min(b.step) AS step, count(*) AS batches,
+        median(sqrt(s.sum_sq / s.numel)) AS value, min(sqrt(s.sum_sq / s.numel)) AS least,
         median(s.sum / s.numel) AS mean, min(s.min) AS low, max(s.max) AS high
-    FROM batches b JOIN tensor_stats s ON s.rank = b.rank AND s.step = b.step AND s.seq = b.seq AND s.tensor_id = b.tensor_id
-    WHERE b.role = 'input' AND b.phase = 'data' AND contains(b.dtype, 'float') AND s.numel >= 32 AND s.nan_count + s.inf_count = 0
+    FROM batches b
+    JOIN tensor_stats s ON s.rank = b.rank AND s.step = b.step AND s.seq = b.seq AND s.tensor_id = b.tensor_id
+    WHERE b.role = 'input'
+      AND b.phase = 'data'
+      AND contains(b.dtype, 'float')
+      AND s.numel >= 32
+      AND s.nan_count + s.inf_count = 0
     GROUP BY b.rank, b.field, b.tensor_id
 ), leaves AS (
-    SELECT m.rank, m.module_id, m.module, m.class_name, m.call_order, row_number() OVER (PARTITION BY m.rank, m.model ORDER BY m.call_order) AS n
-    FROM modules m WHERE m.call_order IS NOT NULL AND NOT EXISTS (FROM modules c WHERE c.rank = m.rank AND c.parent_id = m.module_id AND c.call_order IS NOT NULL)
+    SELECT m.rank, m.module_id, m.module, m.class_name, m.call_order,
+        row_number() OVER (PARTITION BY m.rank, m.model ORDER BY m.call_order) AS n
+    FROM modules m
+    WHERE m.call_order IS NOT NULL
+      AND NOT EXISTS (FROM modules c
+          WHERE c.rank = m.rank AND c.parent_id = m.module_id AND c.call_order IS NOT NULL)
       AND m.class_name NOT IN ('Dropout', 'Flatten', 'Identity', 'Unflatten')
 )
 SELECT i.rank, i.step, i.field, i.value, i.mean, i.low, i.high, i.batches, l.module, l.class_name
 FROM inputs i JOIN leaves l ON l.rank = i.rank AND l.n = 1
 WHERE i.least > $rms AND i.batches >= 5
   -- the model scales it before its first layer
-  AND NOT EXISTS (FROM tensors t JOIN tensor_stats s ON s.rank = t.rank AND s.tensor_id = t.tensor_id WHERE t.rank = l.rank AND t.module_id = l.module_id
-    AND t.kind = 'activation' AND t.tensor_name LIKE '%:input0' AND s.sum_sq <= s.numel * $rms * $rms) AND regexp_matches(l.class_name, '^(Linear|Conv[123]d|LSTM|GRU|RNN)$')
+  AND NOT EXISTS (FROM tensors t
+      JOIN tensor_stats s ON s.rank = t.rank AND s.tensor_id = t.tensor_id
+      WHERE t.rank = l.rank AND t.module_id = l.module_id
+    AND t.kind = 'activation' AND t.tensor_name LIKE '%:input0' AND s.sum_sq <= s.numel * $rms * $rms)
+        AND regexp_matches(l.class_name, '^(Linear|Conv[123]d|LSTM|GRU|RNN)$')
 ORDER BY i.step, i.rank

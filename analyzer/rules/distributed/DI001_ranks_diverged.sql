@@ -17,20 +17,26 @@ not_this = "Shards (placed as such, or neither they nor their gradients were eve
 source = "Replicas that start equal and get the same update stay equal to the last bit."
 */
 WITH first_ AS (
-    SELECT d.step, r.module, r.tensor, d.tensors AS value, r.norm_least, r.norm_most FROM divergence_of_ranks d
+    SELECT d.step, r.module, r.tensor, d.tensors AS value, r.norm_least, r.norm_most
+    FROM divergence_of_ranks d
     JOIN replicas r ON r.step = d.step AND r.kind = 'parameter' AND r.differs
     QUALIFY row_number() OVER (ORDER BY r.call_order NULLS LAST, r.tensor) = 1
 ), copies AS (
     SELECT s.rank, s.min, s.max, s.sum, s.sum_sq, s.numel FROM first_ f
-    JOIN tensors t ON t.tensor_name = f.tensor AND t.kind = 'parameter' JOIN tensor_stats s ON s.rank = t.rank AND s.tensor_id = t.tensor_id AND s.step = f.step
+    JOIN tensors t ON t.tensor_name = f.tensor AND t.kind = 'parameter'
+    JOIN tensor_stats s ON s.rank = t.rank AND s.tensor_id = t.tensor_id AND s.step = f.step
 ), alike AS (
     SELECT a.rank, count(*) FILTER (b.rank <> a.rank AND a.min = b.min AND a.max = b.max
-        AND abs(a.sum - b.sum) <= 1e-5 * sqrt(a.numel * a.sum_sq) AND abs(a.sum_sq - b.sum_sq) <= 1e-5 * a.sum_sq) AS others
+        AND abs(a.sum - b.sum) <= 1e-5 * sqrt(a.numel * a.sum_sq)
+          AND abs(a.sum_sq - b.sum_sq) <= 1e-5 * a.sum_sq) AS others
     FROM copies a, copies b GROUP BY a.rank
 ), apart AS (
     -- of three and more ranks that agree but for one, that one
-    SELECT min(rank) FILTER (others = 0) AS rank FROM alike HAVING count(*) >= 3 AND count(*) FILTER (others = 0) = 1
+    SELECT min(rank) FILTER (others = 0) AS rank
+    FROM alike
+    HAVING count(*) >= 3 AND count(*) FILTER (others = 0) = 1
 )
-SELECT f.step, (SELECT rank FROM apart) AS rank, f.module, f.tensor, f.value, (SELECT count(*) FROM replicas a WHERE a.step = f.step AND a.kind = 'parameter') AS all_,
+SELECT f.step, (SELECT rank FROM apart) AS rank, f.module, f.tensor, f.value,
+    (SELECT count(*) FROM replicas a WHERE a.step = f.step AND a.kind = 'parameter') AS all_,
     (SELECT count(DISTINCT rank) FROM steps) AS ranks, f.norm_least, f.norm_most
 FROM first_ f

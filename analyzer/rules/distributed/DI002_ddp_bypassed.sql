@@ -16,11 +16,14 @@ why = "The wrapper's forward is what arms the averaging of gradients."
 not_this = "Steps under no_sync that end with a synchronised microbatch, ranks whose weights stay equal."
 source = "Documentation of DistributedDataParallel; gradients that were averaged are equal on all ranks."
 */
-SELECT d.step, NULL::INTEGER AS rank, '' AS module, n.bypassing AS value, n.bypassing, n.ranks, n.least, n.most
+SELECT d.step, NULL::INTEGER AS rank, '' AS module, n.bypassing AS value, n.bypassing, n.ranks, n.least,
+    n.most
 FROM divergence_of_ranks d
 JOIN (
     SELECT s.step, count(DISTINCT s.rank) AS ranks, min(s.norm) AS least, max(s.norm) AS most,
-        count(DISTINCT s.rank) FILTER (NOT EXISTS (SELECT 1 FROM collectives c WHERE c.rank = s.rank AND c.step = s.step AND c.op = 'DistributedDataParallel')) AS bypassing
+        count(DISTINCT s.rank) FILTER (NOT EXISTS (SELECT 1
+            FROM collectives c
+            WHERE c.rank = s.rank AND c.step = s.step AND c.op = 'DistributedDataParallel')) AS bypassing
     FROM step_series s WHERE s.microbatches > 0 GROUP BY s.step
 ) n ON n.step = d.step
 WHERE d.wrapped AND d.norms_differ AND n.bypassing > 0

@@ -16,8 +16,12 @@ why = "DistributedDataParallel hooks the parameters that it found when it was ma
 not_this = "A wrapper that was not called (ddp-bypassed), clipping on one rank alone (rank-conditional-op)."
 source = "Gradients that were averaged are equal on all ranks."
 */
-SELECT d.step, NULL::INTEGER AS rank, r.module, r.tensor, (SELECT count(*) FILTER (a.differs) FROM replicas a WHERE a.step = d.step AND a.kind = 'gradient') AS value,
-    (SELECT count(*) FROM replicas a WHERE a.step = d.step AND a.kind = 'gradient') AS all_, r.norm_least, r.norm_most
+SELECT d.step, NULL::INTEGER AS rank, r.module, r.tensor,
+    (SELECT count(*) FILTER (a.differs)
+        FROM replicas a
+        WHERE a.step = d.step AND a.kind = 'gradient') AS value,
+    (SELECT count(*) FROM replicas a WHERE a.step = d.step AND a.kind = 'gradient') AS all_, r.norm_least,
+        r.norm_most
 FROM divergence_of_ranks d JOIN replicas r ON r.step = d.step AND r.kind = 'gradient' AND r.differs
 WHERE d.wrapped AND d.norms_differ AND d.synced_ranks = (SELECT count(DISTINCT rank) FROM steps)
 QUALIFY row_number() OVER (ORDER BY r.call_order NULLS LAST, r.tensor) = 1

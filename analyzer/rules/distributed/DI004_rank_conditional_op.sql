@@ -17,15 +17,23 @@ not_this = "Gradients that already differ (ddp-bypassed, ddp-hooks-lost), weight
 source = "Replicas that start equal and get the same update stay equal to the last bit."
 */
 WITH told AS (
-    SELECT s.step, max(s.norm) AS value, list(DISTINCT s.clip_norm IS NOT NULL) AS clipped, list(DISTINCT s.lr ORDER BY s.lr) AS rates FROM step_series s GROUP BY s.step
+    SELECT s.step, max(s.norm) AS value, list(DISTINCT s.clip_norm IS NOT NULL) AS clipped,
+        list(DISTINCT s.lr ORDER BY s.lr) AS rates
+    FROM step_series s
+    GROUP BY s.step
 ), left_out AS (
-    -- the weights of a rank that does not step are not measured: what differs is seen at the next step that all ranks make
+    -- the weights of a rank that does not step are not measured: what differs is seen at the next step that
+    -- all ranks make
     SELECT s.step, max(s.norm) AS value, list(s.rank ORDER BY s.rank) FILTER (NOT s.stepped) AS ranks
     FROM step_series s, divergence_of_ranks d
-    WHERE s.step <= d.step AND s.step > coalesce((SELECT max(e.step) FROM replica_steps e WHERE e.step < d.step), -1)
+    WHERE s.step <= d.step
+      AND s.step > coalesce((SELECT max(e.step) FROM replica_steps e WHERE e.step < d.step), -1)
       AND s.rank IN (SELECT o.rank FROM step_series o WHERE o.stepped)
     GROUP BY s.step
-    HAVING count(*) = (SELECT count(DISTINCT rank) FROM steps) AND bool_or(s.stepped) AND NOT bool_and(s.stepped) AND max(s.norm) - min(s.norm) <= 1e-5 * max(s.norm)
+    HAVING count(*) = (SELECT count(DISTINCT rank) FROM steps)
+        AND bool_or(s.stepped)
+        AND NOT bool_and(s.stepped)
+        AND max(s.norm) - min(s.norm) <= 1e-5 * max(s.norm)
 )
 SELECT d.step, NULL::INTEGER AS rank, r.module, r.tensor, t.value,
     CASE WHEN len(t.clipped) > 1 THEN 'only some ranks clipped them'
@@ -37,7 +45,11 @@ WHERE NOT d.norms_differ AND (d.gradients_differ OR len(t.rates) > 1)
 QUALIFY row_number() OVER (ORDER BY r.call_order NULLS LAST, r.tensor) = 1
 UNION ALL BY NAME
 SELECT l.step, CASE WHEN len(l.ranks) = 1 THEN l.ranks[1] END AS rank, r.module, r.tensor, l.value,
-    CASE WHEN len(l.ranks) = 1 THEN printf('rank %d left its step out', l.ranks[1]) ELSE printf('%d ranks left their step out', len(l.ranks)) END AS what_
-FROM left_out l, divergence_of_ranks d JOIN replicas r ON r.step = d.step AND r.kind = 'parameter' AND r.differs
+    CASE
+        WHEN len(l.ranks) = 1 THEN printf('rank %d left its step out', l.ranks[1])
+        ELSE printf('%d ranks left their step out', len(l.ranks))
+        END AS what_
+FROM left_out l, divergence_of_ranks d
+JOIN replicas r ON r.step = d.step AND r.kind = 'parameter' AND r.differs
 QUALIFY row_number() OVER (ORDER BY l.step, r.call_order NULLS LAST, r.tensor) = 1
 ORDER BY step

@@ -16,14 +16,19 @@ not_this = "Parameters without gradients in a run of one process."
 source = "Message of PyTorch's reducer."
 */
 WITH raised AS (
-    SELECT * FROM exits WHERE regexp_matches(exception_message, '(?i)expected to have finished reduction in the prior iteration')
+    SELECT *
+    FROM exits
+    WHERE regexp_matches(exception_message, '(?i)expected to have finished reduction in the prior iteration')
 ), absent AS (
     SELECT s.rank, s.step, t.tensor_name AS tensor, m.module, m.call_order
-    FROM tensor_stats s JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id AND t.kind = 'gradient'
+    FROM tensor_stats s
+    JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id AND t.kind = 'gradient'
     LEFT JOIN modules m ON m.rank = t.rank AND m.module_id = t.module_id
     JOIN raised r ON s.step BETWEEN r.step - 1 AND r.step
-    WHERE s.missing QUALIFY row_number() OVER (ORDER BY s.step, m.call_order NULLS LAST, s.rank, t.tensor_name) = 1
+    WHERE s.missing
+    QUALIFY row_number() OVER (ORDER BY s.step, m.call_order NULLS LAST, s.rank, t.tensor_name) = 1
 )
-SELECT coalesce(r.rank, 0) AS rank, coalesce(a.step, r.step, 0) AS step, r.microbatch, a.module, a.tensor, NULL::DOUBLE AS value,
+SELECT coalesce(r.rank, 0) AS rank, coalesce(a.step, r.step, 0) AS step, r.microbatch, a.module, a.tensor,
+    NULL::DOUBLE AS value,
     CASE WHEN a.tensor IS NULL THEN '' ELSE ', such as ' || a.tensor || ' on rank ' || a.rank END AS missing
 FROM raised r LEFT JOIN absent a ON true

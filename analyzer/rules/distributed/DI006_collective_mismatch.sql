@@ -18,41 +18,78 @@ source = "Semantics of torch.distributed process groups."
 WITH calls AS (
     SELECT * FROM collective_calls WHERE op NOT IN ('send', 'recv', 'isend', 'irecv', 'batch_isend_irecv')
 ), members AS (
-    -- under Join a rank that has no more data answers for its model inside C++: numbers part, and the run completes
-    SELECT "group", count(*) AS ranks, min(made) = max(made) AS equally_many, coalesce((SELECT bool_or(status <> 'completed') FROM exits), true) AS broke
+    -- under Join a rank that has no more data answers for its model inside C++: numbers part, and the run
+    -- completes
+    SELECT "group", count(*) AS ranks, min(made) = max(made) AS equally_many,
+        coalesce((SELECT bool_or(status <> 'completed') FROM exits), true) AS broke
     FROM (SELECT "group", rank, count(*) AS made FROM calls GROUP BY "group", rank) GROUP BY "group"
 ), sizes AS (
-    SELECT c."group", c.number, min(c.step) AS step, min(c.rank) AS rank, min(c.seq) AS seq, max(c.phase) AS phase, count(*) AS ranks_here,
+    SELECT c."group", c.number, min(c.step) AS step, min(c.rank) AS rank, min(c.seq) AS seq,
+        max(c.phase) AS phase, count(*) AS ranks_here,
         count(DISTINCT c.op) AS ops, count(DISTINCT c.dtype) AS dtypes,
-        count(DISTINCT CASE WHEN c.op IN ('all_reduce', 'broadcast', 'reduce', 'all_gather', 'all_gather_into_tensor', 'reduce_scatter_tensor') THEN c.numel END) AS numels,
-        count(DISTINCT CASE WHEN c.op IN ('broadcast', 'reduce') THEN c.peer END) AS peers, count(DISTINCT c.reduce_op) AS reductions,
-        bool_or(c.waited_ns IS NULL AND c.blocking AND c.op NOT LIKE 'DistributedDataParallel%') AS open_, bool_or(c.error IS NOT NULL) AS failed,
-        string_agg('rank ' || c.rank || ' ' || c.op || coalesce(' of ' || c.numel || ' ' || c.dtype, '') || coalesce(' at ' || c.place, '') || ' (step ' || c.step || ')', '; ' ORDER BY c.rank) AS calls
+        count(DISTINCT CASE
+            WHEN c.op IN ('all_reduce', 'broadcast', 'reduce', 'all_gather', 'all_gather_into_tensor',
+                'reduce_scatter_tensor') THEN c.numel
+            END) AS numels,
+        count(DISTINCT CASE WHEN c.op IN ('broadcast', 'reduce') THEN c.peer END) AS peers,
+            count(DISTINCT c.reduce_op) AS reductions,
+        bool_or(c.waited_ns IS NULL AND c.blocking AND c.op NOT LIKE 'DistributedDataParallel%') AS open_,
+            bool_or(c.error IS NOT NULL) AS failed,
+        string_agg('rank ' || c.rank || ' ' || c.op || coalesce(' of ' || c.numel || ' ' || c.dtype,
+            '') || coalesce(' at ' || c.place, '') || ' (step ' || c.step || ')',
+            '; '
+            ORDER BY c.rank) AS calls
     FROM calls c GROUP BY c."group", c.number
 ), stood AS (
     -- where each rank was last heard of; phases are numbers here, to be compared
-    SELECT rank, step, phase, list_position(['data', 'forward', 'loss', 'backward', 'optimizer', 'eval', 'exit'], phase) AS place FROM last_positions
+    SELECT rank, step, phase,
+        list_position(['data', 'forward', 'loss', 'backward', 'optimizer', 'eval', 'exit'], phase) AS place
+    FROM last_positions
 ), absent AS (
-    -- ranks that had passed the place of a call without making it: one that died, raised or still worked before it proves nothing
+    -- ranks that had passed the place of a call without making it: one that died, raised or still worked
+    -- before it proves nothing
     SELECT s."group", s.number, bool_or(p.phase = 'exit') AS finished,
-        string_agg('rank ' || p.rank || CASE WHEN p.phase = 'exit' THEN ' had finished' ELSE ' never came to it and was in step ' || p.step || ', ' || p.phase || ' phase' END, '; ' ORDER BY p.rank) AS words
-    FROM sizes s JOIN (SELECT "group", rank, min(number) AS first_ FROM calls GROUP BY "group", rank) r ON r."group" = s."group" AND r.first_ <= s.number
+        string_agg('rank ' || p.rank || CASE
+            WHEN p.phase = 'exit' THEN ' had finished'
+            ELSE ' never came to it and was in step ' || p.step || ', ' || p.phase || ' phase'
+            END,
+            '; '
+            ORDER BY p.rank) AS words
+    FROM sizes s
+    JOIN (SELECT "group", rank, min(number) AS first_
+        FROM calls
+        GROUP BY "group", rank) r ON r."group" = s."group"
+        AND r.first_ <= s.number
     JOIN stood p ON p.rank = r.rank
-    WHERE NOT EXISTS (SELECT 1 FROM calls c WHERE c."group" = s."group" AND c.number = s.number AND c.rank = r.rank)
-      AND (p.phase = 'exit' OR p.step > s.step OR (p.step = s.step AND p.place > list_position(['data', 'forward', 'loss', 'backward', 'optimizer', 'eval', 'exit'], s.phase)))
+    WHERE NOT EXISTS (SELECT 1
+        FROM calls c
+        WHERE c."group" = s."group" AND c.number = s.number AND c.rank = r.rank)
+      AND (p.phase = 'exit'
+          OR p.step > s.step
+          OR (p.step = s.step
+              AND p.place > list_position(['data', 'forward', 'loss', 'backward', 'optimizer', 'eval',
+                  'exit'],
+                  s.phase)))
     GROUP BY s."group", s.number
 ), later AS (
     -- calls that still came back afterwards: what is to have ended the run cannot have let many through
     SELECT s."group", s.number, count(c.number) AS returned FROM sizes s
-    LEFT JOIN calls c ON c."group" = s."group" AND c.number > s.number AND c.waited_ns IS NOT NULL AND c.error IS NULL
+    LEFT JOIN calls c ON c."group" = s."group"
+        AND c.number > s.number
+        AND c.waited_ns IS NOT NULL
+        AND c.error IS NULL
     GROUP BY s."group", s.number
 ), wrong AS (
-    SELECT s.*, a.words FROM sizes s JOIN members m ON m."group" = s."group" JOIN later l ON l."group" = s."group" AND l.number = s.number
+    SELECT s.*, a.words
+    FROM sizes s
+    JOIN members m ON m."group" = s."group"
+    JOIN later l ON l."group" = s."group" AND l.number = s.number
     LEFT JOIN absent a ON a."group" = s."group" AND a.number = s.number
     WHERE m.ranks > 1 AND ((m.broke AND l.returned <= m.ranks) OR (NOT m.broke AND m.equally_many))
       AND (s.ops > 1 OR s.dtypes > 1 OR s.numels > 1 OR s.peers > 1 OR s.reductions > 1
         OR (m.broke AND a.words IS NOT NULL AND (s.open_ OR s.failed OR a.finished)))
     QUALIFY row_number() OVER (ORDER BY s.step, s.number) = 1
 )
-SELECT w.rank, w.step, w.seq, w.number, w."group" AS group_, w.number AS value, w.calls || coalesce('; ' || w.words, '') AS calls
+SELECT w.rank, w.step, w.seq, w.number, w."group" AS group_, w.number AS value,
+    w.calls || coalesce('; ' || w.words, '') AS calls
 FROM wrong w

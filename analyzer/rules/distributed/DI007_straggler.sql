@@ -32,26 +32,39 @@ not_this = "A rank that now and then logs or saves, differences below a seventh 
 source = "What-if time: the step with the late rank as early as the median of the others."
 */
 WITH waits AS (
-    SELECT rank, step, sum(waited_ns) AS waited_ns FROM collective_calls WHERE phase <> 'backward' AND step IS NOT NULL GROUP BY rank, step
+    SELECT rank, step, sum(waited_ns) AS waited_ns
+    FROM collective_calls
+    WHERE phase <> 'backward' AND step IS NOT NULL
+    GROUP BY rank, step
 ), times AS (
-    SELECT s.rank, s.step, s.step_ns, s.step_ns - s.backward_ns - coalesce(w.waited_ns, 0) AS own_ns, s.backward_ns + coalesce(w.waited_ns, 0) AS wait_ns
+    SELECT s.rank, s.step, s.step_ns, s.step_ns - s.backward_ns - coalesce(w.waited_ns, 0) AS own_ns,
+        s.backward_ns + coalesce(w.waited_ns, 0) AS wait_ns
     FROM step_series s LEFT JOIN waits w ON w.rank = s.rank AND w.step = s.step
     WHERE s.step_ns IS NOT NULL AND s.backward_ns IS NOT NULL AND (SELECT count(*) FROM collective_calls) > 0
 ), beside AS (
-    SELECT a.rank, a.step, any_value(a.step_ns) AS step_ns, least(any_value(a.own_ns) - median(b.own_ns), median(b.wait_ns) - any_value(a.wait_ns)) AS late_ns
+    SELECT a.rank, a.step, any_value(a.step_ns) AS step_ns,
+        least(any_value(a.own_ns) - median(b.own_ns), median(b.wait_ns) - any_value(a.wait_ns)) AS late_ns
     FROM times a JOIN times b ON b.step = a.step AND b.rank <> a.rank GROUP BY a.rank, a.step
 ), marked AS (
-    SELECT b.*, l.share, late_ns > l.share * step_ns AND late_ns > $least_ns AS late FROM beside b CROSS JOIN (VALUES ($share), ($advice)) l(share)
+    SELECT b.*, l.share, late_ns > l.share * step_ns AND late_ns > $least_ns AS late
+    FROM beside b CROSS
+    JOIN (VALUES ($share), ($advice)) l(share)
 ), series AS (
-    SELECT *, count(CASE WHEN late THEN 1 END) OVER ahead AS soon, count(CASE WHEN late THEN 1 END) OVER rest AS later, count(*) OVER rest AS left_
+    SELECT *, count(CASE WHEN late THEN 1 END) OVER ahead AS soon,
+        count(CASE WHEN late THEN 1 END) OVER rest AS later, count(*) OVER rest AS left_
     FROM marked
-    WINDOW ahead AS (PARTITION BY rank, share ORDER BY step ROWS BETWEEN CURRENT ROW AND $steps - 1 FOLLOWING),
+    WINDOW ahead AS (PARTITION BY rank, share
+        ORDER BY step ROWS BETWEEN CURRENT ROW AND $steps - 1 FOLLOWING),
         rest AS (PARTITION BY rank, share ORDER BY step ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)
 ), begun AS (
-    SELECT rank, share, min(step) AS step FROM series WHERE late AND soon >= 0.8 * $steps AND later >= 0.7 * left_ GROUP BY rank, share
+    SELECT rank, share, min(step) AS step
+    FROM series
+    WHERE late AND soon >= 0.8 * $steps AND later >= 0.7 * left_
+    GROUP BY rank, share
     QUALIFY row_number() OVER (PARTITION BY rank ORDER BY share DESC) = 1
 )
-SELECT b.rank, b.step, median(m.late_ns) AS value, round(median(m.late_ns) / 1e6, 1) AS late_ms, round(100 * median(m.late_ns) / median(m.step_ns))::INT AS percent,
+SELECT b.rank, b.step, median(m.late_ns) AS value, round(median(m.late_ns) / 1e6, 1) AS late_ms,
+    round(100 * median(m.late_ns) / median(m.step_ns))::INT AS percent,
     CASE WHEN b.share < $share THEN 'warning' END AS severity
 FROM begun b JOIN marked m ON m.rank = b.rank AND m.share = b.share AND m.step >= b.step
 GROUP BY b.rank, b.step, b.share ORDER BY b.step, b.rank

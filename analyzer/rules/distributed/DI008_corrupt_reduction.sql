@@ -22,13 +22,21 @@ source = "Linearity of the sum."
 WITH world AS (
     SELECT "group", count(DISTINCT rank) AS ranks FROM collective_calls GROUP BY "group"
 ), sums AS (
-    SELECT c."group", c.number, min(c.step) AS step, min(c.seq) AS seq, any_value(c.reduce_op) AS reduce_op, any_value(c.dtype) AS dtype, any_value(c.numel) AS numel,
-        any_value(c.place) AS place, sum(c.sum_before) / CASE WHEN any_value(c.reduce_op) = 'avg' THEN count(*) ELSE 1 END AS wanted,
-        sum(c.size_before) AS size, arg_max(c.sum_after, abs(c.sum_after)) AS value, arg_max(c.rank, (abs(c.sum_after), -c.rank)) AS rank, count(c.sum_after) AS known, count(*) AS ranks
+    SELECT c."group", c.number, min(c.step) AS step, min(c.seq) AS seq, any_value(c.reduce_op) AS reduce_op,
+        any_value(c.dtype) AS dtype, any_value(c.numel) AS numel,
+        any_value(c.place) AS place,
+            sum(c.sum_before) / CASE WHEN any_value(c.reduce_op) = 'avg' THEN count(*) ELSE 1 END AS wanted,
+        sum(c.size_before) AS size, arg_max(c.sum_after, abs(c.sum_after)) AS value,
+            arg_max(c.rank, (abs(c.sum_after), -c.rank)) AS rank, count(c.sum_after) AS known,
+            count(*) AS ranks
     FROM collective_calls c WHERE c.op = 'all_reduce' GROUP BY c."group", c.number
     HAVING count(DISTINCT c.numel) = 1 AND count(DISTINCT c.step) = 1
 )
 SELECT s.rank, s.step, s.seq, s.value, s.wanted, s.reduce_op, s.dtype, s.numel, s.place
 FROM sums s JOIN world w ON w."group" = s."group" AND w.ranks = s.known AND s.ranks = w.ranks
-WHERE isfinite(s.wanted) AND abs(s.value - s.wanted) > CASE WHEN s.dtype IN ('float16', 'bfloat16') THEN 10 ELSE 1 END * $tolerance * s.size + 1e-30
+WHERE isfinite(s.wanted)
+  AND abs(s.value - s.wanted) > CASE
+      WHEN s.dtype IN ('float16', 'bfloat16') THEN 10
+      ELSE 1
+      END * $tolerance * s.size + 1e-30
 QUALIFY row_number() OVER (ORDER BY s.step, s.seq) = 1

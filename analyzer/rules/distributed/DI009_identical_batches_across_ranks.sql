@@ -25,12 +25,18 @@ WITH inputs AS (
 ), world AS (
     SELECT count(DISTINCT rank) AS ranks FROM steps
 ), steps_ AS (
-    SELECT step, count(DISTINCT print) = 1 AND count(*) = (SELECT ranks FROM world) AS same, min(print) AS print FROM inputs GROUP BY step
+    SELECT step, count(DISTINCT print) = 1
+        AND count(*) = (SELECT ranks FROM world) AS same, min(print) AS print
+    FROM inputs
+    GROUP BY step
     HAVING count(*) = (SELECT ranks FROM world)
 ), since AS (
     SELECT coalesce(max(step) FILTER (NOT same), -1) AS apart FROM steps_
 )
-SELECT min(s.step) AS step, 0 AS rank, count(*) AS value, count(*) AS steps_, (SELECT ranks FROM world) AS ranks
+SELECT min(s.step) AS step, 0 AS rank, count(*) AS value, count(*) AS steps_,
+    (SELECT ranks FROM world) AS ranks
 FROM steps_ s, since
-WHERE s.step > since.apart AND (SELECT ranks FROM world) > 1 AND EXISTS (SELECT 1 FROM collectives WHERE op = 'DistributedDataParallel')
+WHERE s.step > since.apart
+  AND (SELECT ranks FROM world) > 1
+  AND EXISTS (SELECT 1 FROM collectives WHERE op = 'DistributedDataParallel')
 HAVING count(*) >= $least AND count(DISTINCT s.print) > 1

@@ -28,22 +28,44 @@ not_this = "Larger batches per rank with the same statistics, SyncBatchNorm."
 source = "Documentation of SyncBatchNorm."
 */
 WITH fed AS (
-    SELECT rank, median(batch_size)::BIGINT AS batch FROM batches WHERE role = 'input' AND phase = 'data' GROUP BY rank
+    SELECT rank, median(batch_size)::BIGINT AS batch
+    FROM batches
+    WHERE role = 'input' AND phase = 'data'
+    GROUP BY rank
 )
 , variances AS (
-    SELECT s.rank, s.step, t.tensor_name, any_value(m.module) AS module, any_value(s.sum / s.numel) AS variance
-    FROM tensor_stats s JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id JOIN modules m ON m.rank = t.rank AND m.module_id = t.module_id
-    WHERE t.kind = 'buffer' AND t.tensor_name LIKE '%running_var' AND regexp_matches(m.class_name, '^BatchNorm[123]d$') AND s.nan_count + s.inf_count = 0 GROUP BY ALL
+    SELECT s.rank, s.step, t.tensor_name, any_value(m.module) AS module,
+        any_value(s.sum / s.numel) AS variance
+    FROM tensor_stats s
+    JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id
+    JOIN modules m ON m.rank = t.rank AND m.module_id = t.module_id
+    WHERE t.kind = 'buffer'
+      AND t.tensor_name LIKE '%running_var'
+      AND regexp_matches(m.class_name, '^BatchNorm[123]d$')
+      AND s.nan_count + s.inf_count = 0
+    GROUP BY ALL
 ), spread AS (
-    SELECT step, tensor_name, any_value(module) AS module, max(variance) / nullif(min(variance), 0) AS times, max(variance) AS high, min(variance) AS low FROM variances
-    WHERE step >= (SELECT max(step) FROM variances) / 2 GROUP BY step, tensor_name HAVING count(DISTINCT rank) > 1
+    SELECT step, tensor_name, any_value(module) AS module, max(variance) / nullif(min(variance), 0) AS times,
+        max(variance) AS high, min(variance) AS low
+    FROM variances
+    WHERE step >= (SELECT max(step) FROM variances) / 2
+    GROUP BY step, tensor_name
+    HAVING count(DISTINCT rank) > 1
 ), apart AS (
-    SELECT module, median(times) AS times, median(high) AS high, median(low) AS low FROM spread GROUP BY module HAVING count(*) >= $looks AND median(times) > $times
+    SELECT module, median(times) AS times, median(high) AS high, median(low) AS low
+    FROM spread
+    GROUP BY module
+    HAVING count(*) >= $looks AND median(times) > $times
 )
-SELECT 0 AS rank, 0 AS step, m.module, m.class_name, max(f.batch) AS batch, max(f.batch) AS value, count(DISTINCT m.rank) AS ranks,
+SELECT 0 AS rank, 0 AS step, m.module, m.class_name, max(f.batch) AS batch, max(f.batch) AS value,
+    count(DISTINCT m.rank) AS ranks,
     CASE WHEN any_value(a.times) IS NULL THEN 'its running statistics differ between ranks'
-        ELSE printf('its running variance is %.3g on one rank and %.3g on another', any_value(a.high), any_value(a.low)) END AS apart_
+        ELSE printf('its running variance is %.3g on one rank and %.3g on another', any_value(a.high),
+            any_value(a.low))
+            END AS apart_
 FROM modules m JOIN fed f ON f.rank = m.rank LEFT JOIN apart a ON a.module = m.module
-WHERE regexp_matches(m.class_name, '^BatchNorm[123]d$') AND EXISTS (SELECT 1 FROM collectives WHERE op = 'DistributedDataParallel')
-GROUP BY m.module, m.class_name HAVING count(DISTINCT m.rank) > 1 AND (max(f.batch) <= $batch OR any_value(a.times) IS NOT NULL)
+WHERE regexp_matches(m.class_name, '^BatchNorm[123]d$')
+  AND EXISTS (SELECT 1 FROM collectives WHERE op = 'DistributedDataParallel')
+GROUP BY m.module, m.class_name
+HAVING count(DISTINCT m.rank) > 1 AND (max(f.batch) <= $batch OR any_value(a.times) IS NOT NULL)
 QUALIFY row_number() OVER (ORDER BY min(m.call_order)) = 1

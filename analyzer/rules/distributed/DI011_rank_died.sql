@@ -16,22 +16,37 @@ not_this = "A rank that raised an exception of its own: that is the cause. A mis
 source = "Messages of gloo, NCCL, torch.multiprocessing and torchrun."
 */
 WITH told AS (
-    SELECT e.*, regexp_extract(e.exception_message, 'process (\d+) terminated with (signal \w+|exit code \d+)', ['rank', 'how']) AS launcher,
-        regexp_matches(e.exception_message, '(?i)(connection closed by peer|connection reset by peer|socket closed|broken pipe|remote process (has )?exited|connection refused|heartbeat)') AS lost
+    SELECT e.*,
+        regexp_extract(e.exception_message, 'process (\d+) terminated with (signal \w+|exit code \d+)',
+            ['rank', 'how']) AS launcher,
+        regexp_matches(e.exception_message,
+            '(?i)(connection closed by peer|connection reset by peer|socket closed|broken pipe|remote process (has )?exited|connection refused|heartbeat)') AS lost
     FROM exits e WHERE e.status <> 'completed'
 ), raised AS (
-    SELECT DISTINCT rank FROM events WHERE event = 'exception' AND NOT regexp_matches(message, '(?i)(connection closed by peer|connection reset by peer|socket closed|broken pipe|remote process|connection refused|heartbeat)')
+    SELECT DISTINCT rank
+    FROM events
+    WHERE event = 'exception'
+      AND NOT regexp_matches(message,
+          '(?i)(connection closed by peer|connection reset by peer|socket closed|broken pipe|remote process|connection refused|heartbeat)')
 ), silent AS (
     SELECT p.*, row_number() OVER (
-        -- the others went on to where they wait for it, and wait there since earlier: the one that is behind is the one that died
-        ORDER BY p.step, p.microbatch, list_position(['data', 'forward', 'loss', 'backward', 'optimizer', 'eval', 'exit'], p.phase), p.time_ns
+        -- the others went on to where they wait for it, and wait there since earlier: the one that is behind
+        -- is the one that died
+        ORDER BY p.step, p.microbatch,
+            list_position(['data', 'forward', 'loss', 'backward', 'optimizer', 'eval', 'exit'], p.phase),
+            p.time_ns
     ) AS place FROM last_positions p
     WHERE p.rank NOT IN (SELECT rank FROM raised) AND p.phase <> 'exit'
       -- whoever lost the connection was still there
-      AND p.rank NOT IN (SELECT rank FROM events WHERE event = 'exception') AND p.rank IS DISTINCT FROM (SELECT any_value(rank) FROM told WHERE lost)
+      AND p.rank NOT IN (SELECT rank FROM events WHERE event = 'exception') AND p.rank IS DISTINCT
+          FROM (SELECT any_value(rank) FROM told WHERE lost)
 )
 SELECT s.rank, s.step, s.microbatch, s.module, s.rank AS value, s.pid, s.phase AS phase_,
     CASE WHEN coalesce(s.module, '') = '' THEN '' ELSE ', module ' || s.module END AS in_module,
     CASE WHEN t.launcher.how <> '' THEN '; the launcher says ' || t.launcher.how ELSE '' END AS said
-FROM told t JOIN silent s ON (t.launcher.rank <> '' AND s.rank = try_cast(t.launcher.rank AS INTEGER)) OR (t.launcher.rank = '' AND t.lost AND s.place = 1)
-WHERE (SELECT count(*) FROM last_positions) > 1 AND (t.lost OR t.launcher.how LIKE 'signal%') AND t.launcher.how <> 'signal SIGABRT'
+FROM told t
+JOIN silent s ON (t.launcher.rank <> '' AND s.rank = try_cast(t.launcher.rank AS INTEGER))
+    OR (t.launcher.rank = '' AND t.lost AND s.place = 1)
+WHERE (SELECT count(*) FROM last_positions) > 1
+  AND (t.lost OR t.launcher.how LIKE 'signal%')
+  AND t.launcher.how <> 'signal SIGABRT'

@@ -26,41 +26,65 @@ not_this = "The loss of the last step or two, a graph over several steps that is
 source = "Counting marks in the graphs themselves; who holds them is looked for once they gather."
 */
 WITH alive AS (
-    SELECT rank, step, max(graphs_alive) AS alive, row_number() OVER (PARTITION BY rank ORDER BY step) AS n FROM steps WHERE graphs_alive IS NOT NULL GROUP BY rank, step
+    SELECT rank, step, max(graphs_alive) AS alive, row_number() OVER (PARTITION BY rank ORDER BY step) AS n
+    FROM steps
+    WHERE graphs_alive IS NOT NULL
+    GROUP BY rank, step
 ), ends AS (
-    SELECT rank, arg_max(alive, step) AS value, max(alive) AS most, max(step) AS last, max(step) FILTER (alive = 0) AS last_clean FROM alive GROUP BY rank
+    SELECT rank, arg_max(alive, step) AS value, max(alive) AS most, max(step) AS last,
+        max(step) FILTER (alive = 0) AS last_clean
+    FROM alive
+    GROUP BY rank
 ), found AS (
     SELECT e.rank, greatest(coalesce(e.last_clean, 0) - 1, 0) AS step, e.value FROM ends e
     WHERE e.value >= $least AND e.value = e.most AND e.value >= 0.5 * (e.last - coalesce(e.last_clean, 0))
 ), numbers AS (
-    -- a part of the loss, such as one of its terms: the graph of the whole ends, and what the part was made of stays; or a state that is carried
+    -- a part of the loss, such as one of its terms: the graph of the whole ends, and what the part was made
+    -- of stays; or a state that is carried
     -- from step to step: each is made of the one before, whose memory goes while its graph stays
     SELECT g.rank, max(g.length) AS length, bool_and(len(g.shape) > 0) AS carried FROM memory_growing g
     WHERE g.with_graph AND g.steady AND g.rank NOT IN (SELECT rank FROM found)
-      AND (len(g.shape) = 0 OR g.kind = 'sum' AND NOT EXISTS (FROM steps s WHERE s.rank = g.rank AND s.outputs_alive >= $least))
+      AND (len(g.shape) = 0
+          OR g.kind = 'sum'
+          AND NOT EXISTS (FROM steps s WHERE s.rank = g.rank AND s.outputs_alive >= $least))
     GROUP BY g.rank
 ), parts AS (
     -- a sum is followed some terms deep only; the forwards that stay are counted
-    SELECT n.rank, greatest(any_value(n.length), arg_max(s.forwards, s.step)) AS value, max(s.step) AS last, max(s.step) FILTER (s.n = 0) AS last_clean,
+    SELECT n.rank, greatest(any_value(n.length), arg_max(s.forwards, s.step)) AS value, max(s.step) AS last,
+        max(s.step) FILTER (s.n = 0) AS last_clean,
         max(s.n) AS most, arg_max(s.n, s.step) AS n, any_value(n.carried) AS carried
     FROM numbers n JOIN (
-        SELECT rank, step, coalesce(max(forward_graphs_alive), 0) AS forwards, greatest(coalesce(max(output_graphs_alive), 0), forwards) AS n FROM steps GROUP BY rank, step
+        SELECT rank, step, coalesce(max(forward_graphs_alive), 0) AS forwards,
+            greatest(coalesce(max(output_graphs_alive), 0), forwards) AS n
+        FROM steps
+        GROUP BY rank, step
     ) s ON s.rank = n.rank
     GROUP BY n.rank
     HAVING any_value(n.length) >= $least AND max(s.n) >= $least AND arg_max(s.n, s.step) = max(s.n)
 ), all_ AS (
     SELECT rank, step, value, 'losses' AS of_ FROM found
     UNION ALL
-    SELECT rank, greatest(coalesce(last_clean, 0) - 1, 0), value, CASE WHEN carried THEN 'steps' ELSE 'losses' END FROM parts WHERE n >= 0.5 * (last - coalesce(last_clean, 0))
+    SELECT rank, greatest(coalesce(last_clean, 0) - 1, 0), value,
+        CASE WHEN carried THEN 'steps' ELSE 'losses' END
+    FROM parts
+    WHERE n >= 0.5 * (last - coalesce(last_clean, 0))
 ), rates AS (
     SELECT f.rank, regr_slope(s.anonymous_bytes, s.step) AS per_step, count(*) AS steps
-    FROM all_ f JOIN steps s ON s.rank = f.rank AND s.step > f.step AND s.anonymous_bytes IS NOT NULL GROUP BY f.rank
+    FROM all_ f
+    JOIN steps s ON s.rank = f.rank AND s.step > f.step AND s.anonymous_bytes IS NOT NULL
+    GROUP BY f.rank
 ), owners AS (
     SELECT rank, owner FROM memory_growing WHERE with_graph AND steady
     -- losses are numbers: a sum or a list of them before anything else
-    QUALIFY row_number() OVER (PARTITION BY rank ORDER BY kind = 'sum' DESC, len(shape) = 0 DESC, length DESC) = 1
+    QUALIFY row_number() OVER (PARTITION BY rank
+        ORDER BY kind = 'sum' DESC, len(shape) = 0 DESC, length DESC) = 1
 )
-SELECT f.rank, f.step, f.value, f.of_, CASE WHEN r.per_step * r.steps >= $grown THEN ' Memory grows by ' || bytes_in_words(r.per_step) || ' a step.' ELSE '' END AS grows,
+SELECT f.rank, f.step, f.value, f.of_,
+    CASE
+        WHEN r.per_step * r.steps >= $grown THEN ' Memory grows by ' || bytes_in_words(r.per_step)
+            || ' a step.'
+        ELSE ''
+        END AS grows,
     coalesce(' What keeps them is ' || o.owner || '.', '') AS held
 FROM all_ f LEFT JOIN rates r USING (rank) LEFT JOIN owners o USING (rank)
 ORDER BY f.step, f.rank

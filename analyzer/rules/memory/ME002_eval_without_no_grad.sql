@@ -21,12 +21,23 @@ not_this = "Training in eval mode, gradients with respect to inputs (a backward 
 source = "Flags and counts."
 */
 SELECT rank, step, eval_grad_forwards AS value FROM (
-  SELECT *, greatest(coalesce(median(forwards - backwards) FILTER (coalesce(eval_grad_forwards, 0) = 0) OVER (PARTITION BY rank), 0), 0) AS usual FROM (
-    SELECT rank, step, sum(eval_grad_forwards) AS eval_grad_forwards, any_value(calls) AS calls, bool_or(training) AS training,
-        length(any_value(calls)) - length(replace(any_value(calls), 'f', '')) AS forwards, length(any_value(calls)) - length(replace(any_value(calls), 'b', '')) AS backwards
+  SELECT *,
+      greatest(coalesce(median(forwards - backwards) FILTER (coalesce(eval_grad_forwards,
+          0) = 0) OVER (PARTITION BY rank),
+          0),
+          0) AS usual
+  FROM (
+    SELECT rank, step, sum(eval_grad_forwards) AS eval_grad_forwards, any_value(calls) AS calls,
+        bool_or(training) AS training,
+        length(any_value(calls)) - length(replace(any_value(calls), 'f', '')) AS forwards,
+            length(any_value(calls)) - length(replace(any_value(calls), 'b', '')) AS backwards
     FROM steps GROUP BY rank, step)) bouts
 -- metrics that are modules, or a model that feeds another without gradients, are called in every step
 WHERE least(coalesce(eval_grad_forwards, 0), forwards - backwards - usual) >= CASE
-    WHEN EXISTS (FROM events e WHERE e.rank = bouts.rank AND e.step = bouts.step AND e.event = 'mode-changed' AND contains(e.message, 'evaluation')) THEN 1 ELSE $least END
+    WHEN EXISTS (FROM events e
+        WHERE e.rank = bouts.rank
+          AND e.step = bouts.step
+          AND e.event = 'mode-changed'
+          AND contains(e.message, 'evaluation')) THEN 1 ELSE $least END
   AND coalesce(training, true)
 ORDER BY step, rank

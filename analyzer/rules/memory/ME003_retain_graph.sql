@@ -21,10 +21,20 @@ not_this = "Several backwards on one graph (they need it), create_graph."
 source = "Flags."
 */
 WITH rows_ AS (
-    SELECT rank, step, bool_or(retain_graph) AS kept, sum(microbatches) AS passes FROM steps GROUP BY rank, step
+    SELECT rank, step, bool_or(retain_graph) AS kept, sum(microbatches) AS passes
+    FROM steps
+    GROUP BY rank, step
 ), runs AS (
-    SELECT *, row_number() OVER (PARTITION BY rank ORDER BY step) - row_number() OVER (PARTITION BY rank, kept ORDER BY step) AS island, max(step) OVER (PARTITION BY rank) AS last FROM rows_ WHERE passes >= 1
+    SELECT *,
+        row_number() OVER (PARTITION BY rank
+            ORDER BY step) - row_number() OVER (PARTITION BY rank, kept
+            ORDER BY step) AS island,
+        max(step) OVER (PARTITION BY rank) AS last
+    FROM rows_
+    WHERE passes >= 1
 )
-SELECT rank, min(step) AS step, count(*) AS value, CASE WHEN EXISTS (FROM steps s WHERE s.rank = runs.rank AND s.graphs_alive >= 5) THEN 'error' ELSE 'warning' END AS severity
+SELECT rank, min(step) AS step, count(*) AS value,
+    CASE WHEN EXISTS (FROM steps s
+        WHERE s.rank = runs.rank AND s.graphs_alive >= 5) THEN 'error' ELSE 'warning' END AS severity
 FROM runs WHERE kept AND passes = 1 GROUP BY rank, island HAVING count(*) >= $least
 ORDER BY step, rank

@@ -33,105 +33,185 @@ why = "What is never let go of grows until the process dies; with its autograd g
 not_this = "A list that is emptied at the end of an epoch, a bounded history or replay buffer once it is full, losses kept as tensors (graph-retained-across-steps), optimizer state."
 source = "Weak references to storages and graph nodes; a census of living tensors of each shape; looks at what has become longer, once memory or kept graphs grow."
 */
+-- shared
 WITH counts AS (
-    SELECT rank, step, max(output_graphs_alive) AS graphs, max(outputs_alive) AS alive, max(outputs_alive_bytes) AS bytes, max(epoch) AS epoch
+    SELECT rank, step, max(output_graphs_alive) AS graphs, max(outputs_alive) AS alive,
+        max(outputs_alive_bytes) AS bytes, max(epoch) AS epoch
     FROM steps WHERE outputs_alive IS NOT NULL GROUP BY rank, step
-), last_steps AS (
-    SELECT rank, max(step) AS last FROM counts GROUP BY rank
-), kept AS (
+)
+-- detector: outputs
+WITH kept AS (
     SELECT rank, 'graphs' AS series, step, graphs AS n, bytes, epoch FROM counts
     UNION ALL SELECT rank, 'outputs', step, alive, bytes, epoch FROM counts
 ), ends AS (
-    SELECT rank, series, arg_max(n, step) AS value, max(n) AS most, max(step) AS last, coalesce(max(step) FILTER (n = 0), min(step)) AS clean, arg_max(bytes, step) AS bytes,
+    SELECT rank, series, arg_max(n, step) AS value, max(n) AS most, max(step) AS last,
+        coalesce(max(step) FILTER (n = 0), min(step)) AS clean, arg_max(bytes, step) AS bytes,
         max(epoch) AS epoch
     FROM kept GROUP BY rank, series
 ), since AS (
-    SELECT e.*, (SELECT min(k.epoch) FROM kept k WHERE k.rank = e.rank AND k.series = e.series AND k.step > e.clean) AS epoch_then,
+    SELECT e.*,
+        (SELECT min(k.epoch)
+            FROM kept k
+            WHERE k.rank = e.rank AND k.series = e.series AND k.step > e.clean) AS epoch_then,
         -- a list that is emptied now and then falls
-        (SELECT count(*) FROM (SELECT n, lag(n) OVER (ORDER BY step) AS was FROM kept k WHERE k.rank = e.rank AND k.series = e.series) WHERE n < was) AS falls
+        (SELECT count(*)
+            FROM (SELECT n, lag(n) OVER (ORDER BY step) AS was
+                FROM kept k
+                WHERE k.rank = e.rank AND k.series = e.series)
+            WHERE n < was) AS falls
     FROM ends e WHERE e.value >= $rate * (e.last - e.clean)
-      AND e.value > 2 * (SELECT coalesce(max(k.n), 0) FROM kept k WHERE k.rank = e.rank AND k.series = e.series AND k.step <= e.clean)
+      AND e.value > 2 * (SELECT coalesce(max(k.n), 0)
+          FROM kept k
+          WHERE k.rank = e.rank AND k.series = e.series AND k.step <= e.clean)
       AND e.value = e.most
-), outputs AS (
-    SELECT rank, greatest(clean - 1, 0) AS step, 'error' AS severity, '' AS module, 'the outputs of the model with their autograd graphs' AS what, value, bytes FROM since
-    WHERE series = 'graphs' AND value >= $least
-    UNION ALL
-    SELECT rank, greatest(clean - 1, 0), 'warning', '', 'the outputs of the model (without graphs)', value, bytes FROM since s
-    WHERE series = 'outputs' AND value >= $detached AND value >= 0.9 * (last - clean - 1) AND falls = 0
-      AND (epoch IS NULL OR epoch > coalesce(epoch_then, epoch))
-      AND NOT EXISTS (SELECT 1 FROM since g WHERE g.rank = s.rank AND g.series = 'graphs' AND g.value >= $least)
+)
+SELECT rank, greatest(clean - 1, 0) AS step, 'error' AS severity, '' AS module,
+    'the outputs of the model with their autograd graphs' AS what, value, bytes
+FROM since
+WHERE series = 'graphs' AND value >= $least
+UNION ALL
+SELECT rank, greatest(clean - 1, 0), 'warning', '', 'the outputs of the model (without graphs)', value,
+    bytes
+FROM since s
+WHERE series = 'outputs' AND value >= $detached AND value >= 0.9 * (last - clean - 1) AND falls = 0
+  AND (epoch IS NULL OR epoch > coalesce(epoch_then, epoch))
+  AND NOT EXISTS (SELECT 1
+      FROM since g
+      WHERE g.rank = s.rank AND g.series = 'graphs' AND g.value >= $least)
+-- detector: outputs_of_modules
+WITH last_steps AS (
+    SELECT rank, max(step) AS last FROM counts GROUP BY rank
 ), looks AS (
-    SELECT p.rank, p.module_id, p.step, p.value AS n, lag(p.value, 1, 0) OVER w AS before, lag(p.step) OVER w AS step_before,
-        last_value(p.value) OVER (PARTITION BY p.rank, p.module_id ORDER BY p.step, p.seq ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS final
-    FROM probes p WHERE p.probe = 'kept_outputs' WINDOW w AS (PARTITION BY p.rank, p.module_id ORDER BY p.step, p.seq)
+    SELECT p.rank, p.module_id, p.step, p.value AS n, lag(p.value, 1, 0) OVER w AS before,
+        lag(p.step) OVER w AS step_before,
+        last_value(p.value) OVER (PARTITION BY p.rank, p.module_id
+            ORDER BY p.step, p.seq ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS final
+    FROM probes p
+    WHERE p.probe = 'kept_outputs'
+    WINDOW w AS (PARTITION BY p.rank, p.module_id ORDER BY p.step, p.seq)
 ), inner_ AS (
     -- outputs of one module: from the last fall on
-    SELECT l.rank, l.module_id, min(l.step) AS first, max(l.step) AS last, any_value(l.final) AS value, arg_min(l.n, l.step) AS n_first, count(*) AS rises,
+    SELECT l.rank, l.module_id, min(l.step) AS first, max(l.step) AS last, any_value(l.final) AS value,
+        arg_min(l.n, l.step) AS n_first, count(*) AS rises,
         max(l.step - l.step_before) AS gap
     FROM looks l
-    WHERE l.step > (SELECT coalesce(max(b.step) FILTER (b.n < b.before), -1) FROM looks b WHERE b.rank = l.rank AND b.module_id = l.module_id)
+    WHERE l.step > (SELECT coalesce(max(b.step) FILTER (b.n < b.before), -1)
+        FROM looks b
+        WHERE b.rank = l.rank AND b.module_id = l.module_id)
       AND l.rank NOT IN (SELECT rank FROM outputs)
       AND l.rank NOT IN (SELECT rank FROM steps GROUP BY rank HAVING max(graphs_alive) >= $least)
     GROUP BY l.rank, l.module_id
     HAVING any_value(l.final) = max(l.n) AND count(*) >= 4
-      AND any_value(l.final) > 2 * (SELECT coalesce(max(b.before), 0) FROM looks b WHERE b.rank = l.rank AND b.module_id = l.module_id AND b.n < b.before)
-), modules_ AS (
-    SELECT i.rank, greatest(i.first - 2, 0) AS step, 'error' AS severity, m.module,
-        'the outputs of module ' || CASE WHEN m.module = '' THEN m.class_name ELSE m.module || ' (' || m.class_name || ')' END || ' with their autograd graphs' AS what, i.value, NULL AS bytes
-    FROM inner_ i JOIN modules m ON m.rank = i.rank AND m.module_id = i.module_id JOIN last_steps e ON e.rank = i.rank
-    WHERE i.value >= $least AND e.last - i.last <= 2 * coalesce(i.gap, 1) + 2
-), census AS (
-    SELECT l.rank, l.shape, l.dtype, l.step, l.with_graph AS n, l.bytes, lag(l.with_graph) OVER w AS before, lag(l.step) OVER w AS step_before, a.last, a.first
-    FROM live_tensors l JOIN (SELECT rank, max(step) AS last, min(step) AS first FROM live_tensors GROUP BY rank) a ON a.rank = l.rank
+      AND any_value(l.final) > 2 * (SELECT coalesce(max(b.before), 0)
+          FROM looks b
+          WHERE b.rank = l.rank AND b.module_id = l.module_id AND b.n < b.before)
+)
+SELECT i.rank, greatest(i.first - 2, 0) AS step, 'error' AS severity, m.module,
+    'the outputs of module ' || CASE
+        WHEN m.module = '' THEN m.class_name
+        ELSE m.module || ' (' || m.class_name || ')'
+        END || ' with their autograd graphs' AS what,
+        i.value, NULL AS bytes
+FROM inner_ i
+JOIN modules m ON m.rank = i.rank AND m.module_id = i.module_id
+JOIN last_steps e ON e.rank = i.rank
+WHERE i.value >= $least AND e.last - i.last <= 2 * coalesce(i.gap, 1) + 2
+-- detector: lists
+WITH census AS (
+    SELECT l.rank, l.shape, l.dtype, l.step, l.with_graph AS n, l.bytes, lag(l.with_graph) OVER w AS before,
+        lag(l.step) OVER w AS step_before, a.last, a.first
+    FROM live_tensors l
+    JOIN (SELECT rank, max(step) AS last, min(step) AS first
+        FROM live_tensors
+        GROUP BY rank) a ON a.rank = l.rank
     WINDOW w AS (PARTITION BY l.rank, l.shape, l.dtype ORDER BY l.step)
 ), grown AS (
-    SELECT c.rank, c.shape, c.dtype, max(c.step) AS last, arg_max(c.n, c.step) AS value, CASE WHEN min(c.step) = any_value(c.first) THEN arg_min(c.n, c.step) ELSE 0 END AS base,
-        arg_max(c.bytes, c.step) AS bytes, arg_max((c.n - c.before) / (c.step - c.step_before), c.step) AS rate,
+    SELECT c.rank, c.shape, c.dtype, max(c.step) AS last, arg_max(c.n, c.step) AS value,
+        CASE WHEN min(c.step) = any_value(c.first) THEN arg_min(c.n, c.step) ELSE 0 END AS base,
+        arg_max(c.bytes, c.step) AS bytes,
+            arg_max((c.n - c.before) / (c.step - c.step_before), c.step) AS rate,
         count(*) FILTER (c.n > c.before) AS rises, count(*) FILTER (c.n < c.before) AS falls
     FROM census c GROUP BY c.rank, c.shape, c.dtype
     HAVING max(c.step) = any_value(c.last)
-), lists AS (
-    SELECT g.rank, greatest(g.last + 1 - round((g.value - greatest(g.base - 1, 0)) / g.rate)::BIGINT, 0) AS step, 'error' AS severity,
-        (SELECT arg_min(m.module, m.call_order) FROM tensors t JOIN modules m ON m.rank = t.rank AND m.module_id = t.module_id
-            WHERE t.rank = g.rank AND t.kind = 'activation' AND t.shape = g.shape AND m.call_order IS NOT NULL) AS module,
-        'tensors of shape ' || g.shape::VARCHAR || ' with their autograd graphs' AS what, g.value, g.bytes
-    FROM grown g
-    WHERE g.rate >= $rate AND g.value - g.base >= $least AND g.rises >= 3 AND g.falls <= 1 AND len(g.shape) > 0
-      AND g.rank NOT IN (SELECT rank FROM outputs WHERE severity = 'error') AND g.rank NOT IN (SELECT rank FROM modules_)
-      -- what losses of earlier steps hold is told by graphs_alive
-      AND g.rank NOT IN (SELECT rank FROM steps GROUP BY rank HAVING max(graphs_alive) >= $least)
-), beginnings AS (
+)
+SELECT g.rank,
+    greatest(g.last + 1 - round((g.value - greatest(g.base - 1, 0)) / g.rate)::BIGINT, 0) AS step,
+    'error' AS severity,
+    (SELECT arg_min(m.module, m.call_order)
+        FROM tensors t
+        JOIN modules m ON m.rank = t.rank AND m.module_id = t.module_id
+        WHERE t.rank = g.rank
+          AND t.kind = 'activation'
+          AND t.shape = g.shape
+          AND m.call_order IS NOT NULL) AS module,
+    'tensors of shape ' || g.shape::VARCHAR || ' with their autograd graphs' AS what, g.value, g.bytes
+FROM grown g
+WHERE g.rate >= $rate
+  AND g.value - g.base >= $least
+  AND g.rises >= 3
+  AND g.falls <= 1
+  AND len(g.shape) > 0
+  AND g.rank NOT IN (SELECT rank FROM outputs WHERE severity = 'error')
+    AND g.rank NOT IN (SELECT rank FROM outputs_of_modules)
+  -- what losses of earlier steps hold is told by graphs_alive
+  AND g.rank NOT IN (SELECT rank FROM steps GROUP BY rank HAVING max(graphs_alive) >= $least)
+-- detector: inside
+WITH beginnings AS (
     -- the first node of a forward: kept by whatever has been made from it
-    SELECT rank, step, max(forward_graphs_alive) AS n FROM steps WHERE forward_graphs_alive IS NOT NULL GROUP BY rank, step
-), inside AS (
-    SELECT e.rank, greatest(e.clean - 1, 0) AS step, 'error' AS severity, NULL::VARCHAR AS module, 'results of the forward with their autograd graphs' AS what, e.value, NULL::BIGINT AS bytes
-    FROM (
-        SELECT rank, arg_max(n, step) AS value, max(n) AS most, max(step) AS last, coalesce(max(step) FILTER (n = 0), min(step)) AS clean FROM beginnings GROUP BY rank
-    ) e
-    WHERE e.value >= $least AND e.value = e.most AND e.value >= $rate * (e.last - e.clean)
-      AND e.value > 2 * (SELECT coalesce(max(b.n), 0) FROM beginnings b WHERE b.rank = e.rank AND b.step <= e.clean)
-      AND e.rank NOT IN (SELECT rank FROM outputs WHERE severity = 'error') AND e.rank NOT IN (SELECT rank FROM modules_) AND e.rank NOT IN (SELECT rank FROM lists)
-      AND e.rank NOT IN (SELECT rank FROM steps GROUP BY rank HAVING max(graphs_alive) >= $least)
-), gathered AS (
-    SELECT g.rank, g.since_step AS step, 'warning' AS severity, NULL::VARCHAR AS module,
-        CASE g.kind WHEN 'longer' THEN 'the rows of a tensor, by now of shape ' ELSE 'tensors of shape ' END || g.shape::VARCHAR AS what, round(g.final_length)::BIGINT AS value,
-        round(g.final_bytes)::BIGINT AS bytes, g.owner, g.bytes_per_step
-    FROM memory_gathered g
-    WHERE g.element = 'tensor' AND NOT g.with_graph AND g.rate >= $rate AND g.final_bytes >= $large
-      AND g.rank NOT IN (SELECT rank FROM outputs) AND g.rank NOT IN (SELECT rank FROM modules_)
-    QUALIFY row_number() OVER (PARTITION BY g.rank ORDER BY g.bytes_per_step DESC, g.holder) = 1
-), all_ AS (
-    SELECT * FROM outputs UNION ALL BY NAME SELECT * FROM modules_ UNION ALL BY NAME SELECT * FROM lists UNION ALL BY NAME SELECT * FROM inside UNION ALL BY NAME SELECT * FROM gathered
-), named AS (
-    SELECT f.* REPLACE (coalesce(f.owner, g.owner) AS owner, coalesce(f.bytes_per_step, g.bytes_per_step) AS bytes_per_step, coalesce(f.module, m.module) AS module)
-    FROM all_ f
+    SELECT rank, step, max(forward_graphs_alive) AS n
+    FROM steps
+    WHERE forward_graphs_alive IS NOT NULL
+    GROUP BY rank, step
+)
+SELECT e.rank, greatest(e.clean - 1, 0) AS step, 'error' AS severity, NULL::VARCHAR AS module,
+    'results of the forward with their autograd graphs' AS what, e.value, NULL::BIGINT AS bytes
+FROM (
+    SELECT rank, arg_max(n, step) AS value, max(n) AS most, max(step) AS last,
+        coalesce(max(step) FILTER (n = 0), min(step)) AS clean
+    FROM beginnings
+    GROUP BY rank
+) e
+WHERE e.value >= $least AND e.value = e.most AND e.value >= $rate * (e.last - e.clean)
+  AND e.value > 2 * (SELECT coalesce(max(b.n), 0)
+      FROM beginnings b
+      WHERE b.rank = e.rank AND b.step <= e.clean)
+  AND e.rank NOT IN (SELECT rank FROM outputs WHERE severity = 'error')
+    AND e.rank NOT IN (SELECT rank FROM outputs_of_modules)
+    AND e.rank NOT IN (SELECT rank FROM lists)
+  AND e.rank NOT IN (SELECT rank FROM steps GROUP BY rank HAVING max(graphs_alive) >= $least)
+-- detector: gathered
+SELECT g.rank, g.since_step AS step, 'warning' AS severity, NULL::VARCHAR AS module,
+    CASE g.kind
+        WHEN 'longer' THEN 'the rows of a tensor, by now of shape '
+        ELSE 'tensors of shape '
+        END || g.shape::VARCHAR AS what,
+        round(g.final_length)::BIGINT AS value,
+    round(g.final_bytes)::BIGINT AS bytes, g.owner, g.bytes_per_step
+FROM memory_gathered g
+WHERE g.element = 'tensor' AND NOT g.with_graph AND g.rate >= $rate AND g.final_bytes >= $large
+  AND g.rank NOT IN (SELECT rank FROM outputs) AND g.rank NOT IN (SELECT rank FROM outputs_of_modules)
+QUALIFY row_number() OVER (PARTITION BY g.rank ORDER BY g.bytes_per_step DESC, g.holder) = 1
+-- together
+WITH named AS (
+    SELECT f.* REPLACE (coalesce(f.owner, g.owner) AS owner,
+        coalesce(f.bytes_per_step, g.bytes_per_step) AS bytes_per_step,
+        coalesce(f.module, m.module) AS module)
+    FROM found f
     LEFT JOIN (
-        SELECT * FROM memory_growing WHERE element = 'tensor' AND steady QUALIFY row_number() OVER (PARTITION BY rank, with_graph ORDER BY bytes_per_step DESC, length DESC, holder) = 1
+        SELECT *
+        FROM memory_growing
+        WHERE element = 'tensor' AND steady
+        QUALIFY row_number() OVER (PARTITION BY rank, with_graph
+            ORDER BY bytes_per_step DESC, length DESC, holder) = 1
     ) g ON g.rank = f.rank AND g.with_graph = (f.severity = 'error') AND f.owner IS NULL
     LEFT JOIN modules m ON m.rank = f.rank AND m.module_id = g.module_id
 )
 SELECT f.rank, f.step, f.severity, f.module, f.what, f.value, f.bytes,
     CASE WHEN f.bytes >= 1048576 THEN ', ' || bytes_in_words(f.bytes) ELSE '' END AS held,
-    CASE WHEN f.bytes_per_step >= 1024 THEN ' They take ' || bytes_in_words(f.bytes_per_step) || ' more each step.' ELSE '' END AS grows,
+    CASE
+        WHEN f.bytes_per_step >= 1024 THEN ' They take ' || bytes_in_words(f.bytes_per_step)
+            || ' more each step.'
+        ELSE ''
+        END AS grows,
     coalesce(' What holds them is ' || f.owner || '.', '') AS owner
 FROM named f ORDER BY f.step, f.rank, f.severity, f.value DESC, f.module

@@ -24,7 +24,8 @@ not_this = "Batches in shared memory, buffers, workers whose data set is an arra
 source = "Proportional set sizes from /proc; copy-on-write of reference counts is described in torch's own notes on DataLoader."
 */
 WITH measured AS (
-    SELECT time_ns, workers, worker_private_bytes / workers AS each_, pss_bytes - worker_private_bytes AS others
+    SELECT time_ns, workers, worker_private_bytes / workers AS each_,
+        pss_bytes - worker_private_bytes AS others
     FROM system_samples WHERE workers > 0 AND worker_private_bytes IS NOT NULL
 ), series AS (
     SELECT *, each_ >= $least_bytes AND each_ >= $share * others AS copied FROM measured
@@ -33,6 +34,8 @@ WITH measured AS (
 ), most AS (
     SELECT arg_max(workers, each_) AS workers, max(each_) AS each_ FROM series WHERE copied
 )
-SELECT 0 AS rank, coalesce((SELECT min(s.step) FROM steps s WHERE s.time_ns >= h.time_ns), (SELECT max(step) FROM steps), 0) AS step,
+SELECT 0 AS rank,
+    coalesce((SELECT min(s.step) FROM steps s WHERE s.time_ns >= h.time_ns), (SELECT max(step) FROM steps),
+        0) AS step,
     m.workers, round(m.each_ / 1e6)::BIGINT AS each_mb, m.workers * m.each_ / 1e9 AS value
 FROM held h CROSS JOIN most m WHERE h.stays ORDER BY h.time_ns LIMIT 1

@@ -16,20 +16,38 @@ not_this = "Devices that are truly full."
 source = "Message of PyTorch's CUDA allocator: reserved but unallocated."
 */
 WITH told AS (
-    SELECT e.*, regexp_extract(e.exception_message, 'Tried to allocate ([0-9.]+) ([KMGT]i?B)', ['amount', 'unit']) AS asked,
-        regexp_extract(e.exception_message, '([0-9.]+) ([KMGT]i?B) is reserved by PyTorch but unallocated', ['amount', 'unit']) AS unused
+    SELECT e.*,
+        regexp_extract(e.exception_message, 'Tried to allocate ([0-9.]+) ([KMGT]i?B)',
+            ['amount', 'unit']) AS asked,
+        regexp_extract(e.exception_message, '([0-9.]+) ([KMGT]i?B) is reserved by PyTorch but unallocated',
+            ['amount', 'unit']) AS unused
     FROM exits e WHERE e.status IN ('oom', 'exception')
 ), sizes AS (
-    SELECT *, CASE left(asked.unit, 1) WHEN 'K' THEN 1 WHEN 'M' THEN 1024 WHEN 'G' THEN 1048576 ELSE 1073741824 END * try_cast(asked.amount AS DOUBLE) AS asked_kib,
-        CASE left(unused.unit, 1) WHEN 'K' THEN 1 WHEN 'M' THEN 1024 WHEN 'G' THEN 1048576 ELSE 1073741824 END * try_cast(unused.amount AS DOUBLE) AS unused_kib
+    SELECT *,
+        CASE left(asked.unit, 1)
+            WHEN 'K' THEN 1
+            WHEN 'M' THEN 1024
+            WHEN 'G' THEN 1048576
+            ELSE 1073741824
+            END * try_cast(asked.amount AS DOUBLE) AS asked_kib,
+        CASE left(unused.unit, 1)
+            WHEN 'K' THEN 1
+            WHEN 'M' THEN 1024
+            WHEN 'G' THEN 1048576
+            ELSE 1073741824
+            END * try_cast(unused.amount AS DOUBLE) AS unused_kib
     FROM told
 )
-SELECT coalesce(rank, 0) AS rank, coalesce(step, (SELECT max(step) + 1 FROM steps WHERE completed), 0) AS step, microbatch, phase, module, unused_kib AS value,
-    unused.amount || ' ' || unused.unit AS free_, asked.amount || ' ' || asked.unit AS wanted, coalesce(user_frame, '') AS detail_,
+SELECT coalesce(rank, 0) AS rank,
+    coalesce(step, (SELECT max(step) + 1 FROM steps WHERE completed), 0) AS step, microbatch, phase, module,
+    unused_kib AS value,
+    unused.amount || ' ' || unused.unit AS free_, asked.amount || ' ' || asked.unit AS wanted,
+        coalesce(user_frame, '') AS detail_,
     ' at step ' || coalesce(step, (SELECT max(step) + 1 FROM steps WHERE completed), 0) AS at_
 FROM sizes WHERE asked_kib > 0 AND unused_kib >= asked_kib
 UNION ALL BY NAME
-SELECT e.rank, 0 AS step, 'forward' AS phase, d.free_bytes / 1024.0 AS value, bytes_in_words(d.free_bytes) AS free_, bytes_in_words(e.bytes) AS wanted,
+SELECT e.rank, 0 AS step, 'forward' AS phase, d.free_bytes / 1024.0 AS value,
+    bytes_in_words(d.free_bytes) AS free_, bytes_in_words(e.bytes) AS wanted,
     'The largest piece was ' || bytes_in_words(d.largest_free_bytes) || '.' AS detail_, '' AS at_
 FROM memory_events e JOIN device_memory d ON d.rank = e.rank AND d.device = e.device
 WHERE e.action = 'oom' AND d.free_bytes >= e.bytes AND d.largest_free_bytes < e.bytes

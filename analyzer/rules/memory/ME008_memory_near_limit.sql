@@ -27,15 +27,23 @@ not_this = "Page cache, which the kernel gives back; a host that others fill; a 
 source = "Samples of the supervisor; 90 % is where cluster guides put the warning."
 */
 WITH high AS (
-    SELECT time_ns, memory_used_bytes AS used, memory_limit_bytes AS limit_, rss_bytes, memory_used_bytes / memory_limit_bytes::DOUBLE AS share,
+    SELECT time_ns, memory_used_bytes AS used, memory_limit_bytes AS limit_, rss_bytes,
+        memory_used_bytes / memory_limit_bytes::DOUBLE AS share,
         memory_used_bytes > $share * memory_limit_bytes AND rss_bytes > $own * memory_used_bytes AS is_high
     FROM system_samples WHERE memory_limit_bytes > 0
 ), bouts AS (
-    SELECT *, row_number() OVER (ORDER BY time_ns) - row_number() OVER (PARTITION BY is_high ORDER BY time_ns) AS bout FROM high
+    SELECT *,
+        row_number() OVER (ORDER BY time_ns) - row_number() OVER (PARTITION BY is_high
+            ORDER BY time_ns) AS bout
+    FROM high
 ), long_ AS (
-    SELECT min(time_ns) AS time_ns, count(*) AS samples, arg_max(used, share) AS used, arg_max(limit_, share) AS limit_, arg_max(rss_bytes, share) AS rss, max(share) AS share
+    SELECT min(time_ns) AS time_ns, count(*) AS samples, arg_max(used, share) AS used,
+        arg_max(limit_, share) AS limit_, arg_max(rss_bytes, share) AS rss, max(share) AS share
     FROM bouts WHERE is_high GROUP BY bout HAVING count(*) >= $samples
 )
-SELECT 0 AS rank, coalesce((SELECT min(s.step) FROM steps s WHERE s.time_ns >= l.time_ns), (SELECT max(step) FROM steps), 0) AS step,
-    l.share AS value, l.samples, round(l.used / 1e9, 2) AS used_gb, round(l.limit_ / 1e9, 2) AS limit_gb, round(l.rss / 1e9, 2) AS rss_gb
+SELECT 0 AS rank,
+    coalesce((SELECT min(s.step) FROM steps s WHERE s.time_ns >= l.time_ns), (SELECT max(step) FROM steps),
+        0) AS step,
+    l.share AS value, l.samples, round(l.used / 1e9, 2) AS used_gb, round(l.limit_ / 1e9, 2) AS limit_gb,
+        round(l.rss / 1e9, 2) AS rss_gb
 FROM long_ l ORDER BY l.time_ns LIMIT 1

@@ -16,15 +16,27 @@ not_this = "SIGKILL by a person or a scheduler with memory to spare (killed-by-s
 source = "The exit record: control group counters, samples of the supervisor, MemoryError and torch's CPU allocator message."
 */
 WITH ended AS (
-    SELECT *, regexp_extract(exception_type, '[A-Za-z]+$') = 'MemoryError' OR regexp_matches(exception_message, '(?i)(DefaultCPUAllocator: (can.t|not enough)|Cannot allocate memory)') AS refused
+    SELECT *, regexp_extract(exception_type, '[A-Za-z]+$') = 'MemoryError'
+        OR regexp_matches(exception_message,
+            '(?i)(DefaultCPUAllocator: (can.t|not enough)|Cannot allocate memory)') AS refused
     FROM exits
 )
-SELECT coalesce(e.rank, p.rank, 0) AS rank, coalesce(e.step, p.step, (SELECT max(step) + 1 FROM steps WHERE completed), 0) AS step, coalesce(e.microbatch, p.microbatch) AS microbatch,
-    coalesce(e.phase, p.phase, 'exit') AS phase, coalesce(e.module, p.module) AS module, NULL::VARCHAR AS tensor, e.memory_peak_bytes::DOUBLE AS value,
-    CASE WHEN e.refused AND e.exception_type IS NOT NULL THEN 'an allocation was refused (' || rtrim(left(split_part(trim(e.exception_message), chr(10), 1), 200), '. ') || ')'
+SELECT coalesce(e.rank, p.rank, 0) AS rank,
+    coalesce(e.step, p.step, (SELECT max(step) + 1 FROM steps WHERE completed), 0) AS step,
+    coalesce(e.microbatch, p.microbatch) AS microbatch,
+    coalesce(e.phase, p.phase, 'exit') AS phase, coalesce(e.module, p.module) AS module,
+        NULL::VARCHAR AS tensor, e.memory_peak_bytes::DOUBLE AS value,
+    CASE WHEN e.refused
+        AND e.exception_type IS NOT NULL THEN 'an allocation was refused ('
+            || rtrim(left(split_part(trim(e.exception_message),
+            chr(10), 1),
+            200),
+            '. ') || ')'
         WHEN e.oom_kills > 0 THEN 'the kernel''s out-of-memory killer struck ' || e.oom_kills || ' time(s)'
         ELSE 'it was killed with memory at its limit' END
-        || coalesce('; largest use seen ' || round(e.memory_peak_bytes / 1e9, 2) || ' GB of ' || round(e.memory_limit_bytes / 1e9, 2) || ' GB', '') AS how,
+        || coalesce('; largest use seen ' || round(e.memory_peak_bytes / 1e9,
+            2) || ' GB of ' || round(e.memory_limit_bytes / 1e9, 2) || ' GB',
+            '') AS how,
     e.memory_peak_bytes, e.memory_limit_bytes, e.oom_kills
 FROM ended e LEFT JOIN last_positions p ON p.rank = coalesce(e.rank, p.rank)
 WHERE (e.status = 'oom' AND e.signal = 9) OR (e.status IN ('exception', 'oom') AND e.refused)

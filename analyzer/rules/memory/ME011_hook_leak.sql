@@ -22,23 +22,48 @@ source = "Counting them."
 WITH ends AS (
     SELECT rank, min(step) AS start, max(step) FILTER (completed) AS end_ FROM steps GROUP BY rank
 ), counts AS (
-    SELECT p.rank, p.module_id, p.step, max(p.value) AS n FROM probes p WHERE p.probe = 'hooks' GROUP BY p.rank, p.module_id, p.step
+    SELECT p.rank, p.module_id, p.step, max(p.value) AS n
+    FROM probes p
+    WHERE p.probe = 'hooks'
+    GROUP BY p.rank, p.module_id, p.step
 ), changes AS (
-    SELECT *, lag(n, 1, 0) OVER w AS before, lag(step) OVER w AS step_before FROM counts WINDOW w AS (PARTITION BY rank, module_id ORDER BY step)
+    SELECT *, lag(n, 1, 0) OVER w AS before, lag(step) OVER w AS step_before
+    FROM counts
+    WINDOW w AS (PARTITION BY rank, module_id ORDER BY step)
 ), since AS (
     -- from the last fall on, and without what was there at the first look
     SELECT c.*, e.start, e.end_ FROM changes c JOIN ends e ON e.rank = c.rank
-    WHERE c.step > e.start AND c.step > (SELECT coalesce(max(b.step) FILTER (b.n < b.before), -1) FROM changes b WHERE b.rank = c.rank AND b.module_id IS NOT DISTINCT FROM c.module_id)
+    WHERE c.step > e.start
+      AND c.step > (SELECT coalesce(max(b.step) FILTER (b.n < b.before), -1)
+          FROM changes b
+          WHERE b.rank = c.rank AND b.module_id IS NOT DISTINCT FROM c.module_id)
 ), grown AS (
-    SELECT rank, module_id, any_value(start) AS start, min(step) AS first, max(step) AS last, arg_min(n, step) AS n_first, max(n) AS value, arg_min(before, step) AS base,
+    SELECT rank, module_id, any_value(start) AS start, min(step) AS first, max(step) AS last,
+        arg_min(n, step) AS n_first, max(n) AS value, arg_min(before, step) AS base,
         (max(n) - arg_min(n, step)) / nullif(max(step) - min(step), 0) AS rate
     FROM since GROUP BY rank, module_id
-    HAVING max(n) - arg_min(before, step) >= $least AND count(*) >= 4 AND any_value(end_) - max(step) <= 2 * max(step - coalesce(step_before, step)) + 1
+    HAVING max(n) - arg_min(before, step) >= $least
+        AND count(*) >= 4
+        AND any_value(end_) - max(step) <= 2 * max(step - coalesce(step_before, step)) + 1
 ), dated AS (
-    SELECT g.*, m.module, m.class_name, m.call_order, CASE WHEN rate >= 0.9 THEN greatest(first - round((n_first - base) / rate)::BIGINT + 1, start) ELSE first END AS step
+    SELECT g.*, m.module, m.class_name, m.call_order,
+        CASE
+            WHEN rate >= 0.9 THEN greatest(first - round((n_first - base) / rate)::BIGINT + 1, start)
+            ELSE first
+            END AS step
     FROM grown g LEFT JOIN modules m ON m.rank = g.rank AND m.module_id = g.module_id
 )
-SELECT rank, CASE WHEN step = start + 1 AND base BETWEEN 1 AND 1.5 * rate THEN start ELSE step END AS step, module,
-    CASE WHEN module_id IS NULL THEN 'all modules (global hooks)' WHEN module = '' THEN 'the model (' || class_name || ')' ELSE module || ' (' || class_name || ')' END AS place,
-    value, round(rate, 2) AS rate, CASE WHEN count(*) OVER (PARTITION BY rank) > 1 THEN ', and on ' || (count(*) OVER (PARTITION BY rank) - 1) || ' more modules' ELSE '' END AS others
+SELECT rank, CASE WHEN step = start + 1 AND base BETWEEN 1 AND 1.5 * rate THEN start ELSE step END AS step,
+    module,
+    CASE
+        WHEN module_id IS NULL THEN 'all modules (global hooks)'
+        WHEN module = '' THEN 'the model (' || class_name || ')'
+        ELSE module || ' (' || class_name || ')'
+        END AS place,
+    value, round(rate, 2) AS rate,
+        CASE
+            WHEN count(*) OVER (PARTITION BY rank) > 1 THEN ', and on '
+                || (count(*) OVER (PARTITION BY rank) - 1) || ' more modules'
+            ELSE ''
+            END AS others
 FROM dated ORDER BY step, rank, call_order NULLS LAST

@@ -30,29 +30,59 @@ not_this = "Weights and optimizer state, which are made at one time; a history s
 source = "The allocator's own history."
 */
 WITH bounds AS (
-    SELECT rank, device, min(event_id) AS first_event, max(event_id) AS last_event, max(active_bytes) - min(active_bytes) AS range, arg_min(active_bytes, event_id) AS first_,
+    SELECT rank, device, min(event_id) AS first_event, max(event_id) AS last_event,
+        max(active_bytes) - min(active_bytes) AS range, arg_min(active_bytes, event_id) AS first_,
         arg_max(active_bytes, event_id) AS last_
     FROM allocator_history GROUP BY rank, device HAVING last_event > first_event
 ), parts AS (
-    SELECT rank, device, event_id, active_bytes, ntile(6) OVER (PARTITION BY rank, device ORDER BY event_id) AS part FROM allocator_history
+    SELECT rank, device, event_id, active_bytes,
+        ntile(6) OVER (PARTITION BY rank, device ORDER BY event_id) AS part
+    FROM allocator_history
 ), sides AS (
-    SELECT p.rank, p.device, p.event_id, CASE WHEN p.off > $swing * b.range THEN 1 WHEN p.off < -$swing * b.range THEN -1 END AS side
-    FROM (SELECT *, active_bytes - avg(active_bytes) OVER (PARTITION BY rank, device, part) AS off FROM parts) p JOIN bounds b ON b.rank = p.rank AND b.device = p.device
+    SELECT p.rank, p.device, p.event_id,
+        CASE WHEN p.off > $swing * b.range THEN 1 WHEN p.off < -$swing * b.range THEN -1 END AS side
+    FROM (SELECT *, active_bytes - avg(active_bytes) OVER (PARTITION BY rank, device, part) AS off
+        FROM parts) p
+    JOIN bounds b ON b.rank = p.rank AND b.device = p.device
 ), turns AS (
     SELECT rank, device, count(CASE WHEN side = -1 AND was = 1 THEN 1 END) AS cycles
-    FROM (SELECT *, lag(side) OVER (PARTITION BY rank, device ORDER BY event_id) AS was FROM sides WHERE side IS NOT NULL) GROUP BY rank, device
+    FROM (SELECT *, lag(side) OVER (PARTITION BY rank, device ORDER BY event_id) AS was
+        FROM sides
+        WHERE side IS NOT NULL)
+    GROUP BY rank, device
 ), fates AS (
-    SELECT rank, device, event_id, action, bytes, owner, lead(action) OVER (PARTITION BY rank, device, addr ORDER BY event_id) AS next_ FROM allocator_history WHERE action <> 'oom'
+    SELECT rank, device, event_id, action, bytes, owner,
+        lead(action) OVER (PARTITION BY rank, device, addr ORDER BY event_id) AS next_
+    FROM allocator_history
+    WHERE action <> 'oom'
 ), lines AS (
-    SELECT f.rank, f.device, f.owner AS place, f.bytes, count(*) AS made, count(CASE WHEN f.next_ IS NULL THEN 1 END) AS blocks,
-        len(list(DISTINCT CASE WHEN f.next_ IS NULL THEN (4 * (f.event_id - b.first_event)) // (b.last_event - b.first_event + 1) END)) AS quarters,
-        max(CASE WHEN f.next_ IS NULL THEN (f.event_id - b.first_event) / (b.last_event - b.first_event) END) AS last_at
-    FROM fates f JOIN bounds b ON b.rank = f.rank AND b.device = f.device WHERE f.action = 'alloc' AND f.owner <> 'no stack' GROUP BY ALL
+    SELECT f.rank, f.device, f.owner AS place, f.bytes, count(*) AS made,
+        count(CASE WHEN f.next_ IS NULL THEN 1 END) AS blocks,
+        len(list(DISTINCT CASE
+            WHEN f.next_ IS NULL THEN (4 * (f.event_id - b.first_event)) // (b.last_event - b.first_event + 1)
+            END)) AS quarters,
+        max(CASE
+            WHEN f.next_ IS NULL THEN (f.event_id - b.first_event) / (b.last_event - b.first_event)
+            END) AS last_at
+    FROM fates f
+    JOIN bounds b ON b.rank = f.rank AND b.device = f.device
+    WHERE f.action = 'alloc' AND f.owner <> 'no stack'
+    GROUP BY ALL
 )
-SELECT l.rank, 0 AS step, l.place, l.device, l.blocks, bytes_in_words(l.bytes) AS each, bytes_in_words(l.bytes * l.blocks) AS total, (l.bytes * l.blocks)::DOUBLE AS value, t.cycles,
+SELECT l.rank, 0 AS step, l.place, l.device, l.blocks, bytes_in_words(l.bytes) AS each,
+    bytes_in_words(l.bytes * l.blocks) AS total, (l.bytes * l.blocks)::DOUBLE AS value, t.cycles,
     bytes_in_words(b.first_) AS first_, bytes_in_words(b.last_) AS last_,
-    CASE WHEN EXISTS (FROM memory_events o WHERE o.rank = l.rank AND o.device = l.device AND o.action = 'oom') THEN 'error' ELSE 'warning' END AS severity
-FROM lines l JOIN bounds b ON b.rank = l.rank AND b.device = l.device JOIN turns t ON t.rank = l.rank AND t.device = l.device
-WHERE l.blocks >= $blocks AND l.blocks >= 0.9 * l.made AND l.quarters = 4 AND l.last_at > 0.85 AND t.cycles >= $cycles
+    CASE WHEN EXISTS (FROM memory_events o
+        WHERE o.rank = l.rank
+          AND o.device = l.device
+          AND o.action = 'oom') THEN 'error' ELSE 'warning' END AS severity
+FROM lines l
+JOIN bounds b ON b.rank = l.rank AND b.device = l.device
+JOIN turns t ON t.rank = l.rank AND t.device = l.device
+WHERE l.blocks >= $blocks
+  AND l.blocks >= 0.9 * l.made
+  AND l.quarters = 4
+  AND l.last_at > 0.85
+  AND t.cycles >= $cycles
   AND l.bytes * l.blocks > $share * b.last_ AND b.last_ > b.first_
 ORDER BY l.rank, value DESC, l.place

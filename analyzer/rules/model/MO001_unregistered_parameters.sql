@@ -18,8 +18,14 @@ source = "The model's own attributes."
 */
 SELECT t.rank,
     -- those that are there from the beginning are called within the first forward of their model
-    coalesce((SELECT min(e.step) FROM events e JOIN modules o ON o.rank = e.rank AND o.module_id = e.module_id WHERE e.event = 'unregistered' AND e.rank = t.rank AND o.model = m.model), 0) AS step, m.module, any_value(t.tensor_name ORDER BY t.tensor_id) AS tensor, count(*) AS value,
-    array_to_string(list(t.tensor_name ORDER BY t.tensor_id)[:3], ', ') AS names, CASE WHEN m.module = '' THEN 'The model ' || m.model ELSE m.module END AS module_words
+    coalesce((SELECT min(e.step)
+        FROM events e
+        JOIN modules o ON o.rank = e.rank AND o.module_id = e.module_id
+        WHERE e.event = 'unregistered' AND e.rank = t.rank AND o.model = m.model),
+        0) AS step,
+        m.module, any_value(t.tensor_name ORDER BY t.tensor_id) AS tensor, count(*) AS value,
+    array_to_string(list(t.tensor_name ORDER BY t.tensor_id)[:3], ', ') AS names,
+        CASE WHEN m.module = '' THEN 'The model ' || m.model ELSE m.module END AS module_words
 FROM tensors t JOIN modules m ON m.rank = t.rank AND m.module_id = t.module_id
 WHERE t.registered = false AND t.optimizer_id IS NULL AND t.requires_grad
 GROUP BY t.rank, m.module, m.model ORDER BY t.rank, m.module

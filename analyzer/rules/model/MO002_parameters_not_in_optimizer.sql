@@ -28,12 +28,20 @@ not_this = "Whole models that no optimizer holds and that are in eval mode or al
 source = "Counts and exact equality; torch's Linear and Conv draw weights uniformly within 1 / sqrt(fan in)."
 */
 WITH trained AS (
-    SELECT rank, tensor_id, count(*) AS steps, count(DISTINCT sum_sq) AS gradients, min(step) AS step, min(seq) AS seq FROM param_steps
+    SELECT rank, tensor_id, count(*) AS steps, count(DISTINCT sum_sq) AS gradients, min(step) AS step,
+        min(seq) AS seq
+    FROM param_steps
     WHERE NOT missing AND sum_sq > 0 GROUP BY rank, tensor_id
 ), still AS (
-    SELECT s.rank, s.tensor_id FROM tensor_stats s JOIN parameters p ON p.rank = s.rank AND p.tensor_id = s.tensor_id AND p.optimizer_id IS NULL
+    SELECT s.rank, s.tensor_id
+    FROM tensor_stats s
+    JOIN parameters p ON p.rank = s.rank AND p.tensor_id = s.tensor_id AND p.optimizer_id IS NULL
     GROUP BY s.rank, s.tensor_id
-    HAVING count(*) >= $steps AND min(s.sum) = max(s.sum) AND max(s.sum_sq) - min(s.sum_sq) <= $rounding * max(s.sum_sq) AND min(s.min) = max(s.min) AND min(s.max) = max(s.max)
+    HAVING count(*) >= $steps
+        AND min(s.sum) = max(s.sum)
+        AND max(s.sum_sq) - min(s.sum_sq) <= $rounding * max(s.sum_sq)
+        AND min(s.min) = max(s.min)
+        AND min(s.max) = max(s.max)
 ), out_ AS (
     SELECT p.*, t.steps, t.step AS first_step FROM parameters p
     JOIN trained t ON t.rank = p.rank AND t.tensor_id = p.tensor_id AND t.steps >= $steps
@@ -45,27 +53,40 @@ WITH trained AS (
     SELECT rank, model, coalesce(nullif(count(*) FILTER (requires_grad), 0), count(*)) AS held,
         coalesce(min(call_order) FILTER (requires_grad), min(call_order)) AS first_call
     FROM parameters p WHERE optimizer_id IS NOT NULL AND model IS NOT NULL
-      AND EXISTS (SELECT 1 FROM steps s WHERE s.rank = p.rank AND s.stepped AND s.optimizer_id IS NOT DISTINCT FROM p.optimizer_id)
+      AND EXISTS (SELECT 1
+          FROM steps s
+          WHERE s.rank = p.rank AND s.stepped AND s.optimizer_id IS NOT DISTINCT FROM p.optimizer_id)
     GROUP BY rank, model
 ), in_training_mode AS (
-    -- whole models that were only ever called as something that trains: a fixed critic or teacher is in eval mode, or a
+    -- whole models that were only ever called as something that trains: a fixed critic or teacher is in eval
+    -- mode, or a
     -- forward without gradients has been seen of it
     SELECT m.rank, m.model FROM module_modes c JOIN modules m ON m.rank = c.rank AND m.module_id = c.module_id
     GROUP BY m.rank, m.model HAVING bool_and(c.training AND c.grad)
 ), ungraded AS (
     -- optimizers that step although nothing that they hold has ever got a gradient
     SELECT p.rank, p.optimizer_id, count(*) AS held, list_sort(list(p.shape)) AS shapes
-    FROM parameters p JOIN (SELECT rank, tensor_id, bool_and(missing) AS never FROM param_steps GROUP BY rank, tensor_id HAVING count(*) >= $steps) g
+    FROM parameters p
+    JOIN (SELECT rank, tensor_id, bool_and(missing) AS never
+        FROM param_steps
+        GROUP BY rank, tensor_id
+        HAVING count(*) >= $steps) g
         ON g.rank = p.rank AND g.tensor_id = p.tensor_id
-    WHERE p.optimizer_id IS NOT NULL AND EXISTS (FROM steps s WHERE s.rank = p.rank AND s.stepped AND s.optimizer_id IS NOT DISTINCT FROM p.optimizer_id)
+    WHERE p.optimizer_id IS NOT NULL
+      AND EXISTS (FROM steps s
+          WHERE s.rank = p.rank AND s.stepped AND s.optimizer_id IS NOT DISTINCT FROM p.optimizer_id)
     GROUP BY p.rank, p.optimizer_id HAVING bool_and(g.never)
 ), graded AS (
-    SELECT DISTINCT p.rank FROM parameters p JOIN param_steps g ON g.rank = p.rank AND g.tensor_id = p.tensor_id
+    SELECT DISTINCT p.rank
+    FROM parameters p
+    JOIN param_steps g ON g.rank = p.rank AND g.tensor_id = p.tensor_id
     WHERE p.optimizer_id IS NOT NULL AND NOT g.missing
 ), orphaned AS (
-    -- what trains has the shapes of what such an optimizer holds, or nothing that any optimizer holds gets a gradient
+    -- what trains has the shapes of what such an optimizer holds, or nothing that any optimizer holds gets a
+    -- gradient
     SELECT o.rank, o.model, u.held, NULL AS first_call
-    FROM (SELECT rank, model, list_sort(list(shape)) AS shapes FROM out_ GROUP BY rank, model) o JOIN ungraded u ON u.rank = o.rank
+    FROM (SELECT rank, model, list_sort(list(shape)) AS shapes FROM out_ GROUP BY rank, model) o
+    JOIN ungraded u ON u.rank = o.rank
     WHERE u.shapes = o.shapes OR o.rank NOT IN (FROM graded)
 ), held AS (
     SELECT rank, model, max(held) AS held, any_value(first_call) AS first_call FROM (
@@ -89,27 +110,41 @@ WITH trained AS (
     GROUP BY ALL HAVING bool_and(o.tensor_id IS NOT NULL)
 ), placed AS (
     SELECT o.*, w.ancestor
-    FROM (SELECT *, count(*) OVER (PARTITION BY rank, model) AS total, max(call_order) OVER (PARTITION BY rank, model) AS last_call FROM out_) o
+    FROM (SELECT *, count(*) OVER (PARTITION BY rank, model) AS total,
+        max(call_order) OVER (PARTITION BY rank, model) AS last_call
+        FROM out_) o
     LEFT JOIN module_tree t ON t.rank = o.rank AND t.module_id = o.module_id
         AND EXISTS (SELECT 1 FROM whole w WHERE w.rank = t.rank AND w.ancestor_id = t.ancestor_id)
     LEFT JOIN whole w ON w.rank = t.rank AND w.ancestor_id = t.ancestor_id
-    QUALIFY row_number() OVER (PARTITION BY o.rank, o.tensor_id ORDER BY w.ancestor_depth NULLS LAST, w.ancestor_id) = 1
+    QUALIFY row_number() OVER (PARTITION BY o.rank, o.tensor_id
+        ORDER BY w.ancestor_depth NULLS LAST, w.ancestor_id) = 1
 ), among_frozen AS (
-    -- weights inside a model whose other weights were frozen by name: what still requires a gradient there was meant to train
+    -- weights inside a model whose other weights were frozen by name: what still requires a gradient there
+    -- was meant to train
     SELECT DISTINCT o.rank, o.model FROM out_ o JOIN parameters f ON f.rank = o.rank AND f.model = o.model
-    WHERE NOT f.requires_grad AND len(f.shape) >= 2 AND f.call_order > o.call_order AND (f.rank, f.tensor_id) NOT IN (SELECT (rank, tensor_id) FROM out_)
+    WHERE NOT f.requires_grad
+      AND len(f.shape) >= 2
+      AND f.call_order > o.call_order
+      AND (f.rank, f.tensor_id) NOT IN (SELECT (rank, tensor_id) FROM out_)
 ), unfrozen AS (
     -- they were described as frozen, before they got gradients: somebody has freed them to train them
     SELECT DISTINCT rank, model FROM out_ WHERE NOT requires_grad
 ), fixed_norms AS (
-    -- batch norms that train with the statistics they were given, and nothing else: frozen whole, as detectors do
+    -- batch norms that train with the statistics they were given, and nothing else: frozen whole, as
+    -- detectors do
     SELECT o.rank, o.model FROM out_ o GROUP BY o.rank, o.model
-    HAVING bool_and(o.class_name LIKE '%BatchNorm%' AND EXISTS (FROM module_modes c WHERE c.rank = o.rank AND c.module_id = o.module_id AND NOT c.training)
-        AND NOT EXISTS (FROM module_modes c WHERE c.rank = o.rank AND c.module_id = o.module_id AND c.training AND c.grad))
+    HAVING bool_and(o.class_name LIKE '%BatchNorm%'
+        AND EXISTS (FROM module_modes c
+            WHERE c.rank = o.rank AND c.module_id = o.module_id AND NOT c.training)
+        AND NOT EXISTS (FROM module_modes c
+            WHERE c.rank = o.rank AND c.module_id = o.module_id AND c.training AND c.grad))
 ), as_made AS (
     -- weights as torch's layers draw them, uniform up to 1 / sqrt(fan in): nothing has ever trained them
     SELECT o.rank, o.model FROM out_ o JOIN tensor_stats s ON s.rank = o.rank AND s.tensor_id = o.tensor_id
-    WHERE len(o.shape) >= 2 AND list_product(o.shape) >= $least AND o.class_name IN ('Linear', 'Conv1d', 'Conv2d', 'Conv3d') AND o.tensor LIKE '%weight'
+    WHERE len(o.shape) >= 2
+      AND list_product(o.shape) >= $least
+      AND o.class_name IN ('Linear', 'Conv1d', 'Conv2d', 'Conv3d')
+      AND o.tensor LIKE '%weight'
       AND greatest(abs(s.min), abs(s.max)) * sqrt(list_product(o.shape[2:])) BETWEEN 0.9 AND 1.0001
       AND sqrt(3 * s.sum_sq / s.numel) * sqrt(list_product(o.shape[2:])) BETWEEN 0.9 AND 1.1
     GROUP BY ALL
@@ -118,9 +153,15 @@ WITH trained AS (
     SELECT o.rank, o.model FROM out_ o JOIN tensor_stats s ON s.rank = o.rank AND s.tensor_id = o.tensor_id
     WHERE len(o.shape) >= 2 AND list_product(o.shape) >= $least AND s.sum_sq = 0 AND s.min = 0 AND s.max = 0
 )
-SELECT p.rank, p.first_step AS step, coalesce(p.ancestor, p.module) AS module, p.tensor, 0.0 AS value, p.total AS count, p.steps, h.held,
-    coalesce(nullif(coalesce(p.ancestor, p.module), ''), 'the root') AS place, p.model, p.shape, p.dtype, p.class_name,
-    CASE WHEN p.last_call < h.first_call AND (p.rank, p.model) NOT IN (SELECT (rank, model) FROM as_made UNION SELECT (rank, model) FROM among_frozen UNION SELECT (rank, model) FROM unfrozen)
+SELECT p.rank, p.first_step AS step, coalesce(p.ancestor, p.module) AS module, p.tensor, 0.0 AS value,
+    p.total AS count, p.steps, h.held,
+    coalesce(nullif(coalesce(p.ancestor, p.module), ''), 'the root') AS place, p.model, p.shape, p.dtype,
+        p.class_name,
+    CASE WHEN p.last_call < h.first_call
+        AND (p.rank, p.model) NOT IN (SELECT (rank, model)
+            FROM as_made UNION SELECT (rank, model)
+            FROM among_frozen UNION SELECT (rank, model)
+            FROM unfrozen)
         OR (p.rank, p.model) IN (FROM fixed_norms)
         THEN 'warning' ELSE 'error' END AS severity
 FROM placed p JOIN held h ON h.rank = p.rank AND h.model = p.model

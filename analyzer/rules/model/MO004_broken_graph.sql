@@ -24,19 +24,27 @@ why = "Half of the model silently stops learning; the loss often goes on falling
 not_this = "Frozen parameters (requires_grad False or a learning rate of exactly zero), modules that were not called, heads whose output the loss does not use (a warning where they never got any), optimizers that step in turns, gradients that are absent only now and then, a weight of the model itself whose gradient is there and zero while modules below it get theirs (frozen-by-zero-gradient). A parameter that never had one in a module through which others get theirs may be unused: a warning."
 source = "Counts and graph order."
 */
+-- shared
 WITH held AS (
-    SELECT p.* FROM parameters p WHERE p.optimizer_id IS NOT NULL AND p.gradient_id IS NOT NULL AND p.call_order IS NOT NULL
+    SELECT p.*
+    FROM parameters p
+    WHERE p.optimizer_id IS NOT NULL AND p.gradient_id IS NOT NULL AND p.call_order IS NOT NULL
 ), seen AS MATERIALIZED (
     SELECT h.rank, h.tensor_id, h.module_id, h.model, h.optimizer_id, h.call_order, g.step,
         g.missing OR (g.sum_sq = 0 AND g.nonfinite_count = 0) AS absent, g.missing
     FROM held h
     JOIN param_steps g ON g.rank = h.rank AND g.tensor_id = h.tensor_id AND NOT g.frozen
-    JOIN optimizer_series s ON s.rank = h.rank AND s.step = g.step AND s.optimizer_id = h.optimizer_id AND s.stepped
+    JOIN optimizer_series s ON s.rank = h.rank
+        AND s.step = g.step
+        AND s.optimizer_id = h.optimizer_id
+        AND s.stepped
 ), last_seen AS (
     SELECT rank, tensor_id, max(step) FILTER (NOT absent) AS last_present FROM seen GROUP BY rank, tensor_id
 ), tail AS MATERIALIZED (
-    SELECT s.rank, s.tensor_id, any_value(s.module_id) AS module_id, any_value(s.model) AS model, any_value(s.optimizer_id) AS optimizer_id,
-        any_value(s.call_order) AS call_order, min(s.step) AS step, max(s.step) AS last_step, count(*) AS steps,
+    SELECT s.rank, s.tensor_id, any_value(s.module_id) AS module_id, any_value(s.model) AS model,
+        any_value(s.optimizer_id) AS optimizer_id,
+        any_value(s.call_order) AS call_order, min(s.step) AS step, max(s.step) AS last_step,
+            count(*) AS steps,
         bool_and(s.missing) AS missing, l.last_present
     FROM seen s JOIN last_seen l USING (rank, tensor_id)
     WHERE s.step > coalesce(l.last_present, -1)
@@ -45,25 +53,36 @@ WITH held AS (
 ), earlier_gap AS (
     SELECT rank, tensor_id, max(gap) AS gap FROM (
         SELECT s.rank, s.tensor_id, s.island, count(*) AS gap FROM (
-            SELECT rank, tensor_id, absent, step, count(CASE WHEN NOT absent THEN 1 END) OVER (PARTITION BY rank, tensor_id ORDER BY step) AS island FROM seen
+            SELECT rank, tensor_id, absent, step,
+                count(CASE WHEN NOT absent THEN 1 END) OVER (PARTITION BY rank, tensor_id
+                    ORDER BY step) AS island
+            FROM seen
             WHERE (rank, tensor_id) IN (SELECT (rank, tensor_id) FROM tail)) s
         JOIN last_seen l USING (rank, tensor_id)
         WHERE s.absent AND s.step < l.last_present GROUP BY s.rank, s.tensor_id, s.island)
     GROUP BY rank, tensor_id
 ), called AS (
-    -- per module and step: did it run in a training forward, was its output tracked, did a gradient come back to it
+    -- per module and step: did it run in a training forward, was its output tracked, did a gradient come back
+    -- to it
     SELECT t.rank, t.module_id, s.step, bool_or(t.kind = 'activation') AS ran,
-        bool_or(t.kind = 'activation' AND coalesce(s.requires_grad, true)) AS tracked, bool_or(t.kind = 'activation_gradient') AS returned
+        bool_or(t.kind = 'activation' AND coalesce(s.requires_grad, true)) AS tracked,
+            bool_or(t.kind = 'activation_gradient') AS returned
     FROM tensor_stats s JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id
-    WHERE t.kind IN ('activation', 'activation_gradient') AND s.phase <> 'eval' AND t.tensor_name NOT LIKE '%:input%'
+    WHERE t.kind IN ('activation', 'activation_gradient')
+      AND s.phase <> 'eval'
+      AND t.tensor_name NOT LIKE '%:input%'
       AND (t.rank, t.module_id) IN (SELECT (rank, module_id) FROM tail)
     GROUP BY t.rank, t.module_id, s.step
 ), untracked AS (
-    -- steps in which a later module was fed a floating-point tensor without a graph by code, not by a recorded module:
+    -- steps in which a later module was fed a floating-point tensor without a graph by code, not by a
+    -- recorded module:
     -- modules that run under no_grad leave no activation of their own
     SELECT t.rank, m.model, s.step, max(m.call_order) AS deepest
     FROM tensor_stats s
-    JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id AND t.kind = 'activation' AND t.dtype LIKE '%float%'
+    JOIN tensors t ON t.rank = s.rank
+        AND t.tensor_id = s.tensor_id
+        AND t.kind = 'activation'
+        AND t.dtype LIKE '%float%'
         AND t.tensor_name LIKE '%:input0'
     JOIN modules m ON m.rank = t.rank AND m.module_id = t.module_id
     WHERE s.phase = 'forward' AND s.requires_grad = false AND EXISTS (SELECT 1 FROM tail)
@@ -71,122 +90,249 @@ WITH held AS (
 ), ungraded AS (
     SELECT DISTINCT rank, module_id FROM module_modes WHERE NOT grad
 ), standing AS (
-    -- a group whose rate is exactly zero loses nothing by a cut, which is how layers are left behind one after the other
-    SELECT rank, optimizer_id, group_id, max(step) FILTER (lr > 0 OR lr IS NULL) AS moved FROM param_groups GROUP BY ALL
+    -- a group whose rate is exactly zero loses nothing by a cut, which is how layers are left behind one
+    -- after the other
+    SELECT rank, optimizer_id, group_id, max(step) FILTER (lr > 0 OR lr IS NULL) AS moved
+    FROM param_groups
+    GROUP BY ALL
 ), without_grad AS (
-    -- modules in training mode that never ran with gradients, and whose parameters keep their values: not a momentum copy
-    SELECT c.rank, c.module_id FROM module_modes c GROUP BY c.rank, c.module_id HAVING NOT bool_or(c.grad) AND bool_and(c.training)
+    -- modules in training mode that never ran with gradients, and whose parameters keep their values: not a
+    -- momentum copy
+    SELECT c.rank, c.module_id
+    FROM module_modes c
+    GROUP BY c.rank, c.module_id
+    HAVING NOT bool_or(c.grad) AND bool_and(c.training)
     EXCEPT
-    SELECT t.rank, t.module_id FROM tensor_stats s JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id AND t.kind = 'parameter'
-    GROUP BY t.rank, t.module_id, t.tensor_id HAVING min(s.sum) <> max(s.sum) OR max(s.sum_sq) - min(s.sum_sq) > 1e-6 * max(s.sum_sq)
+    SELECT t.rank, t.module_id
+    FROM tensor_stats s
+    JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id AND t.kind = 'parameter'
+    GROUP BY t.rank, t.module_id, t.tensor_id
+    HAVING min(s.sum) <> max(s.sum) OR max(s.sum_sq) - min(s.sum_sq) > 1e-6 * max(s.sum_sq)
 ), cut AS (
-    SELECT t.rank, t.tensor_id, t.module_id, t.model, t.optimizer_id, t.call_order, t.step, t.steps, t.last_present, bool_or(coalesce(c.tracked, false)) AS tracked,
-        w.module_id IS NOT NULL AS without_grad, bool_and(s.missing) AND NOT bool_or(coalesce(c.returned, false)) AS nothing, bool_and(s.missing) AS none_at_all
+    SELECT t.rank, t.tensor_id, t.module_id, t.model, t.optimizer_id, t.call_order, t.step, t.steps,
+        t.last_present, bool_or(coalesce(c.tracked, false)) AS tracked,
+        w.module_id IS NOT NULL AS without_grad, bool_and(s.missing)
+            AND NOT bool_or(coalesce(c.returned, false)) AS nothing, bool_and(s.missing) AS none_at_all
     FROM tail t
     JOIN seen s ON s.rank = t.rank AND s.tensor_id = t.tensor_id AND s.step >= t.step
     LEFT JOIN called c ON c.rank = t.rank AND c.module_id = t.module_id AND c.step = s.step
-    LEFT JOIN untracked u ON u.rank = t.rank AND u.model = t.model AND u.step = s.step AND (t.rank, t.module_id) IN (SELECT (rank, module_id) FROM ungraded)
+    LEFT JOIN untracked u ON u.rank = t.rank
+        AND u.model = t.model
+        AND u.step = s.step
+        AND (t.rank, t.module_id) IN (SELECT (rank, module_id) FROM ungraded)
     LEFT JOIN without_grad w ON w.rank = t.rank AND w.module_id = t.module_id AND t.last_present IS NULL
     LEFT JOIN earlier_gap e ON e.rank = t.rank AND e.tensor_id = t.tensor_id
     LEFT JOIN step_detail d ON d.rank = t.rank AND d.step = s.step
     WHERE t.steps > $gap * coalesce(e.gap, 0)
-      AND NOT EXISTS (SELECT 1 FROM held h JOIN standing g ON g.rank = h.rank AND g.optimizer_id = h.optimizer_id AND g.group_id = h.group_id
+      AND NOT EXISTS (SELECT 1
+          FROM held h
+          JOIN standing g ON g.rank = h.rank AND g.optimizer_id = h.optimizer_id AND g.group_id = h.group_id
         WHERE h.rank = t.rank AND h.tensor_id = t.tensor_id AND g.moved < t.step)
     GROUP BY ALL
     -- steps in which activations or their gradients were left out cannot speak against it
-    HAVING bool_and(coalesce(c.ran, false) OR w.module_id IS NOT NULL OR coalesce(u.deepest > t.call_order, false) OR list_contains(d.left_out, 'activations'))
-        AND bool_or(coalesce(c.ran, false) OR w.module_id IS NOT NULL OR coalesce(u.deepest > t.call_order, false))
-        AND bool_and(s.missing OR NOT coalesce(c.returned, NOT coalesce(c.ran, false)) AND NOT coalesce(list_contains(d.left_out, 'activation_gradients'), false))
+    HAVING bool_and(coalesce(c.ran, false)
+        OR w.module_id IS NOT NULL
+        OR coalesce(u.deepest > t.call_order, false)
+        OR list_contains(d.left_out, 'activations'))
+        AND bool_or(coalesce(c.ran, false)
+            OR w.module_id IS NOT NULL
+            OR coalesce(u.deepest > t.call_order, false))
+        AND bool_and(s.missing
+            OR NOT coalesce(c.returned, NOT coalesce(c.ran, false))
+            AND NOT coalesce(list_contains(d.left_out, 'activation_gradients'), false))
 ), alive AS (
     -- parameters of the same optimizer that got a gradient in the very last steps
-    SELECT s.rank, s.tensor_id, s.module_id, s.model, s.optimizer_id, s.call_order, s.step FROM seen s WHERE NOT s.absent
-), backward_only AS (
-    -- backward ran and the optimizer stepped, but not one of its parameters has a gradient: the cut lies behind the model
-    SELECT c.rank, c.optimizer_id, c.step, false AS bypassed FROM cut c JOIN optimizer_series s ON s.rank = c.rank AND s.step >= c.step AND s.stepped
-    WHERE c.nothing AND NOT EXISTS (SELECT 1 FROM alive a WHERE a.rank = c.rank AND a.step >= c.step)
-    GROUP BY c.rank, c.optimizer_id, c.step HAVING bool_and(s.optimizers <= 1 AND s.microbatches > 0 AND coalesce(s.grad_norm, 0) = 0)
-    UNION
-    -- one of several optimizers goes on stepping behind a backward of its own that brings it nothing, though its modules run
-    -- with a graph; another one gets its gradients
-    SELECT c.rank, c.optimizer_id, c.step, false AS bypassed FROM cut c
-    JOIN optimizer_series s ON s.rank = c.rank AND s.optimizer_id = c.optimizer_id AND s.step >= c.step AND s.stepped
-    WHERE c.nothing AND c.tracked AND c.steps >= (CASE WHEN c.last_present IS NULL THEN 4 ELSE 1 END) * $steps
-      AND NOT EXISTS (SELECT 1 FROM alive a WHERE a.rank = c.rank AND a.optimizer_id = c.optimizer_id AND a.step >= c.step)
-      AND EXISTS (SELECT 1 FROM alive a WHERE a.rank = c.rank AND a.optimizer_id <> c.optimizer_id AND a.step >= c.step)
-    GROUP BY c.rank, c.optimizer_id, c.step HAVING bool_and(s.optimizers > 1 AND s.microbatches > 0 AND coalesce(s.grad_norm, 0) = 0)
-    UNION
-    -- gradients come back through the modules, and yet not one parameter gets any, none was cleared and no weight moves: the
-    -- modules ran with other weights in the place of their own (functional_call, an inner loop that was cut off)
-    SELECT c.rank, c.optimizer_id, c.step, true AS bypassed FROM cut c JOIN optimizer_series s ON s.rank = c.rank AND s.step >= c.step AND s.stepped
-    JOIN steps k ON k.rank = s.rank AND k.step = s.step
-    WHERE c.none_at_all AND NOT c.nothing AND NOT EXISTS (SELECT 1 FROM alive a WHERE a.rank = c.rank AND a.step >= c.step)
-    GROUP BY c.rank, c.optimizer_id, c.step
-    HAVING bool_and(s.optimizers <= 1 AND s.microbatches > 0 AND coalesce(s.grad_norm, 0) = 0 AND coalesce(s.update_norm, 0) = 0 AND NOT coalesce(regexp_matches(k.calls, 'b[^bs]*z[^bs]*s'), false))
-       AND max(s.update_norm) IS NOT NULL
-), gone AS (
-    -- a model of its own that runs with a graph, and of which nothing gets a gradient any more: an encoder before a decoder
+    SELECT s.rank, s.tensor_id, s.module_id, s.model, s.optimizer_id, s.call_order, s.step
+    FROM seen s
+    WHERE NOT s.absent
+)
+-- detector: later_modules_learn
+WITH gone AS (
+    -- a model of its own that runs with a graph, and of which nothing gets a gradient any more: an encoder
+    -- before a decoder
     SELECT c.rank, c.model, c.optimizer_id, c.step FROM cut c
     WHERE NOT EXISTS (SELECT 1 FROM alive a WHERE a.rank = c.rank AND a.model = c.model AND a.step >= c.step)
     GROUP BY ALL HAVING bool_and(c.tracked AND c.nothing)
-), towers AS (
+)
+SELECT c.*, false AS whole_cut,
+    -- gradients do come back through the module: what never got one is a matter of these parameters alone
+    c.last_present IS NULL AND EXISTS (
+        SELECT 1 FROM alive a JOIN module_tree t ON t.rank = a.rank AND t.module_id = a.module_id
+        WHERE t.rank = c.rank AND t.ancestor_id = c.module_id AND a.step >= c.step) AS alone
+FROM cut c
+WHERE EXISTS (
+    SELECT 1
+    FROM alive a
+    WHERE a.rank = c.rank
+      AND a.optimizer_id = c.optimizer_id
+      AND (a.call_order > c.call_order OR c.without_grad)
+      AND a.step >= c.step
+      AND (a.model = c.model
+          OR (c.rank, c.model, c.optimizer_id, c.step) IN (SELECT (rank, model, optimizer_id, step)
+              FROM gone))
+          GROUP BY a.tensor_id
+          HAVING count(*) >= $steps AND count(*) >= 0.5 * c.steps)
+  -- a zero that backward left, in a module below which others do get gradients: no cut, a loss that is
+  -- flat there
+  AND (c.none_at_all
+      OR c.last_present IS NULL
+      OR NOT EXISTS (SELECT 1
+          FROM alive a
+          JOIN module_tree t ON t.rank = a.rank AND t.module_id = a.module_id
+      WHERE t.rank = c.rank
+        AND t.ancestor_id = c.module_id
+        AND a.module_id <> c.module_id
+        AND a.step >= c.step))
+  AND (c.last_present IS NOT NULL OR NOT c.tracked
+    OR NOT EXISTS (SELECT 1
+        FROM alive a
+        WHERE a.rank = c.rank AND a.model = c.model AND a.call_order < c.call_order AND a.step >= c.step
+        -- a module that holds this one begins before it; what it uses its own parameters for may come
+        -- after
+        AND NOT EXISTS (SELECT 1
+            FROM module_tree t
+            WHERE t.rank = c.rank AND t.module_id = c.module_id AND t.ancestor_id = a.module_id)))
+-- detector: head_never_learnt_from
+-- a head whose output was never learnt from: left out of the loss, or detached
+SELECT c.*, false AS whole_cut, true AS alone FROM cut c
+WHERE c.last_present IS NULL AND c.tracked AND c.nothing AND c.steps >= 4 * $steps
+  AND NOT EXISTS (SELECT 1
+      FROM alive a
+      WHERE a.rank = c.rank AND a.model = c.model AND a.call_order > c.call_order AND a.step >= c.step)
+  AND EXISTS (SELECT 1
+      FROM alive a
+      WHERE a.rank = c.rank
+        AND a.optimizer_id = c.optimizer_id
+        AND a.model = c.model
+        AND a.call_order < c.call_order
+        AND a.step >= c.step)
+-- detector: branch_left_at_its_output
+WITH towers AS (
     -- the first module with weights of a branch takes what has no graph: indices, or the batch
     SELECT c.rank, c.model, c.optimizer_id, c.step
-    FROM (SELECT rank, model, optimizer_id, step, arg_min(module_id, call_order) AS module_id FROM cut WHERE last_present IS NOT NULL AND nothing AND tracked GROUP BY ALL) c
+    FROM (SELECT rank, model, optimizer_id, step, arg_min(module_id, call_order) AS module_id
+        FROM cut
+        WHERE last_present IS NOT NULL AND nothing AND tracked
+        GROUP BY ALL) c
     JOIN modules m ON m.rank = c.rank AND m.module_id = c.module_id
-    LEFT JOIN tensors t ON t.rank = c.rank AND t.module_id = c.module_id AND t.kind = 'activation' AND t.dtype LIKE '%float%' AND t.tensor_name LIKE '%:input0'
+    LEFT JOIN tensors t ON t.rank = c.rank
+        AND t.module_id = c.module_id
+        AND t.kind = 'activation'
+        AND t.dtype LIKE '%float%'
+        AND t.tensor_name LIKE '%:input0'
     LEFT JOIN tensor_stats s ON s.rank = t.rank AND s.tensor_id = t.tensor_id AND s.phase = 'forward'
-    GROUP BY c.rank, c.model, c.optimizer_id, c.step, m.class_name HAVING m.class_name LIKE 'Embedding%' OR bool_and(s.requires_grad = false)
-), confirmed AS (
-    SELECT c.*, false AS whole_cut,
-        -- gradients do come back through the module: what never got one is a matter of these parameters alone
-        c.last_present IS NULL AND EXISTS (
-            SELECT 1 FROM alive a JOIN module_tree t ON t.rank = a.rank AND t.module_id = a.module_id
-            WHERE t.rank = c.rank AND t.ancestor_id = c.module_id AND a.step >= c.step) AS alone
+    GROUP BY c.rank, c.model, c.optimizer_id, c.step, m.class_name
+    HAVING m.class_name LIKE 'Embedding%' OR bool_and(s.requires_grad = false)
+)
+-- a branch that ran last and was learnt from, until something was done to its output: one that is fed by
+-- the batch itself is a
+-- tower beside the others, one on top of other modules may be a term of the loss that was dropped
+SELECT c.*, false AS whole_cut,
+    (c.rank, c.model, c.optimizer_id, c.step) NOT IN (SELECT (rank, model, optimizer_id, step)
+        FROM towers) AS alone
+FROM cut c
+WHERE c.last_present IS NOT NULL AND c.tracked AND c.nothing AND c.steps >= 4 * $steps
+  AND NOT EXISTS (SELECT 1
+      FROM alive a
+      WHERE a.rank = c.rank AND a.model = c.model AND a.call_order > c.call_order AND a.step >= c.step)
+  AND EXISTS (SELECT 1
+      FROM alive a
+      WHERE a.rank = c.rank
+        AND a.optimizer_id = c.optimizer_id
+        AND a.model = c.model
+        AND a.call_order < c.call_order
+        AND a.step >= c.step
+      GROUP BY a.tensor_id HAVING count(*) >= 0.5 * c.steps)
+-- detector: nothing_learns
+WITH backward_only AS (
+    -- backward ran and the optimizer stepped, but not one of its parameters has a gradient: the cut lies
+    -- behind the model
+    SELECT c.rank, c.optimizer_id, c.step, false AS bypassed
     FROM cut c
-    WHERE EXISTS (
-        SELECT 1 FROM alive a WHERE a.rank = c.rank AND a.optimizer_id = c.optimizer_id AND (a.call_order > c.call_order OR c.without_grad) AND a.step >= c.step
-          AND (a.model = c.model OR (c.rank, c.model, c.optimizer_id, c.step) IN (SELECT (rank, model, optimizer_id, step) FROM gone)) GROUP BY a.tensor_id HAVING count(*) >= $steps AND count(*) >= 0.5 * c.steps)
-      -- a zero that backward left, in a module below which others do get gradients: no cut, a loss that is flat there
-      AND (c.none_at_all OR c.last_present IS NULL OR NOT EXISTS (SELECT 1 FROM alive a JOIN module_tree t ON t.rank = a.rank AND t.module_id = a.module_id
-          WHERE t.rank = c.rank AND t.ancestor_id = c.module_id AND a.module_id <> c.module_id AND a.step >= c.step))
-      AND (c.last_present IS NOT NULL OR NOT c.tracked
-        OR NOT EXISTS (SELECT 1 FROM alive a WHERE a.rank = c.rank AND a.model = c.model AND a.call_order < c.call_order AND a.step >= c.step
-            -- a module that holds this one begins before it; what it uses its own parameters for may come after
-            AND NOT EXISTS (SELECT 1 FROM module_tree t WHERE t.rank = c.rank AND t.module_id = c.module_id AND t.ancestor_id = a.module_id)))
-    UNION ALL BY NAME
-    -- a head whose output was never learnt from: left out of the loss, or detached
-    SELECT c.*, false AS whole_cut, true AS alone FROM cut c
-    WHERE c.last_present IS NULL AND c.tracked AND c.nothing AND c.steps >= 4 * $steps
-      AND NOT EXISTS (SELECT 1 FROM alive a WHERE a.rank = c.rank AND a.model = c.model AND a.call_order > c.call_order AND a.step >= c.step)
-      AND EXISTS (SELECT 1 FROM alive a WHERE a.rank = c.rank AND a.optimizer_id = c.optimizer_id AND a.model = c.model AND a.call_order < c.call_order AND a.step >= c.step)
-    UNION ALL BY NAME
-    -- a branch that ran last and was learnt from, until something was done to its output: one that is fed by the batch itself is a
-    -- tower beside the others, one on top of other modules may be a term of the loss that was dropped
-    SELECT c.*, false AS whole_cut, (c.rank, c.model, c.optimizer_id, c.step) NOT IN (SELECT (rank, model, optimizer_id, step) FROM towers) AS alone FROM cut c
-    WHERE c.last_present IS NOT NULL AND c.tracked AND c.nothing AND c.steps >= 4 * $steps
-      AND NOT EXISTS (SELECT 1 FROM alive a WHERE a.rank = c.rank AND a.model = c.model AND a.call_order > c.call_order AND a.step >= c.step)
-      AND EXISTS (SELECT 1 FROM alive a WHERE a.rank = c.rank AND a.optimizer_id = c.optimizer_id AND a.model = c.model AND a.call_order < c.call_order AND a.step >= c.step
-          GROUP BY a.tensor_id HAVING count(*) >= 0.5 * c.steps)
-    UNION ALL BY NAME
-    SELECT c.*, true AS whole_cut, false AS alone, b.bypassed FROM cut c JOIN backward_only b USING (rank, optimizer_id, step)
-), whole AS (
+    JOIN optimizer_series s ON s.rank = c.rank AND s.step >= c.step AND s.stepped
+    WHERE c.nothing AND NOT EXISTS (SELECT 1 FROM alive a WHERE a.rank = c.rank AND a.step >= c.step)
+    GROUP BY c.rank, c.optimizer_id, c.step
+    HAVING bool_and(s.optimizers <= 1 AND s.microbatches > 0 AND coalesce(s.grad_norm, 0) = 0)
+    UNION
+    -- one of several optimizers goes on stepping behind a backward of its own that brings it nothing, though
+    -- its modules run
+    -- with a graph; another one gets its gradients
+    SELECT c.rank, c.optimizer_id, c.step, false AS bypassed FROM cut c
+    JOIN optimizer_series s ON s.rank = c.rank
+        AND s.optimizer_id = c.optimizer_id
+        AND s.step >= c.step
+        AND s.stepped
+    WHERE c.nothing AND c.tracked AND c.steps >= (CASE WHEN c.last_present IS NULL THEN 4 ELSE 1 END) * $steps
+      AND NOT EXISTS (SELECT 1
+          FROM alive a
+          WHERE a.rank = c.rank AND a.optimizer_id = c.optimizer_id AND a.step >= c.step)
+      AND EXISTS (SELECT 1
+          FROM alive a
+          WHERE a.rank = c.rank AND a.optimizer_id <> c.optimizer_id AND a.step >= c.step)
+    GROUP BY c.rank, c.optimizer_id, c.step
+    HAVING bool_and(s.optimizers > 1 AND s.microbatches > 0 AND coalesce(s.grad_norm, 0) = 0)
+    UNION
+    -- gradients come back through the modules, and yet not one parameter gets any, none was cleared and no
+    -- weight moves: the
+    -- modules ran with other weights in the place of their own (functional_call, an inner loop that was cut
+    -- off)
+    SELECT c.rank, c.optimizer_id, c.step, true AS bypassed
+    FROM cut c
+    JOIN optimizer_series s ON s.rank = c.rank AND s.step >= c.step AND s.stepped
+    JOIN steps k ON k.rank = s.rank AND k.step = s.step
+    WHERE c.none_at_all
+      AND NOT c.nothing
+      AND NOT EXISTS (SELECT 1 FROM alive a WHERE a.rank = c.rank AND a.step >= c.step)
+    GROUP BY c.rank, c.optimizer_id, c.step
+    HAVING bool_and(s.optimizers <= 1
+        AND s.microbatches > 0
+        AND coalesce(s.grad_norm, 0) = 0
+        AND coalesce(s.update_norm, 0) = 0
+        AND NOT coalesce(regexp_matches(k.calls, 'b[^bs]*z[^bs]*s'), false))
+       AND max(s.update_norm) IS NOT NULL
+)
+SELECT c.*, true AS whole_cut, false AS alone, b.bypassed
+FROM cut c
+JOIN backward_only b USING (rank, optimizer_id, step)
+-- together
+WITH whole AS (
     SELECT t.rank, t.ancestor_id, t.ancestor, t.ancestor_depth, max(c.step) AS step
     FROM module_tree t JOIN held h ON h.rank = t.rank AND h.module_id = t.module_id
-    LEFT JOIN confirmed c ON c.rank = h.rank AND c.tensor_id = h.tensor_id
+    LEFT JOIN found c ON c.rank = h.rank AND c.tensor_id = h.tensor_id
     GROUP BY ALL HAVING bool_and(c.tensor_id IS NOT NULL)
 ), placed AS (
     SELECT c.*, w.ancestor
-    FROM (SELECT *, count(*) OVER (PARTITION BY rank, model, step) AS count FROM confirmed) c
+    FROM (SELECT *, count(*) OVER (PARTITION BY rank, model, step) AS count FROM found) c
     JOIN module_tree t ON t.rank = c.rank AND t.module_id = c.module_id
     LEFT JOIN whole w ON w.rank = t.rank AND w.ancestor_id = t.ancestor_id AND w.step <= c.step
-    QUALIFY row_number() OVER (PARTITION BY c.rank, c.tensor_id ORDER BY w.ancestor_depth NULLS LAST, w.ancestor_id) = 1
+    QUALIFY row_number() OVER (PARTITION BY c.rank, c.tensor_id
+        ORDER BY w.ancestor_depth NULLS LAST, w.ancestor_id) = 1
 )
-SELECT p.rank, p.step, coalesce(p.ancestor, h.module) AS module, h.tensor, NULL::DOUBLE AS value, p.count, p.steps,
-    coalesce(nullif(coalesce(p.ancestor, h.module), ''), 'the root') AS place, h.class_name, h.shape, p.last_present,
+SELECT p.rank, p.step, coalesce(p.ancestor, h.module) AS module, h.tensor, NULL::DOUBLE AS value, p.count,
+    p.steps,
+    coalesce(nullif(coalesce(p.ancestor, h.module), ''), 'the root') AS place, h.class_name, h.shape,
+        p.last_present,
     CASE WHEN p.alone THEN 'warning' ELSE 'error' END AS severity, CASE WHEN p.whole_cut THEN 'backward runs'
-        WHEN (p.alone OR EXISTS (SELECT 1 FROM alive a WHERE a.rank = p.rank AND a.model = p.model AND a.call_order < p.call_order AND a.step >= p.step))
-            AND NOT EXISTS (SELECT 1 FROM alive a WHERE a.rank = p.rank AND a.model = p.model AND a.call_order > p.call_order AND a.step >= p.step) THEN 'modules before it do get gradients' ELSE 'modules after it do get gradients' END AS beside,
-    CASE WHEN p.bypassed THEN 'at the weights themselves: the modules ran with others in their place' WHEN p.whole_cut THEN 'between the model and the loss' WHEN p.alone THEN 'at these parameters, or they are not used' WHEN p.tracked THEN 'behind its output'
+        WHEN (p.alone
+            OR EXISTS (SELECT 1
+                FROM alive a
+                WHERE a.rank = p.rank
+                  AND a.model = p.model
+                  AND a.call_order < p.call_order
+                  AND a.step >= p.step))
+            AND NOT EXISTS (SELECT 1
+                FROM alive a
+                WHERE a.rank = p.rank
+                  AND a.model = p.model
+                  AND a.call_order > p.call_order
+                  AND a.step >= p.step) THEN 'modules before it do get gradients'
+                      ELSE 'modules after it do get gradients'
+                      END AS beside,
+    CASE
+        WHEN p.bypassed THEN 'at the weights themselves: the modules ran with others in their place'
+        WHEN p.whole_cut THEN 'between the model and the loss'
+        WHEN p.alone THEN 'at these parameters, or they are not used'
+        WHEN p.tracked THEN 'behind its output'
         ELSE 'inside or before it: its output carries no graph' END AS where_
 FROM placed p JOIN held h ON h.rank = p.rank AND h.tensor_id = p.tensor_id
 -- the last module that is cut off is next to the cut

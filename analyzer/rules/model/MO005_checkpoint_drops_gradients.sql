@@ -20,22 +20,35 @@ not_this = "Blocks whose weights are frozen or get their gradients another way, 
 source = "torch.utils.checkpoint: at least one input has to require a gradient with use_reentrant=True."
 */
 WITH blocks AS (
-    SELECT rank, module_id, min(step) AS step, min(microbatch) AS microbatch, max(step) AS last_step FROM probes WHERE probe = 'checkpointed_without_graph' GROUP BY rank, module_id
+    SELECT rank, module_id, min(step) AS step, min(microbatch) AS microbatch, max(step) AS last_step
+    FROM probes
+    WHERE probe = 'checkpointed_without_graph'
+    GROUP BY rank, module_id
 ), weights AS (
     SELECT b.rank, b.module_id, p.tensor_id, min(g.step) AS step, count(DISTINCT g.step) AS steps
     FROM blocks b JOIN module_tree t ON t.rank = b.rank AND t.ancestor_id = b.module_id
     JOIN parameters p ON p.rank = t.rank AND p.module_id = t.module_id AND p.optimizer_id IS NOT NULL
     JOIN param_steps g ON g.rank = p.rank AND g.tensor_id = p.tensor_id AND g.step >= b.step
     GROUP BY b.rank, b.module_id, p.tensor_id
-    HAVING bool_and(NOT g.frozen AND (g.missing OR (g.sum_sq = 0 AND g.nonfinite_count = 0))) AND count(DISTINCT g.step) >= $steps
+    HAVING bool_and(NOT g.frozen AND (g.missing OR (g.sum_sq = 0 AND g.nonfinite_count = 0)))
+        AND count(DISTINCT g.step) >= $steps
 ), lost AS (
-    SELECT rank, module_id, min(step) AS step, printf('%d of its weights, which the optimizer holds, get no gradient (%d steps)', count(*), max(steps)) AS said, count(*) AS value
+    SELECT rank, module_id, min(step) AS step,
+        printf('%d of its weights, which the optimizer holds, get no gradient (%d steps)', count(*),
+            max(steps)) AS said,
+        count(*) AS value
     FROM weights GROUP BY rank, module_id
     UNION ALL
     SELECT b.rank, b.module_id, b.last_step, 'the loss requires no gradient, and backward is refused', 1
-    FROM blocks b JOIN exits e ON coalesce(e.rank, b.rank) = b.rank AND e.exception_message LIKE '%does not require grad and does not have a grad_fn%' AND b.last_step >= coalesce(e.step, b.last_step)
+    FROM blocks b
+    JOIN exits e ON coalesce(e.rank, b.rank) = b.rank
+        AND e.exception_message LIKE '%does not require grad and does not have a grad_fn%'
+        AND b.last_step >= coalesce(e.step, b.last_step)
 )
 SELECT l.rank, l.step, 'backward' AS phase, m.module, l.value, l.said, m.class_name,
-    CASE WHEN m.module = '' THEN 'the model (' || m.class_name || ')' ELSE m.module || ' (' || m.class_name || ')' END AS place
+    CASE
+        WHEN m.module = '' THEN 'the model (' || m.class_name || ')'
+        ELSE m.module || ' (' || m.class_name || ')'
+        END AS place
 FROM lost l JOIN modules m ON m.rank = l.rank AND m.module_id = l.module_id
 ORDER BY l.step, l.rank, m.call_order

@@ -26,30 +26,49 @@ not_this = "Dropout, sparse inputs and one-hot codes, gates and experts: their f
 source = "Arithmetic: derivative of max(0, x)."
 */
 WITH acts AS (
-    SELECT s.rank, s.tensor_id, s.step, min(s.zero_count / s.numel) AS zeros, min(s.seq) AS seq, max(s.numel) AS numel,
+    SELECT s.rank, s.tensor_id, s.step, min(s.zero_count / s.numel) AS zeros, min(s.seq) AS seq,
+        max(s.numel) AS numel,
         bool_and(s.min = 0 AND s.zero_count >= $fraction * s.numel AND s.nan_count + s.inf_count = 0) AS dead
-    FROM tensor_stats s JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id AND t.kind = 'activation' AND t.dtype LIKE '%float%'
+    FROM tensor_stats s
+    JOIN tensors t ON t.rank = s.rank
+        AND t.tensor_id = s.tensor_id
+        AND t.kind = 'activation'
+        AND t.dtype LIKE '%float%'
     WHERE s.phase = 'forward' AND s.numel > 0 AND coalesce(s.requires_grad, true)
-      AND (s.rank, s.tensor_id) IN (SELECT (rank, tensor_id) FROM tensor_stats WHERE min = 0 AND zero_count >= $fraction * numel)
+      AND (s.rank, s.tensor_id) IN (SELECT (rank, tensor_id)
+          FROM tensor_stats
+          WHERE min = 0 AND zero_count >= $fraction * numel)
     GROUP BY s.rank, s.tensor_id, s.step
 ), islands AS (
-    SELECT *, row_number() OVER (PARTITION BY rank, tensor_id ORDER BY step) - row_number() OVER (PARTITION BY rank, tensor_id, dead ORDER BY step) AS island,
+    SELECT *,
+        row_number() OVER (PARTITION BY rank, tensor_id
+            ORDER BY step) - row_number() OVER (PARTITION BY rank, tensor_id, dead
+            ORDER BY step) AS island,
         max(step) OVER (PARTITION BY rank, tensor_id) AS last_step
     FROM acts
 ), stretches AS (
-    SELECT rank, tensor_id, min(step) AS step, max(step) AS until_, count(*) AS steps, min(zeros) AS zeros, arg_min(seq, step) AS seq, max(numel) AS numel
+    SELECT rank, tensor_id, min(step) AS step, max(step) AS until_, count(*) AS steps, min(zeros) AS zeros,
+        arg_min(seq, step) AS seq, max(numel) AS numel
     FROM islands WHERE dead GROUP BY rank, tensor_id, island, last_step
     -- a single number is a loss or a weight of one rather than an activation
     HAVING max(numel) > 1 AND (count(*) >= $steps OR (count(*) >= 4 AND max(step) = last_step))
 ), sites AS (
-    -- whose weights feed it: the last module with parameters inside the module, else the last one called before it
+    -- whose weights feed it: the last module with parameters inside the module, else the last one called
+    -- before it
     SELECT x.*, t.tensor_name AS tensor, t.module_id, m.model, m.module, m.class_name, m.call_order,
         coalesce(
             CASE WHEN t.tensor_name NOT LIKE '%:input%' THEN (
                 SELECT arg_max(i.module_id, i.call_order) FROM module_tree i
-                WHERE i.rank = x.rank AND i.ancestor_id = t.module_id AND i.module_id IN (SELECT p.module_id FROM parameters p WHERE p.rank = x.rank AND p.gradient_id IS NOT NULL)) END,
+                WHERE i.rank = x.rank
+                  AND i.ancestor_id = t.module_id
+                  AND i.module_id IN (SELECT p.module_id
+                      FROM parameters p
+                      WHERE p.rank = x.rank AND p.gradient_id IS NOT NULL)) END,
             (SELECT arg_max(p.module_id, p.call_order) FROM parameters p
-             WHERE p.rank = x.rank AND p.model = m.model AND p.call_order < m.call_order AND p.gradient_id IS NOT NULL)) AS producer_id
+             WHERE p.rank = x.rank
+               AND p.model = m.model
+               AND p.call_order < m.call_order
+               AND p.gradient_id IS NOT NULL)) AS producer_id
     FROM stretches x
     JOIN tensors t ON t.rank = x.rank AND t.tensor_id = x.tensor_id
     JOIN modules m ON m.rank = t.rank AND m.module_id = t.module_id
@@ -57,7 +76,8 @@ WITH acts AS (
     SELECT s.rank, s.tensor_id, s.step AS since,
         sqrt(avg(g.sum_sq) FILTER (g.step BETWEEN s.step AND s.until_)) AS now_,
         count(*) FILTER (g.step BETWEEN s.step AND s.until_ AND NOT g.missing) AS measured,
-        median(sqrt(g.sum_sq)) FILTER (g.step < s.step) AS before_, count(*) FILTER (g.step < s.step AND g.sum_sq > 0) AS earlier
+        median(sqrt(g.sum_sq)) FILTER (g.step < s.step) AS before_,
+            count(*) FILTER (g.step < s.step AND g.sum_sq > 0) AS earlier
     FROM sites s
     JOIN parameters p ON p.rank = s.rank AND p.module_id = s.producer_id AND p.requires_grad
     JOIN param_steps g ON g.rank = p.rank AND g.tensor_id = p.tensor_id AND g.nonfinite_count = 0
@@ -65,13 +85,24 @@ WITH acts AS (
 ), later AS (
     SELECT s.rank, s.tensor_id, s.step AS since, sqrt(max(g.sum_sq)) AS later_
     FROM sites s
-    JOIN parameters p ON p.rank = s.rank AND p.model = s.model AND p.call_order >= s.call_order AND p.module_id <> s.producer_id
-    JOIN param_steps g ON g.rank = p.rank AND g.tensor_id = p.tensor_id AND g.step BETWEEN s.step AND s.until_ AND g.nonfinite_count = 0
+    JOIN parameters p ON p.rank = s.rank
+        AND p.model = s.model
+        AND p.call_order >= s.call_order
+        AND p.module_id <> s.producer_id
+    JOIN param_steps g ON g.rank = p.rank
+        AND g.tensor_id = p.tensor_id
+        AND g.step BETWEEN s.step AND s.until_
+        AND g.nonfinite_count = 0
     GROUP BY s.rank, s.tensor_id, s.step
 )
-SELECT s.rank, s.step, s.seq, CASE WHEN s.tensor LIKE '%:input%' THEN p.module ELSE s.module END AS module, s.tensor, s.class_name,
-    s.zeros AS value, round(100 * s.zeros, 2) AS zero_percent, s.steps, s.numel, coalesce(nullif(p.module, ''), 'the root') AS producer,
-    CASE WHEN g.now_ = 0 THEN 'exactly zero' ELSE printf('%.3g, after %.3g before', g.now_, g.before_) END AS gradient
+SELECT s.rank, s.step, s.seq, CASE WHEN s.tensor LIKE '%:input%' THEN p.module ELSE s.module END AS module,
+    s.tensor, s.class_name,
+    s.zeros AS value, round(100 * s.zeros, 2) AS zero_percent, s.steps, s.numel,
+        coalesce(nullif(p.module, ''), 'the root') AS producer,
+    CASE
+        WHEN g.now_ = 0 THEN 'exactly zero'
+        ELSE printf('%.3g, after %.3g before', g.now_, g.before_)
+        END AS gradient
 FROM sites s
 JOIN modules p ON p.rank = s.rank AND p.module_id = s.producer_id
 JOIN gradients g ON g.rank = s.rank AND g.tensor_id = s.tensor_id AND g.since = s.step
@@ -79,7 +110,11 @@ LEFT JOIN later l ON l.rank = s.rank AND l.tensor_id = s.tensor_id AND l.since =
 WHERE g.measured > 0
   -- a hinge whose margin is met puts out zeros, and then the loss is zero as well
   AND NOT EXISTS (
-    SELECT 1 FROM steps z WHERE z.rank = s.rank AND z.step BETWEEN s.step AND s.until_ GROUP BY z.rank HAVING median(finite(z.loss)) = 0)
+    SELECT 1
+    FROM steps z
+    WHERE z.rank = s.rank AND z.step BETWEEN s.step AND s.until_
+    GROUP BY z.rank
+    HAVING median(finite(z.loss)) = 0)
   AND ((s.zeros = 1 AND g.now_ = 0) OR (g.earlier >= 5 AND g.now_ < 0.02 * g.before_ AND l.later_ > 0))
   -- dropout and embeddings make zeros by design
   AND NOT regexp_matches(s.class_name, '(?i)(dropout|embedding)')

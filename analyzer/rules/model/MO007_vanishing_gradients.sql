@@ -38,35 +38,56 @@ WITH layers AS (
     SELECT p.rank, p.model, p.tensor_id, p.tensor, p.module, p.numel, p.call_order,
         ntile(4) OVER chain AS quarter, count(*) OVER (PARTITION BY p.rank, p.model) AS layers
     FROM parameters p
-    WHERE len(p.shape) >= 2 AND p.requires_grad AND p.call_order IS NOT NULL AND p.gradient_id IS NOT NULL AND p.numel > 1
+    WHERE len(p.shape) >= 2
+      AND p.requires_grad
+      AND p.call_order IS NOT NULL
+      AND p.gradient_id IS NOT NULL
+      AND p.numel > 1
       AND p.optimizer_id IS NOT NULL AND NOT regexp_matches(p.class_name, '(?i)(embedding|norm)')
     WINDOW chain AS (PARTITION BY p.rank, p.model ORDER BY p.call_order, p.tensor_id)
 ), sized AS (
     SELECT l.rank, l.model, g.step, l.quarter, l.layers,
-        exp(avg(CASE WHEN g.sum_sq > 0 THEN ln(sqrt(g.sum_sq / l.numel)) END)) AS rms, count(*) FILTER (coalesce(g.sum_sq, 0) = 0 OR g.nonfinite_count > 0) AS unusable
+        exp(avg(CASE WHEN g.sum_sq > 0 THEN ln(sqrt(g.sum_sq / l.numel)) END)) AS rms,
+            count(*) FILTER (coalesce(g.sum_sq, 0) = 0 OR g.nonfinite_count > 0) AS unusable
     FROM layers l JOIN param_steps g ON g.rank = l.rank AND g.tensor_id = l.tensor_id
     WHERE l.layers >= $layers
     GROUP BY l.rank, l.model, g.step, l.quarter, l.layers
 ), wide AS (
-    SELECT rank, model, step, any_value(layers) AS layers, max(rms) FILTER (quarter = 1) AS first_rms, max(rms) FILTER (quarter = 4) AS last_rms,
+    SELECT rank, model, step, any_value(layers) AS layers, max(rms) FILTER (quarter = 1) AS first_rms,
+        max(rms) FILTER (quarter = 4) AS last_rms,
         exp(avg(ln(rms)) FILTER (quarter IN (2, 3))) AS middle_rms, sum(unusable) AS unusable
     FROM sized GROUP BY rank, model, step
 ), judged AS (
-    SELECT *, unusable = 0 AND first_rms < $ratio * last_rms AND ((first_rms < $half * middle_rms AND middle_rms < $half * last_rms)
+    SELECT *, unusable = 0
+        AND first_rms < $ratio * last_rms
+        AND ((first_rms < $half * middle_rms AND middle_rms < $half * last_rms)
         OR (first_rms < $nothing * last_rms AND middle_rms < $ratio * last_rms)) AS vanished FROM wide
 ), counted AS (
-    SELECT *, count(CASE WHEN vanished THEN 1 END) OVER rest AS rest_vanished, count(*) OVER rest AS rest_steps
-    FROM judged WINDOW rest AS (PARTITION BY rank, model ORDER BY step ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)
+    SELECT *, count(CASE WHEN vanished THEN 1 END) OVER rest AS rest_vanished,
+        count(*) OVER rest AS rest_steps
+    FROM judged
+    WINDOW rest AS (PARTITION BY rank, model ORDER BY step ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)
 )
 SELECT c.rank,
     -- first layers that were no better off in the few steps before had lost their gradients then
-    CASE WHEN c.step <= 5 AND (SELECT max(e.first_rms) FROM judged e WHERE e.rank = c.rank AND e.model = c.model AND e.step < c.step) <= 10 * c.first_rms
-        THEN (SELECT min(e.step) FROM judged e WHERE e.rank = c.rank AND e.model = c.model) ELSE c.step END AS step, f.module, f.tensor, c.first_rms / c.last_rms AS value, printf('%.2g', c.first_rms / c.last_rms) AS ratio,
+    CASE WHEN c.step <= 5
+        AND (SELECT max(e.first_rms)
+            FROM judged e
+            WHERE e.rank = c.rank AND e.model = c.model AND e.step < c.step) <= 10 * c.first_rms
+        THEN (SELECT min(e.step) FROM judged e WHERE e.rank = c.rank AND e.model = c.model)
+            ELSE c.step
+            END AS step, f.module, f.tensor, c.first_rms / c.last_rms AS value,
+                printf('%.2g', c.first_rms / c.last_rms) AS ratio,
     c.first_rms, c.middle_rms, c.last_rms, z.tensor AS last_tensor, c.layers,
-    CASE WHEN c.first_rms < $half * c.middle_rms AND c.middle_rms < $half * c.last_rms THEN 'falling steadily through' ELSE 'lost within' END AS course, c.rest_vanished AS steps, c.model
+    CASE WHEN c.first_rms < $half * c.middle_rms
+        AND c.middle_rms < $half * c.last_rms THEN 'falling steadily through'
+            ELSE 'lost within'
+            END AS course,
+        c.rest_vanished AS steps, c.model
 FROM counted c
 JOIN layers f ON f.rank = c.rank AND f.model = c.model
 JOIN layers z ON z.rank = c.rank AND z.model = c.model
 WHERE c.vanished AND c.rest_vanished >= $steps AND c.rest_vanished >= 0.9 * c.rest_steps
-QUALIFY row_number() OVER (PARTITION BY c.rank, c.model ORDER BY c.step, f.call_order, f.tensor_id, z.call_order DESC, z.tensor_id DESC) = 1
+QUALIFY row_number() OVER (PARTITION BY c.rank, c.model
+    ORDER BY c.step, f.call_order, f.tensor_id, z.call_order DESC, z.tensor_id DESC) = 1
 ORDER BY step, c.rank, c.model

@@ -30,27 +30,55 @@ source = "A sound initialisation keeps the scale: a hundredfold over the depth i
 */
 WITH leaves AS (
     SELECT s.rank, s.step, m.model, m.module, m.call_order, max(sqrt(s.sum_sq / s.numel)) AS rms
-    FROM tensor_stats s JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id AND t.kind = 'activation' AND t.tensor_name LIKE '%:output0'
+    FROM tensor_stats s
+    JOIN tensors t ON t.rank = s.rank
+        AND t.tensor_id = s.tensor_id
+        AND t.kind = 'activation'
+        AND t.tensor_name LIKE '%:output0'
     JOIN modules m ON m.rank = t.rank AND m.module_id = t.module_id
-    WHERE s.phase = 'forward' AND s.microbatch = 0 AND s.step < 5 AND s.nan_count + s.inf_count = 0 AND regexp_matches(m.class_name, '^(Linear|Conv[123]d)$')
+    WHERE s.phase = 'forward'
+      AND s.microbatch = 0
+      AND s.step < 5
+      AND s.nan_count + s.inf_count = 0
+      AND regexp_matches(m.class_name, '^(Linear|Conv[123]d)$')
     GROUP BY ALL
 ), lines AS (
-    -- all layers in order; or the same layer of one block after another, since those within a block may scale up and down
+    -- all layers in order; or the same layer of one block after another, since those within a block may scale
+    -- up and down
     SELECT *, '' AS line FROM leaves
-    UNION ALL SELECT *, regexp_replace(module, '(^|\.)[0-9]+(\.|$)', '\1#\2', 'g') AS line FROM leaves WHERE regexp_matches(module, '(^|\.)[0-9]+\.')
+    UNION ALL SELECT *, regexp_replace(module, '(^|\.)[0-9]+(\.|$)', '\1#\2', 'g') AS line
+    FROM leaves
+    WHERE regexp_matches(module, '(^|\.)[0-9]+\.')
 ), chains AS (
-    SELECT *, row_number() OVER w AS n, lag(rms) OVER w AS below, count(*) OVER (PARTITION BY rank, step, model, line) AS layers, first_value(rms) OVER w AS first, first_value(module) OVER w AS first_module
+    SELECT *, row_number() OVER w AS n, lag(rms) OVER w AS below,
+        count(*) OVER (PARTITION BY rank, step, model, line) AS layers, first_value(rms) OVER w AS first,
+        first_value(module) OVER w AS first_module
     FROM lines WINDOW w AS (PARTITION BY rank, step, model, line ORDER BY call_order)
 ), tops AS (
     SELECT rank, step, model, line, arg_max(n, rms) AS top FROM chains GROUP BY rank, step, model, line
 ), judged AS (
     -- a head scales down again
-    SELECT c.rank, c.step, c.model, c.line, t.top AS layers, any_value(c.layers) AS all_layers, avg((c.rms > 1.3 * c.below)::INT) FILTER (c.n > 1) AS growing,
-        max(c.rms) AS value, arg_max(c.module, c.rms) AS module, any_value(c.first) AS first, any_value(c.first_module) AS first_module
-    FROM chains c JOIN tops t ON t.rank = c.rank AND t.step = c.step AND t.model = c.model AND t.line = c.line AND c.n <= t.top GROUP BY c.rank, c.step, c.model, c.line, t.top
+    SELECT c.rank, c.step, c.model, c.line, t.top AS layers, any_value(c.layers) AS all_layers,
+        avg((c.rms > 1.3 * c.below)::INT) FILTER (c.n > 1) AS growing,
+        max(c.rms) AS value, arg_max(c.module, c.rms) AS module, any_value(c.first) AS first,
+            any_value(c.first_module) AS first_module
+    FROM chains c
+    JOIN tops t ON t.rank = c.rank
+        AND t.step = c.step
+        AND t.model = c.model
+        AND t.line = c.line
+        AND c.n <= t.top
+    GROUP BY c.rank, c.step, c.model, c.line, t.top
 )
-SELECT rank, step, module, value, first, first_module, layers, pow(value / first, 1.0 / (layers - 1)) AS factor FROM judged
-WHERE layers >= $least AND layers >= 0.6 * all_layers AND growing > 0.75 AND value > $total * first AND first > 0 AND pow(value / first, 1.0 / (layers - 1)) > $factor
+SELECT rank, step, module, value, first, first_module, layers,
+    pow(value / first, 1.0 / (layers - 1)) AS factor
+FROM judged
+WHERE layers >= $least
+  AND layers >= 0.6 * all_layers
+  AND growing > 0.75
+  AND value > $total * first
+  AND first > 0
+  AND pow(value / first, 1.0 / (layers - 1)) > $factor
 -- of several lines the one that goes furthest
 QUALIFY row_number() OVER (PARTITION BY rank, step ORDER BY value DESC, layers DESC) = 1
 ORDER BY step, rank

@@ -36,49 +36,78 @@ WITH clipping AS (
 ), ahead AS (
     SELECT *,
         list(norm) OVER soon AS norms_soon,
-        max(finite(norm)) OVER soon AS highest, min(finite(norm)) OVER next_two AS next_low, count(*) OVER next_two AS next_rows,
+        max(finite(norm)) OVER soon AS highest, min(finite(norm)) OVER next_two AS next_low,
+            count(*) OVER next_two AS next_rows,
         bool_or(is_nonfinite(norm) OR is_nonfinite(loss)) OVER soon AS breaks,
         max(finite(loss)) OVER soon AS loss_soon,
         first_value(norm) OVER whole AS norm_first, first_value(loss) OVER whole AS loss_first,
-        max(finite(norm)) OVER start_ AS start_highest, max(finite(loss)) OVER start_ AS start_loss, bool_or(is_nonfinite(norm) OR is_nonfinite(loss)) OVER start_ AS start_breaks,
+        max(finite(norm)) OVER start_ AS start_highest, max(finite(loss)) OVER start_ AS start_loss,
+            bool_or(is_nonfinite(norm) OR is_nonfinite(loss)) OVER start_ AS start_breaks,
         min(finite(loss)) OVER start_ AS start_low
     FROM optimizer_series
     WINDOW
         soon AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN 1 FOLLOWING AND 10 FOLLOWING),
         next_two AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN 1 FOLLOWING AND 2 FOLLOWING),
         start_ AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN 1 FOLLOWING AND 8 FOLLOWING),
-        whole AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)
+        whole AS (PARTITION BY rank, optimizer_id
+            ORDER BY n ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)
 ), later AS (
     SELECT *, 'window' AS path FROM ahead
-    WHERE NOT EXISTS (FROM range_tests r WHERE r.rank = ahead.rank AND r.optimizer_id = ahead.optimizer_id AND ahead.step BETWEEN r.first_step AND r.last_step)
-      AND history >= $history AND isfinite(norm) AND norm > $factor * norm_median AND norm > 3 * norm_peak_ever
+    WHERE NOT EXISTS (FROM range_tests r
+        WHERE r.rank = ahead.rank
+          AND r.optimizer_id = ahead.optimizer_id
+          AND ahead.step BETWEEN r.first_step AND r.last_step)
+      AND history >= $history
+        AND isfinite(norm)
+        AND norm > $factor * norm_median
+        AND norm > 3 * norm_peak_ever
       AND robust_z(log_size(norm), norm_log_median, norm_log_sigma, 0.2) > $z
       AND (breaks OR (next_rows = 2 AND next_low > $factor * norm_median))
       -- a likelihood that gets sharper has steeper gradients all the way down
       AND (breaks OR coalesce(loss_soon > greatest(loss_median, loss), true))
-      AND (breaks OR highest > 3 * norm OR (highest > 2 * norm AND loss_soon > 2 * abs(loss) AND loss_soon > loss_median + 8 * greatest(loss_sigma, 0.05 * abs(loss_median))
+      AND (breaks
+          OR highest > 3 * norm
+          OR (highest > 2 * norm
+              AND loss_soon > 2 * abs(loss)
+              AND loss_soon > loss_median + 8 * greatest(loss_sigma, 0.05 * abs(loss_median))
           AND loss_soon > loss_median + 0.5 * abs(loss_median)))
       AND (optimizers <= 1 OR breaks OR highest > 100 * norm_median)
       -- clipping held, and most of the next ten steps are as they used to be: a spike
       AND (breaks OR len(list_filter(norms_soon, lambda x: x < $factor * norm_median)) < 5
-        OR NOT EXISTS (SELECT 1 FROM clipping c WHERE c.rank = ahead.rank AND c.step = ahead.step AND c.bound < norm))
+        OR NOT EXISTS (SELECT 1
+            FROM clipping c
+            WHERE c.rank = ahead.rank AND c.step = ahead.step AND c.bound < norm))
 ), early AS (
     -- from the first steps on, before there is a history
     SELECT *, 'start' AS path FROM ahead
     WHERE n = 0 AND isfinite(norm) AND norm > 0 AND isfinite(loss) AND loss > 0
-      AND (start_highest > 100 * norm OR (start_breaks AND start_highest > 10 * norm) OR (start_breaks AND norm > 100 * weight_norm))
+      AND (start_highest > 100 * norm
+          OR (start_breaks AND start_highest > 10 * norm)
+          OR (start_breaks AND norm > 100 * weight_norm))
       AND (start_breaks OR start_loss > 10 * loss) AND (start_breaks OR start_low > loss)
 )
-SELECT rank, step, NULL::VARCHAR AS module, NULL::VARCHAR AS tensor, norm AS value, norm_median, norm_peak_ever, optimizer_id,
+SELECT rank, step, NULL::VARCHAR AS module, NULL::VARCHAR AS tensor, norm AS value, norm_median,
+    norm_peak_ever, optimizer_id,
     CASE path WHEN 'window' THEN highest ELSE start_highest END AS highest,
-    CASE path WHEN 'window' THEN printf('a median of %.4g in the steps before and never more than %.4g', norm_median, norm_peak_ever)
+    CASE path
+        WHEN 'window' THEN printf('a median of %.4g in the steps before and never more than %.4g',
+            norm_median, norm_peak_ever)
         ELSE 'no history: these are the first steps of the run' END AS compared,
-    CASE WHEN coalesce(breaks, false) OR (path = 'start' AND start_breaks) THEN 'then loss or gradients became non-finite'
-        ELSE printf('the loss rose to %.4g', coalesce(CASE path WHEN 'window' THEN loss_soon ELSE start_loss END, loss)) END AS agreeing,
+    CASE WHEN coalesce(breaks, false)
+        OR (path = 'start' AND start_breaks) THEN 'then loss or gradients became non-finite'
+        ELSE printf('the loss rose to %.4g',
+            coalesce(CASE path WHEN 'window' THEN loss_soon ELSE start_loss END, loss))
+            END AS agreeing,
     CASE WHEN c.bound < coalesce(2 * norm_median, 1.0) THEN printf('Clipping at %.4g was not enough', c.bound)
-        ELSE printf('Clip the norm (clip_grad_norm_ at about %.4g)', coalesce(2 * norm_median, 1.0)) END AS clip_, loss, lr, update_ratio
+        ELSE printf('Clip the norm (clip_grad_norm_ at about %.4g)', coalesce(2 * norm_median, 1.0))
+            END AS clip_, loss, lr, update_ratio
 FROM (SELECT * FROM later UNION ALL SELECT * FROM early) e LEFT JOIN clipping c USING (rank, step)
 -- a half-precision activation that overflowed just after explains the gradients, not the other way round
 WHERE NOT EXISTS (
-    SELECT 1 FROM nonfinite_origin o WHERE o.rank = e.rank AND o.kind = 'activation' AND o.dtype = 'float16' AND o.step BETWEEN e.step AND e.step + 10)
+    SELECT 1
+    FROM nonfinite_origin o
+    WHERE o.rank = e.rank
+      AND o.kind = 'activation'
+      AND o.dtype = 'float16'
+      AND o.step BETWEEN e.step AND e.step + 10)
 ORDER BY step, rank, optimizer_id

@@ -22,19 +22,29 @@ not_this = "A head or a branch that starts at zero and parts with its first grad
 source = "Equality of rows at the start, at the steps 3 and 10, and then at 32, 64 and so on."
 */
 WITH alike AS (
-    SELECT p.*, t.rows, t.distinct_rows, t.distinct_rows_step AS looked FROM parameters p JOIN tensors t ON t.rank = p.rank AND t.tensor_id = p.tensor_id
+    SELECT p.*, t.rows, t.distinct_rows, t.distinct_rows_step AS looked
+    FROM parameters p
+    JOIN tensors t ON t.rank = p.rank AND t.tensor_id = p.tensor_id
     WHERE t.distinct_rows = 1 AND t.rows >= 2 AND t.optimizer_id IS NOT NULL
 ), moving AS (
-    SELECT a.rank, a.tensor_id, 'while they are updated' AS how_, min(u.step) AS first FROM alike a JOIN tensor_stats u ON u.rank = a.rank AND u.tensor_id = a.update_id
+    SELECT a.rank, a.tensor_id, 'while they are updated' AS how_, min(u.step) AS first
+    FROM alike a
+    JOIN tensor_stats u ON u.rank = a.rank AND u.tensor_id = a.update_id
         AND u.step <= coalesce(a.looked, u.step) -- what moved only afterwards may have parted
     GROUP BY a.rank, a.tensor_id HAVING count(*) FILTER (u.sum_sq > 0 AND u.nan_count + u.inf_count = 0) >= 2 AND max(u.step) >= 3 -- rows of NaN look alike too
 ), stuck AS (
-    SELECT a.rank, a.tensor_id, 'because no gradient comes through constants (it is exactly zero in all ' || count(*) || ' steps)' AS how_, min(g.step) AS first
+    SELECT a.rank, a.tensor_id,
+        'because no gradient comes through constants (it is exactly zero in all ' || count(*)
+            || ' steps)' AS how_,
+        min(g.step) AS first
     FROM alike a JOIN param_steps g ON g.rank = a.rank AND g.tensor_id = a.tensor_id
-    GROUP BY a.rank, a.tensor_id HAVING count(*) >= 5 AND NOT bool_or(g.missing OR g.frozen OR g.nonfinite_count > 0) AND max(g.sum_sq) = 0
+    GROUP BY a.rank, a.tensor_id
+    HAVING count(*) >= 5 AND NOT bool_or(g.missing OR g.frozen OR g.nonfinite_count > 0) AND max(g.sum_sq) = 0
 )
 SELECT a.rank,
     -- a layer that was put in later, as an adapter is, begins where it is first seen
-    CASE WHEN h.first <= $late THEN 0 ELSE h.first END AS step, a.module, a.tensor, a.rows, a.distinct_rows AS value, h.how_
-FROM alike a JOIN (SELECT * FROM moving UNION ALL SELECT * FROM stuck) h ON h.rank = a.rank AND h.tensor_id = a.tensor_id
+    CASE WHEN h.first <= $late THEN 0 ELSE h.first END AS step, a.module, a.tensor, a.rows,
+        a.distinct_rows AS value, h.how_
+FROM alike a
+JOIN (SELECT * FROM moving UNION ALL SELECT * FROM stuck) h ON h.rank = a.rank AND h.tensor_id = a.tensor_id
 ORDER BY a.rank, a.call_order, a.tensor

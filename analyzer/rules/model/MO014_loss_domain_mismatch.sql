@@ -16,32 +16,53 @@ not_this = "cross_entropy, which takes the logarithm itself; rounding above zero
 source = "Definition of each loss: log-probabilities are at most 0, probabilities lie in [0, 1]."
 */
 WITH given AS (
-    SELECT s.rank, s.step, s.microbatch, max(s.max) AS high, min(s.seq) AS seq FROM tensor_stats s JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id
+    SELECT s.rank, s.step, s.microbatch, max(s.max) AS high, min(s.seq) AS seq
+    FROM tensor_stats s
+    JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id
     WHERE t.kind = 'output' AND t.tensor_name = 'loss:input' AND s.phase <> 'eval' GROUP BY ALL
 ), targets AS (
     SELECT b.rank, b.step, b.microbatch, b.loss_op, s.min, s.max, b.seq FROM batches b
-    LEFT JOIN tensor_stats s ON s.rank = b.rank AND s.step = b.step AND s.seq = b.seq AND s.tensor_id = b.tensor_id
+    LEFT JOIN tensor_stats s ON s.rank = b.rank
+        AND s.step = b.step
+        AND s.seq = b.seq
+        AND s.tensor_id = b.tensor_id
     WHERE b.role = 'target' AND b.loss_op IS NOT NULL AND b.phase <> 'eval'
     QUALIFY row_number() OVER (PARTITION BY b.rank, b.step, b.microbatch ORDER BY b.seq) = 1
 )
-SELECT t.rank, t.step, t.microbatch, g.seq, g.high AS value, 'the input of ' || t.loss_op || ' is no logarithm of a probability: ' || printf('%.4g', g.high) || ' is above 0' AS what_, 'log-probabilities, which are at most 0' AS domain,
+SELECT t.rank, t.step, t.microbatch, g.seq, g.high AS value,
+    'the input of ' || t.loss_op || ' is no logarithm of a probability: ' || printf('%.4g',
+        g.high) || ' is above 0' AS what_,
+    'log-probabilities, which are at most 0' AS domain,
     'Apply log_softmax before nll_loss, or use cross_entropy on the logits.' AS fix_, 'loss:input' AS tensor
 FROM targets t JOIN given g ON g.rank = t.rank AND g.step = t.step AND g.microbatch = t.microbatch
 WHERE t.loss_op IN ('NllLoss', 'NllLoss2D', 'KlDiv') AND g.high > 1e-3
 UNION ALL BY NAME
-SELECT p.rank, p.step, p.microbatch, p.seq, p.max AS value, 'the input of ' || p.op || ' is no logarithm of a probability: ' || printf('%.4g', p.max) || ' is above 0' AS what_, 'log-probabilities, which are at most 0' AS domain,
-    'Apply log_softmax last, right before ctc_loss: what is added or scaled afterwards leaves sums of probabilities other than 1.' AS fix_, 'loss:input' AS tensor
+SELECT p.rank, p.step, p.microbatch, p.seq, p.max AS value,
+    'the input of ' || p.op || ' is no logarithm of a probability: ' || printf('%.4g',
+        p.max) || ' is above 0' AS what_,
+    'log-probabilities, which are at most 0' AS domain,
+    'Apply log_softmax last, right before ctc_loss: what is added or scaled afterwards leaves sums of probabilities other than 1.' AS fix_,
+        'loss:input' AS tensor
 FROM operators p WHERE p.trigger = 'risk' AND p.op = 'CtcLoss' AND p.saved = 'log_probs' AND p.max > 1e-3
 UNION ALL BY NAME
-SELECT p.rank, p.step, p.microbatch, p.seq, p.shape[2] AS value, 'the input of ' || p.op || ' (shape ' || p.shape::VARCHAR || ') is a softmax over ' || p.saved || ', not over the classes (dimension 1)' AS what_, 'the classes' AS domain,
-    'Take log_softmax over the dimension of the classes (dim=1), or use cross_entropy on the logits.' AS fix_, 'loss:input' AS tensor
+SELECT p.rank, p.step, p.microbatch, p.seq, p.shape[2] AS value,
+    'the input of ' || p.op || ' (shape ' || p.shape::VARCHAR || ') is a softmax over ' || p.saved
+        || ', not over the classes (dimension 1)' AS what_,
+    'the classes' AS domain,
+    'Take log_softmax over the dimension of the classes (dim=1), or use cross_entropy on the logits.' AS fix_,
+        'loss:input' AS tensor
 FROM operators p WHERE p.trigger = 'risk' AND p.op IN ('NllLoss', 'NllLoss2D') AND p.saved LIKE 'dimension %'
 UNION ALL BY NAME
-SELECT p.rank, p.step, p.microbatch, p.seq, NULL AS value, 'kl_div is given probabilities right from a softmax where it wants their logarithms' AS what_, 'log-probabilities' AS domain,
+SELECT p.rank, p.step, p.microbatch, p.seq, NULL AS value,
+    'kl_div is given probabilities right from a softmax where it wants their logarithms' AS what_,
+    'log-probabilities' AS domain,
     'Give kl_div the result of log_softmax.' AS fix_, 'loss:input' AS tensor
 FROM operators p WHERE p.trigger = 'risk' AND p.op = 'KlDiv' AND p.saved = 'probabilities'
 UNION ALL BY NAME
-SELECT t.rank, t.step, t.microbatch, t.seq, CASE WHEN t.min < 0 THEN t.min ELSE t.max END AS value, 'the target of ' || t.loss_op || ' is no probability: ' || printf('%.4g', CASE WHEN t.min < 0 THEN t.min ELSE t.max END) || ' is outside [0, 1]' AS what_, '[0, 1]' AS domain,
+SELECT t.rank, t.step, t.microbatch, t.seq, CASE WHEN t.min < 0 THEN t.min ELSE t.max END AS value,
+    'the target of ' || t.loss_op || ' is no probability: ' || printf('%.4g',
+        CASE WHEN t.min < 0 THEN t.min ELSE t.max END) || ' is outside [0, 1]' AS what_,
+    '[0, 1]' AS domain,
     'Map the targets to 0 and 1.' AS fix_, 'loss:target' AS tensor
 FROM targets t WHERE t.loss_op LIKE 'BinaryCrossEntropy%' AND (t.min < -1e-3 OR t.max > 1.001)
 ORDER BY step, rank, microbatch

@@ -25,89 +25,169 @@ why = "Regularisation and running statistics stop, without an error."
 not_this = "Models without such layers, steps in eval mode that no evaluation came before, if train mode follows, parts of a model in train mode that are frozen, or put into eval mode without having been evaluated by themselves, evaluation."
 source = "Flags; no threshold but persistence."
 */
+-- shared
 WITH modes AS (
-    SELECT rank, step, bool_or(training) AS training, row_number() OVER (PARTITION BY rank ORDER BY step) AS n FROM steps
+    SELECT rank, step, bool_or(training) AS training, row_number() OVER (PARTITION BY rank ORDER BY step) AS n
+    FROM steps
     WHERE training IS NOT NULL AND microbatches >= 1 GROUP BY rank, step
 ), ends AS (
-    SELECT rank, max(step) FILTER (training) AS last_train, max(step) AS last, count(*) FILTER (NOT training) AS off_ FROM modes GROUP BY rank
-), stretches AS (
-    -- steps on end in one mode
-    SELECT rank, training, min(step) AS step, max(step) AS last, count(*) AS steps, row_number() OVER (PARTITION BY rank ORDER BY min(step)) AS n,
-        count(*) OVER (PARTITION BY rank) AS stretches, lead(min(step)) OVER (PARTITION BY rank ORDER BY min(step)) AS again, lag(max(step)) OVER (PARTITION BY rank ORDER BY min(step)) AS before_step
-    FROM (SELECT *, n - row_number() OVER (PARTITION BY rank, training ORDER BY step) AS island FROM modes) GROUP BY rank, training, island
-), left_over AS (
-    -- what an evaluation that does not always come to its end, or comes in the middle of an epoch, leaves behind until the next train()
-    SELECT s.rank, s.step, s.again, s.before_step, s.steps FROM stretches s
-    WHERE NOT s.training AND s.n > 1 AND s.n < s.stretches AND s.steps >= $least
-      AND (SELECT max(e.eval_forwards) FROM steps e WHERE e.rank = s.rank AND e.step BETWEEN s.before_step AND s.step)
-          > (SELECT median(e.eval_forwards) FROM steps e WHERE e.rank = s.rank)
-    QUALIFY row_number() OVER (PARTITION BY s.rank ORDER BY s.step) = 1
-), roots AS (
-    SELECT o.rank, o.module_id, any_value(m.class_name) AS class_name, arg_max(o.training, (o.step, o.seq)) AS training, bool_or(o.training) AS ever, min(o.step) AS first_,
-        (SELECT count(*) FROM module_tree c WHERE c.rank = o.rank AND c.ancestor_id = o.module_id) AS modules_
-    FROM module_modes o JOIN modules m ON m.rank = o.rank AND m.module_id = o.module_id AND m.parent_id IS NULL WHERE o.grad GROUP BY o.rank, o.module_id
-), replaced AS (
-    -- as after a resume: a model of the same build has come, and it is trained in eval mode only
-    SELECT DISTINCT a.rank, a.module_id FROM roots a JOIN ends e ON e.rank = a.rank
-    JOIN roots b ON b.rank = a.rank AND b.module_id <> a.module_id AND b.class_name = a.class_name AND b.modules_ = a.modules_ AND NOT b.ever AND b.first_ > e.last_train
-    WHERE a.training
-), kept AS (
-    -- where a part with such layers is in train mode, the rest was put into eval mode by intention, as what is frozen is
-    SELECT DISTINCT rank FROM (
-        SELECT o.rank, arg_max(o.training, (o.step, o.seq)) AS training FROM module_modes o JOIN modules m ON m.rank = o.rank AND m.module_id = o.module_id
-        WHERE o.grad AND m.call_order IS NOT NULL AND regexp_matches(m.class_name, '^(Dropout|AlphaDropout|FeatureAlphaDropout|BatchNorm|SyncBatchNorm|LazyBatchNorm)')
-            AND NOT EXISTS (FROM replaced p JOIN module_tree t ON t.rank = p.rank AND t.ancestor_id = p.module_id WHERE t.rank = m.rank AND t.module_id = m.module_id) GROUP BY o.rank, o.module_id)
-    WHERE training
+    SELECT rank, max(step) FILTER (training) AS last_train, max(step) AS last,
+        count(*) FILTER (NOT training) AS off_
+    FROM modes
+    GROUP BY rank
 ), drawing AS (
     SELECT m.rank, m.training, s.rng <> lag(s.rng) OVER (PARTITION BY m.rank ORDER BY m.step) AS drew
-    FROM modes m JOIN (SELECT rank, step, max(rng) AS rng FROM steps GROUP BY rank, step) s ON s.rank = m.rank AND s.step = m.step
+    FROM modes m
+    JOIN (SELECT rank, step, max(rng) AS rng FROM steps GROUP BY rank, step) s ON s.rank = m.rank
+        AND s.step = m.step
 ), sensitive AS (
-    SELECT rank FROM modules WHERE regexp_matches(class_name, '^(Dropout|AlphaDropout|FeatureAlphaDropout|BatchNorm|SyncBatchNorm|LazyBatchNorm)') AND call_order IS NOT NULL
+    SELECT rank
+    FROM modules
+    WHERE regexp_matches(class_name,
+        '^(Dropout|AlphaDropout|FeatureAlphaDropout|BatchNorm|SyncBatchNorm|LazyBatchNorm)')
+      AND call_order IS NOT NULL
     UNION
     -- or dropout by function: every step in train mode draws random numbers, and few in eval mode do
     SELECT rank FROM drawing GROUP BY rank
-    HAVING count(drew) FILTER (training) >= $drawn AND avg(drew::INTEGER) FILTER (training) > 0.9 AND avg(drew::INTEGER) FILTER (NOT training) < 0.5
+    HAVING count(drew) FILTER (training) >= $drawn
+        AND avg(drew::INTEGER) FILTER (training) > 0.9
+        AND avg(drew::INTEGER) FILTER (NOT training) < 0.5
+)
+-- detector: to_the_end
+WITH roots AS (
+    SELECT o.rank, o.module_id, any_value(m.class_name) AS class_name,
+        arg_max(o.training, (o.step, o.seq)) AS training, bool_or(o.training) AS ever, min(o.step) AS first_,
+        (SELECT count(*) FROM module_tree c WHERE c.rank = o.rank AND c.ancestor_id = o.module_id) AS modules_
+    FROM module_modes o
+    JOIN modules m ON m.rank = o.rank AND m.module_id = o.module_id AND m.parent_id IS NULL
+    WHERE o.grad
+    GROUP BY o.rank, o.module_id
+), replaced AS (
+    -- as after a resume: a model of the same build has come, and it is trained in eval mode only
+    SELECT DISTINCT a.rank, a.module_id FROM roots a JOIN ends e ON e.rank = a.rank
+    JOIN roots b ON b.rank = a.rank
+        AND b.module_id <> a.module_id
+        AND b.class_name = a.class_name
+        AND b.modules_ = a.modules_
+        AND NOT b.ever
+        AND b.first_ > e.last_train
+    WHERE a.training
+), kept AS (
+    -- where a part with such layers is in train mode, the rest was put into eval mode by intention, as what
+    -- is frozen is
+    SELECT DISTINCT rank FROM (
+        SELECT o.rank, arg_max(o.training, (o.step, o.seq)) AS training
+        FROM module_modes o
+        JOIN modules m ON m.rank = o.rank AND m.module_id = o.module_id
+        WHERE o.grad
+          AND m.call_order IS NOT NULL
+          AND regexp_matches(m.class_name,
+              '^(Dropout|AlphaDropout|FeatureAlphaDropout|BatchNorm|SyncBatchNorm|LazyBatchNorm)')
+            AND NOT EXISTS (FROM replaced p
+                JOIN module_tree t ON t.rank = p.rank AND t.ancestor_id = p.module_id
+                WHERE t.rank = m.rank AND t.module_id = m.module_id)
+                GROUP BY o.rank, o.module_id)
+    WHERE training
 ), untouched AS (
     -- batch norms that normalise by the mean 0 and variance 1 that they were made with
     SELECT t.rank FROM tensor_stats s JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id
     WHERE t.kind = 'buffer' AND t.tensor_name LIKE '%num_batches_tracked' AND t.module_id IN (
-        SELECT m.module_id FROM modules m WHERE m.rank = t.rank AND m.class_name LIKE '%BatchNorm%' AND m.call_order IS NOT NULL)
+        SELECT m.module_id
+        FROM modules m
+        WHERE m.rank = t.rank AND m.class_name LIKE '%BatchNorm%' AND m.call_order IS NOT NULL)
     GROUP BY t.rank HAVING max(s.max) = 0
 )
-, switched AS (
+SELECT e.rank,
+    (SELECT min(step) FROM modes m WHERE m.rank = e.rank AND m.step > coalesce(e.last_train, -1)) AS step,
+    '' AS module, 'the model' AS who, e.off_ AS value,
+    CASE
+        WHEN e.last_train IS NULL THEN ''
+        ELSE ' (it was in train mode until step ' || e.last_train || ')'
+        END AS after,
+    CASE WHEN e.last_train IS NULL
+        AND e.rank NOT IN (SELECT rank FROM untouched) THEN 'warning' ELSE 'error' END AS severity
+FROM ends e JOIN sensitive s ON s.rank = e.rank
+WHERE e.rank NOT IN (FROM kept)
+  AND NOT (SELECT training FROM modes m WHERE m.rank = e.rank AND m.step = e.last)
+  AND (SELECT count(*) FROM modes m WHERE m.rank = e.rank AND m.step > coalesce(e.last_train, -1)) >= $least
+-- detector: for_a_stretch
+WITH stretches AS (
+    -- steps on end in one mode
+    SELECT rank, training, min(step) AS step, max(step) AS last, count(*) AS steps,
+        row_number() OVER (PARTITION BY rank ORDER BY min(step)) AS n,
+        count(*) OVER (PARTITION BY rank) AS stretches,
+            lead(min(step)) OVER (PARTITION BY rank ORDER BY min(step)) AS again,
+            lag(max(step)) OVER (PARTITION BY rank ORDER BY min(step)) AS before_step
+    FROM (SELECT *, n - row_number() OVER (PARTITION BY rank, training ORDER BY step) AS island FROM modes)
+    GROUP BY rank, training, island
+), left_over AS (
+    -- what an evaluation that does not always come to its end, or comes in the middle of an epoch, leaves
+    -- behind until the next train()
+    SELECT s.rank, s.step, s.again, s.before_step, s.steps FROM stretches s
+    WHERE NOT s.training AND s.n > 1 AND s.n < s.stretches AND s.steps >= $least
+      AND (SELECT max(e.eval_forwards)
+          FROM steps e
+          WHERE e.rank = s.rank AND e.step BETWEEN s.before_step AND s.step)
+          > (SELECT median(e.eval_forwards) FROM steps e WHERE e.rank = s.rank)
+    QUALIFY row_number() OVER (PARTITION BY s.rank ORDER BY s.step) = 1
+)
+SELECT l.rank, l.step, '' AS module, 'the model' AS who, l.steps AS value,
+    ' (it was in train mode until step ' || l.before_step || ', and is again from step ' || l.again
+        || ' on)' AS after,
+        'error' AS severity
+FROM left_over l JOIN sensitive s ON s.rank = l.rank JOIN ends e ON e.rank = l.rank
+WHERE (SELECT training FROM modes m WHERE m.rank = e.rank AND m.step = e.last)
+-- detector: part_of_the_model
+WITH switched AS (
     -- modules that trained in train mode and, from a step just after an evaluation to the end, in eval mode
     SELECT w.rank, w.module_id, w.step, w.before_step FROM (
-        SELECT rank, module_id, step, training, lag(training) OVER series AS before, lead(step) OVER series AS next, greatest(step - 1, 0) AS before_step
+        SELECT rank, module_id, step, training, lag(training) OVER series AS before,
+            lead(step) OVER series AS next, greatest(step - 1, 0) AS before_step
         FROM module_modes WHERE grad WINDOW series AS (PARTITION BY rank, module_id ORDER BY step, seq)) w
     WHERE NOT w.training AND w.before AND w.next IS NULL
-      AND EXISTS (FROM steps s WHERE s.rank = w.rank AND s.step BETWEEN w.before_step AND w.step AND s.eval_forwards > 0)
+      AND EXISTS (FROM steps s
+          WHERE s.rank = w.rank AND s.step BETWEEN w.before_step AND w.step AND s.eval_forwards > 0)
 ), parts AS (
     SELECT s.* FROM switched s JOIN modules d ON d.rank = s.rank AND d.module_id = s.module_id
     WHERE NOT EXISTS (FROM switched p WHERE p.rank = s.rank AND p.module_id = d.parent_id)
-      -- evaluated by itself: no module around it ran without gradients in the same step, as in an evaluation of the whole
-      AND EXISTS (FROM module_modes e WHERE e.rank = s.rank AND e.module_id = s.module_id AND NOT e.grad AND NOT e.training AND e.step <= s.step AND NOT EXISTS (
+      -- evaluated by itself: no module around it ran without gradients in the same step, as in an evaluation
+      -- of the whole
+      AND EXISTS (FROM module_modes e
+          WHERE e.rank = s.rank
+            AND e.module_id = s.module_id
+            AND NOT e.grad
+            AND NOT e.training
+            AND e.step <= s.step
+            AND NOT EXISTS (
           FROM module_tree t JOIN module_modes o ON o.rank = t.rank AND o.module_id = t.ancestor_id
-          WHERE t.rank = s.rank AND t.module_id = s.module_id AND t.ancestor_id <> s.module_id AND NOT o.grad AND o.step = e.step))
-      AND EXISTS (FROM module_tree t JOIN modules l ON l.rank = t.rank AND l.module_id = t.module_id WHERE t.rank = s.rank AND t.ancestor_id = s.module_id AND l.call_order IS NOT NULL
-          AND regexp_matches(l.class_name, '^(Dropout|AlphaDropout|FeatureAlphaDropout|BatchNorm|SyncBatchNorm|LazyBatchNorm)') AND coalesce(json_extract(l.settings, '$.p')::DOUBLE, 1) > 0)
+          WHERE t.rank = s.rank
+            AND t.module_id = s.module_id
+            AND t.ancestor_id <> s.module_id
+            AND NOT o.grad
+            AND o.step = e.step))
+      AND EXISTS (FROM module_tree t
+          JOIN modules l ON l.rank = t.rank AND l.module_id = t.module_id
+          WHERE t.rank = s.rank AND t.ancestor_id = s.module_id AND l.call_order IS NOT NULL
+          AND regexp_matches(l.class_name,
+              '^(Dropout|AlphaDropout|FeatureAlphaDropout|BatchNorm|SyncBatchNorm|LazyBatchNorm)')
+            AND coalesce(json_extract(l.settings, '$.p')::DOUBLE, 1) > 0)
       -- and it goes on learning: what is frozen may well be put into eval mode
-      AND EXISTS (FROM module_tree t JOIN tensors p ON p.rank = t.rank AND p.module_id = t.module_id JOIN param_steps g ON g.rank = p.rank AND g.tensor_id = p.tensor_id
-          WHERE t.rank = s.rank AND t.ancestor_id = s.module_id AND g.step > s.step AND NOT g.frozen AND g.sum_sq > 0)
+      AND EXISTS (FROM module_tree t
+          JOIN tensors p ON p.rank = t.rank AND p.module_id = t.module_id
+          JOIN param_steps g ON g.rank = p.rank AND g.tensor_id = p.tensor_id
+          WHERE t.rank = s.rank
+            AND t.ancestor_id = s.module_id
+            AND g.step > s.step
+            AND NOT g.frozen
+            AND g.sum_sq > 0)
 )
-SELECT e.rank, (SELECT min(step) FROM modes m WHERE m.rank = e.rank AND m.step > coalesce(e.last_train, -1)) AS step, '' AS module, 'the model' AS who, e.off_ AS value,
-    CASE WHEN e.last_train IS NULL THEN '' ELSE ' (it was in train mode until step ' || e.last_train || ')' END AS after,
-    CASE WHEN e.last_train IS NULL AND e.rank NOT IN (SELECT rank FROM untouched) THEN 'warning' ELSE 'error' END AS severity
-FROM ends e JOIN sensitive s ON s.rank = e.rank
-WHERE e.rank NOT IN (FROM kept) AND NOT (SELECT training FROM modes m WHERE m.rank = e.rank AND m.step = e.last)
-  AND (SELECT count(*) FROM modes m WHERE m.rank = e.rank AND m.step > coalesce(e.last_train, -1)) >= $least
-UNION ALL BY NAME
-SELECT l.rank, l.step, '' AS module, 'the model' AS who, l.steps AS value,
-    ' (it was in train mode until step ' || l.before_step || ', and is again from step ' || l.again || ' on)' AS after, 'error' AS severity
-FROM left_over l JOIN sensitive s ON s.rank = l.rank JOIN ends e ON e.rank = l.rank
-WHERE (SELECT training FROM modes m WHERE m.rank = e.rank AND m.step = e.last)
-UNION ALL BY NAME
-SELECT p.rank, p.step, d.module, coalesce(nullif(d.module, ''), d.model) || ', a part of what is trained,' AS who, (SELECT count(*) FROM modes m WHERE m.rank = p.rank AND m.step >= p.step) AS value,
-    ' (it was evaluated by itself, and in train mode until step ' || p.before_step || ')' AS after, 'error' AS severity
+SELECT p.rank, p.step, d.module,
+    coalesce(nullif(d.module, ''), d.model) || ', a part of what is trained,' AS who,
+    (SELECT count(*) FROM modes m WHERE m.rank = p.rank AND m.step >= p.step) AS value,
+    ' (it was evaluated by itself, and in train mode until step ' || p.before_step || ')' AS after,
+        'error' AS severity
 FROM parts p JOIN modules d ON d.rank = p.rank AND d.module_id = p.module_id JOIN ends e ON e.rank = p.rank
-WHERE (SELECT training FROM modes m WHERE m.rank = e.rank AND m.step = e.last) AND (SELECT count(*) FROM modes m WHERE m.rank = p.rank AND m.step >= p.step) >= $least
+WHERE (SELECT training FROM modes m WHERE m.rank = e.rank AND m.step = e.last)
+  AND (SELECT count(*) FROM modes m WHERE m.rank = p.rank AND m.step >= p.step) >= $least
+-- together
 ORDER BY step, rank

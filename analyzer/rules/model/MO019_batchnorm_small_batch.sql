@@ -26,33 +26,58 @@ not_this = "Batch norms in eval mode, batches that are lists of many samples, pi
 source = "Threshold of the catalogue: 4 samples a batch."
 */
 WITH sizes AS (
-    -- a detector's batch is a list: of samples, whose first dimension is their channels or boxes, and so as large as the list is long
+    -- a detector's batch is a list: of samples, whose first dimension is their channels or boxes, and so as
+    -- large as the list is long
     SELECT rank, step, microbatch, max(greatest(size, members)) AS size FROM (
-        SELECT rank, step, microbatch, max(batch_size) AS size, count(DISTINCT split_part(field, '.', 2)) FILTER (regexp_matches(field, '^[^.]+[.][0-9]+([.]|$)')) AS members
-        FROM batches WHERE role IN ('input', 'field', 'target') AND phase = 'data' AND batch_size IS NOT NULL AND len(shape) >= 2 GROUP BY rank, step, microbatch, split_part(field, '.', 1))
+        SELECT rank, step, microbatch, max(batch_size) AS size,
+            count(DISTINCT split_part(field, '.', 2)) FILTER (regexp_matches(field,
+                '^[^.]+[.][0-9]+([.]|$)')) AS members
+        FROM batches
+        WHERE role IN ('input', 'field', 'target')
+          AND phase = 'data'
+          AND batch_size IS NOT NULL
+          AND len(shape) >= 2
+        GROUP BY rank, step, microbatch, split_part(field, '.', 1))
     GROUP BY rank, step, microbatch
 ), whole AS (
     SELECT rank, 0 AS step, median(size)::BIGINT AS value FROM sizes GROUP BY rank
 ), later AS (
     -- after larger ones, and to the end
-    SELECT s.rank, min(s.step) AS step, median(s.size)::BIGINT AS value FROM sizes s JOIN (SELECT rank, max(step) AS step FROM sizes WHERE size > $most GROUP BY rank) l ON l.rank = s.rank AND s.step > l.step
+    SELECT s.rank, min(s.step) AS step, median(s.size)::BIGINT AS value
+    FROM sizes s
+    JOIN (SELECT rank, max(step) AS step FROM sizes WHERE size > $most GROUP BY rank) l ON l.rank = s.rank
+        AND s.step > l.step
     GROUP BY s.rank HAVING count(DISTINCT s.step) >= $least
 ), small AS (
     SELECT * FROM later WHERE value <= $most
     UNION ALL SELECT * FROM whole WHERE value <= $most AND rank NOT IN (SELECT rank FROM later)
 ), modes AS (
-    SELECT rank, module_id, training, step, lead(step, 1, 9223372036854775807) OVER (PARTITION BY rank, module_id ORDER BY step) AS until FROM module_modes WHERE grad
+    SELECT rank, module_id, training, step,
+        lead(step, 1, 9223372036854775807) OVER (PARTITION BY rank, module_id ORDER BY step) AS until
+    FROM module_modes
+    WHERE grad
 ), norms AS (
-    SELECT m.rank, m.module_id, m.module, m.class_name, m.call_order, s.step, s.value FROM modules m JOIN small s ON s.rank = m.rank
+    SELECT m.rank, m.module_id, m.module, m.class_name, m.call_order, s.step, s.value
+    FROM modules m
+    JOIN small s ON s.rank = m.rank
     WHERE regexp_matches(m.class_name, '^BatchNorm[123]d$') AND m.call_order IS NOT NULL
       -- it takes the statistics of at least half of these batches
       AND coalesce((SELECT 2 * count(*) FILTER (q.training AND z.size <= $most) >= count(*)
-          FROM modes q JOIN sizes z ON z.rank = q.rank AND z.step >= greatest(q.step, s.step) AND z.step < q.until WHERE q.rank = m.rank AND q.module_id = m.module_id HAVING count(*) > 0), true)
+          FROM modes q
+          JOIN sizes z ON z.rank = q.rank AND z.step >= greatest(q.step, s.step) AND z.step < q.until
+          WHERE q.rank = m.rank AND q.module_id = m.module_id
+          HAVING count(*) > 0), true)
 )
-SELECT rank, step, module, class_name, value, CASE WHEN class_name = 'BatchNorm1d' THEN 'error' ELSE 'warning' END AS severity,
+SELECT rank, step, module, class_name, value,
+    CASE WHEN class_name = 'BatchNorm1d' THEN 'error' ELSE 'warning' END AS severity,
     CASE step WHEN 0 THEN '' ELSE 'From step ' || step || ' on ' END AS from_,
-    CASE WHEN class_name = 'BatchNorm1d' THEN 'its statistics are mostly noise' ELSE 'its statistics change from batch to batch, and those kept for evaluation may fit none of them' END AS noise_
+    CASE
+        WHEN class_name = 'BatchNorm1d' THEN 'its statistics are mostly noise'
+        ELSE 'its statistics change from batch to batch, and those kept for evaluation may fit none of them'
+        END AS noise_
 FROM norms n
--- over many positions of few pictures it normalises well; what may not fit are the statistics for an evaluation
-WHERE class_name = 'BatchNorm1d' OR EXISTS (FROM module_modes q WHERE q.rank = n.rank AND q.module_id = n.module_id AND NOT q.training)
+-- over many positions of few pictures it normalises well; what may not fit are the statistics for an
+-- evaluation
+WHERE class_name = 'BatchNorm1d'
+  OR EXISTS (FROM module_modes q WHERE q.rank = n.rank AND q.module_id = n.module_id AND NOT q.training)
 ORDER BY step, rank, severity, call_order

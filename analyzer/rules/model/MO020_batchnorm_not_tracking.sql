@@ -24,32 +24,60 @@ not_this = "momentum=None (a cumulative mean), batch norms that never run in tra
 source = "Definition of running statistics; another library's momentum is the share that is kept, 1 minus this one."
 */
 WITH norms AS (
-    SELECT m.*, json_extract(settings, '$.track_running_stats')::BOOLEAN AS tracks, json_extract(settings, '$.momentum')::DOUBLE AS momentum
-    FROM modules m WHERE regexp_matches(class_name, '^(SyncBatchNorm|BatchNorm[123]d)$') AND call_order IS NOT NULL AND settings IS NOT NULL
-      AND coalesce((SELECT bool_or(training) FROM module_modes q WHERE q.rank = m.rank AND q.module_id = m.module_id AND q.grad), true)
+    SELECT m.*, json_extract(settings, '$.track_running_stats')::BOOLEAN AS tracks,
+        json_extract(settings, '$.momentum')::DOUBLE AS momentum
+    FROM modules m
+    WHERE regexp_matches(class_name, '^(SyncBatchNorm|BatchNorm[123]d)$')
+      AND call_order IS NOT NULL
+      AND settings IS NOT NULL
+      AND coalesce((SELECT bool_or(training)
+          FROM module_modes q
+          WHERE q.rank = m.rank AND q.module_id = m.module_id AND q.grad),
+          true)
 ), kept AS (
     -- one row a step and batch norm: both statistics and how many batches were counted
     SELECT n.rank, n.module_id, n.module, n.class_name, n.call_order, s.step,
-        max(s.sum_sq) FILTER (t.tensor_name LIKE '%running_var') AS var_, max(s.sum) FILTER (t.tensor_name LIKE '%running_mean') AS mean_,
-        max(s.sum_sq) FILTER (t.tensor_name LIKE '%running_mean') AS mean_sq, max(s.max) FILTER (t.tensor_name LIKE '%num_batches_tracked') AS counted
-    FROM norms n JOIN tensors t ON t.rank = n.rank AND t.module_id = n.module_id AND t.kind = 'buffer' JOIN tensor_stats s ON s.rank = t.rank AND s.tensor_id = t.tensor_id
+        max(s.sum_sq) FILTER (t.tensor_name LIKE '%running_var') AS var_,
+            max(s.sum) FILTER (t.tensor_name LIKE '%running_mean') AS mean_,
+        max(s.sum_sq) FILTER (t.tensor_name LIKE '%running_mean') AS mean_sq,
+            max(s.max) FILTER (t.tensor_name LIKE '%num_batches_tracked') AS counted
+    FROM norms n
+    JOIN tensors t ON t.rank = n.rank AND t.module_id = n.module_id AND t.kind = 'buffer'
+    JOIN tensor_stats s ON s.rank = t.rank AND s.tensor_id = t.tensor_id
     WHERE n.tracks AND n.momentum > 0 GROUP BY ALL
 ), changes AS (
-    SELECT *, abs(var_ - lag(var_) OVER w) / var_ AS moved, counted > lag(counted) OVER w AS counts, lag(step) OVER w AS before,
+    SELECT *, abs(var_ - lag(var_) OVER w) / var_ AS moved, counted > lag(counted) OVER w AS counts,
+        lag(step) OVER w AS before,
         var_ = lag(var_) OVER w AND mean_ = lag(mean_) OVER w AND mean_sq = lag(mean_sq) OVER w AS same
     FROM kept WHERE isfinite(var_) AND var_ > 0 WINDOW w AS (PARTITION BY rank, module_id ORDER BY step)
 ), ends AS (
-    SELECT rank, module_id, max(step) FILTER (NOT same) AS since, max_by(before, step) FILTER (NOT same) AS before, max_by(moved, step) FILTER (NOT same) AS moved FROM changes GROUP BY rank, module_id
+    SELECT rank, module_id, max(step) FILTER (NOT same) AS since,
+        max_by(before, step) FILTER (NOT same) AS before, max_by(moved, step) FILTER (NOT same) AS moved
+    FROM changes
+    GROUP BY rank, module_id
 ), stopped AS (
-    -- where not every step was looked at, what was moved between the last two looks that differ may have stopped between them
-    SELECT c.rank, min(c.step) AS step, CASE WHEN e.since = e.before + 1 THEN min(c.step) ELSE e.before + 1 END AS step_lower, c.module, c.class_name, c.call_order FROM changes c JOIN ends e ON e.rank = c.rank AND e.module_id = c.module_id
-    WHERE c.step > e.since AND e.moved > $moved GROUP BY c.rank, c.module, c.class_name, c.call_order, e.since, e.before HAVING count(*) FILTER (c.counts) >= greatest($least, 0.5 * count(*))
+    -- where not every step was looked at, what was moved between the last two looks that differ may have
+    -- stopped between them
+    SELECT c.rank, min(c.step) AS step,
+        CASE WHEN e.since = e.before + 1 THEN min(c.step) ELSE e.before + 1 END AS step_lower, c.module,
+        c.class_name, c.call_order
+    FROM changes c
+    JOIN ends e ON e.rank = c.rank AND e.module_id = c.module_id
+    WHERE c.step > e.since AND e.moved > $moved
+    GROUP BY c.rank, c.module, c.class_name, c.call_order, e.since, e.before
+    HAVING count(*) FILTER (c.counts) >= greatest($least, 0.5 * count(*))
 )
 SELECT rank, 0 AS step, module, class_name, call_order,
-    CASE WHEN NOT tracks THEN 'keeps no running statistics' WHEN momentum = 0 THEN 'never changes its running statistics (momentum 0)'
-        WHEN momentum = 1 THEN 'remembers only the last batch (momentum 1)' ELSE 'remembers little more than the last batch (momentum 0.9 or more)' END AS value,
+    CASE
+        WHEN NOT tracks THEN 'keeps no running statistics'
+        WHEN momentum = 0 THEN 'never changes its running statistics (momentum 0)'
+        WHEN momentum = 1 THEN 'remembers only the last batch (momentum 1)'
+            ELSE 'remembers little more than the last batch (momentum 0.9 or more)'
+            END AS value,
     CASE WHEN momentum >= 0.9 AND momentum < 0.95 THEN 'warning' ELSE 'error' END AS severity
 FROM norms WHERE NOT tracks OR momentum = 0 OR momentum BETWEEN 0.9 AND 1
 UNION ALL BY NAME
-SELECT rank, step, step_lower, module, class_name, call_order, 'has stopped changing its running statistics though it still counts its batches (momentum 0 from there on)' AS value, 'error' AS severity
+SELECT rank, step, step_lower, module, class_name, call_order,
+    'has stopped changing its running statistics though it still counts its batches (momentum 0 from there on)' AS value,
+    'error' AS severity
 FROM stopped ORDER BY step, rank, call_order

@@ -20,23 +20,41 @@ not_this = "Evaluations before training of models without such buffers, and thos
 source = "Comparison of the model with itself."
 */
 WITH outputs AS (
-    SELECT rank, module_id, min(step) AS step, max(value) FILTER (probe = 'eval_output_before_training' AND NOT isnan(value)) AS evaluated,
-        bool_or(probe = 'eval_output_before_training' AND isnan(value)) AS lost, median(value) FILTER (probe = 'output_in_training') AS trained
+    SELECT rank, module_id, min(step) AS step,
+        max(value) FILTER (probe = 'eval_output_before_training' AND NOT isnan(value)) AS evaluated,
+        bool_or(probe = 'eval_output_before_training' AND isnan(value)) AS lost,
+            median(value) FILTER (probe = 'output_in_training') AS trained
     FROM probes WHERE probe IN ('eval_output_before_training', 'output_in_training') GROUP BY rank, module_id
 ), odd AS (
     SELECT * FROM outputs WHERE trained > 0 AND isfinite(trained) AND (lost OR evaluated > $times * trained)
 ), buffers AS (
-    SELECT p.rank, p.module_id, m.module, m.class_name, m.model, m.call_order, max(p.value) AS after, max(p.scale) AS before, m.class_name LIKE '%BatchNorm%' AS usual
-    FROM probes p JOIN modules m ON m.rank = p.rank AND m.module_id = p.module_id WHERE p.probe = 'buffer_set_by_training' GROUP BY ALL
+    SELECT p.rank, p.module_id, m.module, m.class_name, m.model, m.call_order, max(p.value) AS after,
+        max(p.scale) AS before, m.class_name LIKE '%BatchNorm%' AS usual
+    FROM probes p
+    JOIN modules m ON m.rank = p.rank AND m.module_id = p.module_id
+    WHERE p.probe = 'buffer_set_by_training'
+    GROUP BY ALL
 ), placed AS (
     SELECT o.rank, o.step, m.model, o.evaluated, o.trained, o.lost,
-        arg_min(b.module, (b.usual, b.call_order)) AS module, bool_and(b.usual) AS usual, count(*) AS count, arg_min(b.before, (b.usual, b.call_order)) AS before, arg_min(b.after, (b.usual, b.call_order)) AS after
-    FROM odd o JOIN modules m ON m.rank = o.rank AND m.module_id = o.module_id JOIN buffers b ON b.rank = o.rank AND b.model = m.model
+        arg_min(b.module, (b.usual, b.call_order)) AS module, bool_and(b.usual) AS usual, count(*) AS count,
+            arg_min(b.before, (b.usual, b.call_order)) AS before,
+            arg_min(b.after, (b.usual, b.call_order)) AS after
+    FROM odd o
+    JOIN modules m ON m.rank = o.rank AND m.module_id = o.module_id
+    JOIN buffers b ON b.rank = o.rank AND b.model = m.model
     GROUP BY ALL
 )
 SELECT rank, step, 'eval' AS phase, module, evaluated / trained AS value, 'model ' || model AS model,
-    CASE WHEN lost THEN 'not finite, and so any number of times' WHEN isfinite(evaluated) THEN printf('%.3g times', evaluated / trained) ELSE 'more than 1e38 times' END AS times,
-    printf('Buffers of %s went from %.4g to %.4g (root mean square) in the first training forward%s.', CASE WHEN module = '' THEN 'the root' ELSE module END, before, after,
-        CASE WHEN count > 1 THEN printf(', and those of %d other modules changed too', count - 1) ELSE '' END) AS buffers,
+    CASE
+        WHEN lost THEN 'not finite, and so any number of times'
+        WHEN isfinite(evaluated) THEN printf('%.3g times', evaluated / trained)
+        ELSE 'more than 1e38 times'
+        END AS times,
+    printf('Buffers of %s went from %.4g to %.4g (root mean square) in the first training forward%s.',
+        CASE WHEN module = '' THEN 'the root' ELSE module END, before, after,
+        CASE
+            WHEN count > 1 THEN printf(', and those of %d other modules changed too', count - 1)
+            ELSE ''
+            END) AS buffers,
     CASE WHEN usual THEN 'warning' ELSE 'error' END AS severity
 FROM placed ORDER BY step, rank, module

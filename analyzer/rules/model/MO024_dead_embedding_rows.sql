@@ -23,16 +23,25 @@ not_this = "Short runs over a large vocabulary, tables of positions, distances a
 source = "Counting: with equal chances the share of unused rows after 20 lookups a row is exp(-20)."
 */
 WITH rows_ AS (
-    SELECT e.*, m.module, m.model, max(e.step) OVER w AS last_step, max(e.lookups) OVER w AS lookups_end, max(e.rows_used) OVER w AS used
+    SELECT e.*, m.module, m.model, max(e.step) OVER w AS last_step, max(e.lookups) OVER w AS lookups_end,
+        max(e.rows_used) OVER w AS used
     FROM embeddings e JOIN modules m ON m.rank = e.rank AND m.module_id = e.module_id
     WINDOW w AS (PARTITION BY e.rank, e.module_id)
 ), judged AS (
-    SELECT rank, module_id, any_value(module) AS module, any_value(rows) AS rows, any_value(used) AS used, any_value(lookups_end) AS lookups, any_value(last_step) AS last_step,
-        min(step) FILTER (rows_used = used) AS step, arg_min(lookups, step) FILTER (rows_used = used) AS lookups_then
+    SELECT rank, module_id, any_value(module) AS module, any_value(rows) AS rows, any_value(used) AS used,
+        any_value(lookups_end) AS lookups, any_value(last_step) AS last_step,
+        min(step) FILTER (rows_used = used) AS step,
+            arg_min(lookups, step) FILTER (rows_used = used) AS lookups_then
     FROM rows_ GROUP BY rank, module_id
 )
-SELECT rank, step, module, used AS value, rows, used, lookups, last_step, round(100 * (1 - used / rows))::INT AS percent FROM judged
+SELECT rank, step, module, used AS value, rows, used, lookups, last_step,
+    round(100 * (1 - used / rows))::INT AS percent
+FROM judged
 WHERE used <= $share * rows AND lookups >= $turns * rows AND lookups_then <= lookups / 2
   -- no sequence has but one position
-  AND (NOT regexp_matches(module, '(^|[._])(w?pe|pos|segment|token_type|type|rel)|position|relative|attention_bias', 'i') OR used = 1 AND rows >= 4 AND regexp_matches(module, '(^|[._])(w?pe|pos)|position', 'i'))
+  AND (NOT regexp_matches(module,
+      '(^|[._])(w?pe|pos|segment|token_type|type|rel)|position|relative|attention_bias', 'i')
+      OR used = 1
+      AND rows >= 4
+      AND regexp_matches(module, '(^|[._])(w?pe|pos)|position', 'i'))
 ORDER BY step, rank, module_id

@@ -60,7 +60,11 @@ source = "Standard deviation of normalised outputs, by which self-supervised lea
 */
 WITH looks AS (
     SELECT p.rank, p.module_id, p.tensor_id, p.step, p.probe, median(p.value) AS spread,
-        CASE WHEN p.probe = 'batch_std' THEN median(p.value / nullif(p.scale, 0)) ELSE median(p.value) END AS share, count(*) / count(DISTINCT p.microbatch) AS views
+        CASE
+            WHEN p.probe = 'batch_std' THEN median(p.value / nullif(p.scale, 0))
+            ELSE median(p.value)
+            END AS share,
+            count(*) / count(DISTINCT p.microbatch) AS views
     FROM probes p WHERE p.probe IN ('batch_std', 'direction_std') AND isfinite(p.value) AND isfinite(p.scale)
     GROUP BY p.rank, p.module_id, p.tensor_id, p.step, p.probe
 ), history AS (
@@ -69,80 +73,184 @@ WITH looks AS (
     QUALIFY probe = 'batch_std' OR quantile_cont(views, 0.1) OVER (PARTITION BY rank, tensor_id, probe) >= 2
 ), peaks AS (
     -- the level from which it fell
-    SELECT rank, tensor_id, probe, median(spread) AS level FROM history WHERE share >= CASE probe WHEN 'batch_std' THEN $start ELSE 0.4 END GROUP BY rank, tensor_id, probe HAVING count(*) >= 1
+    SELECT rank, tensor_id, probe, median(spread) AS level
+    FROM history
+    WHERE share >= CASE probe WHEN 'batch_std' THEN $start ELSE 0.4 END
+    GROUP BY rank, tensor_id, probe
+    HAVING count(*) >= 1
 ), losses AS (
-    SELECT rank, step, any_value(loss) AS loss FROM optimizer_series WHERE optimizers = 1 AND isfinite(loss) GROUP BY rank, step HAVING count(*) = 1
+    SELECT rank, step, any_value(loss) AS loss
+    FROM optimizer_series
+    WHERE optimizers = 1 AND isfinite(loss)
+    GROUP BY rank, step
+    HAVING count(*) = 1
 ), widest AS (
     -- of all looks, and of the later ones: a stop-gradient may be lost in the middle
-    SELECT h.rank, h.tensor_id, h.probe, f.part, arg_max(h.n, h.spread) AS n FROM (SELECT *, max(n) OVER (PARTITION BY rank, tensor_id, probe) AS looks FROM history WHERE probe = 'direction_std') h
-    CROSS JOIN (VALUES (0.0), (0.33), (0.5), (0.67)) AS f(part) WHERE h.n > f.part * h.looks GROUP BY h.rank, h.tensor_id, h.probe, f.part
+    SELECT h.rank, h.tensor_id, h.probe, f.part, arg_max(h.n, h.spread) AS n
+    FROM (SELECT *, max(n) OVER (PARTITION BY rank, tensor_id, probe) AS looks
+        FROM history
+        WHERE probe = 'direction_std') h
+    CROSS
+        JOIN (VALUES (0.0), (0.33), (0.5), (0.67)) AS f(part)
+        WHERE h.n > f.part * h.looks
+        GROUP BY h.rank, h.tensor_id, h.probe, f.part
 ), drawn AS (
-    -- a loss of cosines between views that falls because all outputs turn one way; with a stop-gradient it falls while they spread
-    SELECT h.rank, h.tensor_id, h.probe, arg_min(h.spread, h.n) AS level FROM history h JOIN widest w ON w.rank = h.rank AND w.tensor_id = h.tensor_id AND w.probe = h.probe AND h.n >= w.n
+    -- a loss of cosines between views that falls because all outputs turn one way; with a stop-gradient it
+    -- falls while they spread
+    SELECT h.rank, h.tensor_id, h.probe, arg_min(h.spread, h.n) AS level
+    FROM history h
+    JOIN widest w ON w.rank = h.rank AND w.tensor_id = h.tensor_id AND w.probe = h.probe AND h.n >= w.n
     JOIN losses l ON l.rank = h.rank AND l.step = h.step
-    GROUP BY h.rank, h.tensor_id, h.probe, w.part HAVING count(*) >= $looks AND corr(l.loss, h.spread * h.spread) > $with_loss
+    GROUP BY h.rank, h.tensor_id, h.probe, w.part
+    HAVING count(*) >= $looks AND corr(l.loss, h.spread * h.spread) > $with_loss
     -- from where it had come back up before
     QUALIFY row_number() OVER (PARTITION BY h.rank, h.tensor_id, h.probe ORDER BY NOT coalesce(
-        level > 1.15 * (SELECT min(b.spread) FROM history b WHERE b.rank = h.rank AND b.tensor_id = h.tensor_id AND b.probe = h.probe AND b.n < min(h.n)), false), w.part) = 1
+        level > 1.15 * (SELECT min(b.spread)
+            FROM history b
+            WHERE b.rank = h.rank AND b.tensor_id = h.tensor_id AND b.probe = h.probe AND b.n < min(h.n)),
+            false),
+            w.part) = 1
 ), low AS (
-    SELECT h.*, coalesce(d.level, p.level) AS level, CASE WHEN h.probe = 'batch_std' THEN h.share < $relative AND h.spread < $fall * p.level
+    SELECT h.*, coalesce(d.level, p.level) AS level,
+        CASE WHEN h.probe = 'batch_std' THEN h.share < $relative AND h.spread < $fall * p.level
         WHEN d.probe IS NOT NULL AND h.spread < $drawn AND h.spread < $drawn_turn * d.level THEN true
         ELSE h.spread < $direction AND h.spread < $turn * p.level END AS is_low
-    FROM history h JOIN peaks p USING (rank, tensor_id, probe) LEFT JOIN drawn d USING (rank, tensor_id, probe)
+    FROM history h
+    JOIN peaks p USING (rank, tensor_id, probe)
+    LEFT JOIN drawn d USING (rank, tensor_id, probe)
 ), tails AS (
-    SELECT rank, module_id, tensor_id, probe, any_value(level) AS before, coalesce(max(n) FILTER (NOT is_low), 0) AS last_good, max(n) AS n FROM low GROUP BY rank, module_id, tensor_id, probe
+    SELECT rank, module_id, tensor_id, probe, any_value(level) AS before,
+        coalesce(max(n) FILTER (NOT is_low), 0) AS last_good, max(n) AS n
+    FROM low
+    GROUP BY rank, module_id, tensor_id, probe
 ), collapsed AS (
     SELECT t.rank, t.module_id, t.tensor_id, t.probe, t.before,
         -- back to where it last was near its level: what began there went on
-        coalesce((SELECT max(l.step) FROM low l WHERE l.rank = t.rank AND l.tensor_id = t.tensor_id AND l.probe = t.probe AND l.n <= t.last_good AND l.spread >= CASE t.probe WHEN 'batch_std' THEN 0.85 ELSE 0.95 END * t.before), 0) AS foot,
-        (SELECT min(l.step) FROM low l WHERE l.rank = t.rank AND l.tensor_id = t.tensor_id AND l.probe = t.probe AND l.n > t.last_good) AS down,
-        (SELECT median(l.spread) FROM low l WHERE l.rank = t.rank AND l.tensor_id = t.tensor_id AND l.probe = t.probe AND l.n > t.last_good) AS value,
-        (SELECT median(l.share) FROM low l WHERE l.rank = t.rank AND l.tensor_id = t.tensor_id AND l.probe = t.probe AND l.n > t.last_good) AS share
+        coalesce((SELECT max(l.step)
+            FROM low l
+            WHERE l.rank = t.rank
+              AND l.tensor_id = t.tensor_id
+              AND l.probe = t.probe
+              AND l.n <= t.last_good
+              AND l.spread >= CASE t.probe WHEN 'batch_std' THEN 0.85 ELSE 0.95 END * t.before),
+            0) AS foot,
+        (SELECT min(l.step)
+            FROM low l
+            WHERE l.rank = t.rank
+              AND l.tensor_id = t.tensor_id
+              AND l.probe = t.probe
+              AND l.n > t.last_good) AS down,
+        (SELECT median(l.spread)
+            FROM low l
+            WHERE l.rank = t.rank
+              AND l.tensor_id = t.tensor_id
+              AND l.probe = t.probe
+              AND l.n > t.last_good) AS value,
+        (SELECT median(l.share)
+            FROM low l
+            WHERE l.rank = t.rank
+              AND l.tensor_id = t.tensor_id
+              AND l.probe = t.probe
+              AND l.n > t.last_good) AS share
     FROM tails t WHERE t.n - t.last_good >= $steps AND t.last_good >= 1
 ), turns AS (
-    -- from the start, or from where the loss drops by a half or nearly from one step to the next below all that it has been: another term of it was left out
+    -- from the start, or from where the loss drops by a half or nearly from one step to the next below all
+    -- that it has been: another term of it was left out
     SELECT DISTINCT rank, 0 AS turn FROM losses WHERE loss > 0
     UNION ALL
     SELECT rank, min(step) FROM (
-        SELECT rank, step, loss, min(loss) OVER w AS lowest, count(*) OVER w AS steps FROM losses WHERE loss > 0 WINDOW w AS (PARTITION BY rank ORDER BY step ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING))
+        SELECT rank, step, loss, min(loss) OVER w AS lowest, count(*) OVER w AS steps
+        FROM losses
+        WHERE loss > 0
+        WINDOW w AS (PARTITION BY rank ORDER BY step ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING))
     WHERE steps >= 8 AND loss < $halved * lowest GROUP BY rank
 ), shrinking AS (
-    -- a squared distance between views falls with the square of their size, an absolute one with its first power, what is learnt about them falls faster or elsewhere;
-    -- what a variance term has left behind when it went may hold a squared covariance, which falls with the fourth
-    SELECT h.rank, h.module_id, h.tensor_id, h.probe, arg_min(h.spread, h.n) AS before, arg_max(h.spread, h.n) AS value, arg_max(h.share, h.n) AS share, t.turn
-    FROM history h JOIN losses l ON l.rank = h.rank AND l.step = h.step AND l.loss > 0 JOIN turns t ON t.rank = h.rank AND h.step >= t.turn
+    -- a squared distance between views falls with the square of their size, an absolute one with its first
+    -- power, what is learnt about them falls faster or elsewhere;
+    -- what a variance term has left behind when it went may hold a squared covariance, which falls with the
+    -- fourth
+    SELECT h.rank, h.module_id, h.tensor_id, h.probe, arg_min(h.spread, h.n) AS before,
+        arg_max(h.spread, h.n) AS value, arg_max(h.share, h.n) AS share, t.turn
+    FROM history h
+    JOIN losses l ON l.rank = h.rank AND l.step = h.step AND l.loss > 0
+    JOIN turns t ON t.rank = h.rank AND h.step >= t.turn
     WHERE h.probe = 'batch_std' AND h.spread > 0
       -- the width of an embedding, not of a value
-      AND EXISTS (SELECT 1 FROM stats s WHERE s.rank = h.rank AND s.module_id = h.module_id AND s.kind = 'activation' AND len(s.shape) = 2 AND s.shape[2] >= 4 AND s.requires_grad)
+      AND EXISTS (SELECT 1
+          FROM stats s
+          WHERE s.rank = h.rank
+            AND s.module_id = h.module_id
+            AND s.kind = 'activation'
+            AND len(s.shape) = 2
+            AND s.shape[2] >= 4
+            AND s.requires_grad)
     GROUP BY h.rank, h.module_id, h.tensor_id, h.probe, t.turn
-    HAVING count(*) >= $looks AND quantile_cont(h.views, 0.1) >= 2 AND min(h.step) < t.turn + 4 AND max(h.spread) < 2 * arg_min(h.spread, h.n)
+    HAVING count(*) >= $looks
+        AND quantile_cont(h.views, 0.1) >= 2
+        AND min(h.step) < t.turn + 4
+        AND max(h.spread) < 2 * arg_min(h.spread, h.n)
        AND arg_max(h.spread, h.n) < $shrunk * arg_min(h.spread, h.n)
-       AND regr_r2(ln(l.loss), ln(h.spread)) > $together AND regr_slope(ln(l.loss), ln(h.spread)) BETWEEN 0.8 AND CASE t.turn WHEN 0 THEN 2.2 ELSE 4.2 END
+       AND regr_r2(ln(l.loss), ln(h.spread)) > $together
+         AND regr_slope(ln(l.loss), ln(h.spread)) BETWEEN 0.8 AND CASE t.turn WHEN 0 THEN 2.2 ELSE 4.2 END
 ), dated AS (
     SELECT c.*, CASE WHEN c.down - c.foot <= 1 THEN c.down WHEN c.foot < 4 THEN 0
             -- where not every step was looked at, what had not begun by then had by the next look
             WHEN a.step > c.foot + 1 THEN a.step ELSE c.foot END AS begun
-    FROM collapsed c LEFT JOIN LATERAL (SELECT min(l.step) AS step FROM low l WHERE l.rank = c.rank AND l.tensor_id = c.tensor_id AND l.probe = c.probe AND l.step > c.foot) a ON true
-    UNION ALL BY NAME SELECT *, turn AS begun, turn AS down, true AS whole_ FROM shrinking WHERE rank NOT IN (SELECT rank FROM collapsed)
+    FROM collapsed c
+    LEFT JOIN LATERAL (SELECT min(l.step) AS step
+        FROM low l
+        WHERE l.rank = c.rank
+          AND l.tensor_id = c.tensor_id
+          AND l.probe = c.probe
+          AND l.step > c.foot) a ON true
+    UNION ALL BY NAME SELECT *, turn AS begun, turn AS down, true AS whole_
+    FROM shrinking
+    WHERE rank NOT IN (SELECT rank FROM collapsed)
 )
 , entrances AS (
     -- the first layer of each model: where its outputs are the very same for all samples, so were its inputs
-    SELECT rank, model, module_id FROM modules m WHERE EXISTS (FROM parameters p WHERE p.rank = m.rank AND p.module_id = m.module_id)
+    SELECT rank, model, module_id
+    FROM modules m
+    WHERE EXISTS (FROM parameters p WHERE p.rank = m.rank AND p.module_id = m.module_id)
     QUALIFY row_number() OVER (PARTITION BY rank, model ORDER BY call_order) = 1
 )
 -- the earliest step of all, at the end of the model that ran first: an encoder rather than what follows it
-SELECT c.rank, min(c.begun) OVER (PARTITION BY c.rank) AS step, c.down, m.module, m.class_name, round(c.before, 4) AS before, round(c.value, 4) AS value,
-    CASE c.probe WHEN 'batch_std' THEN 'their spread over the batch' ELSE 'the spread of their directions' END AS how,
-    CASE WHEN c.whole_ THEN ' with all that they are, and the loss falls by nothing else' WHEN c.probe = 'batch_std' THEN printf(', %.2g %% of their size', 100 * c.share) ELSE ' (near 1 where they point anywhere, 0 where all point one way)' END AS against,
-    CASE WHEN m.module = '' THEN 'the model (' || m.class_name || ')' ELSE m.module || ' (' || m.class_name || ')' END AS place, m.call_order
+SELECT c.rank, min(c.begun) OVER (PARTITION BY c.rank) AS step, c.down, m.module, m.class_name,
+    round(c.before, 4) AS before, round(c.value, 4) AS value,
+    CASE c.probe
+        WHEN 'batch_std' THEN 'their spread over the batch'
+        ELSE 'the spread of their directions'
+        END AS how,
+    CASE
+        WHEN c.whole_ THEN ' with all that they are, and the loss falls by nothing else'
+        WHEN c.probe = 'batch_std' THEN printf(', %.2g %% of their size', 100 * c.share)
+        ELSE ' (near 1 where they point anywhere, 0 where all point one way)'
+        END AS against,
+    CASE
+        WHEN m.module = '' THEN 'the model (' || m.class_name || ')'
+        ELSE m.module || ' (' || m.class_name || ')'
+        END AS place,
+        m.call_order
 FROM dated c JOIN modules m ON m.rank = c.rank AND m.module_id = c.module_id
 WHERE NOT (c.value = 0 AND 0 = (
-    SELECT coalesce(max(h.spread), 1) FROM entrances e JOIN history h ON h.rank = e.rank AND h.module_id = e.module_id AND h.probe = 'batch_std' AND h.step >= c.down
+    SELECT coalesce(max(h.spread), 1)
+    FROM entrances e
+    JOIN history h ON h.rank = e.rank
+        AND h.module_id = e.module_id
+        AND h.probe = 'batch_std'
+        AND h.step >= c.down
     WHERE e.rank = m.rank AND e.model = m.model))
   -- what points one way inside a model may still be told apart at its end
-  AND (c.probe = 'batch_std' OR NOT EXISTS (FROM modules l WHERE l.rank = m.rank AND l.model = m.model AND l.class_name = 'Linear' AND l.call_order > m.call_order
+  AND (c.probe = 'batch_std'
+      OR NOT EXISTS (FROM modules l
+          WHERE l.rank = m.rank
+            AND l.model = m.model
+            AND l.class_name = 'Linear'
+            AND l.call_order > m.call_order
     AND NOT EXISTS (FROM dated d WHERE d.rank = l.rank AND d.module_id = l.module_id)
     -- or may not: its outputs pointed one way before, and run together with the others
-    AND coalesce((SELECT median(h.spread) FILTER (h.step >= c.down) > $drawn_turn * max(h.spread) FILTER (h.step BETWEEN c.begun - 40 AND c.begun)
-        FROM history h WHERE h.rank = l.rank AND h.module_id = l.module_id AND h.probe = 'direction_std'), true)))
+    AND coalesce((SELECT median(h.spread) FILTER (h.step >= c.down) > $drawn_turn * max(h.spread)
+        FILTER (h.step BETWEEN c.begun - 40 AND c.begun)
+        FROM history h
+        WHERE h.rank = l.rank AND h.module_id = l.module_id AND h.probe = 'direction_std'), true)))
 ORDER BY step, c.rank, min(m.call_order) OVER (PARTITION BY c.rank, m.model), m.call_order DESC

@@ -38,12 +38,16 @@ not_this = "Rows that may see one key only, attention that was like this from th
 source = "Arithmetic of float32: with one weight above 1 - 2^-20 every other is below 1e-6 of it. The fall is measured against the run's own history."
 */
 WITH looks AS (
-    SELECT rank, coalesce(module_id, -1) AS module_id, step, max(scale) AS keys, avg(value) FILTER (probe = 'attention_sure') AS sure, avg(value) FILTER (probe = 'attention_entropy') AS entropy
+    SELECT rank, coalesce(module_id, -1) AS module_id, step, max(scale) AS keys,
+        avg(value) FILTER (probe = 'attention_sure') AS sure,
+        avg(value) FILTER (probe = 'attention_entropy') AS entropy
     FROM probes WHERE probe IN ('attention_sure', 'attention_entropy') AND isfinite(value) GROUP BY ALL
 ), history AS (
-    SELECT *, entropy / ln(keys) AS share, row_number() OVER w AS n, count(*) OVER (PARTITION BY rank, module_id) AS total,
+    SELECT *, entropy / ln(keys) AS share, row_number() OVER w AS n,
+        count(*) OVER (PARTITION BY rank, module_id) AS total,
         lag(step) OVER w AS step_before, lag(keys) OVER w AS keys_before, lag(entropy) OVER w AS last_entropy,
-        median(entropy) OVER (w ROWS BETWEEN 16 PRECEDING AND 1 PRECEDING) AS before, min(entropy) OVER (w ROWS BETWEEN 16 PRECEDING AND 1 PRECEDING) AS least,
+        median(entropy) OVER (w ROWS BETWEEN 16 PRECEDING AND 1 PRECEDING) AS before,
+            min(entropy) OVER (w ROWS BETWEEN 16 PRECEDING AND 1 PRECEDING) AS least,
         median(sure) OVER (w ROWS BETWEEN 16 PRECEDING AND 1 PRECEDING) AS sure_before,
         max(entropy) OVER (w ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS most_after,
         median(entropy) OVER (w ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS after,
@@ -53,26 +57,58 @@ WITH looks AS (
 ), sudden AS (
     SELECT *, 'loses its choice from one look to the next' AS how, step AS since FROM history
     WHERE n > $looks AND total - n >= 3 AND step - step_before <= 2 AND keys = keys_before
-      AND before > 0.25 * ln(keys) AND least > 0.5 * before AND last_entropy > 0.5 * before AND entropy < $fall * before AND most_after < $stay * before
-      AND NOT EXISTS (SELECT 1 FROM events e WHERE e.rank = history.rank AND e.event = 'resume' AND e.step BETWEEN history.step_before AND history.step)
+      AND before > 0.25 * ln(keys)
+        AND least > 0.5 * before
+        AND last_entropy > 0.5 * before
+        AND entropy < $fall * before
+        AND most_after < $stay * before
+      AND NOT EXISTS (SELECT 1
+          FROM events e
+          WHERE e.rank = history.rank
+            AND e.event = 'resume'
+            AND e.step BETWEEN history.step_before AND history.step)
 ), slow AS (
-    SELECT h.*, 'has become sure bit by bit' AS how, coalesce((SELECT max(g.step) FROM history g WHERE g.rank = h.rank AND g.module_id = h.module_id AND g.step < h.step AND g.sure <= 0.1), 0) AS since
-    FROM history h WHERE h.step > h.last_soft AND coalesce(h.step_before, -1) <= h.last_soft AND h.total - h.n >= 3 AND h.n > $looks AND h.sure_after >= $sure
-      AND (SELECT median(g.sure) FROM history g WHERE g.rank = h.rank AND g.module_id = h.module_id AND g.n <= $looks) <= 0.1
+    SELECT h.*, 'has become sure bit by bit' AS how,
+        coalesce((SELECT max(g.step)
+            FROM history g
+            WHERE g.rank = h.rank AND g.module_id = h.module_id AND g.step < h.step AND g.sure <= 0.1),
+            0) AS since
+    FROM history h
+    WHERE h.step > h.last_soft
+      AND coalesce(h.step_before, -1) <= h.last_soft
+      AND h.total - h.n >= 3
+      AND h.n > $looks
+      AND h.sure_after >= $sure
+      AND (SELECT median(g.sure)
+          FROM history g
+          WHERE g.rank = h.rank AND g.module_id = h.module_id AND g.n <= $looks) <= 0.1
 ), found AS (
     SELECT * FROM sudden UNION ALL BY NAME SELECT * FROM slow
 ), losses AS (
     SELECT rank, step, avg(loss) AS loss FROM steps WHERE isfinite(loss) GROUP BY rank, step
 ), judged AS (
     SELECT f.*,
-        (SELECT median(l.loss) FROM losses l WHERE l.rank = f.rank AND l.step BETWEEN f.since - 6 AND f.since - 1) AS loss_before,
-        (SELECT median(l.loss) FROM losses l WHERE l.rank = f.rank AND l.step BETWEEN f.step AND f.step + 5) AS loss_after
+        (SELECT median(l.loss)
+            FROM losses l
+            WHERE l.rank = f.rank AND l.step BETWEEN f.since - 6 AND f.since - 1) AS loss_before,
+        (SELECT median(l.loss)
+            FROM losses l
+            WHERE l.rank = f.rank AND l.step BETWEEN f.step AND f.step + 5) AS loss_after
     FROM found f
 )
-SELECT f.rank, f.step, m.module, f.after AS value, f.how, round(f.before, 3) AS entropy_before, round(f.after, 3) AS entropy, round(ln(f.keys), 2) AS most,
-    floor(100 * f.sure_after)::INT AS percent, floor(100 * f.sure_before)::INT AS percent_before, f.loss_before, f.loss_after,
+SELECT f.rank, f.step, m.module, f.after AS value, f.how, round(f.before, 3) AS entropy_before,
+    round(f.after, 3) AS entropy, round(ln(f.keys), 2) AS most,
+    floor(100 * f.sure_after)::INT AS percent, floor(100 * f.sure_before)::INT AS percent_before,
+        f.loss_before, f.loss_after,
     CASE WHEN f.loss_after < f.loss_before THEN '' ELSE ', and the loss is no better for it' END AS and_,
-    CASE WHEN m.module IS NULL THEN 'code outside modules' WHEN m.module = '' THEN 'the model (' || m.class_name || ')' ELSE m.module || ' (' || m.class_name || ')' END AS place
+    CASE
+        WHEN m.module IS NULL THEN 'code outside modules'
+        WHEN m.module = '' THEN 'the model (' || m.class_name || ')'
+        ELSE m.module || ' (' || m.class_name || ')'
+        END AS place
 FROM judged f LEFT JOIN modules m ON m.rank = f.rank AND m.module_id = f.module_id
-WHERE f.loss_after IS NULL OR f.loss_before IS NULL OR (f.after < $gone AND f.sure_after >= $sure AND f.sure_before <= 0.1) OR f.loss_after >= CASE WHEN f.loss_before > 0 THEN $better * f.loss_before ELSE f.loss_before END
+WHERE f.loss_after IS NULL
+  OR f.loss_before IS NULL
+  OR (f.after < $gone AND f.sure_after >= $sure AND f.sure_before <= 0.1)
+  OR f.loss_after >= CASE WHEN f.loss_before > 0 THEN $better * f.loss_before ELSE f.loss_before END
 ORDER BY f.step, f.rank, m.call_order

@@ -37,31 +37,69 @@ source = "Limits of 10 and 50 on logits are in use; growth is measured against t
 WITH last_modules AS (
     -- the last module of a model whose loss is a negative log-likelihood of classes
     SELECT m.rank, m.model, arg_max(m.module_id, m.call_order) AS module_id FROM modules m
-    WHERE m.call_order IS NOT NULL AND m.own_numel > 0 AND m.rank IN (SELECT rank FROM batches WHERE loss_op LIKE 'NllLoss%')
+    WHERE m.call_order IS NOT NULL
+      AND m.own_numel > 0
+      AND m.rank IN (SELECT rank FROM batches WHERE loss_op LIKE 'NllLoss%')
     GROUP BY m.rank, m.model
 ), series AS (
-    SELECT s.rank, l.module_id, m.module, m.class_name, s.step, max(greatest(abs(s.min), abs(s.max))) AS size, max(s.max) - min(s.min) AS spread, row_number() OVER w AS n, count(*) OVER (PARTITION BY s.rank, l.module_id) AS total
-    FROM tensor_stats s JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id AND t.kind = 'activation' AND t.tensor_name LIKE '%:output0'
-    JOIN last_modules l ON l.rank = t.rank AND l.module_id = t.module_id JOIN modules m ON m.rank = l.rank AND m.module_id = l.module_id
-    WHERE list_has_any(t.shape[2:], (SELECT list(DISTINCT b.classes) FROM batches b WHERE b.rank = t.rank AND b.loss_op LIKE 'NllLoss%')) AND s.phase = 'forward' AND isfinite(s.max) AND isfinite(s.min) AND s.nan_count + s.inf_count = 0 AND s.min > -1e4
-    GROUP BY s.rank, l.module_id, m.module, m.class_name, s.step WINDOW w AS (PARTITION BY s.rank, l.module_id ORDER BY s.step)
+    SELECT s.rank, l.module_id, m.module, m.class_name, s.step, max(greatest(abs(s.min), abs(s.max))) AS size,
+        max(s.max) - min(s.min) AS spread, row_number() OVER w AS n,
+        count(*) OVER (PARTITION BY s.rank, l.module_id) AS total
+    FROM tensor_stats s
+    JOIN tensors t ON t.rank = s.rank
+        AND t.tensor_id = s.tensor_id
+        AND t.kind = 'activation'
+        AND t.tensor_name LIKE '%:output0'
+    JOIN last_modules l ON l.rank = t.rank AND l.module_id = t.module_id
+    JOIN modules m ON m.rank = l.rank AND m.module_id = l.module_id
+    WHERE list_has_any(t.shape[2:],
+        (SELECT list(DISTINCT b.classes) FROM batches b WHERE b.rank = t.rank AND b.loss_op LIKE 'NllLoss%'))
+      AND s.phase = 'forward'
+      AND isfinite(s.max)
+      AND isfinite(s.min)
+      AND s.nan_count + s.inf_count = 0
+      AND s.min > -1e4
+    GROUP BY s.rank, l.module_id, m.module, m.class_name, s.step
+    WINDOW w AS (PARTITION BY s.rank, l.module_id ORDER BY s.step)
 ), depths AS (
     -- how far the lowest log-probability lies below zero: about as far as the logits of its row lie apart
-    SELECT s.rank, s.step, -min(s.min) AS depth FROM tensor_stats s JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id
-    WHERE t.kind = 'output' AND t.tensor_name LIKE 'loss%:input' AND s.phase <> 'eval' AND s.nan_count + s.inf_count = 0
-      AND t.rank IN (SELECT rank FROM batches GROUP BY rank HAVING bool_and(loss_op LIKE 'NllLoss%') FILTER (loss_op IS NOT NULL))
+    SELECT s.rank, s.step, -min(s.min) AS depth
+    FROM tensor_stats s
+    JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id
+    WHERE t.kind = 'output'
+      AND t.tensor_name LIKE 'loss%:input'
+      AND s.phase <> 'eval'
+      AND s.nan_count + s.inf_count = 0
+      AND t.rank IN (SELECT rank
+          FROM batches
+          GROUP BY rank
+          HAVING bool_and(loss_op LIKE 'NllLoss%') FILTER (loss_op IS NOT NULL))
     GROUP BY s.rank, s.step HAVING max(s.max) <= 1e-3
 ), ends AS (
-    SELECT rank, module_id, any_value(module) AS module, any_value(class_name) AS class_name, median(size) FILTER (n <= greatest(3, total / 10)) AS first,
-        median(size) FILTER (n > total - greatest(3, total / 10)) AS value, corr(ln(size + 1e-9), n) FILTER (n > total / 2) AS steady,
-        median(size) FILTER (n BETWEEN total / 2 - 3 AND total / 2 + 3) AS half, min(step) FILTER (size > $size) AS step, count(*) AS total,
-        median(loss) FILTER (n BETWEEN total / 2 - 3 AND total / 2 + 3) AS loss_half, median(loss) FILTER (n > total - greatest(3, total / 10)) AS loss,
-        median(spread) FILTER (n > total - greatest(3, total / 10) AND depth IS NOT NULL) AS spread, median(depth) FILTER (n > total - greatest(3, total / 10)) AS depth
-    FROM series LEFT JOIN depths USING (rank, step) LEFT JOIN (SELECT rank, step, avg(loss) AS loss FROM steps GROUP BY rank, step) USING (rank, step) GROUP BY rank, module_id
+    SELECT rank, module_id, any_value(module) AS module, any_value(class_name) AS class_name,
+        median(size) FILTER (n <= greatest(3, total / 10)) AS first,
+        median(size) FILTER (n > total - greatest(3, total / 10)) AS value,
+            corr(ln(size + 1e-9), n) FILTER (n > total / 2) AS steady,
+        median(size) FILTER (n BETWEEN total / 2 - 3 AND total / 2 + 3) AS half,
+            min(step) FILTER (size > $size) AS step, count(*) AS total,
+        median(loss) FILTER (n BETWEEN total / 2 - 3 AND total / 2 + 3) AS loss_half,
+            median(loss) FILTER (n > total - greatest(3, total / 10)) AS loss,
+        median(spread) FILTER (n > total - greatest(3, total / 10) AND depth IS NOT NULL) AS spread,
+            median(depth) FILTER (n > total - greatest(3, total / 10)) AS depth
+    FROM series
+    LEFT JOIN depths USING (rank, step)
+    LEFT JOIN (SELECT rank, step, avg(loss) AS loss FROM steps GROUP BY rank, step) USING (rank, step)
+    GROUP BY rank, module_id
 )
-SELECT rank, step, module, class_name, first, value, $size AS "limit", CASE WHEN module = '' THEN 'the model' ELSE module END || ' (' || class_name || ')' AS place
+SELECT rank, step, module, class_name, first, value, $size AS "limit",
+    CASE WHEN module = '' THEN 'the model' ELSE module END || ' (' || class_name || ')' AS place
 FROM ends
-WHERE total >= 20 AND value > $size AND value > $times * first AND steady > $steady AND value > 1.2 * half AND coalesce(spread <= $depth * depth, true)
+WHERE total >= 20
+  AND value > $size
+  AND value > $times * first
+  AND steady > $steady
+  AND value > 1.2 * half
+  AND coalesce(spread <= $depth * depth, true)
   -- classes that can be told apart: the loss falls on with every bit of growth
   AND NOT coalesce(loss > 0 AND loss < $gained * loss_half, false)
 ORDER BY step, rank

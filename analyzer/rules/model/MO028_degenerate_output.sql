@@ -23,13 +23,23 @@ source = "Arithmetic: the softmax of one number."
 */
 WITH constant AS (
     SELECT s.rank, s.step, s.seq, t.tensor_name AS tensor, m.model, m.module, m.class_name, m.call_order,
-        CASE m.class_name WHEN 'LogSoftmax' THEN s.min = 0 AND s.max = 0 ELSE s.min = 1 AND s.max = 1 END AS fits
-    FROM tensor_stats s JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id AND t.kind = 'activation' AND t.requires_grad
-    JOIN modules m ON m.rank = t.rank AND m.module_id = t.module_id AND m.class_name IN ('Softmax', 'LogSoftmax')
+        CASE m.class_name WHEN 'LogSoftmax' THEN s.min = 0
+            AND s.max = 0 ELSE s.min = 1
+            AND s.max = 1 END AS fits
+    FROM tensor_stats s
+    JOIN tensors t ON t.rank = s.rank
+        AND t.tensor_id = s.tensor_id
+        AND t.kind = 'activation'
+        AND t.requires_grad
+    JOIN modules m ON m.rank = t.rank
+        AND m.module_id = t.module_id
+        AND m.class_name IN ('Softmax', 'LogSoftmax')
     WHERE s.phase = 'forward' AND s.nan_count + s.inf_count = 0
 )
-SELECT rank, min(step) AS step, any_value(module) AS module, any_value(tensor) AS tensor, any_value(class_name) AS class_name, any_value(model) AS model,
-    CASE any_value(class_name) WHEN 'LogSoftmax' THEN '0' ELSE '1' END AS constant, lower(any_value(class_name)) AS kind_,
+SELECT rank, min(step) AS step, any_value(module) AS module, any_value(tensor) AS tensor,
+    any_value(class_name) AS class_name, any_value(model) AS model,
+    CASE any_value(class_name) WHEN 'LogSoftmax' THEN '0' ELSE '1' END AS constant,
+        lower(any_value(class_name)) AS kind_,
     coalesce(nullif(any_value(module), ''), 'the root') AS place, count(*) AS value
 FROM constant GROUP BY rank, module, tensor HAVING bool_and(fits) AND count(*) >= $least
 ORDER BY step, rank, any_value(call_order)

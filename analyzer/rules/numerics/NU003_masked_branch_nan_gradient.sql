@@ -17,19 +17,30 @@ source = "Arithmetic: 0 · inf = NaN."
 */
 WITH broken AS (
     SELECT s.rank, s.step FROM steps s GROUP BY s.rank, s.step
-    HAVING bool_and(isfinite(s.loss)) AND bool_or(is_nonfinite(s.grad_norm) OR is_nonfinite(s.clip_norm) OR coalesce(s.skipped_by_scaler, false))
+    HAVING bool_and(isfinite(s.loss))
+        AND bool_or(is_nonfinite(s.grad_norm)
+            OR is_nonfinite(s.clip_norm)
+            OR coalesce(s.skipped_by_scaler, false))
 ), forward_lost AS (
-    SELECT DISTINCT rank, step FROM nonfinite WHERE kind IN ('output', 'loss') AND nan_count > 0 AND phase <> 'eval'
+    SELECT DISTINCT rank, step
+    FROM nonfinite
+    WHERE kind IN ('output', 'loss') AND nan_count > 0 AND phase <> 'eval'
 )
-SELECT p.rank, p.step, p.microbatch, p.seq, 'backward' AS phase, p.module, p.op || '.' || p.saved AS tensor, p.op,
+SELECT p.rank, p.step, p.microbatch, p.seq, 'backward' AS phase, p.module, p.op || '.' || p.saved AS tensor,
+    p.op,
     greatest(coalesce(p.zero_count, 0), coalesce(p.nan_count, 0) + coalesce(p.inf_count, 0)) AS value,
-    CASE WHEN p.nan_count + p.inf_count > 0 THEN p.nan_count + p.inf_count WHEN p.zero_count > 0 THEN p.zero_count END AS hit,
+    CASE
+        WHEN p.nan_count + p.inf_count > 0 THEN p.nan_count + p.inf_count
+        WHEN p.zero_count > 0 THEN p.zero_count
+        END AS hit,
     p.numel, p.dtype, p.shape, p.min, p.max, p.graph_seq
 FROM operator_sites p
 JOIN broken b ON b.rank = p.rank AND b.step = p.step
 JOIN bad_steps s ON s.rank = p.rank AND s.step = p.step AND NOT list_contains(s.signs, 'loss')
 WHERE p.masked AND p.trigger = 'risk' AND (p.rank, p.step) NOT IN (SELECT (rank, step) FROM forward_lost)
-  AND ((p.rank, p.step, p.op) IN (SELECT (rank, step, regexp_replace(node, 'Backward[0-9]*$', '')) FROM first_bad_operator) OR NOT EXISTS (
+  AND ((p.rank, p.step, p.op) IN (SELECT (rank, step, regexp_replace(node, 'Backward[0-9]*$', ''))
+      FROM first_bad_operator)
+      OR NOT EXISTS (
       SELECT 1 FROM operators q
       WHERE q.rank = p.rank AND q.step < p.step AND q.op = p.op AND q.masked AND q.module_id IS NOT DISTINCT FROM p.module_id
         AND (q.rank, q.step) NOT IN (SELECT (rank, step) FROM bad_steps)))

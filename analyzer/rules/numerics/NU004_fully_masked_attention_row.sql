@@ -21,7 +21,9 @@ source = "Arithmetic: softmax over an empty set."
 WITH looks AS (
     SELECT p.*, o.class_name AS origin_class, o.module AS origin_module, o.tensor AS origin_tensor
     FROM operator_sites p
-    JOIN nonfinite_origin o ON o.rank = p.rank AND o.step = p.step AND o.kind IN ('activation', 'output', 'loss')
+    JOIN nonfinite_origin o ON o.rank = p.rank
+        AND o.step = p.step
+        AND o.kind IN ('activation', 'output', 'loss')
     WHERE p.trigger = 'nonfinite'
 ), softmax AS (
     SELECT rank, step, count(*) AS seen, count(*) FILTER (nan_count > 0) AS lost
@@ -30,20 +32,27 @@ WITH looks AS (
     -- operands that were infinite, or so large that the scores could have overflowed
     SELECT DISTINCT l.rank, l.step FROM looks l
     WHERE l.op IN ('Bmm', 'Mm', 'Baddbmm', 'Addmm', 'Mul', 'Div', 'Add') AND l.saved <> 'mask'
-      AND (l.inf_count > 0 OR greatest(abs(l.min), abs(l.max)) > CASE WHEN l.dtype LIKE '%float16%' AND l.dtype NOT LIKE '%bfloat16%' THEN 64 ELSE $sane END)
+      AND (l.inf_count > 0
+          OR greatest(abs(l.min), abs(l.max)) > CASE WHEN l.dtype LIKE '%float16%'
+              AND l.dtype NOT LIKE '%bfloat16%' THEN 64 ELSE $sane END)
 )
-SELECT l.rank, l.step, l.microbatch, l.seq, 'forward' AS phase, coalesce(l.module, l.origin_module) AS module, l.origin_tensor AS tensor,
+SELECT l.rank, l.step, l.microbatch, l.seq, 'forward' AS phase, coalesce(l.module, l.origin_module) AS module,
+    l.origin_tensor AS tensor,
     coalesce(nullif(coalesce(l.module, l.origin_module), ''), 'the root') AS place,
     l.full_rows AS value, l.full_rows, l.rows, l.op, l.saved, l.dtype, l.shape, l.class_name, l.graph_seq,
-    coalesce((SELECT f.sentence FROM first_bad_operator f WHERE f.rank = l.rank AND f.step = l.step), '') AS rerun
+    coalesce((SELECT f.sentence FROM first_bad_operator f WHERE f.rank = l.rank AND f.step = l.step),
+        '') AS rerun
 FROM looks l LEFT JOIN softmax s ON s.rank = l.rank AND s.step = l.step
 WHERE l.full_rows > 0 AND (
     (l.saved LIKE '%mask%' AND (l.op LIKE '%Attention%' OR s.lost > 0
-        OR (s.seen IS NULL AND regexp_matches(coalesce(l.class_name, l.origin_class, ''), '(?i)att(n|ention)'))))
+        OR (s.seen IS NULL
+            AND regexp_matches(coalesce(l.class_name, l.origin_class, ''), '(?i)att(n|ention)'))))
     OR (l.op LIKE '%Softmax%' AND l.saved = 'result' AND l.full_rows < l.rows
         AND (l.rank, l.step) NOT IN (SELECT (rank, step) FROM overflow)
         -- a NaN that an operator before it had already was only passed on
-        AND NOT EXISTS (SELECT 1 FROM looks e WHERE e.rank = l.rank AND e.step = l.step AND e.nan_count > 0 AND e.graph_seq < l.graph_seq))
+        AND NOT EXISTS (SELECT 1
+            FROM looks e
+            WHERE e.rank = l.rank AND e.step = l.step AND e.nan_count > 0 AND e.graph_seq < l.graph_seq))
 )
 -- the mask itself is better evidence than what it did
 ORDER BY l.step, l.rank, (l.saved NOT LIKE '%mask%'), l.graph_seq, l.seq

@@ -19,11 +19,15 @@ not_this = "Infinities in bfloat16 or float32, masks of -inf, logarithms of zero
 source = "IEEE 754 binary16: largest finite number 65504."
 */
 WITH origin AS (
-    SELECT * FROM nonfinite_origin WHERE kind IN ('activation', 'output', 'loss', 'activation_gradient', 'gradient')
+    SELECT *
+    FROM nonfinite_origin
+    WHERE kind IN ('activation', 'output', 'loss', 'activation_gradient', 'gradient')
 ), history AS (
     SELECT o.rank, max(greatest(abs(s.min), abs(s.max))) AS largest_before,
         arg_max(greatest(abs(s.min), abs(s.max)), s.step) AS last_before
-    FROM origin o JOIN tensor_stats s ON s.rank = o.rank AND s.tensor_id = o.tensor_id AND s.step < o.step GROUP BY o.rank
+    FROM origin o
+    JOIN tensor_stats s ON s.rank = o.rank AND s.tensor_id = o.tensor_id AND s.step < o.step
+    GROUP BY o.rank
 ), half AS (
     SELECT p.rank, p.step, max(greatest(abs(p.min), abs(p.max))) AS operand, sum(p.inf_count) AS infinite,
         max(CASE WHEN p.op IN ('Mul', 'Pow') THEN greatest(abs(p.min), abs(p.max)) END) AS factor_,
@@ -34,22 +38,29 @@ WITH origin AS (
     -- from finite numbers none of these makes an infinity but by a result that is beyond the type
     SELECT rank, step, op FROM first_bad_operator
     WHERE phase = 'forward' AND dtype = 'float16' AND inf_count > 0
-      AND regexp_replace(op, '_$', '') IN ('mm', 'bmm', 'addmm', 'baddbmm', 'addbmm', 'mv', 'addmv', 'dot', 'linear', 'matmul', 'convolution', 'mul', 'square', 'sum', 'cumsum', 'exp')
+      AND regexp_replace(op, '_$', '') IN ('mm', 'bmm', 'addmm', 'baddbmm', 'addbmm', 'mv', 'addmv', 'dot',
+          'linear', 'matmul', 'convolution', 'mul', 'square', 'sum', 'cumsum', 'exp')
 ), otherwise AS (
     SELECT DISTINCT rank, step FROM operators
     WHERE (saved LIKE '%mask%' AND full_rows > 0) OR (op IN ('Log', 'Log2', 'Log10') AND zero_count > 0)
        OR (op = 'Div' AND saved = 'other' AND zero_count > 0)
 )
 , halves AS (
-    SELECT s.rank, s.step, s.microbatch, s.seq, t.tensor_id, t.tensor_name AS tensor, t.kind, t.shape, m.module, m.class_name, s.nan_count, s.inf_count, s.numel,
+    SELECT s.rank, s.step, s.microbatch, s.seq, t.tensor_id, t.tensor_name AS tensor, t.kind, t.shape,
+        m.module, m.class_name, s.nan_count, s.inf_count, s.numel,
         greatest(abs(s.min), abs(s.max)) AS size,
-        count(*) OVER w AS looks, max(s.nan_count + s.inf_count) OVER w AS nonfinite_before, max(greatest(abs(s.min), abs(s.max))) OVER w AS largest_before,
+        count(*) OVER w AS looks, max(s.nan_count + s.inf_count) OVER w AS nonfinite_before,
+            max(greatest(abs(s.min), abs(s.max))) OVER w AS largest_before,
         last_value(greatest(abs(s.min), abs(s.max))) OVER w AS last_before,
         -- the largest number that entered it
-        max(greatest(abs(s.min), abs(s.max))) OVER (PARTITION BY s.rank, s.step, s.microbatch ORDER BY s.seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS operand
-    FROM tensor_stats s JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id JOIN modules m ON m.rank = t.rank AND m.module_id = t.module_id
+        max(greatest(abs(s.min), abs(s.max))) OVER (PARTITION BY s.rank, s.step, s.microbatch
+            ORDER BY s.seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS operand
+    FROM tensor_stats s
+    JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id
+    JOIN modules m ON m.rank = t.rank AND m.module_id = t.module_id
     WHERE t.kind = 'activation' AND t.dtype = 'float16' AND s.phase = 'forward'
-    WINDOW w AS (PARTITION BY s.rank, s.tensor_id ORDER BY s.step, s.seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+    WINDOW w AS (PARTITION BY s.rank, s.tensor_id
+        ORDER BY s.step, s.seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
 ), absorbed AS (
     -- a division by infinity gives zero: nothing that follows shows it
     SELECT * FROM halves
@@ -62,24 +73,35 @@ SELECT o.rank, o.step, o.microbatch, o.seq, o.phase, o.module, o.tensor, o.kind,
     h.largest_before, h.last_before, x.operand,
     concat_ws(', ', printf('largest finite element %.5g', greatest(abs(o.min), abs(o.max))),
         CASE WHEN h.last_before IS NOT NULL THEN printf('%.5g in the step before it', h.last_before) END,
-        CASE WHEN x.operand IS NOT NULL THEN printf('largest half operand inside the module %.5g', x.operand) END) AS evidence,
-    coalesce((SELECT f.sentence FROM first_bad_operator f WHERE f.rank = o.rank AND f.step = o.step), '') AS rerun
+        CASE
+            WHEN x.operand IS NOT NULL THEN printf('largest half operand inside the module %.5g', x.operand)
+            END) AS evidence,
+    coalesce((SELECT f.sentence FROM first_bad_operator f WHERE f.rank = o.rank AND f.step = o.step),
+        '') AS rerun
 FROM origin o
 LEFT JOIN history h ON h.rank = o.rank
 LEFT JOIN half x ON x.rank = o.rank AND x.step = o.step
 LEFT JOIN replayed r ON r.rank = o.rank AND r.step = o.step
-LEFT JOIN (SELECT rank, step, bool_or(loss_scale IS NOT NULL) AS scaled FROM steps GROUP BY rank, step) sc ON sc.rank = o.rank AND sc.step = o.step
+LEFT JOIN (SELECT rank, step, bool_or(loss_scale IS NOT NULL) AS scaled
+    FROM steps
+    GROUP BY rank, step) sc ON sc.rank = o.rank
+    AND sc.step = o.step
 WHERE (o.rank, o.step) NOT IN (SELECT (rank, step) FROM otherwise)
-  AND ((o.dtype = 'float16' AND (o.inf_count > 0 OR h.largest_before >= $near OR x.operand >= $near OR x.infinite > 0))
+  AND ((o.dtype = 'float16'
+      AND (o.inf_count > 0 OR h.largest_before >= $near OR x.operand >= $near OR x.infinite > 0))
     OR (o.kind IN ('activation', 'output', 'loss') AND x.infinite > 0)
     OR (o.kind IN ('activation', 'output', 'loss') AND x.operand >= $near)
     OR (o.kind IN ('activation', 'output', 'loss') AND r.op IS NOT NULL)
     -- a product of two numbers of this size, the result of which autograd does not keep
     OR (o.kind IN ('activation', 'output', 'loss') AND o.inf_count > 0 AND x.factor_ > sqrt(65504)))
-  AND (o.kind NOT IN ('gradient', 'activation_gradient') OR (o.inf_count > 0 AND NOT coalesce(sc.scaled, false)))
+  AND (o.kind NOT IN ('gradient', 'activation_gradient')
+      OR (o.inf_count > 0 AND NOT coalesce(sc.scaled, false)))
 UNION ALL BY NAME
-SELECT rank, step, microbatch, seq, 'forward' AS phase, module, tensor, kind, coalesce(size, operand) AS value, nan_count, inf_count, numel, shape, class_name,
+SELECT rank, step, microbatch, seq, 'forward' AS phase, module, tensor, kind,
+    coalesce(size, operand) AS value, nan_count, inf_count, numel, shape, class_name,
     largest_before, last_before, operand,
-    printf('all were finite before, at most %.5g; numbers up to %.5g had come in', largest_before, operand) AS evidence, '' AS rerun
+    printf('all were finite before, at most %.5g; numbers up to %.5g had come in', largest_before,
+        operand) AS evidence,
+        '' AS rerun
 FROM absorbed
 ORDER BY step, rank

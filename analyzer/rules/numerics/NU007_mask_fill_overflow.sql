@@ -20,20 +20,36 @@ source = "IEEE 754 binary16; the message is torch's own."
 */
 WITH refused AS (
     SELECT coalesce(rank, 0) AS rank, step, microbatch, phase, module, NULL::VARCHAR AS tensor,
-        printf('At step %d a fill that float16 cannot hold was refused: %s', step, left(exception_message, 160)) AS said, 0 AS order_
+        printf('At step %d a fill that float16 cannot hold was refused: %s', step,
+            left(exception_message, 160)) AS said,
+            0 AS order_
     FROM exits WHERE exception_message LIKE '%cannot be converted to type%alf without overflow%'
 ), looks AS (
     SELECT p.*, o.tensor AS origin_tensor, o.module AS origin_module
-    FROM operator_sites p JOIN nonfinite_origin o ON o.rank = p.rank AND o.step = p.step AND o.kind IN ('activation', 'output', 'loss')
+    FROM operator_sites p
+    JOIN nonfinite_origin o ON o.rank = p.rank
+        AND o.step = p.step
+        AND o.kind IN ('activation', 'output', 'loss')
     WHERE p.trigger = 'nonfinite'
 ), lost AS (
-    SELECT l.rank, l.step, l.microbatch, 'forward' AS phase, coalesce(l.module, l.origin_module) AS module, l.origin_tensor AS tensor,
-        printf('At step %d %d of %d rows of a float16 softmax in module %s are NaN: the mask that was added to its scores is -inf in float16', l.step, l.full_rows, l.rows,
-            coalesce(nullif(coalesce(l.module, l.origin_module), ''), 'the root')) AS said, l.graph_seq AS order_
+    SELECT l.rank, l.step, l.microbatch, 'forward' AS phase, coalesce(l.module, l.origin_module) AS module,
+        l.origin_tensor AS tensor,
+        printf('At step %d %d of %d rows of a float16 softmax in module %s are NaN: the mask that was added to its scores is -inf in float16',
+            l.step, l.full_rows, l.rows,
+            coalesce(nullif(coalesce(l.module, l.origin_module), ''), 'the root')) AS said,
+                l.graph_seq AS order_
     FROM looks l
-    WHERE l.dtype = 'float16' AND l.op LIKE '%Softmax%' AND l.saved = 'result' AND l.full_rows > 0 AND l.full_rows < l.rows
+    WHERE l.dtype = 'float16'
+      AND l.op LIKE '%Softmax%'
+      AND l.saved = 'result'
+      AND l.full_rows > 0
+      AND l.full_rows < l.rows
       AND NOT EXISTS (SELECT 1 FROM looks m WHERE m.rank = l.rank AND m.step = l.step AND m.dtype = 'bool')
-      AND NOT EXISTS (SELECT 1 FROM looks e WHERE e.rank = l.rank AND e.step = l.step AND e.graph_seq < l.graph_seq
+      AND NOT EXISTS (SELECT 1
+          FROM looks e
+          WHERE e.rank = l.rank AND e.step = l.step AND e.graph_seq < l.graph_seq
           AND (e.nan_count > 0 OR e.inf_count > 0 OR greatest(abs(e.min), abs(e.max)) > $small))
 )
-SELECT *, 1.0 AS value FROM (SELECT * FROM refused UNION ALL BY NAME SELECT * FROM lost) ORDER BY step, rank, order_
+SELECT *, 1.0 AS value
+FROM (SELECT * FROM refused UNION ALL BY NAME SELECT * FROM lost)
+ORDER BY step, rank, order_

@@ -25,15 +25,18 @@ not_this = "The first halvings of a new scaler, a skip now and then after the sc
 source = "Halvings of torch's GradScaler: from 65536 to 16 takes twelve."
 */
 WITH rows_ AS (
-    SELECT rank, optimizer_id, step, skipped_by_scaler AS skipped, loss_scale, row_number() OVER (PARTITION BY rank, optimizer_id ORDER BY step) AS n
+    SELECT rank, optimizer_id, step, skipped_by_scaler AS skipped, loss_scale,
+        row_number() OVER (PARTITION BY rank, optimizer_id ORDER BY step) AS n
     FROM steps WHERE loss_scale IS NOT NULL
 ), runs AS (
     SELECT *, n - row_number() OVER (PARTITION BY rank, optimizer_id, skipped ORDER BY n) AS island,
-        count(CASE WHEN NOT skipped THEN 1 END) OVER (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS made,
+        count(CASE WHEN NOT skipped THEN 1 END) OVER (PARTITION BY rank, optimizer_id
+            ORDER BY n ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS made,
         max(n) OVER (PARTITION BY rank, optimizer_id) AS last
     FROM rows_
 ), skips AS (
-    SELECT rank, optimizer_id, island, min(step) AS step, count(*) AS skips, arg_min(loss_scale, n) AS before, arg_max(loss_scale, n) AS value, min(made) AS made, max(n) = any_value(last) AS to_the_end
+    SELECT rank, optimizer_id, island, min(step) AS step, count(*) AS skips, arg_min(loss_scale, n) AS before,
+        arg_max(loss_scale, n) AS value, min(made) AS made, max(n) = any_value(last) AS to_the_end
     FROM runs WHERE skipped GROUP BY rank, optimizer_id, island
 )
 SELECT rank, step, value, before, skips, made, optimizer_id FROM skips

@@ -36,32 +36,48 @@ not_this = "Zeros beside gradients of ordinary size (ReLU, unused rows), bfloat1
 source = "IEEE 754 binary16: smallest normal 2^-14, smallest subnormal 2^-24. The half is the catalogue's."
 */
 WITH half AS (
-    SELECT rank, tensor_id, kind FROM tensors WHERE kind IN ('gradient', 'activation_gradient') AND dtype = 'float16'
+    SELECT rank, tensor_id, kind
+    FROM tensors
+    WHERE kind IN ('gradient', 'activation_gradient') AND dtype = 'float16'
 ), each_ AS (
     SELECT s.rank, s.step, h.kind, s.numel, s.zero_count, greatest(abs(s.min), abs(s.max)) AS size,
-        greatest(abs(s.min), abs(s.max)) < $normal AND coalesce(sqrt(s.sum_sq / nullif(s.numel - s.zero_count, 0)) < $usual, true) AS small,
-        greatest(abs(s.min), abs(s.max)) < $normal AND coalesce(sqrt(s.sum_sq / nullif(s.numel - s.zero_count, 0)) < $halved, true) AS subnormal
+        greatest(abs(s.min), abs(s.max)) < $normal
+            AND coalesce(sqrt(s.sum_sq / nullif(s.numel - s.zero_count, 0)) < $usual, true) AS small,
+        greatest(abs(s.min), abs(s.max)) < $normal
+            AND coalesce(sqrt(s.sum_sq / nullif(s.numel - s.zero_count, 0)) < $halved, true) AS subnormal
     FROM tensor_stats s JOIN half h ON h.rank = s.rank AND h.tensor_id = s.tensor_id
     WHERE NOT coalesce(s.missing, false) AND s.nan_count + s.inf_count = 0 AND s.zero_count IS NOT NULL
 ), sized AS (
     -- of weights, or of activations: whichever kind is worse off
     SELECT * FROM (
-        SELECT rank, step, kind, sum(numel) AS numel, coalesce(sum(zero_count) FILTER (small), 0) AS zeros, max(size) FILTER (small OR subnormal) AS largest_small,
+        SELECT rank, step, kind, sum(numel) AS numel, coalesce(sum(zero_count) FILTER (small), 0) AS zeros,
+            max(size) FILTER (small OR subnormal) AS largest_small,
             coalesce(sum(numel) FILTER (subnormal), 0) AS subnormal
         FROM each_ GROUP BY rank, step, kind)
-    QUALIFY row_number() OVER (PARTITION BY rank, step ORDER BY zeros > $share * numel AND largest_small > 0 DESC NULLS LAST, kind = 'gradient' AND subnormal > $subnormal * numel DESC, zeros / numel DESC, kind) = 1
+    QUALIFY row_number() OVER (PARTITION BY rank, step
+        ORDER BY zeros > $share * numel
+          AND largest_small > 0 DESC NULLS LAST, kind = 'gradient'
+          AND subnormal > $subnormal * numel DESC, zeros / numel DESC, kind) = 1
 ), judged AS (
-    SELECT z.*, CASE WHEN z.zeros > $share * z.numel THEN z.zeros ELSE z.subnormal END / z.numel AS share, z.zeros > $share * z.numel AS zero,
-        coalesce((z.zeros > $share * z.numel OR (z.subnormal > $subnormal * z.numel AND z.kind = 'gradient')) AND z.largest_small > 0, false) AS bad_step,
+    SELECT z.*, CASE WHEN z.zeros > $share * z.numel THEN z.zeros ELSE z.subnormal END / z.numel AS share,
+        z.zeros > $share * z.numel AS zero,
+        coalesce((z.zeros > $share * z.numel OR (z.subnormal > $subnormal * z.numel AND z.kind = 'gradient'))
+            AND z.largest_small > 0, false) AS bad_step,
         abs(t.loss) > 0.02 * max(abs(finite(t.loss))) OVER (PARTITION BY z.rank) AS alive
     FROM sized z JOIN step_series t ON t.rank = z.rank AND t.step = z.step
 ), first_ AS (
     SELECT rank, min(step) AS step FROM judged WHERE bad_step AND alive GROUP BY rank
 )
-SELECT j.rank, f.step, median(j.share) FILTER (j.bad_step) AS value, round(100 * median(j.share) FILTER (j.bad_step))::INT AS percent,
-    CASE WHEN 2 * count(*) FILTER (j.bad_step AND j.zero) >= count(*) FILTER (j.bad_step) THEN 'exactly zero' ELSE 'zero or too small for all of their digits' END AS which,
-    max(j.largest_small) FILTER (j.bad_step) AS largest, count(*) FILTER (j.bad_step) AS bad, count(*) AS total
+SELECT j.rank, f.step, median(j.share) FILTER (j.bad_step) AS value,
+    round(100 * median(j.share) FILTER (j.bad_step))::INT AS percent,
+    CASE WHEN 2 * count(*) FILTER (j.bad_step
+        AND j.zero) >= count(*) FILTER (j.bad_step) THEN 'exactly zero'
+            ELSE 'zero or too small for all of their digits'
+            END AS which,
+    max(j.largest_small) FILTER (j.bad_step) AS largest, count(*) FILTER (j.bad_step) AS bad,
+        count(*) AS total
 FROM judged j JOIN first_ f ON f.rank = j.rank AND j.step >= f.step
 WHERE j.rank NOT IN (SELECT rank FROM steps WHERE loss_scale > 1)
-GROUP BY j.rank, f.step HAVING count(*) FILTER (j.bad_step AND j.alive) >= $least AND count(*) FILTER (j.bad_step) >= 0.6 * count(*)
+GROUP BY j.rank, f.step
+HAVING count(*) FILTER (j.bad_step AND j.alive) >= $least AND count(*) FILTER (j.bad_step) >= 0.6 * count(*)
 ORDER BY f.step, j.rank

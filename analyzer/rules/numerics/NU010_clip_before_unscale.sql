@@ -25,26 +25,45 @@ not_this = "unscale_ before clipping (the norm itself is then the constant, near
 source = "Order of calls; for the script's own clipping arithmetic: clip(scale * g) / scale has the norm threshold / scale."
 */
 WITH own AS (
-    SELECT rank, optimizer_id, step, grad_norm, loss_scale, grad_norm * loss_scale AS product FROM optimizer_series
-    WHERE loss_scale > 1 AND clip_norm IS NULL AND stepped AND NOT coalesce(skipped_by_scaler, false) AND isfinite(grad_norm) AND grad_norm > 0
+    SELECT rank, optimizer_id, step, grad_norm, loss_scale, grad_norm * loss_scale AS product
+    FROM optimizer_series
+    WHERE loss_scale > 1
+      AND clip_norm IS NULL
+      AND stepped
+      AND NOT coalesce(skipped_by_scaler, false)
+      AND isfinite(grad_norm)
+      AND grad_norm > 0
 ), ends AS (
     SELECT rank, optimizer_id, arg_max(product, step) AS product FROM own GROUP BY rank, optimizer_id
 ), begins AS (
-    SELECT o.rank, o.optimizer_id, e.product, coalesce(max(o.step) FILTER (abs(o.product - e.product) > 1e-3 * e.product), -1) AS before
+    SELECT o.rank, o.optimizer_id, e.product,
+        coalesce(max(o.step) FILTER (abs(o.product - e.product) > 1e-3 * e.product), -1) AS before
     FROM own o JOIN ends e USING (rank, optimizer_id) GROUP BY ALL
 ), flat AS (
-    SELECT b.rank, b.optimizer_id, b.product, min(o.step) AS step, max(o.step) AS last_step, arg_min(o.loss_scale, o.step) AS scale, median(o.grad_norm) AS norm,
+    SELECT b.rank, b.optimizer_id, b.product, min(o.step) AS step, max(o.step) AS last_step,
+        arg_min(o.loss_scale, o.step) AS scale, median(o.grad_norm) AS norm,
         -- scales that each lasted
-        (SELECT count(*) FROM (SELECT w.loss_scale FROM own w WHERE w.rank = b.rank AND w.optimizer_id = b.optimizer_id AND w.step > b.before
+        (SELECT count(*)
+            FROM (SELECT w.loss_scale
+                FROM own w
+                WHERE w.rank = b.rank AND w.optimizer_id = b.optimizer_id AND w.step > b.before
             GROUP BY w.loss_scale HAVING count(*) >= 3)) AS scales,
-        (SELECT median(w.grad_norm) FROM own w WHERE w.rank = b.rank AND w.optimizer_id = b.optimizer_id AND w.step BETWEEN b.before - 20 AND b.before HAVING count(*) >= 5) AS norm_before
+        (SELECT median(w.grad_norm)
+            FROM own w
+            WHERE w.rank = b.rank
+              AND w.optimizer_id = b.optimizer_id
+              AND w.step BETWEEN b.before - 20 AND b.before
+            HAVING count(*) >= 5) AS norm_before
     FROM begins b JOIN own o ON o.rank = b.rank AND o.optimizer_id = b.optimizer_id AND o.step > b.before
     GROUP BY ALL HAVING count(*) >= $steps
 )
-SELECT rank, step, clip_norm AS value, clip_max_norm AS max_norm, loss_scale AS scale, 'clip_grad_norm_' AS who,
-    printf('%.3g', coalesce(least(clip_max_norm, clip_norm), clip_value) / nullif(loss_scale, 0)) AS left_, optimizer_id
+SELECT rank, step, clip_norm AS value, clip_max_norm AS max_norm, loss_scale AS scale,
+    'clip_grad_norm_' AS who,
+    printf('%.3g', coalesce(least(clip_max_norm, clip_norm), clip_value) / nullif(loss_scale, 0)) AS left_,
+        optimizer_id
 FROM steps WHERE clip_scaled
 UNION ALL BY NAME
-SELECT rank, step, coalesce(norm_before * scale, product) AS value, product AS max_norm, scale, 'a clipping of the script''s own' AS who, printf('%.3g', product / scale) AS left_, optimizer_id
+SELECT rank, step, coalesce(norm_before * scale, product) AS value, product AS max_norm, scale,
+    'a clipping of the script''s own' AS who, printf('%.3g', product / scale) AS left_, optimizer_id
 FROM flat WHERE norm_before > $fall * norm OR scales >= 2
 ORDER BY step, rank, optimizer_id

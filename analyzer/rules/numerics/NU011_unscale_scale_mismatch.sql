@@ -26,21 +26,32 @@ WITH rows_ AS (
     FROM steps WHERE stepped AND isfinite(grad_norm) AND grad_norm > 0 AND loss_scale > 0
     WINDOW series AS (PARTITION BY rank, optimizer_id ORDER BY step)
 ), near AS (
-    SELECT *, median(size) OVER (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN 4 PRECEDING AND 1 PRECEDING) AS size_before,
-        count(*) OVER (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN 4 PRECEDING AND 1 PRECEDING) AS rows_before,
-        median(size) OVER (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN CURRENT ROW AND 3 FOLLOWING) AS size_after,
+    SELECT *,
+        median(size) OVER (PARTITION BY rank, optimizer_id
+            ORDER BY n ROWS BETWEEN 4 PRECEDING AND 1 PRECEDING) AS size_before,
+        count(*) OVER (PARTITION BY rank, optimizer_id
+            ORDER BY n ROWS BETWEEN 4 PRECEDING AND 1 PRECEDING) AS rows_before,
+        median(size) OVER (PARTITION BY rank, optimizer_id
+            ORDER BY n ROWS BETWEEN CURRENT ROW AND 3 FOLLOWING) AS size_after,
         abs(size - lag(size) OVER (PARTITION BY rank, optimizer_id ORDER BY n)) AS move
     FROM rows_
 ), noise AS (
-    SELECT rank, optimizer_id, quantile_cont(move, 0.9) AS usual FROM near WHERE before = loss_scale GROUP BY rank, optimizer_id
+    SELECT rank, optimizer_id, quantile_cont(move, 0.9) AS usual
+    FROM near
+    WHERE before = loss_scale
+    GROUP BY rank, optimizer_id
 ), changes AS (
-    SELECT n.rank, n.optimizer_id, n.step, n.before, n.loss_scale AS after_, exp(size_after - size_before) AS value,
-        abs(size_after - size_before - ln(n.loss_scale / n.before)) <= $near * abs(ln(n.loss_scale / n.before)) AS follows,
+    SELECT n.rank, n.optimizer_id, n.step, n.before, n.loss_scale AS after_,
+        exp(size_after - size_before) AS value,
+        abs(size_after - size_before - ln(n.loss_scale / n.before)) <= $near
+            * abs(ln(n.loss_scale / n.before)) AS follows,
         abs(ln(n.loss_scale / n.before)) > 2 * z.usual AS visible
     FROM near n JOIN noise z ON z.rank = n.rank AND z.optimizer_id IS NOT DISTINCT FROM n.optimizer_id
     WHERE n.before <> n.loss_scale AND n.rows_before >= 3
 ), counted AS (
-    SELECT rank, optimizer_id, count(*) FILTER (follows AND visible) AS changes, count(*) AS all_ FROM changes GROUP BY rank, optimizer_id
+    SELECT rank, optimizer_id, count(*) FILTER (follows AND visible) AS changes, count(*) AS all_
+    FROM changes
+    GROUP BY rank, optimizer_id
 )
 SELECT c.rank, c.step, c.value, c.before, c.after_, k.changes, k.all_, c.optimizer_id
 FROM changes c JOIN counted k ON k.rank = c.rank AND k.optimizer_id IS NOT DISTINCT FROM c.optimizer_id

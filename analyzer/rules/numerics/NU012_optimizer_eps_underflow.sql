@@ -22,20 +22,29 @@ not_this = "Weights hit by non-finite gradients, optimizers without eps, an eps 
 source = "Arithmetic; IEEE 754 subnormals of the dtype."
 */
 WITH hit AS (
-    SELECT s.rank, s.step, s.microbatch, s.seq, s.tensor_id, s.tensor, s.module, s.module_id, s.dtype, s.numel, s.nan_count + s.inf_count AS value
+    SELECT s.rank, s.step, s.microbatch, s.seq, s.tensor_id, s.tensor, s.module, s.module_id, s.dtype,
+        s.numel, s.nan_count + s.inf_count AS value
     FROM nonfinite_origin f
     JOIN stats s ON s.rank = f.rank AND s.step = f.step AND s.kind = 'parameter' AND s.phase = 'optimizer'
     WHERE s.nan_count + s.inf_count > 0 AND f.kind IN ('parameter', 'update') AND f.phase = 'optimizer'
 ), state AS (
     -- weights in float32 whose moments an optimizer keeps in half precision
-    SELECT DISTINCT o.rank, o.parameter_id FROM optimizer_state_tensors o JOIN tensors t ON t.rank = o.rank AND t.tensor_id = o.tensor_id WHERE t.dtype = 'float16'
+    SELECT DISTINCT o.rank, o.parameter_id
+    FROM optimizer_state_tensors o
+    JOIN tensors t ON t.rank = o.rank AND t.tensor_id = o.tensor_id
+    WHERE t.dtype = 'float16'
 )
-SELECT h.rank, h.step, h.microbatch, h.seq, 'optimizer' AS phase, h.module, h.tensor, h.value, h.numel, h.dtype,
-    CASE WHEN h.dtype <> 'float16' AND o.parameter_id IS NOT NULL THEN 'its optimizer state (float16)' ELSE h.dtype END AS narrow,
+SELECT h.rank, h.step, h.microbatch, h.seq, 'optimizer' AS phase, h.module, h.tensor, h.value, h.numel,
+    h.dtype,
+    CASE WHEN h.dtype <> 'float16'
+        AND o.parameter_id IS NOT NULL THEN 'its optimizer state (float16)' ELSE h.dtype END AS narrow,
     g.optimizer, g.eps, g.lr, s.grad_norm AS gradient_norm
 FROM hit h
 JOIN parameters p ON p.rank = h.rank AND p.tensor_id = h.tensor_id
-JOIN param_groups g ON g.rank = h.rank AND g.step = h.step AND g.optimizer_id = p.optimizer_id AND g.group_id = p.group_id
+JOIN param_groups g ON g.rank = h.rank
+    AND g.step = h.step
+    AND g.optimizer_id = p.optimizer_id
+    AND g.group_id = p.group_id
 JOIN steps s ON s.rank = h.rank AND s.step = h.step AND s.optimizer_id IS NOT DISTINCT FROM p.optimizer_id
 LEFT JOIN state o ON o.rank = h.rank AND o.parameter_id = h.tensor_id
 WHERE isfinite(s.grad_norm) AND g.eps IS NOT NULL AND isfinite(g.lr)

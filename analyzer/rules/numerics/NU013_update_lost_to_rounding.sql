@@ -25,29 +25,51 @@ not_this = "float32 weights, zero gradients, embeddings (most rows have no gradi
 source = "Spacing of the format: eps/2 relative."
 */
 WITH updates AS (
-    SELECT p.rank, s.step, p.tensor_id, p.tensor, p.module, CASE WHEN c.step IS NULL THEN p.dtype ELSE 'bfloat16' END AS dtype, p.call_order, p.optimizer_id, s.zero_count::DOUBLE / s.numel AS share
+    SELECT p.rank, s.step, p.tensor_id, p.tensor, p.module,
+        CASE WHEN c.step IS NULL THEN p.dtype ELSE 'bfloat16' END AS dtype, p.call_order, p.optimizer_id,
+        s.zero_count::DOUBLE / s.numel AS share
     FROM tensor_stats s JOIN parameters p ON p.rank = s.rank AND p.update_id = s.tensor_id
     LEFT JOIN halved_weights c ON c.rank = p.rank AND c.tensor_id = p.tensor_id AND c.step = s.step
-    WHERE (p.dtype IN ('float16', 'bfloat16') OR c.step IS NOT NULL) AND s.numel > 0 AND coalesce(p.class_name, '') NOT LIKE 'Embedding%' AND len(p.shape) >= 2
+    WHERE (p.dtype IN ('float16', 'bfloat16') OR c.step IS NOT NULL)
+      AND s.numel > 0
+      AND coalesce(p.class_name, '') NOT LIKE 'Embedding%'
+      AND len(p.shape) >= 2
 ), rows_ AS (
     SELECT u.*, g.lr, q.sum_sq FROM updates u
-    JOIN (SELECT rank, step, optimizer_id, max(lr) AS lr FROM param_groups GROUP BY ALL) g ON g.rank = u.rank AND g.step = u.step AND g.optimizer_id = u.optimizer_id
+    JOIN (SELECT rank, step, optimizer_id, max(lr) AS lr FROM param_groups GROUP BY ALL) g ON g.rank = u.rank
+        AND g.step = u.step
+        AND g.optimizer_id = u.optimizer_id
     JOIN param_steps q ON q.rank = u.rank AND q.step = u.step AND q.tensor_id = u.tensor_id
     WHERE g.lr > 0 AND q.sum_sq > 0
 ), ahead AS (
-    SELECT *, share > $share AS lost, avg((share > $share)::INTEGER) OVER (ahead_ ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS lost_ahead,
+    SELECT *, share > $share AS lost,
+        avg((share > $share)::INTEGER)
+            OVER (ahead_ ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS lost_ahead,
         avg((share > $share)::INTEGER) OVER (ahead_ ROWS BETWEEN CURRENT ROW AND 4 FOLLOWING) AS lost_next,
-        count(*) OVER (ahead_ ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS rows_ahead, min(step) OVER series AS first, max(step) OVER series AS last
-    FROM rows_ WINDOW ahead_ AS (PARTITION BY rank, tensor_id ORDER BY step), series AS (PARTITION BY rank, tensor_id)
+        count(*) OVER (ahead_ ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS rows_ahead,
+            min(step) OVER series AS first, max(step) OVER series AS last
+    FROM rows_
+    WINDOW ahead_ AS (PARTITION BY rank, tensor_id ORDER BY step), series AS (PARTITION BY rank, tensor_id)
 ), judged AS (
-    -- from the step on after which most are lost; the last few steps of a schedule that goes to zero are always so
-    SELECT rank, tensor_id, any_value(tensor) AS tensor, any_value(module) AS module, any_value(dtype) AS dtype, any_value(call_order) AS call_order,
+    -- from the step on after which most are lost; the last few steps of a schedule that goes to zero are
+    -- always so
+    SELECT rank, tensor_id, any_value(tensor) AS tensor, any_value(module) AS module,
+        any_value(dtype) AS dtype, any_value(call_order) AS call_order,
         min(step) AS step, arg_min(lost_ahead * rows_ahead, step) AS lost
-    FROM ahead WHERE lost AND lost_ahead >= 0.6 AND lost_next >= 0.6 AND last - step >= (last - first) / 3.0 GROUP BY rank, tensor_id
+    FROM ahead
+    WHERE lost AND lost_ahead >= 0.6 AND lost_next >= 0.6 AND last - step >= (last - first) / 3.0
+    GROUP BY rank, tensor_id
 ), told AS (
-    SELECT j.rank, j.tensor_id, median(r.share) AS value, max(r.lr) AS lr FROM judged j JOIN rows_ r ON r.rank = j.rank AND r.tensor_id = j.tensor_id AND r.step >= j.step GROUP BY j.rank, j.tensor_id
+    SELECT j.rank, j.tensor_id, median(r.share) AS value, max(r.lr) AS lr
+    FROM judged j
+    JOIN rows_ r ON r.rank = j.rank AND r.tensor_id = j.tensor_id AND r.step >= j.step
+    GROUP BY j.rank, j.tensor_id
 )
 SELECT rank, step, module, tensor, dtype, told.value, told.lr, round(100 * value)::INT AS percent,
-    CASE WHEN count(*) OVER (PARTITION BY rank) > 1 THEN printf(' So it is with %d more weights.', count(*) OVER (PARTITION BY rank) - 1) ELSE '' END AS others
+    CASE
+        WHEN count(*) OVER (PARTITION BY rank) > 1 THEN printf(' So it is with %d more weights.',
+            count(*) OVER (PARTITION BY rank) - 1)
+        ELSE ''
+        END AS others
 FROM judged JOIN told USING (rank, tensor_id)
 WHERE lost >= $least ORDER BY step, rank, call_order

@@ -24,15 +24,23 @@ not_this = "Gradients that hold infinities or NaN themselves, steps that a GradS
 source = "Arithmetic: inf · 0 = NaN, finite · 0 = 0; a negative number times 0 is -0."
 */
 WITH emptied AS (
-    -- all gradients zero as the optimizer saw them, though the script called neither clip_grad_norm_ nor zero_grad
+    -- all gradients zero as the optimizer saw them, though the script called neither clip_grad_norm_ nor
+    -- zero_grad
     SELECT s.rank, s.step, s.optimizer_id FROM steps s
-    WHERE s.stepped AND s.microbatches >= 1 AND s.grad_norm = 0 AND s.clip_norm IS NULL AND isfinite(s.loss) AND s.loss <> 0 AND NOT coalesce(s.skipped_by_scaler, false)
+    WHERE s.stepped
+      AND s.microbatches >= 1
+      AND s.grad_norm = 0
+      AND s.clip_norm IS NULL
+      AND isfinite(s.loss)
+      AND s.loss <> 0
+      AND NOT coalesce(s.skipped_by_scaler, false)
       AND NOT coalesce(regexp_matches(s.calls, 'b[^bs]*z[^bs]*s'), false)
 ), first_ AS (
     SELECT rank, optimizer_id, min(step) AS step, count(*) AS steps_ FROM emptied GROUP BY rank, optimizer_id
 ), held AS (
     SELECT f.rank, f.optimizer_id, f.step, max(s.grad_norm) FILTER (s.step < f.step) AS level
-    FROM first_ f JOIN steps s ON s.rank = f.rank AND s.optimizer_id IS NOT DISTINCT FROM f.optimizer_id AND s.step >= f.step - 30
+    FROM first_ f
+    JOIN steps s ON s.rank = f.rank AND s.optimizer_id IS NOT DISTINCT FROM f.optimizer_id AND s.step >= f.step - 30
     GROUP BY f.rank, f.optimizer_id, f.step, f.steps_
     HAVING f.steps_ >= $least AND 2 * f.steps_ >= count(*) FILTER (s.step >= f.step AND s.stepped)
 ), clipped AS (
@@ -40,19 +48,34 @@ WITH emptied AS (
     JOIN steps s ON s.rank = h.rank AND s.optimizer_id IS NOT DISTINCT FROM h.optimizer_id AND s.step BETWEEN h.step - 30 AND h.step - 1 AND s.grad_norm >= (1 - $held) * h.level
     GROUP BY ALL HAVING count(*) >= $least
 ), multiplied AS (
-    SELECT c.rank, c.step, c.level, count(*) AS tensors_, string_agg(DISTINCT g.dtype, ', ' ORDER BY g.dtype) AS dtypes
-    FROM clipped c JOIN stats g ON g.rank = c.rank AND g.step = c.step AND g.kind = 'gradient' AND NOT coalesce(g.missing, false)
+    SELECT c.rank, c.step, c.level, count(*) AS tensors_,
+        string_agg(DISTINCT g.dtype, ', ' ORDER BY g.dtype) AS dtypes
+    FROM clipped c
+    JOIN stats g ON g.rank = c.rank
+        AND g.step = c.step
+        AND g.kind = 'gradient'
+        AND NOT coalesce(g.missing, false)
     JOIN parameters p ON p.rank = g.rank AND p.gradient_id = g.tensor_id AND p.optimizer_id IS NOT DISTINCT FROM c.optimizer_id
-    GROUP BY c.rank, c.step, c.level HAVING sum(g.nonfinite_count) = 0 AND max(g.sum_sq) = 0 AND bool_or(signbit(g.min) OR signbit(g.max))
+    GROUP BY c.rank, c.step, c.level
+    HAVING sum(g.nonfinite_count) = 0 AND max(g.sum_sq) = 0 AND bool_or(signbit(g.min) OR signbit(g.max))
 )
-SELECT s.rank, s.step, 'clip_grad_norm_ found an infinite total norm although every gradient was finite' AS found, count(*) AS tensors_, count(*) AS value, string_agg(DISTINCT g.dtype, ', ' ORDER BY g.dtype) AS dtypes
-FROM steps s JOIN stats g ON g.rank = s.rank AND g.step = s.step AND g.kind = 'gradient' AND NOT coalesce(g.missing, false)
+SELECT s.rank, s.step,
+    'clip_grad_norm_ found an infinite total norm although every gradient was finite' AS found,
+    count(*) AS tensors_, count(*) AS value, string_agg(DISTINCT g.dtype, ', ' ORDER BY g.dtype) AS dtypes
+FROM steps s
+JOIN stats g ON g.rank = s.rank AND g.step = s.step AND g.kind = 'gradient' AND NOT coalesce(g.missing, false)
 WHERE isinf(s.clip_norm) AND NOT coalesce(s.skipped_by_scaler, false) AND NOT is_nonfinite(s.loss)
 GROUP BY s.rank, s.step HAVING sum(g.nonfinite_count) = 0
 UNION ALL BY NAME
-SELECT m.rank, m.step, printf('every gradient was multiplied by zero: finite gradients flowed back through the modules, and until then the script itself had held their norm at %.4g', m.level) AS found,
+SELECT m.rank, m.step,
+    printf('every gradient was multiplied by zero: finite gradients flowed back through the modules, and until then the script itself had held their norm at %.4g',
+        m.level) AS found,
     m.tensors_, m.tensors_ AS value, m.dtypes
 FROM multiplied m
-WHERE EXISTS (SELECT 1 FROM stats a WHERE a.rank = m.rank AND a.step = m.step AND a.kind = 'activation_gradient' AND a.sum_sq > 0)
-  AND NOT EXISTS (SELECT 1 FROM stats a WHERE a.rank = m.rank AND a.step = m.step AND a.kind = 'activation_gradient' AND a.nonfinite_count > 0)
+WHERE EXISTS (SELECT 1
+    FROM stats a
+    WHERE a.rank = m.rank AND a.step = m.step AND a.kind = 'activation_gradient' AND a.sum_sq > 0)
+  AND NOT EXISTS (SELECT 1
+      FROM stats a
+      WHERE a.rank = m.rank AND a.step = m.step AND a.kind = 'activation_gradient' AND a.nonfinite_count > 0)
 ORDER BY step, rank

@@ -15,14 +15,16 @@ why = "A corrupt checkpoint, or memory that was never initialised, makes every n
 not_this = "Parameters that hold -inf as a mask while the first step stays finite."
 source = "Arithmetic."
 */
-SELECT s.rank, s.step, s.microbatch, s.seq, s.phase, s.module, s.tensor, s.nan_count + s.inf_count AS value, s.nan_count, s.inf_count, s.numel, s.dtype,
+SELECT s.rank, s.step, s.microbatch, s.seq, s.phase, s.module, s.tensor, s.nan_count + s.inf_count AS value,
+    s.nan_count, s.inf_count, s.numel, s.dtype,
     'before the first update' AS when_
 FROM stats s
 WHERE s.kind = 'parameter' AND s.phase = 'forward' AND s.nan_count + s.inf_count > 0
   AND EXISTS (SELECT 1 FROM nonfinite_origin o WHERE o.rank = s.rank AND o.step = s.step)
 UNION ALL BY NAME
 -- up to the step before all that was updated had stayed finite, or this would not be the first bad step
-SELECT s.rank, s.step, s.microbatch, s.seq, s.phase, s.module, s.tensor, s.nan_count + s.inf_count AS value, s.nan_count, s.inf_count, s.numel, s.dtype,
+SELECT s.rank, s.step, s.microbatch, s.seq, s.phase, s.module, s.tensor, s.nan_count + s.inf_count AS value,
+    s.nan_count, s.inf_count, s.numel, s.dtype,
     'after weights had been loaded and before the next update' AS when_
 FROM nonfinite_origin o JOIN stats s ON s.rank = o.rank AND s.step = o.step
 WHERE s.kind = 'parameter' AND s.phase = 'loss' AND s.nan_count > 0

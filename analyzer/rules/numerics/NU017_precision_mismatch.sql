@@ -24,17 +24,23 @@ WITH forwards AS (
     SELECT rank, step, bool_or(autocast IS NOT NULL) AS on_, max(autocast) AS dtype, max(loss_scale) AS scale
     FROM steps WHERE contains(calls, 'f') GROUP BY rank, step
 ), counted AS (
-    SELECT rank, min(step) FILTER (NOT on_) AS step, count(*) FILTER (on_) AS on_before, count(*) FILTER (NOT on_) AS left_, max(dtype) AS dtype_before,
+    SELECT rank, min(step) FILTER (NOT on_) AS step, count(*) FILTER (on_) AS on_before,
+        count(*) FILTER (NOT on_) AS left_, max(dtype) AS dtype_before,
         arg_min(scale, step) FILTER (NOT on_) AS scale, max(step) FILTER (on_) AS last_on
     FROM forwards GROUP BY rank
 ), half AS (
-    SELECT DISTINCT rank FROM tensors WHERE kind IN ('parameter', 'activation') AND dtype IN ('float16', 'bfloat16')
+    SELECT DISTINCT rank
+    FROM tensors
+    WHERE kind IN ('parameter', 'activation') AND dtype IN ('float16', 'bfloat16')
 )
-SELECT rank, step, 'autocast to ' || dtype_before || ' was on in all ' || on_before || ' steps before' AS what_, 'off in the last ' || left_ || ' steps' AS value
+SELECT rank, step,
+    'autocast to ' || dtype_before || ' was on in all ' || on_before || ' steps before' AS what_,
+    'off in the last ' || left_ || ' steps' AS value
 FROM counted c WHERE on_before >= $least AND last_on < step AND left_ >= $least
   -- weights in half precision need no autocast
   AND NOT EXISTS (FROM halved_weights h WHERE h.rank = c.rank AND h.step >= c.step)
 UNION ALL BY NAME
-SELECT rank, step, 'a GradScaler (scale ' || scale || ') is in use' AS what_, 'off in all ' || left_ || ' steps' AS value
+SELECT rank, step, 'a GradScaler (scale ' || scale || ') is in use' AS what_,
+    'off in all ' || left_ || ' steps' AS value
 FROM counted WHERE scale > 1 AND on_before = 0 AND left_ >= $least AND rank NOT IN (SELECT rank FROM half)
 ORDER BY step, rank

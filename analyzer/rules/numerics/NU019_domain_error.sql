@@ -17,21 +17,30 @@ source = "Arithmetic: the domains of the real functions."
 */
 WITH domains AS (
     FROM (VALUES
-        ('log', 0.0, NULL, 'x > 0'), ('log2', 0.0, NULL, 'x > 0'), ('log10', 0.0, NULL, 'x > 0'), ('log1p', -1.0, NULL, 'x > -1'),
+        ('log', 0.0, NULL, 'x > 0'), ('log2', 0.0, NULL, 'x > 0'), ('log10', 0.0, NULL, 'x > 0'),
+            ('log1p', -1.0, NULL, 'x > -1'),
         ('sqrt', 0.0, NULL, 'x >= 0'), ('rsqrt', 0.0, NULL, 'x > 0'), ('pow', 0.0, NULL, 'x >= 0'),
-        ('acos', -1.0, 1.0, '-1 <= x <= 1'), ('asin', -1.0, 1.0, '-1 <= x <= 1'), ('acosh', 1.0, NULL, 'x >= 1'),
-        ('atanh', -1.0, 1.0, '-1 < x < 1'), ('erfinv', -1.0, 1.0, '-1 < x < 1'), ('logit', 0.0, 1.0, '0 < x < 1')
+        ('acos', -1.0, 1.0, '-1 <= x <= 1'), ('asin', -1.0, 1.0, '-1 <= x <= 1'),
+            ('acosh', 1.0, NULL, 'x >= 1'),
+        ('atanh', -1.0, 1.0, '-1 < x < 1'), ('erfinv', -1.0, 1.0, '-1 < x < 1'),
+            ('logit', 0.0, 1.0, '0 < x < 1')
     ) AS d(op, low, high, domain)
 ), rerun AS (
-    SELECT f.rank, f.step, f.microbatch, NULL::INTEGER AS seq, f.phase, f.module, f.op, f.operand_min AS min, f.operand_max AS max, f.operand_numel AS numel,
+    SELECT f.rank, f.step, f.microbatch, NULL::INTEGER AS seq, f.phase, f.module, f.op, f.operand_min AS min,
+        f.operand_max AS max, f.operand_numel AS numel,
         f.dtype, f.shape, f.source, f.code, f.sentence AS rerun
     FROM first_bad_operator f WHERE f.phase = 'forward' AND f.nan_count > 0 AND f.note IS NULL
 ), graph AS (
     -- of a power the exponent is not known, so its result must have been seen to be lost
-    SELECT p.rank, p.step, p.microbatch, p.seq, CASE WHEN p.module IS NULL THEN 'loss' ELSE 'forward' END AS phase, p.module, lower(p.op) AS op,
+    SELECT p.rank, p.step, p.microbatch, p.seq,
+        CASE WHEN p.module IS NULL THEN 'loss' ELSE 'forward' END AS phase, p.module, lower(p.op) AS op,
         p.min, p.max, p.numel, p.dtype, p.shape, NULL AS source, NULL AS code, '' AS rerun
     FROM operator_sites p JOIN nonfinite_origin o ON o.rank = p.rank AND o.step = p.step
-    WHERE p.saved = 'self' AND p.op <> 'Pow' AND p.nan_count + p.inf_count = 0 AND o.nan_count > 0 AND o.kind IN ('loss', 'activation', 'output')
+    WHERE p.saved = 'self'
+      AND p.op <> 'Pow'
+      AND p.nan_count + p.inf_count = 0
+      AND o.nan_count > 0
+      AND o.kind IN ('loss', 'activation', 'output')
       AND (p.trigger = 'nonfinite' OR o.kind = 'loss' OR p.module_id IS NOT DISTINCT FROM o.module_id)
       AND (p.rank, p.step) NOT IN (SELECT (rank, step) FROM first_bad_operator)
 ), found AS (

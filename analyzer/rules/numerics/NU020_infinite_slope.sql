@@ -16,16 +16,23 @@ not_this = "Operands beyond the edge (domain-error), roots and norms at zero (sq
 source = "Arithmetic: the derivatives of the inverse functions."
 */
 WITH edges AS (
-    SELECT rank, step, microbatch, seq, op, saved, module, module_id, numel, dtype, shape, min, max, graph_seq, CASE WHEN op = 'Acosh' OR abs(max) >= abs(min) THEN 'x = 1' ELSE 'x = -1' END AS edge
+    SELECT rank, step, microbatch, seq, op, saved, module, module_id, numel, dtype, shape, min, max,
+        graph_seq, CASE WHEN op = 'Acosh' OR abs(max) >= abs(min) THEN 'x = 1' ELSE 'x = -1' END AS edge
     FROM operator_sites
     WHERE op IN ('Acos', 'Asin', 'Atanh') AND greatest(abs(min), abs(max)) = 1 OR op = 'Acosh' AND min = 1
 )
-SELECT e.rank, e.step, e.microbatch, e.seq, 'backward' AS phase, e.module, e.op || '.' || e.saved AS tensor, e.op, e.edge, e.max AS value,
+SELECT e.rank, e.step, e.microbatch, e.seq, 'backward' AS phase, e.module, e.op || '.' || e.saved AS tensor,
+    e.op, e.edge, e.max AS value,
     e.numel, e.dtype, e.shape, e.min, e.max, e.graph_seq,
-    coalesce((SELECT f.sentence FROM first_bad_operator f WHERE f.rank = e.rank AND f.step = e.step), '') AS rerun
+    coalesce((SELECT f.sentence FROM first_bad_operator f WHERE f.rank = e.rank AND f.step = e.step),
+        '') AS rerun
 FROM edges e JOIN lost_in_backward b ON b.rank = e.rank AND b.step = e.step
--- at its edge in an earlier, finite step it did no harm, so it is not the one, unless running it once more has shown that it is
-WHERE (e.rank, e.step, e.op) IN (SELECT (rank, step, regexp_replace(node, 'Backward[0-9]*$', '')) FROM first_bad_operator)
-    OR NOT EXISTS (SELECT 1 FROM edges q WHERE q.rank = e.rank AND q.step < e.step AND q.op = e.op AND q.module_id IS NOT DISTINCT FROM e.module_id
+-- at its edge in an earlier, finite step it did no harm, so it is not the one, unless running it once more
+-- has shown that it is
+WHERE (e.rank, e.step, e.op) IN (SELECT (rank, step, regexp_replace(node, 'Backward[0-9]*$', ''))
+    FROM first_bad_operator)
+    OR NOT EXISTS (SELECT 1
+        FROM edges q
+        WHERE q.rank = e.rank AND q.step < e.step AND q.op = e.op AND q.module_id IS NOT DISTINCT FROM e.module_id
         AND (q.rank, q.step) NOT IN (SELECT (rank, step) FROM bad_steps))
 ORDER BY e.step, e.rank, e.graph_seq DESC, e.seq

@@ -15,8 +15,10 @@ why = "The model's arithmetic is sound: what the compiler made of it is not, or 
 not_this = "Values that the uncompiled replay loses too; models that draw random numbers, whose replay draws others; losses that were lost outside the compiled model."
 source = "Comparison of one call compiled and uncompiled."
 */
-SELECT o.rank, o.step, o.microbatch, o.seq, o.phase, o.module, o.tensor, o.kind || ' ' || o.tensor AS origin, o.nan_count + o.inf_count AS value,
-    o.nan_count, o.inf_count, o.numel, o.dtype, o.shape, coalesce(' (' || v.operator || coalesce(' at ' || v.source, '') || ')', '') AS compiled_
+SELECT o.rank, o.step, o.microbatch, o.seq, o.phase, o.module, o.tensor, o.kind || ' ' || o.tensor AS origin,
+    o.nan_count + o.inf_count AS value,
+    o.nan_count, o.inf_count, o.numel, o.dtype, o.shape,
+        coalesce(' (' || v.operator || coalesce(' at ' || v.source, '') || ')', '') AS compiled_
 FROM nonfinite_origin o
 JOIN captured_steps c ON c.rank = o.rank AND c.step = o.step AND c.only_compiled
 LEFT JOIN compiled_values v ON v.rank = o.rank AND v.step = o.step AND v.stat_seq = o.seq

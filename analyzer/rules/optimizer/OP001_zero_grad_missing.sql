@@ -32,31 +32,60 @@ not_this = "Accumulation inside a step (only its first backward is looked at) or
 source = "Exact: the gradient before the first backward must be None or zero."
 */
 WITH spans AS (
-    SELECT rank, optimizer_id, min(step) AS first, max(step) AS last FROM optimizer_series GROUP BY rank, optimizer_id
+    SELECT rank, optimizer_id, min(step) AS first, max(step) AS last
+    FROM optimizer_series
+    GROUP BY rank, optimizer_id
 ), shared AS (
     -- those that step while another does; one that takes over for a later stage is alone in it
-    SELECT DISTINCT a.rank, a.optimizer_id FROM spans a JOIN spans b ON b.rank = a.rank AND b.optimizer_id <> a.optimizer_id AND b.first <= a.last AND b.last >= a.first
+    SELECT DISTINCT a.rank, a.optimizer_id
+    FROM spans a
+    JOIN spans b ON b.rank = a.rank
+        AND b.optimizer_id <> a.optimizer_id
+        AND b.first <= a.last
+        AND b.last >= a.first
 ), copies AS (
-    -- optimizers that hold copies of weights, which the modules keep for themselves: the copy's gradient is put there anew for each step,
+    -- optimizers that hold copies of weights, which the modules keep for themselves: the copy's gradient is
+    -- put there anew for each step,
     -- no backward adds to it
-    SELECT rank, optimizer_id FROM tensors o WHERE kind = 'parameter' AND optimizer_id IS NOT NULL GROUP BY ALL
+    SELECT rank, optimizer_id
+    FROM tensors o
+    WHERE kind = 'parameter' AND optimizer_id IS NOT NULL
+    GROUP BY ALL
     HAVING bool_and(module_id IS NULL AND EXISTS (
-        FROM tensors m WHERE m.rank = o.rank AND m.kind = 'parameter' AND m.module_id IS NOT NULL AND m.optimizer_id IS NULL AND m.shape = o.shape))
+        FROM tensors m
+        WHERE m.rank = o.rank
+          AND m.kind = 'parameter'
+          AND m.module_id IS NOT NULL
+          AND m.optimizer_id IS NULL
+          AND m.shape = o.shape))
 ), rows_ AS (
-    SELECT * REPLACE (CASE WHEN (rank, optimizer_id) IN (SELECT (rank, optimizer_id) FROM shared) THEN optimizers ELSE 1 END AS optimizers), lag(grad_norm) OVER w AS previous, lag(stepped) OVER w AS previous_stepped, lag(step) OVER w AS previous_step
-    FROM optimizer_series WHERE (rank, optimizer_id) NOT IN (SELECT (rank, optimizer_id) FROM copies) WINDOW w AS (PARTITION BY rank, optimizer_id ORDER BY n)
+    SELECT * REPLACE (CASE WHEN (rank, optimizer_id) IN (SELECT (rank, optimizer_id)
+        FROM shared) THEN optimizers ELSE 1 END AS optimizers),
+        lag(grad_norm) OVER w AS previous, lag(stepped) OVER w AS previous_stepped,
+        lag(step) OVER w AS previous_step
+    FROM optimizer_series
+    WHERE (rank, optimizer_id) NOT IN (SELECT (rank, optimizer_id) FROM copies)
+    WINDOW w AS (PARTITION BY rank, optimizer_id ORDER BY n)
 ), flagged AS (
-    SELECT *, coalesce(carried_grad_norm > 0 AND previous_stepped AND (NOT isfinite(carried_grad_norm) OR previous IS NULL OR NOT isfinite(previous)
+    SELECT *,
+        coalesce(carried_grad_norm > 0
+            AND previous_stepped
+            AND (NOT isfinite(carried_grad_norm) OR previous IS NULL OR NOT isfinite(previous)
         OR abs(carried_grad_norm - previous) <= $same * previous), false) AS carried,
-        -- where only some are zeroed, what is left is a part of what was used, until its sum outgrows the rest
-        coalesce(carried_grad_norm > 0 AND previous_stepped AND (NOT isfinite(carried_grad_norm) OR previous IS NULL OR NOT isfinite(previous)
+        -- where only some are zeroed, what is left is a part of what was used, until its sum outgrows the
+        -- rest
+        coalesce(carried_grad_norm > 0
+            AND previous_stepped
+            AND (NOT isfinite(carried_grad_norm) OR previous IS NULL OR NOT isfinite(previous)
         OR carried_grad_norm <= (1 + $same) * previous), false) AS partly
     FROM rows_ WHERE n > 0
 ), partly_ AS (
-    SELECT *, n - row_number() OVER (PARTITION BY rank, optimizer_id, partly ORDER BY n) AS stretch FROM flagged
+    SELECT *, n - row_number() OVER (PARTITION BY rank, optimizer_id, partly ORDER BY n) AS stretch
+    FROM flagged
 ), islands AS (
     SELECT *, n - row_number() OVER (PARTITION BY rank, optimizer_id, carried ORDER BY n) AS island,
-        CASE WHEN optimizers <= 1 AND partly THEN min(n) OVER (PARTITION BY rank, optimizer_id, partly, stretch) ELSE n END AS since
+        CASE WHEN optimizers <= 1
+            AND partly THEN min(n) OVER (PARTITION BY rank, optimizer_id, partly, stretch) ELSE n END AS since
     FROM partly_
 ), whole AS (
     SELECT rank, optimizer_id, optimizers, min(since) AS since, max(n) AS until
@@ -64,21 +93,27 @@ WITH spans AS (
     GROUP BY rank, optimizer_id, island, optimizers
     HAVING count(*) >= $steps AND isfinite(arg_min(carried_grad_norm, n))
 ), part AS (
-    -- where the rest stays as large as what is left, the two never become equal, but what is left grows all the same
+    -- where the rest stays as large as what is left, the two never become equal, but what is left grows all
+    -- the same
     SELECT rank, optimizer_id, optimizers, min(n) AS since, max(n) AS until
     FROM partly_ WHERE partly AND optimizers <= 1
     GROUP BY rank, optimizer_id, stretch, optimizers
-    HAVING count(*) >= $habit AND max(finite(grad_norm)) > $grown * arg_min(previous, n) AND max(finite(carried_grad_norm)) > $grown * arg_min(carried_grad_norm, n)
-        -- always the same part of it: gradients that the script makes smaller by a factor instead of clearing them
+    HAVING count(*) >= $habit
+        AND max(finite(grad_norm)) > $grown * arg_min(previous, n)
+        AND max(finite(carried_grad_norm)) > $grown * arg_min(carried_grad_norm, n)
+        -- always the same part of it: gradients that the script makes smaller by a factor instead of clearing
+        -- them
         AND max(finite(carried_grad_norm / previous)) - min(finite(carried_grad_norm / previous)) > $same
 ), turns AS (
-    -- zero_grad on another count of microbatches than the step: what the optimizer has used is there again every k-th time
+    -- zero_grad on another count of microbatches than the step: what the optimizer has used is there again
+    -- every k-th time
     SELECT rank, optimizer_id, optimizers, min(n) AS since, max(n) AS until
     FROM flagged WHERE carried AND stepped AND optimizers <= 1 AND isfinite(carried_grad_norm)
     GROUP BY rank, optimizer_id, optimizers
     HAVING count(*) >= $habit AND $habit * count(*) >= max(n) - min(n)
 ), others AS (
-    -- zero_grad stands after the step instead of ahead of the backward: what the loss of another optimizer then leaves in these parameters is
+    -- zero_grad stands after the step instead of ahead of the backward: what the loss of another optimizer
+    -- then leaves in these parameters is
     -- used with the next batch, in one step after the other
     SELECT rank, optimizer_id, optimizers, min(n) AS since, max(n) AS until
     FROM (
@@ -90,18 +125,35 @@ WITH spans AS (
         )
     ) WHERE foreign_
     GROUP BY rank, optimizer_id, stretch, optimizers
-    -- where it is always what the optimizer has used itself, the script puts new gradients in the place of the old ones
+    -- where it is always what the optimizer has used itself, the script puts new gradients in the place of
+    -- the old ones
     HAVING count(*) >= $habit AND max(abs(carried_grad_norm - previous) / previous) > $same
 )
-SELECT w.rank, min(f.step) AS step, arg_min(f.carried_grad_norm, f.n) AS value, arg_min(f.previous, f.n) AS previous, count(*) FILTER (f.carried OR f.partly OR w.foreign_) AS steps, count(*) AS rows_, w.optimizer_id,
-    CASE WHEN w.foreign_ THEN 'left there by the loss of another optimizer, or by a zero_grad that reaches only a part' WHEN arg_min(f.carried, f.n) THEN 'exactly what was used' ELSE 'a part of what was used' END AS share_,
-    arg_min(f.grad_norm, f.n) AS grad_norm, max(finite(f.grad_norm)) AS grad_norm_highest, max(f.step) AS until_step
+SELECT w.rank, min(f.step) AS step, arg_min(f.carried_grad_norm, f.n) AS value,
+    arg_min(f.previous, f.n) AS previous, count(*) FILTER (f.carried OR f.partly OR w.foreign_) AS steps,
+    count(*) AS rows_, w.optimizer_id,
+    CASE
+        WHEN w.foreign_ THEN 'left there by the loss of another optimizer, or by a zero_grad that reaches only a part'
+        WHEN arg_min(f.carried, f.n) THEN 'exactly what was used'
+        ELSE 'a part of what was used'
+        END AS share_,
+    arg_min(f.grad_norm, f.n) AS grad_norm, max(finite(f.grad_norm)) AS grad_norm_highest,
+        max(f.step) AS until_step
 FROM (
     SELECT rank, optimizer_id, optimizers, since, max(until) AS until, false AS foreign_
-    FROM (FROM whole UNION ALL FROM part UNION ALL FROM turns t WHERE NOT EXISTS (FROM whole a WHERE a.rank = t.rank AND a.optimizer_id = t.optimizer_id AND a.since <= t.since)) GROUP BY ALL
+    FROM (FROM whole
+        UNION ALL
+        FROM part
+        UNION ALL
+        FROM turns t
+        WHERE NOT EXISTS (FROM whole a
+            WHERE a.rank = t.rank AND a.optimizer_id = t.optimizer_id AND a.since <= t.since))
+    GROUP BY ALL
     UNION ALL SELECT *, true FROM others
 ) w
 JOIN flagged f ON f.rank = w.rank AND f.optimizer_id = w.optimizer_id AND f.n BETWEEN w.since AND w.until
 GROUP BY w.rank, w.optimizer_id, w.optimizers, w.since, w.foreign_
-HAVING w.optimizers <= 1 OR w.foreign_ OR (count(*) >= $habit AND max(finite(f.grad_norm)) > $grown * arg_min(f.previous, f.n))
+HAVING w.optimizers <= 1
+    OR w.foreign_
+    OR (count(*) >= $habit AND max(finite(f.grad_norm)) > $grown * arg_min(f.previous, f.n))
 ORDER BY step, rank, optimizer_id

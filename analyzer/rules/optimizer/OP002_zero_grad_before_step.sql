@@ -21,45 +21,75 @@ not_this = "zero_grad of another optimizer or model (GAN), after which this opti
 source = "Order of calls; no threshold."
 */
 WITH lost AS (
-    -- backward passes before it in the same iteration that a zero_grad has cleared as well: a probe between backward and step
-    SELECT rank, step, max(step) FILTER (NOT cleared) OVER (PARTITION BY rank ORDER BY step ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS last_kept
-    FROM (SELECT rank, step, bool_and(NOT stepped AND regexp_matches(coalesce(calls, ''), 'b[^bs]*z[^bs]*$')) AS cleared FROM steps GROUP BY ALL)
+    -- backward passes before it in the same iteration that a zero_grad has cleared as well: a probe between
+    -- backward and step
+    SELECT rank, step,
+        max(step) FILTER (NOT cleared) OVER (PARTITION BY rank
+            ORDER BY step ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS last_kept
+    FROM (SELECT rank, step,
+        bool_and(NOT stepped AND regexp_matches(coalesce(calls, ''), 'b[^bs]*z[^bs]*$')) AS cleared
+        FROM steps
+        GROUP BY ALL)
 ), between_ AS (
-    SELECT rank, step, optimizer_id, calls, microbatches, regexp_matches(calls, 'b[^bs]*z[^bs]*s') AS between_ FROM steps WHERE stepped AND microbatches >= 1 AND grad_norm > 0
+    SELECT rank, step, optimizer_id, calls, microbatches, regexp_matches(calls, 'b[^bs]*z[^bs]*s') AS between_
+    FROM steps
+    WHERE stepped AND microbatches >= 1 AND grad_norm > 0
 ), looks AS (
     -- gradients that were there when backward had ended, and not any more when the optimizer stepped
     SELECT b.rank, b.step, b.optimizer_id, p.tensor_id,
-        b.between_ AND arg_max(coalesce(g.missing, false) OR (g.sum_sq = 0 AND g.nan_count + g.inf_count = 0), g.seq)
+        b.between_
+            AND arg_max(coalesce(g.missing, false) OR (g.sum_sq = 0 AND g.nan_count + g.inf_count = 0), g.seq)
             AND max(g.sum_sq) FILTER (NOT coalesce(g.missing, false)) > 0 AS cleared,
         coalesce(arg_max(CASE WHEN coalesce(g.missing, false) THEN 0 ELSE g.sum_sq END, g.seq), 0) > 0 AS kept
     FROM between_ b JOIN parameters p ON p.rank = b.rank AND p.optimizer_id = b.optimizer_id
     JOIN tensor_stats g ON g.rank = b.rank AND g.step = b.step AND g.tensor_id = p.gradient_id
-    WHERE EXISTS (SELECT 1 FROM between_ e WHERE e.rank = b.rank AND e.optimizer_id = b.optimizer_id AND e.between_)
+    WHERE EXISTS (SELECT 1
+        FROM between_ e
+        WHERE e.rank = b.rank AND e.optimizer_id = b.optimizer_id AND e.between_)
     GROUP BY b.rank, b.step, b.optimizer_id, b.between_, p.tensor_id
 ), emptied AS (
     -- from the first step that clears after the last look at which it had not been
     SELECT l.rank, l.optimizer_id, l.tensor_id, l.kept, min(b.step) AS step FROM (
-        SELECT rank, optimizer_id, tensor_id, max(step) FILTER (NOT cleared) AS last, count(*) FILTER (kept) AS kept FROM looks
-        GROUP BY rank, optimizer_id, tensor_id HAVING coalesce(arg_max(cleared, step), false) AND max(step) - coalesce(max(step) FILTER (NOT cleared), -1) >= $least
-    ) l JOIN between_ b ON b.rank = l.rank AND b.optimizer_id = l.optimizer_id AND b.between_ AND b.step > coalesce(l.last, -1)
+        SELECT rank, optimizer_id, tensor_id, max(step) FILTER (NOT cleared) AS last,
+            count(*) FILTER (kept) AS kept
+        FROM looks
+        GROUP BY rank, optimizer_id, tensor_id
+        HAVING coalesce(arg_max(cleared, step), false)
+            AND max(step) - coalesce(max(step) FILTER (NOT cleared), -1) >= $least
+    ) l
+        JOIN between_ b ON b.rank = l.rank
+            AND b.optimizer_id = l.optimizer_id
+            AND b.between_
+            AND b.step > coalesce(l.last, -1)
     GROUP BY l.rank, l.optimizer_id, l.tensor_id, l.kept
 ), parts AS (
     SELECT e.rank, e.optimizer_id, min(e.step) AS step, count(*) AS cleared_, min(e.kept) AS kept,
-        (SELECT count(DISTINCT l.tensor_id) FROM looks l WHERE l.rank = e.rank AND l.optimizer_id = e.optimizer_id) AS all_
+        (SELECT count(DISTINCT l.tensor_id)
+            FROM looks l
+            WHERE l.rank = e.rank AND l.optimizer_id = e.optimizer_id) AS all_
     FROM emptied e GROUP BY e.rank, e.optimizer_id
 ), whole AS (
     -- the outermost module of which nothing was left
     SELECT rank, optimizer_id, arg_min(ancestor, (ancestor_depth, ancestor_id)) AS module FROM (
-        SELECT t.rank, p.optimizer_id, t.ancestor, t.ancestor_id, t.ancestor_depth FROM module_tree t JOIN parameters p ON p.rank = t.rank AND p.module_id = t.module_id
+        SELECT t.rank, p.optimizer_id, t.ancestor, t.ancestor_id, t.ancestor_depth
+        FROM module_tree t
+        JOIN parameters p ON p.rank = t.rank AND p.module_id = t.module_id
         LEFT JOIN emptied e ON e.rank = p.rank AND e.tensor_id = p.tensor_id
         WHERE p.optimizer_id IS NOT NULL GROUP BY ALL HAVING bool_and(e.tensor_id IS NOT NULL))
     GROUP BY rank, optimizer_id
 )
-SELECT s.rank, coalesce(l.last_kept + 1, s.step) AS step, s.optimizer_id, s.calls, CASE WHEN s.grad_norm IS NULL THEN 'no gradient' ELSE 'gradients of zero' END AS value, s.microbatches, NULL AS module, 'error' AS severity
+SELECT s.rank, coalesce(l.last_kept + 1, s.step) AS step, s.optimizer_id, s.calls,
+    CASE WHEN s.grad_norm IS NULL THEN 'no gradient' ELSE 'gradients of zero' END AS value, s.microbatches,
+    NULL AS module, 'error' AS severity
 FROM steps s JOIN lost l ON l.rank = s.rank AND l.step = s.step
-WHERE s.stepped AND s.microbatches >= 1 AND coalesce(s.grad_norm, 0) = 0 AND regexp_matches(s.calls, 'b[^bs]*z[^bs]*s')
+WHERE s.stepped
+  AND s.microbatches >= 1
+  AND coalesce(s.grad_norm, 0) = 0
+  AND regexp_matches(s.calls, 'b[^bs]*z[^bs]*s')
 UNION ALL BY NAME
-SELECT p.rank, p.step, p.optimizer_id, b.calls, format('gradients of zero in {:d} of {:d} parameters', p.cleared_, p.all_) AS value, b.microbatches, w.module,
+SELECT p.rank, p.step, p.optimizer_id, b.calls,
+    format('gradients of zero in {:d} of {:d} parameters', p.cleared_, p.all_) AS value, b.microbatches,
+    w.module,
     CASE WHEN p.kept >= $least THEN 'error' ELSE 'warning' END AS severity
 FROM parts p JOIN between_ b ON b.rank = p.rank AND b.step = p.step AND b.optimizer_id = p.optimizer_id
 LEFT JOIN whole w ON w.rank = p.rank AND w.optimizer_id = p.optimizer_id

@@ -33,68 +33,116 @@ not_this = "Steps that a GradScaler skips, accumulation, inner loops that step i
 source = "Counts."
 */
 WITH iterations AS (
-    SELECT rank, step, bool_or(coalesce(stepped, false) OR coalesce(skipped_by_scaler, false)) AS stepped, sum(coalesce(microbatches, 0)) AS passes
+    SELECT rank, step, bool_or(coalesce(stepped, false) OR coalesce(skipped_by_scaler, false)) AS stepped,
+        sum(coalesce(microbatches, 0)) AS passes
     FROM steps GROUP BY rank, step
 ), last_ AS (
-    SELECT rank, max(step) FILTER (stepped) AS last_stepped, max(passes) FILTER (stepped) AS usual FROM iterations GROUP BY rank
+    SELECT rank, max(step) FILTER (stepped) AS last_stepped, max(passes) FILTER (stepped) AS usual
+    FROM iterations
+    GROUP BY rank
 ), earlier AS (
     SELECT rank, max(gap) AS gap FROM (
         SELECT i.rank, count(*) AS gap FROM (
-            SELECT *, count(CASE WHEN stepped THEN 1 END) OVER (PARTITION BY rank ORDER BY step) AS island FROM iterations) i
-        JOIN last_ l ON l.rank = i.rank AND i.step < l.last_stepped WHERE NOT i.stepped GROUP BY i.rank, i.island)
+            SELECT *, count(CASE WHEN stepped THEN 1 END) OVER (PARTITION BY rank ORDER BY step) AS island
+            FROM iterations) i
+        JOIN last_ l ON l.rank = i.rank AND i.step < l.last_stepped
+        WHERE NOT i.stepped
+        GROUP BY i.rank, i.island)
     GROUP BY rank
 ), tail AS (
-    SELECT i.rank, min(i.step) AS step, count(*) AS steps, sum(i.passes) AS passes, arg_max(i.passes, i.step) AS open_passes, l.usual, l.last_stepped
+    SELECT i.rank, min(i.step) AS step, count(*) AS steps, sum(i.passes) AS passes,
+        arg_max(i.passes, i.step) AS open_passes, l.usual, l.last_stepped
     FROM iterations i JOIN last_ l ON l.rank = i.rank
     WHERE i.step > coalesce(l.last_stepped, -1) AND i.passes > 0 GROUP BY i.rank, l.usual, l.last_stepped
 ), turns AS (
     -- an optimizer that took turns with others and no longer does
-    SELECT rank, optimizer_id, min(step) AS first_stepped, max(step) AS last_stepped, count(*) AS steps FROM steps
+    SELECT rank, optimizer_id, min(step) AS first_stepped, max(step) AS last_stepped, count(*) AS steps
+    FROM steps
     WHERE stepped AND optimizer_id IS NOT NULL GROUP BY rank, optimizer_id
 ), missing_turn AS (
-    -- its place is taken by iterations of backward without a step, of which there were none as long as it stepped
-    SELECT u.rank, u.optimizer_id, u.last_stepped, min(i.step) FILTER (NOT i.stepped AND i.passes > 0) AS step, count(*) FILTER (NOT i.stepped AND i.passes > 0) AS steps,
+    -- its place is taken by iterations of backward without a step, of which there were none as long as it
+    -- stepped
+    SELECT u.rank, u.optimizer_id, u.last_stepped,
+        min(i.step) FILTER (NOT i.stepped AND i.passes > 0) AS step,
+        count(*) FILTER (NOT i.stepped AND i.passes > 0) AS steps,
         sum(i.passes) FILTER (NOT i.stepped) AS passes
     FROM turns u JOIN iterations i ON i.rank = u.rank AND i.step > u.last_stepped
     WHERE u.steps >= $steps AND NOT EXISTS (
-        SELECT 1 FROM iterations e WHERE e.rank = u.rank AND NOT e.stepped AND e.passes > 0 AND e.step BETWEEN u.first_stepped AND u.last_stepped)
+        SELECT 1
+        FROM iterations e
+        WHERE e.rank = u.rank
+          AND NOT e.stepped
+          AND e.passes > 0
+          AND e.step BETWEEN u.first_stepped AND u.last_stepped)
     GROUP BY u.rank, u.optimizer_id, u.last_stepped, u.steps, u.first_stepped
     HAVING count(*) FILTER (NOT i.stepped AND i.passes > 0) >= $steps AND bool_or(i.stepped)
-      AND count(*) FILTER (NOT i.stepped AND i.passes > 0) >= 0.4 * count(*) * u.steps / (u.last_stepped - u.first_stepped + 1)
+      AND count(*) FILTER (NOT i.stepped
+          AND i.passes > 0) >= 0.4 * count(*) * u.steps / (u.last_stepped - u.first_stepped + 1)
 ), together AS (
-    -- iterations in which several optimizers stepped after one backward, and those in which one of them was alone
-    SELECT rank, step, count(DISTINCT optimizer_id) FILTER (stepped) >= 2 AND count(*) FILTER (microbatches > 0) = 1 AS joint, sum(coalesce(microbatches, 0)) AS passes
+    -- iterations in which several optimizers stepped after one backward, and those in which one of them was
+    -- alone
+    SELECT rank, step, count(DISTINCT optimizer_id) FILTER (stepped) >= 2
+        AND count(*) FILTER (microbatches > 0) = 1 AS joint, sum(coalesce(microbatches, 0)) AS passes
     FROM steps GROUP BY rank, step
 ), partners AS (
-    SELECT u.rank, u.optimizer_id, u.last_stepped, min(i.step) FILTER (i.step > u.last_stepped) AS step, count(*) FILTER (i.step > u.last_stepped) AS steps,
+    SELECT u.rank, u.optimizer_id, u.last_stepped, min(i.step) FILTER (i.step > u.last_stepped) AS step,
+        count(*) FILTER (i.step > u.last_stepped) AS steps,
         sum(i.passes) FILTER (i.step > u.last_stepped) AS passes
     FROM turns u JOIN together i ON i.rank = u.rank AND i.step >= u.first_stepped
-    WHERE u.steps >= $together AND EXISTS (FROM turns o WHERE o.rank = u.rank AND o.optimizer_id <> u.optimizer_id AND o.first_stepped <= u.first_stepped AND o.last_stepped >= u.last_stepped + $together)
+    WHERE u.steps >= $together
+      AND EXISTS (FROM turns o
+          WHERE o.rank = u.rank
+            AND o.optimizer_id <> u.optimizer_id
+            AND o.first_stepped <= u.first_stepped
+            AND o.last_stepped >= u.last_stepped + $together)
     GROUP BY u.rank, u.optimizer_id, u.steps, u.first_stepped, u.last_stepped
-    HAVING count(*) FILTER (i.step > u.last_stepped) >= $together AND count(*) FILTER (i.joint AND i.step <= u.last_stepped) >= 0.9 * (u.last_stepped - u.first_stepped + 1)
+    HAVING count(*) FILTER (i.step > u.last_stepped) >= $together
+        AND count(*) FILTER (i.joint
+            AND i.step <= u.last_stepped) >= 0.9 * (u.last_stepped - u.first_stepped + 1)
 ), reached AS (
     -- the first module that it holds, where gradients still arrive at what that module puts out
-    SELECT p.rank, p.optimizer_id, arg_min(p.module, p.call_order) AS module, min(p.call_order) AS call_order, arg_min(p.model, p.call_order) AS model
+    SELECT p.rank, p.optimizer_id, arg_min(p.module, p.call_order) AS module, min(p.call_order) AS call_order,
+        arg_min(p.model, p.call_order) AS model
     FROM parameters p JOIN partners q ON q.rank = p.rank AND q.optimizer_id = p.optimizer_id
-    WHERE (SELECT count(DISTINCT s.step) FROM tensor_stats s JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id
-        WHERE t.kind = 'activation_gradient' AND s.rank = p.rank AND t.module_id = p.module_id AND s.step > q.last_stepped AND s.sum_sq > 0) >= $steps
+    WHERE (SELECT count(DISTINCT s.step)
+        FROM tensor_stats s
+        JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id
+        WHERE t.kind = 'activation_gradient'
+          AND s.rank = p.rank
+          AND t.module_id = p.module_id
+          AND s.step > q.last_stepped
+          AND s.sum_sq > 0) >= $steps
     GROUP BY p.rank, p.optimizer_id
 )
-SELECT t.rank, t.step, 0.0 AS value, t.steps, t.passes, t.last_stepped, 'no optimizer stepped: the weights stay as they are' AS what_
+SELECT t.rank, t.step, 0.0 AS value, t.steps, t.passes, t.last_stepped,
+    'no optimizer stepped: the weights stay as they are' AS what_
 FROM tail t LEFT JOIN earlier e ON e.rank = t.rank
 -- where the recorder has lost sight of the optimizers, no step of theirs is seen
-WHERE NOT EXISTS (FROM events f WHERE f.rank = t.rank AND f.event = 'recorder-fault' AND json_extract_string(f.detail, '$.part') = 'optimizer') AND ((t.steps >= $steps AND t.steps > $gap * coalesce(e.gap, 0))
-    OR (t.open_passes >= $passes AND t.open_passes >= 4 * coalesce(t.usual, 0) AND (SELECT status FROM exits) = 'completed'))
+WHERE NOT EXISTS (FROM events f
+    WHERE f.rank = t.rank
+      AND f.event = 'recorder-fault'
+      AND json_extract_string(f.detail, '$.part') = 'optimizer')
+  AND ((t.steps >= $steps AND t.steps > $gap * coalesce(e.gap, 0))
+    OR (t.open_passes >= $passes
+        AND t.open_passes >= 4 * coalesce(t.usual, 0)
+        AND (SELECT status FROM exits) = 'completed'))
   AND (EXISTS (SELECT 1 FROM tensors x WHERE x.rank = t.rank AND x.optimizer_id IS NOT NULL)
     OR EXISTS (SELECT 1 FROM param_groups x WHERE x.rank = t.rank)
     OR EXISTS (SELECT 1 FROM events x WHERE x.rank = t.rank AND x.event = 'optimizer-found'))
 UNION ALL BY NAME
 SELECT m.rank, m.step, 0.0 AS value, m.steps, m.passes, m.last_stepped,
-    'optimizer ' || m.optimizer_id || ' no longer took its turn beside the others: what it holds stays as it is' AS what_
+    'optimizer ' || m.optimizer_id
+        || ' no longer took its turn beside the others: what it holds stays as it is' AS what_
 FROM missing_turn m
 UNION ALL BY NAME
 SELECT q.rank, q.step, r.module, 0.0 AS value, q.steps, q.passes, q.last_stepped,
-    printf('optimizer %d no longer stepped with the others, though gradients still reach %s: what it holds stays as it is', q.optimizer_id, r.module) AS what_,
-    CASE WHEN EXISTS (FROM parameters e WHERE e.rank = r.rank AND e.model = r.model AND e.call_order < r.call_order AND e.optimizer_id IS NOT NULL AND e.requires_grad) THEN 'warning' END AS severity
+    printf('optimizer %d no longer stepped with the others, though gradients still reach %s: what it holds stays as it is',
+        q.optimizer_id, r.module) AS what_,
+    CASE WHEN EXISTS (FROM parameters e
+        WHERE e.rank = r.rank
+          AND e.model = r.model
+          AND e.call_order < r.call_order
+          AND e.optimizer_id IS NOT NULL
+          AND e.requires_grad) THEN 'warning' END AS severity
 FROM partners q JOIN reached r ON r.rank = q.rank AND r.optimizer_id = q.optimizer_id
 ORDER BY step, rank

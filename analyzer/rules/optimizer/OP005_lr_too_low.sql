@@ -44,52 +44,85 @@ not_this = "A warm-up (unless it hardly rises in sixty steps), a decay in usual 
 source = "Update ratio 1e-3 is usual practice; 1e-6 is the bound of the catalogue."
 */
 WITH rows_ AS (
-    SELECT *, count(*) OVER w AS total, max(update_ratio) OVER w AS highest, max(lr) OVER w AS lr_high, last_value(lr) OVER whole AS lr_last, first_value(lr) OVER whole AS lr_first,
-        max(lr) OVER after AS lr_after, count(*) OVER after AS left_, lag(lr) OVER series AS lr_was, max(update_ratio) OVER after AS ratio_after
+    SELECT *, count(*) OVER w AS total, max(update_ratio) OVER w AS highest, max(lr) OVER w AS lr_high,
+        last_value(lr) OVER whole AS lr_last, first_value(lr) OVER whole AS lr_first,
+        max(lr) OVER after AS lr_after, count(*) OVER after AS left_, lag(lr) OVER series AS lr_was,
+            max(update_ratio) OVER after AS ratio_after
     FROM optimizer_series
     WINDOW w AS (PARTITION BY rank, optimizer_id), series AS (PARTITION BY rank, optimizer_id ORDER BY n),
-        whole AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING),
+        whole AS (PARTITION BY rank, optimizer_id
+            ORDER BY n ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING),
         after AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)
 ), rounding AS (
     SELECT DISTINCT rank FROM tensors WHERE kind = 'parameter' AND dtype IN ('float16', 'bfloat16')
 ), still AS (
-    SELECT rank, min(step) AS step, optimizer_id, median(update_ratio) AS value, any_value(lr) AS lr, median(norm) AS norm, count(*) AS steps_
+    SELECT rank, min(step) AS step, optimizer_id, median(update_ratio) AS value, any_value(lr) AS lr,
+        median(norm) AS norm, count(*) AS steps_
     FROM rows_
-    WHERE highest < $ratio AND lr > 0 AND (lr_last <= 1.5 * lr_first OR total >= $slow AND lr_last <= 10 * lr_first) AND total >= $least AND norm > 0 AND stepped
+    WHERE highest < $ratio
+      AND lr > 0
+      AND (lr_last <= 1.5 * lr_first OR total >= $slow AND lr_last <= 10 * lr_first)
+      AND total >= $least
+      AND norm > 0
+      AND stepped
       AND rank NOT IN (SELECT rank FROM rounding)
     GROUP BY rank, optimizer_id HAVING count(*) >= $least AND median(update_ratio) IS NOT NULL
 ), died AS (
     -- the schedule has come to its end long before the training
-    SELECT rank, step, optimizer_id, median(update_ratio) OVER (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS value, lr, norm, left_ AS steps_
-    FROM rows_ WHERE ratio_after < $ratio AND lr > 0 AND lr_after <= lr AND lr_high > $drop * lr AND left_ >= 0.5 * total AND left_ >= $least AND norm > 0
+    SELECT rank, step, optimizer_id,
+        median(update_ratio) OVER (PARTITION BY rank, optimizer_id
+            ORDER BY n ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS value,
+        lr, norm, left_ AS steps_
+    FROM rows_
+    WHERE ratio_after < $ratio
+      AND lr > 0
+      AND lr_after <= lr
+      AND lr_high > $drop * lr
+      AND left_ >= 0.5 * total
+      AND left_ >= $least
+      AND norm > 0
       AND rank NOT IN (SELECT rank FROM rounding)
     QUALIFY row_number() OVER (PARTITION BY rank, optimizer_id ORDER BY n) = 1
 ), fallen AS (
     SELECT rank, step, optimizer_id, update_ratio AS value, lr, norm, left_ AS steps_
-    FROM rows_ WHERE lr > 0 AND lr_was > $drop * lr AND lr_after < 10 * lr AND left_ >= $least AND ratio_after < 1e-4
+    FROM rows_
+    WHERE lr > 0 AND lr_was > $drop * lr AND lr_after < 10 * lr AND left_ >= $least AND ratio_after < 1e-4
     QUALIFY row_number() OVER (PARTITION BY rank, optimizer_id ORDER BY n) = 1
 ), judged AS (
     -- settings are those after the scheduler's last step: a step that it made belongs to the row after
-    SELECT rank, scheduler_id, optimizer_id, step, lr, json_extract(settings, '$.metric')::DOUBLE AS metric, first_value(lr) OVER w AS lr_first,
+    SELECT rank, scheduler_id, optimizer_id, step, lr, json_extract(settings, '$.metric')::DOUBLE AS metric,
+        first_value(lr) OVER w AS lr_first,
         first_value(json_extract(settings, '$.metric')::DOUBLE) OVER w AS metric_first
-    FROM schedulers WHERE scheduler LIKE '%Plateau%' AND json_valid(settings) AND json_extract_string(settings, '$.mode') = 'max' AND json_extract(settings, '$.metric') IS NOT NULL AND steps > 0
+    FROM schedulers
+    WHERE scheduler LIKE '%Plateau%'
+      AND json_valid(settings)
+      AND json_extract_string(settings, '$.mode') = 'max'
+      AND json_extract(settings, '$.metric') IS NOT NULL
+      AND steps > 0
     WINDOW w AS (PARTITION BY rank, scheduler_id ORDER BY step)
 ), upside_down AS (
-    SELECT j.rank, min(j.step) FILTER (j.lr < 0.99 * j.lr_first) AS step, j.optimizer_id, arg_max(j.lr, j.step) AS lr, max(j.metric_first) AS metric_first, arg_max(j.metric, j.step) AS metric,
+    SELECT j.rank, min(j.step) FILTER (j.lr < 0.99 * j.lr_first) AS step, j.optimizer_id,
+        arg_max(j.lr, j.step) AS lr, max(j.metric_first) AS metric_first, arg_max(j.metric, j.step) AS metric,
         count(DISTINCT j.lr) - 1 AS cuts, any_value(o.update_ratio) AS value, any_value(o.norm) AS norm
-    FROM judged j JOIN (SELECT rank, optimizer_id, arg_max(update_ratio, step) AS update_ratio, arg_max(norm, step) AS norm,
+    FROM judged j
+    JOIN (SELECT rank, optimizer_id, arg_max(update_ratio, step) AS update_ratio, arg_max(norm, step) AS norm,
             median(loss) FILTER (n < 8) AS loss_first, median(loss) FILTER (n >= 0.75 * total) AS loss_last
         FROM rows_ GROUP BY rank, optimizer_id) o ON o.rank = j.rank AND o.optimizer_id = j.optimizer_id
     GROUP BY j.rank, j.scheduler_id, j.optimizer_id
     HAVING count(DISTINCT j.lr) > $cuts AND any_value(o.loss_last) < any_value(o.loss_first)
       AND (arg_max(j.metric, j.step) BETWEEN 0 AND $better * max(j.metric_first)
-        OR arg_max(j.metric, j.step) BETWEEN 0 AND 0.9 * max(j.metric_first) AND max(j.metric) = max(j.metric_first)
-            AND max(j.metric_first) / any_value(o.loss_first) BETWEEN 1 / $near AND $near AND arg_max(j.metric, j.step) / any_value(o.loss_last) BETWEEN 1 / $near AND $near)
+        OR arg_max(j.metric, j.step) BETWEEN 0 AND 0.9 * max(j.metric_first)
+          AND max(j.metric) = max(j.metric_first)
+            AND max(j.metric_first) / any_value(o.loss_first) BETWEEN 1 / $near AND $near
+              AND arg_max(j.metric, j.step) / any_value(o.loss_last) BETWEEN 1 / $near AND $near)
 )
-SELECT *, printf('an update moves the weights by %.3g of their norm (lr %.3g) although the gradients are healthy (norm %.3g): at this rate %d steps change nothing', value, lr, norm, steps_) AS what_
+SELECT *,
+    printf('an update moves the weights by %.3g of their norm (lr %.3g) although the gradients are healthy (norm %.3g): at this rate %d steps change nothing',
+        value, lr, norm, steps_) AS what_
 FROM (SELECT * FROM still UNION ALL BY NAME SELECT * FROM fallen UNION ALL BY NAME SELECT * FROM died)
 UNION ALL BY NAME
 SELECT rank, step, optimizer_id, value, lr, norm, NULL AS steps_,
-    printf('ReduceLROnPlateau with mode=''max'' cuts the learning rate, %d times, to %.3g, although what it is given falls as a loss does, from %.3g to %.3g: every improvement counts as none', cuts, lr, metric_first, metric) AS what_
+    printf('ReduceLROnPlateau with mode=''max'' cuts the learning rate, %d times, to %.3g, although what it is given falls as a loss does, from %.3g to %.3g: every improvement counts as none',
+        cuts, lr, metric_first, metric) AS what_
 FROM upside_down
 ORDER BY step, rank, optimizer_id

@@ -35,20 +35,28 @@ source = "Own schedule: the maximum of all steps before; harm by the loss's own 
 */
 WITH rates AS (
     SELECT rank, optimizer_id, group_id, step, lr, update_norm / nullif(weight_norm, 0) AS own_ratio,
-        median(finite(update_norm / nullif(weight_norm, 0))) OVER (PARTITION BY rank, optimizer_id, group_id ORDER BY step ROWS BETWEEN 12 PRECEDING AND 1 PRECEDING) AS own_usual,
+        median(finite(update_norm / nullif(weight_norm, 0))) OVER (PARTITION BY rank, optimizer_id, group_id
+            ORDER BY step ROWS BETWEEN 12 PRECEDING AND 1 PRECEDING) AS own_usual,
         lag(lr) OVER w AS lr_before, max(lr) OVER past AS highest_before, count(lr) OVER past AS earlier,
         min(lr) OVER soon AS lowest_soon
     FROM param_groups
     WINDOW
         w AS (PARTITION BY rank, optimizer_id, group_id ORDER BY step),
-        past AS (PARTITION BY rank, optimizer_id, group_id ORDER BY step ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING),
-        soon AS (PARTITION BY rank, optimizer_id, group_id ORDER BY step ROWS BETWEEN 1 FOLLOWING AND 20 FOLLOWING)
+        past AS (PARTITION BY rank, optimizer_id, group_id
+            ORDER BY step ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING),
+        soon AS (PARTITION BY rank, optimizer_id, group_id
+            ORDER BY step ROWS BETWEEN 1 FOLLOWING AND 20 FOLLOWING)
 ), jumps AS (
     -- a small group is lost among the others: what counts is how far its own weights went
     SELECT *, lr / highest_before AS factor,
-        coalesce(own_ratio > CASE WHEN lr > $absurd * highest_before THEN $replaced / 3 ELSE $replaced END AND own_ratio > 10 * own_usual, false) AS own_replaced
+        coalesce(own_ratio > CASE WHEN lr > $absurd * highest_before THEN $replaced / 3 ELSE $replaced END
+            AND own_ratio > 10 * own_usual, false) AS own_replaced
     FROM rates
-    WHERE earlier >= $earlier AND highest_before > 0 AND isfinite(lr) AND lr > $factor * highest_before AND lr > $factor * lr_before
+    WHERE earlier >= $earlier
+      AND highest_before > 0
+      AND isfinite(lr)
+      AND lr > $factor * highest_before
+      AND lr > $factor * lr_before
 ), effects AS (
     SELECT rank, optimizer_id, step, loss_median, update_ratio, ratio_median, loss_start,
         max(finite(loss)) OVER soon AS loss_soon,
@@ -57,18 +65,28 @@ WITH rates AS (
     FROM optimizer_series
     WINDOW soon AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN CURRENT ROW AND 10 FOLLOWING)
 ), judged AS (
-    SELECT j.*, e.loss_median, e.loss_soon, e.update_ratio, e.ratio_median, coalesce(e.breaks, false) AS breaks,
-        coalesce(e.loss_soon > e.loss_median + 8 * e.spread AND e.loss_soon > e.loss_median + 0.3 * abs(e.loss_median), false) AS loss_left,
-        j.own_replaced OR coalesce(e.update_ratio > $replaced AND e.update_ratio > 10 * e.ratio_median, false) AS replaced,
-        CASE WHEN j.own_replaced THEN j.own_ratio ELSE e.update_ratio END AS moved, CASE WHEN j.own_replaced THEN j.own_usual ELSE e.ratio_median END AS usually,
-        j.lowest_soon <= 2 * j.highest_before AND coalesce(e.update_ratio > 3 * e.ratio_median, true) AS came_back
+    SELECT j.*, e.loss_median, e.loss_soon, e.update_ratio, e.ratio_median,
+        coalesce(e.breaks, false) AS breaks,
+        coalesce(e.loss_soon > e.loss_median + 8 * e.spread
+            AND e.loss_soon > e.loss_median + 0.3 * abs(e.loss_median), false) AS loss_left,
+        j.own_replaced
+            OR coalesce(e.update_ratio > $replaced
+                AND e.update_ratio > 10 * e.ratio_median, false) AS replaced,
+        CASE WHEN j.own_replaced THEN j.own_ratio ELSE e.update_ratio END AS moved,
+            CASE WHEN j.own_replaced THEN j.own_usual ELSE e.ratio_median END AS usually,
+        j.lowest_soon <= 2 * j.highest_before
+            AND coalesce(e.update_ratio > 3 * e.ratio_median, true) AS came_back
     FROM jumps j LEFT JOIN effects e USING (rank, optimizer_id, step)
 )
-SELECT rank, step, NULL::VARCHAR AS module, NULL::VARCHAR AS tensor, lr AS value, lr_before, highest_before, factor, earlier, optimizer_id, group_id,
+SELECT rank, step, NULL::VARCHAR AS module, NULL::VARCHAR AS tensor, lr AS value, lr_before, highest_before,
+    factor, earlier, optimizer_id, group_id,
     update_ratio, ratio_median, loss_median, loss_soon,
     CASE WHEN breaks THEN 'then loss or gradients became non-finite'
         WHEN loss_left THEN printf('the loss rose from a median of %.4g to %.4g', loss_median, loss_soon)
-        WHEN replaced THEN printf('that one step moved the weights by %.3g of their own size, %.3g being usual', moved, usually)
-        ELSE printf('the update ratio went from %.3g to %.3g and the rate came back', ratio_median, update_ratio) END AS harm
+        WHEN replaced THEN printf('that one step moved the weights by %.3g of their own size, %.3g being usual',
+            moved, usually)
+        ELSE printf('the update ratio went from %.3g to %.3g and the rate came back', ratio_median,
+            update_ratio)
+            END AS harm
 FROM judged WHERE breaks OR loss_left OR replaced OR came_back
 ORDER BY step, rank, optimizer_id, group_id

@@ -29,16 +29,23 @@ WITH rates AS (
     SELECT *, n - row_number() OVER (PARTITION BY rank, optimizer_id, lr = 0 ORDER BY step) AS island,
         count(*) OVER (PARTITION BY rank, optimizer_id) AS total FROM rates
 ), zeros AS (
-    SELECT rank, optimizer_id, island, min(step) AS step, max(n) AS last, min(n) AS first, count(*) AS steps_, any_value(total) AS total
+    SELECT rank, optimizer_id, island, min(step) AS step, max(n) AS last, min(n) AS first, count(*) AS steps_,
+        any_value(total) AS total
     FROM runs WHERE lr = 0 GROUP BY ALL
 )
-SELECT rank, step, optimizer_id, 0.0 AS value, steps_, CASE WHEN last = total THEN 'to the end of the run' ELSE 'then it rises again' END AS until
+SELECT rank, step, optimizer_id, 0.0 AS value, steps_,
+    CASE WHEN last = total THEN 'to the end of the run' ELSE 'then it rises again' END AS until
 FROM zeros
--- from the start it is a warm-up or a stage of its own unless nothing ever follows, or nothing at all learns meanwhile; two steps at the end are where a schedule ends
+-- from the start it is a warm-up or a stage of its own unless nothing ever follows, or nothing at all learns
+-- meanwhile; two steps at the end are where a schedule ends
 WHERE steps_ >= $least AND (first > 1 OR last = total OR (steps_ >= total / 10 AND NOT EXISTS (
         SELECT 1 FROM rates r WHERE r.rank = zeros.rank AND r.lr > 0 AND r.step < (
-            SELECT min(a.step) FROM rates a WHERE a.rank = zeros.rank AND a.optimizer_id = zeros.optimizer_id AND a.lr > 0)))) AND (first = 1 OR last < total OR steps_ >= greatest($least, total / 20))
+            SELECT min(a.step)
+            FROM rates a
+            WHERE a.rank = zeros.rank AND a.optimizer_id = zeros.optimizer_id AND a.lr > 0))))
+                AND (first = 1 OR last < total OR steps_ >= greatest($least, total / 20))
 UNION ALL BY NAME
-SELECT rank, min(step) AS step, optimizer_id, arg_min(low, step) AS value, count(*) AS steps_, 'negative' AS until
+SELECT rank, min(step) AS step, optimizer_id, arg_min(low, step) AS value, count(*) AS steps_,
+    'negative' AS until
 FROM rates WHERE low < 0 GROUP BY rank, optimizer_id
 ORDER BY step, rank, optimizer_id

@@ -29,53 +29,91 @@ not_this = "A scheduler stepped once, one whose length is counted in those steps
 source = "Counting; no threshold but persistence."
 */
 WITH rows_ AS (
-    SELECT *, row_number() OVER (PARTITION BY rank, scheduler_id ORDER BY step) AS n FROM schedulers WHERE scheduler NOT LIKE '%Plateau%'
+    SELECT *, row_number() OVER (PARTITION BY rank, scheduler_id ORDER BY step) AS n
+    FROM schedulers
+    WHERE scheduler NOT LIKE '%Plateau%'
 ), runs AS (
-    SELECT *, n - row_number() OVER (PARTITION BY rank, scheduler_id, coalesce(steps, 0) >= 2 ORDER BY n) AS island FROM rows_
+    SELECT *,
+        n - row_number() OVER (PARTITION BY rank, scheduler_id, coalesce(steps, 0) >= 2 ORDER BY n) AS island
+    FROM rows_
 ), often AS (
-    SELECT rank, scheduler_id, scheduler, optimizer_id, island, min(step) AS step, count(*) AS rows_, median(steps) AS times, min(n) AS n
+    SELECT rank, scheduler_id, scheduler, optimizer_id, island, min(step) AS step, count(*) AS rows_,
+        median(steps) AS times, min(n) AS n
     FROM runs WHERE steps >= 2 GROUP BY ALL
 )
 , lengths AS (
-    SELECT rank, scheduler_id, any_value(scheduler) AS scheduler, any_value(optimizer_id) AS optimizer_id, min(step) AS step, max(total_steps) AS total, count(*) AS rows_,
-        any_value(coalesce(json_extract(settings, '$.T_max'), json_extract(settings, '$.total_iters'))::BIGINT) AS length_
-    FROM schedulers WHERE scheduler IN ('CosineAnnealingLR', 'PolynomialLR') AND json_valid(settings) GROUP BY rank, scheduler_id
+    SELECT rank, scheduler_id, any_value(scheduler) AS scheduler, any_value(optimizer_id) AS optimizer_id,
+        min(step) AS step, max(total_steps) AS total, count(*) AS rows_,
+        any_value(coalesce(json_extract(settings, '$.T_max'),
+            json_extract(settings, '$.total_iters'))::BIGINT) AS length_
+    FROM schedulers
+    WHERE scheduler IN ('CosineAnnealingLR', 'PolynomialLR') AND json_valid(settings)
+    GROUP BY rank, scheduler_id
 ), planned AS (
     -- a length that was counted in those steps is reached with the last of them
     SELECT rank, scheduler_id FROM schedulers
-    WHERE scheduler IN ('OneCycleLR', 'CosineAnnealingLR', 'PolynomialLR', 'LinearLR') AND json_valid(settings) AND EXISTS (FROM exits WHERE status = 'completed')
+    WHERE scheduler IN ('OneCycleLR', 'CosineAnnealingLR', 'PolynomialLR', 'LinearLR')
+      AND json_valid(settings)
+      AND EXISTS (FROM exits WHERE status = 'completed')
     GROUP BY rank, scheduler_id
-    HAVING max(total_steps) <= 1 + any_value(coalesce(json_extract(settings, '$.total_steps'), json_extract(settings, '$.T_max'), json_extract(settings, '$.total_iters'))::BIGINT)
+    HAVING max(total_steps) <= 1 + any_value(coalesce(json_extract(settings, '$.total_steps'),
+        json_extract(settings, '$.T_max'), json_extract(settings, '$.total_iters'))::BIGINT)
 ), epochs AS (
-    SELECT rank, max(epoch) + 1 AS epochs, count(DISTINCT step) / (max(epoch) + 1) AS per_epoch, 'epochs' AS word FROM steps WHERE epoch IS NOT NULL GROUP BY rank
+    SELECT rank, max(epoch) + 1 AS epochs, count(DISTINCT step) / (max(epoch) + 1) AS per_epoch,
+        'epochs' AS word
+    FROM steps
+    WHERE epoch IS NOT NULL
+    GROUP BY rank
     UNION ALL
-    -- without a loader nobody counts epochs, but many a script evaluates once in each: as many evaluations, at equal distances
+    -- without a loader nobody counts epochs, but many a script evaluates once in each: as many evaluations,
+    -- at equal distances
     SELECT rank, count(*), avg(gap), 'evaluations' FROM (
         SELECT rank, step, step - lag(step, 1, 0) OVER (PARTITION BY rank ORDER BY step) AS gap FROM steps s
-        WHERE eval_forwards > 0 AND step > 0 AND NOT EXISTS (FROM steps e WHERE e.rank = s.rank AND e.epoch IS NOT NULL))
+        WHERE eval_forwards > 0
+          AND step > 0
+          AND NOT EXISTS (FROM steps e WHERE e.rank = s.rank AND e.epoch IS NOT NULL))
     GROUP BY rank HAVING max(gap) - min(gap) <= 1
 )
 , decays AS (
-    SELECT s.rank, s.scheduler_id, any_value(s.scheduler) AS scheduler, any_value(s.optimizer_id) AS optimizer_id, min(s.step) AS step, count(*) AS rows_, sum(s.steps) AS total,
+    SELECT s.rank, s.scheduler_id, any_value(s.scheduler) AS scheduler,
+        any_value(s.optimizer_id) AS optimizer_id, min(s.step) AS step, count(*) AS rows_,
+        sum(s.steps) AS total,
         arg_min(s.lr, s.n) AS lr_first, max(s.lr) FILTER (2 * s.n >= s.all_) AS lr_half
     FROM (SELECT *, count(*) OVER (PARTITION BY rank, scheduler_id) AS all_ FROM rows_) s
     WHERE s.scheduler IN ('ExponentialLR', 'StepLR', 'MultiStepLR', 'MultiplicativeLR') GROUP BY ALL
 )
 -- step() comes after the optimizer's, so what a row counts happened after the row before
-SELECT rank, greatest(step - 1, 0) AS step, times::BIGINT AS value, scheduler, optimizer_id, rows_ AS steps_, scheduler_id,
+SELECT rank, greatest(step - 1, 0) AS step, times::BIGINT AS value, scheduler, optimizer_id, rows_ AS steps_,
+    scheduler_id,
     format('{} is stepped {:d} times for every optimizer step', scheduler, times::BIGINT) AS how_
-FROM often WHERE rows_ >= $least AND (times <> (SELECT max(world_size) FROM ranks WHERE world_size > 1) OR (SELECT coalesce(max(world_size), 1) FROM ranks) = 1)
+FROM often
+WHERE rows_ >= $least
+  AND (times <> (SELECT max(world_size) FROM ranks WHERE world_size > 1)
+      OR (SELECT coalesce(max(world_size), 1) FROM ranks) = 1)
    AND (rank, scheduler_id) NOT IN (FROM planned)
 UNION ALL BY NAME
-SELECT l.rank, l.step, round(e.per_epoch)::BIGINT AS value, l.scheduler, l.optimizer_id, l.rows_ AS steps_, l.scheduler_id,
-    format('{} is as long as the training has {} ({:d}), and it was stepped {:d} times', l.scheduler, e.word, l.length_, l.total) AS how_
+SELECT l.rank, l.step, round(e.per_epoch)::BIGINT AS value, l.scheduler, l.optimizer_id, l.rows_ AS steps_,
+    l.scheduler_id,
+    format('{} is as long as the training has {} ({:d}), and it was stepped {:d} times', l.scheduler, e.word,
+        l.length_, l.total) AS how_
 FROM lengths l JOIN epochs e ON e.rank = l.rank
-WHERE l.length_ = e.epochs AND e.epochs >= 2 AND e.per_epoch >= 3 AND l.total >= 2 * l.length_ AND l.total >= 0.8 * l.rows_
+WHERE l.length_ = e.epochs
+  AND e.epochs >= 2
+  AND e.per_epoch >= 3
+  AND l.total >= 2 * l.length_
+  AND l.total >= 0.8 * l.rows_
 UNION ALL BY NAME
 -- a decay by epochs, stepped for every batch: half of the training is done at a rate of nothing
-SELECT d.rank, d.step, coalesce(round(e.per_epoch)::BIGINT, d.total) AS value, d.scheduler, d.optimizer_id, d.rows_ AS steps_, d.scheduler_id,
-    format('{} is stepped for every batch ({:d} times) and has divided the learning rate by {:.3g} halfway through the run', d.scheduler, d.total, d.lr_first / d.lr_half) AS how_
+SELECT d.rank, d.step, coalesce(round(e.per_epoch)::BIGINT, d.total) AS value, d.scheduler, d.optimizer_id,
+    d.rows_ AS steps_, d.scheduler_id,
+    format('{} is stepped for every batch ({:d} times) and has divided the learning rate by {:.3g} halfway through the run',
+        d.scheduler, d.total, d.lr_first / d.lr_half) AS how_
 FROM decays d LEFT JOIN epochs e ON e.rank = d.rank
-WHERE d.rows_ >= $batches AND d.lr_half > 0 AND d.lr_half < $gone * d.lr_first AND coalesce(e.per_epoch >= 3, true)
-  AND d.rows_ >= 0.9 * (SELECT count(*) FROM steps o WHERE o.rank = d.rank AND o.stepped AND (o.optimizer_id = d.optimizer_id OR d.optimizer_id IS NULL))
+WHERE d.rows_ >= $batches
+  AND d.lr_half > 0
+  AND d.lr_half < $gone * d.lr_first
+  AND coalesce(e.per_epoch >= 3, true)
+  AND d.rows_ >= 0.9 * (SELECT count(*)
+      FROM steps o
+      WHERE o.rank = d.rank AND o.stepped AND (o.optimizer_id = d.optimizer_id OR d.optimizer_id IS NULL))
 ORDER BY step, rank, scheduler_id

@@ -28,33 +28,56 @@ not_this = "A run that broke off in its first epoch, a scheduler inside another 
 source = "Counting."
 */
 WITH last AS (
-    SELECT rank, scheduler_id, any_value(scheduler) AS scheduler, any_value(optimizer_id) AS optimizer_id, max(total_steps) AS total, count(DISTINCT step) AS rows_,
+    SELECT rank, scheduler_id, any_value(scheduler) AS scheduler, any_value(optimizer_id) AS optimizer_id,
+        max(total_steps) AS total, count(DISTINCT step) AS rows_,
         min(step) AS first, arg_max(lr, step) AS lr,
-        any_value(coalesce(json_extract(settings, '$.total_steps'), json_extract(settings, '$.T_max'), json_extract(settings, '$.total_iters'))::BIGINT) AS planned
+        any_value(coalesce(json_extract(settings, '$.total_steps'), json_extract(settings, '$.T_max'),
+            json_extract(settings, '$.total_iters'))::BIGINT) AS planned
     FROM schedulers GROUP BY rank, scheduler_id
 ), whole AS (
     SELECT rank, count(*) FILTER (stepped) AS steps_, max(epoch) AS epoch FROM steps GROUP BY rank
 ), found AS (
     SELECT l.*, w.steps_, w.epoch, (SELECT status FROM exits) = 'completed' AS completed,
-        (SELECT count(*) FROM steps s WHERE s.rank = l.rank AND s.optimizer_id = l.optimizer_id AND s.stepped) AS of_optimizer
+        (SELECT count(*)
+            FROM steps s
+            WHERE s.rank = l.rank AND s.optimizer_id = l.optimizer_id AND s.stepped) AS of_optimizer
     FROM last l JOIN whole w ON w.rank = l.rank
     WHERE l.first = 0 AND w.steps_ >= $least AND l.rows_ >= 0.9 * w.steps_
 ), stale AS (
     -- made for a new optimizer, while the script goes on to step the scheduler of one that steps no more
-    SELECT l.*, (SELECT count(*) FROM steps s WHERE s.rank = l.rank AND s.optimizer_id = l.optimizer_id AND s.stepped AND s.step >= l.first) AS of_optimizer
+    SELECT l.*,
+        (SELECT count(*)
+            FROM steps s
+            WHERE s.rank = l.rank
+              AND s.optimizer_id = l.optimizer_id
+              AND s.stepped
+              AND s.step >= l.first) AS of_optimizer
     FROM last l JOIN last o ON o.rank = l.rank AND o.optimizer_id <> l.optimizer_id AND o.first < l.first
     WHERE l.first > 0 AND l.total = 0 AND l.scheduler NOT LIKE '%Plateau%'
-      AND NOT EXISTS (FROM steps s WHERE s.rank = o.rank AND s.optimizer_id = o.optimizer_id AND s.stepped AND s.step > l.first)
-      AND o.total - (SELECT max(total_steps) FROM schedulers q WHERE q.rank = o.rank AND q.scheduler_id = o.scheduler_id AND q.step <= l.first) >= $least
+      AND NOT EXISTS (FROM steps s
+          WHERE s.rank = o.rank AND s.optimizer_id = o.optimizer_id AND s.stepped AND s.step > l.first)
+      AND o.total - (SELECT max(total_steps)
+          FROM schedulers q
+          WHERE q.rank = o.rank AND q.scheduler_id = o.scheduler_id AND q.step <= l.first) >= $least
 )
-SELECT rank, first AS step, lr AS value, scheduler, optimizer_id, of_optimizer AS steps_, 'stepped another one, of an optimizer that steps no more' AS how_
+SELECT rank, first AS step, lr AS value, scheduler, optimizer_id, of_optimizer AS steps_,
+    'stepped another one, of an optimizer that steps no more' AS how_
 FROM stale WHERE of_optimizer >= $least
 UNION ALL BY NAME
-SELECT rank, first AS step, lr AS value, scheduler, optimizer_id, CASE WHEN total = 0 THEN steps_ ELSE of_optimizer END AS steps_,
-    CASE WHEN total = 0 THEN 'never stepped it' ELSE printf('stepped it %d times, of %d that were planned', total, planned) END AS how_
+SELECT rank, first AS step, lr AS value, scheduler, optimizer_id,
+    CASE WHEN total = 0 THEN steps_ ELSE of_optimizer END AS steps_,
+    CASE
+        WHEN total = 0 THEN 'never stepped it'
+        ELSE printf('stepped it %d times, of %d that were planned', total, planned)
+        END AS how_
 FROM found f
 WHERE total = 0 AND scheduler NOT LIKE '%Plateau%' AND (completed OR epoch >= 1)
-    AND NOT EXISTS (FROM schedulers o WHERE o.rank = f.rank AND o.optimizer_id = f.optimizer_id AND o.total_steps > 0)
+    AND NOT EXISTS (FROM schedulers o
+        WHERE o.rank = f.rank AND o.optimizer_id = f.optimizer_id AND o.total_steps > 0)
   -- planned in optimizer steps to the last of them, and stepped by the epoch
-  OR total > 0 AND completed AND planned >= $planned AND total <= $share * planned AND abs(planned - of_optimizer) <= greatest(1, 0.01 * planned)
+  OR total > 0
+    AND completed
+    AND planned >= $planned
+    AND total <= $share * planned
+    AND abs(planned - of_optimizer) <= greatest(1, 0.01 * planned)
 ORDER BY step, rank, optimizer_id

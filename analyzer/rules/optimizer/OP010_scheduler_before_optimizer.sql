@@ -15,40 +15,68 @@ why = "Every step uses the rate meant for the next; the first value of the sched
 not_this = "A first optimizer step that a GradScaler left out, catching up on resume, a scheduler that is stepped once when it is made, one that is stepped at the end of each epoch."
 source = "Order of calls; torch has asked for the other order since 1.1."
 */
-SELECT s.rank, s.step, s.calls AS value, c.scheduler, s.optimizer_id, 'between backward and optimizer.step' AS where_
+SELECT s.rank, s.step, s.calls AS value, c.scheduler, s.optimizer_id,
+    'between backward and optimizer.step' AS where_
 FROM steps s JOIN (SELECT DISTINCT rank, optimizer_id, scheduler FROM schedulers WHERE before_optimizer) c
     ON c.rank = s.rank AND c.optimizer_id = s.optimizer_id
 WHERE s.stepped AND regexp_matches(s.calls, 'b[^sbf]*l[^sbf]*s')
 UNION ALL BY NAME
-SELECT s.rank, s.step, s.calls AS value, c.scheduler, s.optimizer_id, 'at the head of the loop, before the optimizer' AS where_
-FROM (FROM steps WHERE stepped QUALIFY row_number() OVER (PARTITION BY rank, optimizer_id ORDER BY step) = 1) s
+SELECT s.rank, s.step, s.calls AS value, c.scheduler, s.optimizer_id,
+    'at the head of the loop, before the optimizer' AS where_
+FROM (FROM steps
+    WHERE stepped
+    QUALIFY row_number() OVER (PARTITION BY rank, optimizer_id ORDER BY step) = 1) s
 JOIN (
-    SELECT rank, optimizer_id, scheduler_id, any_value(scheduler) AS scheduler, min(step) AS first_step, arg_min(total_steps, step) AS first_total, sum(steps) AS times,
+    SELECT rank, optimizer_id, scheduler_id, any_value(scheduler) AS scheduler, min(step) AS first_step,
+        arg_min(total_steps, step) AS first_total, sum(steps) AS times,
         count(*) FILTER (before_optimizer) AS early
     FROM schedulers GROUP BY ALL
 ) c ON c.rank = s.rank AND c.optimizer_id = s.optimizer_id
--- one step before the first of the optimizer, in a loop in which every iteration begins with it: had it been stepped once
--- when it was made and then at the end of each iteration, there would be one step more than the optimizer has made
-WHERE c.first_step = s.step AND c.first_total = 1 AND c.early >= 1 AND regexp_matches(s.calls, '^[^sbf]*l[^sbf]*[bf][^l]*s$')
-  AND c.times >= 3 AND c.times = (SELECT count(*) FROM steps o WHERE o.rank = s.rank AND o.optimizer_id = s.optimizer_id AND o.stepped)
+-- one step before the first of the optimizer, in a loop in which every iteration begins with it: had it been
+-- stepped once
+-- when it was made and then at the end of each iteration, there would be one step more than the optimizer has
+-- made
+WHERE c.first_step = s.step
+  AND c.first_total = 1
+  AND c.early >= 1
+  AND regexp_matches(s.calls, '^[^sbf]*l[^sbf]*[bf][^l]*s$')
+  AND c.times >= 3
+    AND c.times = (SELECT count(*)
+        FROM steps o
+        WHERE o.rank = s.rank AND o.optimizer_id = s.optimizer_id AND o.stepped)
 UNION ALL BY NAME
--- the same at the head of each epoch: equal distances, and as many epochs as scheduler steps; had it been stepped once when it was
+-- the same at the head of each epoch: equal distances, and as many epochs as scheduler steps; had it been
+-- stepped once when it was
 -- made and then at the end of each epoch, there would be one more
-SELECT h.rank, h.step, h.calls AS value, h.scheduler, h.optimizer_id, 'at the head of each epoch, before the optimizer' AS where_
+SELECT h.rank, h.step, h.calls AS value, h.scheduler, h.optimizer_id,
+    'at the head of each epoch, before the optimizer' AS where_
 FROM (
-    SELECT c.rank, c.scheduler_id, any_value(c.scheduler) AS scheduler, any_value(c.optimizer_id) AS optimizer_id, min(c.step) AS step, arg_min(c.calls, c.n) AS calls,
-        count(*) AS times, max(c.n - c.n_before) AS longest, min(c.n - c.n_before) AS shortest, any_value(c.optimizer_steps) AS optimizer_steps, arg_min(c.total_steps, c.n) AS first_total,
+    SELECT c.rank, c.scheduler_id, any_value(c.scheduler) AS scheduler,
+        any_value(c.optimizer_id) AS optimizer_id, min(c.step) AS step, arg_min(c.calls, c.n) AS calls,
+        count(*) AS times, max(c.n - c.n_before) AS longest, min(c.n - c.n_before) AS shortest,
+            any_value(c.optimizer_steps) AS optimizer_steps, arg_min(c.total_steps, c.n) AS first_total,
         min(c.n) AS first_n, bool_and(c.steps = 1) AS single, bool_and(c.before_optimizer) AS early
     FROM (
-        SELECT k.*, o.n, o.calls, o.optimizer_steps, lag(o.n) OVER (PARTITION BY k.rank, k.scheduler_id ORDER BY k.step) AS n_before
+        SELECT k.*, o.n, o.calls, o.optimizer_steps,
+            lag(o.n) OVER (PARTITION BY k.rank, k.scheduler_id ORDER BY k.step) AS n_before
         FROM schedulers k LEFT JOIN (
-            SELECT rank, step, optimizer_id, calls, row_number() OVER w AS n, count(*) OVER (PARTITION BY rank, optimizer_id) AS optimizer_steps
-            FROM steps WHERE stepped AND optimizer_id IS NOT NULL WINDOW w AS (PARTITION BY rank, optimizer_id ORDER BY step)
+            SELECT rank, step, optimizer_id, calls, row_number() OVER w AS n,
+                count(*) OVER (PARTITION BY rank, optimizer_id) AS optimizer_steps
+            FROM steps
+            WHERE stepped AND optimizer_id IS NOT NULL
+            WINDOW w AS (PARTITION BY rank, optimizer_id ORDER BY step)
         ) o ON o.rank = k.rank AND o.step = k.step AND o.optimizer_id = k.optimizer_id
         WHERE k.steps > 0
     ) c
     GROUP BY c.rank, c.scheduler_id HAVING count(*) = count(c.n)
 ) h
-WHERE h.early AND h.single AND h.first_total = 1 AND h.first_n = 1 AND h.times >= 3 AND h.longest = h.shortest AND h.longest >= 2 AND h.times * h.longest = h.optimizer_steps
+WHERE h.early
+  AND h.single
+  AND h.first_total = 1
+  AND h.first_n = 1
+  AND h.times >= 3
+  AND h.longest = h.shortest
+  AND h.longest >= 2
+  AND h.times * h.longest = h.optimizer_steps
   AND regexp_matches(h.calls, '^[^sbf]*l') AND (SELECT status FROM exits) = 'completed'
 ORDER BY step, rank, optimizer_id

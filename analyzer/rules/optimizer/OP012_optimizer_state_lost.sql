@@ -37,95 +37,174 @@ why = "Adam's moments start from zero: the first steps are as long as at the sta
 not_this = "Another model, unless the last weights of the one before were loaded into it; a second optimizer for other parameters, a resumed run whose state was loaded (its counter falls by as much as had been done since the checkpoint), another optimizer for another stage or another model, as the next fold has; the inner loop of meta-learning, with weights loaded and an optimizer made for each task; stages in which the modules get other hooks, as pruning gives them; restarts whose learning rate begins far lower as well; rounds over data that grow, as in active learning."
 source = "Counting."
 */
+-- shared
 WITH counters AS (
-    SELECT rank, step, optimizer_id, any_value(optimizer) AS optimizer, max(state_step) AS state_step, sum(numel) AS numel, max(lr) AS lr
+    SELECT rank, step, optimizer_id, any_value(optimizer) AS optimizer, max(state_step) AS state_step,
+        sum(numel) AS numel, max(lr) AS lr
     FROM param_groups GROUP BY rank, step, optimizer_id
-), within_ AS (
-    SELECT rank, step, optimizer, state_step AS value, lag(state_step) OVER (PARTITION BY rank, optimizer_id ORDER BY step) AS before, 'the step counter' AS what_, 'in the same optimizer' AS how_, optimizer_id,
-        lr, lag(lr) OVER (PARTITION BY rank, optimizer_id ORDER BY step) AS lr_before
-    FROM counters WHERE state_step IS NOT NULL
-), handed AS (
-    -- what the parameters of the new model are after its first update, against those of the same names in the model before, when
-    -- it was made and when it was last seen: a resume goes on from there, another fold or seed begins anew
-    SELECT h.rank, h.optimizer_id, sum(abs(b.sum - a.last_sum) + abs(b.sum_sq - a.last_sq)) AS from_last, sum(abs(b.sum - a.first_sum) + abs(b.sum_sq - a.first_sq)) AS from_first
-    FROM handovers h
-    JOIN tensors t ON t.rank = h.rank AND t.kind = 'parameter'
-    JOIN tensor_stats b ON b.rank = t.rank AND b.tensor_id = t.tensor_id AND b.step = h.step
-    JOIN (
-        SELECT s.rank, s.tensor_id, n.tensor_name, n.shape, w.optimizer_id, arg_max(s.sum, s.step) AS last_sum, arg_max(s.sum_sq, s.step) AS last_sq, arg_min(s.sum, s.step) AS first_sum,
-            arg_min(s.sum_sq, s.step) AS first_sq, max(s.step) AS last
-        FROM handovers w JOIN tensor_stats s ON s.rank = w.rank AND s.step < w.step JOIN tensors n ON n.rank = s.rank AND n.tensor_id = s.tensor_id AND n.kind = 'parameter'
-        WHERE w.fresh GROUP BY ALL
-    ) a ON a.rank = h.rank AND a.optimizer_id = h.optimizer_id AND a.tensor_name = t.tensor_name AND a.shape = t.shape AND a.tensor_id <> t.tensor_id
-    WHERE h.fresh AND EXISTS (FROM checkpoints c WHERE c.rank = h.rank AND c.action = 'weights' AND c.step = h.step)
-    GROUP BY ALL
 ), inner_ AS (
     -- weights set anew at each of several starts: the inner loop of meta-learning, or folds of one model
-    SELECT h.rank FROM handovers h LEFT JOIN (SELECT DISTINCT rank, step FROM checkpoints WHERE action = 'weights') c ON c.rank = h.rank AND c.step = h.step
+    SELECT h.rank
+    FROM handovers h
+    LEFT JOIN (SELECT DISTINCT rank, step FROM checkpoints WHERE action = 'weights') c ON c.rank = h.rank
+        AND c.step = h.step
     GROUP BY h.rank HAVING count(*) >= $starts AND count(c.step) = count(*)
 ), rounds AS (
     -- the samples of each stretch between new optimizers: which come for the first time
     SELECT rank, round_, count(*) AS samples, count(*) FILTER (first_round = round_) AS new_ FROM (
-        SELECT DISTINCT rank, round_, sample, min(round_) OVER (PARTITION BY rank, sample) AS first_round FROM (
-            SELECT b.rank, (SELECT count(*) FROM handovers h WHERE h.rank = b.rank AND h.step <= b.step) AS round_, unnest(b.sample_fingerprints) AS sample
-            FROM batches b WHERE b.phase <> 'eval' AND b.role = 'input' AND b.sample_fingerprints IS NOT NULL AND b.rank IN (SELECT rank FROM handovers GROUP BY rank HAVING count(*) >= $rounds)))
+        SELECT DISTINCT rank, round_, sample, min(round_) OVER (PARTITION BY rank, sample) AS first_round
+        FROM (
+            SELECT b.rank,
+                (SELECT count(*) FROM handovers h WHERE h.rank = b.rank AND h.step <= b.step) AS round_,
+                unnest(b.sample_fingerprints) AS sample
+            FROM batches b
+            WHERE b.phase <> 'eval'
+              AND b.role = 'input'
+              AND b.sample_fingerprints IS NOT NULL
+              AND b.rank IN (SELECT rank FROM handovers GROUP BY rank HAVING count(*) >= $rounds)))
     GROUP BY rank, round_
 ), grown AS (
     -- each round trains on what the rounds before had and on more: active learning, the aggregation of data
-    SELECT rank FROM (SELECT *, lag(samples) OVER (PARTITION BY rank ORDER BY round_) AS before FROM rounds) WHERE before IS NOT NULL
-    GROUP BY rank HAVING count(*) >= $rounds AND bool_and(samples > $more * before AND new_ < 0.9 * samples AND new_ > 0)
+    SELECT rank
+    FROM (SELECT *, lag(samples) OVER (PARTITION BY rank ORDER BY round_) AS before FROM rounds)
+    WHERE before IS NOT NULL
+    GROUP BY rank
+    HAVING count(*) >= $rounds AND bool_and(samples > $more * before AND new_ < 0.9 * samples AND new_ > 0)
 ), staged AS (
-    -- hooks come or go with a new optimizer and at no other time, as with masks of pruning and with observers: planned stages
+    -- hooks come or go with a new optimizer and at no other time, as with masks of pruning and with
+    -- observers: planned stages
     SELECT rank FROM (
-        SELECT p.rank, p.step, count(h.step) AS near FROM probes p LEFT JOIN handovers h ON h.rank = p.rank AND p.step BETWEEN h.step AND h.step + 3
+        SELECT p.rank, p.step, count(h.step) AS near
+        FROM probes p
+        LEFT JOIN handovers h ON h.rank = p.rank AND p.step BETWEEN h.step AND h.step + 3
         WHERE p.probe = 'hooks' AND p.step > 0 GROUP BY p.rank, p.step
     ) GROUP BY rank HAVING min(near) > 0
 ), ends AS (
-    SELECT rank, optimizer_id, any_value(optimizer) AS optimizer, min(step) AS first, max(step) AS last, arg_min(state_step, step) AS first_count, arg_max(state_step, step) AS last_count,
+    SELECT rank, optimizer_id, any_value(optimizer) AS optimizer, min(step) AS first, max(step) AS last,
+        arg_min(state_step, step) AS first_count, arg_max(state_step, step) AS last_count,
         any_value(numel) AS numel, arg_min(lr, step, 2) AS first_lrs, arg_max(lr, step) AS last_lr
     FROM counters WHERE state_step IS NOT NULL GROUP BY rank, optimizer_id
-), uncounted AS (
-    SELECT rank, optimizer_id, any_value(optimizer) AS optimizer, min(step) AS first, max(step) AS last, any_value(numel) AS numel, arg_min(lr, step, 2) AS first_lrs, arg_max(lr, step) AS last_lr
-    FROM counters GROUP BY rank, optimizer_id HAVING count(state_step) = 0 AND count(*) >= 3
-), followed AS (
-    SELECT n.rank, n.optimizer_id, n.optimizer, n.first FROM uncounted n JOIN uncounted o ON o.rank = n.rank AND o.optimizer_id < n.optimizer_id AND o.last = n.first - 1
-    JOIN handovers h ON h.rank = n.rank AND h.optimizer_id = n.optimizer_id AND NOT h.fresh
-    WHERE n.optimizer = o.optimizer AND n.numel = o.numel AND len(list_filter(n.first_lrs, lambda lr: lr BETWEEN 0.5 * o.last_lr AND 2 * o.last_lr)) > 0
-), held AS (
-    SELECT f.rank, f.optimizer_id, t.key, t.tensor_id, arg_max(s.sum_sq, s.step) FILTER (s.step < f.first) AS before, max(s.sum_sq) FILTER (s.step = f.first) AS after
-    FROM followed f JOIN optimizer_state_tensors t ON t.rank = f.rank
-    JOIN tensor_stats s ON s.rank = t.rank AND s.tensor_id = t.tensor_id AND s.step BETWEEN f.first - 20 AND f.first
-    GROUP BY ALL
-), moments AS (
-    SELECT rank, optimizer_id, key, sqrt(sum(after)) AS value, sqrt(sum(before)) AS before, median(sqrt(after / before)) AS left_ FROM held WHERE before > 0 AND isfinite(before) AND after IS NOT NULL
-    GROUP BY ALL
 )
-SELECT rank, step, optimizer, value, before, what_, how_, optimizer_id, 'error' AS severity FROM within_ WHERE value <= 1 AND before >= 2
+-- detector: within_one_run
+WITH within_ AS (
+    SELECT rank, step, optimizer, state_step AS value,
+        lag(state_step) OVER (PARTITION BY rank, optimizer_id ORDER BY step) AS before,
+        'the step counter' AS what_, 'in the same optimizer' AS how_, optimizer_id,
+        lr, lag(lr) OVER (PARTITION BY rank, optimizer_id ORDER BY step) AS lr_before
+    FROM counters WHERE state_step IS NOT NULL
+)
+SELECT rank, step, optimizer, value, before, what_, how_, optimizer_id, 'error' AS severity
+FROM within_
+WHERE value <= 1 AND before >= 2
   -- with a warm-up from far below begins a restart that was planned
   AND NOT coalesce(lr < $restart * lr_before, false)
-UNION ALL BY NAME
--- a schedule that was loaded beside a new optimizer takes hold with its next step, so the second rate counts too
-SELECT n.rank, n.first AS step, n.optimizer, n.first_count AS value, o.last_count AS before, 'the step counter' AS what_, 'with a new optimizer' AS how_, n.optimizer_id,
+-- detector: new_optimizer
+WITH handed AS (
+    -- what the parameters of the new model are after its first update, against those of the same names in the
+    -- model before, when
+    -- it was made and when it was last seen: a resume goes on from there, another fold or seed begins anew
+    SELECT h.rank, h.optimizer_id, sum(abs(b.sum - a.last_sum) + abs(b.sum_sq - a.last_sq)) AS from_last,
+        sum(abs(b.sum - a.first_sum) + abs(b.sum_sq - a.first_sq)) AS from_first
+    FROM handovers h
+    JOIN tensors t ON t.rank = h.rank AND t.kind = 'parameter'
+    JOIN tensor_stats b ON b.rank = t.rank AND b.tensor_id = t.tensor_id AND b.step = h.step
+    JOIN (
+        SELECT s.rank, s.tensor_id, n.tensor_name, n.shape, w.optimizer_id,
+            arg_max(s.sum, s.step) AS last_sum, arg_max(s.sum_sq, s.step) AS last_sq,
+            arg_min(s.sum, s.step) AS first_sum,
+            arg_min(s.sum_sq, s.step) AS first_sq, max(s.step) AS last
+        FROM handovers w
+        JOIN tensor_stats s ON s.rank = w.rank AND s.step < w.step
+        JOIN tensors n ON n.rank = s.rank AND n.tensor_id = s.tensor_id AND n.kind = 'parameter'
+        WHERE w.fresh GROUP BY ALL
+    ) a ON a.rank = h.rank
+        AND a.optimizer_id = h.optimizer_id
+        AND a.tensor_name = t.tensor_name
+        AND a.shape = t.shape
+        AND a.tensor_id <> t.tensor_id
+    WHERE h.fresh
+      AND EXISTS (FROM checkpoints c WHERE c.rank = h.rank AND c.action = 'weights' AND c.step = h.step)
+    GROUP BY ALL
+)
+-- a schedule that was loaded beside a new optimizer takes hold with its next step, so the second rate counts
+-- too
+SELECT n.rank, n.first AS step, n.optimizer, n.first_count AS value, o.last_count AS before,
+    'the step counter' AS what_, 'with a new optimizer' AS how_, n.optimizer_id,
     -- where the data are others from that very step on, a new task may be meant to begin anew
-    CASE WHEN (n.rank, n.first) IN (SELECT (rank, step) FROM data_changes) THEN 'warning' ELSE 'error' END AS severity
+    CASE WHEN (n.rank, n.first) IN (SELECT (rank, step)
+        FROM data_changes) THEN 'warning' ELSE 'error' END AS severity
 FROM ends n JOIN ends o ON o.rank = n.rank AND o.optimizer_id < n.optimizer_id AND o.last = n.first - 1
-WHERE n.first > 0 AND n.first_count <= 1 AND o.last_count >= 3 AND n.optimizer = o.optimizer AND n.numel = o.numel AND len(list_filter(n.first_lrs, lambda lr: lr BETWEEN 0.5 * o.last_lr AND 2 * o.last_lr)) > 0
+WHERE n.first > 0
+  AND n.first_count <= 1
+  AND o.last_count >= 3
+  AND n.optimizer = o.optimizer
+  AND n.numel = o.numel
+  AND len(list_filter(n.first_lrs, lambda lr: lr BETWEEN 0.5 * o.last_lr AND 2 * o.last_lr)) > 0
   AND n.rank NOT IN (SELECT rank FROM inner_ UNION FROM staged UNION FROM grown)
   AND NOT EXISTS (FROM handovers h WHERE h.rank = n.rank AND h.optimizer_id = n.optimizer_id AND h.fresh
-      AND NOT EXISTS (FROM handed g WHERE g.rank = h.rank AND g.optimizer_id = h.optimizer_id AND g.from_last < $gone_on * g.from_first))
-UNION ALL BY NAME
-SELECT f.rank, f.first AS step, f.optimizer, m.value, m.before, 'the norm of the state ' || m.key AS what_, 'with a new optimizer' AS how_, f.optimizer_id,
-    CASE WHEN (f.rank, f.first) IN (SELECT (rank, step) FROM data_changes) THEN 'warning' ELSE 'error' END AS severity
+      AND NOT EXISTS (FROM handed g
+          WHERE g.rank = h.rank
+            AND g.optimizer_id = h.optimizer_id
+            AND g.from_last < $gone_on * g.from_first))
+-- detector: new_optimizer_state
+WITH uncounted AS (
+    SELECT rank, optimizer_id, any_value(optimizer) AS optimizer, min(step) AS first, max(step) AS last,
+        any_value(numel) AS numel, arg_min(lr, step, 2) AS first_lrs, arg_max(lr, step) AS last_lr
+    FROM counters GROUP BY rank, optimizer_id HAVING count(state_step) = 0 AND count(*) >= 3
+), followed AS (
+    SELECT n.rank, n.optimizer_id, n.optimizer, n.first
+    FROM uncounted n
+    JOIN uncounted o ON o.rank = n.rank AND o.optimizer_id < n.optimizer_id AND o.last = n.first - 1
+    JOIN handovers h ON h.rank = n.rank AND h.optimizer_id = n.optimizer_id AND NOT h.fresh
+    WHERE n.optimizer = o.optimizer
+      AND n.numel = o.numel
+      AND len(list_filter(n.first_lrs, lambda lr: lr BETWEEN 0.5 * o.last_lr AND 2 * o.last_lr)) > 0
+), held AS (
+    SELECT f.rank, f.optimizer_id, t.key, t.tensor_id,
+        arg_max(s.sum_sq, s.step) FILTER (s.step < f.first) AS before,
+        max(s.sum_sq) FILTER (s.step = f.first) AS after
+    FROM followed f JOIN optimizer_state_tensors t ON t.rank = f.rank
+    JOIN tensor_stats s ON s.rank = t.rank
+        AND s.tensor_id = t.tensor_id
+        AND s.step BETWEEN f.first - 20 AND f.first
+    GROUP BY ALL
+), moments AS (
+    SELECT rank, optimizer_id, key, sqrt(sum(after)) AS value, sqrt(sum(before)) AS before,
+        median(sqrt(after / before)) AS left_
+    FROM held
+    WHERE before > 0 AND isfinite(before) AND after IS NOT NULL
+    GROUP BY ALL
+)
+SELECT f.rank, f.first AS step, f.optimizer, m.value, m.before, 'the norm of the state ' || m.key AS what_,
+    'with a new optimizer' AS how_, f.optimizer_id,
+    CASE WHEN (f.rank, f.first) IN (SELECT (rank, step)
+        FROM data_changes) THEN 'warning' ELSE 'error' END AS severity
 FROM followed f JOIN moments m ON m.rank = f.rank AND m.optimizer_id = f.optimizer_id
 WHERE m.left_ < $fraction AND f.rank NOT IN (SELECT rank FROM inner_ UNION FROM staged UNION FROM grown)
 QUALIFY row_number() OVER (PARTITION BY f.rank, f.optimizer_id ORDER BY m.left_) = 1
-UNION ALL BY NAME
--- more parameters from this step on, by a new optimizer that holds all that the old one held, with the same rates: they could have been added
-SELECT n.rank, n.first AS step, n.optimizer, n.first_count AS value, o.last_count AS before, 'the step counter' AS what_, 'with a new optimizer that holds more parameters' AS how_, n.optimizer_id, 'warning' AS severity
+-- detector: new_optimizer_with_more
+-- more parameters from this step on, by a new optimizer that holds all that the old one held, with the same
+-- rates: they could have been added
+SELECT n.rank, n.first AS step, n.optimizer, n.first_count AS value, o.last_count AS before,
+    'the step counter' AS what_, 'with a new optimizer that holds more parameters' AS how_, n.optimizer_id,
+    'warning' AS severity
 FROM ends n JOIN ends o ON o.rank = n.rank AND o.optimizer_id < n.optimizer_id AND o.last = n.first - 1
-WHERE n.first > 0 AND n.first_count <= 1 AND o.last_count >= 3 AND n.optimizer = o.optimizer AND n.numel > o.numel AND n.rank NOT IN (SELECT rank FROM inner_)
+WHERE n.first > 0
+  AND n.first_count <= 1
+  AND o.last_count >= 3
+  AND n.optimizer = o.optimizer
+  AND n.numel > o.numel
+  AND n.rank NOT IN (SELECT rank FROM inner_)
   AND NOT EXISTS (FROM handovers h WHERE h.rank = n.rank AND h.optimizer_id = n.optimizer_id AND h.fresh)
   AND NOT EXISTS (
-      FROM param_groups a LEFT JOIN param_groups b ON b.rank = a.rank AND b.step = n.first AND b.optimizer_id = n.optimizer_id AND b.group_id = a.group_id
-      WHERE a.rank = o.rank AND a.step = o.last AND a.optimizer_id = o.optimizer_id AND NOT coalesce(b.numel >= a.numel AND abs(b.lr - a.lr) <= 0.001 * a.lr, false))
+      FROM param_groups a
+      LEFT JOIN param_groups b ON b.rank = a.rank
+          AND b.step = n.first
+          AND b.optimizer_id = n.optimizer_id
+          AND b.group_id = a.group_id
+      WHERE a.rank = o.rank
+        AND a.step = o.last
+        AND a.optimizer_id = o.optimizer_id
+        AND NOT coalesce(b.numel >= a.numel AND abs(b.lr - a.lr) <= 0.001 * a.lr, false))
+-- together
 ORDER BY step, rank

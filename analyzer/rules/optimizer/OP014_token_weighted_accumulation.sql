@@ -27,16 +27,29 @@ source = "Arithmetic; how unequal is a choice."
 WITH one AS (
     SELECT rank FROM param_groups GROUP BY rank HAVING count(DISTINCT optimizer_id) = 1
 ), passes AS (
-    SELECT b.rank, b.step, b.microbatch, max(abs(b.loss_gradient)) AS weight, arg_max(s.numel - b.ignored_count, abs(b.loss_gradient)) AS valid, any_value(b.reduction) AS reduction,
+    SELECT b.rank, b.step, b.microbatch, max(abs(b.loss_gradient)) AS weight,
+        arg_max(s.numel - b.ignored_count, abs(b.loss_gradient)) AS valid,
+        any_value(b.reduction) AS reduction,
         bool_or(b.batch_index = b.loader_batches - 1) AS last_of_epoch
-    FROM batches b JOIN tensor_stats s ON s.rank = b.rank AND s.step = b.step AND s.seq = b.seq AND s.tensor_id = b.tensor_id
-    WHERE b.role = 'target' AND b.loss_gradient IS NOT NULL AND b.ignored_count IS NOT NULL AND b.phase <> 'eval' GROUP BY b.rank, b.step, b.microbatch
+    FROM batches b
+    JOIN tensor_stats s ON s.rank = b.rank AND s.step = b.step AND s.seq = b.seq AND s.tensor_id = b.tensor_id
+    WHERE b.role = 'target'
+      AND b.loss_gradient IS NOT NULL
+      AND b.ignored_count IS NOT NULL
+      AND b.phase <> 'eval'
+    GROUP BY b.rank, b.step, b.microbatch
 ), uneven AS (
     -- the last batch of an epoch holds what is left
-    SELECT p.rank, p.step, max(valid) / min(valid) AS value, min(valid) AS fewest, max(valid) AS most, count(*) AS microbatches
+    SELECT p.rank, p.step, max(valid) / min(valid) AS value, min(valid) AS fewest, max(valid) AS most,
+        count(*) AS microbatches
     FROM passes p JOIN one USING (rank) WHERE NOT coalesce(last_of_epoch, false)
     GROUP BY p.rank, p.step
-    HAVING count(*) >= 2 AND min(weight) > 0.99 * max(weight) AND min(reduction) = 'mean' AND max(reduction) = 'mean' AND min(valid) > 0 AND max(valid) >= $ratio * min(valid)
+    HAVING count(*) >= 2
+        AND min(weight) > 0.99 * max(weight)
+        AND min(reduction) = 'mean'
+        AND max(reduction) = 'mean'
+        AND min(valid) > 0
+        AND max(valid) >= $ratio * min(valid)
 ), often AS (
     SELECT rank FROM uneven GROUP BY rank HAVING count(*) >= $least
 )

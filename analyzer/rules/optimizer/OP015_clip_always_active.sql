@@ -33,46 +33,89 @@ not_this = "Clipping that is active often but mildly, or only at the start. A th
 source = "Thresholds of the catalogue: coefficient below 0.1 on more than 90 % of the steps. Markov: of elements no larger than v, with a mean square of half v squared, at least a third lie beyond v / 2."
 */
 WITH clips AS (
-    SELECT rank, step, CASE WHEN clip_norm > 0 THEN clip_max_norm / clip_norm ELSE 1 END AS coefficient, clip_norm, clip_max_norm,
+    SELECT rank, step, CASE WHEN clip_norm > 0 THEN clip_max_norm / clip_norm ELSE 1 END AS coefficient,
+        clip_norm, clip_max_norm,
         row_number() OVER (PARTITION BY rank ORDER BY step) AS n, count(*) OVER (PARTITION BY rank) AS total
     FROM (SELECT rank, step, max(clip_norm) AS clip_norm, max(clip_max_norm) AS clip_max_norm FROM steps
-          WHERE isfinite(clip_norm) AND isfinite(clip_max_norm) AND clip_max_norm > 0 AND NOT coalesce(clip_scaled, false) GROUP BY rank, step)
+          WHERE isfinite(clip_norm)
+            AND isfinite(clip_max_norm)
+            AND clip_max_norm > 0
+            AND NOT coalesce(clip_scaled, false)
+          GROUP BY rank, step)
 ), sizeless AS (
     -- optimizers that divide by the size of the gradients
     SELECT rank FROM param_groups GROUP BY rank
-    HAVING bool_and(beta2 IS NOT NULL OR optimizer ILIKE '%adagrad%' OR optimizer ILIKE '%rmsprop%' OR optimizer ILIKE '%adadelta%' OR optimizer ILIKE '%adafactor%')
+    HAVING bool_and(beta2 IS NOT NULL
+        OR optimizer ILIKE '%adagrad%'
+        OR optimizer ILIKE '%rmsprop%'
+        OR optimizer ILIKE '%adadelta%'
+        OR optimizer ILIKE '%adafactor%')
 ), onset AS (
     -- the first step from which on nearly all are cut that hard
-    SELECT rank, min(step) AS step, min(n) AS n, arg_min(usual_norm, n) AS usual_norm, any_value(total) AS total FROM (
-        SELECT *, avg((coefficient < $most)::INT) OVER (PARTITION BY rank ORDER BY step ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS rest,
-            count(*) OVER (PARTITION BY rank ORDER BY step ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS left_,
-            median(clip_max_norm) OVER (PARTITION BY rank ORDER BY step ROWS BETWEEN 12 PRECEDING AND 1 PRECEDING) AS usual_norm FROM clips)
-    -- in half of the run; a threshold that was lowered there says it by itself
-    WHERE coefficient < $most AND rest > $share AND left_ >= greatest($least, CASE WHEN clip_max_norm < 0.5 * usual_norm THEN 0 ELSE total / 2 END) GROUP BY rank
-), by_value AS (
-    SELECT *, avg((energy > $energy)::INT) OVER rest AS often, count(*) OVER rest AS left_, count(*) OVER (PARTITION BY rank) AS total,
-        median(bound) OVER (PARTITION BY rank ORDER BY step ROWS BETWEEN 12 PRECEDING AND 1 PRECEDING) AS usual_bound
+    SELECT rank, min(step) AS step, min(n) AS n, arg_min(usual_norm, n) AS usual_norm,
+        any_value(total) AS total
     FROM (
-        SELECT s.rank, s.step, s.grad_norm AS norm, s.clip_value AS bound, g.numel, (s.grad_norm / s.clip_value) ** 2 / g.numel AS energy
-        FROM steps s JOIN (SELECT rank, step, sum(numel) AS numel FROM param_groups GROUP BY rank, step) g ON g.rank = s.rank AND g.step = s.step
+        SELECT *,
+            avg((coefficient < $most)::INT) OVER (PARTITION BY rank
+                ORDER BY step ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS rest,
+            count(*) OVER (PARTITION BY rank
+                ORDER BY step ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS left_,
+            median(clip_max_norm) OVER (PARTITION BY rank
+                ORDER BY step ROWS BETWEEN 12 PRECEDING AND 1 PRECEDING) AS usual_norm
+                FROM clips)
+    -- in half of the run; a threshold that was lowered there says it by itself
+    WHERE coefficient < $most
+      AND rest > $share
+      AND left_ >= greatest($least, CASE WHEN clip_max_norm < 0.5 * usual_norm THEN 0 ELSE total / 2 END)
+    GROUP BY rank
+), by_value AS (
+    SELECT *, avg((energy > $energy)::INT) OVER rest AS often, count(*) OVER rest AS left_,
+        count(*) OVER (PARTITION BY rank) AS total,
+        median(bound) OVER (PARTITION BY rank
+            ORDER BY step ROWS BETWEEN 12 PRECEDING AND 1 PRECEDING) AS usual_bound
+    FROM (
+        SELECT s.rank, s.step, s.grad_norm AS norm, s.clip_value AS bound, g.numel,
+            (s.grad_norm / s.clip_value) ** 2 / g.numel AS energy
+        FROM steps s
+        JOIN (SELECT rank, step, sum(numel) AS numel
+            FROM param_groups
+            GROUP BY rank, step) g ON g.rank = s.rank
+            AND g.step = s.step
         WHERE s.clip_value > 0 AND isfinite(s.grad_norm) AND NOT coalesce(s.clip_scaled, false)
     ) WINDOW rest AS (PARTITION BY rank ORDER BY step ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)
 ), onset_by_value AS (
     SELECT rank, min(step) AS step FROM by_value
-    WHERE energy > $energy AND often > $share AND left_ >= greatest($least, CASE WHEN bound < 0.5 * usual_bound THEN 0 ELSE total / 2 END) GROUP BY rank
+    WHERE energy > $energy
+      AND often > $share
+      AND left_ >= greatest($least, CASE WHEN bound < 0.5 * usual_bound THEN 0 ELSE total / 2 END)
+    GROUP BY rank
 )
-SELECT o.rank, o.step, median(c.coefficient) AS value, median(c.clip_norm) AS norm, median(c.clip_max_norm) AS max_norm,
-    printf('clipping leaves less than %.3g of the gradient in %d %% of the steps (typical coefficient %.3g: norm %.3g cut to %.3g)', $most, round(100 * avg((c.coefficient < $most)::INT))::INT, median(c.coefficient), median(c.clip_norm), median(c.clip_max_norm)) AS how_,
-    CASE WHEN median(c.clip_max_norm) >= $chosen AND o.rank IN (FROM sizeless) THEN 'an optimizer that divides by the size of the gradients is hardly slowed by it'
+SELECT o.rank, o.step, median(c.coefficient) AS value, median(c.clip_norm) AS norm,
+    median(c.clip_max_norm) AS max_norm,
+    printf('clipping leaves less than %.3g of the gradient in %d %% of the steps (typical coefficient %.3g: norm %.3g cut to %.3g)',
+        $most, round(100 * avg((c.coefficient < $most)::INT))::INT, median(c.coefficient),
+        median(c.clip_norm), median(c.clip_max_norm)) AS how_,
+    CASE WHEN median(c.clip_max_norm) >= $chosen
+        AND o.rank IN (FROM sizeless) THEN 'an optimizer that divides by the size of the gradients is hardly slowed by it'
         ELSE 'the threshold sets the step length, not the gradient' END AS effect_,
     -- a threshold that fitted until the gradients had outgrown it is advice
-    CASE WHEN median(c.clip_max_norm) >= $chosen AND o.rank IN (FROM sizeless) THEN 'warning' WHEN any_value(o.n) <= greatest(10, any_value(o.total) / 10) OR abs(median(c.clip_max_norm) - any_value(o.usual_norm)) > 1e-6 * any_value(o.usual_norm) THEN 'error' ELSE 'warning' END AS severity
+    CASE WHEN median(c.clip_max_norm) >= $chosen
+        AND o.rank IN (FROM sizeless) THEN 'warning'
+            WHEN any_value(o.n) <= greatest(10, any_value(o.total) / 10)
+        OR abs(median(c.clip_max_norm) - any_value(o.usual_norm)) > 1e-6
+            * any_value(o.usual_norm) THEN 'error'
+            ELSE 'warning'
+            END AS severity
 FROM onset o JOIN clips c ON c.rank = o.rank AND c.step >= o.step
 GROUP BY o.rank, o.step
 UNION ALL BY NAME
 SELECT v.rank, o.step, median(v.energy) AS value, median(v.norm) AS norm, median(v.bound) AS max_norm,
-    printf('clipping by value cuts most of the %d elements of the gradient to the same size, %.3g: their mean square is %d %% of its square', any_value(v.numel), median(v.bound), round(100 * median(v.energy))::INT) AS how_,
-    CASE WHEN v.rank IN (FROM sizeless) THEN 'what is left of the gradient is its signs' ELSE 'the threshold sets the step length, not the gradient' END AS effect_,
+    printf('clipping by value cuts most of the %d elements of the gradient to the same size, %.3g: their mean square is %d %% of its square',
+        any_value(v.numel), median(v.bound), round(100 * median(v.energy))::INT) AS how_,
+    CASE
+        WHEN v.rank IN (FROM sizeless) THEN 'what is left of the gradient is its signs'
+        ELSE 'the threshold sets the step length, not the gradient'
+        END AS effect_,
     CASE WHEN v.rank IN (FROM sizeless) THEN 'warning' ELSE 'error' END AS severity
 FROM onset_by_value o JOIN by_value v ON v.rank = o.rank AND v.step >= o.step
 GROUP BY v.rank, o.step

@@ -27,7 +27,8 @@ source = "Arithmetic: after clipping the norm of what was clipped is at most max
 WITH held AS (
     SELECT rank, step, optimizer_id, sum(numel) AS numel FROM param_groups GROUP BY ALL
 ), seen AS (
-    SELECT s.rank, s.step, s.optimizer_id, s.grad_norm AS value, s.clip_max_norm AS max_norm, s.clip_norm, s.clip_numel, h.numel, s.calls,
+    SELECT s.rank, s.step, s.optimizer_id, s.grad_norm AS value, s.clip_max_norm AS max_norm, s.clip_norm,
+        s.clip_numel, h.numel, s.calls,
         length(s.calls) - length(replace(s.calls, 'c', '')) AS clips,
         NOT regexp_matches(coalesce(s.calls, 'bcs'), 'b[^bs]*c[^bs]*s') AS misplaced
     FROM steps s LEFT JOIN held h ON h.rank = s.rank AND h.step = s.step AND h.optimizer_id = s.optimizer_id
@@ -35,14 +36,20 @@ WITH held AS (
       AND NOT coalesce(s.clip_scaled, false) AND s.clip_value IS NULL
 ), judged AS (
     SELECT *, value > $over * max_norm * sqrt(greatest(clips, 1)) AS above,
-        -- a call that is given too little is the same fault in every step, also where the norm is not far above
+        -- a call that is given too little is the same fault in every step, also where the norm is not far
+        -- above
         max(value / max_norm) OVER (PARTITION BY rank, optimizer_id, clip_numel) > $far AS far_,
-        CASE WHEN misplaced THEN 'it was not called between backward and step; the order was ' || calls || ': f forward, b backward, z zero_grad, c clipping, s step'
+        CASE
+            WHEN misplaced THEN 'it was not called between backward and step; the order was ' || calls
+                || ': f forward, b backward, z zero_grad, c clipping, s step'
              WHEN clip_numel IS NULL OR numel IS NULL THEN 'its parameters are not those of the optimizer'
              ELSE format('it was given {:d} of {:d} gradient elements', clip_numel, numel) END AS why_
     FROM seen
 )
 SELECT rank, step, optimizer_id, value, max_norm, clip_norm, why_,
-    CASE WHEN misplaced OR clip_numel IS NULL OR clip_numel < 0.5 * numel AND far_ THEN 'error' ELSE 'warning' END AS severity
+    CASE WHEN misplaced
+        OR clip_numel IS NULL
+        OR clip_numel < 0.5 * numel
+        AND far_ THEN 'error' ELSE 'warning' END AS severity
 FROM judged WHERE above AND (misplaced OR coalesce(clip_numel < 0.99 * numel, true))
 ORDER BY step, rank, optimizer_id

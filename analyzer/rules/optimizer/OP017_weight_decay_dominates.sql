@@ -64,61 +64,120 @@ source = "Arithmetic: the decay step is lr x weight_decay x W; with the momentum
 */
 WITH numbered AS (
     -- a step that was measured stands for those up to the next, where recording was sampled
-    SELECT *, step - min(step) OVER series + 1 AS n, coalesce(lead(step) OVER series - step, 1) AS stands_for, step - lag(step) OVER series AS gap,
-        1 - (weight_norm / nullif(lag(weight_norm) OVER series, 0)) ** (1 / (step - lag(step) OVER series)) AS shrunk,
-        1 - (lead(weight_norm) OVER series / nullif(weight_norm, 0)) ** (1 / (lead(step) OVER series - step)) AS shrinks
-    FROM param_groups WHERE update_norm IS NOT NULL OR weight_norm IS NOT NULL WINDOW series AS (PARTITION BY rank, optimizer_id, group_id ORDER BY step)
+    SELECT *, step - min(step) OVER series + 1 AS n, coalesce(lead(step) OVER series - step, 1) AS stands_for,
+        step - lag(step) OVER series AS gap,
+        1 - (weight_norm / nullif(lag(weight_norm) OVER series,
+            0)) ** (1 / (step - lag(step) OVER series)) AS shrunk,
+        1 - (lead(weight_norm) OVER series / nullif(weight_norm,
+            0)) ** (1 / (lead(step) OVER series - step)) AS shrinks
+    FROM param_groups
+    WHERE update_norm IS NOT NULL OR weight_norm IS NOT NULL
+    WINDOW series AS (PARTITION BY rank, optimizer_id, group_id ORDER BY step)
 ), told AS (
     -- what the weights lose in a step is weight_decay itself: it was not multiplied by lr
-    SELECT *, coalesce(lr < 0.1 AND weight_decay < 1 AND abs(coalesce(shrunk, shrinks) - weight_decay) < $as_said * weight_decay, false) AS without_lr FROM numbered
+    SELECT *,
+        coalesce(lr < 0.1
+            AND weight_decay < 1
+            AND abs(coalesce(shrunk, shrinks) - weight_decay) < $as_said * weight_decay, false) AS without_lr
+    FROM numbered
 ), rows_ AS (
-    -- SGD adds the decay to the gradient, so that its momentum gathers it: 1 + m + m² + … of it are in an update, the weights of
+    -- SGD adds the decay to the gradient, so that its momentum gathers it: 1 + m + m² + … of it are in an
+    -- update, the weights of
     -- before having been larger than now
-    SELECT rank, step, optimizer_id, group_id, weight_decay, without_lr, stands_for, CASE WHEN without_lr THEN weight_decay ELSE lr * weight_decay END AS rate, weight_norm,
+    SELECT rank, step, optimizer_id, group_id, weight_decay, without_lr, stands_for,
+        CASE WHEN without_lr THEN weight_decay ELSE lr * weight_decay END AS rate, weight_norm,
         CASE WHEN without_lr THEN weight_decay * weight_norm / (1 - weight_decay) / update_norm
         ELSE lr * weight_decay * weight_norm / nullif(update_norm, 0)
-            * CASE WHEN optimizer = 'SGD' AND momentum > 0 AND momentum < 1 THEN (1 - momentum ** least(n, 1000)) / (1 - momentum) ELSE 1 END END AS share
+            * CASE WHEN optimizer = 'SGD'
+                AND momentum > 0
+                AND momentum < 1 THEN (1 - momentum ** least(n, 1000)) / (1 - momentum) ELSE 1 END
+                    END AS share
     FROM told WHERE weight_decay > 0 AND update_norm > 0 AND optimizer <> 'Adam' AND isfinite(update_norm)
 ), sized AS (
-    SELECT *, weight_norm > $gone * max(weight_norm) OVER (PARTITION BY rank, optimizer_id, group_id) AS there FROM rows_
+    SELECT *, weight_norm > $gone * max(weight_norm) OVER (PARTITION BY rank, optimizer_id, group_id) AS there
+    FROM rows_
 ), hits AS (
     -- weights that are all but gone are kept alive by the gradient alone: what brought them there came before
-    SELECT *, sum(CASE WHEN there THEN stands_for END) OVER (PARTITION BY rank, optimizer_id, group_id ORDER BY step ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS left_,
-        sum(CASE WHEN there AND without_lr THEN stands_for END) OVER (PARTITION BY rank, optimizer_id, group_id ORDER BY step ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS told_,
-        avg((share > $share)::INT) FILTER (there) OVER (PARTITION BY rank, optimizer_id, group_id ORDER BY step ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS rest,
-        last_value(weight_norm) OVER (PARTITION BY rank, optimizer_id, group_id ORDER BY step ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS after
+    SELECT *,
+        sum(CASE WHEN there THEN stands_for END) OVER (PARTITION BY rank, optimizer_id, group_id
+            ORDER BY step ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS left_,
+        sum(CASE WHEN there AND without_lr THEN stands_for END) OVER (PARTITION BY rank, optimizer_id,
+            group_id
+            ORDER BY step ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS told_,
+        avg((share > $share)::INT) FILTER (there) OVER (PARTITION BY rank, optimizer_id, group_id
+            ORDER BY step ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS rest,
+        last_value(weight_norm) OVER (PARTITION BY rank, optimizer_id, group_id
+            ORDER BY step ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS after
     FROM sized
 ), lengths AS (
-    SELECT *, lag(weight_norm) OVER series AS norm_before, lag(step) OVER series AS step_before, last_value(weight_norm) OVER (series ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS after,
+    SELECT *, lag(weight_norm) OVER series AS norm_before, lag(step) OVER series AS step_before,
+        last_value(weight_norm) OVER (series ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS after,
         (lag(weight_norm) OVER series - weight_norm) / gap / nullif(update_norm, 0) AS inward
     FROM numbered WINDOW series AS (PARTITION BY rank, optimizer_id, group_id ORDER BY step)
 ), turned AS (
-    SELECT *, shrunk AS lost, max(inward) OVER before AS before_inward, count(inward) OVER before AS before, count(inward) OVER ahead AS ahead, avg(inward) OVER ahead AS straight, min(inward) OVER ahead AS straight_least,
+    SELECT *, shrunk AS lost, max(inward) OVER before AS before_inward, count(inward) OVER before AS before,
+        count(inward) OVER ahead AS ahead, avg(inward) OVER ahead AS straight,
+        min(inward) OVER ahead AS straight_least,
         min(shrunk) OVER ahead AS lost_least
-    FROM lengths WINDOW before AS (PARTITION BY rank, optimizer_id, group_id ORDER BY step ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING),
-        ahead AS (PARTITION BY rank, optimizer_id, group_id ORDER BY step ROWS BETWEEN CURRENT ROW AND $least - 1 FOLLOWING)
+    FROM lengths
+    WINDOW before AS (PARTITION BY rank, optimizer_id, group_id
+        ORDER BY step ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING),
+        ahead AS (PARTITION BY rank, optimizer_id, group_id
+            ORDER BY step ROWS BETWEEN CURRENT ROW AND $least - 1 FOLLOWING)
 )
-SELECT rank, step, optimizer_id, group_id, share AS value, CASE WHEN without_lr THEN 'decay, without lr,' ELSE 'lr x decay' END AS rate_, rate, weight_decay, weight_norm AS before, after, round(100 * least(share, 1))::INT AS percent
-FROM hits WHERE share > $share AND rest > 0.6 AND (left_ >= $least OR without_lr AND left_ >= $quick AND told_ >= $quick AND after < $gone * weight_norm) AND rate >= $rate AND after < $fall * weight_norm
+SELECT rank, step, optimizer_id, group_id, share AS value,
+    CASE WHEN without_lr THEN 'decay, without lr,' ELSE 'lr x decay' END AS rate_, rate, weight_decay,
+    weight_norm AS before, after, round(100 * least(share, 1))::INT AS percent
+FROM hits
+WHERE share > $share
+  AND rest > 0.6
+  AND (left_ >= $least OR without_lr AND left_ >= $quick AND told_ >= $quick AND after < $gone * weight_norm)
+  AND rate >= $rate
+  AND after < $fall * weight_norm
 UNION ALL BY NAME
--- a decay of the script's own, in a hook or after the step: where it comes after the step, the weights lose more than the update has moved them
-SELECT t.rank, CASE WHEN t.inward > 1.05 THEN t.step_before ELSE t.step END AS step, t.optimizer_id, t.group_id, t.inward AS value, 'lost in each step by the script''s own doing' AS rate_, t.lost AS rate, t.weight_decay,
+-- a decay of the script's own, in a hook or after the step: where it comes after the step, the weights lose
+-- more than the update has moved them
+SELECT t.rank, CASE WHEN t.inward > 1.05 THEN t.step_before ELSE t.step END AS step, t.optimizer_id,
+    t.group_id, t.inward AS value, 'lost in each step by the script''s own doing' AS rate_, t.lost AS rate,
+    t.weight_decay,
     t.norm_before AS before, t.after, round(100 * least(t.inward, 1))::INT AS percent
-FROM turned t JOIN optimizer_series o ON o.rank = t.rank AND o.optimizer_id = t.optimizer_id AND o.step = t.step
-WHERE t.before >= $least AND t.before_inward < $aside AND t.ahead = $least AND t.straight > $straight AND t.straight_least > $straight / 2 AND t.lost_least > $slow
+FROM turned t
+JOIN optimizer_series o ON o.rank = t.rank AND o.optimizer_id = t.optimizer_id AND o.step = t.step
+WHERE t.before >= $least
+  AND t.before_inward < $aside
+  AND t.ahead = $least
+  AND t.straight > $straight
+  AND t.straight_least > $straight / 2
+  AND t.lost_least > $slow
     AND t.lr * t.weight_decay < 0.1 * t.lost_least AND t.after < $fall * t.norm_before
-    AND (SELECT median(finite(l.loss)) FROM optimizer_series l WHERE l.rank = t.rank AND l.optimizer_id = t.optimizer_id AND l.step > t.step) > o.loss_median
+    AND (SELECT median(finite(l.loss))
+        FROM optimizer_series l
+        WHERE l.rank = t.rank AND l.optimizer_id = t.optimizer_id AND l.step > t.step) > o.loss_median
 UNION ALL BY NAME
 -- from the beginning: no update shortens the weights by more than its own length
-SELECT b.rank, b.step, b.optimizer_id, b.group_id, b.value, 'lost in each step by the script''s own doing' AS rate_, b.rate, b.weight_decay, b.before, b.after, 100 AS percent
+SELECT b.rank, b.step, b.optimizer_id, b.group_id, b.value,
+    'lost in each step by the script''s own doing' AS rate_, b.rate, b.weight_decay, b.before, b.after,
+    100 AS percent
 FROM (
-    SELECT rank, optimizer_id, group_id, min(step_before) AS step, count(*) AS seen, min(inward) AS value, min(shrunk) AS least, median(shrunk) AS rate, max(lr * weight_decay) AS decay, max(weight_decay) AS weight_decay,
+    SELECT rank, optimizer_id, group_id, min(step_before) AS step, count(*) AS seen, min(inward) AS value,
+        min(shrunk) AS least, median(shrunk) AS rate, max(lr * weight_decay) AS decay,
+        max(weight_decay) AS weight_decay,
         arg_min(norm_before, step) AS before, any_value(after) AS after
     FROM lengths WHERE inward IS NOT NULL AND n - 1 <= 2 * $least GROUP BY rank, optimizer_id, group_id
 ) b JOIN (
-    SELECT rank, optimizer_id, median(loss) FILTER (place <= 3) AS at_first, median(loss) FILTER (place > total / 2) AS at_last
-    FROM (SELECT *, row_number() OVER series AS place, count(*) OVER (PARTITION BY rank, optimizer_id) AS total FROM optimizer_series WHERE isfinite(loss) WINDOW series AS (PARTITION BY rank, optimizer_id ORDER BY step))
+    SELECT rank, optimizer_id, median(loss) FILTER (place <= 3) AS at_first,
+        median(loss) FILTER (place > total / 2) AS at_last
+    FROM (SELECT *, row_number() OVER series AS place,
+        count(*) OVER (PARTITION BY rank, optimizer_id) AS total
+        FROM optimizer_series
+        WHERE isfinite(loss)
+        WINDOW series AS (PARTITION BY rank, optimizer_id ORDER BY step))
     GROUP BY rank, optimizer_id HAVING max(total) >= 4 * $least
 ) l USING (rank, optimizer_id)
-WHERE b.seen >= $least AND b.value > $beyond AND b.least > $slow AND b.decay < 0.1 * b.least AND b.after < $half * b.before AND l.at_last > l.at_first - $learnt * abs(l.at_first)
+WHERE b.seen >= $least
+  AND b.value > $beyond
+  AND b.least > $slow
+  AND b.decay < 0.1 * b.least
+  AND b.after < $half * b.before
+  AND l.at_last > l.at_first - $learnt * abs(l.at_first)
 ORDER BY step, rank, group_id

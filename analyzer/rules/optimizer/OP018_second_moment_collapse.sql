@@ -38,75 +38,128 @@ why = "The second moment is the divisor of Adam's update: where it is lost, an o
 not_this = "A new optimizer or a lost step counter (optimizer-state-lost), state that was loaded or put back to zero, both moments of it, the state of a weight that was drawn anew, weights without gradients, rows of embeddings."
 source = "Arithmetic: the recurrence of Adam (Kingma and Ba 2015) and the decay rate of Adafactor (Shazeer and Stern 2018) on the same sample of elements."
 */
+-- shared
 WITH second AS (
-    SELECT rank, tensor_id, step, seq, sum, sum_before, last_step, state_step, nonfinite_count, optimizer_id, optimizer, beta2 FROM optimizer_states WHERE key = 'exp_avg_sq'
+    SELECT rank, tensor_id, step, seq, sum, sum_before, last_step, state_step, nonfinite_count, optimizer_id,
+        optimizer, beta2
+    FROM optimizer_states
+    WHERE key = 'exp_avg_sq'
 ), suspects AS (
-    SELECT rank, tensor_id FROM second GROUP BY ALL HAVING min(sum_before) <= $fallen * max(sum) OR bool_or(sum < 0.9 * sum_before)
+    SELECT rank, tensor_id
+    FROM second
+    GROUP BY ALL
+    HAVING min(sum_before) <= $fallen * max(sum) OR bool_or(sum < 0.9 * sum_before)
 ), peaks AS (
-    SELECT *, lag(state_step) OVER w AS state_step_before, max(sum) OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS sum_peak
-    FROM second SEMI JOIN suspects USING (rank, tensor_id) WINDOW w AS (PARTITION BY rank, tensor_id ORDER BY step)
+    SELECT *, lag(state_step) OVER w AS state_step_before,
+        max(sum) OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS sum_peak
+    FROM second SEMI
+    JOIN suspects USING (rank, tensor_id)
+    WINDOW w AS (PARTITION BY rank, tensor_id ORDER BY step)
 ), moments AS (
     -- the few rows that can matter, with their names
-    SELECT k.*, o.tensor, o.module, o.class_name, o.parameter, o.parameter_id, o.update_id, o.call_order FROM peaks k
+    SELECT k.*, o.tensor, o.module, o.class_name, o.parameter, o.parameter_id, o.update_id, o.call_order
+    FROM peaks k
     JOIN optimizer_state_tensors o ON o.rank = k.rank AND o.tensor_id = k.tensor_id
-    WHERE k.last_step = k.step - 1 AND k.sum_before > 0 AND (k.sum < 0.9 * k.sum_before OR k.sum_before <= $fallen * k.sum_peak)
-), loaded AS (
-    SELECT DISTINCT rank, step FROM events WHERE event = 'resume'
+    WHERE k.last_step = k.step - 1
+      AND k.sum_before > 0
+      AND (k.sum < 0.9 * k.sum_before OR k.sum_before <= $fallen * k.sum_peak)
 ), effects AS (
     SELECT rank, optimizer_id, step, loss_median, update_ratio, ratio_median, ratio_peak_ever, lr, lr_before,
-        max(finite(loss)) OVER soon AS loss_soon, bool_or(is_nonfinite(loss) OR is_nonfinite(norm)) OVER soon AS breaks,
+        max(finite(loss)) OVER soon AS loss_soon,
+            bool_or(is_nonfinite(loss) OR is_nonfinite(norm)) OVER soon AS breaks,
         greatest(loss_sigma, 0.05 * abs(loss_median)) AS spread
     FROM optimizer_series
     WINDOW soon AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN CURRENT ROW AND 10 FOLLOWING)
+)
+-- detector: below_eps
+WITH sizes AS (
+    SELECT rank, step, optimizer_id, any_value(optimizer) AS optimizer, max(eps) AS eps, sum(numel) AS numel
+    FROM param_groups
+    GROUP BY ALL
+), drowned AS (
+    SELECT s.rank, min(s.step) AS step, s.optimizer_id, any_value(g.optimizer) AS optimizer,
+        median(s.grad_norm ** 2 / g.numel) AS value, max(g.eps) ** 2 AS before,
+        median(s.grad_norm / sqrt(g.numel) / g.eps) AS share
+    FROM optimizer_series s
+    JOIN sizes g ON g.rank = s.rank AND g.step = s.step AND g.optimizer_id = s.optimizer_id
+    WHERE g.optimizer IN ('Adam', 'AdamW', 'NAdam', 'RAdam')
+      AND s.stepped
+      AND s.grad_norm > 0
+      AND isfinite(s.grad_norm)
+    GROUP BY s.rank, s.optimizer_id
+    HAVING count(*) >= $least AND max(g.eps) <= 1e-6 AND max(s.grad_norm / sqrt(g.numel) / g.eps) < $drowned
+)
+SELECT d.rank, d.step, d.optimizer, d.value, d.before, d.optimizer_id, 'of all weights' AS tensor,
+    'is below the square of eps from the first step on' AS how_,
+    printf('eps squared being %.4g', d.before) AS beside,
+        printf('the divisor is eps, and an update is %d %% of what it is meant to be',
+            (100 * d.share / (1 + d.share))::INT) AS harm,
+        2 AS kind_
+FROM drowned d
+-- detector: cut_off
+WITH loaded AS (
+    SELECT DISTINCT rank, step FROM events WHERE event = 'resume'
 ), cut AS (
     -- other optimizers may begin with a faster decay, as Adafactor does: 1 - t^-0.8
     SELECT m.* FROM moments m
-    WHERE m.last_step = m.step - 1 AND m.sum_before > 0 AND m.sum < 0.9 * m.sum_before * CASE WHEN m.optimizer ILIKE '%adam%' OR m.optimizer ILIKE '%lamb%' THEN m.beta2
+    WHERE m.last_step = m.step - 1
+      AND m.sum_before > 0
+      AND m.sum < 0.9 * m.sum_before * CASE WHEN m.optimizer ILIKE '%adam%'
+          OR m.optimizer ILIKE '%lamb%' THEN m.beta2
         ELSE least(m.beta2, 1 - coalesce(m.state_step, m.step + 1) ** -0.8) END AND m.nonfinite_count = 0
       AND (m.state_step IS NULL OR m.state_step = m.state_step_before + 1)
       AND (m.rank, m.step) NOT IN (SELECT (rank, step) FROM loaded)
       -- put back to the start with the first moment, as on purpose: no step is longer for it
-      AND NOT EXISTS (FROM optimizer_states f WHERE f.rank = m.rank AND f.parameter_id = m.parameter_id AND f.key = 'exp_avg' AND f.step = m.step AND f.last_step = m.last_step AND f.sum_sq < $reset * f.sum_sq_before)
-      -- or a layer that was drawn anew, and its state with it: the norm of one of its weights changed by more than an update can
+      AND NOT EXISTS (FROM optimizer_states f
+          WHERE f.rank = m.rank
+            AND f.parameter_id = m.parameter_id
+            AND f.key = 'exp_avg'
+            AND f.step = m.step
+            AND f.last_step = m.last_step
+            AND f.sum_sq < $reset * f.sum_sq_before)
+      -- or a layer that was drawn anew, and its state with it: the norm of one of its weights changed by more
+      -- than an update can
       AND NOT EXISTS (FROM parameters me JOIN parameters p ON p.rank = me.rank AND p.module_id = me.module_id
           JOIN tensor_stats w ON w.rank = p.rank AND w.tensor_id = p.tensor_id AND w.step = m.step
-          JOIN tensor_stats v ON v.rank = w.rank AND v.tensor_id = w.tensor_id AND v.step = m.last_step JOIN tensor_stats u ON u.rank = w.rank AND u.tensor_id = p.update_id AND u.step = w.step
-          WHERE me.rank = m.rank AND me.tensor_id = m.parameter_id AND abs(sqrt(w.sum_sq) - sqrt(v.sum_sq)) > $anew * sqrt(u.sum_sq))
-), steps_ AS (
+          JOIN tensor_stats v ON v.rank = w.rank AND v.tensor_id = w.tensor_id AND v.step = m.last_step
+          JOIN tensor_stats u ON u.rank = w.rank AND u.tensor_id = p.update_id AND u.step = w.step
+          WHERE me.rank = m.rank
+            AND me.tensor_id = m.parameter_id
+            AND abs(sqrt(w.sum_sq) - sqrt(v.sum_sq)) > $anew * sqrt(u.sum_sq))
+)
+SELECT c.rank, c.step, c.seq, c.module, c.tensor, c.optimizer, c.sum AS value, c.sum_before AS before,
+    c.optimizer_id, printf('after %.4g', c.sum_before) AS beside,
+    'fell further than its decay rate allows' AS how_,
+    coalesce(CASE
+        WHEN e.breaks THEN 'loss or gradients became non-finite'
+        WHEN e.update_ratio > 2 * e.ratio_median
+        THEN printf('the update ratio went from %.3g to %.3g', e.ratio_median, e.update_ratio)
+            END, 'somebody changed it between two steps') AS harm,
+    0 AS kind_, c.call_order
+FROM cut c LEFT JOIN effects e ON e.rank = c.rank AND e.step = c.step AND e.optimizer_id = c.optimizer_id
+-- detector: drowned_by_eps
+WITH steps_ AS (
     SELECT u.rank, u.tensor_id, u.step, sqrt(u.sum_sq) AS length_,
-        max(sqrt(u.sum_sq)) OVER (PARTITION BY u.rank, u.tensor_id ORDER BY u.step ROWS BETWEEN 10 PRECEDING AND 1 PRECEDING) AS longest_before
+        max(sqrt(u.sum_sq)) OVER (PARTITION BY u.rank, u.tensor_id
+            ORDER BY u.step ROWS BETWEEN 10 PRECEDING AND 1 PRECEDING) AS longest_before
     FROM tensor_stats u
-    WHERE (u.rank, u.tensor_id) IN (SELECT (rank, update_id) FROM moments WHERE sum_before <= $fallen * sum_peak)
+    WHERE (u.rank, u.tensor_id) IN (SELECT (rank, update_id)
+        FROM moments
+        WHERE sum_before <= $fallen * sum_peak)
 ), decayed AS (
     SELECT m.*, u.length_, u.longest_before FROM moments m
     JOIN steps_ u ON u.rank = m.rank AND u.tensor_id = m.update_id AND u.step = m.step
     WHERE m.last_step = m.step - 1 AND m.sum_before > 0 AND m.sum_before <= $fallen * m.sum_peak
       AND u.length_ > $jump * u.longest_before AND coalesce(m.class_name, '') NOT LIKE 'Embedding%'
 )
-, sizes AS (
-    SELECT rank, step, optimizer_id, any_value(optimizer) AS optimizer, max(eps) AS eps, sum(numel) AS numel FROM param_groups GROUP BY ALL
-), drowned AS (
-    SELECT s.rank, min(s.step) AS step, s.optimizer_id, any_value(g.optimizer) AS optimizer, median(s.grad_norm ** 2 / g.numel) AS value, max(g.eps) ** 2 AS before,
-        median(s.grad_norm / sqrt(g.numel) / g.eps) AS share
-    FROM optimizer_series s JOIN sizes g ON g.rank = s.rank AND g.step = s.step AND g.optimizer_id = s.optimizer_id
-    WHERE g.optimizer IN ('Adam', 'AdamW', 'NAdam', 'RAdam') AND s.stepped AND s.grad_norm > 0 AND isfinite(s.grad_norm)
-    GROUP BY s.rank, s.optimizer_id
-    HAVING count(*) >= $least AND max(g.eps) <= 1e-6 AND max(s.grad_norm / sqrt(g.numel) / g.eps) < $drowned
-)
-SELECT d.rank, d.step, d.optimizer, d.value, d.before, d.optimizer_id, 'of all weights' AS tensor, 'is below the square of eps from the first step on' AS how_,
-    printf('eps squared being %.4g', d.before) AS beside, printf('the divisor is eps, and an update is %d %% of what it is meant to be', (100 * d.share / (1 + d.share))::INT) AS harm, 2 AS kind_
-FROM drowned d
-UNION ALL BY NAME
-SELECT c.rank, c.step, c.seq, c.module, c.tensor, c.optimizer, c.sum AS value, c.sum_before AS before, c.optimizer_id, printf('after %.4g', c.sum_before) AS beside,
-    'fell further than its decay rate allows' AS how_,
-    coalesce(CASE WHEN e.breaks THEN 'loss or gradients became non-finite' WHEN e.update_ratio > 2 * e.ratio_median
-        THEN printf('the update ratio went from %.3g to %.3g', e.ratio_median, e.update_ratio) END, 'somebody changed it between two steps') AS harm,
-    0 AS kind_, c.call_order
-FROM cut c LEFT JOIN effects e ON e.rank = c.rank AND e.step = c.step AND e.optimizer_id = c.optimizer_id
-UNION ALL BY NAME
-SELECT d.rank, d.step, d.seq, d.module, d.tensor, d.optimizer, d.sum_before AS value, d.sum_peak AS before, d.optimizer_id, printf('after %.4g', d.sum_peak) AS beside,
-    'had decayed to nothing before' AS how_, printf('the update of %s was %.3g long after at most %.3g, and the loss left its band', d.parameter, d.length_, d.longest_before) AS harm,
+SELECT d.rank, d.step, d.seq, d.module, d.tensor, d.optimizer, d.sum_before AS value, d.sum_peak AS before,
+    d.optimizer_id, printf('after %.4g', d.sum_peak) AS beside,
+    'had decayed to nothing before' AS how_,
+        printf('the update of %s was %.3g long after at most %.3g, and the loss left its band', d.parameter,
+            d.length_, d.longest_before) AS harm,
     1 AS kind_, d.call_order
 FROM decayed d JOIN effects e ON e.rank = d.rank AND e.step = d.step AND e.optimizer_id = d.optimizer_id
-WHERE (e.breaks OR (e.loss_soon > e.loss_median + 8 * e.spread AND e.loss_soon > 1.5 * e.loss_median)) AND coalesce(e.lr <= 1.5 * e.lr_before, true)
+WHERE (e.breaks OR (e.loss_soon > e.loss_median + 8 * e.spread AND e.loss_soon > 1.5 * e.loss_median))
+  AND coalesce(e.lr <= 1.5 * e.lr_before, true)
+-- together
 ORDER BY step, rank, kind_, call_order, tensor

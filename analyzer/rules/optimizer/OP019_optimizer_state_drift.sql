@@ -32,48 +32,83 @@ source = "Arithmetic: m(t) = b1 m(t-1) + (1-b1) g and its kin, by the triangle i
 WITH loaded AS (
     SELECT DISTINCT rank, step FROM events WHERE event = 'resume'
 ), inputs AS (
-    SELECT s.*, sqrt(g.sum_sq) AS gradient, CASE WHEN coalesce(s.weight_decay, 0) = 0 THEN 0 ELSE s.weight_decay * sqrt(w.sum_sq) END AS decay
+    SELECT s.*, sqrt(g.sum_sq) AS gradient,
+        CASE WHEN coalesce(s.weight_decay, 0) = 0 THEN 0 ELSE s.weight_decay * sqrt(w.sum_sq) END AS decay
     FROM optimizer_states s
-    JOIN tensor_stats g ON g.rank = s.rank AND g.step = s.step AND g.tensor_id = s.gradient_id AND NOT g.missing AND g.nan_count + g.inf_count = 0
+    JOIN tensor_stats g ON g.rank = s.rank
+        AND g.step = s.step
+        AND g.tensor_id = s.gradient_id
+        AND NOT g.missing
+        AND g.nan_count + g.inf_count = 0
     LEFT JOIN tensor_stats w ON w.rank = s.rank AND w.step = s.step - 1 AND w.tensor_id = s.parameter_id
-    WHERE s.last_step = s.step - 1 AND s.nonfinite_count = 0 AND (s.rank, s.step) NOT IN (SELECT (rank, step) FROM loaded)
+    WHERE s.last_step = s.step - 1
+      AND s.nonfinite_count = 0
+      AND (s.rank, s.step) NOT IN (SELECT (rank, step) FROM loaded)
       -- what has not grown beyond its own decay by the margin needs no gradient to be right
-      AND CASE WHEN s.key = 'exp_avg_sq' THEN s.sum > $margin * $margin * coalesce(s.beta2, 1) * greatest(s.sum_before, 0)
+      AND CASE
+          WHEN s.key = 'exp_avg_sq' THEN s.sum > $margin * $margin * coalesce(s.beta2,
+              1) * greatest(s.sum_before, 0)
         ELSE s.sum_sq > ($margin * coalesce(s.momentum, 1)) ** 2 * s.sum_sq_before END
     QUALIFY row_number() OVER (PARTITION BY s.rank, s.step, s.tensor_id ORDER BY g.seq DESC, w.seq DESC) = 1
 ), bounded AS (
     SELECT *, sqrt(sum_sq) AS value, sqrt(sum_sq_before) AS before, CASE
-        WHEN optimizer IN ('Adam', 'AdamW', 'NAdam', 'RAdam') AND key = 'exp_avg' THEN momentum * sqrt(sum_sq_before) + (1 - momentum) * (gradient + decay)
-        WHEN optimizer = 'SGD' AND key = 'momentum_buffer' AND momentum > 0 THEN momentum * sqrt(sum_sq_before) + gradient + decay END AS most
+        WHEN optimizer IN ('Adam', 'AdamW', 'NAdam', 'RAdam')
+            AND key = 'exp_avg' THEN momentum * sqrt(sum_sq_before) + (1 - momentum) * (gradient + decay)
+        WHEN optimizer = 'SGD'
+            AND key = 'momentum_buffer'
+            AND momentum > 0 THEN momentum * sqrt(sum_sq_before) + gradient + decay END AS most
     FROM inputs
     UNION ALL BY NAME
-    SELECT *, sqrt(sum) AS value, sqrt(sum_before) AS before, sqrt(beta2 * sum_before + (1 - beta2) * (gradient + decay) ** 2) AS most
-    FROM inputs WHERE optimizer IN ('Adam', 'AdamW', 'NAdam', 'RAdam') AND key = 'exp_avg_sq' AND sum_before >= 0
+    SELECT *, sqrt(sum) AS value, sqrt(sum_before) AS before,
+        sqrt(beta2 * sum_before + (1 - beta2) * (gradient + decay) ** 2) AS most
+    FROM inputs
+    WHERE optimizer IN ('Adam', 'AdamW', 'NAdam', 'RAdam') AND key = 'exp_avg_sq' AND sum_before >= 0
 ), altered AS (
-    SELECT *, printf('At step %d %s is %.4g in size, after %.4g and a gradient of %.4g in the step: %s could at most have made it %.4g', step, tensor, value, before, gradient, optimizer, most) AS said
+    SELECT *,
+        printf('At step %d %s is %.4g in size, after %.4g and a gradient of %.4g in the step: %s could at most have made it %.4g',
+            step, tensor, value, before, gradient, optimizer, most) AS said
     FROM bounded WHERE value > $margin * most AND value > 1e-20 AND most IS NOT NULL
 ), joint AS (
-    SELECT rank, step, optimizer_id, any_value(optimizer) AS optimizer, sqrt(sum(sum * numel / sampled)) AS value, row_number() OVER (PARTITION BY rank, optimizer_id ORDER BY step) AS n
-    FROM optimizer_states WHERE key = 'exp_avg_sq' GROUP BY rank, step, optimizer_id HAVING bool_and(nonfinite_count = 0)
+    SELECT rank, step, optimizer_id, any_value(optimizer) AS optimizer,
+        sqrt(sum(sum * numel / sampled)) AS value,
+        row_number() OVER (PARTITION BY rank, optimizer_id ORDER BY step) AS n
+    FROM optimizer_states
+    WHERE key = 'exp_avg_sq'
+    GROUP BY rank, step, optimizer_id
+    HAVING bool_and(nonfinite_count = 0)
 ), growing AS (
-    SELECT *, lag(value) OVER w AS before, max(value) OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS highest,
+    SELECT *, lag(value) OVER w AS before,
+        max(value) OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS highest,
         lag(n) OVER w AS n_before FROM joint WINDOW w AS (PARTITION BY rank, optimizer_id ORDER BY n)
 ), course AS (
     SELECT rank, step, avg(loss) AS loss FROM steps WHERE loss IS NOT NULL GROUP BY rank, step
 ), runs_ AS (
-    SELECT *, sum(CASE WHEN value > $growth * before THEN 0 ELSE 1 END) OVER (PARTITION BY rank, optimizer_id ORDER BY n) AS island FROM growing WHERE n > 20
+    SELECT *,
+        sum(CASE WHEN value > $growth * before THEN 0 ELSE 1 END) OVER (PARTITION BY rank, optimizer_id
+            ORDER BY n) AS island
+    FROM growing
+    WHERE n > 20
 ), drifts AS (
-    SELECT rank, optimizer_id, min(step) FILTER (value > $growth * before) AS step, count(*) FILTER (value > $growth * before) AS running, max(value) AS value,
-        arg_min(highest, n) FILTER (value > $growth * before) AS before, max(step) AS until, any_value(optimizer) AS optimizer
+    SELECT rank, optimizer_id, min(step) FILTER (value > $growth * before) AS step,
+        count(*) FILTER (value > $growth * before) AS running, max(value) AS value,
+        arg_min(highest, n) FILTER (value > $growth * before) AS before, max(step) AS until,
+            any_value(optimizer) AS optimizer
     FROM runs_ GROUP BY rank, optimizer_id, island
 )
-SELECT rank, step, seq, module, tensor, value, before, most, gradient, optimizer, optimizer_id, said, 'error' AS severity, call_order FROM altered
+SELECT rank, step, seq, module, tensor, value, before, most, gradient, optimizer, optimizer_id, said,
+    'error' AS severity, call_order
+FROM altered
 UNION ALL BY NAME
 SELECT rank, step, value, before, optimizer, optimizer_id, 'warning' AS severity,
-    printf('From step %d on the second moments of %s grow by more than 15 %% a step for %d steps, to %.4g after at most %.4g', step, optimizer, running, value, before) AS said
+    printf('From step %d on the second moments of %s grow by more than 15 %% a step for %d steps, to %.4g after at most %.4g',
+        step, optimizer, running, value, before) AS said
 FROM drifts d WHERE running >= $running AND value > 10 * before
   -- where the loss breaks with them the moments only follow
   AND NOT EXISTS (
     SELECT 1 FROM course c WHERE c.rank = d.rank AND c.step BETWEEN d.step AND d.until
-      AND (NOT isfinite(c.loss) OR abs(c.loss) > 3 * coalesce((SELECT max(abs(b.loss)) FROM course b WHERE b.rank = d.rank AND b.step < d.step), abs(c.loss))))
+      AND (NOT isfinite(c.loss)
+          OR abs(c.loss) > 3 * coalesce((SELECT max(abs(b.loss))
+              FROM course b
+              WHERE b.rank = d.rank AND b.step < d.step),
+              abs(c.loss))))
 ORDER BY severity, step, rank, call_order, tensor

@@ -33,43 +33,83 @@ source = "Own history, robust: median and MAD over the 30 steps before; see the 
 */
 WITH halves AS (
     -- the level of the loss in the first and in the second half of what follows
-    SELECT rank, optimizer_id, begun, median(loss) FILTER (n <= 0.5 * steps) AS at_first, median(loss) FILTER (n > 0.5 * steps) AS then_ FROM (
-        SELECT v.rank, v.optimizer_id, v.step AS begun, s.loss, row_number() OVER (w ORDER BY s.step) AS n, count(*) OVER w AS steps
-        FROM divergences v JOIN optimizer_series s ON s.rank = v.rank AND s.optimizer_id IS NOT DISTINCT FROM v.optimizer_id AND s.step >= v.step AND isfinite(s.loss)
+    SELECT rank, optimizer_id, begun, median(loss) FILTER (n <= 0.5 * steps) AS at_first,
+        median(loss) FILTER (n > 0.5 * steps) AS then_
+    FROM (
+        SELECT v.rank, v.optimizer_id, v.step AS begun, s.loss, row_number() OVER (w ORDER BY s.step) AS n,
+            count(*) OVER w AS steps
+        FROM divergences v
+        JOIN optimizer_series s ON s.rank = v.rank AND s.optimizer_id IS NOT DISTINCT FROM v.optimizer_id AND s.step >= v.step AND isfinite(s.loss)
         WINDOW w AS (PARTITION BY v.rank, v.optimizer_id, v.step))
     GROUP BY rank, optimizer_id, begun
 ), dated AS (
     SELECT v.*, h.at_first, h.then_,
         -- the weights that this loss was computed with are those that the updates before have made
-        coalesce(v.loss - v.loss_median > $once * (v.rest_median - v.loss_median) AND v.lr <= 1.5 * v.lr_before
-            AND (SELECT max(u.update_ratio) FILTER (u.n >= v.n - 3) <= $usual * median(u.update_ratio) AND count(u.update_ratio) FILTER (u.n >= v.n - 3) = 3
-                FROM optimizer_series u WHERE u.rank = v.rank AND u.optimizer_id = v.optimizer_id AND u.n BETWEEN v.n - 12 AND v.n - 1), false) AS at_once
-    FROM divergences v LEFT JOIN halves h ON h.rank = v.rank AND h.optimizer_id IS NOT DISTINCT FROM v.optimizer_id AND h.begun = v.step
+        coalesce(v.loss - v.loss_median > $once * (v.rest_median - v.loss_median)
+            AND v.lr <= 1.5 * v.lr_before
+            AND (SELECT max(u.update_ratio) FILTER (u.n >= v.n - 3) <= $usual * median(u.update_ratio)
+                AND count(u.update_ratio) FILTER (u.n >= v.n - 3) = 3
+                FROM optimizer_series u
+                WHERE u.rank = v.rank
+                  AND u.optimizer_id = v.optimizer_id
+                  AND u.n BETWEEN v.n - 12 AND v.n - 1), false) AS at_once
+    FROM divergences v
+    LEFT JOIN halves h ON h.rank = v.rank AND h.optimizer_id IS NOT DISTINCT FROM v.optimizer_id AND h.begun = v.step
 )
-SELECT rank, step, NULL::VARCHAR AS module, NULL::VARCHAR AS tensor, loss AS value, loss_median, loss_sigma, rest_median, rest_low, rest_rows, rest_breaks,
+SELECT rank, step, NULL::VARCHAR AS module, NULL::VARCHAR AS tensor, loss AS value, loss_median, loss_sigma,
+    rest_median, rest_low, rest_rows, rest_breaks,
     norm, norm_median, near_norm, lr, lr_before, update_ratio, optimizer_id,
-    CASE WHEN at_once THEN ' The updates before it had moved the weights no further than usual: what changed at that step is the batch, or what is computed from it.' ELSE '' END AS at_once_,
+    CASE
+        WHEN at_once THEN ' The updates before it had moved the weights no further than usual: what changed at that step is the batch, or what is computed from it.'
+        ELSE ''
+        END AS at_once_,
     CASE WHEN at_once THEN 'A lower learning rate does not help.'
-        ELSE 'Go back to a checkpoint before it and lower the learning rate or clip gradients.' END AS remedy_,
+        ELSE 'Go back to a checkpoint before it and lower the learning rate or clip gradients.'
+            END AS remedy_,
     -- few steps with other data show harder data as well
-    CASE WHEN rest_rows < $short AND EXISTS (FROM data_changes c WHERE c.rank = d.rank AND c.step BETWEEN d.step - 1 AND d.step + 1) THEN 'warning' ELSE 'error' END AS severity
+    CASE WHEN rest_rows < $short
+        AND EXISTS (FROM data_changes c
+            WHERE c.rank = d.rank
+              AND c.step BETWEEN d.step - 1 AND d.step + 1) THEN 'warning' ELSE 'error' END AS severity
 FROM dated d
 -- the values that a Q network learns grow with those of its target network
 WHERE NOT EXISTS (FROM target_syncs t WHERE t.rank = d.rank AND t.step BETWEEN d.step - 2 AND d.step)
 -- the script logs that it asks for more and more: a curriculum
-  AND NOT EXISTS (SELECT 1 FROM metrics m WHERE m.rank = d.rank AND regexp_matches(lower(m.name), 'curriculum|difficulty') AND isfinite(m.value)
-    GROUP BY m.name HAVING arg_max(m.value, m.step) > 1.5 * max(m.value) FILTER (m.step <= d.step) AND count(*) >= 8)
--- a task with more labels has a higher loss from there on: the loss of a model that knows nothing of the input is the entropy of the labels
+  AND NOT EXISTS (SELECT 1
+      FROM metrics m
+      WHERE m.rank = d.rank AND regexp_matches(lower(m.name), 'curriculum|difficulty') AND isfinite(m.value)
+    GROUP BY m.name
+    HAVING arg_max(m.value, m.step) > 1.5 * max(m.value) FILTER (m.step <= d.step) AND count(*) >= 8)
+-- a task with more labels has a higher loss from there on: the loss of a model that knows nothing of the
+-- input is the entropy of the labels
   AND NOT EXISTS (
     -- in units of its targets the loss has not risen: what is asked for has grown
-    SELECT 1 FROM batch_fields b WHERE b.rank = d.rank AND b.role = 'target' AND b.loss_op IN ('MseLoss', 'SmoothL1Loss', 'HuberLoss') AND b.phase <> 'eval' AND b.rms > 0 AND b.step >= d.step - 12
+    SELECT 1
+    FROM batch_fields b
+    WHERE b.rank = d.rank
+      AND b.role = 'target'
+      AND b.loss_op IN ('MseLoss', 'SmoothL1Loss', 'HuberLoss')
+      AND b.phase <> 'eval'
+      AND b.rms > 0
+      AND b.step >= d.step - 12
     GROUP BY b.rank
-    HAVING d.rest_median / d.loss_median < 2 * (median(b.rms) FILTER (b.step >= d.step) / median(b.rms) FILTER (b.step < d.step)) ** CASE WHEN any_value(b.loss_op) = 'MseLoss' THEN 2 ELSE 1 END
+    HAVING d.rest_median / d.loss_median < 2
+        * (median(b.rms) FILTER (b.step >= d.step) / median(b.rms) FILTER (b.step < d.step)) ** CASE
+        WHEN any_value(b.loss_op) = 'MseLoss' THEN 2
+        ELSE 1
+        END
         AND median(b.rms) FILTER (b.step >= d.step) > 1.4 * median(b.rms) FILTER (b.step < d.step)
         -- and grows by and by: a leap is a batch or a unit that is wrong
-        AND max(b.rms) FILTER (b.step BETWEEN d.step AND d.step + 2) < 3 * max(b.rms) FILTER (b.step < d.step))
+        AND max(b.rms) FILTER (b.step BETWEEN d.step AND d.step + 2) < 3 * max(b.rms)
+            FILTER (b.step < d.step))
   AND NOT EXISTS (
-    SELECT 1 FROM batches b WHERE b.rank = d.rank AND b.role = 'target' AND b.entropy IS NOT NULL AND b.phase <> 'eval' AND b.step BETWEEN d.step - 12 AND d.step + 11
+    SELECT 1
+    FROM batches b
+    WHERE b.rank = d.rank
+      AND b.role = 'target'
+      AND b.entropy IS NOT NULL
+      AND b.phase <> 'eval'
+      AND b.step BETWEEN d.step - 12 AND d.step + 11
     GROUP BY b.rank
     HAVING median(b.entropy) FILTER (b.step >= d.step) > 1.15 * median(b.entropy) FILTER (b.step < d.step)
         AND d.rest_median < 1.5 * median(b.entropy) FILTER (b.step >= d.step))
@@ -77,15 +117,21 @@ WHERE NOT EXISTS (FROM target_syncs t WHERE t.rank = d.rank AND t.step BETWEEN d
     -- a run that ends soon after, by whatever else, with a loss that was on its way back
     d.rest_rows < $short AND d.then_ < 0.9 * d.at_first, false)
   AND NOT coalesce(
-    -- another loss takes over at that very step, or other forwards and backwards make it up from there on, and it is learnt from: its level says nothing about the one before
+    -- another loss takes over at that very step, or other forwards and backwards make it up from there on,
+    -- and it is learnt from: its level says nothing about the one before
     (EXISTS (
         SELECT 1 FROM (
-            SELECT b.loss_op, min(b.step) AS first, max(b.step) AS last, count(DISTINCT b.step) AS steps FROM batches b
-            WHERE b.rank = d.rank AND b.role = 'target' AND b.phase <> 'eval' AND b.loss_op IS NOT NULL GROUP BY b.loss_op) o
+            SELECT b.loss_op, min(b.step) AS first, max(b.step) AS last, count(DISTINCT b.step) AS steps
+            FROM batches b
+            WHERE b.rank = d.rank AND b.role = 'target' AND b.phase <> 'eval' AND b.loss_op IS NOT NULL
+            GROUP BY b.loss_op) o
         WHERE (o.last = d.step - 1 OR o.first = d.step) AND o.steps >= 8)
       OR (SELECT count(*) FILTER (c.step < d.step - 2) >= 8 AND count(*) FILTER (c.step > d.step + 2) >= 8
-              AND len(list_intersect(list(DISTINCT c.made) FILTER (c.step < d.step - 2), list(DISTINCT c.made) FILTER (c.step > d.step + 2))) = 0
-          FROM (SELECT s.step, regexp_replace(string_agg(s.calls, '' ORDER BY s.optimizer_id), '[^fb]', '', 'g') AS made FROM steps s
+              AND len(list_intersect(list(DISTINCT c.made) FILTER (c.step < d.step - 2),
+                  list(DISTINCT c.made) FILTER (c.step > d.step + 2))) = 0
+          FROM (SELECT s.step,
+              regexp_replace(string_agg(s.calls, '' ORDER BY s.optimizer_id), '[^fb]', '', 'g') AS made
+              FROM steps s
               WHERE s.rank = d.rank AND s.step >= d.step - 30 AND s.calls IS NOT NULL GROUP BY s.step) c))
     AND d.then_ < d.at_first, false)
 ORDER BY step, rank, optimizer_id

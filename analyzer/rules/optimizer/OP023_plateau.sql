@@ -36,47 +36,72 @@ source = "Medians of four quarters of the window against their own scatter."
 */
 WITH evaluated AS (
     SELECT rank, source, name, arg_min(value, step) AS first_, arg_max(value, step) AS last_ FROM metrics
-    WHERE isfinite(value) AND regexp_matches(lower(name), '(^|[^a-z])(val|valid|validation|eval|evaluation|dev|test|held.?out)([^a-z]|$)') AND contains(lower(name), 'loss')
+    WHERE isfinite(value)
+      AND regexp_matches(lower(name),
+          '(^|[^a-z])(val|valid|validation|eval|evaluation|dev|test|held.?out)([^a-z]|$)')
+      AND contains(lower(name), 'loss')
     GROUP BY rank, source, name
 ), course AS (
-    SELECT *, count(*) OVER (PARTITION BY rank, optimizer_id) AS total FROM optimizer_series WHERE isfinite(loss) AND optimizers <= 1
+    SELECT *, count(*) OVER (PARTITION BY rank, optimizer_id) AS total
+    FROM optimizer_series
+    WHERE isfinite(loss) AND optimizers <= 1
 ), window_ AS (
     SELECT *, ntile(4) OVER (PARTITION BY rank, optimizer_id ORDER BY n) AS quarter FROM course
     WHERE total >= 2 * $steps AND n >= total - greatest($steps, $part * total)
 ), quarters AS (
-    SELECT rank, optimizer_id, quarter, median(loss) AS m, sigma_of(mad(loss)) / sqrt(count(*)) AS error, min(step) AS step, count(*) AS n, median(lr) AS lr, median(update_ratio) AS ratio
+    SELECT rank, optimizer_id, quarter, median(loss) AS m, sigma_of(mad(loss)) / sqrt(count(*)) AS error,
+        min(step) AS step, count(*) AS n, median(lr) AS lr, median(update_ratio) AS ratio
     FROM window_ GROUP BY rank, optimizer_id, quarter
 ), judged AS (
-    SELECT rank, optimizer_id, min(step) AS step, avg(m) AS value, max(m) - min(m) AS spread, avg(error) AS error, sum(n)::BIGINT AS steps_, min(lr) AS lr, min(ratio) AS ratio
+    SELECT rank, optimizer_id, min(step) AS step, avg(m) AS value, max(m) - min(m) AS spread,
+        avg(error) AS error, sum(n)::BIGINT AS steps_, min(lr) AS lr, min(ratio) AS ratio
     FROM quarters GROUP BY rank, optimizer_id HAVING count(*) = 4
 ), start_ AS (
-    SELECT c.rank, c.optimizer_id, median(c.loss) AS before FROM course c JOIN judged j ON j.rank = c.rank AND j.optimizer_id = c.optimizer_id
+    SELECT c.rank, c.optimizer_id, median(c.loss) AS before
+    FROM course c
+    JOIN judged j ON j.rank = c.rank AND j.optimizer_id = c.optimizer_id
     WHERE c.n < 10 GROUP BY c.rank, c.optimizer_id
 ), logged AS (
     -- a log that was imported knows no updates, and holds one step in many: its rows are judged as they are
     SELECT *, ntile(4) OVER (PARTITION BY rank ORDER BY n) AS quarter FROM course
-    WHERE total >= $rows AND (SELECT options LIKE '%"imported"%' FROM runs) AND NOT EXISTS (FROM param_groups WHERE update_norm IS NOT NULL)
+    WHERE total >= $rows
+      AND (SELECT options LIKE '%"imported"%' FROM runs)
+      AND NOT EXISTS (FROM param_groups WHERE update_norm IS NOT NULL)
       -- neither the loss of a policy nor that of a model whose evaluation loss falls
-      AND NOT EXISTS (FROM metrics m WHERE regexp_matches(lower(m.name), '(^|[^a-z])(return|reward|rewards|episode|ep_rew_mean)([^a-z]|$)'))
+      AND NOT EXISTS (FROM metrics m
+          WHERE regexp_matches(lower(m.name),
+              '(^|[^a-z])(return|reward|rewards|episode|ep_rew_mean)([^a-z]|$)'))
       AND rank NOT IN (SELECT rank FROM evaluated WHERE last_ < 0.95 * first_)
 ), log_facts AS (
-    SELECT rank, median(loss) FILTER (n < greatest(3, 0.1 * total)) AS before, sigma_of(mad(loss)) AS scatter, max(step) - min(step) + 1 AS covered, max(lr) AS lr_high, arg_max(lr, step) AS lr_last
+    SELECT rank, median(loss) FILTER (n < greatest(3, 0.1 * total)) AS before, sigma_of(mad(loss)) AS scatter,
+        max(step) - min(step) + 1 AS covered, max(lr) AS lr_high, arg_max(lr, step) AS lr_last
     FROM logged GROUP BY rank HAVING covered >= 2 * $steps
 ), log_quarters AS (
-    SELECT rank, quarter, median(loss) AS m, sigma_of(mad(loss)) / sqrt(count(*)) AS error, min(step) AS step FROM logged GROUP BY rank, quarter
+    SELECT rank, quarter, median(loss) AS m, sigma_of(mad(loss)) / sqrt(count(*)) AS error, min(step) AS step
+    FROM logged
+    GROUP BY rank, quarter
 )
 SELECT j.rank, j.step, j.value, s.before, j.steps_, j.lr, j.ratio,
-    printf(', while the learning rate is %.4g and an update still moves the weights by %.4g of their norm', j.lr, j.ratio) AS while_
+    printf(', while the learning rate is %.4g and an update still moves the weights by %.4g of their norm',
+        j.lr, j.ratio) AS while_
 FROM judged j JOIN start_ s ON s.rank = j.rank AND s.optimizer_id = j.optimizer_id
 WHERE j.spread <= 6 * j.error AND j.value > 0.3 * s.before
   -- where it has never fallen, batches may differ by more
-  AND j.spread < CASE WHEN j.value > 0.95 * s.before THEN 0.1 ELSE 0.02 END * abs(j.value) AND j.value > 0 AND j.lr > 0 AND j.ratio > $ratio
+  AND j.spread < CASE WHEN j.value > 0.95 * s.before THEN 0.1 ELSE 0.02 END * abs(j.value)
+    AND j.value > 0
+    AND j.lr > 0
+    AND j.ratio > $ratio
 UNION ALL BY NAME
-SELECT q.rank, min(q.step) AS step, avg(q.m) AS value, any_value(f.before) AS before, max(f.covered) AS steps_, any_value(f.lr_high) AS lr,
+SELECT q.rank, min(q.step) AS step, avg(q.m) AS value, any_value(f.before) AS before,
+    max(f.covered) AS steps_, any_value(f.lr_high) AS lr,
     CASE WHEN any_value(f.lr_high) IS NULL THEN ', from the first row to the last'
-        ELSE printf(', from the first row to the last, while the learning rate goes from %.4g to %.4g', any_value(f.lr_high), any_value(f.lr_last)) END AS while_
+        ELSE printf(', from the first row to the last, while the learning rate goes from %.4g to %.4g',
+            any_value(f.lr_high), any_value(f.lr_last))
+            END AS while_
 FROM log_quarters q JOIN log_facts f ON f.rank = q.rank
 GROUP BY q.rank
-HAVING max(q.m) - min(q.m) <= greatest(6 * avg(q.error), 0.01 * avg(q.m)) AND max(q.m) - min(q.m) < 0.05 * avg(q.m) AND arg_max(q.m, q.quarter) > 0.97 * any_value(f.before)
+HAVING max(q.m) - min(q.m) <= greatest(6 * avg(q.error), 0.01 * avg(q.m))
+    AND max(q.m) - min(q.m) < 0.05 * avg(q.m)
+    AND arg_max(q.m, q.quarter) > 0.97 * any_value(f.before)
     AND any_value(f.scatter) < $quiet * avg(q.m) AND avg(q.m) > 0 AND coalesce(any_value(f.lr_high) > 0, true)
 ORDER BY step, rank

@@ -25,17 +25,30 @@ source = "The usual reading of learning curves."
 */
 WITH named AS (
     SELECT rank, source, name, step, arg_max(value, time_ns) AS value FROM metrics
-    WHERE isfinite(value) AND regexp_matches(lower(name), '(^|[^a-z])(val|valid|validation|eval|evaluation|dev|test|held.?out)([^a-z]|$)') AND contains(lower(name), 'loss')
+    WHERE isfinite(value)
+      AND regexp_matches(lower(name),
+          '(^|[^a-z])(val|valid|validation|eval|evaluation|dev|test|held.?out)([^a-z]|$)')
+      AND contains(lower(name), 'loss')
     GROUP BY rank, source, name, step
 
 ), evaluated AS (
     SELECT rank, name, arg_max(value, step) AS eval_ FROM named GROUP BY rank, name HAVING count(*) >= 3
 ), course AS (
-    SELECT rank, optimizer_id, median(loss) FILTER (n < 10) AS first_, median(loss) FILTER (n >= total - 20) AS value, max(total) AS steps_, median(norm) AS norm, median(update_ratio) AS ratio
-    FROM (SELECT *, count(*) OVER (PARTITION BY rank, optimizer_id) AS total FROM optimizer_series WHERE isfinite(loss) AND optimizers <= 1)
+    SELECT rank, optimizer_id, median(loss) FILTER (n < 10) AS first_,
+        median(loss) FILTER (n >= total - 20) AS value, max(total) AS steps_, median(norm) AS norm,
+        median(update_ratio) AS ratio
+    FROM (SELECT *, count(*) OVER (PARTITION BY rank, optimizer_id) AS total
+        FROM optimizer_series
+        WHERE isfinite(loss) AND optimizers <= 1)
     GROUP BY rank, optimizer_id
 )
 SELECT c.rank, 0 AS step, c.value, c.steps_, round(100 * c.value / c.first_)::INT AS percent, e.name, e.eval_
 FROM course c JOIN evaluated e ON e.rank = c.rank
-WHERE c.steps_ >= 200 AND c.first_ > 0 AND c.value > $share * c.first_ AND c.value < 1.2 * c.first_ AND abs(e.eval_ - c.value) < $near * c.value AND c.norm > 0 AND c.ratio > 1e-6
+WHERE c.steps_ >= 200
+  AND c.first_ > 0
+  AND c.value > $share * c.first_
+  AND c.value < 1.2 * c.first_
+  AND abs(e.eval_ - c.value) < $near * c.value
+  AND c.norm > 0
+  AND c.ratio > 1e-6
 QUALIFY row_number() OVER (PARTITION BY c.rank ORDER BY e.name) = 1 ORDER BY c.rank

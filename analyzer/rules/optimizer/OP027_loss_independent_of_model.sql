@@ -23,22 +23,33 @@ source = "Exact zeros and persistence."
 */
 WITH at_outputs AS (
     -- of every module: the one that runs last gives the model's output
-    SELECT s.rank, s.step, max_by(m.module, m.call_order) AS module, max_by(m.model, m.call_order) AS model, bool_and(s.sum_sq = 0 AND s.nan_count + s.inf_count = 0) AS zero
-    FROM tensor_stats s JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id AND t.kind = 'activation_gradient'
+    SELECT s.rank, s.step, max_by(m.module, m.call_order) AS module, max_by(m.model, m.call_order) AS model,
+        bool_and(s.sum_sq = 0 AND s.nan_count + s.inf_count = 0) AS zero
+    FROM tensor_stats s
+    JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id AND t.kind = 'activation_gradient'
     JOIN modules m ON m.rank = t.rank AND m.module_id = t.module_id
     GROUP BY s.rank, s.step
 ), at_parameters AS (
-    SELECT p.rank, g.step, count(*) AS parameters, bool_and(g.sum_sq = 0 AND NOT g.missing AND g.nonfinite_count = 0) AS zero
+    SELECT p.rank, g.step, count(*) AS parameters,
+        bool_and(g.sum_sq = 0 AND NOT g.missing AND g.nonfinite_count = 0) AS zero
     FROM param_steps g JOIN parameters p ON p.rank = g.rank AND p.tensor_id = g.tensor_id
     WHERE p.optimizer_id IS NOT NULL GROUP BY p.rank, g.step
 ), looks AS (
-    SELECT o.rank, o.step, o.module, o.model, p.parameters, o.zero AND p.zero AND s.loss <> 0 AND isfinite(s.loss) AS independent, s.loss
+    SELECT o.rank, o.step, o.module, o.model, p.parameters, o.zero
+        AND p.zero
+        AND s.loss <> 0
+        AND isfinite(s.loss) AS independent, s.loss
     FROM at_outputs o JOIN at_parameters p ON p.rank = o.rank AND p.step = o.step
-    JOIN (SELECT rank, step, any_value(loss) AS loss FROM steps WHERE completed GROUP BY rank, step) s ON s.rank = o.rank AND s.step = o.step
+    JOIN (SELECT rank, step, any_value(loss) AS loss
+        FROM steps
+        WHERE completed
+        GROUP BY rank, step) s ON s.rank = o.rank
+        AND s.step = o.step
 ), last_dependent AS (
     SELECT rank, max(step) FILTER (NOT coalesce(independent, false)) AS step FROM looks GROUP BY rank
 )
-SELECT l.rank, min(l.step) AS step, any_value(l.module) AS module, any_value(l.model) AS model, median(l.loss) AS loss, max(l.parameters) AS parameters, count(*) AS steps,
+SELECT l.rank, min(l.step) AS step, any_value(l.module) AS module, any_value(l.model) AS model,
+    median(l.loss) AS loss, max(l.parameters) AS parameters, count(*) AS steps,
     0.0 AS value, coalesce(nullif(any_value(l.module), ''), any_value(l.model)) AS place
 FROM looks l JOIN last_dependent d ON d.rank = l.rank
 WHERE l.step > coalesce(d.step, -1) GROUP BY l.rank HAVING count(*) >= $least

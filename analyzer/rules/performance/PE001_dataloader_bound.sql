@@ -41,17 +41,26 @@ WITH loaders AS (
     SELECT rank, step, max(epoch) AS epoch FROM steps GROUP BY rank, step
 ), counted AS (
     -- as many workers, as many batches may come at once: one wait then stands for all of them
-    SELECT s.rank, s.step, s.step_ns, coalesce(s.data_wait_ns, 0) AS wait_ns, coalesce(l.workers, 1) AS workers, row_number() OVER own AS n,
-        CASE WHEN e.epoch IS DISTINCT FROM lag(e.epoch) OVER own THEN 0 ELSE coalesce(s.data_wait_ns, 0) END AS inner_wait_ns
-    FROM step_series s LEFT JOIN loaders l ON l.rank = s.rank LEFT JOIN epochs e ON e.rank = s.rank AND e.step = s.step
+    SELECT s.rank, s.step, s.step_ns, coalesce(s.data_wait_ns, 0) AS wait_ns,
+        coalesce(l.workers, 1) AS workers, row_number() OVER own AS n,
+        CASE WHEN e.epoch IS DISTINCT
+            FROM lag(e.epoch) OVER own THEN 0 ELSE coalesce(s.data_wait_ns, 0) END AS inner_wait_ns
+    FROM step_series s
+    LEFT JOIN loaders l ON l.rank = s.rank
+    LEFT JOIN epochs e ON e.rank = s.rank AND e.step = s.step
     WHERE s.step_ns > 0 AND s.data_wait_ns IS NOT NULL
     WINDOW own AS (PARTITION BY s.rank ORDER BY s.step)
 ), evened AS (
-    SELECT *, avg(wait_ns) OVER few AS even_wait_ns, avg(step_ns) OVER few AS even_step_ns, avg(inner_wait_ns) OVER few AS even_inner_ns
+    SELECT *, avg(wait_ns) OVER few AS even_wait_ns, avg(step_ns) OVER few AS even_step_ns,
+        avg(inner_wait_ns) OVER few AS even_inner_ns
     FROM counted WHERE n > 3
     WINDOW few AS (PARTITION BY rank ORDER BY step ROWS BETWEEN workers - 1 PRECEDING AND CURRENT ROW)
 ), asked AS (
-    SELECT *, wait_ns > $advice * step_ns AND wait_ns > $least_ns OR even_inner_ns > $advice * even_step_ns AND even_inner_ns > $least_ns AS waits FROM evened
+    SELECT *, wait_ns > $advice * step_ns
+        AND wait_ns > $least_ns
+        OR even_inner_ns > $advice * even_step_ns
+        AND even_inner_ns > $least_ns AS waits
+    FROM evened
 ), marked AS (
     SELECT *, count(*) OVER rest AS left_, count(CASE WHEN waits THEN 1 END) OVER rest AS waiting FROM asked
     WINDOW rest AS (PARTITION BY rank ORDER BY step ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)
@@ -60,40 +69,68 @@ WITH loaders AS (
     SELECT rank, min(step) AS first_, CASE WHEN min(n) <= 5 THEN 0 ELSE min(step) END AS step FROM marked
     WHERE waits AND left_ >= $steps AND waiting >= 0.7 * left_ GROUP BY rank
 ), judged AS (
-    SELECT b.rank, b.step, median(m.even_wait_ns) AS wait, median(m.even_step_ns) AS whole, sum(m.wait_ns) / sum(m.step_ns) AS share
+    SELECT b.rank, b.step, median(m.even_wait_ns) AS wait, median(m.even_step_ns) AS whole,
+        sum(m.wait_ns) / sum(m.step_ns) AS share
     FROM begun b JOIN marked m ON m.rank = b.rank AND m.step >= b.first_ GROUP BY b.rank, b.step
 )
 , heads AS (
-    -- batches that the script makes itself; of several ranks one that comes late is a straggler, whatever keeps it
-    SELECT rank, step, min(head_ns) AS head_ns, sum(step_ns) AS step_ns, sum(step_ns - head_ns) AS rest_ns, row_number() OVER (PARTITION BY rank ORDER BY step) AS n FROM steps s
-    WHERE head_ns IS NOT NULL AND coalesce(eval_forwards, 0) = 0 AND NOT EXISTS (FROM checkpoints c WHERE c.rank = s.rank AND c.step BETWEEN s.step - 1 AND s.step)
+    -- batches that the script makes itself; of several ranks one that comes late is a straggler, whatever
+    -- keeps it
+    SELECT rank, step, min(head_ns) AS head_ns, sum(step_ns) AS step_ns, sum(step_ns - head_ns) AS rest_ns,
+        row_number() OVER (PARTITION BY rank ORDER BY step) AS n
+    FROM steps s
+    WHERE head_ns IS NOT NULL
+      AND coalesce(eval_forwards, 0) = 0
+      AND NOT EXISTS (FROM checkpoints c WHERE c.rank = s.rank AND c.step BETWEEN s.step - 1 AND s.step)
       AND NOT EXISTS (FROM batches b WHERE b.rank = s.rank AND b.loader_id IS NOT NULL)
       AND (SELECT count(DISTINCT rank) FROM steps) = 1
     GROUP BY rank, step HAVING count(*) = 1
 ), read_ahead AS (
-    -- numbers that are read out of tensors one by one after the step are no data: host-sync-per-step tells of them
-    SELECT h.rank, h.step, sum(r.loop_ns) / h.head_ns AS share FROM heads h JOIN host_reads r ON r.rank = h.rank AND r.step = h.step - 1 AND r.after_step
+    -- numbers that are read out of tensors one by one after the step are no data: host-sync-per-step tells of
+    -- them
+    SELECT h.rank, h.step, sum(r.loop_ns) / h.head_ns AS share
+    FROM heads h
+    JOIN host_reads r ON r.rank = h.rank AND r.step = h.step - 1 AND r.after_step
     WHERE h.head_ns > 0 GROUP BY h.rank, h.step, h.head_ns
 ), leaps AS (
-    SELECT *, median(head_ns) OVER before AS head_before, max(head_ns) OVER before AS most_before, count(*) OVER before AS rows_before, median(rest_ns) OVER before AS rest_before,
-        median(head_ns) OVER after AS head_after, min(head_ns) OVER soon AS least_soon, median(rest_ns) OVER after AS rest_after, median(step_ns) OVER after AS whole_after, count(*) OVER after AS left_,
-        count(CASE WHEN head_ns > 0.5 * step_ns THEN 1 END) OVER after AS waiting, sum(head_ns) OVER after / sum(step_ns) OVER after AS share
+    SELECT *, median(head_ns) OVER before AS head_before, max(head_ns) OVER before AS most_before,
+        count(*) OVER before AS rows_before, median(rest_ns) OVER before AS rest_before,
+        median(head_ns) OVER after AS head_after, min(head_ns) OVER soon AS least_soon,
+            median(rest_ns) OVER after AS rest_after, median(step_ns) OVER after AS whole_after,
+            count(*) OVER after AS left_,
+        count(CASE WHEN head_ns > 0.5 * step_ns THEN 1 END) OVER after AS waiting,
+            sum(head_ns) OVER after / sum(step_ns) OVER after AS share
     FROM heads
-    WINDOW before AS (PARTITION BY rank ORDER BY step ROWS BETWEEN 10 PRECEDING AND 1 PRECEDING), soon AS (PARTITION BY rank ORDER BY step ROWS BETWEEN CURRENT ROW AND 9 FOLLOWING),
+    WINDOW before AS (PARTITION BY rank ORDER BY step ROWS BETWEEN 10 PRECEDING AND 1 PRECEDING),
+        soon AS (PARTITION BY rank ORDER BY step ROWS BETWEEN CURRENT ROW AND 9 FOLLOWING),
         after AS (PARTITION BY rank ORDER BY step ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)
 ), begun_at_once AS (
     SELECT rank, step, head_after AS wait, whole_after AS whole, share FROM leaps
-    WHERE n > 3 AND rows_before >= 8 AND left_ >= $steps AND head_ns > 2 * most_before AND least_soon > $leap * head_before AND head_after > $leap * head_before AND head_after > 2 * $least_ns
-      AND rest_after - rest_before < 0.2 * (head_after - head_before) AND waiting >= 0.9 * left_ AND share > $share
-      AND coalesce((SELECT median(r.share) FROM read_ahead r WHERE r.rank = leaps.rank AND r.step >= leaps.step), 0) < 0.5
+    WHERE n > 3
+      AND rows_before >= 8
+      AND left_ >= $steps
+      AND head_ns > 2 * most_before
+      AND least_soon > $leap * head_before
+      AND head_after > $leap * head_before
+      AND head_after > 2 * $least_ns
+      AND rest_after - rest_before < 0.2 * (head_after - head_before)
+        AND waiting >= 0.9 * left_
+        AND share > $share
+      AND coalesce((SELECT median(r.share)
+          FROM read_ahead r
+          WHERE r.rank = leaps.rank AND r.step >= leaps.step),
+          0) < 0.5
     QUALIFY row_number() OVER (PARTITION BY rank ORDER BY step) = 1
 )
-SELECT j.rank, j.step, j.wait AS value, round(100 * j.share)::INT AS percent, round(j.wait / 1e6, 1) AS wait_ms, round(j.whole / 1e6, 1) AS step_ms,
-    format('its DataLoader ({:d} workers)', coalesce((SELECT max(workers) FROM batches b WHERE b.rank = j.rank), 0)) AS what_,
+SELECT j.rank, j.step, j.wait AS value, round(100 * j.share)::INT AS percent,
+    round(j.wait / 1e6, 1) AS wait_ms, round(j.whole / 1e6, 1) AS step_ms,
+    format('its DataLoader ({:d} workers)',
+        coalesce((SELECT max(workers) FROM batches b WHERE b.rank = j.rank), 0)) AS what_,
     CASE WHEN j.share <= $share THEN 'warning' END AS severity
 FROM judged j WHERE j.share > $advice
 UNION ALL BY NAME
-SELECT rank, step, wait AS value, round(100 * share)::INT AS percent, round(wait / 1e6, 1) AS wait_ms, round(whole / 1e6, 1) AS step_ms,
+SELECT rank, step, wait AS value, round(100 * share)::INT AS percent, round(wait / 1e6, 1) AS wait_ms,
+    round(whole / 1e6, 1) AS step_ms,
     'what the script does before the forward, which had been quick until then' AS what_
 FROM begun_at_once WHERE rank NOT IN (SELECT rank FROM judged WHERE share > $advice)
 ORDER BY step, rank

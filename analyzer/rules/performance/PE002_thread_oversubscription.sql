@@ -30,36 +30,58 @@ not_this = "As many threads as processors, hyper-threads, torch threads that wer
 source = "Arithmetic; runnable threads are those of the script's own processes only."
 */
 WITH hosts AS (
-    SELECT hostname, min(rank) AS rank, sum(threads) AS threads, min(processors) AS processors, count(*) AS ranks FROM ranks WHERE processors > 0 GROUP BY hostname
+    SELECT hostname, min(rank) AS rank, sum(threads) AS threads, min(processors) AS processors,
+        count(*) AS ranks
+    FROM ranks
+    WHERE processors > 0
+    GROUP BY hostname
 ), wanting AS (
     SELECT count(*) AS samples, median(runnable) AS runnable, max(threads) AS existing FROM system_samples
-    WHERE time_ns BETWEEN (SELECT min(time_ns) FROM steps) AND (SELECT max(time_ns) FROM steps) AND runnable IS NOT NULL
+    WHERE time_ns BETWEEN (SELECT min(time_ns) FROM steps) AND (SELECT max(time_ns) FROM steps)
+      AND runnable IS NOT NULL
 ), changed AS (
-    SELECT e.rank, e.step, json_extract(e.detail, '$.threads')::INT AS threads, json_extract(e.detail, '$.before')::INT AS before_,
+    SELECT e.rank, e.step, json_extract(e.detail, '$.threads')::INT AS threads,
+        json_extract(e.detail, '$.before')::INT AS before_,
         coalesce(lead(e.step) OVER (PARTITION BY e.rank ORDER BY e.time_ns), 999999999999) AS until_
     FROM events e WHERE e.event = 'threads-changed'
 ), paces AS (
     SELECT c.rank, c.step, c.threads, r.processors,
-        median(s.step_ns - coalesce(s.data_wait_ns, 0)) FILTER (s.step >= c.step AND s.step < c.until_) AS after_ns,
+        median(s.step_ns - coalesce(s.data_wait_ns, 0)) FILTER (s.step >= c.step
+            AND s.step < c.until_) AS after_ns,
         median(s.step_ns - coalesce(s.data_wait_ns, 0)) FILTER (s.step < c.step AND s.step >= 3) AS before_ns,
-        count(*) FILTER (s.step >= c.step AND s.step < c.until_) AS after_, count(*) FILTER (s.step < c.step AND s.step >= 3) AS before_
+        count(*) FILTER (s.step >= c.step AND s.step < c.until_) AS after_,
+            count(*) FILTER (s.step < c.step AND s.step >= 3) AS before_
     FROM changed c JOIN ranks r ON r.rank = c.rank JOIN step_series s ON s.rank = c.rank
     WHERE c.threads > $factor * r.processors AND c.threads > c.before_ GROUP BY ALL
 ), findings AS (
     SELECT rank, step, threads AS value, processors, ' from step ' || step || ' on' AS since_,
-        CASE WHEN before_ >= 5 AND after_ >= 5 THEN 'Steps took ' || round(before_ns / 1e6, 1) || ' ms before and ' || round(after_ns / 1e6, 1) || ' ms after.'
+        CASE WHEN before_ >= 5
+            AND after_ >= 5 THEN 'Steps took ' || round(before_ns / 1e6,
+                1) || ' ms before and ' || round(after_ns / 1e6, 1) || ' ms after.'
             ELSE 'There are too few steps before it to say what it costs.' END AS evidence_,
-        CASE WHEN before_ >= 5 AND after_ >= 5 AND after_ns > $slower * before_ns AND after_ns - before_ns > 1e7 THEN NULL ELSE 'warning' END AS severity
+        CASE WHEN before_ >= 5
+            AND after_ >= 5
+            AND after_ns > $slower * before_ns
+            AND after_ns - before_ns > 1e7 THEN NULL ELSE 'warning' END AS severity
     FROM paces
     UNION ALL
-    SELECT h.rank, 0, h.threads, h.processors, CASE WHEN h.ranks > 1 THEN ' in ' || h.ranks || ' processes' ELSE '' END,
-        CASE WHEN w.samples > 0 THEN 'The process has started them all.' ELSE 'What it costs is not known: try fewer.' END, 'warning'
+    SELECT h.rank, 0, h.threads, h.processors,
+        CASE WHEN h.ranks > 1 THEN ' in ' || h.ranks || ' processes' ELSE '' END,
+        CASE
+            WHEN w.samples > 0 THEN 'The process has started them all.'
+            ELSE 'What it costs is not known: try fewer.'
+            END,
+            'warning'
     FROM hosts h, wanting w
     WHERE h.threads > $factor * h.processors AND (w.samples = 0 OR w.existing >= h.threads)
     UNION ALL
-    SELECT h.rank, 0, round(w.runnable)::INT, h.processors, '', 'That many want to run at the usual look; torch itself uses ' || h.threads || '.', 'warning'
+    SELECT h.rank, 0, round(w.runnable)::INT, h.processors, '',
+        'That many want to run at the usual look; torch itself uses ' || h.threads || '.', 'warning'
     FROM hosts h, wanting w
-    WHERE (SELECT count(*) FROM hosts) = 1 AND w.samples >= $samples AND w.runnable > $factor * h.processors + 1 AND h.threads <= $factor * h.processors
+    WHERE (SELECT count(*) FROM hosts) = 1
+      AND w.samples >= $samples
+      AND w.runnable > $factor * h.processors + 1
+      AND h.threads <= $factor * h.processors
       AND NOT EXISTS (FROM paces)
 )
 SELECT * FROM findings ORDER BY step, rank

@@ -39,12 +39,18 @@ not_this = "A loss and some metrics read once a step, loops with a model call be
 source = "The run's own time: from the first read of a loop to its last."
 */
 WITH counted AS (
-    SELECT rank, step, sum(step_ns - coalesce(recorder_ns, 0)) AS step_ns FROM steps WHERE step_ns > coalesce(recorder_ns, 0) AND host_reads IS NOT NULL GROUP BY rank, step
+    SELECT rank, step, sum(step_ns - coalesce(recorder_ns, 0)) AS step_ns
+    FROM steps
+    WHERE step_ns > coalesce(recorder_ns, 0) AND host_reads IS NOT NULL
+    GROUP BY rank, step
 ), looped AS (
-    SELECT rank, step + coalesce(after_step, false)::INT AS counted_in, min(step) AS step, sum(loop_ns) AS loop_ns, sum(reads) AS reads, arg_max(place, loop_ns) AS place, arg_max(code, loop_ns) AS code
+    SELECT rank, step + coalesce(after_step, false)::INT AS counted_in, min(step) AS step,
+        sum(loop_ns) AS loop_ns, sum(reads) AS reads, arg_max(place, loop_ns) AS place,
+        arg_max(code, loop_ns) AS code
     FROM host_reads GROUP BY rank, counted_in
 ), marked AS (
-    SELECT c.rank, coalesce(l.step, c.step) AS step, c.step_ns, coalesce(l.loop_ns, 0) AS loop_ns, l.reads, l.place, l.code,
+    SELECT c.rank, coalesce(l.step, c.step) AS step, c.step_ns, coalesce(l.loop_ns, 0) AS loop_ns, l.reads,
+        l.place, l.code,
         coalesce(l.loop_ns > $advice * c.step_ns AND l.loop_ns > $least_ns, false) AS slow,
         row_number() OVER (PARTITION BY c.rank ORDER BY c.step) AS n
     FROM counted c LEFT JOIN looped l ON l.rank = c.rank AND l.counted_in = c.step
@@ -57,11 +63,13 @@ WITH counted AS (
     WHERE slow AND left_ >= $steps AND slow_left >= 0.7 * left_ GROUP BY rank
 ), judged AS (
     -- the first step compiles, warms up and reads at leisure: medians, not means
-    SELECT b.rank, b.step, median(m.loop_ns) AS loop_ns, median(m.step_ns) AS step_ns, median(m.loop_ns / m.step_ns) AS share,
+    SELECT b.rank, b.step, median(m.loop_ns) AS loop_ns, median(m.step_ns) AS step_ns,
+        median(m.loop_ns / m.step_ns) AS share,
         median(m.reads) AS reads, mode(m.place) AS place, mode(m.code) AS code
     FROM begun b JOIN marked m ON m.rank = b.rank AND m.step >= b.first_ GROUP BY b.rank, b.step
 )
-SELECT rank, step, reads::BIGINT AS value, place, coalesce(code, 'no source') AS code_, round(least(loop_ns, step_ns) / 1e6, 1) AS loop_ms,
+SELECT rank, step, reads::BIGINT AS value, place, coalesce(code, 'no source') AS code_,
+    round(least(loop_ns, step_ns) / 1e6, 1) AS loop_ms,
     round(step_ns / 1e6, 1) AS step_ms, round(100 * least(share, 1))::INT AS percent,
     CASE WHEN share <= $share OR loop_ns <= $error_ns THEN 'warning' END AS severity
 FROM judged WHERE share > $advice AND share <= $whole AND loop_ns > $least_ns ORDER BY step, rank

@@ -23,14 +23,19 @@ source = "torch._dynamo's recompile_limit."
 WITH length AS (
     SELECT rank, max(step) AS last_step FROM steps GROUP BY rank
 )
-SELECT e.rank, min(e.step) AS step, count(*) AS value, max(e.step) AS last_, arg_max(e.message, e.time_ns) AS what_
+SELECT e.rank, min(e.step) AS step, count(*) AS value, max(e.step) AS last_,
+    arg_max(e.message, e.time_ns) AS what_
 FROM events e JOIN length l ON l.rank = e.rank
 WHERE e.event = 'recompiled' AND e.step IS NOT NULL
 GROUP BY e.rank, l.last_step HAVING count(*) >= $least AND max(e.step) > 0.5 * l.last_step
 UNION ALL BY NAME
 -- after its limit nothing is compiled again, however the shapes go on
-SELECT g.rank, coalesce(min(e.step), g.step) AS step, count(e.step) AS value, g.step AS last_, g.message AS what_
-FROM (SELECT rank, step, message FROM events WHERE event = 'recompile-limit' QUALIFY row_number() OVER (PARTITION BY rank ORDER BY step, time_ns) = 1) g
+SELECT g.rank, coalesce(min(e.step), g.step) AS step, count(e.step) AS value, g.step AS last_,
+    g.message AS what_
+FROM (SELECT rank, step, message
+    FROM events
+    WHERE event = 'recompile-limit'
+    QUALIFY row_number() OVER (PARTITION BY rank ORDER BY step, time_ns) = 1) g
 LEFT JOIN events e ON e.rank = g.rank AND e.event = 'recompiled' AND e.step <= g.step
 GROUP BY g.rank, g.step, g.message
 ORDER BY step, e.rank

@@ -39,51 +39,90 @@ not_this = "Larger batches, more backward passes in a step (another accumulation
 source = "3 robust standard deviations more than 10 times, as other tools have it; the test against chance is binomial: of 11 outliers 8 in a phase that usually takes 30 % come by chance in 0.4 % of runs."
 */
 WITH sizes AS (
-    SELECT rank, step, sum(list_product(shape)) AS size FROM batches WHERE role IN ('input', 'field') GROUP BY rank, step
+    SELECT rank, step, sum(list_product(shape)) AS size
+    FROM batches
+    WHERE role IN ('input', 'field')
+    GROUP BY rank, step
 ), busy AS (
     SELECT rank, step FROM events WHERE event IN ('compiled', 'recompiled', 'mode-changed')
     UNION SELECT rank, step FROM checkpoints
     UNION SELECT rank, step + 1 FROM checkpoints
     UNION SELECT rank, step FROM steps WHERE eval_forwards > 0
-    UNION SELECT rank, step FROM steps QUALIFY epoch IS DISTINCT FROM lag(epoch) OVER (PARTITION BY rank ORDER BY step, time_ns)
+    UNION SELECT rank, step
+        FROM steps
+        QUALIFY epoch IS DISTINCT
+        FROM lag(epoch) OVER (PARTITION BY rank ORDER BY step, time_ns)
 ), series AS (
-    SELECT s.rank, s.step, s.step_ns - coalesce(s.recorder_ns, 0) AS ns, coalesce(s.data_wait_ns, 0) AS data_, coalesce(s.forward_ns, 0) AS forward_,
-        coalesce(s.backward_ns, 0) AS backward_, coalesce(s.optimizer_ns, 0) AS optimizer_, z.size, s.microbatches,
+    SELECT s.rank, s.step, s.step_ns - coalesce(s.recorder_ns, 0) AS ns, coalesce(s.data_wait_ns, 0) AS data_,
+        coalesce(s.forward_ns, 0) AS forward_,
+        coalesce(s.backward_ns, 0) AS backward_, coalesce(s.optimizer_ns, 0) AS optimizer_, z.size,
+            s.microbatches,
         row_number() OVER (PARTITION BY s.rank ORDER BY s.step) AS n
     FROM step_series s LEFT JOIN sizes z ON z.rank = s.rank AND z.step = s.step
     WHERE s.step_ns > 0
 ), centred AS (
     SELECT *, ns - data_ - forward_ - backward_ - optimizer_ AS rest_,
-        median(ns) OVER w AS usual, sigma_of(mad(ns) OVER w) AS sigma, median(size) OVER w AS usual_size, median(microbatches) OVER w AS usual_microbatches, sum(ns) OVER w AS whole,
-        median(data_) OVER w AS data_m, median(forward_) OVER w AS forward_m, median(backward_) OVER w AS backward_m, median(optimizer_) OVER w AS optimizer_m
+        median(ns) OVER w AS usual, sigma_of(mad(ns) OVER w) AS sigma, median(size) OVER w AS usual_size,
+            median(microbatches) OVER w AS usual_microbatches, sum(ns) OVER w AS whole,
+        median(data_) OVER w AS data_m, median(forward_) OVER w AS forward_m,
+            median(backward_) OVER w AS backward_m, median(optimizer_) OVER w AS optimizer_m
     FROM series WHERE n > 3 WINDOW w AS (PARTITION BY rank)
 ), outliers AS (
     SELECT c.*, ns - usual AS excess, usual - data_m - forward_m - backward_m - optimizer_m AS rest_m,
-        CASE greatest(data_ - data_m, forward_ - forward_m, backward_ - backward_m, optimizer_ - optimizer_m, rest_ - (usual - data_m - forward_m - backward_m - optimizer_m))
-            WHEN data_ - data_m THEN 'data' WHEN forward_ - forward_m THEN 'forward' WHEN backward_ - backward_m THEN 'backward'
+        CASE greatest(data_ - data_m, forward_ - forward_m, backward_ - backward_m, optimizer_ - optimizer_m,
+            rest_ - (usual - data_m - forward_m - backward_m - optimizer_m))
+            WHEN data_ - data_m THEN 'data'
+                WHEN forward_ - forward_m THEN 'forward'
+                WHEN backward_ - backward_m THEN 'backward'
             WHEN optimizer_ - optimizer_m THEN 'optimizer' ELSE 'rest' END AS grown
     FROM centred c
-    WHERE ns > usual + $sigmas * sigma AND ns > $factor * usual AND ns - usual > $least_ns AND NOT coalesce(size > 1.3 * usual_size, false) AND NOT coalesce(microbatches > 1.3 * usual_microbatches, false)
+    WHERE ns > usual + $sigmas * sigma
+      AND ns > $factor * usual
+      AND ns - usual > $least_ns
+      AND NOT coalesce(size > 1.3 * usual_size, false)
+      AND NOT coalesce(microbatches > 1.3 * usual_microbatches, false)
       AND NOT EXISTS (SELECT 1 FROM busy b WHERE b.rank = c.rank AND b.step = c.step)
 ), named AS (
     SELECT *,
-        CASE grown WHEN 'data' THEN data_ - data_m WHEN 'forward' THEN forward_ - forward_m WHEN 'backward' THEN backward_ - backward_m
+        CASE grown
+            WHEN 'data' THEN data_ - data_m
+            WHEN 'forward' THEN forward_ - forward_m
+            WHEN 'backward' THEN backward_ - backward_m
             WHEN 'optimizer' THEN optimizer_ - optimizer_m ELSE rest_ - rest_m END AS growth,
-        CASE grown WHEN 'data' THEN data_m WHEN 'forward' THEN forward_m WHEN 'backward' THEN backward_m WHEN 'optimizer' THEN optimizer_m ELSE rest_m END / usual AS usual_share
+        CASE grown
+            WHEN 'data' THEN data_m
+            WHEN 'forward' THEN forward_m
+            WHEN 'backward' THEN backward_m
+            WHEN 'optimizer' THEN optimizer_m
+            ELSE rest_m
+            END / usual AS usual_share
     FROM outliers
 ), judged AS (
-    SELECT rank, min(step) AS step, count(*) AS value, mode(grown) AS grown, min(ns / usual) AS factor, any_value(usual) AS usual, median(excess) AS excess,
+    SELECT rank, min(step) AS step, count(*) AS value, mode(grown) AS grown, min(ns / usual) AS factor,
+        any_value(usual) AS usual, median(excess) AS excess,
         mad(excess) AS spread, sum(excess) / any_value(whole) AS share,
-        count(*) FILTER (grown = (SELECT mode(grown) FROM named o WHERE o.rank = named.rank) AND growth >= 0.8 * excess) AS alike,
-        any_value(usual_share) FILTER (grown = (SELECT mode(grown) FROM named o WHERE o.rank = named.rank)) AS usual_share
+        count(*) FILTER (grown = (SELECT mode(grown) FROM named o WHERE o.rank = named.rank)
+            AND growth >= 0.8 * excess) AS alike,
+        any_value(usual_share) FILTER (grown = (SELECT mode(grown)
+            FROM named o
+            WHERE o.rank = named.rank)) AS usual_share
     FROM named GROUP BY rank
 )
-SELECT rank, step, value, round(factor, 1) AS factor, round(usual / 1e6, 1) AS usual_ms, round(excess / 1e6, 1) AS excess_ms, round(100 * share)::INT AS percent,
-    CASE grown WHEN 'data' THEN 'waiting for data' WHEN 'forward' THEN 'the forward pass' WHEN 'backward' THEN 'the backward pass'
+SELECT rank, step, value, round(factor, 1) AS factor, round(usual / 1e6, 1) AS usual_ms,
+    round(excess / 1e6, 1) AS excess_ms, round(100 * share)::INT AS percent,
+    CASE grown
+        WHEN 'data' THEN 'waiting for data'
+        WHEN 'forward' THEN 'the forward pass'
+        WHEN 'backward' THEN 'the backward pass'
         WHEN 'optimizer' THEN 'the optimizer step' ELSE 'what runs between the phases' END AS phase_,
     CASE grown WHEN 'rest' THEN 'step' ELSE grown END AS phase
 FROM judged
-WHERE value > $times AND value <= 0.4 * (SELECT count(DISTINCT step) FROM steps s WHERE s.rank = judged.rank) AND share > $share
-  -- of stalls that fall where they may, usual_share would be in this phase: so many more are chance once in a hundred runs
-  AND alike > $times AND (alike >= greatest($alike, usual_share + 0.35) * value OR (alike >= 0.9 * value AND spread < 0.15 * excess))
+WHERE value > $times
+  AND value <= 0.4 * (SELECT count(DISTINCT step) FROM steps s WHERE s.rank = judged.rank)
+  AND share > $share
+  -- of stalls that fall where they may, usual_share would be in this phase: so many more are chance once in a
+  -- hundred runs
+  AND alike > $times
+    AND (alike >= greatest($alike, usual_share + 0.35) * value
+        OR (alike >= 0.9 * value AND spread < 0.15 * excess))
 ORDER BY step, rank

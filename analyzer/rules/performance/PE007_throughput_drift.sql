@@ -37,51 +37,96 @@ not_this = "Inputs or microbatches that grow, another model that is trained next
 source = "Kendall's count of concordant pairs over the medians of eight parts."
 */
 WITH parts AS (
-    SELECT rank, step, time_ns, step_ns - coalesce(recorder_ns, 0) AS step_ns, forward_ns, backward_ns, optimizer_ns, data_wait_ns, microbatches, ntile(8) OVER (PARTITION BY rank ORDER BY step) AS part FROM step_series WHERE step_ns > coalesce(recorder_ns, 0)
+    SELECT rank, step, time_ns, step_ns - coalesce(recorder_ns, 0) AS step_ns, forward_ns, backward_ns,
+        optimizer_ns, data_wait_ns, microbatches, ntile(8) OVER (PARTITION BY rank ORDER BY step) AS part
+    FROM step_series
+    WHERE step_ns > coalesce(recorder_ns, 0)
 ), medians AS (
-    SELECT rank, part, median(step_ns) AS ns, median(forward_ns) AS forward_, median(backward_ns) AS backward_, median(optimizer_ns) AS optimizer_, median(data_wait_ns) AS wait_,
-        min(step) AS step, min(time_ns) AS since, max(time_ns) AS until, count(*) AS n FROM parts GROUP BY rank, part
+    SELECT rank, part, median(step_ns) AS ns, median(forward_ns) AS forward_,
+        median(backward_ns) AS backward_, median(optimizer_ns) AS optimizer_, median(data_wait_ns) AS wait_,
+        min(step) AS step, min(time_ns) AS since, max(time_ns) AS until, count(*) AS n
+            FROM parts
+            GROUP BY rank, part
 ), rising AS (
-    -- pairs of the last seven parts in which the later one is slower: 19 of 21 by chance once in a thousand times
-    SELECT a.rank, count(*) FILTER (b.ns > a.ns) >= 19 AS rises FROM medians a JOIN medians b ON b.rank = a.rank AND b.part > a.part WHERE a.part > 1 GROUP BY a.rank
+    -- pairs of the last seven parts in which the later one is slower: 19 of 21 by chance once in a thousand
+    -- times
+    SELECT a.rank, count(*) FILTER (b.ns > a.ns) >= 19 AS rises
+    FROM medians a
+    JOIN medians b ON b.rank = a.rank AND b.part > a.part
+    WHERE a.part > 1
+    GROUP BY a.rank
 ), smooth AS (
-    SELECT rank, step, part, median(step_ns) OVER (PARTITION BY rank ORDER BY step ROWS BETWEEN 4 PRECEDING AND 4 FOLLOWING) AS ns FROM parts
+    SELECT rank, step, part,
+        median(step_ns) OVER (PARTITION BY rank ORDER BY step ROWS BETWEEN 4 PRECEDING AND 4 FOLLOWING) AS ns
+    FROM parts
 ), levels AS (
-    SELECT rank, min(ns) FILTER (part <= 2) AS low, max(ns) FILTER (part = 8) AS high FROM medians GROUP BY rank
+    SELECT rank, min(ns) FILTER (part <= 2) AS low, max(ns) FILTER (part = 8) AS high
+    FROM medians
+    GROUP BY rank
 ), onset AS (
-    -- the last step that is hardly longer than the first ones; what has grown by the end of the first eighth grew from the start
+    -- the last step that is hardly longer than the first ones; what has grown by the end of the first eighth
+    -- grew from the start
     SELECT rank, CASE WHEN max(part) = 1 THEN 0 ELSE max(step) + 1 END AS step
     FROM smooth s JOIN levels l USING (rank) WHERE s.ns <= l.low + 0.05 * (l.high - l.low) GROUP BY rank
 ), sizes AS (
-    SELECT b.rank, max(t.numel) FILTER (b.step > h.half) / nullif(max(t.numel) FILTER (b.step <= h.half), 0) AS growth
-    FROM batches b JOIN tensor_stats t ON t.rank = b.rank AND t.step = b.step AND t.seq = b.seq AND t.tensor_id = b.tensor_id
+    SELECT b.rank,
+        max(t.numel) FILTER (b.step > h.half) / nullif(max(t.numel) FILTER (b.step <= h.half), 0) AS growth
+    FROM batches b
+    JOIN tensor_stats t ON t.rank = b.rank AND t.step = b.step AND t.seq = b.seq AND t.tensor_id = b.tensor_id
     JOIN (SELECT rank, median(step) AS half FROM steps GROUP BY rank) h ON h.rank = b.rank
     WHERE b.role = 'input' GROUP BY b.rank
 ), pieces AS (
     -- batches that are taken in more and more parts, or more batches for a step
-    SELECT rank, median(microbatches) FILTER (part = 8) / nullif(median(microbatches) FILTER (part = 2), 0) AS growth FROM parts GROUP BY rank
+    SELECT rank,
+        median(microbatches) FILTER (part = 8) / nullif(median(microbatches) FILTER (part = 2), 0) AS growth
+    FROM parts
+    GROUP BY rank
 ), processor AS (
-    -- what the processes had of the processors that they could have used: threads that wait for one are runnable too
+    -- what the processes had of the processors that they could have used: threads that wait for one are
+    -- runnable too
     SELECT m.rank, m.part, avg(y.cpu_percent) AS used, 100 * avg(y.runnable) AS wanted
-    FROM medians m JOIN system_samples y ON y.time_ns BETWEEN m.since AND m.until WHERE m.part IN (2, 8) GROUP BY m.rank, m.part
+    FROM medians m
+    JOIN system_samples y ON y.time_ns BETWEEN m.since AND m.until
+    WHERE m.part IN (2, 8)
+    GROUP BY m.rank, m.part
 ), machine AS (
-    -- growth of the processor time of a step, where others had the machine: few samples, so that only a doubling counts
+    -- growth of the processor time of a step, where others had the machine: few samples, so that only a
+    -- doubling counts
     SELECT a.rank, b.used * n.ns / nullif(a.used * m.ns, 0) AS growth
-    FROM processor a JOIN processor b ON b.rank = a.rank JOIN medians m ON m.rank = a.rank AND m.part = 2 JOIN medians n ON n.rank = a.rank AND n.part = 8
+    FROM processor a
+    JOIN processor b ON b.rank = a.rank
+    JOIN medians m ON m.rank = a.rank AND m.part = 2
+    JOIN medians n ON n.rank = a.rank AND n.part = 8
     WHERE a.part = 2 AND b.part = 8 AND b.used < $own * b.wanted
 ), judged AS (
     SELECT rank, max(ns) FILTER (part = 2) AS early, max(ns) FILTER (part = 8) AS late, sum(n) AS steps_,
         any_value(rises) AS rises,
-        max(forward_) FILTER (part = 8) - max(forward_) FILTER (part = 2) AS forward_, max(backward_) FILTER (part = 8) - max(backward_) FILTER (part = 2) AS backward_,
-        max(optimizer_) FILTER (part = 8) - max(optimizer_) FILTER (part = 2) AS optimizer_, max(wait_) FILTER (part = 8) - max(wait_) FILTER (part = 2) AS wait_
+        max(forward_) FILTER (part = 8) - max(forward_) FILTER (part = 2) AS forward_,
+            max(backward_) FILTER (part = 8) - max(backward_) FILTER (part = 2) AS backward_,
+        max(optimizer_) FILTER (part = 8) - max(optimizer_) FILTER (part = 2) AS optimizer_,
+            max(wait_) FILTER (part = 8) - max(wait_) FILTER (part = 2) AS wait_
     FROM medians JOIN rising USING (rank) GROUP BY rank HAVING max(part) = 8
 )
-SELECT j.rank, o.step, j.late AS value, round(j.early / 1e6, 1) AS early_ms, round(j.late / 1e6, 1) AS late_ms, j.steps_,
-    CASE greatest(coalesce(forward_, 0), coalesce(backward_, 0), coalesce(optimizer_, 0), coalesce(wait_, 0), (late - early) / 2)
-        WHEN forward_ THEN 'the forward pass' WHEN backward_ THEN 'the backward pass' WHEN optimizer_ THEN 'the optimizer step' WHEN wait_ THEN 'waiting for data'
+SELECT j.rank, o.step, j.late AS value, round(j.early / 1e6, 1) AS early_ms,
+    round(j.late / 1e6, 1) AS late_ms, j.steps_,
+    CASE greatest(coalesce(forward_, 0), coalesce(backward_, 0), coalesce(optimizer_, 0), coalesce(wait_, 0),
+        (late - early) / 2)
+        WHEN forward_ THEN 'the forward pass'
+            WHEN backward_ THEN 'the backward pass'
+            WHEN optimizer_ THEN 'the optimizer step'
+            WHEN wait_ THEN 'waiting for data'
         ELSE 'what runs between them' END AS phase_
-FROM judged j JOIN onset o ON o.rank = j.rank LEFT JOIN sizes s ON s.rank = j.rank LEFT JOIN machine c ON c.rank = j.rank LEFT JOIN pieces p ON p.rank = j.rank
-WHERE coalesce(c.growth > 2, true) AND j.rises AND j.late > $factor * j.early AND j.late - j.early > CASE WHEN j.late > $many * j.early THEN $few_ns ELSE $least_ns END AND coalesce(s.growth <= 1.1, true) AND coalesce(p.growth <= 1.1, true)
+FROM judged j
+JOIN onset o ON o.rank = j.rank
+LEFT JOIN sizes s ON s.rank = j.rank
+LEFT JOIN machine c ON c.rank = j.rank
+LEFT JOIN pieces p ON p.rank = j.rank
+WHERE coalesce(c.growth > 2, true)
+  AND j.rises
+  AND j.late > $factor * j.early
+  AND j.late - j.early > CASE WHEN j.late > $many * j.early THEN $few_ns ELSE $least_ns END
+  AND coalesce(s.growth <= 1.1, true)
+  AND coalesce(p.growth <= 1.1, true)
   -- another model has steps of its own
   AND NOT EXISTS (FROM handovers h WHERE h.rank = j.rank AND h.fresh)
 ORDER BY o.step, j.rank

@@ -19,10 +19,16 @@ not_this = "Runs without a device, a first copy of the model or the data set."
 source = "Exposed copies above 5 % of the time, or ten of them, are a threshold of other tools; not verified on a GPU by this project, only on rows as a GPU's profile gives them."
 */
 WITH judged AS (
-    SELECT rank, min(step) AS step, median(to_device_ns / ns) AS share, median(to_device_ns) AS copy_ns, median(ns) AS ns, median(copies)::INT AS copies,
+    SELECT rank, min(step) AS step, median(to_device_ns / ns) AS share, median(to_device_ns) AS copy_ns,
+        median(ns) AS ns, median(copies)::INT AS copies,
         sum(pageable_ns) / nullif(sum(to_device_ns), 0) AS pageable
     FROM profiled_steps WHERE kernels > 0 GROUP BY rank
 )
-SELECT rank, step, copy_ns / 1e9 AS value, round(100 * share)::INT AS percent, round(copy_ns / 1e6, 1) AS copy_ms, round(ns / 1e6, 1) AS step_ms, copies, round(100 * coalesce(pageable, 0))::INT AS pageable,
-    CASE WHEN step IS NULL THEN 'the whole profile, in which no step is marked' ELSE 'the profiled steps' END AS span_
+SELECT rank, step, copy_ns / 1e9 AS value, round(100 * share)::INT AS percent,
+    round(copy_ns / 1e6, 1) AS copy_ms, round(ns / 1e6, 1) AS step_ms, copies,
+    round(100 * coalesce(pageable, 0))::INT AS pageable,
+    CASE
+        WHEN step IS NULL THEN 'the whole profile, in which no step is marked'
+        ELSE 'the profiled steps'
+        END AS span_
 FROM judged WHERE share > $share ORDER BY step NULLS FIRST, rank

@@ -24,17 +24,29 @@ source = "Below 50 % is a threshold of other tools. Time in which at least one k
 WITH waits AS (
     SELECT rank, median(data_ns / step_ns) AS wait FROM step_time GROUP BY rank
 ), judged AS (
-    SELECT rank, min(step) AS step, median(busy_ns / ns) AS busy, median(ns) AS ns, median(ns - busy_ns) AS idle, median(kernels)::INT AS kernels,
+    SELECT rank, min(step) AS step, median(busy_ns / ns) AS busy, median(ns) AS ns,
+        median(ns - busy_ns) AS idle, median(kernels)::INT AS kernels,
         median(kernel_ns / kernels) AS kernel, median(syncs)::INT AS syncs
     FROM profiled_steps WHERE kernels > 0 GROUP BY rank
 ), pauses AS (
-    SELECT rank, coalesce(host, 'code outside of operators') AS host, sum(ns) AS ns FROM host_in_gaps GROUP BY ALL
+    SELECT rank, coalesce(host, 'code outside of operators') AS host, sum(ns) AS ns
+    FROM host_in_gaps
+    GROUP BY ALL
 ), hosts AS (
     SELECT rank, string_agg(host, ', ' ORDER BY ns DESC, host) AS host_ FROM (
         FROM pauses QUALIFY row_number() OVER (PARTITION BY rank ORDER BY ns DESC, host) <= 3) GROUP BY rank
 )
-SELECT j.rank, step, j.busy AS value, round(100 * j.busy)::INT AS percent, j.kernels, round(j.kernel / 1e3, 1) AS kernel_us, round(j.ns / 1e6, 1) AS step_ms,
-    CASE WHEN step IS NULL THEN 'the whole profile, in which no step is marked' ELSE 'the profiled steps' END AS span_, coalesce('; in the longest pauses that is in ' || h.host_, '') AS host_,
-    CASE WHEN j.syncs > 5 THEN ', which itself waits for the device ' || j.syncs || ' times' ELSE '' END AS syncs_, round(j.idle / 1e6, 1) AS saving_ms
+SELECT j.rank, step, j.busy AS value, round(100 * j.busy)::INT AS percent, j.kernels,
+    round(j.kernel / 1e3, 1) AS kernel_us, round(j.ns / 1e6, 1) AS step_ms,
+    CASE
+        WHEN step IS NULL THEN 'the whole profile, in which no step is marked'
+        ELSE 'the profiled steps'
+        END AS span_,
+        coalesce('; in the longest pauses that is in ' || h.host_, '') AS host_,
+    CASE
+        WHEN j.syncs > 5 THEN ', which itself waits for the device ' || j.syncs || ' times'
+        ELSE ''
+        END AS syncs_,
+        round(j.idle / 1e6, 1) AS saving_ms
 FROM judged j LEFT JOIN waits w ON w.rank = j.rank LEFT JOIN hosts h ON h.rank = j.rank
 WHERE j.busy < $busy AND coalesce(w.wait, 0) < $wait ORDER BY step NULLS FIRST, j.rank

@@ -26,11 +26,19 @@ source = "Documentation of torch.optim: fused is faster than foreach, foreach fa
 */
 WITH off AS (
     SELECT rank, optimizer_id, any_value(optimizer) AS optimizer, min(step) AS step FROM param_groups
-    WHERE json_extract_string(settings, '$.foreach') = 'false' AND coalesce(json_extract_string(settings, '$.fused'), '') <> 'true' GROUP BY rank, optimizer_id
+    WHERE json_extract_string(settings, '$.foreach') = 'false'
+      AND coalesce(json_extract_string(settings, '$.fused'), '') <> 'true'
+    GROUP BY rank, optimizer_id
 ), share AS (
-    SELECT rank, optimizer_id, median(optimizer_ns / step_ns) AS value FROM steps WHERE optimizer_ns IS NOT NULL AND step_ns > 0 AND stepped GROUP BY rank, optimizer_id
+    SELECT rank, optimizer_id, median(optimizer_ns / step_ns) AS value
+    FROM steps
+    WHERE optimizer_ns IS NOT NULL AND step_ns > 0 AND stepped
+    GROUP BY rank, optimizer_id
 )
 SELECT o.rank, o.step, s.value, round(100 * s.value)::INT AS percent, o.optimizer, count(*) AS tensors
 FROM off o JOIN share s ON s.rank = o.rank AND s.optimizer_id IS NOT DISTINCT FROM o.optimizer_id
 JOIN tensors t ON t.rank = o.rank AND t.optimizer_id = o.optimizer_id AND t.kind = 'parameter'
-WHERE s.value > $share GROUP BY o.rank, o.step, s.value, o.optimizer HAVING count(*) >= $tensors ORDER BY o.step, o.rank
+WHERE s.value > $share
+GROUP BY o.rank, o.step, s.value, o.optimizer
+HAVING count(*) >= $tensors
+ORDER BY o.step, o.rank

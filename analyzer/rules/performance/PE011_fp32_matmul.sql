@@ -23,12 +23,18 @@ source = "Names of cuBLAS and CUTLASS kernels: sgemm and simt are float32 withou
 */
 WITH kernels AS (
     SELECT rank, step, name, dur_ns,
-        regexp_matches(lower(name), 'sgemm|simt.*gemm|gemm.*simt|gemmsn|f32f32_f32f32_f32') AND NOT regexp_matches(lower(name), 'tf32|16816|1688|bf16|hgemm|h884|fp16|half|64x64x16|wgmma|hmma') AS full_,
-        regexp_matches(lower(name), 'tf32|16816|1688|bf16|hgemm|h884|fp16|wgmma|hmma|nv_bfloat16|__half') AS low_
+        regexp_matches(lower(name), 'sgemm|simt.*gemm|gemm.*simt|gemmsn|f32f32_f32f32_f32')
+            AND NOT regexp_matches(lower(name),
+                'tf32|16816|1688|bf16|hgemm|h884|fp16|half|64x64x16|wgmma|hmma') AS full_,
+        regexp_matches(lower(name),
+            'tf32|16816|1688|bf16|hgemm|h884|fp16|wgmma|hmma|nv_bfloat16|__half') AS low_
     FROM device_events WHERE kind = 'kernel' AND dur_ns > 0
 )
-SELECT rank, min(step) FILTER (full_) AS step, count(*) FILTER (full_) AS value, round(100 * sum(dur_ns) FILTER (full_) / sum(dur_ns))::INT AS percent,
-    round(100 * coalesce(sum(dur_ns) FILTER (low_), 0) / sum(dur_ns))::INT AS low_, arg_max(name, dur_ns) FILTER (full_) AS name_
+SELECT rank, min(step) FILTER (full_) AS step, count(*) FILTER (full_) AS value,
+    round(100 * sum(dur_ns) FILTER (full_) / sum(dur_ns))::INT AS percent,
+    round(100 * coalesce(sum(dur_ns) FILTER (low_), 0) / sum(dur_ns))::INT AS low_,
+        arg_max(name, dur_ns) FILTER (full_) AS name_
 FROM kernels GROUP BY rank
-HAVING sum(dur_ns) FILTER (full_) > $share * sum(dur_ns) AND coalesce(sum(dur_ns) FILTER (low_), 0) < $low * sum(dur_ns) FILTER (full_)
+HAVING sum(dur_ns) FILTER (full_) > $share * sum(dur_ns)
+    AND coalesce(sum(dur_ns) FILTER (low_), 0) < $low * sum(dur_ns) FILTER (full_)
 ORDER BY step NULLS FIRST, rank

@@ -29,18 +29,30 @@ source = "Documentation of cuBLAS: multiples of 8 elements in half precision. No
 WITH devices AS (
     SELECT DISTINCT rank FROM profiler_events WHERE cat = 'kernel'
 ), products AS (
-    SELECT e.rank, e.step, e.module_id, e.input_dims, [d FOR d IN CAST(json(e.input_dims) AS BIGINT[][]) IF len(d) >= 2] AS shapes
+    SELECT e.rank, e.step, e.module_id, e.input_dims,
+        [d FOR d IN CAST(json(e.input_dims) AS BIGINT[][]) IF len(d) >= 2] AS shapes
     FROM profiler_events e JOIN devices USING (rank)
     WHERE e.name IN ('aten::mm', 'aten::addmm', 'aten::bmm', 'aten::baddbmm') AND e.input_dims IS NOT NULL
       AND regexp_matches(e.input_types, 'c10::Half|c10::BFloat16')
 ), weights AS (
-    SELECT rank, sum(ns) FILTER (operator IN ('aten::mm', 'aten::addmm', 'aten::bmm', 'aten::baddbmm')) / sum(ns) AS share FROM kernel_times
+    SELECT rank,
+        sum(ns) FILTER (operator IN ('aten::mm', 'aten::addmm', 'aten::bmm',
+            'aten::baddbmm')) / sum(ns) AS share
+    FROM kernel_times
     GROUP BY rank HAVING count(operator) > 0
 ), marked AS (
-    SELECT *, list_bool_or([s[-1] % 8 <> 0 OR s[-2] % 8 <> 0 FOR s IN shapes]) AS odd FROM products WHERE len(shapes) >= 2
+    SELECT *, list_bool_or([s[-1] % 8 <> 0 OR s[-2] % 8 <> 0 FOR s IN shapes]) AS odd
+    FROM products
+    WHERE len(shapes) >= 2
 )
-SELECT k.rank, min(k.step) FILTER (odd) AS step, count(*) FILTER (odd) AS value, count(*) AS calls, mode(k.input_dims) FILTER (odd) AS dims_,
-    coalesce('module ' || mode(nullif(m.module, '')) FILTER (odd), 'the model') AS module_, mode(m.module) FILTER (odd) AS module
+SELECT k.rank, min(k.step) FILTER (odd) AS step, count(*) FILTER (odd) AS value, count(*) AS calls,
+    mode(k.input_dims) FILTER (odd) AS dims_,
+    coalesce('module ' || mode(nullif(m.module, '')) FILTER (odd), 'the model') AS module_,
+        mode(m.module) FILTER (odd) AS module
 FROM marked k LEFT JOIN modules m ON m.rank = k.rank AND m.module_id = k.module_id
 LEFT JOIN weights w ON w.rank = k.rank
-GROUP BY k.rank HAVING coalesce(any_value(w.share), 0) >= CASE WHEN count(w.rank) > 0 THEN $time ELSE 0 END AND count(*) >= $calls AND count(*) FILTER (odd) > $share * count(*) ORDER BY step, k.rank
+GROUP BY k.rank
+HAVING coalesce(any_value(w.share), 0) >= CASE WHEN count(w.rank) > 0 THEN $time ELSE 0 END
+    AND count(*) >= $calls
+    AND count(*) FILTER (odd) > $share * count(*)
+ORDER BY step, k.rank

@@ -39,38 +39,71 @@ not_this = "Products, convolutions, attention and recurrent cells; a single prof
 source = "Exclusive times of the run's own profile."
 */
 WITH long AS (
-    SELECT rank, step, ns, count(*) OVER (PARTITION BY rank) AS steps FROM profiled_steps WHERE kernels = 0 AND step IS NOT NULL
+    SELECT rank, step, ns, count(*) OVER (PARTITION BY rank) AS steps
+    FROM profiled_steps
+    WHERE kernels = 0 AND step IS NOT NULL
 ), candidates AS (
-    SELECT o.rank, o.step, 'Operator ' || o.name AS what, arg_max(o.module_id, o.self_ns) AS module_id, sum(o.self_ns) AS self_ns, arg_max(o.source, o.self_ns) AS source FROM operator_times o
-    WHERE o.cat = 'cpu_op' AND NOT regexp_matches(o.name, '(^|[:_])(mm|addmm|bmm|baddbmm|matmul|linear|conv|lstm|gru|rnn|einsum|dot|mv|addmv)|convolution|mkldnn|onednn|cudnn|attention|flash|all_reduce|c10d|gloo|nccl')
+    SELECT o.rank, o.step, 'Operator ' || o.name AS what, arg_max(o.module_id, o.self_ns) AS module_id,
+        sum(o.self_ns) AS self_ns, arg_max(o.source, o.self_ns) AS source
+    FROM operator_times o
+    WHERE o.cat = 'cpu_op'
+      AND NOT regexp_matches(o.name,
+          '(^|[:_])(mm|addmm|bmm|baddbmm|matmul|linear|conv|lstm|gru|rnn|einsum|dot|mv|addmv)|convolution|mkldnn|onednn|cudnn|attention|flash|all_reduce|c10d|gloo|nccl')
       AND NOT starts_with(o.name, 'autograd::engine') AND o.name NOT LIKE '%Backward%'
     GROUP BY o.rank, o.step, o.name
     UNION ALL
-    SELECT rank, step, 'Python code in the forward of ' || coalesce(nullif(module, ''), 'the model') || ' (' || class_name || ')', module_id, sum(self_ns), NULL FROM operator_times
+    SELECT rank, step,
+        'Python code in the forward of ' || coalesce(nullif(module, ''),
+            'the model') || ' (' || class_name || ')',
+        module_id, sum(self_ns), NULL
+    FROM operator_times
     WHERE cat = 'module' GROUP BY rank, step, module, class_name, module_id
 ), outsized AS (
-    SELECT c.rank, c.what, mode(c.module_id) AS module_id, min(c.step) AS step, count(*) AS value, median(c.self_ns) AS own, median(l.ns) AS whole, median(c.self_ns / l.ns) AS share,
-        median(c.self_ns) AS saving, '' AS compared, 0 AS kind, any_value(l.steps) AS steps, mode(c.source) AS source
+    SELECT c.rank, c.what, mode(c.module_id) AS module_id, min(c.step) AS step, count(*) AS value,
+        median(c.self_ns) AS own, median(l.ns) AS whole, median(c.self_ns / l.ns) AS share,
+        median(c.self_ns) AS saving, '' AS compared, 0 AS kind, any_value(l.steps) AS steps,
+            mode(c.source) AS source
     FROM candidates c JOIN long l ON l.rank = c.rank AND l.step = c.step
     WHERE c.self_ns > $share * l.ns AND c.self_ns > $least_ns GROUP BY c.rank, c.what
 ), by_module AS (
-    SELECT o.rank, o.step, o.module_id, any_value(o.module) AS module, any_value(o.class_name) AS class_name, any_value(m.own_numel) AS numel, sum(o.self_ns) AS self_ns
-    FROM operator_times o JOIN modules m ON m.rank = o.rank AND m.module_id = o.module_id GROUP BY o.rank, o.step, o.module_id
+    SELECT o.rank, o.step, o.module_id, any_value(o.module) AS module, any_value(o.class_name) AS class_name,
+        any_value(m.own_numel) AS numel, sum(o.self_ns) AS self_ns
+    FROM operator_times o
+    JOIN modules m ON m.rank = o.rank AND m.module_id = o.module_id
+    GROUP BY o.rank, o.step, o.module_id
 ), siblings AS (
-    SELECT a.rank, a.step, a.module_id, a.module, a.class_name, a.self_ns, median(b.self_ns) AS others, count(*) AS n
-    FROM by_module a JOIN by_module b ON b.rank = a.rank AND b.step = a.step AND b.class_name = a.class_name AND b.numel = a.numel AND b.module_id <> a.module_id
+    SELECT a.rank, a.step, a.module_id, a.module, a.class_name, a.self_ns, median(b.self_ns) AS others,
+        count(*) AS n
+    FROM by_module a
+    JOIN by_module b ON b.rank = a.rank
+        AND b.step = a.step
+        AND b.class_name = a.class_name
+        AND b.numel = a.numel
+        AND b.module_id <> a.module_id
     GROUP BY ALL
 ), unequal AS (
-    SELECT s.rank, 'Module ' || s.module || ' (' || s.class_name || ')' AS what, s.module_id, min(s.step) AS step, count(*) AS value, median(s.self_ns) AS own, median(l.ns) AS whole,
+    SELECT s.rank, 'Module ' || s.module || ' (' || s.class_name || ')' AS what, s.module_id,
+        min(s.step) AS step, count(*) AS value, median(s.self_ns) AS own, median(l.ns) AS whole,
         median(s.self_ns / l.ns) AS share, median(s.self_ns - s.others) AS saving,
-        ', ' || round(median(s.self_ns / s.others))::INT || ' times what the ' || any_value(s.n) || ' others like it take' AS compared, 1 AS kind, any_value(l.steps) AS steps, NULL AS source
+        ', ' || round(median(s.self_ns / s.others))::INT || ' times what the ' || any_value(s.n)
+            || ' others like it take' AS compared,
+            1 AS kind, any_value(l.steps) AS steps, NULL AS source
     FROM siblings s JOIN long l ON l.rank = s.rank AND l.step = s.step
-    WHERE s.n >= $siblings AND s.self_ns > $factor * s.others AND s.self_ns > $sibling_share * l.ns AND s.self_ns > $least_ns
+    WHERE s.n >= $siblings
+      AND s.self_ns > $factor * s.others
+      AND s.self_ns > $sibling_share * l.ns
+      AND s.self_ns > $least_ns
     GROUP BY s.rank, s.module, s.class_name, s.module_id
 ), all_ AS (
     FROM outsized UNION ALL FROM unequal
 )
-SELECT a.rank, a.step, m.module, a.value, a.what || CASE WHEN starts_with(a.what, 'Operator') AND m.module <> '' THEN ' (mostly in module ' || m.module || ', ' || m.class_name || ')' ELSE '' END || coalesce(', called by ' || a.source, '') AS what_, round(100 * a.share)::INT AS percent, round(a.own / 1e6, 1) AS own_ms, round(a.whole / 1e6, 1) AS step_ms, a.compared AS compared_,
+SELECT a.rank, a.step, m.module, a.value,
+    a.what || CASE WHEN starts_with(a.what, 'Operator')
+        AND m.module <> '' THEN ' (mostly in module ' || m.module || ', ' || m.class_name || ')'
+            ELSE ''
+            END || coalesce(', called by ' || a.source, '') AS what_,
+    round(100 * a.share)::INT AS percent, round(a.own / 1e6, 1) AS own_ms, round(a.whole / 1e6, 1) AS step_ms,
+    a.compared AS compared_,
     round(a.saving / 1e6, 1) AS saving_ms
 FROM all_ a LEFT JOIN modules m ON m.rank = a.rank AND m.module_id = a.module_id
 WHERE a.value >= $steps AND a.value = a.steps

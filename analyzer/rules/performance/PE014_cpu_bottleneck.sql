@@ -27,6 +27,7 @@ WITH waits AS (
     SELECT p.*, busy_ns < $device * ns AND sync_ns + coalesce(w.wait, 0) * ns < (1 - $host) * ns AS bound
     FROM profiled_steps p LEFT JOIN waits w ON w.rank = p.rank AND w.step = p.step WHERE p.kernels > 0
 )
-SELECT rank, min(step) FILTER (bound) AS step, count(*) FILTER (bound) AS value, count(*) AS steps, round(median(ns) / 1e6, 1) AS step_ms, round(median(busy_ns) / 1e6, 1) AS kernel_ms,
+SELECT rank, min(step) FILTER (bound) AS step, count(*) FILTER (bound) AS value, count(*) AS steps,
+    round(median(ns) / 1e6, 1) AS step_ms, round(median(busy_ns) / 1e6, 1) AS kernel_ms,
     CASE WHEN count(step) = 0 THEN 'whole profiles without steps' ELSE 'profiled steps' END AS span_
 FROM marked GROUP BY rank HAVING count(*) FILTER (bound) > 0.5 * count(*) ORDER BY step NULLS FIRST, rank

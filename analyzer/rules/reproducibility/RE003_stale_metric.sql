@@ -33,23 +33,34 @@ WITH named AS (
         regexp_matches(lower(name), 'acc|auc|f1|precision|recall|score|iou|dice|bleu|rouge') AS is_score
     FROM metrics
     WHERE isfinite(value)
-      AND NOT regexp_matches(lower(name), 'best|min|max|weight|scale|coef|lambda|target|threshold|smooth|patience|teacher|baseline|ref|init|first|prev|(^|[^a-z])lr([^a-z]|$)')
+      AND NOT regexp_matches(lower(name),
+          'best|min|max|weight|scale|coef|lambda|target|threshold|smooth|patience|teacher|baseline|ref|init|first|prev|(^|[^a-z])lr([^a-z]|$)')
     GROUP BY rank, source, name, step
 ), logs AS (
-    SELECT *, row_number() OVER w AS n, last_value(value) OVER (PARTITION BY rank, source, name ORDER BY step ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS final
+    SELECT *, row_number() OVER w AS n,
+        last_value(value) OVER (PARTITION BY rank, source, name
+            ORDER BY step ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS final
     FROM named WHERE is_loss OR is_score WINDOW w AS (PARTITION BY rank, source, name ORDER BY step)
 ), tails AS (
-    SELECT l.rank, l.source, l.name, any_value(l.is_loss) AS is_loss, any_value(l.final) AS value, count(*) AS count, min(l.n) AS begins, min(l.step) AS first, max(l.step) AS last,
+    SELECT l.rank, l.source, l.name, any_value(l.is_loss) AS is_loss, any_value(l.final) AS value,
+        count(*) AS count, min(l.n) AS begins, min(l.step) AS first, max(l.step) AS last,
         min(l.step) FILTER (l.n > b.changed + 1) AS step
-    FROM logs l JOIN (SELECT rank, source, name, coalesce(max(n) FILTER (value <> final), 0) AS changed FROM logs GROUP BY rank, source, name) b USING (rank, source, name)
+    FROM logs l
+    JOIN (SELECT rank, source, name, coalesce(max(n) FILTER (value <> final), 0) AS changed
+        FROM logs
+        GROUP BY rank, source, name) b USING (rank, source, name)
     WHERE l.n > b.changed GROUP BY l.rank, l.source, l.name
 ), moved AS (
-    SELECT t.rank, t.source, t.name, avg(s.update_ratio) * count(*) AS way, count(DISTINCT s.loss) AS losses, arg_min(s.loss, s.step) AS loss_from, arg_max(s.loss, s.step) AS loss_to
-    FROM tails t JOIN step_series s ON s.rank = t.rank AND s.step > t.first AND s.step <= t.last AND isfinite(s.loss)
+    SELECT t.rank, t.source, t.name, avg(s.update_ratio) * count(*) AS way, count(DISTINCT s.loss) AS losses,
+        arg_min(s.loss, s.step) AS loss_from, arg_max(s.loss, s.step) AS loss_to
+    FROM tails t
+    JOIN step_series s ON s.rank = t.rank AND s.step > t.first AND s.step <= t.last AND isfinite(s.loss)
     GROUP BY t.rank, t.source, t.name
 )
 SELECT t.rank, t.step, t.name, t.value, t.count, t.first, t.last, m.loss_from, m.loss_to
 FROM tails t JOIN moved m USING (rank, source, name)
 WHERE t.value <> floor(t.value) AND m.way > $moved AND m.losses >= 4
-  AND CASE WHEN t.is_loss THEN t.count >= $logs ELSE t.count >= $scores AND t.begins = 1 AND m.loss_to < 0.7 * m.loss_from END
+  AND CASE WHEN t.is_loss THEN t.count >= $logs ELSE t.count >= $scores
+      AND t.begins = 1
+      AND m.loss_to < 0.7 * m.loss_from END
 ORDER BY t.step, t.rank, NOT t.is_loss, t.name

@@ -16,53 +16,93 @@ not_this = "Counters of epochs; counters that count finished or current steps, a
 source = "Counting."
 */
 WITH files AS (
-    SELECT rank, step, time_ns, action, counter_name, counter, state_step FROM checkpoints WHERE counter IS NOT NULL AND action IN ('saved', 'read')
+    SELECT rank, step, time_ns, action, counter_name, counter, state_step
+    FROM checkpoints
+    WHERE counter IS NOT NULL AND action IN ('saved', 'read')
 ), resumes AS (
-    SELECT f.rank, f.counter_name, f.counter AS loaded, f.time_ns AS read_ns, o.step, o.time_ns, coalesce(f.state_step, o.state_step) AS state_step
-    FROM files f JOIN checkpoints o ON o.rank = f.rank AND o.action = 'optimizer' AND o.time_ns >= f.time_ns AND o.step = f.step
+    SELECT f.rank, f.counter_name, f.counter AS loaded, f.time_ns AS read_ns, o.step, o.time_ns,
+        coalesce(f.state_step, o.state_step) AS state_step
+    FROM files f
+    JOIN checkpoints o ON o.rank = f.rank
+        AND o.action = 'optimizer'
+        AND o.time_ns >= f.time_ns
+        AND o.step = f.step
     WHERE f.action = 'read'
-    QUALIFY row_number() OVER (PARTITION BY f.rank, f.counter_name, o.step ORDER BY f.time_ns DESC, o.time_ns) = 1
+    QUALIFY row_number() OVER (PARTITION BY f.rank, f.counter_name, o.step
+        ORDER BY f.time_ns DESC, o.time_ns) = 1
 ), next_ AS (
     SELECT r.*, f.step AS saved_at, f.counter AS saved FROM resumes r
-    JOIN files f ON f.rank = r.rank AND f.counter_name = r.counter_name AND f.action = 'saved' AND f.time_ns > r.time_ns AND f.step > r.step
+    JOIN files f ON f.rank = r.rank
+        AND f.counter_name = r.counter_name
+        AND f.action = 'saved'
+        AND f.time_ns > r.time_ns
+        AND f.step > r.step
     QUALIFY row_number() OVER (PARTITION BY r.rank, r.counter_name, r.step ORDER BY f.time_ns) = 1
 ), before AS (
     SELECT n.rank, n.counter_name, n.step, f.step AS last_at, f.counter AS last_ FROM next_ n
-    JOIN files f ON f.rank = n.rank AND f.counter_name = n.counter_name AND f.action = 'saved' AND f.time_ns < n.read_ns
+    JOIN files f ON f.rank = n.rank
+        AND f.counter_name = n.counter_name
+        AND f.action = 'saved'
+        AND f.time_ns < n.read_ns
     QUALIFY row_number() OVER (PARTITION BY n.rank, n.counter_name, n.step ORDER BY f.time_ns DESC) = 1
 )
 , counts AS (
     SELECT rank, step, max(state_step) AS state_step FROM param_groups GROUP BY rank, step
 ), logs AS (
-    SELECT m.rank, m.source, m.name, m.step, max(m.logged_step) AS logged, any_value(c.state_step) AS state_step FROM metrics m
-    JOIN counts c ON c.rank = m.rank AND c.step = m.step WHERE m.logged_step IS NOT NULL AND c.state_step IS NOT NULL GROUP BY m.rank, m.source, m.name, m.step
+    SELECT m.rank, m.source, m.name, m.step, max(m.logged_step) AS logged,
+        any_value(c.state_step) AS state_step
+    FROM metrics m
+    JOIN counts c ON c.rank = m.rank AND c.step = m.step
+    WHERE m.logged_step IS NOT NULL AND c.state_step IS NOT NULL
+    GROUP BY m.rank, m.source, m.name, m.step
 ), strides AS (
-    SELECT *, step - lag(step) OVER w AS made, logged - lag(logged) OVER w AS counted, lag(logged) OVER w AS logged_before, logged - state_step AS ahead,
+    SELECT *, step - lag(step) OVER w AS made, logged - lag(logged) OVER w AS counted,
+        lag(logged) OVER w AS logged_before, logged - state_step AS ahead,
         lag(logged - state_step) OVER w AS ahead_before
     FROM logs WINDOW w AS (PARTITION BY rank, source, name ORDER BY step)
 ), leaps AS (
-    -- the number leaps, and not as the optimizer's own count does: with both going back it is a return to an earlier state
-    SELECT *, count(CASE WHEN counted = made AND ahead = ahead_before THEN 1 END) OVER (PARTITION BY rank, source, name ORDER BY step ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS regular,
-        count(CASE WHEN counted <> made OR ahead <> ahead_before THEN 1 END) OVER (PARTITION BY rank, source, name) AS irregular,
-        count(CASE WHEN counted = made AND ahead = ahead_before THEN 1 END) OVER (PARTITION BY rank, source, name ORDER BY step ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS regular_after
+    -- the number leaps, and not as the optimizer's own count does: with both going back it is a return to an
+    -- earlier state
+    SELECT *,
+        count(CASE WHEN counted = made AND ahead = ahead_before THEN 1 END) OVER (PARTITION BY rank, source,
+            name
+            ORDER BY step ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS regular,
+        count(CASE WHEN counted <> made OR ahead <> ahead_before THEN 1 END) OVER (PARTITION BY rank, source,
+            name) AS irregular,
+        count(CASE WHEN counted = made AND ahead = ahead_before THEN 1 END) OVER (PARTITION BY rank, source,
+            name
+            ORDER BY step ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS regular_after
     FROM strides
 ), logged_ AS (
-    SELECT l.rank, l.step - l.made + 1 AS step, l.logged_before, l.logged, abs(l.counted - l.made) AS off, CASE WHEN l.counted < l.made THEN 'counted twice' ELSE 'left out' END AS what_, l.name
-    FROM leaps l WHERE l.counted <> l.made AND l.ahead <> l.ahead_before AND abs(l.counted - l.made) >= 2 AND l.irregular <= 3 AND l.regular >= 5 AND l.regular_after >= 3
-      AND EXISTS (FROM checkpoints k WHERE k.rank = l.rank AND k.action = 'optimizer' AND k.step BETWEEN l.step - l.made AND l.step)
+    SELECT l.rank, l.step - l.made + 1 AS step, l.logged_before, l.logged, abs(l.counted - l.made) AS off,
+        CASE WHEN l.counted < l.made THEN 'counted twice' ELSE 'left out' END AS what_, l.name
+    FROM leaps l
+    WHERE l.counted <> l.made
+      AND l.ahead <> l.ahead_before
+      AND abs(l.counted - l.made) >= 2
+      AND l.irregular <= 3
+      AND l.regular >= 5
+      AND l.regular_after >= 3
+      AND EXISTS (FROM checkpoints k
+          WHERE k.rank = l.rank AND k.action = 'optimizer' AND k.step BETWEEN l.step - l.made AND l.step)
     QUALIFY row_number() OVER (PARTITION BY l.rank ORDER BY l.step, l.name) = 1
 )
 SELECT rank, step, 'step' AS counter_name, logged AS value, off, what_,
-    format('Where optimizer state was loaded the step that is logged with {} goes from {:d} to {:d}', name, logged_before, logged) AS said FROM logged_
+    format('Where optimizer state was loaded the step that is logged with {} goes from {:d} to {:d}', name,
+        logged_before, logged) AS said
+        FROM logged_
 UNION ALL BY NAME
-SELECT n.rank, n.step, n.counter_name, n.loaded, n.saved, n.saved_at - n.step AS later, n.loaded + n.saved_at - n.step AS expected, n.saved AS value,
+SELECT n.rank, n.step, n.counter_name, n.loaded, n.saved, n.saved_at - n.step AS later,
+    n.loaded + n.saved_at - n.step AS expected, n.saved AS value,
     format('The checkpoint that was loaded before step {:d} says {} = {:d}; {:d} steps later the next one says {:d} instead of {:d}',
-        n.step, n.counter_name, n.loaded, n.saved_at - n.step, n.saved, n.loaded + n.saved_at - n.step) AS said,
+        n.step, n.counter_name, n.loaded, n.saved_at - n.step, n.saved,
+            n.loaded + n.saved_at - n.step) AS said,
     abs(n.saved - n.loaded - (n.saved_at - n.step)) AS off,
     CASE WHEN n.saved < n.loaded + n.saved_at - n.step THEN 'counted twice' ELSE 'left out' END AS what_
 FROM next_ n LEFT JOIN before b USING (rank, counter_name, step)
 WHERE n.saved - n.loaded <> n.saved_at - n.step
-  -- it counts optimizer steps: the counter agrees with the optimizer's own, or with the steps recorded at a save before
+  -- it counts optimizer steps: the counter agrees with the optimizer's own, or with the steps recorded at a
+  -- save before
   AND (abs(n.loaded - n.state_step) <= 1 OR abs(n.loaded - b.last_at) <= 1)
   AND coalesce(n.saved - b.last_ <> n.saved_at - b.last_at, true)
 ORDER BY step, rank

@@ -29,20 +29,37 @@ not_this = "Short runs; logs of others that were imported, which do not tell of 
 source = "Counting."
 */
 WITH ends AS (
-    SELECT rank, max(step) AS last_step, max(time_ns) AS last_ns, min(time_ns) AS first_ns FROM steps WHERE completed GROUP BY rank
+    SELECT rank, max(step) AS last_step, max(time_ns) AS last_ns, min(time_ns) AS first_ns
+    FROM steps
+    WHERE completed
+    GROUP BY rank
 ), saves AS (
     SELECT max(step) AS step, max(time_ns) AS time_ns FROM checkpoints WHERE action = 'saved'
 ), gaps AS (
     SELECT max(gap) AS longest FROM (
         SELECT time_ns - lag(time_ns) OVER (ORDER BY time_ns) AS gap FROM (
-            SELECT time_ns FROM checkpoints WHERE action = 'saved' UNION ALL SELECT first_ns FROM ends UNION ALL SELECT last_ns FROM ends))
+            SELECT time_ns
+            FROM checkpoints
+            WHERE action = 'saved'
+            UNION ALL SELECT first_ns
+            FROM ends
+            UNION ALL SELECT last_ns
+            FROM ends))
 ), judged AS (
-    SELECT e.*, s.step AS saved_step, e.last_step + 1 - coalesce(s.step, 0) AS lost, (e.last_ns - coalesce(s.time_ns, e.first_ns)) / 6e10 AS minutes, g.longest / 6e10 AS longest,
+    SELECT e.*, s.step AS saved_step, e.last_step + 1 - coalesce(s.step, 0) AS lost,
+        (e.last_ns - coalesce(s.time_ns, e.first_ns)) / 6e10 AS minutes, g.longest / 6e10 AS longest,
         x.status IN ('exception', 'signal', 'oom', 'hang') AS crashed
-    FROM ends e CROSS JOIN saves s CROSS JOIN gaps g CROSS JOIN exits x WHERE e.rank = (SELECT min(rank) FROM ends)
+    FROM ends e CROSS
+    JOIN saves s CROSS
+    JOIN gaps g CROSS
+    JOIN exits x
+    WHERE e.rank = (SELECT min(rank) FROM ends)
 )
-SELECT rank, coalesce(saved_step, 0) AS step, lost, CASE WHEN crashed THEN minutes ELSE longest END AS minutes, lost AS value,
+SELECT rank, coalesce(saved_step, 0) AS step, lost,
+    CASE WHEN crashed THEN minutes ELSE longest END AS minutes, lost AS value,
     CASE WHEN crashed AND saved_step IS NULL THEN 'The run crashed and had never saved a checkpoint'
         WHEN crashed THEN printf('The run crashed %d steps after its last checkpoint', lost)
         ELSE 'The run went for hours without a checkpoint; had it crashed then' END AS said
-FROM judged WHERE NOT (SELECT options LIKE '%"imported"%' FROM runs) AND ((crashed AND (lost >= $steps OR minutes >= $minutes)) OR (NOT crashed AND longest >= $long))
+FROM judged
+WHERE NOT (SELECT options LIKE '%"imported"%' FROM runs)
+  AND ((crashed AND (lost >= $steps OR minutes >= $minutes)) OR (NOT crashed AND longest >= $long))

@@ -21,7 +21,10 @@ source = "Identity of memory addresses."
 */
 WITH loads AS (
     SELECT c.*, coalesce(c.taken_step, 0) AS since_step FROM checkpoints c
-    WHERE c.action = 'weights' AND c.matched > 0 AND c.shared >= $all * c.matched AND NOT coalesce(c.assigned, false)
+    WHERE c.action = 'weights'
+      AND c.matched > 0
+      AND c.shared >= $all * c.matched
+      AND NOT coalesce(c.assigned, false)
 )
 SELECT l.rank, l.step, l.module_id, l.content, l.shared, l.matched, l.shared AS value,
     CASE WHEN l.taken_step IS NULL THEN '' ELSE ' taken at step ' || l.taken_step END AS since

@@ -23,7 +23,12 @@ why = "Nothing fails, and the model starts untrained."
 not_this = "A backbone that is loaded into a larger model, a head that is left out: most keys of the state dict meet there."
 source = "Counting keys."
 */
-SELECT rank, step, module_id, content, matched, entries, unexpected, missing, matched AS value FROM checkpoints
-WHERE action = 'weights' AND entries >= $entries AND matched <= $least * entries AND unexpected > 0 AND missing > 0
+SELECT rank, step, module_id, content, matched, entries, unexpected, missing, matched AS value
+FROM checkpoints
+WHERE action = 'weights'
+  AND entries >= $entries
+  AND matched <= $least * entries
+  AND unexpected > 0
+  AND missing > 0
 QUALIFY row_number() OVER (PARTITION BY rank ORDER BY step, time_ns) = 1
 ORDER BY step, rank

@@ -8,9 +8,9 @@ from typing import Any
 
 from firstfault.analyzer import Trace, diagnose
 from firstfault.analyzer.importers import import_files
-from firstfault.reports.device_panel import device_panel
-from firstfault.reports.device_use import device_facts
-from firstfault.reports.flame_panel import flame_panel
+from firstfault.reports.panels.device import device_panel
+from firstfault.reports.panels.flame import flame_panel
+from firstfault.reports.sections.device_use import device_facts
 
 from .trace_text import event
 

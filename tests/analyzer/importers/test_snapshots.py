@@ -8,7 +8,7 @@ import pytest
 from firstfault.analyzer import Trace, diagnose
 from firstfault.analyzer.errors import ImportFileError
 from firstfault.analyzer.importers import import_files
-from firstfault.schemas.cuda_snapshot import purpose_of
+from firstfault.schemas.files.cuda_snapshot import purpose_of
 
 TORCH = "/venv/lib/python3.11/site-packages/torch/"
 MB = 1 << 20

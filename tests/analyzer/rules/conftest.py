@@ -5,7 +5,7 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from firstfault.analyzer.case_database import CaseDatabase
+from firstfault.analyzer.rule_cases.case_database import CaseDatabase
 
 sys.path.insert(0, str(Path(__file__).parent))  # the tests here are no package and share rule_cases.py
 

@@ -7,10 +7,11 @@ from typing import Any
 import firstfault.analyzer
 import pytest
 from firstfault.analyzer import Rule, load_rules
-from firstfault.analyzer.case_database import CaseDatabase
-from firstfault.analyzer.cases import Case, cases_beside, judge
-from firstfault.analyzer.diagnose import fired_by
-from firstfault.analyzer.language import rule_texts, speaking
+from firstfault.analyzer.diagnosis.diagnose import fired_by
+from firstfault.analyzer.language import speaking
+from firstfault.analyzer.rule_cases.case_database import CaseDatabase
+from firstfault.analyzer.rule_cases.cases import Case, cases_beside, judge
+from firstfault.analyzer.rules.texts import rule_texts
 
 ROOT = Path(firstfault.analyzer.__file__).parent / "rules"
 

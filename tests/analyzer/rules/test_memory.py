@@ -2,8 +2,8 @@
 
 import pytest
 from firstfault.analyzer import Rule
-from firstfault.analyzer.case_database import CaseDatabase
-from firstfault.analyzer.cases import Case
+from firstfault.analyzer.rule_cases.case_database import CaseDatabase
+from firstfault.analyzer.rule_cases.cases import Case
 from rule_cases import cases_of_layer, check
 
 

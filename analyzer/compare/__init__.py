@@ -1,0 +1,1 @@
+"""Where two runs part, and what else differs between them."""

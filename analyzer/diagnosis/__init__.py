@@ -1,0 +1,1 @@
+"""From the rules that fired to causes, symptoms and the verdict."""

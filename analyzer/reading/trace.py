@@ -1,0 +1,315 @@
+"""A trace: what a run left on disk, as DuckDB views. The only owner of DuckDB.
+
+Opens parts and journal together, needs no repair step and no write permission, and keeps everything in memory except
+the parts themselves, which DuckDB reads where they lie.
+"""
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import TracebackType
+from typing import Any, Self, cast
+
+import duckdb
+import polars as pl
+
+from ...schemas import RECORDS, TABLES, ExitRecord, RunManifest, SchemaError, read_exit, read_manifest
+from ...schemas.files.layout import RUN_JSON
+from ..errors import AnalyzerError, NotARunError, QueryError, UnreadableRunError
+from ..verdict import Status
+from .liveness import goes_on, lost_position_rows
+from .records import as_table, record_rows
+from .sources import Problem, Source, find_sources
+from .views import SHARED, create_shared_views, create_views, describe, install_types, literal_path, quote
+
+MATERIALISED = (
+    "optimizer_series",
+    "bad_steps",
+    "nonfinite",
+    "nonfinite_origin",
+    "param_steps",
+    "divergences",
+    "replicas",
+)
+"""Shared views that many rules read: computed once before rules run, in order of dependence."""
+
+
+LARGE_BYTES = 150 * 2**20
+"""Size of tensor_stats on disk, some ten million rows, from which a scratch file stands in for memory."""
+
+MEMORY_OF_LARGE = "1200MB"
+"""What DuckDB may hold of a large run; with what is outside its count the process stays below 2 GB."""
+
+SMALL_BYTES = 4 * 2**20
+"""Size of all parts up to which prepare() takes the tables into memory: opening and planning the files anew for each of some
+150 rules costs more than everything else there is to do; ten times as much memory, at most."""
+
+_MANY_ROWS = 1_000_000
+
+
+HARMLESS = {
+    duckdb.StatementType.SELECT,
+    duckdb.StatementType.EXPLAIN,
+    duckdb.StatementType.CREATE,
+    duckdb.StatementType.DROP,
+    duckdb.StatementType.INSERT,
+    duckdb.StatementType.UPDATE,
+    duckdb.StatementType.DELETE,
+}
+"""Statements that touch nothing but tables in memory where the trace is locked."""
+
+
+def statements_of(query: str) -> list[duckdb.Statement]:
+    """The statements of a text. Raises QueryError with DuckDB's own words."""
+    try:
+        return duckdb.extract_statements(query)
+    except duckdb.Error as e:
+        raise QueryError(str(e)) from e
+
+
+FEW_ROWS = 8
+"""Rows of an imported log below which they speak for themselves alone."""
+
+
+class Trace:
+    """One run, readable. A context manager; ``sql`` returns polars frames. ``described`` puts a comment on every view
+    and column, which people look for and rules do not need. ``unsafe`` lets SQL read and write files and reach the network.
+
+    Raises NotARunError for a path that is no run folder, UnreadableRunError for a damaged run.json or exit.json or a
+    file of a newer schema. Single torn or foreign files are listed in ``problems`` and left out.
+    """
+
+    def __init__(
+        self, path: str | Path, *, threads: int | None = None, described: bool = False, unsafe: bool = False
+    ) -> None:
+        self.path = Path(path)
+        _check_folder(self.path)
+        try:
+            self.manifest: RunManifest = read_manifest(self.path)
+            self.exit: ExitRecord | None = read_exit(self.path)
+        except SchemaError as e:
+            raise UnreadableRunError(str(e)) from e
+        self.status: Status = _status(self.path, self.manifest, self.exit)
+        ended = self.exit is not None and self.exit.status in {"completed", "exception"}
+        self.problems: list[Problem]
+        self._sources, self.problems = find_sources(self.path, ended=ended)
+        config: dict[str, Any] = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
+        if threads is not None:
+            config["threads"] = threads
+        self._scratch: TemporaryDirectory[str] | None = None
+        database = ":memory:"
+        if self._sources["tensor_stats"].size_bytes > LARGE_BYTES:
+            # what is computed once for all rules is then kept in a file, compressed, and so is what a sort cannot hold
+            self._scratch = TemporaryDirectory(prefix="firstfault-", ignore_cleanup_errors=True)
+            database = str(Path(self._scratch.name) / "scratch.duckdb")
+            config |= {"memory_limit": MEMORY_OF_LARGE, "temp_directory": self._scratch.name}
+        self._con = duckdb.connect(database, config=config)
+        with suppress(duckdb.InvalidInputException):  # in a notebook without ipywidgets there is no bar to switch off
+            self._con.execute("SET enable_progress_bar = false")  # the terminal belongs to the caller
+        self._forget()
+        try:
+            self._open(described=described)
+            if not unsafe:
+                self._lock()
+        except duckdb.Error as e:
+            self.close()
+            raise AnalyzerError(f"{self.path}: cannot be opened ({_first_line(e)}); please report this run") from e
+
+    def _forget(self) -> None:
+        """Start with nothing computed and no question answered."""
+        self._prepared = False
+        self._viewed = False
+        """Whether the shared views are there, or tables in their places."""
+        self._any: dict[str, bool] = {}
+        self._filled: dict[str, frozenset[str]] = {}
+        self._kinds: frozenset[str] | None = None
+        self._steps: int | None = None
+
+    def _open(self, *, described: bool) -> None:
+        install_types(self._con)
+        create_views(self._con, self._sources)
+        records = record_rows(self.manifest, self.exit, self.status)
+        if self.exit is None:
+            rows = self._con.execute("SELECT rank, module_id, module FROM modules").fetchall()
+            names = {(rank, module_id): module for rank, module_id, module in rows}
+            records["last_positions"] = as_table("last_positions", lost_position_rows(self.path, names))
+        create_views(self._con, {name: Source(RECORDS[name], journal=[rows]) for name, rows in records.items()})
+        if described:
+            create_shared_views(self._con, described=True)
+            self._viewed = True
+            for table in (*TABLES.values(), *RECORDS.values()):
+                describe(self._con, table)
+
+    def _lock(self) -> None:
+        """From here on SQL reads nothing but the run folder, and what it was told cannot be changed by SQL."""
+        folders = [self.path.absolute(), self.path.resolve(), *([Path(self._scratch.name)] if self._scratch else [])]
+        # DuckDB looks at the pattern before it looks at the file: run folders may be called `run[1]*`
+        allowed = [text for folder in folders for text in (str(folder), literal_path(folder))]
+        named = ", ".join(map(quote, dict.fromkeys(allowed)))
+        self._con.execute(
+            f"SET allowed_directories = [{named}]; SET enable_external_access = false;"
+            " SET python_enable_replacements = false; SET lock_configuration = true"
+        )
+
+    @property
+    def tables(self) -> list[str]:
+        """Every name that can be queried: recorded tables, records, shared views."""
+        return [*RECORDS, *TABLES, *SHARED]
+
+    def has(self, table: str) -> bool:
+        """Whether a recorded table has any row; asked once. Raises AnalyzerError for a name that is none."""
+        if table not in self._any:
+            if table not in self.tables:
+                raise AnalyzerError(f"there is no table {table!r}; `firstfault sql RUN` lists them")
+            self._view()
+            found = self._con.execute(f'SELECT 1 FROM "{table}" LIMIT 1').fetchall()  # noqa: S608 # name checked
+            self._any[table] = bool(found)
+        return self._any[table]
+
+    def filled(self, table: str) -> frozenset[str]:
+        """Columns of a recorded table that hold at least one value; asked once."""
+        if table not in self._filled:
+            declared = {**TABLES, **RECORDS}[table].column_names
+            rows = self._con.execute(f'SELECT count(*) FROM "{table}"').fetchall()[0][0]  # noqa: S608 # declared names
+            if (
+                rows > _MANY_ROWS
+            ):  # stops at each column's first value; costs more than one look at all rows of a short table
+                tests = ", ".join(f'EXISTS (FROM "{table}" WHERE "{c}" IS NOT NULL)' for c in declared)
+                row = self._con.execute(f"SELECT {tests}").fetchall()[0]
+            else:
+                tests = ", ".join(f'bool_or("{c}" IS NOT NULL)' for c in declared)
+                row = self._con.execute(f'SELECT {tests} FROM "{table}"').fetchall()[0]  # noqa: S608 # declared names
+            self._filled[table] = frozenset(c for c, any_ in zip(declared, row, strict=True) if any_)
+        return self._filled[table]
+
+    def measured_kinds(self) -> frozenset[str]:
+        """Kinds of tensors that have at least one row in tensor_stats; asked once."""
+        if self._kinds is None:
+            rows = self._con.execute(
+                "SELECT DISTINCT kind FROM tensors t WHERE EXISTS"
+                " (FROM tensor_stats s WHERE s.rank = t.rank AND s.tensor_id = t.tensor_id)"
+            ).fetchall()
+            self._kinds = frozenset(kind for (kind,) in rows)
+        return self._kinds
+
+    def steps_recorded(self) -> int:
+        """How many different steps have a row in steps; asked once."""
+        if self._steps is None:
+            self._steps = int(self._con.execute("SELECT count(DISTINCT step) FROM steps").fetchall()[0][0])
+        return self._steps
+
+    def steps_covered(self) -> int:
+        """How many steps the recording speaks for. A log that was imported may hold one row in five hundred steps."""
+        if not self.manifest.options.get("imported") or self.steps_recorded() < FEW_ROWS:
+            return self.steps_recorded()
+        rows = self._con.execute("SELECT max(step) - min(step) + 1 FROM steps").fetchall()
+        return max(self.steps_recorded(), int(rows[0][0]))
+
+    def sql(self, query: str, params: Mapping[str, Any] | None = None) -> pl.DataFrame:
+        """Result of one statement as a polars frame; ``$name`` in the query is taken from ``params``.
+
+        Raises QueryError with DuckDB's own words.
+        """
+        self._view()
+        try:
+            relation = cast(
+                "duckdb.DuckDBPyRelation | None", self._con.sql(query, params=dict(params) if params else None)
+            )
+            return pl.DataFrame() if relation is None else relation.pl()
+        except duckdb.Error as e:
+            raise QueryError(str(e)) from e
+
+    def rows(self, query: str, params: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
+        """The same as dictionaries of Python's own values: for a few rows, at two thirds of the cost of a frame.
+
+        Raises QueryError with DuckDB's own words.
+        """
+        self._view()
+        try:
+            done = self._con.execute(query, dict(params) if params else None)
+            names = [column[0] for column in done.description or []]
+            return [dict(zip(names, row, strict=True)) for row in done.fetchall()]
+        except duckdb.Error as e:
+            raise QueryError(str(e)) from e
+
+    def prepare(self, used_by: str | None = None) -> None:
+        """Compute the shared views that many rules read once, in place. Idempotent. ``used_by``: of a small run that nobody has
+        asked anything yet, only those that this SQL reads are there afterwards."""
+        if self._prepared:
+            return
+        small = sum(source.size_bytes for source in self._sources.values()) <= SMALL_BYTES
+        if small:
+            for name, source in self._sources.items():
+                if not source.table.latest and (source.parts or source.journal):
+                    with suppress(duckdb.Error):  # stays a view: a part that is torn inside may be nobody's concern
+                        self._materialise(name)
+        try:
+            if small and not self._viewed:
+                create_shared_views(self._con, described=False, filled=True, used_by=used_by)
+                self._viewed = True
+            else:
+                self._view()
+                for name in SHARED if small else MATERIALISED:
+                    self._materialise(name)
+        except duckdb.Error as e:
+            raise AnalyzerError(f"{self.path}: a part cannot be read to its end ({_first_line(e)})") from e
+        self._prepared = True
+
+    def _view(self) -> None:
+        """Create the shared views when the first of them may be wanted: a run that is prepared has tables instead."""
+        if self._viewed:
+            return
+        self._viewed = True
+        try:
+            create_shared_views(self._con, described=False)
+        except duckdb.Error as e:
+            raise AnalyzerError(f"{self.path}: cannot be opened ({_first_line(e)}); please report this run") from e
+
+    def _materialise(self, name: str) -> None:
+        """A table with the rows of a view takes the view's place."""
+        self._con.execute(f'CREATE TABLE "{name}__rows" AS SELECT * FROM "{name}"')  # noqa: S608 # own names
+        self._con.execute(f'DROP VIEW "{name}"')
+        self._con.execute(f'ALTER TABLE "{name}__rows" RENAME TO "{name}"')
+
+    def close(self) -> None:
+        """Free what DuckDB holds. Idempotent."""
+        self._con.close()
+        if self._scratch is not None:
+            self._scratch.cleanup()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _check_folder(path: Path) -> None:
+    if not path.exists():
+        raise NotARunError(f"{path}: no such folder; give a folder that `firstfault run` wrote")
+    if not path.is_dir():
+        raise NotARunError(f"{path}: not a folder; give a folder that `firstfault run` wrote")
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        shown = os.fsencode(path).decode("utf-8", "backslashreplace")
+        raise NotARunError(
+            f"{shown}: a path that is not UTF-8 cannot be read by DuckDB; rename or link the folder"
+        ) from None
+    if not (path / RUN_JSON).exists():
+        raise NotARunError(f"{path}: not a run folder (no {RUN_JSON} in it); give a folder that `firstfault run` wrote")
+
+
+def _status(path: Path, manifest: RunManifest, exit_: ExitRecord | None) -> Status:
+    """How the run stands."""
+    if exit_ is not None:
+        return cast("Status", exit_.status)
+    return "running" if goes_on(path, manifest) else "host-lost"
+
+
+def _first_line(e: BaseException) -> str:
+    return (str(e).splitlines() or [type(e).__name__])[0]

@@ -1,0 +1,260 @@
+"""From declared tables to DuckDB views: raw tables with a comment on every column, and the shared views of sql/."""
+
+import re
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import ExitStack, contextmanager
+from importlib.resources import files
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+
+from ...schemas import RECORDS, TABLES, Column, Phase, Table
+from .sharded_norms import joined_steps
+from .sources import Source, read_part
+
+SHARED = (
+    "stats",
+    "range_tests",
+    "handovers",
+    "looks_back",
+    "unexplained_leaps",
+    "known_exceptions",
+    "step_series",
+    "optimizer_series",
+    "module_tree",
+    "parameters",
+    "halved_weights",
+    "compiled_values",
+    "step_detail",
+    "optimizer_state_tensors",
+    "optimizer_states",
+    "param_steps",
+    "divergences",
+    "bad_steps",
+    "nonfinite",
+    "nonfinite_origin",
+    "operator_sites",
+    "first_bad_operator",
+    "target_syncs",
+    "batch_fields",
+    "data_changes",
+    "collective_calls",
+    "replicas",
+    "replica_steps",
+    "divergence_of_ranks",
+    "whole_stats",
+    "memory_growing",
+    "lost_in_backward",
+    "memory_gathered",
+    "allocator_history",
+    "device_memory",
+    "step_time",
+    "device_events",
+    "profile_windows",
+    "device_use",
+    "profiled_steps",
+    "device_gaps",
+    "host_in_gaps",
+    "kernel_times",
+    "operator_times",
+)
+"""Views defined in analyzer/reading/sql, in the order in which people meet them; a test holds list and files together."""
+
+_TYPES = {
+    pa.int8(): "TINYINT",
+    pa.int32(): "INTEGER",
+    pa.int64(): "BIGINT",
+    pa.float64(): "DOUBLE",
+    pa.bool_(): "BOOLEAN",
+    pa.string(): "VARCHAR",
+    pa.list_(pa.int64()): "BIGINT[]",
+}
+
+
+def quote(text: str) -> str:
+    """A SQL string literal."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def sql_type(column: Column) -> str:
+    """DuckDB type of a column as the view shows it: phases by name."""
+    return "VARCHAR" if column.unit == "enum Phase" else _TYPES[column.type]
+
+
+def install_types(con: duckdb.DuckDBPyConnection) -> None:
+    """Macros that the raw views themselves need."""
+    names = ", ".join(quote(p.name.lower()) for p in Phase)
+    con.execute(f"CREATE MACRO phase_name(code) AS list_extract([{names}], code + 1)")
+    con.execute(f"CREATE MACRO phase_order(name) AS list_position([{names}], name) - 1")
+
+
+def create_views(con: duckdb.DuckDBPyConnection, sources: Mapping[str, Source]) -> None:
+    """The views of declared tables over their parts and their journals; empty where nothing was recorded."""
+    parts = sources.get("norm_parts")
+    sharded = parts is not None and bool(parts.parts or parts.journal)
+    first = sorted(sources.items(), key=lambda item: item[0] != "norm_parts")  # the view of steps reads it
+    statements = [text for name, source in first if (text := _view_of(con, name, source, sharded=sharded))]
+    con.execute(";".join(statements))  # at once: a statement of its own takes three times as long
+
+
+def _view_of(con: duckdb.DuckDBPyConnection, name: str, source: Source, *, sharded: bool) -> str:
+    """The statement that creates one view; nothing where its rows had to be sorted out first. ``sharded``: steps whose norms
+    are joined over ranks."""
+    table = source.table
+    if table.latest and (source.parts or source.journal):
+        _create_latest(con, name, source)
+        return ""
+    selects = [_select_parts(source, group) for group in _groups(source)]
+    if source.journal:
+        con.register(f"{name}__journal", pa.concat_tables(source.journal).combine_chunks())
+        selects.append(f'SELECT {_columns(source, None)} FROM "{name}__journal"')  # noqa: S608 # declared names
+    if not selects:
+        empty = ", ".join(f'NULL::{sql_type(c)} AS "{c.name}"' for c in table.columns)
+        selects.append(f"SELECT {empty} WHERE false")
+    select = " UNION ALL ".join(selects)
+    if name == "steps" and sharded:
+        select = joined_steps(select)
+    return f'CREATE {"TABLE" if table.latest else "VIEW"} "{name}" AS {select}'
+
+
+def create_tables(con: duckdb.DuckDBPyConnection, tables: Iterable[Table]) -> None:
+    """Declared tables without a row, to be filled later."""
+    for table in tables:
+        columns = ", ".join(f'"{c.name}" {sql_type(c)}' for c in table.columns)
+        con.execute(f'CREATE TABLE "{table.name}" ({columns})')
+
+
+def describe(con: duckdb.DuckDBPyConnection, table: Table) -> None:
+    """Put the declaration's sentences on a created view as comments, for people who ask DuckDB what there is."""
+    name, kind = table.name, "TABLE" if table.latest else "VIEW"
+    con.execute(f'COMMENT ON {kind} "{name}" IS {quote(table.doc)}')
+    for c in table.columns:
+        unit = f" ({c.unit})" if c.unit and c.unit != "enum Phase" else ""
+        con.execute(f'COMMENT ON COLUMN "{name}"."{c.name}" IS {quote(c.doc + unit)}')
+
+
+def _create_latest(con: duckdb.DuckDBPyConnection, name: str, source: Source) -> None:
+    """Small tables in which a later row replaces an earlier one of the same key."""
+    table = source.table
+    pieces = [read_part(path, table, columns) for path, columns in source.parts] + source.journal
+    schema = pa.schema([pa.field(c.name, c.type) for c in table.columns])
+    rows = pa.concat_tables([p.cast(schema) for p in pieces]) if pieces else schema.empty_table()
+    with _registered(con, table, rows) as select:
+        con.execute(f'CREATE TABLE "{name}" AS {select}')
+
+
+def fill_tables(con: duckdb.DuckDBPyConnection, rows: Iterable[tuple[Table, pa.Table]]) -> None:
+    """Insert recorded rows into tables that ``create_tables`` created."""
+    with ExitStack() as stack:
+        inserts = [f'INSERT INTO "{table.name}" {stack.enter_context(_registered(con, table, r))}' for table, r in rows]
+        con.execute(";".join(inserts))
+
+
+@contextmanager
+def _registered(con: duckdb.DuckDBPyConnection, table: Table, rows: pa.Table) -> Generator[str]:
+    """The SELECT of these rows as their table shows them: of a table with ``latest``, the last row of each key."""
+    name = f"{table.name}__all"
+    select = f'SELECT {_columns(Source(table), None)} FROM "{name}"'  # noqa: S608 # declared names
+    if table.latest:
+        rows = rows.append_column("__ordinal", pa.array(range(rows.num_rows), pa.int64()))
+        keys = ", ".join(f'"{k}"' for k in table.key)
+        select += f" QUALIFY row_number() OVER (PARTITION BY {keys} ORDER BY __ordinal DESC) = 1 ORDER BY {keys}"
+    con.register(name, rows.combine_chunks())
+    yield select
+    con.unregister(name)
+
+
+def _groups(source: Source) -> list[frozenset[str]]:
+    """Distinct column sets of the parts: parts of one set are read by one scan."""
+    return sorted({columns for _, columns in source.parts}, key=sorted)
+
+
+def _select_parts(source: Source, group: frozenset[str]) -> str:
+    paths = ", ".join(quote(literal_path(p)) for p, columns in source.parts if columns == group)
+    columns = _columns(source, group)
+    return f"SELECT {columns} FROM read_parquet([{paths}], hive_partitioning=false)"  # noqa: S608 # quoted literals
+
+
+def _columns(source: Source, present: frozenset[str] | None) -> str:
+    out: list[str] = []
+    for c in source.table.columns:
+        if present is not None and c.name not in present:
+            out.append(f'NULL::{sql_type(c)} AS "{c.name}"')
+        elif c.unit == "enum Phase":
+            out.append(f'phase_name("{c.name}") AS "{c.name}"')
+        else:
+            out.append(f'"{c.name}"')
+    return ", ".join(out)
+
+
+def literal_path(path: Path) -> str:
+    """A path in which DuckDB's globbing finds nothing to expand: run folders may be called `run[1]*`."""
+    return re.sub(r"([*?\[])", r"[\1]", str(path.absolute()))
+
+
+def create_shared_views(
+    con: duckdb.DuckDBPyConnection, *, described: bool, filled: bool = False, used_by: str | None = None
+) -> None:
+    """Run every file of sql/ in the order of their names; without the comments it takes a third of the time. ``filled``
+    makes tables of them at once: each is then computed from tables and not from views upon views. ``used_by``: only those that
+    this SQL reads, or that they read themselves."""
+    text = _shared_sql()
+    text = text if described else _COMMENT.sub("", text)
+    if used_by is not None:
+        text = _only(text, used_by)
+    con.execute(_VIEW.sub("CREATE TABLE", text) if filled else text)
+
+
+def _shared_sql() -> str:
+    """Text of all analyzer/reading/sql/*.sql in the order of their names."""
+    folder = files("firstfault.analyzer") / "reading" / "sql"
+    found = sorted((f for f in folder.iterdir() if f.name.endswith(".sql")), key=lambda f: f.name)
+    return "\n".join(f.read_text(encoding="utf-8") for f in found)
+
+
+def words_of(sql: str) -> frozenset[str]:
+    """Every word of an SQL text: the names of what it reads are among them."""
+    return frozenset(_WORD.findall(sql))
+
+
+def shared_selects() -> dict[str, str]:
+    """Shared view → its SELECT, each after the ones that it reads."""
+    statements = _STATEMENT.split(_COMMENT.sub("", _shared_sql()))
+    views = ((view, statement) for statement in statements if (view := _VIEW_NAME.match(statement)))
+    return {view[1]: statement[view.end() :].rstrip().removesuffix(";") for view, statement in views}
+
+
+def _only(text: str, used_by: str) -> str:
+    """These statements without the views that none of the later ones reads, nor ``used_by``."""
+    kept: list[str] = []
+    words = set(_WORD.findall(used_by))
+    for statement in reversed(_STATEMENT.split(text)):  # each reads only what stands before it
+        view = _VIEW_NAME.match(statement)
+        if view is None or view[1] in words:
+            kept.insert(0, statement)
+            words.update(_WORD.findall(statement))
+    return "".join(kept)
+
+
+_VIEW = re.compile(r"^CREATE VIEW\b", re.MULTILINE)
+_VIEW_NAME = re.compile(r"CREATE VIEW (\w+) AS\b")
+_STATEMENT = re.compile(r"^(?=CREATE\b)", re.MULTILINE)
+_WORD = re.compile(r"\w+")
+_COMMENT = re.compile(r"^COMMENT ON (?:[^';]|'(?:[^']|'')*')*;", re.MULTILINE)
+
+
+@contextmanager
+def empty_database() -> Generator[duckdb.DuckDBPyConnection]:
+    """All tables and views without a row: what their documentation is read from."""
+    con = duckdb.connect(":memory:")
+    try:
+        install_types(con)
+        declared = {**TABLES, **RECORDS}
+        create_views(con, {name: Source(table) for name, table in declared.items()})
+        for table in declared.values():
+            describe(con, table)
+        create_shared_views(con, described=True)
+        yield con
+    finally:
+        con.close()

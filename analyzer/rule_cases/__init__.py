@@ -1,0 +1,1 @@
+"""The cases of rules: rows given, rows expected, judged in one database."""

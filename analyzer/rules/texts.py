@@ -1,0 +1,86 @@
+"""The texts of the rules in another language than English: ``words/<language>/<layer>.toml``."""
+
+import hashlib
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from ..errors import RuleError
+from ..language import Language, language
+from ..word_patterns import Columns, reworded, shared_patterns
+from .rule import load_rules
+
+
+class RuleText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The texts of a rule in one language. ``english``: the fingerprint of what was translated. ``values``: for each column of
+    its rows that holds words, patterns of these words and what stands for them; a part in {braces} is taken over, {n} and
+    {m} are numbers."""
+
+    title: str
+    english: str
+    message: str
+    fix: str
+    what: str
+    why: str
+    not_this: str
+    source: str
+    values: Columns = {}
+
+
+@cache
+def rule_texts(chosen: Language) -> dict[str, RuleText]:
+    """The rules' texts by code; empty for English, which stands in the rules themselves. Raises RuleError naming the file."""
+    found: dict[str, RuleText] = {}
+    if chosen == "en":
+        return found
+    folder = files("firstfault.analyzer") / "words" / chosen
+    shared = shared_patterns(chosen)
+    for file in sorted((f for f in folder.iterdir() if f.is_file()), key=lambda f: f.name):
+        try:
+            texts = msgspec.convert(tomllib.loads(file.read_text(encoding="utf-8")), dict[str, RuleText])
+        except (tomllib.TOMLDecodeError, msgspec.ValidationError) as e:
+            raise RuleError(f"{file.name}: texts are not as they should be: {e}") from e
+        found |= {code: replace(text, values=shared | text.values) for code, text in texts.items()}
+    return found
+
+
+def text_of(code: str, name: str) -> RuleText | None:
+    """The texts of a rule in the language in force; None in English, and for a rule that is not ours."""
+    text = rule_texts(language()).get(code)
+    return text if text is not None and _name_of(code) == name else None
+
+
+def title_of(name: str) -> str | None:
+    """What a rule is called in the language in force, by its name; None where the name itself is what it is called."""
+    code = _codes().get(name)
+    text = rule_texts(language()).get(code) if code is not None else None
+    return None if text is None else text.title
+
+
+def worded(text: RuleText, row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row with those of its values that are words put into the language of the text."""
+    return {
+        column: reworded(value, column, text.values) if isinstance(value, str) else value
+        for column, value in row.items()
+    }
+
+
+def fingerprint(*texts: str) -> str:
+    """Eight digits that change when any word of the texts does: whoever changes a rule's English sees that its other
+    languages have to be read again."""
+    plain = "\0".join(" ".join(text.split()) for text in texts)
+    return hashlib.sha256(plain.encode()).hexdigest()[:8]
+
+
+@cache
+def _codes() -> dict[str, str]:
+    return {r.header.name: r.header.code for r in load_rules()}
+
+
+def _name_of(code: str) -> str | None:
+    return next((n for n, c in _codes().items() if c == code), None)

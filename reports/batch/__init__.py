@@ -1,0 +1,1 @@
+"""Many runs: found, judged in processes or on a cluster, and listed in one index."""

@@ -1,0 +1,112 @@
+"""Which settings of a sweep go with failure: for each value or threshold the share of runs that failed with and without it.
+
+Fisher's exact test on the two-by-two table (one-sided; R. A. Fisher, 1922). A sweep has many settings, and some split always
+looks good: verdicts are dealt out anew many times, and a split is shown where few of these deals have any split as good (min-P
+of P. Westfall and S. Young, 1993).
+"""
+
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from math import comb, isfinite
+
+from ..text.wording import number, show_name
+from .run import BatchRow
+
+CHANCE = 0.05
+"""Largest share of deals with any split as good as the one shown."""
+
+DEALS = 200
+
+THRESHOLDS = 15
+"""Thresholds tried of one number, at equal shares of its values."""
+
+FEWEST = 6
+"""Judged runs below which nothing is said."""
+
+MOST_VALUES = 12
+"""Different texts of a setting above which it is a name of the run rather than a setting."""
+
+MOST_SHOWN = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Runs with a setting and those without: how many there are, how many of them failed, and what chance could do."""
+
+    setting: str
+    words: str
+    runs: int
+    failed: int
+    other_runs: int
+    other_failed: int
+    chance: float
+
+
+def failing_settings(rows: Sequence[BatchRow]) -> list[Split]:
+    """The splits that go with failure, the least likely by chance first; of each setting the best one."""
+    judged = [r for r in rows if r.summary.verdict in ("anomalous", "healthy")]
+    failed = {r.slug for r in judged if r.summary.verdict == "anomalous"}
+    if len(judged) < FEWEST or not failed or len(failed) == len(judged):
+        return []
+    failures = sum(1 << i for i, r in enumerate(judged) if r.slug in failed)
+    found = _distinct(judged)
+    least = _least_chances(found, len(judged), len(failed))
+    best: dict[str, tuple[float, Split]] = {}
+    for setting, words, inside in found:
+        hit, runs = (inside & failures).bit_count(), inside.bit_count()
+        chance = chance_of(hit, runs, len(failed) - hit, len(judged) - runs)
+        known = (1 + sum(c <= chance * (1 + 1e-9) for c in least)) / (1 + DEALS)
+        split = Split(setting, words, runs, hit, len(judged) - runs, len(failed) - hit, known)
+        if known <= CHANCE and (setting not in best or chance < best[setting][0]):
+            best[setting] = chance, split
+    return [split for _, split in sorted(best.values(), key=lambda b: b[0])][:MOST_SHOWN]
+
+
+def chance_of(failed: int, runs: int, other_failed: int, other_runs: int) -> float:
+    """Probability that of all failures at least ``failed`` fall among ``runs`` of all runs, if they fall anywhere alike."""
+    everyone, failures = runs + other_runs, failed + other_failed
+    ways = sum(comb(runs, k) * comb(other_runs, failures - k) for k in range(failed, min(runs, failures) + 1))
+    return ways / comb(everyone, failures)
+
+
+def _distinct(judged: Sequence[BatchRow]) -> list[tuple[str, str, int]]:
+    """Every way to part the runs as (setting, words, runs as bits): of settings that part them alike (an argument and what
+    came of it) the first is enough."""
+    found: dict[int, tuple[str, str, int]] = {}
+    for name in dict.fromkeys(n for r in judged for n in r.summary.settings):
+        for words, inside in _splits([r.summary.settings.get(name) for r in judged]):
+            found.setdefault(inside, (show_name(name), words, inside))
+    return list(found.values())
+
+
+def _splits(values: Sequence[str | float | None]) -> list[tuple[str, int]]:
+    """Ways to part runs by one setting: each threshold between numbers, each text against all others."""
+    numbers = sorted({v for v in values if isinstance(v, float) and isfinite(v)})
+    edges = [numbers[i * len(numbers) // (THRESHOLDS + 1)] for i in range(1, THRESHOLDS + 1)] if numbers else []
+    found: list[tuple[str, int]] = []
+    for high in numbers[1:] if len(numbers) <= THRESHOLDS + 1 else dict.fromkeys(edges):
+        low = max(v for v in numbers if v < high)
+        found.append((f"≥ {number(high)}", _bits(isinstance(v, float) and v >= high for v in values)))
+        found.append((f"≤ {number(low)}", _bits(isinstance(v, float) and v <= low for v in values)))
+    kinds = sorted({v for v in values if isinstance(v, str)})
+    if len(kinds) <= MOST_VALUES:
+        found += [(f"= {show_name(kind)}", _bits(v == kind for v in values)) for kind in kinds]
+    return [(words, inside) for words, inside in found if 0 < inside < (1 << len(values)) - 1]
+
+
+def _least_chances(found: Sequence[tuple[str, str, int]], runs: int, failed: int) -> list[float]:
+    """The best split's chance in each deal of as many failures to the runs."""
+    rng = random.Random(0)  # noqa: S311 # deals, no secrets; the same for the same runs
+    chances = cache(lambda hit, size: chance_of(hit, size, failed - hit, runs - size))
+    masks = [inside for _, _, inside in found]
+    least: list[float] = []
+    for _ in range(DEALS):
+        dealt = sum(1 << i for i in rng.sample(range(runs), failed))
+        least.append(min((chances((m & dealt).bit_count(), m.bit_count()) for m in masks), default=1.0))
+    return least
+
+
+def _bits(flags: Iterable[bool]) -> int:
+    return sum(1 << i for i, flag in enumerate(flags) if flag)

@@ -1,0 +1,1 @@
+"""Plain data drawn as Vega-Lite specifications."""

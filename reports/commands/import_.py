@@ -1,0 +1,48 @@
+"""`firstfault import`: files that others wrote become a run folder."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ... import __version__
+from ..text.wording import show_name
+from .common import DebugOption, add, command_errors, console, out_option
+
+
+def register(app: typer.Typer) -> None:
+    """Add this command to the application."""
+    add(app, "import", import_command)
+
+
+def import_command(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files to import, all of one run.")],
+    out: Annotated[Path, out_option("RUN", "Folder of the run; must not exist or be empty.")],
+    loss: Annotated[
+        list[str] | None,
+        typer.Option("--loss", metavar="NAME", help="Column that is a loss of the training; repeatable."),
+    ] = None,
+    step: Annotated[str | None, typer.Option("--step", metavar="NAME", help="Column that counts the steps.")] = None,
+    lr: Annotated[
+        list[str] | None, typer.Option("--lr", metavar="NAME", help="Column that is a learning rate; repeatable.")
+    ] = None,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option("--metric", metavar="NAME", help="Column that an evaluation gave, such as its loss; repeatable."),
+    ] = None,
+    debug: DebugOption = False,
+) -> None:
+    """Make a run folder of files that others wrote: profiler traces, memory snapshots, Flight Recorder dumps, TensorBoard event
+    files, trainer_state.json, curves as CSV or JSON lines.
+    """
+    from ...analyzer.importers import Choices, import_files  # noqa: PLC0415 # DuckDB need not be loaded for --help
+
+    err = console(stderr=True)
+
+    def done(path: Path, words: str) -> None:
+        err.print(show_name(f"{path.name}: {words}"), markup=False, highlight=False, soft_wrap=True)
+
+    with command_errors(err, debug=debug):
+        choices = Choices(tuple(loss or ()), step, tuple(lr or ()), tuple(metric or ()))
+        import_files(files, out, __version__, choices=choices, done=done)
+    console().print(show_name(str(out)), markup=False, highlight=False, soft_wrap=True)

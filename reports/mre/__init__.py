@@ -1,0 +1,1 @@
+"""A script that makes one captured call again."""

@@ -1,0 +1,1 @@
+"""One run in full: the page and the terminal."""

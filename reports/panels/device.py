@@ -1,0 +1,138 @@
+"""What the devices of a profile did: how long they worked, with what, and what the host did while they did not."""
+
+import polars as pl
+
+from ...analyzer import Trace
+from ..charts.panel_charts import lanes_chart
+from ..sections.device_use import USE
+from ..text.grid import Grid
+from ..text.language import say
+from ..text.wording import duration, number, show_name
+from .panel import Panel
+
+MOST = 15
+_LONGEST_NAME = 90
+MOST_RANKS = 64
+"""Lanes in the chart; of more ranks those with the least work are drawn."""
+
+_KERNELS = """
+SELECT name, kind, operator, calls, ns, median_ns, longest_ns, share FROM kernel_times
+WHERE rank = $rank ORDER BY ns DESC, name LIMIT $most
+"""
+
+_GAPS = """
+SELECT coalesce(host, '') AS host, waits_for, count(*) AS pauses, sum(ns)::DOUBLE AS ns, max(ns) AS longest,
+    arg_max(next_name, ns) AS next_name
+FROM host_in_gaps WHERE rank = $rank GROUP BY host, waits_for ORDER BY ns DESC, host LIMIT $most
+"""
+
+_WAITS = {"launch": "the host had not launched it", "queue": "it was launched, and waited"}
+
+
+def device_panel(trace: Trace, rank: int, _around: int | None, _suspect: str | None) -> Panel | None:
+    """Kernels, pauses and lanes of ranks; None where no work of a device was profiled."""
+    use = trace.sql(USE)
+    if not use.height:
+        return None
+    own = use.filter(pl.col("rank") == rank)
+    one = (own if own.height else use.head(1)).row(0, named=True)
+    facts = [
+        (
+            say("Profiled"),
+            duration(one["ns"]) if one["steps"] else say("{span}, no step is marked", span=duration(one["ns"])),
+        ),
+        (say("Device busy"), f"{one['busy'] / one['ns']:.1%}"),
+        (
+            say("Kernels"),
+            say("{kernels}, {time}", kernels=number(int(one["kernels"])), time=duration(one["kernel_ns"])),
+        ),
+        (say("Communication"), f"{one['communication'] / one['ns']:.1%}"),
+        (say("Only communication"), f"{one['exposed'] / one['ns']:.1%}"),
+    ]
+    grids = [(say("Kernels and copies by time"), _kernels(trace, one["rank"]))]
+    gaps = trace.sql(_GAPS, {"rank": one["rank"], "most": MOST})
+    if gaps.height:
+        grids.append((say("The longest pauses of the device, by what the host did"), _gaps(gaps)))
+    if use.height > 1:
+        grids.append((say("Devices of all ranks"), _ranks(use)))
+    return Panel(
+        "device",
+        say("Device"),
+        say(
+            "Look for pauses: while the device has nothing to do, the host launches too slowly, reads a result, or waits"
+            " for data. A rank that only communicates waits for another one."
+        ),
+        facts,
+        grids,
+        lanes_chart(_lanes(use)),
+        say("Share of the profiled time of each rank in which its device computed, only communicated, or did nothing"),
+    )
+
+
+def _short(name: str) -> str:
+    """A name without what makes no difference to a reader: the templates of a kernel go on for pages."""
+    name = show_name(name.removeprefix("void "))
+    return name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
+
+
+def _kernels(trace: Trace, rank: int) -> Grid:
+    rows = [
+        [
+            _short(r["name"]),
+            say(r["kind"]),
+            show_name(r["operator"], empty="") if r["operator"] else "",
+            number(r["calls"]),
+            duration(r["ns"]),
+            duration(r["median_ns"]),
+            duration(r["longest_ns"]),
+            f"{r['share']:.1%}",
+        ]
+        for r in trace.sql(_KERNELS, {"rank": rank, "most": MOST}).iter_rows(named=True)
+    ]
+    heads = ["kernel", say("kind"), "operator", "calls", say("time"), "median", "longest", say("of all")]
+    return Grid(heads, rows, [False, False, False, True, True, True, True, True])
+
+
+def _gaps(frame: pl.DataFrame) -> Grid:
+    rows = [
+        [
+            _short(r["host"]) if r["host"] else say("between operators"),
+            say(_WAITS[r["waits_for"]]) if r["waits_for"] else "",
+            number(r["pauses"]),
+            duration(r["ns"]),
+            duration(r["longest"]),
+            _short(r["next_name"]),
+        ]
+        for r in frame.iter_rows(named=True)
+    ]
+    heads = [say("host"), say("what came next"), say("pauses"), say("time"), "longest", say("next on the device")]
+    return Grid(heads, rows, [False, False, True, True, True, False])
+
+
+def _ranks(use: pl.DataFrame) -> Grid:
+    rows = [
+        [
+            str(r["rank"]),
+            duration(r["ns"]),
+            f"{r['busy'] / r['ns']:.1%}",
+            f"{r['communication'] / r['ns']:.1%}",
+            f"{r['exposed'] / r['ns']:.1%}",
+            number(int(r["kernels"])),
+        ]
+        for r in use.iter_rows(named=True)
+    ]
+    heads = ["rank", say("profiled"), say("busy"), say("communication"), say("only communication"), say("kernels")]
+    return Grid(heads, rows, [True] * 6)
+
+
+def _lanes(use: pl.DataFrame) -> pl.DataFrame:
+    """Rows of the chart: a lane for each rank, its parts one beside the other."""
+    drawn = use.sort(pl.col("busy") / pl.col("ns")).head(MOST_RANKS).sort("rank")
+    parts = drawn.select(
+        pl.format("rank {}", "rank").alias("lane"),
+        ((pl.col("busy") - pl.col("exposed")) / pl.col("ns")).alias("computes"),
+        (pl.col("exposed") / pl.col("ns")).alias("only communicates"),
+        (1 - pl.col("busy") / pl.col("ns")).alias("idle"),
+    )
+    long = parts.unpivot(index="lane", variable_name="part", value_name="share")
+    return long.with_columns(pl.col("part").map_elements(say, return_dtype=pl.String), pl.col("share").round(4))

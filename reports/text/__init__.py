@@ -1,0 +1,1 @@
+"""Words for people: sentences, numbers, names, small tables of ready words."""

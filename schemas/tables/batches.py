@@ -1,0 +1,70 @@
+"""What each batch held: the table of inputs and targets."""
+
+from ..columns import Column, Table
+from ..shared_columns import BOOL, F64, I32, I64, LIST, MICROBATCH, PHASE, RANK, SEQ, STEP, STR
+
+BATCHES = Table(
+    "batches",
+    "One row per field of every batch: what came from the loader, entered the model, or was the target of the loss.",
+    (
+        RANK,
+        STEP,
+        MICROBATCH,
+        SEQ,
+        PHASE,
+        Column("field", STR, "Position or key in the batch, argument of the model, or `target` of the loss."),
+        Column(
+            "role", STR, "input (entered a model), target (of the loss), or field (came from the loader, use unknown)."
+        ),
+        Column("tensor_id", I32, "The tensor; its moments are in tensor_stats with the same step and seq."),
+        Column("shape", LIST, "Shape of this batch."),
+        Column("dtype", STR, "Such as float32."),
+        Column("batch_size", I64, "First dimension; null for a scalar.", "samples"),
+        Column("fingerprint", I64, "64-bit hash of shape, dtype and up to 64 KiB of evenly spaced content."),
+        Column("loader_id", I32, "Loader it came from, in order of appearance; null if from none."),
+        Column("epoch", I32, "Iterations begun over that loader before this one."),
+        Column("batch_index", I64, "Position in that iteration, from 0."),
+        Column(
+            "loader_batches",
+            I64,
+            "Batches of a whole iteration, as the loader says; null where its data has no length.",
+            "batches",
+        ),
+        Column("workers", I32, "num_workers of the loader.", "processes"),
+        Column("wait_ns", I64, "Time the script waited for this batch.", "ns"),
+        Column("sample_indices", LIST, "Indices of its samples in the data set, where the sampler says."),
+        Column(
+            "sample_fingerprints",
+            LIST,
+            "One hash for each sample, taken while a split is new; equal samples give equal hashes.",
+        ),
+        Column("loss_op", STR, "Autograd name of the loss for a target, such as NllLossBackward0."),
+        Column(
+            "weighted",
+            BOOL,
+            "Whether the loss was given weights of classes or elements; null where that was not looked at.",
+        ),
+        Column("classes", I64, "Number of classes the loss saw, for an integer target.", "classes"),
+        Column("ignored_count", I64, "Targets equal to ignore_index.", "elements"),
+        Column(
+            "out_of_range_count",
+            I64,
+            "Targets below 0 or not below the number of classes, and not ignored.",
+            "elements",
+        ),
+        Column("label_counts", LIST, "Elements of each class 0, 1, … of an integer field with few classes."),
+        Column("entropy", F64, "Entropy of that histogram.", "nats"),
+        Column("valid_fraction", F64, "Share of ones in a field that is a mask (only zeros and ones)."),
+        Column("min_row_valid", I64, "Fewest ones in a row of such a mask.", "elements"),
+        Column(
+            "padding_fraction",
+            F64,
+            "Share of the targets of a loss whose tokens are padding: the padding_idx of their embedding, or one value under "
+            "the zeros of a mask that came with them; null where that was not looked at.",
+        ),
+        Column("padding_counted", F64, "Share of those that count in the loss: they are not its ignore_index."),
+        Column("reduction", STR, "How the loss joined its elements: mean, sum, none; for a target."),
+        Column("loss_gradient", F64, "Gradient that backward brought to the loss operator: its weight in the total."),
+    ),
+    ("rank", "step", "seq"),
+)

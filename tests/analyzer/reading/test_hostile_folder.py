@@ -1,0 +1,239 @@
+"""Opening a run that a stranger made executes nothing, reads nothing outside it, writes nothing, and bounds what it takes."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from firstfault.__main__ import build_app
+from firstfault.analyzer import Trace, diagnose
+from firstfault.analyzer.errors import AnalyzerError, QueryError
+from firstfault.reports.commands.sql import asked
+from firstfault.schemas import TABLES, RunManifest, captures_of, write_json
+from firstfault.schemas.files.layout import part_path
+from typer.testing import CliRunner
+
+TERMINAL = "\x1b]0;owned\x07\x1b[2J\u202e"
+"""Sets the window's title, clears the screen, turns the direction of writing."""
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    manifest = RunManifest(
+        run_id=f"r{TERMINAL}",
+        firstfault_version="0.1.0",
+        argv=["python", f"train{TERMINAL}.py"],
+        script="train.py",
+        cwd="/home/them",
+        started_ns=1,
+        hostname="theirs",
+        pid=2**22 + 1,
+        python="3",
+        platform="Linux",
+    )
+    write_json(folder / "run.json", manifest)
+    (folder / "exit.json").write_text('{"status": "completed", "ended_ns": 2, "exit_code": 0}')
+    rows = [{"rank": 0, "step": step, "loss": 1.0 + step, "completed": True, "stepped": True} for step in range(30)]
+    put(folder, "steps", rows)
+    put(folder, "modules", [{"rank": 0, "module_id": 0, "module": f"net{TERMINAL}", "class_name": f"Net{TERMINAL}"}])
+    return folder
+
+
+def put(folder: Path, table: str, rows: list[dict]) -> Path:
+    path = part_path(folder, 0, table, 0)
+    path.parent.mkdir(parents=True)
+    pq.write_table(pa.Table.from_pylist(rows, TABLES[table].schema), path)
+    return path
+
+
+def invoke(*arguments: str):
+    return CliRunner().invoke(build_app(), list(arguments))
+
+
+FORBIDDEN = (
+    "SELECT * FROM read_text('/etc/hostname')",
+    "SELECT * FROM read_csv('{outside}/secret.csv')",
+    "SELECT * FROM '{outside}/secret.csv'",
+    "SELECT * FROM read_text('{run}/../outside/secret.csv')",
+    "SELECT * FROM read_text('{run}/link.csv')",
+    "SELECT * FROM glob('{outside}/*')",
+    "COPY (SELECT 1) TO '{outside}/written.csv'",
+    "COPY (SELECT 1) TO '{run}/written.csv'",
+    "EXPORT DATABASE '{outside}/written'",
+    "ATTACH '{outside}/written.db'",
+    "INSTALL httpfs",
+    "LOAD httpfs",
+    "SELECT * FROM 'https://localhost:1/x.parquet'",
+    "SET enable_external_access = true",
+    "SET lock_configuration = false",
+    "PRAGMA enable_object_cache",
+    "SELECT 1; COPY (SELECT 1) TO '{outside}/written.csv'",
+    "SELECT * FROM os",
+)
+
+
+def test_sql_reads_and_writes_no_files_and_reaches_no_network(run, tmp_path):
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "secret.csv").write_text("a\nsecret\n")
+    (run / "link.csv").symlink_to(outside / "secret.csv")
+    before = sorted(p.name for p in [*run.rglob("*"), *outside.rglob("*")])
+    with Trace(run) as trace:
+        for query in FORBIDDEN:
+            with pytest.raises(QueryError):
+                asked(trace, query.format(run=run, outside=outside), unsafe=False)
+    assert sorted(p.name for p in [*run.rglob("*"), *outside.rglob("*")]) == before
+
+
+def test_what_sql_may_not_do_is_said_in_one_line_with_the_option_that_allows_it(run, tmp_path):
+    done = invoke("sql", str(run), f"COPY steps TO '{tmp_path}/written.csv'")
+    assert done.exit_code == 2
+    assert done.output == "firstfault: COPY may write files or load code; use --unsafe if you mean it\n"
+    assert not (tmp_path / "written.csv").exists()
+
+
+def test_sql_reads_files_where_it_is_told_to(run, tmp_path):
+    (tmp_path / "mine.csv").write_text("a\n42\n")
+    done = invoke("sql", str(run), f"SELECT * FROM read_csv('{tmp_path}/mine.csv')", "--unsafe", "--csv")  # noqa: S608 # a test's own path
+    assert (done.exit_code, done.stdout) == (0, "a\n42\n")
+
+
+def test_tables_of_ones_own_can_be_made_in_memory(run):
+    done = invoke("sql", str(run), "CREATE TABLE t AS SELECT max(loss) AS most FROM steps; FROM t", "--csv")
+    assert (done.exit_code, done.stdout) == (0, "most\n30.0\n")
+
+
+def test_a_part_that_is_a_link_out_of_the_folder_is_left_out_and_said(run, tmp_path):
+    part = part_path(run, 0, "steps", 0)
+    elsewhere = tmp_path / "elsewhere.parquet"
+    shutil.move(part, elsewhere)
+    part.symlink_to(elsewhere)
+    with Trace(run) as trace:
+        assert [(Path(p.path), p.what) for p in trace.problems] == [(part, "it is a link out of the run folder")]
+        assert not trace.has("steps")
+
+
+def test_a_table_folder_that_is_a_link_out_of_the_folder_is_left_out_and_said(run, tmp_path):
+    shutil.move(run / "steps", tmp_path / "steps")
+    (run / "steps").symlink_to(tmp_path / "steps")
+    with Trace(run) as trace:
+        assert [p.what for p in trace.problems] == ["it is a link out of the run folder"]
+
+
+def test_links_inside_the_folder_and_a_link_to_the_folder_are_followed(run, tmp_path):
+    part = part_path(run, 0, "steps", 0)
+    part.rename(run / "kept.parquet")
+    part.symlink_to(run / "kept.parquet")
+    (tmp_path / "latest").symlink_to(run)
+    with Trace(tmp_path / "latest") as trace:
+        assert trace.problems == []
+        assert trace.steps_recorded() == 30
+
+
+@pytest.mark.parametrize(
+    ("name", "trick"),
+    [
+        ("run.json", "link"),
+        ("exit.json", "pipe"),
+        ("run.json", "deep"),
+        ("exit.json", "huge"),
+        ("run.json", "not UTF-8"),
+    ],
+)
+def test_a_manifest_that_is_no_honest_file_is_refused_in_one_line(run, tmp_path, name, trick):
+    path = run / name
+    path.unlink()
+    match trick:
+        case "link":
+            (tmp_path / "outside.json").write_text('{"secret": 1}')
+            path.symlink_to(tmp_path / "outside.json")
+        case "pipe":
+            os.mkfifo(path)
+        case "deep":
+            path.write_text('{"status": ' + "[" * 200_000)
+        case "huge":
+            with path.open("wb") as file:
+                file.truncate(2**40)
+        case _:
+            path.write_bytes(b'{"status": "\xff\xfe", "schema_version": 1}')
+    done = invoke("diagnose", str(run))
+    assert done.exit_code == 2
+    assert done.output.startswith(f"firstfault: {path}: ")
+    assert done.output.count("\n") == 1
+    assert "secret" not in done.output
+
+
+def test_a_capture_that_is_a_link_out_of_the_folder_is_no_capture_of_this_run(run, tmp_path):
+    (run / "captures" / "step=000001-rank=0000").mkdir(parents=True)
+    (tmp_path / "meta.json").write_text('{"capture":"x","rank":0,"step":1,"microbatch":0,"reason":"loss","time_ns":1}')
+    (run / "captures" / "step=000001-rank=0000" / "meta.json").symlink_to(tmp_path / "meta.json")
+    assert captures_of(run) == []
+
+
+def test_output_that_is_a_link_out_of_the_folder_does_not_come_into_the_page(run, tmp_path):
+    (tmp_path / "private.txt").write_text("what is nobody's concern")
+    (run / "output.log").symlink_to(tmp_path / "private.txt")
+    done = invoke("report", str(run), "-o", str(tmp_path / "page.html"))
+    assert done.exit_code == 0, done.output
+    page = (tmp_path / "page.html").read_text("utf-8")
+    assert "nobody" not in page
+    assert "it is a link out of the run folder" in page
+
+
+def test_names_that_would_command_the_terminal_are_shown_as_what_they_are(run, tmp_path):
+    named = tmp_path / f"run{TERMINAL}"
+    run.rename(named)
+    page = str(tmp_path / "page.html")
+    for arguments in (
+        ["diagnose", str(named)],
+        ["report", str(named), "-o", page],
+        ["sql", str(named), "FROM modules"],
+        ["sql", str(named), "SELECT argv FROM runs"],
+        ["sql", str(named), f"SELECT '{TERMINAL}' FROM nowhere"],  # noqa: S608 # a test's own text
+        ["diagnose", str(named / "nowhere")],
+        ["replay", str(named)],
+    ):
+        done = invoke(*arguments)
+        hidden = [c for c in done.output if c in TERMINAL and not c.isprintable()]
+        assert hidden == [], (arguments, done.output)
+
+
+def test_nothing_in_a_folder_is_run_by_opening_it(run, tmp_path):
+    mark = tmp_path / "ran"
+    code = f"open({str(mark)!r}, 'w').write('x')"
+    for name in ("sitecustomize.py", "torch.py", "conftest.py", "firstfault.py", "duckdb.py", "polars.py"):
+        (run / name).write_text(code)
+    (run / "rules").mkdir()
+    (run / "rules" / "XX001_evil.sql").write_text(f"COPY (SELECT 1) TO '{mark}'")
+    (run / ".duckdbrc").write_text(f".shell touch {mark}")
+    (run / "firstfault.toml").write_text('rules = "rules"\n')
+    for command in (["diagnose", "."], ["report", ".", "-o", str(tmp_path / "p.html")], ["sql", ".", "SELECT 1"]):
+        done = subprocess.run(
+            [Path(sys.executable).parent / "firstfault", *command],
+            cwd=run,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert "Traceback" not in done.stderr
+    assert not mark.exists()
+
+
+def test_a_trace_in_the_reading_api_is_locked_too(run):
+    with Trace(run) as trace, pytest.raises(QueryError, match="Permission"):
+        trace.sql("SELECT * FROM read_text('/etc/hostname')")
+    with Trace(run) as trace:
+        assert diagnose(trace).run.steps_recorded == 30
+
+
+def test_a_folder_that_is_none_is_refused_in_one_line(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(AnalyzerError, match="not a folder"):
+        Trace(tmp_path / "pipe")

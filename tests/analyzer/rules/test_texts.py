@@ -1,0 +1,81 @@
+"""Every rule can be read in every language, and says the same there. rules/rule_cases.py looks at its sentences."""
+
+import re
+
+import pytest
+import typer
+from firstfault.analyzer import Rule, load_rules
+from firstfault.analyzer.language import speak, speaking
+from firstfault.analyzer.rules.texts import fingerprint, rule_texts, text_of, title_of, worded
+from firstfault.reports.commands.rules import explain, rules_command
+
+RULES = load_rules()
+BY_CODE = pytest.mark.parametrize("rule", RULES, ids=lambda r: r.header.code)
+
+
+def placeholders(text: str) -> set[str]:
+    return set(re.findall(r"\{(\w+)\}", text))
+
+
+@BY_CODE
+def test_every_rule_has_chinese_texts_with_the_same_placeholders(rule: Rule) -> None:
+
+    text = rule_texts("zh").get(rule.header.code)
+    assert text is not None, f"{rule.header.code} has no Chinese: add it to analyzer/words/zh/{rule.layer}.toml"
+    assert placeholders(text.message) == placeholders(rule.header.message)
+    assert placeholders(text.fix) == placeholders(rule.header.fix)
+    for words in (text.title, text.message, text.fix, text.what, text.why, text.not_this, text.source):
+        assert re.search(r"[\u4e00-\u9fff]", words) or re.fullmatch(r"\{\w+\}。?", words)
+
+
+@BY_CODE
+def test_the_chinese_is_that_of_the_english_as_it_stands(rule: Rule) -> None:
+    h = rule.header
+    now = fingerprint(h.message, h.fix, h.doc.what, h.doc.why, h.doc.not_this, h.doc.source)
+    assert rule_texts("zh")[h.code].english == now, (
+        f'the English of {h.code} has changed: read its Chinese in words/zh/{rule.layer}.toml, then put english = "{now}" there'
+    )
+
+
+@BY_CODE
+def test_what_a_pattern_takes_over_is_what_it_gives_back(rule: Rule) -> None:
+
+    for column, patterns in rule_texts("zh")[rule.header.code].values.items():
+        for english, chinese in patterns.items():
+            assert placeholders(chinese) == placeholders(english), (column, english)
+
+
+def test_there_are_no_texts_of_rules_that_do_not_exist() -> None:
+    assert set(rule_texts("zh")) <= {r.header.code for r in RULES}
+
+
+def test_words_in_values_are_said_in_the_language_of_the_text() -> None:
+    with speaking("zh"):
+        text = text_of("NU000", "nonfinite-tensor")
+        assert text is not None
+        told = worded(text, {"origin": "gradient the loss.weight", "phase": "forward", "module": "the loss", "step": 3})
+    assert told == {"origin": "梯度 损失.weight", "phase": "前向传播", "module": "the loss", "step": 3}
+
+
+def test_english_is_what_stands_in_the_rule() -> None:
+    assert text_of("NU000", "nonfinite-tensor") is None
+    assert title_of("nonfinite-tensor") is None
+    with speaking("zh"):
+        assert title_of("nonfinite-tensor") == "张量出现非有限值"
+        assert title_of("a-rule-of-mine") is None
+        assert text_of("NU000", "a-rule-of-mine") is None
+
+
+def test_rules_are_listed_and_explained_in_the_language_that_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    with speaking("zh"):
+        told = explain(next(r for r in RULES if r.header.code == "NU001"))
+    assert "为何有害: " in told
+    assert "Why:" not in told
+
+    rules_command(None, lang="zh")
+    assert "检查内容" in capsys.readouterr().out
+    with pytest.raises(typer.Exit) as ended:
+        rules_command(None, lang="tlh")
+    assert ended.value.exit_code == 2
+    assert "choose en or zh" in capsys.readouterr().err
+    speak("en")
