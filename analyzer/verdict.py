@@ -47,6 +47,15 @@ class FirstAnomaly(msgspec.Struct, kw_only=True):
     value: float | None
 
 
+class Candidate(msgspec.Struct, kw_only=True):
+    """What may be behind a cause that nothing has evidence for: what speaks for it, what against it, what would tell."""
+
+    name: str
+    for_: str = msgspec.field(name="for")
+    against: str
+    tell_apart: str
+
+
 class Finding(msgspec.Struct, kw_only=True):
     """One rule that fired: a cause, or a symptom when ``explained_by`` names the finding that brought it about.
 
@@ -77,6 +86,8 @@ class Finding(msgspec.Struct, kw_only=True):
     explained_by: str | None = None
     proof: Literal["confirmed", "refuted"] | None = None
     """What `firstfault prove` found when it tried the fix; null where nobody tried."""
+    candidates: list[Candidate] = []
+    """Only of a cause that is unexplained: the likeliest first, at most three."""
 
 
 class NotEvaluable(msgspec.Struct, kw_only=True):

@@ -50,11 +50,14 @@ from .watches.host_reads import HostReads
 from .watches.logged_metrics import MetricsWatch
 from .watches.model_copies import CopyWatch
 from .watches.model_structure import StructureWatch
+from .watches.open_files import OpenFiles
 from .watches.optimizer_state import OptimizerStateWatch
 from .watches.padding import TokenPadding
 from .watches.profiler_windows import ProfilerWatch
+from .watches.random_evaluations import RandomEvaluations
 from .watches.reentrant_checkpointing import ReentrantWatch
 from .watches.seeds import RandomWatch
+from .watches.stale_weights import StaleWeights
 from .watches.tied_weights import TieWatch
 from .watches.torch_threads import ThreadWatch
 from .watches.warnings_and_compiles import CompilationWatch, WarningWatch
@@ -96,6 +99,7 @@ class Attachment:
             CopyWatch(session),
             TieWatch(session),
             DebugModes(session),
+            OpenFiles(session),
             held_outputs := HeldOutputs(session),
             held_activations := HeldActivations(session),
             LiveTensors(session),
@@ -107,8 +111,10 @@ class Attachment:
             CollectiveWatch(session),
             FeatureSpread(session),
             AttentionProbe(session, self.forward, padding),
+            StaleWeights(session),
             ReentrantWatch(session, self.forward),
             EarlyEvals(session),
+            RandomEvaluations(session),
             HostReads(session, self.forward, EvalLosses(session)),
             ThreadWatch(session),
             OwnUpdates(session, self.backward, self.optimizers),

@@ -21,6 +21,10 @@ from ...schemas import Phase
 from ..rules.rule import Rule
 from ..verdict import Finding
 
+UNEXPLAINED = {"unexplained-nonfinite": "nonfinite-tensor", "unexplained-jump": "unexplained-jump"}
+"""Name of what nothing accounts for → the symptom that it stands for: whatever explains the symptom explains it, and then it
+is left out."""
+
 PHASES = [p.name.lower() for p in Phase]
 
 
@@ -36,7 +40,8 @@ class Fired:
 
 def accounts_for(a: Fired, b: Fired) -> bool:
     """Whether A explains B, by the procedure above."""
-    if b.finding.name not in a.rule.header.explains:
+    names = a.rule.header.explains
+    if b.finding.name not in names and UNEXPLAINED.get(b.finding.name) not in names:
         return False
     if a.finding.step_lower is None or b.finding.step_lower is None:
         return True  # what holds for a whole profile holds wherever it looked
@@ -58,7 +63,7 @@ def split(fired: list[Fired]) -> tuple[list[Finding], list[Finding]]:
         chosen = min(above, key=lambda a: (_is_explained(a, fired), *_order(a)), default=None)
         roots[b.finding.name] = chosen.finding.name if chosen else None
     causes = [f for f in fired if roots[f.finding.name] is None]
-    symptoms = [f for f in fired if roots[f.finding.name] is not None]
+    symptoms = [f for f in fired if roots[f.finding.name] is not None and f.finding.name not in UNEXPLAINED]
     for f in symptoms:
         f.finding.explained_by = roots[f.finding.name]
     _what_does_harm_is_no_advice(fired, roots)

@@ -20,6 +20,7 @@ from ..rules.thresholds import Judging
 from ..verdict import Conclusion, Finding, FirstAnomaly, NotEvaluable, RunFacts, Verdict
 from ..word_patterns import in_words
 from .call_words import call_sentences
+from .candidates import candidates_for
 from .causality import PHASES, Fired, split, step_of
 from .profile_memory_words import profile_memory_sentences
 from .proven import with_proof
@@ -92,6 +93,8 @@ def diagnose(trace: Trace, rules: Judging | None = None) -> Verdict:
             fired.append(found)
     causes, symptoms = split(fired)
     causes = with_proof(trace.path, causes)
+    for cause in causes:
+        cause.candidates = candidates_for(trace, cause)
     facts = _facts(trace)
     silent = _reading_problems(trace, facts, rules) + silent
     conclusion = _conclude(trace, facts, causes, {n.name for n in silent})

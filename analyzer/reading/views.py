@@ -18,6 +18,8 @@ SHARED = (
     "range_tests",
     "handovers",
     "looks_back",
+    "unexplained_leaps",
+    "known_exceptions",
     "step_series",
     "optimizer_series",
     "module_tree",

@@ -21,6 +21,7 @@ from ..tensors.moments import LATE_DEVICES, measurable
 from .compiled_graphs import CompiledGraphs, is_compiled
 from .compiled_modules import Places
 from .compiled_values import operands_of, write_operand
+from .denominators import Denominators
 from .operator_rows import write_operator
 
 _MOST_NODES = 20_000
@@ -59,6 +60,8 @@ _RISKS: dict[str, tuple[str, float]] = {
     "Asin": ("self", 1.0),
 }
 """Operators whose derivative is undefined where a saved tensor has this value (for the arc functions: this magnitude)."""
+
+_DIVISIONS = ("Div", "Rsqrt", "Reciprocal")
 
 _RISKS_BEHIND_A_MASK: dict[str, tuple[str, float]] = {
     "Exp": ("result", torch.inf),
@@ -340,8 +343,8 @@ def _lost(value: Tensor) -> bool:
     return measure(value, size_only=True).nonfinite > 0
 
 
-def risks(session: Session, loss: Tensor, first: int) -> tuple[bool, int]:
-    """Write operators whose derivative is undefined at a value they hold in this step.
+def risks(session: Session, loss: Tensor, first: int, denominators: Denominators) -> tuple[bool, int]:
+    """Write operators whose derivative is undefined at a value they hold in this step, and divisors that have collapsed.
 
     Returns whether the graph has any operator of that kind, and how many nodes it has, so that a graph known to be
     harmless needs no second walk.
@@ -349,6 +352,7 @@ def risks(session: Session, loss: Tensor, first: int) -> tuple[bool, int]:
     nodes = nodes_down_to(loss, first)
     masked = _behind_masks(nodes)
     present, written = False, 0
+    denominators.new_graph()
     for node in nodes:
         operator = operator_name(node)
         risk = _RISKS.get(operator) or (_RISKS_BEHIND_A_MASK.get(operator) if node in masked else None)
@@ -368,9 +372,16 @@ def risks(session: Session, loss: Tensor, first: int) -> tuple[bool, int]:
             if value is None or not value.is_floating_point() or not value.numel() or not measurable(value):
                 continue
             present = True
-            if written < _MOST_RISKS and _holds(value, operator, at, fractional=fractional):
+            low, high = (v.item() for v in torch.aminmax(value.detach()))
+            if written < _MOST_RISKS and _holds(value, operator, at, low, high, fractional=fractional):
                 written += 1
                 _write(session, node, name, value, "risk", masked=node in masked)
+            if operator in _DIVISIONS:
+                module_id = session.module_of(node._sequence_nr())
+                collapse = denominators.look(operator, module_id, tuple(value.shape), low, high)
+                if collapse is not None and written < _MOST_RISKS:
+                    written += 1
+                    _write(session, node, name, value, "collapse", **collapse._asdict())
     return present, len(nodes)
 
 
@@ -400,9 +411,7 @@ def _behind_masks(nodes: list[Any]) -> set[Any]:
     return distances.keys() - open_
 
 
-def _holds(value: Tensor, operator: str, at: float, *, fractional: bool) -> bool:
-    value = value.detach()
-    low, high = (v.item() for v in torch.aminmax(value))
+def _holds(value: Tensor, operator: str, at: float, low: float, high: float, *, fractional: bool) -> bool:
     if math.isnan(low) or (fractional and low < 0):
         return True  # the operator was given what it is not defined for
     if at == torch.inf:
@@ -411,10 +420,10 @@ def _holds(value: Tensor, operator: str, at: float, *, fractional: bool) -> bool
         return high >= at or low <= -at
     if at in {low, high}:
         return True
-    return low < at < high and bool((value == at).any())
+    return low < at < high and bool((value.detach() == at).any())
 
 
-def _write(session: Session, node: Any, name: str, value: Tensor, trigger: str, *, masked: bool | None = None) -> None:
+def _write(session: Session, node: Any, name: str, value: Tensor, trigger: str, **columns: Any) -> None:
     """One row of `operators`."""
     write_operator(
         session,
@@ -424,5 +433,5 @@ def _write(session: Session, node: Any, name: str, value: Tensor, trigger: str, 
         graph_seq=node._sequence_nr(),
         module_id=session.module_of(node._sequence_nr()),
         saved=name,
-        masked=masked,
+        **columns,
     )

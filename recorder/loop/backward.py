@@ -10,6 +10,7 @@ from torch import Tensor
 from ...schemas import Phase
 from ...schemas.files.step_values import Row
 from ..autograd.compiled_graphs import CompiledGraphs
+from ..autograd.denominators import Denominators
 from ..autograd.first_bad_module import find_first_bad_module, find_first_compiled, measure_compiled
 from ..autograd.graph import (
     LOSSES,
@@ -80,6 +81,7 @@ class BackwardWatch:
         With the number of nodes among which all its loss operators are."""
         self._harmless: set[tuple[int, int]] = set()
         """Graphs without operators that can lose numbers: nodes of the last forward, and nodes from there to the loss."""
+        self._denominators = Denominators()
         self._weight_looks = _WEIGHT_LOOKS
         self._losses = Band(0.0)
         self._scaled: tuple[int, Tensor, Tensor] | None = None
@@ -376,7 +378,7 @@ class BackwardWatch:
         shape = (forward.nodes_of_forward, behind)
         if shape in self._harmless:
             return
-        present, nodes = risks(session, loss, 0)
+        present, nodes = risks(session, loss, 0, self._denominators)
         if shape[0] and nodes and not present:
             self._harmless.add(shape)
 

@@ -58,6 +58,8 @@ class Content(NamedTuple):
     tensor: Tensor | None
     """The largest tensor in it: to be described at once, never kept."""
     with_graph: bool
+    shared: bool = False
+    """Whether a tensor in it lies in memory shared between processes: each may hold a descriptor open."""
 
 
 class Grown(NamedTuple):
@@ -112,7 +114,7 @@ def grown(before: Look, now: Look, containers: Iterable[Any], known: frozenset[i
         if length is None or rate < 0.5 or rate > length:
             continue
         content = last_of(container, known)
-        if content is not None and (content.with_graph or content.size * rate >= _FEW_BYTES):
+        if content is not None and (content.with_graph or content.shared or content.size * rate >= _FEW_BYTES):
             found.append(Grown(container, KINDS[type(container)], length, rate, content))
     found.sort(key=lambda g: (g.content.with_graph, g.rate * g.content.size), reverse=True)
     return found[:_MOST_NAMED]
@@ -142,7 +144,8 @@ def _content(element: Any, known: frozenset[int]) -> Content:
     size = _size(element, tensors, 2, known)
     largest = max(tensors, key=lambda t: t.numel(), default=None)
     what = "tensor" if largest is not None else type(element).__name__
-    return Content(what, size, largest, any(node_of(t) is not None for t in tensors))
+    shared = any(t.is_cpu and t.is_shared() for t in tensors)
+    return Content(what, size, largest, any(node_of(t) is not None for t in tensors), shared)
 
 
 def _size(value: Any, tensors: list[Tensor], depth: int, known: frozenset[int]) -> int:

@@ -49,6 +49,9 @@ _KEPT = 5
 _SIGNS = ("DefaultCPUAllocator", "out of memory")
 """In the messages of exceptions that have no type of their own."""
 
+_MORE_FILES = 64
+"""Descriptors more than at first that are looked into: a few loaders open and close as many."""
+
 _MANY = 100
 """Objects of one class, more at each step, that are worth a word where no container is found."""
 
@@ -86,6 +89,8 @@ class GrowthWatch:
         self._memory: deque[int] = deque(maxlen=_WINDOWS[-1])
         self._device: deque[int] = deque(maxlen=_WINDOWS[-1])
         self._kept: deque[int] = deque(maxlen=_APART)
+        self._files: deque[int] = deque(maxlen=3)
+        self._files_at_first: int | None = None
         self._step = -1
         self._steps = 0
         self._before: tuple[Look, TensorLook] | None = None
@@ -125,6 +130,9 @@ class GrowthWatch:
                 self._activations.most_kept,
             )
         )
+        if (files := facts.get("open_files")) is not None:
+            self._files.append(files)
+            self._files_at_first = files if self._files_at_first is None else self._files_at_first
         if self._due is None:
             if session.step >= self._quiet_until and self._sign() and self._affordable():
                 self._take(first=True)
@@ -138,11 +146,21 @@ class GrowthWatch:
         kept = self._kept
         if kept[-1] >= _KEPT and kept[-1] > kept[0]:
             return True
+        if self._more_files():
+            return True
         if self._steps <= _FIRST + _WINDOWS[0] or self._steps % 4:
             return False
         if torch.cuda.is_initialized():
             self._device.append(torch.cuda.memory_allocated())
         return _rises(self._memory) or _rises(self._device)
+
+    def _more_files(self) -> bool:
+        files = self._files
+        return (
+            len(files) == files.maxlen
+            and files[0] < files[1] < files[2]
+            and files[2] >= (self._files_at_first or 0) + _MORE_FILES
+        )
 
     def _affordable(self) -> bool:
         """The first looks are free; later ones, dear or many, take at most a share of the run's time."""
@@ -240,6 +258,7 @@ class GrowthWatch:
             "kind": kind,
             "element": content.what,
             "with_graph": content.with_graph,
+            "shared": content.shared,
             "length": length,
             "rate": rate,
             # the first element came with this step or, where the statement is still to come, with the one before

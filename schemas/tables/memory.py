@@ -31,6 +31,9 @@ MEMORY_OWNERS = Table(
         Column("dtype", STR, "Such as float32; null without a tensor."),
         Column("device", STR, "Such as cpu or cuda:0; null without a tensor."),
         Column("with_graph", BOOL, "Whether the tensor has its autograd graph."),
+        Column(
+            "shared", BOOL, "Whether it lies in memory shared between processes, as what a DataLoader's worker sends."
+        ),
         Column("length", I64, "Elements now, summands or rows.", "elements"),
         Column("rate", F64, "Elements gained per step since the look before.", "elements"),
         Column("bytes_each", I64, "Memory of one element; 0 for a sum, whose memory is in its graphs.", "bytes"),

@@ -20,6 +20,9 @@ RANKS = Table(
             I32,
             "Processors that the process may use: its affinity, or its control group's quota if less.",
         ),
+        Column(
+            "open_files_limit", I64, "Descriptors that the process may hold open; null without a limit.", "descriptors"
+        ),
         Column("seed", I64, "torch.initial_seed() when the first step began."),
         Column("seeded", BOOL, "Whether the script had called torch.manual_seed when the first step began."),
         Column("python_rng", I64, "Hash of random.getstate() when the first step began."),

@@ -19,7 +19,8 @@ OPERATORS = Table(
         Column(
             "trigger",
             STR,
-            "Why: `nonfinite` (a tensor had just come out non-finite) or `risk` (derivative undefined at this value).",
+            "Why: `nonfinite` (a tensor had just come out non-finite), `risk` (derivative undefined at this value) or `collapse` "
+            "(a divisor below a thousandth of the smallest that this division ever had).",
         ),
         Column("dtype", STR, "dtype of the saved tensor."),
         Column("shape", LIST, "Its shape."),
@@ -29,6 +30,8 @@ OPERATORS = Table(
         Column("zero_count", I64, "Elements exactly zero.", "elements"),
         Column("min", F64, "Smallest finite element."),
         Column("max", F64, "Largest finite element."),
+        Column("least_before", F64, "For a collapse: the smallest divisor of this division in all earlier looks."),
+        Column("looks", I64, "For a collapse: how many looks there were.", "looks"),
         Column("rows", I64, "For a mask: rows along the last dimension.", "rows"),
         Column("full_rows", I64, "For a mask: rows that mask everything; for a result: rows wholly NaN.", "rows"),
         Column(

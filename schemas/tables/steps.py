@@ -93,6 +93,7 @@ STEPS = Table(
             STR,
             "Debug modes of torch that were on, such as anomaly detection; null without any.",
         ),
+        Column("open_files", I32, "Descriptors that the process holds open, counted now and then.", "descriptors"),
         Column("graphs_alive", I32, "Losses of earlier steps whose autograd graph still exists.", "graphs"),
         Column("outputs_alive", I32, "Outputs of the model in earlier steps whose memory is still held.", "tensors"),
         Column("outputs_alive_bytes", I64, "That memory.", "bytes"),

@@ -8,7 +8,7 @@ WITH looks AS (
 ), owners AS (
     SELECT rank, kind, holder, CASE WHEN holder IS NULL THEN element || coalesce(shape::VARCHAR, '') ELSE '' END AS what,
         arg_min(scope, step) AS scope, max(module_id) AS module_id, any_value(place) AS place, any_value(expression) AS expression, arg_max(element, step) AS element,
-        arg_max(shape, step) AS shape, arg_max(dtype, step) AS dtype, arg_max(device, step) AS device, bool_or(with_graph) AS with_graph,
+        arg_max(shape, step) AS shape, arg_max(dtype, step) AS dtype, arg_max(device, step) AS device, bool_or(with_graph) AS with_graph, bool_or(shared) AS shared,
         count(*) AS looks, min(step) AS first_look, max(step) AS last_look, arg_max(length, step) AS length, arg_max(rate, step) AS rate, arg_max(bytes_each, step) AS bytes_each,
         arg_min(since_step, step) AS since_step, min(rate) AS least_rate, max(rate) AS most_rate, bool_or(length < before) AS fell
     FROM looks GROUP BY ALL

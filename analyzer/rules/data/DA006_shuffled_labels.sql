@@ -45,6 +45,13 @@ doc = "Steps of the first epoch, without its first ones, from which it can be to
 value = 4.0
 unit = "standard errors"
 doc = "How far the loss must lie below the entropy of the labels, batch by batch, on samples that were never seen before, for something to be learnt."
+[params.alike]
+value = 1.25
+unit = "times"
+doc = "Largest root mean square of what the loss is given, over that of the twelve steps before, with which the predictions are as ever: so the labels have changed."
+[params.wild]
+value = 2.0
+doc = "Loss over the entropy of the labels above which weights were thrown about: then that is why nothing was learnt."
 [params.moved]
 value = 0.5
 doc = "Sum of updates over the norm of the weights that a run from scratch must have made, with the scales of norms, which begin at 1, or without; where only the weights beside the embeddings have, it is a warning."
@@ -53,7 +60,7 @@ tables = ["batches", "steps", "param_groups"]
 columns = ["batches.loss_op", "steps.loss"]
 steps = 10
 [doc]
-what = "A classifier whose loss jumps from well below the entropy of its labels to that entropy or above and stays, or a regression whose mean of squares jumps from well below the variance of its targets to that of wrong pairs and stays, without a jump of the learning rate, the input or the label mix; or a classifier that has moved far and never got below it (in a run of few steps, on sequences of tokens, or where only the weights beside the embeddings have moved and the labels are the same ones in every step, only a warning)."
+what = "A classifier whose loss jumps from well below the entropy of its labels to that entropy or above and stays, or a regression whose mean of squares jumps from well below the variance of its targets to that of wrong pairs and stays, without a jump of the learning rate, the input or the label mix, while the predictions of that step are as large as before; or a classifier that has moved far and never got below it (in a run of few steps, on sequences of tokens, or where only the weights beside the embeddings have moved and the labels are the same ones in every step, only a warning)."
 why = "The entropy of the labels is the loss of a model that knows nothing of the input."
 not_this = "A run that is too short to have learnt, steps in which nothing was updated, a higher learning rate, other inputs, a new label mix, tokens (their entropy is another matter), a loss that is learnt down again by and by, a weak signal: a loss that lies below the entropy of the labels by little, but for certain, while the samples are new."
 source = "Cross entropy of a constant prediction is the entropy of the labels, its mean squared error their variance; of predictions and targets that have nothing to do with each other the two variances add up."
@@ -102,6 +109,12 @@ WITH told AS (
         median(loss) OVER (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN CURRENT ROW AND 5 FOLLOWING) AS then_,
         count(*) OVER (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN CURRENT ROW AND 5 FOLLOWING) AS looks
     FROM rows_ WHERE isfinite(loss)
+), predictions AS (
+    -- what the loss is given in a step, which is computed before its labels are seen, against the twelve steps before
+    SELECT rank, step, size <= $alike * max(size) OVER past AND size >= min(size) OVER past / $alike AS as_ever, count(size) OVER past AS looks FROM (
+        SELECT s.rank, s.step, sqrt(sum(s.sum_sq) / sum(s.numel)) AS size FROM tensor_stats s JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id
+        WHERE t.tensor_name = 'loss:input' AND s.phase = 'loss' AND s.nan_count + s.inf_count = 0 GROUP BY s.rank, s.step)
+    WINDOW past AS (PARTITION BY rank ORDER BY step ROWS BETWEEN 12 PRECEDING AND 1 PRECEDING)
 ), jumps AS (
     SELECT * FROM rows_
     WHERE history >= 8 AND entropy > 0.3 AND loss > $low * entropy AND CASE WHEN kind = 'number' THEN loss < $pairs * entropy AND ahead < $pairs * entropy ELSE loss < $most END
@@ -114,6 +127,8 @@ WITH told AS (
       AND NOT coalesce((SELECT arg_min(b.just_before, b.n) < loss_median + 0.8 * (least(rows_.loss, entropy) - loss_median) FROM back b
           WHERE b.rank = rows_.rank AND b.optimizer_id = rows_.optimizer_id AND b.n > rows_.n + $least AND b.looks = 6
             AND b.then_ < loss_median + 0.4 * (least(rows_.loss, entropy) - loss_median)), false)
+      -- the same predictions and another loss: that speaks for the labels. Predictions that have changed speak for the model
+      AND coalesce((SELECT p.as_ever AND p.looks >= 4 FROM predictions p WHERE p.rank = rows_.rank AND p.step = rows_.step), false)
       -- what is fed in or asked for has another size from there on
       AND NOT EXISTS (FROM data_changes c WHERE c.rank = rows_.rank AND c.step BETWEEN rows_.step - 1 AND rows_.step + 1 AND (kind <> 'label' OR c.role <> 'target'))
       -- a run that had diverged before is lost for a reason of its own
@@ -148,7 +163,7 @@ WITH told AS (
         CASE WHEN any_value(total) < $sure OR (SELECT coalesce(f.moved, 0) FROM far f WHERE f.rank = rows_.rank) <= $moved OR rank IN (FROM tokens) THEN 'warning' ELSE 'error' END AS severity
     FROM rows_ WHERE total >= 60 AND kind = 'label' AND coalesce(update_norm > 0, true) GROUP BY rank
     HAVING rank IN (SELECT f.rank FROM far f WHERE f.moved > $moved OR f.beside_embeddings > $moved) AND median(finite(loss)) FILTER (n >= 0.5 * total) BETWEEN 0.93 * any_value(entropy) AND 1.15 * any_value(entropy)
-       AND min(finite(loss)) > 0.75 * any_value(entropy) AND any_value(entropy) > 0.3
+       AND min(finite(loss)) > 0.75 * any_value(entropy) AND max(finite(loss)) FILTER (n >= 5) <= $wild * any_value(entropy) AND any_value(entropy) > 0.3
        AND least(median(finite(loss)) FILTER (n < 0.3 * total), any_value(entropy)) - median(finite(loss)) FILTER (n >= 0.7 * total) < 0.04 * any_value(entropy)
        AND median(update_ratio) > 1e-4
        AND rank NOT IN (SELECT f.rank FROM fresh f WHERE f.gain < -$certain * f.error)

@@ -4,8 +4,8 @@ name = "train-eval-leak"
 severity = "error"
 phase = "eval"
 signal = "sample_fingerprints"
-message = "{value} of {samples} evaluated samples ({percent} %) were also trained on: the evaluation measures memory."
-fix = "Split by sample (or by source) before anything is copied or augmented; {value} samples are in both."
+message = "{value} of {samples} evaluated samples ({percent} %) were also trained on{by_}: the evaluation measures memory."
+fix = "{remedy}; {value} samples are in both."
 [params.share]
 value = 0.02
 doc = "Share of the evaluated samples."
@@ -31,7 +31,7 @@ doc = "Share of the evaluated samples below which it is a warning where samples 
 tables = ["batches"]
 columns = ["batches.sample_fingerprints"]
 [doc]
-what = "Samples with equal content in training and in evaluation batches, but not all of them; or all samples of every evaluation, where these come from a loader of their own and are at most half of what was trained on."
+what = "Samples with equal content in training and in evaluation batches, but not all of them; or all samples of every evaluation, where these come from a loader of their own and are at most half of what was trained on; or samples that one rank evaluates and another trains on, while no rank trains on what it evaluates itself."
 why = "What was seen in training is no test."
 not_this = "The batch that was just trained on, batches that an evaluation without no_grad brings (eval-without-no-grad), evaluation on the training set itself (or, beside another, on a part of it that has a loader of its own) or, said as a warning, on some batches of it beside no other, coarse data in which equal samples are common (a warning where they are few in either set), the same few prompts beside the samples of every evaluation, masks, label maps that are alike while the images are not, samples of fewer than five numbers, what another model was trained on: the folds of a cross-validation in one process, forwards without gradients on other samples in every step."
 source = "Equality of a 64-bit hash of up to 64 elements."
@@ -117,7 +117,23 @@ WITH prompts AS (
         WHERE EXISTS (FROM telling l WHERE l.rank = t.rank AND l.field IS NOT DISTINCT FROM t.field) GROUP BY rank, field)
     GROUP BY rank
 )
-SELECT c.rank, c.step, c.value, c.samples, round(100.0 * c.value / c.samples)::INT AS percent,
+, elsewhere AS (
+    -- each rank's own split is right, and they are not the same one: what one evaluates, another trains on
+    SELECT e.rank, t.rank AS other, e.field, count(*) AS value, min(greatest(e.step, t.step)) AS step
+    FROM evaluated e JOIN (SELECT rank, field, sample, min(step) AS step FROM samples WHERE NOT evaluated GROUP BY rank, field, sample) t ON t.sample = e.sample AND t.field IS NOT DISTINCT FROM e.field AND t.rank <> e.rank
+    GROUP BY e.rank, t.rank, e.field
+), across AS (
+    SELECT x.*, s.samples FROM elsewhere x JOIN (SELECT rank, field, count(*) AS samples FROM evaluated GROUP BY rank, field) s ON s.rank = x.rank AND s.field IS NOT DISTINCT FROM x.field
+    WHERE x.value >= $least AND x.value >= $share * s.samples AND NOT EXISTS (FROM counted c WHERE c.value > 0)
+      AND x.rank NOT IN (SELECT rank FROM within_steps)
+      -- a field of the loaders that both ranks have, and in which no sample is the same: what is the same in another is so by chance
+      AND NOT EXISTS (
+          SELECT 1 FROM loaded e JOIN loaded t ON t.rank = x.other AND NOT t.evaluated AND t.field = e.field WHERE e.rank = x.rank AND e.evaluated
+          GROUP BY e.field HAVING count(DISTINCT e.sample) >= $enough AND count(*) FILTER (t.sample = e.sample) = 0)
+    QUALIFY row_number() OVER (ORDER BY x.step, x.value DESC, x.rank, x.other) = 1
+)
+SELECT c.rank, c.step, c.value, c.samples, round(100.0 * c.value / c.samples)::INT AS percent, '' AS by_,
+    'Split by sample (or by source) before anything is copied or augmented' AS remedy,
     CASE WHEN (c.value >= 0.98 * c.samples AND (c.rank NOT IN (SELECT rank FROM apart) OR c.samples > $part * (SELECT count(*) FROM train t WHERE t.rank = c.rank)))
         OR c.rank NOT IN (SELECT rank FROM whole)
         -- as common as within the training set, and rare: the data repeat themselves
@@ -127,4 +143,9 @@ WHERE c.rank NOT IN (SELECT rank FROM within_steps) AND c.rank NOT IN (SELECT ra
   AND NOT (c.rank NOT IN (SELECT rank FROM whole) AND c.value < $common * c.samples AND coalesce(c.value <= 2 * a.share * c.samples, false))
   -- evaluating on all that was trained on is a choice
   AND NOT (c.value >= 0.98 * c.samples AND c.samples >= 0.8 * (SELECT count(*) FROM train t WHERE t.rank = c.rank))
-ORDER BY c.step, c.rank
+UNION ALL BY NAME
+SELECT x.rank, x.step, x.value, x.samples, round(100.0 * x.value / x.samples)::INT AS percent, ' by rank ' || x.other AS by_,
+    'Give every rank the same split: random_split(data, sizes, generator=torch.Generator().manual_seed(seed)), or split once and share the indices. Each rank has drawn a split of its own' AS remedy,
+    'error' AS severity
+FROM across x
+ORDER BY step, rank

@@ -4,20 +4,24 @@ name = "train-mode-in-eval"
 severity = "error"
 phase = "eval"
 signal = "training"
-message = "In the evaluation before step {next} {module} ({class_name}) runs in train mode: {consequence}."
-fix = "Call model.eval() before the evaluation and model.train() after it."
+message = "In the evaluation before step {next} {module} ({class_name}) {how}: {consequence}."
+fix = "{remedy}"
 [params.stretch]
 value = 5
 unit = "steps"
 doc = "Steps on end, each with forwards without gradients: no evaluation, but a part of the training step that joined it for a while."
+[params.samples]
+value = 3
+unit = "forwards"
+doc = "Forwards on one batch in an evaluation above which it draws samples on purpose, as Monte Carlo dropout does."
 [needs]
 tables = ["module_modes", "steps"]
 columns = ["module_modes.training"]
 [doc]
-what = "Dropout or batch norm with training=True in forwards without gradients that come in bouts, between training steps."
+what = "Dropout or batch norm with training=True in forwards without gradients that come in bouts, between training steps; or a functional dropout that drew random numbers inside a module in eval mode."
 why = "Results are noisy, and batch norm learns from the evaluation data."
-not_this = "A forward without gradients at every step, of the run or of a stage of it (a teacher, a generator, sampling), one look at the batch that was just trained on, a block under no_grad inside a training forward, several optimizers, dropout of probability zero."
-source = "Flags."
+not_this = "A forward without gradients at every step, of the run or of a stage of it (a teacher, a generator, sampling), one look at the batch that was just trained on, a block under no_grad inside a training forward, several optimizers, dropout of probability zero, one batch that an evaluation passes through many times (Monte Carlo dropout)."
+source = "Flags; the operators of one evaluation as torch's profiler lists them."
 */
 WITH bouts AS (
     SELECT rank, count(*) FILTER (eval_forwards > 0) AS bouts, count(*) AS total, max(eval_forwards) AS most FROM (
@@ -28,8 +32,12 @@ WITH bouts AS (
             sum(coalesce(eval_forwards, 0)) > 0 AS looked FROM steps GROUP BY rank, step) WHERE looked
 ), one AS (
     SELECT rank FROM param_groups GROUP BY rank HAVING count(DISTINCT optimizer_id) = 1
-)
-SELECT m.rank, greatest(m.step, 0) AS step, m.seq, d.module, d.class_name, m.step AS next, true AS value,
+), functional AS (
+    SELECT e.rank, e.step, e.module_id, json_extract_string(e.detail, '$.operator') AS operator, json_extract(e.detail, '$.modules')::INT AS others
+    FROM events e WHERE e.event = 'random-evaluation'
+      AND NOT EXISTS (SELECT 1 FROM batches b WHERE b.rank = e.rank AND b.step = e.step AND b.phase = 'eval' AND b.role = 'input' AND b.fingerprint IS NOT NULL GROUP BY b.fingerprint, b.tensor_id HAVING count(*) > $samples)
+), flags AS (
+SELECT m.rank, greatest(m.step, 0) AS step, m.seq, d.module, d.class_name, m.step AS next, true AS value, 'runs in train mode' AS how, 'Call model.eval() before the evaluation and model.train() after it.' AS remedy,
     CASE WHEN d.class_name LIKE '%Dropout%' THEN 'it drops units at random' ELSE 'it normalises by the batch and updates its running statistics' END AS consequence
 FROM module_modes m JOIN modules d ON d.rank = m.rank AND d.module_id = m.module_id JOIN bouts b ON b.rank = m.rank JOIN one ON one.rank = m.rank
 WHERE NOT m.grad AND m.training AND regexp_matches(d.class_name, '^(Dropout|AlphaDropout|BatchNorm|SyncBatchNorm)')
@@ -45,4 +53,13 @@ WHERE NOT m.grad AND m.training AND regexp_matches(d.class_name, '^(Dropout|Alph
   AND NOT (d.class_name LIKE '%Dropout%' AND coalesce((
       SELECT NOT arg_max(o.training, o.seq) FROM module_modes o
       WHERE o.rank = m.rank AND o.module_id = d.parent_id AND o.step = m.step AND NOT o.grad AND o.seq <= m.seq), false))
-ORDER BY step, m.rank, m.seq
+)
+SELECT f.* FROM flags f
+UNION ALL BY NAME
+SELECT u.rank, u.step, NULL::INTEGER AS seq, CASE WHEN d.module = '' THEN 'the root module' ELSE d.module END AS module, d.class_name, u.step AS next, true AS value,
+    'drops units at random although it is in eval mode' || CASE WHEN u.others > 1 THEN ', and so do ' || u.others - 1 || ' others' ELSE '' END AS how,
+    'its code calls a functional dropout whatever the mode, so the same input gives another result each time' AS consequence,
+    'Give the call its mode: F.dropout(x, p, training=self.training), dropout_p=self.dropout if self.training else 0.0. model.eval() alone does not reach the argument of a function.' AS remedy
+FROM functional u JOIN modules d ON d.rank = u.rank AND d.module_id = u.module_id
+WHERE u.rank NOT IN (SELECT rank FROM flags)
+ORDER BY step, rank, seq

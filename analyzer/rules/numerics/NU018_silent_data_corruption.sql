@@ -6,7 +6,7 @@ phase = "forward"
 signal = "abs_max"
 message = "{said}. Nothing that was recorded before it explains this: the inputs, the other tensors and the last update were as always."
 fix = "Replay step {step} from the last checkpoint on another device; if the jump does not come again, test the memory and the device (rank {rank}). Look also for code that writes into weights or gradients between steps."
-explains = ["nonfinite-tensor", "loss-spike", "divergence", "exploding-gradients", "lr-too-high", "dead-relu", "saturated-activation", "log-of-zero", "sqrt-at-zero", "division-by-zero", "fp16-overflow", "optimizer-eps-underflow", "python-exception", "exploding-activations", "vanishing-gradients", "bad-init-scale", "optimizer-state-drift", "frozen-by-zero-gradient", "zero-grad-missing", "unnormalised-input", "loss-scale-collapse", "representation-collapse"]
+explains = ["nonfinite-tensor", "loss-spike", "divergence", "exploding-gradients", "lr-too-high", "dead-relu", "saturated-activation", "log-of-zero", "sqrt-at-zero", "division-by-zero", "fp16-overflow", "optimizer-eps-underflow", "python-exception", "exploding-activations", "vanishing-gradients", "bad-init-scale", "optimizer-state-drift", "frozen-by-zero-gradient", "zero-grad-missing", "unnormalised-input", "loss-scale-collapse", "representation-collapse", "unexplained-jump"]
 [params.weight]
 value = 100.0
 unit = "times"
@@ -22,10 +22,6 @@ doc = "The same, where the two things whose product this gradient is, what went 
 [params.noise]
 value = 1e-6
 doc = "Share of the whole gradient below which one was rounding alone: a bias before a batch norm has none."
-[params.activation]
-value = 1e5
-unit = "times"
-doc = "Size of an activation in one step over its average in all others, while nothing before it in the forward pass is above twice what it ever was."
 [params.input]
 value = 30.0
 unit = "times"
@@ -38,9 +34,9 @@ tables = ["tensor_stats", "steps"]
 kinds = ["parameter"]
 steps = 5
 [doc]
-what = "A weight holds NaN or infinity before the update of a step while loss and gradients of the step before were finite; one weight grows a hundredfold between two steps although its update was small; or a linear layer or convolution puts out numbers that are not finite although its input and, after the step before, its weights were finite and small; or the gradient of one weight alone grows ten thousandfold, or of one linear layer or convolution thirtyfold for one step while its output and the gradient of its output are as large as ever; or an activation is a hundred thousand times itself in one step, and nothing before it in the forward pass has grown."
+what = "A weight holds NaN or infinity before the update of a step while loss and gradients of the step before were finite; one weight grows a hundredfold between two steps although its update was small; or a linear layer or convolution puts out numbers that are not finite although its input and, after the step before, its weights were finite and small; or the gradient of one weight alone grows ten thousandfold, or of one linear layer or convolution thirtyfold for one step while its output and the gradient of its output are as large as ever; or a module of torch that makes nothing large of ordinary numbers puts out a hundred thousand times as much in one step, and nothing before it in the forward pass has grown."
 why = "Hardware (a bit flipped in memory, a faulty core) or code that writes where it should not changes one tensor and nothing else; training rarely stops, it gets worse."
-not_this = "Weights that were loaded, one constant written into a whole tensor, large updates, jumps in several tensors at once, gradients that are large from there on or where modules change between train and eval mode, large inputs, float16 overflow."
+not_this = "Weights that were loaded, one constant written into a whole tensor, large updates, jumps in several tensors at once, gradients that are large from there on or where modules change between train and eval mode, large inputs, float16 overflow, what code between modules computes (unexplained-jump)."
 source = "Arithmetic: W(t) = W(t-1) + update; a linear map of finite numbers of this size is finite."
 */
 WITH loaded AS (
@@ -125,37 +121,6 @@ WITH loaded AS (
           AND (e.step = s.step - 1 OR e.step = s.step AND e.seq < s.seq))
       AND NOT EXISTS (SELECT 1 FROM param_groups g WHERE g.rank = s.rank AND g.step = s.step - 1 AND (NOT isfinite(g.lr) OR g.eps = 0))
       AND NOT EXISTS (SELECT 1 FROM loaded l WHERE l.rank = s.rank AND l.step IN (s.step, s.step - 1))
-), spans AS (
-    -- activations that are of one size in all steps but one
-    SELECT s.rank, s.tensor_id, max(greatest(abs(s.min), abs(s.max))) AS top, arg_max(s.step, greatest(abs(s.min), abs(s.max))) AS step,
-        arg_max(s.seq, greatest(abs(s.min), abs(s.max))) AS seq, arg_max(s.microbatch, greatest(abs(s.min), abs(s.max))) AS microbatch,
-        (sum(greatest(abs(s.min), abs(s.max))) - max(greatest(abs(s.min), abs(s.max)))) / (count(*) - 1) AS usual, max(s.step) AS last
-    FROM tensor_stats s JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id
-    WHERE t.kind = 'activation' AND t.dtype <> 'float16' AND s.phase = 'forward' AND s.max IS NOT NULL
-    GROUP BY s.rank, s.tensor_id
-    HAVING count(DISTINCT s.step) >= 6 AND max(greatest(abs(s.min), abs(s.max))) > $activation * (sum(greatest(abs(s.min), abs(s.max))) - max(greatest(abs(s.min), abs(s.max)))) / (count(*) - 1)
-), leaps AS (
-    SELECT p.*, t.tensor_name AS tensor, m.module, m.module_id FROM spans p JOIN tensors t ON t.rank = p.rank AND t.tensor_id = p.tensor_id
-    LEFT JOIN modules m ON m.rank = t.rank AND m.module_id = t.module_id
-    WHERE p.usual > 0 AND p.step < p.last AND p.step >= 4
-      -- what grows from step to step is no accident of one of them
-      AND (SELECT max(greatest(abs(e.min), abs(e.max))) FILTER (e.step >= p.step - 3) <= 3 * max(greatest(abs(e.min), abs(e.max))) FILTER (e.step < p.step - 3)
-          FROM tensor_stats e WHERE e.rank = p.rank AND e.tensor_id = p.tensor_id AND e.step < p.step)
-      AND NOT EXISTS (SELECT 1 FROM loaded l WHERE l.rank = p.rank AND l.step IN (p.step, p.step - 1))
-      AND NOT EXISTS (SELECT 1 FROM optimizer_series e WHERE e.rank = p.rank AND e.step BETWEEN p.step - 10 AND p.step - 1 AND e.update_ratio > 0.3)
-    QUALIFY row_number() OVER (PARTITION BY p.rank, p.step ORDER BY p.seq) = 1
-), upstream AS (
-    -- what came before it in the same step, against all that it was in other steps
-    SELECT l.rank, l.step, l.seq AS at_seq, s.tensor_id, max(greatest(abs(s.min), abs(s.max))) FILTER (s.step = l.step AND s.seq < l.seq) AS now_,
-        max(greatest(abs(s.min), abs(s.max))) FILTER (s.step < l.step) AS before, max(s.seq) FILTER (s.step = l.step AND s.seq < l.seq) AS seq,
-        coalesce(max(s.nan_count + s.inf_count) FILTER (s.step = l.step AND s.seq < l.seq), 0) AS lost
-    FROM leaps l JOIN tensor_stats s ON s.rank = l.rank AND s.step <= l.step JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id
-    WHERE t.kind IN ('input', 'activation', 'buffer') AND s.phase <> 'eval' GROUP BY l.rank, l.step, l.seq, s.tensor_id
-), unexplained AS (
-    SELECT l.*, (SELECT arg_max(t.module_id, u.seq) FROM upstream u JOIN tensors t ON t.rank = u.rank AND t.tensor_id = u.tensor_id
-        WHERE u.rank = l.rank AND u.step = l.step AND u.now_ IS NOT NULL AND t.kind = 'activation' AND t.tensor_name LIKE '%:output%') AS after_id
-    FROM leaps l
-    WHERE NOT EXISTS (SELECT 1 FROM upstream u WHERE u.rank = l.rank AND u.step = l.step AND (u.now_ > 2 * u.before OR u.lost > 0 OR u.now_ IS NOT NULL AND u.before IS NULL))
 )
 SELECT rank, step, microbatch, seq, 'optimizer' AS phase, module, tensor, size AS value, 0 AS order_,
     printf('At step %d the largest element of %s is %.4g, after %.4g in the step before, while its update was at most %.4g', step, tensor, size, size_before, update_size) AS said
@@ -174,7 +139,8 @@ SELECT rank, step, microbatch, seq, 'forward' AS phase, module, tensor, nonfinit
     printf('At step %d, before its update, %s held %d elements of %d that are not finite, although loss and gradients of the step before were finite', step, tensor, nonfinite_count, numel) AS said
 FROM written
 UNION ALL BY NAME
-SELECT u.rank, u.step, u.microbatch, u.seq, 'forward' AS phase, CASE WHEN u.tensor LIKE '%:input%' THEN coalesce(m.module, u.module) ELSE u.module END AS module, u.tensor, u.top AS value, 3 AS order_,
-    printf('At step %d %s reached %.4g, after %.4g on average in all other steps, although nothing before it in the forward pass was larger than usual', u.step, u.tensor, u.top, u.usual) AS said
-FROM unexplained u LEFT JOIN modules m ON m.rank = u.rank AND m.module_id = u.after_id
+SELECT rank, step, microbatch, seq, 'forward' AS phase, module, tensor, top AS value, 3 AS order_,
+    printf('At step %d %s (%s) put out %.4g, after %.4g on average in all other steps, although nothing before it in the forward pass was larger than usual', step, tensor, class_name, top, usual) AS said
+-- what code between modules computes may be of any size; these make nothing large of ordinary numbers
+FROM unexplained_leaps WHERE bounded
 ORDER BY step, rank, order_, seq

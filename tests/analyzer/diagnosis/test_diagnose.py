@@ -96,8 +96,11 @@ def test_a_rule_of_ours_that_fails_cannot_judge_and_takes_no_other_with_it(write
 
 def test_one_fault_is_one_cause_with_its_symptoms(write_run: Any) -> None:
     verdict = verdict_of(faulty(write_run))
-    assert [c.name for c in verdict.causes] == ["nonfinite-tensor"]
-    assert [(s.name, s.explained_by) for s in verdict.symptoms] == [("python-exception", "nonfinite-tensor")]
+    assert [c.name for c in verdict.causes] == ["unexplained-nonfinite"]
+    assert [(s.name, s.explained_by) for s in verdict.symptoms] == [
+        ("nonfinite-tensor", "unexplained-nonfinite"),
+        ("python-exception", "unexplained-nonfinite"),
+    ]
     first = verdict.first_anomaly
     assert first is not None
     assert (first.step, first.step_lower, first.phase, first.module) == (7, 7, "forward", "<b>'层\n")

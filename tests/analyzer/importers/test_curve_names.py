@@ -129,7 +129,7 @@ def test_a_gradient_norm_that_is_nan_from_the_first_row_is_a_fault(tmp_path):
     rows = [{"step": 500 * i, "loss": 0.0, "grad_norm": math.nan} for i in range(1, 9)]
     with run_of(tmp_path, json.dumps({"log_history": rows}), "trainer_state.json") as trace:
         verdict = diagnose(trace)
-        assert (verdict.causes[0].name, verdict.causes[0].step) == ("nonfinite-tensor", 500)
+        assert (verdict.causes[0].name, verdict.causes[0].step) == ("unexplained-nonfinite", 500)
 
 
 def test_a_norm_that_was_never_measured_is_no_fault_of_a_loss_that_falls(tmp_path):

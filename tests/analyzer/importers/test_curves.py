@@ -138,13 +138,13 @@ FAULTS: dict[str, tuple[str, list[Row], str, int]] = {
     "a loss that is lost": (
         "log.csv",
         [{"step": i, "loss": v} for i, v in enumerate(bad(60, lambda _v, _k: NAN))],
-        "nonfinite-tensor",
+        "unexplained-nonfinite",
         60,
     ),
     "the same, every tenth step": (
         "log.jsonl",
         [{"step": 10 * i, "loss": v} for i, v in enumerate(bad(60, lambda _v, _k: NAN))],
-        "nonfinite-tensor",
+        "unexplained-nonfinite",
         600,
     ),
     "gradients that were lost first": (
@@ -153,7 +153,7 @@ FAULTS: dict[str, tuple[str, list[Row], str, int]] = {
             {"step": i, "loss": v, "grad_norm": 1.0 if i < 59 else NAN}
             for i, v in enumerate(bad(60, lambda _v, _k: NAN))
         ],
-        "nonfinite-tensor",
+        "unexplained-nonfinite",
         59,
     ),
     "divergence": (

@@ -223,7 +223,7 @@ def test_a_trainer_that_prints_a_loss_of_zero_and_a_norm_of_nan_is_anomalous(tmp
     lines = ["{'loss': 0.0, 'grad_norm': nan, 'learning_rate': 4e-06, 'epoch': 0.5}"] * 6
     with imported(tmp_path, "\n".join(lines)) as trace:
         verdict = diagnose(trace)
-        assert (verdict.causes[0].name, verdict.causes[0].step) == ("nonfinite-tensor", 0)
+        assert (verdict.causes[0].name, verdict.causes[0].step) == ("unexplained-nonfinite", 0)
 
 
 def test_a_dictionary_before_the_first_bar_has_the_step_of_its_epoch(tmp_path):

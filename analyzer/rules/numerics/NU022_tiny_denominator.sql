@@ -1,0 +1,38 @@
+/*
+code = "NU022"
+name = "tiny-denominator"
+severity = "error"
+phase = "forward"
+signal = "min"
+message = "At step {step} {op} divided by {value} (smallest of {numel}, {dtype}, shape {shape}); in {looks} steps before its smallest divisor was {least_before}, so a quotient can be {times} times as large. In the same step {effect}."
+fix = "Put a floor under the divisor that fits the data, not the number format: std.clamp(min=1e-2 * typical std), x / (scale + 1e-3 * typical scale); or leave out what has no scale of its own (an empty context, a window that stands still, a constant feature). An eps of 1e-8 only turns a division by zero into one by 1e-8."
+explains = ["nonfinite-tensor", "loss-spike", "divergence", "exploding-gradients", "exploding-activations", "lr-too-high", "optimizer-eps-underflow", "python-exception", "silent-data-corruption", "unexplained-jump", "dead-relu", "saturated-activation", "frozen-by-zero-gradient", "plateau", "optimizer-state-drift", "shuffled-labels"]
+[params.leap]
+value = 10.0
+unit = "times"
+doc = "Loss or gradient norm over the largest of all steps before: beyond anything seen."
+[needs]
+tables = ["steps", "operators"]
+[doc]
+what = "A divisor of one sign falls below a thousandth of the smallest that the same division ever had, and in this step the loss or the gradient norm leaves its own past by an order of magnitude, or numbers are lost."
+why = "x / 1e-8 is finite and of any size; its gradient is larger still, as 1 / x^2."
+not_this = "Divisors of exactly zero (division-by-zero), divisors that pass zero with both signs, a collapse without consequence."
+source = "Arithmetic, and the run's own history."
+*/
+WITH harm AS (
+    SELECT rank, step, max(abs(loss)) AS loss, max(loss_size_ever) AS loss_before, max(norm) AS norm, max(norm_peak_ever) AS norm_before,
+        (rank, step) IN (SELECT (rank, step) FROM bad_steps) AS lost
+    FROM optimizer_series GROUP BY rank, step
+)
+SELECT p.rank, p.step, p.microbatch, p.seq, CASE WHEN p.module IS NULL THEN 'loss' ELSE 'forward' END AS phase, p.module, p.op || '.' || p.saved AS tensor,
+    CASE p.op WHEN 'Div' THEN 'a division' WHEN 'Rsqrt' THEN 'a reciprocal root' ELSE 'a reciprocal' END || CASE WHEN p.module IS NULL THEN ' in the code of the loss' WHEN p.module = '' THEN ' in the root module' ELSE ' in ' || p.module END AS op,
+    CASE WHEN p.op = 'Div' THEN least(abs(p.min), abs(p.max)) ELSE 1 / p.max END AS value, p.numel, p.dtype, p.shape, p.looks, p.least_before,
+    p.least_before / CASE WHEN p.op = 'Div' THEN least(abs(p.min), abs(p.max)) ELSE 1 / p.max END AS times,
+    CASE WHEN isfinite(h.loss) AND h.loss > $leap * h.loss_before THEN printf('the loss was %.4g, after at most %.4g', h.loss, h.loss_before)
+        WHEN isfinite(h.norm) AND h.norm > $leap * h.norm_before THEN printf('the gradient norm was %.4g, after at most %.4g', h.norm, h.norm_before)
+        ELSE 'numbers were lost' END AS effect
+FROM operator_sites p JOIN harm h ON h.rank = p.rank AND h.step = p.step
+WHERE p.trigger = 'collapse' AND (h.lost OR h.loss > $leap * h.loss_before OR h.norm > $leap * h.norm_before)
+-- of several, the one that ran first
+QUALIFY row_number() OVER (PARTITION BY p.rank ORDER BY p.step, p.graph_seq) = 1
+ORDER BY p.step, p.rank

@@ -1,0 +1,24 @@
+/*
+code = "NU023"
+name = "unexplained-jump"
+severity = "error"
+phase = "forward"
+signal = "abs_max"
+message = "At step {step} {tensor} reached {value}, after {usual} on average in all other steps: it is made by code{after_}, and nothing that was measured before it in this forward pass was larger than usual. Nothing recorded says why."
+fix = "Run the batch of step {step} again and look at the code that makes {tensor}: print the smallest divisor and the largest result of each operation there."
+explains = ["loss-spike", "divergence", "nonfinite-tensor", "exploding-gradients", "exploding-activations", "lr-too-high", "optimizer-eps-underflow", "python-exception", "dead-relu", "saturated-activation", "vanishing-gradients", "bad-init-scale", "optimizer-state-drift", "frozen-by-zero-gradient", "unnormalised-input", "loss-scale-collapse", "representation-collapse"]
+generic = true
+[needs]
+tables = ["tensor_stats", "steps"]
+kinds = ["activation"]
+steps = 6
+[doc]
+what = "What enters a module, or a module of the script puts out, is a hundred thousand times itself in one step, while the inputs and all activations before it are as ever; and no other rule has evidence for a cause."
+why = "The jump began there. Whether code, data or hardware made it, the numbers alone do not say."
+not_this = "Jumps with a cause that was seen (tiny-denominator, outlier-batch), modules of torch that make nothing large of ordinary numbers (silent-data-corruption)."
+source = "Order of capture, and the run's own history."
+*/
+SELECT rank, step, microbatch, seq, 'forward' AS phase, coalesce(after_module, module) AS module, tensor, top AS value, usual,
+    CASE WHEN after_module IS NULL THEN '' WHEN after_module = '' THEN ' after the root module' ELSE ' after module ' || after_module END AS after_
+FROM unexplained_leaps WHERE NOT bounded
+ORDER BY step, rank, seq
