@@ -100,11 +100,6 @@ def test_a_file_that_does_not_fit_into_memory_says_what_to_do(tmp_path, monkeypa
 @pytest.mark.parametrize(
     ("raw", "words"),
     [
-        (
-            b'{"schema": "1.1.1-chakra.0.0.4", "pid": 1, "nodes": [{"id": 2, "name": "aten::add", "ctrl_deps": 1}]}',
-            "execution trace",
-        ),
-        (b"[[1700000000000000, 1, 4096, 0], [1700000000000900, 3, -4096, 0]]", "memory timeline"),
         (b"[[1700000000000000, 1700000000000900], [[0, 4096], [0, 0]]]", "memory timeline"),
     ],
     ids=named,
