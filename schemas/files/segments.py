@@ -125,6 +125,8 @@ def read_records(raw: bytes, schema: pa.Schema | None = None, marks: Sequence[Ma
             lost += sum(b > a for (_, a, _), (b, _, _) in pairwise(more))
             batches += more
             torn, why = len(raw) - more[-1][1], why if more[-1][1] < len(raw) else None
+        if torn > 0 and why is None:  # Arrow takes zeros for the end of a stream
+            why = "no record begins where the next one should"
     records = Records(found.empty_table(), lost, max(0, torn), why, len(batches))
     if found.get_field_index("check") >= 0 and found.field("check").type == STEP_VALUES_SCHEMA.field("check").type:
         _keep_sound(batches, records)
