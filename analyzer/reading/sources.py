@@ -16,7 +16,7 @@ from ...schemas import SCHEMA_VERSION, TABLES, VERSION_KEY, Table
 from ...schemas.files.checksums import read_seal
 from ...schemas.files.layout import Part, parts, segments
 from ...schemas.files.safe_files import MOST_SEGMENT, check_file, read_file
-from ...schemas.files.segments import Records, missing_at_end, read_records
+from ...schemas.files.segments import Records, bytes_written, missing_at_end, read_records
 from ...schemas.files.step_values import STEP_VALUES, STEP_VALUES_SCHEMA, Mark, tables_of
 from ..errors import UnreadableRunError
 
@@ -102,7 +102,8 @@ def _find_sources(
     for (rank, index), streams in together.items():
         in_parts = {table for table in done if any(part.holds(rank, index) for part in done[table])}
         open_ = {name for name in streams if not ended and index == newest[name, rank]}
-        journal = _Journal(run, set(TABLES) - in_parts, open_, newest_schema, problems)
+        written = bytes_written(run, rank, index)
+        journal = _Journal(run, set(TABLES) - in_parts, open_, written, newest_schema, problems)
         for table, rows in journal.rows_of(streams):
             if rows.num_rows:
                 sources[table].journal.append(_in_declared_shape(rows, TABLES[table]))
@@ -113,11 +114,13 @@ def _find_sources(
 
 @dataclass(frozen=True, slots=True)
 class _Journal:
-    """Segments of one rank and number. ``wanted``: tables whose rows are in no part. ``open_``: streams whose end may be torn."""
+    """Segments of one rank and number. ``wanted``: tables whose rows are in no part. ``open_``: streams whose end may be torn;
+    ``written``: bytes of each that its writer says were written."""
 
     run: Path
     wanted: set[str]
     open_: set[str]
+    written: dict[str, int]
     newest_schema: int
     problems: list[Problem]
 
@@ -168,6 +171,7 @@ class _Journal:
             self.problems.append(
                 Problem(str(path), f"{held.lost} damaged stretch(es) of its journal are left out, the rest is read")
             )
+        tail_is_normal = tail_is_normal and self.written.get(name, 0) <= len(raw) - held.torn_bytes
         if held.torn_bytes and held.torn and not tail_is_normal:
             self.problems.append(
                 Problem(str(path), f"journal torn after {held.complete} complete appends: {held.torn}")

@@ -74,16 +74,21 @@ def read_written(run: Path, rank: int) -> Written | None:
     return Written(*numbers)
 
 
-def missing_at_end(run: Path, rank: int, segment: int, streams: Mapping[str, Path]) -> dict[str, int]:
-    """Stream → bytes that its writer had written by its own note and that are not there; empty where none are missing."""
+def bytes_written(run: Path, rank: int, segment: int) -> dict[str, int]:
+    """Stream → bytes that its writer had written by its own note; empty where that does not tell."""
     try:
         written = read_written(run, rank)
     except ValueError:
         return {}
     if written is None or written.segment != segment:
         return {}
+    return {STEP_VALUES: written.bytes, "tensor_stats": written.stats_bytes}
+
+
+def missing_at_end(run: Path, rank: int, segment: int, streams: Mapping[str, Path]) -> dict[str, int]:
+    """Stream → bytes that its writer had written by its own note and that are not there; empty where none are missing."""
     missing: dict[str, int] = {}
-    for name, size in ((STEP_VALUES, written.bytes), ("tensor_stats", written.stats_bytes)):
+    for name, size in bytes_written(run, rank, segment).items():
         if name not in streams:
             continue  # already in parts
         there = streams[name].stat().st_size
@@ -178,7 +183,7 @@ def _keep_sound(batches: _Placed, records: Records) -> None:
     for _, _, batch in batches:
         try:
             values, checks = batch.column("rows").to_pylist(), batch.column("check").to_pylist()
-        except (pa.ArrowException, ValueError, UnicodeDecodeError):
+        except (pa.ArrowException, KeyError, ValueError, UnicodeDecodeError):
             records.lost += 1
             continue
         found = [mark_of(value, check) for value, check in zip(values, checks, strict=True)]

@@ -89,10 +89,11 @@ def test_a_broken_run_has_a_row_that_says_why_and_stops_no_other(make_run, comma
     done = command(tmp_path / "tree", "-o", tmp_path / "out")
     assert done.exit_code == 3
     rows = by_name(tmp_path / "out")
-    assert [rows[n]["verdict"] for n in ("a-torn", "b-gone", "c-good")] == ["unreadable", "unreadable", "healthy"]
-    assert "run.json" in rows["a-torn"]["error"]
-    assert rows["a-torn"]["page"] is None
-    assert "a-torn" in done.stdout
+    # of a damaged run.json the rest is read; a folder without one is no run
+    assert [rows[n]["verdict"] for n in ("a-torn", "b-gone", "c-good")] == ["healthy", "unreadable", "healthy"]
+    assert "run.json" in rows["b-gone"]["error"]
+    assert rows["b-gone"]["page"] is None
+    assert "b-gone" in done.stdout
 
 
 @pytest.mark.slow
