@@ -50,10 +50,8 @@ for _ in range(5):
 UNTIL_SAID = """
 import glob, json, os, time
 def said():
-    for path in glob.glob(os.environ["TEST_RUN"] + "/journal/supervisor/events-*.arrows"):
-        if os.path.getsize(path):
-            return True
-    return False
+    paths = glob.glob(os.environ["TEST_RUN"] + "/journal/supervisor/step_values-*.arrows")
+    return any(b"events" in open(path, "rb").read() for path in paths)
 deadline = time.monotonic() + 200
 def compute():
     for _ in range(20_000):
@@ -174,7 +172,7 @@ def test_a_training_that_begins_late_is_said_to_have_begun_and_its_verdict_does_
 model = torch.nn.Linear(4, 1)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 def began():
-    paths = glob.glob(os.environ["TEST_RUN"] + "/journal/supervisor/events-*.arrows")
+    paths = glob.glob(os.environ["TEST_RUN"] + "/journal/supervisor/step_values-*.arrows")
     return any(b"training-began" in open(p, "rb").read() for p in paths)
 while not (began() and steps > 5) and time.monotonic() < deadline:
     optimizer.zero_grad()

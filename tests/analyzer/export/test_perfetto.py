@@ -66,7 +66,10 @@ def test_steps_phases_curves_and_events_are_tracks(tmp_path, name):
     assert [e["ts"] for e in events if e["name"] == "backward"] == [e["ts"] + 3000 for e in bars]
     assert len([e for e in events if e["ph"] == "C" and e["name"] == "loss"]) == 11
     assert [e["args"]["message"] for e in events if e.get("cat") == "event"] == ['odd "name" </script>']
-    assert [e["name"] for e in events if e.get("cat") == "finding"] == ["cause: unexplained-nonfinite"]
+    assert [e["name"] for e in events if e.get("cat") == "finding"] == [
+        "cause: unexplained-nonfinite",
+        "symptom: nonfinite-tensor",
+    ]
 
 
 def test_what_is_exported_is_imported_again(tmp_path):
