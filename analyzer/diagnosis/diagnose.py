@@ -178,14 +178,10 @@ def _number(value: Any) -> float | None:
     return float(format(value, ".6g"))
 
 
-_LEFT_OUT = {"step": "gradient norms and calls"}
-"""Kinds of column detail of `steps` that have another name for people."""
-
-
 def _unwatched(trace: Trace) -> int:
     """Steps of small models that have no row, as the rows after them say; only a single rank has any."""
     steps = trace.sql(
-        "SELECT max(steps) AS steps FROM (SELECT sum(unwatched)::BIGINT AS steps FROM steps GROUP BY rank)"
+        "SELECT max(steps) AS steps FROM (SELECT sum(steps)::BIGINT AS steps FROM unwatched_steps GROUP BY rank)"
     ).item()
     return steps or 0
 
@@ -242,9 +238,11 @@ def _reading_problems(trace: Trace, facts: RunFacts, rules: Judging) -> list[Not
     thinned, rows = trace.sql(
         "SELECT count(*) FILTER (left_out <> ['']) AS thinned, count(*) AS steps FROM step_detail"
     ).row(0)
-    if thinned:
+    if thinned or _unwatched(trace):
         kinds = trace.sql("SELECT DISTINCT unnest(left_out) AS kind FROM step_detail ORDER BY kind")["kind"].to_list()
-        named = ", ".join(say(_LEFT_OUT.get(str(k), str(k).replace("_", " "))) for k in kinds if k)
+        named = ", ".join(say(str(k).replace("_", " ")) for k in kinds if k)
+        if _unwatched(trace):
+            named = ", ".join(filter(None, (named, say("gradient norms and calls"))))
         why.append(
             say(
                 "recording was sampled: {kinds} were not measured in {thinned} of {steps} steps; what they show is bounded by"

@@ -29,6 +29,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "rank": 0, "optimizer_id": 0, "completed": True, "stepped": True, "skipped_by_scaler": False, "microbatches": 1,
         "time_ns": 0, "training": True,
     },
+    "unwatched_steps": {"rank": 0, "time_ns": 0, "steps": 1},
     "norm_parts": {"rank": 0, "optimizer_id": 0, "norm": "grad_norm"},
     "param_groups": {"rank": 0, "optimizer_id": 0, "group_id": 0, "optimizer": "AdamW", "lr": 1e-3, "eps": 1e-8},
     "batches": {"rank": 0, "microbatch": 0, "seq": 0, "phase": "data", "role": "input", "dtype": "float32"},

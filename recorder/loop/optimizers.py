@@ -228,11 +228,10 @@ class OptimizerWatch:
         ids = self._just_closed.stepped if self._just_closed is not None else set()
         return [optimizer for id_, optimizer in self._alive() if id_ in ids]
 
-    def go_unwatched(self, optimizers: Iterable[torch.optim.Optimizer]) -> int:
-        """The next steps of these are not watched; returns the number of the one that is named in the rows of `steps`."""
+    def go_unwatched(self) -> None:
+        """The next steps are not watched."""
         self._just_closed = None
         self._called = self._cleared = False
-        return max(self.found(optimizer).id for optimizer in optimizers)
 
     def was_unwatched(self, optimizers: Iterable[torch.optim.Optimizer], count: int) -> None:
         """These have made ``count`` steps that were not watched."""

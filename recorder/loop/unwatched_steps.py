@@ -20,7 +20,6 @@ from torch.compiler import is_compiling
 
 from ...schemas.files.step_values import Row
 from ..script.signal_handlers import raised_by_signal_handler
-from ..session.budget import KINDS
 from ..session.patches import Patches, Removable
 from ..session.session import Session
 from .backward import BackwardWatch
@@ -31,9 +30,6 @@ from .unhooked_forwards import Passing
 StepHook = Callable[[torch.optim.Optimizer, tuple[Any, ...], dict[str, Any]], None]
 
 PART = "unwatched-steps"
-
-_DETAIL = " ".join(sorted((*KINDS, "batches", "step")))
-"""Column detail of the row of such a step: no more is known of it than its loss."""
 
 _LOOK_CLOSELY = 6
 """Steps of full detail after a loss that leaves its band."""
@@ -152,7 +148,7 @@ class UnwatchedSteps:
 
     def _begin(self, count: int, apart: int) -> None:
         session, patches = self.session, self._patches
-        named = self.optimizers.go_unwatched(self._expected.values())
+        self.optimizers.go_unwatched()
         self._first, self._left = session.step, count
         self._last_row = session.step - 1
         self._apart = apart
@@ -162,13 +158,8 @@ class UnwatchedSteps:
             "rank": session.catalogue.rank,
             "step": session.step,
             "time_ns": 0,
+            "steps": 0,
             "loss": None,
-            "unwatched": None,
-            "optimizer_id": named,
-            "completed": True,
-            "stepped": True,
-            "skipped_by_scaler": False,
-            "detail": _DETAIL,
         }
         for stand_in in patches.stand_ins if patches is not None else ():
             self._stand_ins += stand_in()
@@ -247,7 +238,7 @@ class UnwatchedSteps:
     def _write_row(self, now_ns: int) -> None:
         """The row of the step that was counted last, which tells of those before it that have none."""
         row, step = self._row, self.session.step - 1
-        row["step"], row["time_ns"], row["unwatched"] = step, now_ns, step - self._last_row - 1 or None
+        row["step"], row["time_ns"], row["steps"] = step, now_ns, step - self._last_row
         self.session.write_at_once(row)
         self._last_row = step
         row["loss"] = None

@@ -514,7 +514,7 @@ class Session:
             self._breadcrumb.count(self.step)
 
     def write_at_once(self, row: Row) -> None:
-        """Append a complete row of `steps` to the journal."""
+        """Append a complete row of `unwatched_steps` to the journal."""
         self._say_refused(self._rows.write_at_once(row))
 
     def look_again(self) -> None:

@@ -102,10 +102,10 @@ class StepRows:
         return refused
 
     def write_at_once(self, row: Row) -> list[OSError]:
-        """Append one complete row of `steps`; returns what the disk said where it did not take it."""
+        """Append one complete row of `unwatched_steps`; returns what the disk said where it did not take it."""
         if self.journal is not None:
             try:
-                self.journal_bytes = self.journal.append({STEP_VALUES: {"steps": [row]}})
+                self.journal_bytes = self.journal.append({STEP_VALUES: {"unwatched_steps": [row]}})
             except OSError as e:
                 return [e]
         return []

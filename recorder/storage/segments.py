@@ -87,16 +87,17 @@ def read_rows(run: Path, name: str, columns: list[str]) -> pa.Table:
 
 def completed_steps(run: Path) -> dict[int, int]:
     """Rank → number of completed steps, ranks without one left out."""
-    rows = read_rows(run, "steps", ["rank", "step", "completed", "unwatched"])
-    done = rows.filter(rows["completed"]).group_by("rank")
-    counts = done.aggregate([("step", "count_distinct"), ("step", "max"), ("unwatched", "sum")])
-    found: dict[int, int] = {}
-    for count in counts.to_pylist():
-        rank = count["rank"]
-        found[rank] = count["step_count_distinct"] + (count["unwatched_sum"] or 0)
-        if count["unwatched_sum"]:  # a killed process has counted more than it has written
-            position = read_breadcrumb(breadcrumb_path(run, rank))
-            found[rank] += max(position.step - count["step_max"] - 1, 0) if position is not None else 0
+    rows = read_rows(run, "steps", ["rank", "step", "completed"])
+    counts = rows.filter(rows["completed"]).group_by("rank").aggregate([("step", "count_distinct"), ("step", "max")])
+    found = {c["rank"]: c["step_count_distinct"] for c in counts.to_pylist()}
+    last = {c["rank"]: c["step_max"] for c in counts.to_pylist()}
+    rows = read_rows(run, "unwatched_steps", ["rank", "step", "steps"])
+    for c in rows.group_by("rank").aggregate([("steps", "sum"), ("step", "max")]).to_pylist():
+        rank = c["rank"]
+        found[rank] = found.get(rank, 0) + c["steps_sum"]
+        position = read_breadcrumb(breadcrumb_path(run, rank))
+        if position is not None:  # a killed process has counted more than it has written
+            found[rank] += max(position.step - max(c["step_max"], last.get(rank, -1)) - 1, 0)
     return found
 
 

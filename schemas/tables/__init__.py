@@ -16,7 +16,7 @@ from .operators import OPERATORS
 from .probes import LIVE_TENSORS, PROBES
 from .profiler_events import PROFILED_OPERATORS, PROFILER_EVENTS
 from .recording import RECORDER_STATS, SYSTEM_SAMPLES, THINNED
-from .steps import NORM_PARTS, PARAM_GROUPS, SCHEDULERS, STEPS
+from .steps import NORM_PARTS, PARAM_GROUPS, SCHEDULERS, STEPS, UNWATCHED_STEPS
 from .tensor_stats import TENSOR_STATS
 
 TABLES: dict[str, Table] = {
@@ -27,6 +27,7 @@ TABLES: dict[str, Table] = {
         TENSORS,
         TENSOR_STATS,
         STEPS,
+        UNWATCHED_STEPS,
         NORM_PARTS,
         PARAM_GROUPS,
         BATCHES,

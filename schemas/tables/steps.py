@@ -11,12 +11,6 @@ STEPS = Table(
         STEP,
         Column("optimizer_id", I32, "Optimizer that stepped; null when the iteration ended without an optimizer step."),
         TIME,
-        Column(
-            "unwatched",
-            I64,
-            "Completed steps between the row before and this one that have no row: too many steps a second to note each.",
-            "steps",
-        ),
         Column("completed", BOOL, "True when optimizer.step() had returned, or the iteration had otherwise ended."),
         Column("stepped", BOOL, "True when optimizer.step() ran."),
         Column("skipped_by_scaler", BOOL, "True when a GradScaler found non-finite gradients and left the step out."),
@@ -194,4 +188,18 @@ SCHEDULERS = Table(
         ),
     ),
     ("rank", "step", "scheduler_id"),
+)
+
+
+UNWATCHED_STEPS = Table(
+    "unwatched_steps",
+    "Completed steps that have no row in steps: of a small model, most between two that are watched. One row for one or a few.",
+    (
+        RANK,
+        Column("step", I64, "The last of these steps.", "steps"),
+        TIME,
+        Column("steps", I64, "Steps that this row stands for.", "steps"),
+        Column("loss", F64, "Loss on which backward was called in the last of them; null where it was not read."),
+    ),
+    ("rank", "step"),
 )

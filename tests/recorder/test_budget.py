@@ -176,7 +176,9 @@ def test_a_budget_that_is_used_up_thins_the_recording(tmp_path, monkeypatch):
     with Recorder(tmp_path / "run", budget="0.5%", grace="1ms"):
         train(60)
     with Trace(tmp_path / "run") as trace:
-        thinned = trace.sql("SELECT sum(1 + coalesce(unwatched, 0)) AS n FROM steps WHERE detail <> ''").item()
+        thinned = trace.sql(
+            "SELECT count(*) + (SELECT coalesce(sum(steps), 0) FROM unwatched_steps) AS n FROM steps WHERE detail <> ''"
+        ).item()
         reasons = set(trace.sql("SELECT reason FROM recorder_stats WHERE part = 'gradients'")["reason"].to_list())
     assert thinned > 30
     assert reasons == {"full", "budget"}

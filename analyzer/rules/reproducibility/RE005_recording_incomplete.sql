@@ -11,29 +11,41 @@ explains = []
 value = 5
 unit = "steps"
 doc = "A rank that is killed may have left so many steps on a device; more than these were lost on the way to the disk."
+[params.apart]
+value = 16
+unit = "steps"
+doc = "A process that is killed has counted so many steps that went unwatched and has not written them yet."
 [needs]
 tables = ["steps"]
 [doc]
 what = "Steps that the script did and the recording has not: rows that the disk refused, numbers that are skipped, or a rank that was last seen far behind its last row. Or a part of the recorder that failed and switched itself off."
 why = "What happened in those steps cannot be judged, and a run that looks healthy without them need not be."
-not_this = "Steps in which costly kinds were left out on purpose, and detail removed by --disk-limit: both are said beside the verdict. Logs of others that were imported and hold every so many steps. Steps in progress when a rank was killed. Steps of small models that went unwatched: they are counted in the next row."
+not_this = "Steps in which costly kinds were left out on purpose, and detail removed by --disk-limit: both are said beside the verdict. Logs of others that were imported and hold every so many steps. Steps in progress when a rank was killed. Steps of small models that went unwatched: they are counted in unwatched_steps."
 source = "Counting; events rows-dropped and recorder-fault; the breadcrumb, which needs no disk space."
 */
 WITH numbered AS (
-    -- steps that went unwatched are told of by the row after them
-    SELECT rank, step, unwatched, lead(step - unwatched) OVER (PARTITION BY rank ORDER BY step) AS next
-    FROM (SELECT rank, step, max(coalesce(unwatched, 0)) AS unwatched FROM steps GROUP BY rank, step)
+    SELECT rank, step, lead(step) OVER (PARTITION BY rank ORDER BY step) AS next
+    FROM (SELECT DISTINCT rank, step FROM steps)
 ), ends AS (
-    SELECT rank, max(step) AS last, count(*) AS steps, max(unwatched) AS unwatched FROM numbered GROUP BY rank
+    SELECT rank, max(step) AS last FROM numbered GROUP BY rank
+), counted AS (
+    -- steps that went unwatched, by the last watched one before them
+    SELECT u.rank, n.step, sum(u.steps) AS steps
+    FROM unwatched_steps u ASOF JOIN numbered n ON n.rank = u.rank AND u.step > n.step
+    GROUP BY u.rank, n.step
 ), gaps AS (
-    SELECT rank, min(step + 1) AS step, sum(next - step - 1) AS missing FROM numbered
+    SELECT n.rank, min(n.step + 1) AS step, sum(n.next - n.step - 1 - coalesce(c.steps, 0)) AS missing
+    FROM numbered n LEFT JOIN counted c USING (rank, step)
     -- a log that was imported may hold every tenth step, and says nothing of those between
-    WHERE next > step + 1 AND NOT (SELECT options LIKE '%"imported"%' FROM runs) GROUP BY rank
+    WHERE n.next - n.step - 1 > coalesce(c.steps, 0) AND NOT (SELECT options LIKE '%"imported"%' FROM runs)
+    GROUP BY n.rank
 ), tails AS (
-    SELECT e.rank, e.last + 1 AS step, p.step - e.last - 1 AS missing
+    SELECT e.rank, e.last + 1 AS step, p.step - e.last - 1 - coalesce(c.steps, 0) AS missing
     FROM ends e
     JOIN last_positions p ON p.rank = e.rank
-    WHERE p.step - e.last - 1 >= greatest($late, e.unwatched + 1)
+    LEFT JOIN counted c ON c.rank = e.rank AND c.step = e.last
+    WHERE p.step - e.last - 1 - coalesce(c.steps, 0) >= $late
+      AND (p.step - e.last - 1 - coalesce(c.steps, 0) > $apart OR NOT EXISTS (FROM unwatched_steps))
 ), missing_ AS (
     SELECT rank, min(step) AS step, sum(missing) AS missing
     FROM (FROM gaps UNION ALL BY NAME FROM tails)
