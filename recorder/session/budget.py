@@ -65,7 +65,7 @@ spoils are most of it, which no clock inside sees. Found by comparing whole runs
 _MOST_FOR_LOSSES = 0.4
 """Share of the budget that reading losses of such steps may take."""
 
-_MOST_BETWEEN_LOSSES = 16
+MOST_BETWEEN_LOSSES = 16
 
 _FULL_STEPS = 256
 _FULL_PART = 0.2
@@ -321,7 +321,7 @@ class Budget:
         self._losses_every = 1
         while (
             LOSS_NS / self._losses_every > _MOST_FOR_LOSSES * limit * median(self._plain)
-            and self._losses_every < _MOST_BETWEEN_LOSSES
+            and self._losses_every < MOST_BETWEEN_LOSSES
         ):
             self._losses_every *= 2
         return (self.intervals, self.watched_every) != before
