@@ -46,8 +46,8 @@ def test_a_killed_run_keeps_every_completed_step(seed: int, victim: str, tmp_pat
 
     returned = counter.stat().st_size
     with Trace(run) as trace:
-        watched = "SELECT step, 1::BIGINT AS steps FROM steps WHERE completed AND stepped"
-        rows = trace.sql(f"{watched} UNION ALL SELECT step, steps FROM unwatched_steps").rows()
+        rows = trace.sql("SELECT step, 1 AS steps FROM steps WHERE completed AND stepped").rows()
+        rows += trace.sql("SELECT step, steps FROM unwatched_steps").rows()
         verdict = diagnose(trace)
     steps = sorted(step for last, count in rows for step in range(last - count + 1, last + 1))
     assert steps == list(range(len(steps)))
