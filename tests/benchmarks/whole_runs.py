@@ -1,0 +1,97 @@
+"""What small models pay: whole processes of one script, plain and under `firstfault run`, in turn.
+
+    python tests/benchmarks/whole_runs.py [--pairs 5] [--models small,medium,deep] [--steps 20000]
+
+Each process trains an MLP on one thread, and prints what its first 500 steps and the second half of its steps took: wall time,
+and time of the processor, which others on the machine disturb less. Printed are medians over the pairs of recorded ÷ plain, for
+these stretches and for the whole process from its start to its end, with the supervisor. The training's last loss must be equal.
+"""
+
+import argparse
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+MODELS = {"small": (32, 2, 32), "medium": (64, 4, 64), "deep": (48, 30, 64)}
+"""Width, layers, batch."""
+
+SCRIPT = """
+import json, sys, time, torch
+from torch import nn
+width, layers, batch, steps, out = *map(int, sys.argv[1:5]), sys.argv[5]
+torch.set_num_threads(1)
+torch.manual_seed(0)
+hidden = [part for _ in range(layers - 2) for part in (nn.Linear(width, width), nn.ReLU())]
+model = nn.Sequential(nn.Linear(16, width), nn.ReLU(), *hidden, nn.Linear(width, 1))
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+x = torch.randn(1024, 16)
+y = x[:, :1].sin() + x[:, 1:2] * x[:, 2:3]
+marks = {0: (time.perf_counter(), time.thread_time())}
+for step in range(steps):
+    at = step * batch % 1024
+    optimizer.zero_grad()
+    loss = nn.functional.mse_loss(model(x[at : at + batch]), y[at : at + batch])
+    loss.backward()
+    optimizer.step()
+    if step + 1 in {500, steps // 2, steps}:
+        marks[step + 1] = (time.perf_counter(), time.thread_time())
+json.dump({"marks": list(marks.items()), "loss": loss.item()}, open(out, "w"))
+"""
+
+
+def run(script: Path, model: str, steps: int, *, recorded: bool) -> tuple[dict[str, float], float]:
+    """Microseconds a step by stretch, seconds of the whole process, and the last loss."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "out.json"
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        began = time.perf_counter()
+        tool = ["-m", "firstfault", "run", "--quiet", "--out", f"{folder}/run"] if recorded else []
+        arguments = [*map(str, (*MODELS[model], steps)), str(out)]
+        subprocess.run([sys.executable, *tool, str(script), *arguments], check=True, env=os.environ)
+        took = time.perf_counter() - began
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        found = json.loads(out.read_text())
+    (_, first), (_, early), (half, middle), (_, last) = found["marks"]
+    late = steps - half
+    return {
+        "first 500 steps, wall": (early[0] - first[0]) / 500 * 1e6,
+        "late steps, wall": (last[0] - middle[0]) / late * 1e6,
+        "late steps, processor": (last[1] - middle[1]) / late * 1e6,
+        "whole process, wall": took * 1e6,
+        "whole process, processor": (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) * 1e6,
+    }, found["loss"]
+
+
+def main() -> None:
+    """Measure and print one table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--models", default=",".join(MODELS))
+    parser.add_argument("--steps", type=int, default=20_000)
+    given = parser.parse_args()
+    print("| model | stretch | plain | recorded ÷ plain |\n|---|---|---|---|")
+    with tempfile.TemporaryDirectory() as folder:
+        script = Path(folder) / "train.py"
+        script.write_text(SCRIPT)
+        for model in given.models.split(","):
+            pairs = []
+            for _ in range(given.pairs):
+                plain, loss = run(script, model, given.steps, recorded=False)
+                recorded, same = run(script, model, given.steps, recorded=True)
+                assert loss == same, "recording has changed the training"
+                pairs.append((plain, recorded))
+            for stretch in pairs[0][0]:
+                base = statistics.median(plain[stretch] for plain, _ in pairs)
+                ratio = statistics.median(recorded[stretch] / plain[stretch] for plain, recorded in pairs)
+                unit = f"{base / 1e6:.1f} s" if stretch.startswith("whole") else f"{base:.0f} µs"
+                print(f"| {model} | {stretch} | {unit} | {ratio:.2f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
