@@ -38,7 +38,7 @@ def test_a_folder_that_turns_read_only_leaves_the_training_alone_and_still_tells
     plain = bench.plain(str(SCRIPT))
     progress = bench.folder / "progress"
     process = subprocess.Popen(
-        bench.command(str(SCRIPT), str(progress)),
+        bench.command(str(SCRIPT), str(progress), options=["--budget", "off"]),  # every step is watched
         cwd=bench.folder,
         env=bench.environment(),
         stdout=subprocess.PIPE,
