@@ -127,6 +127,8 @@ class UnwatchedSteps:
         if count > 1 and possible:
             self._evaluates_always = min(before, self._evaluations) > 0
             self._begin(count, apart)
+        else:
+            self._expected = {}  # nothing of the script's is kept alive while its steps are watched
 
     def _possible(self, optimizer: torch.optim.Optimizer) -> bool:
         """Whether an iteration consists of what is counted here, and nothing else was asked for."""

@@ -60,7 +60,8 @@ _MOST_FOR_WATCHING = 0.5
 COUNT_NS = 6_000
 LOSS_NS = 40_000
 """What counting a step that is not watched takes, and what reading its loss and writing its row takes on top: caches that it
-spoils are most of it, which no clock inside sees. Found by comparing whole runs (tests/benchmarks/whole_runs.py)."""
+spoils are most of it, which no clock inside sees. Estimates, from how long steps of an MLP took in one process with and without
+it; tests/benchmarks/whole_runs.py shows what whole processes pay."""
 
 _MOST_FOR_LOSSES = 0.4
 """Share of the budget that reading losses of such steps may take."""
