@@ -1,9 +1,11 @@
 """What is put into torch and how it comes out again. Every watch of the recorder installs itself through this."""
 
+import functools
 import sys
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
+from torch.compiler import is_compiling
 from torch.nn.modules import module as nn_module
 
 from ..base.import_hooks import after_import
@@ -17,12 +19,33 @@ class Removable(Protocol):
         ...
 
 
-class Watch(Protocol):
-    """A part of the recorder that puts something into torch."""
+class _Around:
+    """The one wrapper of a function, for all who are told of its calls."""
 
-    def install(self, patches: "Patches") -> None:
-        """Put it in."""
-        ...
+    def __init__(self, original: Callable[..., Any]) -> None:
+        self.original = original
+        self.told: list[tuple[Callable[..., Any] | None, Callable[..., Any] | None, Callable[..., Any] | None]] = []
+        told = self.told
+
+        @functools.wraps(original)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if is_compiling():
+                return original(*args, **kwargs)  # torch.compile folds the rest away: no graph break
+            notes = [None if before is None else before(*args, **kwargs) for before, _, _ in told]
+            returned = False
+            try:
+                result = original(*args, **kwargs)
+                returned = True
+            finally:
+                for (_, _, lastly), note in zip(told, notes, strict=True):
+                    if lastly is not None:
+                        lastly(note, returned)
+            for (_, after, _), note in zip(told, notes, strict=True):
+                if after is not None:
+                    after(note, result, *args, **kwargs)
+            return result
+
+        self.wrapper = call
 
 
 class Patches:
@@ -30,6 +53,7 @@ class Patches:
 
     def __init__(self) -> None:
         self._undo: list[Callable[[], None]] = []
+        self._around: dict[tuple[int, str], _Around] = {}
         self.module_hooks: list[Any] = []
         """Handles of the global forward hooks and pre-hooks of modules."""
         self.stand_ins: list[Callable[[], Iterable[Removable]]] = []
@@ -55,8 +79,34 @@ class Patches:
         self.stand_ins.append(stand_in)
         self.handles(hooks)
 
+    def around(
+        self,
+        owner: Any,
+        name: str,
+        *,
+        before: Callable[..., Any] | None = None,
+        after: Callable[..., Any] | None = None,
+        lastly: Callable[..., Any] | None = None,
+        also: Iterable[Any] = (),
+    ) -> None:
+        """Be told of the calls of a function. All who are told of one function share one wrapper.
+
+        ``before(*args, **kwargs)`` gives a note, ``after(note, result, *args, **kwargs)`` gets it once the function has
+        returned, ``lastly(note, returned)`` in any case. Whoever is told is guarded already. ``also`` are other places of the
+        same function.
+        """
+        around = self._around.get((id(owner), name))
+        if around is None or getattr(owner, name) is not around.wrapper:
+            around = self._around[id(owner), name] = _Around(getattr(owner, name))
+            self.put(owner, name, around.wrapper)
+        around.told.append((before, after, lastly))
+        for other in also:
+            if getattr(other, name, None) is around.original:
+                self.put(other, name, around.wrapper)
+
     def wrap(self, owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
-        """Replace an attribute by a function made from it. The original is to be called exactly once in it."""
+        """Replace an attribute by a function made from it, where ``around`` does not do. The original is to be called exactly
+        once in it."""
         self.put(owner, name, make(getattr(owner, name)))
 
     def put(self, owner: Any, name: str, replacement: Any) -> None:
@@ -83,6 +133,7 @@ class Patches:
         """Take everything out again."""
         while self._undo:
             self._undo.pop()()
+        self._around.clear()
         self.module_hooks.clear()
         self.stand_ins.clear()
 

@@ -72,7 +72,7 @@ def measure(
 
         def timed(**options: Any) -> None:
             nonlocal rows
-            rows, began = session.stat_index(), perf_counter_ns()
+            rows, began = session.rows.stat_index(), perf_counter_ns()
             finish(**options)
             ends.append((perf_counter_ns() - began) / 1e3)
 
@@ -90,7 +90,7 @@ def measure(
             model(x).square().mean().backward()
             optimizer.step()
             if step >= 20 and (every == 1 or step % every):
-                own.append((inside.ns - before if operators else session.last_recorder_ns) / 1e3)
+                own.append((inside.ns - before if operators else session.step_row.last_recorder_ns) / 1e3)
         stack.close()
         if profile is not None:
             profile.disable()

@@ -89,7 +89,7 @@ def test_hooks_of_modules_are_out_between_watched_steps_and_a_copy_has_none_of_o
     model, optimizer = network()
     with Recorder(tmp_path / "run") as recorder:
         train(model, optimizer, WATCHED_AT_FIRST + 3)
-        assert recorder._attachment.session.unwatched
+        assert recorder._attachment.session.position.unwatched
         assert not nn_module._global_forward_hooks
         for twin in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):  # noqa: S301 — our own
             assert twin(torch.ones(1, 6)).shape == (1, 1)
