@@ -48,7 +48,7 @@ class Operators(TorchFunctionMode):
         self.ns = 0
 
     def __torch_function__(self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if not self.session._entered or getattr(func, "__name__", "") in {"__get__", "__set__"}:
+        if not self.session.guard._entered or getattr(func, "__name__", "") in {"__get__", "__set__"}:
             return func(*args, **(kwargs or {}))
         began = perf_counter_ns()
         try:
