@@ -118,7 +118,7 @@ class Recorder:
 
     def log(self, **metrics: Tensor | float) -> None:
         """Add numbers under their names to the current step."""
-        self._log(metrics, self._require().session.step)
+        self._log(metrics, self._require().session.position.step)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

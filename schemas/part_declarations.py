@@ -13,7 +13,7 @@ class PartDeclaration(NamedTuple):
     name: str
     writes: tuple[str, ...]
     """Tables, columns (``steps.rng``) and kinds of rows (``events:seeded``)."""
-    after: tuple[str, ...]
+    uses: tuple[str, ...]
     is_watch: bool
     """Whether it can be left out of a recording."""
 
@@ -40,4 +40,4 @@ def _of(node: ast.ClassDef) -> PartDeclaration | None:
     }
     if not bases or "name" not in values:
         return None
-    return PartDeclaration(values["name"], values.get("writes", ()), values.get("after", ()), "Watch" in bases)
+    return PartDeclaration(values["name"], values.get("writes", ()), values.get("uses", ()), "Watch" in bases)

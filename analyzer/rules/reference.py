@@ -104,11 +104,11 @@ def _filled_by(table: str, parts: list[PartDeclaration]) -> list[str]:
 
 def _watches(parts: list[PartDeclaration]) -> list[str]:
     out = ["## Watches", "", "Each can be left out of a recording: `firstfault run --without NAME`.", ""]
-    out += ["| watch | fills | after |", "|---|---|---|"]
+    out += ["| watch | fills | uses |", "|---|---|---|"]
     for part in parts:
         if part.is_watch:
-            fills, after = (", ".join(f"`{n}`" for n in names) for names in (part.writes, part.after))
-            out.append(f"| `{part.name}` | {fills or 'no table'} | {after} |")
+            fills, uses = (", ".join(f"`{n}`" for n in names) for names in (part.writes, part.uses))
+            out.append(f"| `{part.name}` | {fills or 'no table'} | {uses} |")
     return [*out, ""]
 
 

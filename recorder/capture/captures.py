@@ -68,7 +68,7 @@ class CaptureWatch(Watch):
         "events:step-skipped",
         "events:rolled-back",
     )
-    after = ("memory-growth", "unwatched-steps")
+    uses = ("memory-growth", "unwatched-steps")
     """Memory that has run out is to be looked at as it was; gradients are looked at before a step is left out for them."""
 
     def __init__(

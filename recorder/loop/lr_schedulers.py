@@ -161,4 +161,4 @@ def _settings(scheduler: Any, **more: Any) -> str:
 
 def subclasses(kind: type) -> list[type]:
     """All classes that are made from a class."""
-    return [k for direct in kind._subclasses__() for k in (direct, *subclasses(direct))]
+    return [k for direct in kind.__subclasses__() for k in (direct, *subclasses(direct))]

@@ -54,7 +54,7 @@ class UnwatchedSteps(Part):
 
     name = "unwatched-steps"
     writes = ("unwatched_steps",)
-    after = ("backward", "forward", "optimizer")
+    uses = ("backward", "forward", "optimizer")
 
     def __init__(
         self, session: Session, forward: ForwardWatch, backward: BackwardWatch, optimizers: OptimizerWatch

@@ -74,7 +74,7 @@ class GrowthWatch(Watch):
 
     name = "memory-growth"
     writes = ("memory_owners", "memory_blocks", "events:memory-not-looked-at")
-    after = ("graphs", "outputs", "held-activations", "live-tensors", "open-files", "memory-history")
+    uses = ("graphs", "outputs", "held-activations", "live-tensors", "open-files", "memory-history")
 
     def __init__(
         self,

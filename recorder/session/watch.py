@@ -1,7 +1,7 @@
 """What the recorder is made of: parts that always run, and watches, each of which can be left out by its name.
 
 A part says in four places what it is: ``writes`` which tables it fills, ``listen`` what it wants to be told, ``install`` what it
-puts into torch, ``after`` whose work it uses. To make one joins nothing: a watch that is left out is made all the same, so that
+puts into torch, ``uses`` which others. To make one joins nothing: a watch that is left out is made all the same, so that
 others may ask it, and then knows of nothing.
 """
 
@@ -24,7 +24,7 @@ class Part:
 
     name: ClassVar[str]
     writes: ClassVar[tuple[str, ...]] = ()
-    after: ClassVar[tuple[str, ...]] = ()
+    uses: ClassVar[tuple[str, ...]] = ()
     """Names of those whose work it uses: it listens and is put in after them, and has less to say where they are left out."""
 
     def __init__(self, session: Session) -> None:
@@ -46,12 +46,12 @@ class Watch(Part):
 
 
 def in_order(parts: Sequence[Part], without: Collection[str] = ()) -> list[Part]:
-    """Those that take part, each behind those that it comes ``after``; else as they were given."""
+    """Those that take part, each behind those whose work it uses; else as they were given."""
     by_name = {part.name: part for part in parts if not (isinstance(part, Watch) and part.name in without)}
     place = {name: i for i, name in enumerate(by_name)}
     sorter: TopologicalSorter[str] = TopologicalSorter()
     for name, part in by_name.items():
-        sorter.add(name, *(earlier for earlier in part.after if earlier in by_name))
+        sorter.add(name, *(earlier for earlier in part.uses if earlier in by_name))
     sorter.prepare()
     ordered: list[Part] = []
     ready: list[str] = []

@@ -100,7 +100,7 @@ class AttentionProbe(Watch):
 
     name = "attention"
     writes = ("probes:attention_entropy", "probes:attention_sure", "probes:attention_on_padding")
-    after = ("embeddings",)
+    uses = ("embeddings",)
 
     def __init__(self, session: Session, forward: ForwardWatch, padding: TokenPadding) -> None:
         super().__init__(session)

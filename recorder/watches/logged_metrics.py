@@ -5,7 +5,7 @@ A library is wrapped when the script imports it, and called exactly as before; n
 
 import functools
 import numbers
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from torch import Tensor
@@ -41,22 +41,23 @@ class MetricsWatch(Watch):
         patches.after_import("mlflow", functools.partial(self._wrap_mlflow, patches))
 
     def _wrap_writer(self, patches: Patches, module: Any) -> None:
-        one = self._told("tensorboard", ("", "tag", "scalar_value", "global_step"))
-        many = self._told("tensorboard", ("", "main_tag", "tag_scalar_dict", "global_step"))
-        patches.around(module.SummaryWriter, "add_scalar", **one)
-        patches.around(module.SummaryWriter, "add_scalars", **many)
+        self._tell(
+            patches, module.SummaryWriter, "add_scalar", "tensorboard", ("", "tag", "scalar_value", "global_step")
+        )
+        names = ("", "main_tag", "tag_scalar_dict", "global_step")
+        self._tell(patches, module.SummaryWriter, "add_scalars", "tensorboard", names)
 
     def _wrap_wandb(self, patches: Patches, module: Any) -> None:
-        patches.around(module.Run, "log", **self._told("wandb", ("", "data", "step")))
+        self._tell(patches, module.Run, "log", "wandb", ("", "data", "step"))
 
     def _wrap_mlflow(self, patches: Patches, module: Any) -> None:
         for name, places in (("log_metric", ("key", "value", "step")), ("log_metrics", ("metrics", "step"))):
             if hasattr(module, name):
-                patches.around(module, name, **self._told("mlflow", places))
+                self._tell(patches, module, name, "mlflow", places)
 
-    def _told(self, source: str, places: tuple[str, ...]) -> dict[str, Callable[..., Any]]:
-        """What notes the arguments of a call that has returned. ``places`` are their names in order: the step last, before it
-        the numbers, before them their name where they have one in common."""
+    def _tell(self, patches: Patches, owner: Any, name: str, source: str, places: tuple[str, ...]) -> None:
+        """Note the arguments of calls that have returned. ``places`` are their names in order: the step last, before it the
+        numbers, before them their name where they have one in common."""
         *_, numbers_, step_ = places
         name_ = places[-3] if len(places) > 2 else ""
 
@@ -69,7 +70,7 @@ class MetricsWatch(Watch):
                 values = {given.get(name_): values}
             self._add(source, values, int(step) if isinstance(step, numbers.Integral) else None)
 
-        return {"before": self._begins, "after": self.guarded(note), "lastly": self._ends}
+        patches.around(owner, name, before=self._begins, after=self.guarded(note), lastly=self._ends)
 
     def _begins(self, *_: Any, **__: Any) -> bool:
         """Whether this is the script's call."""

@@ -159,7 +159,7 @@ def test_a_watch_that_is_left_out_leaves_out_what_it_writes_and_nothing_else(nam
     before, after = contents(whole[0]), contents(run)
     assert not after["events:recorder-fault"]
     declared = {part.name: set(part.writes) for part in PARTS}
-    depend = {name} | {part.name for part in PARTS if name in part.after}
+    depend = {name} | {part.name for part in PARTS if name in part.uses}
     mine = {entry for other in depend for entry in declared[other]}
     fewer = {what for what in before if after[what] < before[what]}
     assert {what for what in fewer if not covered(what, mine)} == set()
@@ -178,12 +178,12 @@ def covered(what: str, declared: set[str]) -> bool:
 def test_a_watch_comes_behind_those_that_it_names_whatever_the_list_says():
     by_name = {part.name: part for part in PARTS}
     for seed in range(20):
-        parts = [type(p.name, (Watch,), {"name": p.name, "after": p.after})(None) for p in PARTS]
+        parts = [type(p.name, (Watch,), {"name": p.name, "uses": p.uses})(None) for p in PARTS]
         random.Random(seed).shuffle(parts)
         ordered = [part.name for part in in_order(parts)]
         assert sorted(ordered) == sorted(by_name)
         for name in ordered:
-            assert all(ordered.index(earlier) < ordered.index(name) for earlier in by_name[name].after)
+            assert all(ordered.index(earlier) < ordered.index(name) for earlier in by_name[name].uses)
 
 
 def test_what_is_declared_is_what_is_attached(tmp_path: Path):
@@ -192,13 +192,13 @@ def test_what_is_declared_is_what_is_attached(tmp_path: Path):
     assert sorted(part.name for part in parts) == sorted(part.name for part in PARTS)
     assert {part.name for part in parts if isinstance(part, Watch)} == set(NAMES)
     known = {part.name: part for part in PARTS}
-    assert all((part.writes, part.after) == (known[part.name].writes, known[part.name].after) for part in parts)
+    assert all((part.writes, part.uses) == (known[part.name].writes, known[part.name].uses) for part in parts)
 
 
 def test_every_declaration_names_what_exists_and_every_other_watch_that_it_needs():
     names = {part.name for part in PARTS}
     for part in PARTS:
-        assert set(part.after) <= names
+        assert set(part.uses) <= names
         for entry in part.writes:
             table, _, column = entry.partition(".")
             table, _, kind = table.partition(":")
