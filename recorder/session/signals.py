@@ -1,7 +1,7 @@
 """What happens in a training, as signals: a part that wants to know connects a listener, and none ever takes another's place.
 
-Listeners are told in the order in which they were connected. No row depends on that order, but for the watches that say whose work
-they use (session/watch.py).
+Listeners are told in the order in which they were connected. No row depends on that order, but for the watches that say whose
+work they use (session/watch.py).
 """
 
 from collections.abc import Callable

@@ -23,7 +23,7 @@ STYLES = Path(__file__).parent / "scripts" / "styles.py"
 
 _BY_CHANCE = {
     "steps": {"rss_bytes", "anonymous_bytes", "journal_bytes", "detail"},
-    "ranks": {"pid"},
+    "ranks": {"pid", "numpy_rng", "python_rng"},
     "collectives": {"place"},
 }
 _WHOLLY_BY_CHANCE = {"system_samples", "recorder_stats", "live_tensors"}
