@@ -19,13 +19,16 @@ class Removable(Protocol):
         ...
 
 
+_Told = tuple[Callable[..., Any] | None, Callable[..., Any] | None, Callable[..., Any] | None]
+"""What runs before a call, after it, and in any case."""
+
+
 class _Around:
     """The one wrapper of a function, for all who are told of its calls."""
 
-    def __init__(self, original: Callable[..., Any]) -> None:
+    def __init__(self, original: Callable[..., Any], told: "list[_Told] | None" = None) -> None:
         self.original = original
-        self.told: list[tuple[Callable[..., Any] | None, Callable[..., Any] | None, Callable[..., Any] | None]] = []
-        told = self.told
+        self.told = told = [] if told is None else told
 
         @functools.wraps(original)
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -101,8 +104,11 @@ class Patches:
             self.put(owner, name, around.wrapper)
         around.told.append((before, after, lastly))
         for other in also:
-            if getattr(other, name, None) is around.original:
+            there = getattr(other, name, None)
+            if there is around.original:
                 self.put(other, name, around.wrapper)
+            elif _is_around(there, around.original):  # as torch._dynamo puts something around torch.manual_seed
+                self.put(other, name, _Around(there, around.told).wrapper)
 
     def wrap(self, owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
         """Replace an attribute by a function made from it, where ``around`` does not do. The original is to be called exactly
@@ -140,3 +146,10 @@ class Patches:
     def after_import(self, module: str, install: Callable[[Any], None]) -> None:
         """Install into a module when the script imports it, now if it has been. Never imports it itself."""
         after_import(module, lambda: install(sys.modules[module]))
+
+
+def _is_around(function: Any, original: Callable[..., Any]) -> bool:
+    """Whether a function was wrapped around another one."""
+    while function is not None and function is not original:
+        function = getattr(function, "__wrapped__", None)
+    return function is not None

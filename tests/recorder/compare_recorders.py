@@ -22,7 +22,7 @@ from firstfault.schemas.files.layout import parts
 STYLES = Path(__file__).parent / "scripts" / "styles.py"
 
 _BY_CHANCE = {
-    "steps": {"rss_bytes", "anonymous_bytes", "journal_bytes", "detail"},
+    "steps": {"rss_bytes", "anonymous_bytes", "journal_bytes", "detail", "live_tensors", "live_tensor_bytes"},
     "ranks": {"pid", "numpy_rng", "python_rng"},
     "collectives": {"place"},
 }
@@ -37,17 +37,17 @@ def rows_of(run: Path, table: str) -> list[dict[str, Any]]:
 
 def comparable(run: Path, *, order: bool = True) -> dict[str, Counter[str]]:
     """Table → its rows as text, without what differs between any two recordings; without ``order`` also without the order in
-    which things were captured within a step."""
+    which things were captured within a step, and what this process has open."""
     found: dict[str, Counter[str]] = {}
     for table in TABLES.values():
         if table.name in _WHOLLY_BY_CHANCE:
             continue
         left_out = {c.name for c in table.columns if c.unit == "ns" or c.name.endswith("_ns")}
         left_out |= _BY_CHANCE.get(table.name, set())
-        left_out |= set() if order else {"seq"}
+        left_out |= set() if order else {"seq", "open_files"}
         found[table.name] = Counter(
             repr(sorted((k, v) for k, v in row.items() if k not in left_out and v is not None)).replace(
-                str(run.resolve()), "RUN"
+                str(run.parent.resolve()), "FOLDER"
             )
             for row in rows_of(run, table.name)
         )
@@ -84,10 +84,19 @@ def main(other: Path, styles: list[str]) -> int:
             before, after = map(comparable, runs)
             told = differences(before, after)
             print(f"{style}: {sum(map(Counter.total, before.values()))} rows, {len(told)} differ", flush=True)
-            for line in told[:12]:
+            for line in _apart(told) or told[:12]:
                 print("   ", line[:400])
             worst = max(worst, bool(told))
     return worst
+
+
+def _apart(told: list[str]) -> list[str]:
+    """What is different in rows that both sides have as many of."""
+    mine, other = ([line[2:] for line in told if line[0] == side] for side in "-+")
+    if len(mine) != len(other):
+        return []
+    pairs = zip(mine, other, strict=True)
+    return [" | ".join(sorted(set(a.split("), (")) ^ set(b.split("), (")))[:8]) for a, b in pairs]
 
 
 def _styles() -> list[str]:

@@ -1,5 +1,6 @@
 """One wrapper around a function, for all who want to know of its calls."""
 
+import functools
 import types
 
 import pytest
@@ -68,6 +69,19 @@ def test_what_the_script_has_put_in_another_place_stays_there():
     place, other, patches = owner(), types.SimpleNamespace(add=max), Patches()
     patches.around(place, "add", before=lambda *_: None, also=[other])
     assert other.add is max
+
+
+def test_another_place_that_holds_something_around_the_function_is_told_of_once():
+    place, patches, told = owner(), Patches(), []
+    other = types.SimpleNamespace(add=functools.wraps(add)(lambda a, b: add(a, b) * 10))
+    around = other.add
+    patches.around(place, "add", before=lambda *given: told.append(given), also=[other])
+    assert other.add(1, 2) == 30
+    assert told == [(1, 2)]
+    assert place.add(2, 3) == 5
+    assert told == [(1, 2), (2, 3)]
+    patches.undo()
+    assert other.add is around
 
 
 def test_what_the_script_put_on_top_stays_and_is_wrapped_anew():

@@ -3,6 +3,7 @@
 import ast
 import importlib.util
 import json
+import os
 import random
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 import torch
 from firstfault.recorder import Recorder
 from firstfault.recorder.attachment import Attachment
+from firstfault.recorder.autograd.compiled_graphs import CompiledGraphs
 from firstfault.recorder.base.errors import RecorderError
 from firstfault.recorder.session.watch import Part, Watch, in_order
 from firstfault.schemas import TABLES
@@ -25,6 +27,7 @@ from torch.utils.data import DataLoader, TensorDataset
 RECORDER = Path(sys.modules[Attachment.__module__].__file__).parent
 PARTS = read_declarations(RECORDER)
 NAMES = [part.name for part in PARTS if part.is_watch]
+STRICT = "FIRSTFAULT_STRICT"
 KIND = {"events": "event", "probes": "probe", "metrics": "source", "tensors": "kind"}
 """Column that tells the kinds of rows apart in a table that many parts fill."""
 
@@ -34,7 +37,8 @@ _spec.loader.exec_module(compare_recorders)
 
 
 class Reader(nn.Module):
-    """Tokens through attention: with a tied head, batch norm, and an encoder whose target is a copy."""
+    """Tokens through attention, with a tied head, batch norm, a block that is checkpointed without a graph, and dropout that an
+    evaluation does not switch off."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -43,13 +47,15 @@ class Reader(nn.Module):
         self.norm = nn.BatchNorm1d(8)
         self.head = nn.Linear(8, 12, bias=False)
         self.head.weight = self.embedding.weight
+        self.side = nn.Linear(6, 8)
+        self.gain = nn.Parameter(torch.ones(8))
         self.loose = [nn.Linear(2, 2)]
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         x = self.embedding(tokens)
         x, _ = self.attention(x, x, x, key_padding_mask=tokens == 0)
-        x = self.norm(x.mean(1))
-        return self.head(checkpoint(nn.functional.relu, x, use_reentrant=False))
+        x = self.norm(x.mean(1)) + checkpoint(self.side, tokens.float(), use_reentrant=True)
+        return self.head(nn.functional.dropout(x, 0.1))
 
 
 def train(run: Path, **options) -> list[float]:
@@ -57,6 +63,7 @@ def train(run: Path, **options) -> list[float]:
     losses, kept = [], []
     with warnings.catch_warnings(), Recorder(run, budget="off", **options):
         warnings.simplefilter("default")
+        warnings.filterwarnings("ignore", ".*inputs have requires_grad=True|.*_reentrant")
         torch.manual_seed(0)
         model = Reader()
         average = torch.optim.swa_utils.AveragedModel(model)
@@ -69,14 +76,18 @@ def train(run: Path, **options) -> list[float]:
         with torch.no_grad():
             model(tokens[:8])
         model.train()
+        gain = model.gain.double()
+        threads = torch.get_num_threads()
         for epoch in range(2):
             for x, y in loader:
                 optimizer.zero_grad()
                 out = model(x)
-                loss = nn.functional.cross_entropy(out, y)
+                loss = nn.functional.cross_entropy(out, y) + gain.mean().float()
                 loss.backward()
+                torch.set_num_threads(1 + epoch)
                 nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-                optimizer.step()
+                with torch.autograd.set_detect_anomaly(bool(epoch), check_nan=False):
+                    optimizer.step()
                 average.update_parameters(model)
                 kept.append(out.sum())
                 losses.append(loss.item())
@@ -85,14 +96,13 @@ def train(run: Path, **options) -> list[float]:
             scheduler.step()
             model.eval()
             with torch.no_grad():
-                print(nn.functional.cross_entropy(nn.functional.dropout(model(tokens), 0.1), tokens[:, 0]).item())
+                for _ in range(3):
+                    print(nn.functional.cross_entropy(model(tokens), tokens[:, 0]).item())
             model.train()
             torch.save({"model": model.state_dict(), "step": epoch}, run.parent / "state.pt")
             model.load_state_dict(torch.load(run.parent / "state.pt")["model"])
             warnings.warn(f"epoch {epoch}", UserWarning, stacklevel=1)
-        torch.set_num_threads(torch.get_num_threads())
-        with torch.no_grad():
-            out.fill_(float("nan"))
+        torch.set_num_threads(threads)
         loss = nn.functional.cross_entropy(model(tokens[:8]) * float("nan"), tokens[:8, 0])
         optimizer.zero_grad()
         loss.backward()
@@ -127,27 +137,29 @@ def test_the_training_shows_that_most_watches_write(whole):
     """Else the tests below show nothing."""
     found = contents(whole[0])
     told = {name for name, writes in ((p.name, p.writes) for p in PARTS if p.is_watch) if any(map(found.get, writes))}
-    assert len(told) >= 20, sorted(set(NAMES) - told)
+    assert len(told) >= 25, sorted(set(NAMES) - told)
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_the_order_of_watches_changes_no_row(seed: int, whole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    listed = Attachment._watches
-    orders = []
+@pytest.fixture(scope="module")
+def listed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The training in a process of its own, recorded by the watches in the order of the list."""
+    return in_a_process(tmp_path_factory.mktemp("listed"), "")
 
-    def shuffled(self, *args) -> list[Part]:
-        parts = listed(self, *args)
-        random.Random(seed).shuffle(parts)
-        orders.append([part.name for part in parts])
-        return parts
 
-    monkeypatch.setattr(Attachment, "_watches", shuffled)
-    losses = train(tmp_path / "run")
+def in_a_process(folder: Path, seed: str) -> Path:
+    """Run this file; the order of watches is shuffled where there is a seed."""
+    command = [sys.executable, __file__, str(folder / "run"), seed]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, STRICT: "1"})
+    assert done.returncode == 0, done.stderr
+    return folder / "run"
 
-    assert orders, "the list was not shuffled: this test shows nothing"
-    assert losses == whole[1]
-    both = [compare_recorders.comparable(run, order=False) for run in (whole[0], tmp_path / "run")]
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_order_of_watches_changes_no_row(seed: int, listed: Path, tmp_path: Path):
+    run = in_a_process(tmp_path, str(seed))
+    both = [compare_recorders.comparable(recorded, order=False) for recorded in (listed, run)]
     assert compare_recorders.differences(*both) == []
+    assert len(both[0]["memory_owners"]) > 0, "the watch whose place matters most found nothing to say"
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -161,7 +173,8 @@ def test_a_watch_that_is_left_out_leaves_out_what_it_writes_and_nothing_else(nam
     declared = {part.name: set(part.writes) for part in PARTS}
     depend = {name} | {part.name for part in PARTS if name in part.uses}
     mine = {entry for other in depend for entry in declared[other]}
-    fewer = {what for what in before if after[what] < before[what]}
+    # what memory holds differs from one training of a process to the next
+    fewer = {what for what in before if after[what] < before[what] and not what.startswith("memory_")}
     assert {what for what in fewer if not covered(what, mine)} == set()
     others = {entry for part in PARTS if part.name != name for entry in part.writes}
     for entry in declared[name] - others:
@@ -280,3 +293,23 @@ def test_a_loss_that_is_a_weight_itself_is_no_fault_of_the_recorder(tmp_path: Pa
             optimizer.step()
     assert contents(tmp_path / "run")["steps"] == 4
     assert not contents(tmp_path / "run")["events:recorder-fault"]
+
+
+def main(run: Path, seed: str) -> None:
+    """Record the training, by shuffled watches where there is a seed."""
+    listed = Attachment._watches
+
+    def shuffled(self: Attachment, graphs: CompiledGraphs) -> list[Part]:
+        parts = listed(self, graphs)
+        before = list(parts)
+        random.Random(seed).shuffle(parts)
+        assert parts != before
+        return parts
+
+    if seed:
+        Attachment._watches = shuffled
+    train(run)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2])
