@@ -142,20 +142,20 @@ class HostReads(Watch):
         patches.after_import("torch._dynamo.eval_frame", self._hide)
 
     def _wrapper(self, single: bool, original: Callable[..., Any]) -> Callable[..., Any]:
-        places, session = self._places, self.session
-        evaluated = session.guard.guarded(EVAL_LOSSES, self.eval_losses.read)
+        places, position, guard = self._places, self.session.position, self.session.guard
+        evaluated = guard.guarded(EVAL_LOSSES, self.eval_losses.read)
 
         def read(self_: Any) -> Any:
-            if not self._counting or session.position.loading or session.position.unwatched:
+            if not self._counting or position.loading or position.unwatched:
                 result = original(self_)
-                if single and session.position.phase is _EVAL and type(result) is float and not self_.requires_grad:
+                if single and position.phase is _EVAL and type(result) is float and not self_.requires_grad:
                     evaluated(sys._getframe(1), result)
                 return result
             began = perf_counter_ns()
             result = original(self_)
             ended = perf_counter_ns()
             frame = sys._getframe(1)
-            if single and session.position.phase is _EVAL and type(result) is float and not self_.requires_grad:
+            if single and position.phase is _EVAL and type(result) is float and not self_.requires_grad:
                 evaluated(frame, result)
             key = (id(frame.f_code), frame.f_lasti)
             if places.get(key, frame) is not None:  # None: known, and not the script's
@@ -165,7 +165,7 @@ class HostReads(Watch):
                     if raised_by_signal_handler(e):
                         raise
                     self._counting = False
-                    session.guard.fault("host-reads", e)
+                    guard.fault(self.name, e)
             return result
 
         self._own_codes.append(read.__code__)
