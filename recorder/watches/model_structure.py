@@ -60,6 +60,7 @@ class StructureWatch(Watch):
         "tensors.distinct_rows",
         "tensors.distinct_rows_step",
         "tensors.registered",
+        "tensors:parameter",
         "events:unregistered",
     )
 
