@@ -187,7 +187,7 @@ def test_a_fault_of_ours_ends_the_stretch_and_the_training_goes_on(tmp_path, sel
     with Recorder(tmp_path / "run") as recorder:
         train(model, optimizer, WATCHED_AT_FIRST + 2)
         unwatched = recorder._attachment.unwatched
-        monkeypatch.setattr(unwatched, "_write_row", lambda _: 1 / 0)
+        monkeypatch.setattr(unwatched, "_add_row", lambda _: 1 / 0)
         train(model, optimizer, 30)
         monkeypatch.undo()
     ((part,),) = rows(tmp_path / "run", "SELECT detail->>'part' FROM events WHERE event = 'recorder-fault'")
