@@ -35,7 +35,9 @@ def test_everything_is_measured_until_the_grace_is_used_up():
 
 def test_a_grace_that_is_over_does_not_come_back_when_the_training_has_run_longer():
     budget = Budget(Options(budget=0.03, grace_s=2.0))
-    simulate(budget, 400, MS, {"activations": MS})  # more than a fifth: measuring in full ends before two seconds are used up
+    simulate(
+        budget, 400, MS, {"activations": MS}
+    )  # more than a fifth: measuring in full ends before two seconds are used up
     used = budget.used_ns
     shares = simulate(budget, 4000, MS, {"activations": MS})
 
