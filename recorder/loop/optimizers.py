@@ -4,7 +4,6 @@ An iteration ends when every optimizer in use has stepped; when a gradient was m
 GradScaler left the step out. Several backward passes before the step are its microbatches.
 """
 
-import functools
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from time import perf_counter_ns
@@ -99,22 +98,11 @@ class OptimizerWatch(Part):
 
     def install(self, patches: Patches) -> None:
         """Look for optimizers and for cleared gradients; loop/unwatched_steps.py puts in the hooks of steps."""
-        found, cleared, position = self.guarded(self.found), self.guarded(self.cleared), self.session.position
-
-        def wrap_zero_grad(original: Callable[..., Any]) -> Callable[..., Any]:
-            @functools.wraps(original)
-            def zero_grad(self: Any, *args: Any, **kwargs: Any) -> Any:
-                if not position.unwatched:  # by hand, because a step that goes unwatched has no time for more
-                    cleared(self)
-                return original(self, *args, **kwargs)
-
-            return zero_grad
-
-        patches.around(
-            torch.optim.Optimizer, "__init__", after=lambda _note, _result, optimizer, *_, **__: found(optimizer)
-        )
-        patches.wrap(torch.optim.Optimizer, "zero_grad", wrap_zero_grad)
-        patches.around(torch.nn.Module, "zero_grad", before=lambda *_, **__: cleared(None))
+        found, cleared = self.guarded(self.found), self.guarded(self.cleared)
+        optimizer = torch.optim.Optimizer
+        patches.around(optimizer, "__init__", after=lambda _note, _result, made, *_, **__: found(made))
+        patches.around(optimizer, "zero_grad", before=lambda mine, *_, **__: cleared(mine), rests=True)
+        patches.around(torch.nn.Module, "zero_grad", before=lambda *_, **__: cleared(None), rests=True)
 
     def found(self, optimizer: torch.optim.Optimizer) -> Held:
         """The record of an optimizer that steps itself, new or known."""

@@ -61,6 +61,10 @@ class Patches:
         """Handles of the global forward hooks and pre-hooks of modules."""
         self.stand_ins: list[Callable[[], Iterable[Removable]]] = []
         """Each puts a hook of its own on the few modules that are watched even while those hooks are out."""
+        self.resting_hooks: list[Any] = []
+        """Handles of further hooks that have nothing to do where steps go unwatched."""
+        self._resting_wraps: list[tuple[Any, str, bool, Any, Any]] = []
+        """Of such wrapped attributes: owner, name, whether it is the owner's own, the original and what stands in its place."""
 
     def __bool__(self) -> bool:
         return bool(self._undo)
@@ -91,29 +95,60 @@ class Patches:
         after: Callable[..., Any] | None = None,
         lastly: Callable[..., Any] | None = None,
         also: Iterable[Any] = (),
+        rests: bool = False,
     ) -> None:
         """Be told of the calls of a function. All who are told of one function share one wrapper.
 
         ``before(*args, **kwargs)`` gives a note, ``after(note, result, *args, **kwargs)`` gets it once the function has
         returned, ``lastly(note, returned)`` in any case. Whoever is told is guarded already. ``also`` are other places of the
-        same function.
+        same function. Where all who are told have nothing to do while steps go unwatched, the wrapper ``rests``.
         """
         around = self._around.get((id(owner), name))
         if around is None or getattr(owner, name) is not around.wrapper:
             around = self._around[id(owner), name] = _Around(getattr(owner, name))
+            own = name in vars(owner)
             self.put(owner, name, around.wrapper)
+            if rests:
+                self._resting_wraps.append((owner, name, own, around.original, around.wrapper))
+        elif not rests:
+            self._resting_wraps = [wrap for wrap in self._resting_wraps if wrap[4] is not around.wrapper]
         around.told.append((before, after, lastly))
         for other in also:
-            there = getattr(other, name, None)
+            there: Any = getattr(other, name, None)
             if there is around.original:
                 self.put(other, name, around.wrapper)
             elif _is_around(there, around.original):  # as torch._dynamo puts something around torch.manual_seed
                 self.put(other, name, _Around(there, around.told).wrapper)
 
-    def wrap(self, owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+    def wrap(
+        self,
+        owner: Any,
+        name: str,
+        make: Callable[[Callable[..., Any]], Callable[..., Any]],
+        *,
+        rests: bool = False,
+    ) -> None:
         """Replace an attribute by a function made from it, where ``around`` does not do. The original is to be called exactly
-        once in it."""
-        self.put(owner, name, make(getattr(owner, name)))
+        once in it. One that ``rests`` has nothing to do where steps go unwatched, and is taken out for them."""
+        own, original = name in vars(owner), getattr(owner, name)
+        self.put(owner, name, make(original))
+        if rests:
+            self._resting_wraps.append((owner, name, own, original, getattr(owner, name)))
+
+    def rest(self) -> None:
+        """Steps go unwatched from here on."""
+        for owner, name, own, original, replacement in self._resting_wraps:
+            if vars(owner).get(name) is replacement:  # else the script has put something of its own on top
+                if own:
+                    setattr(owner, name, original)
+                else:
+                    delattr(owner, name)
+
+    def wake(self) -> None:
+        """Steps are watched again."""
+        for owner, name, own, original, replacement in self._resting_wraps:
+            if vars(owner).get(name, None if own else original) is original:
+                setattr(owner, name, replacement)
 
     def put(self, owner: Any, name: str, replacement: Any) -> None:
         """Replace an attribute."""
@@ -142,6 +177,8 @@ class Patches:
         self._around.clear()
         self.module_hooks.clear()
         self.stand_ins.clear()
+        self.resting_hooks.clear()
+        self._resting_wraps.clear()
 
     def after_import(self, module: str, install: Callable[[Any], None]) -> None:
         """Install into a module when the script imports it, now if it has been. Never imports it itself."""

@@ -65,9 +65,9 @@ class Position:
 
     def count_step(self) -> None:
         """A step that goes unwatched is over."""
-        self.step += 1
+        self.step = step = self.step + 1
         if self._breadcrumb is not None:
-            self._breadcrumb.count(self.step)
+            self._breadcrumb.count(step)
 
     def reopen(self, seq: int) -> None:
         """The iteration that seemed to be over goes on, after so many rows of it."""

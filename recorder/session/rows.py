@@ -220,11 +220,11 @@ class Rows:
         for error in refused:
             self._say_refused(error)
 
-    def write_at_once(self, row: Row) -> None:
-        """Append one complete row of `unwatched_steps` to the journal."""
+    def write_at_once(self, rows: list[Row]) -> None:
+        """Append complete rows of `unwatched_steps` to the journal."""
         if self.journal is not None:
             try:
-                self.journal_bytes = self.journal.append({STEP_VALUES: {"unwatched_steps": [row]}})
+                self.journal_bytes = self.journal.append({STEP_VALUES: {"unwatched_steps": rows}})
             except OSError as e:
                 self._say_refused(e)
 

@@ -42,7 +42,9 @@ class OptimizerStateWatch(Watch):
 
     def install(self, patches: Patches) -> None:
         """Note which optimizer steps; the row of the step is made when it has."""
-        patches.handles([optim.register_optimizer_step_pre_hook(self.guarded(self._note))])
+        hooks = [optim.register_optimizer_step_pre_hook(self.guarded(self._note))]
+        patches.handles(hooks)
+        patches.resting_hooks += hooks
 
     def _note(self, optimizer: torch.optim.Optimizer, _args: Any, _kwargs: Any) -> None:
         if not self.session.position.in_backward:
