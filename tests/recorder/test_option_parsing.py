@@ -55,6 +55,7 @@ def test_command_line_options_are_written_to_run_json(bench):
         "keep": 50,
         "hang_timeout_s": 600.0,
         "hang_kill": True,
+        "without": [],
         "keep_secrets": False,
         "on_nonfinite": "capture",
         "memory_history": 0,
