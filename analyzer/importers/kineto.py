@@ -77,7 +77,7 @@ class KinetoTrace:
     def find_steps(self) -> None:
         """Look for the annotations that say when each step began, and for the clock's start, ahead of the events."""
         with ByteStream(self.path) as stream:
-            self.spans, base = find_steps(stream)
+            self.spans, base = find_steps(stream, with_base="baseTimeNanoseconds" not in self.header)
         self.base_ns = base_of(self.header if "baseTimeNanoseconds" in self.header else {"baseTimeNanoseconds": base})
         self.spans.moved(self.base_ns)
 

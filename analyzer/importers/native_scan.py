@@ -30,6 +30,8 @@ MOST_EVENTS = 1 << 16
 _MOST_TEXTS = 1 << 16
 """Different texts of a column after which their numbers begin again."""
 _MOST_BYTES = 1 << 25
+_FEW_TEXTS = 1 << 10
+"""Different texts of a column that are handed on whole: to find out which of them are used would take longer."""
 
 _OF_EVENT, _OF_ARGS = 0, 1
 _TEXT, _TIME, _WHOLE, _NUMBER, _LIST, _ARGS = range(1, 7)
@@ -148,30 +150,27 @@ class TraceScanner:
         """A column of texts; events whose text cannot be read are marked as odd."""
         codes, known = self._codes[place, :count], self._known[place]
         known.take(self._library, self._state, place)
-        here = np.zeros(len(known.values) + 1, np.bool_)
-        here[codes] = True  # -1, no text, marks the last
-        used = np.flatnonzero(here[:-1])
-        if not len(used):
+        if not len(known.values):
             return None
+        there = codes >= 0
         if known.broken:
-            broken = np.zeros(len(here), np.bool_)
+            broken = np.zeros(len(known.values) + 1, np.bool_)  # -1, no text, is the last
             broken[known.broken] = True
             odd |= broken[codes]
-        numbers = np.full(len(here), -1, np.int32)
-        numbers[used] = np.arange(len(used), dtype=np.int32)
-        indices = numbers[codes]
-        return pa.DictionaryArray.from_arrays(
-            pa.array(indices, mask=indices < 0 if here[-1] else None), known.array().take(pa.array(used))
-        )
+        texts, codes = known.array(), codes.copy()
+        if len(known.values) > _FEW_TEXTS:
+            used = np.unique(codes[there])
+            numbers = np.zeros(len(known.values), np.int32)
+            numbers[used] = np.arange(len(used), dtype=np.int32)
+            texts, codes = texts.take(pa.array(used)), numbers[codes]
+        return pa.DictionaryArray.from_arrays(_array(codes, there), texts, safe=False) if there.any() else None
 
     def _counted(self, place: int, count: int, name: str) -> pa.Array | None:
-        has = self._has[place, :count]
-        there = int(np.count_nonzero(has))
-        if not there:
+        there = self._has[place, :count].view(np.bool_)
+        if not there.any():
             return None
         values = self._numbers[place, :count]
-        values = values + self._base if name == "ts_ns" else values.copy()
-        array = pa.array(values, mask=None if there == count else has == 0)
+        array = _array(values + self._base if name == "ts_ns" else values.copy(), there)
         return array.cast(pa.string()) if name == "flow_id" else array
 
 
@@ -220,6 +219,13 @@ class _Texts:
         if self._array is None:
             self._array = pa.array(self.values, pa.string())
         return self._array
+
+
+def _array(values: npt.NDArray[Any], there: npt.NDArray[np.bool_]) -> pa.Array:
+    """Numbers, null where they are not there."""
+    valid = None if there.all() else pa.py_buffer(np.packbits(there, bitorder="little"))
+    kind = pa.int32() if values.dtype == np.int32 else pa.int64()
+    return pa.Array.from_buffers(kind, len(values), [valid, pa.py_buffer(values)])
 
 
 def _plain(text: str) -> str | None:

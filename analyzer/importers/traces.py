@@ -88,13 +88,27 @@ def rank_in_name(path: Path, target: RunTarget) -> int:
     return target.workers.setdefault(worker[1], first) if worker else first
 
 
+def _kept(header: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """The keys of a header that together are not too long, short ones first, and the names of the others."""
+    kept: dict[str, Any] = {}
+    left, room = [], _HEADER
+    for length, key in sorted((len(json.dumps(value, ensure_ascii=False)), key) for key, value in header.items()):
+        room -= length
+        if room >= 0:
+            kept[key] = header[key]
+        else:
+            left.append(key)
+    return kept, left
+
+
 def _note(path: Path, trace: KinetoTrace, target: RunTarget, rank: int, window: int) -> None:
     header = trace.header
     if isinstance(header.get("host_name"), str):
         target.facts.setdefault("hostname", header["host_name"])
-    text = json.dumps(header, ensure_ascii=False)
     detail: dict[str, Any] = {"file": str(path), "window_id": window, "base_time_ns": trace.base_ns or None}
-    detail["header"] = header if len(text) <= _HEADER else text[:_HEADER]
+    detail["header"], left_out = _kept(header)
+    if left_out:
+        detail["header_left_out"] = left_out
     message = f"{trace.events} events of {path.name} imported as window {window}."
     target.event("trace-imported", message, rank=rank, detail=json.dumps(detail, ensure_ascii=False))
     broken = trace.broken_at

@@ -69,7 +69,19 @@ READERS = {
     "firstfault import": """
 from pathlib import Path
 from firstfault.analyzer.importers import import_files
-import duckdb, polars
+import duckdb, polars, pyarrow
+pyarrow.array([0])  # which imports pandas where it is installed
+start()
+import_files([Path(trace)], Path(out), "0")
+stop(duckdb.sql(f"SELECT count(*) FROM '{out}/profiler_events/*/*.parquet'").fetchall()[0][0])
+""",
+    "firstfault import, no library in C": """
+import os
+os.environ["FIRSTFAULT_NATIVE"] = "0"
+from pathlib import Path
+from firstfault.analyzer.importers import import_files
+import duckdb, polars, pyarrow
+pyarrow.array([0])
 start()
 import_files([Path(trace)], Path(out), "0")
 stop(duckdb.sql(f"SELECT count(*) FROM '{out}/profiler_events/*/*.parquet'").fetchall()[0][0])
@@ -77,7 +89,8 @@ stop(duckdb.sql(f"SELECT count(*) FROM '{out}/profiler_events/*/*.parquet'").fet
     "firstfault, JSON to Parquet only": """
 from pathlib import Path
 from firstfault.analyzer.importers.kineto import KinetoTrace
-import duckdb, polars
+import duckdb, polars, pyarrow
+pyarrow.array([0])
 Path(out).mkdir()
 start()
 t = KinetoTrace(Path(trace))
