@@ -33,7 +33,9 @@ class BuildLibrary(build_ext):
         try:
             super().run()
         except Exception as e:  # noqa: BLE001 — a compiler fails in as many ways as there are compilers
-            self.warn(f"no shared library was built ({e}); the recorder measures by torch's operators, import reads more slowly")
+            self.warn(
+                f"no shared library was built ({e}); the recorder measures by torch's operators, import reads more slowly"
+            )
 
 
 class PlatformWheel(bdist_wheel):

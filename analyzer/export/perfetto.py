@@ -279,7 +279,11 @@ class _Timeline:
         self._number(event, row["rank"])
         name = row["name"] or ""
         on_host = not (row["cat"] or "").startswith("gpu")  # on the device a step begins later than it counts
-        if name.startswith("ProfilerStep#") and on_host and (len(self.ranks) > 1 or name != f"ProfilerStep#{row['step']}"):
+        if (
+            name.startswith("ProfilerStep#")
+            and on_host
+            and (len(self.ranks) > 1 or name != f"ProfilerStep#{row['step']}")
+        ):
             event["name"] = f"window {row['window_id']}, {name.replace('#', ' ')}"  # a profiler counts its own steps
         if row["ts_ns"] is not None:
             event["ts"] = self._us(row["ts_ns"])

@@ -104,9 +104,9 @@ def _csv_records(path: Path, text: str, target: RunTarget) -> list[Record]:
         rows = [[_DECIMAL_COMMA.sub(r"\1.\2", cell) for cell in row] for row in rows]
     if _is_header(rows):
         header, rows = rows[0], rows[1:]
-    elif any(named := _named_by_cells(rows)):
-        header = named
-    elif comments and len(named := re.split(r"[,;\t ]+", comments[-1].lstrip("# \t").strip())) == len(rows[0]):
+    elif any(named := _named_by_cells(rows)) or (
+        comments and len(named := re.split(r"[,;\t ]+", comments[-1].lstrip("# \t").strip())) == len(rows[0])
+    ):
         header = named
     elif len(rows[0]) <= 2:
         header = ["loss"] if len(rows[0]) == 1 else ["step", "loss"]

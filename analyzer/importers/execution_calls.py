@@ -1,7 +1,7 @@
 """Collectives of an execution trace as rows of collectives.
 
-Each call has a node `record_param_comms`, whose values end with: the number of the call in its group, the group's name and
-description, the rank (the root's for a broadcast), the function, two lists of splits, and the group's first rank, stride and size.
+Each call has a node `record_param_comms`. Its values end with the number of the call in its group, the group's name and description,
+the rank (the root's for a broadcast), the function, two lists of splits, and the group's first rank, stride and size.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -78,7 +78,12 @@ def _call(values: list[Any], types: Any) -> _Call | None:
     told, pair, rank, name, _, _, first, stride, size = values[-_END:]
     p2p = isinstance(told, list) and len(told) > 1 and told[1] is True
     number = natural(told[0] if isinstance(told, list) and told else told)
-    if number is None or not isinstance(name, str) or name in _NO_CALLS or not (isinstance(pair, list) and len(pair) > 1):
+    if (
+        number is None
+        or not isinstance(name, str)
+        or name in _NO_CALLS
+        or not (isinstance(pair, list) and len(pair) > 1)
+    ):
         return None
     first, stride, size = natural(first), natural(stride), natural(size)
     members: list[int] = []
@@ -101,4 +106,3 @@ def _dtype(types: Any) -> str | None:
     text = str(types[0]) if isinstance(types, list) and types else ""
     inner = text.partition("Tensor(")[2].partition(")")[0].lower()
     return DTYPES.get(inner.removeprefix("c10::"), inner) or None
-

@@ -242,7 +242,9 @@ def _list(text: str) -> str | None:
 def _rest(text: str) -> str | None:
     """Keys with their values; None where a key is there twice."""
     pairs: list[tuple[str, Any]] = []
-    found = json.loads(f"{{{text}}}", strict=False, object_pairs_hook=lambda p: (pairs.append(("", len(p))), dict(p))[1])
+    found = json.loads(
+        f"{{{text}}}", strict=False, object_pairs_hook=lambda p: (pairs.append(("", len(p))), dict(p))[1]
+    )
     return _written(found) if len(found) == pairs[-1][1] else None
 
 

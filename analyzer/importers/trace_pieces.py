@@ -46,8 +46,8 @@ _BOM = b"\xef\xbb\xbf"
 
 @dataclass(slots=True)
 class Piece:
-    """Whole events. ``scanned``: as columns, of which ``events`` are the texts of the odd ones. Else ``text``: in Kineto's layout,
-    or None where each of ``events`` is a text of its own."""
+    """Whole events. ``scanned``: as columns; ``events`` are the texts of the odd ones. Else ``text``: in Kineto's layout, or None
+    where each of ``events`` is a text of its own."""
 
     text: memoryview | None
     events: list[bytes]

@@ -6,7 +6,8 @@
 Without --trace a small GPT is trained under torch.profiler (shapes and memory) and its trace taken: 90 steps are about 290 MB.
 ``--large`` adds the same events again and again, with later times, until the file has so many MB, and imports that as well.
 ``--layouts`` writes the same events in other layouts, too: compact, indented by two and by four, with keys in alphabetical order.
-``--hta`` is the python of an environment that has HolisticTraceAnalysis. Every reader runs in a process of its own; CPU seconds
+``--hta`` is the python of an environment that has HolisticTraceAnalysis, orjson and pyarrow.
+Every reader runs in a process of its own; CPU seconds
 are its own, from after the imports to the end, and peak memory is that of the process. ``--repeat`` runs all readers in turn,
 back and forth, so often and says of each its median and its best: what shares the processor makes a CPU-second worth less,
 never more.
@@ -229,9 +230,13 @@ def laid_out(trace: Path, layout: str, out: Path) -> Path:
     return out
 
 
+_APART = ("HolisticTraceAnalysis", "orjson")
+"""Readers whose packages are not among those of the tests."""
+
+
 def table(trace: Path, names: list[str], hta: str | None, repeat: int) -> None:
     """Run these readers in turn and print a line of each."""
-    pythons = {name: hta if name == "HolisticTraceAnalysis" else sys.executable for name in names}
+    pythons = {name: hta if name in _APART else sys.executable for name in names}
     found: dict[str, list[tuple[float, int, float] | str]] = {name: [] for name in names}
     for number in range(repeat):
         # Back and forth: one that follows a reader of gigabytes finds no memory that was touched lately.

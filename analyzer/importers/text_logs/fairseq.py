@@ -1,5 +1,7 @@
-"""fairseq: `train_inner | epoch 002:  85 / 282 loss=3.14, num_updates=401, lr=0.0001`, `valid | epoch 002 | … | loss 2.0 | …`; as JSON, and
-`[train_inner][INFO] - {…}` under hydra."""
+"""fairseq: `train_inner | epoch 002:  85 / 282 loss=3.14, num_updates=401, lr=0.0001`, `valid | epoch 002 | … | loss 2.0 | …`.
+
+It also writes JSON, and `[train_inner][INFO] - {…}` under hydra.
+"""
 
 import json
 import re
@@ -40,7 +42,9 @@ def _record_of(line: str) -> Record | None:
 
 FORMAT = LogFormat(
     "fairseq",
-    re.compile(r"\| (?:train_inner|train|valid\w*) \| (?:epoch \d|\{)|\[(?:train_inner|train|valid\w*)\]\[INFO\] - \{\""),
+    re.compile(
+        r"\| (?:train_inner|train|valid\w*) \| (?:epoch \d|\{)|\[(?:train_inner|train|valid\w*)\]\[INFO\] - \{\""
+    ),
     lambda: EachLine(_record_of),
     "the model, the task, lines without num_updates",
 )

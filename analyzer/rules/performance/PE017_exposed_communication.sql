@@ -4,7 +4,7 @@ name = "exposed-communication"
 severity = "warning"
 phase = "step"
 signal = "exposed_ns"
-message = "In {percent} % of {span_} the device does nothing but communicate ({exposed_ms} of {step_ms} ms{ranks_}): computation hides {hidden} % of the communication."
+message = "For {percent} % of the time of {span_} the device does nothing but communicate ({exposed_ms} of {step_ms} ms{ranks_}): computation hides {hidden} % of the communication."
 fix = "Let gradients travel while others are computed: smaller buckets in DDP (bucket_cap_mb), prefetching in FSDP, no forced order of streams. Else communicate less: accumulate gradients under no_sync(), compress them (DDP's communication hooks), take larger batches."
 explains = []
 [params.share]

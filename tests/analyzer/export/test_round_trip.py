@@ -37,7 +37,11 @@ def meaning(event: dict[str, Any], base: int) -> dict[str, Any]:
 
 def is_valid(event: dict[str, Any]) -> bool:
     """What the Trace Event Format asks of an event."""
-    if event["ph"] not in PHASES or not isinstance(event.get("name", ""), str) or not isinstance(event.get("args", {}), dict):
+    if (
+        event["ph"] not in PHASES
+        or not isinstance(event.get("name", ""), str)
+        or not isinstance(event.get("args", {}), dict)
+    ):
         return False
     if event["ph"] != "M" and not isinstance(event.get("ts"), int | float):
         return False

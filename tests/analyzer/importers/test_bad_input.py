@@ -159,13 +159,14 @@ def test_a_file_of_which_the_most_is_zeros_gives_what_is_whole_or_one_line(tmp_p
     path.write_bytes(HEADS[name])
     with path.open("r+b") as file:
         file.truncate(400_000_000)  # sparse: it takes no room
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    said, found = "", 0
     try:
         import_files([path], tmp_path / "run", "0")
     except ImportFileError as e:
-        assert name in str(e)
-        assert "\n" not in str(e)
+        said = str(e)
     else:
         with Trace(tmp_path / "run") as trace:
-            assert trace.sql("SELECT (SELECT count(*) FROM profiler_events) + (SELECT count(*) FROM steps)").item() > 0
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 2_500_000  # KB
+            found = trace.sql("SELECT (SELECT count(*) FROM profiler_events) + (SELECT count(*) FROM steps)").item()
+    assert found or name in said
+    assert "\n" not in said
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 3_000_000  # KB, of all tests of this process

@@ -18,7 +18,9 @@ pytestmark = pytest.mark.skipif(load_scanner() is None, reason="the library was 
 
 ODD: list[Any] = [
     {"ph": "X", "cat": "cpu_op", "name": 'a"b\\', "pid": 1, "tid": "x", "ts": 1.5, "dur": 2},
-    event("x", 1.0, args={"External id": 3, "Input Dims": [[1, 2], []], "foo": {"a": [1, {"b": "c d"}]}, "Bytes": None}),
+    event(
+        "x", 1.0, args={"External id": 3, "Input Dims": [[1, 2], []], "foo": {"a": [1, {"b": "c d"}]}, "Bytes": None}
+    ),
     event("x", 1.0, args={"device": 1.0, "stream": "7", "correlation": -4, "Input type": "none", "Addr": 2**63 - 1}),
     event("x", 1.0, args={"External id": 1, "external id": 2, "Addr": 2**70, "Input Dims": None, "é\u2028": "日本"}),
     event("x", 1.0, args={"half": "\ud800", "tab": "\t", "slash": "\\/", "deep": [[[[{"a": [{}]}]]]]}),
@@ -51,7 +53,9 @@ def known(row: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in row.items() if value is not None}
 
 
-@pytest.mark.parametrize("layout", [{}, {"indent": 2}, {"separators": (",", ":")}, {"ensure_ascii": False, "indent": 1}])
+@pytest.mark.parametrize(
+    "layout", [{}, {"indent": 2}, {"separators": (",", ":")}, {"ensure_ascii": False, "indent": 1}]
+)
 def test_odd_values_are_what_python_makes_of_them(tmp_path, monkeypatch, layout):
     some = [one for one in ODD if layout.get("ensure_ascii", True) or "\\ud8" not in json.dumps(one)]
     path = tmp_path / "t.json"
@@ -60,13 +64,17 @@ def test_odd_values_are_what_python_makes_of_them(tmp_path, monkeypatch, layout)
     assert len(found) == len(some)
     own = {"rank": 0, "window_id": 0}
     for number, (row, one) in enumerate(zip(found, json.loads(path.read_text())["traceEvents"], strict=True)):
-        expected = {k: v.encode("utf-8", "replace").decode() if isinstance(v, str) else v for k, v in row_of(one, BASE).items()}
+        expected = {
+            k: v.encode("utf-8", "replace").decode() if isinstance(v, str) else v for k, v in row_of(one, BASE).items()
+        }
         assert known(row) == {**expected, **own, "event_id": number}, one
 
 
 def test_keys_that_are_there_twice_are_read_as_json_reads_them(tmp_path, monkeypatch):
     path = tmp_path / "t.json"
-    path.write_text('{"traceEvents": [{"name": "a", "name": "b", "ts": 1, "args": {"q": 1, "q": 2, "stream": 3, "stream": 4}}]}')
+    path.write_text(
+        '{"traceEvents": [{"name": "a", "name": "b", "ts": 1, "args": {"q": 1, "q": 2, "stream": 3, "stream": 4}}]}'
+    )
     found, trace = rows(path, "1", monkeypatch)
     assert (found[0]["name"], found[0]["stream"], found[0]["args_json"]) == ("b", 4, '{"q":2}')
     assert trace.one_by_one == 1
@@ -79,7 +87,9 @@ def test_damage_of_any_kind_loses_no_event_that_is_read_without_the_library(tmp_
     raw = bytearray(json.dumps({"traceEvents": given}, indent=chance.choice([None, 1, 2])).encode())
     for _ in range(chance.randint(1, 3)):
         at = chance.randrange(20, len(raw))
-        raw[at : at + chance.choice([0, 1, 1, 7])] = chance.choice([b"", b'"', b"}", b"]", b"\\", b"{", b"\xff", b",", b"\0"])
+        raw[at : at + chance.choice([0, 1, 1, 7])] = chance.choice(
+            [b"", b'"', b"}", b"]", b"\\", b"{", b"\xff", b",", b"\0"]
+        )
     path = tmp_path / "t.json"
     path.write_bytes(raw)
     native, by_library = rows(path, "1", monkeypatch)

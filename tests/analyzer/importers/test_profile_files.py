@@ -86,7 +86,9 @@ def test_an_execution_trace_of_any_schema_gives_its_operators(tmp_path, schema, 
     assert "an execution trace has no times" in headline.message
 
 
-def call(op: str, number: int, rank: int, *, numel: int = 8, group: tuple[str, str] = ("0", "default_pg"), world: int = 2):
+def call(
+    op: str, number: int, rank: int, *, numel: int = 8, group: tuple[str, str] = ("0", "default_pg"), world: int = 2
+):
     """A node of an execution trace for a call between ranks."""
     values = [[[1, 2, 0, numel, 4, "cuda:0"]], number, list(group), rank, op, [], [], 0, 1, world]
     types = ["GenericList[Tensor(float)]", "Int", "Tuple[String,String]", *["Int"] * 7]
@@ -111,7 +113,9 @@ def test_an_execution_trace_tells_the_calls_between_ranks(tmp_path):
         ],
     )
     with imported(tmp_path / "et.json", tmp_path) as trace:
-        found = trace.sql('SELECT rank, "group", number, op, peer, dtype, numel, blocking FROM collectives ORDER BY seq').rows()
+        found = trace.sql(
+            'SELECT rank, "group", number, op, peer, dtype, numel, blocking FROM collectives ORDER BY seq'
+        ).rows()
     assert found == [
         (1, "default", 33, "broadcast", 0, "float32", 53, None),
         (1, "default", 34, "all_reduce", None, "float32", 8, None),
