@@ -1,7 +1,7 @@
 """Collectives of an execution trace as rows of collectives.
 
-Each call has a node `record_param_comms`. Its values end with the number of the call in its group, the group's name and description,
-the rank (the root's for a broadcast), the function, two lists of splits, and the group's first rank, stride and size.
+Each call has a node `record_param_comms`. Its values end with the number of the call in its group, the group and its description,
+the rank (the root of a broadcast), the function, two lists of splits, and the first rank, the stride and the size of the group.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
