@@ -85,7 +85,8 @@ WITH calls AS (
     JOIN later l ON l."group" = s."group" AND l.number = s.number
     LEFT JOIN absent a ON a."group" = s."group" AND a.number = s.number
     -- execution traces (without times) may begin at different calls, which have the group's own numbers
-    WHERE m.ranks > 1 AND ((m.broke AND l.returned <= m.ranks) OR (NOT m.broke AND (m.equally_many OR s.traced)))
+    WHERE m.ranks > 1
+      AND ((m.broke AND l.returned <= m.ranks) OR (NOT m.broke AND (m.equally_many OR s.traced)))
       AND (s.ops > 1 OR s.dtypes > 1 OR s.numels > 1 OR s.peers > 1 OR s.reductions > 1
         OR (m.broke AND a.words IS NOT NULL AND (s.open_ OR s.failed OR a.finished)))
     -- imported dumps have no steps, but a clock; the numbers of different groups say nothing of each other

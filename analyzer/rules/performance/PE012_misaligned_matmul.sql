@@ -39,7 +39,8 @@ WITH devices AS (
     SELECT k.rank,
         sum(k.ns) FILTER (operator IN ('aten::mm', 'aten::addmm', 'aten::bmm',
             'aten::baddbmm')) / any_value(p.ns) AS share
-    FROM kernel_times k JOIN (SELECT rank, sum(ns) AS ns FROM profiled_steps GROUP BY rank) p ON p.rank = k.rank
+    FROM kernel_times k
+    JOIN (SELECT rank, sum(ns) AS ns FROM profiled_steps GROUP BY rank) p ON p.rank = k.rank
     GROUP BY k.rank HAVING count(operator) > 0
 ), marked AS (
     SELECT *, list_bool_or([s[-1] % 8 <> 0 OR s[-2] % 8 <> 0 FOR s IN shapes]) AS odd

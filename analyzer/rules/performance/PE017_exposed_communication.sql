@@ -41,5 +41,8 @@ SELECT rank, step, share AS value, round(100 * share)::INT AS percent,
         WHEN ranks > 1 THEN ' on rank ' || rank || ', which waits least of ' || ranks || ' ranks'
         ELSE ', in which it may wait for another rank'
         END AS ranks_,
-    CASE WHEN whole THEN 'the whole profile, in which no step is marked' ELSE 'the profiled steps' END AS span_
+    CASE
+        WHEN whole THEN 'the whole profile, in which no step is marked'
+        ELSE 'the profiled steps'
+        END AS span_
 FROM least_ WHERE share > $share
