@@ -44,11 +44,20 @@ def import_trace(path: Path, target: RunTarget, label: str) -> str:  # noqa: ARG
         duckdb.connect(config={"memory_limit": _MEMORY, "temp_directory": folder, "threads": 1}) as con,
     ):
         con.execute("SET enable_progress_bar = false")
+        target.moments += _moments(con, part)
         _steps(path, trace, target, con, part, rank)
         for doubt in doubts(con, part, trace.nesting):
             words = f"{doubt.events} events of {path.name} {doubt.what}, first {doubt.first}"
             target.event("trace-doubtful", f"{words}: their times cannot be trusted.", rank=rank, step=doubt.step)
     return f"{trace.events} events, {len(trace.spans.spans)} steps, rank {rank}" + (", cut" if trace.cut else "")
+
+
+def _moments(con: duckdb.DuckDBPyConnection, part: Path) -> list[int]:
+    """When the first event of the trace began and the last one ended."""
+    events = "read_parquet($part, hive_partitioning=false)"
+    query = f"SELECT min(ts_ns), max(ts_ns + dur_ns) FROM {events} WHERE ph = 'X' AND dur_ns >= 0"  # noqa: S608 # own text
+    first, last = con.execute(query, {"part": str(part)}).fetchall()[0]
+    return [] if first is None else [int(first), int(last)]
 
 
 def _steps(
