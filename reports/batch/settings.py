@@ -89,9 +89,10 @@ class Chances:
         possible = hits >= self.failures - others
         held = hits[possible]
         ways = self._chosen(runs, held) + self._chosen(others, self.failures - held)
-        tails = np.zeros(len(hits))  # fewer than there must be: certain
+        tails = np.zeros(len(hits))
         least = ways - self._chosen(self.everyone, np.array([self.failures]))
         tails[possible] = np.minimum(np.logaddexp.accumulate(least[::-1])[::-1], 0.0)
+        tails[: max(0, self.failures - others) + 1] = 0.0  # so many there must be: certain
         return tails
 
     def _chosen(self, of: int, some: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:

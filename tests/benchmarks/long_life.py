@@ -62,9 +62,10 @@ while True:
 
 JUDGE = """
 import json, resource, sys, time
+from pathlib import Path
 from firstfault.analyzer import Trace, diagnose
 from firstfault.analyzer.reading.check import check
-problems = [p.what for p in check(sys.argv[1]).problems]
+problems = [p.what for p in check(Path(sys.argv[1])).problems]
 checked = time.process_time()
 with Trace(sys.argv[1]) as trace:
     verdict = diagnose(trace)

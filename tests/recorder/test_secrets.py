@@ -231,15 +231,11 @@ def test_planted_secrets_are_nowhere_on_the_disk_nor_on_the_page_unless_they_are
 
     assert recorded.returncode == 1, recorded.stderr
     assert token.encode() in recorded.stdout  # the terminal shows what plain python shows
-    outputs = {name: bench.folder / name for name in ("page.html", "verdict.json", "trace.json", "rerun.py")}
+    outputs = {name: bench.folder / name for name in ("page.html", "verdict.json", "trace.json")}
     with Trace(bench.run) as trace:
         outputs["page.html"].write_text(render_page(reduce_page(trace, diagnose(trace))), "utf-8")
-    for command in (
-        ["diagnose", "--json"],
-        ["export", "--out", outputs["trace.json"]],
-        ["mre", "-o", outputs["rerun.py"]],
-    ):
-        done = CliRunner().invoke(build_app(), [command[0], str(bench.run), *map(str, command[1:])])
+    for command in (["diagnose", "--json"], ["export", "--out", str(outputs["trace.json"])]):
+        done = CliRunner().invoke(build_app(), [command[0], str(bench.run), *command[1:]])
         assert not isinstance(done.exception, Exception), done.exception
         if command[0] == "diagnose":
             outputs["verdict.json"].write_text(done.stdout, "utf-8")

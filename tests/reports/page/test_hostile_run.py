@@ -86,7 +86,7 @@ def hostile(run_folder: Any, outside: Path, tmp_path: Path) -> Path:
     run = run_folder(NAMES[1], status="exception", exception=error)
     for number, name in enumerate(SCRIPTS):
         run.module(number, name, class_name=name, model=name)
-        run.add("events", event="warning", severity="warning", message=name, step=number % 8, time_ns=1)
+        run.add("events", event="warning", message=name, step=number % 8, time_ns=1)
     for step in range(10):
         run.step(step)
         for number in range(len(SCRIPTS)):
