@@ -96,6 +96,8 @@ def batch_command(
     def judge(*, again: bool) -> "list[BatchRow]":
         with sign_of_life(err, "Looking for runs …"):
             places = _places(folders, patient=watch)
+        # a mistake in the rules is no run's; settings that lie in a run folder, which may be the current one, are never in force
+        judging(places[0].path if places else None, rules)
         out.mkdir(parents=True, exist_ok=True)
         work = partial(run_batch, places, out, own_rules=rules, jobs=jobs or _cores(), again=again, engine=judged)
         early = not watch or not (out / "index.html").exists()
@@ -103,7 +105,6 @@ def batch_command(
 
     with command_errors(err, debug=debug):
         speak_as_asked(lang, None)
-        judging(None, rules)  # a mistake in the rules is nobody's run's
         check_out(out, force=force)
         ordered = judge(again=again)
         while watch:
