@@ -232,8 +232,8 @@ class Attachment:
             return zero_grad
 
         self._patches.wrap(torch.optim.Optimizer, "__init__", wrap_init)
-        self._patches.wrap(torch.optim.Optimizer, "zero_grad", wrap_optimizer_zero_grad)
-        self._patches.wrap(torch.nn.Module, "zero_grad", wrap_module_zero_grad)
+        self._patches.wrap(torch.optim.Optimizer, "zero_grad", wrap_optimizer_zero_grad, rests=True)
+        self._patches.wrap(torch.nn.Module, "zero_grad", wrap_module_zero_grad, rests=True)
 
     def _wrap_backward(self) -> None:
         session = self.session

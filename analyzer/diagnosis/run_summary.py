@@ -15,8 +15,7 @@ CURVE_POINTS = 48
 """Points of the small loss curve: medians of as many stretches of equal length."""
 
 _LOSS = """
-SELECT step, avg(loss) AS loss FROM steps
-WHERE rank = (SELECT min(rank) FROM steps) AND loss IS NOT NULL GROUP BY step ORDER BY step
+SELECT step, loss FROM losses WHERE rank = (SELECT min(rank) FROM losses) ORDER BY step
 """
 
 FINDINGS_SCHEMA = {

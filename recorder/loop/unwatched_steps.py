@@ -34,6 +34,9 @@ PART = "unwatched-steps"
 _LOOK_CLOSELY = 6
 """Steps of full detail after a loss that leaves its band."""
 
+_ROWS_AT_ONCE = 16
+"""Rows that are written together. A process that is killed loses the losses in them; its steps the breadcrumb has counted."""
+
 _read: Callable[[Tensor], Any] = torch._C.TensorBase.item
 """As Tensor.item, without what the recorder or the script has put on top of it."""
 
@@ -71,6 +74,8 @@ class UnwatchedSteps:
         """torch.autograd.backward without and with the recorder's wrapper, where it may be taken out."""
         self._expected: dict[int, torch.optim.Optimizer] = {}
         """Optimizers that step once in each iteration, by identity; they are held here, so that it stays theirs."""
+        self._only: torch.optim.Optimizer | None = None
+        """The one that steps, while no other does."""
         self._stepped: set[int] = set()
         self._seen = session.step
         self._evaluations = 0
@@ -84,7 +89,10 @@ class UnwatchedSteps:
         self._last_row = 0
         """Step of the last row."""
         self._began = 0
-        self._row: Row = {}
+        self._loss: float | None = None
+        """Of the step in progress."""
+        self._rows: list[Row] = []
+        """Not written yet."""
         self._closer = False
         """Whether the next step is to be looked at closely."""
         backward.passes_by = self._read_loss
@@ -156,17 +164,14 @@ class UnwatchedSteps:
         self._apart = apart
         self._closer = False
         self._stepped.clear()
-        self._row = {
-            "rank": session.catalogue.rank,
-            "step": session.step,
-            "time_ns": 0,
-            "steps": 0,
-            "loss": None,
-        }
+        self._only = next(iter(self._expected.values())) if len(self._expected) == 1 else None
+        self._loss = None
         for stand_in in patches.stand_ins if patches is not None else ():
             self._stand_ins += stand_in()
-        module_hooks = patches.module_hooks if patches is not None else ()
-        for handle in (*module_hooks, self._before_step):
+        if patches is not None:
+            patches.rest()
+        out = (*patches.module_hooks, *patches.resting_hooks) if patches is not None else ()
+        for handle in (*out, self._before_step):
             hooks = handle.hooks_dict_ref()
             if hooks is not None and handle.id in hooks:
                 self._out.append((hooks, handle.id, hooks.pop(handle.id)))
@@ -202,7 +207,7 @@ class UnwatchedSteps:
 
     def _count(self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:  # noqa: ARG002
         """After the step of an optimizer; of one that is no other's, what is done for most steps stands here."""
-        if self._to_row > 2 and len(self._expected) == 1 and id(optimizer) in self._expected:
+        if self._to_row > 2 and optimizer is self._only:
             self._to_row -= 1
             self.session.count_step()
             return
@@ -230,20 +235,34 @@ class UnwatchedSteps:
             return
         began = perf_counter_ns()
         self.session.count_step()
-        self._write_row(time_ns())
+        self._add_row(time_ns())
+        if len(self._rows) >= _ROWS_AT_ONCE:
+            self._write_rows()
         self.session.recorder_ns += perf_counter_ns() - began
         if self._left <= 0 or self._closer:
             self.end()
         else:
             self._begin_run()
 
-    def _write_row(self, now_ns: int) -> None:
+    def _add_row(self, now_ns: int) -> None:
         """The row of the step that was counted last, which tells of those before it that have none."""
-        row, step = self._row, self.session.step - 1
-        row["step"], row["time_ns"], row["steps"] = step, now_ns, step - self._last_row
-        self.session.write_at_once(row)
+        step = self.session.step - 1
+        self._rows.append(
+            {
+                "rank": self.session.catalogue.rank,
+                "step": step,
+                "time_ns": now_ns,
+                "steps": step - self._last_row,
+                "loss": self._loss,
+            }
+        )
         self._last_row = step
-        row["loss"] = None
+        self._loss = None
+
+    def _write_rows(self) -> None:
+        if self._rows:
+            rows, self._rows = self._rows, []
+            self.session.write_at_once(rows)
 
     def _read_loss(self, loss: Tensor | None) -> bool:
         """The script's backward begins; returns whether it goes unwatched too."""
@@ -254,7 +273,7 @@ class UnwatchedSteps:
             self.end()
             self.forward.was_unwatched(self.backward.forward_ended_at(loss))
             return False
-        self._row["loss"] = number
+        self._loss = number
         if self.backward.left_band(number):
             self._closer = self.session.budget.full_detail_from(self.session.step + 1, _LOOK_CLOSELY, "loss")
         return True
@@ -287,11 +306,15 @@ class UnwatchedSteps:
         for hooks, key, hook in self._out:
             hooks[key] = hook
         self._out.clear()
+        if self._patches is not None:
+            self._patches.wake()
         if write and session.step - 1 > self._last_row:
-            self._write_row(time_ns())
+            self._add_row(time_ns())
+        self._write_rows()
         count = session.step - self._first
         self.optimizers.was_unwatched(self._expected.values(), count)
         self._expected = {}
+        self._only = None
         self._seen = session.step
         session.look_again()
         session.budget.went_unwatched(session.step, count, self._apart, took_ns)

@@ -85,6 +85,9 @@ _SAVED_OVER = 128
 
 _DECIDE_EVERY = 8
 _COSTS = 7
+_STRETCHES = 7
+_STRETCH = 8
+"""Steps that a stretch must have for its mean to count."""
 _TIMES = 48
 _FREE_GRANTS = 3
 _GRANT_EVERY = 100
@@ -123,6 +126,8 @@ class Budget:
         self._costs: dict[Kind, deque[int]] = {}
         self._rest: deque[int] = deque(maxlen=_TIMES)
         self._plain: deque[int] = deque(maxlen=_TIMES)
+        self._unwatched: deque[int] = deque(maxlen=_STRETCHES)
+        """Mean time of a step in each of the last stretches of steps that went unwatched, without the recorder."""
         self._plain_ns = 0
         self._recorder_ns = 0
         """Of the iteration, without the writing of rows."""
@@ -130,6 +135,7 @@ class Budget:
         self._unsettled_ns = 0
         """Time of writing that the next row's recorder_ns will hold."""
         self._totals: dict[str, list[int]] = {}
+        self._grace_over = False
         self._enforced = False
         self._owed_ns = 0.0
         """What was taken beyond the budget since it is enforced, and is not saved yet."""
@@ -157,6 +163,8 @@ class Budget:
         self.step = step
         self.used_ns += taken
         self._ran_ns += max(ns - taken, 0)
+        if count >= _STRETCH:
+            self._unwatched.append(max(ns - taken, 1) // count)
         if self._enforced:
             self._owe(taken, max(ns - taken, 0))
         self._add("unwatched", taken, count)
@@ -224,7 +232,8 @@ class Budget:
         self._account()
         self.step = step + 1
         limit = self.options.budget
-        self._enforced = limit is not None and self._grace_is_over()
+        self._grace_over = self._grace_over or self._grace_is_over()
+        self._enforced = limit is not None and self._grace_over
         changed = False
         if self._enforced and self._measured_since >= _DECIDE_EVERY and len(self._rest) >= 3:
             changed = self._decide(limit or 0.0)
@@ -260,7 +269,7 @@ class Budget:
         if len(self._plain) < 3:
             return None
         rest = self._rest_ns() / self.watched_every
-        return (rest + sum(self._cost(k) / self.intervals[k] for k in self._costs)) / median(self._plain)
+        return (rest + sum(self._cost(k) / self.intervals[k] for k in self._costs)) / self._plain_step_ns()
 
     def _row(self, step: int, part: str, interval: int, reason: str) -> dict[str, Any]:
         ns, calls = self._totals.get(part, (0, 0))
@@ -281,11 +290,14 @@ class Budget:
             price = ns + self._write_ns * count // (rows + _ROWS_OF_NOTHING)
             self._costs.setdefault(kind, deque(maxlen=_COSTS)).append(price)
             self._add(kind, ns, count)
-        rest = max(self._recorder_ns - sum(ns for ns, _ in self._now.values()), 0)
+        spoilt = self._spoilt_ns()
+        self.used_ns += spoilt
+        self._ran_ns -= spoilt
+        rest = max(self._recorder_ns - sum(ns for ns, _ in self._now.values()), 0) + spoilt
         self._rest.append(rest + self._write_ns * _ROWS_OF_NOTHING // (rows + _ROWS_OF_NOTHING))
         self._plain.append(max(self._plain_ns, 1))
         if self._enforced:
-            self._owe(self._recorder_ns + self._write_ns, self._plain_ns)
+            self._owe(self._recorder_ns + self._write_ns + spoilt, self._plain_ns - spoilt)
         self._add("rows", self._write_ns, rows)
         self._add("rest", rest, 1)
         self._now = {}
@@ -293,10 +305,23 @@ class Budget:
         self._plain_ns = self._recorder_ns = self._write_ns = 0
         self._measured_since += 1
 
+    def _spoilt_ns(self) -> int:
+        """What the training took longer in this iteration than in those that go unwatched: calling hooks and the caches that
+        they spoil, which no clock within them sees. Never more than what the recorder took by its own clock, because an
+        iteration may have had more to do than others."""
+        if not self._unwatched:
+            return 0
+        longer = self._plain_ns - int(median(self._unwatched))
+        return min(max(longer, 0), self._recorder_ns)
+
+    def _plain_step_ns(self) -> float:
+        """What a step takes without the recorder."""
+        return median(self._unwatched or self._plain)
+
     def _owe(self, taken_ns: int, plain_ns: int) -> None:
         limit = self.options.budget or 0.0
         owed = self._owed_ns + taken_ns - limit * plain_ns
-        self._owed_ns = min(max(owed, 0.0), _SAVED_OVER * limit * max(plain_ns, median(self._plain)))
+        self._owed_ns = min(max(owed, 0.0), _SAVED_OVER * limit * max(plain_ns, self._plain_step_ns()))
 
     def _add(self, part: str, ns: int, calls: int) -> None:
         total = self._totals.setdefault(part, [0, 0])
@@ -311,8 +336,8 @@ class Budget:
 
     def _decide(self, limit: float) -> bool:
         """Set the intervals; True if any has changed."""
-        allowed = limit * median(self._plain) - self._owed_ns / _SAVED_OVER
-        least = _LEAST_FOR_KINDS * limit * median(self._plain)
+        budget_ns = limit * self._plain_step_ns()
+        allowed, least = budget_ns - self._owed_ns / _SAVED_OVER, _LEAST_FOR_KINDS * budget_ns
         needed, needed_steps = self._plan(allowed, least)
         easy, easy_steps = self._plan(_EASY * allowed, _EASY * least)
         before = (dict(self.intervals), self.watched_every)
@@ -320,10 +345,7 @@ class Budget:
             self.intervals[kind] = _toward(self.intervals[kind], needed[kind], easy[kind])
         self.watched_every = _toward(self.watched_every, needed_steps, easy_steps)
         self._losses_every = 1
-        while (
-            LOSS_NS / self._losses_every > _MOST_FOR_LOSSES * limit * median(self._plain)
-            and self._losses_every < MOST_BETWEEN_LOSSES
-        ):
+        while LOSS_NS / self._losses_every > _MOST_FOR_LOSSES * budget_ns and self._losses_every < MOST_BETWEEN_LOSSES:
             self._losses_every *= 2
         return (self.intervals, self.watched_every) != before
 

@@ -34,6 +34,10 @@ class Patches:
         """Handles of the global forward hooks and pre-hooks of modules."""
         self.stand_ins: list[Callable[[], Iterable[Removable]]] = []
         """Each puts a hook of its own on the few modules that are watched even while those hooks are out."""
+        self.resting_hooks: list[Any] = []
+        """Handles of further hooks that have nothing to do where steps go unwatched."""
+        self._resting_wraps: list[tuple[Any, str, bool, Any, Any]] = []
+        """Of such wrapped attributes: owner, name, whether it is the owner's own, the original and what stands in its place."""
 
     def __bool__(self) -> bool:
         return bool(self._undo)
@@ -55,9 +59,35 @@ class Patches:
         self.stand_ins.append(stand_in)
         self.handles(hooks)
 
-    def wrap(self, owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
-        """Replace an attribute by a function made from it. The original is to be called exactly once in it."""
-        self.put(owner, name, make(getattr(owner, name)))
+    def wrap(
+        self,
+        owner: Any,
+        name: str,
+        make: Callable[[Callable[..., Any]], Callable[..., Any]],
+        *,
+        rests: bool = False,
+    ) -> None:
+        """Replace an attribute by a function made from it. The original is to be called exactly once in it. One that ``rests``
+        has nothing to do where steps go unwatched, and is taken out for them."""
+        own, original = name in vars(owner), getattr(owner, name)
+        self.put(owner, name, make(original))
+        if rests:
+            self._resting_wraps.append((owner, name, own, original, getattr(owner, name)))
+
+    def rest(self) -> None:
+        """Steps go unwatched from here on."""
+        for owner, name, own, original, replacement in self._resting_wraps:
+            if vars(owner).get(name) is replacement:  # else the script has put something of its own on top
+                if own:
+                    setattr(owner, name, original)
+                else:
+                    delattr(owner, name)
+
+    def wake(self) -> None:
+        """Steps are watched again."""
+        for owner, name, own, original, replacement in self._resting_wraps:
+            if vars(owner).get(name, None if own else original) is original:
+                setattr(owner, name, replacement)
 
     def put(self, owner: Any, name: str, replacement: Any) -> None:
         """Replace an attribute."""
@@ -85,6 +115,8 @@ class Patches:
             self._undo.pop()()
         self.module_hooks.clear()
         self.stand_ins.clear()
+        self.resting_hooks.clear()
+        self._resting_wraps.clear()
 
     def after_import(self, module: str, install: Callable[[Any], None]) -> None:
         """Install into a module when the script imports it, now if it has been. Never imports it itself."""

@@ -509,13 +509,13 @@ class Session:
 
     def count_step(self) -> None:
         """A step that goes unwatched is over."""
-        self.step += 1
+        self.step = step = self.step + 1
         if self._breadcrumb is not None:
-            self._breadcrumb.count(self.step)
+            self._breadcrumb.count(step)
 
-    def write_at_once(self, row: Row) -> None:
-        """Append a complete row of `unwatched_steps` to the journal."""
-        self._say_refused(self._rows.write_at_once(row))
+    def write_at_once(self, rows: list[Row]) -> None:
+        """Append complete rows of `unwatched_steps` to the journal."""
+        self._say_refused(self._rows.write_at_once(rows))
 
     def look_again(self) -> None:
         """Steps are watched again."""

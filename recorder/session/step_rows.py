@@ -101,11 +101,11 @@ class StepRows:
                 refused.append(e)
         return refused
 
-    def write_at_once(self, row: Row) -> list[OSError]:
-        """Append one complete row of `unwatched_steps`; returns what the disk said where it did not take it."""
+    def write_at_once(self, rows: list[Row]) -> list[OSError]:
+        """Append complete rows of `unwatched_steps`; returns what the disk said where it did not take it."""
         if self.journal is not None:
             try:
-                self.journal_bytes = self.journal.append({STEP_VALUES: {"unwatched_steps": [row]}})
+                self.journal_bytes = self.journal.append({STEP_VALUES: {"unwatched_steps": rows}})
             except OSError as e:
                 return [e]
         return []

@@ -127,8 +127,8 @@ class HostReads:
         """Wrap the methods. torch.compile knows them by name and never looks into a wrapper; where it runs beside the
         script's own frames it is told to leave the wrappers, and what they call, alone."""
         for name in _METHODS:
-            patches.wrap(torch.Tensor, name, functools.partial(self._wrapper, name == "item"))
-        patches.wrap(torch.Tensor, "__iter__", self._spreader)
+            patches.wrap(torch.Tensor, name, functools.partial(self._wrapper, name == "item"), rests=True)
+        patches.wrap(torch.Tensor, "__iter__", self._spreader, rests=True)
         patches.after_import("torch._dynamo.eval_frame", self._hide)
 
     def _wrapper(self, single: bool, original: Callable[..., Any]) -> Callable[..., Any]:

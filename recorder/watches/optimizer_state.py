@@ -35,7 +35,9 @@ class OptimizerStateWatch:
     def install(self, patches: Patches) -> None:
         """Note which optimizer steps; the row of the step is made when it has."""
         note = self.session.guarded("optimizer-state", self._note)
-        patches.handles([optim.register_optimizer_step_pre_hook(note)])
+        hooks = [optim.register_optimizer_step_pre_hook(note)]
+        patches.handles(hooks)
+        patches.resting_hooks += hooks
 
     def _note(self, optimizer: torch.optim.Optimizer, _args: Any, _kwargs: Any) -> None:
         if not self.session.in_backward:

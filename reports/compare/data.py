@@ -12,7 +12,7 @@ from ...analyzer.compare.comparison import Comparison, Pace, shown_setting
 from ...analyzer.compare.divergence import WINDOW, Divergence
 from ...analyzer.verdict import Verdict
 from ...analyzer.word_patterns import in_words
-from ..sections.curves import Curve, curve_of, step_frame
+from ..sections.curves import Curve, curve_of, loss_frame, step_frame
 from ..text.grid import Grid
 from ..text.language import say
 from ..text.wording import NOT_MEASURED, duration, number, plural, show_name, show_text, size, spoken
@@ -345,14 +345,14 @@ def _differences(c: Comparison) -> list[tuple[str, Grid]]:
 
 def _curves(a: Trace, b: Trace, c: Comparison, around: int | None) -> list[Curve]:
     """Each number of both runs in one panel, and how far the tensors are apart."""
-    frames = [step_frame(t, 0) for t in (a, b)]
+    losses, steps = ([frame(t, 0) for t in (a, b)] for frame in (loss_frame, step_frame))
     panels = (
-        ("loss", say("Loss"), "", pl.col("loss")),
         ("lr", say("Learning rate"), "", pl.col("lr")),
         ("grad_norm", say("Gradient norm"), "", pl.coalesce("clip_norm", "grad_norm")),
         ("update_ratio", say("Update ratio"), "‖ΔW‖ / ‖W‖", pl.col("update_ratio")),
         ("step_time", say("Step time"), "ms", pl.col("step_ns") / 1e6),
     )
+    every = [("loss", say("Loss"), "", pl.col("loss"), losses), *((*panel, steps) for panel in panels)]
     curves = [
         curve_of(
             name,
@@ -364,7 +364,7 @@ def _curves(a: Trace, b: Trace, c: Comparison, around: int | None) -> list[Curve
             ).drop_nulls("value"),
             around,
         )
-        for name, title, unit, value in panels
+        for name, title, unit, value, frames in every
     ]
     apart = c.tensors.by_step.filter(pl.col("difference") > 0).select(
         "step", pl.col("difference").alias("value"), pl.lit("").alias("line")

@@ -12,7 +12,7 @@ from ...analyzer.word_patterns import in_words
 from ...schemas import captures_of
 from ..panels import Panel, reduce_panels
 from ..sections.capture_view import CaptureView, reduce_captures
-from ..sections.curves import Curve, group_frame, reduce_curves, step_frame
+from ..sections.curves import Curve, group_frame, loss_frame, reduce_curves, step_frame
 from ..sections.ending import Ending, reduce_ending
 from ..sections.findings import FindingView, Headline, reduce_findings, reduce_headline
 from ..sections.module_health import HealthMap, reduce_health
@@ -91,7 +91,7 @@ def reduce_page(trace: Trace, verdict: Verdict) -> PageData:
         headline=reduce_headline(verdict),
         ending=reduce_ending(trace),
         steps_before=reduce_steps_before(steps, around),
-        curves=reduce_curves(steps, group_frame(trace, rank), around),
+        curves=reduce_curves(steps, loss_frame(trace, rank), group_frame(trace, rank), around),
         health=reduce_health(trace, rank, around, last_step, suspect),
         replay=replay,
         heat=heat,

@@ -41,6 +41,8 @@ GROUP BY s.step
 ORDER BY s.step
 """
 
+_LOSSES_SQL = "SELECT step, loss FROM losses WHERE rank = $rank ORDER BY step"
+
 _GROUPS_SQL = """
 SELECT g.step, g.optimizer_id, g.group_id, g.lr, g.update_norm, g.weight_norm
 FROM param_groups g
@@ -93,11 +95,16 @@ def group_frame(trace: Trace, rank: int) -> pl.DataFrame:
     return trace.sql(_GROUPS_SQL, {"rank": rank})
 
 
-def reduce_curves(steps: pl.DataFrame, groups: pl.DataFrame, around: int | None) -> list[Curve]:
+def loss_frame(trace: Trace, rank: int) -> pl.DataFrame:
+    """Every loss that was read on a rank (step, loss), also of steps that have no row in ``steps``."""
+    return trace.sql(_LOSSES_SQL, {"rank": rank})
+
+
+def reduce_curves(steps: pl.DataFrame, losses: pl.DataFrame, groups: pl.DataFrame, around: int | None) -> list[Curve]:
     """The panels in reading order, without those never measured. ``around``: step of the first anomaly."""
     clipped = say("before clipping") if steps["clip_norm"].count() else ""
     curves = [
-        curve_of("loss", say("Loss"), "", _one(steps, pl.col("loss")), around),
+        curve_of("loss", say("Loss"), "", _one(losses, pl.col("loss")), around),
         curve_of("lr", say("Learning rate"), "", _learning_rates(groups), around),
         curve_of(
             "grad_norm", say("Gradient norm"), clipped, _one(steps, pl.coalesce("clip_norm", "grad_norm")), around

@@ -33,6 +33,34 @@ def test_everything_is_measured_until_the_grace_is_used_up():
     assert set(budget.intervals.values()) == {1}
 
 
+def test_a_grace_that_is_over_does_not_come_back_when_the_training_has_run_longer():
+    budget = Budget(Options(budget=0.03, grace_s=2.0))
+    simulate(
+        budget, 400, MS, {"activations": MS}
+    )  # more than a fifth: measuring in full ends before two seconds are used up
+    used = budget.used_ns
+    shares = simulate(budget, 4000, MS, {"activations": MS})
+
+    assert budget.used_ns < 1.9e9  # nothing but the thinning has ended it
+    assert used > 0.4e9
+    assert sum(shares) / len(shares) < 0.15
+
+
+def test_what_watched_steps_last_longer_than_unwatched_ones_is_the_recorders():
+    def watched(budget: Budget, step: int) -> None:
+        budget.row_ended(3 * MS + MS // 2, MS)  # by its own clock a millisecond; without it the step takes one
+        budget.step_ended(step)
+
+    known, unknown = Budget(Options(budget=0.03)), Budget(Options(budget=0.03))
+    known.went_unwatched(100, 100, 16, 100 * MS)
+    before = known.used_ns
+    for budget in (known, unknown):
+        watched(budget, 100)
+
+    assert known.used_ns - before == 2 * MS  # what it lasts longer counts, but no more than its own clock says
+    assert unknown.used_ns == MS
+
+
 def test_after_the_grace_the_mean_share_stays_within_the_budget():
     budget = Budget(Options(budget=0.03, grace_s=0.1))
     simulate(budget, 100, 100 * MS, COSTS)

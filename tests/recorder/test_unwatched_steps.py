@@ -1,6 +1,7 @@
 """Steps of small models that are not watched: none is lost, none is changed, and what goes wrong in one is seen."""
 
 import copy
+import functools
 import math
 import pickle
 
@@ -10,6 +11,7 @@ from firstfault.analyzer import Trace
 from firstfault.recorder import Recorder
 from firstfault.recorder.session.budget import Budget
 from firstfault.recorder.storage.segments import completed_steps
+from firstfault.reports.sections.curves import loss_frame, step_frame
 from torch import nn
 from torch.nn.modules import module as nn_module
 from torch.optim.optimizer import _global_optimizer_post_hooks
@@ -129,6 +131,40 @@ def test_an_evaluation_ends_the_stretch_and_is_recorded(tmp_path, seldom):
     assert rows(tmp_path / "run", evaluated)[0][0] >= 3
 
 
+def test_wrappers_rest_meanwhile_and_what_the_script_puts_over_them_stays(tmp_path, seldom):
+    plain = nn.Module.zero_grad
+    own = torch.Tensor.item
+    model, optimizer = network()
+    with Recorder(tmp_path / "run") as recorder:
+        train(model, optimizer, WATCHED_AT_FIRST - 1)
+        assert nn.Module.zero_grad is not plain
+        watching = torch.Tensor.item
+        scripts = functools.partialmethod(watching)
+        torch.Tensor.item = scripts
+        train(model, optimizer, 3)
+        assert recorder._attachment.session.unwatched
+        assert nn.Module.zero_grad is plain
+        assert vars(torch.Tensor)["item"] is scripts
+        del torch.Tensor.item
+        train(model, optimizer, 2 * EVERY)
+        recorder._attachment.unwatched.end()
+        assert nn.Module.zero_grad is not plain
+    assert nn.Module.zero_grad is plain
+    assert torch.Tensor.item is own
+
+
+def test_the_page_draws_the_losses_of_all_steps(tmp_path, seldom):
+    model, optimizer = network()
+    with Recorder(tmp_path / "run"):
+        losses = train(model, optimizer, 100)
+    with Trace(tmp_path / "run") as trace:
+        drawn = loss_frame(trace, 0)
+        watched = step_frame(trace, 0).height
+    assert drawn["step"].is_sorted()
+    assert drawn.height == 100 if seldom == 1 else watched < drawn.height < 100
+    assert all(losses[step] == loss for step, loss in drawn.iter_rows())
+
+
 def test_two_optimizers_make_one_iteration(tmp_path, seldom):
     left, first = network(1)
     right, second = network(2)
@@ -187,7 +223,7 @@ def test_a_fault_of_ours_ends_the_stretch_and_the_training_goes_on(tmp_path, sel
     with Recorder(tmp_path / "run") as recorder:
         train(model, optimizer, WATCHED_AT_FIRST + 2)
         unwatched = recorder._attachment.unwatched
-        monkeypatch.setattr(unwatched, "_write_row", lambda _: 1 / 0)
+        monkeypatch.setattr(unwatched, "_add_row", lambda _: 1 / 0)
         train(model, optimizer, 30)
         monkeypatch.undo()
     ((part,),) = rows(tmp_path / "run", "SELECT detail->>'part' FROM events WHERE event = 'recorder-fault'")

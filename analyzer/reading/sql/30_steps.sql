@@ -26,6 +26,13 @@ COMMENT ON COLUMN step_series.update_norm IS 'L2 norm of the change of all weigh
 COMMENT ON COLUMN step_series.weight_norm IS 'L2 norm of all weights after the step.';
 COMMENT ON COLUMN step_series.update_ratio IS 'update_norm / weight_norm.';
 
+CREATE VIEW losses AS
+SELECT rank, step, avg(loss) AS loss FROM steps WHERE loss IS NOT NULL GROUP BY rank, step
+UNION ALL
+SELECT rank, step, loss FROM unwatched_steps WHERE loss IS NOT NULL;
+COMMENT ON VIEW losses IS 'Every loss that was read, one row per rank and step: of watched steps and of those that were not.';
+COMMENT ON COLUMN losses.loss IS 'Where several optimizers stepped, the mean of their losses.';
+
 CREATE VIEW optimizer_series AS
 WITH optimizers AS (
     SELECT rank, count(DISTINCT optimizer_id) AS optimizers, min(optimizer_id) AS only_id FROM param_groups GROUP BY rank

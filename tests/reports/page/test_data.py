@@ -116,7 +116,7 @@ def test_a_long_noisy_curve_has_a_trend_and_a_short_one_has_none():
         frame = pl.DataFrame({"step": range(steps), "loss": [2.0 + (s * 7919 % 100) / 100 for s in range(steps)]})
         frame = frame.with_columns(pl.lit(1.0).alias(c) for c in ("grad_norm", "clip_norm", "update_ratio", "step_ns"))
         groups = pl.DataFrame({"step": range(steps), "lr": 1.0, "optimizer_id": 0, "group_id": 0})
-        return next(c for c in reduce_curves(frame, groups, None) if c.name == "loss")
+        return next(c for c in reduce_curves(frame, frame.select("step", "loss"), groups, None) if c.name == "loss")
 
     trend = loss_of(60_000).trend
     assert 0 < trend.height <= POINTS // 3 + 1
@@ -159,7 +159,7 @@ def test_parameter_groups_with_their_own_schedule_get_their_own_line():
     groups = pl.DataFrame(
         {"step": [0, 0, 1, 1], "optimizer_id": [0] * 4, "group_id": [0, 1, 0, 1], "lr": [1e-3, 1e-4, 1e-3, 1e-4]}
     ).with_columns(pl.lit(1.0).alias("update_norm"), pl.lit(1.0).alias("weight_norm"))
-    [lr] = [c for c in reduce_curves(steps, groups, None) if c.name == "lr"]
+    [lr] = [c for c in reduce_curves(steps, steps.select("step", "loss"), groups, None) if c.name == "lr"]
     assert set(lr.points["line"]) == {"optimizer 0, group 0", "optimizer 0, group 1"}
 
 
