@@ -21,7 +21,7 @@ from .run import BatchRow, write_whole
 CAUSES_SHOWN = 16
 """Causes that the page shows unfolded."""
 
-ROWS_DRAWN = 500
+ROWS_DRAWN = 200
 """Rows that are in the page as they are; the others are packed, and the script draws as many again when it is asked to."""
 
 _LISTED = 8

@@ -1,5 +1,5 @@
 (() => {
-  const AT_ONCE = 500; // rows that are drawn at a time: a browser lays ten thousand out for seconds
+  const AT_ONCE = 200; // rows that are drawn at a time: a browser lays ten thousand out for seconds
   const CURVE = 7; // the column that has no words
   const SVG = "http://www.w3.org/2000/svg";
   const table = document.getElementById("table");
