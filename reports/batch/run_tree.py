@@ -84,7 +84,7 @@ def state_key(place: RunPlace, rules: Judging) -> str:
 
 
 class _RulesDigest:
-    """A hash of rules, kept for the next run: nearly all are judged by the same rules, and writing them out takes milliseconds."""
+    """A hash of rules, kept for the next run: nearly all are judged by the same rules, and hashing them takes milliseconds."""
 
     def __init__(self) -> None:
         self._rules: tuple[Rule, ...] = ()
