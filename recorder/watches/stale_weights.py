@@ -20,7 +20,7 @@ _EVERY = 32
 
 _MOST_EVENTS = 16
 _MOST_NAMED = 4
-_MARK = "firstfault"
+_MARK = "firstfault: weights"
 _LEAF = "AccumulateGrad"
 
 
