@@ -244,7 +244,7 @@ def _folder_bytes(run: Path) -> int:
     for folder, _, files in os.walk(run):
         for name in files:
             try:
-                total += (Path(folder) / name).stat().st_size
+                total += (Path(folder) / name).lstat().st_size
             except FileNotFoundError:  # a run still being written turns journal segments into parts meanwhile
                 continue
     return total
