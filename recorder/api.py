@@ -110,15 +110,15 @@ class Recorder:
         attachment = self._require()
         values = metrics if loss is None else {"loss": loss, **metrics}
         session = attachment.session
-        ended = session.flushes != self._seen_flushes
+        ended = session.position.flushes != self._seen_flushes
         if not ended:
             attachment.optimizers.end_iteration()
-        self._log(values, session.step - 1)
-        self._seen_flushes = session.flushes
+        self._log(values, session.position.step - 1)
+        self._seen_flushes = session.position.flushes
 
     def log(self, **metrics: Tensor | float) -> None:
         """Add numbers under their names to the current step."""
-        self._log(metrics, self._require().session.step)
+        self._log(metrics, self._require().session.position.step)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -156,7 +156,7 @@ class Recorder:
         session = self._require().session
         for name, value in values.items():
             number = value.detach().item() if isinstance(value, Tensor) else value
-            session.guarded("metrics", session.metric)(name, float(number), max(step, 0))
+            session.guard.guarded("metrics", session.rows.metric)(name, float(number), max(step, 0))
 
     def _require(self) -> Attachment:
         if self._attachment is None:

@@ -40,7 +40,7 @@ def attach_from_environment() -> None:
 def _try_out(plan: Path) -> None:
     from .probes import begin  # noqa: PLC0415 — imports torch, which must not happen before the script does it
 
-    begin(plan, lambda: 0 if _attached is None else _attached.session.step)
+    begin(plan, lambda: 0 if _attached is None else _attached.session.position.step)
 
 
 def _attach(run: Path) -> None:

@@ -144,6 +144,14 @@ def run(
             " this http address. A process of low priority looks at the run for it, as `firstfault watch` does.",
         ),
     ] = None,
+    without: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Leave out the watch of this name, such as host-reads or attention: what it fills stays empty. May be given"
+            " several times. A name that does not exist is answered with all that do; docs/tables.md says what each one fills.",
+        ),
+    ] = None,
     keep_secrets: Annotated[
         bool | None,
         typer.Option(
@@ -172,6 +180,7 @@ def run(
         "hang-timeout": hang_timeout,
         "memory-history": memory_history,
         "hang-kill": hang_kill,
+        "without": without,
         "keep-secrets": keep_secrets,
     }
     before = signals.block()  # before the imports below: they start threads

@@ -8,6 +8,7 @@ import msgspec
 
 from ...schemas import RECORDS, TABLES
 from ..errors import RuleError
+from .rule import load_rules
 
 
 class Fault(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -20,9 +21,16 @@ class Fault(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @cache
 def load_catalogue() -> dict[str, Fault]:
-    """Every fault by code. Raises RuleError where a row has no signal and no reason, or names a column that is not."""
+    """Every fault by code: of catalogue.toml, then of rules that say in their header what shows theirs. Raises RuleError where
+    a row has no signal and no reason, or names a column that is not."""
     text = (files("firstfault.analyzer") / "rules" / "catalogue.toml").read_text(encoding="utf-8")
     faults = msgspec.convert(tomllib.loads(text), dict[str, Fault])
+    for header in (rule.header for rule in load_rules() if rule.header.signals):
+        if header.code in faults:
+            raise RuleError(
+                f"catalogue.toml: {header.code} stands there and has signals in the header of its rule, too"
+            )
+        faults[header.code] = Fault(header.name, header.signals)
     columns = {f"{t.name}.{c}" for t in (*TABLES.values(), *RECORDS.values()) for c in t.column_names}
     for code, fault in faults.items():
         unknown = sorted(set(fault.signals) - columns)

@@ -58,7 +58,8 @@ class Doc(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The TOML header. ``explains`` names the symptoms that this rule accounts for; ``reach`` is how many steps before
+    """The TOML header. ``signals`` are the `table.column` that hold the signal of a fault that catalogue.toml does not have;
+    ``explains`` names the symptoms that this rule accounts for; ``reach`` is how many steps before
     this finding its own explanation may lie (null: any number), ``slack`` how many steps after it."""
 
     code: str
@@ -71,6 +72,7 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     doc: Doc
     params: dict[str, Param] = {}
     needs: Needs = Needs()
+    signals: tuple[str, ...] = ()
     explains: tuple[str, ...] = ()
     reach: int | None = None
     slack: int = 0

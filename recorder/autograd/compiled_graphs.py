@@ -23,11 +23,9 @@ from torch import Tensor, nn
 from ..script.frames import shown
 from ..session.patches import Patches
 from ..session.session import Session
+from ..session.watch import Part
 from .compiled_modules import LAYOUT, Stack, Traced, aligned, stack_of, traced_by_dynamo
 from .graph_text import GraphText, Operation, read_graph, sizes
-
-PART = "compiled-graphs"
-"""Slug of this part of the recorder."""
 
 _LOG = "torch.__trace"
 _MOST_WAITING = 256
@@ -92,12 +90,13 @@ class _Logged:
     traced: Traced
 
 
-class CompiledGraphs(logging.Handler):
-    """A handler of torch's structured trace log; knows the forward graph behind each autograd node of compiled code."""
+class CompiledGraphs(Part):
+    """Listens to torch's structured trace log; knows the forward graph behind each autograd node of compiled code."""
+
+    name = "compiled-graphs"
 
     def __init__(self, session: Session) -> None:
-        super().__init__()
-        self.session = session
+        super().__init__(session)
         self.lost: tuple[int, int | None] | None = None
         """Step in which a lost value was found in compiled code last, and its module_id."""
         self._traced: tuple[str | None, Traced] = (None, Traced([], {}))
@@ -107,22 +106,22 @@ class CompiledGraphs(logging.Handler):
 
     def install(self, patches: Patches) -> None:
         """Listen to the log. torch formats its records only while somebody does."""
-        log = logging.getLogger(_LOG)
-        log.addHandler(self)
-        patches.later(lambda: log.removeHandler(self))
+        log, handler = logging.getLogger(_LOG), _Handler(self)
+        log.addHandler(handler)
+        patches.later(lambda: log.removeHandler(handler))
 
-    def emit(self, record: logging.LogRecord) -> None:
+    def read(self, record: logging.LogRecord) -> None:
         """A record of the log. The guard of other hooks stands aside while torch compiles, so there is one here."""
         session = self.session
-        if not self._on or not session.alive:
+        if not self._on or not session.guard.alive:
             return
         began = perf_counter_ns()
         try:
             self._read(record)
         except Exception as e:  # noqa: BLE001 — a recorder that raises into a compilation is worse than none
             self._on = False
-            session.fault(PART, e)
-        session.recorder_ns += perf_counter_ns() - began
+            session.guard.fault(self.name, e)
+        session.guard.recorder_ns += perf_counter_ns() - began
 
     def graph_of(self, node: Any) -> ForwardGraph | None:
         """The forward graph of a node for which ``is_compiled`` holds; None where its log record was not seen."""
@@ -173,6 +172,15 @@ class CompiledGraphs(logging.Handler):
                 stacks = logged.stacks if logged.stacks is not None else aligned(graph, logged.traced.steps)
                 return _forward_graph(graph, names, stacks, logged.traced.parameters)
         return None
+
+
+class _Handler(logging.Handler):
+    def __init__(self, graphs: CompiledGraphs) -> None:
+        super().__init__()
+        self._graphs = graphs
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._graphs.read(record)
 
 
 def is_compiled(node: Any) -> bool:

@@ -149,7 +149,7 @@ class Places:
     def __init__(self, session: Session, parameters: list[weakref.ref[Tensor] | None], node: Any) -> None:
         """``parameters`` are those with which the graph was traced, one for each input of the node, None for other inputs."""
         self.session = session
-        number = session.module_of(node._sequence_nr())
+        number = session.answers.module_of(node._sequence_nr())
         self.around = session.catalogue.module(number) if number is not None else None
         """The module whose forward called the compiled code."""
         self._confirmed = False
@@ -214,7 +214,7 @@ def entry_of(session: Session, module: nn.Module | None) -> ModuleEntry | None:
         return session.catalogue.find(module)
     except KeyError:
         entry = session.catalogue.discover(module)
-        session.on_unseen_models()
+        session.signals.unseen_models.emit()
         return entry
 
 

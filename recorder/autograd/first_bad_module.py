@@ -28,7 +28,7 @@ def find_first_bad_module(session: Session, graphs: CompiledGraphs, loss: Tensor
 
     Costs one reduction for each saved tensor up to the bad one; meant for a step that is lost anyway.
     """
-    if session.saved_tensor_hooks_used:
+    if session.position.saved_tensor_hooks_used:
         return
     for node in nodes_down_to(loss, 0):
         if is_compiled(node) and find_first_lost(session, graphs, node):
@@ -39,12 +39,12 @@ def find_first_bad_module(session: Session, graphs: CompiledGraphs, loss: Tensor
             if bool(torch.isfinite(value.detach()).all()):
                 continue
             maker = node if name in _RESULTS or _is_weight(node, value) else _maker(node)
-            module_id = session.module_of(maker._sequence_nr())
+            module_id = session.answers.module_of(maker._sequence_nr())
             entry = session.catalogue.module(module_id) if module_id is not None else None
             if entry is None:
                 return
             tensor_id = session.catalogue.tensor(entry.id, f"{entry.name}:saved", "activation", value)
-            session.stat(tensor_id, Phase.FORWARD, measure(value), requires_grad=True)
+            session.rows.stat(tensor_id, Phase.FORWARD, measure(value), requires_grad=True)
             return
 
 
@@ -61,7 +61,7 @@ def _values(graphs: CompiledGraphs, node: Any) -> Iterator[tuple[str, Tensor | N
 
 def find_first_compiled(session: Session, graphs: CompiledGraphs, tensor: Tensor, first: int) -> None:
     """The same among what compiled code has saved, for a step whose modules are measured where they are not compiled."""
-    if graphs and not session.saved_tensor_hooks_used:
+    if graphs and not session.position.saved_tensor_hooks_used:
         for node in nodes_down_to(tensor, first):
             if is_compiled(node) and find_first_lost(session, graphs, node):
                 return
@@ -69,7 +69,7 @@ def find_first_compiled(session: Session, graphs: CompiledGraphs, tensor: Tensor
 
 def measure_compiled(session: Session, graphs: CompiledGraphs, loss: Tensor, *, healthy: bool) -> None:
     """Measure what modules have put out inside compiled code, as far as it is saved for the backward of this loss."""
-    if graphs and not session.saved_tensor_hooks_used:
+    if graphs and not session.position.saved_tensor_hooks_used:
         measure_outputs(session, graphs, nodes_down_to(loss, 0), healthy=healthy)
 
 

@@ -303,7 +303,7 @@ def look_at_forward(session: Session, graphs: CompiledGraphs, tensor: Tensor, fi
     The values just before the first non-finite one matter most, or the last ones where all that was saved is finite: of a long
     graph only those are written. Of compiled code nothing is written after the first that is lost.
     """
-    if session.saved_tensor_hooks_used:
+    if session.position.saved_tensor_hooks_used:
         return
     writers: deque[Callable[[], None]] = deque(maxlen=_MOST_LOOKED_AT)
     lost, end = 0, perf_counter() + _LONGEST_LOOK_S
@@ -377,7 +377,7 @@ def risks(session: Session, loss: Tensor, first: int, denominators: Denominators
                 written += 1
                 _write(session, node, name, value, "risk", masked=node in masked)
             if operator in _DIVISIONS:
-                module_id = session.module_of(node._sequence_nr())
+                module_id = session.answers.module_of(node._sequence_nr())
                 collapse = denominators.look(operator, module_id, tuple(value.shape), low, high)
                 if collapse is not None and written < _MOST_RISKS:
                     written += 1
@@ -431,7 +431,7 @@ def _write(session: Session, node: Any, name: str, value: Tensor, trigger: str, 
         trigger,
         op=operator_name(node),
         graph_seq=node._sequence_nr(),
-        module_id=session.module_of(node._sequence_nr()),
+        module_id=session.answers.module_of(node._sequence_nr()),
         saved=name,
         **columns,
     )

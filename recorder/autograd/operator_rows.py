@@ -21,10 +21,10 @@ def write_operator(session: Session, value: Tensor, trigger: str, **columns: Any
         elif moments.nonfinite:
             rows = value.numel() // value.shape[-1]
             full = int((value.isnan() if moments.nan_count else value == -torch.inf).all(-1).sum())
-    session.add(
+    session.rows.add(
         "operators",
-        seq=session.next_seq(),
-        phase=int(Phase.BACKWARD if trigger == "risk" else session.phase),
+        seq=session.position.next_seq(),
+        phase=int(Phase.BACKWARD if trigger == "risk" else session.position.phase),
         trigger=trigger,
         dtype=str(value.dtype).removeprefix("torch."),
         shape=list(value.shape),

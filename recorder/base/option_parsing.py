@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import msgspec
 
+from ...schemas.part_declarations import read_declarations
 from .errors import RecorderError
 from .options import Options, profile_plan
 
@@ -19,6 +20,8 @@ FILE = "firstfault.toml"
 _PYPROJECT = "pyproject.toml"
 _OTHER_TABLES = {"rules", "lang"}
 """What of firstfault.toml is for those who read a run: rules, and the language."""
+
+_RECORDER = Path(__file__).parents[1]
 
 _SECONDS = {"": 1.0, "ms": 1e-3, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _BYTES = {"": 1} | {
@@ -85,6 +88,15 @@ def _yes_or_no(value: Any) -> bool:
     return value
 
 
+def _watches(value: Any) -> list[str]:
+    names = _patterns(value)
+    known = [part.name for part in read_declarations(_RECORDER) if part.is_watch]
+    unknown = next((name for name in names if known and name not in known), None)
+    if unknown is not None:
+        raise ValueError(f"there is no watch {unknown!r}; there are {', '.join(known)}")
+    return sorted(set(names))
+
+
 ON_NONFINITE = ("record", "capture", "skip", "stop", "rollback", "restore")
 
 
@@ -116,6 +128,7 @@ _READ: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "profile": ("profile", _profile),
     "hang-timeout": ("hang_timeout_s", duration),
     "hang-kill": ("hang_kill", _yes_or_no),
+    "without": ("without", _watches),
     "keep-secrets": ("keep_secrets", _yes_or_no),
 }
 """Key of a settings file and option of the command line → field of Options and how it is read."""
@@ -142,8 +155,12 @@ def resolve(given: Mapping[str, Any], folders: list[Path]) -> Options:
     for key, value in given.items():
         if value is not None and value != []:
             field, read = _READ[key]
-            fields[field] = _read(read, value, f"--{key} {value}")
-    return msgspec.convert(fields, Options)
+            shown = " ".join(map(str, value)) if isinstance(value, list) else value
+            fields[field] = _read(read, value, f"--{key} {shown}")
+    options = msgspec.convert(fields, Options)
+    if "captures" in options.without and options.on_nonfinite not in {"record", "capture"}:
+        raise RecorderError(f"--without captures: nothing is left that could {options.on_nonfinite.partition(':')[0]}")
+    return options
 
 
 def _read(read: Callable[[Any], Any], value: Any, place: str) -> Any:

@@ -40,6 +40,8 @@ class Options(msgspec.Struct, kw_only=True, forbid_unknown_fields=False):
     """Seconds without progress that count as a hang; None: 20 usual steps, at least five minutes."""
     hang_kill: bool = False
     """End a hanging run once its stacks are saved."""
+    without: list[str] = []
+    """Names of watches that are left out; see session/watch.py."""
     keep_secrets: bool = False
     """Write tokens, keys and passwords as they are."""
 

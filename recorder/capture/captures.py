@@ -25,6 +25,8 @@ from ..script.wrappers import WRAPPERS
 from ..session.patches import Patches
 from ..session.registry import ModuleEntry
 from ..session.session import Session
+from ..session.signals import Signals
+from ..session.watch import Watch
 from ..tensors.device import Late, LateMoments, now
 from ..tensors.moments import Moments
 from .call_recipe import save_function_plan, save_module_plan, torch_function_in_flight
@@ -54,8 +56,20 @@ _MOST_STATE = 64 * 1024 * 1024
 _MOST_LATE = 8
 
 
-class CaptureWatch:
+class CaptureWatch(Watch):
     """Holds the calls of the current step weakly; captures when told of something that is not finite."""
+
+    name = "captures"
+    writes = (
+        "captured_steps",
+        "replays",
+        "events:capture",
+        "events:stopped",
+        "events:step-skipped",
+        "events:rolled-back",
+    )
+    uses = ("memory-growth", "unwatched-steps")
+    """Memory that has run out is to be looked at as it was; gradients are looked at before a step is left out for them."""
 
     def __init__(
         self,
@@ -64,7 +78,7 @@ class CaptureWatch:
         graphs: CompiledGraphs,
         optimizers: Callable[[], list[torch.optim.Optimizer]],
     ) -> None:
-        self.session = session
+        super().__init__(session)
         self.graphs = graphs
         self.data = data
         self.policy = Policy(session, optimizers)
@@ -78,12 +92,17 @@ class CaptureWatch:
         self._bad_step = -2
         """The last step in which something was lost."""
         self._collapsed = False
-        if session.options.on_nonfinite != "record":
-            session.on_call = session.guarded("captures", self._called)
-            session.on_output.append(session.guarded("captures", self._returned))
-        session.on_loss_value = self._loss
-        session.on_gradients = self._gradients
-        session.at_finish.append(("captures", self._forget))
+
+    def listen(self, signals: Signals) -> None:
+        """Hear of calls, where they may be needed again, and of losses and gradients."""
+        if self.session.options.on_nonfinite != "record":
+            signals.call.connect(self.name, self._called)
+            signals.output.connect(self.name, self._returned)
+        signals.loss_measured.connect(self.name, self._loss)
+        signals.gradients.connect(self.name, self._gradients)
+        signals.row_ends.connect(self.name, self._forget)
+        signals.exception.connect(self.name, self._exception)
+        self.policy.listen(signals)
 
     def install(self, patches: Patches) -> None:
         """The policy puts in what it needs."""
@@ -108,7 +127,7 @@ class CaptureWatch:
         self._calls.clear()
         self._allowance.left = MOST_KEPT
 
-    def _returned(self, entry: ModuleEntry, output: Any, *, grad: bool) -> None:
+    def _returned(self, entry: ModuleEntry, output: Any, grad: bool) -> None:
         """A model has put something out."""
         if grad and self._calls and self._calls[-1].module_id == entry.id:
             self._calls[-1].returned(output)
@@ -125,7 +144,7 @@ class CaptureWatch:
             self._late.clear()
             self._lost("loss", backward=False)
 
-    def _gradients(self, norm: "float | Late | None", *, early: bool = False, scaler: bool = False) -> None:
+    def _gradients(self, norm: "float | Late | None", early: bool, scaler: bool) -> None:
         """The gradients of a step are known: ``early`` before it is certain that they will be used, with ``scaler`` after a
         GradScaler has left the step out for them."""
         if isinstance(norm, Late) and not self.policy.must_know:
@@ -137,27 +156,27 @@ class CaptureWatch:
             self.policy.bad_gradients = not early
             self._lost("gradient", backward=True)
             return
-        scale = self.session.loss_scale
+        scale = self.session.step_row.loss_scale
         collapsed = isinstance(scale, float) and scale <= 1.0
         if collapsed and not self._collapsed:
             self._collapsed = True
             self._lost("scaler", backward=True)
 
-    def exception(self, error: BaseException) -> None:
+    def _exception(self, error: BaseException) -> None:
         """An exception that nothing has caught ends the script."""
         session = self.session
         if not session.started or session.options.on_nonfinite == "record" or not isinstance(error, Exception):
             return
-        if self._captured_step != session.step:
+        if self._captured_step != session.position.step:
             self._capture("exception", None, error)
 
     def _lost(self, reason: str, *, backward: bool) -> None:
         session = self.session
-        before, self._bad_step = self._bad_step, session.step
+        before, self._bad_step = self._bad_step, session.position.step
         if session.options.on_nonfinite == "record":
             return
-        new = before < session.step - 1  # a value that stays lost is one event
-        if self._captured_step != session.step and new and self._left > 0:
+        new = before < session.position.step - 1  # a value that stays lost is one event
+        if self._captured_step != session.position.step and new and self._left > 0:
             self._left -= 1
             session.budget.full_detail(FULL_STEPS, "capture")
             self._capture(reason, backward)
@@ -168,12 +187,12 @@ class CaptureWatch:
     def _capture(self, reason: str, backward: bool | None, error: BaseException | None = None) -> None:
         """Write the folder and the rows. ``backward`` says which pass to run once more, None for neither."""
         session = self.session
-        self._captured_step = session.step
+        self._captured_step = session.position.step
         meta = CaptureMeta(
-            capture=free_name(session.run, capture_name(session.step, session.catalogue.rank)),
+            capture=free_name(session.run, capture_name(session.position.step, session.catalogue.rank)),
             rank=session.catalogue.rank,
-            step=session.step,
-            microbatch=session.microbatch,
+            step=session.position.step,
+            microbatch=session.position.microbatch,
             reason=reason,
             time_ns=time_ns(),
         )
@@ -188,7 +207,7 @@ class CaptureWatch:
                 folder.abandon()
             if reason == "exception":
                 return
-            warn("capture", f"step {session.step} could not be captured: {e}; what the replay showed is kept")
+            warn("capture", f"step {session.position.step} could not be captured: {e}; what the replay showed is kept")
             meta.files, meta.bytes = {}, 0
             meta.missing.append(str(e))
         self._write_rows(meta, replay)
@@ -214,7 +233,7 @@ class CaptureWatch:
         """Whether compiled code of the called model lost a value that the same call, run once more uncompiled, did not. None
         where nothing was lost in such code, or the two cannot be compared: random numbers differ between them."""
         session, lost = self.session, self.graphs.lost
-        if lost is None or lost[0] != session.step or lost[1] is None or call.module_id is None:
+        if lost is None or lost[0] != session.position.step or lost[1] is None or call.module_id is None:
             return None
         bad, called = session.catalogue.module(lost[1]), session.catalogue.module(call.module_id)
         if bad is None or called is None or bad.root is not called.root:
@@ -284,7 +303,7 @@ class CaptureWatch:
         session = self.session
         operators = replay.operators if replay is not None else []
         first = replay.first_bad if replay is not None else None
-        session.add(
+        session.rows.add(
             "captured_steps",
             time_ns=meta.time_ns,
             capture=meta.capture,
@@ -298,8 +317,8 @@ class CaptureWatch:
         )
         if first is not None:
             for operator in operators[max(first.ordinal - _ROWS_BEFORE, 0) : first.ordinal + _ROWS_AFTER + 1]:
-                session.add("replays", **row_of(operator, meta.capture, first_bad=operator is first))
-        session.event(
+                session.rows.add("replays", **row_of(operator, meta.capture, first_bad=operator is first))
+        session.rows.event(
             "capture",
             f"step {meta.step} was captured ({meta.reason}) into captures/{meta.capture}",
             module_id=first.module.id if first is not None and first.module is not None else None,

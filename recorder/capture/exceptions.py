@@ -40,9 +40,9 @@ def record_exception(session: Session, error: BaseException) -> None:
         message=hide(str(error)),
         traceback=hide("".join(traceback.format_exception(error))),
         rank=rank,
-        step=session.step_of_failure(error.__traceback__) if session.started else None,
-        microbatch=session.microbatch if session.started else None,
-        phase=session.phase.name.lower() if session.started else None,
+        step=session.answers.step_of_failure(error.__traceback__) if session.started else None,
+        microbatch=session.position.microbatch if session.started else None,
+        phase=session.position.phase.name.lower() if session.started else None,
         module=entry.name if entry is not None else None,
         module_class=type(module).__name__ if module is not None else None,
         user_frame=hide(_user_frame(frames) or "") or None,
@@ -51,7 +51,7 @@ def record_exception(session: Session, error: BaseException) -> None:
     )
     path = exception_path(session.run, rank, None if session.started else os.getpid())
     path.write_bytes(json_bytes(record))
-    session.event(
+    session.rows.event(
         "exception",
         f"{record.type}: {record.message}",
         module_id=entry.id if entry is not None else None,

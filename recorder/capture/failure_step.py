@@ -8,25 +8,27 @@ below the line that made the step, while whatever prepares the next batch stands
 import sys
 from types import CodeType, FrameType, TracebackType
 
-from ..loop.optimizers import OptimizerWatch
-from ..session.patches import Patches
 from ..session.session import Session
+from ..session.signals import Signals
+from ..session.watch import Watch
 
 _DEEPEST = 64
 
 
-class AfterStep:
+class AfterStep(Watch):
     """Remembers where the last step was made, as code and lines; no frame is kept."""
 
-    def __init__(self, session: Session, optimizers: OptimizerWatch) -> None:
-        self.session = session
+    name = "after-step"
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session)
         self._chain: list[tuple[CodeType, int]] = []
         self._step = -1
-        optimizers.on_step = session.guarded("after-step", self._note)
-        session.step_of_failure = self.step_of
 
-    def install(self, patches: Patches) -> None:
-        """Nothing of its own is put into torch."""
+    def listen(self, signals: Signals) -> None:
+        """Note where each step is made, and answer for failures."""
+        signals.step_begins.connect(self.name, self._note)
+        self.session.answers.step_of_failure = self.step_of
 
     def _note(self) -> None:
         chain: list[tuple[CodeType, int]] = []
@@ -35,15 +37,15 @@ class AfterStep:
             chain.append((frame.f_code, frame.f_lineno))
             frame = frame.f_back
         chain.reverse()
-        self._chain, self._step = chain, self.session.step
+        self._chain, self._step = chain, self.session.position.step
 
     def step_of(self, trace: TracebackType | None) -> int:
         """The step to which an exception belongs."""
-        session = self.session
-        untouched = not session.pending and not session.clock["data"] and not set(session.calls) & {"f", "b"}
-        if untouched and session.step == self._step + 1 and self._below(trace):
+        position, step_row = self.session.position, self.session.step_row
+        untouched = not position.pending and not step_row.clock["data"] and not set(step_row.calls) & {"f", "b"}
+        if untouched and position.step == self._step + 1 and self._below(trace):
             return self._step
-        return session.step
+        return position.step
 
     def _below(self, trace: TracebackType | None) -> bool:
         codes = [code for code, _ in self._chain]

@@ -15,9 +15,10 @@ from torch import Tensor
 
 from ...schemas import STOPPED
 from ..base.terminal import warn
-from ..loop.optimizers import closure_of
+from ..loop.held_optimizers import closure_of
 from ..session.patches import Patches
 from ..session.session import Session
+from ..session.signals import Signals
 from .rollback import Rollback, plan_of
 
 _Snapshot = tuple[list[tuple[Tensor, Tensor]], dict[Any, dict[str, Any]]]
@@ -40,11 +41,16 @@ class Policy:
         self._taken: list[tuple[Tensor, Tensor]] = []
         self._before: _Snapshot | None = None
 
+    def listen(self, signals: Signals) -> None:
+        """Look between steps, where a good state may have to be put back."""
+        if self.rollback is not None:
+            signals.step_ends.connect("rollback", self.rollback.between_steps)
+
     def install(self, patches: Patches) -> None:
         """Hooks of optimizers, where steps are to be left out."""
         if not self.skips:
             return
-        guarded = self.session.guarded
+        guarded = self.session.guard.guarded
         before = optim.register_optimizer_step_pre_hook(guarded("skip", self._before_step))
         after = optim.register_optimizer_step_post_hook(guarded("skip", self._after_step))
         patches.handles([before, after])
@@ -62,9 +68,11 @@ class Policy:
         """End the run. Raises SystemExit, which the script's own clean-up code sees as it would see sys.exit()."""
         warn(
             "stopped",
-            f"step {self.session.step} is not finite: stopped, as --on-nonfinite stop wants it; exit status {STOPPED}",
+            f"step {self.session.position.step} is not finite: stopped, as --on-nonfinite stop wants it; exit status {STOPPED}",
         )
-        self.session.event("stopped", f"the run was ended at step {self.session.step} by --on-nonfinite stop")
+        self.session.rows.event(
+            "stopped", f"the run was ended at step {self.session.position.step} by --on-nonfinite stop"
+        )
         raise SystemExit(STOPPED)
 
     def checkpoint(self) -> dict[str, Any]:
@@ -78,7 +86,7 @@ class Policy:
         if torch.cuda.is_initialized():
             random["cuda"] = torch.cuda.get_rng_state()
         return {
-            "step": self.session.step,
+            "step": self.session.position.step,
             "models": models,
             "optimizers": [optimizer.state_dict() for optimizer in self.optimizers()],
             "random": random,
@@ -89,7 +97,7 @@ class Policy:
     def _before_step(self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Runs after the recorder's own pre-hook, which has looked at the gradients."""
         bad, self.bad_gradients = self.bad_gradients, False
-        if self.session.in_backward:
+        if self.session.position.in_backward:
             return
         if callable(closure_of(args, kwargs)):
             self._before = _snapshot(optimizer)
@@ -115,8 +123,10 @@ class Policy:
 
     def _say(self) -> None:
         session = self.session
-        session.facts["stepped"] = False
-        session.event("step-skipped", f"the optimizer step of step {session.step} was left out: it is not finite")
+        session.step_row.facts["stepped"] = False
+        session.rows.event(
+            "step-skipped", f"the optimizer step of step {session.position.step} was left out: it is not finite"
+        )
 
 
 def _snapshot(optimizer: torch.optim.Optimizer) -> _Snapshot:

@@ -184,12 +184,12 @@ def _nothing(_: Any) -> Any:
 @contextmanager
 def _recorder_off(session: Session) -> Generator[None]:
     """No hook of ours runs, and what it would have noted is as before."""
-    alive, hooks_used = session.alive, session.saved_tensor_hooks_used
-    session.alive = False
+    alive, hooks_used = session.guard.alive, session.position.saved_tensor_hooks_used
+    session.guard.alive = False
     try:
         yield
     finally:
-        session.alive, session.saved_tensor_hooks_used = alive, hooks_used
+        session.guard.alive, session.position.saved_tensor_hooks_used = alive, hooks_used
 
 
 @contextmanager
@@ -267,7 +267,7 @@ def _plain_calls(session: Session, watch: OperatorWatch, kept: dict[int, ModuleC
     """Calls of modules run their forward and nothing else, and are noted in the watch."""
     original: Callable[..., Any] = nn.Module.__call__
     by_object = session.catalogue.by_object
-    thread = session.thread
+    thread = session.position.thread
 
     def call(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
         if get_ident() != thread:

@@ -51,7 +51,6 @@ class Rollback:
         self._lost: list[int] = []
         self._due = 0
         self._began = perf_counter_ns()
-        session.at_advance.append(session.guarded("rollback", self.between_steps))
 
     def between_steps(self) -> None:
         """Put the good state back where that is due; else copy what is good, where it is time to."""
@@ -62,21 +61,21 @@ class Rollback:
 
     def _keep(self) -> None:
         session = self.session
-        if session.step < self._due or (self._lost and session.step - self._lost[-1] <= 1):
+        if session.position.step < self._due or (self._lost and session.position.step - self._lost[-1] <= 1):
             return
         began = perf_counter_ns()
         state = _copied(self._checkpoint())
         if not _finite(state["models"]):
-            self._due = session.step + 1
+            self._due = session.position.step + 1
             return
         self._good = state
         took = perf_counter_ns() - began
-        per_step = max(1.0, (began - self._began) / max(1, session.step + 1))
-        self._due = session.step + max(_LEAST_STEPS, int(took / (_SHARE * per_step)))
+        per_step = max(1.0, (began - self._began) / max(1, session.position.step + 1))
+        self._due = session.position.step + max(_LEAST_STEPS, int(took / (_SHARE * per_step)))
 
     def lost(self) -> None:
         """This step's loss or gradient is lost. Raises SystemExit for ``rollback``; ``restore`` waits for the end of the step."""
-        session, step = self.session, self.session.step
+        session, step = self.session, self.session.position.step
         if self._lost[-1:] == [step]:
             return
         self._lost = [*self._lost, step] if self._lost[-1:] == [step - 1] else [step]
@@ -88,7 +87,7 @@ class Rollback:
             return
         after = self._good["step"]
         torch.save(self._good, session.run / FILE)
-        session.event(
+        session.rows.event(
             "stopped",
             f"the run was ended at step {step} by --on-nonfinite rollback, the state after step {after} is in {FILE}",
             detail={"to": after, "at": step, "first": first},
@@ -100,7 +99,7 @@ class Rollback:
         raise SystemExit(STOPPED)
 
     def _put_back(self, first: int) -> None:
-        session, step, good = self.session, self.session.step, self._good
+        session, step, good = self.session, self.session.position.step, self._good
         self._first = None
         if good is None:
             return
@@ -110,7 +109,7 @@ class Rollback:
                 module.load_state_dict(good["models"][root.model])
         for optimizer, state in zip(self._optimizers(), good["optimizers"], strict=False):
             optimizer.load_state_dict(_copied(state))
-        session.event(
+        session.rows.event(
             "rolled-back",
             f"the state after step {good['step']} was put back at step {step}: lost since step {first}",
             detail={"to": good["step"], "at": step, "first": first},

@@ -5,6 +5,7 @@ from math import nan
 from time import perf_counter_ns
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from ...schemas import Phase
@@ -27,7 +28,9 @@ from ..autograd.graph import (
     softmax_elsewhere,
     wrong_way,
 )
+from ..session.patches import Patches
 from ..session.session import Session
+from ..session.watch import Part
 from ..tensors.band import Band
 from ..tensors.device import scalar_of
 from ..tensors.labels_and_masks import misplaced
@@ -51,8 +54,19 @@ _MOST_OF_A_LOSS = 1 << 18
 output of the model over again."""
 
 
-class BackwardWatch:
+class BackwardWatch(Part):
     """Runs before and after torch.autograd.backward."""
+
+    name = "backward"
+    writes = (
+        "operators",
+        "tensors:loss",
+        "tensor_stats:loss",
+        "steps.loss",
+        "steps.microbatches",
+        "steps.retain_graph",
+        "steps.backward_ns",
+    )
 
     def __init__(
         self,
@@ -62,7 +76,7 @@ class BackwardWatch:
         optimizers: OptimizerWatch,
         graphs: CompiledGraphs,
     ) -> None:
-        self.session = session
+        super().__init__(session)
         self.graphs = graphs
         self.forward = forward
         self.data = data
@@ -71,6 +85,8 @@ class BackwardWatch:
         """Facts of a target about the padding among its tokens."""
         self.passes_by: Callable[[Tensor | None], bool] = lambda _: True
         """Asked, with its loss, whether a backward goes unwatched as its step does."""
+        self.wrapped: tuple[Callable[..., Any], Callable[..., Any]] | None = None
+        """torch.autograd.backward without and with the recorder's wrapper."""
         self.seen_forward = False
         """Whether a module was called before the backward in progress."""
         self._began = 0
@@ -92,43 +108,65 @@ class BackwardWatch:
         self._unseen = False
         """Whether the forward before the backward in progress went unwatched."""
 
+    def install(self, patches: Patches) -> None:
+        """Wrap torch.autograd.backward, and look whether saved-tensor hooks come into use."""
+        before, after = self.guarded(self.before), self.guarded(self.after)
+
+        def begins(*args: Any, **kwargs: Any) -> bool:
+            retain = bool(kwargs.get("retain_graph") or (len(args) > 2 and args[2]))
+            return before(args[0] if args else kwargs.get("tensors"), retain_graph=retain)
+
+        def ends(mine: bool, returned: bool) -> None:
+            if mine:
+                after(returned=returned)
+
+        plain = torch.autograd.backward
+        patches.around(torch.autograd, "backward", before=begins, lastly=ends)
+        self.wrapped = plain, torch.autograd.backward
+        patches.around(torch.autograd.graph.saved_tensors_hooks, "__enter__", before=self._hooks_used)
+
+    def _hooks_used(self, _hooks: Any) -> None:
+        self.session.position.saved_tensor_hooks_used = True
+
     def before(self, tensors: Any, *, retain_graph: bool = False) -> bool:
         """A backward begins. Returns True if it is the script's own, not one inside another (checkpointing)."""
         session = self.session
-        if session.in_backward:
+        if session.position.in_backward:
             return False
         loss = tensors if isinstance(tensors, Tensor) else tensors[0] if len(tensors) == 1 else None
-        self._unseen = session.unwatched
-        if session.unwatched and self.passes_by(loss):
+        self._unseen = session.position.unwatched
+        if session.position.unwatched and self.passes_by(loss):
             return False
         session.start()
-        session.called("b")
-        session.facts["retain_graph"] = retain_graph or session.facts.get("retain_graph", False)
+        session.step_row.called("b")
+        session.step_row.facts["retain_graph"] = retain_graph or session.step_row.facts.get("retain_graph", False)
         self.seen_forward = self.forward.calls_ended > 0
         self.forward.forget_calls()
         self.optimizers.before_backward(loss)
-        session.phase = Phase.LOSS
+        session.position.phase = Phase.LOSS
         if isinstance(loss, Tensor) and loss.numel() == 1 and measurable(loss):
             self._loss(loss)
-            session.on_loss(loss)
-        session.note(Phase.BACKWARD, -1)
-        session.in_backward = True
+            session.signals.loss.emit(loss)
+        session.position.note(Phase.BACKWARD, -1)
+        session.position.in_backward = True
         self._began = perf_counter_ns()
         return True
 
     def after(self, *, returned: bool) -> None:
         """The backward has returned, or raised: then nothing counts as done."""
         session = self.session
-        session.in_backward = False
-        session.clock["backward"] += perf_counter_ns() - self._began
+        session.position.in_backward = False
+        session.step_row.clock["backward"] += perf_counter_ns() - self._began
         self.forward.forget_graph()
         if returned:
-            session.microbatch += 1
-            session.note(Phase.OPTIMIZER, -1)
-            if session.gradient_lost and not self.multiplied:  # what a GradScaler has multiplied overflows now and then
-                session.on_gradients(nan, early=True)
+            session.position.microbatch += 1
+            session.position.note(Phase.OPTIMIZER, -1)
+            if (
+                self.forward.activations.gradient_lost and not self.multiplied
+            ):  # what a GradScaler has multiplied overflows now and then
+                session.signals.gradients.emit(nan, True, False)
             self.optimizers.after_backward()
-        session.gradient_lost = False
+        self.forward.activations.gradient_lost = False
 
     def scaled(self, original: Any, result: Any) -> None:
         """GradScaler.scale has multiplied a loss: remember what it was."""
@@ -153,9 +191,9 @@ class BackwardWatch:
             if self._weight_looks > 0:
                 self._weight_looks -= 1
                 self.data.lost_parameters()
-            if self.forward.looks_left > 0:
+            if self.forward.activations.looks_left > 0:
                 self._find_first(loss)
-        session.on_loss_value(moments)
+        session.signals.loss_measured.emit(moments)
         if self._activations_due():
             measure_compiled(session, self.graphs, loss, healthy=not moments.nonfinite)
         code = self._code(loss)
@@ -168,8 +206,8 @@ class BackwardWatch:
         self._broadcast(loss)
         if not self._unseen:
             self._sign(loss)
-        session.stat(tensor_id, Phase.LOSS, moments, requires_grad=loss.requires_grad)
-        session.losses.append(number)
+        session.rows.stat(tensor_id, Phase.LOSS, moments, requires_grad=loss.requires_grad)
+        session.step_row.losses.append(number)
         self._look(loss, nonfinite=moments.nonfinite > 0)
 
     def forward_ended_at(self, loss: Tensor) -> int:
@@ -185,7 +223,7 @@ class BackwardWatch:
         forward = self.forward
         if not forward.rows_taken:
             find_first_bad_module(self.session, self.graphs, loss)
-        elif not forward.output_nonfinite:
+        elif not forward.activations.output_nonfinite:
             find_first_compiled(self.session, self.graphs, loss, 0)
 
     def _activations_due(self) -> bool:
@@ -198,7 +236,7 @@ class BackwardWatch:
         session = self.session
         if self._looking and len(self._codes) < _MOST_SHAPES:
             self._codes.setdefault(code, 0)
-        if session.saved_tensor_hooks_used:
+        if session.position.saved_tensor_hooks_used:
             return
         for count, (node, looked_at) in enumerate(loss_nodes(loss, self._most(code))):
             if count == 4:
@@ -217,7 +255,7 @@ class BackwardWatch:
                 and measurable(given)
             ):
                 tensor_id = session.catalogue.tensor(None, f"loss:input{suffix}", "output", given)
-                session.stat(tensor_id, Phase.LOSS, measure(given))
+                session.rows.stat(tensor_id, Phase.LOSS, measure(given))
             if target is not None and measurable(target):
                 self._target(node, given, target)
 
@@ -228,7 +266,10 @@ class BackwardWatch:
     def _now_and_then(self) -> bool:
         """Whether this is one of the first steps, or one of those in which everything is looked at again."""
         session = self.session
-        return session.step <= session.attempt.first_step + _FIRST_STEPS or session.step % _FIRST_STEPS == 0
+        return (
+            session.position.step <= session.attempt.first_step + _FIRST_STEPS
+            or session.position.step % _FIRST_STEPS == 0
+        )
 
     def _code(self, loss: Tensor) -> tuple[Any, ...]:
         """How a loss is put together, as far as can be told at a glance: a squeeze less, another shape make another code."""
@@ -245,9 +286,9 @@ class BackwardWatch:
             return
         session = self.session
         if kl_of_probabilities(loss):
-            session.add(
+            session.rows.add(
                 "operators",
-                seq=session.next_seq(),
+                seq=session.position.next_seq(),
                 phase=int(Phase.LOSS),
                 op="KlDiv",
                 saved="probabilities",
@@ -261,9 +302,9 @@ class BackwardWatch:
         session = self.session
         found = softmax_elsewhere(node)
         if found is not None:
-            session.add(
+            session.rows.add(
                 "operators",
-                seq=session.next_seq(),
+                seq=session.position.next_seq(),
                 phase=int(Phase.LOSS),
                 op=operator_name(node),
                 saved=f"dimension {found[0]}",
@@ -275,9 +316,9 @@ class BackwardWatch:
         """Look whether an activation was applied before a loss that applies it itself."""
         found = activated_twice(node)
         if found is not None:
-            self.session.add(
+            self.session.rows.add(
                 "operators",
-                seq=self.session.next_seq(),
+                seq=self.session.position.next_seq(),
                 phase=int(Phase.LOSS),
                 op=operator_name(node),
                 saved=found,
@@ -294,9 +335,9 @@ class BackwardWatch:
         high = scalar_of(given.detach().max())
         if isinstance(high, float) and high > _ROUNDING:
             session = self.session
-            session.add(
+            session.rows.add(
                 "operators",
-                seq=session.next_seq(),
+                seq=session.position.next_seq(),
                 phase=int(Phase.LOSS),
                 op=operator_name(node),
                 saved="log_probs",
@@ -311,9 +352,9 @@ class BackwardWatch:
         """Look for an error, written out by hand, that is made large, and for a likelihood that is made small."""
         found = wrong_way(loss)
         if found is not None:
-            self.session.add(
+            self.session.rows.add(
                 "operators",
-                seq=self.session.next_seq(),
+                seq=self.session.position.next_seq(),
                 phase=int(Phase.LOSS),
                 op=found[0],
                 saved=found[1],
@@ -327,9 +368,9 @@ class BackwardWatch:
         session = self.session
         found = broadcasts(loss, self.forward.last_node)
         if found is not None:
-            session.add(
+            session.rows.add(
                 "operators",
-                seq=session.next_seq(),
+                seq=session.position.next_seq(),
                 phase=int(Phase.LOSS),
                 op="Broadcast",
                 saved=f"prediction {found[0]}",
@@ -341,7 +382,7 @@ class BackwardWatch:
     def _target(self, node: Any, given: Tensor | None, target: Tensor) -> None:
         dimension = LOSSES[type(node).__name__]
         facts: Row = {"reduction": _reduction(node), "loss_op": operator_name(node)}
-        if not self.session.saved_tensor_hooks_used:
+        if not self.session.position.saved_tensor_hooks_used:
             facts["weighted"] = any(isinstance(getattr(node, name, None), Tensor) for name in _WEIGHTS)
         classes = ignore_index = None
         if dimension is not None and given is not None and not target.is_floating_point():
@@ -356,22 +397,22 @@ class BackwardWatch:
 
     def _weigh(self, node: Any, row: Row) -> None:
         """Note the gradient that backward brings to the loss operator: its weight in what is minimised."""
-        session, flushes = self.session, self.session.flushes
+        session, flushes = self.session, self.session.position.flushes
 
         def arrived(gradients: tuple[Any, ...]) -> None:
             gradient = gradients[0] if gradients else None
-            if isinstance(gradient, Tensor) and gradient.numel() == 1 and session.flushes == flushes:
+            if isinstance(gradient, Tensor) and gradient.numel() == 1 and session.position.flushes == flushes:
                 row["loss_gradient"] = scalar_of(gradient)
 
-        node.register_prehook(session.guarded("loss-gradient", arrived))
+        node.register_prehook(session.guard.guarded("loss-gradient", arrived))
 
     def _look(self, loss: Tensor, *, nonfinite: bool) -> None:
         session, forward = self.session, self.forward
-        if nonfinite and not forward.output_nonfinite and forward.looks_left > 0:
-            forward.looks_left -= 1
+        if nonfinite and not forward.activations.output_nonfinite and forward.activations.looks_left > 0:
+            forward.activations.looks_left -= 1
             look_at_forward(session, self.graphs, loss, forward.last_node if forward.rows_taken else 0)
             return
-        if session.saved_tensor_hooks_used or nonfinite:
+        if session.position.saved_tensor_hooks_used or nonfinite:
             return
         last = loss.grad_fn
         behind = 0 if last is None or len(self._harmless) > _MOST_SHAPES else last._sequence_nr() - forward.last_node

@@ -14,6 +14,7 @@ from ...schemas.files.step_values import Row
 from ..script.wrappers import local
 from ..session.registry import ModuleEntry
 from ..session.session import Session
+from ..session.watch import Part
 from ..tensors.labels_and_masks import label_facts, mask_facts, sample_fingerprints
 from ..tensors.measure import measure
 from ..tensors.moments import UNKNOWN, Moments, measurable
@@ -38,11 +39,21 @@ class _Field:
         self.moments = moments
 
 
-class DataWatch:
+class DataWatch(Part):
     """Writes table `batches` and the moments of its tensors."""
 
+    name = "data"
+    writes = (
+        "batches",
+        "tensors:input",
+        "tensors:target",
+        "tensor_stats:input",
+        "tensor_stats:target",
+        "steps.epoch",
+    )
+
     def __init__(self, session: Session) -> None:
-        self.session = session
+        super().__init__(session)
         self._fields: list[_Field] = []
         self._flushes = 0
         self._epoch: int | None = None
@@ -87,7 +98,7 @@ class DataWatch:
         """A tensor is the target of a loss, which has found out these columns of `batches`. Returns the row and its moments."""
         pointer = _pointer(tensor)
         if self._epoch is not None:
-            self.session.facts["epoch"] = self._epoch
+            self.session.step_row.facts["epoch"] = self._epoch
         for field in self._current():
             if field.pointer == pointer and field.ref() is not None:
                 if field.version != _version(tensor):
@@ -104,7 +115,7 @@ class DataWatch:
         for parameter, entry in self.session.catalogue.model_parameters(root):
             mine = local(parameter)
             if mine.numel() and measurable(mine):
-                self.session.stat(
+                self.session.rows.stat(
                     entry.parameter_id, Phase.FORWARD, measure(mine), requires_grad=parameter.requires_grad
                 )
 
@@ -113,7 +124,7 @@ class DataWatch:
         for parameter, entry in self.session.catalogue.model_parameters():
             mine = local(parameter)
             if mine.numel() and measurable(mine) and (moments := measure(mine)).nonfinite:
-                self.session.stat(entry.parameter_id, Phase.LOSS, moments, requires_grad=parameter.requires_grad)
+                self.session.rows.stat(entry.parameter_id, Phase.LOSS, moments, requires_grad=parameter.requires_grad)
 
     def alive_fields(self) -> dict[str, Tensor]:
         """Tensors of the latest batch that still exist, by field; what is in use before what a loader has fetched ahead."""
@@ -122,19 +133,19 @@ class DataWatch:
 
     def _current(self) -> list[_Field]:
         """Fields whose rows are still in the buffer: what was written belongs to an earlier step."""
-        if self._flushes != self.session.flushes:
-            self._flushes = self.session.flushes
+        if self._flushes != self.session.position.flushes:
+            self._flushes = self.session.position.flushes
             self._fields = []
         return self._fields
 
     def _use(self, field: _Field, role: str, phase: Phase | None, facts: Row | None = None) -> None:
         """A known field turns out to be the input of a model or the target of a loss."""
         if field.row["role"] == "field":  # a loader may fetch it while the microbatch before is still at work
-            field.row["microbatch"] = self.session.microbatch
+            field.row["microbatch"] = self.session.position.microbatch
         field.row |= {"role": role, **(facts or {})}
         if phase is not None:
             field.row["phase"] = int(phase)
-            self.session.move_stat(field.stat, int(phase))
+            self.session.rows.move_stat(field.stat, int(phase))
         if role == "target":
             self.session.catalogue.rekind(field.tensor_id, "target")
 
@@ -142,7 +153,7 @@ class DataWatch:
         """The script has changed a field in place since it was measured: what enters the model is what counts."""
         field.version = _version(tensor)
         field.moments = measure(tensor)
-        self.session.put_moments(field.stat, field.moments)
+        self.session.rows.put_moments(field.stat, field.moments)
 
     def _add(
         self,
@@ -159,10 +170,10 @@ class DataWatch:
         session = self.session
         moments = measure(tensor)
         tensor_id = session.catalogue.tensor(module_id, tensor_name, kind, tensor)
-        stat = session.stat_index()
-        seq = session.stat(tensor_id, phase, moments, requires_grad=tensor.requires_grad)
+        stat = session.rows.stat_index()
+        seq = session.rows.stat(tensor_id, phase, moments, requires_grad=tensor.requires_grad)
         shape = list(tensor.shape)
-        row = session.add(
+        row = session.rows.add(
             "batches",
             seq=seq,
             phase=int(phase),

@@ -23,6 +23,7 @@ from torch.utils.data import (
 from ...schemas.files.step_values import Row
 from ..session.patches import Patches
 from ..session.session import Session
+from ..session.watch import Part
 from .batches import DataWatch
 from .optimizers import OptimizerWatch
 
@@ -52,11 +53,14 @@ class _Iteration:
         """What the sampler has handed out and the script has not had yet: workers run ahead."""
 
 
-class LoaderWatch:
+class LoaderWatch(Part):
     """Tells DataWatch of every batch that a DataLoader hands out."""
 
+    name = "loader"
+    writes = ("steps.data_wait_ns",)
+
     def __init__(self, session: Session, data: DataWatch, optimizers: OptimizerWatch) -> None:
-        self.session = session
+        super().__init__(session)
         self.data = data
         self.optimizers = optimizers
         self._iterations: weakref.WeakKeyDictionary[Any, _Iteration] = weakref.WeakKeyDictionary()
@@ -67,61 +71,31 @@ class LoaderWatch:
 
     def install(self, patches: Patches) -> None:
         """Wrap the beginning of an iteration, the sampler, and the batch."""
-        guarded, session = self.session.guarded, self.session
-        began, sampled, again = (
-            guarded("loader", self._began),
-            guarded("loader", self._sampled),
-            guarded("loader", self._again),
-        )
+        position, step_row, guarded = self.session.position, self.session.step_row, self.session.guard.guarded
         next_batch, loaded = guarded("data", self.optimizers.next_batch), guarded("data", self._loaded)
-
-        def wrap_iter(original: Callable[..., Any]) -> Callable[..., Any]:
-            @functools.wraps(original)
-            def iterate(self: Any) -> Any:
-                iterator = original(self)
-                began(self, iterator)
-                return iterator
-
-            return iterate
-
-        def wrap_index(original: Callable[..., Any]) -> Callable[..., Any]:
-            @functools.wraps(original)
-            def next_index(self: Any) -> Any:
-                index = original(self)
-                sampled(self, index)
-                return index
-
-            return next_index
-
-        def wrap_reset(original: Callable[..., Any]) -> Callable[..., Any]:
-            @functools.wraps(original)
-            def reset(self: Any, *args: Any, **kwargs: Any) -> Any:
-                again(self)
-                return original(self, *args, **kwargs)
-
-            return reset
+        iterator = dataloader._BaseDataLoaderIter
+        patches.around(DataLoader, "__iter__", after=self.guarded(self._began))
+        patches.around(iterator, "_next_index", after=self.guarded(self._sampled))
+        patches.around(iterator, "_reset", before=self.guarded(self._again))
 
         def wrap_next(original: Callable[..., Any]) -> Callable[..., Any]:
             @functools.wraps(original)
             def next_(self: Any) -> Any:
                 start = perf_counter_ns()
-                session.loading = True
+                position.loading = True
                 try:
                     batch = original(self)
                 finally:
-                    session.loading = False
+                    position.loading = False
                 waited = perf_counter_ns() - start
-                session.clock["data"] += waited
+                step_row.clock["data"] += waited
                 next_batch()
                 loaded(self, batch, waited)
                 return batch
 
             return next_
 
-        patches.wrap(DataLoader, "__iter__", wrap_iter)
-        patches.wrap(dataloader._BaseDataLoaderIter, "_next_index", wrap_index)
-        patches.wrap(dataloader._BaseDataLoaderIter, "_reset", wrap_reset)
-        patches.wrap(dataloader._BaseDataLoaderIter, "__next__", wrap_next)
+        patches.wrap(iterator, "__next__", wrap_next)
 
     def _of(self, iterator: Any) -> _Iteration:
         found = self._iterations.get(iterator)
@@ -129,7 +103,7 @@ class LoaderWatch:
             found = self._iterations[iterator] = _Iteration()
         return found
 
-    def _began(self, loader: Any, iterator: Any) -> None:
+    def _began(self, _note: Any, iterator: Any, loader: Any) -> None:
         iteration = self._of(iterator)
         id_ = iteration.loader_id = self._number(loader)
         iteration.epoch = self._epochs.get(id_, 0)
@@ -146,17 +120,17 @@ class LoaderWatch:
             self._count += 1
         return known[1]
 
-    def _again(self, iterator: Any) -> None:
+    def _again(self, iterator: Any, *_: Any, **__: Any) -> None:
         """Persistent workers begin a new pass; what the last one had left over is void."""
         self._of(iterator).indices.clear()
 
-    def _sampled(self, iterator: Any, index: Any) -> None:
+    def _sampled(self, _note: Any, index: Any, iterator: Any) -> None:
         self._of(iterator).indices.append(index)
 
     def _loaded(self, iterator: Any, batch: Any, waited: int) -> None:
         iteration = self._of(iterator)
         index = iteration.indices.popleft() if iteration.indices else None
-        if self.session.unwatched:
+        if self.session.position.unwatched:
             iteration.place += 1
             return
         origin: Row = {

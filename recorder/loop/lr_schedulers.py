@@ -2,7 +2,6 @@
 
 import functools
 import weakref
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -11,9 +10,10 @@ from torch.optim import lr_scheduler
 from ...schemas.files.json_text import json_text
 from ..session.patches import Patches
 from ..session.session import Session
+from ..session.signals import Signals
+from ..session.watch import Part
 from .optimizers import OptimizerWatch
 
-_WRAPPED = "__firstfault__"
 _PLAIN = (bool, int, float, str)
 
 
@@ -34,81 +34,65 @@ class _Known:
         self.before_optimizer = False
 
 
-class ScheduleWatch:
+class ScheduleWatch(Part):
     """Writes table `schedulers`."""
 
+    name = "schedulers"
+    writes = ("schedulers", "steps.scheduler_steps")
+
     def __init__(self, session: Session, optimizers: OptimizerWatch) -> None:
-        self.session = session
+        super().__init__(session)
         self.optimizers = optimizers
+        self._wrapped: set[type] = set()
+        """Classes whose own step is wrapped."""
         self._known: dict[int, _Known] = {}
         self._count = 0
         self._depth = 0
-        session.at_finish.append(("schedulers", self._rows))
-        session.at_close.append(session.guarded("schedulers", self._rows))
+
+    def listen(self, signals: Signals) -> None:
+        """Write what was stepped in each row of `steps`, and at the end."""
+        signals.row_ends.connect(self.name, self._rows)
+        signals.recording_ends.connect(self.name, self._rows)
 
     def install(self, patches: Patches) -> None:
         """Wrap __init__ and step of every scheduler class, those defined later by the script too.
 
         A class with a step of its own is wrapped when its first instance is made: only then is it known.
         """
-        found = self.session.guarded("schedulers", self._found)
-        enter, leave = self._enter, self._leave
-
-        def wrap_init(original: Callable[..., Any]) -> Callable[..., Any]:
-            @functools.wraps(original)
-            def init(self: Any, *args: Any, **kwargs: Any) -> None:
-                enter()
-                try:
-                    original(self, *args, **kwargs)
-                finally:
-                    leave()
-                found(self, patches)
-
-            return init
-
-        bases = [lr_scheduler.LRScheduler, *_subclasses(lr_scheduler.LRScheduler)]
-        for kind in dict.fromkeys(bases):
+        found = self.guarded(functools.partial(self._found, patches))
+        patches.later(self._wrapped.clear)
+        for kind in dict.fromkeys([lr_scheduler.LRScheduler, *subclasses(lr_scheduler.LRScheduler)]):
             if "__init__" in vars(kind):
-                patches.wrap(kind, "__init__", wrap_init)
+                patches.around(kind, "__init__", before=self._enter, after=found, lastly=self._leave)
             if "step" in vars(kind):
                 self._wrap_step(kind, patches)
 
     def _wrap_step(self, kind: type, patches: Patches) -> None:
-        stepped = self.session.guarded("schedulers", self._stepped)
-        judged = self.session.guarded("schedulers", self._judged)
-        enter, leave = self._enter, self._leave
+        stepped, judged = self.guarded(self._stepped), self.guarded(self._judged)
 
-        def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
-            @functools.wraps(original)
-            def step(self: Any, *args: Any, **kwargs: Any) -> Any:
-                stepped(self)
-                enter()
-                try:
-                    result = original(self, *args, **kwargs)
-                finally:
-                    leave()
-                if isinstance(self, lr_scheduler.ReduceLROnPlateau):
-                    judged(self, *args, **kwargs)
-                return result
+        def begins(scheduler: Any, *_: Any, **__: Any) -> None:
+            stepped(scheduler)
+            self._enter()
 
-            step.__dict__[_WRAPPED] = True
-            return step
+        def after(_note: None, _result: Any, scheduler: Any, *args: Any, **kwargs: Any) -> None:
+            if isinstance(scheduler, lr_scheduler.ReduceLROnPlateau):
+                judged(scheduler, *args, **kwargs)
 
-        patches.wrap(kind, "step", wrap)
+        patches.around(kind, "step", before=begins, after=after, lastly=self._leave)
+        self._wrapped.add(kind)
 
-    def _enter(self) -> None:
+    def _enter(self, *_: Any, **__: Any) -> None:
         self._depth += 1
 
-    def _leave(self) -> None:
+    def _leave(self, *_: Any) -> None:
         self._depth -= 1
 
-    def _found(self, scheduler: Any, patches: Patches) -> None:
+    def _found(self, patches: Patches, _note: None, _result: None, scheduler: Any, *_: Any, **__: Any) -> None:
         if self._depth:
             return  # its own constructor, or a scheduler that a scheduler makes
         kind = type(scheduler)
         for base in kind.__mro__:
-            own = vars(base).get("step")
-            if own is not None and _WRAPPED not in vars(own) and base is not object:
+            if "step" in vars(base) and base not in self._wrapped:
                 self._wrap_step(base, patches)
         for inner in getattr(scheduler, "_schedulers", ()):  # SequentialLR and ChainedScheduler step these themselves
             self._known.pop(id(inner), None)
@@ -123,11 +107,11 @@ class ScheduleWatch:
         known = self._known.get(id(scheduler))
         if known is None or known.ref() is not scheduler:
             return
-        if self.session.unwatched:
+        if self.session.position.unwatched:
             known.total += 1
             return
-        self.session.called("l")
-        facts = self.session.facts
+        self.session.step_row.called("l")
+        facts = self.session.step_row.facts
         facts["scheduler_steps"] = facts.get("scheduler_steps", 0) + 1
         optimizer = known.optimizer()
         if known.total == 0 and optimizer is not None and self.optimizers.steps_of(optimizer) == 0:
@@ -155,7 +139,7 @@ class ScheduleWatch:
             groups = optimizer.param_groups if optimizer is not None else None
             lr = groups[0].get("lr") if groups else None
             last = getattr(scheduler, "last_epoch", None)
-            self.session.add(
+            self.session.rows.add(
                 "schedulers",
                 scheduler_id=known.id,
                 optimizer_id=known.optimizer_id,
@@ -175,5 +159,6 @@ def _settings(scheduler: Any, **more: Any) -> str:
     return json_text({k: v for k, v in values.items() if not isinstance(v, str) or len(v) <= 64})
 
 
-def _subclasses(kind: type) -> list[type]:
-    return [k for direct in kind.__subclasses__() for k in (direct, *_subclasses(direct))]
+def subclasses(kind: type) -> list[type]:
+    """All classes that are made from a class."""
+    return [k for direct in kind.__subclasses__() for k in (direct, *subclasses(direct))]

@@ -8,19 +8,19 @@ here then.
 import contextlib
 import functools
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from types import FrameType
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from ..base.identity_map import IdentityMap
-from ..script.frames import is_users
+from ..script.variable_names import TensorNames
 from ..session.patches import Patches
 from ..session.registry import Catalogue, ParameterEntry
 from ..session.session import Session
+from ..session.signals import Signals
+from ..session.watch import Part
 from ..tensors.moments import measurable
 from .backward import BackwardWatch
 from .optimizers import OptimizerWatch
@@ -31,24 +31,29 @@ _MOST_NODES = 20_000
 _functorch: Any = torch._C._functorch  # pyright: ignore[reportAttributeAccessIssue]
 
 
-class OwnUpdates:
+class OwnUpdates(Part):
     """Makes gradients known that no optimizer will ever see."""
 
+    name = "own-updates"
+
     def __init__(self, session: Session, backward: BackwardWatch, optimizers: OptimizerWatch) -> None:
-        self.session = session
+        super().__init__(session)
         self.backward = backward
         self.optimizers = optimizers
-        optimizers.bare_tensors = self._behind
+
+    def listen(self, signals: Signals) -> None:
+        """Answer the optimizer room."""
+        del signals
+        self.optimizers.bare_tensors = self._behind
 
     def install(self, patches: Patches) -> None:
         """Wrap torch.autograd.grad."""
-        before = self.session.guarded("own-updates", self._before)
-        after = self.session.guarded("own-updates", self._after)
+        before, after = self.guarded(self._before), self.guarded(self._after)
 
         def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
             @functools.wraps(original)
             def grad(outputs: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-                if self.optimizers.alive() or self.session.in_backward:
+                if self.optimizers.alive() or self.session.position.in_backward:
                     return original(outputs, inputs, *args, **kwargs)
                 if isinstance(inputs, Iterator):  # model.parameters(): it can be gone through only once
                     inputs = tuple(inputs)
@@ -139,7 +144,7 @@ def _untransformed() -> AbstractContextManager[Any]:
 
 def _entries(catalogue: Catalogue, tensors: Sequence[Tensor]) -> list[tuple[Tensor, ParameterEntry, int]]:
     """With their entries, as parameters that no optimizer holds."""
-    names = _Names() if not all(catalogue.has_parameter(t) for t in tensors) else None
+    names = TensorNames() if not all(catalogue.has_parameter(t) for t in tensors) else None
     found: list[tuple[Tensor, ParameterEntry, int]] = []
     for i, tensor in enumerate(tensors):
         if measurable(tensor):
@@ -160,44 +165,3 @@ def _leaves(loss: Tensor) -> Iterator[Tensor]:
         if isinstance(leaf, Tensor):
             yield leaf
         todo.extend(reversed([behind for behind, _ in node.next_functions]))
-
-
-class _Names:
-    """What the script calls its tensors: global variables, and places in global lists and dictionaries.
-
-    Local variables are left alone, as everywhere: reading them keeps all of a function's values alive.
-    """
-
-    def __init__(self) -> None:
-        self._names: IdentityMap[Tensor, str] = IdentityMap()
-        frame: FrameType | None = sys._getframe(1)
-        seen: set[int] = set()
-        while frame is not None:
-            if id(frame.f_globals) not in seen and is_users(frame.f_code.co_filename):
-                seen.add(id(frame.f_globals))
-                variables = list(frame.f_globals.items())
-                # the variable that came first, not that of a loop; only then a place in a list
-                for name, value in variables:
-                    if isinstance(value, Tensor):
-                        self._add(value, name)
-                for name, value in variables:
-                    self._add_items(name, value)
-            frame = frame.f_back
-
-    def of(self, tensor: Tensor) -> str | None:
-        """The name of a tensor; None where no global variable leads to it."""
-        return self._names.get(tensor)
-
-    def _add(self, tensor: Tensor, name: str) -> None:
-        if tensor not in self._names:
-            self._names[tensor] = name
-
-    def _add_items(self, name: str, value: Any) -> None:
-        if isinstance(value, Mapping):
-            for key, tensor in list(value.items()):
-                if isinstance(tensor, Tensor):
-                    self._add(tensor, key if isinstance(key, str) else f"{name}[{key}]")
-        elif isinstance(value, (list, tuple)):
-            for i, tensor in enumerate(value):
-                if isinstance(tensor, Tensor):
-                    self._add(tensor, f"{name}[{i}]")

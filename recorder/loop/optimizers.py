@@ -5,7 +5,6 @@ GradScaler left the step out. Several backward passes before the step are its mi
 """
 
 import sys
-import weakref
 from collections.abc import Callable, Iterable, Sequence
 from time import perf_counter_ns
 from types import CodeType
@@ -16,11 +15,13 @@ from torch import Tensor
 
 from ...schemas import Phase
 from ..script.wrappers import local
+from ..session.patches import Patches
 from ..session.registry import ParameterEntry
 from ..session.session import Session
+from ..session.watch import Part
 from ..tensors.device import Late, either
 from ..tensors.gradient_norms import carried_norm, gradients_of
-from ..tensors.norm_parts import Norm, Share
+from .held_optimizers import Held, HeldOptimizers, closure_of, holds
 from .param_group_rows import GroupRows
 from .parameter_groups import Rosters
 from .parameter_rows import ParameterRows
@@ -33,44 +34,6 @@ _HOOKED_STEP = next(
 
 _MOST_MICROBATCHES = 256
 """Backward passes without a step or a cleared gradient before they count as iterations of their own."""
-
-
-class Held:
-    """An optimizer of the script."""
-
-    __slots__ = (
-        "began",
-        "carried",
-        "carried_parts",
-        "grad_norm",
-        "id",
-        "last_step",
-        "looked",
-        "parameters",
-        "ref",
-        "sample",
-        "steps",
-        "zeroed",
-    )
-
-    def __init__(self, id_: int, optimizer: torch.optim.Optimizer) -> None:
-        self.id = id_
-        self.ref = weakref.ref(optimizer)
-        self.steps = 0
-        self.last_step = -1
-        self.carried: float | Late | None = None
-        """Norm of the gradients that were there when the first backward of this iteration began, unless cleared since."""
-        self.carried_parts: dict[Share, Norm] = {}
-        """Parts of that norm, where gradients are sharded."""
-        self.looked = -1
-        """Step in which it was looked at."""
-        self.zeroed = False
-        """Whether its gradients have been cleared since the last backward."""
-        self.began = 0
-        self.grad_norm: float | Late | None = None
-        self.parameters: Parameters = []
-        """Those of the step in work; empty between steps, so that nothing is kept alive."""
-        self.sample: Sampled | None = None
 
 
 class Own(NamedTuple):
@@ -90,18 +53,26 @@ class Closed(NamedTuple):
     stepped: set[int]
 
 
-def closure_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The closure that a step was given; torch hands hooks the optimizer itself in front of the arguments."""
-    return args[1] if len(args) > 1 else kwargs.get("closure")
+class OptimizerWatch(Part):
+    """Where iterations end: by steps of optimizers, by zero_grad, by the script's own word."""
 
-
-class OptimizerWatch:
-    """Hooks of optimizers, zero_grad, GradScaler and gradient clipping."""
+    name = "optimizer"
+    writes = (
+        "steps",
+        "param_groups",
+        "norm_parts",
+        "tensors:parameter",
+        "tensors:gradient",
+        "tensors:update",
+        "tensor_stats:parameter",
+        "tensor_stats:gradient",
+        "tensor_stats:update",
+        "events:optimizer-found",
+    )
 
     def __init__(self, session: Session) -> None:
-        self.session = session
-        self._held: dict[int, Held] = {}
-        self._count = 0
+        super().__init__(session)
+        self._held = HeldOptimizers(session)
         self._stepped: set[int] = set()
         self._just_closed: Closed | None = None
         """The iteration that the last step has ended, until something of another one begins."""
@@ -124,63 +95,47 @@ class OptimizerWatch:
         """Entries of what a loss depends on that no module and no optimizer holds."""
         self._own: Own | None = None
         """Gradients of this iteration that the script itself will apply: it has no optimizer."""
-        self.on_step: Callable[[], None] = lambda: None
-        """Told that the script is about to make a step."""
 
-    # -- optimizers -------------------------------------------------------------------------------------------------------
+    def install(self, patches: Patches) -> None:
+        """Look for optimizers and for cleared gradients; loop/unwatched_steps.py puts in the hooks of steps."""
+        found, cleared = self.guarded(self.found), self.guarded(self.cleared)
+        optimizer = torch.optim.Optimizer
+        patches.around(optimizer, "__init__", after=lambda _note, _result, made, *_, **__: found(made))
+        patches.around(optimizer, "zero_grad", before=lambda mine, *_, **__: cleared(mine), rests=True)
+        patches.around(torch.nn.Module, "zero_grad", before=lambda *_, **__: cleared(None), rests=True)
 
     def found(self, optimizer: torch.optim.Optimizer) -> Held:
         """The record of an optimizer that steps itself, new or known."""
-        held = self._held.get(id(optimizer))
-        if held is None or held.ref() is not optimizer:
-            # one that is gone may have had the same address: its place is taken, its number is not
-            held = self._held[id(optimizer)] = self._of_wrapper(optimizer) or self._new(optimizer)
-        return held
+        return self._held.found(optimizer, in_step=self.in_step)
 
     def record_of(self, optimizer: torch.optim.Optimizer) -> Held:
         """The record of an optimizer, or of the one inside it that steps."""
-        return self.found(self._inner(optimizer))
+        return self.found(self._held.inner(optimizer))
 
-    def _new(self, optimizer: torch.optim.Optimizer) -> Held:
-        held = Held(self._count, optimizer)
-        self._count += 1
-        self.session.event(
-            "optimizer-found",
-            f"optimizer {held.id} is {type(optimizer).__name__}",
-            detail={"optimizer_id": held.id, "class": type(optimizer).__name__},
-        )
-        return held
+    def alive(self) -> list[torch.optim.Optimizer]:
+        """Optimizers that still exist, in the order in which they were found."""
+        return self._held.alive()
 
-    def _of_wrapper(self, optimizer: torch.optim.Optimizer) -> Held | None:
-        """The record of a wrapper that was met before the optimizer inside it stepped: it is that optimizer's from now on.
+    def steps_of(self, optimizer: torch.optim.Optimizer) -> int:
+        """How often it has stepped."""
+        return self.record_of(optimizer).steps
 
-        Not where the wrapper is about to step itself, as those do that look ahead or step twice.
-        """
-        if self.in_step:
-            return None
-        groups = optimizer.param_groups
-        for key, held in self._held.items():
-            wrapper = held.ref()
-            if wrapper is not None and held.steps == 0 and wrapper.param_groups is groups:
-                held.ref = weakref.ref(optimizer)
-                del self._held[key]
-                return held
-        return None
+    # -- steps ------------------------------------------------------------------------------------------------------------
 
     def before_step(self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Global step pre-hook."""
         session = self.session
         if self.in_step and self._is_part(optimizer):
             self._parts.append(id(optimizer))
-            self._forget(lambda other: other is optimizer)
+            self._held.forget(lambda other: other is optimizer)
             return
         held = self.found(optimizer)
         if held.steps == 0:
-            self._forget(lambda other: other is not optimizer and _holds(other, optimizer))
+            self._held.forget(lambda other: other is not optimizer and holds(other, optimizer))
             session.budget.full_detail(
                 1, "optimizer"
             )  # what it moves tells whether it goes on with the training before
-        if session.in_backward:
+        if session.position.in_backward:
             self._inside[held.id] = held  # stepped by a hook inside backward: the step is complete when that returns
             return
         session.start()
@@ -191,14 +146,14 @@ class OptimizerWatch:
             self._reopen(self._just_closed)
         if held.id in self._stepped:
             self._advance()  # it steps again, so the iteration before was over
-        self.on_step()
-        session.note(Phase.OPTIMIZER, -1)
-        self._rosters.refresh(self._alive())
+        session.signals.step_begins.emit()
+        session.position.note(Phase.OPTIMIZER, -1)
+        self._rosters.refresh(self._held.numbered())
         closure = closure_of(args, kwargs)
         self._group_rows.notice_lr(held.id, optimizer)
         held.parameters = self._rosters.parameters_of(held.id, optimizer)
         held.grad_norm = None if callable(closure) else self.rows.gradients(held.parameters)
-        session.on_gradients(held.grad_norm)
+        session.signals.gradients.emit(held.grad_norm, False, False)
         held.sample = self.rows.sample(held.parameters)
         held.began = perf_counter_ns()
 
@@ -209,16 +164,16 @@ class OptimizerWatch:
             self._parts.remove(id(optimizer))
             return
         held = self.found(optimizer)
-        if session.in_backward:
+        if session.position.in_backward:
             return
         self.in_step = False
         if held.began:
-            session.clock["optimizer"] += perf_counter_ns() - held.began
+            session.step_row.clock["optimizer"] += perf_counter_ns() - held.began
         closure = closure_of(args, kwargs)
         if callable(closure):
             held.grad_norm = self.rows.gradients(held.parameters)
         held.steps += 1
-        session.called("s")
+        session.step_row.called("s")
         change = self.rows.weights(held.parameters, held.sample)
         self._group_rows.add(held.id, optimizer, change, self._rosters.regrouped)
         self._finish(held, stepped=True)
@@ -226,7 +181,7 @@ class OptimizerWatch:
     def stepped_together(self) -> list[torch.optim.Optimizer]:
         """Optimizers that stepped in the iteration that the last step has ended; none where something of another has begun."""
         ids = self._just_closed.stepped if self._just_closed is not None else set()
-        return [optimizer for id_, optimizer in self._alive() if id_ in ids]
+        return [optimizer for id_, optimizer in self._held.numbered() if id_ in ids]
 
     def go_unwatched(self) -> None:
         """The next steps are not watched."""
@@ -237,15 +192,8 @@ class OptimizerWatch:
         """These have made ``count`` steps that were not watched."""
         for held in map(self.found, optimizers):
             held.steps += count
-            held.last_step = self.session.step - 1
+            held.last_step = self.session.position.step - 1
             held.carried, held.carried_parts, held.looked = None, {}, -1
-
-    def _forget(self, is_meant: Callable[[torch.optim.Optimizer], bool]) -> None:
-        """Take optimizers that have never stepped themselves off the list: nothing waits for their turn then."""
-        for key, held in list(self._held.items()):
-            optimizer = held.ref()
-            if held.steps == 0 and optimizer is not None and is_meant(optimizer):
-                del self._held[key]
 
     def _is_part(self, optimizer: torch.optim.Optimizer) -> bool:
         """Whether the step in progress makes this one, of parameters of its own: as Lookahead does, or a class whose step calls
@@ -261,50 +209,33 @@ class OptimizerWatch:
 
     def left_out(self, optimizer: torch.optim.Optimizer, steps_before: int) -> None:
         """GradScaler.step has returned: if the optimizer did not step, the scaler found non-finite gradients."""
-        optimizer = self._inner(optimizer)
+        optimizer = self._held.inner(optimizer)
         held = self.found(optimizer)
         if held.steps != steps_before:
             return
-        self._rosters.refresh(self._alive())
+        self._rosters.refresh(self._held.numbered())
         held.grad_norm = self.rows.gradients(self._rosters.parameters_of(held.id, optimizer))
-        self.session.on_gradients(held.grad_norm, scaler=True)
+        self.session.signals.gradients.emit(held.grad_norm, False, True)
         self._group_rows.add(held.id, optimizer, {}, self._rosters.regrouped)
         self._finish(held, stepped=False, skipped=True)
 
-    def _inner(self, optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
-        """The optimizer that steps, where a framework has wrapped it in another that shares its groups, as Lightning and
-        accelerate do."""
-        held = self._held.get(id(optimizer))
-        if held is not None and held.ref() is optimizer:
-            return optimizer
-        groups = getattr(optimizer, "param_groups", None)
-        return next((o for o in self.alive() if o.param_groups is groups), optimizer)
-
-    def alive(self) -> list[torch.optim.Optimizer]:
-        """Optimizers that still exist, in the order in which they were found."""
-        return [optimizer for _, optimizer in self._alive()]
-
-    def steps_of(self, optimizer: torch.optim.Optimizer) -> int:
-        """How often it has stepped."""
-        return self.record_of(optimizer).steps
-
     def _finish(self, held: Held, *, stepped: bool, skipped: bool = False) -> None:
         session = self.session
-        held.last_step = session.step
+        held.last_step = session.position.step
         if held.carried_parts:
-            session.norm_parts["carried_grad_norm"] = held.carried_parts
+            session.step_row.norm_parts["carried_grad_norm"] = held.carried_parts
         session.finish(
             optimizer_id=held.id, stepped=stepped, skipped=skipped, grad_norm=held.grad_norm, carried=held.carried
         )
         held.carried, held.carried_parts, held.zeroed = None, {}, False
         held.grad_norm, held.sample, held.parameters = None, None, []
         self._stepped.add(held.id)
-        alive = [h for h in self._held.values() if h.ref() is not None]
-        in_use = {h.id for h in alive if h.last_step >= session.step - 1 and h.last_step >= 0}
-        if session.step == session.attempt.first_step:
+        alive = [h for h in self._held if h.ref() is not None]
+        in_use = {h.id for h in alive if h.last_step >= session.position.step - 1 and h.last_step >= 0}
+        if session.position.step == session.attempt.first_step:
             in_use |= {h.id for h in alive if h.last_step < 0}
         if in_use <= self._stepped:
-            closed = Closed(session.seq, set(self._stepped))
+            closed = Closed(session.position.seq, set(self._stepped))
             self._advance()
             self._just_closed = closed
 
@@ -312,7 +243,7 @@ class OptimizerWatch:
         """An optimizer steps for the first time right after those before it: it has joined their iteration."""
         self._just_closed = None
         self._stepped = closed.stepped
-        self.session.reopen(closed.seq)
+        self.session.position.reopen(closed.seq)
 
     def _advance(self) -> None:
         self._stepped.clear()
@@ -332,8 +263,8 @@ class OptimizerWatch:
             self.new_iteration()
         if not self._held and loss is not None and not self.session.catalogue.roots:
             self._rosters.bare = self.bare_tensors(loss)
-        step = self.session.step
-        for held in self._held.values():
+        step = self.session.position.step
+        for held in self._held:
             # what has stepped in the iteration before may hold gradients of a loss that was another optimizer's
             if held.carried is None or (held.looked < step and held.last_step == step - 1):
                 optimizer = held.ref()
@@ -346,33 +277,33 @@ class OptimizerWatch:
     def cleared(self, optimizer: torch.optim.Optimizer | None) -> None:
         """zero_grad is about to clear gradients, of one optimizer or (None) of a module."""
         session = self.session
-        if session.unwatched:
+        if session.position.unwatched:
             return
-        session.called("z")
-        session.zero_grads += 1
-        wraps = optimizer is not None and _holds(optimizer)
-        optimizer = None if optimizer is None else self._inner(optimizer)
+        session.step_row.called("z")
+        session.step_row.zero_grads += 1
+        wraps = optimizer is not None and holds(optimizer)
+        optimizer = None if optimizer is None else self._held.inner(optimizer)
         if self.in_step:
             return  # the closure of LBFGS and kin: one step, however often it clears
-        if wraps and session.pending and not self._halfway:
+        if wraps and session.position.pending and not self._halfway:
             self._halfway = True
-        elif session.pending and not self._cleared and not session.in_backward:
+        elif session.position.pending and not self._cleared and not session.position.in_backward:
             others = [
                 h
-                for h in self._held.values()
-                if h.ref() is not None and h.ref() is not optimizer and h.last_step >= session.step - 1 >= 0
+                for h in self._held
+                if h.ref() is not None and h.ref() is not optimizer and h.last_step >= session.position.step - 1 >= 0
             ]
             if optimizer is None or not others:
                 if optimizer is not None:
-                    self._rosters.refresh(self._alive())
+                    self._rosters.refresh(self._held.numbered())
                     norm = self.rows.gradients(self._rosters.parameters_of(self.found(optimizer).id, optimizer))
                 else:
                     norm = self._norm_left()
-                session.on_gradients(norm)
+                session.signals.gradients.emit(norm, False, False)
                 if norm:  # gradients were there, and they go without a step
                     self._cleared = True
                     self._unstepped_norm = norm
-        for held in self._held.values():
+        for held in self._held:
             if optimizer is None or held.ref() is optimizer:
                 # a module may be a part of what an optimizer holds: what is left then is looked at when the next backward begins
                 held.carried, held.carried_parts, held.zeroed = None, {}, optimizer is not None
@@ -389,22 +320,22 @@ class OptimizerWatch:
         if self._cleared:
             self._cleared = False
             self._end_unstepped(self._unstepped_norm)
-        elif self.in_step or not session.pending:
+        elif self.in_step or not session.position.pending:
             return
         elif (self._own is not None and self._own.returned) or (not self._held and self._gradients_are_gone()):
             self._end_unstepped(None)
-        elif session.microbatch >= _MOST_MICROBATCHES and not any(h.steps for h in self._held.values()):
+        elif session.position.microbatch >= _MOST_MICROBATCHES and not any(h.steps for h in self._held):
             self._end_unstepped(self._norm_left())
 
     def end_iteration(self) -> None:
         """The script says that its iteration is over, and no optimizer has stepped since it said so last."""
         self.new_iteration()
-        if self.session.pending:
+        if self.session.position.pending:
             self._end_unstepped(self._norm_left())
 
     def next_batch(self) -> None:
         """The DataLoader hands out a batch."""
-        if self.session.unwatched:
+        if self.session.position.unwatched:
             return
         self.new_iteration()
         if self._stepped:
@@ -412,7 +343,7 @@ class OptimizerWatch:
 
     def close(self, *, completed: bool) -> None:
         """The script is at its end; not ``completed`` if an exception broke the iteration off."""
-        if self._cleared or self.session.pending:
+        if self._cleared or self.session.position.pending:
             norm = self._unstepped_norm if self._cleared else self._norm_left()
             self._cleared = False
             self._end_unstepped(norm, completed=completed)
@@ -421,12 +352,14 @@ class OptimizerWatch:
         """Norm of the gradients that no optimizer has used."""
         if self._own is not None:
             return self._own.norm
-        self._rosters.refresh(self._alive())
-        return self.rows.gradients(self._rosters.all_parameters(self._alive()))
+        self._rosters.refresh(self._held.numbered())
+        return self.rows.gradients(self._rosters.all_parameters(self._held.numbered()))
 
     def _gradients_are_gone(self) -> bool:
         """Whether the script, which has no optimizer, has cleared the gradients by hand."""
-        gradients = [local(p.grad) for p, _, _ in self._rosters.all_parameters(self._alive()) if p.grad is not None]
+        gradients = [
+            local(p.grad) for p, _, _ in self._rosters.all_parameters(self._held.numbered()) if p.grad is not None
+        ]
         if not gradients:
             return bool(self.session.catalogue.roots or self._rosters.bare)
         smallest = min(gradients, key=lambda g: g.numel())
@@ -437,13 +370,13 @@ class OptimizerWatch:
         if own is not None:
             norm = own.norm
             self.rows.weights(own.parameters, own.sample)
-        carried = [h.carried for h in self._held.values() if h.carried is not None]
-        for held in self._held.values():
+        carried = [h.carried for h in self._held if h.carried is not None]
+        for held in self._held:
             optimizer = held.ref()
             if optimizer is not None:
                 self._group_rows.add(held.id, optimizer, {}, self._rosters.regrouped)
             if held.carried_parts:
-                self.session.norm_parts["carried_grad_norm"] = held.carried_parts
+                self.session.step_row.norm_parts["carried_grad_norm"] = held.carried_parts
             held.carried, held.carried_parts = None, {}
         self.session.finish(
             optimizer_id=None,
@@ -460,7 +393,7 @@ class OptimizerWatch:
         inside, self._inside = self._inside, {}
         for held in inside.values():
             held.steps += 1
-            held.last_step = self.session.step
+            held.last_step = self.session.position.step
             self._stepped.add(held.id)
             optimizer = held.ref()
             if optimizer is not None:
@@ -468,7 +401,7 @@ class OptimizerWatch:
         if inside:
             self._finish(next(iter(inside.values())), stepped=True)
         elif not self._held:
-            parameters = self._rosters.all_parameters(self._alive())
+            parameters = self._rosters.all_parameters(self._held.numbered())
             gradients = [p.grad for p, _, _ in parameters]
             if any(g is not None for g in gradients):
                 self._note_own(parameters, gradients, returned=False)
@@ -487,18 +420,7 @@ class OptimizerWatch:
         session = self.session
         parameters = [(p, entry, 0) for p, entry, _ in parameters]
         norm = self.rows.gradients(parameters, gradients)
-        session.on_gradients(norm)
+        session.signals.gradients.emit(norm, False, False)
         # a bare tensor may be replaced by its update: holding it would double what lives
         kept = [p for p in parameters if p[1].module_id is not None]
         self._own = Own(norm, kept, self.rows.sample(kept), returned)
-
-    def _alive(self) -> list[tuple[int, torch.optim.Optimizer]]:
-        return [(h.id, o) for h in self._held.values() if (o := h.ref()) is not None]
-
-
-def _holds(optimizer: torch.optim.Optimizer, inner: torch.optim.Optimizer | None = None) -> bool:
-    """Whether it makes another one step, any or this one: sharpness-aware minimization does, after a second backward."""
-    return any(
-        value is inner if inner is not None else isinstance(value, torch.optim.Optimizer)
-        for value in vars(optimizer).values()
-    )

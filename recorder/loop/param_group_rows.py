@@ -47,7 +47,7 @@ class GroupRows:
                 numels, updates, weights = zip(*change[g], strict=True)
                 update = either(updates, functools.partial(_norm_of_samples, numels))
                 weight = either(weights, functools.partial(_norm_of_samples, numels))
-            self.session.add(
+            self.session.rows.add(
                 "param_groups",
                 optimizer_id=optimizer_id,
                 group_id=g,

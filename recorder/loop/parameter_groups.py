@@ -68,7 +68,7 @@ class Rosters:
         if (
             roster.regrouped != self.regrouped
             or roster.version != catalogue.version
-            or self._session.step % _LOOK_AGAIN == 0
+            or self._session.position.step % _LOOK_AGAIN == 0
         ):
             prefix = "" if number == 0 else f"optimizer{number}."
             roster.found = [
@@ -77,7 +77,7 @@ class Rosters:
                 for i, p in enumerate(group)
             ]
             if catalogue.calls == 0:
-                self._session.on_unseen_models()
+                self._session.signals.unseen_models.emit()
             roster.free = [e for p, e in catalogue.model_parameters() if p not in catalogue.holders]
             roster.regrouped, roster.version = self.regrouped, catalogue.version
         return [*roster.found, *((p, e, -1) for e in roster.free if (p := e.ref()) is not None and p.requires_grad)]

@@ -69,14 +69,14 @@ class ParameterRows:
         measured: dict[Share | None, list[Moments]] = {}
         for i, ((parameter, entry, group), gradient) in enumerate(zip(parameters, given, strict=True)):
             if gradient is None:
-                session.stat(
+                session.rows.stat(
                     entry.gradient_id, Phase.BACKWARD, EMPTY, missing=True, requires_grad=parameter.requires_grad
                 )
                 continue
             moments = moments_of.get(id(gradient))
             if moments is None:
                 continue
-            session.stat(entry.gradient_id, Phase.BACKWARD, moments, requires_grad=parameter.requires_grad)
+            session.rows.stat(entry.gradient_id, Phase.BACKWARD, moments, requires_grad=parameter.requires_grad)
             if group >= 0:
                 measured.setdefault(shares[i] if shares else None, []).append(moments)
         session.budget.spent("gradients", perf_counter_ns() - began, len(parameters))
@@ -91,19 +91,19 @@ class ParameterRows:
         self, which: tuple[int, int], gradients: Sequence[Tensor | None], shares: Sequence[Share | None]
     ) -> Norm:
         if not shares:
-            self.session.norm_parts.pop("grad_norm", None)
+            self.session.step_row.norm_parts.pop("grad_norm", None)
             return quick_norm(gradients, self._seen_of(which))
         norm, parts = norm_in_parts(gradients, shares, lambda share, g: quick_norm(g, self._seen_of((*which, share))))
-        self.session.norm_parts["grad_norm"] = parts
+        self.session.step_row.norm_parts["grad_norm"] = parts
         return norm
 
     def _joint_norm(self, measured: dict[Share | None, list[Moments]]) -> Norm:
         parts = {share: either(moments, joint_norm) for share, moments in measured.items()}
         apart = {share: norm for share, norm in parts.items() if share is not None}
         if not apart:
-            self.session.norm_parts.pop("grad_norm", None)
+            self.session.step_row.norm_parts.pop("grad_norm", None)
             return parts.get(None)
-        self.session.norm_parts["grad_norm"] = apart
+        self.session.step_row.norm_parts["grad_norm"] = apart
         return joined(apart).norm
 
     def _note_layouts(self, parameters: Parameters, gradients: Sequence[Tensor | None]) -> None:
@@ -122,7 +122,7 @@ class ParameterRows:
             measured = measure_all([local(p) for p, _ in parameters])
             for (parameter, entry), moments in zip(parameters, measured, strict=True):
                 weights[entry.parameter_id] = moments
-                session.stat(entry.parameter_id, Phase.OPTIMIZER, moments, requires_grad=parameter.requires_grad)
+                session.rows.stat(entry.parameter_id, Phase.OPTIMIZER, moments, requires_grad=parameter.requires_grad)
             session.budget.spent("parameters", perf_counter_ns() - began, len(parameters))
         began = perf_counter_ns()
         change: dict[int, list[Any]] = {}

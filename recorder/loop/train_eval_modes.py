@@ -18,7 +18,7 @@ class CallModes:
         self._modes: dict[int, bool] = {}
         self._changes = 0
         self._asked_for_inputs: dict[int, int] = {}
-        """module_id → the row, by session.flushes, in which it was evaluated on inputs that want gradients."""
+        """module_id → the row, by session.position.flushes, in which it was evaluated on inputs that want gradients."""
 
     def called(self, entry: ModuleEntry, *, training: bool) -> None:
         """A model is called by the script; an event where it is in another mode than last time."""
@@ -30,19 +30,19 @@ class CallModes:
             return
         self._changes += 1
         mode = "training" if training else "evaluation"
-        self.session.event("mode-changed", f"model {entry.model} is in {mode} mode now", module_id=entry.id)
+        self.session.rows.event("mode-changed", f"model {entry.model} is in {mode} mode now", module_id=entry.id)
 
     def note(self, entry: ModuleEntry, *, training: bool, grad: bool) -> None:
         """A module is called in another mode than last time, with gradients or without."""
         session = self.session
         entry.modes[grad] = training
-        session.add(
+        session.rows.add(
             "module_modes",
-            seq=session.next_seq(),
+            seq=session.position.next_seq(),
             module_id=entry.id,
             training=training,
             grad=grad,
-            autocast=session.facts.get("autocast") if grad else autocast_dtype(),
+            autocast=session.step_row.facts.get("autocast") if grad else autocast_dtype(),
         )
 
     def evaluated_with_gradients(self, entry: ModuleEntry, args: tuple[Any, ...], output: Any) -> None:
@@ -50,9 +50,9 @@ class CallModes:
         model (attacks, forces), all of its forwards in this step serve them."""
         session = self.session
         if any(t.requires_grad for _, t in tensors_in(args)):
-            self._asked_for_inputs[entry.id] = session.flushes
-            session.facts.pop("eval_grad_forwards", None)
-        elif self._asked_for_inputs.get(entry.id) != session.flushes and any(
+            self._asked_for_inputs[entry.id] = session.position.flushes
+            session.step_row.facts.pop("eval_grad_forwards", None)
+        elif self._asked_for_inputs.get(entry.id) != session.position.flushes and any(
             t.requires_grad for _, t in tensors_in(output)
         ):
-            session.facts["eval_grad_forwards"] = session.facts.get("eval_grad_forwards", 0) + 1
+            session.step_row.facts["eval_grad_forwards"] = session.step_row.facts.get("eval_grad_forwards", 0) + 1

@@ -108,14 +108,14 @@ class QuietForwards:
         """Told that the script sets the mode of a module."""
 
     def install(self, patches: Patches) -> None:
-        """Last of all: what is taken out of torch for good must be in it first."""
+        """Note that modes of modules are set."""
         self._patches = patches
         patches.wrap(nn.Module, "train", self._train)
 
     def _train(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def train(self_: nn.Module, *args: Any, **kwargs: Any) -> Any:
-            if not torch.compiler.is_compiling():
+            if not torch.compiler.is_compiling():  # by hand, because a module calls it of each module in it
                 self._modes_set += 1
                 self.on_mode()
             return original(self_, *args, **kwargs)

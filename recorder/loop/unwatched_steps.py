@@ -22,14 +22,14 @@ from ...schemas.files.step_values import Row
 from ..script.signal_handlers import raised_by_signal_handler
 from ..session.patches import Patches, Removable
 from ..session.session import Session
+from ..session.watch import Part
 from .backward import BackwardWatch
 from .forward import ForwardWatch
-from .optimizers import OptimizerWatch, closure_of
+from .held_optimizers import closure_of
+from .optimizers import OptimizerWatch
 from .unhooked_forwards import Passing
 
 StepHook = Callable[[torch.optim.Optimizer, tuple[Any, ...], dict[str, Any]], None]
-
-PART = "unwatched-steps"
 
 _LOOK_CLOSELY = 6
 """Steps of full detail after a loss that leaves its band."""
@@ -52,13 +52,17 @@ class _Called(Passing):
             self._evaluation(module, args)
 
 
-class UnwatchedSteps:
+class UnwatchedSteps(Part):
     """Begins and ends the stretches of steps that are not watched."""
+
+    name = "unwatched-steps"
+    writes = ("unwatched_steps",)
+    uses = ("backward", "forward", "optimizer")
 
     def __init__(
         self, session: Session, forward: ForwardWatch, backward: BackwardWatch, optimizers: OptimizerWatch
     ) -> None:
-        self.session = session
+        super().__init__(session)
         self.forward = forward
         self.backward = backward
         self.optimizers = optimizers
@@ -70,14 +74,12 @@ class UnwatchedSteps:
         self._after_step: Any = None
         """Handles of the hooks around the steps of optimizers."""
         self._watching: StepHook = lambda *_: None
-        self._backward: tuple[Callable[..., Any], Callable[..., Any]] | None = None
-        """torch.autograd.backward without and with the recorder's wrapper, where it may be taken out."""
         self._expected: dict[int, torch.optim.Optimizer] = {}
         """Optimizers that step once in each iteration, by identity; they are held here, so that it stays theirs."""
         self._only: torch.optim.Optimizer | None = None
         """The one that steps, while no other does."""
         self._stepped: set[int] = set()
-        self._seen = session.step
+        self._seen = session.position.step
         self._evaluations = 0
         """Evaluation forwards in the last watched step."""
         self._evaluates_always = False
@@ -99,16 +101,16 @@ class UnwatchedSteps:
         forward.quiet.on_mode = self._mode_set
 
     def install(self, patches: Patches) -> None:
-        """Only remember where the hooks are that are to be taken out."""
+        """Have torch call the optimizer room around the step of every optimizer, where steps are watched."""
         self._patches = patches
-
-    def hook_steps(self, patches: Patches, before_step: StepHook, after_step: StepHook) -> None:
-        """Have torch call these around the step of every optimizer, where steps are watched."""
-        look = self.session.guarded(PART, self._look)
+        guarded, optimizers = self.session.guard.guarded, self.optimizers
+        before_step = guarded(optimizers.name, optimizers.before_step)
+        after_step = guarded(optimizers.name, optimizers.after_step)
+        look = self.guarded(self._look)
 
         def watching(optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             after_step(optimizer, args, kwargs)
-            if not is_compiling() and self.session.step != self._seen:
+            if not is_compiling() and self.session.position.step != self._seen:
                 look(optimizer, args, kwargs)
 
         self._watching = watching
@@ -116,22 +118,18 @@ class UnwatchedSteps:
         self._after_step = optim.register_optimizer_step_post_hook(watching)
         patches.handles([self._before_step, self._after_step])
 
-    def may_rest(self, plain: Callable[..., Any], wrapped: Callable[..., Any]) -> None:
-        """torch.autograd.backward was wrapped."""
-        self._backward = plain, wrapped
-
     # -- the beginning ------------------------------------------------------------------------------------------------------
 
     def _look(self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """An iteration was over: may the next ones go unwatched?"""
         session = self.session
-        self._seen = session.step
-        before, self._evaluations = self._evaluations, session.evaluations
+        self._seen = session.position.step
+        before, self._evaluations = self._evaluations, session.step_row.evaluations
         if not session.budget.watching_is_dear:
             return
         possible = not callable(closure_of(args, kwargs)) and self._possible(optimizer)
         session.budget.steps_can_go_unwatched = possible
-        count, apart = session.budget.unwatched_steps(session.step)
+        count, apart = session.budget.unwatched_steps(session.position.step)
         if count > 1 and possible:
             self._evaluates_always = min(before, self._evaluations) > 0
             self._begin(count, apart)
@@ -147,10 +145,10 @@ class UnwatchedSteps:
             self._patches is not None
             and id(optimizer) in self._expected
             and session.alone
-            and session.mark is None
+            and session.guard.mark is None
             and session.options.profile == "off"
             and session.options.on_nonfinite in {"record", "capture"}
-            and not (self.backward.multiplied or session.in_backward or session.pending)
+            and not (self.backward.multiplied or session.position.in_backward or session.position.pending)
             and all(_on_host(o) for o in self._expected.values())
             # compiled code that was made with hooks in place is made anew without them
             and (dynamo is None or not dynamo.counters["stats"].get("unique_graphs", 0))
@@ -159,8 +157,8 @@ class UnwatchedSteps:
     def _begin(self, count: int, apart: int) -> None:
         session, patches = self.session, self._patches
         self.optimizers.go_unwatched()
-        self._first, self._left = session.step, count
-        self._last_row = session.step - 1
+        self._first, self._left = session.position.step, count
+        self._last_row = session.position.step - 1
         self._apart = apart
         self._closer = False
         self._stepped.clear()
@@ -200,8 +198,8 @@ class UnwatchedSteps:
 
     def _wrap_backward(self, *, wrap: bool) -> None:
         """Put the recorder's wrapper in or take it out, unless somebody has put something over it."""
-        if self._backward is not None and self._apart > 1:
-            plain, wrapped = self._backward
+        if self.backward.wrapped is not None and self._apart > 1:
+            plain, wrapped = self.backward.wrapped
             if torch.autograd.backward is (plain if wrap else wrapped):
                 torch.autograd.backward = wrapped if wrap else plain
 
@@ -209,7 +207,7 @@ class UnwatchedSteps:
         """After the step of an optimizer; of one that is no other's, what is done for most steps stands here."""
         if self._to_row > 2 and optimizer is self._only:
             self._to_row -= 1
-            self.session.count_step()
+            self.session.position.count_step()
             return
         try:
             self._step_ended(optimizer)
@@ -217,7 +215,7 @@ class UnwatchedSteps:
             self.end(write=False)
             if raised_by_signal_handler(e):
                 raise
-            self.session.fault(PART, e)
+            self.session.guard.fault(self.name, e)
 
     def _step_ended(self, optimizer: torch.optim.Optimizer) -> None:
         if id(optimizer) not in self._expected:
@@ -230,15 +228,15 @@ class UnwatchedSteps:
             self._stepped.clear()
         self._to_row -= 1
         if self._to_row > 0:
-            self.session.count_step()
+            self.session.position.count_step()
             self._wrap_backward(wrap=self._to_row == 1)
             return
         began = perf_counter_ns()
-        self.session.count_step()
+        self.session.position.count_step()
         self._add_row(time_ns())
         if len(self._rows) >= _ROWS_AT_ONCE:
             self._write_rows()
-        self.session.recorder_ns += perf_counter_ns() - began
+        self.session.guard.recorder_ns += perf_counter_ns() - began
         if self._left <= 0 or self._closer:
             self.end()
         else:
@@ -246,7 +244,7 @@ class UnwatchedSteps:
 
     def _add_row(self, now_ns: int) -> None:
         """The row of the step that was counted last, which tells of those before it that have none."""
-        step = self.session.step - 1
+        step = self.session.position.step - 1
         self._rows.append(
             {
                 "rank": self.session.catalogue.rank,
@@ -262,7 +260,7 @@ class UnwatchedSteps:
     def _write_rows(self) -> None:
         if self._rows:
             rows, self._rows = self._rows, []
-            self.session.write_at_once(rows)
+            self.session.rows.write_at_once(rows)
 
     def _read_loss(self, loss: Tensor | None) -> bool:
         """The script's backward begins; returns whether it goes unwatched too."""
@@ -275,18 +273,18 @@ class UnwatchedSteps:
             return False
         self._loss = number
         if self.backward.left_band(number):
-            self._closer = self.session.budget.full_detail_from(self.session.step + 1, _LOOK_CLOSELY, "loss")
+            self._closer = self.session.budget.full_detail_from(self.session.position.step + 1, _LOOK_CLOSELY, "loss")
         return True
 
     def _evaluation(self, module: nn.Module, args: tuple[Any, ...]) -> None:
         """A forward without gradients begins."""
-        if not is_compiling() and self.session.unwatched:
+        if not is_compiling() and self.session.position.unwatched:
             self.end()
             self.forward.begins(module, args)  # torch has listed its hooks for this call already
 
     def _mode_set(self) -> None:
         """The script has called train or eval: it evaluates, or has done so."""
-        if self.session.unwatched and not self._evaluates_always:
+        if self.session.position.unwatched and not self._evaluates_always:
             self.end()
 
     # -- the end --------------------------------------------------------------------------------------------------------------
@@ -295,7 +293,7 @@ class UnwatchedSteps:
         """Watch again from here on; nothing happens where every step is watched. Without ``write`` the steps that were counted
         last are told of by no row."""
         session = self.session
-        if not session.unwatched:
+        if not session.position.unwatched:
             return
         took_ns = perf_counter_ns() - self._began
         self._wrap_backward(wrap=True)
@@ -308,16 +306,16 @@ class UnwatchedSteps:
         self._out.clear()
         if self._patches is not None:
             self._patches.wake()
-        if write and session.step - 1 > self._last_row:
+        if write and session.position.step - 1 > self._last_row:
             self._add_row(time_ns())
         self._write_rows()
-        count = session.step - self._first
+        count = session.position.step - self._first
         self.optimizers.was_unwatched(self._expected.values(), count)
         self._expected = {}
         self._only = None
-        self._seen = session.step
+        self._seen = session.position.step
         session.look_again()
-        session.budget.went_unwatched(session.step, count, self._apart, took_ns)
+        session.budget.went_unwatched(session.position.step, count, self._apart, took_ns)
 
 
 def _on_host(optimizer: torch.optim.Optimizer) -> bool:

@@ -14,21 +14,32 @@ from ...schemas.files.cuda_snapshot import block_groups
 from ...schemas.files.layout import memory_snapshot_path
 from ..session.patches import Patches
 from ..session.session import Session
+from ..session.signals import Signals
+from ..session.watch import Watch
 
 _MOST_SNAPSHOTS = 4
 _MOST_ROWS = 48
 
 
-class CudaMemory:
+class CudaMemory(Watch):
     """Switches the history on when the device is first used, and takes snapshots. Does nothing on a machine without CUDA."""
 
+    name = "memory-history"
+    writes = ("memory_blocks",)
+
     def __init__(self, session: Session) -> None:
-        self.session = session
+        super().__init__(session)
         self._entries = session.options.memory_history
         self._on = False
         self._taken = 0
+        self._asked = False
+        """Whether it takes snapshots at all: not where it is left out."""
+
+    def listen(self, signals: Signals) -> None:
+        """Look at each step whether the device is in use, where the option asks for it."""
+        self._asked = True
         if self._entries:
-            session.at_finish.append(("memory-history", self._switch_on))
+            signals.row_ends.connect(self.name, self._switch_on)
 
     def install(self, patches: Patches) -> None:
         """The history is switched off again at the end."""
@@ -46,14 +57,16 @@ class CudaMemory:
 
     def take(self, trigger: str) -> None:
         """A snapshot into RUN/native/ and into rows; a few in a run at most."""
-        if not torch.cuda.is_initialized() or self._taken >= _MOST_SNAPSHOTS or not (self._on or trigger == "oom"):
+        if not self._asked or not torch.cuda.is_initialized() or self._taken >= _MOST_SNAPSHOTS:
+            return
+        if not self._on and trigger != "oom":
             return
         self._taken += 1
         session = self.session
         snapshot = cast("dict[str, Any]", torch.cuda.memory._snapshot())
         for row in block_groups(snapshot.get("segments"))[:_MOST_ROWS]:
-            session.add("memory_blocks", trigger=trigger, **row)
-        path = memory_snapshot_path(session.run, session.catalogue.rank, trigger, session.step)
+            session.rows.add("memory_blocks", trigger=trigger, **row)
+        path = memory_snapshot_path(session.run, session.catalogue.rank, trigger, session.position.step)
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("wb") as file:
             pickle.dump(snapshot, file)

@@ -18,8 +18,9 @@ from torch import Tensor, nn
 
 from ...schemas.files.step_values import Row
 from ..loop.batches import DataWatch
-from ..session.patches import Patches
 from ..session.session import Session
+from ..session.signals import Signals
+from ..session.watch import Watch
 from ..tensors.moments import measurable, node_of
 from .blocks import block_rows, categories
 from .containers import Content, Grown, Look, classes_grown, grown, look
@@ -68,8 +69,12 @@ _REST = 24
 """Steps without a look after two that found nothing; doubled each time."""
 
 
-class GrowthWatch:
+class GrowthWatch(Watch):
     """Fills `memory_owners`, and `memory_blocks` where something grows."""
+
+    name = "memory-growth"
+    writes = ("memory_owners", "memory_blocks", "events:memory-not-looked-at")
+    uses = ("graphs", "outputs", "held-activations", "live-tensors", "open-files", "memory-history")
 
     def __init__(
         self,
@@ -80,7 +85,7 @@ class GrowthWatch:
         activations: HeldActivations,
         cuda: CudaMemory,
     ) -> None:
-        self.session = session
+        super().__init__(session)
         self._data = data
         self._optimizers = optimizers
         self._outputs = outputs
@@ -104,21 +109,22 @@ class GrowthWatch:
         self._began = perf_counter_ns()
         self._made: dict[int, tuple[int | None, int | None]] = {}
         """Storage → step in which a module put it out, and the module, as of the last look."""
-        session.at_close.append(session.guarded("memory-growth", self._end))
-        session.at_finish.append(("memory-growth", self._each_step))
 
-    def install(self, patches: Patches) -> None:
-        """Nothing is put into torch."""
+    def listen(self, signals: Signals) -> None:
+        """Look for signs in each row of `steps`, once more at the end, and when memory has run out."""
+        signals.row_ends.connect(self.name, self._each_step)
+        signals.recording_ends.connect(self.name, self._end)
+        signals.exception.connect(self.name, self._exception)
 
     # -- signs --------------------------------------------------------------------------------------------------------------
 
     def _each_step(self) -> None:
         session = self.session
-        if session.step == self._step:
+        if session.position.step == self._step:
             return  # another optimizer of the same iteration
-        self._step = session.step
+        self._step = session.position.step
         self._steps += 1
-        facts = session.facts
+        facts = session.step_row.facts
         if (memory := facts.get("anonymous_bytes")) is not None and self._steps > _FIRST:
             self._memory.append(memory)
         self._kept.append(
@@ -134,9 +140,9 @@ class GrowthWatch:
             self._files.append(files)
             self._files_at_first = files if self._files_at_first is None else self._files_at_first
         if self._due is None:
-            if session.step >= self._quiet_until and self._sign() and self._affordable():
+            if session.position.step >= self._quiet_until and self._sign() and self._affordable():
                 self._take(first=True)
-        elif session.step >= self._due:
+        elif session.position.step >= self._due:
             if self._affordable():
                 self._take(first=False)
             else:
@@ -173,7 +179,7 @@ class GrowthWatch:
 
     def _take(self, *, first: bool) -> None:
         began = perf_counter_ns()
-        step = self.session.step
+        step = self.session.position.step
         found = self._look(first=first)
         self._looks += 1
         self._spent += perf_counter_ns() - began
@@ -189,8 +195,8 @@ class GrowthWatch:
 
     def _look(self, *, first: bool) -> bool:
         session = self.session
-        now, containers, tensors = look(session.step, tensor_classes())
-        tensor_look = look_at_tensors(session.step, tensors)
+        now, containers, tensors = look(session.position.step, tensor_classes())
+        tensor_look = look_at_tensors(session.position.step, tensors)
         before, self._before = self._before, (now, tensor_look)
         if first or before is None:
             return False
@@ -207,7 +213,7 @@ class GrowthWatch:
         if not rows and (most := classes_grown(before[0], now, _MANY * (now.step - before[0].step))) is not None:
             rows.append(self._class_row(*most, before[0], now))
         for row in rows:
-            session.add("memory_owners", **row)
+            session.rows.add("memory_owners", **row)
         if rows:
             self._blocks("growth", tensors, known)
             self._cuda.take("growth")
@@ -215,7 +221,7 @@ class GrowthWatch:
 
     def _blocks(self, trigger: str, tensors: list[Tensor], known: dict[int, str]) -> None:
         for row in block_rows(tensors, known, self._made):
-            self.session.add("memory_blocks", trigger=trigger, **row)
+            self.session.rows.add("memory_blocks", trigger=trigger, **row)
 
     def _container_rows(self, longer: list[Grown]) -> list[Row]:
         containers = [g.container for g in longer]
@@ -262,7 +268,9 @@ class GrowthWatch:
             "length": length,
             "rate": rate,
             # the first element came with this step or, where the statement is still to come, with the one before
-            "since_step": max(self.session.step - round(length / rate) + (0 if holder and holder.later else 1), 0),
+            "since_step": max(
+                self.session.position.step - round(length / rate) + (0 if holder and holder.later else 1), 0
+            ),
         }
         if tensor is not None:
             row |= {
@@ -286,7 +294,7 @@ class GrowthWatch:
         measured = measurable(tensor) and tensor.layout is torch.strided
         return self._made.get(tensor.untyped_storage()._cdata, (0, None))[1] if measured else None
 
-    def exception(self, error: BaseException) -> None:
+    def _exception(self, error: BaseException) -> None:
         """Memory has run out: what is in it now, and what had grown until now."""
         if not (
             isinstance(error, MemoryError | torch.OutOfMemoryError)
@@ -296,11 +304,13 @@ class GrowthWatch:
         try:
             self._look_at_the_end()
         except MemoryError:
-            self.session.event("memory-not-looked-at", "memory was so short that what is in it could not be looked at")
+            self.session.rows.event(
+                "memory-not-looked-at", "memory was so short that what is in it could not be looked at"
+            )
         self._cuda.take("oom")
 
     def _look_at_the_end(self) -> None:
-        if self._before is not None and self.session.step > self._before[0].step:
+        if self._before is not None and self.session.position.step > self._before[0].step:
             self._look(first=False)
         classes = tensor_classes()
         tensors = [o for o in gc.get_objects() if type(o) in classes]
@@ -313,7 +323,7 @@ class GrowthWatch:
 
     def _end(self) -> None:
         """The run is over: a look that was due may still find what the script holds."""
-        if self._before is not None and self.session.step - self._before[0].step >= _APART:
+        if self._before is not None and self.session.position.step - self._before[0].step >= _APART:
             self._look(first=False)
 
 

@@ -16,9 +16,10 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 from ...schemas import Phase
 from ..script.call_arguments import tensors_in
-from ..session.patches import Patches
 from ..session.registry import ModuleEntry
 from ..session.session import Session
+from ..session.signals import Signals
+from ..session.watch import Watch
 from ..tensors.moments import measurable
 from .weak_marks import Followed, Mark, Marks
 
@@ -69,24 +70,27 @@ def _by_module(activations: list[_Activation]) -> Counter[int]:
     return Counter(a.module_id for a in activations)
 
 
-class HeldOutputs:
+class HeldOutputs(Watch):
     """Fills ``steps.outputs_alive``, ``outputs_alive_bytes`` and ``output_graphs_alive``."""
 
+    name = "outputs"
+    writes = ("steps.outputs_alive", "steps.outputs_alive_bytes", "steps.output_graphs_alive")
+
     def __init__(self, session: Session) -> None:
-        self.session = session
+        super().__init__(session)
         self._held = Followed(_memory_and_graphs, self._forget)
         self._known: set[int] = set()
-        session.on_output.append(session.guarded("outputs", self._note))
-        session.at_finish.append(("outputs", self._count))
 
-    def install(self, patches: Patches) -> None:
-        """Nothing of its own is put into torch."""
+    def listen(self, signals: Signals) -> None:
+        """Follow what models put out, and count at each step what lives of it."""
+        signals.output.connect(self.name, self._note)
+        signals.row_ends.connect(self.name, self._count)
 
     def living(self) -> dict[int, int]:
         """Storage → step in which the model put it out, of outputs that are still held."""
         return {h.storage.cdata: h.step for h in self._held if not h.storage.expired()}
 
-    def _note(self, entry: ModuleEntry, output: Any, *, grad: bool) -> None:
+    def _note(self, entry: ModuleEntry, output: Any, grad: bool) -> None:
         del entry
         session = self.session
         if not grad or not session.started:
@@ -98,11 +102,13 @@ class HeldOutputs:
             if storage._cdata in self._known or len(self._known) >= _MOST:
                 continue
             self._known.add(storage._cdata)
-            self._held.add(_Output(session.step, StorageWeakRef(storage), storage.nbytes(), self._mark(tensor)))
+            self._held.add(
+                _Output(session.position.step, StorageWeakRef(storage), storage.nbytes(), self._mark(tensor))
+            )
 
     def _mark(self, output: Tensor) -> "weakref.ref[Mark] | None":
         node = output.grad_fn
-        if node is None or self.session.saved_tensor_hooks_used:
+        if node is None or self.session.position.saved_tensor_hooks_used:
             return None
         mark = Mark()
         node.metadata["firstfault.output"] = mark  # pyright: ignore[reportIndexIssue] — a property, typed as a method
@@ -110,8 +116,8 @@ class HeldOutputs:
 
     def _count(self) -> None:
         # the output of the step before usually still has its name
-        counts = self._held.before(self.session.step - 1)
-        self.session.facts |= {
+        counts = self._held.before(self.session.position.step - 1)
+        self.session.step_row.facts |= {
             "outputs_alive": counts["outputs"],
             "outputs_alive_bytes": counts["bytes"],
             "output_graphs_alive": counts["graphs"],
@@ -121,15 +127,18 @@ class HeldOutputs:
         self._known -= {h.storage.cdata for h in gone}
 
 
-class HeldActivations:
+class HeldActivations(Watch):
     """Writes a row of `probes` whenever a module's outputs of earlier steps that are still held, graph and all, are not as
     many as before; fills ``steps.forward_graphs_alive``.
 
     Every module's outputs are followed at each step where there are few of them, else at every so many steps.
     """
 
+    name = "held-activations"
+    writes = ("probes:kept_outputs", "steps.forward_graphs_alive")
+
     def __init__(self, session: Session) -> None:
-        self.session = session
+        super().__init__(session)
         self._beginnings = Marks()
         """Of the first nodes of the first forwards of steps: whatever is kept of the graph behind it keeps it."""
         self._any_graphs = False
@@ -138,11 +147,11 @@ class HeldActivations:
         self._counts: Counter[int] = Counter()
         self._interval = 1
         self._noted = 0
-        session.on_activation.append(session.guarded("held-activations", self._note))
-        session.at_finish.append(("held-activations", self._count))
 
-    def install(self, patches: Patches) -> None:
-        """Nothing of its own is put into torch."""
+    def listen(self, signals: Signals) -> None:
+        """Follow what modules put out, and count at each step what lives of it."""
+        signals.activation.connect(self.name, self._note)
+        signals.row_ends.connect(self.name, self._count)
 
     @property
     def most_kept(self) -> int:
@@ -156,8 +165,8 @@ class HeldActivations:
 
     def _note(self, entry: ModuleEntry, tensor_id: int, tensor: Tensor) -> None:
         del tensor_id
-        step = self.session.step
-        if self._unmarked and tensor.grad_fn is not None and not self.session.saved_tensor_hooks_used:
+        step = self.session.position.step
+        if self._unmarked and tensor.grad_fn is not None and not self.session.position.saved_tensor_hooks_used:
             self._unmarked, self._any_graphs = False, True
             mark = self._beginnings.add(step)
             tensor.grad_fn.metadata["firstfault.forward"] = mark  # pyright: ignore[reportIndexIssue] — as above
@@ -168,10 +177,10 @@ class HeldActivations:
 
     def _count(self) -> None:
         session = self.session
-        now = session.step
+        now = session.position.step
         self._unmarked = True
         if self._any_graphs:
-            session.facts["forward_graphs_alive"] = self._beginnings.before(now - 1)
+            session.step_row.facts["forward_graphs_alive"] = self._beginnings.before(now - 1)
         if self._noted:
             self._interval, self._noted = 1 + self._noted // _AT_ONCE, 0
         counts = self._held.before(now - 1)
@@ -180,9 +189,9 @@ class HeldActivations:
         for module_id in counts.keys() | self._counts.keys():
             count = counts[module_id]
             if count != self._counts[module_id]:
-                session.add(
+                session.rows.add(
                     "probes",
-                    seq=session.next_seq(),
+                    seq=session.position.next_seq(),
                     phase=int(Phase.OPTIMIZER),
                     module_id=module_id,
                     probe="kept_outputs",

@@ -6,30 +6,34 @@ dies with the node. Nothing is kept alive, nothing about the graph changes.
 
 from torch import Tensor
 
-from ..session.patches import Patches
 from ..session.session import Session
+from ..session.signals import Signals
+from ..session.watch import Watch
 from .weak_marks import Marks
 
 
-class GraphsAlive:
+class GraphsAlive(Watch):
     """Fills ``steps.graphs_alive``."""
 
-    def __init__(self, session: Session) -> None:
-        self.session = session
-        self._marks = Marks()
-        session.on_loss = session.guarded("graphs", self._mark)
-        session.at_finish.append(("graphs", self._count))
+    name = "graphs"
+    writes = ("steps.graphs_alive",)
 
-    def install(self, patches: Patches) -> None:
-        """Nothing of its own is put into torch."""
+    def __init__(self, session: Session) -> None:
+        super().__init__(session)
+        self._marks = Marks()
+
+    def listen(self, signals: Signals) -> None:
+        """Mark each loss, and count at each step the marks that live."""
+        signals.loss.connect(self.name, self._mark)
+        signals.row_ends.connect(self.name, self._count)
 
     def _mark(self, loss: Tensor) -> None:
         node = loss.grad_fn
-        if node is None or self.session.saved_tensor_hooks_used:
+        if node is None or self.session.position.saved_tensor_hooks_used:
             return
-        mark = self._marks.add(self.session.step)
+        mark = self._marks.add(self.session.position.step)
         node.metadata["firstfault"] = mark  # pyright: ignore[reportIndexIssue] — a property, typed as a method
 
     def _count(self) -> None:
         # the loss of the step before usually still has its name
-        self.session.facts["graphs_alive"] = self._marks.before(self.session.step - 1)
+        self.session.step_row.facts["graphs_alive"] = self._marks.before(self.session.position.step - 1)

@@ -15,6 +15,8 @@ from torch import Tensor
 from ..session.patches import Patches
 from ..session.process_memory import HostMemory
 from ..session.session import Session
+from ..session.signals import Signals
+from ..session.watch import Watch
 from ..tensors.moments import measurable, node_of
 
 _SHARE = 0.002
@@ -35,18 +37,30 @@ class _Group:
         self.size = 0
 
 
-class LiveTensors:
+class LiveTensors(Watch):
     """Fills table `live_tensors`, ``steps.live_tensors``, ``live_tensor_bytes``, ``rss_bytes`` and ``anonymous_bytes``."""
 
+    name = "live-tensors"
+    writes = (
+        "live_tensors",
+        "steps.live_tensors",
+        "steps.live_tensor_bytes",
+        "steps.rss_bytes",
+        "steps.anonymous_bytes",
+    )
+
     def __init__(self, session: Session) -> None:
-        self.session = session
+        super().__init__(session)
         self._began = perf_counter_ns()
         self._spent = 0
         self._dearest = _GUESS_NS
         self._taken = 0
         self._least: dict[tuple[Any, ...], int] = {}
         self._memory: HostMemory | None = None
-        session.at_finish.append(("live-tensors", self._look))
+
+    def listen(self, signals: Signals) -> None:
+        """Look at the process's memory at each step, and take a census now and then."""
+        signals.row_ends.connect(self.name, self._look)
 
     def install(self, patches: Patches) -> None:
         """Nothing is put into torch; the file of the process's memory is closed at the end."""
@@ -60,7 +74,7 @@ class LiveTensors:
     def _look(self) -> None:
         session = self.session
         self._memory = self._memory or HostMemory()
-        session.facts |= self._memory.now()
+        session.step_row.facts |= self._memory.now()
         began = perf_counter_ns()
         if self._spent + self._dearest > _SHARE * (began - self._began):
             return
@@ -85,7 +99,7 @@ class LiveTensors:
             group.tensors += 1
             group.size += size
             group.with_graph += node_of(tensor) is not None
-        session.facts |= {
+        session.step_row.facts |= {
             "live_tensors": sum(g.tensors for g in groups.values()),
             "live_tensor_bytes": sum(storages.values()),
         }
@@ -94,7 +108,7 @@ class LiveTensors:
         grown = sorted(groups, key=lambda k: (groups[k].tensors - self._least[k], groups[k].tensors), reverse=True)
         for shape, dtype in grown[:_MOST_GROUPS]:
             group = groups[shape, dtype]
-            session.add(
+            session.rows.add(
                 "live_tensors",
                 shape=list(shape),
                 dtype=str(dtype).removeprefix("torch."),

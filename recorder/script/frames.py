@@ -70,6 +70,13 @@ def caller() -> Place | None:
     return script_place(sys._getframe(1))
 
 
+def outside(frame: FrameType | None) -> FrameType | None:
+    """The innermost frame from ``frame`` outwards that runs no code of firstfault."""
+    while frame is not None and is_ours(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame
+
+
 def script_line(frame: FrameType | None) -> str:
     """Text of the line that the innermost frame of the script from ``frame`` outwards is at; empty where it cannot be read."""
     frame = script_frame(frame)

@@ -1,9 +1,11 @@
 """What is put into torch and how it comes out again. Every watch of the recorder installs itself through this."""
 
+import functools
 import sys
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
+from torch.compiler import is_compiling
 from torch.nn.modules import module as nn_module
 
 from ..base.import_hooks import after_import
@@ -17,12 +19,36 @@ class Removable(Protocol):
         ...
 
 
-class Watch(Protocol):
-    """A part of the recorder that puts something into torch."""
+_Told = tuple[Callable[..., Any] | None, Callable[..., Any] | None, Callable[..., Any] | None]
+"""What runs before a call, after it, and in any case."""
 
-    def install(self, patches: "Patches") -> None:
-        """Put it in."""
-        ...
+
+class _Around:
+    """The one wrapper of a function, for all who are told of its calls."""
+
+    def __init__(self, original: Callable[..., Any], told: "list[_Told] | None" = None) -> None:
+        self.original = original
+        self.told = told = [] if told is None else told
+
+        @functools.wraps(original)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if is_compiling():
+                return original(*args, **kwargs)  # torch.compile folds the rest away: no graph break
+            notes = [None if before is None else before(*args, **kwargs) for before, _, _ in told]
+            returned = False
+            try:
+                result = original(*args, **kwargs)
+                returned = True
+            finally:
+                for (_, _, lastly), note in zip(told, notes, strict=True):
+                    if lastly is not None:
+                        lastly(note, returned)
+            for (_, after, _), note in zip(told, notes, strict=True):
+                if after is not None:
+                    after(note, result, *args, **kwargs)
+            return result
+
+        self.wrapper = call
 
 
 class Patches:
@@ -30,6 +56,7 @@ class Patches:
 
     def __init__(self) -> None:
         self._undo: list[Callable[[], None]] = []
+        self._around: dict[tuple[int, str], _Around] = {}
         self.module_hooks: list[Any] = []
         """Handles of the global forward hooks and pre-hooks of modules."""
         self.stand_ins: list[Callable[[], Iterable[Removable]]] = []
@@ -59,6 +86,40 @@ class Patches:
         self.stand_ins.append(stand_in)
         self.handles(hooks)
 
+    def around(
+        self,
+        owner: Any,
+        name: str,
+        *,
+        before: Callable[..., Any] | None = None,
+        after: Callable[..., Any] | None = None,
+        lastly: Callable[..., Any] | None = None,
+        also: Iterable[Any] = (),
+        rests: bool = False,
+    ) -> None:
+        """Be told of the calls of a function. All who are told of one function share one wrapper.
+
+        ``before(*args, **kwargs)`` gives a note, ``after(note, result, *args, **kwargs)`` gets it once the function has
+        returned, ``lastly(note, returned)`` in any case. Whoever is told is guarded already. ``also`` are other places of the
+        same function. Where all who are told have nothing to do while steps go unwatched, the wrapper ``rests``.
+        """
+        around = self._around.get((id(owner), name))
+        if around is None or getattr(owner, name) is not around.wrapper:
+            around = self._around[id(owner), name] = _Around(getattr(owner, name))
+            own = name in vars(owner)
+            self.put(owner, name, around.wrapper)
+            if rests:
+                self._resting_wraps.append((owner, name, own, around.original, around.wrapper))
+        elif not rests:
+            self._resting_wraps = [wrap for wrap in self._resting_wraps if wrap[4] is not around.wrapper]
+        around.told.append((before, after, lastly))
+        for other in also:
+            there: Any = getattr(other, name, None)
+            if there is around.original:
+                self.put(other, name, around.wrapper)
+            elif _is_around(there, around.original):  # as torch._dynamo puts something around torch.manual_seed
+                self.put(other, name, _Around(there, around.told).wrapper)
+
     def wrap(
         self,
         owner: Any,
@@ -67,8 +128,8 @@ class Patches:
         *,
         rests: bool = False,
     ) -> None:
-        """Replace an attribute by a function made from it. The original is to be called exactly once in it. One that ``rests``
-        has nothing to do where steps go unwatched, and is taken out for them."""
+        """Replace an attribute by a function made from it, where ``around`` does not do. The original is to be called exactly
+        once in it. One that ``rests`` has nothing to do where steps go unwatched, and is taken out for them."""
         own, original = name in vars(owner), getattr(owner, name)
         self.put(owner, name, make(original))
         if rests:
@@ -113,6 +174,7 @@ class Patches:
         """Take everything out again."""
         while self._undo:
             self._undo.pop()()
+        self._around.clear()
         self.module_hooks.clear()
         self.stand_ins.clear()
         self.resting_hooks.clear()
@@ -121,3 +183,10 @@ class Patches:
     def after_import(self, module: str, install: Callable[[Any], None]) -> None:
         """Install into a module when the script imports it, now if it has been. Never imports it itself."""
         after_import(module, lambda: install(sys.modules[module]))
+
+
+def _is_around(function: Any, original: Callable[..., Any]) -> bool:
+    """Whether a function was wrapped around another one."""
+    while function is not None and function is not original:
+        function = getattr(function, "__wrapped__", None)
+    return function is not None

@@ -5,18 +5,15 @@ registration hook notes parents), past wrappers such as DistributedDataParallel,
 Nothing here keeps a module or a tensor alive.
 """
 
-import sys
 import weakref
 from collections.abc import Callable, Iterator
-from types import FrameType
 
-import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from ...schemas.files.json_text import json_text
 from ..base.identity_map import IdentityMap
-from ..script.frames import is_ours
+from ..script.variable_names import global_name_of
 from ..script.wrappers import Layout, layout_of, unwrapped
 from ..storage.attempt import EarlierNames
 
@@ -174,7 +171,7 @@ class Catalogue:
         if not any(True for _ in root.parameters()):
             self._enter(module, None)  # a loss or an activation standing alone: nothing to train, nothing to name
             return None
-        entry = self.add_model(root, _variable_name(root, module) or type(root).__name__)
+        entry = self.add_model(root, global_name_of(root, module) or type(root).__name__)
         if not self._knows(module):
             if isinstance(getattr(module, "_orig_mod", None), nn.Module):
                 self._enter(module, ModuleEntry(entry.id, module, "", entry.model, entry, None, compiled=True))
@@ -381,7 +378,7 @@ class Catalogue:
         if module is None:
             return False
         root = unwrapped(self._climb(module))
-        self.add_model(root, _variable_name(root, root) or type(root).__name__)
+        self.add_model(root, global_name_of(root, root) or type(root).__name__)
         return parameter in self._parameters
 
     def owned(self, parameter: Tensor) -> bool:
@@ -435,26 +432,3 @@ def submodule(root: nn.Module, path: str) -> nn.Module:
     for name in path.split(".") if path else ():
         root = getattr(root, name)
     return root
-
-
-def _variable_name(root: nn.Module, called: nn.Module) -> str | None:
-    """Name of the global variable that holds the model, in the modules on the call stack.
-
-    Local variables are left alone: reading ``frame.f_locals`` keeps all of a function's values alive until it returns, and
-    fills the dictionary that an earlier ``locals()`` gave to the script.
-    """
-    frame: FrameType | None = sys._getframe(1)
-    torch_folder = torch.__path__[0]
-    seen: set[int] = set()
-    while frame is not None:
-        if (
-            not frame.f_code.co_filename.startswith(torch_folder)
-            and not is_ours(frame.f_code.co_filename)
-            and id(frame.f_globals) not in seen
-        ):
-            seen.add(id(frame.f_globals))
-            for name, value in list(frame.f_globals.items()):
-                if (value is root or value is called) and not name.startswith("_"):
-                    return name
-        frame = frame.f_back
-    return None

@@ -13,9 +13,10 @@ from torch import Tensor
 from ...schemas import Phase
 from ..autograd.graph import nodes_down_to, saved
 from ..loop.forward import ForwardWatch
-from ..session.patches import Patches
 from ..session.registry import ModuleEntry
 from ..session.session import Session
+from ..session.signals import Signals
+from ..session.watch import Watch
 from ..tensors.device import scalar_of
 from ..tensors.moments import LATE_DEVICES
 from .padding import TokenPadding
@@ -44,19 +45,22 @@ _SURE = 1 - 2**-20
 _BETWEEN = ("NativeDropout", "Mul", "Expand", "View", "UnsafeView", "Reshape", "ToCopy", "MaskedFill", "Clone", "Where")
 
 
-class FeatureSpread:
-    """Writes rows of `probes` for outputs of two dimensions: the spread over the batch, of each column and of directions."""
+class FeatureSpread(Watch):
+    """Measures outputs of two dimensions: the spread over the batch, of each column and of directions."""
+
+    name = "spread"
+    writes = ("probes:batch_std", "probes:direction_std")
 
     def __init__(self, session: Session) -> None:
-        self.session = session
+        super().__init__(session)
         self._followed: set[int] = set()
-        session.on_activation.append(session.guarded("spread", self._look))
 
-    def install(self, patches: Patches) -> None:
-        """Nothing of its own is put into torch."""
+    def listen(self, signals: Signals) -> None:
+        """Look at what modules put out."""
+        signals.activation.connect(self.name, self._look)
 
     def _look(self, entry: ModuleEntry, tensor_id: int, tensor: Tensor) -> None:
-        step = self.session.step
+        step = self.session.position.step
         if step >= _CLOSE and step % _APART:
             return
         if tensor.dim() != 2 or type(tensor) is not Tensor or tensor.shape[0] < 4 or tensor.shape[1] < 4:
@@ -77,9 +81,9 @@ class FeatureSpread:
             mean = torch.linalg.vector_norm((sample / lengths.clamp_min(1e-30)).mean(0))
             apart = (1 - mean * mean).clamp_min(0).sqrt()
         for probe, value, scale in (("batch_std", spread, scalar_of(size)), ("direction_std", apart, 1.0)):
-            session.add(
+            session.rows.add(
                 "probes",
-                seq=session.next_seq(),
+                seq=session.position.next_seq(),
                 phase=int(Phase.FORWARD),
                 module_id=entry.id,
                 tensor_id=tensor_id,
@@ -90,34 +94,32 @@ class FeatureSpread:
         session.budget.spent("activations", perf_counter_ns() - began)
 
 
-class AttentionProbe:
-    """Writes rows of `probes` for attention: the entropy of its weights, the share of rows that look at one key only,
-    and the weight that lies on padding."""
+class AttentionProbe(Watch):
+    """Measures attention: the entropy of its weights, the share of rows that look at one key only, and the weight that lies on
+    padding."""
+
+    name = "attention"
+    writes = ("probes:attention_entropy", "probes:attention_sure", "probes:attention_on_padding")
+    uses = ("embeddings",)
 
     def __init__(self, session: Session, forward: ForwardWatch, padding: TokenPadding) -> None:
-        self.session = session
+        super().__init__(session)
         self.forward = forward
         self.padding = padding
         self._empty = 0
         self._looks = 0
-        earlier, look = session.on_loss, session.guarded("attention", self._look)
 
-        def both(loss: Tensor) -> None:
-            earlier(loss)
-            look(loss)
-
-        session.on_loss = both
-
-    def install(self, patches: Patches) -> None:
-        """Nothing of its own is put into torch."""
+    def listen(self, signals: Signals) -> None:
+        """Look at the graph of each loss."""
+        signals.loss.connect(self.name, self._look)
 
     def _look(self, loss: Tensor) -> None:
         session = self.session
-        if session.saved_tensor_hooks_used or not self.forward.rows_taken:
+        if session.position.saved_tensor_hooks_used or not self.forward.rows_taken:
             return
-        if self._empty >= 3 and session.step % _LOOK_AGAIN:
+        if self._empty >= 3 and session.position.step % _LOOK_AGAIN:
             return
-        if session.step >= _ATTENTION_CLOSE and session.step % _APART:
+        if session.position.step >= _ATTENTION_CLOSE and session.position.step % _APART:
             return
         began = perf_counter_ns()
         nodes = nodes_down_to(loss, 0)
@@ -132,7 +134,7 @@ class AttentionProbe:
         for node in chosen:
             weights = _from_softmax(node) if "Softmax" in type(node).__name__ else _from_fused(node)
             if weights is not None and weights.shape[-1] > 1:
-                module_id = session.module_of(node._sequence_nr())
+                module_id = session.answers.module_of(node._sequence_nr())
                 self._write(module_id, weights)
                 self._on_padding(module_id, weights, node)
         session.budget.spent("activations", perf_counter_ns() - began, len(chosen))
@@ -143,9 +145,9 @@ class AttentionProbe:
             sure = (weights.amax(-1) >= _SURE).float().mean()
             entropy = torch.special.entr(weights).sum(-1).mean()
         for probe, value in (("attention_sure", sure), ("attention_entropy", entropy)):
-            self.session.add(
+            self.session.rows.add(
                 "probes",
-                seq=self.session.next_seq(),
+                seq=self.session.position.next_seq(),
                 phase=int(Phase.FORWARD),
                 module_id=module_id,
                 probe=probe,
@@ -181,9 +183,9 @@ class AttentionProbe:
                 return
             weight = (grouped * mine[:, None, :]).sum(-1)[some].mean()
             share = mine[some].float().mean()
-        self.session.add(
+        self.session.rows.add(
             "probes",
-            seq=self.session.next_seq(),
+            seq=self.session.position.next_seq(),
             phase=int(Phase.FORWARD),
             module_id=module_id,
             probe="attention_on_padding",

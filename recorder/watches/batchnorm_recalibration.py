@@ -1,34 +1,30 @@
 """The pass that sets batch norm's statistics anew for averaged weights: forwards in train mode, on purpose."""
 
-import functools
-from collections.abc import Callable
 from typing import Any
 
 from torch.optim import swa_utils
 
+from ..loop.forward import ForwardWatch
 from ..session.patches import Patches
 from ..session.session import Session
+from ..session.watch import Watch
 
 
-class RecalibrationWatch:
-    """Tells the session while ``torch.optim.swa_utils.update_bn`` runs: its forwards are no evaluation."""
+class RecalibrationWatch(Watch):
+    """Tells the forward room while ``torch.optim.swa_utils.update_bn`` runs: its forwards are no evaluation."""
 
-    def __init__(self, session: Session) -> None:
-        self.session = session
+    name = "recalibration"
+
+    def __init__(self, session: Session, forward: ForwardWatch) -> None:
+        super().__init__(session)
+        self._forward = forward
 
     def install(self, patches: Patches) -> None:
         """Wrap the function where scripts find it."""
-        session = self.session
+        patches.around(swa_utils, "update_bn", before=self._begins, lastly=self._ends)
 
-        def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
-            @functools.wraps(original)
-            def update_bn(*args: Any, **kwargs: Any) -> Any:
-                session.recalibrating = True
-                try:
-                    return original(*args, **kwargs)
-                finally:
-                    session.recalibrating = False
+    def _begins(self, *_: Any, **__: Any) -> None:
+        self._forward.recalibrating = True
 
-            return update_bn
-
-        patches.wrap(swa_utils, "update_bn", wrap)
+    def _ends(self, *_: Any) -> None:
+        self._forward.recalibrating = False

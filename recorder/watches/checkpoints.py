@@ -18,9 +18,11 @@ from torch.optim import lr_scheduler
 from ...schemas.files.json_text import json_text
 from ...schemas.files.layout import CAPTURES
 from ...schemas.files.step_values import Row
+from ..loop.lr_schedulers import subclasses
 from ..loop.optimizers import OptimizerWatch
 from ..session.patches import Patches
 from ..session.session import Session
+from ..session.watch import Watch
 from .loaded_weights import Before, TakenStates
 
 _MOST_KEYS = 32
@@ -33,11 +35,20 @@ _COUNTERS = re.compile(
 """Names under which scripts save how many steps they have made."""
 
 
-class CheckpointWatch:
+class CheckpointWatch(Watch):
     """Writes table `checkpoints`, and events for people to read."""
 
+    name = "checkpoints"
+    writes = (
+        "checkpoints",
+        "events:checkpoint-saved",
+        "events:checkpoint-loaded",
+        "events:resume",
+        "events:weights-loaded",
+    )
+
     def __init__(self, session: Session, optimizers: OptimizerWatch) -> None:
-        self.session = session
+        super().__init__(session)
         self.optimizers = optimizers
         self._rows_left = _MOST_ROWS
         self._taken = TakenStates()
@@ -45,36 +56,40 @@ class CheckpointWatch:
 
     def install(self, patches: Patches) -> None:
         """Wrap torch.save and torch.load, safetensors where it is in use, and every load_state_dict."""
-        for name, action in (("save", self._saved), ("load", self._read)):
-            wrapped = self._file_wrapper(action)
-            patches.wrap(torch.serialization, name, wrapped)
-            patches.put(torch, name, getattr(torch.serialization, name))
+        self._wrap_file(patches, torch.serialization, "save", self._saved, also=[torch])
+        self._wrap_file(patches, torch.serialization, "load", self._read, also=[torch])
         patches.after_import("safetensors.torch", functools.partial(self._safetensors, patches))
-        self._wrap_optimizers(patches)
-        self._wrap_modules(patches)
-        loaded = self.session.guarded("checkpoints", self._scheduler)
-        for kind in dict.fromkeys([lr_scheduler.LRScheduler, *_subclasses(lr_scheduler.LRScheduler)]):
+        guarded = self.guarded
+        patches.around(torch.optim.Optimizer, "load_state_dict", before=guarded(_rates), after=guarded(self._optimizer))
+        patches.around(nn.Module, "load_state_dict", before=guarded(_before), after=guarded(self._weights))
+        taken = guarded(self._state_taken)
+
+        def after(_note: None, state: Any, _module: Any, *args: Any, **kwargs: Any) -> None:
+            if not args and kwargs.get("destination") is None:  # not asked by the module around it
+                taken(state)
+
+        patches.around(nn.Module, "state_dict", after=after)
+        loaded = guarded(self._scheduler)
+        for kind in dict.fromkeys([lr_scheduler.LRScheduler, *subclasses(lr_scheduler.LRScheduler)]):
             if "load_state_dict" in vars(kind):
-                patches.wrap(kind, "load_state_dict", _after_method(loaded))
+                patches.around(kind, "load_state_dict", after=loaded)
 
     # -- files ------------------------------------------------------------------------------------------------------------
 
-    def _file_wrapper(
-        self, action: Callable[[tuple[Any, ...], dict[str, Any], Any, int], None]
-    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        noted = self.session.guarded("checkpoints", action)
+    def _wrap_file(
+        self,
+        patches: Patches,
+        owner: Any,
+        name: str,
+        action: Callable[[tuple[Any, ...], dict[str, Any], Any, int], None],
+        also: Iterable[Any] = (),
+    ) -> None:
+        noted = self.guarded(action)
 
-        def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
-            @functools.wraps(original)
-            def call(*args: Any, **kwargs: Any) -> Any:
-                began = perf_counter_ns()
-                result = original(*args, **kwargs)
-                noted(args, kwargs, result, perf_counter_ns() - began)
-                return result
+        def after(began: int, result: Any, *args: Any, **kwargs: Any) -> None:
+            noted(args, kwargs, result, perf_counter_ns() - began)
 
-            return call
-
-        return wrap
+        patches.around(owner, name, before=lambda *_, **__: perf_counter_ns(), after=after, also=also)
 
     def _safetensors(self, patches: Patches, module: Any) -> None:
         def read(args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, took: int) -> None:
@@ -84,8 +99,8 @@ class CheckpointWatch:
             given = args[0] if args else kwargs.get("tensors")
             self._file("saved", args[1] if len(args) > 1 else kwargs.get("filename"), given, took)
 
-        patches.wrap(module, "save_file", self._file_wrapper(saved))
-        patches.wrap(module, "load_file", self._file_wrapper(read))
+        self._wrap_file(patches, module, "save_file", saved)
+        self._wrap_file(patches, module, "load_file", read)
 
     def _saved(self, args: tuple[Any, ...], kwargs: dict[str, Any], _result: Any, took: int) -> None:
         content = args[0] if args else kwargs.get("obj")
@@ -106,7 +121,7 @@ class CheckpointWatch:
         if isinstance(content, nn.Module):
             row["keys"] = None
         word = "written" if action == "saved" else "read"
-        self.session.event(
+        self.session.rows.event(
             f"checkpoint-{'saved' if action == 'saved' else 'loaded'}",
             f"{path or 'a checkpoint'} was {word}",
             detail={
@@ -118,54 +133,12 @@ class CheckpointWatch:
 
     # -- state ------------------------------------------------------------------------------------------------------------
 
-    def _wrap_optimizers(self, patches: Patches) -> None:
-        loaded = self.session.guarded("checkpoints", self._optimizer)
-
-        def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
-            @functools.wraps(original)
-            def load_state_dict(self: Any, *args: Any, **kwargs: Any) -> Any:
-                before = [group.get("lr") for group in self.param_groups]
-                result = original(self, *args, **kwargs)
-                loaded(self, before)
-                return result
-
-            return load_state_dict
-
-        patches.wrap(torch.optim.Optimizer, "load_state_dict", wrap)
-
-    def _wrap_modules(self, patches: Patches) -> None:
-        looked, loaded, taken = (
-            self.session.guarded("checkpoints", hook) for hook in (Before, self._weights, self._state_taken)
-        )
-
-        def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
-            @functools.wraps(original)
-            def load_state_dict(self: Any, *args: Any, **kwargs: Any) -> Any:
-                state = args[0] if args else kwargs.get("state_dict")
-                before = looked(self, state)
-                result = original(self, *args, **kwargs)
-                loaded(self, state, result, before, assigned=bool(kwargs.get("assign") or (len(args) > 2 and args[2])))
-                return result
-
-            return load_state_dict
-
-        def wrap_taking(original: Callable[..., Any]) -> Callable[..., Any]:
-            @functools.wraps(original)
-            def state_dict(self: Any, *args: Any, **kwargs: Any) -> Any:
-                state = original(self, *args, **kwargs)
-                if not args and kwargs.get("destination") is None:  # not asked by the module around it
-                    taken(state)
-                return state
-
-            return state_dict
-
-        patches.wrap(nn.Module, "load_state_dict", wrap)
-        patches.wrap(nn.Module, "state_dict", wrap_taking)
-
     def _state_taken(self, state: Any) -> None:
-        self._taken.note(state, self.session.step)
+        self._taken.note(state, self.session.position.step)
 
-    def _optimizer(self, optimizer: torch.optim.Optimizer, before: list[Any]) -> None:
+    def _optimizer(
+        self, before: list[Any] | None, _result: Any, optimizer: torch.optim.Optimizer, *_: Any, **__: Any
+    ) -> None:
         counter = _largest_step(optimizer.state.values())
         row = self._add(
             "optimizer",
@@ -176,23 +149,25 @@ class CheckpointWatch:
             lr_before=_number(before[0]) if before else None,
             entries=len(optimizer.state),
         )
-        self.session.event(
+        self.session.rows.event(
             "resume",
             f"state of {len(optimizer.state)} weights was put into {type(optimizer).__name__}"
             + (f", step counter {counter:g}" if counter is not None else ""),
             detail={"what": "optimizer", "optimizer_id": row["optimizer_id"], "state_step": counter, "lr": row["lr"]},
         )
 
-    def _scheduler(self, scheduler: Any) -> None:
+    def _scheduler(self, _note: Any, _result: Any, scheduler: Any, *_: Any, **__: Any) -> None:
         last = getattr(scheduler, "last_epoch", None)
         self._add("scheduler", content=type(scheduler).__name__, last_epoch=last if isinstance(last, int) else None)
-        self.session.event(
+        self.session.rows.event(
             "resume",
             f"state was put into {type(scheduler).__name__}, counter {last}",
             detail={"what": "scheduler", "last_epoch": last if isinstance(last, int) else None},
         )
 
-    def _weights(self, module: nn.Module, state: Any, result: Any, before: Before | None, *, assigned: bool) -> None:
+    def _weights(self, before: Before | None, result: Any, module: nn.Module, *args: Any, **kwargs: Any) -> None:
+        state = _state_of(*args, **kwargs)
+        assigned = bool(kwargs.get("assign") or (len(args) > 2 and args[2]))
         missing = len(getattr(result, "missing_keys", ()))
         catalogue = self.session.catalogue
         entry = catalogue.by_object.get(id(module))
@@ -208,7 +183,7 @@ class CheckpointWatch:
             assigned=assigned,
             **(before.facts(module, result) if before is not None else {}),
         )
-        self.session.event(
+        self.session.rows.event(
             "weights-loaded",
             f"weights were put into {'' if outermost else 'a part, '}{type(module).__name__}"
             + (f", {missing} keys were missing" if missing else ""),
@@ -219,7 +194,22 @@ class CheckpointWatch:
         if self._rows_left <= 0:
             return {"optimizer_id": None, "lr": None}
         self._rows_left -= 1
-        return self.session.add("checkpoints", action=action, step=self.session.step, time_ns=time_ns(), **columns)
+        return self.session.rows.add(
+            "checkpoints", action=action, step=self.session.position.step, time_ns=time_ns(), **columns
+        )
+
+
+def _rates(optimizer: torch.optim.Optimizer, *_: Any, **__: Any) -> list[Any]:
+    return [group.get("lr") for group in optimizer.param_groups]
+
+
+def _before(module: nn.Module, *args: Any, **kwargs: Any) -> Before:
+    return Before(module, _state_of(*args, **kwargs))
+
+
+def _state_of(*args: Any, **kwargs: Any) -> Any:
+    """What load_state_dict was given."""
+    return args[0] if args else kwargs.get("state_dict")
 
 
 def _facts_of(content: Any) -> Row:
@@ -264,20 +254,3 @@ def _number(value: Any) -> float | None:
         plain = value.numel() == 1 and value.device.type == "cpu"  # elsewhere asking would wait
         return float(value) if plain else None
     return float(value) if isinstance(value, (int, float)) else None
-
-
-def _after_method(noted: Callable[[Any], None]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(original)
-        def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-            result = original(self, *args, **kwargs)
-            noted(self)
-            return result
-
-        return method
-
-    return wrap
-
-
-def _subclasses(kind: type) -> list[type]:
-    return [k for direct in kind.__subclasses__() for k in (direct, *_subclasses(direct))]

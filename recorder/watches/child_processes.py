@@ -14,17 +14,23 @@ from typing import Any
 from torch.multiprocessing.spawn import start_processes
 
 from ..session.patches import Patches
+from ..session.session import Session
+from ..session.watch import Watch
 
 
-class ChildrenWatch:
+class ChildrenWatch(Watch):
     """Records exceptions of multiprocessing children and ends their recording when their work is done."""
+
+    name = "children"
 
     def __init__(
         self,
+        session: Session,
         exception: Callable[[BaseException], None],
         interrupted: Callable[[BaseException], None],
         ended: Callable[[], None],
     ) -> None:
+        super().__init__(session)
         self._exception = exception
         self._interrupted = interrupted
         self._ended = ended

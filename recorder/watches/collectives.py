@@ -21,8 +21,9 @@ from torch.compiler import is_compiling
 from ..script.frames import caller
 from ..session.patches import Patches
 from ..session.session import Session
+from ..session.signals import Signals
+from ..session.watch import Watch
 from ..tensors.moments import measurable
-from .replica_times import ReplicaTimes
 
 _CALLS = (
     *("all_reduce", "broadcast", "reduce", "barrier", "monitored_barrier", "gather", "scatter", "send", "recv"),
@@ -51,16 +52,22 @@ _MOST_BEFORE_TRAINING = 1000
 _MOST_SUMMED = 2**20
 
 
-class CollectiveWatch:
+class CollectiveWatch(Watch):
     """Wraps the functions of torch.distributed and the forward of DistributedDataParallel."""
 
+    name = "collectives"
+    writes = ("collectives",)
+
     def __init__(self, session: Session) -> None:
-        self.session = session
+        super().__init__(session)
         self._numbers: defaultdict[str, int] = defaultdict(int)
         self._inside = False
         self._at_once = 0
         self._before_training = 0
-        session.at_finish.append(("collectives", self._next_step))
+
+    def listen(self, signals: Signals) -> None:
+        """Number the calls of each step anew."""
+        signals.row_ends.connect(self.name, self._next_step)
 
     def install(self, patches: Patches) -> None:
         """Put the wrappers into torch; nothing where torch was built without torch.distributed."""
@@ -76,16 +83,14 @@ class CollectiveWatch:
         patches.after_import("torch.nn.parallel.distributed", lambda owner: self._wrap_replicas(patches, owner))
 
     def _wrapper(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
-        session = self.session
+        session, position = self.session, self.session.position
         bind = inspect.signature(original).bind
-        begins = session.guarded(
-            "collectives", lambda *args, **kwargs: self._begins(name, bind(*args, **kwargs).arguments)
-        )
-        returned = session.guarded("collectives", self._returned)
+        begins = self.guarded(lambda *args, **kwargs: self._begins(name, bind(*args, **kwargs).arguments))
+        returned = self.guarded(self._returned)
 
         @functools.wraps(original)
         def call(*args: Any, **kwargs: Any) -> Any:
-            if is_compiling() or self._inside or (session.started and get_ident() != session.thread):
+            if is_compiling() or self._inside or (session.started and get_ident() != position.thread):
                 return original(*args, **kwargs)
             row = begins(*args, **kwargs)
             began, self._inside = perf_counter_ns(), True
@@ -103,30 +108,9 @@ class CollectiveWatch:
         return call
 
     def _wrap_replicas(self, patches: Patches, owner: Any) -> None:
-        guarded = self.session.guarded
-        made, forwards = guarded("collectives", self._made), guarded("collectives", self._replica)
-        returned = guarded("replica-times", ReplicaTimes(self.session).forward_returned)
-
-        def wrap_init(original: Callable[..., Any]) -> Callable[..., Any]:
-            @functools.wraps(original)
-            def init(self: Any, *args: Any, **kwargs: Any) -> None:
-                original(self, *args, **kwargs)
-                made(self)
-
-            return init
-
-        def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
-            @functools.wraps(original)
-            def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
-                forwards(self)
-                output = original(self, *args, **kwargs)
-                returned(self)
-                return output
-
-            return forward
-
-        patches.wrap(owner.DistributedDataParallel, "__init__", wrap_init)
-        patches.wrap(owner.DistributedDataParallel, "forward", wrap)
+        replicas = owner.DistributedDataParallel
+        patches.around(replicas, "__init__", after=self.guarded(self._made))
+        patches.around(replicas, "forward", before=self.guarded(self._replica))
 
     # -- rows ---------------------------------------------------------------------------------------------------------------
 
@@ -158,12 +142,12 @@ class CollectiveWatch:
             row["error"] = f"{type(error).__name__}: {error}"[:500]
         elif summed is not None:
             row["sum_after"] = _sums(summed)[0]
-        self.session.add("collectives", **row)
+        self.session.rows.add("collectives", **row)
 
-    def _made(self, module: Any) -> None:
+    def _made(self, _note: Any, _result: Any, module: Any, *_: Any, **__: Any) -> None:
         self._replicas("DistributedDataParallel.__init__", module)
 
-    def _replica(self, module: Any) -> None:
+    def _replica(self, module: Any, *_: Any, **__: Any) -> None:
         if torch.is_grad_enabled() and module.require_backward_grad_sync:
             self._replicas("DistributedDataParallel", module)
         elif (
@@ -188,17 +172,17 @@ class CollectiveWatch:
         place = caller()
         row |= {
             "time_ns": time_ns(),
-            "phase": session.phase,
-            "seq": session.seq,
+            "phase": session.position.phase,
+            "seq": session.position.seq,
             "group": group,
             "number": number,
             "place": place.words()[0] if place is not None else None,
         }
-        session.seq += 1
-        session.add("collectives", **row)
+        session.position.seq += 1
+        session.rows.add("collectives", **row)
         if row["blocking"] and self._at_once < _WRITTEN_AT_ONCE:
             self._at_once += 1
-            session.write(("collectives",))
+            session.rows.write(("collectives",))
         return True
 
     def _next_step(self) -> None:

@@ -5,29 +5,29 @@ import os
 import torch
 from torch._C._autograd import _profiler_enabled  # pyright: ignore[reportMissingImports, reportUnknownVariableType]
 
-from ..session.patches import Patches
-from ..session.session import Session
+from ..session.signals import Signals
+from ..session.watch import Watch
 
 _ON = {"1", "true", "yes", "on"}
 
 
-class DebugModes:
+class DebugModes(Watch):
     """Fills ``steps.debug_modes``."""
 
-    def __init__(self, session: Session) -> None:
-        self.session = session
-        session.at_finish.append(("debug-modes", self._look))
+    name = "debug-modes"
+    writes = ("steps.debug_modes",)
 
-    def install(self, patches: Patches) -> None:
-        """Nothing is put into torch."""
+    def listen(self, signals: Signals) -> None:
+        """Look at each step."""
+        signals.row_ends.connect(self.name, self._look)
 
     def _look(self) -> None:
         modes: list[str] = []
         if torch.is_anomaly_enabled():
             modes.append("anomaly detection")
-        if _profiler_enabled() and self.session.mark is None:  # not a window of the recorder's own
+        if _profiler_enabled() and self.session.guard.mark is None:  # not a window of the recorder's own
             modes.append("profiler")
         if torch.cuda.is_initialized() and os.environ.get("CUDA_LAUNCH_BLOCKING", "").lower() in _ON:
             modes.append("blocking launches")
         if modes:
-            self.session.facts["debug_modes"] = ", ".join(modes)
+            self.session.step_row.facts["debug_modes"] = ", ".join(modes)

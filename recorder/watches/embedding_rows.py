@@ -9,10 +9,13 @@ from torch import Tensor, nn
 from torch.compiler import is_compiling
 
 from ..base.identity_map import IdentityMap
+from ..loop.backward import BackwardWatch
 from ..loop.unhooked_forwards import Passing
 from ..session.patches import Patches, Removable
 from ..session.registry import ModuleEntry
 from ..session.session import Session
+from ..session.signals import Signals
+from ..session.watch import Watch
 from ..tensors.device import either, scalar_of
 from .padding import TokenPadding
 
@@ -45,16 +48,24 @@ class _Look(Passing):
             self._look(module, args)
 
 
-class EmbeddingWatch:
-    """Writes table `embeddings`."""
+class EmbeddingWatch(Watch):
+    """Writes table `embeddings`, and what of a target is padding."""
 
-    def __init__(self, session: Session, padding: TokenPadding) -> None:
-        self.session = session
+    name = "embeddings"
+    writes = ("embeddings", "batches.padding_fraction", "batches.padding_counted")
+
+    def __init__(self, session: Session, padding: TokenPadding, backward: BackwardWatch) -> None:
+        super().__init__(session)
+        self._backward = backward
         self._used: IdentityMap[nn.Module, _Used] = IdentityMap()
         self._patches: Patches | None = None
         self.padding = padding
-        session.on_model.append(session.guarded("embeddings", self._found))
-        session.at_finish.append(("embeddings", self._rows))
+
+    def listen(self, signals: Signals) -> None:
+        """Look for embeddings in each model, and write what was looked up in each step."""
+        signals.model_found.connect(self.name, self._found)
+        signals.row_ends.connect(self.name, self._rows)
+        self._backward.padding_in = self.guarded(self.padding.in_targets)
 
     def install(self, patches: Patches) -> None:
         """The hook comes with the first embedding that is found."""
@@ -77,7 +88,7 @@ class EmbeddingWatch:
             self._used[module] = _Used(module, entry.id, module.num_embeddings)
 
     def _hook(self, patches: Patches) -> None:
-        look = _Look(self._used, self.session.guarded("embeddings", self._look))
+        look = _Look(self._used, self.guarded(self._look))
 
         def on_themselves() -> list[Removable]:
             modules = [module for known in self._used.values() if (module := known.module()) is not None]
@@ -88,7 +99,7 @@ class EmbeddingWatch:
     def _look(self, module: nn.Module, args: tuple[Any, ...]) -> None:
         known = self._used[module]
         indices = args[0] if args else None
-        if not torch.is_grad_enabled() or self.session.in_backward:
+        if not torch.is_grad_enabled() or self.session.position.in_backward:
             return
         if not isinstance(indices, Tensor) or indices.is_floating_point() or not indices.numel():
             return
@@ -109,7 +120,7 @@ class EmbeddingWatch:
             return
         for known in self._used.values():
             if known.seen is not None and known.module() is not None:
-                self.session.add(
+                self.session.rows.add(
                     "embeddings",
                     module_id=known.module_id,
                     rows=known.rows,

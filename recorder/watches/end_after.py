@@ -10,13 +10,17 @@ from torch.nn.modules import module as nn_module
 from ...schemas.files.probe_report import ENV_END_AFTER
 from ..session.patches import Patches
 from ..session.session import Session
+from ..session.watch import Watch
 
 
-class EndAfter:
+class EndAfter(Watch):
     """Raises SystemExit(0) when the forward of the first step too many begins; the script's own clean-up code sees it."""
 
+    name = "end-after"
+    writes = ("events:ended-early",)
+
     def __init__(self, session: Session) -> None:
-        self.session = session
+        super().__init__(session)
         steps, _, seconds = os.environ.get(ENV_END_AFTER, "").partition(",")
         self.steps = int(steps) if steps.isdigit() else 0
         self.seconds = float(seconds) if seconds.replace(".", "", 1).isdigit() else 0.0
@@ -30,15 +34,19 @@ class EndAfter:
 
     def _before(self, *_: Any) -> None:
         session = self.session
-        if self._ended or not torch.is_grad_enabled() or session.in_backward or not session.started:
+        if self._ended or not torch.is_grad_enabled() or session.position.in_backward or not session.started:
             return
         if self._began is None:
             self._began = time.monotonic()
-        done = session.step - session.attempt.first_step
-        if session.pending or (done < self.steps and (done < 1 or time.monotonic() - self._began < self.seconds)):
+        done = session.position.step - session.attempt.first_step
+        if session.position.pending or (
+            done < self.steps and (done < 1 or time.monotonic() - self._began < self.seconds)
+        ):
             return
         self._ended = True
-        session.event(
-            "ended-early", f"the run was ended at step {session.step} as the command asked", detail={"steps": done}
+        session.rows.event(
+            "ended-early",
+            f"the run was ended at step {session.position.step} as the command asked",
+            detail={"steps": done},
         )
         raise SystemExit(0)

@@ -11,6 +11,10 @@ from types import CodeType, FrameType
 from ..script.frames import script_place
 from ..script.statements import assigned
 from ..session.session import Session
+from ..session.signals import Signals
+
+PART = "eval-losses"
+"""Slug of what host_reads.py does for evaluations."""
 
 _A_LOSS = re.compile(
     r"loss|nll|criterion|crit\b|cross_entropy|(^|_|\b)(ce|mse|bce|ctc)(_|\b)|perplexity|elbo", re.IGNORECASE
@@ -38,8 +42,11 @@ class EvalLosses:
         self.session = session
         self._places: dict[tuple[CodeType, int], _Loss | None] = {}
         self._touched: list[_Loss] = []
-        session.at_finish.append(("eval-losses", self._rows))
-        session.at_close.append(session.guarded("eval-losses", self._rows))
+
+    def listen(self, signals: Signals) -> None:
+        """Write what was read in each step, and at the end."""
+        signals.row_ends.connect(PART, self._rows)
+        signals.recording_ends.connect(PART, self._rows)
 
     def read(self, frame: FrameType, value: float) -> None:
         """The script has read a number from a tensor after an evaluation forward."""
@@ -73,5 +80,5 @@ class EvalLosses:
             return
         touched, self._touched = self._touched, []
         for loss in touched:
-            self.session.metric(loss.name, loss.total / loss.count, max(self.session.step - 1, 0), "read")
+            self.session.rows.metric(loss.name, loss.total / loss.count, max(self.session.position.step - 1, 0), "read")
             loss.total, loss.count = 0.0, 0

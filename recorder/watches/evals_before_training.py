@@ -11,10 +11,11 @@ import torch
 from torch import Tensor, nn
 
 from ...schemas import Phase
-from ..loop.forward import tensors_in
-from ..session.patches import Patches
+from ..script.call_arguments import tensors_in
 from ..session.registry import ModuleEntry
 from ..session.session import Session
+from ..session.signals import Signals
+from ..session.watch import Watch
 from ..tensors.device import scalar_of
 from ..tensors.moments import measurable
 
@@ -36,22 +37,25 @@ class _Early:
         self.trainings = 0
 
 
-class EarlyEvals:
+class EarlyEvals(Watch):
     """Writes rows of `probes`."""
 
+    name = "early-evals"
+    writes = ("probes:eval_output_before_training", "probes:output_in_training", "probes:buffer_set_by_training")
+
     def __init__(self, session: Session) -> None:
-        self.session = session
+        super().__init__(session)
         self._early: dict[int, _Early] = {}
         self._trained: set[int] = set()
         self._rows: list[dict[str, Any]] = []
         self._evals_left = _EVALS
-        session.on_output.append(session.guarded("early-evals", self._note))
-        session.at_finish.append(("early-evals", self._write))
 
-    def install(self, patches: Patches) -> None:
-        """Nothing of its own is put into torch."""
+    def listen(self, signals: Signals) -> None:
+        """Look at what models put out."""
+        signals.output.connect(self.name, self._note)
+        signals.row_ends.connect(self.name, self._write)
 
-    def _note(self, entry: ModuleEntry, output: Any, *, grad: bool) -> None:
+    def _note(self, entry: ModuleEntry, output: Any, grad: bool) -> None:
         if entry.id in self._trained:
             return
         model = entry.ref()
@@ -100,7 +104,7 @@ class EarlyEvals:
 
     def _write(self) -> None:
         for row in self._rows:
-            self.session.add("probes", seq=self.session.next_seq(), phase=int(Phase.EVAL), **row)
+            self.session.rows.add("probes", seq=self.session.position.next_seq(), phase=int(Phase.EVAL), **row)
         self._rows.clear()
 
 

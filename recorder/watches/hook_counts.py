@@ -9,9 +9,10 @@ from torch.nn.modules import module as nn_module
 from torch.utils.hooks import RemovableHandle
 
 from ...schemas import Phase
-from ..session.patches import Patches
 from ..session.registry import ModuleEntry
 from ..session.session import Session
+from ..session.signals import Signals
+from ..session.watch import Watch
 
 _AT_ONCE = 128
 """Modules and parameters that are looked at in one step; of a larger model all are looked at every few steps."""
@@ -25,11 +26,14 @@ _KINDS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_
 _GLOBAL = ("_global_forward_hooks", "_global_forward_pre_hooks", "_global_backward_hooks", "_global_backward_pre_hooks")
 
 
-class HookCounts:
+class HookCounts(Watch):
     """Writes a row of `probes` whenever the hooks of a module, or its parameters', are not as many as before."""
 
+    name = "hook-counts"
+    writes = ("probes:hooks",)
+
     def __init__(self, session: Session) -> None:
-        self.session = session
+        super().__init__(session)
         self._watched: list[tuple[weakref.ref[nn.Module], int]] = []
         self._interval = 1
         self._counts: dict[int, int] = {}
@@ -37,10 +41,10 @@ class HookCounts:
         self._globals: int | None = None
         self._registered = self._fresh = 0
         """Hooks of any kind that were ever registered, and in the last step."""
-        session.at_finish.append(("hook-counts", self._look))
 
-    def install(self, patches: Patches) -> None:
-        """Nothing of its own is put into torch."""
+    def listen(self, signals: Signals) -> None:
+        """Look at each step."""
+        signals.row_ends.connect(self.name, self._look)
 
     def _look(self) -> None:
         session = self.session
@@ -48,8 +52,11 @@ class HookCounts:
             self._find()
         registered = RemovableHandle.next_id
         fresh, self._registered = registered - self._registered, registered
-        calm, self._fresh = fresh == self._fresh and session.step >= session.attempt.first_step + _FIRST_STEPS, fresh
-        if session.step % (max(self._interval, _CALM_EVERY) if calm else self._interval):
+        calm, self._fresh = (
+            fresh == self._fresh and session.position.step >= session.attempt.first_step + _FIRST_STEPS,
+            fresh,
+        )
+        if session.position.step % (max(self._interval, _CALM_EVERY) if calm else self._interval):
             return
         counts = self._counts
         for ref, module_id in self._watched:
@@ -66,9 +73,9 @@ class HookCounts:
             self._globals = everywhere
 
     def _write(self, module_id: int | None, count: int) -> None:
-        self.session.add(
+        self.session.rows.add(
             "probes",
-            seq=self.session.next_seq(),
+            seq=self.session.position.next_seq(),
             phase=int(Phase.OPTIMIZER),
             module_id=module_id,
             probe="hooks",

@@ -29,6 +29,9 @@ from ..script.frames import Place, script_place
 from ..script.signal_handlers import raised_by_signal_handler
 from ..session.patches import Patches
 from ..session.session import Session
+from ..session.signals import Signals
+from ..session.watch import Watch
+from .eval_losses import PART as EVAL_LOSSES
 from .eval_losses import EvalLosses
 
 _METHODS = ("item", "tolist", "__bool__")
@@ -94,13 +97,16 @@ def _plain_loop(number: torch.Tensor, item: Callable[[torch.Tensor], Any]) -> in
     return perf_counter_ns() - began
 
 
-class HostReads:
-    """Fills `host_reads` and column host_reads of `steps`."""
+class HostReads(Watch):
+    """Fills `host_reads` and column host_reads of `steps`, and `metrics` with losses of evaluations."""
 
-    def __init__(self, session: Session, forward: ForwardWatch, eval_losses: EvalLosses) -> None:
-        self.session = session
+    name = "host-reads"
+    writes = ("host_reads", "steps.host_reads", "metrics:read")
+
+    def __init__(self, session: Session, forward: ForwardWatch) -> None:
+        super().__init__(session)
         self.forward = forward
-        self.eval_losses = eval_losses
+        self.eval_losses = EvalLosses(session)
         self._places: dict[tuple[int, int], _Reads | None] = {}
         """By the id of the code and the instruction in it: the hash of a code object takes longer the longer the function."""
         self._codes: dict[int, CodeType] = {}
@@ -121,7 +127,11 @@ class HostReads:
         self._trial = _Reads(Place(_counted_loop.__code__, 0))
         self._added: deque[int] = deque(maxlen=5 * _TRIALS)
         self._within: deque[int] = deque(maxlen=5 * _TRIALS)
-        session.at_finish.append(("host-reads", self._look))
+
+    def listen(self, signals: Signals) -> None:
+        """Write what was read in each step."""
+        self.eval_losses.listen(signals)
+        signals.row_ends.connect(self.name, self._look)
 
     def install(self, patches: Patches) -> None:
         """Wrap the methods. torch.compile knows them by name and never looks into a wrapper; where it runs beside the
@@ -132,20 +142,20 @@ class HostReads:
         patches.after_import("torch._dynamo.eval_frame", self._hide)
 
     def _wrapper(self, single: bool, original: Callable[..., Any]) -> Callable[..., Any]:
-        places, session = self._places, self.session
-        evaluated = session.guarded("eval-losses", self.eval_losses.read)
+        places, position, guard = self._places, self.session.position, self.session.guard
+        evaluated = guard.guarded(EVAL_LOSSES, self.eval_losses.read)
 
         def read(self_: Any) -> Any:
-            if not self._counting or session.loading or session.unwatched:
+            if not self._counting or position.loading or position.unwatched:
                 result = original(self_)
-                if single and session.phase is _EVAL and type(result) is float and not self_.requires_grad:
+                if single and position.phase is _EVAL and type(result) is float and not self_.requires_grad:
                     evaluated(sys._getframe(1), result)
                 return result
             began = perf_counter_ns()
             result = original(self_)
             ended = perf_counter_ns()
             frame = sys._getframe(1)
-            if single and session.phase is _EVAL and type(result) is float and not self_.requires_grad:
+            if single and position.phase is _EVAL and type(result) is float and not self_.requires_grad:
                 evaluated(frame, result)
             key = (id(frame.f_code), frame.f_lasti)
             if places.get(key, frame) is not None:  # None: known, and not the script's
@@ -155,7 +165,7 @@ class HostReads:
                     if raised_by_signal_handler(e):
                         raise
                     self._counting = False
-                    session.fault("host-reads", e)
+                    guard.fault(self.name, e)
             return result
 
         self._own_codes.append(read.__code__)
@@ -186,7 +196,7 @@ class HostReads:
             reads = self._new(key, frame)
             if reads is None:
                 return
-        if self.session.phase is _FORWARD:
+        if self.session.position.phase is _FORWARD:
             self.forward.quiet.allowed = False  # from here on, the calls of modules between two reads must be seen
         if not reads.calls:
             self._begin(reads, tensor)
@@ -222,12 +232,14 @@ class HostReads:
         return known
 
     def _begin(self, reads: _Reads, tensor: torch.Tensor) -> None:
-        session = self.session
+        position, step_row = self.session.position, self.session.step_row
         self._touched.append(reads)
         reads.device = tensor.device.type
         reads.calls_ended = self.forward.calls_ended
         # what is read after optimizer.step(), before anything else, still belongs to that iteration
-        reads.after_step = not session.calls and not session.clock["data"] and self._finished_step == session.step - 1
+        reads.after_step = (
+            not step_row.calls and not step_row.clock["data"] and self._finished_step == position.step - 1
+        )
 
     def _own_cost(self) -> tuple[int, int]:
         """What counting adds to a read in a loop, in ns: all of it, and the part that `loop_ns` holds. Both are medians of
@@ -245,17 +257,17 @@ class HostReads:
 
     def _look(self) -> None:
         session = self.session
-        step = session.step
+        step = session.position.step
         self._finished_step = step
         touched, self._touched = self._touched, []
         total = sum(reads.calls for reads in touched)
         added_ns, within_ns = self._own_cost() if any(reads.looped >= _LEAST for reads in touched) else (0, 0)
-        session.recorder_ns += added_ns * total
+        session.guard.recorder_ns += added_ns * total
         for reads in touched:
             if reads.calls >= _LEAST:
                 where, text = reads.place.words()
                 looped = reads.looped
-                session.add(
+                session.rows.add(
                     "host_reads",
                     step=step - reads.after_step,
                     after_step=reads.after_step,
@@ -271,7 +283,7 @@ class HostReads:
                 )
             reads.calls = reads.looped = reads.loop_ns = reads.spread_ns = reads.wait_ns = 0
         if self._counting:
-            session.facts["host_reads"] = total
+            session.step_row.facts["host_reads"] = total
             if self._many_since is None and total >= _MANY:
                 self._many_since = step
         since = 0 if self._many_since is None else step + 1 - self._many_since

@@ -5,13 +5,14 @@ A library is wrapped when the script imports it, and called exactly as before; n
 
 import functools
 import numbers
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from torch import Tensor
 
 from ..session.patches import Patches
 from ..session.session import Session
+from ..session.watch import Watch
 from ..tensors.device import Late, scalar_of
 
 _MOST_OF_A_CALL = 256
@@ -21,11 +22,14 @@ _MOST_BEFORE_TRAINING = 1000
 _DEPTH = 3
 
 
-class MetricsWatch:
+class MetricsWatch(Watch):
     """Fills table `metrics` from what other libraries are given."""
 
+    name = "metrics"
+    writes = ("metrics:tensorboard", "metrics:wandb", "metrics:mlflow")
+
     def __init__(self, session: Session) -> None:
-        self.session = session
+        super().__init__(session)
         self._early = 0
         self._inside = False
 
@@ -37,50 +41,45 @@ class MetricsWatch:
         patches.after_import("mlflow", functools.partial(self._wrap_mlflow, patches))
 
     def _wrap_writer(self, patches: Patches, module: Any) -> None:
-        one = self._wrapper("tensorboard", ("", "tag", "scalar_value", "global_step"))
-        many = self._wrapper("tensorboard", ("", "main_tag", "tag_scalar_dict", "global_step"))
-        patches.wrap(module.SummaryWriter, "add_scalar", one)
-        patches.wrap(module.SummaryWriter, "add_scalars", many)
+        self._tell(
+            patches, module.SummaryWriter, "add_scalar", "tensorboard", ("", "tag", "scalar_value", "global_step")
+        )
+        names = ("", "main_tag", "tag_scalar_dict", "global_step")
+        self._tell(patches, module.SummaryWriter, "add_scalars", "tensorboard", names)
 
     def _wrap_wandb(self, patches: Patches, module: Any) -> None:
-        patches.wrap(module.Run, "log", self._wrapper("wandb", ("", "data", "step")))
+        self._tell(patches, module.Run, "log", "wandb", ("", "data", "step"))
 
     def _wrap_mlflow(self, patches: Patches, module: Any) -> None:
         for name, places in (("log_metric", ("key", "value", "step")), ("log_metrics", ("metrics", "step"))):
             if hasattr(module, name):
-                patches.wrap(module, name, self._wrapper("mlflow", places))
+                self._tell(patches, module, name, "mlflow", places)
 
-    def _wrapper(self, source: str, places: tuple[str, ...]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """Calls the original, then notes what it was given. ``places`` are the names of its arguments in order: the step
-        last, before it the numbers, before them their name where they have one in common."""
+    def _tell(self, patches: Patches, owner: Any, name: str, source: str, places: tuple[str, ...]) -> None:
+        """Note the arguments of calls that have returned. ``places`` are their names in order: the step last, before it the
+        numbers, before them their name where they have one in common."""
         *_, numbers_, step_ = places
         name_ = places[-3] if len(places) > 2 else ""
 
-        def note(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        def note(outermost: bool, _result: Any, *args: Any, **kwargs: Any) -> None:
+            if not outermost:  # a library's own call, of which the script's is noted
+                return
             given = dict(zip(places, args, strict=False)) | kwargs
             values, step = given.get(numbers_), given.get(step_)
             if name_:
                 values = {given.get(name_): values}
             self._add(source, values, int(step) if isinstance(step, numbers.Integral) else None)
 
-        noted = self.session.guarded("metrics", note)
+        patches.around(owner, name, before=self._begins, after=self.guarded(note), lastly=self._ends)
 
-        def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
-            @functools.wraps(original)
-            def call(*args: Any, **kwargs: Any) -> Any:
-                if self._inside:  # a library's own call, of which the script's has been noted
-                    return original(*args, **kwargs)
-                self._inside = True
-                try:
-                    result = original(*args, **kwargs)
-                finally:
-                    self._inside = False
-                noted(args, kwargs)
-                return result
+    def _begins(self, *_: Any, **__: Any) -> bool:
+        """Whether this is the script's call."""
+        inside, self._inside = self._inside, True
+        return not inside
 
-            return call
-
-        return wrap
+    def _ends(self, outermost: bool, _returned: bool) -> None:
+        if outermost:
+            self._inside = False
 
     def _add(self, source: str, values: Any, logged_step: int | None) -> None:
         session = self.session
@@ -89,12 +88,12 @@ class MetricsWatch:
             if self._early > _MOST_BEFORE_TRAINING:
                 return
         # between two steps a number speaks of the step that has just ended
-        begun = session.pending or "f" in session.calls
-        step = session.step if begun else max(session.step - 1, 0)
+        begun = session.position.pending or "f" in session.step_row.calls
+        step = session.position.step if begun else max(session.position.step - 1, 0)
         for count, (name, value) in enumerate(_flat(values, "", 0)):
             if count == _MOST_OF_A_CALL:
                 return
-            session.metric(name, value, step, source, logged_step)
+            session.rows.metric(name, value, step, source, logged_step)
 
 
 def _text(name: Any) -> str:

@@ -6,13 +6,12 @@ look through the living objects, early in the run, finds those that hold tensors
 few weights tell at each step whether copy and model have moved. Nothing here keeps a tensor of the script alive.
 """
 
-import functools
 import gc
 import re
 import sys
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from copy import deepcopy
 from types import FrameType
 from typing import Any
@@ -21,9 +20,11 @@ import torch
 from torch import Tensor, nn
 
 from ..base.identity_map import IdentityMap
-from ..script.frames import script_frame, script_line
+from ..script.frames import outside, script_frame, script_line
 from ..session.patches import Patches
 from ..session.session import Session
+from ..session.signals import Signals
+from ..session.watch import Watch
 from ..tensors.device import Late, either, scalar_of
 from ..tensors.moments import measurable
 from .copied_submodules import TrainedParts, is_trained, untrained_parts
@@ -82,11 +83,14 @@ class _Copy:
         return [(a, b) for a, b in both if a is not None and b is not None and a.device == b.device]
 
 
-class CopyWatch:
+class CopyWatch(Watch):
     """Writes table `copies`."""
 
+    name = "copies"
+    writes = ("copies", "events:copy-found")
+
     def __init__(self, session: Session) -> None:
-        self.session = session
+        super().__init__(session)
         self._suspects: deque[weakref.ref[nn.Module]] = deque(maxlen=_MOST_SUSPECTS)
         self._written: weakref.WeakKeyDictionary[nn.Module, str] = weakref.WeakKeyDictionary()
         self._copies: list[_Copy] = []
@@ -95,27 +99,20 @@ class CopyWatch:
         self._looked = False
         self._searches = 0
         self._seen = (-1, -1)
-        session.at_finish.append(("copies", self._step))
+
+    def listen(self, signals: Signals) -> None:
+        """Look at the copies after each step."""
+        signals.row_ends.connect(self.name, self._step)
 
     def install(self, patches: Patches) -> None:
         """Note modules that are copied or loaded."""
-        note = self.session.guarded("copies", self._note)
+        for name in ("__setstate__", "load_state_dict"):
+            patches.around(nn.Module, name, after=self.guarded(self._note))
 
-        def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
-            @functools.wraps(original)
-            def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-                result = original(self, *args, **kwargs)
-                note(self, sys._getframe(1))
-                return result
-
-            return method
-
-        patches.wrap(nn.Module, "__setstate__", wrap)
-        patches.wrap(nn.Module, "load_state_dict", wrap)
-
-    def _note(self, module: nn.Module, caller: FrameType) -> None:
+    def _note(self, _note: Any, _result: Any, module: nn.Module, *_: Any, **__: Any) -> None:
         self._suspects.append(weakref.ref(module))
-        if _is_part_of_a_copy(caller):
+        caller = outside(sys._getframe(1))
+        if caller is None or _is_part_of_a_copy(caller):
             return
         line = script_line(caller)
         if (found := _WRITTEN.search(line)) is not None:
@@ -130,7 +127,7 @@ class CopyWatch:
 
     def _step(self) -> None:
         session = self.session
-        if session.step < 1:
+        if session.position.step < 1:
             return
         now = (len(self._suspects), session.catalogue.version)
         if now != self._seen and len(self._copies) < _MOST_COPIES:
@@ -139,7 +136,7 @@ class CopyWatch:
             if self._searches < _MOST_SEARCHES:  # a script may make modules at every step
                 self._searches += 1
                 self._find_parts()
-        if not self._looked and session.step >= _LOOK_FOR_HOLDERS:
+        if not self._looked and session.position.step >= _LOOK_FOR_HOLDERS:
             self._looked = True
             if sys.getallocatedblocks() < _MOST_BLOCKS and len(self._copies) < _MOST_COPIES:
                 self._find_holders()
@@ -164,7 +161,7 @@ class CopyWatch:
             return
         size = torch.linalg.vector_norm(ours)
         numbers = [_norm_of(theirs - before), _norm_of(ours - model_before), _norm_of(theirs - ours), scalar_of(size)]
-        self.session.add(
+        self.session.rows.add(
             "copies",
             copy_id=copy.id,
             name=copy.name,
@@ -267,7 +264,7 @@ class CopyWatch:
         copy = _Copy(self._count, owner, name, kind, of, usable[::stride][:_WEIGHTS])
         self._copies.append(copy)
         self._count += 1
-        self.session.event(
+        self.session.rows.event(
             "copy-found",
             f"{name} holds a copy of the weights of {of} that no optimizer holds",
             detail={"copy_id": copy.id, "kind": kind},

@@ -1,23 +1,19 @@
-"""What a model is made of beside its registered parameters: symmetric weights, buffers, parameters that nobody
-registered."""
+"""What a model is made of beside its registered parameters: symmetric weights, and parameters that nobody registered."""
 
 import weakref
 from collections.abc import Iterator
-from time import perf_counter_ns
 from typing import Any
 
 from torch import Tensor, nn
 
-from ...schemas import Phase
 from ..script.wrappers import local
-from ..session.patches import Patches
-from ..session.registry import ModuleEntry, submodule
+from ..session.registry import ModuleEntry
 from ..session.session import Session
+from ..session.signals import Signals
+from ..session.watch import Watch
 from ..tensors.labels_and_masks import sample_fingerprints
-from ..tensors.measure import measure_all
 from ..tensors.moments import measurable
 
-_MOST_BUFFER = 8192
 _MOST_HELD = 256
 
 
@@ -55,20 +51,29 @@ def _items(value: Any) -> list[tuple[Any, Any]]:
     return []
 
 
-class StructureWatch:
-    """Fills columns of `tensors` that need a look at the model, and measures buffers with each step."""
+class StructureWatch(Watch):
+    """Fills columns of `tensors` that need a look at the model."""
+
+    name = "structure"
+    writes = (
+        "tensors.rows",
+        "tensors.distinct_rows",
+        "tensors.distinct_rows_step",
+        "tensors.registered",
+        "tensors:parameter",
+        "events:unregistered",
+    )
 
     def __init__(self, session: Session) -> None:
-        self.session = session
+        super().__init__(session)
         self._symmetric: list[tuple[weakref.ref[Tensor], int, int]] = []
         """Weights with equal rows: their tensor_id, and the step in which they were found."""
-        self._buffers: dict[int, list[tuple[weakref.ref[Tensor], int]]] = {}
-        session.on_model.append(session.guarded("structure", self._found))
-        session.on_inner_model = session.guarded("structure", self._grown)
-        session.at_finish.append(("buffers", self._measure))
 
-    def install(self, patches: Patches) -> None:
-        """Nothing of its own is put into torch."""
+    def listen(self, signals: Signals) -> None:
+        """Look at each model, and now and then at what looked symmetric."""
+        signals.model_found.connect(self.name, self._found)
+        signals.inner_model_found.connect(self.name, self._grown)
+        signals.row_ends.connect(self.name, self._look_again)
 
     def _found(self, root: ModuleEntry) -> None:
         module = root.ref()
@@ -81,21 +86,14 @@ class StructureWatch:
             if rows is not None:
                 catalogue.add_facts(entry.parameter_id, rows=mine.shape[0], distinct_rows=rows)
                 if rows == 1:
-                    self._symmetric.append((weakref.ref(mine), entry.parameter_id, self.session.step))
+                    self._symmetric.append((weakref.ref(mine), entry.parameter_id, self.session.position.step))
         self._find_unregistered(module)
-        found: list[tuple[weakref.ref[Tensor], int]] = []
-        for name, buffer in module.named_buffers():
-            if 0 < buffer.numel() <= _MOST_BUFFER and measurable(buffer):
-                owner = catalogue.find(submodule(module, name.rpartition(".")[0]))
-                tensor_id = catalogue.tensor(owner.id if owner else None, name, "buffer", buffer)
-                found.append((weakref.ref(buffer), tensor_id))
-        self._buffers[root.id] = found
 
     def _grown(self, outer: ModuleEntry) -> None:
         """A module has called another that is not registered in it, for the first time."""
         module = outer.ref()
         if module is not None and self._find_unregistered(module):
-            self.session.event(
+            self.session.rows.event(
                 "unregistered", f"{outer.model} calls modules that it holds unregistered", module_id=outer.id
             )
 
@@ -111,21 +109,14 @@ class StructureWatch:
                 any_found = True
         return any_found
 
-    def _measure(self) -> None:
+    def _look_again(self) -> None:
         session = self.session
-        for look in [s for s in self._symmetric if look_again(session.step - s[2])]:
+        for look in [s for s in self._symmetric if look_again(session.position.step - s[2])]:
             weight = look[0]()
             # rows that all became NaN are alike for another reason
             rows = distinct_rows(weight) if weight is not None and bool(weight.isfinite().all()) else None
             if rows is not None:
-                session.catalogue.add_facts(look[1], distinct_rows=rows, distinct_rows_step=session.step)
+                session.catalogue.add_facts(look[1], distinct_rows=rows, distinct_rows_step=session.position.step)
             if rows != 1:
                 # not by list.remove: weak references compare what they refer to
                 self._symmetric = [kept for kept in self._symmetric if kept is not look]
-        if not session.budget.due("buffers"):
-            return
-        began = perf_counter_ns()
-        alive = [(b, i) for found in self._buffers.values() for ref, i in found if (b := ref()) is not None]
-        for (_, tensor_id), moments in zip(alive, measure_all([b for b, _ in alive]), strict=True):
-            session.stat(tensor_id, Phase.OPTIMIZER, moments)
-        session.budget.spent("buffers", perf_counter_ns() - began, len(alive))

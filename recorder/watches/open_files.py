@@ -3,8 +3,10 @@
 import os
 from pathlib import Path
 
-from ..session.patches import Patches
+from ...schemas.files.step_values import Row
 from ..session.session import Session
+from ..session.signals import Signals
+from ..session.watch import Watch
 
 _FOLDER = Path("/proc/self/fd")
 _EVERY = 8
@@ -15,33 +17,36 @@ _SELDOM = 64
 """Steps between two counts of more than _MANY."""
 
 
-class OpenFiles:
+class OpenFiles(Watch):
     """Fills ``steps.open_files`` in every eighth step or the next one that is watched, and ``ranks.open_files_limit``."""
 
+    name = "open-files"
+    writes = ("steps.open_files", "ranks.open_files_limit")
+
     def __init__(self, session: Session) -> None:
-        self.session = session
+        super().__init__(session)
         self._every = _EVERY
         self._next = session.attempt.first_step
         """Step from which on they are counted again: a step that nobody watches is passed over."""
-        if _FOLDER.is_dir():
-            session.at_finish.append(("open-files", self._count))
-            session.rank_facts.append(session.guarded("open-files", _limit))
 
-    def install(self, patches: Patches) -> None:
-        """Nothing is put into torch."""
+    def listen(self, signals: Signals) -> None:
+        """Count now and then, where the system tells."""
+        if _FOLDER.is_dir():
+            signals.row_ends.connect(self.name, self._count)
+            signals.recording_begins.connect(self.name, _limit)
 
     def _count(self) -> None:
         session = self.session
-        if session.step < self._next:
+        if session.position.step < self._next:
             return
         count = sum(1 for _ in os.scandir(_FOLDER)) - 1  # that of the listing itself
         self._every = _SELDOM if count > _MANY else _EVERY
-        self._next = session.step + self._every
-        session.facts["open_files"] = count
+        self._next = session.position.step + self._every
+        session.step_row.facts["open_files"] = count
 
 
-def _limit() -> dict[str, int | None]:
+def _limit(row: Row) -> None:
     import resource  # noqa: PLC0415 — not there on every system
 
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return {"open_files_limit": None if soft == resource.RLIM_INFINITY else soft}
+    row["open_files_limit"] = None if soft == resource.RLIM_INFINITY else soft

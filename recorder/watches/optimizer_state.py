@@ -17,30 +17,37 @@ from ..script.wrappers import local
 from ..session.patches import Patches
 from ..session.registry import ParameterEntry
 from ..session.session import Session
+from ..session.signals import Signals
+from ..session.watch import Watch
 from ..tensors.element_sample import Sampling
 from ..tensors.moments import measurable
 
 
-class OptimizerStateWatch:
+class OptimizerStateWatch(Watch):
     """Writes rows of kind ``optimizer_state``, named after the weight and the key in the state: `head.weight.exp_avg`."""
 
+    name = "optimizer-state"
+    writes = ("tensor_stats:optimizer_state", "tensors:optimizer_state")
+
     def __init__(self, session: Session, optimizers: OptimizerWatch) -> None:
-        self.session = session
+        super().__init__(session)
         self.optimizers = optimizers
         self._stepping: weakref.ref[torch.optim.Optimizer] | None = None
         self._ids: dict[tuple[int, str], tuple[weakref.ref[Tensor], int | None]] = {}
         """(tensor_id of the parameter, key) → which object its state is, and the state's tensor_id."""
-        session.at_finish.append(("optimizer-state", self._measure))
+
+    def listen(self, signals: Signals) -> None:
+        """Measure after each step."""
+        signals.row_ends.connect(self.name, self._measure)
 
     def install(self, patches: Patches) -> None:
         """Note which optimizer steps; the row of the step is made when it has."""
-        note = self.session.guarded("optimizer-state", self._note)
-        hooks = [optim.register_optimizer_step_pre_hook(note)]
+        hooks = [optim.register_optimizer_step_pre_hook(self.guarded(self._note))]
         patches.handles(hooks)
         patches.resting_hooks += hooks
 
     def _note(self, optimizer: torch.optim.Optimizer, _args: Any, _kwargs: Any) -> None:
-        if not self.session.in_backward:
+        if not self.session.position.in_backward:
             self._stepping = weakref.ref(optimizer)
 
     def _measure(self) -> None:
@@ -58,7 +65,7 @@ class OptimizerStateWatch:
             chosen = [tensors[i] for i in members]
             sampling = Sampling(chosen)
             for i, moments in zip(members, sampling.measure(sampling.take(chosen)), strict=True):
-                session.stat(ids[i], Phase.OPTIMIZER, moments)
+                session.rows.stat(ids[i], Phase.OPTIMIZER, moments)
         session.budget.spent("optimizer_state", perf_counter_ns() - began, len(tensors))
 
     def _state_of(self, optimizer: torch.optim.Optimizer) -> tuple[list[Tensor], list[int]]:

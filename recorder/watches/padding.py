@@ -30,7 +30,7 @@ class TokenPadding:
         """The smallest and the largest token under the zeros of the mask."""
 
     def due(self) -> bool:
-        step = self.session.step
+        step = self.session.position.step
         return step < _EACH_STEP or step % _EVERY == 0
 
     def forget(self) -> None:

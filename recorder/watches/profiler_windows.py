@@ -34,6 +34,8 @@ from ..base.options import ProfilePlan, profile_plan
 from ..loop.forward import ForwardWatch
 from ..session.patches import Patches
 from ..session.session import Session
+from ..session.signals import Signals
+from ..session.watch import Watch
 from ..storage.profiler_traces import MODULE_MARK, OPTIMIZER_MARK, RECORDER_MARK, WindowFacts
 from ..tensors.band import Band
 
@@ -73,16 +75,16 @@ _OPTIMIZER = -1
 """Stands for an optimizer's step among the marks of modules."""
 
 
-class ProfilerWatch:
+class ProfilerWatch(Watch):
     """Opens and closes windows at the ends of steps."""
 
+    name = "profiler"
+    writes = ("profiler_events", "events:profiled", "events:profile-left-out")
+
     def __init__(self, session: Session, forward: ForwardWatch) -> None:
-        self.session = session
+        super().__init__(session)
         self.forward = forward
         self._plan: ProfilePlan = profile_plan(session.options.profile)
-        if self._plan.kind != "off" and None in (_profiler_enabled, _enable_ranges, _Mark):
-            session.event("profile-left-out", f"torch {torch.__version__} does not have what profiler windows need")
-            self._plan = ProfilePlan("off")
         self._profile: Any = None
         self._own = False
         """Whether it is this watch that is making a profiler."""
@@ -108,24 +110,23 @@ class ProfilerWatch:
         self._marked = False
         """Whether calls of modules and optimizers are marked in the trace."""
         self._ranges = Patches()
+
+    def listen(self, signals: Signals) -> None:
+        """Look at the end of each step, where windows are asked for and torch has what they need."""
+        if self._plan.kind != "off" and None in (_profiler_enabled, _enable_ranges, _Mark):
+            self.session.rows.event(
+                "profile-left-out", f"torch {torch.__version__} does not have what profiler windows need"
+            )
+            self._plan = ProfilePlan("off")
         if self._plan.kind != "off":
-            session.at_advance.append(session.guarded("profiler", self._step_ends))
-            session.at_close.append(session.guarded("profiler", self._abandon))
+            signals.step_ends.connect(self.name, self._step_ends)
+            signals.recording_ends.connect(self.name, self._abandon)
 
     def install(self, patches: Patches) -> None:
         """Watch for profilers of the script and for captures of CUDA graphs; nothing else, and nothing where off."""
         if self._plan.kind == "off":
             return
-        yield_ = self.session.guarded("profiler", self._yield)
-
-        def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
-            @functools.wraps(original)
-            def init(*args: Any, **kwargs: Any) -> Any:
-                yield_()
-                return original(*args, **kwargs)
-
-            return init
-
+        yields = self.guarded(self._yield)
         profiler = torch.autograd.profiler
         for owner, name in (
             (profiler.profile, "__init__"),
@@ -135,7 +136,7 @@ class ProfilerWatch:
             (torch.cuda.CUDAGraph, "capture_begin"),
         ):
             if hasattr(owner, name):
-                patches.wrap(owner, name, wrap)
+                patches.around(owner, name, before=yields)
         # for good: a window opens or closes while torch walks over these hooks, and torch.compile would compile anew
         patches.hook_modules(self._enter, self._leave)
         patches.handles(
@@ -161,8 +162,8 @@ class ProfilerWatch:
         session, now = self.session, perf_counter_ns()
         plain_ns = now - self._step_began
         if self._profile is not None:
-            self._steps.append((session.step, time_ns()))
-            if self._plan.kind != "range" or session.step + 1 >= self._plan.stop:
+            self._steps.append((session.position.step, time_ns()))
+            if self._plan.kind != "range" or session.position.step + 1 >= self._plan.stop:
                 self._unhook()
                 usual_ns = len(self._steps) * (median(self._plain) if self._plain else plain_ns)
                 self._close(max(int(now - self._opened - usual_ns), 0))
@@ -172,7 +173,7 @@ class ProfilerWatch:
             self._plain.append(plain_ns)
             self._stalled = self._band.left_by(float(max(plain_ns, 1))) != 0 or self._stalled
         self._started_ns = self._started_ns or now
-        if self._profile is None and self._due(session.step + 1) and self._may():
+        if self._profile is None and self._due(session.position.step + 1) and self._may():
             self._open()
         self._step_began = perf_counter_ns()
 
@@ -204,22 +205,22 @@ class ProfilerWatch:
         """Whether nobody else profiles, and no CUDA graph is being captured."""
         session = self.session
         if (
-            threading.get_ident() != session.thread
-            or session.in_backward
+            threading.get_ident() != session.position.thread
+            or session.position.in_backward
             or _profiler_enabled is None
             or _profiler_enabled()
         ):
             return False
         return not (torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing())
 
-    def _yield(self) -> None:
+    def _yield(self, *_: Any, **__: Any) -> None:
         """The script makes a profiler of its own, or captures a graph."""
         if self._own:
             return
         self._abandon()
         if self._plan.kind != "off":
             self._plan = ProfilePlan("off")
-            self.session.event(
+            self.session.rows.event(
                 "profile-left-out", "the script profiles or captures a graph itself: no windows from here on"
             )
 
@@ -254,7 +255,7 @@ class ProfilerWatch:
         began = perf_counter_ns()
         session, profile = self.session, self._profile
         self._profile = None
-        tail_ns = time_ns() - (perf_counter_ns() - session.hook_began_ns)
+        tail_ns = time_ns() - (perf_counter_ns() - session.guard.hook_began_ns)
         profile.stop()
         window, rank = self._window, session.catalogue.rank
         self._window += 1
@@ -270,10 +271,10 @@ class ProfilerWatch:
         self._predicted_ns = took + slower_ns + size * _NS_PER_BYTE
         self._spent_ns += self._predicted_ns
         self._aftermath, self._unpaid_ns = _AFTERMATH, -size * _NS_PER_BYTE
-        self._last = session.step
+        self._last = session.position.step
         self._stalled = False
         first, last = self._steps[0][0], self._steps[-1][0]
-        session.event(
+        session.rows.event(
             "profiled",
             f"step {first} was profiled" if first == last else f"steps {first} to {last} were profiled",
             detail={"window": window, "first": first, "last": last, "ns": took},
@@ -282,7 +283,7 @@ class ProfilerWatch:
     def stop_for_fork(self) -> None:
         """A child process is about to be forked, such as a loader's worker: it would go on profiling itself for good."""
         if self._profile is not None:
-            self.session.guarded("profiler", self._abandon)()
+            self.guarded(self._abandon)()
 
     def _abandon(self) -> None:
         """Stop without saving: what is open does not end with a step."""
@@ -299,13 +300,13 @@ class ProfilerWatch:
             self._ranges = Patches()
             self._ranges.wrap(record_function, "__enter__", _inert)
             self._marked = True
-            self.session.mark = _recorder_mark
+            self.session.guard.mark = _recorder_mark
 
     def _unhook(self) -> None:
         self._marked = False
         self._ranges.undo()
-        self.session.mark = None
-        self.session.end_mark()
+        self.session.guard.mark = None
+        self.session.guard.end_mark()
         while self._marks:
             self._marks.pop()[1].__exit__(None, None, None)
 
@@ -331,7 +332,7 @@ class ProfilerWatch:
 
     def _marking(self) -> bool:
         """torch may have made its list of hooks before the window was closed."""
-        return self._marked and threading.get_ident() == self.session.thread
+        return self._marked and threading.get_ident() == self.session.position.thread
 
     def _push(self, key: int, name: str) -> None:
         mark = _Mark(name)

@@ -17,6 +17,8 @@ from torch.nn.modules import module as nn_module
 from ..session.patches import Patches
 from ..session.registry import ModuleEntry
 from ..session.session import Session
+from ..session.signals import Signals
+from ..session.watch import Watch
 
 _profiling: Callable[[], bool] = _autograd._profiler_enabled
 _start: Callable[[Any], None] = _autograd._enable_profiler_legacy
@@ -33,24 +35,30 @@ _DROPOUTS = ("aten::dropout", "aten::alpha_dropout", "aten::feature_dropout", "a
 _DRAWS = ("aten::bernoulli", "aten::native_dropout", "aten::_fused_dropout")
 
 
-class RandomEvaluations:
+class RandomEvaluations(Watch):
     """Writes an event ``random-evaluation`` for the first forward in eval mode in which units are dropped."""
 
+    name = "random-evaluations"
+    writes = ("events:random-evaluation",)
+
     def __init__(self, session: Session) -> None:
-        self.session = session
+        super().__init__(session)
         self._looks = self._missed = 0
         self._step: int | None = None
         self._handles: list[Any] = []
         self._root: nn.Module | None = None
         self._marks: list[Any] = []
-        session.on_output.append(session.guarded("random-evaluations", self._ended))
-        session.at_close.append(self._give_up)
+
+    def listen(self, signals: Signals) -> None:
+        """Look whether a model was called for an evaluation."""
+        signals.output.connect(self.name, self._ended)
+        signals.recording_ends.connect(self.name, self._give_up)
 
     def install(self, patches: Patches) -> None:
         """The hooks come with the first evaluation, for one forward."""
         patches.later(self._give_up)
 
-    def _ended(self, entry: ModuleEntry, _output: Any, *, grad: bool) -> None:
+    def _ended(self, entry: ModuleEntry, _output: Any, grad: bool) -> None:
         """A model has been called: where that was an evaluation, its next forward is looked at."""
         session = self.session
         if grad:
@@ -58,15 +66,14 @@ class RandomEvaluations:
                 self._missed += 1
                 self._give_up()
             return
-        if self._handles or self._looks == _MOST_LOOKS or not session.started or session.step == self._step:
+        if self._handles or self._looks == _MOST_LOOKS or not session.started or session.position.step == self._step:
             return
         module = entry.ref()
         if module is None or module.training or entry.compiled:
             return
-        guarded = session.guarded
         self._handles = [
-            nn_module.register_module_forward_pre_hook(guarded("random-evaluations", self._before)),
-            nn_module.register_module_forward_hook(guarded("random-evaluations", self._after)),
+            nn_module.register_module_forward_pre_hook(self.guarded(self._before)),
+            nn_module.register_module_forward_hook(self.guarded(self._after)),
         ]
 
     def _before(self, module: nn.Module, _args: tuple[Any, ...]) -> None:
@@ -95,7 +102,7 @@ class RandomEvaluations:
         if module is self._root:
             events = self._stop()
             self._looks += 1
-            self._step = self.session.step
+            self._step = self.session.position.step
             self._write(events)
             self._give_up()
 
@@ -105,7 +112,7 @@ class RandomEvaluations:
             return
         self._looks = _MOST_LOOKS
         first, operator = found[0]
-        self.session.event(
+        self.session.rows.event(
             "random-evaluation",
             f"{operator} drops units in eval mode",
             module_id=first,

@@ -5,7 +5,7 @@ gradient. Where it does not, as with the raw input of a model, the weights insid
 """
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor, nn
@@ -14,16 +14,20 @@ from ...schemas import Phase
 from ..loop.forward import ForwardWatch
 from ..session.patches import Patches
 from ..session.session import Session
+from ..session.watch import Watch
 
 _MOST_ROWS = 400
 """In one run; the gradients that are missing show how long it goes on."""
 
 
-class ReentrantWatch:
+class ReentrantWatch(Watch):
     """Writes a row of `probes` for each block that is checkpointed so."""
 
+    name = "checkpointed-blocks"
+    writes = ("probes:checkpointed_without_graph",)
+
     def __init__(self, session: Session, forward: ForwardWatch) -> None:
-        self.session = session
+        super().__init__(session)
         self.forward = forward
         self._rows_left = _MOST_ROWS
 
@@ -32,26 +36,23 @@ class ReentrantWatch:
         patches.after_import("torch.utils.checkpoint", functools.partial(self._wrap, patches))
 
     def _wrap(self, patches: Patches, module: Any) -> None:
-        noted = self.session.guarded("checkpointed-blocks", self._dropped)
+        patches.around(
+            module.CheckpointFunction, "forward", before=self.guarded(self._begins), after=self.guarded(self._ends)
+        )
 
-        def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
-            @functools.wraps(original)
-            def forward(ctx: Any, run_function: Any, preserve_rng_state: Any, *args: Any) -> Any:
-                self.forward.quiet.allowed = False  # the modules inside are asked for
-                ended = self.forward.calls_ended
-                result = original(ctx, run_function, preserve_rng_state, *args)
-                if not any(isinstance(a, Tensor) and a.requires_grad for a in args):
-                    noted(run_function, ended, result)
-                return result
+    def _begins(self, *_: Any) -> int:
+        """How many calls of modules have ended before."""
+        self.forward.quiet.allowed = False  # the modules inside are asked for
+        return self.forward.calls_ended
 
-            return forward
-
-        patches.wrap(module.CheckpointFunction, "forward", wrap)
+    def _ends(self, ended: int, result: Any, _ctx: Any, function: Any, _preserve: Any, *args: Any) -> None:
+        if not any(isinstance(a, Tensor) and a.requires_grad for a in args):
+            self._dropped(function, ended, result)
 
     def _dropped(self, function: Any, ended: int, result: Any) -> None:
         """``ended``: how many calls of modules had ended before."""
         session = self.session
-        if not session.started or session.in_backward or self._rows_left <= 0:
+        if not session.started or session.position.in_backward or self._rows_left <= 0:
             return
         inside = self.forward.ended_since(ended)
         owner = function if isinstance(function, nn.Module) else getattr(function, "__self__", None)
@@ -61,9 +62,9 @@ class ReentrantWatch:
         if module_id is None or not any(isinstance(t, Tensor) and t.is_floating_point() for t in outputs):
             return
         self._rows_left -= 1
-        session.add(
+        session.rows.add(
             "probes",
-            seq=session.next_seq(),
+            seq=session.position.next_seq(),
             phase=int(Phase.FORWARD),
             module_id=module_id,
             probe="checkpointed_without_graph",

@@ -11,8 +11,9 @@ from typing import Any
 from torch import Tensor, is_autocast_cache_enabled
 
 from ..autograd.graph import nodes_down_to, operator_name
-from ..session.patches import Patches
 from ..session.session import Session
+from ..session.signals import Signals
+from ..session.watch import Watch
 
 _FIRST_LOSSES = 8
 _EVERY = 32
@@ -20,26 +21,23 @@ _EVERY = 32
 
 _MOST_EVENTS = 16
 _MOST_NAMED = 4
-_MARK = "firstfault: weights"
+_MARK = "firstfault.weights"
 _LEAF = "AccumulateGrad"
 
 
-class StaleWeights:
+class StaleWeights(Watch):
     """Writes an event ``stale-forward-weights`` for each look that finds older weights in use."""
 
+    name = "stale-weights"
+    writes = ("events:stale-forward-weights",)
+
     def __init__(self, session: Session) -> None:
-        self.session = session
+        super().__init__(session)
         self._looks = self._found = self._losses = 0
-        earlier, look = session.on_loss, session.guarded("stale-weights", self._look)
 
-        def both(loss: Tensor) -> None:
-            earlier(loss)
-            look(loss)
-
-        session.on_loss = both
-
-    def install(self, patches: Patches) -> None:
-        """Nothing of its own is put into torch."""
+    def listen(self, signals: Signals) -> None:
+        """Look at the graph of each loss."""
+        signals.loss.connect(self.name, self._look)
 
     def _look(self, loss: Tensor) -> None:
         session = self.session
@@ -56,7 +54,7 @@ class StaleWeights:
                     continue
                 weight = behind.variable
                 notes = node.metadata
-                seen = notes.setdefault(_MARK, {}).setdefault(id(weight), (weight._version, session.step))
+                seen = notes.setdefault(_MARK, {}).setdefault(id(weight), (weight._version, session.position.step))
                 if seen[0] == weight._version:
                     fresh.add(id(weight))
                 else:
@@ -73,17 +71,17 @@ class StaleWeights:
         described = [d for _, weight, _ in old if (d := session.catalogue.described(weight)) is not None]
         names = [name for _, name in described]
         node, weight, since = min(old, key=lambda o: o[2])
-        session.event(
+        session.rows.event(
             "stale-forward-weights",
             f"{len(old)} of {weights} weights were used as they were before an update",
-            module_id=session.module_of(node._sequence_nr()),
+            module_id=session.answers.module_of(node._sequence_nr()),
             detail={
                 "stale": len(old),
                 "weights": weights,
                 "since": since,
                 "operator": operator_name(node),
                 "dtype": str(weight.dtype).removeprefix("torch."),
-                "autocast": session.facts.get("autocast") if is_autocast_cache_enabled() else None,
+                "autocast": session.step_row.facts.get("autocast") if is_autocast_cache_enabled() else None,
                 "names": names[:_MOST_NAMED],
                 "looks": self._looks,
             },

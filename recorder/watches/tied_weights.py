@@ -4,9 +4,10 @@ import weakref
 
 from torch import Tensor, nn
 
-from ..session.patches import Patches
 from ..session.registry import ModuleEntry, submodule
 from ..session.session import Session
+from ..session.signals import Signals
+from ..session.watch import Watch
 from ..tensors.moments import measurable
 
 _MOST_TIED = 64
@@ -24,18 +25,21 @@ class _Tie:
         self.tied = True
 
 
-class TieWatch:
+class TieWatch(Watch):
     """Fills ``tensors.storage`` and says when a tie breaks."""
 
+    name = "ties"
+    writes = ("tensors.storage", "events:weights-untied")
+
     def __init__(self, session: Session) -> None:
-        self.session = session
+        super().__init__(session)
         self._ties: list[_Tie] = []
         self._storages: dict[tuple[int, int], int] = {}
-        session.on_model.append(session.guarded("ties", self._found))
-        session.at_finish.append(("ties", self._check))
 
-    def install(self, patches: Patches) -> None:
-        """Nothing of its own is put into torch."""
+    def listen(self, signals: Signals) -> None:
+        """Look for ties in each model, and at each step whether they hold."""
+        signals.model_found.connect(self.name, self._found)
+        signals.row_ends.connect(self.name, self._check)
 
     def _found(self, root: ModuleEntry) -> None:
         module = root.ref()
@@ -107,7 +111,7 @@ class TieWatch:
         catalogue = self.session.catalogue
         module = root.ref()
         owner = catalogue.find(submodule(module, second.rpartition(".")[0])) if module is not None else None
-        self.session.event(
+        self.session.rows.event(
             "weights-untied",
             f"{first} and {second} are {how}",
             module_id=owner.id if owner is not None else None,

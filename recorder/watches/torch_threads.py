@@ -2,23 +2,27 @@
 
 import torch
 
-from ..session.patches import Patches
 from ..session.session import Session
+from ..session.signals import Signals
+from ..session.watch import Watch
 
 _MOST_EVENTS = 50
 
 
-class ThreadWatch:
+class ThreadWatch(Watch):
     """Writes an event in the step in which ``torch.get_num_threads()`` has become another."""
 
+    name = "threads"
+    writes = ("events:threads-changed",)
+
     def __init__(self, session: Session) -> None:
-        self.session = session
+        super().__init__(session)
         self._threads: int | None = None
         self._events = 0
-        session.at_finish.append(("threads", self._look))
 
-    def install(self, patches: Patches) -> None:
-        """Nothing is put into torch."""
+    def listen(self, signals: Signals) -> None:
+        """Look at each step."""
+        signals.row_ends.connect(self.name, self._look)
 
     def _look(self) -> None:
         now = torch.get_num_threads()
@@ -26,7 +30,7 @@ class ThreadWatch:
         if before is None or now == before or self._events == _MOST_EVENTS:
             return
         self._events += 1
-        self.session.event(
+        self.session.rows.event(
             "threads-changed",
             f"torch computes with {now} threads now, {before} before",
             detail={"threads": now, "before": before},

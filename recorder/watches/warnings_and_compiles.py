@@ -5,12 +5,13 @@ import logging
 import sys
 import threading
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from ..session.patches import Patches
 from ..session.session import Session
+from ..session.signals import Signals
+from ..session.watch import Watch
 
 _MOST_WARNINGS = 200
 _MOST_COMPILATIONS = 500
@@ -19,12 +20,17 @@ _MOST_LIMITS = 20
 _GAVE_UP = "torch._dynamo hit config."
 
 
-class WarningWatch:
+class WarningWatch(Watch):
     """Writes an event for each distinct warning that is shown; filters, output and recorded warnings stay as they are."""
 
+    name = "warnings"
+    writes = ("events:warning",)
+
     def __init__(self, session: Session) -> None:
-        self.session = session
+        super().__init__(session)
         self._seen: set[tuple[str, str, int, str]] = set()
+        self._shown: Any = None
+        """What prints a warning, unless the script has put something of its own in its place."""
 
     def install(self, patches: Patches) -> None:
         """Wrap the function to which the warnings module, in C and in Python, hands what has passed the filters.
@@ -34,24 +40,13 @@ class WarningWatch:
         """
         if not hasattr(warnings, "_showwarnmsg"):
             return
-        said = self.session.guarded("warnings", self._said)
-        shown = getattr(warnings, "_showwarnmsg_impl", None)
+        self._shown = getattr(warnings, "_showwarnmsg_impl", None)
+        patches.around(warnings, "_showwarnmsg", after=self.guarded(self._said))
 
-        def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
-            @functools.wraps(original)
-            def showwarnmsg(message: Any) -> Any:
-                result = original(message)
-                # inside catch_warnings(record=True) the script keeps the warning for itself
-                if getattr(warnings, "_showwarnmsg_impl", None) is shown:
-                    said(message)
-                return result
-
-            return showwarnmsg
-
-        patches.wrap(warnings, "_showwarnmsg", wrap)
-
-    def _said(self, message: Any) -> None:
-        if threading.get_ident() != self.session.thread:
+    def _said(self, _note: Any, _result: Any, message: Any) -> None:
+        if getattr(warnings, "_showwarnmsg_impl", None) is not self._shown:
+            return  # inside catch_warnings(record=True) the script keeps the warning for itself
+        if threading.get_ident() != self.session.position.thread:
             return
         text = str(message.message)[:_LONGEST]
         category = message.category.__name__
@@ -60,22 +55,28 @@ class WarningWatch:
             return
         self._seen.add(key)
         place = f"{message.filename}:{message.lineno}"
-        self.session.event(
+        self.session.rows.event(
             "warning",
             f"{category}: {text}",
             detail={"category": category, "place": place, "file": Path(str(message.filename)).name},
         )
 
 
-class CompilationWatch:
+class CompilationWatch(Watch):
     """Writes an event at the end of each step in which torch.compile made new graphs, from its own counters."""
 
+    name = "compilation"
+    writes = ("events:compiled", "events:recompiled", "events:recompile-limit")
+
     def __init__(self, session: Session) -> None:
-        self.session = session
+        super().__init__(session)
         self._graphs = 0
         self._events = 0
         self._limits = 0
-        session.at_finish.append(("compilation", self._look))
+
+    def listen(self, signals: Signals) -> None:
+        """Look at torch's counters after each step."""
+        signals.row_ends.connect(self.name, self._look)
 
     def install(self, patches: Patches) -> None:
         """Listen to the one line with which torch gives up; it is logged as before."""
@@ -85,7 +86,7 @@ class CompilationWatch:
         log = getattr(convert_frame, "log", None)
         if not isinstance(log, logging.Logger):
             return
-        said = self.session.guarded("compilation", self._gave_up)
+        said = self.guarded(self._gave_up)
 
         def passing(record: logging.LogRecord) -> bool:
             said(record)
@@ -98,11 +99,11 @@ class CompilationWatch:
         """torch._dynamo does not compile a function any more: it has compiled it so often that it has reached its limit."""
         if not str(record.msg).startswith(_GAVE_UP) or not isinstance(record.args, tuple) or len(record.args) < 4:
             return
-        if self._limits == _MOST_LIMITS or threading.get_ident() != self.session.thread:
+        if self._limits == _MOST_LIMITS or threading.get_ident() != self.session.position.thread:
             return
         self._limits += 1
         limit, number, function, reason = (str(a)[:_LONGEST] for a in record.args[:4])
-        self.session.event(
+        self.session.rows.event(
             "recompile-limit",
             f"torch.compile reached {limit} ({number}) at {function} and runs it uncompiled; last reason: {reason}",
             detail={"limit": limit, "number": number, "function": function, "reason": reason},
@@ -120,7 +121,7 @@ class CompilationWatch:
         first = self._events == 0
         self._events += 1
         breaks = sum(counters["graph_break"].values()) if "graph_break" in counters else 0
-        self.session.event(
+        self.session.rows.event(
             "compiled" if first else "recompiled",
             f"torch.compile made {new} new graph{'s' if new > 1 else ''} in this step, {graphs} so far",
             detail={"new": new, "graphs": graphs, "graph_breaks": int(breaks)},

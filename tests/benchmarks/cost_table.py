@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, redirect_stdout
 from io import StringIO
 from pathlib import Path
-from time import perf_counter, perf_counter_ns
+from time import perf_counter
 
 import psutil
 import torch
@@ -54,7 +54,7 @@ def recorded(make: Callable[[], Step], **options: object) -> Iterator[tuple[Call
 
             def __enter__(self) -> None:
                 attachment.attach()
-                attachment.session._last_flush = perf_counter_ns()  # the plain step between is none of ours
+                attachment.session.step_row.restart_clock()  # the plain step between is none of ours
 
             def __exit__(self, *_: object) -> None:
                 attachment.detach()

@@ -48,7 +48,7 @@ class Operators(TorchFunctionMode):
         self.ns = 0
 
     def __torch_function__(self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if not self.session._entered or getattr(func, "__name__", "") in {"__get__", "__set__"}:
+        if not self.session.guard._entered or getattr(func, "__name__", "") in {"__get__", "__set__"}:
             return func(*args, **(kwargs or {}))
         began = perf_counter_ns()
         try:
@@ -72,7 +72,7 @@ def measure(
 
         def timed(**options: Any) -> None:
             nonlocal rows
-            rows, began = session.stat_index(), perf_counter_ns()
+            rows, began = session.rows.stat_index(), perf_counter_ns()
             finish(**options)
             ends.append((perf_counter_ns() - began) / 1e3)
 
@@ -90,7 +90,7 @@ def measure(
             model(x).square().mean().backward()
             optimizer.step()
             if step >= 20 and (every == 1 or step % every):
-                own.append((inside.ns - before if operators else session.last_recorder_ns) / 1e3)
+                own.append((inside.ns - before if operators else session.step_row.last_recorder_ns) / 1e3)
         stack.close()
         if profile is not None:
             profile.disable()

@@ -8,6 +8,7 @@ import torch
 from firstfault.recorder.autograd.compiled_graphs import CompiledGraphs
 from firstfault.recorder.autograd.compiled_modules import Places, aligned, stack_of
 from firstfault.recorder.autograd.graph_text import read_graph, sizes
+from firstfault.recorder.session.patches import Patches
 from firstfault.recorder.session.session import Session
 from torch import nn
 
@@ -91,8 +92,8 @@ class Seen(CompiledGraphs):
         super().__init__(session)
         self.pairs: list[tuple[dict[str, Any], dict[str, Any]]] = []
 
-    def emit(self, record: logging.LogRecord) -> None:
-        super().emit(record)
+    def read(self, record: logging.LogRecord) -> None:
+        super().read(record)
         if "aot_forward_graph" in getattr(record, "metadata", {}):
             logged = self._waiting[-1]
             assert logged.stacks is not None
@@ -107,7 +108,7 @@ def session(tmp_path: Any) -> Session:
 
 def listening(session: Session) -> Any:
     graphs = Seen(session)
-    logging.getLogger("torch.__trace").addHandler(graphs)
+    graphs.install(Patches())
     return graphs
 
 

@@ -21,7 +21,7 @@ def train(run: Path, listener) -> None:
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     with Recorder(run, model=model):
         attachment = current()
-        attachment.session.at_finish.append(("misspelt", lambda: listener(attachment.session)))
+        attachment.session.signals.row_ends.connect("misspelt", lambda: listener(attachment.session))
         try:
             for _ in range(3):
                 optimizer.zero_grad()
@@ -33,23 +33,23 @@ def train(run: Path, listener) -> None:
 
 
 def misspelt_column(session):
-    session.add("probes", modul_id=3)
+    session.rows.add("probes", modul_id=3)
 
 
 def misspelt_table(session):
-    session.add("probez", module_id=3)
+    session.rows.add("probez", module_id=3)
 
 
 def misspelt_fact(session):
-    session.facts["grad_nrom"] = 1.0
+    session.step_row.facts["grad_nrom"] = 1.0
 
 
 def overruled_fact(session):
-    session.facts["loss"] = 1.0
+    session.step_row.facts["loss"] = 1.0
 
 
 def misspelt_later(session):
-    row = session.add("probes", module_id=3, probe="p")
+    row = session.rows.add("probes", module_id=3, probe="p")
     row["scalee"] = 2.0
 
 
@@ -64,7 +64,7 @@ def test_a_row_that_does_not_fit_raises_in_tests(listener, tmp_path: Path):
 
 @pytest.mark.parametrize("listener", LISTENERS)
 def test_a_row_that_does_not_fit_is_an_event_in_the_field_and_loses_no_step(listener, tmp_path: Path, monkeypatch):
-    monkeypatch.setattr(session, "STRICT", False)
+    monkeypatch.setattr(row_checks, "STRICT", False)
     train(tmp_path / "run", listener)
 
     trace = Trace(tmp_path / "run")

@@ -14,7 +14,7 @@ import firstfault.recorder.loop.optimizers as optimizers
 real = optimizers.OptimizerWatch._finish
 
 def finish(self, *arguments, **named):
-    if self.session.step == 3:
+    if self.session.position.step == 3:
         os.kill(os.getpid(), signal.SIGUSR1)
     return real(self, *arguments, **named)
 

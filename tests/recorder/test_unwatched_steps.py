@@ -91,7 +91,7 @@ def test_hooks_of_modules_are_out_between_watched_steps_and_a_copy_has_none_of_o
     model, optimizer = network()
     with Recorder(tmp_path / "run") as recorder:
         train(model, optimizer, WATCHED_AT_FIRST + 3)
-        assert recorder._attachment.session.unwatched
+        assert recorder._attachment.session.position.unwatched
         assert not nn_module._global_forward_hooks
         for twin in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):  # noqa: S301 — our own
             assert twin(torch.ones(1, 6)).shape == (1, 1)
@@ -142,7 +142,7 @@ def test_wrappers_rest_meanwhile_and_what_the_script_puts_over_them_stays(tmp_pa
         scripts = functools.partialmethod(watching)
         torch.Tensor.item = scripts
         train(model, optimizer, 3)
-        assert recorder._attachment.session.unwatched
+        assert recorder._attachment.session.position.unwatched
         assert nn.Module.zero_grad is plain
         assert vars(torch.Tensor)["item"] is scripts
         del torch.Tensor.item

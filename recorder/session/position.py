@@ -1,0 +1,84 @@
+"""Where the process stands: its step, its phase, and what of torch is in progress."""
+
+import os
+import threading
+from pathlib import Path
+from time import time_ns
+
+from ...schemas import BreadcrumbWriter, Phase
+from ...schemas.files.layout import breadcrumb_path
+
+
+class Position:
+    """Read by everybody. The session writes ``step``, ``flushes`` and ``unwatched``, the parts of loop/ the rest, each attribute
+    one of them; ``seq`` grows with what is captured."""
+
+    __slots__ = (
+        "_breadcrumb",
+        "flushes",
+        "in_backward",
+        "loading",
+        "microbatch",
+        "phase",
+        "saved_tensor_hooks_used",
+        "seq",
+        "step",
+        "thread",
+        "unwatched",
+    )
+
+    def __init__(self, first_step: int) -> None:
+        self.step = first_step
+        self.microbatch = 0
+        """Backward passes since the last row of `steps`."""
+        self.seq = 0
+        """Order of capture within the step."""
+        self.phase = Phase.DATA
+        self.thread = threading.get_ident()
+        """The thread that trains; others are not recorded."""
+        self.in_backward = False
+        self.loading = False
+        """Whether a loader of torch is asked for its next batch."""
+        self.saved_tensor_hooks_used = False
+        """Whether the script uses saved-tensor hooks (activation checkpointing): saved tensors are then left alone."""
+        self.unwatched = False
+        """Whether nothing is measured and nothing noted of the step in progress: see loop/unwatched_steps.py."""
+        self.flushes = 0
+        """How often the rows of a step were written; what was collected before the last time cannot be changed any more."""
+        self._breadcrumb: BreadcrumbWriter | None = None
+
+    @property
+    def pending(self) -> bool:
+        """Whether a backward has run since the last row of `steps`."""
+        return self.microbatch > 0
+
+    def next_seq(self) -> int:
+        """The next number in the order of capture."""
+        self.seq += 1
+        return self.seq - 1
+
+    def note(self, phase: Phase, module_id: int) -> None:
+        """Leave the breadcrumb: where the process stands now."""
+        self.phase = phase
+        if self._breadcrumb is not None:
+            self._breadcrumb.note(time_ns(), self.step, self.microbatch, phase, module_id)
+
+    def count_step(self) -> None:
+        """A step that goes unwatched is over."""
+        self.step = step = self.step + 1
+        if self._breadcrumb is not None:
+            self._breadcrumb.count(step)
+
+    def reopen(self, seq: int) -> None:
+        """The iteration that seemed to be over goes on, after so many rows of it."""
+        self.step -= 1
+        self.seq = seq
+
+    def begin_breadcrumb(self, run: Path, rank: int) -> None:
+        """Recording begins in this thread: make the breadcrumb's file."""
+        self.thread = threading.get_ident()
+        self._breadcrumb = BreadcrumbWriter(breadcrumb_path(run, rank), os.getpid())
+
+    def drop_breadcrumb(self) -> None:
+        """The file is another process's, which this one was forked from."""
+        self._breadcrumb = None
