@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 FAULT ?= fully-masked-attention-row
 DEMO_OUT ?= demo-run
-INSTALLED_FROM := pyproject.toml setup.py constraints.txt recorder/tensors/moments.c
+INSTALLED_FROM := pyproject.toml setup.py constraints.txt recorder/tensors/moments.c analyzer/importers/trace_scan.c
 
 .PHONY: help demo test quick suite pictures docs dist matrix lint clean
 

@@ -1,7 +1,7 @@
-"""What pyproject.toml cannot say: how the C file of the recorder becomes a shared library where there is a compiler.
+"""What pyproject.toml cannot say: how the C files become shared libraries where there is a compiler.
 
-The library belongs to no Python: it is loaded by ctypes. So one wheel serves every Python 3 of a platform, and a wheel that was
-built without a compiler every platform.
+The libraries belong to no Python: they are loaded by ctypes. So one wheel serves every Python 3 of a platform, and a wheel that
+was built without a compiler every platform.
 """
 
 from pathlib import Path
@@ -11,11 +11,14 @@ from setuptools import Extension, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 
-LIBRARY = "firstfault.recorder.tensors.libmoments"
+LIBRARIES = {
+    "firstfault.recorder.tensors.libmoments": "recorder/tensors/moments.c",
+    "firstfault.analyzer.importers.libtrace_scan": "analyzer/importers/trace_scan.c",
+}
 
 
 class BuildLibrary(build_ext):
-    """Builds a plain shared library; goes on without one where that fails."""
+    """Builds plain shared libraries; goes on without where that fails."""
 
     def get_ext_filename(self, fullname: str) -> str:
         """No Python's tag in the name."""
@@ -30,15 +33,17 @@ class BuildLibrary(build_ext):
         try:
             super().run()
         except Exception as e:  # noqa: BLE001 — a compiler fails in as many ways as there are compilers
-            self.warn(f"no shared library was built ({e}); the recorder measures by torch's own operators")
+            self.warn(
+                f"no shared library was built ({e}); the recorder measures by torch's operators, import reads more slowly"
+            )
 
 
 class PlatformWheel(bdist_wheel):
-    """A wheel for any Python 3, of this platform if it holds the library."""
+    """A wheel for any Python 3, of this platform if it holds a library."""
 
     def get_tag(self) -> tuple[str, str, str]:
         """Asked when everything has been built."""
-        built = any(Path(self.bdist_dir).glob(f"**/{LIBRARY.rpartition('.')[2]}.so"))
+        built = any(any(Path(self.bdist_dir).glob(f"**/{name.rpartition('.')[2]}.so")) for name in LIBRARIES)
         platform = super().get_tag()[2] if built else "any"
         return "py3", "none", platform
 
@@ -49,11 +54,12 @@ setup(
     cmdclass=options,
     ext_modules=[
         Extension(
-            LIBRARY,
-            ["recorder/tensors/moments.c"],
+            name,
+            [source],
             # vectors of 32 bytes never cross a function's border, which is all that -Wpsabi warns of
             extra_compile_args=["-O3", "-g0", "-fvisibility=hidden", "-Wno-psabi"],
             optional=True,
         )
+        for name, source in LIBRARIES.items()
     ],
 )

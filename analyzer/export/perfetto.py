@@ -278,7 +278,12 @@ class _Timeline:
             event["bp" if row["ph"] in {"f", "t", "s"} else "s"] = row["scope"]
         self._number(event, row["rank"])
         name = row["name"] or ""
-        if name.startswith("ProfilerStep#") and (len(self.ranks) > 1 or name != f"ProfilerStep#{row['step']}"):
+        on_host = not (row["cat"] or "").startswith("gpu")  # on the device a step begins later than it counts
+        if (
+            name.startswith("ProfilerStep#")
+            and on_host
+            and (len(self.ranks) > 1 or name != f"ProfilerStep#{row['step']}")
+        ):
             event["name"] = f"window {row['window_id']}, {name.replace('#', ' ')}"  # a profiler counts its own steps
         if row["ts_ns"] is not None:
             event["ts"] = self._us(row["ts_ns"])

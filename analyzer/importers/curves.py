@@ -10,7 +10,7 @@ from typing import Any
 
 from ..errors import ImportFileError
 from .byte_streams import ByteStream, encoding_of
-from .records import Record, number_of, put_records
+from .records import Record, number_of, put_records, time_of
 from .target import RunTarget
 
 _LARGEST = 1 << 29
@@ -102,9 +102,11 @@ def _csv_records(path: Path, text: str, target: RunTarget) -> list[Record]:
         raise ImportFileError(f"{path}: is no table ({e}); save it as CSV with one row a line") from e
     if mark == ";" or (mark == "\t" and not any("." in cell for row in rows[1:] for cell in row)):
         rows = [[_DECIMAL_COMMA.sub(r"\1.\2", cell) for cell in row] for row in rows]
-    if any(number_of(cell) is None and cell for cell in rows[0]):
+    if _is_header(rows):
         header, rows = rows[0], rows[1:]
-    elif comments and len(named := re.split(r"[,;\t ]+", comments[-1].lstrip("# \t").strip())) == len(rows[0]):
+    elif any(named := _named_by_cells(rows)) or (
+        comments and len(named := re.split(r"[,;\t ]+", comments[-1].lstrip("# \t").strip())) == len(rows[0])
+    ):
         header = named
     elif len(rows[0]) <= 2:
         header = ["loss"] if len(rows[0]) == 1 else ["step", "loss"]
@@ -120,6 +122,26 @@ def _csv_records(path: Path, text: str, target: RunTarget) -> list[Record]:
         )
     records = [{name: cell for name, cell in zip(header, row, strict=False) if name and cell} for row in whole]
     return _wandb_export(path, header, records)
+
+
+def _is_header(rows: list[list[str]]) -> bool:
+    """Whether the first row names the columns: a text stands over numbers there, or there is nothing but texts."""
+    numeric = {at for row in rows[1:] for at, cell in enumerate(row) if number_of(cell) is not None}
+    texts = {at for at, cell in enumerate(rows[0]) if cell and number_of(cell) is None}
+    return bool(texts & numeric) or len(texts) == len(rows[0])
+
+
+def _named_by_cells(rows: list[list[str]]) -> list[str]:
+    """Names for columns of numbers behind a column that is the same text in every row, as a logger joins them: `Loss, 0.5, …`.
+    Empty for the other columns, but for a first one of moments."""
+    width = min(map(len, rows))
+    same = [len({row[at] for row in rows}) == 1 and number_of(rows[0][at]) is None for at in range(width)]
+    names = [
+        rows[0][at - 1] if at and same[at - 1] and number_of(rows[0][at]) is not None else "" for at in range(width)
+    ]
+    if any(names) and time_of(rows[0][0]) is not None:
+        names[0] = "time"
+    return names
 
 
 def _wandb_export(path: Path, header: list[str], records: list[Record]) -> list[Record]:

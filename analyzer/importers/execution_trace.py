@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from ..errors import ImportFileError
 from .byte_streams import ByteStream
 from .event_columns import rows_table
+from .execution_calls import call_rows, rank_of
 from .target import RunTarget
 from .traces import rank_in_name
 
@@ -32,17 +33,25 @@ def import_execution_trace(path: Path, target: RunTarget, label: str) -> str:  #
     nodes = whole.get("nodes") if isinstance(whole, Mapping) else None
     if not isinstance(nodes, list):
         raise ImportFileError(f"{path}: has no list of nodes; was it written by torch's ExecutionTraceObserver?")
-    rank = rank_in_name(path, target)
+    nodes = [node for node in nodes if isinstance(node, Mapping)]
+    told = rank_of(nodes)
+    rank = told if told is not None else rank_in_name(path, target)
     window = target.next_window(rank)
-    rows = [_row(node) for node in nodes if isinstance(node, Mapping) and not str(node.get("name")).startswith(_FRAME)]
+    rows = [_row(node) for node in nodes if not str(node.get("name")).startswith(_FRAME)]
     for number, row in enumerate(rows):
         row |= {"rank": rank, "window_id": window, "event_id": number}
     if not rows:
         raise ImportFileError(f"{path}: names no operator; record it over at least one step")
     pq.write_table(rows_table(rows), target.next_part("profiler_events", rank), compression="zstd")
+    calls = list(call_rows(nodes)) if not window else []  # numbers of another run would be taken for the same calls
+    for call in calls:
+        target.add("collectives", {"rank": rank, **call})
+    if calls:
+        target.write_out("collectives", rank)
     message = f"{len(rows)} operators of {path.name} imported as window {window}; an execution trace has no times."
     target.event("execution-trace-imported", message, rank=rank, detail=json.dumps({"schema": whole.get("schema")}))
-    return f"{len(rows)} operators without times, rank {rank}"
+    between = f", {len(calls)} calls between ranks" if calls else ""
+    return f"{len(rows)} operators without times{between}, rank {rank}"
 
 
 def _row(node: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-_OPS = {
+OPS = {
     "_all_gather_base": "all_gather_into_tensor",
     "_allgather_base": "all_gather_into_tensor",
     "_reduce_scatter_base": "reduce_scatter_tensor",
@@ -15,11 +15,15 @@ _OPS = {
     "allgather": "all_gather",
     "all_to_all_base": "all_to_all_single",
     "all_reduce_barrier": "barrier",
+    "reducescatter": "reduce_scatter",
+    "alltoall": "all_to_all",
 }
-_DTYPES = {
+"""How process groups call what torch.distributed calls otherwise."""
+DTYPES = {
     "float": "float32", "double": "float64", "half": "float16", "bfloat16": "bfloat16", "long": "int64", "int": "int32",
     "short": "int16", "char": "int8", "byte": "uint8", "bool": "bool",
 }  # fmt: skip
+"""Names of types in C++ -> those of torch."""
 BETWEEN_TWO = ", between two"
 """What follows the name of a group in the name of its sends and receives."""
 
@@ -48,7 +52,7 @@ def call_row(entry: Mapping[str, Any], order: int, members: Mapping[str, list[in
         "number": order if p2p or number is None else max(number - 1, 0),
         "op": op,
         "peer": peer,
-        "dtype": None if dtype is None else _DTYPES.get(dtype, dtype),
+        "dtype": None if dtype is None else DTYPES.get(dtype, dtype),
         "numel": sum(math.prod(s) for s in sizes if _is_shape(s)) if isinstance(sizes, list) and sizes else None,
         "blocking": True,
         "waited_ns": waited if waited is not None else ended - began if began and ended and ended >= began else None,
@@ -95,7 +99,7 @@ def _op_and_peer(name: str, members: list[int]) -> tuple[str, int | None]:
             peer = int(found[2][:9])
             return op, members[peer] if peer < len(members) else peer
     op = name.split("(", maxsplit=1)[0].strip().lower()
-    return _OPS.get(op, op), None
+    return OPS.get(op, op), None
 
 
 def _spans(ranks: list[int]) -> str:

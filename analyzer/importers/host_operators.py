@@ -43,24 +43,27 @@ def operators_of(part: Path, rank: int, window: int) -> pa.Table:
     if not len(at):
         return _TABLE.schema.empty_table()
     thread = texts["pid"][0][at].astype(np.int64) * len(texts["tid"][1]) + texts["tid"][0][at]
-    order = np.lexsort((-length[at], begin[at], thread))
-    at, thread = at[order], thread[order]
+    if not _in_order(thread, begin[at], length[at]):
+        order = np.lexsort((-length[at], begin[at], thread))
+        at, thread = at[order], thread[order]
     above, depth = _nested(thread, begin[at], length[at])
-    own = length[at].copy()
     inside = above >= 0
-    np.subtract.at(own, above[inside], length[at][inside])
+    spent = np.bincount(above[inside], length[at][inside], len(at))
+    own = length[at] - spent.astype(np.int64)
     paths, path_names = _paths(above, depth, np.where(module[at], texts["name"][0][at], -1), names)
     phase = _phases(above, depth, _own_phase(names)[texts["name"][0][at]], paths > 0)
+    kept_rows = operator[at]
     rows = pa.table(
         {
-            "step": events.column("step").take(pa.array(at)),
-            "name": pa.DictionaryArray.from_arrays(pa.array(texts["name"][0][at]), pa.array(names)).cast(pa.string()),
-            "path": pa.array(paths),
-            "phase": pa.array(phase),
-            "self_ns": pa.array(np.maximum(own, 0)),
+            "step": events.column("step").take(pa.array(at[kept_rows])),
+            "code": pa.array(texts["name"][0][at[kept_rows]]),
+            "path": pa.array(paths[kept_rows]),
+            "phase": pa.array(phase[kept_rows]),
+            "self_ns": pa.array(np.maximum(own[kept_rows], 0)),
         }
-    ).filter(pa.array(operator[at]))
-    sums = rows.group_by(["step", "name", "path", "phase"]).aggregate([("self_ns", "sum"), ("self_ns", "count")])
+    )
+    sums = rows.group_by(["step", "code", "path", "phase"]).aggregate([("self_ns", "sum"), ("self_ns", "count")])
+    sums = sums.append_column("name", pa.array(names).take(sums.column("code").combine_chunks()))
     sums = sums.sort_by([("step", "ascending"), ("self_ns_sum", "descending"), ("name", "ascending")])
     count = sums.num_rows
     said = {
@@ -90,6 +93,13 @@ def _coded(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.int32], list[str | N
     whole = whole.unify_dictionaries().combine_chunks() if isinstance(whole, pa.ChunkedArray) else whole
     texts: list[str | None] = [*whole.dictionary.to_pylist(), None]
     return whole.indices.fill_null(len(texts) - 1).to_numpy().astype(np.int32), texts
+
+
+def _in_order(thread: _Numbers, begin: _Numbers, length: _Numbers) -> bool:
+    """Whether events stand by thread, begin and falling length already, as most profilers write them."""
+    same = thread[1:] == thread[:-1]
+    later = (begin[1:] > begin[:-1]) | ((begin[1:] == begin[:-1]) & (length[1:] <= length[:-1]))
+    return bool(((thread[1:] > thread[:-1]) | (same & later)).all())
 
 
 def _nested(thread: _Numbers, begin: _Numbers, length: _Numbers) -> tuple[_Numbers, _Numbers]:

@@ -5,11 +5,12 @@ ordinary is read by itself, by a slower way that keeps every key: nothing is los
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -18,6 +19,7 @@ from .byte_streams import ByteStream
 from .event_arrays import event_arrays
 from .event_columns import EVENTS, UNPARSED, row_of, rows_table
 from .event_tokens import MARKS, EventTokens, OddEventsError, event_starts
+from .native_scan import ScannedEvents, TraceScanner, load_scanner
 from .nesting import Nesting
 from .run_texts import RunTexts
 from .step_spans import StepSpans, find_steps
@@ -75,7 +77,7 @@ class KinetoTrace:
     def find_steps(self) -> None:
         """Look for the annotations that say when each step began, and for the clock's start, ahead of the events."""
         with ByteStream(self.path) as stream:
-            self.spans, base = find_steps(stream)
+            self.spans, base = find_steps(stream, with_base="baseTimeNanoseconds" not in self.header)
         self.base_ns = base_of(self.header if "baseTimeNanoseconds" in self.header else {"baseTimeNanoseconds": base})
         self.spans.moved(self.base_ns)
 
@@ -111,8 +113,9 @@ class KinetoTrace:
     def _groups(self) -> Iterator[pa.Table]:
         """The rows of as many pieces as fill a row group."""
         tables: list[pa.Table] = []
+        library = load_scanner()
         with ByteStream(self.path) as stream:
-            pieces = TracePieces(stream)
+            pieces = TracePieces(stream, None if library is None else TraceScanner(library, self.base_ns))
             for piece in pieces:
                 rows = self._rows_of(piece)
                 if rows is None:
@@ -130,6 +133,8 @@ class KinetoTrace:
 
     def _rows_of(self, piece: Piece) -> pa.Table | None:
         """The rows of a piece; None where it is refused, as its events are no JSON by themselves or none of the format's."""
+        if piece.scanned is not None:
+            return self._scanned(piece.scanned, piece.events)
         if piece.text is None:
             return self._one_by_one(piece.events)
         before = self.unparsed, self.one_by_one
@@ -140,6 +145,16 @@ class KinetoTrace:
             return None
         return rows
 
+    def _scanned(self, found: ScannedEvents, odd: list[bytes]) -> pa.Table:
+        """One row per event of those that the library has read; the odd ones by themselves."""
+        rows = _table(found.columns, found.count)
+        return self._merged(odd, found.odd, rows.take(pa.array(_others(found.count, found.odd)))) if odd else rows
+
+    def _merged(self, texts: list[bytes], places: Sequence[int], rest: pa.Table) -> pa.Table:
+        """The rows of events that are read by themselves at these places, and of all others."""
+        order = np.argsort(np.append(np.array(places, np.int64), _others(len(places) + rest.num_rows, places)))
+        return _joined([self._one_by_one(texts), rest]).take(pa.array(order))
+
     def _rows(self, text: bytes | memoryview, kinds: int = _MOST_KINDS) -> pa.Table:
         """One row per event: all at a time, but for events that are out of the ordinary; so many kinds of these are told."""
         try:
@@ -149,14 +164,12 @@ class KinetoTrace:
             starts = event_starts(text)
             odd = e.events if kinds else range(len(starts))
         ends = [*starts[1:].tolist(), len(text)]
-        taken = set(odd)
-        others = [event for event in range(len(starts)) if event not in taken]
-        tables = [self._one_by_one([bytes(text[starts[event] : ends[event]]) for event in odd])]
-        if others:
-            rest = b"".join(text[starts[event] : ends[event]] for event in others)
-            tables.append(self._rows(rest, kinds - 1))
-        order = np.argsort(np.array([*odd, *others]))
-        return _joined(tables).take(pa.array(order))
+        texts = [bytes(text[starts[event] : ends[event]]) for event in odd]
+        others = _others(len(starts), odd)
+        if not len(others):
+            return self._one_by_one(texts)
+        rest = b"".join(text[starts[event] : ends[event]] for event in others)
+        return self._merged(texts, odd, self._rows(rest, kinds - 1))
 
     def _one_by_one(self, texts: list[bytes]) -> pa.Table:
         """The rows by Python, every key kept; what is no JSON is kept as text. A little at a time: Python's objects are large."""
@@ -191,6 +204,11 @@ def _table(arrays: dict[str, pa.Array], count: int) -> pa.Table:
     """Columns as the Parquet part has them; those that no event has are null."""
     columns = [arrays[f.name].cast(f.type) if f.name in arrays else pa.nulls(count, f.type) for f in _ENCODED]
     return pa.Table.from_arrays(columns, schema=_ENCODED)
+
+
+def _others(count: int, places: Sequence[int]) -> npt.NDArray[np.int64]:
+    """All places but these."""
+    return np.delete(np.arange(count), np.array(places, np.int64))
 
 
 def _joined(tables: list[pa.Table]) -> pa.Table:

@@ -51,14 +51,14 @@ class StepSpans:
         return pa.array(steps[index], mask=~inside)
 
 
-def find_steps(stream: ByteStream) -> tuple[StepSpans, int | None]:
-    """Steps of a trace, counted from no base, and the last `baseTimeNanoseconds` that stands in it.
+def find_steps(stream: ByteStream, *, with_base: bool = True) -> tuple[StepSpans, int | None]:
+    """Steps of a trace, counted from no base, and, if it is asked for, the last `baseTimeNanoseconds` that stands in it.
 
     Spans on the device are those of steps only where the host has none: they begin when the device comes to the work.
     """
     host, device = StepSpans(), StepSpans()
     base: int | None = None
-    for text, at in _occurrences(stream):
+    for text, at in _occurrences(stream, (_MARK, _BASE) if with_base else (_MARK,)):
         if text.startswith(_BASE, at):
             found = _BASE_VALUE.match(text, at)
             base = int(found[1]) if found else base
@@ -75,15 +75,15 @@ def find_steps(stream: ByteStream) -> tuple[StepSpans, int | None]:
     return host if host.spans else device, base
 
 
-def _occurrences(stream: ByteStream) -> Iterator[tuple[bytearray, int]]:
-    """Places of both marks, each with the text round it."""
+def _occurrences(stream: ByteStream, marks: tuple[bytes, ...]) -> Iterator[tuple[bytearray, int]]:
+    """Places of these marks, each with the text round it."""
     buffer, held, looked = bytearray(2 * _SEAM + _READ), 0, 0
     while True:
         count = stream.fill(memoryview(buffer)[held:])
         held += count
         ended = held < len(buffer)
         until = held if ended else held - _SEAM
-        for mark in (_MARK, _BASE):
+        for mark in marks:
             at = buffer.find(mark, looked, until)
             while at >= 0:
                 yield buffer, at

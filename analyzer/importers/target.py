@@ -24,6 +24,9 @@ from .curve_names import no_loss
 
 Row = dict[str, Any]
 
+_A_DATE_NS = 10**18
+"""Later moments count from 1970, earlier ones from the start of a machine."""
+
 
 class Choices(NamedTuple):
     """Columns that the person who imports a file has named: the losses, the step, the learning rates, scores to judge."""
@@ -70,6 +73,8 @@ class RunTarget:
         self._stacks: Counter[int] = Counter()
         self.calls = CallRecord()
         """What the dumps of the ranks' calls say together."""
+        self.moments: list[int] = []
+        """When traces began and ended, in ns; of some only since the machine started."""
         self.workers: dict[str, int] = {}
         """Worker of a profiler that does not tell its rank → the rank it was given."""
 
@@ -196,6 +201,7 @@ class RunTarget:
         for table, rank in list(self._rows):
             self.write_out(table, rank)
         written = self.written_ns or [time.time_ns()]
+        times += [moment for moment in self.moments if moment > _A_DATE_NS]
         started = self.facts.get("started_ns") or min(times, default=min(written))
         imported = list(sources)
         manifest = RunManifest(

@@ -2,7 +2,8 @@
 
 White space, the order of keys and the place of `traceEvents` do not matter. A cut is right exactly where the text up to it is a
 whole JSON array: msgspec checks that while it lays the piece out as Kineto does. A file that has this layout already is cut
-at `\\n  },\\n  {`, which no JSON string can hold; the reader refuses such a piece if its events are not what they seem.
+at `\\n  },\\n  {`, which no JSON string can hold; the reader refuses such a piece if its events are not what they seem. A scanner
+needs none of this: it takes whole events from wherever the text stands.
 """
 
 import json
@@ -14,6 +15,7 @@ from typing import Any
 import msgspec
 
 from .byte_streams import ByteStream
+from .native_scan import ScannedEvents, TraceScanner
 
 PIECE = 6_000_000
 """Bytes that are read at a time: larger pieces leave the processor's caches, smaller ones cost more calls than work."""
@@ -44,10 +46,12 @@ _BOM = b"\xef\xbb\xbf"
 
 @dataclass(slots=True)
 class Piece:
-    """Whole events. ``text``: in Kineto's layout, or None where each of ``events`` is a text of its own."""
+    """Whole events. ``scanned``: as columns; ``events`` are the texts of the odd ones. Else ``text``: in Kineto's layout, or None
+    where each of ``events`` is a text of its own."""
 
     text: memoryview | None
     events: list[bytes]
+    scanned: ScannedEvents | None = None
     refused: bool = False
     """Set by the reader of a piece whose events are not what its layout promises: it comes once more, cut another way."""
 
@@ -66,8 +70,8 @@ class TracePieces:
     ``cut``: the end is missing, or the text is no JSON from ``broken_at`` on; ``torn_bytes`` were left out after the last event.
     """
 
-    def __init__(self, stream: ByteStream) -> None:
-        self._stream = stream
+    def __init__(self, stream: ByteStream, scanner: TraceScanner | None = None) -> None:
+        self._stream, self._scanner = stream, scanner
         self._buffer = bytearray(min(1 << 16, PIECE))
         self._at = self._held = self._before = 0
         self._ended = False
@@ -147,7 +151,13 @@ class TracePieces:
 
     def _piece(self) -> Iterator[Piece]:
         """The next piece, in the fastest way that holds."""
-        if self._before + self._at >= self._slow_until:
+        scanned = self._scanner.scan(self._buffer, self._at, self._held) if self._scanner is not None else None
+        if scanned is not None:
+            odd = [bytes(self._buffer[begin:end]) for begin, end in scanned.spans]
+            yield Piece(None, odd, scanned)
+            self._at = scanned.end
+            return
+        if self._scanner is None and self._before + self._at >= self._slow_until:
             end = self._end_of_lines()
             if end is not None:
                 piece = Piece(memoryview(self._buffer)[self._at : end], [])

@@ -44,11 +44,20 @@ def import_trace(path: Path, target: RunTarget, label: str) -> str:  # noqa: ARG
         duckdb.connect(config={"memory_limit": _MEMORY, "temp_directory": folder, "threads": 1}) as con,
     ):
         con.execute("SET enable_progress_bar = false")
+        target.moments += _moments(con, part)
         _steps(path, trace, target, con, part, rank)
         for doubt in doubts(con, part, trace.nesting):
             words = f"{doubt.events} events of {path.name} {doubt.what}, first {doubt.first}"
             target.event("trace-doubtful", f"{words}: their times cannot be trusted.", rank=rank, step=doubt.step)
     return f"{trace.events} events, {len(trace.spans.spans)} steps, rank {rank}" + (", cut" if trace.cut else "")
+
+
+def _moments(con: duckdb.DuckDBPyConnection, part: Path) -> list[int]:
+    """When the first event of the trace began and the last one ended."""
+    events = "read_parquet($part, hive_partitioning=false)"
+    query = f"SELECT min(ts_ns), max(ts_ns + dur_ns) FROM {events} WHERE ph = 'X' AND dur_ns >= 0"  # noqa: S608 # own text
+    first, last = con.execute(query, {"part": str(part)}).fetchall()[0]
+    return [] if first is None else [int(first), int(last)]
 
 
 def _steps(
@@ -88,13 +97,27 @@ def rank_in_name(path: Path, target: RunTarget) -> int:
     return target.workers.setdefault(worker[1], first) if worker else first
 
 
+def _kept(header: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """The keys of a header that together are not too long, short ones first, and the names of the others."""
+    kept: dict[str, Any] = {}
+    left, room = [], _HEADER
+    for length, key in sorted((len(json.dumps(value, ensure_ascii=False)), key) for key, value in header.items()):
+        room -= length
+        if room >= 0:
+            kept[key] = header[key]
+        else:
+            left.append(key)
+    return kept, left
+
+
 def _note(path: Path, trace: KinetoTrace, target: RunTarget, rank: int, window: int) -> None:
     header = trace.header
     if isinstance(header.get("host_name"), str):
         target.facts.setdefault("hostname", header["host_name"])
-    text = json.dumps(header, ensure_ascii=False)
     detail: dict[str, Any] = {"file": str(path), "window_id": window, "base_time_ns": trace.base_ns or None}
-    detail["header"] = header if len(text) <= _HEADER else text[:_HEADER]
+    detail["header"], left_out = _kept(header)
+    if left_out:
+        detail["header_left_out"] = left_out
     message = f"{trace.events} events of {path.name} imported as window {window}."
     target.event("trace-imported", message, rank=rank, detail=json.dumps(detail, ensure_ascii=False))
     broken = trace.broken_at

@@ -36,7 +36,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class IndexRow:
-    """One line of the index. ``paths`` draw the loss, ``lost`` are the places where it was not finite."""
+    """One line of the index. ``curve`` is its loss, null where it was not finite."""
 
     name: str
     href: str | None
@@ -46,8 +46,7 @@ class IndexRow:
     light: bool
     note: str
     cells: list[Cell]
-    paths: list[str]
-    lost: list[float]
+    curve: list[float | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +165,6 @@ def check_out(out: Path, *, force: bool) -> None:
 
 def _row(row: BatchRow) -> IndexRow:
     s = row.summary
-    paths, lost = loss_paths(s.loss_curve)
     light = s.severity == "warning"
     note = s.error or s.message or ""
     gone = s.loss_finite is False
@@ -189,8 +187,7 @@ def _row(row: BatchRow) -> IndexRow:
             Cell(say((s.status or "").replace("-", " "))),
             Cell("" if s.started_ns is None else moment(s.started_ns).removesuffix(" UTC"), s.started_ns),
         ],
-        paths=paths,
-        lost=lost,
+        curve=s.loss_curve,
     )
 
 

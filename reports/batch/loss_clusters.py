@@ -14,6 +14,9 @@ MOST_CURVES = 24
 
 MOST_GROUPS = 20
 
+Setting = tuple[str, str | float]
+"""A setting's name and value."""
+
 TELLING = 0.5
 """A value that all runs of a group share is worth a word where at most this share of the other runs has it too."""
 
@@ -48,10 +51,12 @@ def clusters(rows: Sequence[BatchRow]) -> list[Cluster]:
         s = row.summary
         groups.setdefault(s.fault if s.fault and s.severity != "warning" else f" {s.verdict}", []).append(row)
     ordered = sorted(groups.items(), key=lambda g: (g[0].startswith(" "), -len(g[1]), g[0]))
-    return [_cluster(key, held, rows) for key, held in ordered[:MOST_GROUPS]]
+    everywhere = Counter(setting for r in rows for setting in r.summary.settings.items())
+    known = sum(bool(r.summary.settings) for r in rows)
+    return [_cluster(key, held, everywhere, known) for key, held in ordered[:MOST_GROUPS]]
 
 
-def _cluster(key: str, held: Sequence[BatchRow], rows: Sequence[BatchRow]) -> Cluster:
+def _cluster(key: str, held: Sequence[BatchRow], everywhere: Counter[Setting], known: int) -> Cluster:
     without = key.startswith(" ")
     curves = [Curve(show_name(r.name), r.page, r.summary.loss_curve) for r in held if r.summary.loss_curve]
     return Cluster(
@@ -59,7 +64,7 @@ def _cluster(key: str, held: Sequence[BatchRow], rows: Sequence[BatchRow]) -> Cl
         title=say("No cause, {verdict}", verdict=say(key.strip())) if without else show_name(spoken(key)),
         verdict=held[0].summary.verdict,
         runs=len(held),
-        words=say("; ").join(w for w in (_where(held, without=without), _shared(held, rows)) if w),
+        words=say("; ").join(w for w in (_where(held, without=without), _shared(held, everywhere, known)) if w),
         curves=curves[:MOST_CURVES],
     )
 
@@ -82,10 +87,10 @@ def _where(held: Sequence[BatchRow], *, without: bool) -> str:
     return words
 
 
-def _shared(held: Sequence[BatchRow], rows: Sequence[BatchRow]) -> str:
-    """What every run of the group has and few others have, in words."""
-    inside = {r.slug for r in held}
-    others = [r for r in rows if r.slug not in inside and r.summary.settings]
+def _shared(held: Sequence[BatchRow], everywhere: Counter[Setting], known: int) -> str:
+    """What every run of the group has and few others have, in words. ``everywhere``: how many of all runs have a setting;
+    ``known``: of how many runs any is known."""
+    others = known - sum(bool(r.summary.settings) for r in held)
     if len(held) < 2 or not others:
         return ""
     common = [
@@ -96,7 +101,7 @@ def _shared(held: Sequence[BatchRow], rows: Sequence[BatchRow]) -> str:
     told = [
         f"{_setting(name)} {number(int(value) if isinstance(value, float) and value.is_integer() else value)}"
         for name, value in common
-        if sum(o.summary.settings.get(name) == value for o in others) <= TELLING * len(others)
+        if everywhere[name, value] - len(held) <= TELLING * others
     ]
     more = (
         say(" and {settings}", settings=plural(len(told) - MOST_SHARED, "more setting"))

@@ -15,21 +15,28 @@ from ..text.errors import ReportError
 from ..text.language import say
 from ..text.wording import number, plural, show_name, spoken
 from .index import IndexPage, index_json, loss_paths
+from .packed_rows import packed_rows
 from .run import BatchRow, write_whole
 
 CAUSES_SHOWN = 16
 """Causes that the page shows unfolded."""
+
+ROWS_DRAWN = 200
+"""Rows that are in the page as they are; the others are packed, and the script draws as many again when it is asked to."""
 
 _LISTED = 8
 
 
 def render_index(page: IndexPage) -> str:
     """The whole file as text. Depends on the data alone."""
+    packed = page.rows[ROWS_DRAWN:]
     return (
         environment()
         .get_template("index.html.j2")
         .render(
             page=page,
+            drawn=page.rows[:ROWS_DRAWN],
+            packed=packed_rows(packed, {v: say(v) for v, _ in page.counts}) if packed else None,
             style=own_text("page.css", "index.css"),
             script=own_text("theme.js", "index.js"),
             generator=MARKER,

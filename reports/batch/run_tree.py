@@ -10,6 +10,7 @@ from pathlib import Path
 from ... import __version__
 from ...analyzer import Judging
 from ...analyzer.language import language
+from ...analyzer.rules.rule import Rule
 from ...schemas.files.layout import EXIT_JSON, JOURNAL, RUN_JSON
 from ..text.errors import NoRunError
 from .remote import RemoteRun, cached, is_remote, runs_at
@@ -73,14 +74,32 @@ def state_key(place: RunPlace, rules: Judging) -> str:
     Raises OSError where the folder cannot be listed.
     """
     digest = hashlib.sha256(f"{__version__} {language()}\n".encode())
-    for rule in rules.rules:
-        digest.update(f"{rule.header!r}\n{rule.sql}\n".encode())
+    digest.update(_rules_digest.of(rules.rules))
     digest.update(repr(rules.changes).encode())
     remote = place.remote.files if place.remote is not None else None
     files = _files(place.path) if remote is None else [(f.path, f.size, f.modified_ns) for f in remote]
     for path, size, modified in files:
         digest.update(os.fsencode(path) + f"\0{size}\0{modified}\n".encode())
     return digest.hexdigest()
+
+
+class _RulesDigest:
+    """A hash of rules, kept for the next run: nearly all are judged by the same rules, and hashing them takes milliseconds."""
+
+    def __init__(self) -> None:
+        self._rules: tuple[Rule, ...] = ()
+        self._value = b""
+
+    def of(self, rules: tuple[Rule, ...]) -> bytes:
+        if len(rules) != len(self._rules) or any(a is not b for a, b in zip(rules, self._rules, strict=True)):
+            digest = hashlib.sha256()
+            for rule in rules:
+                digest.update(f"{rule.header!r}\n{rule.sql}\n".encode())
+            self._rules, self._value = rules, digest.digest()
+        return self._value
+
+
+_rules_digest = _RulesDigest()
 
 
 def printable(path: Path | str) -> str:

@@ -9,7 +9,10 @@ import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from math import comb, isfinite
+from math import exp, isfinite, lgamma
+
+import numpy as np
+import numpy.typing as npt
 
 from ..text.wording import number, show_name
 from .run import BatchRow
@@ -52,23 +55,54 @@ def failing_settings(rows: Sequence[BatchRow]) -> list[Split]:
         return []
     failures = sum(1 << i for i, r in enumerate(judged) if r.slug in failed)
     found = _distinct(judged)
-    least = _least_chances(found, len(judged), len(failed))
+    chances = Chances(len(judged), len(failed))
+    least = _least_chances(found, chances)
     best: dict[str, tuple[float, Split]] = {}
     for setting, words, inside in found:
         hit, runs = (inside & failures).bit_count(), inside.bit_count()
-        chance = chance_of(hit, runs, len(failed) - hit, len(judged) - runs)
-        known = (1 + sum(c <= chance * (1 + 1e-9) for c in least)) / (1 + DEALS)
+        chance = chances.log(hit, runs)
+        known = (1 + sum(c <= chance + 1e-9 for c in least)) / (1 + DEALS)
         split = Split(setting, words, runs, hit, len(judged) - runs, len(failed) - hit, known)
         if known <= CHANCE and (setting not in best or chance < best[setting][0]):
             best[setting] = chance, split
     return [split for _, split in sorted(best.values(), key=lambda b: b[0])][:MOST_SHOWN]
 
 
+class Chances:
+    """How likely it is that failures fall among certain runs by chance, as logarithms: of thousands of runs these are numbers
+    too small to be written, and sums of whole numbers of thousands of digits."""
+
+    def __init__(self, everyone: int, failures: int) -> None:
+        self.everyone = everyone
+        self.failures = failures
+        self._factorials = np.array([lgamma(n + 1) for n in range(everyone + 1)])
+        self._tails = cache(self._tails_of)
+
+    def log(self, failed: int, runs: int) -> float:
+        """Of all failures at least ``failed`` fall among ``runs`` of all runs, if they fall anywhere alike."""
+        return float(self._tails(runs)[failed])
+
+    def _tails_of(self, runs: int) -> npt.NDArray[np.float64]:
+        """For each number of failures among ``runs``, from none to all of them, the chance of so many or more."""
+        hits = np.arange(min(runs, self.failures) + 1)
+        others = self.everyone - runs
+        possible = hits >= self.failures - others
+        held = hits[possible]
+        ways = self._chosen(runs, held) + self._chosen(others, self.failures - held)
+        tails = np.zeros(len(hits))
+        least = ways - self._chosen(self.everyone, np.array([self.failures]))
+        tails[possible] = np.minimum(np.logaddexp.accumulate(least[::-1])[::-1], 0.0)
+        tails[: max(0, self.failures - others) + 1] = 0.0  # so many there must be: certain
+        return tails
+
+    def _chosen(self, of: int, some: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """Logarithms of the ways to choose ``some`` of ``of``."""
+        return self._factorials[of] - self._factorials[some] - self._factorials[of - some]
+
+
 def chance_of(failed: int, runs: int, other_failed: int, other_runs: int) -> float:
     """Probability that of all failures at least ``failed`` fall among ``runs`` of all runs, if they fall anywhere alike."""
-    everyone, failures = runs + other_runs, failed + other_failed
-    ways = sum(comb(runs, k) * comb(other_runs, failures - k) for k in range(failed, min(runs, failures) + 1))
-    return ways / comb(everyone, failures)
+    return exp(Chances(runs + other_runs, failed + other_failed).log(failed, runs))
 
 
 def _distinct(judged: Sequence[BatchRow]) -> list[tuple[str, str, int]]:
@@ -96,15 +130,14 @@ def _splits(values: Sequence[str | float | None]) -> list[tuple[str, int]]:
     return [(words, inside) for words, inside in found if 0 < inside < (1 << len(values)) - 1]
 
 
-def _least_chances(found: Sequence[tuple[str, str, int]], runs: int, failed: int) -> list[float]:
-    """The best split's chance in each deal of as many failures to the runs."""
+def _least_chances(found: Sequence[tuple[str, str, int]], chances: Chances) -> list[float]:
+    """The best split's chance, as a logarithm, in each deal of as many failures to the runs."""
     rng = random.Random(0)  # noqa: S311 # deals, no secrets; the same for the same runs
-    chances = cache(lambda hit, size: chance_of(hit, size, failed - hit, runs - size))
-    masks = [inside for _, _, inside in found]
+    masks = [(inside, inside.bit_count()) for _, _, inside in found]
     least: list[float] = []
     for _ in range(DEALS):
-        dealt = sum(1 << i for i in rng.sample(range(runs), failed))
-        least.append(min((chances((m & dealt).bit_count(), m.bit_count()) for m in masks), default=1.0))
+        dealt = sum(1 << i for i in rng.sample(range(chances.everyone), chances.failures))
+        least.append(min((chances.log((m & dealt).bit_count(), size) for m, size in masks), default=0.0))
     return least
 
 

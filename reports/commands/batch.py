@@ -19,6 +19,7 @@ from .common import DebugOption, LangOption, RulesOption, add, command_errors, c
 from .progress import progress_of, sign_of_life
 
 if TYPE_CHECKING:
+    from ..batch.index import IndexPage
     from ..batch.run import BatchRow, Work
     from ..batch.run_tree import RunPlace
 
@@ -31,7 +32,11 @@ class Engine(StrEnum):
 
 
 REFRESH_S = 10.0
-"""Seconds between two looks at an index while its batch is under way."""
+"""Seconds between two looks at an index while its batch is under way, and as many more as looks are to stay a small part of the
+work: an index over thousands of runs takes seconds itself."""
+
+LOOKS_SHARE = 0.05
+"""Largest share of the time that such looks may take."""
 
 
 def register(app: typer.Typer) -> None:
@@ -83,14 +88,16 @@ def batch_command(
 
         judged = partial(judged_by_ray, jobs=jobs)
 
-    def write(done: "Sequence[BatchRow]", *, complete: bool, more: bool = False) -> Path:
+    def write(done: "Sequence[BatchRow]", *, complete: bool, more: bool = False) -> "tuple[IndexPage, Path]":
         refresh = max(5, round(interval)) if more else None
         page = reduce_index(done, complete=complete, now_ns=time.time_ns(), refresh_s=refresh)
-        return write_index(out, page, done)
+        return page, write_index(out, page, done)
 
     def judge(*, again: bool) -> "list[BatchRow]":
         with sign_of_life(err, "Looking for runs …"):
             places = _places(folders, patient=watch)
+        # a mistake in the rules is no run's; settings that lie in a run folder, which may be the current one, are never in force
+        judging(places[0].path if places else None, rules)
         out.mkdir(parents=True, exist_ok=True)
         work = partial(run_batch, places, out, own_rules=rules, jobs=jobs or _cores(), again=again, engine=judged)
         early = not watch or not (out / "index.html").exists()
@@ -98,23 +105,22 @@ def batch_command(
 
     with command_errors(err, debug=debug):
         speak_as_asked(lang, None)
-        judging(None, rules)  # a mistake in the rules is nobody's run's
         check_out(out, force=force)
         ordered = judge(again=again)
         while watch:
-            path = write(ordered, complete=True, more=True)
+            page, path = write(ordered, complete=True, more=True)
             if ordered:
-                print_index(screen, reduce_index(ordered, complete=True, now_ns=0), _unchanged(ordered), path)
+                print_index(screen, page, _unchanged(ordered), path)
             try:
                 time.sleep(interval)
             except KeyboardInterrupt:
                 break
             ordered = judge(again=False)
-        path = write(ordered, complete=True)
+        page, path = write(ordered, complete=True)
         if as_json:
             sys.stdout.write(index_json(ordered, complete=True).decode())
         elif not watch:
-            print_index(screen, reduce_index(ordered, complete=True, now_ns=0), _unchanged(ordered), path)
+            print_index(screen, page, _unchanged(ordered), path)
     verdicts = {r.summary.verdict for r in ordered}
     raise typer.Exit(1 if "anomalous" in verdicts else 0 if verdicts == {"healthy"} else 3)
 
@@ -136,21 +142,23 @@ def _with_looks(
     err: Console,
     work: "Callable[..., list[BatchRow]]",
     total: int,
-    write: "Callable[[list[BatchRow]], Path] | None",
+    write: "Callable[[list[BatchRow]], object] | None",
 ) -> "list[BatchRow]":
     """Do the work under a progress bar, and write what is there now and then; stopped by Ctrl-C it can go on later."""
     rows: list[BatchRow] = []
-    written = time.monotonic()
+    written, pause = time.monotonic(), REFRESH_S
 
     with progress_of(err, "Judging runs", total) as step:
 
         def done(row: "BatchRow") -> None:
-            nonlocal written
+            nonlocal written, pause
             rows.append(row)
             step(row.name)
-            if write is not None and (len(rows) == 1 or time.monotonic() - written > REFRESH_S):
+            if write is not None and (len(rows) == 1 or time.monotonic() - written > pause):
+                began = time.monotonic()
                 write(rows)  # a look at what is there, and a sign that this folder is ours
                 written = time.monotonic()
+                pause = max(REFRESH_S, (written - began) / LOOKS_SHARE)
 
         try:
             return work(done=done)

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from msgspec import structs
+
 from ... import __version__
 from ...analyzer import Trace
 from ...analyzer.verdict import NotEvaluable, Verdict
@@ -97,9 +99,9 @@ def reduce_page(trace: Trace, verdict: Verdict) -> PageData:
         causes=causes,
         other_findings=other_findings,
         captures=reduce_captures(trace),
-        not_evaluable=verdict.not_evaluable,
+        not_evaluable=[structs.replace(n, why=n.why.replace(f"{run}/", "")) for n in verdict.not_evaluable],
         changes=[change_in_words(c) for c in verdict.changes],
-        problems=[_problem(p.path, p.what, p.rows_lost) for p in trace.problems],
+        problems=[_problem(p.path.removeprefix(f"{run}/"), p.what, p.rows_lost) for p in trace.problems],
         modules=modules,
         modules_hidden=modules_hidden,
         tensors=reduce_tensors(trace, rank),

@@ -106,7 +106,8 @@ def _last_place(record: ExitRecord | None) -> str:
 
 
 def _facts(record: ExitRecord, started_ns: int) -> list[tuple[str, str]]:
-    facts = [(say("Ended"), moment(record.ended_ns)), (say("Ran for"), duration(record.ended_ns - started_ns))]
+    ran = record.ended_ns - started_ns
+    facts = [(say("Ended"), moment(record.ended_ns)), (say("Ran for"), duration(ran) if ran > 0 else say("not told"))]
     if record.exit_code is not None:
         facts.append((say("Exit code"), str(record.exit_code)))
     if record.signal is not None:

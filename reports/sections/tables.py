@@ -188,8 +188,8 @@ def reduce_run_facts(trace: Trace) -> list[tuple[str, str]]:
         (say("Arguments"), show_name(" ".join(m.argv), empty=say("none"))),
         (say("Working directory"), show_name(m.cwd)),
         (say("Started"), moment(m.started_ns)),
-        (say("Host"), show_name(m.hostname)),
-        (say("Platform"), show_name(m.platform)),
+        (say("Host"), show_name(m.hostname, empty=say("not told"))),
+        (say("Platform"), show_name(m.platform, empty=say("not told"))),
         ("Python", show_name(m.python, empty="")),
         (say("Git commit"), commit or say("none found")),
         ("firstfault", m.firstfault_version),
@@ -244,7 +244,7 @@ def _folder_bytes(run: Path) -> int:
     for folder, _, files in os.walk(run):
         for name in files:
             try:
-                total += (Path(folder) / name).stat().st_size
+                total += (Path(folder) / name).lstat().st_size
             except FileNotFoundError:  # a run still being written turns journal segments into parts meanwhile
                 continue
     return total

@@ -15,6 +15,8 @@ from .breadcrumb import look_at_breadcrumb
 from .checksums import crc_holds, crc_of_file, listing_of
 from .json_text import json_bytes
 from .layout import CAPTURES, CHECKSUMS_JSON, JOURNAL, RUN_JSON, breadcrumb_path, rank_of, written_path
+from .probe_report import PROBES_JSON
+from .proof import PROOF_JSON
 from .safe_files import check_file, read_file
 from .segments import read_written
 
@@ -115,6 +117,8 @@ def _json_files(run: Path) -> list[Path]:
     """Records that carry their own checksum, run.json and exit.json apart: who reads those says what is wrong with them."""
     found = [
         *run.glob("exception-*.json"),
+        run / PROOF_JSON,
+        run / PROBES_JSON,
         *run.glob(f"{CAPTURES}/*/*.json"),
         *run.glob("processes/*.json"),
         *run.glob("attempts/*/*.json"),

@@ -5,6 +5,9 @@ from typing import Any, Literal
 
 import msgspec
 
+from .json_text import json_file
+from .safe_files import read_record
+
 Outcome = Literal["passed", "doubtful", "failed", "untried"]
 
 PROBES_JSON = "probes.json"
@@ -62,16 +65,13 @@ class ProbePlan(msgspec.Struct, kw_only=True):
 def write_report(folder: Path, report: ProbeReport) -> None:
     """Leave the report in a folder, whole or not at all."""
     temporary = folder / f".{PROBES_JSON}.tmp"
-    temporary.write_bytes(msgspec.json.encode(report))
+    temporary.write_bytes(json_file(report))
     temporary.replace(folder / PROBES_JSON)
 
 
 def read_report(folder: Path) -> ProbeReport | None:
     """The report of a folder; None where there is none that can be read."""
-    try:
-        return msgspec.json.decode((folder / PROBES_JSON).read_bytes(), type=ProbeReport)
-    except (OSError, msgspec.MsgspecError):
-        return None
+    return read_record(folder / PROBES_JSON, folder, ProbeReport)
 
 
 def read_plan(path: Path) -> ProbePlan:

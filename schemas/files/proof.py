@@ -5,6 +5,9 @@ from typing import Any, Literal
 
 import msgspec
 
+from .json_text import json_file
+from .safe_files import read_record
+
 PROOF_JSON = "proof.json"
 
 Proven = Literal["confirmed", "refuted"]
@@ -40,14 +43,11 @@ class Proof(msgspec.Struct, kw_only=True):
 
 def read_proof(run: Path) -> Proof | None:
     """The proof of a run; None where there is none that can be read."""
-    try:
-        return msgspec.json.decode((run / PROOF_JSON).read_bytes(), type=Proof)
-    except (OSError, msgspec.MsgspecError):
-        return None
+    return read_record(run / PROOF_JSON, run, Proof)
 
 
 def write_proof(run: Path, proof: Proof) -> None:
     """Leave it in the run folder, whole or not at all."""
     temporary = run / f".{PROOF_JSON}.tmp"
-    temporary.write_bytes(msgspec.json.encode(proof))
+    temporary.write_bytes(json_file(proof))
     temporary.replace(run / PROOF_JSON)

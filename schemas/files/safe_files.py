@@ -5,6 +5,13 @@ import errno
 import os
 import stat
 from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from .checksums import crc_holds
+
+Record = TypeVar("Record")
 
 MOST_JSON = 64 * 2**20
 """Bytes of a JSON file of a run; honest ones are a thousandth of it."""
@@ -28,3 +35,12 @@ def read_file(path: Path, root: Path, most: int = MOST_JSON) -> bytes:
     """All of a file below ``root``. Raises OSError as ``check_file`` does."""
     check_file(path, root, most)
     return path.read_bytes()
+
+
+def read_record(path: Path, root: Path, kind: type[Record]) -> Record | None:
+    """The record in a JSON file below ``root``; None where there is none, or what is there is not what was written."""
+    try:
+        found = msgspec.json.decode(read_file(path, root))
+        return msgspec.convert(found, kind) if isinstance(found, dict) and crc_holds(found) else None
+    except (OSError, ValueError, RecursionError):
+        return None

@@ -6,7 +6,8 @@
 Without --trace a small GPT is trained under torch.profiler (shapes and memory) and its trace taken: 90 steps are about 290 MB.
 ``--large`` adds the same events again and again, with later times, until the file has so many MB, and imports that as well.
 ``--layouts`` writes the same events in other layouts, too: compact, indented by two and by four, with keys in alphabetical order.
-``--hta`` is the python of an environment that has HolisticTraceAnalysis. Every reader runs in a process of its own; CPU seconds
+``--hta`` is the python of an environment that has HolisticTraceAnalysis, orjson and pyarrow.
+Every reader runs in a process of its own; CPU seconds
 are its own, from after the imports to the end, and peak memory is that of the process. ``--repeat`` runs all readers in turn,
 back and forth, so often and says of each its median and its best: what shares the processor makes a CPU-second worth less,
 never more.
@@ -69,7 +70,19 @@ READERS = {
     "firstfault import": """
 from pathlib import Path
 from firstfault.analyzer.importers import import_files
-import duckdb, polars
+import duckdb, polars, pyarrow
+pyarrow.array([0])  # which imports pandas where it is installed
+start()
+import_files([Path(trace)], Path(out), "0")
+stop(duckdb.sql(f"SELECT count(*) FROM '{out}/profiler_events/*/*.parquet'").fetchall()[0][0])
+""",
+    "firstfault import, no library in C": """
+import os
+os.environ["FIRSTFAULT_NATIVE"] = "0"
+from pathlib import Path
+from firstfault.analyzer.importers import import_files
+import duckdb, polars, pyarrow
+pyarrow.array([0])
 start()
 import_files([Path(trace)], Path(out), "0")
 stop(duckdb.sql(f"SELECT count(*) FROM '{out}/profiler_events/*/*.parquet'").fetchall()[0][0])
@@ -77,7 +90,8 @@ stop(duckdb.sql(f"SELECT count(*) FROM '{out}/profiler_events/*/*.parquet'").fet
     "firstfault, JSON to Parquet only": """
 from pathlib import Path
 from firstfault.analyzer.importers.kineto import KinetoTrace
-import duckdb, polars
+import duckdb, polars, pyarrow
+pyarrow.array([0])
 Path(out).mkdir()
 start()
 t = KinetoTrace(Path(trace))
@@ -216,9 +230,13 @@ def laid_out(trace: Path, layout: str, out: Path) -> Path:
     return out
 
 
+_APART = ("HolisticTraceAnalysis", "orjson")
+"""Readers whose packages are not among those of the tests."""
+
+
 def table(trace: Path, names: list[str], hta: str | None, repeat: int) -> None:
     """Run these readers in turn and print a line of each."""
-    pythons = {name: hta if name == "HolisticTraceAnalysis" else sys.executable for name in names}
+    pythons = {name: hta if name in _APART else sys.executable for name in names}
     found: dict[str, list[tuple[float, int, float] | str]] = {name: [] for name in names}
     for number in range(repeat):
         # Back and forth: one that follows a reader of gigabytes finds no memory that was touched lately.

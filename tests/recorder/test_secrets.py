@@ -1,12 +1,16 @@
 """Secrets are replaced before they are written; what only looks like one stays readable."""
 
+from html import unescape
+
 import pyarrow.parquet as pq
 import pytest
+from firstfault.__main__ import build_app
 from firstfault.analyzer import Trace, diagnose
 from firstfault.recorder.base.secrets import HIDDEN, Redactor
 from firstfault.recorder.supervisor.output_tail import OutputTail
 from firstfault.reports.page.data import reduce_page
 from firstfault.reports.page.render import render_page
+from typer.testing import CliRunner
 
 # put together here, so that no scanner takes this file for a leak
 LETTERS = "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1eF3hJ5"
@@ -164,11 +168,17 @@ def test_a_secret_that_comes_in_two_pieces_is_hidden_and_bytes_that_are_no_text_
 
 
 PLANTED = """
-import os, sys, warnings, torch
+import logging, os, subprocess, sys, warnings, torch
 token = sys.argv[2]
 print("logging in with", token, flush=True)
 print("and the variable", os.environ["WANDB_API_KEY"], flush=True)
+print("DB_PASSWORD", os.environ["DB_PASSWORD"], file=sys.stderr, flush=True)
+for line in sys.argv[3].splitlines():
+    print(line, flush=True)
+    warnings.warn(line)
 warnings.warn("the address https://me:{password}@host/x is old")
+logging.warning("retry with api_key={held}")
+subprocess.run([sys.executable, "-c", "pass", "--hub-token", token], check=True)
 model = torch.nn.Linear(4, 1)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 for _ in range(4):
@@ -176,30 +186,75 @@ for _ in range(4):
     model(torch.ones(2, 4)).sum().backward()
     optimizer.step()
 torch.save(model.state_dict(), "model-" + token + ".pt")
-raise RuntimeError("GET https://me:{password}@host/x: 401, header Authorization: Bearer {bearer}")
+
+class Login(torch.nn.Module):
+    def forward(self, x):
+        secret, headers = "{held}", {{"Authorization": "Bearer {bearer}"}}
+        settings = {{"hf_token": token, "address": "https://me:{password}@host/x"}}
+        try:
+            settings[token]
+            settings["x" + token]
+        except KeyError as e:
+            raise RuntimeError(f"GET https://me:{password}@host/x: 401, {{headers}} {{settings}} client_secret={{secret}}\\n"
+                               + sys.argv[3]) from e
+
+Login()(torch.ones(2, 4, requires_grad=True))
 """
 
 
-@pytest.mark.parametrize("keep", [False, True])
-def test_planted_secrets_are_nowhere_on_the_disk_nor_on_the_page_unless_they_are_to_be_kept(bench, keep):
-    token, key = SECRETS["a token of Hugging Face"], "4f9d8c7b6a5e4d3c2b1a0f9e8d7c6b5a4f3e2d1c"
-    password, bearer = "hunter-22x", "w7Kq2Zp9Lx4Vn8Tb6Rc1"
-    bench.write(PLANTED.format(password=password, bearer=bearer))
-    options = ["--keep-secrets"] if keep else []
-
-    recorded = bench.record("script.py", "--token", token, options=options, WANDB_API_KEY=key)
-
-    assert recorded.returncode == 1
-    assert token.encode() in recorded.stdout  # the terminal shows what plain python shows
-    with Trace(bench.run) as trace:
-        page = render_page(reduce_page(trace, diagnose(trace)))
-    texts = [page.encode()]
-    for path in bench.run.rglob("*"):
+def everything_of(run, *more):
+    """All bytes of a run folder and of further files: names, content, and the rows of its tables in plain."""
+    texts = []
+    for path in [*run.rglob("*"), *more]:
         if path.is_file():
             texts.append(path.name.encode() + b"\n" + path.read_bytes())
         if path.suffix == ".parquet":
             texts.append(repr(pq.read_table(path).to_pylist()).encode())
-    everything = b"\n".join(texts)
-    found = [s for s in (token, key, password, bearer) if s.encode() in everything]
-    assert found == ([token, key, password, bearer] if keep else [])
+    return b"\n".join(texts)
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_planted_secrets_are_nowhere_on_the_disk_nor_on_the_page_unless_they_are_to_be_kept(bench, keep):
+    """In an argument, the environment, the output of both streams, a warning, a log line, a child's command, the name of a
+    checkpoint, an exception and its chain, the source lines in a traceback, and local variables of the frame that raised; forty
+    harmless strings that look alike are printed, warned of and raised beside them."""
+    token, key = SECRETS["a token of Hugging Face"], "4f9d8c7b6a5e4d3c2b1a0f9e8d7c6b5a4f3e2d1c"
+    password, bearer, held, database = "hunter-22x", "w7Kq2Zp9Lx4Vn8Tb6Rc1", "Zx81spectrum", "correct horse"
+    planted = [token, key, password, bearer, held, database]
+    bench.write(PLANTED.format(password=password, bearer=bearer, held=held))
+    options = ["--keep-secrets"] if keep else []
+    harmless = "\n".join(HARMLESS)
+
+    recorded = bench.record(
+        "script.py", "--token", token, harmless, options=options, WANDB_API_KEY=key, DB_PASSWORD=database
+    )
+
+    assert recorded.returncode == 1, recorded.stderr
+    assert token.encode() in recorded.stdout  # the terminal shows what plain python shows
+    outputs = {name: bench.folder / name for name in ("page.html", "verdict.json", "trace.json")}
+    with Trace(bench.run) as trace:
+        outputs["page.html"].write_text(render_page(reduce_page(trace, diagnose(trace))), "utf-8")
+    for command in (["diagnose", "--json"], ["export", "--out", str(outputs["trace.json"])]):
+        done = CliRunner().invoke(build_app(), [command[0], str(bench.run), *command[1:]])
+        assert not isinstance(done.exception, Exception), done.exception
+        if command[0] == "diagnose":
+            outputs["verdict.json"].write_text(done.stdout, "utf-8")
+    everything = everything_of(bench.run, *outputs.values())
+    assert [s for s in planted if s.encode() in everything] == (planted if keep else [])
     assert (HIDDEN.encode() in everything) is not keep
+    if keep:
+        return
+    with Trace(bench.run) as trace:
+        warned = "\n".join(trace.sql("SELECT message FROM events WHERE event = 'warning'")["message"])
+        arguments = "\n".join(trace.manifest.argv)
+        raised = trace.exit.exception.message
+    printed = (bench.run / "output.log").read_text("utf-8")
+    page = unescape(outputs["page.html"].read_text("utf-8"))
+    for name, text in {
+        "arguments": arguments,
+        "warning": warned,
+        "exception": raised,
+        "output": printed,
+        "page": page,
+    }.items():
+        assert [h for h in HARMLESS if h not in text] == [], name

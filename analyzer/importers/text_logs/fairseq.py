@@ -1,4 +1,7 @@
-"""fairseq: `train_inner | epoch 002:  85 / 282 loss=3.14, num_updates=401, lr=0.0001`, `valid | epoch 002 | … | loss 2.0 | …`."""
+"""fairseq: `train_inner | epoch 002:  85 / 282 loss=3.14, num_updates=401, lr=0.0001`, `valid | epoch 002 | … | loss 2.0 | …`.
+
+It also writes JSON, and `[train_inner][INFO] - {…}` under hydra.
+"""
 
 import json
 import re
@@ -8,7 +11,7 @@ from .log_format import NUMBER, EachLine, LogFormat, number, time_in
 
 _INNER = re.compile(r"\btrain_inner \| epoch (\d+):.*?/ *\d+ (.*loss=.*)")
 _EPOCH = re.compile(r"\| (train|valid\w*|test) \| epoch (\d+) \|(.*)")
-_JSON = re.compile(r"\| (train_inner|train|valid\w*|test) \| (\{.*\})")
+_JSON = re.compile(r"(?:\| |\[)(train_inner|train|valid\w*|test)(?: \||\]\[INFO\] -) (\{.*\})")
 _EQUAL = re.compile(rf"(\w+)=({NUMBER})(?=,|\s|$)")
 _CELL = re.compile(rf"^ *(\w+) ({NUMBER}) *$")
 
@@ -39,7 +42,9 @@ def _record_of(line: str) -> Record | None:
 
 FORMAT = LogFormat(
     "fairseq",
-    re.compile(r"\| (?:train_inner|train|valid\w*) \| (?:epoch \d|\{)"),
+    re.compile(
+        r"\| (?:train_inner|train|valid\w*) \| (?:epoch \d|\{)|\[(?:train_inner|train|valid\w*)\]\[INFO\] - \{\""
+    ),
     lambda: EachLine(_record_of),
     "the model, the task, lines without num_updates",
 )

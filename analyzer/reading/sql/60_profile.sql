@@ -12,16 +12,31 @@ COMMENT ON COLUMN step_time.other_ns IS 'Code of the script and of the recorder 
 COMMENT ON COLUMN step_time.recorder_ns IS 'Of these parts together, what the recorder took.';
 
 CREATE VIEW device_events AS
-SELECT rank, window_id, event_id, step, coalesce(device::VARCHAR, pid) AS device, coalesce(stream::VARCHAR, tid) AS stream,
+WITH launches AS (
+    SELECT rank, window_id, correlation, min(step) AS step FROM profiler_events
+    WHERE lower(cat) IN ('cuda_runtime', 'cuda_driver', 'runtime') AND correlation > 0 GROUP BY rank, window_id, correlation
+), found AS (
+    SELECT e.rank, e.window_id, event_id, e.step AS ran_in, l.step AS launched_in, l.correlation IS NOT NULL AS known,
+        coalesce(device::VARCHAR, pid) AS device, coalesce(stream::VARCHAR, tid) AS stream,
+        CASE
+            WHEN lower(cat) = 'kernel' AND regexp_matches(lower(name), 'nccl|rccl|mscclpp|cross_device_reduce|all_reduce_') THEN 'communication'
+            WHEN lower(cat) = 'kernel' THEN 'kernel'
+            WHEN lower(cat) IN ('gpu_memset', 'memset') THEN 'set'
+            ELSE 'copy'
+        END AS kind, name, ts_ns, dur_ns, e.correlation, external_id
+    FROM profiler_events e LEFT JOIN launches l ON l.rank = e.rank AND l.window_id = e.window_id AND l.correlation = e.correlation
+    WHERE ph = 'X' AND dur_ns >= 0 AND lower(cat) IN ('kernel', 'gpu_memcpy', 'gpu_memset', 'memcpy', 'memset')
+)
+SELECT rank, window_id, event_id,
     CASE
-        WHEN lower(cat) = 'kernel' AND regexp_matches(lower(name), 'nccl|rccl|mscclpp|cross_device_reduce|all_reduce_') THEN 'communication'
-        WHEN lower(cat) = 'kernel' THEN 'kernel'
-        WHEN lower(cat) IN ('gpu_memset', 'memset') THEN 'set'
-        ELSE 'copy'
-    END AS kind, name, ts_ns, dur_ns, correlation, external_id
-FROM profiler_events
-WHERE ph = 'X' AND dur_ns >= 0 AND lower(cat) IN ('kernel', 'gpu_memcpy', 'gpu_memset', 'memcpy', 'memset');
+        WHEN known THEN launched_in
+        -- what a stream does ahead of all that was launched while the profiler looked was launched before
+        WHEN ts_ns < min(CASE WHEN known THEN ts_ns END) OVER (PARTITION BY rank, window_id, device, stream) THEN NULL
+        ELSE ran_in
+    END AS step, device, stream, kind, name, ts_ns, dur_ns, correlation, external_id
+FROM found;
 COMMENT ON VIEW device_events IS 'Kernels and copies that ran on a device, of recorded windows and of imported traces.';
+COMMENT ON COLUMN device_events.step IS 'Step in which the host launched it, for it may run a step later; the step in which it ran where no such call is known, null if it was launched before the profile began.';
 COMMENT ON COLUMN device_events.kind IS 'kernel, communication (kernels of NCCL and RCCL), copy or set.';
 
 CREATE VIEW profile_windows AS
@@ -32,25 +47,39 @@ CREATE VIEW device_use AS
 WITH told AS (
     SELECT d.*, d.ts_ns + d.dur_ns AS end_ns FROM device_events d JOIN profile_windows USING (rank, window_id)
     WHERE d.step IS NOT NULL OR NOT stepped
+), ends AS (
+    SELECT rank, window_id, step, min(ts_ns) AS ts_ns, max(end_ns) AS end_ns FROM told GROUP BY rank, window_id, step
+), ahead AS (
+    -- what was launched before the first step, and still runs
+    SELECT d.rank, d.window_id, max(d.ts_ns + d.dur_ns) AS end_ns FROM device_events d
+    JOIN (SELECT rank, window_id, min(ts_ns) AS ts_ns FROM ends GROUP BY rank, window_id) f ON f.rank = d.rank AND f.window_id = d.window_id
+    WHERE d.step IS NULL AND d.ts_ns < f.ts_ns GROUP BY d.rank, d.window_id
+), floors AS (
+    -- the work of a step begins when that of the step before has ended
+    SELECT e.rank, e.window_id, step, greatest(a.end_ns, max(e.end_ns) OVER (
+        PARTITION BY e.rank, e.window_id ORDER BY step ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)) AS floor_ns
+    FROM ends e LEFT JOIN ahead a ON a.rank = e.rank AND a.window_id = e.window_id
 ), beside AS (
     -- the latest end of what began before: what lies before it has been counted
-    SELECT *, max(end_ns) OVER earlier AS before,
+    SELECT t.* EXCLUDE (ts_ns), greatest(ts_ns, coalesce(floor_ns, ts_ns)) AS ts_ns, floor_ns, max(end_ns) OVER earlier AS before,
         max(CASE WHEN kind = 'communication' THEN end_ns END) OVER earlier AS before_communication,
         max(CASE WHEN kind <> 'communication' THEN end_ns END) OVER earlier AS before_others
-    FROM told
+    FROM told t JOIN floors f ON f.rank = t.rank AND f.window_id = t.window_id AND f.step IS NOT DISTINCT FROM t.step
     WINDOW earlier AS (
-        PARTITION BY rank, window_id, step ORDER BY ts_ns, event_id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        PARTITION BY t.rank, t.window_id, t.step ORDER BY t.ts_ns, event_id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
     )
 ), parts AS (
     SELECT rank, window_id, step, count(*) FILTER (kind IN ('kernel', 'communication')) AS kernels,
         sum(dur_ns) FILTER (kind IN ('kernel', 'communication')) AS kernel_ns,
         sum(greatest(end_ns - greatest(ts_ns, coalesce(before, ts_ns)), 0)) AS busy_ns,
         sum(greatest(end_ns - greatest(ts_ns, coalesce(before_communication, ts_ns)), 0)) FILTER (kind = 'communication') AS communication_ns,
-        sum(greatest(end_ns - greatest(ts_ns, coalesce(before_others, ts_ns)), 0)) FILTER (kind <> 'communication') AS others_ns
+        sum(greatest(end_ns - greatest(ts_ns, coalesce(before_others, ts_ns)), 0)) FILTER (kind <> 'communication') AS others_ns,
+        min(ts_ns) AS from_ns, max(end_ns) AS until_ns, any_value(floor_ns) AS floor_ns
     FROM beside GROUP BY rank, window_id, step
 )
 SELECT rank, window_id, step, kernels, coalesce(kernel_ns, 0)::BIGINT AS kernel_ns, busy_ns::BIGINT AS busy_ns,
-    coalesce(communication_ns, 0)::BIGINT AS communication_ns, (busy_ns - coalesce(others_ns, 0))::BIGINT AS exposed_ns
+    coalesce(communication_ns, 0)::BIGINT AS communication_ns, (busy_ns - coalesce(others_ns, 0))::BIGINT AS exposed_ns,
+    from_ns, until_ns, floor_ns
 FROM parts;
 COMMENT ON VIEW device_use IS 'How long devices worked in each profiled step, or in the whole of a trace without steps (step is null).';
 COMMENT ON COLUMN device_use.kernels IS 'Kernels that ran on a device.';
@@ -58,27 +87,38 @@ COMMENT ON COLUMN device_use.kernel_ns IS 'Their time; kernels that ran side by 
 COMMENT ON COLUMN device_use.busy_ns IS 'Time in which at least one kernel or copy ran.';
 COMMENT ON COLUMN device_use.communication_ns IS 'Time in which at least one kernel of communication ran.';
 COMMENT ON COLUMN device_use.exposed_ns IS 'Time in which nothing but communication ran.';
+COMMENT ON COLUMN device_use.from_ns IS 'When the device came to the work of this step.';
+COMMENT ON COLUMN device_use.until_ns IS 'When it had done it.';
+COMMENT ON COLUMN device_use.floor_ns IS 'When it had done that of the steps before; null for the first.';
 
 CREATE VIEW profiled_steps AS
 WITH spans AS (
-    SELECT rank, window_id, step, max(ts_ns + dur_ns) FILTER (cat <> 'recorder') - min(ts_ns) FILTER (cat <> 'recorder') AS span_ns,
+    SELECT rank, window_id, step, min(ts_ns) FILTER (on_host) AS from_ns, max(ts_ns + dur_ns) FILTER (on_host) AS until_ns,
         coalesce(sum(self_ns) FILTER (cat = 'recorder'), 0) AS recorder_ns,
         sum(dur_ns) FILTER (lower(cat) IN ('gpu_memcpy', 'memcpy') AND regexp_matches(name, '^(Memcpy HtoD|CopyHostToDevice)')) AS to_device_ns,
         sum(dur_ns) FILTER (lower(cat) IN ('gpu_memcpy', 'memcpy') AND name LIKE 'Memcpy HtoD%Pageable%') AS pageable_ns,
         count(*) FILTER (lower(cat) IN ('gpu_memcpy', 'memcpy') AND regexp_matches(name, '^(Memcpy HtoD|CopyHostToDevice)')) AS copies,
         sum(dur_ns) FILTER (lower(cat) IN ('cuda_runtime', 'cuda_driver', 'runtime') AND name LIKE '%Synchronize%') AS sync_ns,
         count(*) FILTER (lower(cat) IN ('cuda_runtime', 'cuda_driver', 'runtime') AND name LIKE '%Synchronize%') AS syncs
-    FROM profiler_events JOIN profile_windows USING (rank, window_id)
+    FROM (SELECT *, cat <> 'recorder' AND lower(cat) NOT IN ('kernel', 'gpu_memcpy', 'gpu_memset', 'memcpy', 'memset', 'gpu_user_annotation') AS on_host FROM profiler_events)
+    JOIN profile_windows USING (rank, window_id)
     -- 'Trace' is the profiler itself, from its start to its stop
     WHERE ph = 'X' AND dur_ns >= 0 AND cat IS DISTINCT FROM 'Trace' AND (step IS NOT NULL OR NOT stepped) GROUP BY rank, window_id, step
+), lengths AS (
+    -- the host may run ahead of the device: a step is over when both have done its work, and begins when the device has done that before
+    SELECT s.rank, s.window_id, s.step, recorder_ns,
+        greatest(coalesce(s.until_ns, u.until_ns), coalesce(u.until_ns, s.until_ns))
+            - greatest(least(coalesce(s.from_ns, u.from_ns), coalesce(u.from_ns, s.from_ns)), coalesce(u.floor_ns, s.from_ns, u.from_ns)) AS span_ns,
+        coalesce(u.kernels, 0) AS kernels, coalesce(u.kernel_ns, 0) AS kernel_ns, coalesce(u.busy_ns, 0) AS busy_ns,
+        coalesce(u.communication_ns, 0) AS communication_ns, coalesce(u.exposed_ns, 0) AS exposed_ns, coalesce(to_device_ns, 0) AS to_device_ns,
+        coalesce(pageable_ns, 0) AS pageable_ns, copies, coalesce(sync_ns, 0) AS sync_ns, syncs
+    FROM spans s LEFT JOIN device_use u ON u.rank = s.rank AND u.window_id = s.window_id AND u.step IS NOT DISTINCT FROM s.step
 )
-SELECT s.rank, s.window_id, s.step, span_ns - recorder_ns AS ns, recorder_ns, coalesce(u.kernels, 0) AS kernels, coalesce(u.kernel_ns, 0) AS kernel_ns,
-    coalesce(u.busy_ns, 0) AS busy_ns, coalesce(u.communication_ns, 0) AS communication_ns, coalesce(u.exposed_ns, 0) AS exposed_ns,
-    coalesce(to_device_ns, 0) AS to_device_ns, coalesce(pageable_ns, 0) AS pageable_ns, copies, coalesce(sync_ns, 0) AS sync_ns, syncs
-FROM spans s LEFT JOIN device_use u ON u.rank = s.rank AND u.window_id = s.window_id AND u.step IS NOT DISTINCT FROM s.step
-WHERE span_ns > recorder_ns;
+SELECT rank, window_id, step, span_ns - recorder_ns AS ns, recorder_ns, kernels, kernel_ns, busy_ns, communication_ns, exposed_ns,
+    to_device_ns, pageable_ns, copies, sync_ns, syncs
+FROM lengths WHERE span_ns > recorder_ns;
 COMMENT ON VIEW profiled_steps IS 'One row for each step of a profiler window or of an imported trace; of a trace in which no step is marked one row for all of it, whose step is null.';
-COMMENT ON COLUMN profiled_steps.ns IS 'From the first event of the step to the end of the last, without what the recorder did.';
+COMMENT ON COLUMN profiled_steps.ns IS 'From the first event of the step, or the end of the device''s work of the step before, to the end of the last, without what the recorder did.';
 COMMENT ON COLUMN profiled_steps.kernels IS 'Kernels that ran on a device.';
 COMMENT ON COLUMN profiled_steps.kernel_ns IS 'Their time; kernels that ran side by side count each.';
 COMMENT ON COLUMN profiled_steps.busy_ns IS 'Time in which at least one kernel or copy ran.';

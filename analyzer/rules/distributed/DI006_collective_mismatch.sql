@@ -37,7 +37,7 @@ WITH calls AS (
             AND c.state IS DISTINCT FROM 'completed'
             AND c.blocking
             AND c.op NOT LIKE 'DistributedDataParallel%') AS open_,
-        bool_or(c.error IS NOT NULL) AS failed
+        bool_or(c.error IS NOT NULL) AS failed, bool_and(c.blocking IS NULL AND c.time_ns = 0) AS traced
     FROM calls c GROUP BY c."group", c.number
 ), stood AS (
     -- where each rank was last heard of; phases are numbers here, to be compared
@@ -84,7 +84,9 @@ WITH calls AS (
     JOIN members m ON m."group" = s."group"
     JOIN later l ON l."group" = s."group" AND l.number = s.number
     LEFT JOIN absent a ON a."group" = s."group" AND a.number = s.number
-    WHERE m.ranks > 1 AND ((m.broke AND l.returned <= m.ranks) OR (NOT m.broke AND m.equally_many))
+    -- execution traces (without times) may begin at different calls, which have the group's own numbers
+    WHERE m.ranks > 1
+      AND ((m.broke AND l.returned <= m.ranks) OR (NOT m.broke AND (m.equally_many OR s.traced)))
       AND (s.ops > 1 OR s.dtypes > 1 OR s.numels > 1 OR s.peers > 1 OR s.reductions > 1
         OR (m.broke AND a.words IS NOT NULL AND (s.open_ OR s.failed OR a.finished)))
     -- imported dumps have no steps, but a clock; the numbers of different groups say nothing of each other

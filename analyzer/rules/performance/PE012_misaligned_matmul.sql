@@ -12,7 +12,7 @@ value = 0.2
 doc = "Share of the products from which it is worth a word."
 [params.time]
 value = 0.05
-doc = "Share of the device's time that the products take, where the trace tells it, below which they do not count."
+doc = "Share of the profiled time that the products take on the device, where the trace tells it, below which they do not count."
 [params.calls]
 value = 4
 unit = "calls"
@@ -23,7 +23,7 @@ columns = ["profiler_events.input_dims"]
 [doc]
 what = "Half-precision products on a device with a row or column count that 8 does not divide."
 why = "Tensor cores work on blocks; what does not fit goes through slower kernels."
-not_this = "Runs without a device, float32, a few odd products such as a head of ten classes among hundreds, or beside convolutions."
+not_this = "Runs without a device, float32, a few odd products such as a head of ten classes among hundreds, or beside convolutions; products that take less than a twentieth of the profiled time."
 source = "Documentation of cuBLAS: multiples of 8 elements in half precision. Not verified on a GPU by this project, only on rows as a GPU's profile gives them."
 */
 WITH devices AS (
@@ -35,11 +35,13 @@ WITH devices AS (
     WHERE e.name IN ('aten::mm', 'aten::addmm', 'aten::bmm', 'aten::baddbmm') AND e.input_dims IS NOT NULL
       AND regexp_matches(e.input_types, 'c10::Half|c10::BFloat16')
 ), weights AS (
-    SELECT rank,
-        sum(ns) FILTER (operator IN ('aten::mm', 'aten::addmm', 'aten::bmm',
-            'aten::baddbmm')) / sum(ns) AS share
-    FROM kernel_times
-    GROUP BY rank HAVING count(operator) > 0
+    -- of the profiled time: where the device waits for the host, quicker kernels save nothing
+    SELECT k.rank,
+        sum(k.ns) FILTER (operator IN ('aten::mm', 'aten::addmm', 'aten::bmm',
+            'aten::baddbmm')) / any_value(p.ns) AS share
+    FROM kernel_times k
+    JOIN (SELECT rank, sum(ns) AS ns FROM profiled_steps GROUP BY rank) p ON p.rank = k.rank
+    GROUP BY k.rank HAVING count(operator) > 0
 ), marked AS (
     SELECT *, list_bool_or([s[-1] % 8 <> 0 OR s[-2] % 8 <> 0 FOR s IN shapes]) AS odd
     FROM products

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import resource
 from pathlib import Path
 
 import pytest
@@ -107,3 +108,65 @@ def test_a_file_that_does_not_fit_into_memory_says_what_to_do(tmp_path, monkeypa
 def test_what_the_profiler_writes_beside_traces_is_known_and_refused(tmp_path, raw, words):
     with pytest.raises(ImportFileError, match=words):
         steps_of(tmp_path, "profile.json", raw)
+
+
+EVENT = {"ph": "X", "cat": "cpu_op", "name": "op", "pid": 1, "tid": 1, "ts": 1.0, "dur": 2.0}
+TRACE = json.dumps({"traceEvents": [EVENT] * 30}).encode()
+
+
+@pytest.mark.parametrize(
+    ("name", "raw"),
+    [
+        ("misnamed.csv", TRACE),
+        ("no_suffix", TRACE),
+        ("not_packed.json.gz", TRACE),
+        ("packed.json", packed(TRACE)),
+        ("packed_twice.json.gz.gz", packed(packed(TRACE))),
+        ("mark.json", b"\xef\xbb\xbf" + TRACE),
+        ("windows.json", json.dumps({"traceEvents": [EVENT] * 30}, indent=1).replace("\n", "\r\n").encode()),
+        ("zeros_at_the_end.json", TRACE + bytes(5000)),
+        ("tokens.json", TRACE.replace(b'"dur": 2.0', b'"dur": NaN, "args": {"a": Infinity, "b": -Infinity}')),
+        ("no_end.json", TRACE[:-2]),
+        ("two_packed_on_end.json.gz", packed(TRACE[:700]) + packed(TRACE[700:])),
+    ],
+    ids=named,
+)
+def test_every_event_of_a_trace_is_read_however_it_is_wrapped(tmp_path, name, raw):
+    path = tmp_path / name
+    path.write_bytes(raw)
+    import_files([path], tmp_path / "run", "0")
+    with Trace(tmp_path / "run") as trace:
+        assert trace.sql("SELECT count(*) FROM profiler_events WHERE name = 'op'").item() == 30
+
+
+HEADS = {
+    "large.json": TRACE[:-2],
+    "large.csv": CSV,
+    "large.jsonl": b'{"step": 1, "loss": 2.0}\n' * 20,
+    "large.log": b"step 1 loss 2.0\n" * 20,
+    "large.pickle": b"\x80\x04}\x94.",
+    "events.out.tfevents.1.host": b"\x18\0\0\0\0\0\0\0" + bytes(20),
+    "et.json": b'{"schema": "1.1.0", "nodes": [{"ctrl_deps": 1, "name": "a"}',
+    "memory.json": b"[[1700000000000000, 1700000000000900], [[0, 4096]",
+    "trainer_state.json": b'{"log_history": [{"loss": 1.0, "step": 1}',
+}
+"""How large files begin of which nothing but zeros follows."""
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_a_file_of_which_the_most_is_zeros_gives_what_is_whole_or_one_line(tmp_path, name):
+    path = tmp_path / name
+    path.write_bytes(HEADS[name])
+    with path.open("r+b") as file:
+        file.truncate(400_000_000)  # sparse: it takes no room
+    said, found = "", 0
+    try:
+        import_files([path], tmp_path / "run", "0")
+    except ImportFileError as e:
+        said = str(e)
+    else:
+        with Trace(tmp_path / "run") as trace:
+            found = trace.sql("SELECT (SELECT count(*) FROM profiler_events) + (SELECT count(*) FROM steps)").item()
+    assert found or name in said
+    assert "\n" not in said
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 3_000_000  # KB, of all tests of this process

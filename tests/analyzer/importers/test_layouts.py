@@ -10,12 +10,21 @@ import pytest
 from firstfault.analyzer import Trace
 from firstfault.analyzer.importers import import_files
 from firstfault.analyzer.importers.kineto import KinetoTrace
+from firstfault.analyzer.importers.native_scan import ENV_NATIVE, load_scanner
 
 from .trace_text import BASE, event, kineto
 
 REAL = Path(__file__).parents[4] / "shared" / "files" / "traces"
 if not REAL.is_dir():
     REAL = Path(__file__).parents[3].parent / "shared" / "files" / "traces"
+
+
+@pytest.fixture(autouse=True, params=["by the library", "without it"])
+def way(request, monkeypatch):
+    """Every test with the library in C and without it."""
+    monkeypatch.setenv(ENV_NATIVE, "1" if request.param == "by the library" else "0")
+    if request.param == "by the library" and load_scanner() is None:
+        pytest.skip("the library was not built here")
 
 
 def events() -> list[dict[str, Any]]:
@@ -91,7 +100,7 @@ def meaning(row: dict[str, Any]) -> dict[str, Any]:
     return {**row, "args_json": json.loads(row["args_json"] or "{}")}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def as_kineto(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     path = kineto(tmp_path_factory.mktemp("kineto") / "t.json", events(), **HEADER)
     _, rows = read(path)

@@ -86,6 +86,56 @@ def test_an_execution_trace_of_any_schema_gives_its_operators(tmp_path, schema, 
     assert "an execution trace has no times" in headline.message
 
 
+def call(
+    op: str, number: int, rank: int, *, numel: int = 8, group: tuple[str, str] = ("0", "default_pg"), world: int = 2
+):
+    """A node of an execution trace for a call between ranks."""
+    values = [[[1, 2, 0, numel, 4, "cuda:0"]], number, list(group), rank, op, [], [], 0, 1, world]
+    types = ["GenericList[Tensor(float)]", "Int", "Tuple[String,String]", *["Int"] * 7]
+    return {**NEW, "name": "record_param_comms", "inputs": {"values": values, "shapes": [], "types": types}}
+
+
+def execution_trace(path, calls: list[dict]) -> None:
+    wait = [33, ["", ""], 1, "wait", [], [], -1, -1, 1]
+    waits = {**NEW, "name": "record_param_comms", "inputs": {"values": wait, "shapes": [], "types": ["Int"]}}
+    path.write_text(json.dumps({"schema": "1.1.0-chakra.0.0.4", "pid": 1, "nodes": [NEW, *calls, waits]}))
+
+
+def test_an_execution_trace_tells_the_calls_between_ranks(tmp_path):
+    execution_trace(
+        tmp_path / "et.json",
+        [
+            call("broadcast", 33, 0, numel=53),
+            call("allreduce", 34, 1),
+            call("_allgather_base", 2, 1, group=("4", "mesh_tp")),
+            call("allreduce", 1, 1, world=1, group=("7", "alone")),
+            {**call("x", 1, 1), "inputs": [1, 2]},
+        ],
+    )
+    with imported(tmp_path / "et.json", tmp_path) as trace:
+        found = trace.sql(
+            'SELECT rank, "group", number, op, peer, dtype, numel, blocking FROM collectives ORDER BY seq'
+        ).rows()
+    assert found == [
+        (1, "default", 33, "broadcast", 0, "float32", 53, None),
+        (1, "default", 34, "all_reduce", None, "float32", 8, None),
+        (1, "mesh_tp (4) of ranks 0-1", 2, "all_gather_into_tensor", None, "float32", 8, None),
+    ]
+
+
+@pytest.mark.parametrize(("other", "named"), [("allreduce", []), ("broadcast", ["collective-mismatch"])])
+def test_execution_traces_of_ranks_that_part_in_their_calls_are_named(tmp_path, other, named):
+    for rank, third in ((0, "allreduce"), (1, other)):
+        # they need not begin at the same call
+        calls = [call("allreduce", number, rank) for number in range(30 + 2 * rank, 36)] + [call(third, 36, rank)]
+        execution_trace(tmp_path / f"et{rank}.json", calls)
+    import_files([tmp_path / "et0.json", tmp_path / "et1.json"], tmp_path / "run", "0")
+    with Trace(tmp_path / "run") as trace:
+        assert trace.sql("SELECT DISTINCT rank FROM collectives ORDER BY rank")["rank"].to_list() == [0, 1]
+        verdict = diagnose(trace)
+    assert [finding.name for finding in verdict.causes] == named
+
+
 @pytest.mark.parametrize(
     ("text", "what"),
     [

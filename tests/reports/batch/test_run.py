@@ -308,6 +308,66 @@ def test_the_index_does_not_scroll_sideways(open_page, index_page, width):
     assert opened.page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
 
 
+@pytest.fixture
+def long_index(tmp_path: Path) -> Path:
+    """An index over three thousand runs: more than a page draws."""
+    rows = []
+    for i in range(3000):
+        curve = [3.0 - i / 2000 + 0.01 * (k * (i + 1) % 7) for k in range(48)]
+        if i % 2:
+            rows.append(row(f"run{i:04}", verdict="healthy", steps=i, loss_last=curve[-1], loss_curve=curve))
+        else:
+            broken = {"fault": "nonfinite-loss", "severity": "fatal", "causes": ["nonfinite-loss"], "step": i}
+            message = f"<b>lost</b> at step {i}"
+            rows.append(row(f"run{i:04}", verdict="anomalous", message=message, loss_curve=[*curve, None], **broken))
+            finding = {"role": "cause", "code": "XX001", "name": "nonfinite-loss", "severity": "fatal"}
+            rows[-1].summary.findings = [finding]
+    rows.append(row("odd", verdict="unreadable", error="<i>torn</i>"))
+    rows[-1].page = None
+    return write_index(tmp_path, reduce_index(rows, complete=True, now_ns=0), rows)
+
+
+def test_runs_beyond_those_that_are_drawn_filter_sort_and_are_drawn_like_them(open_page, long_index):
+    opened = open_page(long_index)
+    opened.page.wait_for_selector("html[data-rows=all]")
+    rows, count = opened.page.locator("#table tbody tr"), opened.page.locator("#shown")
+    assert (rows.count(), count.inner_text()) == (200, "3001 runs")
+    drawn = opened.page.evaluate("document.querySelector('#table tbody').rows[3].innerHTML.replace(/\\s+/g, ' ')")
+    opened.page.fill("#filter", "run2998")
+    assert names(opened) == ["run2998"]
+    assert rows.locator(".fault").get_attribute("title") == "<b>lost</b> at step 2998"
+    unpacked = opened.page.evaluate("document.querySelector('#table tbody').rows[0].innerHTML.replace(/\\s+/g, ' ')")
+    assert opened.page.evaluate(
+        "([a, b]) => [a, b].map((html) => { const t = document.createElement('table'); t.innerHTML = `<tr>${html}</tr>`;"
+        " return [...t.querySelectorAll('td')].map((c) => [c.className, c.querySelectorAll('svg path').length].join()) })",
+        [drawn, unpacked],
+    ) == 2 * [["name,0", ",0", "fault,0", "num,0", ",0", "num,0", "num,0", "curve,2", "num,0", "num,0", ",0", "when,0"]]
+    opened.page.fill("#filter", "TORN")
+    assert rows.inner_text().count("<i>torn</i>") == 1
+    opened.page.fill("#filter", "")
+    steps = opened.page.locator("th button", has_text="steps")
+    steps.click()
+    assert names(opened)[:2] == ["run0001", "run0003"]
+    steps.click()
+    assert names(opened)[:2] == ["run2999", "run2997"]
+    opened.page.click("button[data-verdict=healthy]")
+    opened.page.click("#more")
+    assert (rows.count(), count.inner_text()) == (400, "1500 of 3001 runs")
+    for _ in range(6):
+        opened.page.click("#more")
+    assert rows.count() == 1500
+    assert not opened.page.locator("#more").is_visible()
+    opened.page.click("button[data-verdict=healthy]")
+    opened.page.click("button[data-cause=nonfinite-loss]")
+    assert count.inner_text() == "1500 of 3001 runs"
+    assert opened.said == []
+    assert opened.asked == [long_index.as_uri()]
+
+
+def test_a_row_beyond_those_that_are_drawn_takes_little_room(long_index):
+    assert long_index.stat().st_size < 200 * 2500 + 2801 * 300 + 300_000
+
+
 def test_many_causes_are_folded_and_still_filter(open_page, tmp_path):
     rows = [row(f"run{i}", verdict="anomalous", causes=[f"cause-{i:02}"]) for i in range(20)]
     for i, r in enumerate(rows):

@@ -6,6 +6,8 @@ import signal
 import subprocess
 import sys
 import time
+from fractions import Fraction
+from math import comb
 
 import pytest
 from firstfault.analyzer import Trace
@@ -15,7 +17,7 @@ from firstfault.reports.batch.index import reduce_index
 from firstfault.reports.batch.loss_clusters import clusters
 from firstfault.reports.batch.page import render_index
 from firstfault.reports.batch.run import BatchRow
-from firstfault.reports.batch.settings import chance_of, failing_settings
+from firstfault.reports.batch.settings import Chances, chance_of, failing_settings
 
 
 def row(i, *, failed, fault="lr-too-high", module="head", step=7, **settings):
@@ -45,6 +47,15 @@ def test_a_threshold_that_parts_failed_from_healthy_runs_is_found():
 def test_the_chance_is_that_of_drawing_balls():
     assert chance_of(2, 2, 0, 2) == pytest.approx(1 / 6)
     assert chance_of(0, 2, 2, 2) == 1.0
+
+
+def test_the_chance_of_thousands_of_runs_is_that_of_whole_numbers():
+    everyone, failures, runs = 3000, 900, 1000
+    for failed in (250, 300, 340, 500):
+        ways = sum(comb(runs, k) * comb(everyone - runs, failures - k) for k in range(failed, failures + 1))
+        exact = float(Fraction(ways, comb(everyone, failures)))
+        assert chance_of(failed, runs, failures - failed, everyone - runs) == pytest.approx(exact, rel=1e-8)
+    assert Chances(20_000, 10_000).log(10_000, 10_000) < -13_000  # no float is as small
 
 
 def test_settings_that_have_nothing_to_do_with_failure_are_not_named():
