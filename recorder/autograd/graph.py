@@ -188,6 +188,14 @@ def activated_twice(node: Any) -> str | None:
     return "softmax" if _softmax_by_hand(made) else _ACTIVATIONS.get(type(made).__name__)
 
 
+def bounded_prediction(node: Any) -> str | None:
+    """``"sigmoid"``, ``"softmax"``, ``"tanh"`` or ``"relu"`` where what is compared with numbers is such an activation's result as
+    it is, but for its shape. None where it is not, or the loss is another."""
+    if type(node).__name__ not in _COMPARES_NUMBERS:
+        return None
+    return _BOUNDED.get(type(_made_by(node.next_functions[0][0])).__name__)
+
+
 def _softmax_by_hand(node: Any) -> bool:
     """``log_softmax(x).exp()``, or ``exp(x)`` over the sum of itself."""
     name = type(node).__name__
@@ -258,6 +266,10 @@ def kl_of_probabilities(loss: Tensor) -> bool:
 
 
 _ACTIVATIONS = {"SoftmaxBackward0": "softmax", "SigmoidBackward0": "sigmoid"}
+
+_COMPARES_NUMBERS = ("MseLossBackward0", "SmoothL1LossBackward0", "HuberLossBackward0")
+
+_BOUNDED = {**_ACTIVATIONS, "TanhBackward0": "tanh", "ReluBackward0": "relu"}
 
 _NEAR = 6
 """Operators between a loss and a term of it."""

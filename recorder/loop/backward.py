@@ -17,6 +17,7 @@ from ..autograd.graph import (
     LOSSES,
     MOST_OF_LOSS,
     activated_twice,
+    bounded_prediction,
     broadcasts,
     kl_of_probabilities,
     look_at_forward,
@@ -313,8 +314,8 @@ class BackwardWatch(Part):
             )
 
     def _activation(self, node: Any) -> None:
-        """Look whether an activation was applied before a loss that applies it itself."""
-        found = activated_twice(node)
+        """Look whether an activation was applied before a loss that applies it itself, or bounds what is compared with numbers."""
+        found = activated_twice(node) or (bounded_prediction(node) if self._looking else None)
         if found is not None:
             self.session.rows.add(
                 "operators",

@@ -7,13 +7,17 @@ signal = "loss_input"
 message = "At step {step} {what_}."
 fix = "{fix_}"
 explains = ["loss-sign-flipped", "divergence", "plateau", "underfit", "log-of-zero", "outlier-batch"]
+[params.least]
+value = 3
+unit = "steps"
+doc = "Looks at targets that all lie beyond what the prediction can reach."
 [needs]
 tables = ["batches", "tensor_stats"]
 [doc]
-what = "The input of nll_loss, kl_div or ctc_loss holds positive numbers (no log-probabilities) or comes right from a softmax over another dimension than that of the classes, or the target of a binary cross entropy lies outside [0, 1]."
+what = "The input of nll_loss, kl_div or ctc_loss holds positive numbers (no log-probabilities) or comes right from a softmax over another dimension than that of the classes, or the target of a binary cross entropy lies outside [0, 1], or the prediction of a squared or absolute error comes right from an activation whose range does not hold the mean of the targets."
 why = "The loss is then no likelihood: it can fall without bound and its minimum is nowhere."
 not_this = "cross_entropy, which takes the logarithm itself; rounding above zero."
-source = "Definition of each loss: log-probabilities are at most 0, probabilities lie in [0, 1]."
+source = "Definition of each loss and activation: log-probabilities are at most 0, probabilities lie in [0, 1], tanh in [-1, 1]."
 */
 WITH given AS (
     SELECT s.rank, s.step, s.microbatch, max(s.max) AS high, min(s.seq) AS seq
@@ -21,13 +25,16 @@ WITH given AS (
     JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id
     WHERE t.kind = 'output' AND t.tensor_name = 'loss:input' AND s.phase <> 'eval' GROUP BY ALL
 ), targets AS (
-    SELECT b.rank, b.step, b.microbatch, b.loss_op, s.min, s.max, b.seq FROM batches b
+    SELECT b.rank, b.step, b.microbatch, b.loss_op, s.min, s.max, s.sum / nullif(s.numel, 0) AS mean, b.seq FROM batches b
     LEFT JOIN tensor_stats s ON s.rank = b.rank
         AND s.step = b.step
         AND s.seq = b.seq
         AND s.tensor_id = b.tensor_id
     WHERE b.role = 'target' AND b.loss_op IS NOT NULL AND b.phase <> 'eval'
     QUALIFY row_number() OVER (PARTITION BY b.rank, b.step, b.microbatch ORDER BY b.seq) = 1
+), reach AS (
+    FROM (VALUES ('sigmoid', 0, 1, '0 … 1'), ('softmax', 0, 1, '0 … 1'), ('tanh', -1, 1, '-1 … 1'),
+        ('relu', 0, 'inf'::DOUBLE, '0 and above')) r (activation, low, high, shown)
 )
 SELECT t.rank, t.step, t.microbatch, g.seq, g.high AS value,
     'the input of ' || t.loss_op || ' is no logarithm of a probability: ' || printf('%.4g',
@@ -58,6 +65,20 @@ SELECT p.rank, p.step, p.microbatch, p.seq, NULL AS value,
     'log-probabilities' AS domain,
     'Give kl_div the result of log_softmax.' AS fix_, 'loss:input' AS tensor
 FROM operators p WHERE p.trigger = 'risk' AND p.op = 'KlDiv' AND p.saved = 'probabilities'
+UNION ALL BY NAME
+SELECT t.rank, t.step, t.microbatch, t.seq, t.mean AS value,
+    'what ' || p.op || ' is given comes right from a ' || p.saved || ', whose values lie in ' || r.shown
+        || ', but the mean of the targets is ' || printf('%.4g', t.mean) AS what_,
+    r.shown AS domain,
+    'Leave the activation out at the end of the model, or scale the targets into its range.' AS fix_,
+        'loss:input' AS tensor
+FROM operators p
+JOIN reach r ON r.activation = p.saved
+JOIN targets t ON t.rank = p.rank AND t.step = p.step AND t.microbatch = p.microbatch AND t.loss_op = p.op
+WHERE p.trigger = 'risk'
+-- not in some batch, but whenever it was looked at
+QUALIFY bool_and(t.mean < r.low OR t.mean > r.high) OVER (PARTITION BY p.rank, p.op)
+    AND count(*) OVER (PARTITION BY p.rank, p.op) >= $least
 UNION ALL BY NAME
 SELECT t.rank, t.step, t.microbatch, t.seq, CASE WHEN t.min < 0 THEN t.min ELSE t.max END AS value,
     'the target of ' || t.loss_op || ' is no probability: ' || printf('%.4g',
