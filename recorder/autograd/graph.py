@@ -189,8 +189,8 @@ def activated_twice(node: Any) -> str | None:
 
 
 def bounded_prediction(node: Any) -> str | None:
-    """``"sigmoid"``, ``"softmax"``, ``"tanh"`` or ``"relu"`` where what is compared with numbers is such an activation's result as
-    it is, but for its shape. None where it is not, or the loss is another."""
+    """``"sigmoid"``, ``"softmax"``, ``"tanh"`` or ``"relu"`` where what is compared with numbers is such an activation's result
+    as it is, but for its shape. None where it is not, or the loss is another."""
     if type(node).__name__ not in _COMPARES_NUMBERS:
         return None
     return _BOUNDED.get(type(_made_by(node.next_functions[0][0])).__name__)

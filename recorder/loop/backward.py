@@ -314,7 +314,7 @@ class BackwardWatch(Part):
             )
 
     def _activation(self, node: Any) -> None:
-        """Look whether an activation was applied before a loss that applies it itself, or bounds what is compared with numbers."""
+        """Look whether an activation was applied before a loss that applies it itself, or bounds a prediction of numbers."""
         found = activated_twice(node) or (bounded_prediction(node) if self._looking else None)
         if found is not None:
             self.session.rows.add(
