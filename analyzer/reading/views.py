@@ -21,6 +21,7 @@ SHARED = (
     "unexplained_leaps",
     "known_exceptions",
     "step_series",
+    "losses",
     "optimizer_series",
     "module_tree",
     "parameters",

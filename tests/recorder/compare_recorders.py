@@ -37,7 +37,15 @@ def rows_of(run: Path, table: str) -> list[dict[str, Any]]:
 
 def comparable(run: Path, *, order: bool = True) -> dict[str, Counter[str]]:
     """Table → its rows as text, without what differs between any two recordings; without ``order`` also without the order in
-    which things were captured within a step, and what this process has open."""
+    which things were captured within a step, and what this process has open; a tensor's number, which its first row gives it,
+    then stands for its name."""
+    names = {(row["rank"], row["tensor_id"]): f"{row['kind']} {row['tensor_name']}" for row in rows_of(run, "tensors")}
+
+    def shown(row: dict[str, Any], column: str) -> Any:
+        return (
+            names.get((row["rank"], row[column]), row[column]) if not order and column == "tensor_id" else row[column]
+        )
+
     found: dict[str, Counter[str]] = {}
     for table in TABLES.values():
         if table.name in _WHOLLY_BY_CHANCE:
@@ -46,7 +54,7 @@ def comparable(run: Path, *, order: bool = True) -> dict[str, Counter[str]]:
         left_out |= _BY_CHANCE.get(table.name, set())
         left_out |= set() if order else {"seq", "open_files"}
         found[table.name] = Counter(
-            repr(sorted((k, v) for k, v in row.items() if k not in left_out and v is not None)).replace(
+            repr(sorted((k, shown(row, k)) for k, v in row.items() if k not in left_out and v is not None)).replace(
                 str(run.parent.resolve()), "FOLDER"
             )
             for row in rows_of(run, table.name)
