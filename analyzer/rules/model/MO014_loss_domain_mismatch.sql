@@ -16,7 +16,7 @@ tables = ["batches", "tensor_stats"]
 [doc]
 what = "The input of nll_loss, kl_div or ctc_loss holds positive numbers (no log-probabilities) or comes right from a softmax over another dimension than that of the classes, or the target of a binary cross entropy lies outside [0, 1], or the prediction of a squared or absolute error comes right from an activation whose range does not hold the mean of the targets."
 why = "The loss is then no likelihood: it can fall without bound and its minimum is nowhere."
-not_this = "cross_entropy, which takes the logarithm itself; rounding above zero."
+not_this = "cross_entropy, which takes the logarithm itself; rounding above zero; binary cross entropy with reduction='none', of which the script may leave out elements by a mask."
 source = "Definition of each loss and activation: log-probabilities are at most 0, probabilities lie in [0, 1], tanh in [-1, 1]."
 */
 WITH given AS (
@@ -25,7 +25,7 @@ WITH given AS (
     JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id
     WHERE t.kind = 'output' AND t.tensor_name = 'loss:input' AND s.phase <> 'eval' GROUP BY ALL
 ), targets AS (
-    SELECT b.rank, b.step, b.microbatch, b.loss_op, s.min, s.max, s.sum / nullif(s.numel, 0) AS mean, b.seq FROM batches b
+    SELECT b.rank, b.step, b.microbatch, b.loss_op, s.min, s.max, s.sum / nullif(s.numel, 0) AS mean, b.seq, b.reduction FROM batches b
     LEFT JOIN tensor_stats s ON s.rank = b.rank
         AND s.step = b.step
         AND s.seq = b.seq
@@ -85,5 +85,8 @@ SELECT t.rank, t.step, t.microbatch, t.seq, CASE WHEN t.min < 0 THEN t.min ELSE 
         CASE WHEN t.min < 0 THEN t.min ELSE t.max END) || ' is outside [0, 1]' AS what_,
     '[0, 1]' AS domain,
     'Map the targets to 0 and 1.' AS fix_, 'loss:target' AS tensor
-FROM targets t WHERE t.loss_op LIKE 'BinaryCrossEntropy%' AND (t.min < -1e-3 OR t.max > 1.001)
+FROM targets t
+WHERE t.loss_op LIKE 'BinaryCrossEntropy%' AND (t.min < -1e-3 OR t.max > 1.001)
+-- of single losses the script may leave those out whose target is a mark for "unknown"
+AND t.reduction IS DISTINCT FROM 'none'
 ORDER BY step, rank, microbatch
