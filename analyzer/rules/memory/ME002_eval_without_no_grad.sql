@@ -1,7 +1,7 @@
 /*
 code = "ME002"
 name = "eval-without-no-grad"
-severity = "error"
+severity = "warning"
 phase = "eval"
 signal = "eval_grad_forwards"
 message = "Before step {step} the model ran {value} evaluation forwards with gradients on: each builds a graph that nobody uses."
@@ -11,24 +11,30 @@ explains = ["oom-host", "oom-device", "memory-near-limit"]
 value = 2
 unit = "forwards"
 doc = "Forwards in a bout; one is enough of a model that was switched to evaluation for it."
+[params.jump]
+value = 1.25
+unit = "times"
+doc = "Memory of such a step over that of the others from which on it is an error: own history."
 [needs]
 tables = ["steps"]
 columns = ["steps.eval_grad_forwards"]
 [doc]
-what = "Forwards in eval mode with autograd on that no backward follows, while training steps run in train mode."
-why = "Memory for a backward that never comes; the largest peak of the run."
+what = "Forwards in eval mode with autograd on that no backward follows, while training steps run in train mode; an error where the memory of such a step is a quarter above that of the others."
+why = "Memory for a backward that never comes; of a large model the largest peak of the run, of a small one only waste."
 not_this = "Training in eval mode, gradients with respect to inputs (a backward follows)."
 source = "Flags and counts."
 */
-SELECT rank, step, eval_grad_forwards AS value FROM (
+SELECT rank, step, eval_grad_forwards AS value, CASE WHEN held >= $jump * otherwise THEN 'error' ELSE 'warning' END AS severity
+FROM (
   SELECT *,
+      median(held) FILTER (coalesce(eval_grad_forwards, 0) = 0) OVER (PARTITION BY rank) AS otherwise,
       greatest(coalesce(median(forwards - backwards) FILTER (coalesce(eval_grad_forwards,
           0) = 0) OVER (PARTITION BY rank),
           0),
           0) AS usual
   FROM (
     SELECT rank, step, sum(eval_grad_forwards) AS eval_grad_forwards, any_value(calls) AS calls,
-        bool_or(training) AS training,
+        bool_or(training) AS training, max(coalesce(cuda_peak_bytes, rss_bytes)) AS held,
         length(any_value(calls)) - length(replace(any_value(calls), 'f', '')) AS forwards,
             length(any_value(calls)) - length(replace(any_value(calls), 'b', '')) AS backwards
     FROM steps GROUP BY rank, step)) bouts
