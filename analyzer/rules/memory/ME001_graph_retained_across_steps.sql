@@ -31,13 +31,14 @@ WITH alive AS (
     WHERE graphs_alive IS NOT NULL
     GROUP BY rank, step
 ), ends AS (
-    SELECT rank, arg_max(alive, step) AS value, max(alive) AS most, max(step) AS last,
-        max(step) FILTER (alive = 0) AS last_clean
+    -- of steps that are not watched no graph is counted, and none of theirs has a mark
+    SELECT rank, arg_max(alive, step) AS value, max(alive) AS most, max(step) FILTER (alive = 0) AS last_clean,
+        max(n) - coalesce(max(n) FILTER (alive = 0), 0) AS since
     FROM alive
     GROUP BY rank
 ), found AS (
     SELECT e.rank, greatest(coalesce(e.last_clean, 0) - 1, 0) AS step, e.value FROM ends e
-    WHERE e.value >= $least AND e.value = e.most AND e.value >= 0.5 * (e.last - coalesce(e.last_clean, 0))
+    WHERE e.value >= $least AND e.value = e.most AND e.value >= 0.5 * e.since
 ), numbers AS (
     -- a part of the loss, such as one of its terms: the graph of the whole ends, and what the part was made
     -- of stays; or a state that is carried
@@ -50,12 +51,14 @@ WITH alive AS (
     GROUP BY g.rank
 ), parts AS (
     -- a sum is followed some terms deep only; the forwards that stay are counted
-    SELECT n.rank, greatest(any_value(n.length), arg_max(s.forwards, s.step)) AS value, max(s.step) AS last,
+    SELECT n.rank, greatest(any_value(n.length), arg_max(s.forwards, s.step)) AS value,
         max(s.step) FILTER (s.n = 0) AS last_clean,
+        max(s.seen) - coalesce(max(s.seen) FILTER (s.n = 0), 0) AS since,
         max(s.n) AS most, arg_max(s.n, s.step) AS n, any_value(n.carried) AS carried
     FROM numbers n JOIN (
         SELECT rank, step, coalesce(max(forward_graphs_alive), 0) AS forwards,
-            greatest(coalesce(max(output_graphs_alive), 0), forwards) AS n
+            greatest(coalesce(max(output_graphs_alive), 0), forwards) AS n,
+            row_number() OVER (PARTITION BY rank ORDER BY step) AS seen
         FROM steps
         GROUP BY rank, step
     ) s ON s.rank = n.rank
@@ -67,7 +70,7 @@ WITH alive AS (
     SELECT rank, greatest(coalesce(last_clean, 0) - 1, 0), value,
         CASE WHEN carried THEN 'steps' ELSE 'losses' END
     FROM parts
-    WHERE n >= 0.5 * (last - coalesce(last_clean, 0))
+    WHERE n >= 0.5 * since
 ), rates AS (
     SELECT f.rank, regr_slope(s.anonymous_bytes, s.step) AS per_step, count(*) AS steps
     FROM all_ f
