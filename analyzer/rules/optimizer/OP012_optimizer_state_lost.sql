@@ -32,7 +32,7 @@ doc = "Norm of the state after the first step of a new optimizer over that befor
 tables = ["param_groups"]
 steps = 3
 [doc]
-what = "The step counter in the optimizer's state falls back to one; or a new optimizer of the same class, size and learning rate takes the place of another and starts at one, or, where it keeps no counter, with moments that are a fraction of those before. As advice: a new optimizer that holds all that the old one held, at the same rates, and more."
+what = "The step counter in the optimizer's state falls back to one; or a new optimizer of the same class, size and learning rate takes the place of another and starts at one, or, where it keeps no counter, with moments that are a fraction of those before; or an optimizer that was given a saved state never steps, and another of its class steps instead and starts at one. As advice: a new optimizer that holds all that the old one held, at the same rates, and more."
 why = "Adam's moments start from zero: the first steps are as long as at the start of the run."
 not_this = "Another model, unless the last weights of the one before were loaded into it; a second optimizer for other parameters, a resumed run whose state was loaded (its counter falls by as much as had been done since the checkpoint), another optimizer for another stage or another model, as the next fold has; the inner loop of meta-learning, with weights loaded and an optimizer made for each task; stages in which the modules get other hooks, as pruning gives them; restarts whose learning rate begins far lower as well; rounds over data that grow, as in active learning."
 source = "Counting."
@@ -182,6 +182,25 @@ SELECT f.rank, f.first AS step, f.optimizer, m.value, m.before, 'the norm of the
 FROM followed f JOIN moments m ON m.rank = f.rank AND m.optimizer_id = f.optimizer_id
 WHERE m.left_ < $fraction AND f.rank NOT IN (SELECT rank FROM inner_ UNION FROM staged UNION FROM grown)
 QUALIFY row_number() OVER (PARTITION BY f.rank, f.optimizer_id ORDER BY m.left_) = 1
+-- detector: state_put_into_another
+-- an optimizer was given a state and never stepped; the one that stepped next, of the same class, began with nothing
+WITH given AS (
+    SELECT rank, step, (detail->>'$.optimizer_id')::INTEGER AS optimizer_id, (detail->>'$.state_step')::DOUBLE AS state_step
+    FROM events WHERE event = 'resume' AND detail->>'$.what' = 'optimizer'
+), found AS (
+    SELECT rank, (detail->>'$.optimizer_id')::INTEGER AS optimizer_id, detail->>'$.class' AS class
+    FROM events WHERE event = 'optimizer-found'
+)
+SELECT n.rank, n.first AS step, n.optimizer, n.first_count AS value, g.state_step AS before, 'the step counter' AS what_,
+    'since the state was put into another optimizer, which never steps' AS how_, n.optimizer_id, 'error' AS severity
+FROM given g
+JOIN found f ON f.rank = g.rank AND f.optimizer_id = g.optimizer_id
+JOIN ends n ON n.rank = g.rank AND n.first >= g.step AND n.optimizer_id <> g.optimizer_id AND n.optimizer = f.class
+WHERE n.first_count <= 1
+  AND g.state_step >= 3
+  AND NOT EXISTS (FROM counters c WHERE c.rank = g.rank AND c.optimizer_id = g.optimizer_id)
+  AND NOT EXISTS (FROM given o WHERE o.rank = n.rank AND o.optimizer_id = n.optimizer_id)
+QUALIFY row_number() OVER (PARTITION BY g.rank, g.optimizer_id ORDER BY n.first) = 1
 -- detector: new_optimizer_with_more
 -- more parameters from this step on, by a new optimizer that holds all that the old one held, with the same
 -- rates: they could have been added
