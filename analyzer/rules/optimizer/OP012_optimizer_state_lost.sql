@@ -32,7 +32,7 @@ doc = "Norm of the state after the first step of a new optimizer over that befor
 tables = ["param_groups"]
 steps = 3
 [doc]
-what = "The step counter in the optimizer's state falls back to one; or a new optimizer of the same class, size and learning rate takes the place of another and starts at one, or, where it keeps no counter, with moments that are a fraction of those before; or an optimizer that was given a saved state never steps, and another of its class steps instead and starts at one. As advice: a new optimizer that holds all that the old one held, at the same rates, and more."
+what = "The step counter in the optimizer's state falls back to one; or a new optimizer of the same class, size and learning rate takes the place of another and starts at one, or, where it keeps no counter, with moments that are a fraction of those before; or an optimizer that was given a saved state never steps, and another of its class steps instead and starts at one; or the state that was put into it beside loaded weights was empty. As advice: a new optimizer that holds all that the old one held, at the same rates, and more."
 why = "Adam's moments start from zero: the first steps are as long as at the start of the run."
 not_this = "Another model, unless the last weights of the one before were loaded into it; a second optimizer for other parameters, a resumed run whose state was loaded (its counter falls by as much as had been done since the checkpoint), another optimizer for another stage or another model, as the next fold has; the inner loop of meta-learning, with weights loaded and an optimizer made for each task; stages in which the modules get other hooks, as pruning gives them; restarts whose learning rate begins far lower as well; rounds over data that grow, as in active learning."
 source = "Counting."
@@ -201,6 +201,17 @@ WHERE n.first_count <= 1
   AND NOT EXISTS (FROM counters c WHERE c.rank = g.rank AND c.optimizer_id = g.optimizer_id)
   AND NOT EXISTS (FROM given o WHERE o.rank = n.rank AND o.optimizer_id = n.optimizer_id)
 QUALIFY row_number() OVER (PARTITION BY g.rank, g.optimizer_id ORDER BY n.first) = 1
+-- detector: empty_state
+-- weights were loaded, and the state that was put into the optimizer beside them held nothing
+SELECT n.rank, n.first AS step, n.optimizer, n.first_count AS value, b.last_count AS before, 'the step counter' AS what_,
+    'since the state that was put into it was empty' AS how_, n.optimizer_id, 'error' AS severity
+FROM checkpoints c
+JOIN checkpoints w ON w.rank = c.rank AND w.step = c.step AND w.action = 'weights' AND w.entries > 0
+JOIN ends n ON n.rank = c.rank AND n.optimizer_id = c.optimizer_id AND n.first = c.step AND n.first_count <= 1
+JOIN (SELECT rank, step, max(state_step) AS last_count, any_value(optimizer) AS optimizer FROM counters GROUP BY rank, step) b
+    ON b.rank = n.rank AND b.step = n.first - 1 AND b.optimizer = n.optimizer AND b.last_count >= 3
+WHERE c.action = 'optimizer' AND c.entries = 0
+QUALIFY row_number() OVER (PARTITION BY n.rank, n.optimizer_id ORDER BY n.first) = 1
 -- detector: new_optimizer_with_more
 -- more parameters from this step on, by a new optimizer that holds all that the old one held, with the same
 -- rates: they could have been added
