@@ -24,7 +24,7 @@ steps = 10
 [doc]
 what = "A scheduler that exists during the whole run and is not stepped once, in a run that came to its end or began a second epoch; or one whose schedule is as long as the run has optimizer steps, to one in a hundred, and which was stepped once in several of them; or one that was made for a new optimizer is not, while that of the optimizer before, which steps no more, is."
 why = "The schedule that was planned does not happen."
-not_this = "A run that broke off in its first epoch, a scheduler inside another one, one that lives for the whole run but waits for a metric."
+not_this = "A run that broke off in its first epoch, a scheduler inside another one or beside one that is stepped and still changes the rate in the second half of the run, one that lives for the whole run but waits for a metric."
 source = "Counting."
 */
 WITH last AS (
@@ -43,6 +43,13 @@ WITH last AS (
             WHERE s.rank = l.rank AND s.optimizer_id = l.optimizer_id AND s.stepped) AS of_optimizer
     FROM last l JOIN whole w ON w.rank = l.rank
     WHERE l.first = 0 AND w.steps_ >= $least AND l.rows_ >= 0.9 * w.steps_
+), busy AS (
+    -- stepped, and not without anything left to do for the second half of the run
+    SELECT o.rank, o.optimizer_id, o.scheduler_id
+    FROM schedulers o JOIN (SELECT rank, max(step) AS last FROM steps GROUP BY rank) s ON s.rank = o.rank
+    GROUP BY o.rank, o.optimizer_id, o.scheduler_id
+    HAVING max(o.total_steps) > 0
+        AND (max(s.last) < $planned OR count(DISTINCT o.lr) FILTER (2 * o.step >= s.last) <> 1)
 ), stale AS (
     -- made for a new optimizer, while the script goes on to step the scheduler of one that steps no more
     SELECT l.*,
@@ -72,8 +79,7 @@ SELECT rank, first AS step, lr AS value, scheduler, optimizer_id,
         END AS how_
 FROM found f
 WHERE total = 0 AND scheduler NOT LIKE '%Plateau%' AND (completed OR epoch >= 1)
-    AND NOT EXISTS (FROM schedulers o
-        WHERE o.rank = f.rank AND o.optimizer_id = f.optimizer_id AND o.total_steps > 0)
+    AND NOT EXISTS (FROM busy o WHERE o.rank = f.rank AND o.optimizer_id = f.optimizer_id)
   -- planned in optimizer steps to the last of them, and stepped by the epoch
   OR total > 0
     AND completed
