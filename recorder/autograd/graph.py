@@ -355,35 +355,22 @@ def _lost(value: Tensor) -> bool:
     return measure(value, size_only=True).nonfinite > 0
 
 
-def risks(session: Session, loss: Tensor, first: int, denominators: Denominators) -> tuple[bool, int]:
+def risks(session: Session, loss: Tensor, first: int, denominators: Denominators) -> tuple[list[Any], int]:
     """Write operators whose derivative is undefined at a value they hold in this step, and divisors that have collapsed.
 
-    Returns whether the graph has any operator of that kind, and how many nodes it has, so that a graph known to be
-    harmless needs no second walk.
+    Returns the operators of that kind, and how many nodes the graph has, so that a graph known to be harmless needs no second
+    walk.
     """
     nodes = nodes_down_to(loss, first)
     masked = _behind_masks(nodes)
-    present, written = False, 0
+    present: list[Any] = []
+    written = 0
     denominators.new_graph()
     for node in nodes:
         operator = operator_name(node)
-        risk = _RISKS.get(operator) or (_RISKS_BEHIND_A_MASK.get(operator) if node in masked else None)
-        if risk is None:
-            continue
-        fractional = False
-        if operator == "Pow":
-            exponent = getattr(node, "_saved_exponent", None)
-            if not isinstance(exponent, (int, float)) or exponent >= 1:
-                continue
-            fractional = exponent % 1 != 0
-        names, at = risk
-        for name in names.split():
-            value = saved(node, name)
-            if value is not None and value.device.type in LATE_DEVICES:
-                continue  # looking at it would make the host wait
-            if value is None or not value.is_floating_point() or not value.numel() or not measurable(value):
-                continue
-            present = True
+        for name, value, at, fractional in _operands_at_risk(node, operator, masked=node in masked):
+            if node not in present[-1:]:
+                present.append(node)
             low, high = (v.item() for v in torch.aminmax(value.detach()))
             if written < _MOST_RISKS and _holds(value, operator, at, low, high, fractional=fractional):
                 written += 1
@@ -395,6 +382,37 @@ def risks(session: Session, loss: Tensor, first: int, denominators: Denominators
                     written += 1
                     _write(session, node, name, value, "collapse", **collapse._asdict())
     return present, len(nodes)
+
+
+def at_risk(node: Any) -> bool:
+    """Whether the derivative of an operator is undefined at a value that it holds in this step."""
+    operator = operator_name(node)
+    for _, value, at, fractional in _operands_at_risk(node, operator, masked=True):
+        low, high = (v.item() for v in torch.aminmax(value.detach()))
+        if _holds(value, operator, at, low, high, fractional=fractional):
+            return True
+    return False
+
+
+def _operands_at_risk(node: Any, operator: str, *, masked: bool) -> Iterator[tuple[str, Tensor, float, bool]]:
+    """Of an operator whose derivative can be undefined: the name of each saved tensor that tells, the tensor, the value at which
+    it is undefined, and whether the exponent is fractional."""
+    risk = _RISKS.get(operator) or (_RISKS_BEHIND_A_MASK.get(operator) if masked else None)
+    if risk is None:
+        return
+    fractional = False
+    if operator == "Pow":
+        exponent = getattr(node, "_saved_exponent", None)
+        if not isinstance(exponent, (int, float)) or exponent >= 1:
+            return
+        fractional = exponent % 1 != 0
+    names, at = risk
+    for name in names.split():
+        value = saved(node, name)
+        if value is not None and value.device.type in LATE_DEVICES:
+            continue  # looking at it would make the host wait
+        if value is not None and value.is_floating_point() and value.numel() and measurable(value):
+            yield name, value, at, fractional
 
 
 def _behind_masks(nodes: list[Any]) -> set[Any]:

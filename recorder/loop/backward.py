@@ -17,6 +17,7 @@ from ..autograd.graph import (
     LOSSES,
     MOST_OF_LOSS,
     activated_twice,
+    at_risk,
     bounded_prediction,
     broadcasts,
     kl_of_probabilities,
@@ -29,6 +30,7 @@ from ..autograd.graph import (
     softmax_elsewhere,
     wrong_way,
 )
+from ..autograd.risk_paths import RiskPaths
 from ..session.patches import Patches
 from ..session.session import Session
 from ..session.watch import Part
@@ -99,6 +101,8 @@ class BackwardWatch(Part):
         self._harmless: set[tuple[int, int]] = set()
         """Graphs without operators that can lose numbers: nodes of the last forward, and nodes from there to the loss."""
         self._denominators = Denominators()
+        self.risk_paths = RiskPaths()
+        """Ways to the operators of the last graph that was looked at, where it is not harmless."""
         self._weight_looks = _WEIGHT_LOOKS
         self._losses = Band(0.0)
         self._scaled: tuple[int, Tensor, Tensor] | None = None
@@ -214,6 +218,12 @@ class BackwardWatch(Part):
     def forward_ended_at(self, loss: Tensor) -> int:
         """Where the forward has ended that nobody saw, if all is as in the last step that was watched."""
         return loss.grad_fn._sequence_nr() - self._behind if loss.grad_fn is not None else 0
+
+    def at_risk(self, loss: Tensor) -> bool:
+        """Whether an operator on the learnt ways can lose numbers in the backward of this loss."""
+        if self.session.position.saved_tensor_hooks_used:
+            return False
+        return any(at_risk(node) for node in self.risk_paths.ends(loss))
 
     def left_band(self, loss: float) -> int:
         """Where a loss lies, as tensors.band says it: above or below what it was in the steps before, or among it (0)."""
@@ -421,6 +431,8 @@ class BackwardWatch(Part):
         if shape in self._harmless:
             return
         present, nodes = risks(session, loss, 0, self._denominators)
+        if present and session.budget.watching_is_dear and not self._unseen:
+            self.risk_paths.learn(loss, present, shape)
         if shape[0] and nodes and not present:
             self._harmless.add(shape)
 

@@ -3,8 +3,9 @@
 Between two watched steps the hooks of modules are out of torch, and the recorder's other parts look away. What stays is one
 hook after the optimizer's step, which counts. At every step, or where even that is too dear at every so many, the loss is read
 in backward, and one short row goes to the journal. Something that needs a closer look ends the stretch: a loss that is not
-finite (within its step), a loss that leaves its band, an evaluation where not every step has one, an optimizer that has not
-stepped before, an exception.
+finite, or an operator whose derivative is undefined at what it holds (both within their step; the latter where steps are long
+enough), a loss that leaves its band, an evaluation where not every step has one, an optimizer that has not stepped before, an
+exception.
 """
 
 import sys
@@ -95,6 +96,8 @@ class UnwatchedSteps(Part):
         """Of the step in progress."""
         self._rows: list[Row] = []
         """Not written yet."""
+        self._looks_at_risks = False
+        """Whether operators that can lose numbers in backward are looked at in each step."""
         self._closer = False
         """Whether the next step is to be looked at closely."""
         backward.passes_by = self._read_loss
@@ -161,6 +164,7 @@ class UnwatchedSteps(Part):
         self._last_row = session.position.step - 1
         self._apart = apart
         self._closer = False
+        self._looks_at_risks = apart == 1 and session.budget.may_look(len(self.backward.risk_paths))
         self._stepped.clear()
         self._only = next(iter(self._expected.values())) if len(self._expected) == 1 else None
         self._loss = None
@@ -267,7 +271,7 @@ class UnwatchedSteps(Part):
         if loss is None or loss.numel() != 1 or loss.device.type != "cpu" or not loss.is_floating_point():
             return True
         number = _read(loss)
-        if not isfinite(number):
+        if not isfinite(number) or (self._looks_at_risks and self.backward.at_risk(loss)):
             self.end()
             self.forward.was_unwatched(self.backward.forward_ended_at(loss))
             return False
@@ -315,7 +319,8 @@ class UnwatchedSteps(Part):
         self._only = None
         self._seen = session.position.step
         session.look_again()
-        session.budget.went_unwatched(session.position.step, count, self._apart, took_ns)
+        looks = len(self.backward.risk_paths) if self._looks_at_risks else 0
+        session.budget.went_unwatched(session.position.step, count, self._apart, took_ns, looks)
 
 
 def _on_host(optimizer: torch.optim.Optimizer) -> bool:

@@ -59,9 +59,10 @@ _MOST_FOR_WATCHING = 0.5
 
 COUNT_NS = 6_000
 LOSS_NS = 40_000
-"""What counting a step that is not watched takes, and what reading its loss and writing its row takes on top: caches that it
-spoils are most of it, which no clock inside sees. Estimates, from how long steps of an MLP took in one process with and without
-it; tests/benchmarks/whole_runs.py shows what whole processes pay."""
+LOOK_NS = 10_000
+"""What counting a step that is not watched takes, what reading its loss and writing its row takes on top, and looking at an
+operator of its graph: caches that it spoils are most of it, which no clock inside sees. Estimates, from how long steps of an MLP
+took in one process with and without it; tests/benchmarks/whole_runs.py shows what whole processes pay."""
 
 _MOST_FOR_LOSSES = 0.4
 """Share of the budget that reading losses of such steps may take."""
@@ -157,9 +158,14 @@ class Budget:
             return 0, 1
         return -step % self.watched_every, self._losses_every
 
-    def went_unwatched(self, step: int, count: int, losses_every: int, ns: int) -> None:
-        """``count`` steps up to before ``step`` went unwatched and took ``ns``; every ``losses_every``-th loss was read."""
-        taken = count * COUNT_NS + count * LOSS_NS // losses_every
+    def may_look(self, operators: int) -> bool:
+        """Whether so many operators of the graph may be looked at in each step that is not watched."""
+        return operators * LOOK_NS <= _MOST_FOR_LOSSES * (self.options.budget or 0.0) * self._plain_step_ns()
+
+    def went_unwatched(self, step: int, count: int, losses_every: int, ns: int, looks: int = 0) -> None:
+        """``count`` steps up to before ``step`` went unwatched and took ``ns``; every ``losses_every``-th loss was read, and in
+        each step ``looks`` operators of the graph were looked at."""
+        taken = count * (COUNT_NS + LOSS_NS // losses_every + looks * LOOK_NS)
         self.step = step
         self.used_ns += taken
         self._ran_ns += max(ns - taken, 0)

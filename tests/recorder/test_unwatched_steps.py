@@ -7,7 +7,7 @@ import pickle
 
 import pytest
 import torch
-from firstfault.analyzer import Trace
+from firstfault.analyzer import Trace, diagnose
 from firstfault.recorder import Recorder
 from firstfault.recorder.session.budget import Budget
 from firstfault.recorder.storage.segments import completed_steps
@@ -249,3 +249,28 @@ def test_a_killed_process_has_lost_no_step(bench):
     recorded = bench.record("script.py", "3777")
     assert rows(recorded.run, "SELECT sum(steps) > 1000 FROM unwatched_steps") == [(True,)]
     assert completed_steps(recorded.run) == {0: 3777}
+
+
+def test_an_operator_that_will_lose_the_gradient_is_looked_at_in_its_own_step(tmp_path, seldom, monkeypatch):
+    """The loss of the step is finite: only what the square root holds tells that its gradient will not be."""
+    if seldom > 1:
+        pytest.skip("only where each loss is read")
+    monkeypatch.setattr(Budget, "may_look", lambda *_: True)
+    torch.manual_seed(0)
+    model = nn.Linear(6, 6)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    with Recorder(tmp_path / "run"):
+        for step in range(24):
+            x = torch.rand(4, 6) + 1
+            optimizer.zero_grad()
+            energy = (model(x) * (0.0 if step == 20 else 1.0)).square().sum(1)
+            energy.sqrt().mean().backward()
+            optimizer.step()
+    found = rows(tmp_path / "run", "SELECT DISTINCT step, op FROM operators WHERE trigger = 'risk' ORDER BY step")
+    assert found == [(20, "Sqrt")]
+    watched = rows(tmp_path / "run", "SELECT loss, grad_norm FROM steps WHERE step = 20")
+    assert math.isfinite(watched[0][0])
+    assert math.isnan(watched[0][1])
+    with Trace(tmp_path / "run") as trace:
+        verdict = diagnose(trace)
+    assert (verdict.causes[0].name, verdict.causes[0].step) == ("sqrt-at-zero", 20)
