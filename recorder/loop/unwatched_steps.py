@@ -35,7 +35,7 @@ StepHook = Callable[[torch.optim.Optimizer, tuple[Any, ...], dict[str, Any]], No
 _LOOK_CLOSELY = 6
 """Steps of full detail after a loss that leaves its band."""
 
-_ROWS_AT_ONCE = 16
+ROWS_AT_ONCE = 16
 """Rows that are written together. A process that is killed loses the losses in them; its steps the breadcrumb has counted."""
 
 _read: Callable[[Tensor], Any] = torch._C.TensorBase.item
@@ -238,7 +238,7 @@ class UnwatchedSteps(Part):
         began = perf_counter_ns()
         self.session.position.count_step()
         self._add_row(time_ns())
-        if len(self._rows) >= _ROWS_AT_ONCE:
+        if len(self._rows) >= ROWS_AT_ONCE:
             self._write_rows()
         self.session.guard.recorder_ns += perf_counter_ns() - began
         if self._left <= 0 or self._closer:

@@ -99,7 +99,7 @@ def test_a_hook_that_fails_is_said_once_and_the_training_goes_on(
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("from inside the recorder")
 
-    monkeypatch.setattr("firstfault.recorder.loop.forward.measure", broken)
+    monkeypatch.setattr("firstfault.recorder.loop.activations.measure", broken)
     model = nn.Linear(3, 1)
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     with Recorder(tmp_path / "run"):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from firstfault.analyzer import Trace, diagnose
+from firstfault.recorder.loop.unwatched_steps import ROWS_AT_ONCE
 from firstfault.recorder.session.budget import MOST_BETWEEN_LOSSES
 from firstfault.recorder.storage.segments import completed_steps
 
@@ -53,7 +54,7 @@ def test_a_killed_run_keeps_every_completed_step(seed: int, victim: str, tmp_pat
     assert steps == list(range(len(steps)))
     counted = completed_steps(run)[0]
     assert returned <= counted <= returned + 1  # the step may have returned without having been counted yet
-    assert counted - len(steps) < MOST_BETWEEN_LOSSES  # of these the breadcrumb alone knows
+    assert counted - len(steps) < ROWS_AT_ONCE * MOST_BETWEEN_LOSSES  # of these the breadcrumb alone knows
     assert verdict.run.steps_recorded == len(steps)
     if victim == "script":
         assert status == 128 + signal.SIGKILL
