@@ -66,7 +66,7 @@ class HookCounts(Watch):
                 if count != counts.get(module_id, 0):
                     counts[module_id] = count
                     self._write(module_id, count)
-        everywhere = sum(len(getattr(nn_module, kind)) for kind in _GLOBAL)
+        everywhere = sum(_scripts(getattr(nn_module, kind)) for kind in _GLOBAL)
         if everywhere != self._globals:
             if self._globals is not None:
                 self._write(None, everywhere)
@@ -95,6 +95,14 @@ class HookCounts(Watch):
                     self._watched.append((weakref.ref(module), entry.id))
                     looks += 1 + len(module._parameters)
         self._interval = 1 + looks // _AT_ONCE
+
+
+_OURS = __name__.partition(".")[0] + "."
+
+
+def _scripts(hooks: dict[int, Any]) -> int:
+    """How many of torch's hooks on all modules are not the recorder's, which come and go."""
+    return sum(not str(getattr(hook, "__module__", "")).startswith(_OURS) for hook in hooks.values())
 
 
 def _hooks_of(module: nn.Module) -> int:

@@ -70,6 +70,16 @@ WITH counters AS (
     WHERE before IS NOT NULL
     GROUP BY rank
     HAVING count(*) >= $rounds AND bool_and(samples > $more * before AND new_ < 0.9 * samples AND new_ > 0)
+    UNION ALL
+    -- not all batches were seen: longer and longer stretches tell the same
+    SELECT rank
+    FROM (
+        SELECT rank, step, lead(step) OVER (PARTITION BY rank ORDER BY step) - step AS length
+        FROM (SELECT rank, step FROM handovers UNION SELECT DISTINCT rank, 0 FROM handovers)
+        WHERE rank IN (SELECT rank FROM unwatched_steps)
+        QUALIFY length IS NOT NULL)
+    GROUP BY rank
+    HAVING count(*) >= $rounds AND list(length ORDER BY step) = list_sort(list(DISTINCT length))
 ), staged AS (
     -- hooks come or go with a new optimizer and at no other time, as with masks of pruning and with
     -- observers: planned stages
