@@ -54,9 +54,10 @@ def import_trace(path: Path, target: RunTarget, label: str) -> str:  # noqa: ARG
 
 def _moments(con: duckdb.DuckDBPyConnection, part: Path) -> list[int]:
     """When the first event of the trace began and the last one ended."""
-    events = "read_parquet($part, hive_partitioning=false)"
-    query = f"SELECT min(ts_ns), max(ts_ns + dur_ns) FROM {events} WHERE ph = 'X' AND dur_ns >= 0"  # noqa: S608 # own text
-    first, last = con.execute(query, {"part": str(part)}).fetchall()[0]
+    first, last = con.execute(
+        "SELECT min(ts_ns), max(ts_ns + dur_ns) FROM read_parquet($part, hive_partitioning=false) WHERE ph = 'X' AND dur_ns >= 0",
+        {"part": str(part)},
+    ).fetchall()[0]
     return [] if first is None else [int(first), int(last)]
 
 

@@ -5,14 +5,12 @@ Nodes carry a sequence number given in forward order, so the nodes of one module
 them, so then nothing is read.
 """
 
-import math
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
 from time import perf_counter
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from ..session.session import Session
@@ -21,14 +19,12 @@ from ..tensors.moments import LATE_DEVICES, measurable
 from .compiled_graphs import CompiledGraphs, is_compiled
 from .compiled_modules import Places
 from .compiled_values import operands_of, write_operand
-from .denominators import Denominators
 from .operator_rows import write_operator
 
 _MOST_NODES = 20_000
 _MOST_LOOKED_AT = 200
 _MOST_LOST = 3
 _LONGEST_LOOK_S = 2.0
-_MOST_RISKS = 16
 
 LOSSES = {
     "NllLossBackward0": 1,
@@ -44,31 +40,6 @@ LOSSES = {
     "MultiMarginLossBackward0": 1,
 }
 """Loss operators that save their input and target; the number is the dimension that holds the classes."""
-
-_RISKS: dict[str, tuple[str, float]] = {
-    "Sqrt": ("result", 0.0),
-    "Std": ("result", 0.0),
-    "Rsqrt": ("result", torch.inf),
-    "Reciprocal": ("result", torch.inf),
-    "Log": ("self", 0.0),
-    "Log2": ("self", 0.0),
-    "Log10": ("self", 0.0),
-    "Log1P": ("self", -1.0),
-    "Div": ("other", 0.0),
-    "Pow": ("self", 0.0),
-    "Acos": ("self", 1.0),
-    "Asin": ("self", 1.0),
-}
-"""Operators whose derivative is undefined where a saved tensor has this value (for the arc functions: this magnitude)."""
-
-_DIVISIONS = ("Div", "Rsqrt", "Reciprocal")
-
-_RISKS_BEHIND_A_MASK: dict[str, tuple[str, float]] = {
-    "Exp": ("result", torch.inf),
-    "Expm1": ("result", torch.inf),
-    "Mul": ("self other", torch.inf),  # a factor without a graph, such as the logarithm of a target
-}
-"""More of them, which only a mask can hide from the loss."""
 
 _LAYS_OUT = (
     "SqueezeBackward",
@@ -88,10 +59,6 @@ _LAYS_OUT = (
 
 _LAYOUTS = 6
 """Of them, how many on end."""
-
-_MASKS = ("WhereBackward", "MaskedFillBackward")
-_BEHIND_A_MASK = 6
-"""Operators that a value may have gone through on its way to the mask."""
 
 
 def nodes_down_to(tensor: Tensor, first: int, most: int = _MOST_NODES) -> list[Any]:
@@ -337,7 +304,7 @@ def _saved(session: Session, node: Any) -> Iterator[tuple[Callable[[], None], Te
             name = attribute.removeprefix("_saved_")
             value = saved(node, name)
             if value is not None and value.numel() and measurable(value):
-                yield partial(_write, session, node, name, value, "nonfinite"), value
+                yield partial(write_node, session, node, name, value, "nonfinite"), value
 
 
 def _compiled(session: Session, graphs: CompiledGraphs, node: Any) -> Iterator[tuple[Callable[[], None], Tensor]]:
@@ -355,105 +322,7 @@ def _lost(value: Tensor) -> bool:
     return measure(value, size_only=True).nonfinite > 0
 
 
-def risks(session: Session, loss: Tensor, first: int, denominators: Denominators) -> tuple[list[Any], int]:
-    """Write operators whose derivative is undefined at a value they hold in this step, and divisors that have collapsed.
-
-    Returns the operators of that kind, and how many nodes the graph has, so that a graph known to be harmless needs no second
-    walk.
-    """
-    nodes = nodes_down_to(loss, first)
-    masked = _behind_masks(nodes)
-    present: list[Any] = []
-    written = 0
-    denominators.new_graph()
-    for node in nodes:
-        operator = operator_name(node)
-        for name, value, at, fractional in _operands_at_risk(node, operator, masked=node in masked):
-            if node not in present[-1:]:
-                present.append(node)
-            low, high = (v.item() for v in torch.aminmax(value.detach()))
-            if written < _MOST_RISKS and _holds(value, operator, at, low, high, fractional=fractional):
-                written += 1
-                _write(session, node, name, value, "risk", masked=node in masked)
-            if operator in _DIVISIONS:
-                module_id = session.answers.module_of(node._sequence_nr())
-                collapse = denominators.look(operator, module_id, tuple(value.shape), low, high)
-                if collapse is not None and written < _MOST_RISKS:
-                    written += 1
-                    _write(session, node, name, value, "collapse", **collapse._asdict())
-    return present, len(nodes)
-
-
-def at_risk(node: Any) -> bool:
-    """Whether the derivative of an operator is undefined at a value that it holds in this step."""
-    operator = operator_name(node)
-    for _, value, at, fractional in _operands_at_risk(node, operator, masked=True):
-        low, high = (v.item() for v in torch.aminmax(value.detach()))
-        if _holds(value, operator, at, low, high, fractional=fractional):
-            return True
-    return False
-
-
-def _operands_at_risk(node: Any, operator: str, *, masked: bool) -> Iterator[tuple[str, Tensor, float, bool]]:
-    """Of an operator whose derivative can be undefined: the name of each saved tensor that tells, the tensor, the value at which
-    it is undefined, and whether the exponent is fractional."""
-    risk = _RISKS.get(operator) or (_RISKS_BEHIND_A_MASK.get(operator) if masked else None)
-    if risk is None:
-        return
-    fractional = False
-    if operator == "Pow":
-        exponent = getattr(node, "_saved_exponent", None)
-        if not isinstance(exponent, (int, float)) or exponent >= 1:
-            return
-        fractional = exponent % 1 != 0
-    names, at = risk
-    for name in names.split():
-        value = saved(node, name)
-        if value is not None and value.device.type in LATE_DEVICES:
-            continue  # looking at it would make the host wait
-        if value is not None and value.is_floating_point() and value.numel() and measurable(value):
-            yield name, value, at, fractional
-
-
-def _behind_masks(nodes: list[Any]) -> set[Any]:
-    """Nodes whose result reaches the loss through a where or masked_fill alone, a few operators further on.
-
-    What also goes another way, or into both sides of a where, meets its gradient there, whatever the mask hides.
-    """
-    sides: dict[Any, set[tuple[Any, int]]] = {}
-    distances: dict[Any, int] = {}
-    open_: set[Any] = set()
-    for node in reversed(nodes):  # what uses a result comes before it
-        mask = type(node).__name__.startswith(_MASKS)
-        reached = sides.get(node, set())
-        hidden = node not in open_ and 0 < len(reached) == len({where for where, _ in reached})
-        if not hidden:
-            open_.add(node)
-        further = 1 if mask else distances.get(node, 0) + 1
-        for side, (before, _) in enumerate(node.next_functions):
-            if before is None:
-                continue
-            if mask or (hidden and further <= _BEHIND_A_MASK):
-                sides.setdefault(before, set()).update({(node, side)} if mask else reached)
-                distances[before] = min(further, distances.get(before, further))
-            else:
-                open_.add(before)
-    return distances.keys() - open_
-
-
-def _holds(value: Tensor, operator: str, at: float, low: float, high: float, *, fractional: bool) -> bool:
-    if math.isnan(low) or (fractional and low < 0):
-        return True  # the operator was given what it is not defined for
-    if at == torch.inf:
-        return high == torch.inf or low == -torch.inf
-    if operator in {"Acos", "Asin"}:
-        return high >= at or low <= -at
-    if at in {low, high}:
-        return True
-    return low < at < high and bool((value.detach() == at).any())
-
-
-def _write(session: Session, node: Any, name: str, value: Tensor, trigger: str, **columns: Any) -> None:
+def write_node(session: Session, node: Any, name: str, value: Tensor, trigger: str, **columns: Any) -> None:
     """One row of `operators`."""
     write_operator(
         session,

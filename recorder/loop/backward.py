@@ -17,20 +17,18 @@ from ..autograd.graph import (
     LOSSES,
     MOST_OF_LOSS,
     activated_twice,
-    at_risk,
     bounded_prediction,
     broadcasts,
     kl_of_probabilities,
     look_at_forward,
     loss_nodes,
     operator_name,
-    risks,
     saved,
     shape_of,
     softmax_elsewhere,
     wrong_way,
 )
-from ..autograd.risk_paths import RiskPaths
+from ..autograd.risks import RiskPaths, at_risk, risks
 from ..session.patches import Patches
 from ..session.session import Session
 from ..session.watch import Part

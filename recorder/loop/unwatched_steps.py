@@ -38,6 +38,9 @@ _LOOK_CLOSELY = 6
 ROWS_AT_ONCE = 16
 """Rows that are written together. A process that is killed loses the losses in them; its steps the breadcrumb has counted."""
 
+_MOST_RISKS = 8
+"""Steps that are watched because an operator can lose numbers in them: one that often can, behind a mask, is ordinary."""
+
 _read: Callable[[Tensor], Any] = torch._C.TensorBase.item
 """As Tensor.item, without what the recorder or the script has put on top of it."""
 
@@ -98,6 +101,7 @@ class UnwatchedSteps(Part):
         """Not written yet."""
         self._looks_at_risks = False
         """Whether operators that can lose numbers in backward are looked at in each step."""
+        self._risks_left = _MOST_RISKS
         self._closer = False
         """Whether the next step is to be looked at closely."""
         backward.passes_by = self._read_loss
@@ -164,7 +168,9 @@ class UnwatchedSteps(Part):
         self._last_row = session.position.step - 1
         self._apart = apart
         self._closer = False
-        self._looks_at_risks = apart == 1 and session.budget.may_look(len(self.backward.risk_paths))
+        self._looks_at_risks = (
+            apart == 1 and self._risks_left > 0 and session.budget.may_look(len(self.backward.risk_paths))
+        )
         self._stepped.clear()
         self._only = next(iter(self._expected.values())) if len(self._expected) == 1 else None
         self._loss = None
@@ -271,13 +277,20 @@ class UnwatchedSteps(Part):
         if loss is None or loss.numel() != 1 or loss.device.type != "cpu" or not loss.is_floating_point():
             return True
         number = _read(loss)
-        if not isfinite(number) or (self._looks_at_risks and self.backward.at_risk(loss)):
+        if not isfinite(number) or self._at_risk(loss):
             self.end()
             self.forward.was_unwatched(self.backward.forward_ended_at(loss))
             return False
         self._loss = number
         if self.backward.left_band(number):
             self._closer = self.session.budget.full_detail_from(self.session.position.step + 1, _LOOK_CLOSELY, "loss")
+        return True
+
+    def _at_risk(self, loss: Tensor) -> bool:
+        """Whether an operator of the graph can lose numbers in this backward; one that always can is soon left alone."""
+        if not self._looks_at_risks or not self.backward.at_risk(loss):
+            return False
+        self._risks_left -= 1
         return True
 
     def _evaluation(self, module: nn.Module, args: tuple[Any, ...]) -> None:

@@ -65,7 +65,7 @@ operator of its graph: caches that it spoils are most of it, which no clock insi
 took in one process with and without it; tests/benchmarks/whole_runs.py shows what whole processes pay."""
 
 _MOST_FOR_LOSSES = 0.4
-"""Share of the budget that reading losses of such steps may take."""
+"""Share of the budget that reading losses of such steps, and looking at operators of their graphs, may take."""
 
 MOST_BETWEEN_LOSSES = 16
 
@@ -159,8 +159,8 @@ class Budget:
         return -step % self.watched_every, self._losses_every
 
     def may_look(self, operators: int) -> bool:
-        """Whether so many operators of the graph may be looked at in each step that is not watched."""
-        return operators * LOOK_NS <= _MOST_FOR_LOSSES * (self.options.budget or 0.0) * self._plain_step_ns()
+        """Whether so many operators of the graph may be looked at in each step that is not watched and whose loss is read."""
+        return LOSS_NS + operators * LOOK_NS <= _MOST_FOR_LOSSES * (self.options.budget or 0.0) * self._plain_step_ns()
 
     def went_unwatched(self, step: int, count: int, losses_every: int, ns: int, looks: int = 0) -> None:
         """``count`` steps up to before ``step`` went unwatched and took ``ns``; every ``losses_every``-th loss was read, and in

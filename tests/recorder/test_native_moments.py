@@ -36,10 +36,10 @@ HOSTILE = {
 
 
 @pytest.fixture(autouse=True)
-def library() -> native.Library:
+def library(need_library) -> native.Library:
     """The library, where there is one."""
-    if native.library is None:
-        pytest.skip(native.why_not() or "")
+    need_library(native.library, native.why_not() or "")
+    assert native.library is not None
     return native.library
 
 

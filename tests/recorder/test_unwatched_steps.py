@@ -99,9 +99,8 @@ def test_hooks_of_modules_are_out_between_watched_steps_and_a_copy_has_none_of_o
     assert rows(tmp_path / "run", "SELECT count(*) FROM events WHERE event = 'recorder-fault'") == [(0,)]
 
 
+@pytest.mark.parametrize("seldom", [1], indirect=True)
 def test_a_loss_that_is_lost_is_looked_at_in_its_own_step(tmp_path, seldom):
-    if seldom > 1:
-        pytest.skip("of losses that are not read, the next one that is tells")
     model, optimizer = network()
     with Recorder(tmp_path / "run"):
         train(model, optimizer, 20)
@@ -251,10 +250,9 @@ def test_a_killed_process_has_lost_no_step(bench):
     assert completed_steps(recorded.run) == {0: 3777}
 
 
+@pytest.mark.parametrize("seldom", [1], indirect=True)
 def test_an_operator_that_will_lose_the_gradient_is_looked_at_in_its_own_step(tmp_path, seldom, monkeypatch):
     """The loss of the step is finite: only what the square root holds tells that its gradient will not be."""
-    if seldom > 1:
-        pytest.skip("only where each loss is read")
     monkeypatch.setattr(Budget, "may_look", lambda *_: True)
     torch.manual_seed(0)
     model = nn.Linear(6, 6)
@@ -274,3 +272,41 @@ def test_an_operator_that_will_lose_the_gradient_is_looked_at_in_its_own_step(tm
     with Trace(tmp_path / "run") as trace:
         verdict = diagnose(trace)
     assert (verdict.causes[0].name, verdict.causes[0].step) == ("sqrt-at-zero", 20)
+
+
+@pytest.mark.parametrize("seldom", [1], indirect=True)
+def test_an_operator_that_can_lose_the_gradient_in_every_step_is_soon_left_alone(tmp_path, seldom, monkeypatch):
+    monkeypatch.setattr(Budget, "may_look", lambda *_: True)
+    torch.manual_seed(0)
+    model = nn.Linear(6, 6)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    padding = torch.tensor([1.0, 1.0, 1.0, 0.0])
+    with Recorder(tmp_path / "run"):
+        for _ in range(400):
+            optimizer.zero_grad()
+            energy = (model(torch.rand(4, 6) + 1) * padding[:, None]).square().sum(1)
+            torch.where(energy > 0, energy + 1e-6, energy * 0 + 1e-6 * padding).sqrt().mul(
+                padding
+            ).nan_to_num().sum().backward()
+            for parameter in model.parameters():
+                parameter.grad.nan_to_num_()
+            optimizer.step()
+    ((unwatched,),) = rows(tmp_path / "run", "SELECT sum(steps) FROM unwatched_steps")
+    assert unwatched > 250
+
+
+@pytest.mark.parametrize("seldom", [1], indirect=True)
+def test_a_loss_without_a_graph_is_no_fault(tmp_path, seldom, monkeypatch):
+    monkeypatch.setattr(Budget, "may_look", lambda *_: True)
+    torch.manual_seed(0)
+    model = nn.Linear(6, 6)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    leaf = torch.zeros((), requires_grad=True)
+    with Recorder(tmp_path / "run"):
+        for step in range(24):
+            optimizer.zero_grad()
+            if step == 20:
+                leaf.backward()
+            (model(torch.rand(4, 6) + 1).square().sum(1) + 1).sqrt().mean().backward()
+            optimizer.step()
+    assert rows(tmp_path / "run", "SELECT message FROM events WHERE event = 'recorder-fault'") == []

@@ -14,20 +14,20 @@ doc = "Forwards in a bout; one is enough of a model that was switched to evaluat
 [params.jump]
 value = 1.25
 unit = "times"
-doc = "Memory of such a step over that of the others from which on it is an error: own history."
+doc = "Memory of such a step over that of the step before, from which on it is an error: own history."
 [needs]
 tables = ["steps"]
 columns = ["steps.eval_grad_forwards"]
 [doc]
-what = "Forwards in eval mode with autograd on that no backward follows, while training steps run in train mode; an error where the memory of such a step is a quarter above that of the others."
+what = "Forwards in eval mode with autograd on that no backward follows, while training steps run in train mode; an error where memory is a quarter above that of the step before."
 why = "Memory for a backward that never comes; of a large model the largest peak of the run, of a small one only waste."
 not_this = "Training in eval mode, gradients with respect to inputs (a backward follows)."
 source = "Flags and counts."
 */
-SELECT rank, step, eval_grad_forwards AS value, CASE WHEN held >= $jump * otherwise THEN 'error' ELSE 'warning' END AS severity
+SELECT rank, step, eval_grad_forwards AS value, CASE WHEN held >= $jump * held_before THEN 'error' ELSE 'warning' END AS severity
 FROM (
   SELECT *,
-      median(held) FILTER (coalesce(eval_grad_forwards, 0) = 0) OVER (PARTITION BY rank) AS otherwise,
+      lag(held) OVER (PARTITION BY rank ORDER BY step) AS held_before,
       greatest(coalesce(median(forwards - backwards) FILTER (coalesce(eval_grad_forwards,
           0) = 0) OVER (PARTITION BY rank),
           0),

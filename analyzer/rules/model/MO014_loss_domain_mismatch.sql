@@ -14,7 +14,7 @@ doc = "Looks at targets that all lie beyond what the prediction can reach."
 [needs]
 tables = ["batches", "tensor_stats"]
 [doc]
-what = "The input of nll_loss, kl_div or ctc_loss holds positive numbers (no log-probabilities) or comes right from a softmax over another dimension than that of the classes, or the target of a binary cross entropy lies outside [0, 1], or the prediction of a squared or absolute error comes right from an activation whose range does not hold the mean of the targets."
+what = "The input of nll_loss, kl_div or ctc_loss holds positive numbers (no log-probabilities) or comes right from a softmax over another dimension than that of the classes, or the target of a binary cross entropy lies outside [0, 1], or the prediction of mse_loss, smooth_l1_loss or huber_loss comes right from an activation whose range does not hold the mean of the targets."
 why = "The loss is then no likelihood: it can fall without bound and its minimum is nowhere."
 not_this = "cross_entropy, which takes the logarithm itself; rounding above zero; binary cross entropy with reduction='none', of which the script may leave out elements by a mask."
 source = "Definition of each loss and activation: log-probabilities are at most 0, probabilities lie in [0, 1], tanh in [-1, 1]."

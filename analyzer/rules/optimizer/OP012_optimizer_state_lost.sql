@@ -221,6 +221,9 @@ JOIN ends n ON n.rank = c.rank AND n.optimizer_id = c.optimizer_id AND n.first =
 JOIN (SELECT rank, step, max(state_step) AS last_count, any_value(optimizer) AS optimizer FROM counters GROUP BY rank, step) b
     ON b.rank = n.rank AND b.step = n.first - 1 AND b.optimizer = n.optimizer AND b.last_count >= 3
 WHERE c.action = 'optimizer' AND c.entries = 0
+  -- from a file: the next fold may begin with a copy of the state of the beginning
+  AND EXISTS (FROM checkpoints r WHERE r.rank = c.rank AND r.step = c.step AND r.action = 'read')
+  AND n.rank NOT IN (SELECT rank FROM inner_)
 QUALIFY row_number() OVER (PARTITION BY n.rank, n.optimizer_id ORDER BY n.first) = 1
 -- detector: new_optimizer_with_more
 -- more parameters from this step on, by a new optimizer that holds all that the old one held, with the same

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,7 @@ from firstfault.analyzer.export.perfetto import export_trace
 from firstfault.analyzer.importers import import_files
 from firstfault.analyzer.importers.event_columns import row_of
 
-REAL = Path(__file__).parents[4] / "shared" / "files" / "traces"
-if not REAL.is_dir():
-    REAL = Path(__file__).parents[3].parent / "shared" / "files" / "traces"
+REAL = Path(os.environ.get("FIRSTFAULT_REAL_FILES", "not-given")) / "traces"
 NAMES = sorted(json.loads((REAL / "truth.json").read_text())) if REAL.is_dir() else []
 
 PHASES = set("BEXiInNODSTpFstfPCMVvRcabe(,)")
@@ -50,7 +49,7 @@ def is_valid(event: dict[str, Any]) -> bool:
     return event["ph"] not in "stf" or "id" in event
 
 
-@pytest.mark.skipif(not REAL.is_dir(), reason="the real traces are not here")
+@pytest.mark.skipif(not REAL.is_dir(), reason="FIRSTFAULT_REAL_FILES names no folder of real traces")
 @pytest.mark.parametrize("name", NAMES)
 def test_every_event_of_a_real_trace_goes_round(tmp_path, name):
     given = whole(REAL / name)

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +15,15 @@ from firstfault.analyzer.importers.native_scan import ENV_NATIVE, load_scanner
 
 from .trace_text import BASE, event, kineto
 
-REAL = Path(__file__).parents[4] / "shared" / "files" / "traces"
-if not REAL.is_dir():
-    REAL = Path(__file__).parents[3].parent / "shared" / "files" / "traces"
+REAL = Path(os.environ.get("FIRSTFAULT_REAL_FILES", "not-given")) / "traces"
 
 
 @pytest.fixture(autouse=True, params=["by the library", "without it"])
-def way(request, monkeypatch):
+def way(request, monkeypatch, need_library):
     """Every test with the library in C and without it."""
     monkeypatch.setenv(ENV_NATIVE, "1" if request.param == "by the library" else "0")
-    if request.param == "by the library" and load_scanner() is None:
-        pytest.skip("the library was not built here")
+    if request.param == "by the library":
+        need_library(load_scanner(), "the library was not built here")
 
 
 def events() -> list[dict[str, Any]]:
@@ -205,7 +204,7 @@ def close(a: float, b: float) -> bool:
     return abs(a - b) <= max(0.1, 2e-5 * abs(b))
 
 
-@pytest.mark.skipif(not REAL.is_dir(), reason="the real traces are not here")
+@pytest.mark.skipif(not REAL.is_dir(), reason="FIRSTFAULT_REAL_FILES names no folder of real traces")
 @pytest.mark.parametrize("name", json.loads((REAL / "truth.json").read_text()) if REAL.is_dir() else [])
 def test_real_traces_are_read_as_an_independent_reading_found(tmp_path, name):
     truth = json.loads((REAL / "truth.json").read_text())[name]

@@ -14,7 +14,12 @@ from firstfault.analyzer.importers.native_scan import ENV_NATIVE, load_scanner
 
 from .trace_text import BASE, event
 
-pytestmark = pytest.mark.skipif(load_scanner() is None, reason="the library was not built here")
+
+@pytest.fixture(autouse=True)
+def library(need_library):
+    """The library must be there, but where it cannot be built."""
+    need_library(load_scanner(), "the library was not built here")
+
 
 ODD: list[Any] = [
     {"ph": "X", "cat": "cpu_op", "name": 'a"b\\', "pid": 1, "tid": "x", "ts": 1.5, "dur": 2},
