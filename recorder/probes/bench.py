@@ -18,7 +18,8 @@ from torch import Tensor, nn
 
 from ...schemas.files.probe_report import ProbeResult
 from . import dependence, gradients, learning
-from .stage import Stage, Start, random_states, replaced, set_random_states, storage_of, tensors_of
+from .random_states import random_states, set_random_states
+from .stage import Stage, Start, replaced, storage_of, tensors_of
 from .trial import Probe, Seen, Setting, Trial
 
 Loss = Callable[[Any, Any], Tensor]

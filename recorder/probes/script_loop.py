@@ -31,8 +31,9 @@ from .bench import PROBES
 from .first_batch import pictures
 from .gradients import custom_function
 from .learning import STEPS
+from .random_states import random_states
 from .schedules import simulate
-from .stage import Stage, Start, random_states, replaced, tensors_of
+from .stage import Stage, Start, replaced, tensors_of
 from .trial import Probe, Seen, Setting, Trial, untried
 from .used_tokenizers import judge as judge_tokenizer
 
@@ -264,7 +265,9 @@ class ScriptLoop:
         assert start is not None  # noqa: S101 — asked before
         held = {id(p) for o in self.order for g in o.param_groups for p in g["params"]}
         models = [m for m in self.models if any(id(p) in held for p in m.parameters())] or self.models
-        start.random = random_states()
+        # a part that the script has called by itself is not what its data enter
+        models = [m for m in models if not any(m is not o and m in set(o.modules()) for o in models)]
+        start.random = random_states(sys._getframe())
         named: dict[int, tuple[str, Tensor]] = {}
         for model in models:
             for name, parameter in model.named_parameters():
@@ -279,7 +282,7 @@ class ScriptLoop:
         setting.optimizers = len(self.order)
         self._choose_batch(setting)
         self.stage = Stage(models[0], models[-1], setting.parameters, self.order, start)
-        self.stage.same_random = self.first is None
+        self.stage.same_batch = self.first is None
         shown = self.first if self.first is not None else {f"input {i}": t for i, t in enumerate(self.entered)}
         self.report.first_batch = pictures(shown)
         self._driven_since = time.monotonic()
