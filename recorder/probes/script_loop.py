@@ -316,7 +316,11 @@ class ScriptLoop:
         inner = {id(s) for outer in self.schedulers for s in getattr(outer, "_schedulers", [])}
         for scheduler in self.schedulers[:4]:
             if id(scheduler) not in inner and getattr(scheduler, "optimizer", None) in self.order:
-                self._found(simulate(scheduler, self.plan.values.get("schedule_steps")))
+                values, epoch = self.plan.values, None
+                with contextlib.suppress(Exception):  # of a dataset without a length
+                    epoch = len(self.iterator)
+                by_step = bool(values.get("schedule_by_step"))
+                self._found(simulate(scheduler, values.get("schedule_steps"), by_step=by_step, epoch=epoch))
 
     # -- trials -----------------------------------------------------------------------------------------------------------
 

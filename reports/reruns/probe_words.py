@@ -135,6 +135,16 @@ SENTENCES: dict[str, _Words] = {
         "{scheduler}: the learning rate is never above zero, or goes below it.", **v
     ),
     "schedule-zero": lambda v: say("{scheduler}: the learning rate is zero for {zeros} of {steps} steps.", **v),
+    "schedule-gone": lambda v: say(
+        "{scheduler} is stepped with every optimizer step: the learning rate is below a thousandth of {peak} after {gone} steps."
+        " Count its length in optimizer steps, or step it once an epoch.",
+        **v,
+    ),
+    "schedule-within-epoch": lambda v: say(
+        "{scheduler} is stepped with every optimizer step and made for {made_for} steps, but one epoch has {epoch} batches."
+        " Count its length in optimizer steps, or step it once an epoch.",
+        **v,
+    ),
     "schedule-rises-again": lambda v: say(
         "{scheduler} is made for {made_for} steps of {steps}: the learning rate rises again after step {low_step}.", **v
     ),
