@@ -52,7 +52,12 @@ def simulate(
                 return result(name, "failed" if known else "doubtful", "schedule-raises", _curve(rates), **facts)
             rates.append(_rate(made.optimizer))
     found = _judged(name, kind, rates, own, known=known)
-    return found if known or not by_step or found.outcome != "passed" else _soon_over(found, rates, own, epoch)
+    over = (
+        _soon_over(found, rates, own, epoch)
+        if by_step and not known and rates[found.values["peak_step"]] > 0
+        else found
+    )
+    return found if over.outcome == "passed" else over
 
 
 def _soon_over(found: ProbeResult, rates: list[float], own: int | None, epoch: int | None) -> ProbeResult:
