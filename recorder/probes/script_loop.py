@@ -176,7 +176,10 @@ class ScriptLoop:
             if stage.trial.stream:
                 with contextlib.suppress(StopIteration):
                     return original(iterator)
-            return replaced(self.first, lambda t: t.detach().clone())
+            batch = replaced(self.first, lambda t: t.detach().clone())
+            if stage.trial.batch is not None:
+                stage.trial.batch(tensors_of(batch))
+            return batch
 
         return following
 
@@ -298,7 +301,7 @@ class ScriptLoop:
         _, self.first = self.first_of.get(id(self.iterator), (None, None))
         if self.first is None:
             return
-        fields = tensors_of(self.first)
+        setting.batch = fields = tensors_of(self.first)
         sizes = {t.shape[0] for t in fields if t.dim()}
         collate = getattr(self.iterator, "_collate_fn", None)
         usual = getattr(collate, "__module__", "").startswith("torch.utils.data")

@@ -35,6 +35,9 @@ AREA_OF = {
     "dependence-future": "dependence",
     "dependence-target": "dependence",
     "dependence-input": "dependence",
+    "dependence-fields": "dependence",
+    "signal": "data",
+    "targets-moved": "data",
     "gradients": "gradients",
     "gradcheck": "gradients",
     "can-learn": "learning",
@@ -42,6 +45,7 @@ AREA_OF = {
     "schedule": "learning rate",
     "tokenizer": "tokenizer",
     "tokenizer-round-trip": "tokenizer",
+    "pad-is-eos": "tokenizer",
 }
 PROBES = (
     "gradcheck",
@@ -52,6 +56,9 @@ PROBES = (
     "dependence-future",
     "dependence-target",
     "dependence-input",
+    "dependence-fields",
+    "targets-moved",
+    "signal",
     "can-learn",
     "lr-range",
     "gradients",

@@ -18,12 +18,17 @@ _WARM_UP = 3
 _RESUME_RULES = {"lr-jump-on-resume", "optimizer-state-lost", "replayed-after-resume", "nonfinite-weights-loaded"}
 
 
+_ASKED = {"DA018"}
+"""Advice on data that is worth an answer before a long run: raw values of a scale of tens and hundreds."""
+
+
 def data(trace: Trace, verdict: Verdict) -> list[Fact]:
     """The batches that were seen: samples, labels, repetitions, the spread of the inputs."""
     facts: list[Fact] = []
     for cause in [*verdict.causes, *verdict.symptoms]:
         if cause.code.startswith("DA"):
-            outcome = "failed" if verdict.verdict == "anomalous" else "passed"
+            # advice for a run under way is a question before one
+            outcome = "failed" if verdict.verdict == "anomalous" else "doubtful" if cause.code in _ASKED else "passed"
             facts.append(("data", cause.name, outcome, f"{cause.code} {cause.name}: {cause.message}"))
     fields = trace.sql(
         "SELECT b.field, any_value(b.role) AS role, any_value(b.shape) AS shape, any_value(b.dtype) AS dtype, count(*) AS n,"
