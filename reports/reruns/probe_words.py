@@ -113,7 +113,7 @@ SENTENCES: dict[str, _Words] = {
         "Making any of the {fields} fields of one shape the same for all samples moved the loss.", **v
     ),
     "field-unused": lambda v: say(
-        "Making field {field} of the batch the same for all samples left the loss at {loss}, unlike a field of its shape: nothing uses it.",
+        "Making field {field} of the batch the same for all samples left the loss at {loss}, unlike another: nothing uses it.",
         **v,
     ),
     "signal-class": lambda v: say(
