@@ -68,7 +68,7 @@ class DataWatch(Part):
         # where a batch is fetched before the one ahead of it is used, as by accelerate, that one is still to come
         self._fields = [f for f in before if f.row["batch_index"] == origin["batch_index"] - 1]
         self._epoch = origin.get("epoch")
-        for name, tensor in _fields_of(batch, ""):
+        for name, tensor in tensor_fields(batch):
             if measurable(tensor):
                 self._add(f"batch:{name}", name, tensor, "field", "input", Phase.DATA, None, origin)
 
@@ -237,8 +237,12 @@ def fingerprint(tensor: Tensor) -> int | None:
     return both - (1 << 64) if both >> 63 else both
 
 
+def tensor_fields(batch: Any) -> Iterator[tuple[str, Tensor]]:
+    """Named tensors of a batch of any nesting, at most 16 of each level."""
+    return _fields_of(batch, "")
+
+
 def _fields_of(value: Any, name: str, depth: int = 0) -> Iterator[tuple[str, Tensor]]:
-    """Named tensors of a batch of any nesting, at most 16."""
     if isinstance(value, Tensor):
         yield name or "0", value
         return
