@@ -32,6 +32,7 @@ from .session.patches import Patches
 from .session.session import Session
 from .session.watch import Part, in_order
 from .watches.attention_and_spread import AttentionProbe, FeatureSpread
+from .watches.axes_followed import AxesWatch
 from .watches.batchnorm_recalibration import RecalibrationWatch
 from .watches.buffers import BufferWatch
 from .watches.changed_datasets import ChangedDatasets
@@ -133,6 +134,7 @@ class Attachment:
             HookCounts(session),
             CollectiveWatch(session),
             ReplicaTimes(session),
+            AxesWatch(session, data, self.forward),
             FeatureSpread(session),
             AttentionProbe(session, self.forward, padding),
             StaleWeights(session),

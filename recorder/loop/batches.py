@@ -131,6 +131,11 @@ class DataWatch(Part):
         fields = sorted(self._fields, key=lambda field: field.row["role"] != "field")
         return {field.row["field"]: tensor for field in fields if (tensor := field.ref()) is not None}
 
+    def samples(self) -> int | None:
+        """How many samples the latest batch of a loader has, as its sampler says."""
+        indices = next((f.row["sample_indices"] for f in self._current() if f.row.get("sample_indices")), None)
+        return None if indices is None else len(indices)
+
     def _current(self) -> list[_Field]:
         """Fields whose rows are still in the buffer: what was written belongs to an earlier step."""
         if self._flushes != self.session.position.flushes:

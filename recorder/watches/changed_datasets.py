@@ -144,21 +144,37 @@ def _arrays(entry: Any, path: str, depth: int) -> Iterator[tuple[str, Tensor]]:
     """Arrays and tensors of floating point numbers within an entry, as tensors that share their memory.
 
     A single number may count or weigh what is read."""
-    numpy: Any = sys.modules.get("numpy")
-    if numpy is not None and type(entry) is numpy.ndarray:
-        if entry.dtype.kind == "f" and entry.dtype.itemsize in {4, 8} and entry.flags.writeable:
-            if all(s >= 0 for s in entry.strides) and 1 < entry.size <= _MOST_ELEMENTS and entry.dtype.isnative:
-                yield path, torch.from_numpy(entry)
-    elif type(entry) is Tensor:
-        if entry.is_floating_point() and entry.device.type == "cpu" and entry.layout is torch.strided:
-            if 1 < entry.numel() <= _MOST_ELEMENTS:
-                yield path, entry.detach()
+    if type(entry) is Tensor:
+        if _comparable(entry):
+            yield path, entry.detach()
+    elif (shared := _shared(entry)) is not None:
+        yield path, shared
     elif depth and type(entry) in {list, tuple}:
         for j, item in enumerate(entry[:_MOST_ENTRIES]):
             yield from _arrays(item, f"{path}[{j}]", depth - 1)
     elif depth and type(entry) is dict:
         for key, item in list(entry.items())[:_MOST_ENTRIES]:
             yield from _arrays(item, f"{path}.{key}" if isinstance(key, str) else f"{path}[{key}]", depth - 1)
+
+
+def _comparable(tensor: Tensor) -> bool:
+    return (
+        tensor.is_floating_point()
+        and tensor.device.type == "cpu"
+        and tensor.layout is torch.strided
+        and 1 < tensor.numel() <= _MOST_ELEMENTS
+    )
+
+
+def _shared(entry: Any) -> Tensor | None:
+    """An array of floating point numbers as a tensor of the same memory; None for anything else."""
+    numpy: Any = sys.modules.get("numpy")
+    if numpy is None or type(entry) is not numpy.ndarray or not 1 < entry.size <= _MOST_ELEMENTS:
+        return None
+    known = entry.dtype.kind == "f" and entry.dtype.itemsize in {4, 8} and entry.dtype.isnative
+    if not known or not entry.flags.writeable or any(stride < 0 for stride in entry.strides):
+        return None
+    return torch.from_numpy(entry)
 
 
 def _differ(now: Tensor, before: Tensor) -> bool:
