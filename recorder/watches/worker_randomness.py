@@ -13,12 +13,14 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from inspect import signature
+from time import time_ns
 from typing import Any
 
 import torch
 from torch.utils.data import DataLoader
 from torch.utils.data._utils import worker as torch_worker
 
+from ...schemas import Phase
 from ..loop.dataloaders import LoaderWatch
 from ..session.patches import Patches
 from ..session.session import Session
@@ -55,8 +57,8 @@ class WorkerRandomness(Watch):
         self._read = 0
         self._begun = 0
         """Passes over loaders so far; a worker knows the number of its own from when it was forked."""
-        self._places: dict[int, tuple[int, int]] = {}
-        """Number of a pass → that of its loader, and of its pass over it."""
+        self._places: dict[int, tuple[int, int, int]] = {}
+        """Number of a pass → that of its loader, of its pass over it, and the step in which it began."""
 
     def listen(self, signals: Signals) -> None:
         """Take what workers have sent at the end at the latest."""
@@ -82,7 +84,7 @@ class WorkerRandomness(Watch):
             return
         place = self._loaders.place_of(iterator)
         if place is not None:
-            self._places[self._begun] = place
+            self._places[self._begun] = (*place, self.session.position.step)
         self._begun += 1
         self._collect()
 
@@ -137,10 +139,14 @@ class WorkerRandomness(Watch):
             fact = json.loads(line)
             place = self._places.get(fact.pop("pass"))
             if place is not None and place[1] < _MOST_PASSES:
-                self.session.rows.event(
-                    "worker-randomness",
-                    f"worker {fact['worker']} drew from {fact['generator']}",
-                    detail={"loader_id": place[0], "epoch": place[1], **fact},
+                self.session.rows.add(
+                    "events",
+                    time_ns=time_ns(),
+                    step=place[2],
+                    phase=int(Phase.DATA),
+                    event="worker-randomness",
+                    message=f"worker {fact['worker']} drew from {fact['generator']}",
+                    detail=json.dumps({"loader_id": place[0], "epoch": place[1], **fact}),
                 )
 
 

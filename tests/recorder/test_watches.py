@@ -22,7 +22,7 @@ from firstfault.schemas import TABLES
 from firstfault.schemas.part_declarations import read_declarations
 from torch import nn
 from torch.utils.checkpoint import checkpoint
-from torch.utils.data import DataLoader, Dataset, TensorDataset
+from torch.utils.data import DataLoader, TensorDataset
 
 RECORDER = Path(sys.modules[Attachment.__module__].__file__).parent
 PARTS = read_declarations(RECORDER)
@@ -56,35 +56,6 @@ class Reader(nn.Module):
         x, _ = self.attention(x, x, x, key_padding_mask=tokens == 0)
         x = self.norm(x.mean(1)) + checkpoint(self.side, tokens.float(), use_reentrant=True)
         return self.head(nn.functional.dropout(x, 0.1))
-
-
-class Drifting(Dataset):
-    """What it keeps is scaled again by each read; workers draw from copies of its generator. Read in order."""
-
-    def __init__(self) -> None:
-        self.kept = [torch.ones(3) for _ in range(4)]
-        self.generator = random.Random(0)
-
-    def __len__(self) -> int:
-        return len(self.kept)
-
-    def __getitem__(self, i: int) -> torch.Tensor:
-        self.kept[i] *= 0.5
-        self.generator.random()
-        return self.kept[i]
-
-
-class Muddled(nn.Module):
-    """A recurrence over the samples, and a view in the place of a transpose."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.inner = nn.Linear(3, 6)
-        self.over = nn.LSTM(6, 4)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        places = self.inner(x[:, None] * torch.arange(1.0, 6.0)[:, None])
-        return self.over(places)[0].sum() + (places.reshape(-1, 6, 5) @ torch.ones(5, 2)).mean()
 
 
 def train(run: Path, **options) -> list[float]:
@@ -132,10 +103,6 @@ def train(run: Path, **options) -> list[float]:
             model.load_state_dict(torch.load(run.parent / "state.pt")["model"])
             warnings.warn(f"epoch {epoch}", UserWarning, stacklevel=1)
         torch.set_num_threads(threads)
-        muddled, data = Muddled(), Drifting()
-        for workers in (0, 2):
-            for x in DataLoader(data, batch_size=2, num_workers=workers):
-                muddled(x).backward()
         loss = nn.functional.cross_entropy(model(tokens[:8]) * float("nan"), tokens[:8, 0])
         optimizer.zero_grad()
         loss.backward()
