@@ -20,7 +20,7 @@ columns = ["module_modes.training"]
 [doc]
 what = "Dropout or batch norm with training=True in forwards without gradients that come in bouts, between training steps; or a functional dropout that drew random numbers inside a module in eval mode."
 why = "Results are noisy, and batch norm learns from the evaluation data."
-not_this = "A forward without gradients at every step, of the run or of a stage of it (a teacher, a generator, sampling), one look at the batch that was just trained on, a block under no_grad inside a training forward, several optimizers, dropout of probability zero, one batch that an evaluation passes through many times (Monte Carlo dropout)."
+not_this = "A forward without gradients at every step, of the run or of a stage of it (a teacher, a generator, sampling), one look at the batch that was just trained on, a block under no_grad inside a training forward, several optimizers, dropout of probability zero, one batch that an evaluation passes through many times (Monte Carlo dropout); a momentum encoder, which never runs with gradients and is in eval mode in evaluations."
 source = "Flags; the operators of one evaluation as torch's profiler lists them."
 */
 WITH bouts AS (
@@ -47,7 +47,12 @@ WHERE NOT m.grad AND m.training AND regexp_matches(d.class_name, '^(Dropout|Alph
   -- a block that runs without gradients inside a forward with them is part of the training
   AND NOT EXISTS (
       SELECT 1 FROM module_tree t JOIN module_modes o ON o.rank = t.rank AND o.module_id = t.ancestor_id
-      WHERE t.rank = m.rank AND t.module_id = m.module_id AND t.ancestor_id <> t.module_id GROUP BY t.ancestor_id HAVING bool_and(o.grad))
+      WHERE t.rank = m.rank AND t.module_id = m.module_id AND t.ancestor_id <> t.module_id
+      GROUP BY t.ancestor_id HAVING bool_and(o.grad))
+  -- so is one that never runs with them, and that the script does put into eval mode in its evaluations: a momentum encoder
+  AND NOT EXISTS (
+      SELECT 1 FROM module_modes o WHERE o.rank = m.rank AND o.module_id = m.module_id
+      HAVING NOT bool_or(o.grad) AND NOT bool_and(o.training))
   -- dropout alone in training mode inside a module that is in eval mode was switched on by hand, to sample: what counts is the
   -- mode in which that module itself ran last before, it may have been in another one earlier in the same evaluation
   AND NOT (d.class_name LIKE '%Dropout%' AND coalesce((

@@ -10,7 +10,7 @@ explains = ["shuffled-labels", "plateau", "underfit"]
 [params.kept]
 value = 0.25
 doc = "Share of the nonzero inputs that comes out of a dropout: Srivastava et al. (2014) keep 0.5 to 0.8."
-source = "convention"
+source = "convention: Srivastava et al. (2014), Dropout, keep 0.5 to 0.8"
 [params.looks]
 value = 5
 unit = "steps"

@@ -75,11 +75,12 @@ WITH rows_ AS (
     GROUP BY rank HAVING max(gap) - min(gap) <= 1
 )
 , decays AS (
+    -- by the counts of the scheduler and by step numbers: not every step has a row
     SELECT s.rank, s.scheduler_id, any_value(s.scheduler) AS scheduler,
-        any_value(s.optimizer_id) AS optimizer_id, min(s.step) AS step, count(*) AS rows_,
-        sum(s.steps) AS total,
-        arg_min(s.lr, s.n) AS lr_first, max(s.lr) FILTER (2 * s.n >= s.all_) AS lr_half
-    FROM (SELECT *, count(*) OVER (PARTITION BY rank, scheduler_id) AS all_ FROM rows_) s
+        any_value(s.optimizer_id) AS optimizer_id, min(s.step) AS step, max(s.step) - min(s.step) + 1 AS rows_,
+        max(s.total_steps) AS total,
+        arg_min(s.lr, s.step) AS lr_first, max(s.lr) FILTER (2 * s.step >= s.last) AS lr_half
+    FROM (SELECT *, max(step) OVER (PARTITION BY rank, scheduler_id) AS last FROM schedulers) s
     WHERE s.scheduler IN ('ExponentialLR', 'StepLR', 'MultiStepLR', 'MultiplicativeLR') GROUP BY ALL
 )
 -- step() comes after the optimizer's, so what a row counts happened after the row before
@@ -113,7 +114,5 @@ WHERE d.rows_ >= $batches
   AND d.lr_half > 0
   AND d.lr_half < $gone * d.lr_first
   AND coalesce(e.per_epoch >= 3, true)
-  AND d.rows_ >= 0.9 * (SELECT count(*)
-      FROM steps o
-      WHERE o.rank = d.rank AND o.stepped AND (o.optimizer_id = d.optimizer_id OR d.optimizer_id IS NULL))
+  AND d.total >= 0.9 * (d.rows_ - 1)
 ORDER BY step, rank, scheduler_id
