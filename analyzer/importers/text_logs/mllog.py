@@ -1,6 +1,7 @@
 """MLPerf: `:::MLLOG {"key": "train_loss", "value": 0.5, "metadata": {"step_num": 10}, "time_ms": …}`.
 
-Which count is the step differs by benchmark: one is taken for the whole log, the first of the list that most values have. A value that lacks it belongs to the one before.
+Which count is the step differs by benchmark: one is taken for the whole log, the first of the list that most values have. A
+value that lacks it belongs to the one before.
 """
 
 import json
