@@ -275,7 +275,11 @@ def _reading_problems(trace: Trace, facts: RunFacts, rules: Judging) -> list[Not
         why.append(
             say("neither losses, gradient norms nor tensors of this run are known: whether it learnt cannot be said")
         )
-    if facts.steps_recorded == 0 and trace.manifest.options.get("imported"):
+    if trace.filled("profiler_events") and "cat" not in trace.filled("profiler_events"):
+        why.append(
+            say("the events of the profile have no category: which of them ran on a device is not known; none was judged")
+        )
+    elif facts.steps_recorded == 0 and trace.manifest.options.get("imported"):
         why.append(
             say("the imported files mark no step: each was judged as a whole, and rules that need steps could not")
         )

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from firstfault.analyzer import Trace
+from firstfault.analyzer import Trace, diagnose
 from firstfault.analyzer.errors import ImportFileError
 from firstfault.analyzer.importers import import_files
 
@@ -63,3 +63,11 @@ def test_a_file_that_was_never_written_is_said_to_be_one(tmp_path):
     (tmp_path / "trace.json").write_bytes(bytes(1 << 17))
     with pytest.raises(ImportFileError, match="begins with 65536 zeros"):
         import_files([tmp_path / "trace.json"], tmp_path / "run", "0")
+
+
+def test_a_profile_without_categories_is_not_judged(tmp_path):
+    events = [{"name": "[MEMCPY] HtoD", "ph": "X", "ts": 100.0 * n, "dur": 5.0, "pid": 1, "tid": 7} for n in range(9)]
+    with imported(tmp_path, "gpu_trace.json", json.dumps(events)) as trace:
+        said = " ".join(n.why for n in diagnose(trace).not_evaluable)
+    assert "the events of the profile have no category" in said
+    assert "each was judged as a whole" not in said
