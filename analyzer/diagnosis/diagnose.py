@@ -213,6 +213,20 @@ def _facts(trace: Trace) -> RunFacts:
     )
 
 
+def _imported_problems(trace: Trace, facts: RunFacts) -> list[str]:
+    """What imported files do not tell, so that less could be judged."""
+    profiler = trace.filled("profiler_events")
+    if profiler and "cat" not in profiler:
+        return [
+            say(
+                "the events of the profile have no category: which of them ran on a device is not known; none was judged"
+            )
+        ]
+    if facts.steps_recorded == 0 and trace.manifest.options.get("imported"):
+        return [say("the imported files mark no step: each was judged as a whole, and rules that need steps could not")]
+    return []
+
+
 def _reading_problems(trace: Trace, facts: RunFacts, rules: Judging) -> list[NotEvaluable]:
     """What the recording itself leaves open, under the catalogue's name for it."""
     unseen = unrecorded(trace, steps=facts.steps_recorded)
@@ -275,14 +289,8 @@ def _reading_problems(trace: Trace, facts: RunFacts, rules: Judging) -> list[Not
         why.append(
             say("neither losses, gradient norms nor tensors of this run are known: whether it learnt cannot be said")
         )
-    if trace.filled("profiler_events") and "cat" not in trace.filled("profiler_events"):
-        why.append(
-            say("the events of the profile have no category: which of them ran on a device is not known; none was judged")
-        )
-    elif facts.steps_recorded == 0 and trace.manifest.options.get("imported"):
-        why.append(
-            say("the imported files mark no step: each was judged as a whole, and rules that need steps could not")
-        )
+    if imported := _imported_problems(trace, facts):
+        why += imported
     elif facts.steps_recorded == 0 and not unseen:
         why.append(say("no training step was completed: nothing to judge"))
     return [NotEvaluable(code="RE005", name="recording-incomplete", why=w) for w in why]

@@ -81,7 +81,9 @@ def _refuse_empty(path: Path, head: bytes) -> None:
     if not head.strip():
         raise ImportFileError(f"{path}: is empty; nothing can be imported from it")
     if not head.strip(b"\0"):
-        raise ImportFileError(f"{path}: begins with {len(head)} zeros; it was never written, copy it once more")
+        raise ImportFileError(
+            f"{path}: begins with {len(head)} zeros, as no file that is known does; copy it once more"
+        )
 
 
 def _refuse_picture(path: Path, text: str) -> None:

@@ -1,11 +1,14 @@
 """Tables and logs whose rows are not what they look like: runs below each other, epochs among steps, counts that are missing."""
 
 import json
+import pickle
+import tracemalloc
 
 import pytest
 from firstfault.analyzer import Trace, diagnose
 from firstfault.analyzer.errors import ImportFileError
 from firstfault.analyzer.importers import import_files
+from firstfault.analyzer.importers.pickles import read_plain_pickle
 
 
 def imported(tmp_path, name, text):
@@ -71,3 +74,15 @@ def test_a_profile_without_categories_is_not_judged(tmp_path):
         said = " ".join(n.why for n in diagnose(trace).not_evaluable)
     assert "the events of the profile have no category" in said
     assert "each was judged as a whole" not in said
+
+
+def test_what_lies_behind_the_end_of_a_pickle_is_not_read(tmp_path):
+    path = tmp_path / "snapshot.pickle"
+    path.write_bytes(pickle.dumps({"segments": []}))
+    with path.open("r+b") as file:
+        file.truncate(3 << 30)  # a hole: it takes no room
+    tracemalloc.start()
+    assert read_plain_pickle(path) == {"segments": []}
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 50 << 20
