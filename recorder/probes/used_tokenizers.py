@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ...schemas.files.probe_report import Picture, ProbeResult
 from .tokenizers import consistent, round_trip
-from .trial import untried
+from .trial import result, untried
 
 _MOST_TEXTS = 4
 
@@ -67,6 +67,19 @@ class _Vocabulary:
         return self.vocabulary
 
 
+def folder_beside(models: Iterable[Any]) -> str | None:
+    """The local folder that a model was loaded from by from_pretrained, if a tokenizer was saved there too."""
+    for model in models:
+        name = getattr(getattr(model, "config", None), "_name_or_path", None)
+        if (
+            isinstance(name, str)
+            and name
+            and any((Path(name) / file).exists() for file in ("tokenizer.json", "vocab.json"))
+        ):
+            return name
+    return None
+
+
 def saved_tokenizer(folder: Path, used: Any) -> Any:
     """The tokenizer saved in a folder, by the class of the one used, as tokenizer.json, or as vocab.json. None: there is none.
 
@@ -99,7 +112,7 @@ def judge(folder: str | None, batch: list[Tensor], shown: list[Picture]) -> list
             continue
         picture.text = "\n".join(text[:200] for text in found)
         texts = texts or found
-    results = [round_trip(used, texts)]
+    results = [round_trip(used, texts), *_end_left_out(used, batch)]
     if folder is None:
         return results
     try:
@@ -109,3 +122,15 @@ def judge(folder: str | None, batch: list[Tensor], shown: list[Picture]) -> list
         return [consistent(used, saved, texts), *results]
     except Exception as e:  # noqa: BLE001 — of a stranger's file
         return [untried("tokenizer", "tokenizer-raised", error=f"{type(e).__name__}: {e}"[:160]), *results]
+
+
+def _end_left_out(used: Any, batch: list[Tensor]) -> list[ProbeResult]:
+    """Whether the token for padding is the one that ends a text, and labels leave all of these out."""
+    end, pad = getattr(used, "eos_token_id", None), getattr(used, "pad_token_id", None)
+    if end is None or end != pad:
+        return []
+    whole = [t for t in batch if not t.is_floating_point() and t.dim() == 2]
+    labels = [t for t in whole if bool((t == -100).any())]
+    if any(bool((t == end).any()) for t in whole) and labels and not any(bool((t == end).any()) for t in labels):
+        return [result("pad-is-eos", "doubtful", "pad-is-eos", token=str(getattr(used, "eos_token", end)))]
+    return []

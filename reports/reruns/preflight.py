@@ -28,6 +28,8 @@ AREAS = (
 )
 """What is answered, in this order; ten lines on a terminal."""
 
+_ASKED = {"MO004"}
+"""Advice on a run under way that is worth an answer before a long one: a part of the model that never gets a gradient."""
 AREA_OF = {
     "repeatable": "determinism",
     "precision": "cost",
@@ -35,6 +37,9 @@ AREA_OF = {
     "dependence-future": "dependence",
     "dependence-target": "dependence",
     "dependence-input": "dependence",
+    "dependence-fields": "dependence",
+    "signal": "data",
+    "targets-moved": "data",
     "gradients": "gradients",
     "gradcheck": "gradients",
     "can-learn": "learning",
@@ -42,6 +47,7 @@ AREA_OF = {
     "schedule": "learning rate",
     "tokenizer": "tokenizer",
     "tokenizer-round-trip": "tokenizer",
+    "pad-is-eos": "tokenizer",
 }
 PROBES = (
     "gradcheck",
@@ -52,6 +58,9 @@ PROBES = (
     "dependence-future",
     "dependence-target",
     "dependence-input",
+    "dependence-fields",
+    "targets-moved",
+    "signal",
     "can-learn",
     "lr-range",
     "gradients",
@@ -126,7 +135,9 @@ def preflight(
     with Trace(run) as trace:
         trained = _steps(trace)
         if total_steps:
-            values["schedule_steps"] = round(total_steps * _scheduler_steps(trace))
+            values["schedule_steps"] = round(total_steps * (_scheduler_share(trace) or 1.0))
+        # a script that came to its end in so few steps says itself how long its schedules are to be
+        values["schedule_by_step"] = _scheduler_share(trace) == 1.0 and not _came_to_its_end(trace)
         second = probing = None
         plan = ProbePlan(folder=str(folder / "probes"), seconds=seconds, probes=list(PROBES), values=values)
         if trained:
@@ -197,7 +208,12 @@ def _verdict_checks(verdict: Verdict, trained: int) -> list[Check]:
             Check("verdict", cause.name, "failed", f"{cause.code} {cause.name}: {cause.message} {cause.fix}")
             for cause in verdict.causes[:3]
         ]
-    advice = [Check("verdict", c.name, "passed", f"{c.code} {c.name}: {c.message}") for c in verdict.causes[:3]]
+    advice = [
+        Check(
+            "verdict", c.name, "doubtful" if c.code in _ASKED else "passed", f"{c.code} {c.name}: {c.message} {c.fix}"
+        )
+        for c in verdict.causes[:3]
+    ]
     if verdict.verdict == "inconclusive":
         words = say("{steps}: too little to call it healthy.", steps=plural(trained, "step"))
         return [Check("verdict", "verdict", "doubtful", words), *advice]
@@ -209,7 +225,11 @@ def _steps(trace: Trace) -> int:
     return int(trace.sql("SELECT count(DISTINCT step) AS n FROM steps WHERE completed").item() or 0)
 
 
-def _scheduler_steps(trace: Trace) -> float:
-    """Calls of schedulers for each optimizer step."""
+def _scheduler_share(trace: Trace) -> float:
+    """Calls of schedulers for each optimizer step, at most 4."""
     found = trace.sql("SELECT sum(scheduler_steps) / nullif(count(*) FILTER (stepped), 0) AS share FROM steps").item()
-    return min(float(found or 0.0), 4.0) or 1.0
+    return min(float(found or 0.0), 4.0)
+
+
+def _came_to_its_end(trace: Trace) -> bool:
+    return bool(trace.sql("SELECT bool_or(by_itself) AS e FROM script_ended").item())
