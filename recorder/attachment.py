@@ -32,8 +32,10 @@ from .session.patches import Patches
 from .session.session import Session
 from .session.watch import Part, in_order
 from .watches.attention_and_spread import AttentionProbe, FeatureSpread
+from .watches.axes_followed import AxesWatch
 from .watches.batchnorm_recalibration import RecalibrationWatch
 from .watches.buffers import BufferWatch
+from .watches.changed_datasets import ChangedDatasets
 from .watches.checkpoints import CheckpointWatch
 from .watches.child_processes import ChildrenWatch
 from .watches.collectives import CollectiveWatch
@@ -58,6 +60,7 @@ from .watches.stale_weights import StaleWeights
 from .watches.tied_weights import TieWatch
 from .watches.torch_threads import ThreadWatch
 from .watches.warnings_and_compiles import CompilationWatch, WarningWatch
+from .watches.worker_randomness import WorkerRandomness
 
 
 class Attachment:
@@ -67,6 +70,7 @@ class Attachment:
         self.session = session
         self.data = DataWatch(session)
         self.optimizers = OptimizerWatch(session)
+        self.loaders = LoaderWatch(session, self.data, self.optimizers)
         graphs = CompiledGraphs(session)
         self.forward = ForwardWatch(session, self.data, graphs, self.optimizers.before_forward)
         self.backward = BackwardWatch(session, self.forward, self.data, self.optimizers, graphs)
@@ -92,7 +96,7 @@ class Attachment:
             graphs,
             ClippingWatch(session, optimizers, self.backward.scaled),
             ScheduleWatch(session, optimizers),
-            LoaderWatch(session, self.data, optimizers),
+            self.loaders,
             OwnUpdates(session, self.backward, optimizers),
         ]
 
@@ -118,6 +122,8 @@ class Attachment:
             CheckpointWatch(session, optimizers),
             CopyWatch(session),
             TieWatch(session),
+            ChangedDatasets(session, self.loaders),
+            WorkerRandomness(session, self.loaders),
             DebugModes(session),
             OpenFiles(session),
             outputs,
@@ -128,6 +134,7 @@ class Attachment:
             HookCounts(session),
             CollectiveWatch(session),
             ReplicaTimes(session),
+            AxesWatch(session, data, self.forward),
             FeatureSpread(session),
             AttentionProbe(session, self.forward, padding),
             StaleWeights(session),
