@@ -152,7 +152,7 @@ def _shown(value: Any) -> str:
     if value is None:
         return say("not recorded")
     if isinstance(value, float):
-        return format(value, ".4g")
+        return format(value, ".0f" if 1e4 <= abs(value) < 1e15 else ".4g")
     if isinstance(value, list):
         return "[" + ", ".join(_shown(v) for v in cast("list[Any]", value)) + "]"
     return str(value)
@@ -211,6 +211,20 @@ def _facts(trace: Trace) -> RunFacts:
         imported=imported,
         dumped_ranks=dumped,
     )
+
+
+def _imported_problems(trace: Trace, facts: RunFacts) -> list[str]:
+    """What imported files do not tell, so that less could be judged."""
+    profiler = trace.filled("profiler_events")
+    if profiler and "cat" not in profiler:
+        return [
+            say(
+                "the events of the profile have no category: which of them ran on a device is not known; none was judged"
+            )
+        ]
+    if facts.steps_recorded == 0 and trace.manifest.options.get("imported"):
+        return [say("the imported files mark no step: each was judged as a whole, and rules that need steps could not")]
+    return []
 
 
 def _reading_problems(trace: Trace, facts: RunFacts, rules: Judging) -> list[NotEvaluable]:
@@ -275,10 +289,8 @@ def _reading_problems(trace: Trace, facts: RunFacts, rules: Judging) -> list[Not
         why.append(
             say("neither losses, gradient norms nor tensors of this run are known: whether it learnt cannot be said")
         )
-    if facts.steps_recorded == 0 and trace.manifest.options.get("imported"):
-        why.append(
-            say("the imported files mark no step: each was judged as a whole, and rules that need steps could not")
-        )
+    if imported := _imported_problems(trace, facts):
+        why += imported
     elif facts.steps_recorded == 0 and not unseen:
         why.append(say("no training step was completed: nothing to judge"))
     return [NotEvaluable(code="RE005", name="recording-incomplete", why=w) for w in why]

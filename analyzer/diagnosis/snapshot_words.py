@@ -7,14 +7,17 @@ from ..reading.trace import Trace
 
 _DEVICES = """
 WITH holders AS (
-    SELECT rank, device, coalesce(place, 'no stack') AS place, sum(bytes)::BIGINT AS bytes FROM memory_blocks
+    SELECT rank, device, place, sum(bytes)::BIGINT AS bytes FROM memory_blocks
     WHERE source = 'cuda' AND category = 'allocated' GROUP BY ALL
+), held AS (
+    SELECT rank, device, arg_max(place, bytes) FILTER (place IS NOT NULL) AS place, max(bytes) FILTER (place IS NOT NULL) AS most,
+        sum(bytes) FILTER (place IS NULL) AS unplaced
+    FROM holders GROUP BY rank, device
 )
 SELECT d.*, bytes_in_words(d.reserved_bytes) AS reserved, bytes_in_words(d.allocated_bytes) AS allocated,
     bytes_in_words(d.peak_bytes) AS peak, bytes_in_words(d.free_bytes) AS free, bytes_in_words(d.split_bytes) AS split,
-    (SELECT arg_max(h.place, h.bytes) FROM holders h WHERE h.rank = d.rank AND h.device = d.device) AS place,
-    (SELECT bytes_in_words(max(h.bytes)) FROM holders h WHERE h.rank = d.rank AND h.device = d.device) AS place_bytes
-FROM device_memory d ORDER BY d.rank, d.device
+    h.place, bytes_in_words(h.most) AS place_bytes, bytes_in_words(h.unplaced) AS unplaced
+FROM device_memory d LEFT JOIN held h ON h.rank = d.rank AND h.device = d.device ORDER BY d.rank, d.device
 """
 
 _MOST = 4
@@ -38,6 +41,12 @@ def _sentence(row: dict[str, Any]) -> str:
         " {split} lies beside blocks in use",
         **{name: row[name] for name in ("reserved", "device", "rank", "allocated", "peak", "free", "split")},
     )
-    if row["place"] is None:
-        return words
-    return words + say("; most is held by {place}, {bytes}", place=row["place"], bytes=row["place_bytes"])
+    if row["place"] is not None:
+        words += say("; most is held by {place}, {bytes}", place=row["place"], bytes=row["place_bytes"])
+    if row["unplaced"] is not None:
+        words += say(
+            "; the stacks of {bytes} show no line of a script, such as those of gradients and of what was there before the"
+            " history began",
+            bytes=row["unplaced"],
+        )
+    return words

@@ -44,8 +44,7 @@ def kind_of(path: Path) -> Kind:
             size = path.stat().st_size
     except OSError as e:
         raise ImportFileError(f"{path}: cannot be read ({e.strerror}); check the path and its permissions") from e
-    if not head.strip():
-        raise ImportFileError(f"{path}: is empty; nothing can be imported from it")
+    _refuse_empty(path, head)
     if head[:2] == b"\x1f\x8b":
         raise ImportFileError(f"{path}: is packed twice; unpack it once, as with gunzip, and import what comes out")
     if head[:1] == b"\x80" and head[1] <= 5:
@@ -76,6 +75,15 @@ def kind_of(path: Path) -> Kind:
         " TensorBoard event files, W&B's .wandb files, trainer_state.json, curves as CSV or JSON lines, and text logs that name"
         " a step and a loss"
     )
+
+
+def _refuse_empty(path: Path, head: bytes) -> None:
+    if not head.strip():
+        raise ImportFileError(f"{path}: is empty; nothing can be imported from it")
+    if not head.strip(b"\0"):
+        raise ImportFileError(
+            f"{path}: begins with {len(head)} zeros, as no file that is known does; copy it once more"
+        )
 
 
 def _refuse_picture(path: Path, text: str) -> None:

@@ -10,7 +10,8 @@ from typing import Any
 from ..errors import ImportFileError
 from .byte_streams import ByteStream
 
-_LARGEST = 4 << 30
+_LARGEST = 2 << 30
+"""Bytes that are read of a pickle: what comes out takes several times as much memory."""
 
 
 def _same(value: Any, *_: Any) -> Any:
@@ -27,6 +28,24 @@ _ALLOWED: dict[tuple[str, str], Callable[..., Any]] = {
 }
 
 
+class _Source(io.RawIOBase):
+    """A stream that is read as far as the pickle goes; what lies behind its end costs nothing."""
+
+    def __init__(self, stream: ByteStream) -> None:
+        self._stream, self._read = stream, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        piece = self._stream.read(len(buffer))
+        buffer[: len(piece)] = piece
+        self._read += len(piece)
+        if self._read > _LARGEST:
+            raise pickle.UnpicklingError(f"it is larger than {_LARGEST >> 30} GiB")
+        return len(piece)
+
+
 class _Plain(pickle.Unpickler):
     def find_class(self, module_name: str, global_name: str, /) -> Any:
         try:
@@ -40,10 +59,9 @@ class _Plain(pickle.Unpickler):
 
 def read_plain_pickle(path: Path) -> Any:
     """The dicts, lists, tuples, numbers and strings of a pickle. Raises ImportFileError where it holds anything else."""
-    with ByteStream(path) as stream:
-        raw = stream.read(_LARGEST)
     try:
-        return _Plain(io.BytesIO(raw)).load()
+        with ByteStream(path) as stream:
+            return _Plain(io.BufferedReader(_Source(stream), 1 << 20)).load()
     except Exception as e:  # a hostile or torn pickle can raise anything
         raise ImportFileError(
             f"{path}: cannot be read as a pickle of plain values ({_one_line(e)}); nothing was run"

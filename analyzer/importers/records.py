@@ -24,11 +24,20 @@ _EPOCH = ("epoch", "epochs", "ep")
 _RANK = ("rank", "globalrank", "procrank")
 _TIME = ("time", "timestamp", "walltime", "datetime", "date", "ts")
 _SPLIT = ("phase", "split", "mode", "stage", "set", "subset", "partition")
+_RUN = ("run", "runname", "runid", "experiment", "experimentname", "expname", "trial")
+"""Columns that tell runs apart."""
+
+_NAMED = ("name", "model", "modelname", "config")
+"""Columns that do so where no two rows have the same."""
+
+_RUNS = 3
+"""Rows from which names that are all different are those of runs."""
 
 
 def put_records(path: Path, records: list[Record], target: RunTarget, label: str, kind: str) -> str:
     """Add the curves of these records to the target. Returns what was found. Raises ImportFileError where no number is in
     them."""
+    _refuse_runs(path, records)
     by_rank = _by_rank(path, records, target, label)
     if not any(points for curves in by_rank.values() for points in curves.values()):
         raise ImportFileError(f"{path}: holds no rows of numbers; nothing can be imported from it")
@@ -36,6 +45,20 @@ def put_records(path: Path, records: list[Record], target: RunTarget, label: str
     if len(words) > 4:
         return f"{len(words)} ranks, each as rank {min(by_rank)}: {words[0]}"
     return "; ".join(words)
+
+
+def _refuse_runs(path: Path, records: list[Record]) -> None:
+    """Raise where rows are of several runs: their losses, one below the other, are no curve."""
+    for name in {name: None for record in records for name in record}:
+        plain = re.sub(r"[^a-z0-9]", "", name.lower())
+        if plain not in _RUN + _NAMED:
+            continue
+        texts = {v for r in records if isinstance(v := r.get(name), str) and number_of(v) is None}
+        each = len(texts) == len(records) >= _RUNS
+        if each or (plain in _RUN and len(texts) > 1):
+            many = "each of its rows is another run" if each else f"its rows are of {len(texts)} runs"
+            listed = ", ".join(sorted(texts)[:3])
+            raise ImportFileError(f"{path}: {many} ({name}: {listed} …); keep the rows that are steps of one run")
 
 
 def _by_rank(path: Path, records: list[Record], target: RunTarget, label: str) -> dict[int, Curves]:
@@ -90,6 +113,7 @@ def _numbered(
     name = step_name or epoch_name
     said = [number_of(record.get(name)) if name else None for record in records]
     whole = [int(n) if n is not None and math.isfinite(n) and n == int(n) and abs(n) < 2**53 else None for n in said]
+    whole = _without_epochs(records, whole, epoch_name) if name == step_name else whole
     if name is None or sum(n is not None for n in whole) < len(records) / 2:
         target.event(
             "steps-numbered", f"{path.name} does not number its steps; they are counted by rows from 0.", rank=rank
@@ -116,6 +140,21 @@ def _numbered(
     if again:
         words = f"{path.name} goes back in its steps {again} times, as a training that was resumed does; what came later counts."
         target.event("steps-repeated", words, rank=rank)
+
+
+def _without_epochs(records: list[Record], steps: list[int | None], epoch_name: str | None) -> list[int | None]:
+    """The numbers without those of evaluations that count epochs where the training counts steps, as mmengine writes them."""
+    epoch: float | None = None
+    told: list[int | None] = []
+    before: int | None = None
+    for record, step in zip(records, steps, strict=True):
+        if epoch_name and epoch_name in record:
+            epoch, before = number_of(record[epoch_name]), step
+        counts_epochs = (
+            epoch_name not in record and step is not None and step == epoch and before is not None and before > step
+        )
+        told.append(None if counts_epochs else step)
+    return told
 
 
 def number_of(value: Any) -> float | None:

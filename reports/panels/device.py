@@ -79,34 +79,43 @@ def _kernels(trace: Trace, rank: int) -> Grid:
     rows = [
         [
             _short(r["name"]),
-            say(r["kind"]),
-            show_name(r["operator"], empty="") if r["operator"] else "",
-            number(r["calls"]),
             duration(r["ns"]),
+            f"{r['share']:.1%}",
+            number(r["calls"]),
             duration(r["median_ns"]),
             duration(r["longest_ns"]),
-            f"{r['share']:.1%}",
+            say(r["kind"]),
+            show_name(r["operator"], empty="") if r["operator"] else "",
         ]
         for r in trace.sql(_KERNELS, {"rank": rank, "most": MOST}).iter_rows(named=True)
     ]
-    heads = ["kernel", say("kind"), "operator", "calls", say("time"), "median", "longest", say("of all")]
-    return Grid(heads, rows, [False, False, False, True, True, True, True, True])
+    heads = [
+        "kernel",
+        say("time"),
+        say("of all"),
+        "calls",
+        "median",
+        "longest",
+        say("kind"),
+        "operator",
+    ]  # times are in view
+    return Grid(heads, rows, [False, True, True, True, True, True, False, False])
 
 
 def _gaps(frame: pl.DataFrame) -> Grid:
     rows = [
         [
             _short(r["host"]) if r["host"] else say("between operators"),
-            say(_WAITS[r["waits_for"]]) if r["waits_for"] else "",
-            number(r["pauses"]),
             duration(r["ns"]),
+            number(r["pauses"]),
             duration(r["longest"]),
+            say(_WAITS[r["waits_for"]]) if r["waits_for"] else "",
             _short(r["next_name"]),
         ]
         for r in frame.iter_rows(named=True)
     ]
-    heads = [say("host"), say("what came next"), say("pauses"), say("time"), "longest", say("next on the device")]
-    return Grid(heads, rows, [False, False, True, True, True, False])
+    heads = [say("host"), say("time"), say("pauses"), "longest", say("what came next"), say("next on the device")]
+    return Grid(heads, rows, [False, True, True, True, False, False])
 
 
 def _ranks(use: pl.DataFrame) -> Grid:

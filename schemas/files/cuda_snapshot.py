@@ -74,9 +74,9 @@ def frames_of(block: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def place_of(frames: Iterable[Mapping[str, Any]]) -> str | None:
-    """Innermost line outside torch of a stack; None where there is none."""
+    """Innermost line outside torch of a stack; None where there is none. Frames of C++ have no line, or none that is known."""
     for frame in frames:
-        if is_script(words(frame.get("filename"))):
+        if whole(frame.get("line")) and is_script(words(frame.get("filename"))):
             return f"{words(frame.get('filename'))}:{whole(frame.get('line')) or 0} in {words(frame.get('name'))}"
     return None
 

@@ -103,6 +103,8 @@ def log_lines(path: Path) -> Iterator[str]:
     with ByteStream(path) as stream:
         rest, decode = "", None
         while raw := stream.read(_PIECE):
+            if not raw.strip(b"\0"):
+                continue  # a hole in the file, or its end after a loss of power
             if decode is None:
                 decode = getincrementaldecoder(encoding_of(raw))("replace").decode
             text = rest + decode(raw)

@@ -1,6 +1,7 @@
 """MLPerf: `:::MLLOG {"key": "train_loss", "value": 0.5, "metadata": {"step_num": 10}, "time_ms": …}`.
 
-Which count is the step differs by benchmark: one is taken for the whole log, the first of the list that most values have.
+Which count is the step differs by benchmark: one is taken for the whole log, the first of the list that most values have. A
+value that lacks it belongs to the one before.
 """
 
 import json
@@ -57,12 +58,14 @@ class _Values:
         counted = Counter(n for about, _ in self._found for n in _COUNTS if isinstance(about.get(n), int | float))
         most = max(counted.values(), default=0)
         name = next((n for n in _COUNTS if most and counted[n] == most), None)
+        last: int | float | None = None
         for about, record in self._found:
             count = about.get(name) if name else None
-            if name is None or isinstance(count, int | float):
-                yield record | ({"step": count} if name else {})
+            last = count if isinstance(count, int | float) else last
+            if name is None or last is not None:
+                yield record | ({"step": last} if name else {})
 
 
 FORMAT = LogFormat(
-    "MLPerf's MLLOG", _LINE, _Values, "settings, starts and stops of intervals, values without the log's count"
+    "MLPerf's MLLOG", _LINE, _Values, "settings, starts and stops of intervals, values before the log's first count"
 )

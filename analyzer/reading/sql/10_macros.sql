@@ -29,3 +29,18 @@ CREATE MACRO ranks_in_words(l) AS (
         || CASE WHEN count(*) > 8 THEN ', …' ELSE '' END
     FROM stretches
 );
+
+-- Whether a kernel moves data between devices. Names that Inductor makes of fused operators say nothing.
+CREATE MACRO communicates(name) AS NOT starts_with(lower(name), 'triton_') AND regexp_matches(lower(name),
+    'nccl|rccl|mscclpp|nvshmem|deep_ep|::ep::int(er|ra)node|cross_device_reduce|all_?reduce_|(one|two)_?shot_?all_?reduce|multimem_|oneccl');
+
+-- Whether a call of the runtime or the driver launches a kernel, CUDA's or HIP's.
+CREATE MACRO launches_kernel(name) AS contains(name, 'Launch') AND NOT regexp_matches(name, 'Graph|HostFunc');
+
+-- Whether a call of the runtime prepares the device: it neither launches nor copies nor sets memory nor waits.
+CREATE MACRO sets_up(name) AS NOT regexp_matches(name, 'Launch|Memcpy|Memset|Synchronize|Wait|Query|Record|Enqueue');
+
+-- How far apart two rows of a matrix lie that a product reads as it is, by its last two sizes and strides. Null where neither
+-- direction is contiguous (it is copied) or there is but one row.
+CREATE MACRO row_length(sizes, strides) AS CASE
+    WHEN sizes[-1] = 1 OR sizes[-2] = 1 THEN NULL WHEN strides[-1] = 1 THEN strides[-2] WHEN strides[-2] = 1 THEN strides[-1] END;

@@ -19,7 +19,7 @@ WITH launches AS (
     SELECT e.rank, e.window_id, event_id, e.step AS ran_in, l.step AS launched_in, l.correlation IS NOT NULL AS known,
         coalesce(device::VARCHAR, pid) AS device, coalesce(stream::VARCHAR, tid) AS stream,
         CASE
-            WHEN lower(cat) = 'kernel' AND regexp_matches(lower(name), 'nccl|rccl|mscclpp|cross_device_reduce|all_reduce_') THEN 'communication'
+            WHEN lower(cat) = 'kernel' AND communicates(name) THEN 'communication'
             WHEN lower(cat) = 'kernel' THEN 'kernel'
             WHEN lower(cat) IN ('gpu_memset', 'memset') THEN 'set'
             ELSE 'copy'
@@ -37,7 +37,7 @@ SELECT rank, window_id, event_id,
 FROM found;
 COMMENT ON VIEW device_events IS 'Kernels and copies that ran on a device, of recorded windows and of imported traces.';
 COMMENT ON COLUMN device_events.step IS 'Step in which the host launched it, for it may run a step later; the step in which it ran where no such call is known, null if it was launched before the profile began.';
-COMMENT ON COLUMN device_events.kind IS 'kernel, communication (kernels of NCCL and RCCL), copy or set.';
+COMMENT ON COLUMN device_events.kind IS 'kernel, communication (kernels of NCCL, RCCL, NVSHMEM, DeepEP and of reductions by hand), copy or set.';
 
 CREATE VIEW profile_windows AS
 SELECT rank, window_id, bool_or(step IS NOT NULL) AS stepped FROM profiler_events GROUP BY rank, window_id;
@@ -99,7 +99,9 @@ WITH spans AS (
         sum(dur_ns) FILTER (lower(cat) IN ('gpu_memcpy', 'memcpy') AND name LIKE 'Memcpy HtoD%Pageable%') AS pageable_ns,
         count(*) FILTER (lower(cat) IN ('gpu_memcpy', 'memcpy') AND regexp_matches(name, '^(Memcpy HtoD|CopyHostToDevice)')) AS copies,
         sum(dur_ns) FILTER (lower(cat) IN ('cuda_runtime', 'cuda_driver', 'runtime') AND name LIKE '%Synchronize%') AS sync_ns,
-        count(*) FILTER (lower(cat) IN ('cuda_runtime', 'cuda_driver', 'runtime') AND name LIKE '%Synchronize%') AS syncs
+        count(*) FILTER (lower(cat) IN ('cuda_runtime', 'cuda_driver', 'runtime') AND name LIKE '%Synchronize%') AS syncs,
+        count(*) FILTER (lower(cat) IN ('cuda_runtime', 'cuda_driver', 'runtime') AND launches_kernel(name)) AS launches,
+        sum(dur_ns) FILTER (lower(cat) IN ('cuda_runtime', 'cuda_driver', 'runtime') AND sets_up(name)) AS setup_ns
     FROM (SELECT *, cat <> 'recorder' AND lower(cat) NOT IN ('kernel', 'gpu_memcpy', 'gpu_memset', 'memcpy', 'memset', 'gpu_user_annotation') AS on_host FROM profiler_events)
     JOIN profile_windows USING (rank, window_id)
     -- 'Trace' is the profiler itself, from its start to its stop
@@ -111,11 +113,11 @@ WITH spans AS (
             - greatest(least(coalesce(s.from_ns, u.from_ns), coalesce(u.from_ns, s.from_ns)), coalesce(u.floor_ns, s.from_ns, u.from_ns)) AS span_ns,
         coalesce(u.kernels, 0) AS kernels, coalesce(u.kernel_ns, 0) AS kernel_ns, coalesce(u.busy_ns, 0) AS busy_ns,
         coalesce(u.communication_ns, 0) AS communication_ns, coalesce(u.exposed_ns, 0) AS exposed_ns, coalesce(to_device_ns, 0) AS to_device_ns,
-        coalesce(pageable_ns, 0) AS pageable_ns, copies, coalesce(sync_ns, 0) AS sync_ns, syncs
+        coalesce(pageable_ns, 0) AS pageable_ns, copies, coalesce(sync_ns, 0) AS sync_ns, syncs, launches, coalesce(setup_ns, 0)::BIGINT AS setup_ns
     FROM spans s LEFT JOIN device_use u ON u.rank = s.rank AND u.window_id = s.window_id AND u.step IS NOT DISTINCT FROM s.step
 )
 SELECT rank, window_id, step, span_ns - recorder_ns AS ns, recorder_ns, kernels, kernel_ns, busy_ns, communication_ns, exposed_ns,
-    to_device_ns, pageable_ns, copies, sync_ns, syncs
+    to_device_ns, pageable_ns, copies, sync_ns, syncs, launches, setup_ns
 FROM lengths WHERE span_ns > recorder_ns;
 COMMENT ON VIEW profiled_steps IS 'One row for each step of a profiler window or of an imported trace; of a trace in which no step is marked one row for all of it, whose step is null.';
 COMMENT ON COLUMN profiled_steps.ns IS 'From the first event of the step, or the end of the device''s work of the step before, to the end of the last, without what the recorder did.';
@@ -129,6 +131,8 @@ COMMENT ON COLUMN profiled_steps.pageable_ns IS 'Of these, copies from memory th
 COMMENT ON COLUMN profiled_steps.copies IS 'Number of copies from the host to a device.';
 COMMENT ON COLUMN profiled_steps.sync_ns IS 'Time in which the host waited for a device.';
 COMMENT ON COLUMN profiled_steps.syncs IS 'How often it waited.';
+COMMENT ON COLUMN profiled_steps.launches IS 'Calls that launch a kernel. Far more than kernels: they were captured into a graph, or the trace holds no work of the device.';
+COMMENT ON COLUMN profiled_steps.setup_ns IS 'Time in calls of the runtime that neither launch nor copy nor wait, such as the start of the driver or memory asked of it.';
 
 CREATE VIEW device_gaps AS
 WITH ordered AS (

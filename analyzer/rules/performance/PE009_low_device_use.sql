@@ -13,12 +13,18 @@ doc = "Share of the time that the device works below which it is worth a word."
 [params.wait]
 value = 0.3
 doc = "Share of waiting for data above which that is the reason."
+[params.seen]
+value = 0.5
+doc = "Kernels over launches, below which the work of the device is not in the trace: a graph that is captured runs none."
+[params.setup]
+value = 0.5
+doc = "Share of the time in which the driver starts or gives memory, from which the profile is one of the start."
 [needs]
 tables = ["profiler_events"]
 [doc]
 what = "Kernels and copies run in less than half of the time of most profiled steps, or of a profile without steps, and the loader is not the reason."
 why = "The device is paid for whether it works or not."
-not_this = "Runs without a device, runs that wait for their data."
+not_this = "Runs without a device, runs that wait for their data, profiles in which the driver starts or a graph is captured."
 source = "Below 50 % is a threshold of other tools. Time in which at least one kernel or copy ran; checked on public traces of NVIDIA and AMD devices."
 */
 WITH waits AS (
@@ -27,7 +33,8 @@ WITH waits AS (
     SELECT rank, min(step) AS step, median(busy_ns / ns) AS busy, median(ns) AS ns,
         median(ns - busy_ns) AS idle, median(kernels)::INT AS kernels,
         median(kernel_ns / kernels) AS kernel, median(syncs)::INT AS syncs
-    FROM profiled_steps WHERE kernels > 0 GROUP BY rank
+    FROM profiled_steps
+    WHERE kernels > 0 AND kernels >= $seen * launches AND setup_ns < $setup * ns GROUP BY rank
 ), pauses AS (
     SELECT rank, coalesce(host, 'code outside of operators') AS host, sum(ns) AS ns
     FROM host_in_gaps

@@ -5,7 +5,7 @@ severity = "warning"
 phase = "step"
 signal = "kernel"
 message = "{percent} % of the device's time goes into matrix products in full float32 ({name_}, {value} calls in the profile), {low_} % into products in low precision: tensor cores stand idle."
-fix = "torch.set_float32_matmul_precision('high') for TF32, or torch.autocast('cuda', dtype=torch.bfloat16); on the H100 and A100 products become several times faster."
+fix = "torch.set_float32_matmul_precision('high') for TF32, or torch.autocast('cuda', dtype=torch.bfloat16); from Ampere on products become several times faster. Volta and Turing know neither: dtype=torch.float16 with a GradScaler there."
 explains = []
 [params.share]
 value = 0.3
@@ -28,7 +28,7 @@ WITH kernels AS (
                 'tf32|16816|1688|bf16|hgemm|h884|fp16|half|64x64x16|wgmma|hmma') AS full_,
         regexp_matches(lower(name),
             'tf32|16816|1688|bf16|hgemm|h884|fp16|wgmma|hmma|nv_bfloat16|__half') AS low_
-    FROM device_events WHERE kind = 'kernel' AND dur_ns > 0
+    FROM device_events WHERE kind IN ('kernel', 'communication') AND dur_ns > 0
 )
 SELECT rank, min(step) FILTER (full_) AS step, count(*) FILTER (full_) AS value,
     round(100 * sum(dur_ns) FILTER (full_) / sum(dur_ns))::INT AS percent,

@@ -12,20 +12,23 @@ value = 0.1
 doc = "Share of the time that the device works."
 [params.host]
 value = 0.9
-doc = "Share of the time in which the host neither waits for the device nor for data."
+doc = "Share of the time in which the host neither waits for the device or for data nor starts the driver."
+[params.seen]
+value = 0.5
+doc = "Kernels over launches, below which the work of the device is not in the trace: a graph that is captured runs none."
 [needs]
 tables = ["profiler_events"]
 [doc]
 what = "In more than half of the profiled steps the host is busy and the device is not."
 why = "A faster device would change nothing."
-not_this = "Runs without a device, runs that wait for their data."
+not_this = "Runs without a device, runs that wait for their data, profiles in which the driver starts or a graph is captured."
 source = "Host busy above 90 %, device below 10 % over half of the time. Not verified on a GPU by this project, only on rows as a GPU's profile gives them."
 */
 WITH waits AS (
     SELECT rank, step, data_ns / step_ns AS wait FROM step_time
 ), marked AS (
-    SELECT p.*, busy_ns < $device * ns AND sync_ns + coalesce(w.wait, 0) * ns < (1 - $host) * ns AS bound
-    FROM profiled_steps p LEFT JOIN waits w ON w.rank = p.rank AND w.step = p.step WHERE p.kernels > 0
+    SELECT p.*, busy_ns < $device * ns AND sync_ns + setup_ns + coalesce(w.wait, 0) * ns < (1 - $host) * ns AS bound
+    FROM profiled_steps p LEFT JOIN waits w ON w.rank = p.rank AND w.step = p.step WHERE p.kernels > 0 AND p.kernels >= $seen * p.launches
 )
 SELECT rank, min(step) FILTER (bound) AS step, count(*) FILTER (bound) AS value, count(*) AS steps,
     round(median(ns) / 1e6, 1) AS step_ms, round(median(busy_ns) / 1e6, 1) AS kernel_ms,

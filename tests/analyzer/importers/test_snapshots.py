@@ -145,3 +145,19 @@ def test_two_ranks_stay_two(tmp_path, names):
 def test_a_snapshot_of_a_device_that_was_not_used_says_so(tmp_path):
     with pytest.raises(ImportFileError, match="neither segments nor a history"):
         imported(tmp_path, ("snapshot.pickle", {"segments": [], "device_traces": [[]]}))
+
+
+def test_a_stack_of_cpp_alone_names_no_line(tmp_path):
+    allocator = Allocator()
+    allocator.train(2, leak=False)
+    snapshot = allocator.snapshot()
+    cpp = [
+        {"filename": "??", "line": 0, "name": "torch::unwind::unwind()"},
+        {"filename": "engine.cpp", "line": 0, "name": "torch::autograd::Engine::thread_init()"},
+        {"filename": "thread48.o", "line": 0, "name": "execute_native_thread_routine"},
+    ]
+    blocks = [{"size": 900 * MB, "requested_size": 900 * MB, "state": "active_allocated", "frames": cpp}]
+    snapshot["segments"].append({"device": 0, "address": 7, "total_size": 900 * MB, "blocks": blocks})
+    with imported(tmp_path, ("snapshot.pickle", snapshot)) as trace:
+        said = " ".join(n.why for n in diagnose(trace).not_evaluable)
+    assert "most is held by /me/train.py:8 in build, 629.1 MB; the stacks of 943.7 MB show no line of a script" in said

@@ -40,7 +40,7 @@ def check(rule: Rule, case: Case, database: CaseDatabase) -> None:
     """The case holds. Where its rule fires, no English is left in the Chinese sentence."""
     judged = judge(rule, case, database)
 
-    assert judged.problems == []
+    assert judged.problems == [], judged.problems
     if judged.rows and _says_more_than_the_first(rule, case):
         said = in_chinese(rule, judged.rows)
         assert not ENGLISH.search(said), said
