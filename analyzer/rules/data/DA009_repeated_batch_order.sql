@@ -20,7 +20,9 @@ not_this = "A loader that is not shuffled on purpose (its indices ascend: said a
 source = "Equality of fingerprints."
 */
 WITH fields AS (
-    SELECT rank, loader_id, epoch, batch_index, min(step) AS step, min(fingerprint) AS fingerprint,
+    SELECT rank, loader_id, epoch, batch_index, min(step) AS step,
+        -- the order is that of the samples, whatever augmentation makes of them
+        coalesce(hash(any_value(sample_indices))::HUGEINT, min(fingerprint)::HUGEINT) AS fingerprint,
         any_value(sample_indices) AS indices
     FROM batches
     WHERE loader_id IS NOT NULL AND fingerprint IS NOT NULL AND phase = 'data' AND epoch IS NOT NULL

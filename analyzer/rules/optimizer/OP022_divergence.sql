@@ -88,7 +88,7 @@ steps = 18
 [doc]
 what = "From one step to the end of the run the loss stays far above its own history (ten robust sigmas and twice its level in the median), and the gradients left theirs."
 why = "The training has lost what it had learnt."
-not_this = "Spikes that come back or were on their way when the run ended, a new task or harder data whose loss falls again by half, targets that grow by and by and take the loss with them, another loss, or one of other forwards and backwards (adversarial examples), that takes over at that step and is learnt from, a target network that takes over the weights of the model at that step, noise near a floor that is small against the loss at the start, GAN and reinforcement losses inside what they have ever been."
+not_this = "Spikes that come back or were on their way when the run ended, a new task or harder data whose loss falls again by half, targets that grow by and by and take the loss with them, another loss, or one of other forwards and backwards (adversarial examples), that takes over at that step and is learnt from, a target network that takes over the weights of the model at that step, noise near a floor that is small against the loss at the start, GAN and reinforcement losses inside what they have ever been; advice where a model makes its data itself, as an agent does."
 source = "Own history, robust: median and MAD over the 30 steps before; see the view divergences."
 */
 WITH halves AS (
@@ -127,7 +127,14 @@ SELECT rank, step, NULL::VARCHAR AS module, NULL::VARCHAR AS tensor, loss AS val
         ELSE 'Go back to a checkpoint before it and lower the learning rate or clip gradients.'
             END AS remedy_,
     -- few steps with other data show harder data as well
-    CASE WHEN rest_rows < $short
+    CASE
+        -- a model that makes its data itself, in train mode without gradients: what it is to learn grows with what it can do
+        WHEN EXISTS (SELECT 1 FROM module_modes c JOIN modules m ON m.rank = c.rank AND m.module_id = c.module_id
+            WHERE c.rank = d.rank
+              AND NOT EXISTS (FROM modules o
+                  WHERE o.rank = m.rank AND o.module_id = m.parent_id AND o.call_order IS NOT NULL)
+            HAVING bool_or(c.training AND NOT c.grad) AND bool_and(c.training)) THEN 'warning'
+        WHEN rest_rows < $short
         AND EXISTS (FROM data_changes c
             WHERE c.rank = d.rank
               AND c.step BETWEEN d.step - 1 AND d.step + 1) THEN 'warning' ELSE 'error' END AS severity
