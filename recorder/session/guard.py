@@ -17,6 +17,9 @@ from .budget import Budget, Kind
 from .row_checks import RowError
 from .rows import Rows
 
+_WORDS = 300
+"""Characters of an error's message: torch lists every backend that lacks an operator."""
+
 
 class Guard:
     """Guards the hooks of one session: a part that fails is switched off, said once, and written as an event."""
@@ -110,15 +113,13 @@ class Guard:
         while where is not None and where.tb_next is not None:
             where = where.tb_next
         line = f"{Path(where.tb_frame.f_code.co_filename).name}:{where.tb_lineno}" if where is not None else "?"
-        warn(
-            part,
-            f"{type(error).__name__}: {error} (at {line}); this part of the recording is switched off, training goes on",
-        )
+        words = f"{type(error).__name__}: {' '.join(str(error).split())[:_WORDS]}"
+        warn(part, f"{words} (at {line}); this part of the recording is switched off, training goes on")
         self._rows.event(
             "recorder-fault",
-            f"{part} switched itself off: {type(error).__name__}: {error}",
+            f"{part} switched itself off: {words}",
             detail={"part": part, "at": line},
         )
-        note_process(self._run, fault=(part, self._secrets.text(f"{type(error).__name__}: {error}")))
+        note_process(self._run, fault=(part, self._secrets.text(words)))
         with suppress(Exception):  # at once: the part may be the one that writes
             self._rows.write(("events",))

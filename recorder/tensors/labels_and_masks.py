@@ -80,7 +80,11 @@ def misplaced(tensor: Tensor, moments: Moments, classes: int, ignore_index: Any)
 def mask_facts(tensor: Tensor, moments: Moments) -> Row:
     """``valid_fraction`` and ``min_row_valid`` of a tensor that holds only zeros and ones; elements between 0 and 1 whose
     sum of squares is their sum are all zero or one."""
-    if tensor.device.type in LATE_DEVICES or tensor.dim() < 2 or tensor.numel() > 1 << 20 or not moments.numel:
+    if (
+        tensor.device.type in LATE_DEVICES or tensor.layout is not torch.strided
+    ):  # an adjacency matrix of zeros and ones
+        return {}
+    if tensor.dim() < 2 or tensor.numel() > 1 << 20 or not moments.numel:
         return {}
     if (
         moments.min is None

@@ -164,6 +164,8 @@ class Unsigned(nn.Linear):
 
 RARE = {
     "compressed sparse": (Compressed, lambda: torch.randn(8, 4).relu().to_sparse_csr()),
+    "adjacency of zeros and ones": (Compressed, lambda: (torch.rand(8, 4) < 0.5).float().to_sparse()),
+    "adjacency of two samples": (Compressed, lambda: torch.eye(4).to_sparse_coo()),
     "unsigned": (Unsigned, lambda: torch.randint(300, (8, 4)).to(torch.uint16)),
     "scripted": (lambda: torch.jit.script(nn.Sequential(nn.Linear(4, 2), nn.ReLU())), lambda: torch.randn(8, 4)),
 }
