@@ -44,6 +44,7 @@ from .watches.evals_before_training import EarlyEvals
 from .watches.hook_counts import HookCounts
 from .watches.host_reads import HostReads
 from .watches.logged_metrics import MetricsWatch
+from .watches.loss_terms import LossTermsWatch
 from .watches.model_copies import CopyWatch
 from .watches.model_structure import StructureWatch
 from .watches.open_files import OpenFiles
@@ -117,6 +118,7 @@ class Attachment:
             RecalibrationWatch(session, self.forward),
             CheckpointWatch(session, optimizers),
             CopyWatch(session),
+            LossTermsWatch(session, optimizers),
             TieWatch(session),
             DebugModes(session),
             OpenFiles(session),

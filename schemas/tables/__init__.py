@@ -10,6 +10,7 @@ from .checkpoints import CHECKPOINTS, COPIES, EMBEDDINGS
 from .collectives import COLLECTIVES, DDP_TIMES, PROCESS_GROUPS
 from .events import EVENTS, METRICS
 from .host_reads import HOST_READS
+from .loss_terms import LOSS_TERMS
 from .memory import FRAMES, MEMORY_BLOCKS, MEMORY_EVENTS, MEMORY_OWNERS, MEMORY_SEGMENTS
 from .model import MODULE_MODES, MODULES, RANKS, TENSORS
 from .operators import OPERATORS
@@ -32,6 +33,7 @@ TABLES: dict[str, Table] = {
         PARAM_GROUPS,
         BATCHES,
         OPERATORS,
+        LOSS_TERMS,
         SCHEDULERS,
         MODULE_MODES,
         EMBEDDINGS,
