@@ -56,6 +56,7 @@ from .watches.reentrant_checkpointing import ReentrantWatch
 from .watches.replica_times import ReplicaTimes
 from .watches.seeds import RandomWatch
 from .watches.stale_weights import StaleWeights
+from .watches.target_lookups import TargetLookupsWatch
 from .watches.tied_weights import TieWatch
 from .watches.torch_threads import ThreadWatch
 from .watches.warnings_and_compiles import CompilationWatch, WarningWatch
@@ -119,6 +120,7 @@ class Attachment:
             CheckpointWatch(session, optimizers),
             CopyWatch(session),
             LossTermsWatch(session, optimizers),
+            TargetLookupsWatch(session),
             TieWatch(session),
             DebugModes(session),
             OpenFiles(session),

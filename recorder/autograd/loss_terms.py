@@ -3,6 +3,7 @@
 import heapq
 import weakref
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 from torch import Tensor
@@ -47,10 +48,10 @@ class Term:
         """Whether it goes through a function of the script's own, which may reach more than its graph shows."""
 
 
-def terms_of(loss: Tensor, module_of: Any) -> list[Term]:
+def terms_of(loss: Tensor, module_of: Callable[[int], int | None]) -> list[Term]:
     """The addends of a loss with what they reach; none where it is no sum, or its graph is too large to walk."""
     terms = [Term(node) for node in _addends(loss.grad_fn)]
-    return terms if len(terms) > 1 and _reach(terms, module_of) else []
+    return terms if len(terms) > 1 and _Walk(terms, module_of).to_the_end() else []
 
 
 def _addends(root: Any) -> list[Any]:
@@ -74,49 +75,54 @@ def _addends(root: Any) -> list[Any]:
     return found
 
 
-def _reach(terms: list[Term], module_of: Any) -> bool:
-    """Fill in what the terms reach. Each operator is visited once for all of them; False where they are too many."""
-    reached: dict[Any, int] = {}
-    todo: list[tuple[int, int, Any]] = []
-    asked = [0] * len(terms)
-    count = 0
+class _Walk:
+    """Visits what lies behind several terms, each operator once for all that reach it, later ones first."""
 
-    def arrive(node: Any, mask: int) -> None:
-        nonlocal count
-        known = reached.get(node, 0)
-        if mask & ~known:
-            reached[node] = known | mask
-            count += 1
-            heapq.heappush(todo, (-node._sequence_nr(), count, node))
-
-    for number, term in enumerate(terms):
-        arrive(term.node, 1 << number)
-    done: dict[Any, int] = {}
-    while todo:
-        order, _, node = heapq.heappop(todo)
-        mask = reached[node]
-        if done.get(node) == mask:
-            continue
-        done[node] = mask
-        if len(done) > _MOST_NODES:
-            return False
-        mine = [term for number, term in enumerate(terms) if mask >> number & 1]
-        if -order > _LAST:  # AccumulateGrad carries the largest number there is
-            leaf = getattr(node, "variable", None)
-            for term in mine:
-                if leaf is None:
-                    term.opaque = True
-                else:
-                    term.leaves[id(leaf)] = weakref.ref(leaf)
-            continue
+    def __init__(self, terms: list[Term], module_of: Callable[[int], int | None]) -> None:
+        self._terms = terms
+        self._module_of = module_of
+        self._asked = [0] * len(terms)
+        self._reached: dict[Any, int] = {}
+        """Operator → terms that reach it, a bit for each."""
+        self._todo: list[tuple[int, int, Any]] = []
+        self._count = 0
         for number, term in enumerate(terms):
-            if mask >> number & 1 and term.module_id is None and asked[number] < _MODULE_AMONG:
-                asked[number] += 1
-                term.module_id = module_of(-order)
-        if isinstance(node, BackwardCFunction) and not is_compiled(node):
-            for term in mine:
-                term.opaque = True
-        for behind, _ in node.next_functions:
-            if behind is not None:
-                arrive(behind, mask)
-    return True
+            self._arrive(term.node, 1 << number)
+
+    def _arrive(self, node: Any, mask: int) -> None:
+        known = self._reached.get(node, 0)
+        if mask & ~known:
+            self._reached[node] = known | mask
+            self._count += 1
+            heapq.heappush(self._todo, (-node._sequence_nr(), self._count, node))
+
+    def to_the_end(self) -> bool:
+        """Whether the end was reached within so many operators."""
+        done: dict[Any, int] = {}
+        while self._todo:
+            order, _, node = heapq.heappop(self._todo)
+            mask = self._reached[node]
+            if done.get(node) == mask:
+                continue
+            done[node] = mask
+            if len(done) > _MOST_NODES:
+                return False
+            self._note(node, -order, [n for n in range(len(self._terms)) if mask >> n & 1])
+            for behind, _ in node.next_functions:
+                if behind is not None:
+                    self._arrive(behind, mask)
+        return True
+
+    def _note(self, node: Any, order: int, numbers: list[int]) -> None:
+        leaf = (
+            getattr(node, "variable", None) if order > _LAST else None
+        )  # AccumulateGrad carries the largest number there is
+        hides = leaf is None and (order > _LAST or (isinstance(node, BackwardCFunction) and not is_compiled(node)))
+        for number in numbers:
+            term = self._terms[number]
+            term.opaque |= hides
+            if leaf is not None:
+                term.leaves[id(leaf)] = weakref.ref(leaf)
+            elif term.module_id is None and order <= _LAST and self._asked[number] < _MODULE_AMONG:
+                self._asked[number] += 1
+                term.module_id = self._module_of(order)

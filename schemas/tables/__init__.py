@@ -18,6 +18,7 @@ from .probes import LIVE_TENSORS, PROBES
 from .profiler_events import PROFILED_OPERATORS, PROFILER_EVENTS
 from .recording import RECORDER_STATS, SYSTEM_SAMPLES, THINNED
 from .steps import NORM_PARTS, PARAM_GROUPS, SCHEDULERS, STEPS, UNWATCHED_STEPS
+from .target_lookups import TARGET_LOOKUPS
 from .tensor_stats import TENSOR_STATS
 
 TABLES: dict[str, Table] = {
@@ -34,6 +35,7 @@ TABLES: dict[str, Table] = {
         BATCHES,
         OPERATORS,
         LOSS_TERMS,
+        TARGET_LOOKUPS,
         SCHEDULERS,
         MODULE_MODES,
         EMBEDDINGS,

@@ -131,7 +131,8 @@ def updated_by_hand(pair: Pair, _: int) -> None:
     pair.og.step()
     with torch.no_grad():
         for p in pair.d.parameters():
-            p -= 0.01 * p.grad if p.grad is not None else 0
+            if p.grad is not None:
+                p.sub_(p.grad, alpha=0.01)
             p.grad = None
 
 
