@@ -155,6 +155,21 @@ def activated_twice(node: Any) -> str | None:
     return "softmax" if _softmax_by_hand(made) else _ACTIVATIONS.get(type(made).__name__)
 
 
+def rectified_logits(node: Any) -> str | None:
+    """``"relu"`` where the logits of a negative log likelihood or of a binary cross entropy, with or without the sigmoid in front
+    of it, come right from a ReLU: none is below zero, so no probability falls below that of zero."""
+    kind = type(node).__name__
+    behind: Any = node.next_functions[0][0]
+    if kind.startswith("NllLoss") or kind == "BinaryCrossEntropyBackward0":
+        behind = _made_by(behind)
+        if type(behind).__name__ not in {"LogSoftmaxBackward0", "SigmoidBackward0"}:
+            return None
+        behind = behind.next_functions[0][0]
+    elif kind != "BinaryCrossEntropyWithLogitsBackward0":
+        return None
+    return "relu" if type(_made_by(behind)).__name__ == "ReluBackward0" else None
+
+
 def bounded_prediction(node: Any) -> str | None:
     """``"sigmoid"``, ``"softmax"``, ``"tanh"`` or ``"relu"`` where what is compared with numbers is such an activation's result
     as it is, but for its shape. None where it is not, or the loss is another."""

@@ -23,6 +23,7 @@ from ..autograd.graph import (
     look_at_forward,
     loss_nodes,
     operator_name,
+    rectified_logits,
     saved,
     shape_of,
     softmax_elsewhere,
@@ -323,7 +324,9 @@ class BackwardWatch(Part):
 
     def _activation(self, node: Any) -> None:
         """Look whether an activation was applied before a loss that applies it itself, or bounds a prediction of numbers."""
-        found = activated_twice(node) or (bounded_prediction(node) if self._looking else None)
+        found = activated_twice(node)
+        if found is None and self._looking:
+            found = bounded_prediction(node) or rectified_logits(node)
         if found is not None:
             self.session.rows.add(
                 "operators",

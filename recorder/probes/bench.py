@@ -17,13 +17,14 @@ import torch
 from torch import Tensor, nn
 
 from ...schemas.files.probe_report import ProbeResult
-from . import dependence, gradients, learning
-from .stage import Stage, Start, random_states, replaced, set_random_states, storage_of, tensors_of
+from . import data_probes, dependence, gradients, learning
+from .random_states import random_states, set_random_states
+from .stage import Stage, Start, replaced, storage_of, tensors_of
 from .trial import Probe, Seen, Setting, Trial
 
 Loss = Callable[[Any, Any], Tensor]
 
-PROBES: dict[str, Callable[[Setting], Probe]] = {**dependence.ALL, **gradients.ALL, **learning.ALL}
+PROBES: dict[str, Callable[[Setting], Probe]] = {**dependence.ALL, **data_probes.ALL, **gradients.ALL, **learning.ALL}
 """Every probe that is made of trials, by name."""
 
 
@@ -69,7 +70,7 @@ class Bench:
             self.stage.start.restore()
             set_random_states(self.random)
         self.stage.input_ids = entered
-        fields = tensors_of(self.batch)
+        self.setting.batch = fields = tensors_of(self.batch)
         self.setting.targets = [t for t in fields if storage_of(t) not in entered]
         sizes = {t.shape[0] for t in fields if t.dim()}
         self.setting.batch_size = sizes.pop() if len(sizes) == 1 else None
@@ -81,6 +82,9 @@ class Bench:
         if trial.stream and self.batches:
             batch = self.batches[self._streamed % len(self.batches)]
             self._streamed += 1
+        if trial.batch is not None:
+            batch = replaced(batch, lambda t: t.detach().clone())
+            trial.batch(tensors_of(batch))
         batch = self.stage.edit_targets(batch)
         self.optimizer.zero_grad()
         loss = self.loss(self.model, batch)

@@ -11,21 +11,30 @@ from .trial import result, untried
 
 _MOST = 200_000
 _POINTS = 200
+_UNTOLD = 20_000
+"""Steps over which a schedule without a length is looked at."""
+_GONE = 1e-3
+"""Share of its peak below which a learning rate trains nothing to speak of: what it still has to go is a thousandth."""
+_SHORT = 1_000
+"""Optimizer steps within which a schedule that is over fits no run that is worth a preflight; a convention of this probe."""
 _HORIZONS = ("total_steps", "T_max", "total_iters", "T_0")
 """Attributes by which torch's schedulers say how long they are made for."""
 
 
-def simulate(scheduler: Any, steps: int | None = None, name: str = "schedule") -> ProbeResult:
+def simulate(
+    scheduler: Any, steps: int | None = None, name: str = "schedule", *, by_step: bool = False, epoch: int | None = None
+) -> ProbeResult:
     """Step a copy of the scheduler to the end: ``steps``, or what the scheduler itself was made for.
 
-    Of a scheduler that looks at a metric nothing can be said beforehand.
+    Of a scheduler that looks at a metric nothing can be said beforehand. ``by_step``: the script was seen to step it with every
+    optimizer step, so that a length counts these; ``epoch``: batches of one epoch, where that is known.
     """
     kind = type(scheduler).__name__
     if kind == "ReduceLROnPlateau":
         return untried(name, "schedule-of-a-metric", scheduler=kind)
     own = _horizon(scheduler)
     known = steps is not None
-    count = min(steps or own or 0, _MOST)
+    count = min(steps or own or (_UNTOLD if by_step else 0), _MOST)
     if count < 2:
         return untried(name, "schedule-without-end", scheduler=kind)
     try:
@@ -42,7 +51,24 @@ def simulate(scheduler: Any, steps: int | None = None, name: str = "schedule") -
                 facts: dict[str, Any] = {"scheduler": kind, "step": step, "error": f"{type(e).__name__}: {e}"[:160]}
                 return result(name, "failed" if known else "doubtful", "schedule-raises", _curve(rates), **facts)
             rates.append(_rate(made.optimizer))
-    return _judged(name, kind, rates, own, known=known)
+    found = _judged(name, kind, rates, own, known=known)
+    over = (
+        _soon_over(found, rates, own, epoch)
+        if by_step and not known and rates[found.values["peak_step"]] > 0
+        else found
+    )
+    return found if over.outcome == "passed" else over
+
+
+def _soon_over(found: ProbeResult, rates: list[float], own: int | None, epoch: int | None) -> ProbeResult:
+    """A schedule in optimizer steps that is over before the run has begun to speak of, as one that was meant in epochs."""
+    peak = int(found.values["peak_step"])
+    gone = next((i for i in range(peak, len(rates)) if rates[i] < _GONE * rates[peak]), None)
+    if gone is not None and gone < _SHORT and (own is None or own < len(rates) or gone < own - 1):
+        return result(found.probe, "doubtful", "schedule-gone", found.curve, **found.values, gone=gone)
+    if own is not None and epoch is not None and own < epoch and own < _SHORT:
+        return result(found.probe, "doubtful", "schedule-within-epoch", found.curve, **found.values, epoch=epoch)
+    return found
 
 
 def _judged(name: str, kind: str, rates: list[float], own: int | None, *, known: bool) -> ProbeResult:

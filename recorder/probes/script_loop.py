@@ -31,8 +31,9 @@ from .bench import PROBES
 from .first_batch import pictures
 from .gradients import custom_function
 from .learning import STEPS
+from .random_states import random_states
 from .schedules import simulate
-from .stage import Stage, Start, random_states, replaced, tensors_of
+from .stage import Stage, Start, replaced, tensors_of
 from .trial import Probe, Seen, Setting, Trial, untried
 from .used_tokenizers import judge as judge_tokenizer
 
@@ -175,7 +176,10 @@ class ScriptLoop:
             if stage.trial.stream:
                 with contextlib.suppress(StopIteration):
                     return original(iterator)
-            return replaced(self.first, lambda t: t.detach().clone())
+            batch = replaced(self.first, lambda t: t.detach().clone())
+            if stage.trial.batch is not None:
+                stage.trial.batch(tensors_of(batch))
+            return batch
 
         return following
 
@@ -264,7 +268,9 @@ class ScriptLoop:
         assert start is not None  # noqa: S101 — asked before
         held = {id(p) for o in self.order for g in o.param_groups for p in g["params"]}
         models = [m for m in self.models if any(id(p) in held for p in m.parameters())] or self.models
-        start.random = random_states()
+        # a part that the script has called by itself is not what its data enter
+        models = [m for m in models if not any(m is not o and m in set(o.modules()) for o in models)]
+        start.random = random_states(sys._getframe())
         named: dict[int, tuple[str, Tensor]] = {}
         for model in models:
             for name, parameter in model.named_parameters():
@@ -279,7 +285,7 @@ class ScriptLoop:
         setting.optimizers = len(self.order)
         self._choose_batch(setting)
         self.stage = Stage(models[0], models[-1], setting.parameters, self.order, start)
-        self.stage.same_random = self.first is None
+        self.stage.same_batch = self.first is None
         shown = self.first if self.first is not None else {f"input {i}": t for i, t in enumerate(self.entered)}
         self.report.first_batch = pictures(shown)
         self._driven_since = time.monotonic()
@@ -295,7 +301,7 @@ class ScriptLoop:
         _, self.first = self.first_of.get(id(self.iterator), (None, None))
         if self.first is None:
             return
-        fields = tensors_of(self.first)
+        setting.batch = fields = tensors_of(self.first)
         sizes = {t.shape[0] for t in fields if t.dim()}
         collate = getattr(self.iterator, "_collate_fn", None)
         usual = getattr(collate, "__module__", "").startswith("torch.utils.data")
@@ -313,7 +319,11 @@ class ScriptLoop:
         inner = {id(s) for outer in self.schedulers for s in getattr(outer, "_schedulers", [])}
         for scheduler in self.schedulers[:4]:
             if id(scheduler) not in inner and getattr(scheduler, "optimizer", None) in self.order:
-                self._found(simulate(scheduler, self.plan.values.get("schedule_steps")))
+                values, epoch = self.plan.values, None
+                with contextlib.suppress(Exception):  # of a dataset without a length
+                    epoch = len(self.iterator)
+                by_step = bool(values.get("schedule_by_step"))
+                self._found(simulate(scheduler, values.get("schedule_steps"), by_step=by_step, epoch=epoch))
 
     # -- trials -----------------------------------------------------------------------------------------------------------
 

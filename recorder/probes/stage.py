@@ -3,8 +3,6 @@
 Used by the loop of a script and by a bench alike. Everything is kept as copies; hooks are its own and come out again.
 """
 
-import random
-import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable
@@ -13,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .random_states import random_states, set_random_states
 from .trial import Seen, Trial
 
 
@@ -63,27 +62,6 @@ def _copied(state: Any) -> dict[Any, Any]:
     return {key: value(entry) for key, entry in state.items()}
 
 
-def random_states() -> dict[str, Any]:
-    """States of the generators of torch, Python and, where it is in use, numpy."""
-    states: dict[str, Any] = {"torch": torch.get_rng_state(), "python": random.getstate()}
-    if torch.cuda.is_initialized():
-        states["cuda"] = torch.cuda.get_rng_state_all()
-    numpy = sys.modules.get("numpy")
-    if numpy is not None:
-        states["numpy"] = numpy.random.get_state()
-    return states
-
-
-def set_random_states(states: dict[str, Any]) -> None:
-    """Put the generators back."""
-    torch.set_rng_state(states["torch"])
-    random.setstate(states["python"])
-    if "cuda" in states:
-        torch.cuda.set_rng_state_all(states["cuda"])
-    if "numpy" in states:
-        sys.modules["numpy"].random.set_state(states["numpy"])
-
-
 class Stage:
     """Runs around one iteration: ``begin``, the iteration itself, ``end``."""
 
@@ -100,8 +78,11 @@ class Stage:
         self.start = start
         self.trial = Trial()
         self.seen = Seen()
-        self.same_random = False
-        """Whether every trial draws the same random numbers: a script without a DataLoader draws its batch by them."""
+        self.same_batch = False
+        """Whether every trial draws the same random numbers and gets what entered the model and the losses of the first one: a
+        script without a DataLoader makes its batch itself."""
+        self._kept_inputs: list[Tensor] = []
+        self._kept_targets: list[Tensor] = []
         self.input_ids: set[int] = set()
         """Storages of what enters the model: what else is in a batch is a target."""
         self._modes: list[tuple[nn.Module, bool]] = []
@@ -123,7 +104,7 @@ class Stage:
         self.trial, self.seen = trial, Seen()
         if trial.fresh:
             self.start.restore()
-        elif self.same_random and not trial.stream:
+        elif self.same_batch and not trial.stream:
             set_random_states(self.start.random)
         if trial.nudge is not None:
             with torch.no_grad():
@@ -157,6 +138,8 @@ class Stage:
 
     def edit_target(self, target: Tensor) -> Tensor:
         """The target that a loss function is about to be given, changed as the trial asks."""
+        if self.same_batch and not self.trial.stream:
+            target = _as_before(target, self._kept_targets, len(self.seen.targets))
         self.seen.targets.append(target.detach().clone())
         if self.trial.targets is None:
             return target
@@ -190,13 +173,19 @@ class Stage:
         if self.seen.inputs:
             return None  # a second call in one iteration
         found: list[Tensor] = []
+        if self.same_batch and not self.trial.stream:
+            args, kwargs = self._first_inputs(args, kwargs)
         changed = replaced((args, kwargs), lambda t: _collect(t, found))
         if self.trial.inputs is not None and found:
             with torch.no_grad():
                 self.trial.inputs(found)
             self.seen.edited_inputs = len(found)
         self.seen.inputs = [t.detach().clone() for t in found] or [torch.empty(0)]
-        return changed if self.trial.inputs is not None else None
+        return changed if self.trial.inputs is not None or self.same_batch else None
+
+    def _first_inputs(self, args: Any, kwargs: Any) -> Any:
+        places = iter(range(len(tensors_of((args, kwargs)))))
+        return replaced((args, kwargs), lambda t: _as_before(t, self._kept_inputs, next(places)))
 
     def _after(self, _module: nn.Module, _args: tuple[Any, ...], output: Any) -> None:
         if not torch.is_grad_enabled():
@@ -218,6 +207,20 @@ class Stage:
         if self._autocast is not None:
             self._autocast.__exit__(None, None, None)
             self._autocast = None
+
+
+def _as_before(tensor: Tensor, kept: list[Tensor], place: int) -> Tensor:
+    """The tensor that stood at this place in the first trial, if it is one of the same kind; now is the first trial otherwise."""
+    if place == len(kept):
+        kept.append(tensor.detach().clone())
+    if (
+        place >= len(kept)
+        or tensor.requires_grad
+        or kept[place].shape != tensor.shape
+        or kept[place].dtype != tensor.dtype
+    ):
+        return tensor
+    return kept[place].clone()
 
 
 def _collect(tensor: Tensor, found: list[Tensor]) -> Tensor:

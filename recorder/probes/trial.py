@@ -25,6 +25,8 @@ class Trial:
     fresh: bool = True
     inputs: Edit | None = None
     targets: Edit | None = None
+    batch: Edit | None = None
+    """Of what the DataLoader hands out, before the script sees it."""
     evaluating: bool = False
     nudge: list[Tensor] | None = None
     """Added to the parameters, in their order."""
@@ -67,6 +69,8 @@ class Setting:
     """Iterations that a probe may take which trains."""
     targets: list[Tensor] = field(default_factory=list[Tensor])
     """Tensors of the first batch that do not enter the model."""
+    batch: list[Tensor] = field(default_factory=list[Tensor])
+    """All tensors of the first batch."""
     fixed_batch: bool = True
     """Whether the first batch can be had again and again."""
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ...schemas.files.probe_report import Picture, ProbeResult
 from .tokenizers import consistent, round_trip
-from .trial import untried
+from .trial import result, untried
 
 _MOST_TEXTS = 4
 
@@ -99,7 +99,7 @@ def judge(folder: str | None, batch: list[Tensor], shown: list[Picture]) -> list
             continue
         picture.text = "\n".join(text[:200] for text in found)
         texts = texts or found
-    results = [round_trip(used, texts)]
+    results = [round_trip(used, texts), *_end_left_out(used, batch)]
     if folder is None:
         return results
     try:
@@ -109,3 +109,15 @@ def judge(folder: str | None, batch: list[Tensor], shown: list[Picture]) -> list
         return [consistent(used, saved, texts), *results]
     except Exception as e:  # noqa: BLE001 — of a stranger's file
         return [untried("tokenizer", "tokenizer-raised", error=f"{type(e).__name__}: {e}"[:160]), *results]
+
+
+def _end_left_out(used: Any, batch: list[Tensor]) -> list[ProbeResult]:
+    """Whether the token for padding is the one that ends a text, and labels leave all of these out."""
+    end, pad = getattr(used, "eos_token_id", None), getattr(used, "pad_token_id", None)
+    if end is None or end != pad:
+        return []
+    whole = [t for t in batch if not t.is_floating_point() and t.dim() == 2]
+    labels = [t for t in whole if bool((t == -100).any())]
+    if any(bool((t == end).any()) for t in whole) and labels and not any(bool((t == end).any()) for t in labels):
+        return [result("pad-is-eos", "doubtful", "pad-is-eos", token=str(getattr(used, "eos_token", end)))]
+    return []

@@ -35,6 +35,9 @@ AREA_OF = {
     "dependence-future": "dependence",
     "dependence-target": "dependence",
     "dependence-input": "dependence",
+    "dependence-fields": "dependence",
+    "signal": "data",
+    "targets-moved": "data",
     "gradients": "gradients",
     "gradcheck": "gradients",
     "can-learn": "learning",
@@ -42,6 +45,7 @@ AREA_OF = {
     "schedule": "learning rate",
     "tokenizer": "tokenizer",
     "tokenizer-round-trip": "tokenizer",
+    "pad-is-eos": "tokenizer",
 }
 PROBES = (
     "gradcheck",
@@ -52,6 +56,9 @@ PROBES = (
     "dependence-future",
     "dependence-target",
     "dependence-input",
+    "dependence-fields",
+    "targets-moved",
+    "signal",
     "can-learn",
     "lr-range",
     "gradients",
@@ -126,7 +133,9 @@ def preflight(
     with Trace(run) as trace:
         trained = _steps(trace)
         if total_steps:
-            values["schedule_steps"] = round(total_steps * _scheduler_steps(trace))
+            values["schedule_steps"] = round(total_steps * (_scheduler_share(trace) or 1.0))
+        # a script that came to its end in so few steps says itself how long its schedules are to be
+        values["schedule_by_step"] = _scheduler_share(trace) == 1.0 and not _came_to_its_end(trace)
         second = probing = None
         plan = ProbePlan(folder=str(folder / "probes"), seconds=seconds, probes=list(PROBES), values=values)
         if trained:
@@ -209,7 +218,11 @@ def _steps(trace: Trace) -> int:
     return int(trace.sql("SELECT count(DISTINCT step) AS n FROM steps WHERE completed").item() or 0)
 
 
-def _scheduler_steps(trace: Trace) -> float:
-    """Calls of schedulers for each optimizer step."""
+def _scheduler_share(trace: Trace) -> float:
+    """Calls of schedulers for each optimizer step, at most 4."""
     found = trace.sql("SELECT sum(scheduler_steps) / nullif(count(*) FILTER (stepped), 0) AS share FROM steps").item()
-    return min(float(found or 0.0), 4.0) or 1.0
+    return min(float(found or 0.0), 4.0)
+
+
+def _came_to_its_end(trace: Trace) -> bool:
+    return bool(trace.sql("SELECT bool_or(by_itself) AS e FROM script_ended").item())

@@ -109,6 +109,38 @@ SENTENCES: dict[str, _Words] = {
     "target-ignored": lambda v: say("Exchanging the targets left the loss at {loss}: it does not depend on them.", **v),
     "input-counts": lambda v: say("Exchanging the inputs moved the loss from {before} to {after}.", **v),
     "input-ignored": lambda v: say("Exchanging the inputs left the loss at {loss}: it does not depend on them.", **v),
+    "fields-used": lambda v: say(
+        "Making any of the {fields} fields of one shape the same for all samples moved the loss.", **v
+    ),
+    "field-unused": lambda v: say(
+        "Making field {field} of the batch the same for all samples left the loss at {loss}, unlike a field of its shape: nothing uses it.",
+        **v,
+    ),
+    "signal-class": lambda v: say(
+        "A linear model or nearest neighbours know something of the classes of {samples} samples (correlation {share}).",
+        **v,
+    ),
+    "signal-number": lambda v: say(
+        "A linear model or nearest neighbours know something of the targets of {samples} samples (correlation {share}).",
+        **v,
+    ),
+    "no-signal": lambda v: say(
+        "Neither a linear model nor nearest neighbours predict the targets of {samples} rows better than chance: do rows and"
+        " targets belong together?",
+        **v,
+    ),
+    "targets-next": lambda _: say("Each target is the token that follows."),
+    "targets-moved-twice": lambda v: say(
+        "Each target is the token {by} places ahead, not the next one: labels that the model moves itself were moved before.",
+        **v,
+    ),
+    "no-fields-alike": lambda _: say("not tried: no two fields of the batch have one shape"),
+    "no-table": lambda _: say("not tried: the inputs are no table of numbers with one target a row"),
+    "too-few-samples": lambda v: say("not tried: {samples} samples are too few", **v),
+    "pad-is-eos": lambda v: say(
+        "The padding token is the end-of-text token ({token}), and targets leave it out: the model never learns to stop.",
+        **v,
+    ),
     "gradient-right": lambda v: say(
         "Autograd agrees with the loss's differences along {directions} random directions (to {apart}).", **v
     ),
@@ -135,6 +167,16 @@ SENTENCES: dict[str, _Words] = {
         "{scheduler}: the learning rate is never above zero, or goes below it.", **v
     ),
     "schedule-zero": lambda v: say("{scheduler}: the learning rate is zero for {zeros} of {steps} steps.", **v),
+    "schedule-gone": lambda v: say(
+        "{scheduler} is stepped with every optimizer step: the learning rate is below a thousandth of {peak} after {gone} steps."
+        " Count its length in optimizer steps, or step it once an epoch.",
+        **v,
+    ),
+    "schedule-within-epoch": lambda v: say(
+        "{scheduler} is stepped with every optimizer step and made for {made_for} steps, but one epoch has {epoch} batches."
+        " Count its length in optimizer steps, or step it once an epoch.",
+        **v,
+    ),
     "schedule-rises-again": lambda v: say(
         "{scheduler} is made for {made_for} steps of {steps}: the learning rate rises again after step {low_step}.", **v
     ),

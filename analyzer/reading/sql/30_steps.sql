@@ -1,5 +1,10 @@
 -- Steps as series, with each step's own history beside it.
 
+CREATE VIEW script_ended AS
+SELECT status = 'completed' AND NOT EXISTS (FROM events WHERE event = 'ended-early') AS by_itself FROM exits;
+COMMENT ON VIEW script_ended IS 'One row: whether the script came to an end of its own, without an error.';
+COMMENT ON COLUMN script_ended.by_itself IS 'False too where firstfault ended it, as preflight does after some steps.';
+
 CREATE VIEW step_series AS
 WITH groups AS (
     SELECT rank, step, max(lr) AS lr, sqrt(sum(update_norm * update_norm)) AS update_norm,

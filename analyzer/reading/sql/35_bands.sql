@@ -41,6 +41,8 @@ WHERE (rest_rows >= 10 OR (rest_rows >= 3 AND rest_breaks))
   AND (norm_breaks OR near_norm > 3 * norm_median OR norm_median IS NULL)
   -- a loss that changes its sign, or several that play against each other, must leave everything ever seen
   AND ((optimizers <= 1 AND loss_low_ever > 0) OR abs(rest_median) > 2 * greatest(loss_size_ever, 1e-12))
+  -- and what a game between several starts with is no level: at first one of them always gains on another
+  AND (optimizers <= 1 OR n >= 20)
 QUALIFY row_number() OVER (PARTITION BY rank, optimizer_id ORDER BY n) = 1;
 COMMENT ON VIEW divergences IS 'The row from which the loss of an optimizer stays above its band to the end of the run; one row per rank and optimizer at most.';
 COMMENT ON COLUMN divergences.near_norm IS 'Largest gradient norm from three rows before to ten after.';

@@ -80,9 +80,31 @@ COMMENT ON COLUMN replicas.differs IS 'True where extremes differ at all between
 COMMENT ON COLUMN replicas.norm_most IS 'Largest L2 norm of the tensor over the ranks.';
 COMMENT ON COLUMN replicas.norm_least IS 'Smallest L2 norm of the tensor over the ranks.';
 
+CREATE VIEW batches_alike AS
+SELECT count(*) = count(prints) AND count(*) > 0 AS alike FROM (
+    SELECT CASE WHEN count(DISTINCT prints) = 1 THEN 1 END AS prints FROM (
+        SELECT rank, step, microbatch, field, list_sort(list(fingerprint)) AS prints FROM batches
+        WHERE role = 'input' AND phase <> 'eval' AND fingerprint IS NOT NULL GROUP BY rank, step, microbatch, field
+    ) GROUP BY step, microbatch, field);
+COMMENT ON VIEW batches_alike IS 'One row: whether all ranks train on the same batches, as those that share the matrices of one model do.';
+
+CREATE VIEW shards_by_hand AS
+WITH ways AS (
+    SELECT tensor, any_value(module) AS module, bool_and(differs) AS shard, bool_and(NOT differs OR norm_least = 0) FILTER (step = first_step) AND max(norm_least) > 0 AS common
+    FROM (SELECT *, min(step) OVER () AS first_step FROM replicas WHERE kind = 'parameter' AND NOT placed) GROUP BY tensor
+)
+SELECT w.tensor FROM ways w
+WHERE (SELECT alike FROM batches_alike)
+  AND NOT EXISTS (FROM collectives WHERE starts_with(op, 'all_to_all') OR op LIKE 'DistributedDataParallel%') AND EXISTS (FROM collectives WHERE starts_with(op, 'all_') OR starts_with(op, 'reduce_'))
+  AND EXISTS (FROM ways WHERE common AND module IS NOT NULL AND module NOT IN (SELECT module FROM ways WHERE shard AND module IS NOT NULL))
+  -- the bias of a sharded matrix begins with zeros everywhere; copies without a module say nothing of what they copy
+  AND (w.module IS NULL OR w.module IN (SELECT module FROM ways WHERE shard AND module IS NOT NULL));
+COMMENT ON VIEW shards_by_hand IS 'Parameters of which each rank has a part of its own without a DTensor that says so: never equal, in modules beside others that begin equal, on ranks that train on the same batches.';
+
 CREATE VIEW replica_steps AS
 WITH compared AS (
-    SELECT step, kind, bool_or(differs) AS differs, count(*) FILTER (differs) AS tensors FROM replicas GROUP BY step, kind
+    SELECT step, kind, bool_or(differs) AS differs, count(*) FILTER (differs) AS tensors FROM replicas
+    WHERE tensor NOT IN (SELECT tensor FROM shards_by_hand) GROUP BY step, kind
 ), norms AS (
     SELECT step, max(norm) AS most, min(norm) AS least FROM step_series GROUP BY step
 ), synced AS (
@@ -113,11 +135,7 @@ WITH copies AS (
     -- experts of which each rank has its own
     SELECT EXISTS (FROM tensors t LEFT JOIN modules m ON m.rank = t.rank AND m.module_id = t.module_id
             WHERE t.kind = 'parameter' AND contains(t.placements, 'Shard') AND NOT coalesce(starts_with(m.class_name, 'FSDP'), false))
-        AND (SELECT count(*) = count(prints) AND count(*) > 0 FROM (
-            SELECT CASE WHEN count(DISTINCT prints) = 1 THEN 1 END AS prints FROM (
-                SELECT rank, step, microbatch, field, list_sort(list(fingerprint)) AS prints FROM batches
-                WHERE role = 'input' AND phase <> 'eval' AND fingerprint IS NOT NULL GROUP BY rank, step, microbatch, field
-            ) GROUP BY step, microbatch, field))
+        AND (SELECT alike FROM batches_alike)
         AND NOT EXISTS (FROM collectives WHERE starts_with(op, 'all_to_all')) AS alike
 )
 SELECT r.*, c.wrapped FROM replica_steps r JOIN first_ f ON f.step = r.step, copies c

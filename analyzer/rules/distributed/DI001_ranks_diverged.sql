@@ -20,6 +20,7 @@ WITH first_ AS (
     SELECT d.step, r.module, r.tensor, d.tensors AS value, r.norm_least, r.norm_most
     FROM divergence_of_ranks d
     JOIN replicas r ON r.step = d.step AND r.kind = 'parameter' AND r.differs
+        AND r.tensor NOT IN (SELECT tensor FROM shards_by_hand)
     QUALIFY row_number() OVER (ORDER BY r.call_order NULLS LAST, r.tensor) = 1
 ), copies AS (
     SELECT s.rank, s.min, s.max, s.sum, s.sum_sq, s.numel FROM first_ f

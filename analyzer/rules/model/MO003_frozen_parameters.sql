@@ -10,6 +10,9 @@ explains = ["plateau", "underfit", "broken-graph", "unused-module"]
 [params.rest]
 value = 0.01
 doc = "Learning rate at the step, as a share of its highest, up to which a parameter was put to rest before."
+[params.given]
+value = 3
+doc = "Different gradients that a parameter with requires_grad False was given, from which it is a master copy that the script feeds; what a freeze left behind stays as it is."
 [needs]
 tables = ["tensors", "tensor_stats"]
 kinds = ["gradient"]
@@ -17,15 +20,19 @@ steps = 3
 [doc]
 what = "Parameters in an optimizer's groups whose requires_grad is False at every step, or from some step on to the end."
 why = "The optimizer skips them silently."
-not_this = "Frozen parameters that no optimizer holds, parameters that are thawed later, or whose learning rate had gone down to nothing by a schedule before. Only advice where others are: a plan that thaws part after part; where it is so from the first step on while other parameters in an optimizer train, as in fine-tuning a head on a frozen backbone; and where all that is held is frozen and what trains is not held, which is parameters-not-in-optimizer."
+not_this = "Master copies, into which the script puts gradients of its own, frozen parameters that no optimizer holds, parameters that are thawed later, or whose learning rate had gone down to nothing by a schedule before. Only advice where others are: a plan that thaws part after part; where it is so from the first step on while other parameters in an optimizer train, as in fine-tuning a head on a frozen backbone; and where all that is held is frozen and what trains is not held, which is parameters-not-in-optimizer."
 source = "Flags; no threshold."
 */
 WITH looks AS (
-    SELECT p.rank, p.tensor_id, p.tensor, p.module, p.call_order, g.step, g.frozen
+    SELECT p.rank, p.tensor_id, p.tensor, p.module, p.call_order, g.step, g.frozen,
+        CASE WHEN g.frozen AND NOT g.missing AND g.sum_sq > 0 THEN g.sum_sq END AS given
     FROM param_steps g JOIN parameters p ON p.rank = g.rank AND p.tensor_id = g.tensor_id WHERE p.optimizer_id IS NOT NULL
 ), ends AS (
     SELECT rank, tensor_id, any_value(tensor) AS tensor, any_value(module) AS module, any_value(call_order) AS call_order,
-        max(step) FILTER (NOT frozen) AS last_free, max(step) AS last, count(*) FILTER (frozen) AS frozen_steps FROM looks GROUP BY rank, tensor_id
+        max(step) FILTER (NOT frozen) AS last_free, max(step) AS last, count(*) FILTER (frozen) AS frozen_steps
+    FROM looks GROUP BY rank, tensor_id
+    -- a master copy does not require gradients: the script puts new ones into it, and the optimizer uses them
+    HAVING count(DISTINCT given) < $given
 ), onset AS (
     SELECT e.*, e.last_free IS NULL AND EXISTS (FROM ends f WHERE f.rank = e.rank AND f.last_free IS NOT NULL) AS meant, (SELECT min(step) FROM looks l WHERE l.rank = e.rank AND l.tensor_id = e.tensor_id AND l.step > coalesce(e.last_free, -1)) AS step
     FROM ends e WHERE frozen_steps >= 3 AND (last_free IS NULL OR last_free < last - 2)

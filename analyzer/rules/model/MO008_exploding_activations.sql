@@ -19,13 +19,16 @@ doc = "Growth a layer, above the sqrt(2) that residual branches, or layers witho
 value = 4
 unit = "layers"
 doc = "Layers of one kind, up to the largest."
+[params.replaced]
+value = 0.3
+doc = "Norm of an update before that step over norm of the weights, from which the update made them what they are."
 [needs]
 tables = ["tensor_stats", "modules"]
 kinds = ["activation"]
 [doc]
 what = "Outputs of linear and convolution layers that grow by a factor from each to the next, over most of the network, or of the same layer from block to block, in one of the first steps."
 why = "Gradients grow the same way backwards; half precision overflows."
-not_this = "One large layer, a head that scales down again, growth by the sqrt(2) of residual sums, growth that normalisation takes back, small networks."
+not_this = "One large layer, a head that scales down again, growth by the sqrt(2) of residual sums, growth that normalisation takes back, small networks, layers that an update has just thrown about (lr-too-high)."
 source = "A sound initialisation keeps the scale: a hundredfold over the depth is none."
 */
 WITH leaves AS (
@@ -79,6 +82,9 @@ WHERE layers >= $least
   AND value > $total * first
   AND first > 0
   AND pow(value / first, 1.0 / (layers - 1)) > $factor
+  -- what an update has thrown about was sound before it: the step was too long
+  AND NOT EXISTS (FROM optimizer_series u
+      WHERE u.rank = judged.rank AND u.step < judged.step AND u.update_ratio > $replaced)
 -- of several lines the one that goes furthest
 QUALIFY row_number() OVER (PARTITION BY rank, step ORDER BY value DESC, layers DESC) = 1
 ORDER BY step, rank

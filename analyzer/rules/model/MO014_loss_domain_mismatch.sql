@@ -14,7 +14,7 @@ doc = "Looks at targets that all lie beyond what the prediction can reach."
 [needs]
 tables = ["batches", "tensor_stats"]
 [doc]
-what = "The input of nll_loss, kl_div or ctc_loss holds positive numbers (no log-probabilities) or comes right from a softmax over another dimension than that of the classes, or the target of a binary cross entropy lies outside [0, 1], or the prediction of mse_loss, smooth_l1_loss or huber_loss comes right from an activation whose range does not hold the mean of the targets."
+what = "The input of nll_loss, kl_div or ctc_loss holds positive numbers (no log-probabilities) or comes right from a softmax over another dimension than that of the classes, or the target of a binary cross entropy lies outside [0, 1], or the prediction of mse_loss, smooth_l1_loss or huber_loss comes right from an activation whose range does not hold the mean of the targets, or the logits of a cross entropy come right from a ReLU."
 why = "The loss is then no likelihood: it can fall without bound and its minimum is nowhere."
 not_this = "cross_entropy, which takes the logarithm itself; rounding above zero; binary cross entropy with reduction='none', of which the script may leave out elements by a mask."
 source = "Definition of each loss and activation: log-probabilities are at most 0, probabilities lie in [0, 1], tanh in [-1, 1]."
@@ -89,4 +89,17 @@ FROM targets t
 WHERE t.loss_op LIKE 'BinaryCrossEntropy%' AND (t.min < -1e-3 OR t.max > 1.001)
 -- of single losses the script may leave those out whose target is a mark for "unknown"
 AND t.reduction IS DISTINCT FROM 'none'
+UNION ALL BY NAME
+SELECT p.rank, p.step, p.microbatch, p.seq, NULL AS value,
+    'the logits of ' || p.op || ' come right from a ReLU: none is below 0, so '
+        || CASE WHEN p.op LIKE 'Nll%' THEN 'no class can be spoken against'
+            ELSE 'no probability falls below 0.5' END AS what_,
+    'all real numbers' AS domain,
+    'Leave the ReLU out after the last layer.' AS fix_, 'loss:input' AS tensor,
+    CASE WHEN p.op LIKE 'Nll%' THEN 'warning' ELSE 'error' END AS severity
+FROM operators p
+WHERE p.trigger = 'risk'
+  AND p.saved = 'relu'
+  AND (p.op LIKE 'NllLoss%' OR p.op LIKE 'BinaryCrossEntropy%')
+QUALIFY count(*) OVER (PARTITION BY p.rank, p.op) >= $least
 ORDER BY step, rank, microbatch

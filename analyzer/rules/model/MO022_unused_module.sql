@@ -7,6 +7,9 @@ signal = "call_order"
 message = "{module} ({class_name}, {numel} parameters in the optimizer) was never called in {steps_} steps and its parameters never got a gradient."
 fix = "Call it in forward, or remove it."
 explains = ["broken-graph", "frozen-by-zero-gradient"]
+[params.numbers]
+value = 3
+doc = "Sizes that an output has without a choice of the data: those of a batch, of the last batch and of an evaluation."
 [needs]
 tables = ["modules", "tensors", "tensor_stats"]
 kinds = ["gradient"]
@@ -42,6 +45,13 @@ WITH grads AS (
     JOIN owners o ON o.rank = m.rank AND o.ancestor_id = m.module_id
     JOIN called c ON c.rank = m.rank AND c.ancestor_id = m.module_id
     WHERE NOT c.called AND o.missing AND m.parent_id IS NOT NULL
+), sizes AS (
+    -- in how many sizes the outputs of a module came
+    SELECT t.rank, t.module_id, count(DISTINCT s.numel) AS numbers
+    FROM tensors t
+    JOIN tensor_stats s ON s.rank = t.rank AND s.tensor_id = t.tensor_id AND s.phase = 'forward'
+    WHERE t.kind = 'activation' AND t.tensor_name LIKE '%:output0' AND t.rank IN (SELECT rank FROM idle)
+    GROUP BY t.rank, t.module_id
 ), now_and_then AS (
     -- parts that got a gradient in some steps and none in others: the data choose among them and their likes
     SELECT DISTINCT m.rank, m.parent_id, m.class_name
@@ -52,6 +62,13 @@ WITH grads AS (
     WHERE m.parent_id IS NOT NULL AND m.rank IN (SELECT rank FROM idle)
     GROUP BY m.rank, m.module_id, m.parent_id, m.class_name, p.tensor_id
     HAVING bool_or(q.missing) AND bool_or(NOT q.missing)
+    UNION
+    -- or its likes are given now more rows and now fewer, while a module round them always puts out as many
+    SELECT m.rank, m.parent_id, m.class_name
+    FROM modules m JOIN sizes o ON o.rank = m.rank AND o.module_id = m.module_id AND o.numbers > $numbers
+    WHERE EXISTS (FROM module_tree t
+        JOIN sizes p ON p.rank = t.rank AND p.module_id = t.ancestor_id
+        WHERE t.rank = m.rank AND t.module_id = m.module_id AND p.numbers = 1)
 )
 SELECT i.rank, 0 AS step, i.module, i.class_name, i.numel, i.numel AS value,
     (SELECT count(DISTINCT step) FROM steps s WHERE s.rank = i.rank) AS steps_,

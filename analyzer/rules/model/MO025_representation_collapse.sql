@@ -213,6 +213,13 @@ WITH looks AS (
     FROM modules m
     WHERE EXISTS (FROM parameters p WHERE p.rank = m.rank AND p.module_id = m.module_id)
     QUALIFY row_number() OVER (PARTITION BY rank, model ORDER BY call_order) = 1
+    UNION
+    -- and the first of them that collapsed, if it multiplies by a matrix: what enters it was put together by
+    -- code, such as the empty slots of an expert that no token was sent to
+    SELECT m.rank, m.model, m.module_id
+    FROM dated c JOIN modules m ON m.rank = c.rank AND m.module_id = c.module_id
+    QUALIFY row_number() OVER (PARTITION BY m.rank, m.model ORDER BY m.call_order) = 1
+        AND c.value = 0 AND regexp_matches(m.class_name, 'Linear|Conv')
 )
 -- the earliest step of all, at the end of the model that ran first: an encoder rather than what follows it
 SELECT c.rank, min(c.begun) OVER (PARTITION BY c.rank) AS step, c.down, m.module, m.class_name,
@@ -233,13 +240,14 @@ SELECT c.rank, min(c.begun) OVER (PARTITION BY c.rank) AS step, c.down, m.module
         m.call_order
 FROM dated c JOIN modules m ON m.rank = c.rank AND m.module_id = c.module_id
 WHERE NOT (c.value = 0 AND 0 = (
-    SELECT coalesce(max(h.spread), 1)
+    -- the least of them: one such layer explains those after it
+    SELECT coalesce(min(widest), 1) FROM (SELECT max(h.spread) AS widest
     FROM entrances e
     JOIN history h ON h.rank = e.rank
         AND h.module_id = e.module_id
         AND h.probe = 'batch_std'
         AND h.step >= c.down
-    WHERE e.rank = m.rank AND e.model = m.model))
+    WHERE e.rank = m.rank AND e.model = m.model GROUP BY e.module_id)))
   -- what points one way inside a model may still be told apart at its end
   AND (c.probe = 'batch_std'
       OR NOT EXISTS (FROM modules l

@@ -125,7 +125,7 @@ WHERE NOT EXISTS (FROM events f
   AND ((t.steps >= $steps AND t.steps > $gap * coalesce(e.gap, 0))
     OR (t.open_passes >= $passes
         AND t.open_passes >= 4 * coalesce(t.usual, 0)
-        AND (SELECT status FROM exits) = 'completed'))
+        AND (SELECT by_itself FROM script_ended)))
   AND (EXISTS (SELECT 1 FROM tensors x WHERE x.rank = t.rank AND x.optimizer_id IS NOT NULL)
     OR EXISTS (SELECT 1 FROM param_groups x WHERE x.rank = t.rank)
     OR EXISTS (SELECT 1 FROM events x WHERE x.rank = t.rank AND x.event = 'optimizer-found'))

@@ -163,7 +163,7 @@ WHERE n < $early AND isfinite(update_ratio) AND update_ratio > $ratio AND loss_f
         AND update_ratio > $replaced
         AND t.jump > $jump * loss_first
         AND t.late_median > $nothing * loss_first
-        AND NOT coalesce(t.median_ < least(loss_first + 2 * t.scatter, $breaking * loss_first)
+        AND NOT coalesce(t.jump < $several * loss_first AND t.median_ < least(loss_first + 2 * t.scatter, $breaking * loss_first)
             AND t.median_ > loss_first, false)))
   AND (optimizers <= 1 OR breaks OR soon_median > $several * loss_first)
   -- an enormous gradient makes a large update at any learning rate (Adam and its kin do not care)

@@ -54,7 +54,7 @@ WITH rows_ AS (
     SELECT rank, scheduler_id FROM schedulers
     WHERE scheduler IN ('OneCycleLR', 'CosineAnnealingLR', 'PolynomialLR', 'LinearLR')
       AND json_valid(settings)
-      AND EXISTS (FROM exits WHERE status = 'completed')
+      AND EXISTS (FROM script_ended WHERE by_itself)
     GROUP BY rank, scheduler_id
     HAVING max(total_steps) <= 1 + any_value(coalesce(json_extract(settings, '$.total_steps'),
         json_extract(settings, '$.T_max'), json_extract(settings, '$.total_iters'))::BIGINT)

@@ -37,7 +37,7 @@ WITH last AS (
 ), whole AS (
     SELECT rank, count(*) FILTER (stepped) AS steps_, max(epoch) AS epoch FROM steps GROUP BY rank
 ), found AS (
-    SELECT l.*, w.steps_, w.epoch, (SELECT status FROM exits) = 'completed' AS completed,
+    SELECT l.*, w.steps_, w.epoch, (SELECT by_itself FROM script_ended) AS completed,
         (SELECT count(*)
             FROM steps s
             WHERE s.rank = l.rank AND s.optimizer_id = l.optimizer_id AND s.stepped) AS of_optimizer

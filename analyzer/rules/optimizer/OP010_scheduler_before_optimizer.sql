@@ -78,5 +78,5 @@ WHERE h.early
   AND h.longest = h.shortest
   AND h.longest >= 2
   AND h.times * h.longest = h.optimizer_steps
-  AND regexp_matches(h.calls, '^[^sbf]*l') AND (SELECT status FROM exits) = 'completed'
+  AND regexp_matches(h.calls, '^[^sbf]*l') AND (SELECT by_itself FROM script_ended)
 ORDER BY step, rank, optimizer_id

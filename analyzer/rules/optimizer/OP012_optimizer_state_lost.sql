@@ -32,7 +32,7 @@ doc = "Norm of the state after the first step of a new optimizer over that befor
 tables = ["param_groups"]
 steps = 3
 [doc]
-what = "The step counter in the optimizer's state falls back to one; or a new optimizer of the same class, size and learning rate takes the place of another and starts at one, or, where it keeps no counter, with moments that are a fraction of those before; or an optimizer that was given a saved state never steps, and another of its class steps instead and starts at one; or the state that was put into it beside loaded weights was empty. As advice: a new optimizer that holds all that the old one held, at the same rates, and more."
+what = "The step counter in the optimizer's state falls back to one; or a new optimizer of the same class, size and learning rate takes the place of another and starts at one, or, where it keeps no counter, with moments that are a fraction of those before; or an optimizer that was given a saved state never steps, and another of its class steps instead and starts at one; or the state that was put into it beside loaded weights was empty. As advice: a new optimizer that holds all that the old one held, at the same rates, and more; or that of another model which got its weights from memory, without a checkpoint."
 why = "Adam's moments start from zero: the first steps are as long as at the start of the run."
 not_this = "Another model, unless the last weights of the one before were loaded into it; a second optimizer for other parameters, a resumed run whose state was loaded (its counter falls by as much as had been done since the checkpoint), another optimizer for another stage or another model, as the next fold has; the inner loop of meta-learning, with weights loaded and an optimizer made for each task; stages in which the modules get other hooks, as pruning gives them; restarts whose learning rate begins far lower as well; rounds over data that grow, as in active learning."
 source = "Counting."
@@ -141,8 +141,11 @@ WITH handed AS (
 SELECT n.rank, n.first AS step, n.optimizer, n.first_count AS value, o.last_count AS before,
     'the step counter' AS what_, 'with a new optimizer' AS how_, n.optimizer_id,
     -- where the data are others from that very step on, a new task may be meant to begin anew
-    CASE WHEN (n.rank, n.first) IN (SELECT (rank, step)
-        FROM data_changes) THEN 'warning' ELSE 'error' END AS severity
+    -- nor is it a resume where another model got the weights from memory: nothing was read from a checkpoint
+    CASE WHEN (n.rank, n.first) IN (SELECT (rank, step) FROM data_changes)
+        OR EXISTS (FROM handovers h WHERE h.rank = n.rank AND h.optimizer_id = n.optimizer_id AND h.fresh
+            AND NOT EXISTS (FROM checkpoints c WHERE c.rank = h.rank AND c.step = h.step AND c.action = 'read'))
+        THEN 'warning' ELSE 'error' END AS severity
 FROM ends n JOIN ends o ON o.rank = n.rank AND o.optimizer_id < n.optimizer_id AND o.last = n.first - 1
 WHERE n.first > 0
   AND n.first_count <= 1

@@ -4,8 +4,8 @@ name = "checkpoint-not-loaded"
 severity = "error"
 phase = "data"
 signal = "matched"
-message = "At step {step} load_state_dict(strict=False) put almost nothing into {content}: {matched} of the {entries} keys of the state dict are keys of the model, {unexpected} are not, and {missing} keys of the model were not given. The model trains from the weights it was made with."
-fix = "Compare one key of each: usually a prefix differs, such as 'module.' of DistributedDataParallel, '_orig_mod.' of torch.compile or 'model.' of a wrapper. Remove it, or load the state that lies one level deeper in the checkpoint. With strict=True torch says so at once."
+message = "At step {step} load_state_dict(strict=False) left {content} with weights of its making: {matched} of the {entries} keys of the state dict are keys of the model, {unexpected} are not, and {missing} keys of the model were not given. {left_}"
+fix = "Compare one key of each: usually a prefix differs, such as 'module.' of DistributedDataParallel, '_orig_mod.' of torch.compile or 'model.' of a wrapper. Remove it, or load the state that lies one level deeper in the checkpoint. Save frozen weights too: take model.state_dict(), not only what the optimizer holds. With strict=True torch says so at once."
 explains = ["underfit", "plateau"]
 [params.least]
 value = 0.1
@@ -15,20 +15,49 @@ doc = "Keys that met, of those in the state dict, up to which nothing was loaded
 value = 4
 unit = "keys"
 doc = "Keys in the state dict below which a share says nothing."
+[params.rounding]
+value = 1e-6
+doc = "Share by which two sums of squares of the same values may differ: the order of adding is not the same everywhere."
 [needs]
 tables = ["checkpoints"]
 [doc]
-what = "A state dict hardly any key of which the module has, put in with strict=False."
+what = "A state dict hardly any key of which the module has, put in with strict=False; or one, loaded together with optimizer state, that lacks frozen weights which are no longer the ones the model was trained with before."
 why = "Nothing fails, and the model starts untrained."
-not_this = "A backbone that is loaded into a larger model, a head that is left out: most keys of the state dict meet there."
-source = "Counting keys."
+not_this = "A backbone that is loaded into a larger model, a head that is left out: most keys of the state dict meet there. An adapter whose frozen base is the same as before."
+source = "Counting keys, and sums of weights that nothing trains."
 */
-SELECT rank, step, module_id, content, matched, entries, unexpected, missing, matched AS value
-FROM checkpoints
-WHERE action = 'weights'
-  AND entries >= $entries
-  AND matched <= $least * entries
-  AND unexpected > 0
-  AND missing > 0
+-- shared
+WITH loads AS (
+    SELECT * FROM checkpoints WHERE action = 'weights' AND missing > 0
+)
+-- detector: no_key_meets
+SELECT rank, step, time_ns, module_id, NULL AS tensor, content, matched, entries, unexpected, missing, matched AS value,
+    'The model trains from the weights it was made with.' AS left_
+FROM loads
+WHERE entries >= $entries AND matched <= $least * entries AND unexpected > 0
+-- detector: frozen_weights_left_out
+WITH frozen AS (
+    -- weights that nothing trains, by the step at which they were first seen; a model that was made anew has its own
+    SELECT t.rank, t.tensor_name, t.tensor_id, t.module_id, min(s.step) AS step, arg_min(s.sum, s.step) AS sum, arg_min(s.sum_sq, s.step) AS sum_sq
+    FROM tensors t JOIN tensor_stats s ON s.rank = t.rank AND s.tensor_id = t.tensor_id
+    WHERE t.kind = 'parameter' AND t.optimizer_id IS NULL AND NOT t.requires_grad
+    GROUP BY t.rank, t.tensor_name, t.tensor_id, t.module_id
+), changed AS (
+    SELECT l.rank, l.step, l.time_ns, n.tensor_name AS tensor, n.module_id, l.content, l.matched, l.entries, l.unexpected, l.missing
+    FROM loads l
+    JOIN checkpoints o ON o.rank = l.rank AND o.step = l.step AND o.action = 'optimizer' AND o.state_step > 0
+    JOIN frozen n ON n.rank = l.rank AND n.step >= l.step
+    JOIN frozen b ON b.rank = n.rank AND b.tensor_name = n.tensor_name AND b.step < l.step
+    WHERE l.matched > 0 AND abs(n.sum_sq - b.sum_sq) > $rounding * b.sum_sq
+    QUALIFY row_number() OVER (PARTITION BY l.rank, l.step, n.tensor_name ORDER BY b.step DESC, n.step) = 1
+)
+SELECT rank, step, time_ns, arg_min(module_id, tensor) AS module_id, min(tensor) AS tensor, content, matched, entries, unexpected, missing,
+    count(*) AS value,
+    printf('%d frozen weights, first %s, are not the ones that the loaded weights were trained with.', count(*), min(tensor)) AS left_
+FROM changed
+GROUP BY rank, step, time_ns, content, matched, entries, unexpected, missing
+HAVING count(*) <= missing
+-- together
+SELECT * FROM found
 QUALIFY row_number() OVER (PARTITION BY rank ORDER BY step, time_ns) = 1
 ORDER BY step, rank
