@@ -1,8 +1,8 @@
-"""Whether the targets of a loss are among the tokens that went in: equal place by place, and with a gradient that comes back there.
+"""Whether the targets of a loss are among the tokens that went in: equal place by place, and reached by a gradient there.
 
-A language model predicts the next token, a masked one those that it does not see. Where each target is the token at its own place,
-the gradient tells whether the model could see it: what is shifted or replaced behind the embedding gets none. A few backward
-passes of a run are looked at.
+A language model predicts the next token, a masked one those that it does not see. Where each target is the token at its own
+place, the gradient tells whether the model could see it: what is shifted or replaced behind the embedding gets none. A few
+backward passes of a run are looked at.
 """
 
 from typing import Any
@@ -103,8 +103,8 @@ def _ignored(node: Any) -> int:
 
 
 def _compared(target: Tensor, indices: Tensor, ignored: int) -> Row | None:
-    """Counts of the targets beside the indices at the same places; None where the indices are alike in all rows, as positions are,
-    or along each row, so that a shift would not show."""
+    """Counts of the targets beside the indices at the same places. None where the indices are alike in all rows, as positions
+    are, or along each row, so that a shift would not show."""
     if len(indices) > 1 and bool((indices == indices[:1]).all() | (indices == indices[:, :1]).all()):
         return None
     counted = target != ignored

@@ -312,7 +312,7 @@ WITH bare AS (
         ON m.rank = h.rank AND m.module_id = h.module_id
     GROUP BY ALL
     HAVING bool_and(coalesce(c.tracked AND c.nothing AND m.module_id IS NOT NULL, false))
-       AND min(c.steps) >= 4 * $steps
+       AND min(c.steps) >= 2 * $steps
 )
 SELECT c.*, true AS whole_cut, false AS alone, true AS bare
 FROM cut c
