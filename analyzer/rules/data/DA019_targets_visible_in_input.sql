@@ -43,7 +43,7 @@ WITH looks AS (
 SELECT j.rank, j.step, m.module, j.looks, j.counted, 1.0 AS value,
     coalesce('embedding ' || concat_ws('.', m.model, nullif(m.module, '')), 'an embedding') AS place,
     CASE WHEN j.causal
-        THEN 'and each prediction sees its own: attention looks back only, and a gradient reaches the last place'
+    THEN 'and each prediction sees its own: attention looks back only, and a gradient reaches the last place'
         ELSE 'while others are ignored, and gradients come back to them: they are not masked' END AS proof,
     CASE WHEN j.causal THEN 'error' ELSE 'warning' END AS severity
 FROM judged j

@@ -319,7 +319,7 @@ FROM cut c
 JOIN silent s USING (rank, optimizer_id)
 WHERE (SELECT count(*)
     FROM bare b
-    WHERE b.rank = c.rank AND b.optimizer_id = c.optimizer_id AND b.step >= s.step) >= 0.5 * c.steps
+    WHERE b.rank = c.rank AND b.optimizer_id = c.optimizer_id AND b.step >= s.step) * 2 >= c.steps
 -- together
 WITH whole AS (
     SELECT t.rank, t.ancestor_id, t.ancestor, t.ancestor_depth, max(c.step) AS step
@@ -338,7 +338,8 @@ SELECT p.rank, p.step, coalesce(p.ancestor, h.module) AS module, h.tensor, NULL:
     p.steps,
     coalesce(nullif(coalesce(p.ancestor, h.module), ''), 'the root') AS place, h.class_name, h.shape,
         p.last_present,
-    CASE WHEN p.alone THEN 'warning' ELSE 'error' END AS severity, CASE WHEN p.bare THEN 'a parameter outside of all modules does get gradients'
+    CASE WHEN p.alone THEN 'warning' ELSE 'error' END AS severity,
+    CASE WHEN p.bare THEN 'a parameter outside of all modules does get gradients'
         WHEN p.whole_cut THEN 'backward runs'
         WHEN (p.alone
             OR EXISTS (SELECT 1
