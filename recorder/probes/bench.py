@@ -82,6 +82,8 @@ class Bench:
         if trial.stream and self.batches:
             batch = self.batches[self._streamed % len(self.batches)]
             self._streamed += 1
+        places = [i for i, t in enumerate(tensors_of(self.batch)) if storage_of(t) not in self.stage.input_ids]
+        self.stage.seen.targets = [t for i, t in enumerate(tensors_of(batch)) if i in places]
         if trial.batch is not None:
             batch = replaced(batch, lambda t: t.detach().clone())
             trial.batch(tensors_of(batch))

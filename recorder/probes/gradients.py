@@ -119,12 +119,12 @@ def _apart_along_directions(function: type[torch.autograd.Function], given: list
     generator = torch.Generator().manual_seed(0)
     wanted = [g for g, a in zip(given, asked, strict=True) if a]
     for _ in range(_DIRECTIONS):
-        ways = [torch.randn(g.shape, generator=generator, dtype=torch.float64) for g in wanted]
+        ways = [torch.randn(g.shape, generator=generator, dtype=torch.float64).to(g.device) for g in wanted]
         several = _tensors(function.apply(*given))
         places = [i for i, o in enumerate(several) if isinstance(o, Tensor) and o.requires_grad]
         outputs = [several[i] for i in places]
-        weights = [torch.randn(o.shape, generator=generator, dtype=torch.float64) for o in outputs]
-        back = torch.autograd.grad(outputs, wanted, weights, allow_unused=True)
+        weights = [torch.randn(o.shape, generator=generator, dtype=torch.float64).to(o.device) for o in outputs]
+        back: Any = torch.autograd.grad(outputs, wanted, weights, allow_unused=True)
         told = sum(_dot(b, w) for b, w in zip(back, ways, strict=True) if b is not None)
         ends: list[float] = []
         with torch.no_grad():

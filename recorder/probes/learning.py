@@ -87,6 +87,11 @@ def lr_range(setting: Setting, steps: int | None = None) -> Probe:
         return untried(name, "several-optimizers", optimizers=setting.optimizers)
     if setting.lr <= 0:
         return untried(name, "lr-zero")
+    if not setting.from_loader:
+        seen: Seen = yield Trial()
+        if not seen.targets:
+            # of a game that the script plays against itself: returns and advantages have no level that a rate could raise
+            return untried(name, "loss-without-target")
     for exponent in (-3, -7):
         curve, diverged = yield from _raised(setting.lr, exponent, steps)
         if len(curve) >= 10:
@@ -142,6 +147,9 @@ def repeatable(setting: Setting) -> Probe:
     if [t.shape for t in one.inputs] != [t.shape for t in two.inputs] or not all(
         torch.equal(a, b) for a, b in zip(one.inputs, two.inputs, strict=True)
     ):
+        setting.fixed_batch = False
+        return untried(name, "batch-not-fixed")
+    if not setting.from_loader and one.loss != two.loss:
         setting.fixed_batch = False
         return untried(name, "batch-not-fixed")
     for parameter, a, b in zip(setting.names, one.gradients, two.gradients, strict=False):

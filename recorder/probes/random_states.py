@@ -2,7 +2,7 @@
 
 import random
 import sys
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import Any
 
 import torch
@@ -72,8 +72,10 @@ def _look_into(value: Any, found: list[Any], seen: set[int], depth: int) -> None
         seen.add(id(value))
         found.append(value)
         return
+    if isinstance(value, type | ModuleType | torch.nn.Module | torch.Tensor):
+        return
     held = getattr(value, "__dict__", None)
-    if depth == _DEPTH or not isinstance(held, dict) or isinstance(value, type | torch.nn.Module) or callable(value):
+    if depth == _DEPTH or not isinstance(held, dict) or callable(value):
         return
     seen.add(id(value))
     for inner in list(held.values()):

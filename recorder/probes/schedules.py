@@ -64,7 +64,7 @@ def _soon_over(found: ProbeResult, rates: list[float], own: int | None, epoch: i
     """A schedule in optimizer steps that is over before the run has begun to speak of, as one that was meant in epochs."""
     peak = int(found.values["peak_step"])
     gone = next((i for i in range(peak, len(rates)) if rates[i] < _GONE * rates[peak]), None)
-    if gone is not None and gone < _SHORT and (own is None or own < len(rates) or gone < own - 1):
+    if gone is not None and gone < _SHORT and (own is None or gone < 0.5 * own):
         return result(found.probe, "doubtful", "schedule-gone", found.curve, **found.values, gone=gone)
     if own is not None and epoch is not None and own < epoch and own < _SHORT:
         return result(found.probe, "doubtful", "schedule-within-epoch", found.curve, **found.values, epoch=epoch)

@@ -35,6 +35,7 @@ from .random_states import random_states
 from .schedules import simulate
 from .stage import Stage, Start, replaced, tensors_of
 from .trial import Probe, Seen, Setting, Trial, untried
+from .used_tokenizers import folder_beside
 from .used_tokenizers import judge as judge_tokenizer
 
 _MOST_FUNCTIONS = 8
@@ -286,13 +287,15 @@ class ScriptLoop:
         self._choose_batch(setting)
         self.stage = Stage(models[0], models[-1], setting.parameters, self.order, start)
         self.stage.same_batch = self.first is None
+        setting.from_loader = self.first is not None
         shown = self.first if self.first is not None else {f"input {i}": t for i, t in enumerate(self.entered)}
         self.report.first_batch = pictures(shown)
         self._driven_since = time.monotonic()
         self._judge_functions()
         self._judge_schedules()
         if "tokenizer" in self.plan.probes:
-            for found in judge_tokenizer(self.plan.values.get("tokenizer"), tensors_of(shown), self.report.first_batch):
+            folder = self.plan.values.get("tokenizer") or folder_beside(models)
+            for found in judge_tokenizer(folder, tensors_of(shown), self.report.first_batch):
                 self._found(found)
         self._following()
 

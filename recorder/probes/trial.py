@@ -71,6 +71,8 @@ class Setting:
     """Tensors of the first batch that do not enter the model."""
     batch: list[Tensor] = field(default_factory=list[Tensor])
     """All tensors of the first batch."""
+    from_loader: bool = True
+    """Whether a DataLoader makes the batches: what a script makes itself may also depend on what it did before, as in a game."""
     fixed_batch: bool = True
     """Whether the first batch can be had again and again."""
 

@@ -67,6 +67,19 @@ class _Vocabulary:
         return self.vocabulary
 
 
+def folder_beside(models: Iterable[Any]) -> str | None:
+    """The local folder that a model was loaded from by from_pretrained, if a tokenizer was saved there too."""
+    for model in models:
+        name = getattr(getattr(model, "config", None), "_name_or_path", None)
+        if (
+            isinstance(name, str)
+            and name
+            and any((Path(name) / file).exists() for file in ("tokenizer.json", "vocab.json"))
+        ):
+            return name
+    return None
+
+
 def saved_tokenizer(folder: Path, used: Any) -> Any:
     """The tokenizer saved in a folder, by the class of the one used, as tokenizer.json, or as vocab.json. None: there is none.
 

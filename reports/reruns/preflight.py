@@ -28,6 +28,8 @@ AREAS = (
 )
 """What is answered, in this order; ten lines on a terminal."""
 
+_ASKED = {"MO004"}
+"""Advice on a run under way that is worth an answer before a long one: a part of the model that never gets a gradient."""
 AREA_OF = {
     "repeatable": "determinism",
     "precision": "cost",
@@ -206,7 +208,12 @@ def _verdict_checks(verdict: Verdict, trained: int) -> list[Check]:
             Check("verdict", cause.name, "failed", f"{cause.code} {cause.name}: {cause.message} {cause.fix}")
             for cause in verdict.causes[:3]
         ]
-    advice = [Check("verdict", c.name, "passed", f"{c.code} {c.name}: {c.message}") for c in verdict.causes[:3]]
+    advice = [
+        Check(
+            "verdict", c.name, "doubtful" if c.code in _ASKED else "passed", f"{c.code} {c.name}: {c.message} {c.fix}"
+        )
+        for c in verdict.causes[:3]
+    ]
     if verdict.verdict == "inconclusive":
         words = say("{steps}: too little to call it healthy.", steps=plural(trained, "step"))
         return [Check("verdict", "verdict", "doubtful", words), *advice]

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from ...analyzer import Trace, Verdict, diagnose, judging
 from ...analyzer.compare.divergence import compare_tensors
 from ...analyzer.errors import AnalyzerError
@@ -53,9 +55,11 @@ def data(trace: Trace, verdict: Verdict) -> list[Fact]:
             words += " " + say("All of them are the same batch.")
         facts.append(("data", str(row["field"]), "passed", words))
     labels = trace.sql(
-        "SELECT field, label_counts FROM batches WHERE label_counts IS NOT NULL AND rank = 0 ORDER BY step LIMIT 200"
+        "SELECT field, label_counts, classes, coalesce(ignored_count, 0) AS ignored FROM batches"
+        " WHERE label_counts IS NOT NULL AND rank = 0 ORDER BY step LIMIT 200"
     )
-    facts += _label_facts([(str(f), list(c)) for f, c in labels.iter_rows()])
+    facts += _label_facts([(str(f), list(c)) for f, c, _, _ in labels.iter_rows()])
+    facts += _shifted_labels(labels)
     return facts
 
 
@@ -79,6 +83,31 @@ def _label_facts(rows: list[tuple[str, list[int]]]) -> list[Fact]:
         facts.append(("data", f"{name} labels", "passed", words))
     return facts
 
+
+def _shifted_labels(labels: pl.DataFrame) -> list[Fact]:
+    """Labels of which the last class never occurs while some are ignored: as if one had been taken from each, 0 too."""
+    facts: list[Fact] = []
+    for (name,), rows in labels.group_by(["field"], maintain_order=True):
+        classes, most = rows["classes"].max(), max((len(c) for c in rows["label_counts"]), default=0)
+        total = [sum(c[i] for c in rows["label_counts"] if len(c) > i) for i in range(most)]
+        counted, ignored = sum(total), int(rows["ignored"].sum())
+        if not isinstance(classes, int) or most != classes - 1 or not all(total) or ignored == 0:
+            continue
+        if counted >= _ENOUGH_LABELS * classes:
+            words = say(
+                "{field}: class {last} of {classes} is never a target, and {ignored} targets are ignored: are labels that begin"
+                " at 0 moved down by one?",
+                field=str(name),
+                last=classes - 1,
+                classes=classes,
+                ignored=ignored,
+            )
+            facts.append(("data", f"{name} labels moved", "doubtful", words))
+    return facts
+
+
+_ENOUGH_LABELS = 100
+"""Labels for each class that were seen, after which a class that has not come is rare or is none."""
 
 _LOADS = "SELECT count(*) AS n FROM checkpoints WHERE action <> 'save'"
 

@@ -113,7 +113,7 @@ SENTENCES: dict[str, _Words] = {
         "Making any of the {fields} fields of one shape the same for all samples moved the loss.", **v
     ),
     "field-unused": lambda v: say(
-        "Making field {field} of the batch the same for all samples left the loss at {loss}, unlike a field of its shape: nothing uses it.",
+        "Making field {field} of the batch the same for all samples left the loss at {loss}, unlike another: nothing uses it.",
         **v,
     ),
     "signal-class": lambda v: say(
@@ -135,6 +135,9 @@ SENTENCES: dict[str, _Words] = {
         **v,
     ),
     "no-fields-alike": lambda _: say("not tried: no two fields of the batch have one shape"),
+    "loss-without-target": lambda _: say(
+        "not tried: no loss function of torch was given a target, and no DataLoader makes the batches"
+    ),
     "no-table": lambda _: say("not tried: the inputs are no table of numbers with one target a row"),
     "too-few-samples": lambda v: say("not tried: {samples} samples are too few", **v),
     "pad-is-eos": lambda v: say(

@@ -3,12 +3,17 @@
 import base64
 import random
 import struct
+import sys
 
 import pytest
 import torch
 import torch.nn.functional as F
 from firstfault.recorder import probes
+from firstfault.recorder.probes import data_probes
 from firstfault.recorder.probes.first_batch import pictures, png
+from firstfault.recorder.probes.gradients import custom_function
+from firstfault.recorder.probes.random_states import random_states, set_random_states
+from firstfault.recorder.probes.schedules import simulate
 from torch import nn
 
 
@@ -266,7 +271,7 @@ def test_probes_leave_model_batch_optimizer_and_random_states_alone():
         random.getstate(),
     )
     made = probes.Bench(model, batch, cross_entropy, optimizer)
-    assert len(probes.check_all(made)) == 9
+    assert len(probes.check_all(made)) == 12
     assert all(torch.equal(a, b) for a, b in zip(before[0], model.parameters(), strict=True))
     assert torch.equal(before[1], batch[0])
     assert torch.equal(before[2], torch.get_rng_state())
@@ -311,3 +316,124 @@ def test_a_learning_rate_a_thousand_times_too_high_is_told_from_a_model_that_can
     assert (ranged.outcome, ranged.code) == ("failed", "lr-diverges")
     assert ranged.values["high"] < 10
     assert len(learnt.curve) > 10
+
+
+class Pairs(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Linear(6, 4)
+
+    def forward(self, x):
+        return self.body(x)
+
+
+@pytest.mark.parametrize("used", [True, False])
+def test_a_second_view_that_nothing_uses_is_found(used):
+    torch.manual_seed(0)
+    one, two = torch.randn(16, 6), torch.randn(16, 6)
+
+    def loss(model, batch):
+        first, second = model(batch[0]), model(batch[1 if used else 0])
+        return F.cross_entropy(first @ second.T, torch.arange(16))
+
+    bench = probes.Bench(Pairs(), [one, two], loss)
+    found = bench.try_probe(data_probes.fields(bench.setting))
+    assert (found.outcome, found.code) == (("passed", "fields-used") if used else ("doubtful", "field-unused"))
+
+
+@pytest.mark.parametrize("kind", ["classes", "numbers"])
+@pytest.mark.parametrize("belong", [True, False])
+def test_rows_that_do_not_belong_to_their_targets_are_doubted(kind, belong):
+    torch.manual_seed(0)
+    x = torch.randn(2048, 5)
+    number = x[:, 0] * x[:, 1] + 0.1 * torch.randn(2048)  # nothing that is linear
+    y = (number > 0).long() if kind == "classes" else number
+    y = y if belong else y[torch.randperm(2048)]
+    batches = [[a, b] for a, b in zip(x.split(128), y.split(128), strict=True)]
+
+    def loss(model, batch):
+        out = model(batch[0])
+        return F.cross_entropy(out, batch[1]) if kind == "classes" else F.mse_loss(out[:, 0], batch[1])
+
+    bench = probes.Bench(nn.Linear(5, 2), batches[0], loss, batches=batches)
+    found = bench.try_probe(data_probes.signal(bench.setting))
+    if belong:
+        assert found.outcome == "passed", found
+    else:
+        assert (found.outcome, found.code) == ("doubtful", "no-signal")
+
+
+@pytest.mark.parametrize(("by", "code"), [(1, "targets-next"), (2, "targets-moved-twice")])
+def test_targets_that_were_moved_twice_are_told_from_the_next_tokens(by, code):
+    torch.manual_seed(0)
+    text = torch.randint(0, 20, (8, 34))
+    batch = [text[:, :32], text[:, by : by + 32]]
+    bench = probes.Bench(
+        Causal(masked=True), batch, lambda m, b: F.cross_entropy(m(b[0]).flatten(0, 1), b[1].flatten())
+    )
+    assert bench.try_probe(data_probes.moved_targets(bench.setting)).code == code
+
+
+class Shortcut(torch.autograd.Function):
+    """A backward that leaves out the gradient that arrives."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x.sigmoid()
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        s = x.sigmoid()
+        return s + x * s * (1 - s)
+
+
+class Honest(Shortcut):
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * Shortcut.backward(ctx, grad)
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (32, 64, 64)])
+def test_a_large_call_of_a_wrong_function_is_refused_without_its_whole_jacobian(shape):
+    """131,072 elements have a Jacobian of 137 GB, which gradcheck builds for its message."""
+    given = (torch.randn(shape, requires_grad=True),)
+    assert custom_function(Shortcut, given).code == "function-wrong"
+    assert custom_function(Honest, given).code == "function-right"
+
+
+def _scheduler(make):
+    optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=0.1)
+    return make(optimizer)
+
+
+def test_a_schedule_without_a_length_is_looked_at_where_the_script_steps_it_with_the_optimizer():
+    scheduler = _scheduler(lambda o: torch.optim.lr_scheduler.StepLR(o, 10, 0.5))
+    assert simulate(scheduler).code == "schedule-without-end"
+    found = simulate(scheduler, by_step=True)
+    assert (found.outcome, found.code, found.values["gone"]) == ("doubtful", "schedule-gone", 100)
+    slow = _scheduler(lambda o: torch.optim.lr_scheduler.StepLR(o, 1000, 0.5))
+    assert simulate(slow, by_step=True).outcome == "passed"
+
+
+def test_a_schedule_that_is_shorter_than_an_epoch_and_stepped_by_the_batch_is_doubted():
+    scheduler = _scheduler(lambda o: torch.optim.lr_scheduler.CosineAnnealingLR(o, 60))
+    assert simulate(scheduler, by_step=True, epoch=500).code == "schedule-within-epoch"
+    assert simulate(scheduler, by_step=True, epoch=20).outcome == "passed"
+    assert simulate(scheduler, epoch=500).outcome == "passed"
+
+
+def test_generators_of_the_script_are_put_back_too():
+    own, inner = torch.Generator().manual_seed(3), random.Random(4)
+
+    class Sampler:
+        def __init__(self) -> None:
+            self.choice = inner
+
+    sampler = Sampler()
+    states = random_states(sys._getframe())
+    drawn = torch.rand(3, generator=own), sampler.choice.random()
+    set_random_states(states)
+    assert torch.equal(torch.rand(3, generator=own), drawn[0])
+    assert sampler.choice.random() == drawn[1]

@@ -6,16 +6,23 @@ phase = "data"
 signal = "rms"
 message = "{field} enters {module} ({class_name}) unnormalised: root mean square {value}, mean {mean}, values from {low} to {high} in all {batches} batches."
 fix = "Scale the input to about mean 0 and standard deviation 1 (for bytes: divide by 255 first)."
-explains = ["exploding-gradients", "dead-relu", "saturated-activation", "exploding-activations", "bad-init-scale"]
+explains = ["exploding-gradients", "dead-relu", "saturated-activation", "exploding-activations", "bad-init-scale", "frozen-by-zero-gradient", "representation-collapse", "shuffled-labels", "plateau"]
 [params.rms]
 value = 40.0
 doc = "Root mean square from which an input is far from unit scale."
+[params.nothing]
+value = 0.85
+doc = "Loss in the second half of the run over the first loss that counts as having learnt nothing."
+[params.rows]
+value = 40
+unit = "steps"
+doc = "Losses that tell how the training as a whole went."
 [needs]
 tables = ["batches", "tensor_stats", "modules"]
 columns = ["tensor_stats.sum_sq"]
 steps = 5
 [doc]
-what = "A float input of a scale of tens or hundreds in all batches whose first layer is linear or a convolution."
+what = "A float input of a scale of tens or hundreds in all batches whose first layer is linear or a convolution; an error where nothing is learnt."
 why = "The first layer's gradients are larger than all others by that factor; one learning rate cannot fit both."
 not_this = "A first layer that normalises or embeds, a model that scales its input before it, integers, a single batch."
 source = "0-255 pixels have a root mean square above 70; unit scale is what initialisations assume."
@@ -40,8 +47,16 @@ WITH inputs AS (
       AND NOT EXISTS (FROM modules c
           WHERE c.rank = m.rank AND c.parent_id = m.module_id AND c.call_order IS NOT NULL)
       AND m.class_name NOT IN ('Dropout', 'Flatten', 'Identity', 'Unflatten')
+), whole AS (
+    SELECT rank, count(*) AS rows_, arg_min(loss, n) AS first, median(loss) FILTER (2 * n >= total) AS late
+    FROM (SELECT *, count(*) OVER (PARTITION BY rank, optimizer_id) AS total FROM optimizer_series)
+    WHERE isfinite(loss) AND optimizers <= 1
+    GROUP BY rank
 )
-SELECT i.rank, i.step, i.field, i.value, i.mean, i.low, i.high, i.batches, l.module, l.class_name
+SELECT i.rank, i.step, i.field, i.value, i.mean, i.low, i.high, i.batches, l.module, l.class_name,
+    CASE WHEN EXISTS (FROM whole w
+        WHERE w.rank = i.rank AND w.rows_ >= $rows AND w.first > 0 AND w.late > $nothing * w.first)
+        THEN 'error' ELSE 'warning' END AS severity
 FROM inputs i JOIN leaves l ON l.rank = i.rank AND l.n = 1
 WHERE i.least > $rms AND i.batches >= 5
   -- the model scales it before its first layer

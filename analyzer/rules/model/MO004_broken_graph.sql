@@ -5,7 +5,7 @@ severity = "error"
 phase = "backward"
 signal = "gradient"
 message = "From step {step} on no gradient reaches {count} optimized parameters up to module {place} (last cut off: {tensor}), for {steps} steps, although the module is called and {beside}: the graph is cut {where_}."
-fix = "Look behind module {place} for what leaves the graph: detach(), .data, .item(), no_grad(), argmax or rounding, numpy, a new tensor made from the values; remove it or use a differentiable form."
+fix = "Call loss.backward() where none is made. Else look behind module {place} for what leaves the graph: detach(), .data, .item(), no_grad(), argmax or rounding, numpy, a new tensor made from the values; remove it or use a differentiable form."
 explains = ["parameters-not-in-optimizer", "divergence", "vanishing-gradients", "dead-relu"]
 [params.steps]
 value = 3
@@ -291,7 +291,7 @@ WITH backward_only AS (
         AND NOT coalesce(regexp_matches(k.calls, 'b[^bs]*z[^bs]*s'), false))
        AND max(s.update_norm) IS NOT NULL
 )
-SELECT c.*, true AS whole_cut, false AS alone, b.bypassed
+SELECT c.*, true AS whole_cut, false AS alone, b.bypassed, false AS unasked
 FROM cut c
 JOIN backward_only b USING (rank, optimizer_id, step)
 -- detector: only_bare_parameters_learn
@@ -320,6 +320,13 @@ JOIN silent s USING (rank, optimizer_id)
 WHERE (SELECT count(*)
     FROM bare b
     WHERE b.rank = c.rank AND b.optimizer_id = c.optimizer_id AND b.step >= s.step) * 2 >= c.steps
+-- detector: backward_was_never_called
+-- forwards with a graph and steps of the optimizer, and not one backward in the whole run
+SELECT c.*, true AS whole_cut, false AS alone, false AS bypassed, true AS unasked
+FROM cut c
+WHERE c.none_at_all AND c.tracked AND c.last_present IS NULL AND c.steps >= 4 * $steps
+  AND NOT EXISTS (FROM optimizer_series s
+      WHERE s.rank = c.rank AND (s.microbatches > 0 OR s.update_norm > 0))
 -- together
 WITH whole AS (
     SELECT t.rank, t.ancestor_id, t.ancestor, t.ancestor_depth, max(c.step) AS step
@@ -340,6 +347,7 @@ SELECT p.rank, p.step, coalesce(p.ancestor, h.module) AS module, h.tensor, NULL:
         p.last_present,
     CASE WHEN p.alone THEN 'warning' ELSE 'error' END AS severity,
     CASE WHEN p.bare THEN 'a parameter outside of all modules does get gradients'
+        WHEN p.unasked THEN 'the optimizer steps'
         WHEN p.whole_cut THEN 'backward runs'
         WHEN (p.alone
             OR EXISTS (SELECT 1
@@ -357,6 +365,7 @@ SELECT p.rank, p.step, coalesce(p.ancestor, h.module) AS module, h.tensor, NULL:
                       ELSE 'modules after it do get gradients'
                       END AS beside,
     CASE
+        WHEN p.unasked THEN 'at the loss: backward was never called'
         WHEN p.bypassed THEN 'at the weights themselves: the modules ran with others in their place'
         WHEN p.whole_cut THEN 'between the model and the loss'
         WHEN p.alone THEN 'at these parameters, or they are not used'

@@ -1,0 +1,86 @@
+/*
+code = "MO030"
+name = "excessive-dropout"
+severity = "warning"
+phase = "forward"
+signal = "zero_count"
+message = "{place} ({class_name}) keeps {value} of what it is given in training, in all {looks} looks: torch's p is the share that is dropped, not the share that is kept.{learnt_}"
+fix = "Use a p of 0.1 to 0.5; what other frameworks call keep_prob is 1 - p."
+explains = ["shuffled-labels", "plateau", "underfit"]
+[params.kept]
+value = 0.25
+doc = "Share of the nonzero inputs that comes out of a dropout: Srivastava et al. (2014) keep 0.5 to 0.8."
+source = "convention"
+[params.looks]
+value = 5
+unit = "steps"
+doc = "Steps in which it was seen, all of them."
+[params.elements]
+value = 64
+unit = "elements"
+doc = "Nonzero inputs of a look from which a share is told."
+[params.nothing]
+value = 0.85
+doc = "Loss in the second half of the run over the first loss that counts as having learnt nothing."
+[params.rows]
+value = 40
+unit = "steps"
+doc = "Losses that tell how the training as a whole went."
+[needs]
+tables = ["tensor_stats", "modules"]
+kinds = ["activation"]
+steps = 5
+[doc]
+what = "A dropout in train mode that keeps a quarter of its nonzero inputs or less, in every look; an error where nothing is learnt."
+why = "What is left of the signal is noise: the loss stays where it began."
+not_this = "Sparse inputs, of which the zeros are not the dropout's; dropout by a function, whose share no module shows."
+source = "Counting zeros before and after; the recommended shares of Srivastava et al. (2014)."
+*/
+WITH outputs AS (
+    SELECT s.rank, s.step, t.module_id, t.tensor_name, sum(s.numel) AS numel, sum(s.numel - s.zero_count) AS nonzero
+    FROM tensor_stats s
+    JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id AND t.kind = 'activation'
+    WHERE s.phase = 'forward' AND s.nan_count + s.inf_count = 0
+    GROUP BY ALL
+), drops AS (
+    SELECT m.rank, m.module_id, m.module, m.class_name, m.model, m.call_order
+    FROM modules m
+    WHERE regexp_matches(m.class_name, '^(Alpha|Feature)?Dropout[123]?d?$')
+), given AS (
+    -- what entered it, or what the module that ran right before it put out
+    SELECT d.rank, d.module_id, o.step, o.numel, o.nonzero
+    FROM drops d
+    JOIN outputs o ON o.rank = d.rank AND o.module_id = d.module_id AND o.tensor_name LIKE '%:input0'
+    UNION ALL
+    SELECT d.rank, d.module_id, o.step, o.numel, o.nonzero
+    FROM drops d
+    JOIN LATERAL (SELECT arg_max(b.module_id, b.call_order) AS module_id
+        FROM modules b
+        WHERE b.rank = d.rank AND b.model = d.model AND b.call_order < d.call_order
+          AND NOT EXISTS (FROM modules c WHERE c.rank = b.rank AND c.parent_id = b.module_id AND c.call_order IS NOT NULL)
+    ) p ON true
+    JOIN outputs o ON o.rank = d.rank AND o.module_id = p.module_id AND o.tensor_name LIKE '%:output0'
+    WHERE NOT EXISTS (FROM outputs i WHERE i.rank = d.rank AND i.module_id = d.module_id AND i.tensor_name LIKE '%:input0')
+), kept AS (
+    SELECT d.rank, d.module_id, d.module, d.class_name, min(o.step) AS step, count(*) AS looks,
+        median(o.nonzero / g.nonzero) AS value, max(o.nonzero / g.nonzero) AS most
+    FROM drops d
+    JOIN outputs o ON o.rank = d.rank AND o.module_id = d.module_id AND o.tensor_name LIKE '%:output0'
+    JOIN given g ON g.rank = d.rank AND g.module_id = d.module_id AND g.step = o.step AND g.numel = o.numel
+    WHERE g.nonzero >= $elements
+      AND EXISTS (FROM module_modes q WHERE q.rank = d.rank AND q.module_id = d.module_id AND q.training AND q.grad)
+    GROUP BY d.rank, d.module_id, d.module, d.class_name
+), whole AS (
+    SELECT rank, count(*) AS rows_, arg_min(loss, n) AS first, median(loss) FILTER (2 * n >= total) AS late
+    FROM (SELECT *, count(*) OVER (PARTITION BY rank, optimizer_id) AS total FROM optimizer_series)
+    WHERE isfinite(loss) AND optimizers <= 1
+    GROUP BY rank
+)
+SELECT k.rank, k.step, k.module, k.class_name, round(k.value, 3) AS value, k.looks,
+    coalesce(nullif(k.module, ''), 'the root') AS place,
+    CASE WHEN w.rank IS NULL THEN '' ELSE printf(' The loss began at %.4g and is %.4g in the second half.', w.first, w.late) END AS learnt_,
+    CASE WHEN w.rank IS NULL THEN 'warning' ELSE 'error' END AS severity
+FROM kept k
+LEFT JOIN whole w ON w.rank = k.rank AND w.rows_ >= $rows AND w.first > 0 AND w.late > $nothing * w.first
+WHERE k.looks >= $looks AND k.most <= $kept
+ORDER BY k.step, k.rank, k.module_id

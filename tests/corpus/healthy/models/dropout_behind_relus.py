@@ -1,0 +1,37 @@
+"""A healthy training that looks odd; argument: [SEED]."""
+
+import sys
+
+import torch
+import torch.nn.functional as F
+from torch import nn, optim
+
+torch.set_num_threads(1)
+
+
+def dropout_behind_relus(steps=120):
+    """Dropout behind ReLUs, of which most outputs are zero without it."""
+    torch.manual_seed(1)
+    x = torch.randn(800, 24)
+    y = (x[:, :3].sum(1) > 0).long() + 2 * (x[:, 3] > 0).long()
+    torch.manual_seed(int(sys.argv[1]) if len(sys.argv) > 1 else 0)
+    layers = [
+        nn.Linear(24, 48),
+        nn.ReLU(),
+        nn.Dropout(0.4),
+        nn.Linear(48, 24),
+        nn.ReLU(),
+        nn.Dropout(0.4),
+        nn.Linear(24, 4),
+    ]
+    model = nn.Sequential(*layers)
+    optimizer = optim.Adam(model.parameters(), lr=3e-3)
+    for _ in range(steps):
+        at = torch.randint(0, len(x), (64,))
+        optimizer.zero_grad()
+        F.cross_entropy(model(x[at]), y[at]).backward()
+        optimizer.step()
+
+
+if __name__ == "__main__":
+    dropout_behind_relus()
