@@ -50,5 +50,5 @@ SELECT j.rank, j.step, m.module, m.model, j.terms, j.op, j.parameters, j.looks, 
 FROM judged j
 JOIN modules m ON m.rank = j.rank AND m.module_id = j.module_id
 LEFT JOIN holders h ON h.rank = j.rank AND h.loss_kind = j.loss_kind AND h.term = j.term
-WHERE coalesce(h.beside AND j.unheld = 0, len(j.optimizers) = 0)
+WHERE CASE WHEN h.rank IS NULL THEN len(j.optimizers) = 0 ELSE h.beside AND j.unheld = 0 END
 ORDER BY severity, j.step, j.rank, j.loss_kind, j.term
