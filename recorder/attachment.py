@@ -32,8 +32,10 @@ from .session.patches import Patches
 from .session.session import Session
 from .session.watch import Part, in_order
 from .watches.attention_and_spread import AttentionProbe, FeatureSpread
+from .watches.axes_followed import AxesWatch
 from .watches.batchnorm_recalibration import RecalibrationWatch
 from .watches.buffers import BufferWatch
+from .watches.changed_datasets import ChangedDatasets
 from .watches.checkpoints import CheckpointWatch
 from .watches.child_processes import ChildrenWatch
 from .watches.collectives import CollectiveWatch
@@ -60,6 +62,7 @@ from .watches.target_lookups import TargetLookupsWatch
 from .watches.tied_weights import TieWatch
 from .watches.torch_threads import ThreadWatch
 from .watches.warnings_and_compiles import CompilationWatch, WarningWatch
+from .watches.worker_randomness import WorkerRandomness
 
 
 class Attachment:
@@ -69,6 +72,7 @@ class Attachment:
         self.session = session
         self.data = DataWatch(session)
         self.optimizers = OptimizerWatch(session)
+        self.loaders = LoaderWatch(session, self.data, self.optimizers)
         graphs = CompiledGraphs(session)
         self.forward = ForwardWatch(session, self.data, graphs, self.optimizers.before_forward)
         self.backward = BackwardWatch(session, self.forward, self.data, self.optimizers, graphs)
@@ -94,7 +98,7 @@ class Attachment:
             graphs,
             ClippingWatch(session, optimizers, self.backward.scaled),
             ScheduleWatch(session, optimizers),
-            LoaderWatch(session, self.data, optimizers),
+            self.loaders,
             OwnUpdates(session, self.backward, optimizers),
         ]
 
@@ -122,6 +126,8 @@ class Attachment:
             LossTermsWatch(session, optimizers),
             TargetLookupsWatch(session),
             TieWatch(session),
+            ChangedDatasets(session, self.loaders),
+            WorkerRandomness(session, self.loaders),
             DebugModes(session),
             OpenFiles(session),
             outputs,
@@ -132,6 +138,7 @@ class Attachment:
             HookCounts(session),
             CollectiveWatch(session),
             ReplicaTimes(session),
+            AxesWatch(session, data, self.forward),
             FeatureSpread(session),
             AttentionProbe(session, self.forward, padding),
             StaleWeights(session),

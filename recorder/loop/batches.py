@@ -68,7 +68,7 @@ class DataWatch(Part):
         # where a batch is fetched before the one ahead of it is used, as by accelerate, that one is still to come
         self._fields = [f for f in before if f.row["batch_index"] == origin["batch_index"] - 1]
         self._epoch = origin.get("epoch")
-        for name, tensor in _fields_of(batch, ""):
+        for name, tensor in tensor_fields(batch):
             if measurable(tensor):
                 self._add(f"batch:{name}", name, tensor, "field", "input", Phase.DATA, None, origin)
 
@@ -130,6 +130,11 @@ class DataWatch(Part):
         """Tensors of the latest batch that still exist, by field; what is in use before what a loader has fetched ahead."""
         fields = sorted(self._fields, key=lambda field: field.row["role"] != "field")
         return {field.row["field"]: tensor for field in fields if (tensor := field.ref()) is not None}
+
+    def samples(self) -> int | None:
+        """How many samples the latest batch of a loader has, as its sampler says."""
+        indices = next((f.row["sample_indices"] for f in self._current() if f.row.get("sample_indices")), None)
+        return None if indices is None else len(indices)
 
     def _current(self) -> list[_Field]:
         """Fields whose rows are still in the buffer: what was written belongs to an earlier step."""
@@ -237,8 +242,12 @@ def fingerprint(tensor: Tensor) -> int | None:
     return both - (1 << 64) if both >> 63 else both
 
 
+def tensor_fields(batch: Any) -> Iterator[tuple[str, Tensor]]:
+    """Named tensors of a batch of any nesting, at most 16 of each level."""
+    return _fields_of(batch, "")
+
+
 def _fields_of(value: Any, name: str, depth: int = 0) -> Iterator[tuple[str, Tensor]]:
-    """Named tensors of a batch of any nesting, at most 16."""
     if isinstance(value, Tensor):
         yield name or "0", value
         return

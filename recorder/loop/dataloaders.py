@@ -97,6 +97,11 @@ class LoaderWatch(Part):
 
         patches.wrap(iterator, "__next__", wrap_next)
 
+    def place_of(self, iterator: Any) -> tuple[int, int] | None:
+        """Number of the loader that an iterator belongs to, and of its pass over it; None where it was not seen to begin."""
+        found = self._iterations.get(iterator)
+        return None if found is None or found.loader_id is None else (found.loader_id, found.epoch)
+
     def _of(self, iterator: Any) -> _Iteration:
         found = self._iterations.get(iterator)
         if found is None:

@@ -4,9 +4,9 @@ name = "tiny-last-batch"
 severity = "error"
 phase = "data"
 signal = "batch_size"
-message = "The last batch of an epoch has {value} samples instead of {usual}, and the gradient norm there is {norm}, {times} times the usual, where so few samples alone make it at most {chance} times as large; it is {least_} times or more in {spikes} of {epochs} such batches."
-fix = "Use drop_last=True, or weight the loss of a short batch by its size."
-explains = ["loss-spike", "exploding-gradients"]
+message = "The last batch of an epoch has {value} samples instead of {usual}{effect}."
+fix = "Use drop_last=True in the DataLoader; or take another batch size, or weight the loss of a short batch by its size."
+explains = ["loss-spike", "exploding-gradients", "shape-or-dtype-error", "python-exception"]
 [params.share]
 value = 0.34
 doc = "Size of the short batch over the usual one."
@@ -21,33 +21,80 @@ doc = "Short batches whose norm spikes."
 [params.most]
 value = 0.5
 doc = "Share of the short batches whose norm spikes: over few samples chance alone makes some ordinary, and of full batches one in twenty is as large."
+[params.high]
+value = 0.95
+unit = "quantile"
+doc = "The full batches that a spike must exceed."
+source = "convention: 95th percentile"
+[params.steps]
+value = 8
+unit = "steps"
+doc = "Steps with a gradient norm, from which on a usual one is known."
 [needs]
 tables = ["batches", "steps"]
 columns = ["batches.batch_size", "steps.grad_norm"]
-steps = 8
 [doc]
-what = "A batch size that falls to a third or less at regular places, with a spike of the gradient norm at least every other time, beyond what the full batches reach and beyond the noise of a mean over few samples."
-why = "A mean over few samples is noisy but weighs as much as a full batch."
-not_this = "A shorter last batch without a spike, or with a norm that is larger only as a mean over fewer samples is noisier, batch sizes that vary anyway."
+what = "A batch size that falls to a third or less at regular places, with a spike of the gradient norm at least every other time, beyond what the full batches reach and beyond the noise of a mean over few samples; or batch norm that refuses the one sample which is left for the last batch of a loader."
+why = "A mean over few samples is noisy but weighs as much as a full batch, and one sample has no variance."
+not_this = "Batches of one sample by choice, a shorter last batch without a spike, or with a norm that is larger only as a mean over fewer samples is noisier, batch sizes that vary anyway."
 source = "Arithmetic: the standard error of a mean. The spike is measured against the run's own median and the largest full batches."
 */
+-- shared
 WITH sizes AS (
-    SELECT rank, step, max(batch_size) AS size FROM batches WHERE role IN ('input', 'field') AND phase = 'data' AND batch_size IS NOT NULL GROUP BY rank, step
+    SELECT rank, step, max(batch_size) AS size
+    FROM batches
+    WHERE role IN ('input', 'field') AND phase = 'data' AND batch_size IS NOT NULL
+    GROUP BY rank, step
 ), usual AS (
     SELECT rank, median(size) AS usual, quantile_cont(size, 0.25) AS low FROM sizes GROUP BY rank
+)
+-- detector: spikes
+WITH measured AS (
+    SELECT rank, step, coalesce(max(clip_norm), max(grad_norm)) AS norm FROM steps GROUP BY rank, step
 ), short AS (
-    SELECT z.rank, z.step, z.size AS value, u.usual, coalesce(s.clip_norm, s.grad_norm) AS norm
-    FROM sizes z JOIN usual u ON u.rank = z.rank JOIN (SELECT rank, step, max(clip_norm) AS clip_norm, max(grad_norm) AS grad_norm FROM steps GROUP BY rank, step) s ON s.rank = z.rank AND s.step = z.step
+    SELECT z.rank, z.step, z.size AS value, u.usual, m.norm
+    FROM sizes z
+    JOIN usual u ON u.rank = z.rank
+    JOIN measured m ON m.rank = z.rank AND m.step = z.step
     WHERE z.size <= $share * u.usual AND u.low = u.usual
 ), norms AS (
-    SELECT s.rank, median(coalesce(s.clip_norm, s.grad_norm)) AS middle,
-        quantile_cont(coalesce(s.clip_norm, s.grad_norm), 0.95) FILTER (s.step NOT IN (SELECT h.step FROM short h WHERE h.rank = s.rank)) AS high
-    FROM steps s WHERE isfinite(coalesce(s.clip_norm, s.grad_norm)) GROUP BY s.rank
+    SELECT m.rank, median(m.norm) AS middle, count(*) AS steps,
+        quantile_cont(m.norm, $high) FILTER (m.step NOT IN (SELECT h.step
+            FROM short h
+            WHERE h.rank = m.rank)) AS high
+    FROM measured m WHERE isfinite(m.norm) GROUP BY m.rank
 ), judged AS (
-    SELECT s.*, s.norm / nullif(n.middle, 0) AS times, sqrt(s.usual / s.value) AS chance, s.norm >= $beyond * sqrt(s.usual / s.value) * n.middle AND s.norm > n.high AS spike
+    SELECT s.*, s.norm / nullif(n.middle, 0) AS times, sqrt(s.usual / s.value) AS chance,
+        s.norm >= $beyond * sqrt(s.usual / s.value) * n.middle AND s.norm > n.high AS spike
     FROM short s JOIN norms n ON n.rank = s.rank
+    WHERE n.steps >= $steps
 ), counted AS (
-    SELECT *, count(*) OVER (PARTITION BY rank) AS epochs, count(CASE WHEN spike THEN 1 END) OVER (PARTITION BY rank) AS spikes FROM judged
+    SELECT *, count(*) OVER (PARTITION BY rank) AS epochs,
+        count(CASE WHEN spike THEN 1 END) OVER (PARTITION BY rank) AS spikes
+    FROM judged
 )
-SELECT rank, step, value, usual::BIGINT AS usual, norm, times, epochs, spikes, chance, $beyond * chance AS least_ FROM counted
-WHERE spike AND spikes >= $least AND spikes >= $most * epochs ORDER BY step, rank
+SELECT rank, step, value, usual::BIGINT AS usual, norm, times, epochs, spikes, chance, 'error' AS severity,
+    'optimizer' AS phase, NULL::VARCHAR AS module,
+    printf(', and the gradient norm there is %.3g, %.3g times the usual, where so few samples alone make '
+        || 'it at most %.3g times as large; it is %.3g times or more in %d of %d such batches', norm, times,
+        chance, $beyond * chance, spikes, epochs) AS effect
+FROM counted
+WHERE spike AND spikes >= $least AND spikes >= $most * epochs
+-- detector: refused
+-- batch norm has raised, in the last place of a loader whose batches fill up but for one sample
+SELECT coalesce(e.rank, 0) AS rank, e.step, 1 AS value, u.usual::BIGINT AS usual, 'fatal' AS severity,
+    'forward' AS phase, e.module,
+    printf(', and batch norm cannot normalise one value a channel: the %d samples of the loader are '
+        || '%d batches of %d and one sample (drop_last is off); the exception came at batch %d of %d',
+        (b.loader_batches - 1) * u.usual::BIGINT + 1, b.loader_batches - 1, u.usual::BIGINT,
+        b.loader_batches, b.loader_batches) AS effect
+FROM exits e
+JOIN known_exceptions k ON k.known = 'batchnorm-one' AND regexp_matches(e.exception_message, k.pattern)
+JOIN usual u ON u.rank = coalesce(e.rank, 0) AND u.usual > 1 AND u.low = u.usual
+JOIN batches b ON b.rank = u.rank AND b.phase = 'data' AND b.loader_batches > 1 AND b.step <= e.step
+-- unwatched steps leave no batch, but each takes one: the place follows from the step
+WHERE b.batch_index + (e.step - b.step) = b.loader_batches - 1
+  AND regexp_matches(e.exception_message, 'Size\(\[1\W')
+QUALIFY row_number() OVER (PARTITION BY e.rank ORDER BY b.step DESC) = 1
+-- together
+ORDER BY step, rank

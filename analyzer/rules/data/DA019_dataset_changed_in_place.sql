@@ -1,0 +1,44 @@
+/*
+code = "DA019"
+name = "dataset-changed-in-place"
+severity = "error"
+phase = "data"
+signal = "event"
+message = "Reading a sample changes the dataset: while epoch {epoch} read them, {path} of all {samples} samples that were looked at went from {before} to {after} (root mean square), although it had been read before; field {field} of the batch is what became of it. Every epoch trains on other values."
+fix = "Copy what the dataset keeps before it is transformed, in __getitem__: copy.deepcopy(entry), array.copy() or tensor.clone(); or use operations that make a new array (x = x / w in place of x /= w, inplace=False)."
+explains = ["outlier-batch", "divergence", "loss-spike", "plateau", "unexplained-jump"]
+[params.samples]
+value = 2
+unit = "samples"
+doc = "Samples that must have been looked at, all with the same result."
+[needs]
+tables = ["events", "batches"]
+[doc]
+what = "In the first batch of a second or later pass over a training loader, what the dataset keeps in memory for its samples is another after __getitem__ than before, for all samples looked at, and a field of the batch is equal to it."
+why = "A transform that works in place is applied again and again: from the second epoch on inputs or targets drift away from what they were."
+not_this = "Values that are transformed once, when they are first read; caches that get new entries; counters and other single numbers; what is changed but not handed out; datasets that change between the epochs; workers, whose copies of the dataset are thrown away."
+source = "The memory of the dataset itself, before and after the read."
+*/
+WITH reads AS (
+    SELECT rank, step, detail ->> '$.path' AS path, detail ->> '$.field' AS field,
+        (detail ->> '$.loader_id')::INT AS loader_id, (detail ->> '$.epoch')::INT AS epoch,
+        (detail ->> '$.samples')::INT AS samples, (detail ->> '$.changed')::INT AS changed,
+        (detail ->> '$.read')::INT AS read, (detail ->> '$.before')::DOUBLE AS before,
+        (detail ->> '$.after')::DOUBLE AS after
+    FROM events WHERE event = 'dataset-changed'
+), training AS (
+    SELECT rank, loader_id, epoch, min(step - batch_index) AS begun FROM batches
+    WHERE loader_id IS NOT NULL AND phase = 'data'
+    GROUP BY rank, loader_id, epoch
+)
+SELECT r.rank, coalesce(t.begun, r.step) AS step, r.path, r.field, r.epoch, r.samples, r.before, r.after,
+    r.after / nullif(r.before, 0) AS value
+FROM reads r
+LEFT JOIN training t ON t.rank = r.rank AND t.loader_id = r.loader_id AND t.epoch = r.epoch
+WHERE r.epoch > 0
+  AND r.samples >= $samples
+  AND r.changed = r.samples
+  AND r.read = r.samples
+  AND (r.rank, r.loader_id) IN (SELECT (rank, loader_id) FROM training)
+QUALIFY row_number() OVER (PARTITION BY r.rank, r.loader_id, r.path ORDER BY r.epoch) = 1
+ORDER BY step, r.rank

@@ -1,0 +1,73 @@
+/*
+code = "DA020"
+name = "identical-worker-randomness"
+severity = "error"
+phase = "data"
+signal = "event"
+message = "{who_} draw the same random numbers: {generator} is in the same state before their first batch, and in the same state after it, although they read other samples. What is drawn for one batch comes again in others."
+fix = "{remedy}"
+explains = ["duplicate-batches"]
+[params.most]
+value = 16
+unit = "workers"
+doc = "Workers of one pass that are compared."
+[needs]
+tables = ["events", "batches"]
+[doc]
+what = "A generator of random numbers that several workers of a training loader, or its workers in several epochs, found in the same state when their first batch was asked for, drew from for it, and left in the same state."
+why = "Each worker is a copy of the process, with a copy of the generator that the dataset holds: the same noise or augmentation comes in every worker and in every epoch."
+not_this = "Generators that are made or seeded anew in each worker, generators that nobody draws from, loaders for evaluation, the order of samples."
+source = "States of the generators, read in the workers without drawing."
+*/
+WITH draws AS (
+    SELECT rank, step, detail ->> '$.generator' AS generator, detail ->> '$.before' AS before,
+        detail ->> '$.after' AS after, (detail ->> '$.loader_id')::INT AS loader_id,
+        (detail ->> '$.epoch')::INT AS epoch, (detail ->> '$.worker')::INT AS worker
+    FROM events
+    WHERE event = 'worker-randomness' AND (detail ->> '$.worker')::INT < $most
+), training AS (
+    SELECT rank, loader_id, epoch, min(step - batch_index) AS begun FROM batches
+    WHERE loader_id IS NOT NULL AND phase = 'data'
+    GROUP BY rank, loader_id, epoch
+), same AS (
+    SELECT d.rank, d.loader_id, d.generator, d.before, d.after, count(DISTINCT d.epoch) AS epochs,
+        count(DISTINCT d.worker) AS workers, min(d.epoch) AS epoch,
+        max(d.epoch) FILTER (d.epoch > 0) AS later, any_value(d.step) AS seen,
+        d.generator IN ('random', 'numpy.random') AS shared
+    FROM draws d GROUP BY ALL
+    UNION ALL BY NAME
+    -- of one pass alone: the workers of another one may have drawn the same by the seed of that pass
+    SELECT d.rank, d.loader_id, d.generator, d.before, d.after, 1 AS epochs,
+        count(DISTINCT d.worker) AS workers, d.epoch, NULL AS later, any_value(d.step) AS seen,
+        d.generator IN ('random', 'numpy.random') AS shared
+    FROM draws d GROUP BY d.rank, d.loader_id, d.generator, d.before, d.after, d.epoch
+)
+SELECT s.rank, coalesce(t.begun, s.seen) + CASE WHEN s.workers > 1 THEN 1 ELSE 0 END AS step, s.generator,
+    s.workers AS value, s.epochs,
+    CASE
+        WHEN s.workers > 1 AND s.epochs > 1
+        THEN printf('%d workers of the loader, in each of %d epochs,', s.workers, s.epochs)
+        WHEN s.workers > 1 THEN printf('%d workers of the loader', s.workers)
+        ELSE printf('The workers of %d epochs', s.epochs)
+        END AS who_,
+    CASE WHEN s.shared
+        THEN 'Give every worker a seed of its own where it is seeded (worker_init_fn, or the dataset): '
+            || 'torch.utils.data.get_worker_info().seed, which differs from worker to worker and from epoch '
+            || 'to epoch; torch seeds the global generators of a worker by it already.'
+        ELSE 'Seed it in each worker: worker_init_fn with '
+            || 'info = torch.utils.data.get_worker_info() and a new generator of '
+            || 'info.seed in the place of the one that info.dataset holds; or draw from torch''s, '
+            || 'numpy''s or Python''s global generator, which torch seeds in each worker.'
+        END AS remedy,
+    CASE WHEN s.workers > 1 THEN 'error' ELSE 'warning' END AS severity
+FROM same s
+JOIN training l ON l.rank = s.rank AND l.loader_id = s.loader_id AND l.epoch = (SELECT min(m.epoch)
+    FROM training m
+    WHERE m.rank = s.rank AND m.loader_id = s.loader_id)
+LEFT JOIN training t ON t.rank = s.rank
+    AND t.loader_id = s.loader_id
+    AND t.epoch = CASE WHEN s.workers > 1 THEN s.epoch ELSE 1 END
+WHERE CASE WHEN s.shared THEN s.workers > 1 AND s.epochs = 1 ELSE s.workers > 1 OR s.epochs > 1 END
+QUALIFY row_number() OVER (
+    PARTITION BY s.rank, s.loader_id, s.generator ORDER BY s.workers > 1 DESC, s.epochs DESC, s.epoch) = 1
+ORDER BY step, s.rank
