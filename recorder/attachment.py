@@ -46,6 +46,7 @@ from .watches.evals_before_training import EarlyEvals
 from .watches.hook_counts import HookCounts
 from .watches.host_reads import HostReads
 from .watches.logged_metrics import MetricsWatch
+from .watches.loss_terms import LossTermsWatch
 from .watches.model_copies import CopyWatch
 from .watches.model_structure import StructureWatch
 from .watches.open_files import OpenFiles
@@ -57,6 +58,7 @@ from .watches.reentrant_checkpointing import ReentrantWatch
 from .watches.replica_times import ReplicaTimes
 from .watches.seeds import RandomWatch
 from .watches.stale_weights import StaleWeights
+from .watches.target_lookups import TargetLookupsWatch
 from .watches.tied_weights import TieWatch
 from .watches.torch_threads import ThreadWatch
 from .watches.warnings_and_compiles import CompilationWatch, WarningWatch
@@ -121,6 +123,8 @@ class Attachment:
             RecalibrationWatch(session, self.forward),
             CheckpointWatch(session, optimizers),
             CopyWatch(session),
+            LossTermsWatch(session, optimizers),
+            TargetLookupsWatch(session),
             TieWatch(session),
             ChangedDatasets(session, self.loaders),
             WorkerRandomness(session, self.loaders),

@@ -43,6 +43,11 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "checkpoints": {"rank": 0, "time_ns": 0},
     "copies": {"rank": 0, "copy_id": 0},
     "embeddings": {"rank": 0},
+    "target_lookups": {
+        "rank": 0, "microbatch": 0, "seq": 0, "module_id": 0, "targets": 128, "counted": 128, "equal": 128, "varied": True,
+        "ends_reached": True, "counted_reached": 1.0, "attentions": 2, "causal": 2,
+    },
+    "loss_terms": {"rank": 0, "microbatch": 0, "seq": 0, "loss_kind": 0, "term": 0, "terms": 2},
     "probes": {"rank": 0, "microbatch": 0, "seq": 0, "phase": "forward"},
     "live_tensors": {"rank": 0, "dtype": "float32", "with_graph": 0, "bytes": 1024},
     "memory_owners": {"rank": 0, "kind": "list", "element": "tensor", "with_graph": False, "rate": 1.0},

@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ...schemas.files.step_values import Row
 from ..base.identity_map import IdentityMap
 from ..script.frames import outside, script_frame, script_line
 from ..session.patches import Patches
@@ -33,6 +34,9 @@ _MOST_COPIES = 4
 _MOST_SUSPECTS = 4096
 _WEIGHTS = 6
 _ELEMENTS = 64
+_STATISTICS_EVERY = 4
+"""Rows from one look at running statistics to the next: they go with every forward, and stay where they stay."""
+
 _MOST_SEARCHES = 4
 """Searches for copies of parts: each goes through all modules of the model."""
 
@@ -57,7 +61,21 @@ _COPYING = deepcopy.__code__.co_filename
 class _Copy:
     """A copy, and a few of its weights beside those of the model."""
 
-    __slots__ = ("before", "id", "keys", "kind", "model_before", "name", "of", "owner", "pairs", "versions")
+    __slots__ = (
+        "before",
+        "id",
+        "keys",
+        "kind",
+        "model_before",
+        "name",
+        "of",
+        "owner",
+        "pairs",
+        "rows",
+        "statistics",
+        "statistics_before",
+        "versions",
+    )
 
     def __init__(self, id_: int, owner: Any, name: str, kind: str, of: str, pairs: list[tuple[Tensor, Tensor]]) -> None:
         self.id = id_
@@ -71,6 +89,10 @@ class _Copy:
         self.before: Tensor | None = None
         self.model_before: Tensor | None = None
         self.versions = _versions([theirs for theirs, _ in pairs])
+        self.rows = 0
+        self.statistics: list[tuple[weakref.ref[Tensor], weakref.ref[Tensor]]] = []
+        """Running statistics of its batch norms beside those of the model's."""
+        self.statistics_before: tuple[Tensor, Tensor] | None = None
 
     def tensors(self) -> list[tuple[Tensor, Tensor]]:
         """(its tensor, the model's) of those that are still there."""
@@ -161,6 +183,8 @@ class CopyWatch(Watch):
             return
         size = torch.linalg.vector_norm(ours)
         numbers = [_norm_of(theirs - before), _norm_of(ours - model_before), _norm_of(theirs - ours), scalar_of(size)]
+        copy.rows += 1
+        looks = copy.statistics and copy.rows % _STATISTICS_EVERY == 0
         self.session.rows.add(
             "copies",
             copy_id=copy.id,
@@ -172,6 +196,7 @@ class CopyWatch(Watch):
             moved=_relative(numbers, 0),
             model_moved=_relative(numbers, 1),
             distance=_relative(numbers, 2),
+            **(_statistics_facts(copy) if looks else {}),
         )
 
     def _module_id(self, copy: _Copy) -> int | None:
@@ -204,7 +229,9 @@ class CopyWatch(Watch):
                 called = _name_of(around) or _name_of(suspect) or self._written.get(suspect)
                 called = called or type(around if averaged else suspect).__name__
                 pairs: list[tuple[Tensor, Tensor]] = list(zip(suspect.parameters(), model.parameters(), strict=True))
-                self._add(suspect, called, "averaged" if averaged else "module", name, pairs)
+                copy = self._add(suspect, called, "averaged" if averaged else "module", name, pairs)
+                if copy is not None:
+                    copy.statistics = _statistics_of(suspect, model)
 
     def _find_parts(self) -> None:
         """Copies of a part of a trained model, inside of it or beside it."""
@@ -243,25 +270,12 @@ class CopyWatch(Watch):
                     if pairs and 2 * len(pairs) >= len(named):
                         self._add(thing, _name_of(thing) or type(thing).__name__, "holder", name, pairs)
 
-    def _add(self, owner: Any, name: str, kind: str, of: str, pairs: list[tuple[Tensor, Tensor]]) -> None:
-        usable = [
-            (a, b)
-            for a, b in pairs
-            if a is not b
-            and a.numel()
-            and a.is_floating_point()
-            and a.is_contiguous()
-            and b.is_contiguous()
-            and a.device == b.device
-            and measurable(a)
-            and measurable(b)
-            and a.data_ptr() != b.data_ptr()
-        ]
+    def _add(self, owner: Any, name: str, kind: str, of: str, pairs: list[tuple[Tensor, Tensor]]) -> _Copy | None:
+        usable = _usable(pairs)
         if not usable or owner in self._known or len(self._copies) >= _MOST_COPIES:
-            return
+            return None
         self._known[owner] = None
-        stride = max(1, len(usable) // _WEIGHTS)
-        copy = _Copy(self._count, owner, name, kind, of, usable[::stride][:_WEIGHTS])
+        copy = _Copy(self._count, owner, name, kind, of, usable)
         self._copies.append(copy)
         self._count += 1
         self.session.rows.event(
@@ -269,6 +283,56 @@ class CopyWatch(Watch):
             f"{name} holds a copy of the weights of {of} that no optimizer holds",
             detail={"copy_id": copy.id, "kind": kind},
         )
+        return copy
+
+
+def _usable(pairs: list[tuple[Tensor, Tensor]]) -> list[tuple[Tensor, Tensor]]:
+    """A few of these pairs, spread over all that are two tensors on one device and can be measured."""
+    usable = [
+        (a, b)
+        for a, b in pairs
+        if a is not b
+        and a.numel()
+        and a.is_floating_point()
+        and a.is_contiguous()
+        and b.is_contiguous()
+        and a.device == b.device
+        and measurable(a)
+        and measurable(b)
+        and a.data_ptr() != b.data_ptr()
+    ]
+    return usable[:: max(1, len(usable) // _WEIGHTS)][:_WEIGHTS]
+
+
+def _statistics_of(suspect: nn.Module, model: nn.Module) -> list[tuple[weakref.ref[Tensor], weakref.ref[Tensor]]]:
+    """Pairs of running means and variances of the same name."""
+    ours = dict(model.named_buffers())
+    pairs = [
+        (theirs, ours[name])
+        for name, theirs in suspect.named_buffers()
+        if name.endswith(("running_mean", "running_var")) and name in ours and theirs.shape == ours[name].shape
+    ]
+    return [(weakref.ref(a), weakref.ref(b)) for a, b in _usable(pairs)]
+
+
+def _statistics_facts(copy: _Copy) -> Row:
+    """How far the running statistics of a copy and of its model have moved since the look before, and lie apart."""
+    pairs = [(a, b) for theirs, ours in copy.statistics if (a := theirs()) is not None and (b := ours()) is not None]
+    if len(pairs) < len(copy.statistics) or any(a.device != b.device for a, b in pairs):
+        copy.statistics = []  # they were put in anew: what these would say is of the past
+        return {}
+    theirs, ours = _sample([a for a, _ in pairs]), _sample([b for _, b in pairs])
+    before, copy.statistics_before = copy.statistics_before, (theirs, ours)
+    if before is None:
+        return {}
+    numbers = [
+        _norm_of(theirs - before[0]),
+        _norm_of(ours - before[1]),
+        _norm_of(theirs - ours),
+        _norm_of(ours),
+    ]
+    names = ("statistics_moved", "model_statistics_moved", "statistics_distance")
+    return {name: _relative(numbers, place) for place, name in enumerate(names)}
 
 
 def _is_part_of_a_copy(caller: FrameType) -> bool:

@@ -10,6 +10,7 @@ from .checkpoints import CHECKPOINTS, COPIES, EMBEDDINGS
 from .collectives import COLLECTIVES, DDP_TIMES, PROCESS_GROUPS
 from .events import EVENTS, METRICS
 from .host_reads import HOST_READS
+from .loss_terms import LOSS_TERMS
 from .memory import FRAMES, MEMORY_BLOCKS, MEMORY_EVENTS, MEMORY_OWNERS, MEMORY_SEGMENTS
 from .model import MODULE_MODES, MODULES, RANKS, TENSORS
 from .operators import OPERATORS
@@ -17,6 +18,7 @@ from .probes import LIVE_TENSORS, PROBES
 from .profiler_events import PROFILED_OPERATORS, PROFILER_EVENTS
 from .recording import RECORDER_STATS, SYSTEM_SAMPLES, THINNED
 from .steps import NORM_PARTS, PARAM_GROUPS, SCHEDULERS, STEPS, UNWATCHED_STEPS
+from .target_lookups import TARGET_LOOKUPS
 from .tensor_stats import TENSOR_STATS
 
 TABLES: dict[str, Table] = {
@@ -32,6 +34,8 @@ TABLES: dict[str, Table] = {
         PARAM_GROUPS,
         BATCHES,
         OPERATORS,
+        LOSS_TERMS,
+        TARGET_LOOKUPS,
         SCHEDULERS,
         MODULE_MODES,
         EMBEDDINGS,

@@ -80,6 +80,14 @@ COPIES = Table(
         ),
         Column("model_moved", F64, "The same for the model."),
         Column("distance", F64, "Length of the difference between copy and model as a share of the model's weights."),
+        Column(
+            "statistics_moved",
+            F64,
+            "Length of the change of its running means and variances since the look before, as a share of the model's; null "
+            "where they were not looked at, or it has none.",
+        ),
+        Column("model_statistics_moved", F64, "The same for the model."),
+        Column("statistics_distance", F64, "Length of the difference of these statistics, as a share of the model's."),
     ),
     ("rank", "step", "copy_id"),
 )

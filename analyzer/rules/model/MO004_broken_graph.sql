@@ -19,7 +19,7 @@ doc = "The stretch must be longer than this many times the longest earlier stret
 tables = ["steps", "modules"]
 kinds = ["gradient", "activation"]
 [doc]
-what = "Parameters that an optimizer holds and that require gradients get none (None, or exact zero without a gradient arriving at their module) from some step to the end, while their module runs and later modules of the same optimizer, of the same model or of another one, get gradients; or nothing at all that an optimizer holds gets any although a backward of its own runs before each of its steps."
+what = "Parameters that an optimizer holds and that require gradients get none (None, or exact zero without a gradient arriving at their module) from some step to the end, while their module runs and later modules of the same optimizer, of the same model or of another one, get gradients; or nothing at all that an optimizer holds gets any although a backward of its own runs before each of its steps; or nothing of the modules that it holds does, while a parameter outside of all modules does."
 why = "Half of the model silently stops learning; the loss often goes on falling."
 not_this = "Frozen parameters (requires_grad False or a learning rate of exactly zero), modules that were not called, heads whose output the loss does not use (a warning where they never got any), optimizers that step in turns, gradients that are absent only now and then, a weight of the model itself whose gradient is there and zero while modules below it get theirs (frozen-by-zero-gradient). A parameter that never had one in a module through which others get theirs may be unused: a warning."
 source = "Counts and graph order."
@@ -294,6 +294,32 @@ WITH backward_only AS (
 SELECT c.*, true AS whole_cut, false AS alone, b.bypassed, false AS unasked
 FROM cut c
 JOIN backward_only b USING (rank, optimizer_id, step)
+-- detector: only_bare_parameters_learn
+WITH bare AS (
+    -- what learns beside it belongs to no module that is called: a normalising constant, a temperature
+    SELECT p.rank, p.optimizer_id, g.step
+    FROM parameters p
+    JOIN param_steps g ON g.rank = p.rank AND g.tensor_id = p.tensor_id
+        AND NOT g.frozen AND NOT g.missing AND g.sum_sq > 0
+    WHERE p.optimizer_id IS NOT NULL AND p.call_order IS NULL
+    GROUP BY ALL
+), silent AS (
+    -- all that the optimizer holds of called modules: it runs for training, and nothing comes back to it
+    SELECT h.rank, h.optimizer_id, max(c.step) AS step
+    FROM held h
+    LEFT JOIN cut c ON c.rank = h.rank AND c.tensor_id = h.tensor_id
+    LEFT JOIN (SELECT DISTINCT rank, module_id FROM module_modes WHERE training AND grad) m
+        ON m.rank = h.rank AND m.module_id = h.module_id
+    GROUP BY ALL
+    HAVING bool_and(coalesce(c.tracked AND c.nothing AND m.module_id IS NOT NULL, false))
+       AND min(c.steps) >= 2 * $steps
+)
+SELECT c.*, true AS whole_cut, false AS alone, true AS bare
+FROM cut c
+JOIN silent s USING (rank, optimizer_id)
+WHERE (SELECT count(*)
+    FROM bare b
+    WHERE b.rank = c.rank AND b.optimizer_id = c.optimizer_id AND b.step >= s.step) * 2 >= c.steps
 -- detector: backward_was_never_called
 -- forwards with a graph and steps of the optimizer, and not one backward in the whole run
 SELECT c.*, true AS whole_cut, false AS alone, false AS bypassed, true AS unasked
@@ -320,7 +346,8 @@ SELECT p.rank, p.step, coalesce(p.ancestor, h.module) AS module, h.tensor, NULL:
     coalesce(nullif(coalesce(p.ancestor, h.module), ''), 'the root') AS place, h.class_name, h.shape,
         p.last_present,
     CASE WHEN p.alone THEN 'warning' ELSE 'error' END AS severity,
-    CASE WHEN p.unasked THEN 'the optimizer steps'
+    CASE WHEN p.bare THEN 'a parameter outside of all modules does get gradients'
+        WHEN p.unasked THEN 'the optimizer steps'
         WHEN p.whole_cut THEN 'backward runs'
         WHEN (p.alone
             OR EXISTS (SELECT 1

@@ -5,7 +5,7 @@ severity = "error"
 phase = "optimizer"
 signal = "moved"
 message = "{name} ({kind_}) holds a copy of the weights of {of_model} that {how_}, while {trained_} moved in {model_steps} steps; at the end the two are {distance} of the weights' size apart."
-fix = "Call the update of {name} after every optimizer step (update_parameters, ema.update, lerp_) and check that it is given the model that is trained."
+fix = "Call the update of {name} after every optimizer step (update_parameters, ema.update, lerp_) and check that it is given the model that is trained. Buffers go with it (use_buffers=True, copy_ of each), or update_bn sets them anew before an evaluation."
 explains = ["stale-metric", "overfit"]
 [params.least]
 value = 8
@@ -82,12 +82,19 @@ source = "own history"
 value = 0.9
 doc = "Quantile of the gaps between updates that is the usual one."
 source = "own history"
+[params.looks]
+value = 4
+unit = "looks"
+doc = "Looks at running statistics that never moved, from which on it is a habit."
+[params.stale]
+value = 0.1
+doc = "Distance of the running statistics, as a share of the model's, from which on they are other ones."
 [needs]
 tables = ["copies", "steps"]
 [doc]
-what = "A copy that followed the model softly (it moved often and never became equal) stops for good while the model goes on; or one that is named after averaging (or, within the model, teacher or target encoder), or is torch's AveragedModel and was used, has never moved at all; or a teacher that was copied from the model before anything was trained, or loaded, and is asked to the end; or any copy that is written to step after step without a single number changing; or one that was overwritten at equal intervals, is overwritten no more and is asked on; or one that follows a model which stands still and is not asked any more, while another of its kind is trained. As a warning: a second model that is named a target and never followed."
+what = "A copy that followed the model softly (it moved often and never became equal) stops for good while the model goes on; or one that is named after averaging (or, within the model, teacher or target encoder), or is torch's AveragedModel and was used, has never moved at all; or a teacher that was copied from the model before anything was trained, or loaded, and is asked to the end; or any copy that is written to step after step without a single number changing; or one that was overwritten at equal intervals, is overwritten no more and is asked on; or one that follows a model which stands still and is not asked any more, while another of its kind is trained; or one whose weights follow while its batch norm's running statistics stand as they were copied, and it is evaluated. As a warning: a second model that is named a target and never followed."
 why = "Evaluations and the saved model use weights from long ago, and nothing in loss or gradients shows it."
-not_this = "Target networks and best-model copies that are overwritten now and then, teachers and reference models that are no part of the trained model and were made of trained weights (they never follow), models that are filled from an average for an evaluation, stochastic weight averaging that begins late and is not used before, averages that are loaded into the model and done with, weights so near their average that an update is rounded away."
+not_this = "Target networks and best-model copies that are overwritten now and then, teachers and reference models that are no part of the trained model and were made of trained weights (they never follow), models that are filled from an average for an evaluation, stochastic weight averaging that begins late and is not used before, averages whose statistics are set anew before they are used or that run in train mode, averages that are loaded into the model and done with, weights so near their average that an update is rounded away."
 source = "Equality of a sample of the weights; the copy's own rhythm."
 */
 -- shared
@@ -96,7 +103,9 @@ WITH steps_ AS (
     SELECT rank, copy_id, step, any_value(name) AS name, any_value(kind) AS kind,
         any_value(of_model) AS of_model, max(module_id) AS module_id, sum(writes) AS writes,
         sum(moved) AS moved, sum(model_moved) AS model_moved, max(distance) AS distance,
-            min(distance) AS nearest
+            min(distance) AS nearest, max(statistics_moved) AS statistics_moved,
+            max(model_statistics_moved) AS model_statistics_moved,
+            max(statistics_distance) AS statistics_distance
     FROM copies GROUP BY rank, copy_id, step
 ), rows_ AS (
     SELECT *, lag(distance) OVER w AS distance_before, count(*) OVER (PARTITION BY rank, copy_id) AS total
@@ -120,6 +129,10 @@ WITH steps_ AS (
         median(r.distance) FILTER (r.step > coalesce(h.last_update, -1)) AS still_distance,
         any_value(h.updates) AS updates, any_value(h.last_update) AS last_update, any_value(h.usual) AS usual,
             any_value(h.soft) AS soft, any_value(h.rate) AS rate,
+        count(*) FILTER (r.statistics_moved IS NOT NULL AND r.model_statistics_moved > 0) AS looks,
+        max(r.statistics_moved) AS statistics_moved,
+        arg_max(r.statistics_distance, r.step) AS statistics_distance,
+        max(r.step) FILTER (r.statistics_moved IS NOT NULL) AS last_look,
         count(*) FILTER (r.writes > 0) AS written, min(r.step) FILTER (r.writes > 0) AS first_write
     FROM rows_ r LEFT JOIN rhythm h ON h.rank = r.rank AND h.copy_id = r.copy_id GROUP BY r.rank, r.copy_id
 ), called_at AS (
@@ -297,6 +310,26 @@ WHERE updates IS NULL
         AND n.target
         AND total >= $patience
         OR n.untrained))
+-- detector: without_its_statistics
+WITH modes AS (
+    -- one that also runs in train mode makes its own statistics there
+    SELECT rank, module_id, min(step) FILTER (NOT training) AS evaluated, bool_or(training) AS trains
+    FROM module_modes GROUP BY rank, module_id
+)
+SELECT e.rank, CASE WHEN e.first_step <= $beginning THEN 0 ELSE e.first_step - 1 END AS step,
+    printf('follows it without its running means and variances (unchanged in %d looks, %.2g of their size '
+        || 'away from the model''s at the end) and is evaluated with them', e.looks,
+        e.statistics_distance) AS how_,
+    'error' AS severity, e.total AS model_steps, e.* EXCLUDE (rank, model_steps)
+FROM ends e
+JOIN modes m ON m.rank = e.rank AND m.module_id = e.module_id AND NOT m.trains
+WHERE updates >= $updates
+  AND soft >= $mostly * updates
+  AND e.looks >= $looks
+  AND e.statistics_moved = 0
+  AND e.statistics_distance > $stale
+  -- they were looked at again after an evaluation: nobody set them anew before it
+  AND m.evaluated < e.last_look
 -- together
 SELECT rank, greatest(step, 0) AS step, name, of_model, how_, coalesce(trained_, 'the model') AS trained_,
     model_steps, distance, distance AS value, updates, severity, copy_id,

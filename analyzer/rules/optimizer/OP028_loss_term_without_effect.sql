@@ -1,0 +1,54 @@
+/*
+code = "OP028"
+name = "loss-term-without-effect"
+severity = "error"
+phase = "backward"
+signal = "used"
+message = "A term of the loss trains nothing: from step {step} on, in each of {looks} steps that were looked at, the {op} that is made of module {place} reaches only {parameters} weights {held_}. The step after this backward trains other weights with the other terms."
+fix = "Look at what goes into module {place} for this term: a detach(), .data or no_grad() there cuts it off from the weights that this step is to train. If the term is meant for the weights that it reaches, step their optimizer before their gradients are cleared; if for none, leave it out."
+explains = ["plateau"]
+[params.looks]
+value = 3
+unit = "looks"
+doc = "Backward passes of a kind of loss in which the term was followed and never used."
+[needs]
+tables = ["loss_terms", "steps"]
+[doc]
+what = "A loss is a sum. The graph of one addend, through a module, reaches only weights whose optimizer does not step before their gradients are cleared, though it steps in the same iterations with other gradients, or never steps in the run; other addends of the same backward are taken up by the step that follows. As a warning: only weights that no optimizer holds, and that nothing changes."
+why = "The term stands in the loss and in its printed value, and has no influence on any weight: a generator that never hears of its discriminator."
+not_this = "A term that reaches what is trained also through other modules; gradients that are kept until their optimizer's turn, in whatever order; accumulation; a loss of the same kind that is taken up in another turn (two optimizers that alternate on one loss); an optimizer that steps now and then; penalties on weights outside modules; terms that reach an input; functions of the script's own, whose graph does not tell what they reach; backward passes whose gradients nobody uses."
+source = "The autograd graph, and the identity of the weights whose optimizers stepped."
+*/
+WITH judged AS (
+    SELECT t.rank, t.loss_kind, t.term, any_value(t.terms) AS terms, any_value(t.op) AS op,
+        any_value(t.module_id) AS module_id, any_value(t.parameters) AS parameters,
+        any_value(t.optimizers) AS optimizers, max(t.unheld) AS unheld,
+        min(t.step) AS step, count(*) AS looks, list(DISTINCT t.step) AS looked
+    FROM loss_terms t
+    WHERE t.used IS NOT NULL
+    GROUP BY t.rank, t.loss_kind, t.term
+    HAVING NOT bool_or(t.used) AND count(*) >= $looks
+), stepping AS (
+    SELECT rank, optimizer_id, list(DISTINCT step) AS steps
+    FROM steps WHERE stepped GROUP BY rank, optimizer_id
+), holders AS (
+    -- of each optimizer that holds some of these weights: does it step in these iterations, or never at all
+    SELECT j.rank, j.loss_kind, j.term, bool_and(s.optimizer_id IS NULL) AS never,
+        bool_and(s.optimizer_id IS NULL
+            OR len(list_filter(j.looked, lambda x:
+                list_contains(s.steps, x) OR list_contains(s.steps, x + 1))) = len(j.looked)) AS beside
+    FROM (SELECT *, unnest(optimizers) AS holder FROM judged) j
+    LEFT JOIN stepping s ON s.rank = j.rank AND s.optimizer_id = j.holder
+    GROUP BY j.rank, j.loss_kind, j.term
+)
+SELECT j.rank, j.step, m.module, m.model, j.terms, j.op, j.parameters, j.looks, j.term,
+    NULL::DOUBLE AS value, concat_ws('.', m.model, nullif(m.module, '')) AS place,
+    CASE WHEN h.rank IS NULL THEN 'that no optimizer holds'
+        WHEN h.never THEN 'whose optimizer never steps'
+        ELSE 'whose gradients are cleared before their optimizer steps' END AS held_,
+    CASE WHEN h.rank IS NULL THEN 'warning' ELSE 'error' END AS severity
+FROM judged j
+JOIN modules m ON m.rank = j.rank AND m.module_id = j.module_id
+LEFT JOIN holders h ON h.rank = j.rank AND h.loss_kind = j.loss_kind AND h.term = j.term
+WHERE CASE WHEN h.rank IS NULL THEN len(j.optimizers) = 0 ELSE h.beside AND j.unheld = 0 END
+ORDER BY severity, j.step, j.rank, j.loss_kind, j.term

@@ -1,0 +1,82 @@
+"""Whether the targets of a loss are the tokens that went in, and whether gradients come back to their places."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+import torch
+import torch.nn.functional as F
+from firstfault.recorder import Recorder
+from firstfault.schemas.files.layout import parts
+from torch import Tensor, nn
+
+WORDS, LENGTH = 8, 6
+
+
+class Reader(nn.Module):
+    """One layer of attention over tokens; it can shift or mask behind the embedding."""
+
+    def __init__(self, *, causal: bool = True, shifts: bool = False, fused: bool = True) -> None:
+        super().__init__()
+        self.causal, self.shifts, self.fused = causal, shifts, fused
+        self.token, self.place, self.head = nn.Embedding(WORDS + 1, 8), nn.Embedding(LENGTH, 8), nn.Linear(8, WORDS)
+        self.start = nn.Parameter(torch.zeros(1, 1, 8))
+
+    def forward(self, x: Tensor, hidden: Tensor | None = None) -> Tensor:
+        h = self.token(x)
+        if self.shifts:
+            h = torch.cat([self.start.expand(len(x), 1, 8), h[:, :-1]], 1)
+        if hidden is not None:
+            h = torch.where(hidden[:, :, None], self.start, h)
+        h = h + self.place(torch.arange(x.shape[1]).expand(x.shape))
+        if self.fused:
+            h = F.scaled_dot_product_attention(h[:, None], h[:, None], h[:, None], is_causal=self.causal)[:, 0]
+        else:
+            scores = h @ h.transpose(1, 2)
+            if self.causal:
+                scores = scores.masked_fill(torch.ones_like(scores).triu(1).bool(), -torch.inf)
+            h = scores.softmax(-1) @ h
+        return self.head(h)
+
+
+def rows(folder: Path, model: Reader, targets: Any, **more: Any) -> list[dict[str, Any]]:
+    torch.manual_seed(0)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    with Recorder(folder / "run", model=model):
+        for _ in range(3):
+            x = torch.randint(WORDS, (8, LENGTH))
+            F.cross_entropy(model(x, **more).flatten(0, 1), targets(x).reshape(-1)).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    return [row for *_, part in parts(folder / "run", "target_lookups") for row in pq.read_table(part).to_pylist()]
+
+
+@pytest.mark.parametrize("fused", [True, False])
+@pytest.mark.parametrize("causal", [True, False])
+def test_targets_at_their_own_places_are_seen(causal: bool, fused: bool, tmp_path: Path) -> None:
+    found = rows(tmp_path, Reader(causal=causal, fused=fused), lambda x: x)
+    assert len(found) == 3
+    for row in found:
+        assert (row["targets"], row["counted"], row["equal"], row["varied"]) == (48, 48, 48, True)
+        assert (row["ends_reached"], row["counted_reached"]) == (True, 1.0)
+        assert (row["attentions"], row["causal"]) == (1, int(causal))
+
+
+def test_no_gradient_comes_back_to_the_last_place_where_the_model_shifts(tmp_path: Path) -> None:
+    found = rows(tmp_path, Reader(shifts=True), lambda x: x)
+    assert [row["equal"] for row in found] == [48] * 3
+    assert not any(row["ends_reached"] for row in found)
+
+
+def test_targets_shifted_in_the_data_are_others(tmp_path: Path) -> None:
+    found = rows(tmp_path, Reader(), lambda x: F.pad(x[:, 1:], (0, 1), value=-100))
+    assert all(row["equal"] < row["counted"] == 40 for row in found)
+    assert {row["ends_reached"] for row in found} == {None}
+
+
+def test_what_is_masked_behind_the_embedding_gets_no_gradient(tmp_path: Path) -> None:
+    hidden = torch.arange(8 * LENGTH).reshape(8, LENGTH) % 3 == 0
+    found = rows(tmp_path, Reader(causal=False), lambda x: x.masked_fill(~hidden, -100), hidden=hidden)
+    assert [(row["counted"], row["equal"], row["counted_reached"]) for row in found] == [(16, 16, 0.0)] * 3
+    assert all(row["others_varied"] for row in found)
