@@ -1,5 +1,5 @@
 /*
-code = "DA019"
+code = "DA023"
 name = "targets-visible-in-input"
 severity = "error"
 phase = "loss"
