@@ -152,7 +152,7 @@ def _shown(value: Any) -> str:
     if value is None:
         return say("not recorded")
     if isinstance(value, float):
-        return format(value, ".0f" if 1e4 <= abs(value) < 1e15 else ".4g")
+        return format(value, ".0f" if 1e4 <= abs(value) < 1e6 else ".4g")
     if isinstance(value, list):
         return "[" + ", ".join(_shown(v) for v in cast("list[Any]", value)) + "]"
     return str(value)

@@ -86,6 +86,7 @@ SELECT count(*) = count(prints) AND count(*) > 0 AS alike FROM (
         SELECT rank, step, microbatch, field, list_sort(list(fingerprint)) AS prints FROM batches
         WHERE role = 'input' AND phase <> 'eval' AND fingerprint IS NOT NULL GROUP BY rank, step, microbatch, field
     ) GROUP BY step, microbatch, field);
+COMMENT ON COLUMN batches_alike.alike IS 'False too where no batch was recorded.';
 COMMENT ON VIEW batches_alike IS 'One row: whether all ranks train on the same batches, as those that share the matrices of one model do.';
 
 CREATE VIEW shards_by_hand AS
@@ -99,6 +100,7 @@ WHERE (SELECT alike FROM batches_alike)
   AND EXISTS (FROM ways WHERE common AND module IS NOT NULL AND module NOT IN (SELECT module FROM ways WHERE shard AND module IS NOT NULL))
   -- the bias of a sharded matrix begins with zeros everywhere; copies without a module say nothing of what they copy
   AND (w.module IS NULL OR w.module IN (SELECT module FROM ways WHERE shard AND module IS NOT NULL));
+COMMENT ON COLUMN shards_by_hand.tensor IS 'Name of the parameter.';
 COMMENT ON VIEW shards_by_hand IS 'Parameters of which each rank has a part of its own without a DTensor that says so: never equal, in modules beside others that begin equal, on ranks that train on the same batches.';
 
 CREATE VIEW replica_steps AS
