@@ -21,6 +21,7 @@ SHARED = (
     "unexplained_leaps",
     "known_exceptions",
     "script_ended",
+    "acting_models",
     "step_series",
     "losses",
     "optimizer_series",

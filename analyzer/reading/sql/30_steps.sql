@@ -5,6 +5,15 @@ SELECT status = 'completed' AND NOT EXISTS (FROM events WHERE event = 'ended-ear
 COMMENT ON VIEW script_ended IS 'One row: whether the script came to an end of its own, without an error.';
 COMMENT ON COLUMN script_ended.by_itself IS 'False too where firstfault ended it, as preflight does after some steps.';
 
+CREATE VIEW acting_models AS
+SELECT DISTINCT c.rank FROM (
+    SELECT m.rank, m.module_id, bool_or(m.training AND NOT m.grad) AS acts, bool_and(m.training) AS only_training
+    FROM module_modes m JOIN modules d ON d.rank = m.rank AND d.module_id = m.module_id
+    WHERE NOT EXISTS (FROM modules o WHERE o.rank = d.rank AND o.module_id = d.parent_id AND o.call_order IS NOT NULL)
+    GROUP BY m.rank, m.module_id) c
+WHERE c.acts AND c.only_training;
+COMMENT ON VIEW acting_models IS 'Ranks on which a model runs without gradients in train mode and never in eval mode: an agent, which makes the data that it learns from.';
+
 CREATE VIEW step_series AS
 WITH groups AS (
     SELECT rank, step, max(lr) AS lr, sqrt(sum(update_norm * update_norm)) AS update_norm,

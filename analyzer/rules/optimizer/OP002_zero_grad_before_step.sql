@@ -11,13 +11,17 @@ explains = ["silent-backend-noop", "frozen-by-zero-gradient", "plateau", "underf
 value = 3
 unit = "steps"
 doc = "Steps on end, to the end of the run, in which a part of the parameters was cleared; and steps before them in which it was not."
+[params.windows]
+value = 5
+unit = "steps"
+doc = "Steps of the optimizer, all alike, before each of which the gradients of other batches were cleared."
 [needs]
 tables = ["steps"]
 columns = ["steps.calls"]
 [doc]
-what = "A zero_grad after the last backward and before optimizer.step, and a step that found no gradient or only zeros: in all parameters, or from some step to the end in those of a part of the model whose gradients had been there before that zero_grad."
+what = "A zero_grad after the last backward and before optimizer.step, and a step that found no gradient or only zeros: in all parameters, or from some step to the end in those of a part of the model whose gradients had been there before that zero_grad. Or an accumulation in which every backward pass but the last of a step is cleared."
 why = "The step is made of nothing: weights stay, or only decay and momentum move them."
-not_this = "zero_grad of another optimizer or model (GAN), after which this optimizer's gradients are still there; closures. A part that was cleared so from the first step on may be held back on purpose: a warning."
+not_this = "zero_grad of another optimizer or model (GAN), after which this optimizer's gradients are still there; closures; two passes over one batch (SAM). A part that was cleared so from the first step on may be held back on purpose: a warning."
 source = "Order of calls; no threshold."
 */
 WITH lost AS (
@@ -77,6 +81,32 @@ WITH lost AS (
         LEFT JOIN emptied e ON e.rank = p.rank AND e.tensor_id = p.tensor_id
         WHERE p.optimizer_id IS NOT NULL GROUP BY ALL HAVING bool_and(e.tensor_id IS NOT NULL))
     GROUP BY rank, optimizer_id
+), passes AS (
+    -- backward passes by the step of the optimizer that came next, and which of them was cleared before it
+    SELECT s.rank, s.step, s.stepped, s.calls, s.optimizer_id, i.fingerprint,
+        coalesce(sum(s.stepped::INT) OVER (PARTITION BY s.rank
+            ORDER BY s.step ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS window_,
+        NOT s.stepped AND regexp_matches(coalesce(s.calls, ''), 'b[^bs]*z[^bs]*$') AS cleared
+    FROM steps s
+    LEFT JOIN (SELECT rank, step, min(fingerprint) AS fingerprint
+        FROM batches
+        WHERE role = 'input' AND phase <> 'eval' GROUP BY rank, step) i ON i.rank = s.rank AND i.step = s.step
+    WHERE s.microbatches >= 1
+), windows AS (
+    SELECT rank, window_, min(step) AS step, count(*) AS passes, count(*) FILTER (cleared) AS cleared,
+        any_value(calls) FILTER (cleared) AS calls, max(optimizer_id) AS optimizer_id,
+        count(DISTINCT fingerprint) = count(*) AS other_batches
+    FROM passes
+    GROUP BY rank, window_
+    -- nothing between them went unseen, and the optimizer has stepped at the end
+    HAVING max(step) - min(step) + 1 = count(*) AND arg_max(stepped, step)
+), thrown_away AS (
+    -- an accumulation of which every pass but the last is cleared; two passes over one batch are meant so (SAM)
+    SELECT rank, min(step) AS step, any_value(calls) AS calls, any_value(optimizer_id) AS optimizer_id, min(passes) AS passes
+    FROM windows
+    GROUP BY rank
+    HAVING count(*) >= $windows AND min(passes) = max(passes) AND min(passes) >= 2
+        AND bool_and(cleared = passes - 1 AND other_batches)
 )
 SELECT s.rank, coalesce(l.last_kept + 1, s.step) AS step, s.optimizer_id, s.calls,
     CASE WHEN s.grad_norm IS NULL THEN 'no gradient' ELSE 'gradients of zero' END AS value, s.microbatches,
@@ -94,4 +124,9 @@ SELECT p.rank, p.step, p.optimizer_id, b.calls,
 FROM parts p JOIN between_ b ON b.rank = p.rank AND b.step = p.step AND b.optimizer_id = p.optimizer_id
 LEFT JOIN whole w ON w.rank = p.rank AND w.optimizer_id = p.optimizer_id
 WHERE p.cleared_ < p.all_
+UNION ALL BY NAME
+SELECT rank, step, optimizer_id, calls, format('one of every {:d} backward passes, each of another batch', passes) AS value,
+    passes AS microbatches, NULL AS module, 'error' AS severity
+FROM thrown_away
+WHERE (SELECT count(DISTINCT optimizer_id) FROM param_groups g WHERE g.rank = thrown_away.rank) <= 1
 ORDER BY severity, step, rank, optimizer_id

@@ -129,11 +129,7 @@ SELECT rank, step, NULL::VARCHAR AS module, NULL::VARCHAR AS tensor, loss AS val
     -- few steps with other data show harder data as well
     CASE
         -- a model that makes its data itself, in train mode without gradients: what it is to learn grows with what it can do
-        WHEN EXISTS (SELECT 1 FROM module_modes c JOIN modules m ON m.rank = c.rank AND m.module_id = c.module_id
-            WHERE c.rank = d.rank
-              AND NOT EXISTS (FROM modules o
-                  WHERE o.rank = m.rank AND o.module_id = m.parent_id AND o.call_order IS NOT NULL)
-            HAVING bool_or(c.training AND NOT c.grad) AND bool_and(c.training)) THEN 'warning'
+        WHEN rank IN (FROM acting_models) THEN 'warning'
         WHEN rest_rows < $short
         AND EXISTS (FROM data_changes c
             WHERE c.rank = d.rank
