@@ -256,6 +256,7 @@ class BackwardWatch(Part):
             self._distribution(node)
             self._activation(node)
             self._alignment(node)
+            self._blanks(node)
             suffix = "" if count == 0 else f"{count}"
             given, target = saved(node, "self"), saved(node, "target")
             if (
@@ -358,6 +359,32 @@ class BackwardWatch(Part):
                 shape=list(given.shape),
                 numel=given.numel(),
                 max=high,
+            )
+
+    def _blanks(self, node: Any) -> None:
+        """Look whether the targets of a CTC loss hold the blank, which has no output of its own."""
+        if not self._looking or not type(node).__name__.startswith("CtcLoss"):
+            return
+        given, targets = saved(node, "log_probs"), saved(node, "targets")
+        if given is None or targets is None or targets.numel() > _MOST_OF_A_LOSS or not measurable(targets):
+            return
+        if targets.dim() == 2:  # what stands behind the length of a row is padding
+            lengths = torch.as_tensor(node._saved_target_lengths, device=targets.device)
+            targets = targets[torch.arange(targets.shape[1], device=targets.device) < lengths[:, None]]
+        blanks = int((targets == node._saved_blank).sum())
+        if blanks:
+            self.session.rows.add(
+                "operators",
+                seq=self.session.position.next_seq(),
+                phase=int(Phase.LOSS),
+                op=operator_name(node),
+                saved="blank",
+                trigger="risk",
+                shape=list(given.shape),
+                numel=targets.numel(),
+                zero_count=blanks,
+                min=float(targets.min()),
+                max=float(targets.max()),
             )
 
     def _sign(self, loss: Tensor) -> None:

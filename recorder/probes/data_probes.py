@@ -11,6 +11,8 @@ _FEWEST = 1000
 """Samples below which chance is as likely."""
 _WIDEST = 512
 """Columns up to which rows of numbers are taken for a table, of which simple models can learn."""
+_ROUNDING = 1e-4
+"""Share of the outputs' spread that float32 loses over a deep model."""
 _CLASSES = 20
 _NEIGHBOURS = 10
 _CERTAIN = 3.0
@@ -101,6 +103,8 @@ def moved_targets(_: Setting) -> Probe:
             if goal.is_floating_point() or goal.numel() % tokens.shape[0]:
                 continue
             by = _moved_by(tokens, goal.reshape(tokens.shape[0], -1))
+            if by == 0:
+                return result(name, "doubtful", "targets-are-inputs")
             if by is not None and by > 1:
                 return result(name, "doubtful", "targets-moved-twice", by=by)
             if by == 1:
@@ -108,9 +112,36 @@ def moved_targets(_: Setting) -> Probe:
     return untried(name, "no-language-model")
 
 
+def affine(setting: Setting) -> Probe:
+    """Give the mean of two inputs: the output must not be the mean of their outputs, or several layers are no more than one."""
+    name = "dependence-layers"
+    base = yield Trial(evaluating=True, keep_outputs=True)
+    matrices = [p for p in setting.parameters if p.dim() >= 2]
+    output = base.outputs[0] if base.outputs else None
+    if output is None or len(matrices) < 2 or not base.inputs or not all(t.is_floating_point() for t in base.inputs):
+        return untried(name, "no-layers")
+    size = base.inputs[0].shape[0] if base.inputs[0].dim() else 0
+    if size < 2 or any(not t.dim() or t.shape[0] != size for t in [*base.inputs, output]):
+        return untried(name, "no-layers")
+
+    def edit(tensors: list[Tensor]) -> None:
+        for tensor in tensors:
+            tensor.copy_((tensor + tensor.roll(1, 0)) / 2)
+
+    seen = yield Trial(evaluating=True, keep_outputs=True, inputs=edit)
+    again = yield Trial(evaluating=True, keep_outputs=True)
+    if not seen.outputs or not again.outputs or not torch.equal(again.outputs[0], output):
+        return untried(name, "not-repeatable")
+    mean = (output + output.roll(1, 0)) / 2
+    spread = float((output - output.mean(0)).abs().max())
+    if spread > 0 and float((seen.outputs[0] - mean).abs().max()) <= _ROUNDING * spread:
+        return result(name, "doubtful", "layers-affine", layers=len(matrices))
+    return result(name, "passed", "layers-bend", layers=len(matrices))
+
+
 def _moved_by(tokens: Tensor, goal: Tensor) -> int | None:
     """By how many places targets are ahead of the tokens, if it is the same number at nearly every place that counts."""
-    for by in (1, 2, 3):
+    for by in (1, 2, 3, 0):
         length = min(tokens.shape[1] - by, goal.shape[1])
         ahead, there = tokens[:, by : by + length], goal[:, :length]
         counted = there >= 0
@@ -178,4 +209,4 @@ def _right(x: Tensor, y: Tensor) -> list[float]:
     return shares
 
 
-ALL = {"dependence-fields": fields, "signal": signal, "targets-moved": moved_targets}
+ALL = {"dependence-fields": fields, "dependence-layers": affine, "signal": signal, "targets-moved": moved_targets}

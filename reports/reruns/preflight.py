@@ -10,7 +10,7 @@ from ...analyzer import Trace, Verdict, diagnose, judging
 from ...schemas.files.probe_report import Picture, ProbePlan, ProbeReport, ProbeResult, read_report
 from ..text.language import say
 from ..text.wording import plural
-from .preflight_facts import cost, data, determinism, resume
+from .preflight_facts import cost, data, determinism, rate_in_use, resume
 from .probe_words import probe_sentence
 from .rerun_script import Script, finish, probe, record, recorded
 
@@ -38,6 +38,7 @@ AREA_OF = {
     "dependence-target": "dependence",
     "dependence-input": "dependence",
     "dependence-fields": "dependence",
+    "dependence-layers": "dependence",
     "signal": "data",
     "targets-moved": "data",
     "gradients": "gradients",
@@ -59,6 +60,7 @@ PROBES = (
     "dependence-target",
     "dependence-input",
     "dependence-fields",
+    "dependence-layers",
     "targets-moved",
     "signal",
     "can-learn",
@@ -152,6 +154,7 @@ def preflight(
         checks += [_of(found) for found in report.results]
         if second is not None:
             checks += [Check(*c) for c in determinism(trace, again)]
+        checks += [Check(*c) for c in rate_in_use(trace)]
         checks += [Check(*c) for c in cost(trace, total_steps)]
     if resume_args is not None and trained:
         told(say("A second start from the script's checkpoint …"))

@@ -147,6 +147,29 @@ def determinism(trace: Trace, again: Path) -> list[Fact]:
     return [("determinism", name, "passed", words + " " + say("No seed is set."))]
 
 
+def rate_in_use(trace: Trace) -> list[Fact]:
+    """The learning rate of the recorded steps beside what the optimizer was made with, where no scheduler moved it meanwhile."""
+    row: dict[str, Any] = trace.sql(
+        "SELECT max(g.lr) AS lr, max(json_extract(g.settings, '$.initial_lr')::DOUBLE) AS made, count(DISTINCT g.step) AS n,"
+        " (SELECT sum(scheduler_steps) FROM steps) AS moves FROM param_groups g"
+    ).row(0, named=True)
+    lr, made = row["lr"], row["made"]
+    if not lr or not made or row["moves"] or lr >= made / _FAR_BELOW:
+        return []
+    words = say(
+        "The learning rate was {lr} in all {steps}, far below the optimizer's {made}, and no scheduler was stepped: is a warm-up"
+        " in steps stepped by the epoch?",
+        lr=number(lr, 3),
+        made=number(made, 3),
+        steps=plural(int(row["n"]), "step"),
+    )
+    return [("learning rate", "rate in use", "doubtful", words)]
+
+
+_FAR_BELOW = 1000.0
+"""Over it a rate trains nothing: what a schedule ends at."""
+
+
 def resume(run: Path) -> list[Fact]:
     """A run of two attempts: what the second one loaded, and whether it goes on where the first one ended."""
     with Trace(run) as trace:

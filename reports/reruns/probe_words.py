@@ -129,6 +129,16 @@ SENTENCES: dict[str, _Words] = {
         " targets belong together?",
         **v,
     ),
+    "targets-are-inputs": lambda _: say(
+        "Each target is the token at its own place of the input: the model is to copy what it sees, unless it is an autoencoder."
+    ),
+    "layers-affine": lambda v: say(
+        "The output of the mean of two inputs is the mean of their outputs: {layers} weight matrices are no more than one, as if"
+        " activations were missing.",
+        **v,
+    ),
+    "layers-bend": lambda _: say("The output is no linear function of the input."),
+    "no-layers": lambda _: say("not tried: no floating-point input of samples, or fewer than two weight matrices"),
     "targets-next": lambda _: say("Each target is the token that follows."),
     "targets-moved-twice": lambda v: say(
         "Each target is the token {by} places ahead, not the next one: labels that the model moves itself were moved before.",

@@ -271,7 +271,7 @@ def test_probes_leave_model_batch_optimizer_and_random_states_alone():
         random.getstate(),
     )
     made = probes.Bench(model, batch, cross_entropy, optimizer)
-    assert len(probes.check_all(made)) == 12
+    assert len(probes.check_all(made)) == 13
     assert all(torch.equal(a, b) for a, b in zip(before[0], model.parameters(), strict=True))
     assert torch.equal(before[1], batch[0])
     assert torch.equal(before[2], torch.get_rng_state())
@@ -437,3 +437,22 @@ def test_generators_of_the_script_are_put_back_too():
     set_random_states(states)
     assert torch.equal(torch.rand(3, generator=own), drawn[0])
     assert sampler.choice.random() == drawn[1]
+
+
+@pytest.mark.parametrize("bends", [True, False])
+def test_layers_without_an_activation_between_them_are_doubted(bends):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 8), nn.ReLU() if bends else nn.Identity(), nn.Linear(8, 3))
+    batch = [torch.randn(16, 6), torch.randint(0, 3, (16,))]
+    bench = probes.Bench(model, batch, lambda m, b: F.cross_entropy(m(b[0]), b[1]))
+    found = bench.try_probe(data_probes.affine(bench.setting))
+    assert (found.outcome, found.code) == (("passed", "layers-bend") if bends else ("doubtful", "layers-affine"))
+
+
+def test_targets_that_are_the_inputs_are_doubted():
+    torch.manual_seed(0)
+    text = torch.randint(0, 20, (8, 32))
+    bench = probes.Bench(
+        Causal(masked=True), [text, text.clone()], lambda m, b: F.cross_entropy(m(b[0]).flatten(0, 1), b[1].flatten())
+    )
+    assert bench.try_probe(data_probes.moved_targets(bench.setting)).code == "targets-are-inputs"

@@ -5,11 +5,15 @@ severity = "error"
 phase = "loss"
 signal = "out_of_range_count"
 message = "Targets of step {step} reach from {lowest} to {highest} while the loss knows {classes} classes (0 to classes - 1): {evidence}."
-fix = "Check the mapping from labels to class numbers (a label that starts at 1, a class the head does not have, a padding value that is not the loss's ignore_index), or give the head as many outputs as there are classes."
+fix = "Check the mapping from labels to class numbers (a label that starts at 1, a class the head does not have, a padding value that is not the loss's ignore_index, a label 0 where CTC has its blank), or give the head as many outputs as there are classes."
 explains = ["python-exception", "shape-or-dtype-error", "native-crash", "killed-by-signal", "nonfinite-tensor", "loss-spike", "shuffled-labels"]
+[params.blanks]
+value = 3
+unit = "looks"
+doc = "Looks at a CTC loss whose targets hold the blank."
 [needs]
 [doc]
-what = "A class target lies below 0 (and is not ignored) or not below the number of classes."
+what = "A class target lies below 0 (and is not ignored) or not below the number of classes; or the targets of a CTC loss hold its blank."
 why = "On the CPU the loss raises; on CUDA the kernel asserts much later with a message that names another line."
 not_this = "Targets equal to ignore_index, targets of losses without classes, and indices of embeddings."
 source = "Definition of the class-index losses of PyTorch."
@@ -45,6 +49,12 @@ WITH seen AS (
            AND (l.lowest < 0 OR l.highest >= l.classes))
 )
 SELECT * FROM seen
+UNION ALL BY NAME
+SELECT rank, step, microbatch, seq, 'target' AS tensor, zero_count AS value, shape[3] AS classes, min AS lowest, max AS highest, shape,
+    printf('%d of %d targets are the blank of the CTC loss, which is no label', zero_count, numel) AS evidence
+FROM operators
+WHERE trigger = 'risk' AND op = 'CtcLoss' AND saved = 'blank'
+QUALIFY count(*) OVER (PARTITION BY rank) >= $blanks
 UNION ALL BY NAME
 -- an exception of a rank whose batch already shows it adds nothing
 SELECT * FROM raised r WHERE NOT EXISTS (SELECT 1 FROM seen s WHERE s.rank = r.rank AND s.step = r.step)
