@@ -83,15 +83,20 @@ def lanes_chart(frame: pl.DataFrame) -> dict[str, Any]:
         return spec_of(chart.configure(**chart_config()), sets)
 
 
-def flame_chart(frame: pl.DataFrame) -> dict[str, Any]:
-    """Bars on bars: what runs inside a bar stands below it; columns name, path, colour, depth, from, to, share, calls."""
+def flame_chart(frame: pl.DataFrame, *, marked: bool = True) -> dict[str, Any]:
+    """Bars on bars: what runs inside a bar stands below it; columns name, path, colour, depth, from, to, share, calls.
+
+    ``marked``: the bars are those of a step; else those of a profile without steps.
+    """
     sets = DataSets()
     deepest = int(frame["depth"].max() or 0) + 1  # pyright: ignore[reportArgumentType]  # a number
     kinds = [k for k in FLAME_COLOURS if k in set(frame["colour"])]
     with debug_mode(False):
         base = alt.Chart(sets.named(rows_of(frame)))
         x = alt.X(
-            "from:Q", scale=alt.Scale(nice=False, zero=True), axis=alt.Axis(title=say("ms of a step"), grid=False)
+            "from:Q",
+            scale=alt.Scale(nice=False, zero=True),
+            axis=alt.Axis(title=say("ms of a step") if marked else "ms", grid=False),
         )
         y = alt.Y("depth:Q", scale=alt.Scale(domain=[deepest, 0], nice=False), axis=None)
         bars = (
@@ -116,9 +121,9 @@ def flame_chart(frame: pl.DataFrame) -> dict[str, Any]:
                 opacity=alt.condition("datum.calls === null", alt.value(0.45), alt.value(0.8)),
                 tooltip=[
                     alt.Tooltip("path:N", title=say("where")),
-                    alt.Tooltip("ms:Q", title=say("ms a step"), format=".3~g"),
-                    alt.Tooltip("share:Q", title=say("of the step"), format=".1%"),
-                    alt.Tooltip("calls:Q", title=say("calls a step"), format=".3~g"),
+                    alt.Tooltip("ms:Q", title=say("ms a step") if marked else "ms", format=".3~g"),
+                    alt.Tooltip("share:Q", title=say("of the step") if marked else say("of the profile"), format=".1%"),
+                    alt.Tooltip("calls:Q", title=say("calls a step") if marked else say("calls"), format=".3~g"),
                 ],
             )
             .transform_calculate(ms="datum.to - datum.from")
@@ -140,7 +145,9 @@ def flame_chart(frame: pl.DataFrame) -> dict[str, Any]:
             .encode(x=x, y=alt.Y("middle:Q", scale=alt.Scale(domain=[deepest, 0], nice=False)))
         )
         chart = alt.layer(bars, names).properties(
-            height=deepest * _FLAME_ROW, width=600, title=say("Profiled step, ms")
+            height=deepest * _FLAME_ROW,
+            width=600,
+            title=say("Profiled step, ms") if marked else say("Whole profile, ms"),
         )
         return spec_of(chart.configure(**chart_config()), sets)
 

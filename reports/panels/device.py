@@ -26,6 +26,12 @@ SELECT coalesce(host, '') AS host, waits_for, count(*) AS pauses, sum(ns)::DOUBL
 FROM host_in_gaps WHERE rank = $rank GROUP BY host, waits_for ORDER BY ns DESC, host LIMIT $most
 """
 
+_OTHERS = """
+SELECT count(*) AS kernels, sum(dur_ns)::DOUBLE AS ns FROM device_events JOIN profile_windows USING (rank, window_id)
+WHERE rank = $rank AND stepped AND step IS NULL AND kind IN ('kernel', 'communication')
+"""
+"""Kernels of no profiled step: what the device still had to do when the profile began, for the most part."""
+
 _WAITS = {"launch": "the host had not launched it", "queue": "it was launched, and waited"}
 
 
@@ -49,6 +55,10 @@ def device_panel(trace: Trace, rank: int, _around: int | None, _suspect: str | N
         (say("Communication"), f"{one['communication'] / one['ns']:.1%}"),
         (say("Only communication"), f"{one['exposed'] / one['ns']:.1%}"),
     ]
+    others = trace.sql(_OTHERS, {"rank": one["rank"]}).row(0, named=True)
+    if others["kernels"]:
+        left = say("{kernels}, {time}", kernels=number(int(others["kernels"])), time=duration(others["ns"]))
+        facts.append((say("Kernels of no profiled step, left out"), left))
     grids = [(say("Kernels and copies by time"), _kernels(trace, one["rank"]))]
     gaps = trace.sql(_GAPS, {"rank": one["rank"], "most": MOST})
     if gaps.height:

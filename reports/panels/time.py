@@ -4,7 +4,7 @@ import polars as pl
 
 from ...analyzer import Trace
 from ..charts.panel_charts import parts_chart
-from ..sections.profile_grids import profile_grids
+from ..sections.profile_grids import read_grid
 from ..text.grid import Grid
 from ..text.language import say
 from ..text.wording import duration, number
@@ -63,7 +63,10 @@ def time_panel(trace: Trace, rank: int, around: int | None, _suspect: str | None
             " waits for its input."
         ),
         facts,
-        [(say("Slowest steps"), _slowest(frame, parts, median)), *profile_grids(trace, rank)],
+        [
+            (say("Slowest steps"), _slowest(frame, parts, median)),
+            *([reads] if (reads := read_grid(trace, rank)) else []),
+        ],
         parts_chart(_stretches(frame, parts), [say(PARTS[c]) for c in parts], around),
         say("Time of a step by part over steps"),
     )

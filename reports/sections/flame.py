@@ -15,6 +15,8 @@ DEEPEST = 14
 _SMALLEST = 0.0005  # share of the step that is a bar of its own where there is room for it
 OUTSIDE = "outside forward, backward and optimizer"
 REST = "between operators"
+WHOLE = "whole profile"
+"""The root where no step is marked."""
 _ORDER = {"forward": 0, "backward": 1, "optimizer": 2, REST: 4}
 
 
@@ -28,14 +30,14 @@ class Node:
     children: dict[str, "Node"] = field(default_factory=dict[str, "Node"])
 
 
-def tree_of(rows: Iterable[dict[str, Any]], step_ns: float) -> Node:
-    """The tree of rows with phase, model, module, operator, ns and calls, the last two a step.
+def tree_of(rows: Iterable[dict[str, Any]], step_ns: float, whole: str = "step") -> Node:
+    """The tree of rows with phase, model, module, operator, ns and calls, the last two a step; ``whole`` names the root.
 
     A module stands inside the modules that its name says it is in. Names of models are a level where there are several.
     """
     rows = list(rows)
     models = {row["model"] for row in rows if row["model"] is not None}
-    root = Node("step")
+    root = Node(whole)
     for row in rows:
         path = [row["phase"] or OUTSIDE]
         if row["model"] is not None and len(models) > 1:

@@ -111,13 +111,13 @@ WITH spans AS (
     SELECT s.rank, s.window_id, s.step, recorder_ns,
         greatest(coalesce(s.until_ns, u.until_ns), coalesce(u.until_ns, s.until_ns))
             - greatest(least(coalesce(s.from_ns, u.from_ns), coalesce(u.from_ns, s.from_ns)), coalesce(u.floor_ns, s.from_ns, u.from_ns)) AS span_ns,
-        coalesce(u.kernels, 0) AS kernels, coalesce(u.kernel_ns, 0) AS kernel_ns, coalesce(u.busy_ns, 0) AS busy_ns,
+        s.until_ns - s.from_ns AS host_ns, coalesce(u.kernels, 0) AS kernels, coalesce(u.kernel_ns, 0) AS kernel_ns, coalesce(u.busy_ns, 0) AS busy_ns,
         coalesce(u.communication_ns, 0) AS communication_ns, coalesce(u.exposed_ns, 0) AS exposed_ns, coalesce(to_device_ns, 0) AS to_device_ns,
         coalesce(pageable_ns, 0) AS pageable_ns, copies, coalesce(sync_ns, 0) AS sync_ns, syncs, launches, coalesce(setup_ns, 0)::BIGINT AS setup_ns
     FROM spans s LEFT JOIN device_use u ON u.rank = s.rank AND u.window_id = s.window_id AND u.step IS NOT DISTINCT FROM s.step
 )
 SELECT rank, window_id, step, span_ns - recorder_ns AS ns, recorder_ns, kernels, kernel_ns, busy_ns, communication_ns, exposed_ns,
-    to_device_ns, pageable_ns, copies, sync_ns, syncs, launches, setup_ns
+    to_device_ns, pageable_ns, copies, sync_ns, syncs, launches, setup_ns, host_ns - recorder_ns AS host_ns
 FROM lengths WHERE span_ns > recorder_ns;
 COMMENT ON VIEW profiled_steps IS 'One row for each step of a profiler window or of an imported trace; of a trace in which no step is marked one row for all of it, whose step is null.';
 COMMENT ON COLUMN profiled_steps.ns IS 'From the first event of the step, or the end of the device''s work of the step before, to the end of the last, without what the recorder did.';
@@ -133,6 +133,7 @@ COMMENT ON COLUMN profiled_steps.sync_ns IS 'Time in which the host waited for a
 COMMENT ON COLUMN profiled_steps.syncs IS 'How often it waited.';
 COMMENT ON COLUMN profiled_steps.launches IS 'Calls that launch a kernel. Far more than kernels: they were captured into a graph, or the trace holds no work of the device.';
 COMMENT ON COLUMN profiled_steps.setup_ns IS 'Time in calls of the runtime that neither launch nor copy nor wait, such as the start of the driver or memory asked of it.';
+COMMENT ON COLUMN profiled_steps.host_ns IS 'From the first to the last event of the host in it, without what the recorder did; null where the host has none.';
 
 CREATE VIEW device_gaps AS
 WITH ordered AS (

@@ -81,7 +81,70 @@ def test_operators_have_their_modules_and_phases(tmp_path):
             ("aten::mm", None, "backward", 20_000, None),
             ("autograd::engine::evaluate_function: AddmmBackward0", None, "backward", 10_000, None),
         ]
-        assert flame_panel(trace, 0, None, None) is not None
+
+
+def flame_tables(trace: Trace) -> tuple[dict[str, str], dict[str, list[dict[str, str]]], str]:
+    """Facts, tables by their captions, and the chart as text."""
+    panel = flame_panel(trace, 0, None, None)
+    assert panel is not None
+    tables = {
+        caption: [dict(zip(grid.columns, row, strict=True)) for row in grid.rows] for caption, grid in panel.grids
+    }
+    return dict(panel.facts), tables, json.dumps(panel.chart)
+
+
+def test_a_flame_graph_without_steps_calls_nothing_a_step_and_names_the_modules(tmp_path):
+    with imported(tmp_path, profile()) as trace:
+        facts, tables, chart = flame_tables(trace)
+    assert facts["Profiled"] == "350 µs, no step is marked"
+    assert "Profiled steps" not in facts
+    assert "Whole profile, ms" in chart
+    assert not [text for text in ("Profiled step", "of a step", '"step"') if text in chart]
+    modules = tables["Modules, by the time of their own operators"]
+    assert [(r["module"], r["time"]) for r in modules] == [("Model_0.Linear_3", "40 µs"), ("", "30 µs"), ("", "30 µs")]
+    first, *_ = tables["Operators of the profile, by own time"]
+    assert (first["operator"], first["calls"], first["own time"]) == ("aten::_foreach_add_", "1", "30 µs")
+
+
+def test_operators_of_a_profile_of_one_step_have_a_table(tmp_path):
+    step = event("ProfilerStep#7", 0.0, 350.0, cat="user_annotation")
+    with imported(tmp_path, [*profile(), step]) as trace:
+        _, tables, chart = flame_tables(trace)
+    assert "Profiled step, ms" in chart
+    rows = tables["Operators of the profiled steps, by own time"]
+    assert ("aten::addmm", "Model_0.Linear_3 (Linear)", "1") in [
+        (r["operator"], r["module"], r["calls a step"]) for r in rows
+    ]
+
+
+def test_the_host_is_told_by_its_own_clock_and_kernels_from_before_are_named(tmp_path):
+    """The device begins with what the host launched before the profile, and ends after the host."""
+    found = [
+        event("ProfilerStep#7", 100.0, 100.0, cat="user_annotation"),
+        event("aten::mm", 110.0, 50.0),
+        event("cudaLaunchKernel", 120.0, 5.0, cat="cuda_runtime", args={"correlation": 9}),
+        event("before", 105.0, 145.0, cat="kernel", pid=0, tid=7, args={"correlation": 3}),
+        event("gemm", 250.0, 30.0, cat="kernel", pid=0, tid=7, args={"correlation": 9}),
+    ]
+    with imported(tmp_path, found) as trace:
+        facts, tables, _ = flame_tables(trace)
+        panel = device_panel(trace, 0, None, None)
+    assert facts["A profiled step"] == "100 µs"
+    assert facts["Share of between operators"] == "50.0%"
+    (row,) = tables["Operators of the profiled steps, by own time"]
+    assert row["of the step"] == "50.0%"
+    assert panel is not None
+    assert dict(panel.facts)["Profiled"] == "30 µs"
+    assert dict(panel.facts)["Kernels"] == "1, 30 µs"
+    assert dict(panel.facts)["Kernels of no profiled step, left out"] == "1, 145 µs"
+
+
+def test_an_operator_that_every_other_step_calls_is_called_half_a_time_a_step(tmp_path):
+    steps = [event(f"ProfilerStep#{n}", n * 100.0, 100.0, cat="user_annotation") for n in (1, 2)]
+    with imported(tmp_path, [*steps, event("aten::mm", 110.0, 50.0)]) as trace:
+        _, tables, _ = flame_tables(trace)
+    (row,) = tables["Operators of the profiled steps, by own time"]
+    assert (row["calls a step"], row["own time a step"]) == ("0.5", "25 µs")
 
 
 def test_a_device_is_busy_once_however_many_kernels_run(tmp_path):

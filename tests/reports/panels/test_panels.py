@@ -91,12 +91,12 @@ def test_operators_of_profiled_steps_and_lines_that_read_have_tables(full_run):
         )  # fmt: skip
         full_run.add("host_reads", step=step, place="train.py:7 in main", code="x.item()", reads=40, loop_ns=2_000_000)
 
-    panel = panels_of(full_run)["time"]
+    panels = panels_of(full_run)
 
-    first, second = grid(panel, "Operators of the profiled steps, by own time")
+    first, second = grid(panels["flame"], "Operators of the profiled steps, by own time")
     assert (first["operator"], first["module"], first["of the step"]) == ("aten::<b>sort</b>", "last (Linear)", "60.0%")
     assert (second["calls a step"], second["own time a step"]) == ("1", "4 ms")
-    (read,) = grid(panel, "Lines that read numbers out of tensors")
+    (read,) = grid(panels["time"], "Lines that read numbers out of tensors")
     assert (read["line"], read["reads a step"], read["counted steps"]) == ("train.py:7 in main", "40", "2")
 
 
