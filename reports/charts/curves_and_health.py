@@ -34,6 +34,9 @@ STATE_WORDS = {
     "finite": "finite, no history",
     "missing": "no gradient",
 }
+WHOLE_NUMBER = "datum.value % 1 ? '' : datum.label"
+"""Labels of steps: of few steps the axis puts ticks between them, which no whole number names."""
+
 AXIS_NUMBER = (
     "datum.value != 0 && (abs(datum.value) >= 1e5 || abs(datum.value) < 1e-4)"
     " ? format(datum.value, '.2~e') : format(datum.value, '.5~r')"
@@ -114,7 +117,14 @@ def _panel(
     x = alt.X(
         "step:Q",
         scale=alt.Scale(nice=False, zero=False),
-        axis=alt.Axis(title=say("step") if last else None, labels=last, format="~d", tickMinStep=1, grid=False),
+        axis=alt.Axis(
+            title=say("step") if last else None,
+            labels=last,
+            format="~d",
+            labelExpr=WHOLE_NUMBER,
+            tickMinStep=1,
+            grid=False,
+        ),
     )
     scale = alt.Scale(type="log", padding=3) if curve.log else alt.Scale(zero=False, nice=True, padding=3)
     y = alt.Y(

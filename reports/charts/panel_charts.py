@@ -7,7 +7,7 @@ import polars as pl
 from altair.utils.schemapi import debug_mode
 
 from ..text.language import say
-from .curves_and_health import AXIS_NUMBER, DataSets, chart_config, rows_of, spec_of
+from .curves_and_health import AXIS_NUMBER, WHOLE_NUMBER, DataSets, chart_config, rows_of, spec_of
 
 PART_COLOURS = ("var(--series-2)", "var(--series-1)", "var(--series-4)", "var(--series-3)", "var(--state-missing)")
 """Colours of the parts of a step, in order."""
@@ -64,7 +64,12 @@ def lanes_chart(frame: pl.DataFrame) -> dict[str, Any]:
             alt.Chart(sets.named(rows_of(frame)))
             .mark_bar()
             .encode(
-                x=alt.X("share:Q", axis=alt.Axis(title=say("share of the profiled time"), format="%"), stack="zero"),
+                x=alt.X(
+                    "share:Q",
+                    axis=alt.Axis(title=say("share of the profiled time"), format="%"),
+                    scale=alt.Scale(domain=[0, 1], nice=False),
+                    stack="zero",
+                ),
                 y=alt.Y("lane:N", sort=lanes, axis=alt.Axis(title=None)),
                 color=alt.Color(
                     "part:N",
@@ -208,7 +213,7 @@ def labels_chart(frame: pl.DataFrame, title: str, step: int | None) -> dict[str,
 
 
 def _steps_axis() -> alt.Axis:
-    return alt.Axis(title=say("step"), format="~d", tickMinStep=1, grid=False)
+    return alt.Axis(title=say("step"), format="~d", labelExpr=WHOLE_NUMBER, tickMinStep=1, grid=False)
 
 
 def _mark(sets: DataSets, around: int | None, column: str) -> list[alt.Chart]:

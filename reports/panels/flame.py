@@ -15,7 +15,8 @@ MODULES = 12
 
 _SQL = """
 WITH steps AS (
-    SELECT count(*) AS n, sum(coalesce(host_ns, ns)) AS ns, count(DISTINCT rank) AS ranks, count(step) AS marked FROM profiled_steps
+    SELECT count(*) AS n, sum(coalesce(host_ns, ns)) AS ns, count(DISTINCT rank) AS ranks, count(step) AS marked
+    FROM profiled_steps
 )
 SELECT o.phase, m.model, o.module, CASE o.cat WHEN 'module' THEN 'Python of the forward' ELSE o.name END AS operator,
     sum(o.calls) / any_value(n) AS calls, sum(o.self_ns) / any_value(n) AS ns, any_value(n) AS steps,

@@ -193,3 +193,22 @@ def test_every_panel_opens_and_draws_without_a_console_message(open_page, full_r
     assert "<b>eval</b>" in opened.page.locator("#panel-happenings").inner_text()
     assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
     assert opened.said == []
+
+
+def test_no_step_is_named_twice_on_an_axis_of_few_steps(open_page, run_folder, make_verdict, tmp_path):
+    run = run_folder()
+    for step in (551, 552):
+        run.step(step, step_ns=20_000_000 + step)
+    with Trace(run.write()) as trace:
+        verdict = make_verdict()
+        verdict.first_anomaly.step = 552
+        path = write_page(trace, verdict, tmp_path / "report.html")
+    page = open_page(path).page
+    page.wait_for_selector("html[data-curves=drawn]", timeout=20_000)
+    page.locator("#panel-time > summary").click()
+    page.wait_for_selector("#panel-time svg", timeout=20_000)
+    for chart, last in (("#curves", 552), ("#panel-time", 553)):
+        named = [
+            text for text in page.locator(f"{chart} svg text").all_text_contents() if text in {"551", "552", "553"}
+        ]
+        assert sorted(named) == [str(step) for step in range(551, last + 1)], chart
