@@ -16,7 +16,7 @@ doc = "Loss in the second half of the run over the first loss that counts as hav
 [params.rows]
 value = 40
 unit = "steps"
-doc = "Losses that tell how the training as a whole went."
+doc = "Length of a run from which its losses tell how the training as a whole went."
 [needs]
 tables = ["batches", "tensor_stats", "modules"]
 columns = ["tensor_stats.sum_sq"]
@@ -48,8 +48,9 @@ WITH inputs AS (
           WHERE c.rank = m.rank AND c.parent_id = m.module_id AND c.call_order IS NOT NULL)
       AND m.class_name NOT IN ('Dropout', 'Flatten', 'Identity', 'Unflatten')
 ), whole AS (
-    SELECT rank, count(*) AS rows_, arg_min(loss, n) AS first, median(loss) FILTER (2 * n >= total) AS late
-    FROM (SELECT *, count(*) OVER (PARTITION BY rank, optimizer_id) AS total FROM optimizer_series)
+    -- not every step has a row: the run is measured by its step numbers
+    SELECT rank, max(step) - min(step) + 1 AS rows_, arg_min(loss, step) AS first, median(loss) FILTER (2 * step >= last) AS late
+    FROM (SELECT *, max(step) OVER (PARTITION BY rank, optimizer_id) AS last FROM optimizer_series)
     WHERE isfinite(loss) AND optimizers <= 1
     GROUP BY rank
 )

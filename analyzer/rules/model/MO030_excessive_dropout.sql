@@ -25,7 +25,7 @@ doc = "Loss in the second half of the run over the first loss that counts as hav
 [params.rows]
 value = 40
 unit = "steps"
-doc = "Losses that tell how the training as a whole went."
+doc = "Length of a run from which its losses tell how the training as a whole went."
 [needs]
 tables = ["tensor_stats", "modules"]
 kinds = ["activation"]
@@ -71,8 +71,9 @@ WITH outputs AS (
       AND EXISTS (FROM module_modes q WHERE q.rank = d.rank AND q.module_id = d.module_id AND q.training AND q.grad)
     GROUP BY d.rank, d.module_id, d.module, d.class_name
 ), whole AS (
-    SELECT rank, count(*) AS rows_, arg_min(loss, n) AS first, median(loss) FILTER (2 * n >= total) AS late
-    FROM (SELECT *, count(*) OVER (PARTITION BY rank, optimizer_id) AS total FROM optimizer_series)
+    -- not every step has a row: the run is measured by its step numbers
+    SELECT rank, max(step) - min(step) + 1 AS rows_, arg_min(loss, step) AS first, median(loss) FILTER (2 * step >= last) AS late
+    FROM (SELECT *, max(step) OVER (PARTITION BY rank, optimizer_id) AS last FROM optimizer_series)
     WHERE isfinite(loss) AND optimizers <= 1
     GROUP BY rank
 )
