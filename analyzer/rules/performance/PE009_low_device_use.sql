@@ -4,8 +4,8 @@ name = "low-device-use"
 severity = "warning"
 phase = "step"
 signal = "kernel"
-message = "The device works {percent} % of the time of {span_} ({kernels} kernels of {kernel_us} µs in {step_ms} ms): it waits for the host{syncs_}{host_}. Up to {saving_ms} ms of {step_ms} ms could be saved."
-fix = "Larger batches, torch.compile(mode='reduce-overhead') or CUDA graphs, fused optimizers, and fewer reads of results (.item()) between launches."
+message = "The device works {percent} % of the time of {span_} ({kernels} kernels of {kernel_us} µs in {step_ms} ms): it waits for {waits_}{syncs_}{host_}. Up to {saving_ms} ms of {step_ms} ms could be saved."
+fix = "Larger batches, torch.compile(mode='reduce-overhead') or CUDA graphs, fused optimizers, and fewer reads of results (.item()) between launches. Where the work had been launched, look at what it waits for: other streams, other ranks, copies."
 explains = []
 [params.busy]
 value = 0.5
@@ -42,6 +42,8 @@ WITH waits AS (
 ), hosts AS (
     SELECT rank, string_agg(host, ', ' ORDER BY ns DESC, host) AS host_ FROM (
         FROM pauses QUALIFY row_number() OVER (PARTITION BY rank ORDER BY ns DESC, host) <= 3) GROUP BY rank
+), queued AS (
+    SELECT rank, sum(ns) FILTER (waits_for = 'queue') > 0.5 * sum(ns) AS queued FROM host_in_gaps GROUP BY rank
 )
 SELECT j.rank, step, j.busy AS value, round(100 * j.busy)::INT AS percent, j.kernels,
     round(j.kernel / 1e3, 1) AS kernel_us, round(j.ns / 1e6, 1) AS step_ms,
@@ -49,11 +51,19 @@ SELECT j.rank, step, j.busy AS value, round(100 * j.busy)::INT AS percent, j.ker
         WHEN step IS NULL THEN 'the whole profile, in which no step is marked'
         ELSE 'the profiled steps'
         END AS span_,
-        coalesce('; in the longest pauses that is in ' || h.host_, '') AS host_,
     CASE
+        WHEN q.queued THEN 'something else than the host, which had launched what ends most of the longest pauses before they began'
+        ELSE 'the host'
+        END AS waits_,
+    CASE
+        WHEN q.queued THEN ''
+        ELSE coalesce('; in the longest pauses that is in ' || h.host_, '')
+        END AS host_,
+    CASE
+        WHEN q.queued THEN ''
         WHEN j.syncs > 5 THEN ', which itself waits for the device ' || j.syncs || ' times'
         ELSE ''
         END AS syncs_,
         round(j.idle / 1e6, 1) AS saving_ms
-FROM judged j LEFT JOIN waits w ON w.rank = j.rank LEFT JOIN hosts h ON h.rank = j.rank
+FROM judged j LEFT JOIN waits w ON w.rank = j.rank LEFT JOIN hosts h ON h.rank = j.rank LEFT JOIN queued q ON q.rank = j.rank
 WHERE j.busy < $busy AND coalesce(w.wait, 0) < $wait ORDER BY step NULLS FIRST, j.rank
