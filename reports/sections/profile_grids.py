@@ -63,4 +63,4 @@ def read_grid(trace: Trace, rank: int) -> tuple[str, Grid] | None:
 def _module(name: str | None, class_name: str | None) -> str:
     if class_name is None:
         return ""
-    return f"{name or 'the model'} ({class_name})"
+    return f"{show_name(name, empty='the model')} ({show_name(class_name)})"

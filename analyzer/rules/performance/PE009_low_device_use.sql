@@ -43,7 +43,8 @@ WITH waits AS (
     SELECT rank, string_agg(host, ', ' ORDER BY ns DESC, host) AS host_ FROM (
         FROM pauses QUALIFY row_number() OVER (PARTITION BY rank ORDER BY ns DESC, host) <= 3) GROUP BY rank
 ), queued AS (
-    SELECT rank, sum(ns) FILTER (waits_for = 'queue') > 0.5 * sum(ns) AS queued FROM host_in_gaps GROUP BY rank
+    SELECT rank, sum(CASE WHEN waits_for = 'queue' THEN ns ELSE -ns END) > 0 AS queued
+    FROM host_in_gaps GROUP BY rank
 )
 SELECT j.rank, step, j.busy AS value, round(100 * j.busy)::INT AS percent, j.kernels,
     round(j.kernel / 1e3, 1) AS kernel_us, round(j.ns / 1e6, 1) AS step_ms,
@@ -52,7 +53,8 @@ SELECT j.rank, step, j.busy AS value, round(100 * j.busy)::INT AS percent, j.ker
         ELSE 'the profiled steps'
         END AS span_,
     CASE
-        WHEN q.queued THEN 'something else than the host, which had launched what ends most of the longest pauses before they began'
+        WHEN q.queued THEN 'something else,'
+            || ' for what ends most of the longest pauses had been launched before they began'
         ELSE 'the host'
         END AS waits_,
     CASE
@@ -65,5 +67,6 @@ SELECT j.rank, step, j.busy AS value, round(100 * j.busy)::INT AS percent, j.ker
         ELSE ''
         END AS syncs_,
         round(j.idle / 1e6, 1) AS saving_ms
-FROM judged j LEFT JOIN waits w ON w.rank = j.rank LEFT JOIN hosts h ON h.rank = j.rank LEFT JOIN queued q ON q.rank = j.rank
+FROM judged j LEFT JOIN waits w ON w.rank = j.rank LEFT JOIN hosts h ON h.rank = j.rank
+LEFT JOIN queued q ON q.rank = j.rank
 WHERE j.busy < $busy AND coalesce(w.wait, 0) < $wait ORDER BY step NULLS FIRST, j.rank

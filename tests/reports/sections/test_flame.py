@@ -101,8 +101,9 @@ def test_the_panel_has_the_modules_in_words_and_strange_names_are_text(run_folde
 
     assert dict(panel.facts)["Share of forward"] == "60.0%"
     assert dict(panel.facts)["Share of between operators"] == "20.0%"
-    ((_, grid),) = panel.grids
+    (_, grid), (_, operators) = panel.grids
     assert grid.rows[0] == ["forward", "<b>last</b>", "6 ms", "60.0%", "mm"]
+    assert [row[0] for row in operators.rows] == ["aten::mm", "aten::add"]
     assert "forward › <b>last</b> › mm 60%" in panel.chart_label
 
 
