@@ -109,7 +109,15 @@ def _shifted_labels(labels: pl.DataFrame) -> list[Fact]:
 _ENOUGH_LABELS = 100
 """Labels for each class that were seen, after which a class that has not come is rare or is none."""
 
-_LOADS = "SELECT count(*) AS n FROM checkpoints WHERE action <> 'save'"
+_LOADS = "SELECT count(*) AS n FROM checkpoints WHERE action <> 'saved'"
+
+
+def _files(trace: Trace, action: str) -> set[str]:
+    return set(
+        trace.sql("SELECT path FROM checkpoints WHERE action = $action AND path IS NOT NULL", {"action": action})[
+            "path"
+        ]
+    )
 
 
 def determinism(trace: Trace, again: Path) -> list[Fact]:
@@ -121,7 +129,8 @@ def determinism(trace: Trace, again: Path) -> list[Fact]:
             if last is None:
                 return [("determinism", name, "doubtful", say("The second start made no step."))]
             first = trace.sql("SELECT min(step) AS s FROM steps").item()
-            if other.sql(_LOADS).item() > trace.sql(_LOADS).item():
+            found_again = _files(other, "read") - _files(other, "saved")
+            if found_again & _files(trace, "saved") or other.sql(_LOADS).item() > trace.sql(_LOADS).item():
                 # a script that looks for its checkpoint finds the one that its first start has written
                 words = say("not tried: the second start went on from a checkpoint that the first one had written")
                 return [("determinism", name, "untried", words)]
@@ -177,7 +186,7 @@ def resume(run: Path) -> list[Fact]:
         attempts = trace.sql("SELECT max(attempt) AS n FROM attempts").item()
         loaded = trace.sql(
             "SELECT string_agg(DISTINCT action, ', ' ORDER BY action) AS a FROM checkpoints"
-            " WHERE action <> 'save' AND step >= (SELECT max(first_step) FROM attempts)"
+            " WHERE action <> 'saved' AND step >= (SELECT max(first_step) FROM attempts)"
         ).item()
         steps = trace.sql(
             "SELECT count(*) AS n FROM steps WHERE step >= (SELECT max(first_step) FROM attempts) AND completed"
