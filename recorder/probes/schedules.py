@@ -66,7 +66,9 @@ def _soon_over(found: ProbeResult, rates: list[float], own: int | None, epoch: i
     gone = next((i for i in range(peak, len(rates)) if rates[i] < _GONE * rates[peak]), None)
     if gone is not None and gone < _SHORT and (own is None or gone < 0.5 * own):
         return result(found.probe, "doubtful", "schedule-gone", found.curve, **found.values, gone=gone)
-    if own is not None and epoch is not None and own < epoch and own < _SHORT:
+    # a warm-up is to be over soon; what is over soon and low is not
+    over_low = rates[-1] < 0.5 * rates[peak]
+    if own is not None and epoch is not None and own < epoch and own < _SHORT and over_low:
         return result(found.probe, "doubtful", "schedule-within-epoch", found.curve, **found.values, epoch=epoch)
     return found
 

@@ -422,6 +422,8 @@ def test_a_schedule_that_is_shorter_than_an_epoch_and_stepped_by_the_batch_is_do
     assert simulate(scheduler, by_step=True, epoch=500).code == "schedule-within-epoch"
     assert simulate(scheduler, by_step=True, epoch=20).outcome == "passed"
     assert simulate(scheduler, epoch=500).outcome == "passed"
+    warm_up = _scheduler(lambda o: torch.optim.lr_scheduler.LinearLR(o, 0.1, total_iters=20))
+    assert simulate(warm_up, by_step=True, epoch=500).outcome == "passed"
 
 
 def test_generators_of_the_script_are_put_back_too():
