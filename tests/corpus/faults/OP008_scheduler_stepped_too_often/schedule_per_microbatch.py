@@ -29,7 +29,7 @@ def batches(x, y, size=16):
 def schedule_per_microbatch(s):
     model = mlp()
     opt = torch.optim.AdamW(model.parameters(), 3e-3)
-    plan = CosineAnnealingLR(opt, T_max=80)
+    plan = CosineAnnealingLR(opt, T_max=20)
     data = batches(*blobs())
     for _ in range(20):
         opt.zero_grad()
