@@ -16,18 +16,11 @@ from ..autograd.first_bad_module import find_first_bad_module, find_first_compil
 from ..autograd.graph import (
     LOSSES,
     MOST_OF_LOSS,
-    activated_twice,
-    bounded_prediction,
-    broadcasts,
-    kl_of_probabilities,
     look_at_forward,
     loss_nodes,
     operator_name,
-    rectified_logits,
     saved,
     shape_of,
-    softmax_elsewhere,
-    wrong_way,
 )
 from ..autograd.risks import RiskPaths, at_risk, risks
 from ..session.patches import Patches
@@ -37,9 +30,10 @@ from ..tensors.band import Band
 from ..tensors.device import scalar_of
 from ..tensors.labels_and_masks import misplaced
 from ..tensors.measure import measure
-from ..tensors.moments import LATE_DEVICES, measurable
+from ..tensors.moments import measurable
 from .batches import DataWatch
 from .forward import ForwardWatch
+from .loss_operators import MOST_OF_A_LOSS, LossOperators
 from .optimizers import OptimizerWatch
 
 _FIRST_STEPS = 8
@@ -47,13 +41,6 @@ _WEIGHT_LOOKS = 2
 """Steps with a lost loss in which the weights are looked at before they are updated: one reduction for each."""
 _MOST_SHAPES = 64
 """Graphs of different sizes after which the code behind the forward is no longer told apart."""
-
-_ROUNDING = 1e-3
-"""Logarithms of probabilities above 0 by less than this are rounding."""
-
-_MOST_OF_A_LOSS = 1 << 18
-"""Elements of a loss's input up to which it is measured: a larger one (log-probabilities of a vocabulary) is the last
-output of the model over again."""
 
 
 class BackwardWatch(Part):
@@ -99,6 +86,7 @@ class BackwardWatch(Part):
         With the number of nodes among which all its loss operators are."""
         self._harmless: set[tuple[int, int]] = set()
         """Graphs without operators that can lose numbers: nodes of the last forward, and nodes from there to the loss."""
+        self._operators = LossOperators(session)
         self._denominators = Denominators()
         self.risk_paths = RiskPaths()
         """Ways to the operators of the last graph that was looked at, where it is not harmless."""
@@ -206,10 +194,9 @@ class BackwardWatch(Part):
         new = code not in self._codes and len(self._codes) < _MOST_SHAPES
         self._looking = not self._unseen and (new or self._now_and_then())
         self._input_and_target(loss, code)
-        self._divergence(loss)
-        self._broadcast(loss)
+        self._operators.of_loss(loss, self.forward.last_node, looking=self._looking)
         if not self._unseen:
-            self._sign(loss)
+            self._operators.sign_of(loss)
         session.rows.stat(tensor_id, Phase.LOSS, moments, requires_grad=loss.requires_grad)
         session.step_row.losses.append(number)
         self._look(loss, nonfinite=moments.nonfinite > 0)
@@ -253,15 +240,12 @@ class BackwardWatch(Part):
                 return
             if code in self._codes:
                 self._codes[code] = max(self._codes[code], looked_at)
-            self._distribution(node)
-            self._activation(node)
-            self._alignment(node)
-            self._blanks(node)
+            self._operators.of_node(node, looking=self._looking)
             suffix = "" if count == 0 else f"{count}"
             given, target = saved(node, "self"), saved(node, "target")
             if (
                 given is not None
-                and given.numel() <= _MOST_OF_A_LOSS
+                and given.numel() <= MOST_OF_A_LOSS
                 and given.is_floating_point()
                 and measurable(given)
             ):
@@ -290,133 +274,6 @@ class BackwardWatch(Part):
         given = last.next_functions[0] if last.next_functions else (None, 0)
         shape = tuple((given[0] is not None and shape_of(*given)) or ())
         return last._sequence_nr() - self.forward.last_node, type(last), shape
-
-    def _divergence(self, loss: Tensor) -> None:
-        """Look for a divergence of probabilities where their logarithms belong."""
-        if not self._looking:
-            return
-        session = self.session
-        if kl_of_probabilities(loss):
-            session.rows.add(
-                "operators",
-                seq=session.position.next_seq(),
-                phase=int(Phase.LOSS),
-                op="KlDiv",
-                saved="probabilities",
-                trigger="risk",
-            )
-
-    def _distribution(self, node: Any) -> None:
-        """Look for probabilities that were made along another dimension than the classes."""
-        if not self._looking:
-            return
-        session = self.session
-        found = softmax_elsewhere(node)
-        if found is not None:
-            session.rows.add(
-                "operators",
-                seq=session.position.next_seq(),
-                phase=int(Phase.LOSS),
-                op=operator_name(node),
-                saved=f"dimension {found[0]}",
-                trigger="risk",
-                shape=found[1],
-            )
-
-    def _activation(self, node: Any) -> None:
-        """Look whether an activation was applied before a loss that applies it itself, or bounds a prediction of numbers."""
-        found = activated_twice(node)
-        if found is None and self._looking:
-            found = bounded_prediction(node) or rectified_logits(node)
-        if found is not None:
-            self.session.rows.add(
-                "operators",
-                seq=self.session.position.next_seq(),
-                phase=int(Phase.LOSS),
-                op=operator_name(node),
-                saved=found,
-                trigger="risk",
-            )
-
-    def _alignment(self, node: Any) -> None:
-        """Look whether what a CTC loss takes for logarithms of probabilities is above 0."""
-        given = saved(node, "log_probs")
-        if given is None or given.numel() > _MOST_OF_A_LOSS or not measurable(given):
-            return
-        if given.device.type in LATE_DEVICES and not self._looking:
-            return  # looking at it makes the host wait
-        high = scalar_of(given.detach().max())
-        if isinstance(high, float) and high > _ROUNDING:
-            session = self.session
-            session.rows.add(
-                "operators",
-                seq=session.position.next_seq(),
-                phase=int(Phase.LOSS),
-                op=operator_name(node),
-                saved="log_probs",
-                trigger="risk",
-                dtype=str(given.dtype).removeprefix("torch."),
-                shape=list(given.shape),
-                numel=given.numel(),
-                max=high,
-            )
-
-    def _blanks(self, node: Any) -> None:
-        """Look whether the targets of a CTC loss hold the blank, which has no output of its own."""
-        if not self._looking or not type(node).__name__.startswith("CtcLoss"):
-            return
-        given, targets = saved(node, "log_probs"), saved(node, "targets")
-        if given is None or targets is None or targets.numel() > _MOST_OF_A_LOSS or not measurable(targets):
-            return
-        if targets.dim() == 2:  # what stands behind the length of a row is padding
-            lengths = torch.as_tensor(node._saved_target_lengths, device=targets.device)
-            targets = targets[torch.arange(targets.shape[1], device=targets.device) < lengths[:, None]]
-        blanks = int((targets == node._saved_blank).sum())
-        if blanks:
-            self.session.rows.add(
-                "operators",
-                seq=self.session.position.next_seq(),
-                phase=int(Phase.LOSS),
-                op=operator_name(node),
-                saved="blank",
-                trigger="risk",
-                shape=list(given.shape),
-                numel=targets.numel(),
-                zero_count=blanks,
-                min=float(targets.min()),
-                max=float(targets.max()),
-            )
-
-    def _sign(self, loss: Tensor) -> None:
-        """Look for an error, written out by hand, that is made large, and for a likelihood that is made small."""
-        found = wrong_way(loss)
-        if found is not None:
-            self.session.rows.add(
-                "operators",
-                seq=self.session.position.next_seq(),
-                phase=int(Phase.LOSS),
-                op=found[0],
-                saved=found[1],
-                trigger="risk",
-            )
-
-    def _broadcast(self, loss: Tensor) -> None:
-        """Look for a prediction that was stretched against its target."""
-        if not self._looking:
-            return
-        session = self.session
-        found = broadcasts(loss, self.forward.last_node)
-        if found is not None:
-            session.rows.add(
-                "operators",
-                seq=session.position.next_seq(),
-                phase=int(Phase.LOSS),
-                op="Broadcast",
-                saved=f"prediction {found[0]}",
-                trigger="risk",
-                shape=found[1],
-                numel=found[1][0] * found[1][1],
-            )
 
     def _target(self, node: Any, given: Tensor | None, target: Tensor) -> None:
         dimension = LOSSES[type(node).__name__]

@@ -1,0 +1,103 @@
+"""Operators of a loss that are given what they do not take: each look writes a row of `operators` with trigger ``risk``."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...schemas import Phase
+from ..autograd.graph import (
+    activated_twice,
+    bounded_prediction,
+    broadcasts,
+    kl_of_probabilities,
+    operator_name,
+    rectified_logits,
+    saved,
+    softmax_elsewhere,
+    wrong_way,
+)
+from ..session.session import Session
+from ..tensors.device import scalar_of
+from ..tensors.moments import LATE_DEVICES, measurable
+
+_ROUNDING = 1e-3
+"""Logarithms of probabilities above 0 by less than this are rounding."""
+
+MOST_OF_A_LOSS = 1 << 18
+"""Elements of a loss's input up to which it is measured: a larger one (log-probabilities of a vocabulary) is the last
+output of the model over again."""
+
+
+class LossOperators:
+    """Looks at the graph of a loss, and at each of its loss operators. ``looking``: whether this loss is looked at closely."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def of_loss(self, loss: Tensor, last_node: int, *, looking: bool) -> None:
+        """Look for logarithms that are missing, and for a prediction that was stretched against its target."""
+        if not looking:
+            return
+        if kl_of_probabilities(loss):
+            self._row("KlDiv", "probabilities")
+        found = broadcasts(loss, last_node)
+        if found is not None:
+            self._row("Broadcast", f"prediction {found[0]}", shape=found[1], numel=found[1][0] * found[1][1])
+
+    def sign_of(self, loss: Tensor) -> None:
+        """Look for an error, written out by hand, that is made large, and for a likelihood that is made small."""
+        found = wrong_way(loss)
+        if found is not None:
+            self._row(*found)
+
+    def of_node(self, node: Any, *, looking: bool) -> None:
+        """Look at what one loss operator was given."""
+        if looking and (elsewhere := softmax_elsewhere(node)) is not None:
+            self._row(operator_name(node), f"dimension {elsewhere[0]}", shape=elsewhere[1])
+        found = activated_twice(node)
+        if found is None and looking:
+            found = bounded_prediction(node) or rectified_logits(node)
+        if found is not None:
+            self._row(operator_name(node), found)
+        self._alignment(node, looking=looking)
+        if looking:
+            self._blanks(node)
+
+    def _alignment(self, node: Any, *, looking: bool) -> None:
+        """Look whether what a CTC loss takes for logarithms of probabilities is above 0."""
+        given = saved(node, "log_probs")
+        if given is None or given.numel() > MOST_OF_A_LOSS or not measurable(given):
+            return
+        if given.device.type in LATE_DEVICES and not looking:
+            return  # looking at it makes the host wait
+        high = scalar_of(given.detach().max())
+        if isinstance(high, float) and high > _ROUNDING:
+            dtype = str(given.dtype).removeprefix("torch.")
+            self._row(
+                operator_name(node), "log_probs", dtype=dtype, shape=list(given.shape), numel=given.numel(), max=high
+            )
+
+    def _blanks(self, node: Any) -> None:
+        """Look whether the targets of a CTC loss hold the blank, which has no output of its own."""
+        given, targets = saved(node, "log_probs"), saved(node, "targets")
+        if given is None or targets is None or targets.numel() > MOST_OF_A_LOSS or not measurable(targets):
+            return
+        if targets.dim() == 2:  # what stands behind the length of a row is padding
+            lengths = torch.as_tensor(node._saved_target_lengths, device=targets.device)
+            targets = targets[torch.arange(targets.shape[1], device=targets.device) < lengths[:, None]]
+        blanks = int((targets == node._saved_blank).sum())
+        if blanks:
+            self._row(
+                operator_name(node),
+                "blank",
+                shape=list(given.shape),
+                numel=targets.numel(),
+                zero_count=blanks,
+                min=float(targets.min()),
+                max=float(targets.max()),
+            )
+
+    def _row(self, op: str, what: str, **facts: object) -> None:
+        seq = self._session.position.next_seq()
+        self._session.rows.add("operators", seq=seq, phase=int(Phase.LOSS), op=op, saved=what, trigger="risk", **facts)
