@@ -33,6 +33,7 @@ SHARED = (
     "optimizer_state_tensors",
     "optimizer_states",
     "param_steps",
+    "loss_levels",
     "divergences",
     "bad_steps",
     "nonfinite",

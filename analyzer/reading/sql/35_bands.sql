@@ -1,5 +1,16 @@
 -- A loss that left its band for good. Shared by the rules that explain it and the rule that names it.
 
+CREATE VIEW loss_levels AS
+-- not every step has a row: the run is measured by its step numbers
+SELECT rank, max(step) - min(step) + 1 AS steps, arg_min(loss, step) AS first_loss, median(loss) FILTER (2 * step >= last) AS late_loss
+FROM (SELECT *, max(step) OVER (PARTITION BY rank, optimizer_id) AS last FROM optimizer_series)
+WHERE isfinite(loss) AND optimizers <= 1
+GROUP BY rank;
+COMMENT ON VIEW loss_levels IS 'One row for each rank of one optimizer: where its loss began, and where it is in the second half of the run.';
+COMMENT ON COLUMN loss_levels.steps IS 'Steps from the first loss to the last, watched or not.';
+COMMENT ON COLUMN loss_levels.first_loss IS 'The first finite loss.';
+COMMENT ON COLUMN loss_levels.late_loss IS 'Median of the finite losses in the second half.';
+
 CREATE VIEW divergences AS
 WITH series AS (
     SELECT *, greatest(loss_sigma, 0.05 * abs(loss_median)) AS spread,

@@ -13,7 +13,7 @@ doc = "Root mean square from which an input is far from unit scale."
 [params.nothing]
 value = 0.85
 doc = "Loss in the second half of the run over the first loss that counts as having learnt nothing."
-[params.rows]
+[params.length]
 value = 40
 unit = "steps"
 doc = "Length of a run from which its losses tell how the training as a whole went."
@@ -47,16 +47,10 @@ WITH inputs AS (
       AND NOT EXISTS (FROM modules c
           WHERE c.rank = m.rank AND c.parent_id = m.module_id AND c.call_order IS NOT NULL)
       AND m.class_name NOT IN ('Dropout', 'Flatten', 'Identity', 'Unflatten')
-), whole AS (
-    -- not every step has a row: the run is measured by its step numbers
-    SELECT rank, max(step) - min(step) + 1 AS rows_, arg_min(loss, step) AS first, median(loss) FILTER (2 * step >= last) AS late
-    FROM (SELECT *, max(step) OVER (PARTITION BY rank, optimizer_id) AS last FROM optimizer_series)
-    WHERE isfinite(loss) AND optimizers <= 1
-    GROUP BY rank
 )
 SELECT i.rank, i.step, i.field, i.value, i.mean, i.low, i.high, i.batches, l.module, l.class_name,
-    CASE WHEN EXISTS (FROM whole w
-        WHERE w.rank = i.rank AND w.rows_ >= $rows AND w.first > 0 AND w.late > $nothing * w.first)
+    CASE WHEN EXISTS (FROM loss_levels w
+        WHERE w.rank = i.rank AND w.steps >= $length AND w.first_loss > 0 AND w.late_loss > $nothing * w.first_loss)
         THEN 'error' ELSE 'warning' END AS severity
 FROM inputs i JOIN leaves l ON l.rank = i.rank AND l.n = 1
 WHERE i.least > $rms AND i.batches >= 5

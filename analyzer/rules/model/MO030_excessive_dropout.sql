@@ -22,7 +22,7 @@ doc = "Nonzero inputs of a look from which a share is told."
 [params.nothing]
 value = 0.85
 doc = "Loss in the second half of the run over the first loss that counts as having learnt nothing."
-[params.rows]
+[params.length]
 value = 40
 unit = "steps"
 doc = "Length of a run from which its losses tell how the training as a whole went."
@@ -70,18 +70,12 @@ WITH outputs AS (
     WHERE g.nonzero >= $elements
       AND EXISTS (FROM module_modes q WHERE q.rank = d.rank AND q.module_id = d.module_id AND q.training AND q.grad)
     GROUP BY d.rank, d.module_id, d.module, d.class_name
-), whole AS (
-    -- not every step has a row: the run is measured by its step numbers
-    SELECT rank, max(step) - min(step) + 1 AS rows_, arg_min(loss, step) AS first, median(loss) FILTER (2 * step >= last) AS late
-    FROM (SELECT *, max(step) OVER (PARTITION BY rank, optimizer_id) AS last FROM optimizer_series)
-    WHERE isfinite(loss) AND optimizers <= 1
-    GROUP BY rank
 )
 SELECT k.rank, k.step, k.module, k.class_name, round(k.value, 3) AS value, k.looks,
     coalesce(nullif(k.module, ''), 'the root') AS place,
-    CASE WHEN w.rank IS NULL THEN '' ELSE printf(' The loss began at %.4g and is %.4g in the second half.', w.first, w.late) END AS learnt_,
+    CASE WHEN w.rank IS NULL THEN '' ELSE printf(' The loss began at %.4g and is %.4g in the second half.', w.first_loss, w.late_loss) END AS learnt_,
     CASE WHEN w.rank IS NULL THEN 'warning' ELSE 'error' END AS severity
 FROM kept k
-LEFT JOIN whole w ON w.rank = k.rank AND w.rows_ >= $rows AND w.first > 0 AND w.late > $nothing * w.first
+LEFT JOIN loss_levels w ON w.rank = k.rank AND w.steps >= $length AND w.first_loss > 0 AND w.late_loss > $nothing * w.first_loss
 WHERE k.looks >= $looks AND k.most <= $kept
 ORDER BY k.step, k.rank, k.module_id
