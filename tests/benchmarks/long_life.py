@@ -1,12 +1,13 @@
 """What hours of recording cost: memory, disk, files and step time of a cheap training with default options, sample by sample.
 
-    python tests/benchmarks/long_life.py --hours 8 [--again 0.1] [--samples 12] [--out FOLDER]
+    python tests/benchmarks/long_life.py --hours 8 [--again 0.1] [--samples 12] [--pause 0] [--out FOLDER]
 
 `firstfault run` records a small model without end. Every sample reads resident memory, descriptors and threads of the training
 and of the supervisor, bytes and files of the run folder, and the training's own step time: processor time and wall clock, each
 the mean since the sample before. After ``--hours`` both are killed with SIGKILL. The run is then resumed for a share of that time
 (``--again``), killed again, checked and diagnosed in a process of its own. The training counts the steps that its optimizer
-returned from in a mapped file, which survives the kill: a step that the recording does not know is lost.
+returned from in a mapped file, which survives the kill: a step that the recording does not know is lost. With ``--pause`` every
+step waits for its data that many milliseconds, so that the machine can be used meanwhile.
 """
 
 import argparse
@@ -28,7 +29,7 @@ SCRIPT = """
 import mmap, struct, sys, time
 from pathlib import Path
 import torch
-folder, written = Path(sys.argv[1]), Path(sys.argv[1]) / "checkpoint.new"
+folder, written, pause = Path(sys.argv[1]), Path(sys.argv[1]) / "checkpoint.new", float(sys.argv[2])
 torch.set_num_threads(1)
 torch.manual_seed(0)
 layers = [m for _ in range(4) for m in (torch.nn.Linear(32, 32), torch.nn.ReLU())]
@@ -45,6 +46,7 @@ with (folder / "counted.bin").open("r+b") as file:
 done, = struct.unpack_from("<q", counted)
 target = torch.randn(32)
 while True:
+    time.sleep(pause)
     x = torch.randn(32, 32)
     loss = (model(x).squeeze(1) - torch.tanh(x @ target)).square().mean()
     optimizer.zero_grad()
@@ -112,10 +114,20 @@ def counted(folder: Path) -> tuple[int, float, float]:
     return struct.unpack("<qdd", (folder / "counted.bin").read_bytes())
 
 
-def start(folder: Path, options: list[str]) -> tuple[subprocess.Popen[bytes], psutil.Process]:
+def start(folder: Path, options: list[str], pause: float) -> tuple[subprocess.Popen[bytes], psutil.Process]:
     """The supervisor and the training, once that has made a step."""
     before, *_ = counted(folder)
-    command = [sys.executable, "-m", "firstfault", "run", "--quiet", *options, folder / "train.py", folder]
+    command = [
+        sys.executable,
+        "-m",
+        "firstfault",
+        "run",
+        "--quiet",
+        *options,
+        folder / "train.py",
+        folder,
+        str(pause / 1e3),
+    ]
     with (folder / "printed.txt").open("ab") as printed:
         supervisor = subprocess.Popen(command, stdout=printed, stderr=subprocess.STDOUT)
     while counted(folder)[0] == before:
@@ -188,6 +200,7 @@ def main() -> None:
     parser.add_argument("--hours", type=float, default=8.0)
     parser.add_argument("--again", type=float, default=0.1, help="share of the hours for which it is resumed")
     parser.add_argument("--samples", type=int, default=16)
+    parser.add_argument("--pause", type=float, default=0.0, help="milliseconds that a step waits for its data")
     parser.add_argument("--out", type=Path, help="a new folder; kept")
     given = parser.parse_args()
     folder = given.out or Path(tempfile.mkdtemp(prefix="firstfault-long-"))
@@ -197,12 +210,12 @@ def main() -> None:
     os.chdir(folder)
     begun = time.monotonic()
     print(HEAD, flush=True)
-    supervisor, training = start(folder, ["--out", str(folder / "run")])
+    supervisor, training = start(folder, ["--out", str(folder / "run")], given.pause)
     samples = sampled(folder, training, supervisor.pid, given.hours * 3600, given.samples, begun)
     kill(supervisor, training)
     first, *_ = counted(folder)
     print(f"killed after {first} steps; resumed", flush=True)
-    supervisor, training = start(folder, ["--resume", str(folder / "run")])
+    supervisor, training = start(folder, ["--resume", str(folder / "run")], given.pause)
     sampled(
         folder,
         training,
