@@ -9,7 +9,6 @@ from importlib import import_module
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
 from . import __version__
 
@@ -84,6 +83,8 @@ def build_app(command: str | None = None) -> typer.Typer:
         except ModuleNotFoundError as e:
             if e.name not in ANALYSIS:
                 raise
+            from rich.markup import escape  # noqa: PLC0415 - `firstfault run` does without it
+
             for name in (n for n, r in ROOMS.items() if r == room):
                 app.command(name, help=f"Not installed: {escape(NEEDS_ANALYSIS)}", context_settings=_ANYTHING)(
                     _not_installed

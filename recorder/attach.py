@@ -5,9 +5,12 @@ Everything put into torch is taken out again by ``Attachment.detach``.
 """
 
 import atexit
+import contextlib
 import functools
+import gc
 import os
 import sys
+from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,8 +59,9 @@ def attach(run: Path) -> "Attachment":
     """Record this process into a run folder. Only one recording can be attached at a time; see current()."""
     global _attached  # noqa: PLW0603 — a process has one torch, and so one attachment
     try:
-        from .attachment import Attachment  # noqa: PLC0415 — imports torch, which must not happen before the script does it
-        from .session.session import Session  # noqa: PLC0415
+        with _without_collections():
+            from .attachment import Attachment  # noqa: PLC0415 — imports torch, which must not happen before the script does
+            from .session.session import Session  # noqa: PLC0415
 
         _attached = attachment = Attachment(Session(run))
     except Exception as e:
@@ -67,6 +71,18 @@ def attach(run: Path) -> "Attachment":
     atexit.register(detach)
     os.register_at_fork(after_in_child=attachment.session.abandon)
     return attachment
+
+
+@contextlib.contextmanager
+def _without_collections() -> Generator[None]:
+    """Keep the garbage collector from going through all of torch, a twentieth of a second, for what imports leave."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def current() -> "Attachment | None":

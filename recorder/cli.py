@@ -223,18 +223,21 @@ def _record(
         raise RecorderError("--resume goes on in a folder that exists: leave --out and --name away")
     _check_torch()
     from .base.option_parsing import resolve  # noqa: PLC0415
-    from .base.options import as_json  # noqa: PLC0415 - imports pyarrow, see signals.block
-    from .storage.resume import resume_run  # noqa: PLC0415
-    from .storage.run_folder import create_run  # noqa: PLC0415
-    from .supervisor.supervise import command_of, guarded, supervise  # noqa: PLC0415
+    from .base.options import as_json  # noqa: PLC0415
+    from .supervisor.supervise import command_of, supervise  # noqa: PLC0415
+    from .supervisor.troubles import guarded  # noqa: PLC0415
 
     command = command_of(target, args, module=module)
     folders = [Path()] if module or target == "-" else [Path(target).parent, Path()]
     options = as_json(resolve(given, folders))
     script = f"-m {target}" if module else target
     if resume is not None:
+        from .storage.resume import resume_run  # noqa: PLC0415 - imports pyarrow, see signals.block
+
         folder = resume_run(resume, argv=command, script=script, options=options)
     else:
+        from .storage.run_folder import create_run  # noqa: PLC0415
+
         folder = create_run(out, argv=command, script=script, name=name, options=options)
     watcher = _start_alert(folder, alert) if alert is not None else None
     try:
@@ -319,7 +322,7 @@ def _say_what_was_recorded(folder: Path, *, quiet: bool) -> None:
     """One line on stderr after the script's own last one: where the run lies, or why there is nothing in it."""
     from .storage.segments import completed_steps  # noqa: PLC0415
     from .supervisor.closing_line import switched_off, why_nothing  # noqa: PLC0415
-    from .supervisor.supervise import say  # noqa: PLC0415
+    from .supervisor.troubles import say  # noqa: PLC0415
 
     steps = completed_steps(folder)
     shown = shlex.quote(os.path.relpath(folder) if folder.is_relative_to(Path.cwd()) else str(folder))

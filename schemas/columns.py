@@ -7,8 +7,11 @@ is derived from these declarations, so a column is declared once.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cache
+from typing import TYPE_CHECKING, Literal
 
-import pyarrow as pa
+if TYPE_CHECKING:  # a tenth of a second: the parent of a recorded script must not wait for it
+    import pyarrow as pa
 
 SCHEMA_VERSION = 1
 """Version of the tables and of run.json/exit.json. History: 1 — first."""
@@ -45,14 +48,30 @@ KINDS = (
 """Values of ``tensors.kind``."""
 
 
+Kind = Literal["int8", "int32", "int64", "double", "bool", "string", "list<int64>"]
+
+
+@cache
+def arrow_type(kind: Kind) -> "pa.DataType":
+    """The type that Arrow has for a kind of values."""
+    import pyarrow as pa  # noqa: PLC0415 - see above
+
+    return pa.list_(pa.int64()) if kind == "list<int64>" else pa.type_for_alias(kind)
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: its Arrow type, one sentence and a unit (empty where a value has none)."""
+    """One column: what kind of values it has, one sentence and a unit (empty where a value has none)."""
 
     name: str
-    type: pa.DataType
+    kind: Kind
     doc: str
     unit: str = ""
+
+    @property
+    def type(self) -> "pa.DataType":
+        """Its Arrow type."""
+        return arrow_type(self.kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +85,10 @@ class Table:
     latest: bool = False
 
     @property
-    def schema(self) -> pa.Schema:
+    def schema(self) -> "pa.Schema":
         """Arrow schema of the files, with the version in its metadata."""
+        import pyarrow as pa  # noqa: PLC0415 - see above
+
         fields = [pa.field(c.name, c.type) for c in self.columns]
         return pa.schema(fields, metadata={VERSION_KEY: str(SCHEMA_VERSION).encode()})
 

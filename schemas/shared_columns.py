@@ -1,11 +1,16 @@
 """Types and columns that several tables share."""
 
-import pyarrow as pa
+from typing import Final
 
 from .columns import Column
 
-I8, I32, I64, F64, BOOL, STR = pa.int8(), pa.int32(), pa.int64(), pa.float64(), pa.bool_(), pa.string()
-LIST = pa.list_(pa.int64())
+I8: Final = "int8"
+I32: Final = "int32"
+I64: Final = "int64"
+F64: Final = "double"
+BOOL: Final = "bool"
+STR: Final = "string"
+LIST: Final = "list<int64>"
 
 RANK = Column("rank", I32, "Process of the run, as torch.distributed numbers it; 0 in a single-process run.")
 STEP = Column("step", I64, "Optimizer step, counted from 0; an iteration whose step was skipped or missing counts too.")

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ...schemas.files.checksums import SEALED
+from ...schemas.files.seals import SEALED
 from .byte_streams import ByteStream
 from .event_arrays import event_arrays
 from .event_columns import EVENTS, UNPARSED, row_of, rows_table

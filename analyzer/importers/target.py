@@ -14,10 +14,10 @@ from typing import Any, NamedTuple, Self
 import pyarrow as pa
 
 from ...schemas import TABLES, ExitRecord, RunManifest, write_json
-from ...schemas.files.checksums import seal_file
 from ...schemas.files.integrity import write_checksums
 from ...schemas.files.layout import EXIT_JSON, RUN_JSON, part_path
 from ...schemas.files.parts import table_of, write_part
+from ...schemas.files.seals import seal_file
 from ..errors import ImportFileError
 from .call_record import CallRecord
 from .curve_names import no_loss

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...schemas import TABLES, SchemaError
-from ...schemas.files.checksums import read_seal
 from ...schemas.files.integrity import damages
 from ...schemas.files.layout import CHECKSUMS_JSON, RUN_JSON, parts, segments
 from ...schemas.files.manifest import UNKNOWN_END, rescue_exit, rescue_manifest
+from ...schemas.files.seals import read_seal
 from ..errors import NotARunError, UnreadableRunError
 from .sources import Problem, find_sources
 

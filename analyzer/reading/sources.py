@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ...schemas import SCHEMA_VERSION, TABLES, VERSION_KEY, Table
-from ...schemas.files.checksums import read_seal
 from ...schemas.files.layout import Part, parts, segments
 from ...schemas.files.safe_files import MOST_SEGMENT, check_file, read_file
+from ...schemas.files.seals import read_seal
 from ...schemas.files.segments import Records, bytes_written, missing_at_end, read_records
 from ...schemas.files.step_values import STEP_VALUES, STEP_VALUES_SCHEMA, Mark, tables_of
 from ..errors import UnreadableRunError

@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import pyarrow.compute as pc
-
 from ...schemas import SchemaError, read_exit
 from ...schemas.files.unrecorded import UNRECORDED, process_notes, values_of
 from ..storage.segments import read_rows
@@ -58,8 +56,8 @@ def why_nothing(run: Path) -> str:
 def _said(run: Path) -> str | None:
     """The newest of what the supervisor said of processes that are not recorded."""
     rows = read_rows(run, "events", ["time_ns", "event", "detail"])
-    details = rows.filter(pc.field("event") == UNRECORDED).sort_by("time_ns")["detail"].to_pylist()
-    found = values_of(details[-1]) if details else None
+    said = [row for row in rows.to_pylist() if row["event"] == UNRECORDED]  # pyarrow.compute takes longer to load
+    found = values_of(max(said, key=lambda row: row["time_ns"])["detail"]) if said else None
     if found is None:
         return None
     reason, values = found

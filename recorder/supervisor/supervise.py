@@ -1,7 +1,7 @@
 """The parent process of a recorded script: starts it, hands everything through, watches it, and outlives it.
 
-It samples the process tree once a second, turns finished journal segments into parts, and writes exit.json. It never
-imports torch. Whatever fails here is said once on stderr and leaves the script and its exit status alone.
+What it sees while the script runs is watch.py's. It never imports torch. Whatever fails here is said once on stderr and leaves
+the script and its exit status alone.
 """
 
 import contextlib
@@ -9,44 +9,21 @@ import os
 import signal
 import subprocess
 import sys
-import threading
-import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
-
-import psutil
-import pyarrow as pa
+from typing import TYPE_CHECKING
 
 from ...schemas import ExitRecord, encode_json, write_json
-from ...schemas.files.integrity import write_checksums
-from ...schemas.files.layout import ENV_RUN, EXIT_JSON, EXIT_RESERVE, OUTPUT_LOG, SUPERVISOR_RANK
-from ...schemas.files.step_values import STEP_VALUES
-from ..base.errors import CompactionError
+from ...schemas.files.layout import ENV_RUN, EXIT_JSON, EXIT_RESERVE, OUTPUT_LOG
 from ..base.options import options_of
 from ..base.secrets import Redactor
-from ..storage.attempt import attempt_of
-from ..storage.housekeeping import Housekeeping
-from ..storage.journal import JournalWriter
 from . import signals
-from .exit_record import MemoryWitness, build_exit
-from .hang import HangWatch
 from .output_tail import OutputTail
 from .passthrough import Passthrough
-from .process_tree import ControlGroup, ProcessTree, Sample
-from .silence import PERIOD_S as SILENT_S
-from .silence import SilenceWatch
 from .torch_process import INJECT
+from .troubles import guarded, warn
 
-PERIOD_S = 1.0
-"""Between two samples of the process tree."""
-
-_ROTATE_SAMPLES = 3600
-"""An hour of samples makes a part."""
-
-_NICENESS = 10
-"""Of the thread that samples and compacts: the training goes first."""
+if TYPE_CHECKING:
+    from .watch import Watch
 
 
 def command_of(target: str, args: list[str], *, module: bool) -> list[str]:
@@ -61,14 +38,14 @@ def environment_of(run: Path, environ: dict[str, str]) -> dict[str, str]:
     return {**environ, ENV_RUN: str(run), "PYTHONPATH": os.pathsep.join(path)}
 
 
-def supervise(run: Path, command: list[str], before: set[signal.Signals], *, silent_after_s: float = SILENT_S) -> int:
+def supervise(
+    run: Path, command: list[str], before: set[signal.Signals], *, silent_after_s: float | None = None
+) -> int:
     """Run ``command`` recorded into ``run``; returns its exit status as a shell gives it (128+n for signal n).
 
     ``before`` is the signal mask that the script is to have; the caller has called signals.block(). Writes exit.json.
-    ``silent_after_s``: how long a process computes with torch before it is said that it is not recorded.
+    ``silent_after_s``: how long a process computes with torch before it is said that it is not recorded; None for the usual time.
     """
-    pa.set_cpu_count(1)
-    pa.set_io_thread_count(1)
     _fill_standard_streams()
     reserve = _Reserve(run / EXIT_RESERVE)
     secrets = Redactor(command, os.environ, keep=options_of(run).keep_secrets)
@@ -84,47 +61,26 @@ def supervise(run: Path, command: list[str], before: set[signal.Signals], *, sil
         preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, before),  # noqa: PLW1509
     )
     output.start()
-    watch = Watch(run, script.pid, secrets, silent_after_s)
-    guarded("sampling", watch.start)
+    watch: list[Watch] = []
+    guarded("sampling", lambda: watch.append(_watch(run, script.pid, secrets, silent_after_s)))
     status, peak_rss = _wait(script, output)
     guarded("output", output.finish)
     tail.close()
     if tail.failure is not None:
         warn("output-log", f"{run / OUTPUT_LOG} is incomplete: {tail.failure.strerror}")
-    guarded("sampling", watch.stop)
-    guarded("exit-record", lambda: reserve.write(run, _ending(run, status, watch, peak_rss)))
-    guarded("compaction", (watch.house or Housekeeping(run)).finish)
-    guarded("checksums", lambda: write_checksums(run))
+    if watch:
+        guarded("sampling", watch[0].stop)
+        guarded("exit-record", lambda: reserve.write(run, watch[0].ending(status, peak_rss)))
+        watch[0].finish()
     return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.waitstatus_to_exitcode(status)
 
 
-def _ending(run: Path, status: int, watch: "Watch", peak_rss: int) -> ExitRecord:
-    record = build_exit(run, status, watch.memory(peak_rss), watch.hang_note())
-    record.torch_processes = watch.torch_processes()
-    return record
+def _watch(run: Path, pid: int, secrets: Redactor, silent_after_s: float | None) -> "Watch":
+    from .watch import Watch  # noqa: PLC0415 - loads Arrow: the script need not wait for that
 
-
-def warn(slug: str, sentence: str) -> None:
-    """One line on stderr that a search for its slug explains."""
-    say(f"[{slug}] {sentence}")
-
-
-def say(sentence: str) -> None:
-    """One line on stderr, which may be gone with its terminal: then nobody is left to hear it."""
-    with contextlib.suppress(OSError):
-        os.write(2, f"firstfault: {sentence}\n".encode("utf-8", "backslashreplace"))
-
-
-def guarded(slug: str, action: Callable[[], object], said: set[str] | None = None) -> None:
-    """Do ``action``; what it raises becomes one warning (one for each slug where ``said`` remembers them), because the
-    script's exit status must come through whatever happens here."""
-    try:
-        action()
-    except Exception as e:  # noqa: BLE001 - see above
-        if said is None or slug not in said:
-            warn(slug, str(e) if isinstance(e, CompactionError) else f"{type(e).__name__}: {e}")
-        if said is not None:
-            said.add(slug)
+    watch = Watch(run, pid, secrets, silent_after_s)
+    watch.start()
+    return watch
 
 
 def _wait(script: subprocess.Popen[bytes], output: Passthrough) -> tuple[int, int]:
@@ -177,106 +133,3 @@ def _fill_standard_streams() -> None:
         except OSError:
             os.open(os.devnull, os.O_RDWR)
             os.set_inheritable(fd, True)
-
-
-@dataclass
-class Watch:
-    """The thread that looks at the script once a second and keeps the journal short."""
-
-    run: Path
-    pid: int
-    secrets: Redactor
-    silent_after_s: float = SILENT_S
-    house: Housekeeping | None = None
-    """Of the run folder; None until the thread has begun."""
-    _stop: threading.Event = field(default_factory=threading.Event)
-    _thread: threading.Thread | None = None
-    _last: Sample | None = None
-    _peak_rss: int = 0
-    _kills_before: int | None = None
-    _kills_last: int | None = None
-    _said: set[str] = field(default_factory=set)
-    _hang: HangWatch | None = None
-    _silence: SilenceWatch | None = None
-
-    def start(self) -> None:
-        """Begin; the first sample is taken at once."""
-        self._thread = threading.Thread(target=guarded, args=("watch", self._loop), name="watch", daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        """End after the sample or part in work."""
-        self._stop.set()
-        if self._thread is not None:
-            self._thread.join()
-
-    def memory(self, peak_rss: int) -> MemoryWitness:
-        """What was seen, with the peak of the largest single process, which no sample can miss."""
-        last = self._last
-        kills = None
-        if self._kills_before is not None and self._kills_last is not None:
-            kills = self._kills_last - self._kills_before
-        return MemoryWitness(
-            used_bytes=last.memory_used_bytes if last else None,
-            limit_bytes=last.memory_limit_bytes if last else None,
-            peak_bytes=max(self._peak_rss, peak_rss),
-            oom_kills=kills,
-        )
-
-    def hang_note(self) -> str | None:
-        """What is to be said about a hang in which the run ended; None where it ended on the move."""
-        return self._hang.note() if self._hang is not None else None
-
-    def torch_processes(self) -> int | None:
-        """Processes that were seen with torch loaded; None where nobody could look."""
-        return self._silence.torch_processes if self._silence is not None else None
-
-    def _loop(self) -> None:
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)  # Linux: of this thread alone
-        group = ControlGroup.own()
-        self._kills_before = self._kills_last = group.memory().oom_kills
-        tree = ProcessTree(self.pid, group)
-        journal = JournalWriter(self.run, SUPERVISOR_RANK, attempt_of(self.run).first_part)
-        options = options_of(self.run)
-        self._hang = hang = HangWatch(self.run, options.hang_timeout_s, say)
-        self.house = house = Housekeeping(self.run, journal, say)
-        self._silence = silence = SilenceWatch(self.run, self.pid, self.secrets, say, self.silent_after_s)
-        rows = 0
-        due = time.monotonic()
-        while True:
-            guarded("sampling", lambda: self._sample(tree, journal), self._said)
-            rows += 1
-            if rows % _ROTATE_SAMPLES == 0:
-                journal.rotate()
-            guarded("compaction", house.look, self._said)
-            guarded("hang-watch", lambda: self._look_for_hang(hang, kill=options.hang_kill), self._said)
-            guarded("silence-watch", lambda: _append_events(journal, silence.look()), self._said)
-            due = max(due + PERIOD_S, time.monotonic())
-            if self._stop.wait(due - time.monotonic()):
-                break
-        guarded("silence-watch", lambda: _append_events(journal, silence.end()), self._said)
-        journal.close()
-        self._kills_last = group.memory().oom_kills
-
-    def _look_for_hang(self, hang: HangWatch, *, kill: bool) -> None:
-        """Stacks first; only where the user asked for it the script is ended, a second after they were asked for."""
-        if hang.look() or not (kill and hang.hanging):
-            return
-        for process in psutil.Process(self.pid).children(recursive=True):
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process.kill()
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGKILL)
-
-    def _sample(self, tree: ProcessTree, journal: JournalWriter) -> None:
-        sample = tree.sample()
-        if sample is None:
-            return
-        self._last = sample
-        self._peak_rss = max(self._peak_rss, sample.rss_bytes)
-        journal.append({STEP_VALUES: {"system_samples": [asdict(sample)]}})
-
-
-def _append_events(journal: JournalWriter, rows: list[dict[str, Any]]) -> None:
-    if rows:
-        journal.append({STEP_VALUES: {"events": rows}})

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..columns import Phase, Table
-from .checksums import SEALED, sealed
+from .seals import SEALED, sealed
 
 Rows = Sequence[Mapping[str, Any]]
 """Rows by columns; a column that a row does not have is null."""

@@ -144,7 +144,8 @@ def _values(segment: pa.Table) -> Iterable[Any]:
 def _in_columns(rows: list[Row], schema: pa.Schema) -> tuple[pa.Table, int]:
     try:
         struct = pa.array(rows, pa.struct(list(schema)))
-        return pa.Table.from_batches([pa.RecordBatch.from_struct_array(struct)]).cast(schema), 0
+        whole = pa.Table.from_batches([pa.RecordBatch.from_struct_array(struct)])
+        return whole.replace_schema_metadata(schema.metadata), 0  # a cast would load pyarrow.compute
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         pass
     wrong = 0

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 MODELS = {"small": (32, 2, 32), "medium": (64, 4, 64), "deep": (48, 30, 64)}
@@ -45,6 +46,11 @@ json.dump({"marks": list(marks.items()), "loss": loss.item()}, open(out, "w"))
 """
 
 
+def _installed(environ: Mapping[str, str]) -> dict[str, str]:
+    """An environment in which Python keeps compiled modules, as pip leaves them where firstfault is installed."""
+    return {k: v for k, v in environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+
+
 def run(script: Path, model: str, steps: int, *, recorded: bool) -> tuple[dict[str, float], float]:
     """Microseconds a step by stretch, seconds of the whole process, and the last loss."""
     with tempfile.TemporaryDirectory() as folder:
@@ -53,7 +59,7 @@ def run(script: Path, model: str, steps: int, *, recorded: bool) -> tuple[dict[s
         began = time.perf_counter()
         tool = ["-m", "firstfault", "run", "--quiet", "--out", f"{folder}/run"] if recorded else []
         arguments = [*map(str, (*MODELS[model], steps)), str(out)]
-        subprocess.run([sys.executable, *tool, str(script), *arguments], check=True, env=os.environ)
+        subprocess.run([sys.executable, *tool, str(script), *arguments], check=True, env=_installed(os.environ))
         took = time.perf_counter() - began
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         found = json.loads(out.read_text())

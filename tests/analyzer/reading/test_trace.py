@@ -13,8 +13,8 @@ import pytest
 from firstfault.analyzer import AnalyzerError, NotARunError, QueryError, Trace, UnreadableRunError
 from firstfault.analyzer.reading import trace as trace_module
 from firstfault.schemas import TABLES, VERSION_KEY, SchemaError, write_json
-from firstfault.schemas.files.checksums import SEALED
 from firstfault.schemas.files.layout import EXIT_JSON, RUN_JSON, part_path, segment_path
+from firstfault.schemas.files.seals import SEALED
 from firstfault.schemas.files.step_values import STEP_VALUES, Mark, _batch, _check_of, batch_of
 
 HOSTILE = [
