@@ -5,7 +5,7 @@ the one round it is the last before it that lies one level higher: both are told
 """
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,7 @@ _TEXTS = ["ph", "cat", "name", "pid", "tid"]
 _DEEPEST = 1000
 _TABLE = TABLES["profiled_operators"]
 
-_Numbers = npt.NDArray[np.int64]
+_Numbers = npt.NDArray[np.integer[Any]]
 
 
 class _Events(NamedTuple):
@@ -49,8 +49,8 @@ def _events_of(part: Path) -> tuple[_Events, list[str]]:
     found = [_counted(file.read_row_group(i, columns=_COLUMNS), names, threads) for i in range(file.num_row_groups)]
     if not found:
         none = np.empty(0, np.int64)
-        return _Events(*(none.astype(t) for t in (np.int32, np.int32, *[np.int64] * 3, np.bool_, np.bool_))), []
-    return _Events(*(np.concatenate(arrays) for arrays in zip(*found, strict=True))), list(names)
+        return _Events._make(none.astype(t) for t in (np.int32, np.int32, *[np.int64] * 3, np.bool_, np.bool_)), []
+    return _Events._make(np.concatenate(arrays) for arrays in zip(*found, strict=True)), list(names)
 
 
 def _counted(events: pa.Table, known_names: dict[str, int], known_threads: dict[str, int]) -> _Events:
@@ -90,7 +90,7 @@ def operators_of(part: Path, rank: int, window: int) -> pa.Table:
         return _TABLE.schema.empty_table()
     if not _in_order(events.thread, events.begin, events.length):
         order = np.lexsort((-events.length, events.begin, events.thread))
-        events = _Events(*(array[order] for array in events))
+        events = _Events._make(array[order] for array in events)
     above, depth = _nested(events.thread, events.begin, events.length)
     inside = above >= 0
     spent = np.bincount(above[inside], events.length[inside], len(above))
