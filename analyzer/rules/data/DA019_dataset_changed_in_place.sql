@@ -11,6 +11,7 @@ explains = ["outlier-batch", "divergence", "loss-spike", "plateau", "unexplained
 value = 2
 unit = "samples"
 doc = "Samples that must have been looked at, all with the same result."
+source = "convention: of this project, one may be read while it is written"
 [needs]
 tables = ["events", "batches"]
 [doc]

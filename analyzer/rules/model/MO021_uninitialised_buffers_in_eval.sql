@@ -11,6 +11,7 @@ explains = ["train-eval-input-mismatch", "loss-spike", "nonfinite-tensor"]
 value = 100.0
 unit = "times"
 doc = "Root mean square of the output in evaluation, over that in the first training forwards."
+source = "convention: of this project, two orders of magnitude: an evaluation differs from training by less"
 [needs]
 tables = ["probes", "modules"]
 [doc]

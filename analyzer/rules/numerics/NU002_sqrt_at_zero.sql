@@ -33,6 +33,9 @@ WHERE p.op IN ('Sqrt', 'Rsqrt', 'Pow', 'Norm', 'LinalgVectorNorm', 'Cdist') AND 
       FROM first_bad_operator)
       OR NOT EXISTS (
       SELECT 1 FROM operators q
-      WHERE q.rank = p.rank AND q.step < p.step AND q.op = p.op AND q.module_id IS NOT DISTINCT FROM p.module_id
+      WHERE q.rank = p.rank
+        AND q.step < p.step
+        AND q.op = p.op
+        AND q.module_id IS NOT DISTINCT FROM p.module_id
         AND q.zero_count > 0 AND (q.rank, q.step) NOT IN (SELECT (rank, step) FROM bad_steps)))
 ORDER BY p.step, p.rank, p.graph_seq DESC, p.seq

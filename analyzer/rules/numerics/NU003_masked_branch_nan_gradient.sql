@@ -42,6 +42,10 @@ WHERE p.masked AND p.trigger = 'risk' AND (p.rank, p.step) NOT IN (SELECT (rank,
       FROM first_bad_operator)
       OR NOT EXISTS (
       SELECT 1 FROM operators q
-      WHERE q.rank = p.rank AND q.step < p.step AND q.op = p.op AND q.masked AND q.module_id IS NOT DISTINCT FROM p.module_id
+      WHERE q.rank = p.rank
+        AND q.step < p.step
+        AND q.op = p.op
+        AND q.masked
+        AND q.module_id IS NOT DISTINCT FROM p.module_id
         AND (q.rank, q.step) NOT IN (SELECT (rank, step) FROM bad_steps)))
 ORDER BY p.step, p.rank, p.graph_seq DESC, p.seq

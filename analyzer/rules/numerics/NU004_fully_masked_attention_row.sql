@@ -10,6 +10,11 @@ explains = ["outlier-batch", "nonfinite-tensor", "loss-spike", "divergence", "ex
 [params.sane]
 value = 1e15
 doc = "Saved operands below this size cannot overflow a product in float32 or bfloat16, so whole rows of NaN are the mask's doing."
+source = "arithmetic: 1e15 squared times a million terms is 1e36, below 3.4e38"
+[params.half]
+value = 64
+doc = "The same in float16."
+source = "arithmetic: 64 squared is 4096: it takes sixteen such products, all of one sign, to reach 65504"
 [needs]
 tables = ["steps", "tensor_stats"]
 [doc]
@@ -34,7 +39,7 @@ WITH looks AS (
     WHERE l.op IN ('Bmm', 'Mm', 'Baddbmm', 'Addmm', 'Mul', 'Div', 'Add') AND l.saved <> 'mask'
       AND (l.inf_count > 0
           OR greatest(abs(l.min), abs(l.max)) > CASE WHEN l.dtype LIKE '%float16%'
-              AND l.dtype NOT LIKE '%bfloat16%' THEN 64 ELSE $sane END)
+              AND l.dtype NOT LIKE '%bfloat16%' THEN $half ELSE $sane END)
 )
 SELECT l.rank, l.step, l.microbatch, l.seq, 'forward' AS phase, coalesce(l.module, l.origin_module) AS module,
     l.origin_tensor AS tensor,

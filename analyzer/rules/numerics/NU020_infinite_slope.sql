@@ -33,6 +33,9 @@ WHERE (e.rank, e.step, e.op) IN (SELECT (rank, step, regexp_replace(node, 'Backw
     FROM first_bad_operator)
     OR NOT EXISTS (SELECT 1
         FROM edges q
-        WHERE q.rank = e.rank AND q.step < e.step AND q.op = e.op AND q.module_id IS NOT DISTINCT FROM e.module_id
+        WHERE q.rank = e.rank
+          AND q.step < e.step
+          AND q.op = e.op
+          AND q.module_id IS NOT DISTINCT FROM e.module_id
         AND (q.rank, q.step) NOT IN (SELECT (rank, step) FROM bad_steps))
 ORDER BY e.step, e.rank, e.graph_seq DESC, e.seq

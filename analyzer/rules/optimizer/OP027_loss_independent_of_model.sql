@@ -11,6 +11,7 @@ explains = ["frozen-by-zero-gradient", "vanishing-gradients", "plateau", "underf
 value = 6
 unit = "steps"
 doc = "Measured steps without a break, to the end of the run."
+source = "convention: of this project, fewer may be an odd branch"
 [needs]
 tables = ["tensor_stats", "steps"]
 kinds = ["gradient", "activation_gradient"]
