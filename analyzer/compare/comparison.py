@@ -365,7 +365,7 @@ def _explain(c: Comparison, a: Trace, b: Trace) -> Explanation | None:
             return Explanation(
                 "RE002",
                 "unseeded-run",
-                say("No seed was set in either run, so weights and batches are drawn anew each time."),
+                say("No seed was set in either run, so weights and batches are drawn again each time."),
                 say("Call torch.manual_seed before the model is built; seed random and numpy where they are used."),
             )
         seeds = next(d for d in c.differences if (d.group, d.name) == ("seed", "seed"))
