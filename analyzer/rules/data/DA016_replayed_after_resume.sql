@@ -4,7 +4,7 @@ name = "replayed-after-resume"
 severity = "error"
 phase = "data"
 signal = "fingerprint"
-message = "After the resume at step {step} the batches of step {first} on are seen again, in the same order ({count} batches compared), although the loaded state had already been trained on them (it stands at step {position})."
+message = "After the resume at step {step} the batches from step {first} on come again, in the same order ({count} batches compared). The loaded state stands at step {position}: it had already been trained on them."
 fix = "Save the state of the sampler or loader (epoch and position, or torchdata's StatefulDataLoader) and skip what was seen: itertools.islice(loader, seen, None)."
 explains = ["duplicate-batches", "repeated-batch-order", "overfit"]
 [params.batches]

@@ -4,7 +4,7 @@ name = "dead-embedding-rows"
 severity = "warning"
 phase = "forward"
 signal = "rows_used"
-message = "Embedding {module} has {rows} rows, of which {used} were looked up in {lookups} lookups by step {last_step}, none of them for the first time after step {step}: {percent} % never get a gradient."
+message = "Embedding {module} has {rows} rows. {lookups} lookups by step {last_step} used {used} of them, none for the first time after step {step}: {percent} % never get a gradient."
 fix = "Check the mapping from words or categories to indices (a clamp, a modulo, a vocabulary file of another size) or make the table as large as it is used."
 explains = []
 [params.share]

@@ -4,7 +4,7 @@ name = "fp16-gradient-underflow"
 severity = "error"
 phase = "backward"
 signal = "zero_count"
-message = "From step {step} on the float16 gradients underflow: {percent} % of their elements are {which}, and the largest is {largest} (float16 loses digits below 6.1e-5 and ends at 6e-8), in {bad} of {total} steps, without loss scaling."
+message = "From step {step} on the float16 gradients underflow in {bad} of {total} steps, without loss scaling: {percent} % of their elements are {which}, and the largest is {largest} (float16 loses digits below 6.1e-5 and ends at 6e-8)."
 fix = "Scale the loss (torch.amp.GradScaler), or train in bfloat16, whose exponent reaches as far as float32's."
 explains = ["vanishing-gradients", "frozen-by-zero-gradient", "update-lost-to-rounding", "lr-too-low", "plateau", "underfit", "silent-backend-noop", "dead-relu", "broken-graph", "optimizer-eps-underflow"]
 [params.share]

@@ -4,7 +4,7 @@ name = "update-lost-to-rounding"
 severity = "error"
 phase = "optimizer"
 signal = "zero_count"
-message = "From step {step} on {percent} % of the elements of {tensor} ({dtype}) do not change in a step although its gradient is not zero and the learning rate reaches {lr}: the update is smaller than {dtype} can add.{others}"
+message = "From step {step} on {percent} % of the elements of {tensor} ({dtype}) do not change in a step: the update is smaller than {dtype} can add. Its gradient is not zero and the learning rate reaches {lr}.{others}"
 fix = "Keep float32 master weights (autocast instead of .half()/.bfloat16()), or use stochastic rounding."
 explains = ["plateau", "underfit", "lr-too-low", "silent-backend-noop", "input-dtype-or-shape-change"]
 [params.share]

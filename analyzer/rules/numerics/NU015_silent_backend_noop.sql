@@ -4,7 +4,7 @@ name = "silent-backend-noop"
 severity = "error"
 phase = "optimizer"
 signal = "update_norm"
-message = "From step {step} on optimizer.step() leaves {tensor} exactly as it was, although its gradient is not zero (norm {value}), its learning rate is {lr} and nothing was skipped or rounded."
+message = "From step {step} on optimizer.step() leaves {tensor} exactly as it was. Its gradient is not zero (norm {value}), its learning rate is {lr}, and nothing was skipped or rounded."
 fix = "Make the parameter contiguous, upgrade torch, or check a custom optimizer: its step does nothing here."
 explains = ["plateau", "underfit"]
 [params.tiny]

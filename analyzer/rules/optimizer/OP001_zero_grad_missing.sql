@@ -4,7 +4,7 @@ name = "zero-grad-missing"
 severity = "error"
 phase = "backward"
 signal = "carried_grad_norm"
-message = "At step {step} the gradients still had norm {value} when the first backward began, {share_}; the optimizer had used {previous} in the step before. This happened in {steps} of {rows_} steps: gradients of old batches add up."
+message = "At step {step}, when the first backward began, the gradients still had norm {value}, {share_}; the optimizer had used {previous} in the step before. This happened in {steps} of {rows_} steps: gradients of old batches add up."
 fix = "Call optimizer.zero_grad() once per optimizer step, before the first backward of the next; model.zero_grad() does it only for the parameters of that model."
 explains = ["exploding-gradients", "loss-spike", "divergence", "lr-too-high", "nonfinite-tensor", "shuffled-labels", "representation-collapse"]
 [params.steps]

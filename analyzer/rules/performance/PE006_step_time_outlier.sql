@@ -4,7 +4,7 @@ name = "step-time-outlier"
 severity = "warning"
 phase = "step"
 signal = "step_ns"
-message = "{value} steps, first step {step}, take {factor} times the usual {usual_ms} ms or more, and it is {phase_} that takes the time ({excess_ms} ms more in a step, {percent} % of the run's time in all)."
+message = "{value} steps, first step {step}, take {factor} times the usual {usual_ms} ms or more. It is {phase_} that takes the time: {excess_ms} ms more in a step, {percent} % of the run's time in all."
 fix = "Look at what happens only in these steps: a sample that is costly to decode, a lock, a slow disk or network, a cache that is emptied. firstfault sql shows them: SELECT step, step_ns, data_wait_ns, forward_ns, backward_ns, optimizer_ns FROM steps ORDER BY step_ns DESC."
 explains = []
 [params.sigmas]

@@ -4,7 +4,7 @@ name = "stale-metric"
 severity = "warning"
 phase = "eval"
 signal = "metric"
-message = "Metric {name} is {value} to the last bit in {count} logs from step {first} to {last}, while the weights moved and the training loss went from {loss_from} to {loss_to}: what is logged does not depend on the weights any more."
+message = "Metric {name} is {value} to the last bit in {count} logs from step {first} to {last}. Meanwhile the weights moved and the training loss went from {loss_from} to {loss_to}: what is logged no longer depends on the weights."
 fix = "Look at what {name} is computed from: an old copy of the model, a variable of an earlier evaluation, one cached batch of outputs; evaluate the model that is trained."
 [params.logs]
 value = 5
