@@ -45,7 +45,7 @@ MEMORY_OF_LARGE = "1200MB"
 """What DuckDB may hold of a large run; with what is outside its count the process stays below 2 GB."""
 
 SMALL_BYTES = 4 * 2**20
-"""Size of all parts up to which prepare() takes the tables into memory: opening and planning the files anew for each of some
+"""Size of all parts up to which prepare() takes the tables into memory: opening and planning the files again for each of some
 150 rules costs more than everything else there is to do; ten times as much memory, at most."""
 
 _MANY_ROWS = 1_000_000

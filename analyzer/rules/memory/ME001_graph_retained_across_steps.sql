@@ -11,10 +11,17 @@ explains = ["host-memory-leak", "oom-host", "oom-device", "memory-near-limit", "
 value = 8
 unit = "graphs"
 doc = "Graphs alive, and steps of growth."
+source = "convention: of this project, fewer may be kept on purpose, as for a loss over several steps"
 [params.grown]
 value = 8388608
 unit = "bytes"
 doc = "Growth of the process from then on that is worth a word."
+source = "convention: of this project, 8 MiB: less is what allocators and caches take"
+[params.half]
+value = 0.5
+unit = "of the steps"
+doc = "Share of the steps in which graphs were added."
+source = "arithmetic: "
 [needs]
 tables = ["steps"]
 columns = ["steps.graphs_alive"]
@@ -32,13 +39,14 @@ WITH alive AS (
     GROUP BY rank, step
 ), ends AS (
     -- of steps that are not watched no graph is counted, and none of theirs has a mark
-    SELECT rank, arg_max(alive, step) AS value, max(alive) AS most, max(step) FILTER (alive = 0) AS last_clean,
+    SELECT rank, arg_max(alive, step) AS value, max(alive) AS most,
+        max(step) FILTER (alive = 0) AS last_clean,
         max(n) - coalesce(max(n) FILTER (alive = 0), 0) AS since
     FROM alive
     GROUP BY rank
 ), found AS (
     SELECT e.rank, greatest(coalesce(e.last_clean, 0) - 1, 0) AS step, e.value FROM ends e
-    WHERE e.value >= $least AND e.value = e.most AND e.value >= 0.5 * e.since
+    WHERE e.value >= $least AND e.value = e.most AND e.value >= $half * e.since
 ), numbers AS (
     -- a part of the loss, such as one of its terms: the graph of the whole ends, and what the part was made
     -- of stays; or a state that is carried
@@ -70,7 +78,7 @@ WITH alive AS (
     SELECT rank, greatest(coalesce(last_clean, 0) - 1, 0), value,
         CASE WHEN carried THEN 'steps' ELSE 'losses' END
     FROM parts
-    WHERE n >= 0.5 * since
+    WHERE n >= $half * since
 ), rates AS (
     SELECT f.rank, regr_slope(s.anonymous_bytes, s.step) AS per_step, count(*) AS steps
     FROM all_ f

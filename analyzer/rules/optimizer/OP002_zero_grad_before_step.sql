@@ -10,11 +10,13 @@ explains = ["silent-backend-noop", "frozen-by-zero-gradient", "plateau", "underf
 [params.least]
 value = 3
 unit = "steps"
-doc = "Steps on end, to the end of the run, in which a part of the parameters was cleared; and steps before them in which it was not."
+doc = "Steps in a row, to the end of the run, in which a part of the parameters was cleared; and steps before them in which it was not."
+source = "convention: of this project, fewer may be one odd branch"
 [params.windows]
 value = 5
 unit = "steps"
 doc = "Steps of the optimizer, all alike, before each of which the gradients of other batches were cleared."
+source = "convention: of this project, as many windows, all alike, are how the loop is written"
 [needs]
 tables = ["steps"]
 columns = ["steps.calls"]
@@ -24,6 +26,7 @@ why = "The step is made of nothing: weights stay, or only decay and momentum mov
 not_this = "zero_grad of another optimizer or model (GAN), after which this optimizer's gradients are still there; closures; two passes over one batch (SAM). A part that was cleared so from the first step on may be held back on purpose: a warning."
 source = "Order of calls; no threshold."
 */
+-- detector: all_gradients
 WITH lost AS (
     -- backward passes before it in the same iteration that a zero_grad has cleared as well: a probe between
     -- backward and step
@@ -34,7 +37,17 @@ WITH lost AS (
         bool_and(NOT stepped AND regexp_matches(coalesce(calls, ''), 'b[^bs]*z[^bs]*$')) AS cleared
         FROM steps
         GROUP BY ALL)
-), between_ AS (
+)
+SELECT s.rank, coalesce(l.last_kept + 1, s.step) AS step, s.optimizer_id, s.calls,
+    CASE WHEN s.grad_norm IS NULL THEN 'no gradient' ELSE 'gradients of zero' END AS value, s.microbatches,
+    NULL AS module, 'error' AS severity
+FROM steps s JOIN lost l ON l.rank = s.rank AND l.step = s.step
+WHERE s.stepped
+  AND s.microbatches >= 1
+  AND coalesce(s.grad_norm, 0) = 0
+  AND regexp_matches(s.calls, 'b[^bs]*z[^bs]*s')
+-- detector: some_parameters
+WITH between_ AS (
     SELECT rank, step, optimizer_id, calls, microbatches, regexp_matches(calls, 'b[^bs]*z[^bs]*s') AS between_
     FROM steps
     WHERE stepped AND microbatches >= 1 AND grad_norm > 0
@@ -81,7 +94,16 @@ WITH lost AS (
         LEFT JOIN emptied e ON e.rank = p.rank AND e.tensor_id = p.tensor_id
         WHERE p.optimizer_id IS NOT NULL GROUP BY ALL HAVING bool_and(e.tensor_id IS NOT NULL))
     GROUP BY rank, optimizer_id
-), passes AS (
+)
+SELECT p.rank, p.step, p.optimizer_id, b.calls,
+    format('gradients of zero in {:d} of {:d} parameters', p.cleared_, p.all_) AS value, b.microbatches,
+    w.module,
+    CASE WHEN p.kept >= $least THEN 'error' ELSE 'warning' END AS severity
+FROM parts p JOIN between_ b ON b.rank = p.rank AND b.step = p.step AND b.optimizer_id = p.optimizer_id
+LEFT JOIN whole w ON w.rank = p.rank AND w.optimizer_id = p.optimizer_id
+WHERE p.cleared_ < p.all_
+-- detector: all_but_the_last_pass
+WITH passes AS (
     -- backward passes by the step of the optimizer that came next, and which of them was cleared before it
     SELECT s.rank, s.step, s.stepped, s.calls, s.optimizer_id, i.fingerprint,
         coalesce(sum(s.stepped::INT) OVER (PARTITION BY s.rank
@@ -101,32 +123,19 @@ WITH lost AS (
     -- nothing between them went unseen, and the optimizer has stepped at the end
     HAVING max(step) - min(step) + 1 = count(*) AND arg_max(stepped, step)
 ), thrown_away AS (
-    -- an accumulation of which every pass but the last is cleared; two passes over one batch are meant so (SAM)
-    SELECT rank, min(step) AS step, any_value(calls) AS calls, any_value(optimizer_id) AS optimizer_id, min(passes) AS passes
+    -- an accumulation of which every pass but the last is cleared; two passes over one batch are meant so
+    -- (SAM)
+    SELECT rank, min(step) AS step, any_value(calls) AS calls, any_value(optimizer_id) AS optimizer_id,
+        min(passes) AS passes
     FROM windows
     GROUP BY rank
     HAVING count(*) >= $windows AND min(passes) = max(passes) AND min(passes) >= 2
         AND bool_and(cleared = passes - 1 AND other_batches)
 )
-SELECT s.rank, coalesce(l.last_kept + 1, s.step) AS step, s.optimizer_id, s.calls,
-    CASE WHEN s.grad_norm IS NULL THEN 'no gradient' ELSE 'gradients of zero' END AS value, s.microbatches,
-    NULL AS module, 'error' AS severity
-FROM steps s JOIN lost l ON l.rank = s.rank AND l.step = s.step
-WHERE s.stepped
-  AND s.microbatches >= 1
-  AND coalesce(s.grad_norm, 0) = 0
-  AND regexp_matches(s.calls, 'b[^bs]*z[^bs]*s')
-UNION ALL BY NAME
-SELECT p.rank, p.step, p.optimizer_id, b.calls,
-    format('gradients of zero in {:d} of {:d} parameters', p.cleared_, p.all_) AS value, b.microbatches,
-    w.module,
-    CASE WHEN p.kept >= $least THEN 'error' ELSE 'warning' END AS severity
-FROM parts p JOIN between_ b ON b.rank = p.rank AND b.step = p.step AND b.optimizer_id = p.optimizer_id
-LEFT JOIN whole w ON w.rank = p.rank AND w.optimizer_id = p.optimizer_id
-WHERE p.cleared_ < p.all_
-UNION ALL BY NAME
-SELECT rank, step, optimizer_id, calls, format('one of every {:d} backward passes, each of another batch', passes) AS value,
+SELECT rank, step, optimizer_id, calls,
+    format('one of every {:d} backward passes, each of another batch', passes) AS value,
     passes AS microbatches, NULL AS module, 'error' AS severity
 FROM thrown_away
 WHERE (SELECT count(DISTINCT optimizer_id) FROM param_groups g WHERE g.rank = thrown_away.rank) <= 1
+-- together
 ORDER BY severity, step, rank, optimizer_id
