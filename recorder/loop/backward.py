@@ -344,6 +344,11 @@ def _least_class_weight(node: Any) -> float | None:
     least: list[float] = []
     for name, loss in _OF_CLASSES.items():
         weight = getattr(node, name, None)
-        if isinstance(weight, Tensor) and weight.device.type == "cpu" and weight.numel() and loss in type(node).__name__:
+        if (
+            isinstance(weight, Tensor)
+            and weight.device.type == "cpu"
+            and weight.numel()
+            and loss in type(node).__name__
+        ):
             least.append(scalar_of(weight.detach().min()))
     return min(least, default=None)
