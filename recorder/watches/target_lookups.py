@@ -1,8 +1,9 @@
-"""Whether the targets of a loss are among the tokens that went in: equal place by place, and reached by a gradient there.
+"""Whether the targets of a loss are among the tokens that went in: equal place by place, and reached by a gradient there; or
+equal to the tokens one place later, and shown by attention.
 
 A language model predicts the next token, a masked one those that it does not see. Where each target is the token at its own
-place, the gradient tells whether the model could see it: what is shifted or replaced behind the embedding gets none. A few
-backward passes of a run are looked at.
+place, the gradient tells whether the model could see it: what is shifted or replaced behind the embedding gets none. Where it is
+the token after it, attention must not look there. A few backward passes of a run are looked at.
 """
 
 from typing import Any
@@ -11,7 +12,7 @@ from torch import Tensor
 
 from ...schemas.files.step_values import Row
 from ..autograd.graph import LOSSES, loss_nodes, nodes_down_to, saved
-from ..autograd.token_lookups import attentions, lookups
+from ..autograd.token_lookups import alike, alone, attentions, looking_ahead, lookups
 from ..session.session import Session
 from ..session.signals import Signals
 from ..session.watch import Watch
@@ -64,17 +65,21 @@ class TargetLookupsWatch(Watch):
             return
         nodes = nodes_down_to(loss, 0)
         found = False
-        facts: Row | None = None
+        seen: tuple[int, int] | None = None
         for target, ignored in targets:
-            for node, indices in lookups(nodes, target.numel()):
-                found = True
-                row = _compared(target.detach().reshape(indices.shape), indices, ignored)
-                if row is None:
+            for node, indices in lookups(nodes):
+                at_places = _laid_out(target.detach(), indices)
+                if at_places is None:
                     continue
-                if facts is None:
-                    count, causal = attentions(nodes)
-                    facts = {"attentions": count, "causal": causal}
-                self._write(node, target.detach().reshape(indices.shape) != ignored, {**row, **facts})
+                found = True
+                if alike(indices):
+                    continue
+                count, causal = seen = seen or attentions(nodes)
+                row = _compared(at_places, indices[:, : at_places.shape[1]], ignored)
+                row |= {"attentions": count, "causal": causal}
+                if count > causal:
+                    row |= _later(at_places, indices, ignored, (nodes, node))
+                self._write(node, at_places != ignored, row)
         self._in_vain = 0 if found else self._in_vain + 1
 
     def _write(self, node: Any, counted: Tensor, facts: Row) -> None:
@@ -102,11 +107,18 @@ def _ignored(node: Any) -> int:
     return index - (1 << 64) if index >= 1 << 63 else index
 
 
-def _compared(target: Tensor, indices: Tensor, ignored: int) -> Row | None:
-    """Counts of the targets beside the indices at the same places. None where the indices are alike in all rows, as positions
-    are, or along each row, so that a shift would not show."""
-    if len(indices) > 1 and bool((indices == indices[:1]).all() | (indices == indices[:, :1]).all()):
-        return None
+def _laid_out(target: Tensor, indices: Tensor) -> Tensor | None:
+    """The targets beside the indices: one for each, or for each but one of a row, where logits and tokens were shifted."""
+    rows, length = indices.shape
+    if target.numel() == rows * length:
+        return target.reshape(rows, length)
+    if length > 1 and target.numel() == rows * (length - 1):
+        return target.reshape(rows, length - 1)
+    return None
+
+
+def _compared(target: Tensor, indices: Tensor, ignored: int) -> Row:
+    """Counts of the targets beside the indices at the same places."""
     counted = target != ignored
     values, others = target[counted], indices[~counted]
     return {
@@ -116,6 +128,27 @@ def _compared(target: Tensor, indices: Tensor, ignored: int) -> Row | None:
         "varied": values.numel() > 0 and bool(values.min() != values.max()),
         "others_varied": bool(others.min() != others.max()) if others.numel() else None,
     }
+
+
+def _later(target: Tensor, indices: Tensor, ignored: int, graph: tuple[list[Any], Any]) -> Row:
+    """Counts of the targets beside the indices one place later, along the dimension in which more of them are equal, and of
+    the attention of that length that looks there. ``graph``: the nodes behind the loss, and the lookup of these indices."""
+    nodes, lookup = graph
+    best: Row = {}
+    for axis in (1, 0):
+        length = indices.shape[axis]
+        there = min(target.shape[axis], length - 1)
+        if there < 1 or target.shape[1 - axis] != indices.shape[1 - axis]:
+            continue
+        values = target.narrow(axis, 0, there)
+        counted = values != ignored
+        equal = int(((values == indices.narrow(axis, 1, there)) & counted).sum())
+        if not best or equal > best["next_equal"]:
+            best = {"next_places": int(counted.sum()), "next_equal": equal, "length": length}
+    if best and best["next_equal"] == best["next_places"] > 0:
+        best["ahead"] = looking_ahead(nodes, lookup, best["length"]) if alone(nodes, indices) else 0
+    best.pop("length", None)
+    return best
 
 
 def _reached(gradient: Tensor, counted: Tensor) -> Row:

@@ -31,6 +31,20 @@ TARGET_LOOKUPS = Table(
             "Share of the counted places to which a gradient came back; null where that was not looked at.",
         ),
         Column("attentions", I32, "Attention operators behind the loss.", "operators"),
+        Column(
+            "next_places",
+            I64,
+            "Counted targets that have an index one place later; null where all attention looks back only.",
+            "elements",
+        ),
+        Column("next_equal", I64, "Of these, the ones that are the index one place later.", "elements"),
+        Column(
+            "ahead",
+            I32,
+            "Attention operators of this sequence over itself in which a query sees a later key: counted where all targets are "
+            "the index one place later, and no other sequence of tokens is read.",
+            "operators",
+        ),
         Column("causal", I32, "Of these, the ones in which no query sees a later key.", "operators"),
     ),
     ("rank", "step", "seq"),

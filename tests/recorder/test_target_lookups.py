@@ -80,3 +80,69 @@ def test_what_is_masked_behind_the_embedding_gets_no_gradient(tmp_path: Path) ->
     found = rows(tmp_path, Reader(causal=False), lambda x: x.masked_fill(~hidden, -100), hidden=hidden)
     assert [(row["counted"], row["equal"], row["counted_reached"]) for row in found] == [(16, 16, 0.0)] * 3
     assert all(row["others_varied"] for row in found)
+
+
+def of_the_next_token(folder: Path, model: nn.Module, *, shifted_logits: bool = False) -> list[dict[str, Any]]:
+    torch.manual_seed(0)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    with Recorder(folder / "run", model=model):
+        for _ in range(3):
+            tokens = torch.randint(WORDS, (8, LENGTH + (0 if shifted_logits else 1)))
+            if shifted_logits:
+                logits, targets = model(tokens)[:, :-1], tokens[:, 1:]
+            else:
+                logits, targets = model(tokens[:, :-1]), tokens[:, 1:]
+            F.cross_entropy(logits.flatten(0, 1), targets.reshape(-1)).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    return [row for *_, part in parts(folder / "run", "target_lookups") for row in pq.read_table(part).to_pylist()]
+
+
+@pytest.mark.parametrize("fused", [True, False])
+@pytest.mark.parametrize("shifted_logits", [True, False])
+def test_attention_that_shows_the_next_token_is_counted(shifted_logits: bool, fused: bool, tmp_path: Path) -> None:
+    found = of_the_next_token(tmp_path, Reader(causal=False, fused=fused), shifted_logits=shifted_logits)
+    places = 8 * (LENGTH - 1)
+    assert [(row["next_places"], row["next_equal"], row["ahead"]) for row in found] == [(places, places, 1)] * 3
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_nothing_is_compared_where_attention_looks_back_only(fused: bool, tmp_path: Path) -> None:
+    found = of_the_next_token(tmp_path, Reader(fused=fused))
+    assert [(row["next_places"], row["ahead"]) for row in found] == [(None, None)] * 3
+
+
+class ReadsRecurrently(Reader):
+    """A recurrent decoder, whose state looks back only, with attention over as many features of something else."""
+
+    def __init__(self, *, itself: bool = False, fused: bool = True) -> None:
+        super().__init__(fused=fused)
+        self.itself = itself
+        self.recurrent, self.features = nn.GRU(8, 8, batch_first=True), nn.Parameter(torch.randn(1, LENGTH, 8))
+
+    def forward(self, x: Tensor, hidden: Tensor | None = None) -> Tensor:
+        h = self.recurrent(self.token(x))[0]
+        seen = h if self.itself else self.features.expand(len(x), LENGTH, 8)
+        if self.fused:
+            return self.head(h + F.scaled_dot_product_attention(h[:, None], seen[:, None], seen[:, None])[:, 0])
+        return self.head(h + (h @ seen.transpose(1, 2) / 8).softmax(-1) @ seen)
+
+
+class ReadsAnother(Reader):
+    """A decoder that looks back only beside another sequence, which it sees as a whole."""
+
+    def forward(self, x: Tensor, hidden: Tensor | None = None) -> Tensor:
+        source = self.token(x.flip(1))
+        h = self.token(x)
+        return self.head(F.scaled_dot_product_attention(h[:, None], source[:, None], source[:, None])[:, 0])
+
+
+@pytest.mark.parametrize("model", [ReadsRecurrently(), ReadsRecurrently(fused=False), ReadsAnother()])
+def test_attention_to_something_else_says_nothing(model: Reader, tmp_path: Path) -> None:
+    assert {row["ahead"] for row in of_the_next_token(tmp_path, model)} <= {0, None}
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_attention_of_states_to_one_another_shows_what_comes(fused: bool, tmp_path: Path) -> None:
+    model = ReadsRecurrently(itself=True, fused=fused)
+    assert [row["ahead"] for row in of_the_next_token(tmp_path, model)] == [1] * 3

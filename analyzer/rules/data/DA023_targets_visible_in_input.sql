@@ -4,8 +4,8 @@ name = "targets-visible-in-input"
 severity = "error"
 phase = "loss"
 signal = "equal"
-message = "The model is given the very targets that it is to predict: in each of {looks} steps that were looked at from step {step} on, all {counted} targets that count are the tokens at their own places in what {place} looks up, {proof}."
-fix = "In a model that predicts the next token, compare what comes out at a place with the token after it: logits[:, :-1] with tokens[:, 1:], or give a beginning token in front. In a masked one, give the model the tokens in which the targets are masked, not the original ones."
+message = "The model is given the very targets that it is to predict: in each of {looks} steps that were looked at from step {step} on, all {counted} targets that count are the tokens {where_} in what {place} looks up, {proof}."
+fix = "In a model that predicts the next token, hide later places from attention: is_causal=True, or the mask of nn.Transformer.generate_square_subsequent_mask. And compare what comes out at a place with the token after it: logits[:, :-1] with tokens[:, 1:], or give a beginning token in front. In a masked one, give the model the tokens in which the targets are masked, not the original ones."
 explains = ["overfit", "plateau"]
 [params.looks]
 value = 4
@@ -16,14 +16,20 @@ source = "convention: of this project, fewer passes may show it by chance"
 value = 0.9
 doc = "Share of the places of targets to which a gradient comes back, from which they are not masked."
 source = "convention: of this project, ten percent are left for padding and for the first position, which sees nothing"
+[params.places]
+value = 16
+unit = "targets"
+doc = "Targets that are compared with the token one place later, in each look."
+source = "arithmetic: of two tokens, all of so many agree by chance once in 65,536"
 [needs]
 tables = ["target_lookups", "steps"]
 [doc]
-what = "Every target of a classification loss that counts is the token at its own place in the lookup of an embedding. All attention behind the loss looks back only, and a gradient comes back to the last place: nothing but the prediction there can have brought it, so each prediction sees its own target. Or, as a warning: other targets are ignored, tokens of several values stand at their places, and gradients come back to the places of the targets, which a mask should hide."
+what = "Every target of a classification loss that counts is the token at its own place in the lookup of an embedding. All attention behind the loss looks back only, and a gradient comes back to the last place: nothing but the prediction there can have brought it, so each prediction sees its own target. Or, as a warning: other targets are ignored, tokens of several values stand at their places, and gradients come back to the places of the targets, which a mask should hide. Or every target is the token one place later, in the only sequence that is read, and no attention of the model hides later places."
 why = "The loss falls to almost nothing, because to copy is enough, and the model has learnt nothing that it can use."
-not_this = "Targets that are shifted in the loss or in the data; models that shift or mask behind the embedding (no gradient comes back there); encoders with a decoder that is given shifted tokens; autoencoders, which are to see what they give back, also where padding is ignored; recurrent models, whose last place is reached through their state; labels that serve as a condition for a whole sample."
+not_this = "Targets that are shifted in the loss or in the data, where attention looks back only; models that shift or mask behind the embedding (no gradient comes back there); encoders with a decoder that is given shifted tokens; autoencoders, which are to see what they give back, also where padding is ignored; recurrent models, whose last place is reached through their state; labels that serve as a condition for a whole sample."
 source = "Equality of integers, and the autograd graph."
 */
+-- detector: at_their_own_places
 WITH looks AS (
     SELECT rank, step, microbatch, any_value(module_id) AS module_id, sum(counted) AS counted,
         bool_and(equal = counted AND counted > 0 AND varied) AS equal,
@@ -43,6 +49,7 @@ WITH looks AS (
     HAVING bool_and(equal) AND count(*) >= $looks
 )
 SELECT j.rank, j.step, m.module, j.looks, j.counted, 1.0 AS value,
+    'at their own places' AS where_,
     coalesce('embedding ' || concat_ws('.', m.model, nullif(m.module, '')), 'an embedding') AS place,
     CASE WHEN j.causal
     THEN 'and each prediction sees its own: attention looks back only, and a gradient reaches the last place'
@@ -51,4 +58,23 @@ SELECT j.rank, j.step, m.module, j.looks, j.counted, 1.0 AS value,
 FROM judged j
 LEFT JOIN modules m ON m.rank = j.rank AND m.module_id = j.module_id
 WHERE j.causal OR j.masked
-ORDER BY severity, j.step, j.rank
+-- detector: one_place_later
+WITH looks AS (
+    SELECT rank, step, microbatch, any_value(module_id) AS module_id, sum(next_places) AS counted
+    FROM target_lookups
+    WHERE next_places IS NOT NULL
+    GROUP BY rank, step, microbatch
+    HAVING bool_and(next_equal = next_places AND varied) AND sum(next_places) >= $places
+        AND bool_and(ahead = attentions AND ahead > 0)
+)
+SELECT l.rank, min(l.step) AS step, any_value(m.module) AS module, count(*) AS looks, sum(l.counted)::BIGINT AS counted,
+    1.0 AS value, 'one place later' AS where_,
+    coalesce('embedding ' || concat_ws('.', any_value(m.model), nullif(any_value(m.module), '')), 'an embedding') AS place,
+    'and attention shows each place what is behind it: there is no causal mask' AS proof, 'error' AS severity
+FROM looks l
+LEFT JOIN modules m ON m.rank = l.rank AND m.module_id = l.module_id
+GROUP BY l.rank
+-- all looks of the run
+HAVING count(*) >= $looks AND count(*) = (SELECT count(DISTINCT (t.step, t.microbatch)) FROM target_lookups t WHERE t.rank = l.rank)
+-- together
+ORDER BY severity, step, rank
