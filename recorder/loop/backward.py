@@ -350,5 +350,5 @@ def _least_class_weight(node: Any) -> float | None:
             and weight.numel()
             and loss in type(node).__name__
         ):
-            least.append(scalar_of(weight.detach().min()))
+            least.append(float(weight.detach().min().item()))
     return min(least, default=None)
