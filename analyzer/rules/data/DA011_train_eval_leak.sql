@@ -79,7 +79,7 @@ columns = ["batches.sample_fingerprints"]
 [doc]
 what = "Samples with equal content in training and in evaluation batches, but not all of them; or all samples of every evaluation, where these come from a loader of their own and are at most half of what was trained on; or samples that one rank evaluates and another trains on, while no rank trains on what it evaluates itself."
 why = "What was seen in training is no test."
-not_this = "The batch that was just trained on, batches that an evaluation without no_grad brings (eval-without-no-grad), evaluation on the training set itself (or, beside another, on a part of it that has a loader of its own) or, said as a warning, on some batches of it beside no other, coarse data in which equal samples are common (a warning where they are few in either set), the same few prompts beside the samples of every evaluation, masks, label maps that are alike while the images are not, samples of fewer than five numbers, what another model was trained on: the folds of a cross-validation in one process, forwards without gradients on other samples in every step, what an agent in train mode did itself."
+not_this = "The batch that was just trained on, batches that an evaluation without no_grad brings (eval-without-no-grad), evaluation on the training set itself (or, beside another, on a part of it that has a loader of its own) or, said as a warning, on some batches of it beside no other, coarse data in which equal samples are common (a warning where they are few in either set), the same few prompts beside the samples of every evaluation, masks, label maps that are alike while the images are not, samples of fewer than five numbers, what another model computed in front of this one, what another model was trained on: the folds of a cross-validation in one process, forwards without gradients on other samples in every step, what an agent in train mode did itself."
 source = "Equality of a 64-bit hash of up to 64 elements."
 */
 -- shared
@@ -111,6 +111,8 @@ WITH prompts AS (
       AND NOT (phase = 'eval'
           AND EXISTS (FROM handovers h WHERE h.rank = b.rank AND h.fresh AND h.step = b.step))
       AND NOT (phase = 'eval' AND (b.rank, b.step) IN (SELECT (rank, step) FROM looks_back))
+      -- what another model has computed is no sample: the next batch is computed with the weights of the evaluation before it
+      AND NOT ((b.rank, b.tensor_id) IN (SELECT (rank, tensor_id) FROM tensors WHERE requires_grad))
       -- what an agent does without gradients is what it then learns from
       AND NOT (phase = 'eval' AND b.loader_id IS NULL AND b.rank IN (FROM acting_models))
       -- what loaders bring to an evaluation is told by them
