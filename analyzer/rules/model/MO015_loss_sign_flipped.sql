@@ -90,7 +90,7 @@ source = "arithmetic: thirds"
 [needs]
 tables = ["steps", "param_groups"]
 [doc]
-what = "A loss that cannot be negative (cross entropy, squared error \u2026) and is the only loss of the step enters the total with a negative weight, in a run with one optimizer; or the one optimizer maximises such a loss that counts with a positive weight; or the negative of a mean of absolute or squared differences is minimised and runs away; or the mean logarithm of a probability is; or a loss of any kind falls below zero without bound, or faster and faster, while its gradients grow."
+what = "A loss that cannot be negative (cross entropy, squared error \u2026) and is the only loss of the step enters the total with a negative weight, in a run with one optimizer; or such a loss is given a negative weight for a class; or the one optimizer maximises such a loss that counts with a positive weight; or the negative of a mean of absolute or squared differences is minimised and runs away; or the mean logarithm of a probability is; or a loss of any kind falls below zero without bound, or faster and faster, while its gradients grow."
 why = "Gradient descent then climbs: the loss falls without bound below zero while predictions get worse."
 not_this = "Adversarial training with several optimizers, a negative loss beside a positive one; log-densities, which fall below zero by logarithms, not by powers of ten."
 source = "Sign of the gradient that backward brings to the loss operator; a loss that has a minimum has vanishing gradients there, not growing ones."
@@ -129,6 +129,13 @@ WITH one AS (
                 FILTER (n < $edge))
         AND median(norm) FILTER (n >= total - $edge) > $gradients * $runaway * median(norm) FILTER (n < $edge)
 )
+-- detector: negative_class_weight
+SELECT b.rank, min(b.step) AS step, min(b.least_class_weight) AS value, any_value(b.loss_op) AS loss_op,
+    printf('a class counts with weight %.3g in %s: what is made likely for it should be unlikely',
+        min(b.least_class_weight), any_value(b.loss_op)) AS what_
+FROM batches b
+WHERE b.role = 'target' AND b.phase <> 'eval' AND b.least_class_weight < 0
+GROUP BY b.rank
 -- detector: negative_weight
 SELECT l.rank, l.step, l.microbatch, l.value, l.loss_op,
     printf('%s counts with weight %.3g in what is minimised: a negative weight makes the model worse on '

@@ -117,7 +117,7 @@ tables = ["probes", "modules"]
 columns = ["probes.scale"]
 steps = 8
 [doc]
-what = "An output of two dimensions whose samples differed, and from some step to the end hardly differ any more: in size against their own size and against before; or in direction, where a model is run on several views before one backward, and less of it where the loss falls with the spread of directions; or that shrinks with all its samples while the loss between views falls exactly as a power of it, and so by nothing but the shrinking."
+what = "An output of two dimensions whose samples differed, and from some step to the end hardly differ any more: in size against their own size and against before; or in direction, where a model is run on several views before one backward, and less of it where the loss falls with the spread of directions; or that shrinks with all its samples while the loss between views falls exactly as a power of it, and so by nothing but the shrinking. Advice where the model is run once before each backward: then something else than a loss between views has done it."
 why = "An output that is the same for every sample carries nothing about it; what follows can only learn a constant."
 not_this = "Directions inside a model at whose end samples still differ, batches of one sample many times over, outputs that start equal (a layer initialised with zeros), that shrink as a whole while the loss falls by more than that, that get a large common part, or that come back."
 source = "Standard deviation of normalised outputs, by which self-supervised learning watches for collapse."
@@ -310,7 +310,16 @@ SELECT c.rank, min(c.begun) OVER (PARTITION BY c.rank) AS step, c.down, m.module
         WHEN m.module = '' THEN 'the model (' || m.class_name || ')'
         ELSE m.module || ' (' || m.class_name || ')'
         END AS place,
-        m.call_order
+        m.call_order,
+    -- where a model is run once a step, no loss between views has drawn its outputs together: the cause is
+    -- elsewhere
+    CASE
+        WHEN c.whole_ OR c.probe = 'direction_std' OR (
+            SELECT quantile_cont(h.views, 0.1) >= 2
+            FROM history h
+            WHERE h.rank = c.rank AND h.tensor_id = c.tensor_id AND h.probe = c.probe) THEN 'error'
+        ELSE 'warning'
+        END AS severity
 FROM found c JOIN modules m ON m.rank = c.rank AND m.module_id = c.module_id
 WHERE NOT (c.value = 0 AND 0 = (
     -- the least of them: one such layer explains those after it

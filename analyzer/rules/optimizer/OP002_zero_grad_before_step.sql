@@ -5,7 +5,7 @@ severity = "error"
 phase = "optimizer"
 signal = "grad_norm"
 message = "At step {step} the gradients were cleared between backward and optimizer.step ({calls}: b backward, z zero_grad, s step): the optimizer saw {value}."
-fix = "Call optimizer.zero_grad() before backward or after step, never between them."
+fix = "Call optimizer.zero_grad() before backward or after step, never between them. Where an accumulation ends short with an epoch, step once more before they are cleared."
 explains = ["silent-backend-noop", "frozen-by-zero-gradient", "plateau", "underfit", "shuffled-labels", "accumulation-not-normalised", "token-weighted-accumulation"]
 [params.least]
 value = 3
@@ -17,11 +17,21 @@ value = 5
 unit = "steps"
 doc = "Steps of the optimizer, all alike, before each of which the gradients of other batches were cleared."
 source = "convention: of this project, as many windows, all alike, are how the loop is written"
+[params.tails]
+value = 3
+unit = "accumulations"
+doc = "Accumulations that were cleared without a step, at equal distances: the ends of epochs."
+source = "convention: of this project, as many, all alike, are how the loop is written"
+[params.much]
+value = 0.1
+unit = "of the passes"
+doc = "Share of the backward passes from which on losing them is no longer advice."
+source = "convention: of this project, a tenth of the data"
 [needs]
 tables = ["steps"]
 columns = ["steps.calls"]
 [doc]
-what = "A zero_grad after the last backward and before optimizer.step, and a step that found no gradient or only zeros: in all parameters, or from some step to the end in those of a part of the model whose gradients had been there before that zero_grad. Or an accumulation in which every backward pass but the last of a step is cleared."
+what = "A zero_grad after the last backward and before optimizer.step, and a step that found no gradient or only zeros: in all parameters, or from some step to the end in those of a part of the model whose gradients had been there before that zero_grad. Or an accumulation in which every backward pass but the last of a step is cleared; or the last one of each epoch, which stays short and is cleared by the zero_grad in front of the next epoch."
 why = "The step is made of nothing: weights stay, or only decay and momentum move them."
 not_this = "zero_grad of another optimizer or model (GAN), after which this optimizer's gradients are still there; closures; two passes over one batch (SAM). A part that was cleared so from the first step on may be held back on purpose: a warning."
 source = "Order of calls; no threshold."
@@ -137,5 +147,34 @@ SELECT rank, step, optimizer_id, calls,
     passes AS microbatches, NULL AS module, 'error' AS severity
 FROM thrown_away
 WHERE (SELECT count(DISTINCT optimizer_id) FROM param_groups g WHERE g.rank = thrown_away.rank) <= 1
+-- detector: tails_of_accumulations
+WITH passes AS (
+    SELECT rank, step, stepped, microbatches, calls, optimizer_id, grad_norm, skipped_by_scaler,
+        NOT stepped AND regexp_matches(coalesce(calls, ''), 'b[^bs]*z[^bs]*$') AS cleared
+    FROM steps WHERE microbatches >= 1
+), ends AS (
+    -- what was lost was finite, and nobody decided by it
+    SELECT *, step - lag(step) OVER (PARTITION BY rank ORDER BY step) AS apart
+    FROM passes WHERE cleared AND isfinite(grad_norm) AND NOT coalesce(skipped_by_scaler, false)
+), lost AS (
+    SELECT rank, min(step) AS step, any_value(calls) AS calls, any_value(apart) AS apart,
+        any_value(microbatches) AS microbatches, sum(microbatches) AS passes
+    FROM ends GROUP BY rank
+    HAVING count(*) >= $tails AND count(DISTINCT apart) = 1 AND count(DISTINCT microbatches) = 1
+), kept AS (
+    SELECT rank, min(microbatches) AS microbatches, sum(microbatches) AS passes,
+        any_value(optimizer_id) AS optimizer_id
+    FROM passes WHERE stepped GROUP BY rank
+    HAVING min(microbatches) = max(microbatches) AND min(microbatches) >= 2
+)
+SELECT l.rank, l.step, k.optimizer_id, l.calls,
+    format('nothing of {:d} backward passes at the end of every {:d} accumulations', l.microbatches,
+        l.apart) AS value,
+    l.microbatches, NULL AS module,
+    CASE WHEN l.passes >= $much * (l.passes + k.passes) THEN 'error' ELSE 'warning' END AS severity
+FROM lost l JOIN kept k ON k.rank = l.rank AND l.microbatches <= k.microbatches
+WHERE l.apart >= 2
+  AND NOT EXISTS (FROM passes p WHERE p.rank = l.rank AND NOT p.stepped AND NOT p.cleared)
+  AND (SELECT count(DISTINCT optimizer_id) FROM param_groups g WHERE g.rank = l.rank) <= 1
 -- together
 ORDER BY severity, step, rank, optimizer_id

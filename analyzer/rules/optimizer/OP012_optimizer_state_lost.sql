@@ -68,7 +68,7 @@ source = "convention: of this project, rounding of what is logged"
 tables = ["param_groups"]
 steps = 3
 [doc]
-what = "The step counter in the optimizer's state falls back to one; or a new optimizer of the same class, size and learning rate takes the place of another and starts at one, or, where it keeps no counter, with moments that are a fraction of those before; or an optimizer that was given a saved state never steps, and another of its class steps instead and starts at one; or the state that was put into it beside loaded weights was empty. As advice: a new optimizer that holds all that the old one held, at the same rates, and more; or that of another model which got its weights from memory, without a checkpoint."
+what = "The step counter in the optimizer's state falls back to one; or a new optimizer of the same class, size and learning rate takes the place of another and starts at one, or, where it keeps no counter, with moments that are a fraction of those before; or an optimizer that was given a saved state never steps, and another of its class steps instead and starts at one; or the state that was put into it beside loaded weights was empty; or a file that holds nothing but such a state was read beside the weights and put into no optimizer. As advice: a new optimizer that holds all that the old one held, at the same rates, and more; or that of another model which got its weights from memory, without a checkpoint."
 why = "Adam's moments start from zero: the first steps are as long as at the start of the run."
 not_this = "Another model, unless the last weights of the one before were loaded into it; a second optimizer for other parameters, a resumed run whose state was loaded (its counter falls by as much as had been done since the checkpoint), another optimizer for another stage or another model, as the next fold has; the inner loop of meta-learning, with weights loaded and an optimizer made for each task; stages in which the modules get other hooks, as pruning gives them; restarts whose learning rate begins far lower as well; rounds over data that grow, as in active learning."
 source = "Counting."
@@ -275,6 +275,25 @@ WHERE c.action = 'optimizer' AND c.entries = 0
   AND EXISTS (FROM checkpoints r WHERE r.rank = c.rank AND r.step = c.step AND r.action = 'read')
   AND n.rank NOT IN (SELECT rank FROM inner_)
 QUALIFY row_number() OVER (PARTITION BY n.rank, n.optimizer_id ORDER BY n.first) = 1
+-- detector: state_read_and_not_used
+-- a file with nothing but an optimizer's state and what belongs to it was read beside the weights, and put
+-- into no
+-- optimizer: whoever only wants the weights does not read it
+SELECT n.rank, n.first AS step, n.optimizer, n.first_count AS value, r.state_step AS before,
+    'the step counter' AS what_,
+    'since the state that was read from a file was put into no optimizer' AS how_, n.optimizer_id,
+    'error' AS severity
+FROM checkpoints r
+JOIN checkpoints w ON w.rank = r.rank AND w.step = r.step AND w.action = 'weights' AND w.entries > 0
+JOIN ends n ON n.rank = r.rank AND n.first = r.step AND n.first_count <= 1
+WHERE r.action = 'read'
+  AND r.optimizer_entries > 0
+  AND r.state_step >= $counted
+  AND len(list_filter(r.keys::JSON::VARCHAR[],
+      lambda k: NOT regexp_matches(k, '(?i)optim|sched|scaler|^lr|step|epoch|rng|^state$|param_groups'))) = 0
+  AND NOT EXISTS (FROM checkpoints o WHERE o.rank = r.rank AND o.action = 'optimizer' AND o.step = r.step)
+  AND n.rank NOT IN (SELECT rank FROM inner_)
+QUALIFY row_number() OVER (PARTITION BY n.rank, n.optimizer_id ORDER BY r.time_ns) = 1
 -- detector: new_optimizer_with_more
 -- more parameters from this step on, by a new optimizer that holds all that the old one held, with the same
 -- rates: they could have been added
