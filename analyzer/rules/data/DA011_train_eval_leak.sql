@@ -111,7 +111,8 @@ WITH prompts AS (
       AND NOT (phase = 'eval'
           AND EXISTS (FROM handovers h WHERE h.rank = b.rank AND h.fresh AND h.step = b.step))
       AND NOT (phase = 'eval' AND (b.rank, b.step) IN (SELECT (rank, step) FROM looks_back))
-      -- what another model has computed is no sample: the next batch is computed with the weights of the evaluation before it
+      -- what another model has computed is no sample: the next batch is computed with the weights of the
+      -- evaluation before it
       AND NOT ((b.rank, b.tensor_id) IN (SELECT (rank, tensor_id) FROM tensors WHERE requires_grad))
       -- what an agent does without gradients is what it then learns from
       AND NOT (phase = 'eval' AND b.loader_id IS NULL AND b.rank IN (FROM acting_models))

@@ -10,11 +10,13 @@ explains = ["class-imbalance", "plateau", "shuffled-labels", "frozen-by-zero-gra
 [params.least]
 value = 200
 unit = "targets"
-doc = "Targets seen: arithmetic, for were one in twenty of another class, all of so many would be one class in 1 of 28,000 runs."
+doc = "Targets seen."
+source = "arithmetic: were one target in twenty of another class, all of 200 would be one class in 1 of 28,000 runs"
 [params.batches]
 value = 8
 unit = "batches"
 doc = "Batches seen."
+source = "convention: of this project, fewer are a test"
 [needs]
 tables = ["batches"]
 steps = 8
@@ -45,5 +47,9 @@ SELECT rank, min(step) AS step, any_value(top) AS top, max(classes) AS classes, 
 FROM targets
 WHERE rank IN (FROM seen_again)
 GROUP BY rank
-HAVING bool_and(most = total) AND count(DISTINCT top) = 1 AND max(classes) >= 2 AND sum(total) >= $least AND count(*) >= $batches
+HAVING bool_and(most = total)
+    AND count(DISTINCT top) = 1
+    AND max(classes) >= 2
+    AND sum(total) >= $least
+    AND count(*) >= $batches
 ORDER BY rank

@@ -9,21 +9,31 @@ fix = "Train on (target - mean) / standard deviation of the training data, and u
 explains = ["plateau", "underfit", "lr-too-low", "exploding-gradients", "loss-spike", "shuffled-labels"]
 [params.large]
 value = 100
-doc = "Mean of the targets from which on they count as large: a new network's outputs are near 1 (convention of its initialisation)."
+doc = "Mean of the targets from which they count as large: a new network's outputs are near 1 (convention of its initialisation)."
+source = "convention: of this project, two orders of magnitude above the outputs of a new network, which are near 1"
 [params.way]
 value = 0.1
 doc = "Share of the way from the first outputs to the targets' mean that has been gone at most."
+source = "convention: of this project, a tenth of the way is hardly a beginning"
 [params.kept]
 value = 0.8
 doc = "Share of the first loss that is left at least: of a squared error, what is left where a tenth of the way is gone."
+source = "arithmetic: a squared error keeps 0.9 squared, 81 %, where a tenth of the way is gone"
 [params.steps]
 value = 100
 unit = "steps"
 doc = "Steps of the run: before that a training has just begun."
+source = "convention: of this project, before that a training has just begun"
 [params.looks]
 value = 5
 unit = "looks"
 doc = "Steps in which both were measured."
+source = "convention: of this project, fewer do not show a way"
+[params.few]
+value = 8
+unit = "losses"
+doc = "Losses from which it is told where the loss began, and where it ended."
+source = "convention: of this project, losses of single steps scatter"
 [needs]
 tables = ["batches", "tensor_stats"]
 columns = ["batches.loss_op"]
@@ -37,7 +47,9 @@ source = "Arithmetic: the loss of a constant is the variance of the targets."
 WITH fields AS (
     SELECT rank, any_value(tensor_id) AS tensor_id
     FROM batches
-    WHERE role = 'target' AND phase <> 'eval' AND regexp_matches(loss_op, '^(MseLoss|L1Loss|SmoothL1Loss|HuberLoss)')
+    WHERE role = 'target'
+      AND phase <> 'eval'
+      AND regexp_matches(loss_op, '^(MseLoss|L1Loss|SmoothL1Loss|HuberLoss)')
     GROUP BY rank
     HAVING count(DISTINCT tensor_id) = 1
 ), targets AS (
@@ -55,7 +67,8 @@ WITH fields AS (
     SELECT rank, avg(mean) AS mean, sqrt(avg(std * std) + var_pop(mean)) AS spread FROM targets GROUP BY rank
 ), ways AS (
     SELECT o.rank, count(*) AS looks, min(o.step) AS step,
-        max(o.step) AS looked, arg_max(o.mean, o.step) AS output, arg_min(abs(w.mean - o.mean), o.step) AS first_gap,
+        max(o.step) AS looked, arg_max(o.mean, o.step) AS output,
+            arg_min(abs(w.mean - o.mean), o.step) AS first_gap,
         arg_max(abs(w.mean - o.mean), o.step) AS gap, min(abs(w.mean - o.mean)) AS least,
         any_value(w.mean) AS target, any_value(w.spread) AS spread
     FROM outputs o
@@ -66,7 +79,8 @@ WITH fields AS (
     SELECT rank, step, loss FROM optimizer_series
     UNION ALL BY NAME SELECT rank, step, loss FROM unwatched_steps
 ), course AS (
-    SELECT rank, max(step) AS last_step, median(loss) FILTER (n <= 8) AS first, median(loss) FILTER (left_ <= 8) AS last
+    SELECT rank, max(step) AS last_step, median(loss) FILTER (n <= $few) AS first,
+        median(loss) FILTER (left_ <= $few) AS last
     FROM (
         SELECT rank, step, loss, row_number() OVER (PARTITION BY rank ORDER BY step) AS n,
             row_number() OVER (PARTITION BY rank ORDER BY step DESC) AS left_
@@ -75,8 +89,8 @@ WITH fields AS (
 )
 SELECT w.rank, w.step, w.looked, c.last_step + 1 - w.step AS steps, printf('%.3g', w.target) AS target,
     printf('%.3g', w.output) AS output, printf('%.3g', w.spread) AS spread, printf('%.3g', w.gap) AS gap,
-    w.gap AS value, round(100 * c.last / c.first)::INT AS kept,
-    printf('%.2g', 100 * greatest(0, (w.first_gap - w.gap) / w.first_gap)) AS percent
+    w.gap AS value, percent_of_whole(c.last, c.first) AS kept,
+    printf('%.2g', in_percent(greatest(0, (w.first_gap - w.gap) / w.first_gap))) AS percent
 FROM ways w
 JOIN course c USING (rank)
 WHERE w.looks >= $looks AND abs(w.target) >= $large AND w.least > w.spread

@@ -79,7 +79,8 @@ WITH alive AS (
     HAVING any_value(n.length) >= $least AND max(s.n) >= $least AND arg_max(s.n, s.step) = max(s.n)
 ), let_go AS (
     -- a sum that begins anew with each epoch has kept them until then
-    SELECT o.rank, min(o.since_step) AS step, (SELECT max(a.alive) FROM alive a WHERE a.rank = o.rank) AS value
+    SELECT o.rank, min(o.since_step) AS step,
+        (SELECT max(a.alive) FROM alive a WHERE a.rank = o.rank) AS value
     FROM memory_owners o
     JOIN alive a ON a.rank = o.rank AND a.step = o.step AND a.alive >= $half * o.length
     WHERE o.kind = 'sum' AND o.with_graph AND len(o.shape) = 0 AND o.length >= $least AND o.rate >= $each

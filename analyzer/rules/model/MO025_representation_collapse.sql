@@ -311,7 +311,8 @@ SELECT c.rank, min(c.begun) OVER (PARTITION BY c.rank) AS step, c.down, m.module
         ELSE m.module || ' (' || m.class_name || ')'
         END AS place,
         m.call_order,
-    -- where a model is run once a step, no loss between views has drawn its outputs together: the cause is elsewhere
+    -- where a model is run once a step, no loss between views has drawn its outputs together: the cause is
+    -- elsewhere
     CASE
         WHEN c.whole_ OR c.probe = 'direction_std' OR (
             SELECT quantile_cont(h.views, 0.1) >= 2

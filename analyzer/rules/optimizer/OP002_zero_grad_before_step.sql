@@ -162,12 +162,14 @@ WITH passes AS (
     FROM ends GROUP BY rank
     HAVING count(*) >= $tails AND count(DISTINCT apart) = 1 AND count(DISTINCT microbatches) = 1
 ), kept AS (
-    SELECT rank, min(microbatches) AS microbatches, sum(microbatches) AS passes, any_value(optimizer_id) AS optimizer_id
+    SELECT rank, min(microbatches) AS microbatches, sum(microbatches) AS passes,
+        any_value(optimizer_id) AS optimizer_id
     FROM passes WHERE stepped GROUP BY rank
     HAVING min(microbatches) = max(microbatches) AND min(microbatches) >= 2
 )
 SELECT l.rank, l.step, k.optimizer_id, l.calls,
-    format('nothing of {:d} backward passes at the end of every {:d} accumulations', l.microbatches, l.apart) AS value,
+    format('nothing of {:d} backward passes at the end of every {:d} accumulations', l.microbatches,
+        l.apart) AS value,
     l.microbatches, NULL AS module,
     CASE WHEN l.passes >= $much * (l.passes + k.passes) THEN 'error' ELSE 'warning' END AS severity
 FROM lost l JOIN kept k ON k.rank = l.rank AND l.microbatches <= k.microbatches

@@ -276,7 +276,8 @@ WHERE c.action = 'optimizer' AND c.entries = 0
   AND n.rank NOT IN (SELECT rank FROM inner_)
 QUALIFY row_number() OVER (PARTITION BY n.rank, n.optimizer_id ORDER BY n.first) = 1
 -- detector: state_read_and_not_used
--- a file with nothing but an optimizer's state and what belongs to it was read beside the weights, and put into no
+-- a file with nothing but an optimizer's state and what belongs to it was read beside the weights, and put
+-- into no
 -- optimizer: whoever only wants the weights does not read it
 SELECT n.rank, n.first AS step, n.optimizer, n.first_count AS value, r.state_step AS before,
     'the step counter' AS what_,
