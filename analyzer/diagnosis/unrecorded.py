@@ -9,6 +9,10 @@ SELECT event, detail FROM events WHERE event IN ($unrecorded, $waiting)
 AND (event = $unrecorded OR NOT EXISTS (FROM events WHERE event = $began)) ORDER BY time_ns
 """
 
+_FORWARDS = "SELECT count(*) AS forwards FROM batches WHERE role = 'input' AND phase <> 'eval'"
+_MANY_FORWARDS = 20
+"""Batches after which a script has not merely ended in its first step (convention: so many are no accumulation)."""
+
 
 def unrecorded(trace: Trace, *, steps: int) -> list[str]:
     """Sentences with reason and remedy, none where all is as it should be. ``steps`` is how many were recorded."""
@@ -52,6 +56,15 @@ def _empty(trace: Trace, *, told: bool) -> list[str]:
     if why or told:
         return why
     if trace.has("ranks"):
+        forwards = trace.rows(_FORWARDS)[0]["forwards"]
+        if forwards >= _MANY_FORWARDS and trace.exit is not None:
+            return [
+                say(
+                    "{count} batches went through the model with gradients, and neither a backward nor a step of an optimizer was"
+                    " seen; call loss.backward() and optimizer.step(), or look at the condition that leaves every update out",
+                    count=forwards,
+                )
+            ]
         return [
             say("the script ended before its first training step was complete; let it train at least one step")
             if trace.exit is not None

@@ -166,6 +166,13 @@ def test_a_script_that_evaluates_with_gradients_on_is_told_which_part_is_missing
     assert "the script ended before its first training step was complete" in last
 
 
+def test_a_script_that_leaves_every_update_out_is_told_of_its_batches(bench):
+    bench.write("import torch\nmodel = torch.nn.Linear(4, 1)\nfor _ in range(40): model(torch.ones(2, 4)).sum()")
+    supervised(bench, "script.py")
+    (said,) = why(bench.run)
+    assert said.startswith("40 batches went through the model with gradients, and neither a backward nor a step")
+
+
 def test_a_training_that_begins_late_is_said_to_have_begun_and_its_verdict_does_not_mention_the_wait(bench):
     prepare = "import torch\nwhile not said() and time.monotonic() < deadline: compute()\nsteps = 0"
     train = """
