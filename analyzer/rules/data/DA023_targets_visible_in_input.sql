@@ -67,14 +67,17 @@ WITH looks AS (
     HAVING bool_and(next_equal = next_places AND varied) AND sum(next_places) >= $places
         AND bool_and(ahead = attentions AND ahead > 0)
 )
-SELECT l.rank, min(l.step) AS step, any_value(m.module) AS module, count(*) AS looks, sum(l.counted)::BIGINT AS counted,
+SELECT l.rank, min(l.step) AS step, any_value(m.module) AS module, count(*) AS looks,
+    sum(l.counted)::BIGINT AS counted,
     1.0 AS value, 'one place later' AS where_,
-    coalesce('embedding ' || concat_ws('.', any_value(m.model), nullif(any_value(m.module), '')), 'an embedding') AS place,
+    coalesce('embedding ' || concat_ws('.', any_value(m.model), nullif(any_value(m.module), '')),
+        'an embedding') AS place,
     'and attention shows each place what is behind it: there is no causal mask' AS proof, 'error' AS severity
 FROM looks l
 LEFT JOIN modules m ON m.rank = l.rank AND m.module_id = l.module_id
 GROUP BY l.rank
 -- all looks of the run
-HAVING count(*) >= $looks AND count(*) = (SELECT count(DISTINCT (t.step, t.microbatch)) FROM target_lookups t WHERE t.rank = l.rank)
+HAVING count(*) >= $looks
+    AND count(*) = (SELECT count(DISTINCT (t.step, t.microbatch)) FROM target_lookups t WHERE t.rank = l.rank)
 -- together
 ORDER BY severity, step, rank
