@@ -9,6 +9,7 @@ import io
 import re
 import tokenize
 from collections.abc import Iterator
+from itertools import pairwise
 
 from ...schemas.files.secrets import HIDDEN, Redactor
 
@@ -106,18 +107,22 @@ def _named(tree: ast.Module) -> Iterator[tuple[str, ast.Constant]]:
                 for key, value in zip(keys, values, strict=True):
                     yield from _pairs([_name(key)], value)
             case ast.arguments():
-                given = [*node.posonlyargs, *node.args]
-                defaults = [*zip(reversed(given), reversed(node.defaults), strict=False)]
-                for argument, default in [*defaults, *zip(node.kwonlyargs, node.kw_defaults, strict=True)]:
-                    yield from _pairs([argument.arg], default)
+                yield from _of_defaults(node)
             case ast.Call():
                 yield from _of_a_call(node)
             case ast.List(elts=items) | ast.Tuple(elts=items):  # a command line
-                for option, value in zip(items, items[1:], strict=False):
+                for option, value in pairwise(items):
                     if (name := _name(option)).startswith("-"):
                         yield from _pairs([name], value)
             case _:
                 pass
+
+
+def _of_defaults(arguments: ast.arguments) -> Iterator[tuple[str, ast.Constant]]:
+    given = [*arguments.posonlyargs, *arguments.args]
+    defaults = [*zip(reversed(given), reversed(arguments.defaults), strict=False)]
+    for argument, default in [*defaults, *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)]:
+        yield from _pairs([argument.arg], default)
 
 
 def _of_a_call(call: ast.Call) -> Iterator[tuple[str, ast.Constant]]:
