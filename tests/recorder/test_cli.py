@@ -66,9 +66,8 @@ def test_a_script_behind_two_dashes_is_run_as_without_them(bench):
             f"{sys.executable}: leave it away, the script is run with {sys.executable}; write `firstfault run -m package.train`",
         ),
         (
-            ["torchrun", "--nproc-per-node", "2", "train.py"],
-            "torchrun: no such script; it is a command of Python, so write"
-            " `firstfault run -m torch.distributed.run --nproc-per-node 2 train.py`",
+            ["torchrun", "-n", "2"],
+            "torchrun: no such script; it is a command of Python, so write `firstfault run -m torch.distributed.run -n 2`",
         ),
         (
             ["launch", "train.py"],
