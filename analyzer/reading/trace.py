@@ -42,8 +42,9 @@ LONG = frozenset({"stats", "whole_stats", "device_events", "memory_changes", "pr
 LARGE_BYTES = 60 * 2**20
 """Size of all parts, some ten million rows, from which a scratch file stands in for memory."""
 
-MEMORY_OF_LARGE = "1200MB"
-"""What DuckDB may hold of a large run; with what is outside its count the process stays below 2 GB."""
+MEMORY_OF_LARGE = 3_000
+"""MB that DuckDB may hold of a large run, where the machine has twice as much: what does not fit is written to the scratch
+file, at ten times the cost."""
 
 SMALL_BYTES = 4 * 2**20
 """Size of all parts up to which every table and view is taken into memory: ten times as much, at most."""
@@ -114,10 +115,12 @@ class Trace:
             # what is computed once for all rules is then kept in a file, compressed, and so is what a sort cannot hold
             self._scratch = TemporaryDirectory(prefix="firstfault-", ignore_cleanup_errors=True)
             database = str(Path(self._scratch.name) / "scratch.duckdb")
-            config |= {"memory_limit": MEMORY_OF_LARGE, "temp_directory": self._scratch.name}
+            config["temp_directory"] = self._scratch.name
         self._con = duckdb.connect(database, config=config)
         with suppress(duckdb.InvalidInputException):  # in a notebook without ipywidgets there is no bar to switch off
             self._con.execute("SET enable_progress_bar = false")  # the terminal belongs to the caller
+        if self._scratch is not None:
+            self._con.execute(f"SET memory_limit = '{min(MEMORY_OF_LARGE, _memory_mb(self._con) // 2)}MB'")
         self._forget()
         try:
             self._open(described=described)
@@ -178,6 +181,8 @@ class Trace:
             if table not in self.tables:
                 raise AnalyzerError(f"there is no table {table!r}; `firstfault sql RUN` lists them")
             self._view()
+            if table in SHARED:
+                self._compute(table)
             found = self._con.execute(f'SELECT 1 FROM "{table}" LIMIT 1').fetchall()  # noqa: S608 # name checked
             self._any[table] = bool(found)
         return self._any[table]
@@ -384,6 +389,13 @@ def _status(path: Path, manifest: RunManifest, exit_: ExitRecord | None) -> Stat
     if exit_ is not None:
         return cast("Status", exit_.status)
     return "running" if goes_on(path, manifest) else "host-lost"
+
+
+def _memory_mb(con: duckdb.DuckDBPyConnection) -> int:
+    """MB of this machine, or of the control group that we are in, from what DuckDB by default takes four fifths of."""
+    (said,) = con.execute("SELECT current_setting('memory_limit')").fetchall()[0]
+    number, unit = str(said).split()
+    return int(float(number) * {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}.get(unit, 2**30) / 0.8e6)
 
 
 def _first_line(e: BaseException) -> str:
