@@ -273,13 +273,14 @@ def test_of_a_larger_run_a_table_is_taken_and_a_view_computed_when_it_is_first_a
     write_run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trace_module, "SMALL_BYTES", 0)
-    kept = "SELECT table_name FROM duckdb_tables() WHERE table_name IN ('steps', 'events', 'step_series', 'losses', 'stats')"
+    kept = "SELECT table_name FROM duckdb_tables()"  # names none of them
+    some = {"steps", "events", "step_series", "losses", "stats"}
     with Trace(write_run(steps=steps(0, 9), events=[{"time_ns": 1, "event": "seeded"}])) as trace:
         trace.prepare()
-        assert trace.sql(kept).rows() == []
+        assert some.isdisjoint(trace.sql(kept)["table_name"])
         answers = [trace.rows("SELECT sum(loss) AS loss FROM step_series") for _ in range(2)]
         trace.rows("SELECT * FROM stats")
-        assert sorted(trace.sql(kept)["table_name"]) == ["step_series", "steps"]
+        assert some.intersection(trace.sql(kept)["table_name"]) == {"step_series", "steps"}
     assert answers[0] == answers[1]
 
 
