@@ -350,7 +350,7 @@ def _explain(c: Comparison, a: Trace, b: Trace) -> Explanation | None:
                 step=at.step,
             ),
             say(
-                "If the setting was changed on purpose this is its effect; else look at the configuration and the schedule."
+                "If the setting was changed on purpose, this is its effect; otherwise look at the configuration and the schedule."
             ),
         )
     same_code = a.manifest.script_sha256 is not None and a.manifest.script_sha256 == b.manifest.script_sha256
@@ -365,7 +365,7 @@ def _explain(c: Comparison, a: Trace, b: Trace) -> Explanation | None:
             return Explanation(
                 "RE002",
                 "unseeded-run",
-                say("No seed was set in either run, so weights and batches are drawn anew each time."),
+                say("No seed was set in either run, so weights and batches are drawn again each time."),
                 say("Call torch.manual_seed before the model is built; seed random and numpy where they are used."),
             )
         seeds = next(d for d in c.differences if (d.group, d.name) == ("seed", "seed"))
@@ -373,7 +373,7 @@ def _explain(c: Comparison, a: Trace, b: Trace) -> Explanation | None:
             None,
             "other-seed",
             say("The runs were started from different seeds: {a} in A, {b} in B.", a=seeds.a, b=seeds.b),
-            say("Give both the same seed to compare anything else than chance."),
+            say("Give both runs the same seed; otherwise the comparison shows chance."),
         )
     if by_intent:
         named = say(", ").join(dict.fromkeys(shown_setting(d.group, d.name) for d in by_intent))

@@ -147,7 +147,8 @@ def _hardware(finding: Finding) -> tuple[float, Candidate]:
         for_="",
         against=say("nothing was seen that arithmetic could not have made"),
         tell_apart=say(
-            "train step {step} again from the same state: what comes again is no hardware", step=finding.step
+            "train step {step} again from the same state: what comes again is no fault of the hardware",
+            step=finding.step,
         ),
     )
 

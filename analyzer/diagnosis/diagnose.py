@@ -219,7 +219,7 @@ def _imported_problems(trace: Trace, facts: RunFacts) -> list[str]:
     if profiler and "cat" not in profiler:
         return [
             say(
-                "the events of the profile have no category: which of them ran on a device is not known; none was judged"
+                "the events of the profile have no category: nothing shows which of them ran on a device, so none was judged"
             )
         ]
     if facts.steps_recorded == 0 and trace.manifest.options.get("imported"):
@@ -236,7 +236,7 @@ def _reading_problems(trace: Trace, facts: RunFacts, rules: Judging) -> list[Not
     if rules.ignored is not None:
         why.append(
             say(
-                "{file} is not in force, because it came with the run; copy it into the current folder if you want what it says",
+                "{file} is ignored, because it came with the run; to use it, copy it into the current folder",
                 file=rules.ignored,
             )
         )
@@ -287,7 +287,7 @@ def _reading_problems(trace: Trace, facts: RunFacts, rules: Judging) -> list[Not
             why.append(only if option == "include" else without)
     if facts.steps_recorded and not trace.filled("steps") & _SIGNS and not trace.has("tensor_stats"):
         why.append(
-            say("neither losses, gradient norms nor tensors of this run are known: whether it learnt cannot be said")
+            say("neither losses, gradient norms nor tensors of this run are known: nothing shows whether it learnt")
         )
     if imported := _imported_problems(trace, facts):
         why += imported

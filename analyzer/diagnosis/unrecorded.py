@@ -61,15 +61,13 @@ def _empty(trace: Trace, *, told: bool) -> list[str]:
         return [
             say(
                 "torch was imported, and no forward with gradients, no backward and no optimizer step was seen; a script that"
-                " only evaluates leaves no step, and one that trains by other means is recorded by Recorder.step()"
+                " only evaluates leaves no step, and one that trains by other means calls Recorder.step()"
             )
         ]
     looked = trace.exit.torch_processes if trace.exit is not None else None
     if looked:
         return [
-            say(
-                "the script ended while torch was loaded and the recorder was not attached to it; let it get past its imports"
-            )
+            say("the script ended while it loaded torch, before the recorder was attached; let it get past its imports")
         ]
     if looked == 0:
         return [

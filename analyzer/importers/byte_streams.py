@@ -36,7 +36,7 @@ class _Source(Protocol):
 
 
 class _Unpacked:
-    """What is inside packed streams on end, up to where they break off. ``cut`` says that they do."""
+    """What is inside packed streams in a row, up to where they break off. ``cut`` says that they do."""
 
     def __init__(self, source: _Source, ahead: bytes) -> None:
         self._source = source
@@ -57,7 +57,7 @@ class _Unpacked:
 
     def _piece(self, size: int) -> bytes | None:
         """Some bytes, perhaps none yet; None at the end."""
-        if self._unpack.eof:  # a file may hold several packed streams on end
+        if self._unpack.eof:  # a file may hold several packed streams in a row
             self._raw = self._unpack.unused_data.lstrip(b"\0") or self._source.read(_RAW)
             if not self._raw:
                 return None

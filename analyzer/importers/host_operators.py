@@ -5,6 +5,7 @@ the one round it is the last before it that lies one level higher: both are told
 """
 
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,12 +24,36 @@ _TEXTS = ["ph", "cat", "name", "pid", "tid"]
 _DEEPEST = 1000
 _TABLE = TABLES["profiled_operators"]
 
-_Numbers = npt.NDArray[np.int64]
+_Numbers = npt.NDArray[np.integer[Any]]
 
 
-def operators_of(part: Path, rank: int, window: int) -> pa.Table:
-    """Rows of profiled_operators from the written events of one trace."""
-    events = pq.read_table(part, columns=_COLUMNS, read_dictionary=_TEXTS).combine_chunks()
+class _Events(NamedTuple):
+    """Operators, annotations and modules of a trace, one array for each of what is known of them."""
+
+    name: npt.NDArray[np.int32]
+    """Number of the name."""
+    thread: npt.NDArray[np.int32]
+    begin: _Numbers
+    length: _Numbers
+    step: _Numbers
+    """-1 where it is not known."""
+    operator: npt.NDArray[np.bool_]
+    module: npt.NDArray[np.bool_]
+
+
+def _events_of(part: Path) -> tuple[_Events, list[str]]:
+    """What counts of the events, and the names by number; read group by group, because a trace has millions of others."""
+    names: dict[str, int] = {}
+    threads: dict[str, int] = {}
+    file = pq.ParquetFile(part, read_dictionary=_TEXTS)
+    found = [_counted(file.read_row_group(i, columns=_COLUMNS), names, threads) for i in range(file.num_row_groups)]
+    if not found:
+        none = np.empty(0, np.int64)
+        return _Events._make(none.astype(t) for t in (np.int32, np.int32, *[np.int64] * 3, np.bool_, np.bool_)), []
+    return _Events._make(np.concatenate(arrays) for arrays in zip(*found, strict=True)), list(names)
+
+
+def _counted(events: pa.Table, known_names: dict[str, int], known_threads: dict[str, int]) -> _Events:
     texts = {name: _coded(events.column(name)) for name in _TEXTS}
     kinds = [(kind or "").lower() for kind in texts["cat"][1]]
     names = [name or "" for name in texts["name"][1]]
@@ -40,26 +65,46 @@ def operators_of(part: Path, rank: int, window: int) -> pa.Table:
     complete = np.array([phase == "X" for phase in texts["ph"][1]], np.bool_)[texts["ph"][0]]
     begin, length = (events.column(name).fill_null(-1).to_numpy() for name in ("ts_ns", "dur_ns"))
     at = np.flatnonzero((kept | module) & complete & (length >= 0) & events.column("ts_ns").is_valid().to_numpy())
-    if not len(at):
+    tids = texts["tid"][1]
+    thread, place = np.unique(
+        texts["pid"][0][at].astype(np.int64) * len(tids) + texts["tid"][0][at], return_inverse=True
+    )
+    said = [f"{texts['pid'][1][t // len(tids)]}\0{tids[t % len(tids)]}" for t in thread.tolist()]
+    numbers = np.array([known_threads.setdefault(t, len(known_threads)) for t in said], np.int32)
+    codes = np.array([known_names.setdefault(name, len(known_names)) for name in names], np.int32)
+    return _Events(
+        name=codes[texts["name"][0][at]],
+        thread=numbers[place] if len(numbers) else np.empty(0, np.int32),
+        begin=begin[at],
+        length=length[at],
+        step=events.column("step").fill_null(-1).to_numpy()[at].astype(np.int64),
+        operator=operator[at],
+        module=module[at],
+    )
+
+
+def operators_of(part: Path, rank: int, window: int) -> pa.Table:
+    """Rows of profiled_operators from the written events of one trace."""
+    events, names = _events_of(part)
+    if not len(events.name):
         return _TABLE.schema.empty_table()
-    thread = texts["pid"][0][at].astype(np.int64) * len(texts["tid"][1]) + texts["tid"][0][at]
-    if not _in_order(thread, begin[at], length[at]):
-        order = np.lexsort((-length[at], begin[at], thread))
-        at, thread = at[order], thread[order]
-    above, depth = _nested(thread, begin[at], length[at])
+    if not _in_order(events.thread, events.begin, events.length):
+        order = np.lexsort((-events.length, events.begin, events.thread))
+        events = _Events._make(array[order] for array in events)
+    above, depth = _nested(events.thread, events.begin, events.length)
     inside = above >= 0
-    spent = np.bincount(above[inside], length[at][inside], len(at))
-    own = length[at] - spent.astype(np.int64)
-    paths, path_names = _paths(above, depth, np.where(module[at], texts["name"][0][at], -1), names)
-    phase = _phases(above, depth, _own_phase(names)[texts["name"][0][at]], paths > 0)
-    kept_rows = operator[at]
+    spent = np.bincount(above[inside], events.length[inside], len(above))
+    own = events.length - spent.astype(np.int64)
+    paths, path_names = _paths(above, depth, np.where(events.module, events.name, -1), names)
+    phase = _phases(above, depth, _own_phase(names)[events.name], paths > 0)
+    kept = events.operator
     rows = pa.table(
         {
-            "step": events.column("step").take(pa.array(at[kept_rows])),
-            "code": pa.array(texts["name"][0][at[kept_rows]]),
-            "path": pa.array(paths[kept_rows]),
-            "phase": pa.array(phase[kept_rows]),
-            "self_ns": pa.array(np.maximum(own[kept_rows], 0)),
+            "step": pa.array(events.step[kept], mask=events.step[kept] < 0),
+            "code": pa.array(events.name[kept]),
+            "path": pa.array(paths[kept]),
+            "phase": pa.array(phase[kept]),
+            "self_ns": pa.array(np.maximum(own[kept], 0)),
         }
     )
     sums = rows.group_by(["step", "code", "path", "phase"]).aggregate([("self_ns", "sum"), ("self_ns", "count")])

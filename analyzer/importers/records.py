@@ -109,7 +109,7 @@ def _by_rank(path: Path, records: list[Record], target: RunTarget, label: str) -
 def _numbered(
     path: Path, records: list[Record], step_name: str | None, epoch_name: str | None, target: RunTarget, rank: int
 ) -> Iterator[int]:
-    """The step of each record: as it says, the row where none does; counted on where the counter starts anew each epoch."""
+    """The step of each record: as it says, the row where none does; counted on where the counter starts again each epoch."""
     name = step_name or epoch_name
     said = [number_of(record.get(name)) if name else None for record in records]
     whole = [int(n) if n is not None and math.isfinite(n) and n == int(n) and abs(n) < 2**53 else None for n in said]
@@ -135,7 +135,7 @@ def _numbered(
         highest = max(highest, n + offset)
         yield max(n + offset, 0)
     if resets:
-        words = f"{path.name} starts counting steps anew {resets} times; they are counted on here."
+        words = f"{path.name} starts counting steps again {resets} times; they are counted on here."
         target.event("steps-numbered", words, rank=rank)
     if again:
         words = f"{path.name} goes back in its steps {again} times, as a training that was resumed does; what came later counts."

@@ -59,7 +59,7 @@ def find_sources(
     ``ended`` says that the run closed its files itself, so a torn journal is a loss and not merely the present moment.
     ``newest_schema`` is the schema version of its run.json, where that is known: a file of a newer one is then damaged.
     ``every_byte``: also of parts that are too large to be checked at each reading.
-    Segments are listed before parts: one that becomes a part meanwhile is then found missing, and the search begins anew.
+    Segments are listed before parts: one that becomes a part meanwhile is then found missing, and the search starts again.
     Raises UnreadableRunError for a file of a newer schema.
     """
     for _ in range(_TRIES):

@@ -50,7 +50,7 @@ SMALL_BYTES = 4 * 2**20
 """Size of all parts up to which every table and view is taken into memory: ten times as much, at most."""
 
 TAKEN_BYTES = 400 * 2**20
-"""What tables of a larger run may take of the memory, eight bytes a value: opening and planning their files anew for each of
+"""What tables of a larger run may take of the memory, eight bytes a value: opening and planning their files again for each of
 some 150 rules costs more than all there is to compute. With more, the longest ones are read where they lie."""
 
 TAKEN_BYTES_OF_LARGE = 8 * 2**30

@@ -1,7 +1,7 @@
 """One opened database for many cases: its tables are filled for a case and empty again afterwards.
 
 Opening a database and computing the shared views costs more than most rules. Here the views are computed once over empty
-tables; a case computes anew only those that its rule reads and that read a table with rows.
+tables; a case recomputes only those that its rule reads and that read a table with rows.
 """
 
 from collections.abc import Generator, Mapping

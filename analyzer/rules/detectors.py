@@ -1,11 +1,12 @@
 """A rule of several detectors: each is a SELECT of its own, and the rule gives the rows of all of them.
 
     -- shared                  what several detectors read: WITH … AS (…), … AS (…)
+    -- shared: a_name          one SELECT that the parts after it read by this name; its rows are no findings
     -- detector: a_name        one SELECT; its rows may have columns that those of another detector lack
     -- detector: another
     -- together                what follows the union: a WHERE that holds for all, an ORDER BY; or [WITH …] SELECT … FROM found
 
-A file without these lines is one SELECT, as it stands.
+A part reads those before it by their names. A file without these lines is one SELECT, as it stands.
 """
 
 import re
@@ -15,7 +16,7 @@ _MARK = re.compile(r"^-- (shared|detector|together)(?:: ([a-z_]+))?[ ]*\n", re.M
 
 
 class Section(NamedTuple):
-    """A part of a rule's file: its kind, the name of a detector, its SQL."""
+    """A part of a rule's file: its kind, the name of its table or detector, its SQL."""
 
     kind: str
     name: str
@@ -32,11 +33,16 @@ def sections_of(sql: str) -> list[Section]:
     ends = [m.start() for m in marks[1:]] + [len(sql)]
     found = [Section(m[1], m[2] or "", sql[m.end() : end].strip()) for m, end in zip(marks, ends, strict=True)]
     kinds = [s.kind for s in found]
-    names = [s.name for s in found if s.kind == "detector"]
-    if kinds != sorted(kinds, key=("shared", "detector", "together").index) or not names:
-        raise ValueError("one `-- shared`, then detectors, then one `-- together`")
-    if kinds.count("shared") > 1 or kinds.count("together") > 1 or not all(names) or len(set(names)) < len(names):
-        raise ValueError("one `-- shared` and one `-- together`, and every detector has a name of its own")
+    if kinds != sorted(kinds, key=("shared", "detector", "together").index) or "detector" not in kinds:
+        raise ValueError("`-- shared` first, then detectors, then one `-- together`")
+    keys = [(s.kind, s.name) for s in found]
+    names = [name for _, name in keys if name]
+    if ("shared", "") in keys[1:] or ("together", "") in keys[:-1]:
+        raise ValueError("one `-- shared` without a name, at the head, and one `-- together` behind all detectors")
+    if ("detector", "") in keys or any(kind == "together" and name for kind, name in keys):
+        raise ValueError("every detector has a name, and `-- together` has none")
+    if len(set(names)) < len(names):
+        raise ValueError("a name stands for one table or detector")
     return found
 
 
@@ -45,10 +51,10 @@ def united(sql: str) -> str:
     sections = sections_of(sql)
     if len(sections) == 1 and not sections[0].name:
         return sections[0].sql
-    shared = next((s.sql for s in sections if s.kind == "shared"), "")
+    shared = next((s.sql for s in sections if s.kind == "shared" and not s.name), "")
     together = next((s.sql for s in sections if s.kind == "together"), "")
     detectors = [s for s in sections if s.kind == "detector"]
-    tables = [f"{d.name} AS (\n{d.sql}\n)" for d in detectors]
+    tables = [f"{s.name} AS (\n{s.sql}\n)" for s in sections if s.name]
     rows = "\n    UNION ALL BY NAME ".join(f"FROM {d.name}" for d in detectors)
     tables.append(f"found AS (\n    {rows}\n)")
     head = f"{shared}, " if shared else "WITH "

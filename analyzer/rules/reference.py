@@ -140,8 +140,10 @@ def _rule(rule: Rule) -> list[str]:
     out += [f"**Not this.** {doc.not_this}", "", f"**Fix.** {' '.join(h.fix.split())}", ""]
     out += [f"**Source of the thresholds.** {doc.source}", ""]
     if h.params:
-        out += ["| parameter | value | unit | |", "|---|---|---|---|"]
-        out += [f"| `{n}` | {p.value} | {_cell(p.unit)} | {_cell(p.doc)} |" for n, p in h.params.items()]
+        out += ["| parameter | value | unit | | source |", "|---|---|---|---|---|"]
+        out += [
+            f"| `{n}` | {p.value} | {_cell(p.unit)} | {_cell(p.doc)} | {_cell(p.source)} |" for n, p in h.params.items()
+        ]
         out.append("")
     if h.explains:
         out += [f"Explains: {', '.join(h.explains)}.", ""]

@@ -280,6 +280,8 @@ class BackwardWatch(Part):
         facts: Row = {"reduction": _reduction(node), "loss_op": operator_name(node)}
         if not self.session.position.saved_tensor_hooks_used:
             facts["weighted"] = any(isinstance(getattr(node, name, None), Tensor) for name in _WEIGHTS)
+            if facts["weighted"] and self._now_and_then():
+                facts["least_class_weight"] = _least_class_weight(node)
         classes = ignore_index = None
         if dimension is not None and given is not None and not target.is_floating_point():
             classes = facts["classes"] = given.shape[dimension if given.dim() > 1 else 0]
@@ -324,6 +326,9 @@ class BackwardWatch(Part):
 
 _WEIGHTS = ("_saved_weight", "_saved_pos_weight")
 
+_OF_CLASSES = {"_saved_pos_weight": "BinaryCrossEntropyWithLogits", "_saved_weight": "NllLoss"}
+"""Those that weigh classes, and the losses that take them: what weighs single elements may well be negative, as an advantage."""
+
 _REDUCTIONS = ("none", "mean", "sum")
 
 
@@ -331,3 +336,19 @@ def _reduction(node: Any) -> str | None:
     """How a loss operator joined its elements, as torch numbers it."""
     number = getattr(node, "_saved_reduction", None)
     return _REDUCTIONS[number] if isinstance(number, int) and number < len(_REDUCTIONS) else None
+
+
+def _least_class_weight(node: Any) -> float | None:
+    """The smallest weight that a loss was given for a class; None where there is none, or where to read it would wait for a
+    device."""
+    least: list[float] = []
+    for name, loss in _OF_CLASSES.items():
+        weight = getattr(node, name, None)
+        if (
+            isinstance(weight, Tensor)
+            and weight.device.type == "cpu"
+            and weight.numel()
+            and loss in type(node).__name__
+        ):
+            least.append(scalar_of(weight.detach().min()))
+    return min(least, default=None)

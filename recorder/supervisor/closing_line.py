@@ -49,7 +49,7 @@ def why_nothing(run: Path) -> str:
     if ended is None or ended.torch_processes is None:
         return "the recorder was attached in no process of the script"
     if ended.torch_processes:
-        return "the script ended while torch was loaded and the recorder was not attached to it"
+        return "the script ended while it loaded torch, before the recorder was attached"
     return "no process of the script was seen to load torch"
 
 

@@ -178,7 +178,7 @@ def _judged_alone(work: Work) -> BatchRow:
 
 @contextmanager
 def _pool(jobs: int) -> Generator[ProcessPoolExecutor]:
-    """Processes with one thread each. They are started anew (no fork of a process with threads) and end with this one."""
+    """Processes with one thread each. They are started afresh (no fork of a process with threads) and end with this one."""
     before = os.environ.get(_THREADS)
     os.environ[_THREADS] = "1"  # read when a process of the pool imports polars
     pool = ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_prepare_process)

@@ -1,7 +1,7 @@
 """Which settings of a sweep go with failure: for each value or threshold the share of runs that failed with and without it.
 
 Fisher's exact test on the two-by-two table (one-sided; R. A. Fisher, 1922). A sweep has many settings, and some split always
-looks good: verdicts are dealt out anew many times, and a split is shown where few of these deals have any split as good (min-P
+looks good: verdicts are dealt out again many times, and a split is shown where few of these deals have any split as good (min-P
 of P. Westfall and S. Young, 1993).
 """
 

@@ -1,6 +1,6 @@
 """Vega, Vega-Lite and vega-embed as one script, for pages that need no network.
 
-vl-convert puts it together anew in a good second, for the same text each time: it is kept in the user's cache folder, under its
+vl-convert builds it again in a good second, for the same text each time: it is kept in the user's cache folder, under its
 own checksum.
 """
 
@@ -52,7 +52,7 @@ def _kept(folder: Path) -> str | None:
             if path.name == _name(_checksum(content)):
                 return content.decode("utf-8")
     except (OSError, UnicodeDecodeError):
-        return None  # not ours to mend: it is made anew
+        return None  # not ours to mend: it is made again
     return None
 
 

@@ -115,7 +115,8 @@ def explain(rule: Rule) -> str:
     for heading, words in parts:
         lines += [close_up(f"{say(heading)}: {' '.join(words.split())}"), ""]
     for name, p in h.params.items():
-        lines.append(f"${name} = {p.value} {p.unit}".rstrip() + f": {' '.join(p.doc.split())}")
+        source = f" [{p.source}]" if p.source else ""
+        lines.append(f"${name} = {p.value} {p.unit}".rstrip() + f": {' '.join(p.doc.split())}{source}")
     if h.params:
         lines.append("")
     if h.explains:

@@ -35,15 +35,15 @@ REASONS = {
     ),
     "python-flag": Reason(
         "process {process} has torch loaded and is not recorded: it was started with {where}, which keeps firstfault out",
-        "leave {where} away, or record by firstfault.recorder.Recorder in the script",
+        "start it without {where}, or use firstfault.recorder.Recorder in the script",
     ),
     "pythonpath": Reason(
         "process {process} has torch loaded and is not recorded: its PYTHONPATH does not hold {where}",
-        "have its launcher add to PYTHONPATH instead of setting it anew",
+        "have its launcher extend PYTHONPATH instead of replacing it",
     ),
     "other-sitecustomize": Reason(
-        "process {process} has torch loaded and is not recorded: {where} stands before firstfault's in PYTHONPATH",
-        "put that folder behind the entry of firstfault, which runs it too",
+        "process {process} has torch loaded and is not recorded: {where} comes before firstfault's in PYTHONPATH",
+        "move that folder behind firstfault's entry: firstfault runs its sitecustomize too",
     ),
     "no-firstfault": Reason(
         "process {process} has torch loaded and is not recorded: no firstfault is installed beside its torch in {where}",
@@ -59,17 +59,17 @@ REASONS = {
     ),
     "unknown": Reason(
         "process {process} has torch loaded and is not recorded, and the reason cannot be seen from outside",
-        "record by firstfault.recorder.Recorder in the script, and report it",
+        "use firstfault.recorder.Recorder in the script, and report it",
     ),
     "no-training": Reason(
         "nothing is recorded yet: process {process} has computed for {seconds} s with torch loaded, and no forward with"
         " gradients, no backward and no optimizer step has been seen in it",
-        "this is as it should be while data is prepared or a model is evaluated; if it trains, say Recorder.step() once a step",
+        "this is expected while data is prepared or a model is evaluated; if it trains, call Recorder.step() once per step",
     ),
     "no-backward": Reason(
         "nothing is recorded yet: process {process} has computed for {seconds} s with torch loaded; a model was called, and no"
         " backward and no optimizer step has been seen in it",
-        "this is as it should be while a model is evaluated; if it trains, say Recorder.step() once a step",
+        "this is expected while a model is evaluated; if it trains, call Recorder.step() once per step",
     ),
 }
 

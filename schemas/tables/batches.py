@@ -44,6 +44,11 @@ BATCHES = Table(
             BOOL,
             "Whether the loss was given weights of classes or elements; null where that was not looked at.",
         ),
+        Column(
+            "least_class_weight",
+            F64,
+            "Smallest weight that the loss was given for a class (weight, pos_weight); null where none was looked at.",
+        ),
         Column("classes", I64, "Number of classes the loss saw, for an integer target.", "classes"),
         Column("ignored_count", I64, "Targets equal to ignore_index.", "elements"),
         Column(

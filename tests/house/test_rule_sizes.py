@@ -26,8 +26,8 @@ def test_the_ledger_allows_no_more_than_there_is() -> None:
     )
 
 
-def test_a_source_is_one_of_four_kinds() -> None:
-    said = {f"{r.header.code}.{n}": p.source for r in load_rules() for n, p in r.header.params.items() if p.source}
+def test_every_threshold_has_a_source_of_one_of_four_kinds() -> None:
+    said = {f"{r.header.code}.{n}": p.source for r in load_rules() for n, p in r.header.params.items()}
     assert said
     assert {key: source for key, source in said.items() if not source.startswith(SOURCES)} == {}
     assert not [key for key, source in said.items() if source in {"convention: ", "case: "}]

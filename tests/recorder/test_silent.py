@@ -87,7 +87,7 @@ LAUNCHERS = {
     "a sitecustomize in front": (
         "[sys.executable, 'child.py'], env=os.environ | {{'PYTHONPATH': 'lib' + os.pathsep + os.environ['PYTHONPATH']}}",
         "other-sitecustomize",
-        "lib/sitecustomize.py stands before firstfault's",
+        "lib/sitecustomize.py comes before firstfault's",
     ),
 }
 
@@ -152,7 +152,7 @@ def test_a_script_that_only_prepares_data_is_told_no_more_than_is_true(bench):
     during, last = done.stderr.splitlines()
     assert "nothing is recorded yet" in during
     assert "no forward with gradients, no backward and no optimizer step has been seen in it" in during
-    assert "this is as it should be while data is prepared or a model is evaluated" in during
+    assert "this is expected while data is prepared or a model is evaluated" in during
     assert "torch was imported, and no forward with gradients, no backward and no optimizer step was seen" in last
     assert "nothing is recorded yet" in why(bench.run)[0]
 

@@ -16,7 +16,7 @@ _COUNTS = {"step", "steps", "globalstep", "iter", "iteration", "update", "batch"
 
 
 class _Lines:
-    """Batches that are counted anew in each epoch are counted on, where the line says how many an epoch has."""
+    """Batches that are counted again in each epoch are counted on, where the line says how many an epoch has."""
 
     def take(self, line: str) -> Iterable[Record]:
         counts = {re.sub(r"[ _]", "", name.lower()): (int(n), total) for name, n, total in _COUNT.findall(line)}

@@ -15,6 +15,39 @@ CREATE MACRO sigma_of(mad_value) AS 1.4826 * mad_value;
 -- Robust z of x against a centre and a spread; the floor keeps a constant history from making everything an outlier.
 CREATE MACRO robust_z(x, centre, spread, floor_value) AS (x - centre) / greatest(spread, floor_value);
 
+-- A share as whole percent, as sentences say it.
+CREATE MACRO percent_of(share) AS round(100 * share)::INT;
+
+-- A part of a whole as whole percent.
+CREATE MACRO percent_of_whole(part, whole) AS round(100 * part / whole)::INT;
+
+-- A share in percent, for a sentence that rounds it itself.
+CREATE MACRO in_percent(share) AS 100 * share;
+
+-- Signals of a timer that the process itself has set: SIGALRM, SIGVTALRM, SIGPROF.
+CREATE MACRO comes_from_a_timer(signal) AS signal IN (14, 26, 27);
+
+-- Signals of a limit on the process: SIGXCPU, SIGXFSZ.
+CREATE MACRO is_a_limit(signal) AS signal IN (24, 25);
+
+-- Signals of a fault in native code: SIGILL, SIGABRT, SIGBUS, SIGFPE, SIGSEGV.
+CREATE MACRO is_a_native_fault(signal) AS signal IN (4, 6, 7, 8, 11);
+
+-- Signals that end a process which does nothing any more: SIGHUP, SIGINT, SIGQUIT, SIGKILL, SIGALRM, SIGTERM.
+CREATE MACRO ends_from_outside(signal) AS signal IN (1, 2, 3, 9, 14, 15);
+
+-- Nanoseconds as milliseconds with one decimal, as sentences say it.
+CREATE MACRO in_ms(ns) AS round(ns / 1e6, 1);
+
+-- Bytes as gigabytes with two decimals, as sentences say it.
+CREATE MACRO in_gb(n) AS round(n / 1e9, 2);
+
+-- First line of a message of Python, at most 300 characters of it.
+CREATE MACRO first_line(message) AS left(split_part(trim(message), chr(10), 1), 300);
+
+-- Place of a module among those that are called; one that never is comes after them.
+CREATE MACRO place_of_call(call_order) AS coalesce(call_order, 1000000);
+
 -- A number of bytes as people say it, in decimal units.
 CREATE MACRO bytes_in_words(n) AS
     CASE WHEN n >= 1e9 THEN round(n / 1e9, 2)::VARCHAR || ' GB' WHEN n >= 1e6 THEN round(n / 1e6, 1)::VARCHAR || ' MB'

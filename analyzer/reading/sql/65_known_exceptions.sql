@@ -20,7 +20,7 @@ FROM (VALUES
         'Call scaler.update() after each scaler.step(optimizer).'),
     (5, 'backward-twice',
         '(?i)Trying to backward through the graph a second time',
-        'Something of an earlier step is still in the graph: detach a hidden state or a target that is carried over (h = h.detach()), or compute the loss anew for each backward. retain_graph=True only hides it, and lets memory grow.'),
+        'Something of an earlier step is still in the graph: detach a hidden state or a target that is carried over (h = h.detach()), or compute the loss again for each backward. retain_graph=True only hides it, and lets memory grow.'),
     (6, 'inplace-modified',
         '(?i)one of the variables needed for gradient computation has been modified by an inplace operation',
         'An operation in place (x += y, relu(inplace=True), x[i] = y, or an optimizer step before backward) has changed what backward needs: write it out of place, or step after all backwards. torch.autograd.set_detect_anomaly(True) names the operator.'),

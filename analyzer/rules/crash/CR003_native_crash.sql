@@ -7,6 +7,11 @@ signal = "signal"
 message = "Native code crashed with {signal_name} at step {step}, in the {phase} phase{in_module}."
 fix = "Read the native stack in the report; check extensions and library versions against torch's, run the same step on the CPU or with CUDA_LAUNCH_BLOCKING=1, and test the memory of the machine."
 explains = []
+[params.shown]
+value = 2000
+unit = "characters"
+doc = "Length of the native stack that is kept."
+source = "convention: of this project, as much as a screen shows"
 [needs]
 ended = true
 [doc]
@@ -25,7 +30,7 @@ SELECT coalesce(p.rank, 0) AS rank,
         WHEN p.module = '' THEN ' of the root module'
         ELSE ' of module ' || p.module
         END AS in_module,
-    e.core_dumped, left(e.native_stack, 2000) AS native_stack, p.pid
+    e.core_dumped, left(e.native_stack, $shown) AS native_stack, p.pid
 FROM exits e LEFT JOIN last_positions p ON true
-WHERE e.status = 'signal' AND e.signal IN (4, 6, 7, 8, 11)
+WHERE e.status = 'signal' AND is_a_native_fault(e.signal)
 ORDER BY step, rank

@@ -11,14 +11,37 @@ explains = ["killed-by-signal", "python-exception"]
 value = 20
 unit = "usual steps"
 doc = "Standstill before a signal ended the run that counts as a hang."
+source = "convention: of this project, far more than the longest pause between steps that a busy machine makes"
 [params.least_ns]
 value = 1e10
 unit = "ns"
 doc = "And its length at least."
+source = "convention: of this project, shorter pauses happen in runs that are well: a checkpoint, a first batch"
 [params.busy]
 value = 10
 unit = "% of a core"
-doc = "Processor time of the script from which on it is at work, however slowly; one that waits for itself uses none."
+doc = "Processor time of the script from which it is at work, however slowly; one that waits for itself uses none."
+source = "convention: of this project, a process that waits uses less than a hundredth of a core; ten of them leave room for its own threads"
+[params.counted]
+value = 5
+unit = "steps"
+doc = "Steps from which a usual length is known."
+source = "convention: of this project, fewer are warm-up"
+[params.places]
+value = 8
+unit = "places"
+doc = "Places, or ranks, that a sentence names."
+source = "convention: of this project, more are not read"
+[params.ns_per_s]
+value = 1e9
+unit = "ns"
+doc = "In a second."
+source = "arithmetic: "
+[params.shown]
+value = 4000
+unit = "characters"
+doc = "Length of the native stacks that are kept."
+source = "convention: of this project, twice as much as a screen shows"
 [needs]
 ended = true
 [doc]
@@ -40,9 +63,9 @@ WITH usual AS (
     SELECT e.ended_ns - greatest(u.last_ns, (SELECT max(time_ns) FROM last_positions)) AS still_ns,
         coalesce(e.signal_name, 'Ctrl-C') AS by_
     FROM exits e CROSS JOIN usual u
-    WHERE ((e.status = 'signal' AND e.signal IN (1, 2, 3, 9, 14, 15))
+    WHERE ((e.status = 'signal' AND ends_from_outside(e.signal))
         OR e.exception_type = 'KeyboardInterrupt')
-      AND u.steps >= 5
+      AND u.steps >= $counted
       AND (SELECT count(*) FROM last_positions WHERE phase <> 'exit') > 0
       AND e.ended_ns - greatest(u.last_ns,
           (SELECT max(time_ns) FROM last_positions)) > greatest($steps * u.step_ns, $least_ns)
@@ -51,11 +74,13 @@ WITH usual AS (
     SELECT rank, arg_max(op, (step, seq)) AS op, arg_max(place, (step, seq)) AS place
     FROM collective_calls WHERE blocking AND waited_ns IS NULL AND error IS NULL GROUP BY rank
 ), stacks_ AS (
-    SELECT p.rank, split_part(split_part(e.native_stack, format('rank={:04d}-hang', p.rank), 2), 'rank=', 1) AS text
+    SELECT p.rank,
+        split_part(split_part(e.native_stack, format('rank={:04d}-hang', p.rank), 2), 'rank=', 1) AS text
     FROM exits e JOIN last_positions p ON true
 ), frames AS (
     SELECT rank, list_filter(
-        regexp_extract_all(regexp_replace(text, '(?s)^.*Current thread', ''), 'File "[^"]+", line \d+ in \S+'),
+        regexp_extract_all(regexp_replace(text, '(?s)^.*Current thread', ''),
+            'File "[^"]+", line \d+ in \S+'),
         lambda f: NOT regexp_matches(f, '-packages/|/lib/python3|"<|/firstfault/')
     )[1] AS frame FROM stacks_
 ), places AS (
@@ -69,9 +94,10 @@ WITH usual AS (
     -- as many as a sentence holds: of a thousand ranks most stand at the same place
     SELECT string_agg(said, '; ' ORDER BY first) AS said FROM (
         SELECT format('{} {}: {}', CASE WHEN count(*) = 1 THEN 'rank' ELSE 'ranks' END,
-            CASE WHEN count(*) <= 8 THEN string_agg(rank::VARCHAR, ', ' ORDER BY rank)
-            ELSE format('{} to {} ({})', min(rank), max(rank), count(*)) END, place) AS said, min(rank) AS first
-        FROM places WHERE place IS NOT NULL GROUP BY place ORDER BY count(*), first LIMIT 8
+            CASE WHEN count(*) <= $places THEN string_agg(rank::VARCHAR, ', ' ORDER BY rank)
+            ELSE format('{} to {} ({})', min(rank), max(rank), count(*))
+                END, place) AS said, min(rank) AS first
+        FROM places WHERE place IS NOT NULL GROUP BY place ORDER BY count(*), first LIMIT $places
     )
 )
 SELECT coalesce(p.rank, 0) AS rank,
@@ -81,7 +107,8 @@ SELECT coalesce(p.rank, 0) AS rank,
         CASE WHEN NOT EXISTS (FROM process_groups) THEN 0 END), '') AS at_step, p.microbatch,
     coalesce(p.phase, 'exit') AS phase,
     p.module, NULL::VARCHAR AS tensor, NULL::DOUBLE AS value,
-        rtrim(coalesce((SELECT format('no progress for {:d} s, then ended by {}', (still_ns / 1e9)::BIGINT,
+        rtrim(coalesce((SELECT format('no progress for {:d} s, then ended by {}',
+            (still_ns / $ns_per_s)::BIGINT,
             by_)
             FROM stood),
             CASE WHEN EXISTS (FROM process_groups) THEN 'calls between ranks could not end' END,
@@ -93,7 +120,7 @@ SELECT coalesce(p.rank, 0) AS rank,
         ELSE ' of module ' || p.module
         END AS in_module,
     coalesce(format(' ({})', (SELECT said FROM listed)), '') AS lines,
-    left(e.native_stack, 4000) AS stacks, p.pid
+    left(e.native_stack, $shown) AS stacks, p.pid
 FROM exits e LEFT JOIN last_positions p ON true
 WHERE e.status = 'hang' OR EXISTS (FROM stood)
 -- the rank that stands furthest behind is the one that the others wait for

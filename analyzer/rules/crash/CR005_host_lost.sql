@@ -4,9 +4,14 @@ name = "host-lost"
 severity = "fatal"
 phase = "exit"
 signal = "exit"
-message = "The record ends at step {step}, in the {phase} phase{in_module}, without a word on how: {how}; last sign of life {when_}."
+message = "The record ends at step {step}, in the {phase} phase{in_module}, and does not say how: {how}; last sign of life {when_}."
 fix = "Look at the host and the scheduler at that time: power, kernel panic, a node taken away, an out-of-memory killer or an operator that killed the whole job with its supervisor. Training can go on with `firstfault run --resume`."
 explains = []
+[params.ns_per_us]
+value = 1000
+unit = "ns"
+doc = "In a microsecond."
+source = "arithmetic: "
 [needs]
 ended = true
 [doc]
@@ -26,7 +31,7 @@ SELECT coalesce(p.rank, 0) AS rank,
         ELSE 'it was recorded on another host (' || r.hostname || ') and has been silent since'
         END
         || CASE WHEN r.supervised THEN ', and the supervisor with them' ELSE '' END AS how,
-    coalesce(strftime(make_timestamp(greatest(p.time_ns, coalesce(s.time_ns, 0)) // 1000),
+    coalesce(strftime(make_timestamp(greatest(p.time_ns, coalesce(s.time_ns, 0)) // $ns_per_us),
         '%Y-%m-%d %H:%M:%S') || ' UTC',
         'unknown') AS when_,
     CASE

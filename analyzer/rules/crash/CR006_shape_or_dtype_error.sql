@@ -7,6 +7,11 @@ signal = "exception"
 message = "Tensors did not fit at step {step}{in_module}: {short}. At hand were {inputs}{changed}."
 fix = "Compare these shapes, dtypes and devices with what {place} was built for; if they changed at this step, look at the collate function and the sample behind the batch."
 explains = ["python-exception"]
+[params.shown]
+value = 4
+unit = "tensors"
+doc = "Tensors that a sentence names."
+source = "convention: of this project, more are not read"
 [needs]
 ended = true
 [doc]
@@ -20,9 +25,29 @@ WITH raised AS (
     WHERE regexp_extract(e.exception_type, '[A-Za-z]+$') IN ('RuntimeError', 'ValueError', 'TypeError',
         'IndexError', 'AssertionError')
       AND regexp_matches(e.exception_message,
-          '(?i)(shapes? cannot be multiplied|size mismatch|sizes? of tensors? .*must match|must match the (existing )?size|is invalid for input of size|inconsistent tensor size|size of tensor a|mat1 and mat2|same (dtype|device)|expected .*(dtype|scalar type|data ?type|floating point|input|tensor|device|dim|batch|channels|stride|size|shape|\dD)|given groups|not broadcastable|cannot be broadcast|broadcast|stack expects each tensor|on the same device|input type .* weight type|bias type .* should be the same|dimension out of range|dimension specified as|doesn.t match|does not match|using a target size|different (shape|size|number)|non-?contiguous.*view|view size is not compatible|shape .* is invalid|too many indices|number of dimensions|must be (equal|the same|\d-?d)|cannot cast|can.t be cast|not implemented for .(Half|Long|Int|Double|Float|Bool|Char|Byte|BFloat16|ComplexFloat).|got .*(dtype|shape|tensor of size|torch\.)|wrong (size|shape)|(tensors?|shapes?|sizes?|dim(ension)?s?|dtypes?)\W.{0,40}mismatch|mismatch.{0,40}\W(tensors?|shapes?|sizes?|dim(ension)?s?|dtypes?)|can.t be greater than actual input size|output size is too small|should be less than the corresponding input dimension|divisible by|expecting .*(dimension|dim|size|shape)|inconsistent (input|tensor|size|shape|batch)|should be equal to source|be a matrix|square matrices|tensor of type (Long|Float|Int)|infer output dtype|same number of|has to be a \dD|created only for scalar|element tensors can be converted|cannot be converted to Scalar|don.t multiply up|expects split_sizes|got input size|found dtype|multi-target not supported|tensor expected, |used as indices must be|cannot reshape tensor|targets of (dimension|size)|should contain \d+ elements)')
+          '(?i)(shapes? cannot be multiplied|size mismatch|sizes? of tensors? .*must match|must match the '
+          '(existing )?size|is invalid for input of size|inconsistent tensor size|size of tensor a|mat1 and '
+          'mat2|same (dtype|device)|expected .*(dtype|scalar type|data ?type|floating '
+          'point|input|tensor|device|dim|batch|channels|stride|size|shape|\dD)|given groups|not '
+          'broadcastable|cannot be broadcast|broadcast|stack expects each tensor|on the same device|input '
+          'type .* weight type|bias type .* should be the same|dimension out of range|dimension specified '
+          'as|doesn.t match|does not match|using a target size|different '
+          '(shape|size|number)|non-?contiguous.*view|view size is not compatible|shape .* is invalid|too '
+          'many indices|number of dimensions|must be (equal|the same|\d-?d)|cannot cast|can.t be cast|not '
+          'implemented for .(Half|Long|Int|Double|Float|Bool|Char|Byte|BFloat16|ComplexFloat).|got '
+          '.*(dtype|shape|tensor of size|torch\.)|wrong '
+          '(size|shape)|(tensors?|shapes?|sizes?|dim(ension)?s?|dtypes?)\W.{0,40}mismatch'
+          '|mismatch.{0,40}\W(tensors?|shapes?|sizes?|dim(ension)?s?|dtypes?)|can.t be greater than actual '
+          'input size|output size is too small|should be less than the corresponding input '
+          'dimension|divisible by|expecting .*(dimension|dim|size|shape)|inconsistent '
+          '(input|tensor|size|shape|batch)|should be equal to source|be a matrix|square matrices|tensor of '
+          'type (Long|Float|Int)|infer output dtype|same number of|has to be a \dD|created only for '
+          'scalar|element tensors can be converted|cannot be converted to Scalar|don.t multiply up|expects '
+          'split_sizes|got input size|found dtype|multi-target not supported|tensor expected, |used as '
+          'indices must be|cannot reshape tensor|targets of (dimension|size)|should contain \d+ elements)')
       AND NOT regexp_matches(e.exception_message,
-          '(Target -?\d+ is out of bounds|index out of range in self|device-side assert|does not require grad|constraint|state_dict|nan\b)')
+          '(Target -?\d+ is out of bounds|index out of range in self|device-side assert|does not require '
+          'grad|constraint|state_dict|nan\b)')
 ), entered AS (
     SELECT string_agg(coalesce(name, 'input') || ' ' || coalesce('[' || array_to_string(shape, ', ') || ']',
         '?') || ' ' || coalesce(dtype, '') || ' ' || coalesce(device, ''),
@@ -30,7 +55,7 @@ WITH raised AS (
         ORDER BY ordinal) AS inputs
     FROM exception_tensors
     -- without a module in flight the variables of the innermost frame say the most
-    WHERE ordinal < 4
+    WHERE ordinal < $shown
       AND origin = CASE WHEN EXISTS (SELECT 1
           FROM exception_tensors
           WHERE origin = 'input') THEN 'input' ELSE 'local' END
@@ -54,7 +79,7 @@ SELECT coalesce(r.rank, 0) AS rank,
     coalesce(r.phase, 'forward') AS phase,
     r.module, NULL::VARCHAR AS tensor, NULL::DOUBLE AS value, r.exception_type, r.exception_message,
         r.module_class, r.user_frame,
-    r.exception_type || ': ' || rtrim(left(split_part(trim(r.exception_message), chr(10), 1), 300),
+    r.exception_type || ': ' || rtrim(first_line(r.exception_message),
         '.') AS short,
     CASE
         WHEN r.module IS NULL THEN ''

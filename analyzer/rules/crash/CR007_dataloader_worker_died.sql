@@ -19,9 +19,10 @@ SELECT coalesce(e.rank, 0) AS rank,
     coalesce(e.step, (SELECT max(step) + 1 FROM steps WHERE completed), 0) AS step, e.microbatch,
     'data' AS phase, NULL::VARCHAR AS module, NULL::VARCHAR AS tensor, NULL::DOUBLE AS value,
         e.exception_message, e.user_frame,
-    rtrim(left(split_part(trim(e.exception_message), chr(10), 1), 300), '. ') AS short,
+    rtrim(first_line(e.exception_message), '. ') AS short,
     CASE WHEN regexp_matches(e.exception_message, '(?i)(bus error|shared memory|shm)')
-            THEN 'A bus error means that shared memory is full: enlarge /dev/shm, or use fewer workers or set_sharing_strategy(''file_system'').'
+            THEN 'A bus error means that shared memory is full: enlarge /dev/shm, or use fewer workers or '
+                'set_sharing_strategy(''file_system'').'
         WHEN regexp_matches(e.exception_message, '(?i)signal: killed') OR coalesce(e.oom_kills, 0) > 0
             THEN 'It was killed: look for the out-of-memory killer, and use fewer workers or smaller samples.'
         WHEN regexp_matches(e.exception_message, '(?i)(segmentation fault|aborted)')

@@ -10,7 +10,13 @@ explains = ["outlier-batch", "nonfinite-tensor", "log-of-zero", "sqrt-at-zero", 
 [params.often]
 value = 3
 unit = "batches"
-doc = "Batches left out for it, from which on it is no accident that the script was made for."
+doc = "Batches left out for it, from which it is no accident that the script was made for."
+source = "convention: of this project, one or two come by chance, a third shows that the script expects them"
+[params.few]
+value = 0.1
+unit = "of the batches"
+doc = "Share of the batches that may break the habit."
+source = "convention: of this project, one of ten"
 [needs]
 tables = ["steps", "tensor_stats"]
 [doc]
@@ -35,8 +41,8 @@ WITH forwards AS (
     GROUP BY rank, tensor_id
     -- finite ones are not left out, and others that are not finite are not used
     HAVING batches >= 1
-        AND count(*) FILTER (NOT lost AND NOT used) <= 0.1 * batches
-        AND count(*) FILTER (lost AND used) <= 0.1 * batches
+        AND count(*) FILTER (NOT lost AND NOT used) <= $few * batches
+        AND count(*) FILTER (lost AND used) <= $few * batches
 )
 SELECT o.rank, o.step, o.microbatch, o.seq, o.phase,
     coalesce(o.module, '') AS module, coalesce(b.field, o.tensor) AS tensor, o.kind,

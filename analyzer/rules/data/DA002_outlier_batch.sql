@@ -11,25 +11,69 @@ explains = ["loss-spike", "divergence", "exploding-gradients", "lr-too-high", "n
 value = 10.0
 unit = "times"
 doc = "How far beyond the largest earlier batch the field must reach."
+source = "convention: of this project, an order of magnitude: batches of one data set differ by less"
 [params.z]
 value = 8.0
 unit = "robust sigmas"
 doc = "How far outside its own logarithmic history: data with heavy tails set their own scale."
+source = "convention: of this project, twice the four sigmas that a heavy-tailed history reaches by chance, and more"
 [params.earlier]
 value = 5
 unit = "batches"
 doc = "History of the field that a judgement needs."
+source = "convention: of this project, fewer batches have no scatter to speak of"
 [params.breaking]
 value = 1000.0
 unit = "times"
 doc = "How far a batch must reach to have made float32 numbers overflow; in float16 any outlier can."
+source = "convention: of this project, float32 overflows at 3.4e38: a square, a cube and a product of layers each raise a factor of a thousand"
 [params.vanished]
 value = 0.001
 doc = "Share of its median under which a gradient norm has left its band downward, if it is outside its own history too."
+source = "convention: of this project, three orders of magnitude: gradient norms of one run scatter by less than two"
 [params.extreme]
 value = 10000.0
 unit = "times"
 doc = "How far an input must reach to count by itself, if the batches after it are as before: saturated units hide what it did."
+source = "convention: of this project, four orders of magnitude, beyond what any preparation of data makes"
+[params.past]
+value = 50
+unit = "batches"
+doc = "Batches before, from which centre and scatter are told."
+source = "convention: of this project, more than any rhythm of the data"
+[params.after]
+value = 5
+unit = "batches"
+doc = "Batches after it, which must be as before."
+source = "convention: of this project, fewer may be large as well"
+[params.floor]
+value = 0.15
+doc = "Least robust sigma of ln(abs-max)."
+source = "convention: of this project, a seventh is scatter in any data"
+[params.band]
+value = 6
+unit = "robust sigmas"
+doc = "Rise of the loss beside its scatter."
+source = "own history"
+[params.width]
+value = 0.02
+unit = "of the loss"
+doc = "Least width of that scatter."
+source = "convention: of this project, a fiftieth of its level"
+[params.beyond]
+value = 0.25
+unit = "of the largest"
+doc = "Rise of the loss beyond its recent peak."
+source = "convention: of this project, a quarter"
+[params.norm_floor]
+value = 0.1
+doc = "Least robust sigma of ln(norm)."
+source = "convention: of this project, a tenth is scatter in any run"
+[params.norm_z]
+value = 3
+unit = "robust sigmas"
+doc = "Rise of the norm."
+source = "convention: the three-sigma rule"
 [needs]
 tables = ["steps", "tensor_stats", "batches"]
 steps = 6
@@ -39,6 +83,7 @@ why = "One batch on another scale can undo thousands of steps, or overflow them.
 not_this = "Fields whose range varies anyway (the spread of the logarithm counts), integer fields, what another model put out with a graph, and smaller outliers that neither loss nor gradients nor running statistics notice."
 source = "Own history, robust: median and MAD of ln(abs-max), the maximum of all earlier batches, and two agreeing signals."
 */
+-- shared
 WITH fields AS (
     SELECT s.rank, s.tensor_id, s.step, s.microbatch, s.seq, s.phase, s.tensor, s.module, s.shape, s.abs_max,
         s.min, s.max,
@@ -70,8 +115,10 @@ WITH fields AS (
     WINDOW
         before AS (PARTITION BY rank, tensor_id
             ORDER BY step, seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING),
-        past AS (PARTITION BY rank, tensor_id ORDER BY step, seq ROWS BETWEEN 50 PRECEDING AND 1 PRECEDING),
-        after_ AS (PARTITION BY rank, tensor_id ORDER BY step, seq ROWS BETWEEN 1 FOLLOWING AND 5 FOLLOWING)
+        past AS (PARTITION BY rank, tensor_id
+            ORDER BY step, seq ROWS BETWEEN $past PRECEDING AND 1 PRECEDING),
+        after_ AS (PARTITION BY rank, tensor_id
+            ORDER BY step, seq ROWS BETWEEN 1 FOLLOWING AND $after FOLLOWING)
     UNION ALL
     -- against whatever of the same kind, dtype and sample shape went into the model before: a batch that the
     -- script
@@ -83,8 +130,8 @@ WITH fields AS (
     WINDOW
         before AS (PARTITION BY rank, class
             ORDER BY step, seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING),
-        past AS (PARTITION BY rank, class ORDER BY step, seq ROWS BETWEEN 50 PRECEDING AND 1 PRECEDING),
-        after_ AS (PARTITION BY rank, class ORDER BY step, seq ROWS BETWEEN 1 FOLLOWING AND 5 FOLLOWING)
+        past AS (PARTITION BY rank, class ORDER BY step, seq ROWS BETWEEN $past PRECEDING AND 1 PRECEDING),
+        after_ AS (PARTITION BY rank, class ORDER BY step, seq ROWS BETWEEN 1 FOLLOWING AND $after FOLLOWING)
 ), outliers AS (
     SELECT *, abs_max / largest_before AS factor,
         coalesce(used
@@ -92,9 +139,11 @@ WITH fields AS (
             AND largest_after < $factor * largest_before, false) AS extreme
             FROM judged
     WHERE earlier >= $earlier AND largest_before > 0 AND abs_max > $factor * largest_before
-      AND robust_z(size, centre, spread, 0.15) > $z
+      AND robust_z(size, centre, spread, $floor) > $z
     QUALIFY row_number() OVER (PARTITION BY rank, step, seq, tensor_id ORDER BY factor) = 1
-), variances AS (
+)
+-- detector: outlier_batch
+WITH variances AS (
     -- batch norm hides the outlier from loss and gradients; every evaluation to come is normalised with what
     -- it left behind
     SELECT s.rank, s.tensor_id, s.step, s.tensor, s.abs_max AS variance,
@@ -119,13 +168,14 @@ WITH fields AS (
     SELECT rank, step,
         bool_or(is_nonfinite(loss) OR is_nonfinite(norm)) AS broke,
         bool_or(coalesce(isfinite(loss)
-            AND loss > loss_median + 6 * greatest(loss_sigma, 0.02 * abs(loss_median))
-            AND loss > loss_recent_peak + 0.25 * abs(loss_recent_peak), false)) AS loss_left,
+            AND loss > loss_median + $band * greatest(loss_sigma, $width * abs(loss_median))
+            AND loss > loss_recent_peak + $beyond * abs(loss_recent_peak), false)) AS loss_left,
         bool_or(coalesce(isfinite(norm) AND norm > 2 * norm_recent_peak
-            AND robust_z(log_size(norm), norm_log_median, norm_log_sigma, 0.1) > 3, false)) AS norm_left,
+            AND robust_z(log_size(norm), norm_log_median, norm_log_sigma, $norm_floor) > $norm_z,
+                false)) AS norm_left,
         -- inputs so large that every unit is sure of itself: what is right costs nothing at all
         bool_or(coalesce(norm < $vanished * norm_median
-            AND (norm = 0 OR robust_z(log_size(norm), norm_log_median, norm_log_sigma, 0.1) < -$z),
+            AND (norm = 0 OR robust_z(log_size(norm), norm_log_median, norm_log_sigma, $norm_floor) < -$z),
                 false)) AS norm_fell,
         max(loss) AS loss, max(loss_median) AS loss_median, max(norm) AS norm, max(norm_median) AS norm_median
     FROM optimizer_series GROUP BY rank, step
@@ -157,4 +207,5 @@ WHERE e.loss_left
   OR o.extreme
   OR v.variance IS NOT NULL
   OR (e.broke AND (o.factor >= $breaking OR f.dtype = 'float16'))
-ORDER BY o.step, o.rank, o.seq
+-- together
+ORDER BY step, rank, seq

@@ -4,32 +4,53 @@ name = "constant-input"
 severity = "error"
 phase = "data"
 signal = "std"
-message = "From step {step} on {what_} ({batches} batches in a row): the input carries nothing."
+message = "From step {step} on {what_} ({batches} batches in a row): the input carries no information."
 fix = "Look at the loader and the normalisation of {field}: all values became equal."
 explains = ["divergence", "loss-spike", "plateau", "representation-collapse", "underfit", "shuffled-labels", "exploding-gradients", "dead-relu", "frozen-by-zero-gradient", "train-eval-input-mismatch", "duplicate-batches", "broken-graph"]
 [params.least]
 value = 2
 unit = "batches"
-doc = "Constant batches on end."
+doc = "Constant batches in a row."
+source = "convention: of this project, one constant batch may be a picture of one colour"
 [params.before]
 value = 3
 unit = "batches"
 doc = "Batches before in which the field varied."
+source = "convention: of this project, as many batches as show that the field does vary"
 [params.spread]
 value = 8
 doc = "Range that whole numbers had before: token and category numbers, not masks."
+source = "convention: of this project, masks and flags hold 0 and 1, and small categories up to eight values"
 [params.chance]
 value = 8
 unit = "batches"
-doc = "Constant batches on end, to the end of the run, where single ones had come before."
+doc = "Constant batches in a row, to the end of the run, where single ones had come before."
+source = "convention: of this project, data with constant batches now and then have some in a row, seldom as many"
 [params.varied]
 value = 8
 unit = "batches"
 doc = "Batches before in which the content was new each time."
+source = "convention: of this project, new each time for as many batches is no chance"
 [params.frozen]
 value = 5
 unit = "batches"
 doc = "Batches, to the end of the run, with one and the same content while targets differ."
+source = "convention: of this project, as many equal batches are no chance where targets go on"
+[params.elements]
+value = 16
+unit = "elements"
+doc = "Elements of a batch that can be judged."
+source = "convention: of this project, fewer are equal by chance"
+[params.too_few]
+value = 15
+unit = "elements"
+doc = "Elements of one that cannot."
+source = "arithmetic: one less"
+[params.all_batches]
+value = 10
+unit = "batches"
+doc = "Batches, all constant, from the first on."
+source = "convention: of this project, fewer may be a test"
 [needs]
 tables = ["batches", "tensor_stats"]
 columns = ["tensor_stats.min", "batches.field"]
@@ -39,6 +60,7 @@ why = "A model cannot learn from an input that is always the same."
 not_this = "Masks (a field that is always 1), a single odd batch, data in which constant batches come now and then, fields of fewer than 16 elements, a constant field beside one that varies."
 source = "Arithmetic: minimum equals maximum."
 */
+-- detector: all_one_number
 WITH fields AS (
     SELECT b.*, s.min AS low, s.max AS high, s.min = s.max AS same, row_number() OVER series AS n,
         -- token and category numbers spread widely; a mask of ones in batches without padding does not count
@@ -58,7 +80,7 @@ WITH fields AS (
             AND s.step = b.step
             AND s.seq = b.seq
             AND s.tensor_id = b.source_id
-    WHERE s.numel >= 16 AND s.min IS NOT NULL AND s.nan_count + s.inf_count = 0
+    WHERE s.numel >= $elements AND s.min IS NOT NULL AND s.nan_count + s.inf_count = 0
     WINDOW series AS (PARTITION BY b.rank, b.tensor_id ORDER BY b.step, b.seq),
         before AS (PARTITION BY b.rank, b.tensor_id
             ORDER BY b.step, b.seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
@@ -71,7 +93,7 @@ WITH fields AS (
       AND b.phase = 'data'
       AND NOT contains(b.dtype, 'float')
       AND NOT contains(b.dtype, 'bool')
-      AND s.numel BETWEEN 2 AND 15
+      AND s.numel BETWEEN 2 AND $too_few
       AND s.min = s.max
 ), runs AS (
     SELECT *, n - row_number() OVER (PARTITION BY rank, tensor_id, same ORDER BY n) AS island FROM fields
@@ -81,7 +103,27 @@ WITH fields AS (
         max(n) = any_value(total) AS to_the_end,
         any_value(whole_numbers) AS whole_numbers
     FROM runs WHERE same GROUP BY rank, tensor_id, field, island
-), prints AS (
+), alone AS (
+    SELECT rank
+    FROM fields
+    WHERE NOT whole_numbers
+    GROUP BY rank
+    HAVING bool_and(same) AND count(*) >= $all_batches AND bool_and(low <> 1)
+)
+SELECT rank, step, seq, field, value, batches, printf('every element of %s is %.6g', field, value) AS what_
+FROM (SELECT * REPLACE (same_before + (SELECT count(*)
+    FROM short h
+    WHERE h.rank = constant.rank
+      AND h.tensor_id = constant.tensor_id
+      AND h.step <= constant.step) AS same_before)
+    FROM constant)
+-- data that hold a constant batch now and then will hold some in a row by chance
+WHERE (varied >= $before
+    AND batches >= CASE WHEN same_before > 0 THEN $chance ELSE $least END
+    AND (same_before = 0 OR to_the_end))
+  OR (first = 1 AND batches >= $all_batches AND NOT whole_numbers AND rank IN (SELECT rank FROM alone))
+-- detector: one_batch_again_and_again
+WITH prints AS (
     -- an input of which the content varied, and then is the same in every batch to the end, while the targets
     -- go on varying
     SELECT rank, step, seq, tensor_id, field, shape, fingerprint,
@@ -98,7 +140,7 @@ WITH fields AS (
       AND phase = 'data'
       AND fingerprint IS NOT NULL
       AND contains(dtype, 'float')
-      AND list_product(shape) >= 16
+      AND list_product(shape) >= $elements
     WINDOW w AS (PARTITION BY rank, tensor_id ORDER BY step, seq)
 ), first_again AS (
     SELECT *,
@@ -124,27 +166,9 @@ WITH fields AS (
                   AND t.phase = 'loss'
                   AND t.step = f.step
                   AND t.shape[1] = f.shape[1])))
-), alone AS (
-    SELECT rank
-    FROM fields
-    WHERE NOT whole_numbers
-    GROUP BY rank
-    HAVING bool_and(same) AND count(*) >= 10 AND bool_and(low <> 1)
 )
-SELECT rank, step, seq, field, value, batches, printf('every element of %s is %.6g', field, value) AS what_
-FROM (SELECT * REPLACE (same_before + (SELECT count(*)
-    FROM short h
-    WHERE h.rank = constant.rank
-      AND h.tensor_id = constant.tensor_id
-      AND h.step <= constant.step) AS same_before)
-    FROM constant)
--- data that hold a constant batch now and then will hold some in a row by chance
-WHERE (varied >= $before
-    AND batches >= CASE WHEN same_before > 0 THEN $chance ELSE $least END
-    AND (same_before = 0 OR to_the_end))
-  OR (first = 1 AND batches >= 10 AND NOT whole_numbers AND rank IN (SELECT rank FROM alone))
-UNION ALL BY NAME
 SELECT r.rank, r.step, r.seq, r.field, NULL::DOUBLE AS value, r.batches,
     'the batch of ' || r.field || ' is the same to the last bit' AS what_
 FROM repeated r
+-- together
 ORDER BY step, rank, seq

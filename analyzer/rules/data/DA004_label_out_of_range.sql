@@ -5,12 +5,18 @@ severity = "error"
 phase = "loss"
 signal = "out_of_range_count"
 message = "Targets of step {step} reach from {lowest} to {highest} while the loss knows {classes} classes (0 to classes - 1): {evidence}."
-fix = "Check the mapping from labels to class numbers (a label that starts at 1, a class the head does not have, a padding value that is not the loss's ignore_index, a label 0 where CTC has its blank), or give the head as many outputs as there are classes."
+fix = "Check the mapping from labels to class numbers: a label that starts at 1, a class the head does not have, a padding value that is not the loss's ignore_index, a label 0 where CTC has its blank. Or give the head as many outputs as there are classes."
 explains = ["python-exception", "shape-or-dtype-error", "native-crash", "killed-by-signal", "nonfinite-tensor", "loss-spike", "shuffled-labels"]
 [params.blanks]
 value = 3
 unit = "looks"
 doc = "Looks at a CTC loss whose targets hold the blank."
+source = "convention: of this project, one target with a blank may be a mistake in the data, three are a choice of the blank"
+[params.shown]
+value = 200
+unit = "characters"
+doc = "Length of a message that is shown."
+source = "convention: of this project, as much as two lines show"
 [needs]
 [doc]
 what = "A class target lies below 0 (and is not ignored) or not below the number of classes; or the targets of a CTC loss hold its blank."
@@ -39,7 +45,7 @@ WITH seen AS (
             1) AS DOUBLE),
             l.highest) AS value,
         l.classes, l.lowest, l.highest, NULL::BIGINT[] AS shape,
-        e.exception_type || ': ' || rtrim(left(split_part(e.exception_message, chr(10), 1), 200),
+        e.exception_type || ': ' || rtrim(left(split_part(e.exception_message, chr(10), 1), $shown),
             '. ') AS evidence
     FROM exits e CROSS JOIN locals_ l
     WHERE regexp_matches(e.exception_message, 'Target -?\d+ is out of bounds')
@@ -50,7 +56,8 @@ WITH seen AS (
 )
 SELECT * FROM seen
 UNION ALL BY NAME
-SELECT rank, step, microbatch, seq, 'target' AS tensor, zero_count AS value, shape[3] AS classes, min AS lowest, max AS highest, shape,
+SELECT rank, step, microbatch, seq, 'target' AS tensor, zero_count AS value, shape[3] AS classes,
+    min AS lowest, max AS highest, shape,
     printf('%d of %d targets are the blank of the CTC loss, which is no label', zero_count, numel) AS evidence
 FROM operators
 WHERE trigger = 'risk' AND op = 'CtcLoss' AND saved = 'blank'

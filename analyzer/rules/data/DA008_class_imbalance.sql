@@ -10,23 +10,48 @@ fix = "Weight the loss, resample, or judge by a metric per class."
 value = 10
 unit = "times"
 doc = "Most frequent over least frequent class."
+source = "convention: of this project, the rare class is an order of magnitude rarer"
 [params.share]
 value = 0.9
 doc = "Share of one class."
+source = "convention: of this project, whoever always says this class is right in nine of ten"
 [params.half]
 value = 0.5
 doc = "Share of the most frequent class without which a ratio says little: of many classes some are rare."
+source = "arithmetic: the most frequent class is the majority"
 [params.least]
 value = 200
 unit = "targets"
 doc = "Targets seen."
+source = "arithmetic: a share of one half has a standard error of 3.5 % then"
 [params.steps]
 value = 30
 unit = "steps"
 doc = "Steps before and after that it takes to say that the classes were mixed and no longer are."
+source = "convention: of this project, as many batches on both sides as a median needs to be steady"
 [params.mixed]
 value = 0.7
 doc = "Share of one class up to which classes were mixed before."
+source = "convention: of this project, clearly below the share of nine tenths, by more than the scatter of batches"
+[params.rounding]
+value = 1e-6
+unit = "relative"
+doc = "Share by which a sum may differ from that of the squares."
+source = "arithmetic: some sixteen roundings of float32, 2^-24"
+[params.classes]
+value = 100
+unit = "classes"
+doc = "Classes up to which a ratio of frequencies says something."
+source = "convention: of this project, of more some are rare"
+[params.for_each]
+value = 20
+unit = "targets"
+doc = "Targets for each class."
+source = "convention: of this project, fewer make ratios by chance"
+[params.mixed_batch]
+value = 0.8
+doc = "Share of one class up to which a batch is mixed."
+source = "convention: of this project, four of five"
 [needs]
 tables = ["batches"]
 [doc]
@@ -35,6 +60,7 @@ why = "The loss is dominated by one class; accuracy says little."
 not_this = "Tokens of a text, many classes of which some are rare, few targets, a loss that weighs its classes. It is advice: data may be like that."
 source = "Thresholds of the catalogue."
 */
+-- shared
 WITH labelled AS (
     SELECT rank, step, label_counts FROM batches t
     WHERE role = 'target' AND phase <> 'eval' AND label_counts IS NOT NULL AND len(shape) = 1
@@ -43,28 +69,6 @@ WITH labelled AS (
             FROM batches i
             WHERE i.rank = t.rank AND i.step = t.step AND i.microbatch = t.microbatch
             AND i.role = 'input' AND len(i.shape) > 1 AND i.batch_size < t.batch_size)
-), turned AS (
-    -- the last batch in which no class outweighed the others
-    SELECT rank, max(step) FILTER (list_max(label_counts) <= 0.8 * list_sum(label_counts)) AS step
-    FROM labelled
-    GROUP BY rank
-), parts AS (
-    SELECT rank, later, class, sum(count_) AS count_ FROM (
-        SELECT l.rank, l.step > t.step AS later, unnest(l.label_counts) AS count_,
-            generate_subscripts(l.label_counts, 1) - 1 AS class
-        FROM labelled l
-        JOIN turned t ON t.rank = l.rank)
-    GROUP BY rank, later, class
-), shares AS (
-    SELECT rank, later, arg_max(class, count_) AS top, max(count_) / sum(count_) AS value,
-        sum(count_)::BIGINT AS total
-    FROM parts
-    GROUP BY rank, later
-), lengths AS (
-    SELECT l.rank, min(l.step) FILTER (l.step > t.step) AS step,
-        count(DISTINCT l.step) FILTER (l.step <= t.step) AS before,
-        count(DISTINCT l.step) FILTER (l.step > t.step) AS after_
-    FROM labelled l JOIN turned t ON t.rank = l.rank GROUP BY l.rank
 ), totals AS (
     SELECT rank, class, sum(count_) AS count_
     FROM (SELECT rank, unnest(label_counts) AS count_, generate_subscripts(label_counts, 1) - 1 AS class
@@ -86,7 +90,7 @@ WITH labelled AS (
           AND b.loss_op LIKE 'BinaryCrossEntropy%'
           AND list_product(b.shape::DOUBLE[]) = b.shape[1])
     GROUP BY rank, class
-    HAVING sum(count_) > 0 AND max(abs(sum - sum_sq)) < 1e-6 * max(numel) AND min(min) >= 0
+    HAVING sum(count_) > 0 AND max(abs(sum - sum_sq)) < $rounding * max(numel) AND min(min) >= 0
 ), judged AS (
     SELECT rank, arg_max(class, count_) AS top, arg_min(class, count_) AS rare,
         max(count_) / min(count_) AS ratio, max(count_) / sum(count_) AS value, sum(count_)::BIGINT AS total,
@@ -95,17 +99,41 @@ WITH labelled AS (
 ), weighted AS (
     SELECT DISTINCT rank FROM batches WHERE role = 'target' AND phase <> 'eval' AND weighted
 )
-SELECT rank, 0 AS step, top, value, round(100 * value)::INT AS percent, total, 'of the run' AS of_,
+-- detector: one_class_outweighs
+SELECT rank, 0 AS step, top, value, percent_of(value) AS percent, total, 'of the run' AS of_,
     ', ' || round(ratio)::BIGINT || ' times as many as class ' || rare AS ratio_
 FROM judged
 WHERE rank NOT IN (FROM weighted)
-  AND classes BETWEEN 2 AND 100
+  AND classes BETWEEN 2 AND $classes
   AND total >= $least
-  AND (value > $share OR (ratio > $ratio AND value > $half AND total >= 20 * classes))
-UNION ALL BY NAME
-SELECT s.rank, l.step, s.top, s.value, round(100 * s.value)::INT AS percent, s.total,
+  AND (value > $share OR (ratio > $ratio AND value > $half AND total >= $for_each * classes))
+-- detector: no_longer_mixed
+WITH turned AS (
+    -- the last batch in which no class outweighed the others
+    SELECT rank, max(step) FILTER (list_max(label_counts) <= $mixed_batch * list_sum(label_counts)) AS step
+    FROM labelled
+    GROUP BY rank
+), parts AS (
+    SELECT rank, later, class, sum(count_) AS count_ FROM (
+        SELECT l.rank, l.step > t.step AS later, unnest(l.label_counts) AS count_,
+            generate_subscripts(l.label_counts, 1) - 1 AS class
+        FROM labelled l
+        JOIN turned t ON t.rank = l.rank)
+    GROUP BY rank, later, class
+), shares AS (
+    SELECT rank, later, arg_max(class, count_) AS top, max(count_) / sum(count_) AS value,
+        sum(count_)::BIGINT AS total
+    FROM parts
+    GROUP BY rank, later
+), lengths AS (
+    SELECT l.rank, min(l.step) FILTER (l.step > t.step) AS step,
+        count(DISTINCT l.step) FILTER (l.step <= t.step) AS before,
+        count(DISTINCT l.step) FILTER (l.step > t.step) AS after_
+    FROM labelled l JOIN turned t ON t.rank = l.rank GROUP BY l.rank
+)
+SELECT s.rank, l.step, s.top, s.value, percent_of(s.value) AS percent, s.total,
     'from step ' || l.step || ' on' AS of_,
-    ', where none held more than ' || round(100 * b.value)::INT || ' % before' AS ratio_
+    ', where none held more than ' || percent_of(b.value) || ' % before' AS ratio_
 FROM shares s JOIN shares b ON b.rank = s.rank AND s.later AND NOT b.later JOIN lengths l ON l.rank = s.rank
 WHERE s.rank NOT IN (FROM weighted)
   AND s.value > $share
@@ -115,4 +143,5 @@ WHERE s.rank NOT IN (FROM weighted)
   AND l.after_ >= $steps
   AND s.rank NOT IN (SELECT rank FROM judged WHERE value > $share)
 QUALIFY row_number() OVER (PARTITION BY s.rank ORDER BY l.step) = 1
+-- together
 ORDER BY step, rank

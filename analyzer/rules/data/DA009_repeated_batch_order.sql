@@ -5,11 +5,17 @@ severity = "error"
 phase = "data"
 signal = "fingerprint"
 message = "{what_} the same {batches} batches in the same order as the epoch before, {although}: every epoch is the same."
-fix = "Call sampler.set_epoch(epoch), or mix with a generator that is not seeded anew in each epoch: set seeds once, before the loop."
+fix = "Call sampler.set_epoch(epoch), or mix with a generator that is not seeded again in each epoch: set seeds once, before the loop."
 [params.least]
 value = 4
 unit = "batches"
 doc = "Batches of an epoch."
+source = "arithmetic: four batches have 24 orders: one in 24 repeats by chance"
+[params.half]
+value = 0.5
+unit = "of the batches"
+doc = "Share of the batches of an epoch that must differ from each other."
+source = "arithmetic: "
 [needs]
 tables = ["batches"]
 columns = ["batches.fingerprint"]
@@ -63,7 +69,7 @@ SELECT e.rank, e.step, e.epoch, e.batches, e.epoch AS value,
 FROM epochs e
 JOIN epochs p ON p.rank = e.rank AND p.loader_id = e.loader_id AND p.epoch = e.epoch - 1
 WHERE e.batches >= $least
-  AND e.different > 0.5 * e.batches
+  AND e.different > $half * e.batches
   AND e.mixed
   AND list_slice(p.prints, 1, e.batches) = e.prints
 UNION ALL BY NAME
@@ -76,5 +82,5 @@ WHERE NOT EXISTS (FROM handovers h
     WHERE h.rank = passes.rank AND h.fresh AND h.step > passes.before AND h.step <= passes.step + 1)
   AND len(prints) >= $least
     AND list_slice(prints_before, 1, len(prints)) = prints
-    AND len(list_distinct(prints)) > 0.5 * len(prints)
+    AND len(list_distinct(prints)) > $half * len(prints)
 ORDER BY step, rank

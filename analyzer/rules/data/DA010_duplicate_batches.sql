@@ -11,43 +11,83 @@ explains = ["overfit"]
 value = 2
 unit = "batches"
 doc = "Copies in one epoch."
+source = "convention: of this project, one copy may be in the data"
 [params.share]
 value = 0.1
 doc = "Share of the epoch."
+source = "convention: of this project, a few copies are in the data; a tenth of an epoch is how it is loaded"
 [params.varied]
 value = 8
 unit = "batches"
 doc = "Without a loader: batches before, each of them new."
+source = "convention: of this project, as many new batches show that new ones do come"
 [params.stuck]
 value = 5
 unit = "steps"
 doc = "And steps, to the end of the run, that all get the same batch."
+source = "convention: of this project, fewer may be several steps on one batch, as in an inner loop"
 [params.again]
 value = 5
 unit = "batches"
 doc = "Without a loader: copies of batches from a short while ago, among new ones, to the end of the run."
+source = "convention: of this project, fewer may be in the data"
 [params.often]
 value = 0.25
 doc = "Their share of the batches from the first copy on."
+source = "convention: of this project, a quarter and three quarters: neither the odd copy nor an epoch that starts again"
 [params.near]
 value = 0.25
 doc = "How far back they may lie at most, as a share of the new batches that came before."
+source = "convention: of this project, a quarter of the data: a second epoch would begin at the first batch"
+[params.content]
+value = 16
+unit = "elements"
+doc = "Elements of a field that has content of its own."
+source = "convention: of this project, fields of fewer are equal by chance"
+[params.elements]
+value = 8
+unit = "elements"
+doc = "Elements of a field that is looked at."
+source = "convention: of this project, half of that, beside others"
+[params.batches]
+value = 4
+unit = "batches"
+doc = "Batches of an epoch."
+source = "convention: of this project, of fewer a copy says little"
 [needs]
 tables = ["batches"]
 columns = ["batches.fingerprint"]
 [doc]
-what = "The same content twice within one epoch of a training loader, or in one that is begun anew for every batch; or, where there is no loader, one batch with its targets in every step to the end, after batches that were all new, or from some step on every few batches one that had just been there, and new ones between them: an error if it is one of these, else a warning."
+what = "The same content twice within one epoch of a training loader, or in one that is started again for every batch; or, where there is no loader, one batch with its targets in every step to the end, after batches that were all new, or from some step on every few batches one that had just been there, and new ones between them: an error if it is one of these, else a warning."
 why = "Samples count several times, and others are missing or the epoch is longer than it seems."
 not_this = "One batch for a whole epoch (a warning: many do that to see whether a model learns at all), fields that are alike in all batches, as masks and positions are, one accidental copy, a data set smaller than a few batches, batches without a loader that come back only now and then, that come back from the beginning (several passes over one rollout), with an optimizer that begins then (a discriminator that was alone before, L-BFGS on fixed points), or of which no new one comes any more (a second epoch)."
 source = "Equality of fingerprints."
 */
+-- shared
+WITH handed AS (
+    -- what a script draws by itself: the first look at each tensor in a step
+    SELECT b.rank, b.step, b.seq, b.role, b.tensor_id, b.field, b.fingerprint, b.phase = 'data'
+        AND s.min < s.max
+        AND s.numel >= $content
+        AND len(b.shape) > 1 AS content
+    FROM batches b
+    JOIN tensor_stats s ON s.rank = b.rank AND s.step = b.step AND s.seq = b.seq AND s.tensor_id = b.tensor_id
+    WHERE b.role IN ('input', 'target')
+      AND b.phase IN ('data', 'loss')
+      AND b.fingerprint IS NOT NULL
+      AND s.numel >= $elements
+      AND s.nan_count + s.inf_count = 0
+      AND b.rank NOT IN (SELECT rank FROM batches WHERE loader_id IS NOT NULL)
+    QUALIFY row_number() OVER (PARTITION BY b.rank, b.step, b.tensor_id ORDER BY b.seq) = 1
+)
+-- detector: copies_in_an_epoch
 WITH fields AS (
     SELECT b.rank, b.loader_id, b.batch_index, max(b.batch_index) OVER (PARTITION BY b.rank, b.loader_id) = 0
         AND b.loader_batches >= 2 AS anew,
         CASE WHEN max(b.batch_index) OVER (PARTITION BY b.rank, b.loader_id) = 0
             AND b.loader_batches >= 2 THEN 0 ELSE b.epoch END AS epoch,
             b.step, b.seq, b.fingerprint, b.workers, b.field,
-        s.min < s.max AND s.numel >= 8 AND len(b.shape) > 1 AND b.valid_fraction IS NULL AS content
+        s.min < s.max AND s.numel >= $elements AND len(b.shape) > 1 AND b.valid_fraction IS NULL AS content
     FROM batches b
     JOIN tensor_stats s ON s.rank = b.rank AND s.step = b.step AND s.seq = b.seq AND s.tensor_id = b.tensor_id
     WHERE b.loader_id IS NOT NULL AND b.fingerprint IS NOT NULL AND b.phase = 'data'
@@ -65,22 +105,15 @@ WITH fields AS (
 ), copies AS (
     SELECT *, count(CASE WHEN copy > 1 THEN 1 END) OVER (PARTITION BY rank, loader_id, epoch) AS value
     FROM seen
-), handed AS (
-    -- what a script draws by itself: the first look at each tensor in a step
-    SELECT b.rank, b.step, b.seq, b.role, b.tensor_id, b.field, b.fingerprint, b.phase = 'data'
-        AND s.min < s.max
-        AND s.numel >= 16
-        AND len(b.shape) > 1 AS content
-    FROM batches b
-    JOIN tensor_stats s ON s.rank = b.rank AND s.step = b.step AND s.seq = b.seq AND s.tensor_id = b.tensor_id
-    WHERE b.role IN ('input', 'target')
-      AND b.phase IN ('data', 'loss')
-      AND b.fingerprint IS NOT NULL
-      AND s.numel >= 8
-      AND s.nan_count + s.inf_count = 0
-      AND b.rank NOT IN (SELECT rank FROM batches WHERE loader_id IS NOT NULL)
-    QUALIFY row_number() OVER (PARTITION BY b.rank, b.step, b.tensor_id ORDER BY b.seq) = 1
-), turns AS (
+)
+SELECT rank, step, field, earlier, value, batches, workers, epoch,
+    CASE WHEN anew THEN ', started again for every batch' ELSE ' of the same epoch' END AS where_,
+        printf(' (%d workers)', workers) AS by_,
+    -- one batch and nothing else is how it is tested whether a model can learn at all
+    CASE WHEN value = batches - 1 THEN 'warning' ELSE 'error' END AS severity FROM copies
+WHERE copy > 1 AND value >= $least AND value >= $share * batches AND batches >= $batches
+-- detector: one_batch_for_good
+WITH turns AS (
     SELECT *, row_number() OVER w AS n, count(*) OVER (PARTITION BY rank, tensor_id) AS total,
         coalesce(fingerprint = lag(fingerprint) OVER w, false) AS again,
         min(step) OVER (PARTITION BY rank, tensor_id, fingerprint) AS earlier
@@ -93,7 +126,29 @@ WITH fields AS (
             min(step) FILTER (again) AS first_again, max(step) AS last_
             FROM turns
             GROUP BY rank, tensor_id
-), whole AS (
+), stuck AS (
+    SELECT * FROM tensors_ WHERE last_new > $varied AND value = batches - last_new AND value >= $stuck
+)
+SELECT k.rank, CASE WHEN k.earlier < k.begun THEN k.begun ELSE k.first_again END AS step, k.field, k.earlier,
+    k.value + CASE WHEN k.earlier < k.begun THEN 1 ELSE 0 END AS value, k.batches, 0 AS workers,
+    NULL AS epoch,
+    ', and no other from then on' AS where_, '' AS by_,
+        CASE WHEN k.earlier < k.begun THEN 'error' ELSE 'warning' END AS severity
+FROM stuck k
+-- with everything that goes into the model or its loss, and is not the same at all times
+WHERE k.content
+  AND NOT EXISTS (FROM tensors_ t
+      WHERE t.rank = k.rank
+        AND t.last_ >= k.begun
+        AND t.last_new > 1
+        AND (t.rank, t.tensor_id, t.begun) NOT IN (SELECT (s.rank, s.tensor_id, s.begun) FROM stuck s))
+  -- another optimizer takes over, that works on one set of points: L-BFGS needs a loss that stays the same
+  -- function
+  AND NOT EXISTS (FROM optimizer_series o
+      WHERE o.rank = k.rank AND o.n = 0 AND o.step BETWEEN k.begun - 1 AND k.first_again AND o.step > 0)
+QUALIFY row_number() OVER (PARTITION BY k.rank ORDER BY k.field) = 1
+-- detector: copies_among_new_ones
+WITH whole AS (
     -- a batch is what goes in first, with the targets: where modules are called one by one, what goes in
     -- later is what the first ones made
     SELECT rank, step, string_agg(tensor_id || ':' || fingerprint, ' ' ORDER BY tensor_id) AS content_,
@@ -118,35 +173,7 @@ WITH fields AS (
             arg_min(field, n) FILTER (n_before IS NOT NULL) AS field,
         arg_min(parts = parts_before, n) FILTER (n_before IS NOT NULL) AS alike
     FROM again GROUP BY rank
-), stuck AS (
-    SELECT * FROM tensors_ WHERE last_new > $varied AND value = batches - last_new AND value >= $stuck
 )
-SELECT rank, step, field, earlier, value, batches, workers, epoch,
-    CASE WHEN anew THEN ', begun anew for every batch' ELSE ' of the same epoch' END AS where_,
-        printf(' (%d workers)', workers) AS by_,
-    -- one batch and nothing else is how it is tested whether a model can learn at all
-    CASE WHEN value = batches - 1 THEN 'warning' ELSE 'error' END AS severity FROM copies
-WHERE copy > 1 AND value >= $least AND value >= $share * batches AND batches >= 4
-UNION ALL BY NAME
-SELECT k.rank, CASE WHEN k.earlier < k.begun THEN k.begun ELSE k.first_again END AS step, k.field, k.earlier,
-    k.value + CASE WHEN k.earlier < k.begun THEN 1 ELSE 0 END AS value, k.batches, 0 AS workers,
-    NULL AS epoch,
-    ', and no other from then on' AS where_, '' AS by_,
-        CASE WHEN k.earlier < k.begun THEN 'error' ELSE 'warning' END AS severity
-FROM stuck k
--- with everything that goes into the model or its loss, and is not the same at all times
-WHERE k.content
-  AND NOT EXISTS (FROM tensors_ t
-      WHERE t.rank = k.rank
-        AND t.last_ >= k.begun
-        AND t.last_new > 1
-        AND (t.rank, t.tensor_id, t.begun) NOT IN (SELECT (s.rank, s.tensor_id, s.begun) FROM stuck s))
-  -- another optimizer takes over, that works on one set of points: L-BFGS needs a loss that stays the same
-  -- function
-  AND NOT EXISTS (FROM optimizer_series o
-      WHERE o.rank = k.rank AND o.n = 0 AND o.step BETWEEN k.begun - 1 AND k.first_again AND o.step > 0)
-QUALIFY row_number() OVER (PARTITION BY k.rank ORDER BY k.field) = 1
-UNION ALL BY NAME
 SELECT e.rank, e.step, e.field, e.earlier, e.value, e.batches, 0 AS workers, NULL AS epoch,
     ', while new ones come as well' AS where_, '' AS by_, 'error' AS severity
 FROM echoes e
@@ -164,4 +191,5 @@ WHERE e.alike
             AND a.n > e.batches - $near * (e.batches - e.begun))
     AND NOT EXISTS (FROM optimizer_series o
         WHERE o.rank = e.rank AND o.n = 0 AND o.step BETWEEN e.earlier AND e.step)
+-- together
 ORDER BY step, rank, field

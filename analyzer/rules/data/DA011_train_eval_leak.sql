@@ -9,145 +9,297 @@ fix = "{remedy}; {value} samples are in both."
 [params.share]
 value = 0.02
 doc = "Share of the evaluated samples."
+source = "convention: of this project, one sample of a hundred may be a copy that came with the data"
 [params.least]
 value = 3
 unit = "samples"
 doc = "Samples in both."
+source = "convention: of this project, two may be equal by chance"
 [params.enough]
 value = 20
 unit = "samples"
 doc = "Evaluated samples of which none was trained on: so many show, in one field of the loaders, that the split is right."
+source = "arithmetic: with a share of 2 % in both, none of 20 is common in two of three runs; a tenth, in one of eight"
 [params.bouts]
 value = 2
 unit = "evaluations"
 doc = "Evaluations that make a part of the training set, loaded by a loader of its own, a validation set."
+source = "convention: of this project, one evaluation may be a look at the training"
 [params.part]
 value = 0.5
 doc = "Share of the training samples up to which such a set is a part of them."
+source = "convention: of this project, more than half is the training set, rather than a part of it"
 [params.common]
 value = 0.1
 doc = "Share of the evaluated samples below which it is a warning where samples are as often equal within the training set."
+source = "convention: of this project, as often as the data repeat themselves is no split that failed"
+[params.content]
+value = 5
+unit = "elements"
+doc = "Elements of a sample that has content of its own."
+source = "convention: of this project, samples of fewer are equal by chance"
+[params.unlike]
+value = 0.4
+unit = "of the samples"
+doc = "Different samples from which a field tells them apart."
+source = "convention: of this project, less than half is chance"
+[params.padded]
+value = 0.25
+unit = "of the samples"
+doc = "Share of the evaluated samples in the training set from which a loader reads it, where samples are padded."
+source = "convention: of this project, only those of one length look the same"
+[params.all_of_them]
+value = 0.98
+unit = "of the samples"
+doc = "The same where they are not padded."
+source = "convention: of this project, all of them, but for a few"
+[params.stretch]
+value = 10
+unit = "steps"
+doc = "Steps of a stretch with forwards without gradients."
+source = "convention: of this project, fewer may be evaluations"
+[params.fresh]
+value = 0.9
+unit = "of the steps"
+doc = "Share of those steps that bring other samples."
+source = "convention: of this project, one of ten may repeat itself"
+[params.most_steps]
+value = 0.8
+unit = "of the steps"
+doc = "Share of the steps of the stretch that have such forwards."
+source = "convention: of this project, one of five may be left out"
+[params.whole_set]
+value = 0.8
+unit = "of the training set"
+doc = "Share of it that an evaluation on all of it takes."
+source = "convention: of this project, one of five may not be seen yet"
 [needs]
 tables = ["batches"]
 columns = ["batches.sample_fingerprints"]
 [doc]
 what = "Samples with equal content in training and in evaluation batches, but not all of them; or all samples of every evaluation, where these come from a loader of their own and are at most half of what was trained on; or samples that one rank evaluates and another trains on, while no rank trains on what it evaluates itself."
 why = "What was seen in training is no test."
-not_this = "The batch that was just trained on, batches that an evaluation without no_grad brings (eval-without-no-grad), evaluation on the training set itself (or, beside another, on a part of it that has a loader of its own) or, said as a warning, on some batches of it beside no other, coarse data in which equal samples are common (a warning where they are few in either set), the same few prompts beside the samples of every evaluation, masks, label maps that are alike while the images are not, samples of fewer than five numbers, what another model was trained on: the folds of a cross-validation in one process, forwards without gradients on other samples in every step, what an agent in train mode did itself."
+not_this = "The batch that was just trained on, batches that an evaluation without no_grad brings (eval-without-no-grad), evaluation on the training set itself (or, beside another, on a part of it that has a loader of its own) or, said as a warning, on some batches of it beside no other, coarse data in which equal samples are common (a warning where they are few in either set), the same few prompts beside the samples of every evaluation, masks, label maps that are alike while the images are not, samples of fewer than five numbers, what another model computed in front of this one, what another model was trained on: the folds of a cross-validation in one process, forwards without gradients on other samples in every step, what an agent in train mode did itself."
 source = "Equality of a 64-bit hash of up to 64 elements."
 */
+-- shared
 WITH prompts AS (
-    -- the names of the classes, with which a model of pictures and texts is asked: always the same few beside what is evaluated
-    SELECT b.rank, b.tensor_id FROM batches b WHERE b.phase = 'eval' AND b.fingerprint IS NOT NULL GROUP BY b.rank, b.tensor_id
+    -- the names of the classes, with which a model of pictures and texts is asked: always the same few beside
+    -- what is evaluated
+    SELECT b.rank, b.tensor_id
+    FROM batches b
+    WHERE b.phase = 'eval' AND b.fingerprint IS NOT NULL
+    GROUP BY b.rank, b.tensor_id
     HAVING count(DISTINCT b.fingerprint) = 1 AND bool_and(EXISTS (
-        FROM batches o WHERE o.rank = b.rank AND o.step = b.step AND o.phase = 'eval' AND o.tensor_id <> b.tensor_id AND o.batch_size > b.batch_size))
+        FROM batches o
+        WHERE o.rank = b.rank
+          AND o.step = b.step
+          AND o.phase = 'eval'
+          AND o.tensor_id <> b.tensor_id
+          AND o.batch_size > b.batch_size))
 ), all_samples AS (
-    SELECT b.rank, phase = 'eval' AS evaluated, b.step, b.loader_id, b.epoch, b.field, b.shape[2] AS width, unnest(sample_fingerprints) AS sample,
+    SELECT b.rank, phase = 'eval' AS evaluated, b.step, b.loader_id, b.epoch, b.field, b.shape[2] AS width,
+        unnest(sample_fingerprints) AS sample,
         (SELECT count(*) FROM handovers h WHERE h.rank = b.rank AND h.fresh AND h.step <= b.step) AS stage
     -- masks say how long a sample is, not which
-    FROM batches b WHERE sample_fingerprints IS NOT NULL AND valid_fraction IS NULL AND shape[len(shape)] >= 2 AND list_product(list_transform(shape[2:], lambda x: x::DOUBLE)) >= 5
+    FROM batches b
+    WHERE sample_fingerprints IS NOT NULL
+      AND valid_fraction IS NULL
+      AND shape[len(shape)] >= 2
+      AND list_product(list_transform(shape[2:], lambda x: x::DOUBLE)) >= $content
       -- where the next model takes over, an evaluation belongs to the one or the other
-      AND NOT (phase = 'eval' AND EXISTS (FROM handovers h WHERE h.rank = b.rank AND h.fresh AND h.step = b.step))
+      AND NOT (phase = 'eval'
+          AND EXISTS (FROM handovers h WHERE h.rank = b.rank AND h.fresh AND h.step = b.step))
       AND NOT (phase = 'eval' AND (b.rank, b.step) IN (SELECT (rank, step) FROM looks_back))
+      -- what another model has computed is no sample: the next batch is computed with the weights of the evaluation before it
+      AND NOT ((b.rank, b.tensor_id) IN (SELECT (rank, tensor_id) FROM tensors WHERE requires_grad))
       -- what an agent does without gradients is what it then learns from
       AND NOT (phase = 'eval' AND b.loader_id IS NULL AND b.rank IN (FROM acting_models))
       -- what loaders bring to an evaluation is told by them
-      AND NOT (phase = 'eval' AND b.loader_id IS NULL AND (b.rank, b.step) IN (SELECT (rank, step) FROM batches WHERE phase = 'eval' AND loader_id IS NOT NULL))
+      AND NOT (phase = 'eval'
+          AND b.loader_id IS NULL
+          AND (b.rank, b.step) IN (SELECT (rank, step)
+              FROM batches
+              WHERE phase = 'eval' AND loader_id IS NOT NULL))
       AND NOT (phase = 'eval' AND (b.rank, b.tensor_id) IN (SELECT (rank, tensor_id) FROM prompts))
       -- an evaluation that forgets no_grad brings batches like those of the training
-      AND NOT (phase <> 'eval' AND (b.rank, b.step) IN (SELECT (rank, step) FROM steps WHERE eval_grad_forwards > 0))
+      AND NOT (phase <> 'eval'
+          AND (b.rank, b.step) IN (SELECT (rank, step) FROM steps WHERE eval_grad_forwards > 0))
 ), times AS (
     SELECT rank, stage, field, sample, count(*) AS times, max(within) AS within FROM (
-        SELECT rank, stage, field, sample, count(*) OVER (PARTITION BY rank, stage, field, sample, loader_id, epoch, CASE WHEN loader_id IS NULL THEN step END) AS within
+        SELECT rank, stage, field, sample,
+            count(*) OVER (PARTITION BY rank, stage, field, sample, loader_id, epoch,
+                CASE WHEN loader_id IS NULL THEN step END) AS within
         FROM all_samples WHERE NOT evaluated)
     GROUP BY rank, stage, field, sample
 ), telling AS (
-    -- where chance makes samples alike, most of them come several times in an epoch, or in a batch where there is no loader; where some were copied, most do not
-    SELECT rank, field FROM times GROUP BY rank, field HAVING count(*) / sum(times) > 0.4 OR median(within) = 1
+    -- where chance makes samples alike, most of them come several times in an epoch, or in a batch where
+    -- there is no loader; where some were copied, most do not
+    SELECT rank, field
+    FROM times
+    GROUP BY rank, field
+    HAVING count(*) / sum(times) > $unlike OR median(within) = 1
 ), samples AS (
-    SELECT * FROM all_samples a WHERE EXISTS (FROM telling t WHERE t.rank = a.rank AND t.field IS NOT DISTINCT FROM a.field)
-), train AS (
-    SELECT rank, stage, sample, min(step) AS step FROM samples WHERE NOT evaluated GROUP BY rank, stage, sample
-), loaders AS (
+    SELECT *
+    FROM all_samples a
+    WHERE EXISTS (FROM telling t WHERE t.rank = a.rank AND t.field IS NOT DISTINCT FROM a.field)
+)
+-- shared: train
+SELECT rank, stage, sample, min(step) AS step
+FROM samples
+WHERE NOT evaluated
+GROUP BY rank, stage, sample
+-- shared: evaluated
+WITH loaders AS (
     -- samples of varying length are padded to that of their batch, and alike only where that is the same
-    SELECT e.rank, e.loader_id, count(*) >= $enough AND count(t.sample) < $share * count(*) AS apart, count(t.sample) >= CASE WHEN bool_or(e.padded) THEN 0.25 ELSE 0.98 END * count(*) AS trained
+    SELECT e.rank, e.loader_id, count(*) >= $enough
+        AND count(t.sample) < $share * count(*) AS apart,
+            count(t.sample) >= CASE
+                WHEN bool_or(e.padded) THEN $padded
+                ELSE $all_of_them
+                END * count(*) AS trained
     FROM (
         SELECT rank, stage, loader_id, sample, max(width) OVER loader > min(width) OVER loader AS padded
-        FROM samples WHERE evaluated AND loader_id IS NOT NULL WINDOW loader AS (PARTITION BY rank, loader_id, field)
-    ) e LEFT JOIN train t ON t.rank = e.rank AND t.stage = e.stage AND t.sample = e.sample GROUP BY e.rank, e.loader_id
-), evaluated AS (
-    SELECT rank, stage, field, sample, min(step) AS step FROM samples s WHERE evaluated
-      -- beside a validation set of its own, a part of the training set is looked at for comparison
-      AND NOT ((rank, loader_id) IN (SELECT (rank, loader_id) FROM loaders WHERE trained) AND rank IN (SELECT rank FROM loaders WHERE apart))
-    GROUP BY rank, stage, field, sample
-), whole AS (
+        FROM samples
+        WHERE evaluated AND loader_id IS NOT NULL
+        WINDOW loader AS (PARTITION BY rank, loader_id, field)
+    ) e
+        LEFT JOIN train t ON t.rank = e.rank AND t.stage = e.stage AND t.sample = e.sample
+        GROUP BY e.rank, e.loader_id
+)
+SELECT rank, stage, field, sample, min(step) AS step FROM samples s WHERE evaluated
+  -- beside a validation set of its own, a part of the training set is looked at for comparison
+  AND NOT ((rank, loader_id) IN (SELECT (rank, loader_id) FROM loaders WHERE trained)
+      AND rank IN (SELECT rank FROM loaders WHERE apart))
+GROUP BY rank, stage, field, sample
+-- shared: within_steps
+-- forwards without gradients in nearly every step of a stretch, each time on other samples: targets of
+-- the training, as of a Q
+-- network, or a body that stays frozen for a while
+SELECT b.rank
+FROM batches b
+WHERE b.phase = 'eval' AND b.role = 'input' AND b.fingerprint IS NOT NULL
+GROUP BY b.rank
+HAVING bool_and(b.loader_id IS NULL) AND count(DISTINCT b.fingerprint) >= $stretch
+   AND count(DISTINCT b.fingerprint) >= $fresh * count(DISTINCT b.step)
+   AND count(DISTINCT b.step) >= greatest($stretch,
+       $most_steps * (SELECT count(DISTINCT s.step)
+           FROM steps s
+           WHERE s.rank = b.rank AND s.step BETWEEN min(b.step) AND max(b.step)))
+-- shared: loaded
+SELECT DISTINCT rank, field, evaluated, sample FROM samples WHERE loader_id IS NOT NULL
+-- shared: counted
+-- a sample of several fields is one sample: the field that shows most
+SELECT e.rank, count(*) AS samples, count(t.sample) AS value,
+    min(greatest(e.step, t.step)) FILTER (t.sample IS NOT NULL) AS step
+FROM evaluated e
+LEFT JOIN train t ON t.rank = e.rank AND t.stage = e.stage AND t.sample = e.sample
+GROUP BY e.rank, e.field
+QUALIFY row_number() OVER (PARTITION BY e.rank ORDER BY value DESC, samples DESC) = 1
+-- detector: own_split
+WITH whole AS (
     -- only after a whole epoch of a loader is it known which samples are trained on
-    SELECT DISTINCT rank FROM batches WHERE phase = 'data' AND loader_id IS NOT NULL AND sample_fingerprints IS NOT NULL
-      AND EXISTS (FROM batches l WHERE l.rank = batches.rank AND l.loader_id = batches.loader_id AND l.epoch >= 1)
+    SELECT DISTINCT rank
+    FROM batches
+    WHERE phase = 'data' AND loader_id IS NOT NULL AND sample_fingerprints IS NOT NULL
+      AND EXISTS (FROM batches l
+          WHERE l.rank = batches.rank AND l.loader_id = batches.loader_id AND l.epoch >= 1)
     UNION
-    -- a loader that is made anew for each epoch
-    SELECT rank FROM (SELECT rank, tensor_id, loader_id, count(*) AS batches FROM batches WHERE phase = 'data' AND loader_id IS NOT NULL AND role = 'input' GROUP BY ALL)
+    -- a loader that is made again for each epoch
+    SELECT rank
+    FROM (SELECT rank, tensor_id, loader_id, count(*) AS batches
+        FROM batches
+        WHERE phase = 'data' AND loader_id IS NOT NULL AND role = 'input'
+        GROUP BY ALL)
     GROUP BY rank, tensor_id, batches HAVING count(*) >= 2
 ), apart AS (
-    -- an evaluation with a loader of its own, more than once, and all of it from the training set: that is a split that failed
+    -- an evaluation with a loader of its own, more than once, and all of it from the training set: that is a
+    -- split that failed
     SELECT b.rank FROM batches b WHERE b.phase = 'eval' AND b.role = 'input' GROUP BY b.rank
-    HAVING count(DISTINCT b.step) >= $bouts AND bool_and(b.loader_id IS NOT NULL AND (b.rank, b.loader_id) NOT IN (
+    HAVING count(DISTINCT b.step) >= $bouts
+        AND bool_and(b.loader_id IS NOT NULL AND (b.rank, b.loader_id) NOT IN (
         SELECT (l.rank, l.loader_id) FROM batches l WHERE l.phase <> 'eval' AND l.loader_id IS NOT NULL))
-), within_steps AS (
-    -- forwards without gradients in nearly every step of a stretch, each time on other samples: targets of the training, as of a Q
-    -- network, or a body that stays frozen for a while
-    SELECT b.rank FROM batches b WHERE b.phase = 'eval' AND b.role = 'input' AND b.fingerprint IS NOT NULL GROUP BY b.rank
-    HAVING bool_and(b.loader_id IS NULL) AND count(DISTINCT b.fingerprint) >= 10
-       AND count(DISTINCT b.fingerprint) >= 0.9 * count(DISTINCT b.step)
-       AND count(DISTINCT b.step) >= greatest(10, 0.8 * (SELECT count(DISTINCT s.step) FROM steps s WHERE s.rank = b.rank AND s.step BETWEEN min(b.step) AND max(b.step)))
-), loaded AS (
-    SELECT DISTINCT rank, field, evaluated, sample FROM samples WHERE loader_id IS NOT NULL
 ), unlike AS (
-    -- a field of the loaders in which no sample is the same: what is the same in another, as empty label maps are, is so by chance
-    SELECT e.rank FROM loaded e LEFT JOIN loaded t ON t.rank = e.rank AND t.field = e.field AND NOT t.evaluated AND t.sample = e.sample
-    WHERE e.evaluated AND EXISTS (FROM loaded l WHERE l.rank = e.rank AND l.field = e.field AND NOT l.evaluated)
+    -- a field of the loaders in which no sample is the same: what is the same in another, as empty label maps
+    -- are, is so by chance
+    SELECT e.rank
+    FROM loaded e
+    LEFT JOIN loaded t ON t.rank = e.rank AND t.field = e.field AND NOT t.evaluated AND t.sample = e.sample
+    WHERE e.evaluated
+      AND EXISTS (FROM loaded l WHERE l.rank = e.rank AND l.field = e.field AND NOT l.evaluated)
     GROUP BY e.rank, e.field HAVING count(*) >= $enough AND count(t.sample) = 0
-), counted AS (
-    -- a sample of several fields is one sample: the field that shows most
-    SELECT e.rank, count(*) AS samples, count(t.sample) AS value, min(greatest(e.step, t.step)) FILTER (t.sample IS NOT NULL) AS step
-    FROM evaluated e LEFT JOIN train t ON t.rank = e.rank AND t.stage = e.stage AND t.sample = e.sample GROUP BY e.rank, e.field
-    QUALIFY row_number() OVER (PARTITION BY e.rank ORDER BY value DESC, samples DESC) = 1
 ), alike AS (
-    -- how many samples of an epoch (of a batch where there is no loader; of all, where nearly every one comes once) are there more than once
+    -- how many samples of an epoch (of a batch where there is no loader; of all, where nearly every one comes
+    -- once) are there more than once
     SELECT rank, max(share) AS share FROM (
-        SELECT rank, field, CASE WHEN median(times) = 1 THEN sum(times) FILTER (times > 1) ELSE sum(times) FILTER (within > 1) END / sum(times) AS share FROM times t
-        WHERE EXISTS (FROM telling l WHERE l.rank = t.rank AND l.field IS NOT DISTINCT FROM t.field) GROUP BY rank, field)
+        SELECT rank, field,
+            CASE
+                WHEN median(times) = 1 THEN sum(times) FILTER (times > 1)
+                ELSE sum(times) FILTER (within > 1)
+                END / sum(times) AS share
+        FROM times t
+        WHERE EXISTS (FROM telling l WHERE l.rank = t.rank AND l.field IS NOT DISTINCT FROM t.field)
+        GROUP BY rank, field)
     GROUP BY rank
 )
-, elsewhere AS (
-    -- each rank's own split is right, and they are not the same one: what one evaluates, another trains on
-    SELECT e.rank, t.rank AS other, e.field, count(*) AS value, min(greatest(e.step, t.step)) AS step
-    FROM evaluated e JOIN (SELECT rank, field, sample, min(step) AS step FROM samples WHERE NOT evaluated GROUP BY rank, field, sample) t ON t.sample = e.sample AND t.field IS NOT DISTINCT FROM e.field AND t.rank <> e.rank
-    GROUP BY e.rank, t.rank, e.field
-), across AS (
-    SELECT x.*, s.samples FROM elsewhere x JOIN (SELECT rank, field, count(*) AS samples FROM evaluated GROUP BY rank, field) s ON s.rank = x.rank AND s.field IS NOT DISTINCT FROM x.field
-    WHERE x.value >= $least AND x.value >= $share * s.samples AND NOT EXISTS (FROM counted c WHERE c.value > 0)
-      AND x.rank NOT IN (SELECT rank FROM within_steps)
-      -- a field of the loaders that both ranks have, and in which no sample is the same: what is the same in another is so by chance
-      AND NOT EXISTS (
-          SELECT 1 FROM loaded e JOIN loaded t ON t.rank = x.other AND NOT t.evaluated AND t.field = e.field WHERE e.rank = x.rank AND e.evaluated
-          GROUP BY e.field HAVING count(DISTINCT e.sample) >= $enough AND count(*) FILTER (t.sample = e.sample) = 0)
-    QUALIFY row_number() OVER (ORDER BY x.step, x.value DESC, x.rank, x.other) = 1
-)
-SELECT c.rank, c.step, c.value, c.samples, round(100.0 * c.value / c.samples)::INT AS percent, '' AS by_,
+SELECT c.rank, c.step, c.value, c.samples, percent_of_whole(c.value, c.samples) AS percent, '' AS by_,
     'Split by sample (or by source) before anything is copied or augmented' AS remedy,
-    CASE WHEN (c.value >= 0.98 * c.samples AND (c.rank NOT IN (SELECT rank FROM apart) OR c.samples > $part * (SELECT count(*) FROM train t WHERE t.rank = c.rank)))
+    CASE WHEN (c.value >= $all_of_them * c.samples
+        AND (c.rank NOT IN (SELECT rank FROM apart)
+            OR c.samples > $part * (SELECT count(*) FROM train t WHERE t.rank = c.rank)))
         OR c.rank NOT IN (SELECT rank FROM whole)
         -- as common as within the training set, and rare: the data repeat themselves
-        OR c.value < $common * c.samples AND c.value <= 2 * a.share * c.samples THEN 'warning' ELSE 'error' END AS severity
+        OR c.value < $common * c.samples
+          AND c.value <= 2 * a.share * c.samples THEN 'warning' ELSE 'error' END AS severity
 FROM counted c LEFT JOIN alike a ON a.rank = c.rank
-WHERE c.rank NOT IN (SELECT rank FROM within_steps) AND c.rank NOT IN (SELECT rank FROM unlike) AND c.value >= $least AND c.value >= $share * c.samples
-  AND NOT (c.rank NOT IN (SELECT rank FROM whole) AND c.value < $common * c.samples AND coalesce(c.value <= 2 * a.share * c.samples, false))
+WHERE c.rank NOT IN (SELECT rank FROM within_steps)
+  AND c.rank NOT IN (SELECT rank FROM unlike)
+  AND c.value >= $least
+  AND c.value >= $share * c.samples
+  AND NOT (c.rank NOT IN (SELECT rank FROM whole)
+      AND c.value < $common * c.samples
+      AND coalesce(c.value <= 2 * a.share * c.samples, false))
   -- evaluating on all that was trained on is a choice
-  AND NOT (c.value >= 0.98 * c.samples AND c.samples >= 0.8 * (SELECT count(*) FROM train t WHERE t.rank = c.rank))
-UNION ALL BY NAME
-SELECT x.rank, x.step, x.value, x.samples, round(100.0 * x.value / x.samples)::INT AS percent, ' by rank ' || x.other AS by_,
-    'Give every rank the same split: random_split(data, sizes, generator=torch.Generator().manual_seed(seed)), or split once and share the indices. Each rank has drawn a split of its own' AS remedy,
+  AND NOT (c.value >= $all_of_them * c.samples
+      AND c.samples >= $whole_set * (SELECT count(*) FROM train t WHERE t.rank = c.rank))
+-- detector: other_ranks_split
+WITH elsewhere AS (
+    -- each rank's own split is right, and they are not the same one: what one evaluates, another trains on
+    SELECT e.rank, t.rank AS other, e.field, count(*) AS value, min(greatest(e.step, t.step)) AS step
+    FROM evaluated e
+    JOIN (SELECT rank, field, sample, min(step) AS step
+        FROM samples
+        WHERE NOT evaluated
+        GROUP BY rank, field, sample) t ON t.sample = e.sample
+        AND t.field IS NOT DISTINCT FROM e.field
+        AND t.rank <> e.rank
+    GROUP BY e.rank, t.rank, e.field
+), across AS (
+    SELECT x.*, s.samples
+    FROM elsewhere x
+    JOIN (SELECT rank, field, count(*) AS samples FROM evaluated GROUP BY rank, field) s ON s.rank = x.rank
+        AND s.field IS NOT DISTINCT FROM x.field
+    WHERE x.value >= $least
+      AND x.value >= $share * s.samples
+      AND NOT EXISTS (FROM counted c WHERE c.value > 0)
+      AND x.rank NOT IN (SELECT rank FROM within_steps)
+      -- a field of the loaders that both ranks have, and in which no sample is the same: what is the same in
+      -- another is so by chance
+      AND NOT EXISTS (
+          SELECT 1
+          FROM loaded e
+          JOIN loaded t ON t.rank = x.other AND NOT t.evaluated AND t.field = e.field
+          WHERE e.rank = x.rank AND e.evaluated
+          GROUP BY e.field
+          HAVING count(DISTINCT e.sample) >= $enough AND count(*) FILTER (t.sample = e.sample) = 0)
+    QUALIFY row_number() OVER (ORDER BY x.step, x.value DESC, x.rank, x.other) = 1
+)
+SELECT x.rank, x.step, x.value, x.samples, percent_of_whole(x.value, x.samples) AS percent,
+    ' by rank ' || x.other AS by_,
+    'Give every rank the same split: random_split(data, sizes, '
+    'generator=torch.Generator().manual_seed(seed)), or split once and share the indices. Each rank has '
+    'drawn a split of its own' AS remedy,
     'error' AS severity
 FROM across x
+-- together
 ORDER BY step, rank

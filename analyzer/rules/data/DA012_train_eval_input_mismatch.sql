@@ -11,26 +11,52 @@ explains = ["overfit", "batchnorm-small-batch"]
 value = 3.0
 unit = "standard deviations"
 doc = "Shift of the mean."
+source = "convention: the three-sigma rule"
 [params.times]
 value = 3.0
 unit = "times"
 doc = "Ratio of the standard deviations."
+source = "convention: of this project, another normalisation changes the spread by more; augmentation by less"
 [params.both]
 value = 1.5
 unit = "standard deviations"
 doc = "Shift of the mean where the spread is another as well, by the factor below."
+source = "convention: of this project, half of each that one alone must reach"
 [params.turned]
 value = 1.0
 unit = "standard deviations"
 doc = "Shift of the mean where an earlier evaluation agreed with training: far outside of what its batches vary by."
+source = "convention: of this project, one standard deviation of single values: batch means scatter by far less"
 [params.changed]
 value = 2.0
 unit = "times"
 doc = "Ratio of the standard deviations where an earlier evaluation agreed with training, or where the mean is shifted too."
+source = "convention: of this project, batches of one set differ by less in their spread"
 [params.rare]
 value = 8
 unit = "steps"
 doc = "Steps between two evaluations: less is no evaluation but a part of training."
+source = "convention: of this project, evaluations are rare; what runs every few steps belongs to the training"
+[params.elements]
+value = 32
+unit = "elements"
+doc = "Elements of a batch whose spread can be told."
+source = "convention: of this project, fewer scatter too much"
+[params.ranges]
+value = 3
+unit = "times"
+doc = "Distance from the range of the training batches, in widths of it."
+source = "own history"
+[params.batches]
+value = 3
+unit = "batches"
+doc = "Batches of the training beside an evaluation."
+source = "convention: of this project, fewer do not show a range"
+[params.alike]
+value = 1.5
+unit = "times"
+doc = "Largest spread of the evaluations over the smallest."
+source = "convention: of this project, half as much again"
 [needs]
 tables = ["batches", "tensor_stats"]
 columns = ["tensor_stats.sum"]
@@ -41,6 +67,7 @@ why = "A model judged on other numbers than it was trained on looks bad for the 
 not_this = "Masks, integers, inputs that vary as much between training batches, or that a model makes for itself step by step."
 source = "Comparison with the training batches' own spread."
 */
+-- shared
 WITH inputs AS (
     SELECT b.rank, b.step, b.seq, b.phase = 'eval' AS evaluated,
         regexp_replace(t.tensor_name, '^batch:|^input:', '') AS field, t.tensor_name AS tensor, b.role,
@@ -51,34 +78,12 @@ WITH inputs AS (
     JOIN tensors t ON t.rank = b.rank AND t.tensor_id = b.tensor_id
     WHERE b.role = 'input'
       AND contains(b.dtype, 'float')
-      AND s.numel >= 32
+      AND s.numel >= $elements
       AND s.nan_count + s.inf_count = 0
       AND s.sum IS NOT NULL
       AND b.valid_fraction IS NULL
     -- of an evaluation the first: what a model is fed next may be its own output, as in sampling
     QUALIFY NOT evaluated OR b.seq = min(b.seq) OVER (PARTITION BY b.rank, b.step, evaluated, dims, width)
-), sides AS (
-    SELECT rank, dims, width, evaluated, count(*) AS batches, median(mean) AS mean, median(std) AS std,
-        min(std) AS std_low, max(std) AS std_high, min(mean) AS mean_low, max(mean) AS mean_high,
-        min(step) AS step, arg_min(tensor, step) AS tensor, count(DISTINCT tensor) AS tensors
-    FROM inputs GROUP BY rank, dims, width, evaluated
-), whole AS (
-    SELECT e.rank, e.step, e.tensor, e.mean AS mean_eval, e.std AS value, t.mean AS mean_train,
-        t.std AS std_train, e.batches, t.batches AS train_batches
-    FROM sides e
-    JOIN sides t ON t.rank = e.rank
-        AND t.dims = e.dims
-        AND t.width = e.width
-        AND e.evaluated
-        AND NOT t.evaluated
-    WHERE t.batches >= 3 AND t.std > 0 AND t.tensors <= 2 AND t.std_high < 2 * t.std_low
-      AND ((abs(e.mean - t.mean) > $shift * t.std AND (e.mean > t.mean_high OR e.mean < t.mean_low))
-        OR e.std > $times * t.std_high OR e.std < t.std_low / $times
-        -- both at once, where each alone could still be another set of data
-        OR (abs(e.mean - t.mean) > $both * t.std
-            AND (e.mean > t.mean_high + 3 * (t.mean_high - t.mean_low)
-                OR e.mean < t.mean_low - 3 * (t.mean_high - t.mean_low))
-            AND (e.std > $changed * t.std_high OR e.std < t.std_low / $changed)))
 ), evaluations AS (
     SELECT rank, dims, width, step, any_value(tensor) AS tensor, median(mean) AS mean, median(std) AS std,
         coalesce(lag(step) OVER (PARTITION BY rank, dims, width ORDER BY step), -1) AS before
@@ -89,8 +94,8 @@ WITH inputs AS (
     -- each evaluation beside the batches since the one before
     SELECT rank, dims, width, step, before, tensor, mean, std, mean_train, std_train, train_batches,
         (abs(mean - mean_train) > $turned * std_train
-            AND (mean > mean_high + 3 * (mean_high - mean_low)
-                OR mean < mean_low - 3 * (mean_high - mean_low)))
+            AND (mean > mean_high + $ranges * (mean_high - mean_low)
+                OR mean < mean_low - $ranges * (mean_high - mean_low)))
             OR std > $changed * std_high OR std < std_low / $changed AS apart
     FROM (
         SELECT e.*, median(t.mean) AS mean_train, median(t.std) AS std_train, count(*) AS train_batches,
@@ -104,7 +109,7 @@ WITH inputs AS (
             AND t.step > e.before
             AND t.step <= e.step
         GROUP BY ALL)
-    WHERE train_batches >= 3 AND std_train > 0 AND tensors <= 2 AND std_high < 2 * std_low
+    WHERE train_batches >= $batches AND std_train > 0 AND tensors <= 2 AND std_high < 2 * std_low
 ), turned AS (
     -- an evaluation agreed with them, and none does from some step on to the end; what a policy is fed while
     -- it acts is no evaluation
@@ -113,10 +118,34 @@ WITH inputs AS (
         AND count(*) FILTER (apart) >= 2
         AND median(step - before) >= $rare
       -- the same preparation each time: an evaluation of scale after scale is a test
-      AND max(std) FILTER (apart) < 1.5 * min(std) FILTER (apart)
+      AND max(std) FILTER (apart) < $alike * min(std) FILTER (apart)
+)
+-- detector: over_the_run
+WITH sides AS (
+    SELECT rank, dims, width, evaluated, count(*) AS batches, median(mean) AS mean, median(std) AS std,
+        min(std) AS std_low, max(std) AS std_high, min(mean) AS mean_low, max(mean) AS mean_high,
+        min(step) AS step, arg_min(tensor, step) AS tensor, count(DISTINCT tensor) AS tensors
+    FROM inputs GROUP BY rank, dims, width, evaluated
+), whole AS (
+    SELECT e.rank, e.step, e.tensor, e.mean AS mean_eval, e.std AS value, t.mean AS mean_train,
+        t.std AS std_train, e.batches, t.batches AS train_batches
+    FROM sides e
+    JOIN sides t ON t.rank = e.rank
+        AND t.dims = e.dims
+        AND t.width = e.width
+        AND e.evaluated
+        AND NOT t.evaluated
+    WHERE t.batches >= $batches AND t.std > 0 AND t.tensors <= 2 AND t.std_high < 2 * t.std_low
+      AND ((abs(e.mean - t.mean) > $shift * t.std AND (e.mean > t.mean_high OR e.mean < t.mean_low))
+        OR e.std > $times * t.std_high OR e.std < t.std_low / $times
+        -- both at once, where each alone could still be another set of data
+        OR (abs(e.mean - t.mean) > $both * t.std
+            AND (e.mean > t.mean_high + $ranges * (t.mean_high - t.mean_low)
+                OR e.mean < t.mean_low - $ranges * (t.mean_high - t.mean_low))
+            AND (e.std > $changed * t.std_high OR e.std < t.std_low / $changed)))
 )
 SELECT * FROM whole WHERE rank NOT IN (SELECT rank FROM turned)
-UNION ALL BY NAME
+-- detector: from_some_step_on
 SELECT b.rank,
     -- where it is the training batches that changed, with the first of them
     coalesce((SELECT min(t.step)
@@ -144,4 +173,5 @@ JOIN beside b ON b.rank = u.rank AND b.dims = u.dims AND b.width = u.width AND b
 WHERE NOT EXISTS (FROM beside g
     WHERE g.rank = b.rank AND g.dims = b.dims AND g.width = b.width AND g.step > u.last_good AND NOT g.apart)
 QUALIFY row_number() OVER (PARTITION BY b.rank, b.dims, b.width ORDER BY b.step) = 1
+-- together
 ORDER BY step, rank

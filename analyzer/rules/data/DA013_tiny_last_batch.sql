@@ -10,17 +10,21 @@ explains = ["loss-spike", "exploding-gradients", "shape-or-dtype-error", "python
 [params.share]
 value = 0.34
 doc = "Size of the short batch over the usual one."
+source = "arithmetic: a third: the root of its inverse is 1.7, so that noise alone raises the norm by 70 %"
 [params.beyond]
 value = 1.5
 unit = "times"
 doc = "Its gradient norm over what sampling alone makes: the noise of a mean over n samples falls with the root of n, so the norm of a short batch is up to sqrt(usual / size) times the median; half as much again for scatter."
+source = "arithmetic: sqrt(usual / size) is what sampling makes, and half as much again is scatter"
 [params.least]
 value = 2
 unit = "batches"
 doc = "Short batches whose norm spikes."
+source = "convention: of this project, one spike is an accident"
 [params.most]
 value = 0.5
 doc = "Share of the short batches whose norm spikes: over few samples chance alone makes some ordinary, and of full batches one in twenty is as large."
+source = "convention: of this project, more than half is the rule rather than the exception"
 [params.high]
 value = 0.95
 unit = "quantile"
@@ -29,7 +33,8 @@ source = "convention: 95th percentile"
 [params.steps]
 value = 8
 unit = "steps"
-doc = "Steps with a gradient norm, from which on a usual one is known."
+doc = "Steps with a gradient norm, from which a usual one is known."
+source = "convention: of this project, fewer norms have no median to speak of"
 [needs]
 tables = ["batches", "steps"]
 columns = ["batches.batch_size", "steps.grad_norm"]

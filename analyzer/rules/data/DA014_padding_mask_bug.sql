@@ -11,39 +11,70 @@ explains = ["loss-spike", "divergence", "shuffled-labels", "plateau", "fully-mas
 value = 8
 unit = "batches"
 doc = "Batches before."
+source = "convention: of this project, fewer batches do not show a range"
 [params.lasting]
 value = 3
 unit = "batches"
 doc = "Batches that it lasts."
+source = "convention: of this project, one batch of long samples comes by chance"
 [params.far]
 value = 0.25
 doc = "How far the fraction must lie outside what was seen before."
+source = "convention: of this project, a quarter of all there is: the fraction lies between 0 and 1"
 [params.closed]
 value = 4
 unit = "looks"
 doc = "Looks at attention before, in which padding got nothing."
+source = "convention: of this project, as many looks with exact zeros are a mask"
 [params.leak]
 value = 0.01
-doc = "Share of the attention on padding from which on padding counts."
+doc = "Share of the attention on padding from which padding counts."
+source = "convention: of this project, exact zeros are what a mask of -inf makes; a hundredth is no rounding"
 [params.often]
 value = 0.75
 doc = "Share of the looks from then on in which it does."
+source = "convention: of this project, three of four looks: some batches have little padding"
 [params.even]
 value = 0.75
 unit = "of the even share"
-doc = "Weight on padding, beside the share of the keys that padding is, from which on attention takes no notice of it."
+doc = "Weight on padding, beside the share of the keys that padding is, from which attention takes no notice of it."
+source = "convention: of this project, attention that does not know of padding gives it its share of the keys; a quarter less is scatter"
 [params.padded]
 value = 0.1
-doc = "Share of the keys that padding is, in the samples that have some, from which on a mask of ones is no matter of chance."
+doc = "Share of the keys that padding is, in the samples that have some, from which a mask of ones is no matter of chance."
+source = "convention: of this project, with less padding a mask of ones may be right for the batch"
 [params.some]
 value = 0.25
 doc = "Share of the looks at attention in which there must be padding: it is looked for less often than attention is looked at."
+source = "convention: of this project, fewer looks with padding are too few to judge by"
 [params.large]
 value = 0.2
-doc = "Share of the tokens that padding is, from which on a loss that counts it is an error."
+doc = "Share of the tokens that padding is, from which a loss that counts it is an error."
+source = "convention: of this project, a fifth of the loss is made of padding"
 [params.little]
 value = 0.05
-doc = "The same, from which on it is worth a warning."
+doc = "The same, from which it is worth a warning."
+source = "convention: of this project, a twentieth of the loss is made of padding"
+[params.all_of_it]
+value = 0.999
+unit = "of the weight"
+doc = "Weight on padding that is all of it."
+source = "arithmetic: one, less the rounding of sums in half precision"
+[params.mostly]
+value = 0.95
+unit = "of the keys"
+doc = "Share of the keys that padding is at most, where all the weight lies on it."
+source = "convention: of this project, where nearly all is padding, attention has no choice"
+[params.counted]
+value = 0.99
+unit = "of the padding"
+doc = "Share of the targets of padding that the loss counts."
+source = "arithmetic: all of them, less rounding"
+[params.half]
+value = 0.5
+unit = "of the ignored"
+doc = "Share of what was ignored before."
+source = "arithmetic: "
 [needs]
 tables = ["batches"]
 [doc]
@@ -67,7 +98,7 @@ WITH masks AS (
             ORDER BY step, seq ROWS BETWEEN CURRENT ROW AND 2 FOLLOWING)
 ), looks AS (
     SELECT p.rank, p.module_id, p.step, p.seq, p.value, p.scale,
-        max(p.step) FILTER (p.value <= 0.999) OVER module_ AS last_good,
+        max(p.step) FILTER (p.value <= $all_of_it) OVER module_ AS last_good,
         min(p.step) FILTER (p.value >= $leak) OVER module_ AS opened
     FROM probes p
     WHERE p.probe = 'attention_on_padding' AND isfinite(p.value)
@@ -78,7 +109,7 @@ WITH on_padding AS (
     SELECT l.rank, l.module_id, min(l.step) AS look, arg_min(l.seq, l.step) AS seq, min(l.value) AS value,
         count(*) AS looks, avg(l.scale) AS share, any_value(l.last_good) AS last_good, NULL AS closed
     FROM looks l WHERE l.step > coalesce(l.last_good, -1) GROUP BY l.rank, l.module_id
-    HAVING count(*) >= $lasting AND min(l.value) > 0.999 AND avg(l.scale) < 0.95
+    HAVING count(*) >= $lasting AND min(l.value) > $all_of_it AND avg(l.scale) < $mostly
     UNION ALL
     -- a mask that covers the padding leaves exactly nothing on it, so that any weight there later is a mask
     -- that does not cover it any
@@ -94,7 +125,7 @@ WITH on_padding AS (
         AND max(l.value) FILTER (NOT later) = 0
         AND count(*) FILTER (later
             AND l.value >= $leak) >= greatest($lasting, $often * count(*) FILTER (later))
-        AND min(l.value) FILTER (later) <= 0.999
+        AND min(l.value) FILTER (later) <= $all_of_it
 ), dated AS (
     -- attention is looked at now and then; a mask that was turned round, or made otherwise, leaves the range
     -- of before at the very step
@@ -117,10 +148,12 @@ SELECT o.rank, o.step,
     CASE WHEN o.step = o.look THEN least(coalesce(o.last_good, -1) + 1, o.step) ELSE o.step END AS step_lower,
     o.seq, m.module, 'attention' AS field, o.value, NULL AS low, NULL AS high,
     CASE WHEN o.closed IS NULL
-        THEN format('attention in {} gives all its weight to padding, in {:d} looks, although only {:.0f} % of the positions are padding: the mask is turned round',
-            coalesce(nullif(m.module, ''), 'the model'), o.looks, 100 * o.share)
-        ELSE format('attention in {} gives {:.0f} % of its weight to padding, in {:d} looks, where it gave none in {:d} looks before: the mask does not cover the padding any more',
-            coalesce(nullif(m.module, ''), 'the model'), 100 * o.value, o.looks, o.closed)
+        THEN format('attention in {} gives all its weight to padding, in {:d} looks, although only {:.0f} % '
+            'of the positions are padding: the mask is turned round',
+            coalesce(nullif(m.module, ''), 'the model'), o.looks, in_percent(o.share))
+        ELSE format('attention in {} gives {:.0f} % of its weight to padding, in {:d} looks, where it gave '
+            'none in {:d} looks before: the mask does not cover the padding any more',
+            coalesce(nullif(m.module, ''), 'the model'), in_percent(o.value), o.looks, o.closed)
     END AS how_
 FROM dated o LEFT JOIN modules m ON m.rank = o.rank AND m.module_id = o.module_id
 QUALIFY row_number() OVER (PARTITION BY o.rank ORDER BY o.step, m.call_order) = 1
@@ -150,15 +183,17 @@ WITH ones AS (
     HAVING count(*) = $lasting
         AND min(f.scale) >= $padded
         AND min(f.value / f.scale) >= $even
-        AND avg(f.value) <= 0.999
+        AND avg(f.value) <= $all_of_it
         AND (SELECT count(*) FROM looks l WHERE l.rank = f.rank AND l.module_id = f.module_id)
             > $some * (SELECT count(*)
                 FROM probes p
                 WHERE p.rank = f.rank AND p.module_id = f.module_id AND p.probe = 'attention_entropy')
 )
 SELECT o.rank, o.step, o.seq, m.module, o.field, u.value, NULL AS low, NULL AS high,
-    format('the mask {} is all ones, though {:.0f} % of the positions of padded samples are padding, and attention in {} gives {:.0f} % of its weight to it',
-        o.field, 100 * u.share, coalesce(nullif(m.module, ''), 'the model'), 100 * u.value) AS how_
+    format('the mask {} is all ones, though {:.0f} % of the positions of padded samples are padding, and '
+        'attention in {} gives {:.0f} % of its weight to it',
+        o.field, in_percent(u.share), coalesce(nullif(m.module, ''), 'the model'),
+            in_percent(u.value)) AS how_
 FROM unhidden u JOIN ones o USING (rank) LEFT JOIN modules m ON m.rank = u.rank AND m.module_id = u.module_id
 QUALIFY row_number() OVER (PARTITION BY u.rank ORDER BY m.call_order, o.seq) = 1
 -- detector: padded_with_another_value
@@ -205,15 +240,17 @@ WITH filled AS (
           WHERE p.rank = f.rank AND p.probe = 'attention_entropy' AND p.step >= f.step) > 0
 )
 SELECT r.rank, r.step, r.seq, r.field, r.value,
-    format('sequences in field {} are padded with 0 where they were padded with {:.0f}, which is what the embedding calls padding: attention takes {:.0f} % of the tokens for real ones',
-        r.field, r.before, 100 * r.value) AS how_
+    format('sequences in field {} are padded with 0 where they were padded with {:.0f}, which is what the '
+        'embedding calls padding: attention takes {:.0f} % of the tokens for real ones',
+        r.field, r.before, in_percent(r.value)) AS how_
 FROM refilled r QUALIFY row_number() OVER (PARTITION BY r.rank ORDER BY r.step, r.seq) = 1
 -- detector: padding_in_loss
 WITH in_loss AS (
     SELECT c.rank, c.tensor_id, min(c.step) AS look, any_value(c.last_good) AS last_good,
         arg_min(c.seq, c.step) AS seq, any_value(c.field) AS field, median(c.padding_fraction) AS value
     FROM (
-        SELECT *, max(step) FILTER (padding_counted < 0.99) OVER (PARTITION BY rank, tensor_id) AS last_good
+        SELECT *,
+            max(step) FILTER (padding_counted < $counted) OVER (PARTITION BY rank, tensor_id) AS last_good
         FROM batches
         WHERE role = 'target'
           AND phase <> 'eval'
@@ -228,8 +265,9 @@ WITH in_loss AS (
 SELECT c.rank, coalesce(c.counted, c.look) AS step,
     coalesce(c.counted, c.last_good + 1, c.look) AS step_lower, c.seq, c.field, c.value,
     CASE WHEN c.value >= $large THEN 'error' ELSE 'warning' END AS severity,
-    format('the loss counts the targets of padding, {:.0f} % of all: those of tokens that their embedding, or a mask of the batch, calls padding',
-        100 * c.value) AS how_
+    format('the loss counts the targets of padding, {:.0f} % of all: those of tokens that their embedding, '
+        'or a mask of the batch, calls padding',
+        in_percent(c.value)) AS how_
 FROM (
     -- padding is looked for now and then; how many targets the loss leaves out is known of every batch
     SELECT *,
@@ -240,7 +278,7 @@ FROM (
               AND b.step > in_loss.last_good
               AND b.step <= in_loss.look
         -- far fewer than ever before: of targets that were shifted in place the last ones are still left out
-        AND b.ignored_count < (SELECT 0.5 * min(e.ignored_count)
+        AND b.ignored_count < (SELECT $half * min(e.ignored_count)
             FROM batches e
             WHERE e.rank = b.rank AND e.tensor_id = b.tensor_id AND e.step <= in_loss.last_good
             HAVING count(*) >= $lasting)) AS counted

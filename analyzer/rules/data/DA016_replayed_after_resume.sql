@@ -4,16 +4,28 @@ name = "replayed-after-resume"
 severity = "error"
 phase = "data"
 signal = "fingerprint"
-message = "After the resume at step {step} the batches of step {first} on are seen again, in the same order ({count} batches compared), although the loaded state had already been trained on them (it stands at step {position})."
+message = "After the resume at step {step} the batches from step {first} on come again, in the same order ({count} batches compared). The loaded state stands at step {position}: it had already been trained on them."
 fix = "Save the state of the sampler or loader (epoch and position, or torchdata's StatefulDataLoader) and skip what was seen: itertools.islice(loader, seen, None)."
 explains = ["duplicate-batches", "repeated-batch-order", "overfit"]
 [params.batches]
 value = 3
 unit = "batches"
 doc = "Batches that must be the same, in the same order."
+source = "arithmetic: with n batches in an epoch, three in the same order come by chance once in n^3 times"
 [params.share]
 value = 0.6
 doc = "Share of the samples below which a pass was broken off, where the length of the loader is not known; a sampler over a part of the data draws more of them."
+source = "convention: of this project, clearly more than half of the samples is a pass"
+[params.same_place]
+value = 10
+unit = "batches"
+doc = "Batches up to which a position counts as the beginning of the order."
+source = "convention: of this project, the first ten"
+[params.other_places]
+value = 9
+unit = "batches"
+doc = "The same after a batch."
+source = "arithmetic: with it ten"
 [needs]
 tables = ["checkpoints", "batches", "steps"]
 [doc]
@@ -49,12 +61,12 @@ WITH resumes AS (
 ), pairs AS (
     SELECT c.rank, c.r, c.position, a.step - c.r AS offset_, b.step - (a.step - c.r) AS first
     FROM counted c
-    JOIN seen a ON a.rank = c.rank AND a.step BETWEEN c.r AND c.r + 9
+    JOIN seen a ON a.rank = c.rank AND a.step BETWEEN c.r AND c.r + $other_places
     JOIN seen b ON b.rank = c.rank AND b.step < c.r AND b.fp = a.fp
 ), matched AS (
     SELECT rank, r, position, first, count(*) AS count
     FROM pairs
-    WHERE first >= 0 AND first < position AND offset_ < 10
+    WHERE first >= 0 AND first < position AND offset_ < $same_place
     GROUP BY ALL
     HAVING count(*) >= $batches AND bool_or(offset_ = 0) AND bool_or(offset_ = 1) AND bool_or(offset_ = 2)
 ), longest AS (

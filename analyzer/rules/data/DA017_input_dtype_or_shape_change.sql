@@ -12,6 +12,16 @@ reach = 5
 value = 5
 unit = "batches"
 doc = "Batches before, all alike."
+source = "convention: of this project, fewer batches do not show what is usual"
+[params.dims]
+value = 4
+doc = "Dimensions of a picture."
+source = "arithmetic: batch, channels, height and width"
+[params.rows]
+value = 3
+unit = "batches"
+doc = "Batches of the new kind."
+source = "convention: of this project, fewer may be the last ones"
 [needs]
 tables = ["batches"]
 columns = ["batches.shape", "batches.dtype"]
@@ -57,7 +67,7 @@ SELECT rank, step, seq, field, dtype, dtype_before, shape::VARCHAR AS shape_,
         OR channels THEN 'error' ELSE 'warning' END AS severity,
         shape::VARCHAR AS value
 FROM (SELECT *, dims = dims_low
-    AND dims >= 4
+    AND dims >= $dims
     AND contains(dtype, 'float')
     AND tail_low = tail_high
     AND tail_low[1] > 1
@@ -72,12 +82,15 @@ WHERE seen >= $least AND dtypes = 1 AND dims_low = dims_high
         AND tail_low = tail_high
         AND tail <> tail_low
         AND ahead_low = ahead_high
-        AND rows_ >= 3))
+        AND rows_ >= $rows))
   -- several losses in every step, or a call beside that of the training, as of an agent that acts: what is
   -- added changes nothing in
   -- what was there
   AND NOT EXISTS (FROM batches o
-      WHERE o.rank = fields.rank AND o.step = fields.step AND o.microbatch IS NOT DISTINCT FROM fields.microbatch AND o.tensor_id = fields.tensor_id
+      WHERE o.rank = fields.rank
+        AND o.step = fields.step
+        AND o.microbatch IS NOT DISTINCT FROM fields.microbatch
+        AND o.tensor_id = fields.tensor_id
       AND o.loss_op IS NOT DISTINCT FROM fields.loss_op
               AND o.phase <> 'eval'
               AND o.dtype = fields.dtype_before

@@ -10,13 +10,26 @@ explains = ["exploding-gradients", "dead-relu", "saturated-activation", "explodi
 [params.rms]
 value = 40.0
 doc = "Root mean square from which an input is far from unit scale."
+source = "convention: of this project, between the 1 of normalised inputs and the 70 of pixels from 0 to 255"
 [params.nothing]
 value = 0.85
 doc = "Loss in the second half of the run over the first loss that counts as having learnt nothing."
+source = "convention: of this project, a model that learns loses more than a seventh of its first loss by then"
 [params.length]
 value = 40
 unit = "steps"
 doc = "Length of a run from which its losses tell how the training as a whole went."
+source = "convention: of this project, many a network needs tens of steps to begin"
+[params.elements]
+value = 32
+unit = "elements"
+doc = "Elements of an input that can be judged."
+source = "convention: of this project, fewer scatter too much"
+[params.batches]
+value = 5
+unit = "batches"
+doc = "Batches that are all like that."
+source = "convention: of this project, fewer may be a test"
 [needs]
 tables = ["batches", "tensor_stats", "modules"]
 columns = ["tensor_stats.sum_sq"]
@@ -36,7 +49,7 @@ WITH inputs AS (
     WHERE b.role = 'input'
       AND b.phase = 'data'
       AND contains(b.dtype, 'float')
-      AND s.numel >= 32
+      AND s.numel >= $elements
       AND s.nan_count + s.inf_count = 0
     GROUP BY b.rank, b.field, b.tensor_id
 ), leaves AS (
@@ -50,10 +63,13 @@ WITH inputs AS (
 )
 SELECT i.rank, i.step, i.field, i.value, i.mean, i.low, i.high, i.batches, l.module, l.class_name,
     CASE WHEN EXISTS (FROM loss_levels w
-        WHERE w.rank = i.rank AND w.steps >= $length AND w.first_loss > 0 AND w.late_loss > $nothing * w.first_loss)
+        WHERE w.rank = i.rank
+          AND w.steps >= $length
+          AND w.first_loss > 0
+          AND w.late_loss > $nothing * w.first_loss)
         THEN 'error' ELSE 'warning' END AS severity
 FROM inputs i JOIN leaves l ON l.rank = i.rank AND l.n = 1
-WHERE i.least > $rms AND i.batches >= 5
+WHERE i.least > $rms AND i.batches >= $batches
   -- the model scales it before its first layer
   AND NOT EXISTS (FROM tensors t
       JOIN tensor_stats s ON s.rank = t.rank AND s.tensor_id = t.tensor_id

@@ -4,13 +4,14 @@ name = "dataset-changed-in-place"
 severity = "error"
 phase = "data"
 signal = "event"
-message = "Reading a sample changes the dataset: while epoch {epoch} read them, {path} of all {samples} samples that were looked at went from {before} to {after} (root mean square), although it had been read before; field {field} of the batch is what became of it. Every epoch trains on other values."
+message = "Reading a sample changes the dataset: epoch {epoch} changed {path} of all {samples} samples that were looked at, from {before} to {after} (root mean square). It had been read before; field {field} of the batch was made from it. Every epoch trains on other values."
 fix = "Copy what the dataset keeps before it is transformed, in __getitem__: copy.deepcopy(entry), array.copy() or tensor.clone(); or use operations that make a new array (x = x / w in place of x /= w, inplace=False)."
 explains = ["outlier-batch", "divergence", "loss-spike", "plateau", "unexplained-jump"]
 [params.samples]
 value = 2
 unit = "samples"
 doc = "Samples that must have been looked at, all with the same result."
+source = "convention: of this project, one may be read while it is written"
 [needs]
 tables = ["events", "batches"]
 [doc]

@@ -4,7 +4,7 @@ name = "axes-mixed"
 severity = "error"
 phase = "forward"
 signal = "event"
-message = "In {place} a view makes {made} of {given}: the axis of size {value} goes to another place, but a view does not move elements. It cuts them anew in the order in which they lie in memory, so that what belonged to different positions is mixed{again}."
+message = "In {place} a view makes {made} of {given}: the axis of size {value} goes to another place, but a view does not move elements. It regroups them in the order in which they lie in memory, so that what belonged to different positions is mixed{again}."
 fix = "Move the axis by transpose or permute (q.view(B, L, H, D).transpose(1, 2) for heads of attention), and use view or reshape only to split an axis or to join neighbours; before heads are joined again, transpose them back."
 explains = ["plateau", "underfit"]
 [needs]

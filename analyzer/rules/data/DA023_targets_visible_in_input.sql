@@ -11,9 +11,11 @@ explains = ["overfit", "plateau"]
 value = 4
 unit = "looks"
 doc = "Backward passes that were looked at, all of which must show it."
+source = "convention: of this project, fewer passes may show it by chance"
 [params.nearly]
 value = 0.9
-doc = "Share of the places of targets to which a gradient comes back, from which on they are not masked."
+doc = "Share of the places of targets to which a gradient comes back, from which they are not masked."
+source = "convention: of this project, ten percent are left for padding and for the first position, which sees nothing"
 [needs]
 tables = ["target_lookups", "steps"]
 [doc]

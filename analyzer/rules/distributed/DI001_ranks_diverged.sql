@@ -7,6 +7,16 @@ signal = "sum"
 message = "After step {step} {value} of {all_} parameters are no longer the same on all {ranks} ranks, first {tensor}: the replicas train apart from here on."
 fix = "Look for what one rank does alone at step {step}: code under `if rank == 0` that touches weights, a random generator, a checkpoint loaded by one rank only. Assert equality of a checksum of the weights across ranks every so often."
 explains = ["loss-spike", "divergence", "shuffled-labels", "plateau"]
+[params.rounding]
+value = 1e-5
+unit = "relative"
+doc = "Share by which two sums of the same values may differ."
+source = "convention: of this project, rounding of float32 in another order"
+[params.ranks]
+value = 3
+unit = "ranks"
+doc = "Ranks from which one can be told to differ from the others."
+source = "arithmetic: of two nobody knows which"
 [needs]
 tables = ["tensor_stats", "steps"]
 kinds = ["parameter"]
@@ -28,14 +38,14 @@ WITH first_ AS (
     JOIN tensor_stats s ON s.rank = t.rank AND s.tensor_id = t.tensor_id AND s.step = f.step
 ), alike AS (
     SELECT a.rank, count(*) FILTER (b.rank <> a.rank AND a.min = b.min AND a.max = b.max
-        AND abs(a.sum - b.sum) <= 1e-5 * sqrt(a.numel * a.sum_sq)
-          AND abs(a.sum_sq - b.sum_sq) <= 1e-5 * a.sum_sq) AS others
+        AND abs(a.sum - b.sum) <= $rounding * sqrt(a.numel * a.sum_sq)
+          AND abs(a.sum_sq - b.sum_sq) <= $rounding * a.sum_sq) AS others
     FROM copies a, copies b GROUP BY a.rank
 ), apart AS (
     -- of three and more ranks that agree but for one, that one
     SELECT min(rank) FILTER (others = 0) AS rank
     FROM alike
-    HAVING count(*) >= 3 AND count(*) FILTER (others = 0) = 1
+    HAVING count(*) >= $ranks AND count(*) FILTER (others = 0) = 1
 )
 SELECT f.step, (SELECT rank FROM apart) AS rank, f.module, f.tensor, f.value,
     (SELECT count(*) FROM replicas a WHERE a.step = f.step AND a.kind = 'parameter') AS all_,

@@ -5,8 +5,13 @@ severity = "error"
 phase = "optimizer"
 signal = "grad_norm"
 message = "At step {step} all ranks had the same gradients before clipping (norm {value}), but {what_}: the weights differ from here on."
-fix = "Clip, scale and step on every rank alike: no `if rank == 0` round what changes gradients, learning rate or weights, and no decision by what one rank alone sees, such as its own loss: reduce it over the ranks first."
+fix = "Clip, scale and step on every rank alike: no `if rank == 0` around what changes gradients, learning rate or weights, and no decision by what one rank alone sees, such as its own loss: reduce it over the ranks first."
 explains = ["ranks-diverged", "loss-spike", "divergence", "plateau", "shuffled-labels"]
+[params.rounding]
+value = 1e-5
+unit = "relative"
+doc = "Share by which two norms of the same values may differ."
+source = "convention: of this project, rounding of float32 in another order"
 [needs]
 tables = ["tensor_stats", "steps"]
 kinds = ["parameter", "gradient"]
@@ -33,7 +38,7 @@ WITH told AS (
     HAVING count(*) = (SELECT count(DISTINCT rank) FROM steps)
         AND bool_or(s.stepped)
         AND NOT bool_and(s.stepped)
-        AND max(s.norm) - min(s.norm) <= 1e-5 * max(s.norm)
+        AND max(s.norm) - min(s.norm) <= $rounding * max(s.norm)
 )
 SELECT d.step, NULL::INTEGER AS rank, r.module, r.tensor, t.value,
     CASE WHEN len(t.clipped) > 1 THEN 'only some ranks clipped them'

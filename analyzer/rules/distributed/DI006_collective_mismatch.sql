@@ -15,6 +15,7 @@ why = "Ranks match calls by their order, not by their names."
 not_this = "Sends and receives between two ranks, gathers of unequal sizes, uneven data under Join, a rank that died, raised or still worked before the call."
 source = "Semantics of torch.distributed process groups."
 */
+-- shared
 WITH calls AS (
     SELECT * FROM collective_calls WHERE op NOT IN ('send', 'recv', 'isend', 'irecv', 'batch_isend_irecv')
 ), members AS (
@@ -44,7 +45,9 @@ WITH calls AS (
     SELECT rank, step, phase,
         list_position(['data', 'forward', 'loss', 'backward', 'optimizer', 'eval', 'exit'], phase) AS place
     FROM last_positions
-), absent AS (
+)
+-- detector: wrong
+WITH absent AS (
     -- ranks that had passed the place of a call without making it: one that died, raised or still worked
     -- before it proves nothing
     SELECT s."group", s.number, bool_or(p.phase = 'exit') AS finished,
@@ -78,24 +81,28 @@ WITH calls AS (
         AND (c.waited_ns IS NOT NULL OR c.state = 'completed')
         AND c.error IS NULL
     GROUP BY s."group", s.number
-), wrong AS (
-    SELECT s.*, a.words
-    FROM sizes s
-    JOIN members m ON m."group" = s."group"
-    JOIN later l ON l."group" = s."group" AND l.number = s.number
-    LEFT JOIN absent a ON a."group" = s."group" AND a.number = s.number
-    -- execution traces (without times) may begin at different calls, which have the group's own numbers
-    WHERE m.ranks > 1
-      AND ((m.broke AND l.returned <= m.ranks) OR (NOT m.broke AND (m.equally_many OR s.traced)))
-      AND (s.ops > 1 OR s.dtypes > 1 OR s.numels > 1 OR s.peers > 1 OR s.reductions > 1
-        OR (m.broke AND a.words IS NOT NULL AND (s.open_ OR s.failed OR a.finished)))
-    -- imported dumps have no steps, but a clock; the numbers of different groups say nothing of each other
-    QUALIFY row_number() OVER (ORDER BY s.step, CASE WHEN s.step IS NULL THEN s.time_ns END, s.number) = 1
-), alike AS (
+)
+SELECT s.*, a.words
+FROM sizes s
+JOIN members m ON m."group" = s."group"
+JOIN later l ON l."group" = s."group" AND l.number = s.number
+LEFT JOIN absent a ON a."group" = s."group" AND a.number = s.number
+-- execution traces (without times) may begin at different calls, which have the group's own numbers
+WHERE m.ranks > 1
+  AND ((m.broke AND l.returned <= m.ranks) OR (NOT m.broke AND (m.equally_many OR s.traced)))
+  AND (s.ops > 1 OR s.dtypes > 1 OR s.numels > 1 OR s.peers > 1 OR s.reductions > 1
+    OR (m.broke AND a.words IS NOT NULL AND (s.open_ OR s.failed OR a.finished)))
+-- imported dumps have no steps, but a clock; the numbers of different groups say nothing of each other
+QUALIFY row_number() OVER (ORDER BY s.step, CASE WHEN s.step IS NULL THEN s.time_ns END, s.number) = 1
+-- together
+WITH alike AS (
     -- ranks that made the same call stand together in the sentence
     SELECT ranks_in_words(list(c.rank)) || ' ' || c.op || coalesce(' of ' || c.numel || ' ' || c.dtype, '')
-        || coalesce(' at ' || c.place, '') || coalesce(' (step ' || c.step || ')', '') AS words, min(c.rank) AS rank
-    FROM calls c JOIN wrong w ON w."group" = c."group" AND w.number = c.number GROUP BY c.op, c.numel, c.dtype, c.place, c.step
+        || coalesce(' at ' || c.place, '') || coalesce(' (step ' || c.step || ')', '') AS words,
+            min(c.rank) AS rank
+    FROM calls c
+    JOIN wrong w ON w."group" = c."group" AND w.number = c.number
+    GROUP BY c.op, c.numel, c.dtype, c.place, c.step
 )
 SELECT w.rank, w.step, w.seq, w.number, w."group" AS group_, w.number AS value,
     coalesce(' at step ' || w.step, '') AS at_step,

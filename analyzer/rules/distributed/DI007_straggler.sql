@@ -10,17 +10,31 @@ explains = []
 [params.share]
 value = 0.25
 doc = "Lateness over step time; other tools speak of a straggler below three quarters of the ideal speed."
+source = "convention: other tools speak of a straggler below three quarters of the ideal speed"
 [params.advice]
 value = 0.15
 doc = "Share from which it is advice, where it lasts."
+source = "convention: of this project, about half of what is an error"
 [params.least_ns]
 value = 5e6
 unit = "ns"
 doc = "Lateness below this is scheduling."
+source = "convention: of this project, the scheduler of an operating system hands out slices of some milliseconds"
 [params.steps]
 value = 10
 unit = "steps"
 doc = "Steps that it lasts."
+source = "convention: of this project, fewer are a busy machine"
+[params.soon_late]
+value = 0.8
+unit = "of the steps"
+doc = "Share of the next steps that must be late."
+source = "convention: of this project, four of five"
+[params.later_late]
+value = 0.7
+unit = "of the steps"
+doc = "Share of the steps from there on."
+source = "convention: of this project, two of three and some more"
 [needs]
 tables = ["steps", "collectives"]
 columns = ["steps.step_ns", "steps.backward_ns"]
@@ -59,12 +73,12 @@ WITH waits AS (
 ), begun AS (
     SELECT rank, share, min(step) AS step
     FROM series
-    WHERE late AND soon >= 0.8 * $steps AND later >= 0.7 * left_
+    WHERE late AND soon >= $soon_late * $steps AND later >= $later_late * left_
     GROUP BY rank, share
     QUALIFY row_number() OVER (PARTITION BY rank ORDER BY share DESC) = 1
 )
-SELECT b.rank, b.step, median(m.late_ns) AS value, round(median(m.late_ns) / 1e6, 1) AS late_ms,
-    round(100 * median(m.late_ns) / median(m.step_ns))::INT AS percent,
+SELECT b.rank, b.step, median(m.late_ns) AS value, in_ms(median(m.late_ns)) AS late_ms,
+    percent_of_whole(median(m.late_ns), median(m.step_ns)) AS percent,
     CASE WHEN b.share < $share THEN 'warning' END AS severity
 FROM begun b JOIN marked m ON m.rank = b.rank AND m.share = b.share AND m.step >= b.step
 GROUP BY b.rank, b.step, b.share ORDER BY b.step, b.rank

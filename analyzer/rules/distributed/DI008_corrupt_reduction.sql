@@ -10,6 +10,16 @@ explains = ["ranks-diverged", "divergence", "loss-spike", "exploding-gradients",
 [params.tolerance]
 value = 1e-3
 doc = "Difference over the sum of magnitudes; half precision ten times as much."
+source = "convention: of this project, rounding of float32 sums stays far below a thousandth; half precision has three digits less"
+[params.half]
+value = 10
+unit = "times"
+doc = "How much coarser half precision is taken to be."
+source = "convention: of this project, an order of magnitude"
+[params.nothing]
+value = 1e-30
+doc = "Difference below which sums are equal."
+source = "convention: of this project, far below any gradient of a training"
 [needs]
 tables = ["collectives"]
 columns = ["collectives.sum_before", "collectives.sum_after"]
@@ -36,7 +46,7 @@ SELECT s.rank, s.step, s.seq, s.value, s.wanted, s.reduce_op, s.dtype, s.numel, 
 FROM sums s JOIN world w ON w."group" = s."group" AND w.ranks = s.known AND s.ranks = w.ranks
 WHERE isfinite(s.wanted)
   AND abs(s.value - s.wanted) > CASE
-      WHEN s.dtype IN ('float16', 'bfloat16') THEN 10
+      WHEN s.dtype IN ('float16', 'bfloat16') THEN $half
       ELSE 1
-      END * $tolerance * s.size + 1e-30
+      END * $tolerance * s.size + $nothing
 QUALIFY row_number() OVER (ORDER BY s.step, s.seq) = 1

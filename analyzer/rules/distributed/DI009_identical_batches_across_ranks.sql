@@ -11,6 +11,7 @@ explains = []
 value = 5
 unit = "steps"
 doc = "Steps in which the batches are equal."
+source = "convention: of this project, fewer are the last batch of a small data set"
 [needs]
 tables = ["batches", "steps", "collectives"]
 [doc]

@@ -11,14 +11,17 @@ explains = ["batchnorm-small-batch"]
 value = 4
 unit = "samples"
 doc = "Samples per rank up to which the statistics are too noisy."
+source = "convention: Wu and He (2018), Group Normalization: the error of batch norm on ImageNet rises from 23.6 % at 32 samples to 27.3 % at 4"
 [params.times]
 value = 1.5
 unit = "times"
 doc = "How much larger the running variance is on one rank than on another, in most looks of the second half."
+source = "convention: of this project, ranks of one data set differ by less"
 [params.looks]
 value = 5
 unit = "looks"
 doc = "Looks at the running variances that such a judgement needs."
+source = "convention: of this project, fewer do not show that it lasts"
 [needs]
 tables = ["batches", "modules", "collectives"]
 [doc]

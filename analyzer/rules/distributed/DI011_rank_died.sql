@@ -20,14 +20,16 @@ WITH told AS (
         regexp_extract(e.exception_message, 'process (\d+) terminated with (signal \w+|exit code \d+)',
             ['rank', 'how']) AS launcher,
         regexp_matches(e.exception_message,
-            '(?i)(connection closed by peer|connection reset by peer|socket closed|broken pipe|remote process (has )?exited|connection refused|heartbeat)') AS lost
+            '(?i)(connection closed by peer|connection reset by peer|socket closed|broken pipe|remote '
+            'process (has )?exited|connection refused|heartbeat)') AS lost
     FROM exits e WHERE e.status <> 'completed'
 ), raised AS (
     SELECT DISTINCT rank
     FROM events
     WHERE event = 'exception'
       AND NOT regexp_matches(message,
-          '(?i)(connection closed by peer|connection reset by peer|socket closed|broken pipe|remote process|connection refused|heartbeat)')
+          '(?i)(connection closed by peer|connection reset by peer|socket closed|broken pipe|remote '
+          'process|connection refused|heartbeat)')
 ), silent AS (
     SELECT p.*, row_number() OVER (
         -- the others went on to where they wait for it, and wait there since earlier: the one that is behind

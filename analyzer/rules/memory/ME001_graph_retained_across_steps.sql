@@ -4,23 +4,35 @@ name = "graph-retained-across-steps"
 severity = "error"
 phase = "loss"
 signal = "graphs_alive"
-message = "From step {step} on the autograd graphs of earlier {of_} stay alive, one more each step: {value} at the end.{grows}{held}"
+message = "From step {step} on the autograd graphs of earlier {of_} stay alive, one more each step: {value} {when_}.{grows}{held}"
 fix = "Add loss.item() or loss.detach() to what is summed or kept, not the loss itself; detach a state that is carried from one step to the next."
 explains = ["host-memory-leak", "oom-host", "oom-device", "memory-near-limit", "throughput-drift", "tensor-list-growth"]
 [params.least]
 value = 8
 unit = "graphs"
 doc = "Graphs alive, and steps of growth."
+source = "convention: of this project, fewer may be kept on purpose, as for a loss over several steps"
 [params.grown]
 value = 8388608
 unit = "bytes"
 doc = "Growth of the process from then on that is worth a word."
+source = "convention: of this project, 8 MiB: less is what allocators and caches take"
+[params.half]
+value = 0.5
+unit = "of the steps"
+doc = "Share of the steps in which graphs were added."
+source = "arithmetic: of every other step at least, where some are not watched"
+[params.each]
+value = 0.9
+unit = "a step"
+doc = "Terms that a sum gains, from which on it gains one in each step."
+source = "arithmetic: one, but for a step that was missed"
 [needs]
 tables = ["steps"]
 columns = ["steps.graphs_alive"]
 steps = 10
 [doc]
-what = "The number of losses of earlier steps whose autograd graph still exists grows with the steps; or a sum or a list of numbers with their graphs grows, and the outputs of the model that they were made of stay alive; or a state that each step makes of the one before keeps the graphs of all of them, though no output stays."
+what = "The number of losses of earlier steps whose autograd graph still exists grows with the steps; or a sum or a list of numbers with their graphs grows, and the outputs of the model that they were made of stay alive; or a state that each step makes of the one before keeps the graphs of all of them, though no output stays; or a sum of losses with their graphs grows by one in each step until it begins anew, as with an epoch."
 why = "Each graph keeps its nodes and what they saved: memory and time grow until the process dies."
 not_this = "The loss of the last step or two, a graph over several steps that is let go, a bounded history."
 source = "Counting marks in the graphs themselves; who holds them is looked for once they gather."
@@ -32,13 +44,14 @@ WITH alive AS (
     GROUP BY rank, step
 ), ends AS (
     -- of steps that are not watched no graph is counted, and none of theirs has a mark
-    SELECT rank, arg_max(alive, step) AS value, max(alive) AS most, max(step) FILTER (alive = 0) AS last_clean,
+    SELECT rank, arg_max(alive, step) AS value, max(alive) AS most,
+        max(step) FILTER (alive = 0) AS last_clean,
         max(n) - coalesce(max(n) FILTER (alive = 0), 0) AS since
     FROM alive
     GROUP BY rank
 ), found AS (
     SELECT e.rank, greatest(coalesce(e.last_clean, 0) - 1, 0) AS step, e.value FROM ends e
-    WHERE e.value >= $least AND e.value = e.most AND e.value >= 0.5 * e.since
+    WHERE e.value >= $least AND e.value = e.most AND e.value >= $half * e.since
 ), numbers AS (
     -- a part of the loss, such as one of its terms: the graph of the whole ends, and what the part was made
     -- of stays; or a state that is carried
@@ -64,25 +77,36 @@ WITH alive AS (
     ) s ON s.rank = n.rank
     GROUP BY n.rank
     HAVING any_value(n.length) >= $least AND max(s.n) >= $least AND arg_max(s.n, s.step) = max(s.n)
+), let_go AS (
+    -- a sum that begins anew with each epoch has kept them until then
+    SELECT o.rank, min(o.since_step) AS step, (SELECT max(a.alive) FROM alive a WHERE a.rank = o.rank) AS value
+    FROM memory_owners o
+    JOIN alive a ON a.rank = o.rank AND a.step = o.step AND a.alive >= $half * o.length
+    WHERE o.kind = 'sum' AND o.with_graph AND len(o.shape) = 0 AND o.length >= $least AND o.rate >= $each
+      AND o.rank NOT IN (SELECT rank FROM found) AND o.rank NOT IN (SELECT rank FROM parts)
+    GROUP BY o.rank
 ), all_ AS (
-    SELECT rank, step, value, 'losses' AS of_ FROM found
+    SELECT rank, step, value, 'losses' AS of_, 'at the end' AS when_ FROM found
     UNION ALL
     SELECT rank, greatest(coalesce(last_clean, 0) - 1, 0), value,
-        CASE WHEN carried THEN 'steps' ELSE 'losses' END
+        CASE WHEN carried THEN 'steps' ELSE 'losses' END, 'at the end'
     FROM parts
-    WHERE n >= 0.5 * since
+    WHERE n >= $half * since
+    UNION ALL
+    SELECT rank, step, value, 'losses', 'at most, until the sum begins anew' FROM let_go WHERE value >= $least
 ), rates AS (
     SELECT f.rank, regr_slope(s.anonymous_bytes, s.step) AS per_step, count(*) AS steps
     FROM all_ f
     JOIN steps s ON s.rank = f.rank AND s.step > f.step AND s.anonymous_bytes IS NOT NULL
     GROUP BY f.rank
 ), owners AS (
-    SELECT rank, owner FROM memory_growing WHERE with_graph AND steady
+    SELECT rank, owner FROM memory_growing g
+    WHERE g.with_graph AND (g.steady OR g.rank IN (SELECT rank FROM let_go))
     -- losses are numbers: a sum or a list of them before anything else
     QUALIFY row_number() OVER (PARTITION BY rank
         ORDER BY kind = 'sum' DESC, len(shape) = 0 DESC, length DESC) = 1
 )
-SELECT f.rank, f.step, f.value, f.of_,
+SELECT f.rank, f.step, f.value, f.of_, f.when_,
     CASE
         WHEN r.per_step * r.steps >= $grown THEN ' Memory grows by ' || bytes_in_words(r.per_step)
             || ' a step.'

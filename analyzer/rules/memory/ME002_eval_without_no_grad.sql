@@ -11,10 +11,12 @@ explains = ["oom-host", "oom-device", "memory-near-limit"]
 value = 2
 unit = "forwards"
 doc = "Forwards in a bout; one is enough of a model that was switched to evaluation for it."
+source = "convention: of this project, one forward may be a look at the model's shape"
 [params.jump]
 value = 1.25
 unit = "times"
-doc = "Memory of such a step over that of the step before, from which on it is an error: own history."
+doc = "Memory of such a step over that of the step before, from which it is an error: own history."
+source = "own history"
 [needs]
 tables = ["steps"]
 columns = ["steps.eval_grad_forwards"]
@@ -24,7 +26,8 @@ why = "Memory for a backward that never comes; of a large model the largest peak
 not_this = "Training in eval mode, gradients with respect to inputs (a backward follows)."
 source = "Flags and counts."
 */
-SELECT rank, step, eval_grad_forwards AS value, CASE WHEN held >= $jump * held_before THEN 'error' ELSE 'warning' END AS severity
+SELECT rank, step, eval_grad_forwards AS value,
+    CASE WHEN held >= $jump * held_before THEN 'error' ELSE 'warning' END AS severity
 FROM (
   SELECT *,
       lag(held) OVER (PARTITION BY rank ORDER BY step) AS held_before,

@@ -9,7 +9,13 @@ fix = "Drop retain_graph=True; if an error asks for it, detach what is carried f
 [params.least]
 value = 5
 unit = "steps"
-doc = "Steps on end."
+doc = "Steps in a row."
+source = "convention: of this project, fewer may be two losses that share a graph"
+[params.alive]
+value = 5
+unit = "graphs"
+doc = "Graphs alive from which it is an error."
+source = "convention: of this project, fewer may be two losses that share a graph"
 [needs]
 tables = ["steps"]
 columns = ["steps.retain_graph"]
@@ -35,6 +41,6 @@ WITH rows_ AS (
 )
 SELECT rank, min(step) AS step, count(*) AS value,
     CASE WHEN EXISTS (FROM steps s
-        WHERE s.rank = runs.rank AND s.graphs_alive >= 5) THEN 'error' ELSE 'warning' END AS severity
+        WHERE s.rank = runs.rank AND s.graphs_alive >= $alive) THEN 'error' ELSE 'warning' END AS severity
 FROM runs WHERE kept AND passes = 1 GROUP BY rank, island HAVING count(*) >= $least
 ORDER BY step, rank

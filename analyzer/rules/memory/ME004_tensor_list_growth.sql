@@ -11,18 +11,47 @@ explains = ["host-memory-leak", "oom-host", "oom-device", "memory-near-limit", "
 value = 8
 unit = "tensors"
 doc = "Tensors with a graph that must have been kept."
+source = "convention: of this project, fewer may be kept on purpose"
 [params.detached]
 value = 16
 unit = "tensors"
 doc = "Outputs without a graph that must have been kept, and none let go: then it is advice."
+source = "convention: of this project, twice as many as with a graph: outputs are kept for metrics"
 [params.large]
 value = 33554432
 unit = "bytes"
 doc = "Memory in tensors without a graph that must have been gathered by one list, dictionary or tensor: then it is advice."
+source = "convention: of this project, 32 MiB: less is not worth a word on any machine that trains"
 [params.rate]
 value = 0.5
 unit = "tensors per step"
 doc = "Growth to the end of the run."
+source = "convention: of this project, one in two steps: what is kept once in an epoch grows more slowly"
+[params.most]
+value = 0.9
+unit = "of the steps"
+doc = "Share of the steps in which an output was kept."
+source = "convention: of this project, one of ten may be let go"
+[params.last_looks]
+value = 4
+unit = "looks"
+doc = "Looks at the end of the run that show the growth."
+source = "convention: of this project, fewer may be a plateau"
+[params.rises]
+value = 3
+unit = "looks"
+doc = "Looks at which a container had become longer."
+source = "convention: of this project, fewer may be a plateau"
+[params.worth_a_word]
+value = 1048576
+unit = "bytes"
+doc = "Size from which bytes are said."
+source = "arithmetic: 1 MiB"
+[params.worth_a_rate]
+value = 1024
+unit = "bytes per step"
+doc = "Growth from which bytes are said."
+source = "arithmetic: 1 kiB"
 [needs]
 tables = ["steps"]
 columns = ["steps.outputs_alive"]
@@ -73,7 +102,7 @@ UNION ALL
 SELECT rank, greatest(clean - 1, 0), 'warning', '', 'the outputs of the model (without graphs)', value,
     bytes
 FROM since s
-WHERE series = 'outputs' AND value >= $detached AND value >= 0.9 * (last - clean - 1) AND falls = 0
+WHERE series = 'outputs' AND value >= $detached AND value >= $most * (last - clean - 1) AND falls = 0
   AND (epoch IS NULL OR epoch > coalesce(epoch_then, epoch))
   AND NOT EXISTS (SELECT 1
       FROM since g
@@ -101,7 +130,7 @@ WITH last_steps AS (
       AND l.rank NOT IN (SELECT rank FROM outputs)
       AND l.rank NOT IN (SELECT rank FROM steps GROUP BY rank HAVING max(graphs_alive) >= $least)
     GROUP BY l.rank, l.module_id
-    HAVING any_value(l.final) = max(l.n) AND count(*) >= 4
+    HAVING any_value(l.final) = max(l.n) AND count(*) >= $last_looks
       AND any_value(l.final) > 2 * (SELECT coalesce(max(b.before), 0)
           FROM looks b
           WHERE b.rank = l.rank AND b.module_id = l.module_id AND b.n < b.before)
@@ -148,7 +177,7 @@ SELECT g.rank,
 FROM grown g
 WHERE g.rate >= $rate
   AND g.value - g.base >= $least
-  AND g.rises >= 3
+  AND g.rises >= $rises
   AND g.falls <= 1
   AND len(g.shape) > 0
   AND g.rank NOT IN (SELECT rank FROM outputs WHERE severity = 'error')
@@ -207,9 +236,9 @@ WITH named AS (
     LEFT JOIN modules m ON m.rank = f.rank AND m.module_id = g.module_id
 )
 SELECT f.rank, f.step, f.severity, f.module, f.what, f.value, f.bytes,
-    CASE WHEN f.bytes >= 1048576 THEN ', ' || bytes_in_words(f.bytes) ELSE '' END AS held,
+    CASE WHEN f.bytes >= $worth_a_word THEN ', ' || bytes_in_words(f.bytes) ELSE '' END AS held,
     CASE
-        WHEN f.bytes_per_step >= 1024 THEN ' They take ' || bytes_in_words(f.bytes_per_step)
+        WHEN f.bytes_per_step >= $worth_a_rate THEN ' They take ' || bytes_in_words(f.bytes_per_step)
             || ' more each step.'
         ELSE ''
         END AS grows,

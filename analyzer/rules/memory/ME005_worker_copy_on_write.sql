@@ -11,14 +11,26 @@ explains = ["oom-host", "memory-near-limit", "host-memory-leak"]
 value = 100e6
 unit = "bytes"
 doc = "Memory of a worker's own: an interpreter and buffers of a few batches are smaller."
+source = "convention: of this project, an interpreter with torch and the buffers of some batches takes about as much"
 [params.share]
 value = 0.25
 doc = "A worker's own memory over what all other processes of the tree hold: what it can be a copy of."
+source = "convention: of this project, a quarter: less is what every process writes to of its own"
+[params.bytes_per_mb]
+value = 1e6
+unit = "bytes"
+doc = "In a megabyte."
+source = "arithmetic: "
+[params.bytes_per_gb]
+value = 1e9
+unit = "bytes"
+doc = "In a gigabyte."
+source = "arithmetic: "
 [needs]
 tables = ["system_samples"]
 columns = ["system_samples.worker_private_bytes"]
 [doc]
-what = "DataLoader workers hold memory for themselves that is a good part of what the main process holds, although a forked worker begins with none of its own; two measurements on end."
+what = "DataLoader workers hold memory for themselves that is a good part of what the main process holds, although a forked worker begins with none of its own; two measurements in a row."
 why = "The data set is held once for each worker: a run that fits with one worker is killed with eight."
 not_this = "Batches in shared memory, buffers, workers whose data set is an array, spawned workers. Workers that keep a cache of samples on purpose look the same, and take the same memory."
 source = "Proportional set sizes from /proc; copy-on-write of reference counts is described in torch's own notes on DataLoader."
@@ -37,5 +49,5 @@ WITH measured AS (
 SELECT 0 AS rank,
     coalesce((SELECT min(s.step) FROM steps s WHERE s.time_ns >= h.time_ns), (SELECT max(step) FROM steps),
         0) AS step,
-    m.workers, round(m.each_ / 1e6)::BIGINT AS each_mb, m.workers * m.each_ / 1e9 AS value
+    m.workers, round(m.each_ / $bytes_per_mb)::BIGINT AS each_mb, m.workers * m.each_ / $bytes_per_gb AS value
 FROM held h CROSS JOIN most m WHERE h.stays ORDER BY h.time_ns LIMIT 1

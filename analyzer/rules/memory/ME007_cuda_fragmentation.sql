@@ -7,6 +7,26 @@ signal = "exception"
 message = "Out of device memory{at_} although the allocator held {free_} unused: it asked for {wanted} in one piece. {detail_}"
 fix = "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; bring inputs to a few sizes, so that blocks fit again."
 explains = ["oom-device", "python-exception"]
+[params.kib_in_mib]
+value = 1024
+unit = "KiB"
+doc = "In a mebibyte."
+source = "arithmetic: "
+[params.kib_in_gib]
+value = 1048576
+unit = "KiB"
+doc = "In a gibibyte."
+source = "arithmetic: "
+[params.kib_in_tib]
+value = 1073741824
+unit = "KiB"
+doc = "In a tebibyte."
+source = "arithmetic: "
+[params.bytes_per_kib]
+value = 1024.0
+unit = "bytes"
+doc = "In a kibibyte."
+source = "arithmetic: "
 [needs]
 ended = true
 [doc]
@@ -26,15 +46,15 @@ WITH told AS (
     SELECT *,
         CASE left(asked.unit, 1)
             WHEN 'K' THEN 1
-            WHEN 'M' THEN 1024
-            WHEN 'G' THEN 1048576
-            ELSE 1073741824
+            WHEN 'M' THEN $kib_in_mib
+            WHEN 'G' THEN $kib_in_gib
+            ELSE $kib_in_tib
             END * try_cast(asked.amount AS DOUBLE) AS asked_kib,
         CASE left(unused.unit, 1)
             WHEN 'K' THEN 1
-            WHEN 'M' THEN 1024
-            WHEN 'G' THEN 1048576
-            ELSE 1073741824
+            WHEN 'M' THEN $kib_in_mib
+            WHEN 'G' THEN $kib_in_gib
+            ELSE $kib_in_tib
             END * try_cast(unused.amount AS DOUBLE) AS unused_kib
     FROM told
 )
@@ -46,7 +66,7 @@ SELECT coalesce(rank, 0) AS rank,
     ' at step ' || coalesce(step, (SELECT max(step) + 1 FROM steps WHERE completed), 0) AS at_
 FROM sizes WHERE asked_kib > 0 AND unused_kib >= asked_kib
 UNION ALL BY NAME
-SELECT e.rank, 0 AS step, 'forward' AS phase, d.free_bytes / 1024.0 AS value,
+SELECT e.rank, 0 AS step, 'forward' AS phase, d.free_bytes / $bytes_per_kib AS value,
     bytes_in_words(d.free_bytes) AS free_, bytes_in_words(e.bytes) AS wanted,
     'The largest piece was ' || bytes_in_words(d.largest_free_bytes) || '.' AS detail_, '' AS at_
 FROM memory_events e JOIN device_memory d ON d.rank = e.rank AND d.device = e.device

@@ -10,13 +10,16 @@ explains = []
 [params.share]
 value = 0.9
 doc = "Of the limit in use, without the page cache."
+source = "convention: the alert NodeMemoryHighUtilization of the Prometheus node exporter is at 90 %"
 [params.samples]
 value = 3
 unit = "samples"
-doc = "Samples on end, one a second."
+doc = "Samples in a row, one a second."
+source = "convention: of this project, one sample may be a peak"
 [params.own]
 value = 0.5
 doc = "Share of the memory in use that the script's processes hold: on a shared host others may fill it."
+source = "convention: of this project, the script holds more than all others"
 [needs]
 tables = ["system_samples"]
 columns = ["system_samples.memory_used_bytes", "system_samples.memory_limit_bytes"]
@@ -44,6 +47,6 @@ WITH high AS (
 SELECT 0 AS rank,
     coalesce((SELECT min(s.step) FROM steps s WHERE s.time_ns >= l.time_ns), (SELECT max(step) FROM steps),
         0) AS step,
-    l.share AS value, l.samples, round(l.used / 1e9, 2) AS used_gb, round(l.limit_ / 1e9, 2) AS limit_gb,
-        round(l.rss / 1e9, 2) AS rss_gb
+    l.share AS value, l.samples, in_gb(l.used) AS used_gb, in_gb(l.limit_) AS limit_gb,
+        in_gb(l.rss) AS rss_gb
 FROM long_ l ORDER BY l.time_ns LIMIT 1

@@ -7,6 +7,15 @@ signal = "memory"
 message = "The host ran out of memory at step {step}: {how}."
 fix = "Lower the batch size or the number of loader workers, give the job more memory, and look at which process grew (system_samples)."
 explains = ["killed-by-signal", "python-exception", "dataloader-worker-died", "memory-near-limit"]
+[params.shown]
+value = 200
+unit = "characters"
+doc = "Length of a message that is shown."
+source = "convention: of this project, as much as two lines show"
+[params.kill]
+value = 9
+doc = "Number of SIGKILL."
+source = "arithmetic: POSIX"
 [needs]
 ended = true
 [doc]
@@ -30,14 +39,14 @@ SELECT coalesce(e.rank, p.rank, 0) AS rank,
         AND e.exception_type IS NOT NULL THEN 'an allocation was refused ('
             || rtrim(left(split_part(trim(e.exception_message),
             chr(10), 1),
-            200),
+            $shown),
             '. ') || ')'
         WHEN e.oom_kills > 0 THEN 'the kernel''s out-of-memory killer struck ' || e.oom_kills || ' time(s)'
         ELSE 'it was killed with memory at its limit' END
-        || coalesce('; largest use seen ' || round(e.memory_peak_bytes / 1e9,
-            2) || ' GB of ' || round(e.memory_limit_bytes / 1e9, 2) || ' GB',
+        || coalesce('; largest use seen ' || in_gb(e.memory_peak_bytes) || ' GB of '
+            || in_gb(e.memory_limit_bytes) || ' GB',
             '') AS how,
     e.memory_peak_bytes, e.memory_limit_bytes, e.oom_kills
 FROM ended e LEFT JOIN last_positions p ON p.rank = coalesce(e.rank, p.rank)
-WHERE (e.status = 'oom' AND e.signal = 9) OR (e.status IN ('exception', 'oom') AND e.refused)
+WHERE (e.status = 'oom' AND e.signal = $kill) OR (e.status IN ('exception', 'oom') AND e.refused)
 QUALIFY row_number() OVER (ORDER BY p.step, p.rank) = 1

@@ -7,6 +7,11 @@ signal = "memory"
 message = "The device ran out of memory{at_}{in_module}: {short}.{used}{holds}"
 fix = "Lower the batch size or the sequence length, recompute activations (torch.utils.checkpoint), or use lower precision; if the memory grew from step to step, find out what keeps tensors alive."
 explains = ["python-exception", "memory-near-limit"]
+[params.shown]
+value = 3
+unit = "owners"
+doc = "Owners of memory that a sentence names."
+source = "convention: of this project, more are not read"
 [needs]
 ended = true
 [doc]
@@ -27,7 +32,7 @@ WITH refused AS (
         FROM memory_blocks
         WHERE source = 'cuda' AND category = 'allocated'
         GROUP BY rank, device, place
-        QUALIFY row_number() OVER (PARTITION BY rank, device ORDER BY sum(bytes) DESC) <= 3)
+        QUALIFY row_number() OVER (PARTITION BY rank, device ORDER BY sum(bytes) DESC) <= $shown)
     GROUP BY rank, device
 )
 SELECT coalesce(e.rank, 0) AS rank,
@@ -35,15 +40,14 @@ SELECT coalesce(e.rank, 0) AS rank,
     coalesce(e.phase, 'forward') AS phase,
     ' at step ' || coalesce(e.step, (SELECT max(step) + 1 FROM steps WHERE completed), 0) AS at_,
     e.module, NULL::VARCHAR AS tensor, last.cuda_peak_bytes::DOUBLE AS value,
-    rtrim(left(split_part(trim(e.exception_message), chr(10), 1), 300), '. ') AS short,
+    rtrim(first_line(e.exception_message), '. ') AS short,
     CASE
         WHEN e.module IS NULL THEN ''
         WHEN e.module = '' THEN ' in the root module'
         ELSE ' in module ' || e.module
         END
         || CASE WHEN e.module_class IS NULL THEN '' ELSE ' (' || e.module_class || ')' END AS in_module,
-    coalesce(' Tensors took at most ' || round(last.cuda_peak_bytes / 1e9,
-        2) || ' GB in step ' || last.step || '.',
+    coalesce(' Tensors took at most ' || in_gb(last.cuda_peak_bytes) || ' GB in step ' || last.step || '.',
         '') AS used,
     coalesce(' In memory then: ' || b.holds || '.',
         '')

@@ -11,6 +11,22 @@ explains = ["tensor-list-growth", "host-memory-leak", "throughput-drift", "host-
 value = 8
 unit = "hooks"
 doc = "Hooks gained by one module."
+source = "convention: of this project, fewer may be put there on purpose, one by one"
+[params.rises]
+value = 4
+unit = "modules"
+doc = "Looks with a growth."
+source = "convention: of this project, fewer may be put there on purpose"
+[params.one_a_step]
+value = 0.9
+unit = "per step"
+doc = "Growth of hooks from which one is gained in each step."
+source = "convention: of this project, one of ten steps may not be seen"
+[params.two]
+value = 1.5
+unit = "steps"
+doc = "Hooks at the start, in steps of growth, up to which it began there."
+source = "convention: of this project, rounding of a rate"
 [needs]
 tables = ["probes", "steps"]
 [doc]
@@ -43,17 +59,17 @@ WITH ends AS (
         (max(n) - arg_min(n, step)) / nullif(max(step) - min(step), 0) AS rate
     FROM since GROUP BY rank, module_id
     HAVING max(n) - arg_min(before, step) >= $least
-        AND count(*) >= 4
+        AND count(*) >= $rises
         AND any_value(end_) - max(step) <= 2 * max(step - coalesce(step_before, step)) + 1
 ), dated AS (
     SELECT g.*, m.module, m.class_name, m.call_order,
         CASE
-            WHEN rate >= 0.9 THEN greatest(first - round((n_first - base) / rate)::BIGINT + 1, start)
+            WHEN rate >= $one_a_step THEN greatest(first - round((n_first - base) / rate)::BIGINT + 1, start)
             ELSE first
             END AS step
     FROM grown g LEFT JOIN modules m ON m.rank = g.rank AND m.module_id = g.module_id
 )
-SELECT rank, CASE WHEN step = start + 1 AND base BETWEEN 1 AND 1.5 * rate THEN start ELSE step END AS step,
+SELECT rank, CASE WHEN step = start + 1 AND base BETWEEN 1 AND $two * rate THEN start ELSE step END AS step,
     module,
     CASE
         WHEN module_id IS NULL THEN 'all modules (global hooks)'

@@ -11,13 +11,26 @@ explains = ["python-exception", "dataloader-worker-died", "oom-host"]
 value = 64
 unit = "descriptors"
 doc = "Growth that must have been seen: loaders open and close a few for each worker."
+source = "convention: of this project, a loader opens and closes a few descriptors for each worker"
 [params.rate]
 value = 0.1
 unit = "descriptors per step"
 doc = "Growth up to the last count: slower than this a limit of 1024 lasts ten thousand steps."
+source = "arithmetic: the usual limit of 1024 lasts ten thousand steps then"
 [params.near]
 value = 0.5
-doc = "Share of the limit from which on it is an error, and below which advice."
+doc = "Share of the limit from which it is an error, and below which advice."
+source = "convention: of this project, half of the limit"
+[params.near_most]
+value = 0.95
+unit = "of the most"
+doc = "Share of the most descriptors that must still be open."
+source = "convention: of this project, a twentieth may have been closed"
+[params.looks]
+value = 3
+unit = "looks"
+doc = "Counts of descriptors."
+source = "convention: of this project, fewer have no trend"
 [needs]
 tables = ["steps"]
 columns = ["steps.open_files"]
@@ -35,25 +48,46 @@ WITH counts AS (
     SELECT rank, coalesce(max(step) FILTER (n < peak - $least), min(step)) AS since FROM (
         SELECT *, max(n) OVER (PARTITION BY rank ORDER BY step) AS peak FROM counts) GROUP BY rank
 ), grown AS (
-    SELECT c.rank, f.since AS step, arg_min(n, c.step) AS first, arg_max(n, c.step) AS value, max(n) AS most, max(c.step) AS last, count(*) AS looks,
-        median(n) FILTER (c.step <= f.since + (SELECT max(step) - f.since FROM counts m WHERE m.rank = c.rank) / 2) AS early,
+    SELECT c.rank, f.since AS step, arg_min(n, c.step) AS first, arg_max(n, c.step) AS value, max(n) AS most,
+        max(c.step) AS last, count(*) AS looks,
+        median(n) FILTER (c.step <= f.since + (SELECT max(step) - f.since
+            FROM counts m
+            WHERE m.rank = c.rank) / 2) AS early,
         regr_slope(n, c.step) AS rate
     FROM counts c JOIN falls f ON f.rank = c.rank AND c.step >= f.since GROUP BY c.rank, f.since
 ), ended AS (
-    SELECT coalesce(rank, 0) AS rank FROM exits WHERE regexp_matches(coalesce(exception_message, ''), '(?i)(too many open files|errno 24)')
+    SELECT coalesce(rank, 0) AS rank
+    FROM exits
+    WHERE regexp_matches(coalesce(exception_message, ''), '(?i)(too many open files|errno 24)')
 ), owners AS (
-    SELECT rank, owner FROM memory_growing WHERE shared OR element <> 'tensor' AND regexp_matches(element, '(?i)(file|socket|reader|writer|image|memmap)')
+    SELECT rank, owner
+    FROM memory_growing
+    WHERE shared
+      OR element <> 'tensor'
+      AND regexp_matches(element, '(?i)(file|socket|reader|writer|image|memmap)')
     QUALIFY row_number() OVER (PARTITION BY rank ORDER BY holder IS NULL, shared DESC, length DESC) = 1
 )
 SELECT g.rank, g.step, g.last, g.first, g.value, round(g.rate, 2) AS rate,
-    CASE WHEN g.rank IN (SELECT rank FROM ended) THEN printf('; the limit of %d was reached', r.open_files_limit)
-        WHEN r.open_files_limit IS NOT NULL THEN printf('; the limit of %d comes at about step %d', r.open_files_limit, (g.last + (r.open_files_limit - g.value) / g.rate)::BIGINT)
+    CASE WHEN g.rank IN (SELECT rank
+        FROM ended) THEN printf('; the limit of %d was reached', r.open_files_limit)
+        WHEN r.open_files_limit IS NOT NULL THEN printf('; the limit of %d comes at about step %d',
+            r.open_files_limit, (g.last + (r.open_files_limit - g.value) / g.rate)::BIGINT)
         ELSE '' END AS limit_,
     coalesce(' What holds them is ' || o.owner || '.', '') AS owner,
-    CASE WHEN o.owner IS NOT NULL THEN 'Keep a copy instead of what the worker sent: batch["index"].clone(), or .tolist(), before it is added; a tensor of a worker holds its descriptor as long as it lives.'
-        ELSE 'Find what opens a file, socket or tensor of a worker at each step and keeps it: close files (with open(...) as f), clone() tensors of workers before keeping them.' END
-        || ' torch.multiprocessing.set_sharing_strategy(''file_system'') avoids the descriptors; `ulimit -n` only puts the end off.' AS remedy,
-    CASE WHEN g.rank IN (SELECT rank FROM ended) OR g.value >= $near * r.open_files_limit THEN 'error' ELSE 'warning' END AS severity
+    CASE
+        WHEN o.owner IS NOT NULL THEN 'Keep a copy instead of what the worker sent: batch["index"].clone(), '
+            'or .tolist(), before it is added; a tensor of a worker holds its descriptor as long as it lives.'
+        ELSE 'Find what opens a file, socket or tensor of a worker at each step and keeps it: close files '
+            '(with open(...) as f), clone() tensors of workers before keeping them.'
+            END
+        || ' torch.multiprocessing.set_sharing_strategy(''file_system'') avoids the descriptors; `ulimit '
+            '-n` only puts the end off.' AS remedy,
+    CASE WHEN g.rank IN (SELECT rank FROM ended)
+        OR g.value >= $near * r.open_files_limit THEN 'error' ELSE 'warning' END AS severity
 FROM grown g LEFT JOIN ranks r ON r.rank = g.rank LEFT JOIN owners o ON o.rank = g.rank
-WHERE g.value - g.first >= $least AND g.rate >= $rate AND g.value >= 0.95 * g.most AND g.looks >= 3 AND g.value > g.early
+WHERE g.value - g.first >= $least
+  AND g.rate >= $rate
+  AND g.value >= $near_most * g.most
+  AND g.looks >= $looks
+  AND g.value > g.early
 ORDER BY g.step, g.rank

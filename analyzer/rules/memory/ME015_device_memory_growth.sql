@@ -4,23 +4,47 @@ name = "device-memory-growth"
 severity = "warning"
 phase = "forward"
 signal = "memory"
-message = "In the history of the snapshot {place} allocates blocks of {each} that are never let go of: {blocks} of them, {total} in all, while the memory in use rose and fell {cycles} times; it goes up from {first_} to {last_}."
+message = "In the history of the snapshot {place} allocates blocks of {each} that are never freed: {blocks} of them, {total} in all, while the memory in use rose and fell {cycles} times; it goes up from {first_} to {last_}."
 fix = "Look at what {place} computes and who keeps it: a list or attribute to which a tensor with its graph is added, an output kept for a metric. Add .detach().cpu() or .item(), or empty it."
 explains = ["oom-device", "cuda-fragmentation"]
 [params.blocks]
 value = 8
 unit = "blocks"
 doc = "Blocks of one size from one line that must have stayed."
+source = "convention: of this project, fewer may be kept on purpose"
 [params.share]
 value = 0.01
 doc = "Of all memory in use that they must take."
+source = "convention: of this project, less is not what fills a device"
 [params.cycles]
 value = 3
 unit = "cycles"
 doc = "Times that the memory in use must have fallen from above its level to below it: within one step everything may still be in use."
+source = "convention: of this project, as many times as show that the level is one of steps"
 [params.swing]
 value = 0.05
 doc = "Distance from the mean of the sixth of the history, over the range of all, that counts as above or below."
+source = "convention: of this project, a twentieth of the range is no step of the allocator"
+[params.parts]
+value = 6
+unit = "parts"
+doc = "Parts of the history whose means are compared."
+source = "arithmetic: sixths"
+[params.quarters]
+value = 4
+unit = "parts"
+doc = "Parts of the history in each of which blocks must have been taken."
+source = "arithmetic: quarters"
+[params.kept]
+value = 0.9
+unit = "of the blocks"
+doc = "Share of the blocks of that line that have stayed."
+source = "convention: of this project, one of ten may be let go"
+[params.at_the_end]
+value = 0.85
+unit = "of the history"
+doc = "Where the last of them was taken."
+source = "convention: of this project, near its end"
 [needs]
 tables = ["memory_events", "memory_segments"]
 [doc]
@@ -36,7 +60,7 @@ WITH bounds AS (
     FROM allocator_history GROUP BY rank, device HAVING last_event > first_event
 ), parts AS (
     SELECT rank, device, event_id, active_bytes,
-        ntile(6) OVER (PARTITION BY rank, device ORDER BY event_id) AS part
+        ntile($parts) OVER (PARTITION BY rank, device ORDER BY event_id) AS part
     FROM allocator_history
 ), sides AS (
     SELECT p.rank, p.device, p.event_id,
@@ -59,7 +83,8 @@ WITH bounds AS (
     SELECT f.rank, f.device, f.owner AS place, f.bytes, count(*) AS made,
         count(CASE WHEN f.next_ IS NULL THEN 1 END) AS blocks,
         len(list(DISTINCT CASE
-            WHEN f.next_ IS NULL THEN (4 * (f.event_id - b.first_event)) // (b.last_event - b.first_event + 1)
+            WHEN f.next_ IS NULL THEN ($quarters * (f.event_id - b.first_event)) // (b.last_event
+                - b.first_event + 1)
             END)) AS quarters,
         max(CASE
             WHEN f.next_ IS NULL THEN (f.event_id - b.first_event) / (b.last_event - b.first_event)
@@ -80,9 +105,9 @@ FROM lines l
 JOIN bounds b ON b.rank = l.rank AND b.device = l.device
 JOIN turns t ON t.rank = l.rank AND t.device = l.device
 WHERE l.blocks >= $blocks
-  AND l.blocks >= 0.9 * l.made
-  AND l.quarters = 4
-  AND l.last_at > 0.85
+  AND l.blocks >= $kept * l.made
+  AND l.quarters = $quarters
+  AND l.last_at > $at_the_end
   AND t.cycles >= $cycles
   AND l.bytes * l.blocks > $share * b.last_ AND b.last_ > b.first_
 ORDER BY l.rank, value DESC, l.place

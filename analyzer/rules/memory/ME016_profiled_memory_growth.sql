@@ -11,12 +11,15 @@ explains = []
 value = 4
 unit = "steps"
 doc = "Profiled steps in a row at whose end more is in use than at the end of the one before."
+source = "convention: of this project, fewer may be warm-up"
 [params.share]
 value = 0.001
 doc = "Growth of a step over what is in use: less is what allocators round."
+source = "arithmetic: the caching allocator rounds to 512 bytes and to 2 MiB, some thousandths of what a model holds"
 [params.even]
 value = 2
 doc = "Largest growth of a step over the smallest: what is kept by mistake grows evenly, what is warming up does not."
+source = "convention: of this project, what is kept at each step has one size"
 [needs]
 tables = ["profiler_events"]
 [doc]
@@ -26,16 +29,21 @@ not_this = "The first steps, in which gradients and optimizer state are made; st
 source = "The profiler's own [memory] events."
 */
 WITH ends AS (
-    SELECT rank, window_id, device, step, last_bytes, last_bytes - lag(last_bytes) OVER each_ AS grown, count(*) OVER (PARTITION BY rank, window_id, device) AS steps
+    SELECT rank, window_id, device, step, last_bytes, last_bytes - lag(last_bytes) OVER each_ AS grown,
+        count(*) OVER (PARTITION BY rank, window_id, device) AS steps
     FROM profiled_memory WHERE step IS NOT NULL AND last_bytes IS NOT NULL
     WINDOW each_ AS (PARTITION BY rank, window_id, device ORDER BY step)
 ), growing AS (
-    SELECT rank, window_id, device, min(step) AS first_step, any_value(steps) AS steps, min(grown) AS least, max(grown) AS most, median(grown) AS grown,
+    SELECT rank, window_id, device, min(step) AS first_step, any_value(steps) AS steps, min(grown) AS least,
+        max(grown) AS most, median(grown) AS grown,
         arg_min(last_bytes, step) AS first_, arg_max(last_bytes, step) AS last_
     FROM ends GROUP BY rank, window_id, device
 )
-SELECT g.rank, g.first_step AS step, g.device, g.steps, bytes_in_words(g.grown) AS grown, bytes_in_words(g.first_) AS first_, bytes_in_words(g.last_) AS last_, g.grown::DOUBLE AS value,
-    coalesce((SELECT '; ' || bytes_in_words(l.bytes) || ' of it in ' || l.blocks || ' blocks from ' || l.owner FROM memory_left l
-        WHERE l.rank = g.rank AND l.window_id = g.window_id AND l.device = g.device AND l.steps >= g.steps - 1 ORDER BY l.bytes DESC, l.owner LIMIT 1), '') AS owner_
+SELECT g.rank, g.first_step AS step, g.device, g.steps, bytes_in_words(g.grown) AS grown,
+    bytes_in_words(g.first_) AS first_, bytes_in_words(g.last_) AS last_, g.grown::DOUBLE AS value,
+    coalesce((SELECT '; ' || bytes_in_words(l.bytes) || ' of it in ' || l.blocks || ' blocks from ' || l.owner
+        FROM memory_left l
+        WHERE l.rank = g.rank AND l.window_id = g.window_id AND l.device = g.device AND l.steps >= g.steps - 1
+        ORDER BY l.bytes DESC, l.owner LIMIT 1), '') AS owner_
 FROM growing g WHERE g.steps >= $steps AND g.least > $share * g.first_ AND g.most <= $even * g.least
 ORDER BY g.grown DESC, g.rank LIMIT 1

@@ -4,20 +4,47 @@ name = "parameters-not-in-optimizer"
 severity = "error"
 phase = "optimizer"
 signal = "update"
-message = "{count} trainable parameters in module {place} (first {tensor}) receive gradients in {steps} steps from step {step} on, but no optimizer holds them and their values never change; {held} other parameters are held by one."
+message = "{count} trainable parameters in module {place} (first {tensor}) receive gradients in {steps} steps from step {step} on. No optimizer holds them and their values never change; {held} other parameters are held by one."
 fix = "Create the optimizer after the model has its final modules (after replacing a head, wrapping, moving), or add_param_group for these parameters; set requires_grad=False where they are meant to stay."
 explains = ["shuffled-labels", "plateau", "underfit", "loss-spike", "divergence"]
 [params.steps]
 value = 3
 unit = "steps"
 doc = "Steps with a gradient that must have changed nothing."
+source = "convention: of this project, as many steps as show that it does not move"
 [params.least]
 value = 64
 unit = "elements"
 doc = "Elements of a weight by which a uniform distribution is told."
+source = "arithmetic: of 64 uniform numbers the largest lies above 0.9 of the bound in 999 of 1000 draws"
 [params.rounding]
 value = 1e-6
 doc = "Share by which two sums of squares of the same values may differ: the order of adding is not the same everywhere."
+source = "arithmetic: some sixteen roundings of float32, 2^-24"
+[params.near_bound]
+value = 0.9
+unit = "of the bound"
+doc = "Largest element over the bound of the uniform distribution."
+source = "arithmetic: of 64 numbers the largest lies above 0.9 in 999 of 1000 draws"
+[params.at_bound]
+value = 1.0001
+unit = "of the bound"
+doc = "The same at most."
+source = "convention: of this project, rounding of half precision"
+[params.uniform]
+value = 3
+doc = "What the variance of a uniform distribution is divided by."
+source = "arithmetic: a number within (-a, a) has the variance a^2 / 3"
+[params.spread_low]
+value = 0.9
+unit = "of the bound"
+doc = "Spread over that of the distribution, at least."
+source = "convention: of this project, scatter of 64 numbers"
+[params.spread_high]
+value = 1.1
+unit = "of the bound"
+doc = "The same at most."
+source = "convention: of this project, scatter of 64 numbers"
 [needs]
 tables = ["steps", "tensors", "modules"]
 kinds = ["parameter", "gradient"]
@@ -27,6 +54,7 @@ why = "They look trainable and cost a backward pass, but never learn."
 not_this = "Whole models that no optimizer holds and that are in eval mode or also run without gradients (teachers, critics, targets of attacks), frozen parameters without gradients. Where everything that is not held lies before everything that is held (a head trained on a backbone), it is a warning: that is often meant, unless the backbone is as it was made, which is good for nothing, weights that come later in it were frozen by requires_grad, or it was frozen itself when the training began. It is a warning too where all that is left out are batch norms that only ever train in eval mode."
 source = "Counts and exact equality; torch's Linear and Conv draw weights uniformly within 1 / sqrt(fan in)."
 */
+-- shared
 WITH trained AS (
     SELECT rank, tensor_id, count(*) AS steps, count(DISTINCT sum_sq) AS gradients, min(step) AS step,
         min(seq) AS seq
@@ -48,7 +76,9 @@ WITH trained AS (
     JOIN still s ON s.rank = p.rank AND s.tensor_id = p.tensor_id
     -- a gradient that what froze the parameter has left behind stays as it is
     WHERE (p.requires_grad OR t.gradients >= $steps) AND p.optimizer_id IS NULL AND p.model IS NOT NULL
-), per_model AS (
+)
+-- shared: held
+WITH per_model AS (
     -- where all that is held is frozen, the optimizer was made before what trains was put in, as adapters are
     SELECT rank, model, coalesce(nullif(count(*) FILTER (requires_grad), 0), count(*)) AS held,
         coalesce(min(call_order) FILTER (requires_grad), min(call_order)) AS first_call
@@ -88,37 +118,39 @@ WITH trained AS (
     FROM (SELECT rank, model, list_sort(list(shape)) AS shapes FROM out_ GROUP BY rank, model) o
     JOIN ungraded u ON u.rank = o.rank
     WHERE u.shapes = o.shapes OR o.rank NOT IN (FROM graded)
-), held AS (
-    SELECT rank, model, max(held) AS held, any_value(first_call) AS first_call FROM (
-        FROM per_model
-        UNION ALL
-        -- half of what trains is a model of its own, and was not handed over
-        SELECT t.rank, t.model, sum(h.held) AS held, NULL AS first_call
-        FROM in_training_mode t JOIN per_model h ON h.rank = t.rank
-        WHERE (t.rank, t.model) NOT IN (SELECT (rank, model) FROM per_model)
-          AND (h.rank, h.model) IN (SELECT (rank, model) FROM in_training_mode)
-        GROUP BY t.rank, t.model
-        UNION ALL
-        FROM orphaned
-    ) GROUP BY rank, model
-), whole AS (
+)
+SELECT rank, model, max(held) AS held, any_value(first_call) AS first_call FROM (
+    FROM per_model
+    UNION ALL
+    -- half of what trains is a model of its own, and was not handed over
+    SELECT t.rank, t.model, sum(h.held) AS held, NULL AS first_call
+    FROM in_training_mode t JOIN per_model h ON h.rank = t.rank
+    WHERE (t.rank, t.model) NOT IN (SELECT (rank, model) FROM per_model)
+      AND (h.rank, h.model) IN (SELECT (rank, model) FROM in_training_mode)
+    GROUP BY t.rank, t.model
+    UNION ALL
+    FROM orphaned
+) GROUP BY rank, model
+-- detector: placed
+WITH whole AS (
     -- enclosing modules in which every trainable parameter is left out
     SELECT t.rank, t.ancestor_id, t.ancestor, t.ancestor_depth
     FROM module_tree t JOIN parameters p ON p.rank = t.rank AND p.module_id = t.module_id
     LEFT JOIN out_ o ON o.rank = p.rank AND o.tensor_id = p.tensor_id
     WHERE p.requires_grad OR o.tensor_id IS NOT NULL
     GROUP BY ALL HAVING bool_and(o.tensor_id IS NOT NULL)
-), placed AS (
-    SELECT o.*, w.ancestor
-    FROM (SELECT *, count(*) OVER (PARTITION BY rank, model) AS total,
-        max(call_order) OVER (PARTITION BY rank, model) AS last_call
-        FROM out_) o
-    LEFT JOIN module_tree t ON t.rank = o.rank AND t.module_id = o.module_id
-        AND EXISTS (SELECT 1 FROM whole w WHERE w.rank = t.rank AND w.ancestor_id = t.ancestor_id)
-    LEFT JOIN whole w ON w.rank = t.rank AND w.ancestor_id = t.ancestor_id
-    QUALIFY row_number() OVER (PARTITION BY o.rank, o.tensor_id
-        ORDER BY w.ancestor_depth NULLS LAST, w.ancestor_id) = 1
-), among_frozen AS (
+)
+SELECT o.*, w.ancestor
+FROM (SELECT *, count(*) OVER (PARTITION BY rank, model) AS total,
+    max(call_order) OVER (PARTITION BY rank, model) AS last_call
+    FROM out_) o
+LEFT JOIN module_tree t ON t.rank = o.rank AND t.module_id = o.module_id
+    AND EXISTS (SELECT 1 FROM whole w WHERE w.rank = t.rank AND w.ancestor_id = t.ancestor_id)
+LEFT JOIN whole w ON w.rank = t.rank AND w.ancestor_id = t.ancestor_id
+QUALIFY row_number() OVER (PARTITION BY o.rank, o.tensor_id
+    ORDER BY w.ancestor_depth NULLS LAST, w.ancestor_id) = 1
+-- together
+WITH among_frozen AS (
     -- weights inside a model whose other weights were frozen by name: what still requires a gradient there
     -- was meant to train
     SELECT DISTINCT o.rank, o.model FROM out_ o JOIN parameters f ON f.rank = o.rank AND f.model = o.model
@@ -145,8 +177,9 @@ WITH trained AS (
       AND list_product(o.shape) >= $least
       AND o.class_name IN ('Linear', 'Conv1d', 'Conv2d', 'Conv3d')
       AND o.tensor LIKE '%weight'
-      AND greatest(abs(s.min), abs(s.max)) * sqrt(list_product(o.shape[2:])) BETWEEN 0.9 AND 1.0001
-      AND sqrt(3 * s.sum_sq / s.numel) * sqrt(list_product(o.shape[2:])) BETWEEN 0.9 AND 1.1
+      AND greatest(abs(s.min), abs(s.max)) * sqrt(list_product(o.shape[2:])) BETWEEN $near_bound AND $at_bound
+      AND sqrt($uniform * s.sum_sq / s.numel)
+          * sqrt(list_product(o.shape[2:])) BETWEEN $spread_low AND $spread_high
     GROUP BY ALL
     UNION
     -- or all zeros, as the second factor of an adapter is made

@@ -10,9 +10,16 @@ explains = ["plateau", "underfit", "broken-graph", "unused-module"]
 [params.rest]
 value = 0.01
 doc = "Learning rate at the step, as a share of its highest, up to which a parameter was put to rest before."
+source = "convention: of this project, a hundredth of its highest rate: what moves there moves by a hundredth"
 [params.given]
 value = 3
 doc = "Different gradients that a parameter with requires_grad False was given, from which it is a master copy that the script feeds; what a freeze left behind stays as it is."
+source = "convention: of this project, two values may be left behind by one freeze"
+[params.lasting]
+value = 3
+unit = "steps"
+doc = "Steps for which it must be frozen."
+source = "convention: of this project, one may be a block under no_grad"
 [needs]
 tables = ["tensors", "tensor_stats"]
 kinds = ["gradient"]
@@ -26,21 +33,36 @@ source = "Flags; no threshold."
 WITH looks AS (
     SELECT p.rank, p.tensor_id, p.tensor, p.module, p.call_order, g.step, g.frozen,
         CASE WHEN g.frozen AND NOT g.missing AND g.sum_sq > 0 THEN g.sum_sq END AS given
-    FROM param_steps g JOIN parameters p ON p.rank = g.rank AND p.tensor_id = g.tensor_id WHERE p.optimizer_id IS NOT NULL
+    FROM param_steps g
+    JOIN parameters p ON p.rank = g.rank AND p.tensor_id = g.tensor_id
+    WHERE p.optimizer_id IS NOT NULL
 ), ends AS (
-    SELECT rank, tensor_id, any_value(tensor) AS tensor, any_value(module) AS module, any_value(call_order) AS call_order,
-        max(step) FILTER (NOT frozen) AS last_free, max(step) AS last, count(*) FILTER (frozen) AS frozen_steps
+    SELECT rank, tensor_id, any_value(tensor) AS tensor, any_value(module) AS module,
+        any_value(call_order) AS call_order,
+        max(step) FILTER (NOT frozen) AS last_free, max(step) AS last,
+            count(*) FILTER (frozen) AS frozen_steps
     FROM looks GROUP BY rank, tensor_id
     -- a master copy does not require gradients: the script puts new ones into it, and the optimizer uses them
     HAVING count(DISTINCT given) < $given
 ), onset AS (
-    SELECT e.*, e.last_free IS NULL AND EXISTS (FROM ends f WHERE f.rank = e.rank AND f.last_free IS NOT NULL) AS meant, (SELECT min(step) FROM looks l WHERE l.rank = e.rank AND l.tensor_id = e.tensor_id AND l.step > coalesce(e.last_free, -1)) AS step
-    FROM ends e WHERE frozen_steps >= 3 AND (last_free IS NULL OR last_free < last - 2)
+    SELECT e.*, e.last_free IS NULL
+        AND EXISTS (FROM ends f WHERE f.rank = e.rank AND f.last_free IS NOT NULL) AS meant,
+            (SELECT min(step)
+                FROM looks l
+                WHERE l.rank = e.rank
+                  AND l.tensor_id = e.tensor_id
+                  AND l.step > coalesce(e.last_free, -1)) AS step
+    FROM ends e WHERE frozen_steps >= $lasting AND (last_free IS NULL OR last_free < last - 2)
 ), thawed AS (
     -- a plan: one part after the other is set free, and these are not yet
-    SELECT l.rank, min(l.step) AS step FROM looks l JOIN ends e ON e.rank = l.rank AND e.tensor_id = l.tensor_id
-    WHERE NOT l.frozen AND e.frozen_steps >= 3 AND e.last_free = e.last
-      AND l.step > (SELECT max(b.step) FROM looks b WHERE b.rank = l.rank AND b.tensor_id = l.tensor_id AND b.frozen) GROUP BY l.rank
+    SELECT l.rank, min(l.step) AS step
+    FROM looks l
+    JOIN ends e ON e.rank = l.rank AND e.tensor_id = l.tensor_id
+    WHERE NOT l.frozen AND e.frozen_steps >= $lasting AND e.last_free = e.last
+      AND l.step > (SELECT max(b.step)
+          FROM looks b
+          WHERE b.rank = l.rank AND b.tensor_id = l.tensor_id AND b.frozen)
+          GROUP BY l.rank
 ), rested AS (
     -- their rate had been let down to nothing before: layers that are put to rest one after the other
     SELECT p.rank, p.tensor_id FROM parameters p JOIN onset o ON o.rank = p.rank AND o.tensor_id = p.tensor_id
@@ -49,10 +71,24 @@ WITH looks AS (
     HAVING max(g.lr) > 0 AND arg_max(g.lr, g.step) <= $rest * max(g.lr)
 ), beside AS (
     -- all that is held is frozen, and what trains is not held: what is wrong is what the optimizer was given
-    SELECT DISTINCT p.rank FROM parameters p JOIN param_steps g ON g.rank = p.rank AND g.tensor_id = p.tensor_id
-    WHERE p.optimizer_id IS NULL AND p.model IS NOT NULL AND p.requires_grad AND NOT g.missing AND g.sum_sq > 0
+    SELECT DISTINCT p.rank
+    FROM parameters p
+    JOIN param_steps g ON g.rank = p.rank AND g.tensor_id = p.tensor_id
+    WHERE p.optimizer_id IS NULL
+      AND p.model IS NOT NULL
+      AND p.requires_grad
+      AND NOT g.missing
+      AND g.sum_sq > 0
       AND p.rank NOT IN (SELECT rank FROM looks WHERE NOT frozen)
 )
-SELECT rank, step, CASE WHEN rank IN (SELECT t.rank FROM thawed t WHERE t.step > onset.step) OR meant OR rank IN (FROM beside) THEN 'warning' ELSE 'error' END AS severity, arg_min(module, coalesce(call_order, 1000000)) AS module, arg_min(tensor, coalesce(call_order, 1000000)) AS tensor, count(*) AS value,
+SELECT rank, step,
+    CASE WHEN rank IN (SELECT t.rank FROM thawed t WHERE t.step > onset.step)
+        OR meant
+        OR rank IN (FROM beside) THEN 'warning' ELSE 'error' END AS severity,
+    arg_min(module, place_of_call(call_order)) AS module,
+    arg_min(tensor, place_of_call(call_order)) AS tensor, count(*) AS value,
     array_to_string(list(tensor ORDER BY tensor_id)[:3], ', ') AS names
-FROM onset WHERE (rank, tensor_id) NOT IN (SELECT (rank, tensor_id) FROM rested) GROUP BY rank, step, meant ORDER BY step, meant, rank
+FROM onset
+WHERE (rank, tensor_id) NOT IN (SELECT (rank, tensor_id) FROM rested)
+GROUP BY rank, step, meant
+ORDER BY step, meant, rank

@@ -11,10 +11,27 @@ explains = ["parameters-not-in-optimizer", "divergence", "vanishing-gradients", 
 value = 3
 unit = "steps"
 doc = "Steps without a gradient, to the end of the run."
+source = "convention: of this project, as many as a phase of a schedule has at least"
 [params.gap]
 value = 2
 unit = "times"
 doc = "The stretch must be longer than this many times the longest earlier stretch without a gradient."
+source = "own history"
+[params.long]
+value = 4
+unit = "times"
+doc = "Steps, in steps of the least, where less is known."
+source = "convention: of this project, four times"
+[params.half]
+value = 0.5
+unit = "of the steps"
+doc = "Share of the steps in which others learn."
+source = "arithmetic: "
+[params.rounding]
+value = 1e-6
+unit = "relative"
+doc = "Share by which two sums of squares of the same values may differ."
+source = "arithmetic: some sixteen roundings of float32, 2^-24"
 [needs]
 tables = ["steps", "modules"]
 kinds = ["gradient", "activation"]
@@ -50,7 +67,22 @@ WITH held AS (
     WHERE s.step > coalesce(l.last_present, -1)
     GROUP BY s.rank, s.tensor_id, l.last_present
     HAVING count(*) >= $steps
-), earlier_gap AS (
+)
+-- shared: without_grad
+-- modules in training mode that never ran with gradients, and whose parameters keep their values: not a
+-- momentum copy
+SELECT c.rank, c.module_id
+FROM module_modes c
+GROUP BY c.rank, c.module_id
+HAVING NOT bool_or(c.grad) AND bool_and(c.training)
+EXCEPT
+SELECT t.rank, t.module_id
+FROM tensor_stats s
+JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id AND t.kind = 'parameter'
+GROUP BY t.rank, t.module_id, t.tensor_id
+HAVING min(s.sum) <> max(s.sum) OR max(s.sum_sq) - min(s.sum_sq) > $rounding * max(s.sum_sq)
+-- shared: cut
+WITH earlier_gap AS (
     SELECT rank, tensor_id, max(gap) AS gap FROM (
         SELECT s.rank, s.tensor_id, s.island, count(*) AS gap FROM (
             SELECT rank, tensor_id, absent, step,
@@ -95,57 +127,43 @@ WITH held AS (
     SELECT rank, optimizer_id, group_id, max(step) FILTER (lr > 0 OR lr IS NULL) AS moved
     FROM param_groups
     GROUP BY ALL
-), without_grad AS (
-    -- modules in training mode that never ran with gradients, and whose parameters keep their values: not a
-    -- momentum copy
-    SELECT c.rank, c.module_id
-    FROM module_modes c
-    GROUP BY c.rank, c.module_id
-    HAVING NOT bool_or(c.grad) AND bool_and(c.training)
-    EXCEPT
-    SELECT t.rank, t.module_id
-    FROM tensor_stats s
-    JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id AND t.kind = 'parameter'
-    GROUP BY t.rank, t.module_id, t.tensor_id
-    HAVING min(s.sum) <> max(s.sum) OR max(s.sum_sq) - min(s.sum_sq) > 1e-6 * max(s.sum_sq)
-), cut AS (
-    SELECT t.rank, t.tensor_id, t.module_id, t.model, t.optimizer_id, t.call_order, t.step, t.steps,
-        t.last_present, bool_or(coalesce(c.tracked, false)) AS tracked,
-        w.module_id IS NOT NULL AS without_grad, bool_and(s.missing)
-            AND NOT bool_or(coalesce(c.returned, false)) AS nothing, bool_and(s.missing) AS none_at_all
-    FROM tail t
-    JOIN seen s ON s.rank = t.rank AND s.tensor_id = t.tensor_id AND s.step >= t.step
-    LEFT JOIN called c ON c.rank = t.rank AND c.module_id = t.module_id AND c.step = s.step
-    LEFT JOIN untracked u ON u.rank = t.rank
-        AND u.model = t.model
-        AND u.step = s.step
-        AND (t.rank, t.module_id) IN (SELECT (rank, module_id) FROM ungraded)
-    LEFT JOIN without_grad w ON w.rank = t.rank AND w.module_id = t.module_id AND t.last_present IS NULL
-    LEFT JOIN earlier_gap e ON e.rank = t.rank AND e.tensor_id = t.tensor_id
-    LEFT JOIN step_detail d ON d.rank = t.rank AND d.step = s.step
-    WHERE t.steps > $gap * coalesce(e.gap, 0)
-      AND NOT EXISTS (SELECT 1
-          FROM held h
-          JOIN standing g ON g.rank = h.rank AND g.optimizer_id = h.optimizer_id AND g.group_id = h.group_id
-        WHERE h.rank = t.rank AND h.tensor_id = t.tensor_id AND g.moved < t.step)
-    GROUP BY ALL
-    -- steps in which activations or their gradients were left out cannot speak against it
-    HAVING bool_and(coalesce(c.ran, false)
-        OR w.module_id IS NOT NULL
-        OR coalesce(u.deepest > t.call_order, false)
-        OR list_contains(d.left_out, 'activations'))
-        AND bool_or(coalesce(c.ran, false)
-            OR w.module_id IS NOT NULL
-            OR coalesce(u.deepest > t.call_order, false))
-        AND bool_and(s.missing
-            OR NOT coalesce(c.returned, NOT coalesce(c.ran, false))
-            AND NOT coalesce(list_contains(d.left_out, 'activation_gradients'), false))
-), alive AS (
-    -- parameters of the same optimizer that got a gradient in the very last steps
-    SELECT s.rank, s.tensor_id, s.module_id, s.model, s.optimizer_id, s.call_order, s.step
-    FROM seen s
-    WHERE NOT s.absent
 )
+SELECT t.rank, t.tensor_id, t.module_id, t.model, t.optimizer_id, t.call_order, t.step, t.steps,
+    t.last_present, bool_or(coalesce(c.tracked, false)) AS tracked,
+    w.module_id IS NOT NULL AS without_grad, bool_and(s.missing)
+        AND NOT bool_or(coalesce(c.returned, false)) AS nothing, bool_and(s.missing) AS none_at_all
+FROM tail t
+JOIN seen s ON s.rank = t.rank AND s.tensor_id = t.tensor_id AND s.step >= t.step
+LEFT JOIN called c ON c.rank = t.rank AND c.module_id = t.module_id AND c.step = s.step
+LEFT JOIN untracked u ON u.rank = t.rank
+    AND u.model = t.model
+    AND u.step = s.step
+    AND (t.rank, t.module_id) IN (SELECT (rank, module_id) FROM ungraded)
+LEFT JOIN without_grad w ON w.rank = t.rank AND w.module_id = t.module_id AND t.last_present IS NULL
+LEFT JOIN earlier_gap e ON e.rank = t.rank AND e.tensor_id = t.tensor_id
+LEFT JOIN step_detail d ON d.rank = t.rank AND d.step = s.step
+WHERE t.steps > $gap * coalesce(e.gap, 0)
+  AND NOT EXISTS (SELECT 1
+      FROM held h
+      JOIN standing g ON g.rank = h.rank AND g.optimizer_id = h.optimizer_id AND g.group_id = h.group_id
+    WHERE h.rank = t.rank AND h.tensor_id = t.tensor_id AND g.moved < t.step)
+GROUP BY ALL
+-- steps in which activations or their gradients were left out cannot speak against it
+HAVING bool_and(coalesce(c.ran, false)
+    OR w.module_id IS NOT NULL
+    OR coalesce(u.deepest > t.call_order, false)
+    OR list_contains(d.left_out, 'activations'))
+    AND bool_or(coalesce(c.ran, false)
+        OR w.module_id IS NOT NULL
+        OR coalesce(u.deepest > t.call_order, false))
+    AND bool_and(s.missing
+        OR NOT coalesce(c.returned, NOT coalesce(c.ran, false))
+        AND NOT coalesce(list_contains(d.left_out, 'activation_gradients'), false))
+-- shared: alive
+-- parameters of the same optimizer that got a gradient in the very last steps
+SELECT s.rank, s.tensor_id, s.module_id, s.model, s.optimizer_id, s.call_order, s.step
+FROM seen s
+WHERE NOT s.absent
 -- detector: later_modules_learn
 WITH gone AS (
     -- a model of its own that runs with a graph, and of which nothing gets a gradient any more: an encoder
@@ -171,7 +189,7 @@ WHERE EXISTS (
           OR (c.rank, c.model, c.optimizer_id, c.step) IN (SELECT (rank, model, optimizer_id, step)
               FROM gone))
           GROUP BY a.tensor_id
-          HAVING count(*) >= $steps AND count(*) >= 0.5 * c.steps)
+          HAVING count(*) >= $steps AND count(*) >= $half * c.steps)
   -- a zero that backward left, in a module below which others do get gradients: no cut, a loss that is
   -- flat there
   AND (c.none_at_all
@@ -195,7 +213,7 @@ WHERE EXISTS (
 -- detector: head_never_learnt_from
 -- a head whose output was never learnt from: left out of the loss, or detached
 SELECT c.*, false AS whole_cut, true AS alone FROM cut c
-WHERE c.last_present IS NULL AND c.tracked AND c.nothing AND c.steps >= 4 * $steps
+WHERE c.last_present IS NULL AND c.tracked AND c.nothing AND c.steps >= $long * $steps
   AND NOT EXISTS (SELECT 1
       FROM alive a
       WHERE a.rank = c.rank AND a.model = c.model AND a.call_order > c.call_order AND a.step >= c.step)
@@ -231,7 +249,7 @@ SELECT c.*, false AS whole_cut,
     (c.rank, c.model, c.optimizer_id, c.step) NOT IN (SELECT (rank, model, optimizer_id, step)
         FROM towers) AS alone
 FROM cut c
-WHERE c.last_present IS NOT NULL AND c.tracked AND c.nothing AND c.steps >= 4 * $steps
+WHERE c.last_present IS NOT NULL AND c.tracked AND c.nothing AND c.steps >= $long * $steps
   AND NOT EXISTS (SELECT 1
       FROM alive a
       WHERE a.rank = c.rank AND a.model = c.model AND a.call_order > c.call_order AND a.step >= c.step)
@@ -242,7 +260,7 @@ WHERE c.last_present IS NOT NULL AND c.tracked AND c.nothing AND c.steps >= 4 * 
         AND a.model = c.model
         AND a.call_order < c.call_order
         AND a.step >= c.step
-      GROUP BY a.tensor_id HAVING count(*) >= 0.5 * c.steps)
+      GROUP BY a.tensor_id HAVING count(*) >= $half * c.steps)
 -- detector: nothing_learns
 WITH backward_only AS (
     -- backward ran and the optimizer stepped, but not one of its parameters has a gradient: the cut lies
@@ -262,7 +280,9 @@ WITH backward_only AS (
         AND s.optimizer_id = c.optimizer_id
         AND s.step >= c.step
         AND s.stepped
-    WHERE c.nothing AND c.tracked AND c.steps >= (CASE WHEN c.last_present IS NULL THEN 4 ELSE 1 END) * $steps
+    WHERE c.nothing
+      AND c.tracked
+      AND c.steps >= (CASE WHEN c.last_present IS NULL THEN $long ELSE 1 END) * $steps
       AND NOT EXISTS (SELECT 1
           FROM alive a
           WHERE a.rank = c.rank AND a.optimizer_id = c.optimizer_id AND a.step >= c.step)
@@ -324,7 +344,7 @@ WHERE (SELECT count(*)
 -- forwards with a graph and steps of the optimizer, and not one backward in the whole run
 SELECT c.*, true AS whole_cut, false AS alone, false AS bypassed, true AS unasked
 FROM cut c
-WHERE c.none_at_all AND c.tracked AND c.last_present IS NULL AND c.steps >= 4 * $steps
+WHERE c.none_at_all AND c.tracked AND c.last_present IS NULL AND c.steps >= $long * $steps
   AND NOT EXISTS (FROM optimizer_series s
       WHERE s.rank = c.rank AND (s.microbatches > 0 OR s.update_norm > 0))
 -- together

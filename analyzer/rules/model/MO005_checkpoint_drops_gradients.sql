@@ -11,6 +11,7 @@ explains = ["broken-graph", "parameters-not-in-optimizer", "frozen-by-zero-gradi
 value = 2
 unit = "steps"
 doc = "Steps in which the weights inside have no gradient, and none in which they have."
+source = "convention: of this project, one step may be the first"
 [needs]
 tables = ["probes", "modules"]
 [doc]

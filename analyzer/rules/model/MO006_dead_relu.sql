@@ -11,10 +11,27 @@ reach = 20
 [params.fraction]
 value = 0.98
 doc = "Share of exact zeros; healthy ReLU units are zero about half of the time."
+source = "convention: of this project, an ordinary ReLU unit is zero half of the time: 98 % of a layer is no sample of that"
 [params.steps]
 value = 8
 unit = "steps"
 doc = "Consecutive steps; 4 are enough where they reach the end of the run."
+source = "convention: of this project, one batch may be odd, eight in a row are not"
+[params.at_the_end]
+value = 4
+unit = "steps"
+doc = "The same where they reach the end of the run."
+source = "convention: of this project, half of it"
+[params.earlier]
+value = 5
+unit = "steps"
+doc = "Steps with a gradient before."
+source = "convention: of this project, fewer do not show what is usual"
+[params.hardly]
+value = 0.02
+unit = "of the usual"
+doc = "Gradient over that before, that is next to none."
+source = "convention: of this project, a fiftieth"
 [needs]
 tables = ["steps", "modules"]
 kinds = ["activation", "gradient"]
@@ -25,6 +42,7 @@ why = "Where the input of a ReLU is negative for every sample the gradient is ze
 not_this = "Dropout, sparse inputs and one-hot codes, gates and experts: their feeding weights still get gradients. Zero-initialised branches in their first steps, single numbers, hinges whose loss is zero."
 source = "Arithmetic: derivative of max(0, x)."
 */
+-- shared
 WITH acts AS (
     SELECT s.rank, s.tensor_id, s.step, min(s.zero_count / s.numel) AS zeros, min(s.seq) AS seq,
         max(s.numel) AS numel,
@@ -51,28 +69,30 @@ WITH acts AS (
         arg_min(seq, step) AS seq, max(numel) AS numel
     FROM islands WHERE dead GROUP BY rank, tensor_id, island, last_step
     -- a single number is a loss or a weight of one rather than an activation
-    HAVING max(numel) > 1 AND (count(*) >= $steps OR (count(*) >= 4 AND max(step) = last_step))
-), sites AS (
-    -- whose weights feed it: the last module with parameters inside the module, else the last one called
-    -- before it
-    SELECT x.*, t.tensor_name AS tensor, t.module_id, m.model, m.module, m.class_name, m.call_order,
-        coalesce(
-            CASE WHEN t.tensor_name NOT LIKE '%:input%' THEN (
-                SELECT arg_max(i.module_id, i.call_order) FROM module_tree i
-                WHERE i.rank = x.rank
-                  AND i.ancestor_id = t.module_id
-                  AND i.module_id IN (SELECT p.module_id
-                      FROM parameters p
-                      WHERE p.rank = x.rank AND p.gradient_id IS NOT NULL)) END,
-            (SELECT arg_max(p.module_id, p.call_order) FROM parameters p
-             WHERE p.rank = x.rank
-               AND p.model = m.model
-               AND p.call_order < m.call_order
-               AND p.gradient_id IS NOT NULL)) AS producer_id
-    FROM stretches x
-    JOIN tensors t ON t.rank = x.rank AND t.tensor_id = x.tensor_id
-    JOIN modules m ON m.rank = t.rank AND m.module_id = t.module_id
-), gradients AS (
+    HAVING max(numel) > 1 AND (count(*) >= $steps OR (count(*) >= $at_the_end AND max(step) = last_step))
+)
+-- detector: sites
+-- whose weights feed it: the last module with parameters inside the module, else the last one called
+-- before it
+SELECT x.*, t.tensor_name AS tensor, t.module_id, m.model, m.module, m.class_name, m.call_order,
+    coalesce(
+        CASE WHEN t.tensor_name NOT LIKE '%:input%' THEN (
+            SELECT arg_max(i.module_id, i.call_order) FROM module_tree i
+            WHERE i.rank = x.rank
+              AND i.ancestor_id = t.module_id
+              AND i.module_id IN (SELECT p.module_id
+                  FROM parameters p
+                  WHERE p.rank = x.rank AND p.gradient_id IS NOT NULL)) END,
+        (SELECT arg_max(p.module_id, p.call_order) FROM parameters p
+         WHERE p.rank = x.rank
+           AND p.model = m.model
+           AND p.call_order < m.call_order
+           AND p.gradient_id IS NOT NULL)) AS producer_id
+FROM stretches x
+JOIN tensors t ON t.rank = x.rank AND t.tensor_id = x.tensor_id
+JOIN modules m ON m.rank = t.rank AND m.module_id = t.module_id
+-- together
+WITH gradients AS (
     SELECT s.rank, s.tensor_id, s.step AS since,
         sqrt(avg(g.sum_sq) FILTER (g.step BETWEEN s.step AND s.until_)) AS now_,
         count(*) FILTER (g.step BETWEEN s.step AND s.until_ AND NOT g.missing) AS measured,
@@ -115,7 +135,8 @@ WHERE g.measured > 0
     WHERE z.rank = s.rank AND z.step BETWEEN s.step AND s.until_
     GROUP BY z.rank
     HAVING median(finite(z.loss)) = 0)
-  AND ((s.zeros = 1 AND g.now_ = 0) OR (g.earlier >= 5 AND g.now_ < 0.02 * g.before_ AND l.later_ > 0))
+  AND ((s.zeros = 1 AND g.now_ = 0)
+      OR (g.earlier >= $earlier AND g.now_ < $hardly * g.before_ AND l.later_ > 0))
   -- dropout and embeddings make zeros by design
   AND NOT regexp_matches(s.class_name, '(?i)(dropout|embedding)')
 ORDER BY s.step, s.rank, s.seq

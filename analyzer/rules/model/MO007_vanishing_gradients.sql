@@ -10,20 +10,49 @@ explains = ["shuffled-labels"]
 [params.ratio]
 value = 1e-4
 doc = "rms of the first layers' gradients over that of the last layers'."
+source = "convention: published tools warn at 1e-2 to 1e-4; this is the lowest"
 [params.half]
 value = 0.03
 doc = "The same for each half of the depth alone: the loss is spread over the layers, not at one of them."
+source = "convention: of this project, half of the depth loses about the root of the ratio, 0.01; three times as much is allowed"
 [params.nothing]
 value = 1e-6
 doc = "Ratio under which it does not matter where the gradient is lost: about the resolution of float32."
+source = "arithmetic: about eight times the resolution of float32, 2^-23"
 [params.layers]
 value = 5
 unit = "layers"
 doc = "Weight matrices that a chain must have."
+source = "convention: of this project, fewer layers cannot lose that much"
 [params.steps]
 value = 10
 unit = "steps"
 doc = "Steps that must agree, and nine tenths of those from there to the end."
+source = "convention: of this project, fewer may be the first steps"
+[params.quarter]
+value = 4
+unit = "parts"
+doc = "Parts of the depth that are compared."
+source = "arithmetic: quarters"
+[params.third]
+value = 3
+doc = "Number of the last of the middle quarters."
+source = "arithmetic: "
+[params.start]
+value = 5
+unit = "steps"
+doc = "Steps up to which it began with the run."
+source = "convention: of this project, the first steps"
+[params.lost]
+value = 10
+unit = "times"
+doc = "Norm of the first layers before, up to which they had as little."
+source = "convention: of this project, an order of magnitude"
+[params.rest]
+value = 0.9
+unit = "of the steps"
+doc = "Share of the steps from there on that must show it."
+source = "convention: of this project, one of ten may not"
 [needs]
 tables = ["steps", "modules"]
 kinds = ["gradient"]
@@ -36,7 +65,7 @@ source = "Ratio to sibling tensors; published tools warn between 1e-2 and 1e-4 f
 */
 WITH layers AS (
     SELECT p.rank, p.model, p.tensor_id, p.tensor, p.module, p.numel, p.call_order,
-        ntile(4) OVER chain AS quarter, count(*) OVER (PARTITION BY p.rank, p.model) AS layers
+        ntile($quarter) OVER chain AS quarter, count(*) OVER (PARTITION BY p.rank, p.model) AS layers
     FROM parameters p
     WHERE len(p.shape) >= 2
       AND p.requires_grad
@@ -54,8 +83,8 @@ WITH layers AS (
     GROUP BY l.rank, l.model, g.step, l.quarter, l.layers
 ), wide AS (
     SELECT rank, model, step, any_value(layers) AS layers, max(rms) FILTER (quarter = 1) AS first_rms,
-        max(rms) FILTER (quarter = 4) AS last_rms,
-        exp(avg(ln(rms)) FILTER (quarter IN (2, 3))) AS middle_rms, sum(unusable) AS unusable
+        max(rms) FILTER (quarter = $quarter) AS last_rms,
+        exp(avg(ln(rms)) FILTER (quarter IN (2, $third))) AS middle_rms, sum(unusable) AS unusable
     FROM sized GROUP BY rank, model, step
 ), judged AS (
     SELECT *, unusable = 0
@@ -70,10 +99,10 @@ WITH layers AS (
 )
 SELECT c.rank,
     -- first layers that were no better off in the few steps before had lost their gradients then
-    CASE WHEN c.step <= 5
+    CASE WHEN c.step <= $start
         AND (SELECT max(e.first_rms)
             FROM judged e
-            WHERE e.rank = c.rank AND e.model = c.model AND e.step < c.step) <= 10 * c.first_rms
+            WHERE e.rank = c.rank AND e.model = c.model AND e.step < c.step) <= $lost * c.first_rms
         THEN (SELECT min(e.step) FROM judged e WHERE e.rank = c.rank AND e.model = c.model)
             ELSE c.step
             END AS step, f.module, f.tensor, c.first_rms / c.last_rms AS value,
@@ -87,7 +116,7 @@ SELECT c.rank,
 FROM counted c
 JOIN layers f ON f.rank = c.rank AND f.model = c.model
 JOIN layers z ON z.rank = c.rank AND z.model = c.model
-WHERE c.vanished AND c.rest_vanished >= $steps AND c.rest_vanished >= 0.9 * c.rest_steps
+WHERE c.vanished AND c.rest_vanished >= $steps AND c.rest_vanished >= $rest * c.rest_steps
 QUALIFY row_number() OVER (PARTITION BY c.rank, c.model
     ORDER BY c.step, f.call_order, f.tensor_id, z.call_order DESC, z.tensor_id DESC) = 1
 ORDER BY step, c.rank, c.model

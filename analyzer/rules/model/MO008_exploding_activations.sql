@@ -11,17 +11,41 @@ explains = ["exploding-gradients", "fp16-overflow", "nonfinite-tensor", "diverge
 value = 100.0
 unit = "times"
 doc = "Growth from the first layer to the largest."
+source = "convention: of this project, He et al. (2015) keep the scale from layer to layer: a growth of one over the whole depth"
 [params.factor]
 value = 1.6
 unit = "times"
 doc = "Growth a layer, above the sqrt(2) that residual branches, or layers without activations, make under He initialisation."
+source = "convention: of this project, sqrt(2) is what residual branches make at initialisation, and a tenth more is scatter"
 [params.least]
 value = 4
 unit = "layers"
 doc = "Layers of one kind, up to the largest."
+source = "convention: of this project, fewer layers do not show a factor"
 [params.replaced]
 value = 0.3
 doc = "Norm of an update before that step over norm of the weights, from which the update made them what they are."
+source = "convention: of this project, an update of that size replaces weights rather than tunes them"
+[params.start]
+value = 5
+unit = "steps"
+doc = "First steps, in which the scale is that of the initialisation."
+source = "convention: of this project, updates have hardly changed it"
+[params.grows]
+value = 1.3
+unit = "times"
+doc = "Growth of a layer that counts as one."
+source = "convention: of this project, less is scatter"
+[params.of_all]
+value = 0.6
+unit = "of the layers"
+doc = "Share of the layers of one kind."
+source = "convention: of this project, more than half"
+[params.growing]
+value = 0.75
+unit = "of the layers"
+doc = "Share of them that grow."
+source = "convention: of this project, three of four"
 [needs]
 tables = ["tensor_stats", "modules"]
 kinds = ["activation"]
@@ -41,7 +65,7 @@ WITH leaves AS (
     JOIN modules m ON m.rank = t.rank AND m.module_id = t.module_id
     WHERE s.phase = 'forward'
       AND s.microbatch = 0
-      AND s.step < 5
+      AND s.step < $start
       AND s.nan_count + s.inf_count = 0
       AND regexp_matches(m.class_name, '^(Linear|Conv[123]d)$')
     GROUP BY ALL
@@ -62,7 +86,7 @@ WITH leaves AS (
 ), judged AS (
     -- a head scales down again
     SELECT c.rank, c.step, c.model, c.line, t.top AS layers, any_value(c.layers) AS all_layers,
-        avg((c.rms > 1.3 * c.below)::INT) FILTER (c.n > 1) AS growing,
+        avg((c.rms > $grows * c.below)::INT) FILTER (c.n > 1) AS growing,
         max(c.rms) AS value, arg_max(c.module, c.rms) AS module, any_value(c.first) AS first,
             any_value(c.first_module) AS first_module
     FROM chains c
@@ -77,8 +101,8 @@ SELECT rank, step, module, value, first, first_module, layers,
     pow(value / first, 1.0 / (layers - 1)) AS factor
 FROM judged
 WHERE layers >= $least
-  AND layers >= 0.6 * all_layers
-  AND growing > 0.75
+  AND layers >= $of_all * all_layers
+  AND growing > $growing
   AND value > $total * first
   AND first > 0
   AND pow(value / first, 1.0 / (layers - 1)) > $factor

@@ -13,14 +13,66 @@ slack = 1
 value = 10.0
 unit = "times"
 doc = "Above the median of its own last 30 steps, and 3 times above everything before."
+source = "own history"
 [params.z]
 value = 6.0
 unit = "robust sigmas"
 doc = "Outside its own logarithmic history."
+source = "own history"
 [params.history]
 value = 8
 unit = "steps"
 doc = "History that a judgement against a window needs."
+source = "convention: of this project, fewer steps have no scatter to speak of"
+[params.coming]
+value = 10
+unit = "steps"
+doc = "Steps after it in which the loss shows what it did."
+source = "convention: of this project, its harm shows within a few steps"
+[params.starting]
+value = 8
+unit = "steps"
+doc = "Steps after the first, in which a start breaks."
+source = "convention: of this project, its harm shows within a few steps"
+[params.ever]
+value = 3
+unit = "times"
+doc = "Norm over the largest of all steps before."
+source = "own history"
+[params.floor]
+value = 0.2
+doc = "Least robust sigma of ln(norm)."
+source = "convention: of this project, norms scatter by a fifth in any run"
+[params.band]
+value = 8
+unit = "robust sigmas"
+doc = "Rise of the loss beside its scatter."
+source = "own history"
+[params.width]
+value = 0.05
+unit = "of the loss"
+doc = "Least width of its scatter."
+source = "convention: of this project, a twentieth of its level"
+[params.rise]
+value = 0.5
+unit = "of the loss"
+doc = "Rise of the loss beside its level."
+source = "arithmetic: half of it"
+[params.hundredfold]
+value = 100
+unit = "times"
+doc = "Growth of the norm that counts among several optimizers, and at the start."
+source = "convention: of this project, two orders of magnitude"
+[params.few]
+value = 5
+unit = "steps"
+doc = "Norms that are back among the next ten, from which the harm has passed."
+source = "arithmetic: half of them"
+[params.tenfold]
+value = 10
+unit = "times"
+doc = "The same growth where the loss breaks."
+source = "convention: of this project, one order of magnitude"
 [needs]
 tables = ["steps"]
 columns = ["steps.grad_norm"]
@@ -31,6 +83,7 @@ why = "Each step throws the weights further than the loss surface is known."
 not_this = "A single large gradient, a jump when layers are unfrozen or the task changes (it does not grow and the loss does not rise), norms that grow while the loss falls, a few large gradients that are clipped and after which most steps are as before (loss-spike), growth that ends in the overflow of a float16 activation within ten steps."
 source = "Own history, robust: median and MAD of ln(norm) over the 30 steps before, maximum of all steps before."
 */
+-- shared
 WITH clipping AS (
     SELECT rank, step, max(clip_max_norm) AS bound FROM steps WHERE clip_norm IS NOT NULL GROUP BY rank, step
 ), ahead AS (
@@ -46,46 +99,48 @@ WITH clipping AS (
         min(finite(loss)) OVER start_ AS start_low
     FROM optimizer_series
     WINDOW
-        soon AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN 1 FOLLOWING AND 10 FOLLOWING),
+        soon AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN 1 FOLLOWING AND $coming FOLLOWING),
         next_two AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN 1 FOLLOWING AND 2 FOLLOWING),
-        start_ AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN 1 FOLLOWING AND 8 FOLLOWING),
+        start_ AS (PARTITION BY rank, optimizer_id
+            ORDER BY n ROWS BETWEEN 1 FOLLOWING AND $starting FOLLOWING),
         whole AS (PARTITION BY rank, optimizer_id
             ORDER BY n ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)
-), later AS (
-    SELECT *, 'window' AS path FROM ahead
-    WHERE NOT EXISTS (FROM range_tests r
-        WHERE r.rank = ahead.rank
-          AND r.optimizer_id = ahead.optimizer_id
-          AND ahead.step BETWEEN r.first_step AND r.last_step)
-      AND history >= $history
-        AND isfinite(norm)
-        AND norm > $factor * norm_median
-        AND norm > 3 * norm_peak_ever
-      AND robust_z(log_size(norm), norm_log_median, norm_log_sigma, 0.2) > $z
-      AND (breaks OR (next_rows = 2 AND next_low > $factor * norm_median))
-      -- a likelihood that gets sharper has steeper gradients all the way down
-      AND (breaks OR coalesce(loss_soon > greatest(loss_median, loss), true))
-      AND (breaks
-          OR highest > 3 * norm
-          OR (highest > 2 * norm
-              AND loss_soon > 2 * abs(loss)
-              AND loss_soon > loss_median + 8 * greatest(loss_sigma, 0.05 * abs(loss_median))
-          AND loss_soon > loss_median + 0.5 * abs(loss_median)))
-      AND (optimizers <= 1 OR breaks OR highest > 100 * norm_median)
-      -- clipping held, and most of the next ten steps are as they used to be: a spike
-      AND (breaks OR len(list_filter(norms_soon, lambda x: x < $factor * norm_median)) < 5
-        OR NOT EXISTS (SELECT 1
-            FROM clipping c
-            WHERE c.rank = ahead.rank AND c.step = ahead.step AND c.bound < norm))
-), early AS (
-    -- from the first steps on, before there is a history
-    SELECT *, 'start' AS path FROM ahead
-    WHERE n = 0 AND isfinite(norm) AND norm > 0 AND isfinite(loss) AND loss > 0
-      AND (start_highest > 100 * norm
-          OR (start_breaks AND start_highest > 10 * norm)
-          OR (start_breaks AND norm > 100 * weight_norm))
-      AND (start_breaks OR start_loss > 10 * loss) AND (start_breaks OR start_low > loss)
 )
+-- detector: later
+SELECT *, 'window' AS path FROM ahead
+WHERE NOT EXISTS (FROM range_tests r
+    WHERE r.rank = ahead.rank
+      AND r.optimizer_id = ahead.optimizer_id
+      AND ahead.step BETWEEN r.first_step AND r.last_step)
+  AND history >= $history
+    AND isfinite(norm)
+    AND norm > $factor * norm_median
+    AND norm > $ever * norm_peak_ever
+  AND robust_z(log_size(norm), norm_log_median, norm_log_sigma, $floor) > $z
+  AND (breaks OR (next_rows = 2 AND next_low > $factor * norm_median))
+  -- a likelihood that gets sharper has steeper gradients all the way down
+  AND (breaks OR coalesce(loss_soon > greatest(loss_median, loss), true))
+  AND (breaks
+      OR highest > $ever * norm
+      OR (highest > 2 * norm
+          AND loss_soon > 2 * abs(loss)
+          AND loss_soon > loss_median + $band * greatest(loss_sigma, $width * abs(loss_median))
+      AND loss_soon > loss_median + $rise * abs(loss_median)))
+  AND (optimizers <= 1 OR breaks OR highest > $hundredfold * norm_median)
+  -- clipping held, and most of the next ten steps are as they used to be: a spike
+  AND (breaks OR len(list_filter(norms_soon, lambda x: x < $factor * norm_median)) < $few
+    OR NOT EXISTS (SELECT 1
+        FROM clipping c
+        WHERE c.rank = ahead.rank AND c.step = ahead.step AND c.bound < norm))
+-- detector: early
+-- from the first steps on, before there is a history
+SELECT *, 'start' AS path FROM ahead
+WHERE n = 0 AND isfinite(norm) AND norm > 0 AND isfinite(loss) AND loss > 0
+  AND (start_highest > $hundredfold * norm
+      OR (start_breaks AND start_highest > $tenfold * norm)
+      OR (start_breaks AND norm > $hundredfold * weight_norm))
+  AND (start_breaks OR start_loss > $tenfold * loss) AND (start_breaks OR start_low > loss)
+-- together
 SELECT rank, step, NULL::VARCHAR AS module, NULL::VARCHAR AS tensor, norm AS value, norm_median,
     norm_peak_ever, optimizer_id,
     CASE path WHEN 'window' THEN highest ELSE start_highest END AS highest,
@@ -101,7 +156,7 @@ SELECT rank, step, NULL::VARCHAR AS module, NULL::VARCHAR AS tensor, norm AS val
     CASE WHEN c.bound < coalesce(2 * norm_median, 1.0) THEN printf('Clipping at %.4g was not enough', c.bound)
         ELSE printf('Clip the norm (clip_grad_norm_ at about %.4g)', coalesce(2 * norm_median, 1.0))
             END AS clip_, loss, lr, update_ratio
-FROM (SELECT * FROM later UNION ALL SELECT * FROM early) e LEFT JOIN clipping c USING (rank, step)
+FROM found e LEFT JOIN clipping c USING (rank, step)
 -- a half-precision activation that overflowed just after explains the gradients, not the other way round
 WHERE NOT EXISTS (
     SELECT 1
@@ -109,5 +164,5 @@ WHERE NOT EXISTS (
     WHERE o.rank = e.rank
       AND o.kind = 'activation'
       AND o.dtype = 'float16'
-      AND o.step BETWEEN e.step AND e.step + 10)
+      AND o.step BETWEEN e.step AND e.step + $coming)
 ORDER BY step, rank, optimizer_id

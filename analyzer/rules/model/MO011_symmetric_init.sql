@@ -11,6 +11,17 @@ explains = ["plateau", "underfit", "representation-collapse", "bad-init-scale", 
 value = 5
 unit = "steps"
 doc = "A weight that is first measured later than this was made in the course of the run."
+source = "arithmetic: looks are at the steps 0, 3 and 10: what comes after the second was made later"
+[params.looked]
+value = 3
+unit = "steps"
+doc = "Step at which rows were looked at again."
+source = "arithmetic: looks are at the steps 0, 3 and 10"
+[params.gradients]
+value = 5
+unit = "looks"
+doc = "Looks at a gradient that is zero."
+source = "convention: of this project, fewer may be the beginning"
 [needs]
 tables = ["tensors"]
 columns = ["tensors.distinct_rows"]
@@ -31,7 +42,9 @@ WITH alike AS (
     FROM alike a
     JOIN tensor_stats u ON u.rank = a.rank AND u.tensor_id = a.update_id
         AND u.step <= coalesce(a.looked, u.step) -- what moved only afterwards may have parted
-    GROUP BY a.rank, a.tensor_id HAVING count(*) FILTER (u.sum_sq > 0 AND u.nan_count + u.inf_count = 0) >= 2 AND max(u.step) >= 3 -- rows of NaN look alike too
+    -- rows of NaN look alike too
+    GROUP BY a.rank, a.tensor_id
+    HAVING count(*) FILTER (u.sum_sq > 0 AND u.nan_count + u.inf_count = 0) >= 2 AND max(u.step) >= $looked
 ), stuck AS (
     SELECT a.rank, a.tensor_id,
         'because no gradient comes through constants (it is exactly zero in all ' || count(*)
@@ -39,7 +52,9 @@ WITH alike AS (
         min(g.step) AS first
     FROM alike a JOIN param_steps g ON g.rank = a.rank AND g.tensor_id = a.tensor_id
     GROUP BY a.rank, a.tensor_id
-    HAVING count(*) >= 5 AND NOT bool_or(g.missing OR g.frozen OR g.nonfinite_count > 0) AND max(g.sum_sq) = 0
+    HAVING count(*) >= $gradients
+        AND NOT bool_or(g.missing OR g.frozen OR g.nonfinite_count > 0)
+        AND max(g.sum_sq) = 0
 )
 SELECT a.rank,
     -- a layer that was put in later, as an adapter is, begins where it is first seen

@@ -11,6 +11,15 @@ explains = ["loss-sign-flipped", "divergence", "plateau", "underfit", "log-of-ze
 value = 3
 unit = "steps"
 doc = "Looks at targets that all lie beyond what the prediction can reach."
+source = "convention: of this project, one batch may have odd targets"
+[params.rounding]
+value = 1e-3
+doc = "How far a number may lie beyond the end of what is allowed."
+source = "convention: of this project, rounding of half precision"
+[params.above_one]
+value = 1.001
+doc = "The same above one."
+source = "convention: of this project, rounding of half precision"
 [needs]
 tables = ["batches", "tensor_stats"]
 [doc]
@@ -19,22 +28,24 @@ why = "The loss is then no likelihood: it can fall without bound and its minimum
 not_this = "cross_entropy, which takes the logarithm itself; rounding above zero; binary cross entropy with reduction='none', of which the script may leave out elements by a mask."
 source = "Definition of each loss and activation: log-probabilities are at most 0, probabilities lie in [0, 1], tanh in [-1, 1]."
 */
-WITH given AS (
-    SELECT s.rank, s.step, s.microbatch, max(s.max) AS high, min(s.seq) AS seq
-    FROM tensor_stats s
-    JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id
-    WHERE t.kind = 'output' AND t.tensor_name = 'loss:input' AND s.phase <> 'eval' GROUP BY ALL
-), targets AS (
-    SELECT b.rank, b.step, b.microbatch, b.loss_op, s.min, s.max, s.sum / nullif(s.numel, 0) AS mean, b.seq, b.reduction FROM batches b
+-- shared
+WITH targets AS (
+    SELECT b.rank, b.step, b.microbatch, b.loss_op, s.min, s.max, s.sum / nullif(s.numel, 0) AS mean, b.seq,
+        b.reduction
+    FROM batches b
     LEFT JOIN tensor_stats s ON s.rank = b.rank
         AND s.step = b.step
         AND s.seq = b.seq
         AND s.tensor_id = b.tensor_id
     WHERE b.role = 'target' AND b.loss_op IS NOT NULL AND b.phase <> 'eval'
     QUALIFY row_number() OVER (PARTITION BY b.rank, b.step, b.microbatch ORDER BY b.seq) = 1
-), reach AS (
-    FROM (VALUES ('sigmoid', 0, 1, '0 … 1'), ('softmax', 0, 1, '0 … 1'), ('tanh', -1, 1, '-1 … 1'),
-        ('relu', 0, 'inf'::DOUBLE, '0 and above')) r (activation, low, high, shown)
+)
+-- detector: above_zero
+WITH given AS (
+    SELECT s.rank, s.step, s.microbatch, max(s.max) AS high, min(s.seq) AS seq
+    FROM tensor_stats s
+    JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id
+    WHERE t.kind = 'output' AND t.tensor_name = 'loss:input' AND s.phase <> 'eval' GROUP BY ALL
 )
 SELECT t.rank, t.step, t.microbatch, g.seq, g.high AS value,
     'the input of ' || t.loss_op || ' is no logarithm of a probability: ' || printf('%.4g',
@@ -42,16 +53,17 @@ SELECT t.rank, t.step, t.microbatch, g.seq, g.high AS value,
     'log-probabilities, which are at most 0' AS domain,
     'Apply log_softmax before nll_loss, or use cross_entropy on the logits.' AS fix_, 'loss:input' AS tensor
 FROM targets t JOIN given g ON g.rank = t.rank AND g.step = t.step AND g.microbatch = t.microbatch
-WHERE t.loss_op IN ('NllLoss', 'NllLoss2D', 'KlDiv') AND g.high > 1e-3
-UNION ALL BY NAME
+WHERE t.loss_op IN ('NllLoss', 'NllLoss2D', 'KlDiv') AND g.high > $rounding
+-- detector: ctc_above_zero
 SELECT p.rank, p.step, p.microbatch, p.seq, p.max AS value,
     'the input of ' || p.op || ' is no logarithm of a probability: ' || printf('%.4g',
         p.max) || ' is above 0' AS what_,
     'log-probabilities, which are at most 0' AS domain,
-    'Apply log_softmax last, right before ctc_loss: what is added or scaled afterwards leaves sums of probabilities other than 1.' AS fix_,
+    'Apply log_softmax last, right before ctc_loss: what is added or scaled afterwards leaves sums of '
+    'probabilities other than 1.' AS fix_,
         'loss:input' AS tensor
-FROM operators p WHERE p.trigger = 'risk' AND p.op = 'CtcLoss' AND p.saved = 'log_probs' AND p.max > 1e-3
-UNION ALL BY NAME
+FROM operators p WHERE p.trigger = 'risk' AND p.op = 'CtcLoss' AND p.saved = 'log_probs' AND p.max > $rounding
+-- detector: wrong_dimension
 SELECT p.rank, p.step, p.microbatch, p.seq, p.shape[2] AS value,
     'the input of ' || p.op || ' (shape ' || p.shape::VARCHAR || ') is a softmax over ' || p.saved
         || ', not over the classes (dimension 1)' AS what_,
@@ -59,13 +71,17 @@ SELECT p.rank, p.step, p.microbatch, p.seq, p.shape[2] AS value,
     'Take log_softmax over the dimension of the classes (dim=1), or use cross_entropy on the logits.' AS fix_,
         'loss:input' AS tensor
 FROM operators p WHERE p.trigger = 'risk' AND p.op IN ('NllLoss', 'NllLoss2D') AND p.saved LIKE 'dimension %'
-UNION ALL BY NAME
+-- detector: probabilities_for_kl_div
 SELECT p.rank, p.step, p.microbatch, p.seq, NULL AS value,
     'kl_div is given probabilities right from a softmax where it wants their logarithms' AS what_,
     'log-probabilities' AS domain,
     'Give kl_div the result of log_softmax.' AS fix_, 'loss:input' AS tensor
 FROM operators p WHERE p.trigger = 'risk' AND p.op = 'KlDiv' AND p.saved = 'probabilities'
-UNION ALL BY NAME
+-- detector: targets_out_of_reach
+WITH reach AS (
+    FROM (VALUES ('sigmoid', 0, 1, '0 … 1'), ('softmax', 0, 1, '0 … 1'), ('tanh', -1, 1, '-1 … 1'),
+        ('relu', 0, 'inf'::DOUBLE, '0 and above')) r (activation, low, high, shown)
+)
 SELECT t.rank, t.step, t.microbatch, t.seq, t.mean AS value,
     'what ' || p.op || ' is given comes right from a ' || p.saved || ', whose values lie in ' || r.shown
         || ', but the mean of the targets is ' || printf('%.4g', t.mean) AS what_,
@@ -79,17 +95,17 @@ WHERE p.trigger = 'risk'
 -- not in some batch, but whenever it was looked at
 QUALIFY bool_and(t.mean < r.low OR t.mean > r.high) OVER (PARTITION BY p.rank, p.op)
     AND count(*) OVER (PARTITION BY p.rank, p.op) >= $least
-UNION ALL BY NAME
+-- detector: targets_no_probability
 SELECT t.rank, t.step, t.microbatch, t.seq, CASE WHEN t.min < 0 THEN t.min ELSE t.max END AS value,
     'the target of ' || t.loss_op || ' is no probability: ' || printf('%.4g',
         CASE WHEN t.min < 0 THEN t.min ELSE t.max END) || ' is outside [0, 1]' AS what_,
     '[0, 1]' AS domain,
     'Map the targets to 0 and 1.' AS fix_, 'loss:target' AS tensor
 FROM targets t
-WHERE t.loss_op LIKE 'BinaryCrossEntropy%' AND (t.min < -1e-3 OR t.max > 1.001)
+WHERE t.loss_op LIKE 'BinaryCrossEntropy%' AND (t.min < -$rounding OR t.max > $above_one)
 -- of single losses the script may leave those out whose target is a mark for "unknown"
 AND t.reduction IS DISTINCT FROM 'none'
-UNION ALL BY NAME
+-- detector: relu_before_the_loss
 SELECT p.rank, p.step, p.microbatch, p.seq, NULL AS value,
     'the logits of ' || p.op || ' come right from a ReLU: none is below 0, so '
         || CASE WHEN p.op LIKE 'Nll%' THEN 'no class can be spoken against'
@@ -102,4 +118,5 @@ WHERE p.trigger = 'risk'
   AND p.saved = 'relu'
   AND (p.op LIKE 'NllLoss%' OR p.op LIKE 'BinaryCrossEntropy%')
 QUALIFY count(*) OVER (PARTITION BY p.rank, p.op) >= $least
+-- together
 ORDER BY step, rank, microbatch

@@ -5,24 +5,28 @@ severity = "error"
 phase = "loss"
 signal = "loss_gradient"
 message = "From step {step} on {what_}."
-fix = "Minimise the loss itself; look for a minus sign or a maximise=True."
+fix = "Minimise the loss itself; look for a minus sign, or for an optimizer with maximize=True."
 explains = ["divergence", "exploding-gradients", "loss-spike", "underfit", "logit-drift", "lr-too-high", "overfit", "silent-backend-noop", "silent-data-corruption"]
 [params.runaway]
 value = 1000.0
 unit = "times"
 doc = "How far below zero a loss of any kind must have run, in sizes of its first steps; gradients a tenth of that."
+source = "convention: of this project, three orders of magnitude below where it began is no loss with a minimum"
 [params.gaining]
 value = 1.8
 unit = "times"
 doc = "How much more a loss that has run below zero falls in each third of its way than in the third before."
+source = "own history"
 [params.below]
 value = 10.0
 unit = "times"
 doc = "How far below zero a loss that gains speed must have run, in sizes of its first steps."
+source = "convention: of this project, one order of magnitude, where it gains speed as well"
 [params.worse]
 value = 2.0
 unit = "times"
 doc = "How far an error that is maximised must have grown, where it was so from the start."
+source = "convention: of this project, twice as large"
 [params.edge]
 value = 8
 unit = "steps"
@@ -78,10 +82,15 @@ value = 5
 unit = "steps"
 doc = "Steps before such a leap counts."
 source = "own history"
+[params.parts]
+value = 3.0
+unit = "parts"
+doc = "Parts of the way whose falls are compared."
+source = "arithmetic: thirds"
 [needs]
 tables = ["steps", "param_groups"]
 [doc]
-what = "A loss that cannot be negative (cross entropy, squared error \u2026) and is the only loss of the step enters the total with a negative weight, in a run with one optimizer; or the one optimizer maximises such a loss that counts with a positive weight; or the negative of a mean of absolute or squared differences is minimised and runs away; or the mean logarithm of a probability is; or a loss of any kind falls below zero without bound, or faster and faster, while its gradients grow."
+what = "A loss that cannot be negative (cross entropy, squared error \u2026) and is the only loss of the step enters the total with a negative weight, in a run with one optimizer; or such a loss is given a negative weight for a class; or the one optimizer maximises such a loss that counts with a positive weight; or the negative of a mean of absolute or squared differences is minimised and runs away; or the mean logarithm of a probability is; or a loss of any kind falls below zero without bound, or faster and faster, while its gradients grow."
 why = "Gradient descent then climbs: the loss falls without bound below zero while predictions get worse."
 not_this = "Adversarial training with several optimizers, a negative loss beside a positive one; log-densities, which fall below zero by logarithms, not by powers of ten."
 source = "Sign of the gradient that backward brings to the loss operator; a loss that has a minimum has vanishing gradients there, not growing ones."
@@ -110,17 +119,27 @@ WITH one AS (
         median(loss) FILTER (n >= total - $edge) AS value,
         max(abs(loss)) FILTER (n < $edge) AS before
     FROM course GROUP BY rank
-    HAVING count(*) >= $least_runaway AND median(loss) FILTER (n >= total - $edge) < -$runaway * max(abs(loss)) FILTER (n < $edge)
+    HAVING count(*) >= $least_runaway
+        AND median(loss) FILTER (n >= total - $edge) < -$runaway * max(abs(loss)) FILTER (n < $edge)
         AND max(loss) FILTER (n >= $late * total) < 0
         -- still on its way, or so far below that it does not matter
         AND (median(loss) FILTER (n >= $late * total) < $on_its_way * median(loss)
             FILTER (n BETWEEN $early * total AND $half * total)
-            OR median(loss) FILTER (n >= total - $edge) < -$runaway * $runaway * max(abs(loss)) FILTER (n < $edge))
+            OR median(loss) FILTER (n >= total - $edge) < -$runaway * $runaway * max(abs(loss))
+                FILTER (n < $edge))
         AND median(norm) FILTER (n >= total - $edge) > $gradients * $runaway * median(norm) FILTER (n < $edge)
 )
+-- detector: negative_class_weight
+SELECT b.rank, min(b.step) AS step, min(b.least_class_weight) AS value, any_value(b.loss_op) AS loss_op,
+    printf('a class counts with weight %.3g in %s: what is made likely for it should be unlikely',
+        min(b.least_class_weight), any_value(b.loss_op)) AS what_
+FROM batches b
+WHERE b.role = 'target' AND b.phase <> 'eval' AND b.least_class_weight < 0
+GROUP BY b.rank
 -- detector: negative_weight
 SELECT l.rank, l.step, l.microbatch, l.value, l.loss_op,
-    printf('%s counts with weight %.3g in what is minimised: a negative weight makes the model worse on purpose',
+    printf('%s counts with weight %.3g in what is minimised: a negative weight makes the model worse on '
+        'purpose',
         l.loss_op, l.value) AS what_
 FROM losses l JOIN one ON one.rank = l.rank
 JOIN (SELECT rank, step, avg(loss) AS loss FROM steps GROUP BY rank, step) s ON s.rank = l.rank
@@ -137,10 +156,12 @@ WITH turned AS (
     WHERE d.upward AND NOT coalesce(d.before, false) AND (d.n = 1 OR d.before IS NOT NULL)
 )
 SELECT t.rank, t.step, t.value, t.loss_op,
-    printf('the optimizer maximises (maximize=True) while %s counts with a positive weight: the error is made as large as it can be',
+    printf('the optimizer maximises (maximize=True) while %s counts with a positive weight: the error is '
+        'made as large as it can be',
         t.loss_op) AS what_
 FROM turned t JOIN (
-    SELECT rank, median(loss) FILTER (n < $edge) AS at_first, median(loss) FILTER (n >= total - $edge) AS at_last
+    SELECT rank, median(loss) FILTER (n < $edge) AS at_first,
+        median(loss) FILTER (n >= total - $edge) AS at_last
     FROM course
     GROUP BY rank
     HAVING count(*) >= $least
@@ -148,14 +169,17 @@ FROM turned t JOIN (
 WHERE t.later OR c.at_last > $worse * abs(c.at_first)
 -- detector: written_by_hand
 SELECT p.rank, p.step, c.value, CASE WHEN p.saved = 'probability'
-    THEN printf('the mean logarithm of a probability is minimised (%s), and it has fallen from %.3g to %.3g: what should be likely is made as unlikely as it can be',
+    THEN printf('the mean logarithm of a probability is minimised (%s), and it has fallen from %.3g to '
+        '%.3g: what should be likely is made as unlikely as it can be',
         p.op, -c.before, c.value)
-    ELSE printf('the negative of a mean of %s differences is minimised, and it has fallen from %.3g to %.3g: the error is made as large as it can be',
+    ELSE printf('the negative of a mean of %s differences is minimised, and it has fallen from %.3g to '
+        '%.3g: the error is made as large as it can be',
         p.saved, -c.before, c.value)
         END AS what_
 FROM operators p JOIN one ON one.rank = p.rank
 JOIN (
-    SELECT rank, median(loss) FILTER (n >= total - $edge) AS value, median(abs(loss)) FILTER (n < $edge) AS before
+    SELECT rank, median(loss) FILTER (n >= total - $edge) AS value,
+        median(abs(loss)) FILTER (n < $edge) AS before
     FROM course
     GROUP BY rank
     HAVING count(*) >= $least
@@ -168,14 +192,15 @@ WHERE p.trigger = 'risk' AND p.saved IN ('absolute', 'square', 'probability') AN
           WHERE q.rank = p.rank AND q.saved = p.saved AND q.trigger = 'risk') > 0)
 -- detector: falls_without_bound
 SELECT rank, step, value,
-    printf('the loss is below zero and falls without bound, from sizes of %.3g at first to %.3g, and its gradients grow with it: what is minimised has no minimum',
+    printf('the loss is below zero and falls without bound, from sizes of %.3g at first to %.3g, and its '
+        'gradients grow with it: what is minimised has no minimum',
         before, value) AS what_
 FROM runaway
 -- detector: gains_speed
 WITH way AS (
     -- the way below zero in thirds: a density falls at a steady pace at most, a bounded loss slows down, what
     -- has no minimum gains speed
-    SELECT *, floor(3.0 * (row_number() OVER ordered - 1) / count(*) OVER (PARTITION BY rank)) AS third
+    SELECT *, floor($parts * (row_number() OVER ordered - 1) / count(*) OVER (PARTITION BY rank)) AS third
     FROM course
     WHERE last_positive IS NOT NULL AND step > last_positive WINDOW ordered AS (PARTITION BY rank ORDER BY n)
 ), gaining AS (
@@ -203,11 +228,13 @@ WITH way AS (
             0) AS step
     FROM gaining g JOIN (
         SELECT rank, max(abs(loss)) FILTER (n < $edge) AS before FROM course GROUP BY rank
-        HAVING median(norm) FILTER (n >= total - $edge) > $gradients * $runaway * median(norm) FILTER (n < $edge)
+        HAVING median(norm) FILTER (n >= total - $edge) > $gradients * $runaway * median(norm)
+            FILTER (n < $edge)
     ) c ON c.rank = g.rank WHERE g.value < -$below * c.before AND g.rank NOT IN (SELECT rank FROM runaway)
 )
 SELECT rank, step, value,
-    printf('the loss heads below zero, faster and faster, from sizes of %.3g at first to %.3g, and its gradients grow with it: what is minimised has no minimum',
+    printf('the loss heads below zero, faster and faster, from sizes of %.3g at first to %.3g, and its '
+        'gradients grow with it: what is minimised has no minimum',
         before, value) AS what_
 FROM climbs
 -- together

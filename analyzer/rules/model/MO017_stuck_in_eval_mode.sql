@@ -10,11 +10,23 @@ explains = ["overfit", "batchnorm-not-tracking", "shuffled-labels", "silent-data
 [params.least]
 value = 3
 unit = "steps"
-doc = "Steps on end."
+doc = "Steps in a row."
+source = "convention: of this project, fewer may be a look at the model"
 [params.drawn]
 value = 5
 unit = "steps"
 doc = "Steps in train mode by which is told that they draw random numbers."
+source = "convention: of this project, of five random draws none is equal by chance"
+[params.drew]
+value = 0.9
+unit = "of the steps"
+doc = "Share of the steps in train mode that drew random numbers."
+source = "convention: of this project, one of ten may not be seen"
+[params.drew_less]
+value = 0.5
+unit = "of the steps"
+doc = "The same in eval mode, at most."
+source = "arithmetic: half"
 [needs]
 tables = ["steps", "modules"]
 columns = ["steps.training"]
@@ -50,8 +62,8 @@ WITH modes AS (
     -- or dropout by function: every step in train mode draws random numbers, and few in eval mode do
     SELECT rank FROM drawing GROUP BY rank
     HAVING count(drew) FILTER (training) >= $drawn
-        AND avg(drew::INTEGER) FILTER (training) > 0.9
-        AND avg(drew::INTEGER) FILTER (NOT training) < 0.5
+        AND avg(drew::INTEGER) FILTER (training) > $drew
+        AND avg(drew::INTEGER) FILTER (NOT training) < $drew_less
 )
 -- detector: to_the_end
 WITH roots AS (
@@ -112,7 +124,7 @@ WHERE e.rank NOT IN (FROM kept)
   AND (SELECT count(*) FROM modes m WHERE m.rank = e.rank AND m.step > coalesce(e.last_train, -1)) >= $least
 -- detector: for_a_stretch
 WITH stretches AS (
-    -- steps on end in one mode
+    -- steps in a row in one mode
     SELECT rank, training, min(step) AS step, max(step) AS last, count(*) AS steps,
         row_number() OVER (PARTITION BY rank ORDER BY min(step)) AS n,
         count(*) OVER (PARTITION BY rank) AS stretches,

@@ -9,11 +9,18 @@ fix = "{remedy}"
 [params.stretch]
 value = 5
 unit = "steps"
-doc = "Steps on end, each with forwards without gradients: no evaluation, but a part of the training step that joined it for a while."
+doc = "Steps in a row, each with forwards without gradients: no evaluation, but a part of the training step that joined it for a while."
+source = "convention: of this project, evaluations are rare"
 [params.samples]
 value = 3
 unit = "forwards"
 doc = "Forwards on one batch in an evaluation above which it draws samples on purpose, as Monte Carlo dropout does."
+source = "convention: of this project, two forwards may be an odd script, more are samples on purpose (Gal and Ghahramani 2016, Monte Carlo dropout)"
+[params.half]
+value = 0.5
+unit = "of the steps"
+doc = "Share of the steps with an evaluation."
+source = "arithmetic: "
 [needs]
 tables = ["module_modes", "steps"]
 columns = ["module_modes.training"]
@@ -23,25 +30,39 @@ why = "Results are noisy, and batch norm learns from the evaluation data."
 not_this = "A forward without gradients at every step, of the run or of a stage of it (a teacher, a generator, sampling), one look at the batch that was just trained on, a block under no_grad inside a training forward, several optimizers, dropout of probability zero, one batch that an evaluation passes through many times (Monte Carlo dropout); a momentum encoder, which never runs with gradients and is in eval mode in evaluations."
 source = "Flags; the operators of one evaluation as torch's profiler lists them."
 */
+-- shared
 WITH bouts AS (
-    SELECT rank, count(*) FILTER (eval_forwards > 0) AS bouts, count(*) AS total, max(eval_forwards) AS most FROM (
-        SELECT rank, step, sum(coalesce(eval_forwards, 0)) AS eval_forwards FROM steps GROUP BY rank, step) GROUP BY rank
-), stretches AS (
+    SELECT rank, count(*) FILTER (eval_forwards > 0) AS bouts, count(*) AS total, max(eval_forwards) AS most
+    FROM (
+        SELECT rank, step, sum(coalesce(eval_forwards, 0)) AS eval_forwards FROM steps GROUP BY rank, step)
+            GROUP BY rank
+)
+-- detector: in_train_mode
+WITH stretches AS (
     SELECT rank, step, count(*) OVER (PARTITION BY rank, island) AS long FROM (
-        SELECT rank, step, row_number() OVER (PARTITION BY rank ORDER BY step) - row_number() OVER (PARTITION BY rank, sum(coalesce(eval_forwards, 0)) > 0 ORDER BY step) AS island,
+        SELECT rank, step,
+            row_number() OVER (PARTITION BY rank
+                ORDER BY step) - row_number() OVER (PARTITION BY rank, sum(coalesce(eval_forwards, 0)) > 0
+                ORDER BY step) AS island,
             sum(coalesce(eval_forwards, 0)) > 0 AS looked FROM steps GROUP BY rank, step) WHERE looked
 ), one AS (
     SELECT rank FROM param_groups GROUP BY rank HAVING count(DISTINCT optimizer_id) = 1
-), functional AS (
-    SELECT e.rank, e.step, e.module_id, json_extract_string(e.detail, '$.operator') AS operator, json_extract(e.detail, '$.modules')::INT AS others
-    FROM events e WHERE e.event = 'random-evaluation'
-      AND NOT EXISTS (SELECT 1 FROM batches b WHERE b.rank = e.rank AND b.step = e.step AND b.phase = 'eval' AND b.role = 'input' AND b.fingerprint IS NOT NULL GROUP BY b.fingerprint, b.tensor_id HAVING count(*) > $samples)
-), flags AS (
-SELECT m.rank, greatest(m.step, 0) AS step, m.seq, d.module, d.class_name, m.step AS next, true AS value, 'runs in train mode' AS how, 'Call model.eval() before the evaluation and model.train() after it.' AS remedy,
-    CASE WHEN d.class_name LIKE '%Dropout%' THEN 'it drops units at random' ELSE 'it normalises by the batch and updates its running statistics' END AS consequence
-FROM module_modes m JOIN modules d ON d.rank = m.rank AND d.module_id = m.module_id JOIN bouts b ON b.rank = m.rank JOIN one ON one.rank = m.rank
-WHERE NOT m.grad AND m.training AND regexp_matches(d.class_name, '^(Dropout|AlphaDropout|BatchNorm|SyncBatchNorm)')
-  AND coalesce(json_extract(d.settings, '$.p')::DOUBLE, 1) > 0 AND b.bouts <= 0.5 * b.total
+)
+SELECT m.rank, greatest(m.step, 0) AS step, m.seq, d.module, d.class_name, m.step AS next, true AS value,
+    'runs in train mode' AS how,
+    'Call model.eval() before the evaluation and model.train() after it.' AS remedy,
+    CASE
+        WHEN d.class_name LIKE '%Dropout%' THEN 'it drops units at random'
+        ELSE 'it normalises by the batch and updates its running statistics'
+        END AS consequence
+FROM module_modes m
+JOIN modules d ON d.rank = m.rank AND d.module_id = m.module_id
+JOIN bouts b ON b.rank = m.rank
+JOIN one ON one.rank = m.rank
+WHERE NOT m.grad
+  AND m.training
+  AND regexp_matches(d.class_name, '^(Dropout|AlphaDropout|BatchNorm|SyncBatchNorm)')
+  AND coalesce(json_extract(d.settings, '$.p')::DOUBLE, 1) > 0 AND b.bouts <= $half * b.total
   AND (m.rank, m.step) NOT IN (SELECT (rank, step) FROM looks_back)
   AND (m.rank, m.step) NOT IN (SELECT (rank, step) FROM stretches WHERE long >= $stretch)
   -- a block that runs without gradients inside a forward with them is part of the training
@@ -49,22 +70,49 @@ WHERE NOT m.grad AND m.training AND regexp_matches(d.class_name, '^(Dropout|Alph
       SELECT 1 FROM module_tree t JOIN module_modes o ON o.rank = t.rank AND o.module_id = t.ancestor_id
       WHERE t.rank = m.rank AND t.module_id = m.module_id AND t.ancestor_id <> t.module_id
       GROUP BY t.ancestor_id HAVING bool_and(o.grad))
-  -- so is one that never runs with them, and that the script does put into eval mode in its evaluations: a momentum encoder
+  -- so is one that never runs with them, and that the script does put into eval mode in its evaluations: a
+  -- momentum encoder
   AND NOT EXISTS (
       SELECT 1 FROM module_modes o WHERE o.rank = m.rank AND o.module_id = m.module_id
       HAVING NOT bool_or(o.grad) AND NOT bool_and(o.training))
-  -- dropout alone in training mode inside a module that is in eval mode was switched on by hand, to sample: what counts is the
-  -- mode in which that module itself ran last before, it may have been in another one earlier in the same evaluation
+  -- dropout alone in training mode inside a module that is in eval mode was switched on by hand, to sample:
+  -- what counts is the
+  -- mode in which that module itself ran last before, it may have been in another one earlier in the same
+  -- evaluation
   AND NOT (d.class_name LIKE '%Dropout%' AND coalesce((
       SELECT NOT arg_max(o.training, o.seq) FROM module_modes o
-      WHERE o.rank = m.rank AND o.module_id = d.parent_id AND o.step = m.step AND NOT o.grad AND o.seq <= m.seq), false))
+      WHERE o.rank = m.rank
+        AND o.module_id = d.parent_id
+        AND o.step = m.step
+        AND NOT o.grad
+        AND o.seq <= m.seq), false))
+-- detector: functional_dropout
+WITH functional AS (
+    SELECT e.rank, e.step, e.module_id, json_extract_string(e.detail, '$.operator') AS operator,
+        json_extract(e.detail, '$.modules')::INT AS others
+    FROM events e WHERE e.event = 'random-evaluation'
+      AND NOT EXISTS (SELECT 1
+          FROM batches b
+          WHERE b.rank = e.rank
+            AND b.step = e.step
+            AND b.phase = 'eval'
+            AND b.role = 'input'
+            AND b.fingerprint IS NOT NULL
+          GROUP BY b.fingerprint, b.tensor_id
+          HAVING count(*) > $samples)
 )
-SELECT f.* FROM flags f
-UNION ALL BY NAME
-SELECT u.rank, u.step, NULL::INTEGER AS seq, CASE WHEN d.module = '' THEN 'the root module' ELSE d.module END AS module, d.class_name, u.step AS next, true AS value,
-    'drops units at random although it is in eval mode' || CASE WHEN u.others > 1 THEN ', and so do ' || u.others - 1 || ' others' ELSE '' END AS how,
-    'its code calls a functional dropout whatever the mode, so the same input gives another result each time' AS consequence,
-    'Give the call its mode: F.dropout(x, p, training=self.training), dropout_p=self.dropout if self.training else 0.0. model.eval() alone does not reach the argument of a function.' AS remedy
+SELECT u.rank, u.step, NULL::INTEGER AS seq,
+    CASE WHEN d.module = '' THEN 'the root module' ELSE d.module END AS module, d.class_name, u.step AS next,
+    true AS value,
+    'drops units at random although it is in eval mode' || CASE
+        WHEN u.others > 1 THEN ', and so do ' || u.others - 1 || ' others'
+        ELSE ''
+        END AS how,
+    'its code calls a functional dropout whatever the mode, so the same input gives another result each '
+    'time' AS consequence,
+    'Give the call its mode: F.dropout(x, p, training=self.training), dropout_p=self.dropout if '
+    'self.training else 0.0. model.eval() alone does not reach the argument of a function.' AS remedy
 FROM functional u JOIN modules d ON d.rank = u.rank AND d.module_id = u.module_id
-WHERE u.rank NOT IN (SELECT rank FROM flags)
+WHERE u.rank NOT IN (SELECT rank FROM in_train_mode)
+-- together
 ORDER BY step, rank, seq

@@ -10,10 +10,25 @@ explains = ["overfit"]
 [params.least]
 value = 5
 unit = "steps"
-doc = "Steps on end, to the end of the run, with statistics that are the same to the last bit while the batches are counted."
+doc = "Steps in a row, to the end of the run, with statistics that are the same to the last bit while the batches are counted."
+source = "convention: of this project, fewer may be a block under no_grad"
 [params.moved]
 value = 1e-4
 doc = "Share by which the statistics changed in the last step before: what converges creeps up to its value and does not stop from full speed."
+source = "arithmetic: a momentum of 0.1 and a batch that differs by a thousandth move the statistics by as much"
+[params.half]
+value = 0.5
+unit = "of the looks"
+doc = "Share of the looks."
+source = "arithmetic: "
+[params.kept]
+value = 0.9
+doc = "Momentum from which it is the share that is kept."
+source = "convention: PyTorch's default is 0.1, that of other libraries 0.9 and more"
+[params.unclear]
+value = 0.95
+doc = "Momentum below which that is only a warning."
+source = "convention: of this project, a share of 0.95 can only be what is kept"
 [needs]
 tables = ["modules"]
 columns = ["modules.settings"]
@@ -65,7 +80,7 @@ WITH norms AS (
     JOIN ends e ON e.rank = c.rank AND e.module_id = c.module_id
     WHERE c.step > e.since AND e.moved > $moved
     GROUP BY c.rank, c.module, c.class_name, c.call_order, e.since, e.before
-    HAVING count(*) FILTER (c.counts) >= greatest($least, 0.5 * count(*))
+    HAVING count(*) FILTER (c.counts) >= greatest($least, $half * count(*))
 )
 SELECT rank, 0 AS step, module, class_name, call_order,
     CASE
@@ -74,10 +89,11 @@ SELECT rank, 0 AS step, module, class_name, call_order,
         WHEN momentum = 1 THEN 'remembers only the last batch (momentum 1)'
             ELSE 'remembers little more than the last batch (momentum 0.9 or more)'
             END AS value,
-    CASE WHEN momentum >= 0.9 AND momentum < 0.95 THEN 'warning' ELSE 'error' END AS severity
-FROM norms WHERE NOT tracks OR momentum = 0 OR momentum BETWEEN 0.9 AND 1
+    CASE WHEN momentum >= $kept AND momentum < $unclear THEN 'warning' ELSE 'error' END AS severity
+FROM norms WHERE NOT tracks OR momentum = 0 OR momentum BETWEEN $kept AND 1
 UNION ALL BY NAME
 SELECT rank, step, step_lower, module, class_name, call_order,
-    'has stopped changing its running statistics though it still counts its batches (momentum 0 from there on)' AS value,
+    'has stopped changing its running statistics though it still counts its batches (momentum 0 from there '
+    'on)' AS value,
     'error' AS severity
 FROM stopped ORDER BY step, rank, call_order

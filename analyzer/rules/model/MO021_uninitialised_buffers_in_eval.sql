@@ -5,12 +5,13 @@ severity = "error"
 phase = "eval"
 signal = "output"
 message = "Before its first training step {model} was evaluated with buffers that only training sets: its output there is {times} the size of that in training. {buffers}"
-fix = "Give the buffers values that mean something when they are registered, run a forward in training mode (or load a checkpoint) before the first evaluation, or leave that evaluation out."
+fix = "Register the buffers with meaningful values, or run a forward in training mode (or load a checkpoint) before the first evaluation. Or leave that evaluation out."
 explains = ["train-eval-input-mismatch", "loss-spike", "nonfinite-tensor"]
 [params.times]
 value = 100.0
 unit = "times"
 doc = "Root mean square of the output in evaluation, over that in the first training forwards."
+source = "convention: of this project, two orders of magnitude: an evaluation differs from training by less"
 [needs]
 tables = ["probes", "modules"]
 [doc]

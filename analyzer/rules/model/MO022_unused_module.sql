@@ -10,6 +10,7 @@ explains = ["broken-graph", "frozen-by-zero-gradient"]
 [params.numbers]
 value = 3
 doc = "Sizes that an output has without a choice of the data: those of a batch, of the last batch and of an evaluation."
+source = "arithmetic: one size for a batch, one for the last batch and one for an evaluation"
 [needs]
 tables = ["modules", "tensors", "tensor_stats"]
 kinds = ["gradient"]

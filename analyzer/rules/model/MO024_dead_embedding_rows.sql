@@ -4,16 +4,23 @@ name = "dead-embedding-rows"
 severity = "warning"
 phase = "forward"
 signal = "rows_used"
-message = "Embedding {module} has {rows} rows, of which {used} were looked up in {lookups} lookups by step {last_step}, none of them for the first time after step {step}: {percent} % never get a gradient."
+message = "Embedding {module} has {rows} rows. {lookups} lookups by step {last_step} used {used} of them, none for the first time after step {step}: {percent} % never get a gradient."
 fix = "Check the mapping from words or categories to indices (a clamp, a modulo, a vocabulary file of another size) or make the table as large as it is used."
 explains = []
 [params.share]
 value = 0.5
 doc = "Largest share of rows in use that counts."
+source = "convention: of this project, no more than half: the rest is in use"
 [params.turns]
 value = 20
 unit = "times"
 doc = "Lookups for each row that the table has, before the unused are called dead."
+source = "arithmetic: with equal chances a row is missed with probability exp(-20)"
+[params.rows]
+value = 4
+unit = "rows"
+doc = "Rows of a table."
+source = "convention: of this project, of fewer one is a choice"
 [needs]
 tables = ["embeddings", "modules"]
 [doc]
@@ -35,13 +42,13 @@ WITH rows_ AS (
     FROM rows_ GROUP BY rank, module_id
 )
 SELECT rank, step, module, used AS value, rows, used, lookups, last_step,
-    round(100 * (1 - used / rows))::INT AS percent
+    percent_of(1 - used / rows) AS percent
 FROM judged
 WHERE used <= $share * rows AND lookups >= $turns * rows AND lookups_then <= lookups / 2
   -- no sequence has but one position
   AND (NOT regexp_matches(module,
       '(^|[._])(w?pe|pos|segment|token_type|type|rel)|position|relative|attention_bias', 'i')
       OR used = 1
-      AND rows >= 4
+      AND rows >= $rows
       AND regexp_matches(module, '(^|[._])(w?pe|pos)|position', 'i'))
 ORDER BY step, rank, module_id

@@ -11,53 +11,118 @@ slack = 20
 [params.relative]
 value = 0.03
 doc = "Spread over the batch, as a share of the root mean square of the output."
+source = "convention: of this project, outputs of a model that tells samples apart vary by a tenth of their size at least"
 [params.fall]
 value = 0.05
 doc = "And as a share of what the spread of the same output has been."
+source = "own history"
 [params.start]
 value = 0.1
 doc = "Share of the root mean square that the spread must have had before."
+source = "own history"
 [params.direction]
 value = 0.2
 doc = "Spread of directions below which outputs point one way: a mean cosine above 0.96 between samples."
+source = "arithmetic: a spread s of directions is a mean cosine of 1 - s^2"
 [params.turn]
 value = 0.25
 doc = "And as a share of what it has been."
+source = "own history"
 [params.drawn]
 value = 0.35
 doc = "Spread of directions below which outputs run together if the loss falls with it: a mean cosine above 0.88 between samples."
+source = "arithmetic: a spread s of directions is a mean cosine of 1 - s^2"
 [params.drawn_turn]
 value = 0.45
 doc = "And as a share of what it has been."
+source = "own history"
 [params.with_loss]
 value = 0.9
 doc = "Correlation of the loss with the square of that spread since it was largest: the mean cosine is 1 less that square."
+source = "arithmetic: four fifths of the variance of the loss are explained then (0.9 squared)"
 [params.shrunk]
 value = 0.2
 doc = "Share of its first spread to which an output that shrinks as a whole must have come, if the loss falls by nothing else."
+source = "own history"
 [params.together]
 value = 0.98
 doc = "Squared correlation of ln(loss) with ln(spread) from which nothing else is left of the loss."
+source = "arithmetic: one fiftieth of the variance is left for all else"
 [params.halved]
 value = 0.6
 doc = "Share of its lowest before to which the loss comes in one step where a term of it was left out: there the shrinking may begin."
+source = "own history"
 [params.looks]
 value = 20
 doc = "Looks at the output that such a judgement needs."
+source = "arithmetic: a correlation of 0.9 over 20 looks comes by chance less than once in a million times"
 [params.steps]
 value = 5
 unit = "steps"
-doc = "Steps on end, to the end of the run."
+doc = "Steps in a row, to the end of the run."
+source = "convention: of this project, fewer are an odd batch"
+[params.come_back]
+value = 1.15
+unit = "times"
+doc = "Level over the lowest before, from which it had come back up."
+source = "convention: of this project, a seventh is scatter"
+[params.pointed]
+value = 0.4
+doc = "Spread of directions that they must have had before."
+source = "convention: of this project, a mean cosine below 0.84 between samples"
+[params.foot]
+value = 0.85
+unit = "of its level"
+doc = "Spread over the batch from which it had not begun to fall."
+source = "convention: of this project, a seventh below is scatter"
+[params.foot_direction]
+value = 0.95
+unit = "of its level"
+doc = "The same of directions, which scatter less."
+source = "convention: of this project, a twentieth below is scatter"
+[params.start_steps]
+value = 4
+unit = "steps"
+doc = "First steps, in which what began counts from the start."
+source = "convention: of this project, what shows then began with the run"
+[params.before]
+value = 8
+unit = "steps"
+doc = "Steps with a loss before a term of it can be said to be left out."
+source = "convention: of this project, fewer have no scatter to speak of"
+[params.width]
+value = 4
+unit = "features"
+doc = "Width of an embedding, rather than of a value."
+source = "convention: of this project, outputs of one to three numbers are values"
+[params.slope]
+value = 0.8
+doc = "Least power of the size with which such a loss falls."
+source = "arithmetic: one, for an absolute distance, less the scatter"
+[params.slope_square]
+value = 2.2
+doc = "Largest power from the start."
+source = "arithmetic: two, for a squared distance, and scatter"
+[params.slope_fourth]
+value = 4.2
+doc = "Largest power after a term was left out."
+source = "arithmetic: four, for a squared covariance, and scatter"
+[params.ahead]
+value = 40
+unit = "steps"
+doc = "Steps before, in which a later layer still spread."
+source = "convention: of this project, as many as show its level"
 [needs]
 tables = ["probes", "modules"]
 columns = ["probes.scale"]
 steps = 8
 [doc]
-what = "An output of two dimensions whose samples differed, and from some step to the end hardly differ any more: in size against their own size and against before; or in direction, where a model is run on several views before one backward, and less of it where the loss falls with the spread of directions; or that shrinks with all its samples while the loss between views falls exactly as a power of it, and so by nothing but the shrinking."
+what = "An output of two dimensions whose samples differed, and from some step to the end hardly differ any more: in size against their own size and against before; or in direction, where a model is run on several views before one backward, and less of it where the loss falls with the spread of directions; or that shrinks with all its samples while the loss between views falls exactly as a power of it, and so by nothing but the shrinking. Advice where the model is run once before each backward: then something else than a loss between views has done it."
 why = "An output that is the same for every sample carries nothing about it; what follows can only learn a constant."
 not_this = "Directions inside a model at whose end samples still differ, batches of one sample many times over, outputs that start equal (a layer initialised with zeros), that shrink as a whole while the loss falls by more than that, that get a large common part, or that come back."
 source = "Standard deviation of normalised outputs, by which self-supervised learning watches for collapse."
 */
+-- shared
 WITH looks AS (
     SELECT p.rank, p.module_id, p.tensor_id, p.step, p.probe, median(p.value) AS spread,
         CASE
@@ -71,20 +136,15 @@ WITH looks AS (
     SELECT *, row_number() OVER (PARTITION BY rank, tensor_id, probe ORDER BY step) AS n FROM looks
     -- a direction is what a loss between views is about; a regression may well point one way
     QUALIFY probe = 'batch_std' OR quantile_cont(views, 0.1) OVER (PARTITION BY rank, tensor_id, probe) >= 2
-), peaks AS (
-    -- the level from which it fell
-    SELECT rank, tensor_id, probe, median(spread) AS level
-    FROM history
-    WHERE share >= CASE probe WHEN 'batch_std' THEN $start ELSE 0.4 END
-    GROUP BY rank, tensor_id, probe
-    HAVING count(*) >= 1
 ), losses AS (
     SELECT rank, step, any_value(loss) AS loss
     FROM optimizer_series
     WHERE optimizers = 1 AND isfinite(loss)
     GROUP BY rank, step
     HAVING count(*) = 1
-), widest AS (
+)
+-- shared: drawn
+WITH widest AS (
     -- of all looks, and of the later ones: a stop-gradient may be lost in the middle
     SELECT h.rank, h.tensor_id, h.probe, f.part, arg_max(h.n, h.spread) AS n
     FROM (SELECT *, max(n) OVER (PARTITION BY rank, tensor_id, probe) AS looks
@@ -94,22 +154,30 @@ WITH looks AS (
         JOIN (VALUES (0.0), (0.33), (0.5), (0.67)) AS f(part)
         WHERE h.n > f.part * h.looks
         GROUP BY h.rank, h.tensor_id, h.probe, f.part
-), drawn AS (
-    -- a loss of cosines between views that falls because all outputs turn one way; with a stop-gradient it
-    -- falls while they spread
-    SELECT h.rank, h.tensor_id, h.probe, arg_min(h.spread, h.n) AS level
-    FROM history h
-    JOIN widest w ON w.rank = h.rank AND w.tensor_id = h.tensor_id AND w.probe = h.probe AND h.n >= w.n
-    JOIN losses l ON l.rank = h.rank AND l.step = h.step
-    GROUP BY h.rank, h.tensor_id, h.probe, w.part
-    HAVING count(*) >= $looks AND corr(l.loss, h.spread * h.spread) > $with_loss
-    -- from where it had come back up before
-    QUALIFY row_number() OVER (PARTITION BY h.rank, h.tensor_id, h.probe ORDER BY NOT coalesce(
-        level > 1.15 * (SELECT min(b.spread)
-            FROM history b
-            WHERE b.rank = h.rank AND b.tensor_id = h.tensor_id AND b.probe = h.probe AND b.n < min(h.n)),
-            false),
-            w.part) = 1
+)
+-- a loss of cosines between views that falls because all outputs turn one way; with a stop-gradient it
+-- falls while they spread
+SELECT h.rank, h.tensor_id, h.probe, arg_min(h.spread, h.n) AS level
+FROM history h
+JOIN widest w ON w.rank = h.rank AND w.tensor_id = h.tensor_id AND w.probe = h.probe AND h.n >= w.n
+JOIN losses l ON l.rank = h.rank AND l.step = h.step
+GROUP BY h.rank, h.tensor_id, h.probe, w.part
+HAVING count(*) >= $looks AND corr(l.loss, h.spread * h.spread) > $with_loss
+-- from where it had come back up before
+QUALIFY row_number() OVER (PARTITION BY h.rank, h.tensor_id, h.probe ORDER BY NOT coalesce(
+    level > $come_back * (SELECT min(b.spread)
+        FROM history b
+        WHERE b.rank = h.rank AND b.tensor_id = h.tensor_id AND b.probe = h.probe AND b.n < min(h.n)),
+        false),
+        w.part) = 1
+-- detector: collapses
+WITH peaks AS (
+    -- the level from which it fell
+    SELECT rank, tensor_id, probe, median(spread) AS level
+    FROM history
+    WHERE share >= CASE probe WHEN 'batch_std' THEN $start ELSE $pointed END
+    GROUP BY rank, tensor_id, probe
+    HAVING count(*) >= 1
 ), low AS (
     SELECT h.*, coalesce(d.level, p.level) AS level,
         CASE WHEN h.probe = 'batch_std' THEN h.share < $relative AND h.spread < $fall * p.level
@@ -132,7 +200,7 @@ WITH looks AS (
               AND l.tensor_id = t.tensor_id
               AND l.probe = t.probe
               AND l.n <= t.last_good
-              AND l.spread >= CASE t.probe WHEN 'batch_std' THEN 0.85 ELSE 0.95 END * t.before),
+              AND l.spread >= CASE t.probe WHEN 'batch_std' THEN $foot ELSE $foot_direction END * t.before),
             0) AS foot,
         (SELECT min(l.step)
             FROM low l
@@ -153,7 +221,19 @@ WITH looks AS (
               AND l.probe = t.probe
               AND l.n > t.last_good) AS share
     FROM tails t WHERE t.n - t.last_good >= $steps AND t.last_good >= 1
-), turns AS (
+)
+SELECT c.*, CASE WHEN c.down - c.foot <= 1 THEN c.down WHEN c.foot < $start_steps THEN 0
+        -- where not every step was looked at, what had not begun by then had by the next look
+        WHEN a.step > c.foot + 1 THEN a.step ELSE c.foot END AS begun
+FROM collapsed c
+LEFT JOIN LATERAL (SELECT min(l.step) AS step
+    FROM low l
+    WHERE l.rank = c.rank
+      AND l.tensor_id = c.tensor_id
+      AND l.probe = c.probe
+      AND l.step > c.foot) a ON true
+-- detector: shrinks
+WITH turns AS (
     -- from the start, or from where the loss drops by a half or nearly from one step to the next below all
     -- that it has been: another term of it was left out
     SELECT DISTINCT rank, 0 AS turn FROM losses WHERE loss > 0
@@ -163,7 +243,7 @@ WITH looks AS (
         FROM losses
         WHERE loss > 0
         WINDOW w AS (PARTITION BY rank ORDER BY step ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING))
-    WHERE steps >= 8 AND loss < $halved * lowest GROUP BY rank
+    WHERE steps >= $before AND loss < $halved * lowest GROUP BY rank
 ), shrinking AS (
     -- a squared distance between views falls with the square of their size, an absolute one with its first
     -- power, what is learnt about them falls faster or elsewhere;
@@ -182,32 +262,25 @@ WITH looks AS (
             AND s.module_id = h.module_id
             AND s.kind = 'activation'
             AND len(s.shape) = 2
-            AND s.shape[2] >= 4
+            AND s.shape[2] >= $width
             AND s.requires_grad)
     GROUP BY h.rank, h.module_id, h.tensor_id, h.probe, t.turn
     HAVING count(*) >= $looks
         AND quantile_cont(h.views, 0.1) >= 2
-        AND min(h.step) < t.turn + 4
+        AND min(h.step) < t.turn + $start_steps
         AND max(h.spread) < 2 * arg_min(h.spread, h.n)
        AND arg_max(h.spread, h.n) < $shrunk * arg_min(h.spread, h.n)
        AND regr_r2(ln(l.loss), ln(h.spread)) > $together
-         AND regr_slope(ln(l.loss), ln(h.spread)) BETWEEN 0.8 AND CASE t.turn WHEN 0 THEN 2.2 ELSE 4.2 END
-), dated AS (
-    SELECT c.*, CASE WHEN c.down - c.foot <= 1 THEN c.down WHEN c.foot < 4 THEN 0
-            -- where not every step was looked at, what had not begun by then had by the next look
-            WHEN a.step > c.foot + 1 THEN a.step ELSE c.foot END AS begun
-    FROM collapsed c
-    LEFT JOIN LATERAL (SELECT min(l.step) AS step
-        FROM low l
-        WHERE l.rank = c.rank
-          AND l.tensor_id = c.tensor_id
-          AND l.probe = c.probe
-          AND l.step > c.foot) a ON true
-    UNION ALL BY NAME SELECT *, turn AS begun, turn AS down, true AS whole_
-    FROM shrinking
-    WHERE rank NOT IN (SELECT rank FROM collapsed)
+         AND regr_slope(ln(l.loss), ln(h.spread)) BETWEEN $slope AND CASE t.turn
+             WHEN 0 THEN $slope_square
+             ELSE $slope_fourth
+             END
 )
-, entrances AS (
+SELECT *, turn AS begun, turn AS down, true AS whole_
+FROM shrinking
+WHERE rank NOT IN (SELECT rank FROM collapses)
+-- together
+WITH entrances AS (
     -- the first layer of each model: where its outputs are the very same for all samples, so were its inputs
     SELECT rank, model, module_id
     FROM modules m
@@ -217,7 +290,7 @@ WITH looks AS (
     -- and the first of them that collapsed, if it multiplies by a matrix: what enters it was put together by
     -- code, such as the empty slots of an expert that no token was sent to
     SELECT m.rank, m.model, m.module_id
-    FROM dated c JOIN modules m ON m.rank = c.rank AND m.module_id = c.module_id
+    FROM found c JOIN modules m ON m.rank = c.rank AND m.module_id = c.module_id
     QUALIFY row_number() OVER (PARTITION BY m.rank, m.model ORDER BY m.call_order) = 1
         AND c.value = 0 AND regexp_matches(m.class_name, 'Linear|Conv')
 )
@@ -230,15 +303,23 @@ SELECT c.rank, min(c.begun) OVER (PARTITION BY c.rank) AS step, c.down, m.module
         END AS how,
     CASE
         WHEN c.whole_ THEN ' with all that they are, and the loss falls by nothing else'
-        WHEN c.probe = 'batch_std' THEN printf(', %.2g %% of their size', 100 * c.share)
+        WHEN c.probe = 'batch_std' THEN printf(', %.2g %% of their size', in_percent(c.share))
         ELSE ' (near 1 where they point anywhere, 0 where all point one way)'
         END AS against,
     CASE
         WHEN m.module = '' THEN 'the model (' || m.class_name || ')'
         ELSE m.module || ' (' || m.class_name || ')'
         END AS place,
-        m.call_order
-FROM dated c JOIN modules m ON m.rank = c.rank AND m.module_id = c.module_id
+        m.call_order,
+    -- where a model is run once a step, no loss between views has drawn its outputs together: the cause is elsewhere
+    CASE
+        WHEN c.whole_ OR c.probe = 'direction_std' OR (
+            SELECT quantile_cont(h.views, 0.1) >= 2
+            FROM history h
+            WHERE h.rank = c.rank AND h.tensor_id = c.tensor_id AND h.probe = c.probe) THEN 'error'
+        ELSE 'warning'
+        END AS severity
+FROM found c JOIN modules m ON m.rank = c.rank AND m.module_id = c.module_id
 WHERE NOT (c.value = 0 AND 0 = (
     -- the least of them: one such layer explains those after it
     SELECT coalesce(min(widest), 1) FROM (SELECT max(h.spread) AS widest
@@ -255,10 +336,10 @@ WHERE NOT (c.value = 0 AND 0 = (
             AND l.model = m.model
             AND l.class_name = 'Linear'
             AND l.call_order > m.call_order
-    AND NOT EXISTS (FROM dated d WHERE d.rank = l.rank AND d.module_id = l.module_id)
+    AND NOT EXISTS (FROM found d WHERE d.rank = l.rank AND d.module_id = l.module_id)
     -- or may not: its outputs pointed one way before, and run together with the others
     AND coalesce((SELECT median(h.spread) FILTER (h.step >= c.down) > $drawn_turn * max(h.spread)
-        FILTER (h.step BETWEEN c.begun - 40 AND c.begun)
+        FILTER (h.step BETWEEN c.begun - $ahead AND c.begun)
         FROM history h
         WHERE h.rank = l.rank AND h.module_id = l.module_id AND h.probe = 'direction_std'), true)))
 ORDER BY step, c.rank, min(m.call_order) OVER (PARTITION BY c.rank, m.model), m.call_order DESC

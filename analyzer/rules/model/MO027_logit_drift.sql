@@ -10,20 +10,57 @@ explains = ["fp16-overflow"]
 [params.size]
 value = 50.0
 doc = "Size of a logit beyond which exp() of its distance from the others is below float32's resolution many times over."
+source = "arithmetic: exp(-50) is 2e-22, far below float32's resolution of 1e-7"
 [params.times]
 value = 5.0
 unit = "times"
 doc = "Growth since the first tenth of the run."
+source = "own history"
 [params.steady]
 value = 0.8
 doc = "Correlation of the size with the step, over the second half of the run."
+source = "arithmetic: 0.8 squared: 64 % of the variance are the trend"
 [params.depth]
 value = 5.0
 unit = "times"
 doc = "The outputs must not lie this many times further apart than the log-probabilities that the loss got."
+source = "convention: of this project, outputs that lie as far apart as log-probabilities are classes told apart, rather than drift"
 [params.gained]
 value = 0.5
 doc = "Share of the loss in the middle of the run to which it falls at the end where the growth still pays."
+source = "own history"
+[params.masked]
+value = 1e4
+doc = "Size from which a logit is the mask of one."
+source = "convention: of this project, masks of -1e4 and -1e9 are in use"
+[params.rounding]
+value = 1e-3
+doc = "Size above zero up to which a log-probability is one."
+source = "convention: of this project, rounding of float16"
+[params.few]
+value = 3
+unit = "looks"
+doc = "Looks from which a median is told, at least."
+source = "convention: of this project, fewer scatter too much"
+[params.tenth]
+value = 10
+unit = "looks"
+doc = "Parts of the run, of which the first and the last are compared."
+source = "convention: of this project, a tenth of a run is its beginning"
+[params.nothing]
+value = 1e-9
+doc = "Least size whose logarithm is taken."
+source = "arithmetic: no logarithm of zero"
+[params.looks]
+value = 20
+unit = "looks"
+doc = "Looks at the logits."
+source = "convention: of this project, fewer have no trend to speak of"
+[params.goes_on]
+value = 1.2
+unit = "times"
+doc = "Growth over the second half of the run."
+source = "convention: of this project, less may have come to its end"
 [needs]
 tables = ["batches", "steps"]
 kinds = ["activation"]
@@ -58,7 +95,7 @@ WITH last_modules AS (
       AND isfinite(s.max)
       AND isfinite(s.min)
       AND s.nan_count + s.inf_count = 0
-      AND s.min > -1e4
+      AND s.min > -$masked
     GROUP BY s.rank, l.module_id, m.module, m.class_name, s.step
     WINDOW w AS (PARTITION BY s.rank, l.module_id ORDER BY s.step)
 ), depths AS (
@@ -74,18 +111,18 @@ WITH last_modules AS (
           FROM batches
           GROUP BY rank
           HAVING bool_and(loss_op LIKE 'NllLoss%') FILTER (loss_op IS NOT NULL))
-    GROUP BY s.rank, s.step HAVING max(s.max) <= 1e-3
+    GROUP BY s.rank, s.step HAVING max(s.max) <= $rounding
 ), ends AS (
     SELECT rank, module_id, any_value(module) AS module, any_value(class_name) AS class_name,
-        median(size) FILTER (n <= greatest(3, total / 10)) AS first,
-        median(size) FILTER (n > total - greatest(3, total / 10)) AS value,
-            corr(ln(size + 1e-9), n) FILTER (n > total / 2) AS steady,
-        median(size) FILTER (n BETWEEN total / 2 - 3 AND total / 2 + 3) AS half,
+        median(size) FILTER (n <= greatest($few, total / $tenth)) AS first,
+        median(size) FILTER (n > total - greatest($few, total / $tenth)) AS value,
+            corr(ln(size + $nothing), n) FILTER (n > total / 2) AS steady,
+        median(size) FILTER (n BETWEEN total / 2 - $few AND total / 2 + $few) AS half,
             min(step) FILTER (size > $size) AS step, count(*) AS total,
-        median(loss) FILTER (n BETWEEN total / 2 - 3 AND total / 2 + 3) AS loss_half,
-            median(loss) FILTER (n > total - greatest(3, total / 10)) AS loss,
-        median(spread) FILTER (n > total - greatest(3, total / 10) AND depth IS NOT NULL) AS spread,
-            median(depth) FILTER (n > total - greatest(3, total / 10)) AS depth
+        median(loss) FILTER (n BETWEEN total / 2 - $few AND total / 2 + $few) AS loss_half,
+            median(loss) FILTER (n > total - greatest($few, total / $tenth)) AS loss,
+        median(spread) FILTER (n > total - greatest($few, total / $tenth) AND depth IS NOT NULL) AS spread,
+            median(depth) FILTER (n > total - greatest($few, total / $tenth)) AS depth
     FROM series
     LEFT JOIN depths USING (rank, step)
     LEFT JOIN (SELECT rank, step, avg(loss) AS loss FROM steps GROUP BY rank, step) USING (rank, step)
@@ -94,11 +131,11 @@ WITH last_modules AS (
 SELECT rank, step, module, class_name, first, value, $size AS "limit",
     CASE WHEN module = '' THEN 'the model' ELSE module END || ' (' || class_name || ')' AS place
 FROM ends
-WHERE total >= 20
+WHERE total >= $looks
   AND value > $size
   AND value > $times * first
   AND steady > $steady
-  AND value > 1.2 * half
+  AND value > $goes_on * half
   AND coalesce(spread <= $depth * depth, true)
   -- classes that can be told apart: the loss falls on with every bit of growth
   AND NOT coalesce(loss > 0 AND loss < $gained * loss_half, false)

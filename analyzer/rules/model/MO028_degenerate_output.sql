@@ -11,6 +11,7 @@ explains = ["frozen-by-zero-gradient", "vanishing-gradients", "plateau", "underf
 value = 3
 unit = "steps"
 doc = "Measured steps in which the output must be that constant."
+source = "convention: of this project, one step may be the first"
 [needs]
 tables = ["tensor_stats", "modules"]
 kinds = ["activation"]

@@ -15,17 +15,21 @@ source = "convention: Srivastava et al. (2014), Dropout, keep 0.5 to 0.8"
 value = 5
 unit = "steps"
 doc = "Steps in which it was seen, all of them."
+source = "convention: of this project, fewer do not show a share"
 [params.elements]
 value = 64
 unit = "elements"
 doc = "Nonzero inputs of a look from which a share is told."
+source = "arithmetic: a share of one half has a standard error of 6 % then"
 [params.nothing]
 value = 0.85
 doc = "Loss in the second half of the run over the first loss that counts as having learnt nothing."
+source = "convention: of this project, a model that learns loses more than a seventh of its first loss by then"
 [params.length]
 value = 40
 unit = "steps"
 doc = "Length of a run from which its losses tell how the training as a whole went."
+source = "convention: of this project, many a network needs tens of steps to begin"
 [needs]
 tables = ["tensor_stats", "modules"]
 kinds = ["activation"]
@@ -37,7 +41,8 @@ not_this = "Sparse inputs, of which the zeros are not the dropout's; dropout by 
 source = "Counting zeros before and after; the recommended shares of Srivastava et al. (2014)."
 */
 WITH outputs AS (
-    SELECT s.rank, s.step, t.module_id, t.tensor_name, sum(s.numel) AS numel, sum(s.numel - s.zero_count) AS nonzero
+    SELECT s.rank, s.step, t.module_id, t.tensor_name, sum(s.numel) AS numel,
+        sum(s.numel - s.zero_count) AS nonzero
     FROM tensor_stats s
     JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id AND t.kind = 'activation'
     WHERE s.phase = 'forward' AND s.nan_count + s.inf_count = 0
@@ -57,10 +62,12 @@ WITH outputs AS (
     JOIN LATERAL (SELECT arg_max(b.module_id, b.call_order) AS module_id
         FROM modules b
         WHERE b.rank = d.rank AND b.model = d.model AND b.call_order < d.call_order
-          AND NOT EXISTS (FROM modules c WHERE c.rank = b.rank AND c.parent_id = b.module_id AND c.call_order IS NOT NULL)
+          AND NOT EXISTS (FROM modules c
+              WHERE c.rank = b.rank AND c.parent_id = b.module_id AND c.call_order IS NOT NULL)
     ) p ON true
     JOIN outputs o ON o.rank = d.rank AND o.module_id = p.module_id AND o.tensor_name LIKE '%:output0'
-    WHERE NOT EXISTS (FROM outputs i WHERE i.rank = d.rank AND i.module_id = d.module_id AND i.tensor_name LIKE '%:input0')
+    WHERE NOT EXISTS (FROM outputs i
+        WHERE i.rank = d.rank AND i.module_id = d.module_id AND i.tensor_name LIKE '%:input0')
 ), kept AS (
     SELECT d.rank, d.module_id, d.module, d.class_name, min(o.step) AS step, count(*) AS looks,
         median(o.nonzero / g.nonzero) AS value, max(o.nonzero / g.nonzero) AS most
@@ -68,14 +75,21 @@ WITH outputs AS (
     JOIN outputs o ON o.rank = d.rank AND o.module_id = d.module_id AND o.tensor_name LIKE '%:output0'
     JOIN given g ON g.rank = d.rank AND g.module_id = d.module_id AND g.step = o.step AND g.numel = o.numel
     WHERE g.nonzero >= $elements
-      AND EXISTS (FROM module_modes q WHERE q.rank = d.rank AND q.module_id = d.module_id AND q.training AND q.grad)
+      AND EXISTS (FROM module_modes q
+          WHERE q.rank = d.rank AND q.module_id = d.module_id AND q.training AND q.grad)
     GROUP BY d.rank, d.module_id, d.module, d.class_name
 )
 SELECT k.rank, k.step, k.module, k.class_name, round(k.value, 3) AS value, k.looks,
     coalesce(nullif(k.module, ''), 'the root') AS place,
-    CASE WHEN w.rank IS NULL THEN '' ELSE printf(' The loss began at %.4g and is %.4g in the second half.', w.first_loss, w.late_loss) END AS learnt_,
+    CASE
+        WHEN w.rank IS NULL THEN ''
+        ELSE printf(' The loss began at %.4g and is %.4g in the second half.', w.first_loss, w.late_loss)
+        END AS learnt_,
     CASE WHEN w.rank IS NULL THEN 'warning' ELSE 'error' END AS severity
 FROM kept k
-LEFT JOIN loss_levels w ON w.rank = k.rank AND w.steps >= $length AND w.first_loss > 0 AND w.late_loss > $nothing * w.first_loss
+LEFT JOIN loss_levels w ON w.rank = k.rank
+    AND w.steps >= $length
+    AND w.first_loss > 0
+    AND w.late_loss > $nothing * w.first_loss
 WHERE k.looks >= $looks AND k.most <= $kept
 ORDER BY k.step, k.rank, k.module_id

@@ -18,14 +18,31 @@ why = "It is where the fault became visible; a more specific rule says why, this
 not_this = "Masks of -inf, gradients that a GradScaler threw away, forwards in eval mode, NaN that reached nothing."
 source = "Arithmetic and graph order."
 */
-SELECT rank, step, microbatch, CASE WHEN kind = 'loss' THEN 'the loss' ELSE coalesce(kind || ' ' || tensor, 'a ' || kind) END AS origin,
+SELECT rank, step, microbatch,
+    CASE WHEN kind = 'loss' THEN 'the loss' ELSE coalesce(kind || ' ' || tensor, 'a ' || kind) END AS origin,
     -- a recording without tensors knows the number alone
     CASE WHEN numel IS NULL THEN 'was not finite; no tensor was recorded before it in this step'
-        ELSE 'held ' || nan_count || ' NaN and ' || inf_count || ' infinite of ' || numel || ' elements (' || dtype || ', ' || phase || ' phase); everything captured before it in this step was finite' END AS held, nullif(seq, 2147483647) AS seq, phase, module, tensor, kind, dtype, shape,
+        ELSE 'held ' || nan_count || ' NaN and ' || inf_count || ' infinite of ' || numel || ' elements ('
+            || dtype || ', ' || phase || ' phase); everything captured before it in this step was finite'
+            END AS held, nullif(seq, 2147483647) AS seq, phase, module, tensor, kind, dtype, shape,
     nan_count + inf_count AS value, nan_count, inf_count, numel, class_name, min, max,
-    coalesce((SELECT f.sentence FROM first_bad_operator f WHERE f.rank = nonfinite_origin.rank AND f.step = nonfinite_origin.step), '') AS rerun,
-    coalesce((SELECT v.sentence FROM compiled_values v WHERE v.rank = nonfinite_origin.rank AND v.step = nonfinite_origin.step AND v.stat_seq = nonfinite_origin.seq), '') AS compiled_,
-    CASE WHEN kind = 'loss' AND (SELECT bool_and(isfinite(s.grad_norm)) FROM steps s WHERE s.rank = nonfinite_origin.rank AND s.step = nonfinite_origin.step)
-        THEN ' The gradients of this step are finite: what was lost is a term of the loss without a gradient, computed from targets or constants; the weights are unhurt.' ELSE '' END AS spared_
+    coalesce((SELECT f.sentence
+        FROM first_bad_operator f
+        WHERE f.rank = nonfinite_origin.rank AND f.step = nonfinite_origin.step),
+        '') AS rerun,
+    coalesce((SELECT v.sentence
+        FROM compiled_values v
+        WHERE v.rank = nonfinite_origin.rank
+          AND v.step = nonfinite_origin.step
+          AND v.stat_seq = nonfinite_origin.seq),
+        '') AS compiled_,
+    CASE WHEN kind = 'loss'
+        AND (SELECT bool_and(isfinite(s.grad_norm))
+            FROM steps s
+            WHERE s.rank = nonfinite_origin.rank AND s.step = nonfinite_origin.step)
+        THEN ' The gradients of this step are finite: what was lost is a term of the loss without a '
+            'gradient, computed from targets or constants; the weights are unhurt.'
+            ELSE ''
+            END AS spared_
 FROM nonfinite_origin
 ORDER BY step, rank

@@ -15,6 +15,7 @@ why = "log(0) is -inf, and its derivative 1/0 is too; softmax underflows to exac
 not_this = "Zeros that a finite loss shows were masked out, logarithms of negative numbers, and steps in which something else was non-finite first."
 source = "Arithmetic; IEEE 754 log(0) = -inf."
 */
+-- shared
 WITH graph AS (
     SELECT p.rank, p.step, p.microbatch, p.seq,
         CASE WHEN p.module IS NULL
@@ -46,7 +47,12 @@ WITH graph AS (
       AND f.operand_zero_count > 0
       AND f.note IS NULL
       AND (f.rank, f.step) NOT IN (SELECT (rank, step) FROM graph)
-), product AS (
+)
+-- detector: of_zero
+SELECT *, op || ' took the logarithm of' AS what_, '-inf' AS gives, 'the loss became non-finite' AS harm_
+FROM (SELECT * FROM graph UNION ALL BY NAME SELECT * FROM rerun)
+-- detector: times_a_zero_of_a_distribution
+WITH product AS (
     -- p * (log p - log q) by hand: log p needs no gradient and leaves no operator, but it is multiplied by
     -- the zeros of p
     SELECT p.rank, p.step, p.microbatch, p.seq, 'loss' AS phase, p.module, p.op || '.' || p.saved AS tensor,
@@ -70,14 +76,18 @@ WITH graph AS (
           FROM operator_sites l
           WHERE l.rank = p.rank AND l.step = p.step AND l.nan_count + l.inf_count > 0)
       AND (p.rank, p.step) NOT IN (SELECT (rank, step) FROM graph UNION ALL SELECT (rank, step) FROM rerun)
-), hidden AS (
+)
+SELECT *, 'the loss became non-finite' AS harm_ FROM product
+-- detector: in_the_backward
+WITH hidden AS (
     -- what was made of -inf was finite again (exp, clamp, a ratio), but the derivative is 1 / 0, and times
     -- zero that is NaN
     SELECT p.rank, p.step, p.microbatch, p.seq, 'backward' AS phase, p.module,
         p.op || '.' || p.saved AS tensor, p.op, p.zero_count AS value, p.zero_count, p.numel, p.dtype,
         p.shape,
         p.min, p.max, p.graph_seq,
-            'the loss hid it, but the derivative of that is 1 / 0, and the gradients became non-finite' AS harm_,
+            'the loss hid it, but the derivative of that is 1 / 0, and the gradients became '
+            'non-finite' AS harm_,
         coalesce((SELECT f.sentence FROM first_bad_operator f WHERE f.rank = p.rank AND f.step = p.step),
             '') AS rerun
     FROM operator_sites p
@@ -106,8 +116,6 @@ WITH graph AS (
             AND q.zero_count > 0
             AND q.op IN ('Sqrt', 'Rsqrt', 'Pow', 'Norm', 'LinalgVectorNorm', 'Cdist'))
 )
-SELECT *, op || ' took the logarithm of' AS what_, '-inf' AS gives, 'the loss became non-finite' AS harm_
-FROM (SELECT * FROM graph UNION ALL BY NAME SELECT * FROM rerun)
-UNION ALL BY NAME SELECT *, 'the loss became non-finite' AS harm_ FROM product
-UNION ALL BY NAME SELECT *, op || ' took the logarithm of' AS what_, '-inf' AS gives FROM hidden
+SELECT *, op || ' took the logarithm of' AS what_, '-inf' AS gives FROM hidden
+-- together
 ORDER BY step, rank, graph_seq, seq

@@ -4,7 +4,7 @@ name = "sqrt-at-zero"
 severity = "error"
 phase = "backward"
 signal = "zero_count"
-message = "The loss of step {step} is finite, but {op} was differentiated at {zero_count} exact zeros (of {numel}, {dtype}), where its derivative is infinite, and gradients became non-finite.{rerun}"
+message = "The loss of step {step} is finite, but gradients became non-finite: {op} was differentiated at {zero_count} exact zeros (of {numel}, {dtype}), where its derivative is infinite.{rerun}"
 fix = "Add a small eps inside the root: (x.square().sum(-1) + eps).sqrt(), (x.var(-1) + eps).sqrt(), torch.linalg.vector_norm (its gradient at zero is 0); leave out zero vectors and constant groups."
 explains = ["nonfinite-tensor", "loss-spike", "divergence", "optimizer-eps-underflow", "python-exception"]
 [needs]
@@ -33,6 +33,9 @@ WHERE p.op IN ('Sqrt', 'Rsqrt', 'Pow', 'Norm', 'LinalgVectorNorm', 'Cdist') AND 
       FROM first_bad_operator)
       OR NOT EXISTS (
       SELECT 1 FROM operators q
-      WHERE q.rank = p.rank AND q.step < p.step AND q.op = p.op AND q.module_id IS NOT DISTINCT FROM p.module_id
+      WHERE q.rank = p.rank
+        AND q.step < p.step
+        AND q.op = p.op
+        AND q.module_id IS NOT DISTINCT FROM p.module_id
         AND q.zero_count > 0 AND (q.rank, q.step) NOT IN (SELECT (rank, step) FROM bad_steps)))
 ORDER BY p.step, p.rank, p.graph_seq DESC, p.seq

@@ -4,7 +4,7 @@ name = "masked-branch-nan-gradient"
 severity = "error"
 phase = "backward"
 signal = "gradient"
-message = "The loss of step {step} is finite, but gradients became non-finite: {op} was computed at {hit} of {numel} elements where its derivative is infinite or undefined, and a torch.where or masked_fill after it hid them from the loss, not from the gradient."
+message = "The loss of step {step} is finite, but gradients became non-finite: {op} was computed at {hit} of {numel} elements where its derivative is infinite or undefined. A torch.where or masked_fill after it hid them from the loss, not from the gradient."
 fix = "Mask the input as well: x = torch.where(mask, x, safe_value) before {op}, then torch.where(mask, f(x), other) after it."
 explains = ["nonfinite-tensor", "sqrt-at-zero", "division-by-zero", "log-of-zero", "loss-spike", "divergence", "optimizer-eps-underflow", "python-exception", "loss-scale-collapse", "frozen-by-zero-gradient", "dead-relu"]
 [needs]
@@ -42,6 +42,10 @@ WHERE p.masked AND p.trigger = 'risk' AND (p.rank, p.step) NOT IN (SELECT (rank,
       FROM first_bad_operator)
       OR NOT EXISTS (
       SELECT 1 FROM operators q
-      WHERE q.rank = p.rank AND q.step < p.step AND q.op = p.op AND q.masked AND q.module_id IS NOT DISTINCT FROM p.module_id
+      WHERE q.rank = p.rank
+        AND q.step < p.step
+        AND q.op = p.op
+        AND q.masked
+        AND q.module_id IS NOT DISTINCT FROM p.module_id
         AND (q.rank, q.step) NOT IN (SELECT (rank, step) FROM bad_steps)))
 ORDER BY p.step, p.rank, p.graph_seq DESC, p.seq

@@ -4,12 +4,17 @@ name = "fully-masked-attention-row"
 severity = "error"
 phase = "forward"
 signal = "full_rows"
-message = "Attention in module {place} at step {step}: {full_rows} of {rows} rows have every key masked ({op}.{saved}), the softmax of a row of -inf is NaN, and this module is the first whose output is not finite.{rerun}"
+message = "Attention in module {place} at step {step}: {full_rows} of {rows} rows have every key masked ({op}.{saved}). The softmax of a row of -inf is NaN, and this module is the first whose output is not finite.{rerun}"
 fix = "Leave every query at least one key (its own position, or a dummy key), or replace NaN rows after the softmax; check batches with samples that are padding only."
 explains = ["outlier-batch", "nonfinite-tensor", "loss-spike", "divergence", "exploding-gradients", "optimizer-eps-underflow", "python-exception", "log-of-zero", "sqrt-at-zero", "fp16-overflow"]
 [params.sane]
 value = 1e15
 doc = "Saved operands below this size cannot overflow a product in float32 or bfloat16, so whole rows of NaN are the mask's doing."
+source = "arithmetic: 1e15 squared times a million terms is 1e36, below 3.4e38"
+[params.half]
+value = 64
+doc = "The same in float16."
+source = "arithmetic: 64 squared is 4096: it takes sixteen such products, all of one sign, to reach 65504"
 [needs]
 tables = ["steps", "tensor_stats"]
 [doc]
@@ -34,7 +39,7 @@ WITH looks AS (
     WHERE l.op IN ('Bmm', 'Mm', 'Baddbmm', 'Addmm', 'Mul', 'Div', 'Add') AND l.saved <> 'mask'
       AND (l.inf_count > 0
           OR greatest(abs(l.min), abs(l.max)) > CASE WHEN l.dtype LIKE '%float16%'
-              AND l.dtype NOT LIKE '%bfloat16%' THEN 64 ELSE $sane END)
+              AND l.dtype NOT LIKE '%bfloat16%' THEN $half ELSE $sane END)
 )
 SELECT l.rank, l.step, l.microbatch, l.seq, 'forward' AS phase, coalesce(l.module, l.origin_module) AS module,
     l.origin_tensor AS tensor,

@@ -5,11 +5,21 @@ severity = "error"
 phase = "forward"
 signal = "abs_max"
 message = "float16 tensor {tensor} overflowed at step {step}: {inf_count} infinite and {nan_count} NaN of {numel} elements; {evidence}. float16 ends at 65504.{rerun}"
-fix = "Run this module in bfloat16 or float32 (autocast(enabled=False) round it), or scale its input down; find out why its values had grown."
+fix = "Run this module in bfloat16 or float32 (autocast(enabled=False) around it), or scale its input down; find out why its values had grown."
 explains = ["nonfinite-tensor", "loss-spike", "divergence", "exploding-gradients", "optimizer-eps-underflow", "python-exception", "no-optimizer-step", "dead-relu", "frozen-by-zero-gradient", "loss-scale-collapse"]
 [params.near]
 value = 4096.0
 doc = "A NaN alone counts as overflow where the tensor or an operand had reached this size: its square is beyond 65504."
+source = "arithmetic: 4096 squared is 256 times 65504"
+[params.largest]
+value = 65504
+doc = "Largest finite number of float16."
+source = "arithmetic: (2 - 2^-10) 2^15"
+[params.looks]
+value = 3
+unit = "looks"
+doc = "Looks at the tensor before."
+source = "convention: of this project, fewer do not show what is usual"
 [needs]
 tables = ["steps", "tensor_stats"]
 [doc]
@@ -18,6 +28,7 @@ why = "float16 has five exponent bits: the largest finite number is 65504, and a
 not_this = "Infinities in bfloat16 or float32, masks of -inf, logarithms of zero and fully masked rows in half precision, overflowing gradients that a GradScaler skips."
 source = "IEEE 754 binary16: largest finite number 65504."
 */
+-- detector: lost_in_half
 WITH origin AS (
     SELECT *
     FROM nonfinite_origin
@@ -45,29 +56,6 @@ WITH origin AS (
     WHERE (saved LIKE '%mask%' AND full_rows > 0) OR (op IN ('Log', 'Log2', 'Log10') AND zero_count > 0)
        OR (op = 'Div' AND saved = 'other' AND zero_count > 0)
 )
-, halves AS (
-    SELECT s.rank, s.step, s.microbatch, s.seq, t.tensor_id, t.tensor_name AS tensor, t.kind, t.shape,
-        m.module, m.class_name, s.nan_count, s.inf_count, s.numel,
-        greatest(abs(s.min), abs(s.max)) AS size,
-        count(*) OVER w AS looks, max(s.nan_count + s.inf_count) OVER w AS nonfinite_before,
-            max(greatest(abs(s.min), abs(s.max))) OVER w AS largest_before,
-        last_value(greatest(abs(s.min), abs(s.max))) OVER w AS last_before,
-        -- the largest number that entered it
-        max(greatest(abs(s.min), abs(s.max))) OVER (PARTITION BY s.rank, s.step, s.microbatch
-            ORDER BY s.seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS operand
-    FROM tensor_stats s
-    JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id
-    JOIN modules m ON m.rank = t.rank AND m.module_id = t.module_id
-    WHERE t.kind = 'activation' AND t.dtype = 'float16' AND s.phase = 'forward'
-    WINDOW w AS (PARTITION BY s.rank, s.tensor_id
-        ORDER BY s.step, s.seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
-), absorbed AS (
-    -- a division by infinity gives zero: nothing that follows shows it
-    SELECT * FROM halves
-    WHERE inf_count > 0 AND nan_count = 0 AND looks >= 3 AND nonfinite_before = 0 AND operand > sqrt(65504)
-      AND NOT EXISTS (SELECT 1 FROM bad_steps b WHERE b.rank = halves.rank AND b.step <= halves.step)
-    QUALIFY row_number() OVER (PARTITION BY rank ORDER BY step, microbatch, seq) = 1
-)
 SELECT o.rank, o.step, o.microbatch, o.seq, o.phase, o.module, o.tensor, o.kind,
     greatest(abs(o.min), abs(o.max)) AS value, o.nan_count, o.inf_count, o.numel, o.shape, o.class_name,
     h.largest_before, h.last_before, x.operand,
@@ -93,10 +81,37 @@ WHERE (o.rank, o.step) NOT IN (SELECT (rank, step) FROM otherwise)
     OR (o.kind IN ('activation', 'output', 'loss') AND x.operand >= $near)
     OR (o.kind IN ('activation', 'output', 'loss') AND r.op IS NOT NULL)
     -- a product of two numbers of this size, the result of which autograd does not keep
-    OR (o.kind IN ('activation', 'output', 'loss') AND o.inf_count > 0 AND x.factor_ > sqrt(65504)))
+    OR (o.kind IN ('activation', 'output', 'loss') AND o.inf_count > 0 AND x.factor_ > sqrt($largest)))
   AND (o.kind NOT IN ('gradient', 'activation_gradient')
       OR (o.inf_count > 0 AND NOT coalesce(sc.scaled, false)))
-UNION ALL BY NAME
+-- detector: absorbed_by_a_division
+WITH halves AS (
+    SELECT s.rank, s.step, s.microbatch, s.seq, t.tensor_id, t.tensor_name AS tensor, t.kind, t.shape,
+        m.module, m.class_name, s.nan_count, s.inf_count, s.numel,
+        greatest(abs(s.min), abs(s.max)) AS size,
+        count(*) OVER w AS looks, max(s.nan_count + s.inf_count) OVER w AS nonfinite_before,
+            max(greatest(abs(s.min), abs(s.max))) OVER w AS largest_before,
+        last_value(greatest(abs(s.min), abs(s.max))) OVER w AS last_before,
+        -- the largest number that entered it
+        max(greatest(abs(s.min), abs(s.max))) OVER (PARTITION BY s.rank, s.step, s.microbatch
+            ORDER BY s.seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS operand
+    FROM tensor_stats s
+    JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id
+    JOIN modules m ON m.rank = t.rank AND m.module_id = t.module_id
+    WHERE t.kind = 'activation' AND t.dtype = 'float16' AND s.phase = 'forward'
+    WINDOW w AS (PARTITION BY s.rank, s.tensor_id
+        ORDER BY s.step, s.seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+), absorbed AS (
+    -- a division by infinity gives zero: nothing that follows shows it
+    SELECT * FROM halves
+    WHERE inf_count > 0
+      AND nan_count = 0
+      AND looks >= $looks
+      AND nonfinite_before = 0
+      AND operand > sqrt($largest)
+      AND NOT EXISTS (SELECT 1 FROM bad_steps b WHERE b.rank = halves.rank AND b.step <= halves.step)
+    QUALIFY row_number() OVER (PARTITION BY rank ORDER BY step, microbatch, seq) = 1
+)
 SELECT rank, step, microbatch, seq, 'forward' AS phase, module, tensor, kind,
     coalesce(size, operand) AS value, nan_count, inf_count, numel, shape, class_name,
     largest_before, last_before, operand,
@@ -104,4 +119,5 @@ SELECT rank, step, microbatch, seq, 'forward' AS phase, module, tensor, kind,
         operand) AS evidence,
         '' AS rerun
 FROM absorbed
+-- together
 ORDER BY step, rank

@@ -10,6 +10,12 @@ explains = ["fully-masked-attention-row", "nonfinite-tensor", "python-exception"
 [params.small]
 value = 64.0
 doc = "Operands of the scores below this size cannot overflow their product in float16, so infinite scores are the mask's doing."
+source = "arithmetic: 64 squared is 4096: it takes sixteen such products, all of one sign, to reach 65504"
+[params.shown]
+value = 160
+unit = "characters"
+doc = "Length of a message that is shown."
+source = "convention: of this project, as much as two lines show"
 [needs]
 tables = ["steps"]
 [doc]
@@ -21,7 +27,7 @@ source = "IEEE 754 binary16; the message is torch's own."
 WITH refused AS (
     SELECT coalesce(rank, 0) AS rank, step, microbatch, phase, module, NULL::VARCHAR AS tensor,
         printf('At step %d a fill that float16 cannot hold was refused: %s', step,
-            left(exception_message, 160)) AS said,
+            left(exception_message, $shown)) AS said,
             0 AS order_
     FROM exits WHERE exception_message LIKE '%cannot be converted to type%alf without overflow%'
 ), looks AS (
@@ -34,7 +40,8 @@ WITH refused AS (
 ), lost AS (
     SELECT l.rank, l.step, l.microbatch, 'forward' AS phase, coalesce(l.module, l.origin_module) AS module,
         l.origin_tensor AS tensor,
-        printf('At step %d %d of %d rows of a float16 softmax in module %s are NaN: the mask that was added to its scores is -inf in float16',
+        printf('At step %d %d of %d rows of a float16 softmax in module %s are NaN: the mask that was added '
+            'to its scores is -inf in float16',
             l.step, l.full_rows, l.rows,
             coalesce(nullif(coalesce(l.module, l.origin_module), ''), 'the root')) AS said,
                 l.graph_seq AS order_

@@ -4,17 +4,24 @@ name = "loss-scale-collapse"
 severity = "error"
 phase = "optimizer"
 signal = "loss_scale"
-message = "From step {step} on the GradScaler left out {skips} steps on end and its scale fell from {before} to {value}: gradients are not finite whatever the scale."
+message = "From step {step} on the GradScaler left out {skips} steps in a row and its scale fell from {before} to {value}: gradients are not finite whatever the scale."
 fix = "Find where the first Inf or NaN comes from (it is not the scale); lower the learning rate or run that part in float32."
 explains = ["plateau"]
 [params.skips]
 value = 12
 unit = "steps"
-doc = "Skipped steps on end; a scaler that begins at 65536 may halve a few times at the start."
+doc = "Skipped steps in a row; a scaler that begins at 65536 may halve a few times at the start."
+source = "arithmetic: from 65536 twelve halvings lead to 16"
 [params.least]
 value = 5
 unit = "steps"
 doc = "The same once steps had gone through at a lower scale before."
+source = "convention: of this project, a scaler that had grown halves once or twice when an overflow comes"
+[params.made]
+value = 3
+unit = "steps"
+doc = "Steps that had gone through before."
+source = "convention: of this project, fewer are the start of the scaler"
 [needs]
 tables = ["steps"]
 columns = ["steps.loss_scale", "steps.skipped_by_scaler"]
@@ -40,5 +47,5 @@ WITH rows_ AS (
     FROM runs WHERE skipped GROUP BY rank, optimizer_id, island
 )
 SELECT rank, step, value, before, skips, made, optimizer_id FROM skips
-WHERE (to_the_end AND skips >= $skips) OR (made >= 3 AND skips >= $least)
+WHERE (to_the_end AND skips >= $skips) OR (made >= $made AND skips >= $least)
 ORDER BY step, rank, optimizer_id

@@ -4,28 +4,44 @@ name = "fp16-gradient-underflow"
 severity = "error"
 phase = "backward"
 signal = "zero_count"
-message = "From step {step} on the float16 gradients underflow: {percent} % of their elements are {which}, and the largest is {largest} (float16 loses digits below 6.1e-5 and ends at 6e-8), in {bad} of {total} steps, without loss scaling."
+message = "From step {step} on the float16 gradients underflow in {bad} of {total} steps, without loss scaling: {percent} % of their elements are {which}, and the largest is {largest} (float16 loses digits below 6.1e-5 and ends at 6e-8)."
 fix = "Scale the loss (torch.amp.GradScaler), or train in bfloat16, whose exponent reaches as far as float32's."
 explains = ["vanishing-gradients", "frozen-by-zero-gradient", "update-lost-to-rounding", "lr-too-low", "plateau", "underfit", "silent-backend-noop", "dead-relu", "broken-graph", "optimizer-eps-underflow"]
 [params.share]
 value = 0.5
 doc = "Share of exact zeros among all elements of float16 gradients."
+source = "convention: of this project, half of the elements: the rest is enough to learn from"
 [params.normal]
 value = 6.1035e-5
 doc = "Smallest normal number of float16."
+source = "arithmetic: 2^-14"
 [params.usual]
 value = 4.8e-7
 doc = "Root mean square of the elements that are not zero, below which a tensor counts: eight times the smallest number of float16."
+source = "arithmetic: eight times 2^-24"
 [params.subnormal]
 value = 0.9
 doc = "Share of all elements that lie in tensors without one normal number and with half of float16's digits gone."
+source = "convention: of this project, nearly all"
 [params.halved]
 value = 2.7e-6
 doc = "Root mean square of the elements that are not zero, below which half of float16's eleven binary digits are gone: 2^-24 times 2^5.5."
+source = "arithmetic: 2^-24 times 2^5.5"
 [params.least]
 value = 5
 unit = "steps"
 doc = "Steps in which it is so."
+source = "convention: of this project, one step may be odd"
+[params.alive]
+value = 0.02
+unit = "of the largest"
+doc = "Loss over the largest, above which there is something to learn."
+source = "convention: of this project, a fiftieth"
+[params.most]
+value = 0.6
+unit = "of the steps"
+doc = "Share of the steps in which it is so."
+source = "convention: of this project, six of ten"
 [needs]
 tables = ["steps", "tensor_stats"]
 columns = ["tensor_stats.zero_count"]
@@ -63,13 +79,13 @@ WITH half AS (
         z.zeros > $share * z.numel AS zero,
         coalesce((z.zeros > $share * z.numel OR (z.subnormal > $subnormal * z.numel AND z.kind = 'gradient'))
             AND z.largest_small > 0, false) AS bad_step,
-        abs(t.loss) > 0.02 * max(abs(finite(t.loss))) OVER (PARTITION BY z.rank) AS alive
+        abs(t.loss) > $alive * max(abs(finite(t.loss))) OVER (PARTITION BY z.rank) AS alive
     FROM sized z JOIN step_series t ON t.rank = z.rank AND t.step = z.step
 ), first_ AS (
     SELECT rank, min(step) AS step FROM judged WHERE bad_step AND alive GROUP BY rank
 )
 SELECT j.rank, f.step, median(j.share) FILTER (j.bad_step) AS value,
-    round(100 * median(j.share) FILTER (j.bad_step))::INT AS percent,
+    percent_of(median(j.share) FILTER (j.bad_step)) AS percent,
     CASE WHEN 2 * count(*) FILTER (j.bad_step
         AND j.zero) >= count(*) FILTER (j.bad_step) THEN 'exactly zero'
             ELSE 'zero or too small for all of their digits'
@@ -79,5 +95,5 @@ SELECT j.rank, f.step, median(j.share) FILTER (j.bad_step) AS value,
 FROM judged j JOIN first_ f ON f.rank = j.rank AND j.step >= f.step
 WHERE j.rank NOT IN (SELECT rank FROM steps WHERE loss_scale > 1)
 GROUP BY j.rank, f.step
-HAVING count(*) FILTER (j.bad_step AND j.alive) >= $least AND count(*) FILTER (j.bad_step) >= 0.6 * count(*)
+HAVING count(*) FILTER (j.bad_step AND j.alive) >= $least AND count(*) FILTER (j.bad_step) >= $most * count(*)
 ORDER BY f.step, j.rank

@@ -11,10 +11,32 @@ explains = ["clip-always-active", "lr-too-low", "plateau", "underfit", "clip-ine
 value = 8
 unit = "steps"
 doc = "Steps to the end of the run in which the gradient norm times the loss scale stays one number, where the clipping is the script's own."
+source = "convention: of this project, as many equal products are no chance"
 [params.fall]
 value = 50.0
 unit = "times"
 doc = "By so much the gradient norm must have fallen where that begins, unless the loss scale changes within it."
+source = "convention: of this project, far more than the factor of two by which a scale changes, and than a gradient falls in a step"
+[params.same]
+value = 1e-3
+unit = "relative"
+doc = "Share by which products may differ that are one number."
+source = "convention: of this project, rounding of half precision"
+[params.at_a_scale]
+value = 3
+unit = "steps"
+doc = "Steps at a loss scale that counts as one."
+source = "convention: of this project, fewer are on the way to the next"
+[params.back]
+value = 20
+unit = "steps"
+doc = "Steps before, from which the norm is told."
+source = "convention: of this project, as many as show a level"
+[params.norms]
+value = 5
+unit = "steps"
+doc = "Norms of those that there must be."
+source = "convention: of this project, fewer scatter too much"
 [needs]
 tables = ["steps"]
 columns = ["steps.loss_scale"]
@@ -37,7 +59,7 @@ WITH own AS (
     SELECT rank, optimizer_id, arg_max(product, step) AS product FROM own GROUP BY rank, optimizer_id
 ), begins AS (
     SELECT o.rank, o.optimizer_id, e.product,
-        coalesce(max(o.step) FILTER (abs(o.product - e.product) > 1e-3 * e.product), -1) AS before
+        coalesce(max(o.step) FILTER (abs(o.product - e.product) > $same * e.product), -1) AS before
     FROM own o JOIN ends e USING (rank, optimizer_id) GROUP BY ALL
 ), flat AS (
     SELECT b.rank, b.optimizer_id, b.product, min(o.step) AS step, max(o.step) AS last_step,
@@ -47,13 +69,13 @@ WITH own AS (
             FROM (SELECT w.loss_scale
                 FROM own w
                 WHERE w.rank = b.rank AND w.optimizer_id = b.optimizer_id AND w.step > b.before
-            GROUP BY w.loss_scale HAVING count(*) >= 3)) AS scales,
+            GROUP BY w.loss_scale HAVING count(*) >= $at_a_scale)) AS scales,
         (SELECT median(w.grad_norm)
             FROM own w
             WHERE w.rank = b.rank
               AND w.optimizer_id = b.optimizer_id
-              AND w.step BETWEEN b.before - 20 AND b.before
-            HAVING count(*) >= 5) AS norm_before
+              AND w.step BETWEEN b.before - $back AND b.before
+            HAVING count(*) >= $norms) AS norm_before
     FROM begins b JOIN own o ON o.rank = b.rank AND o.optimizer_id = b.optimizer_id AND o.step > b.before
     GROUP BY ALL HAVING count(*) >= $steps
 )

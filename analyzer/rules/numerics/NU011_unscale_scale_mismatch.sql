@@ -10,6 +10,27 @@ explains = ["exploding-gradients", "loss-spike", "lr-too-high", "divergence"]
 [params.near]
 value = 0.2
 doc = "How close ln(norm ratio) must come to ln(scale ratio), as a share of it."
+source = "convention: of this project, a fifth of the logarithm: for a factor of two within 15 %"
+[params.around]
+value = 4
+unit = "steps"
+doc = "Steps before a change of the scale, from which the norm is told."
+source = "convention: of this project, losses of single steps scatter"
+[params.after]
+value = 3
+unit = "steps"
+doc = "Steps after it."
+source = "arithmetic: with the step itself four"
+[params.rows]
+value = 3
+unit = "steps"
+doc = "Steps before that there must be."
+source = "convention: of this project, fewer scatter too much"
+[params.most]
+value = 0.75
+unit = "of the changes"
+doc = "Share of the changes that the norm follows."
+source = "convention: of this project, one of four may be chance"
 [needs]
 tables = ["steps"]
 columns = ["steps.loss_scale", "steps.grad_norm"]
@@ -28,11 +49,11 @@ WITH rows_ AS (
 ), near AS (
     SELECT *,
         median(size) OVER (PARTITION BY rank, optimizer_id
-            ORDER BY n ROWS BETWEEN 4 PRECEDING AND 1 PRECEDING) AS size_before,
+            ORDER BY n ROWS BETWEEN $around PRECEDING AND 1 PRECEDING) AS size_before,
         count(*) OVER (PARTITION BY rank, optimizer_id
-            ORDER BY n ROWS BETWEEN 4 PRECEDING AND 1 PRECEDING) AS rows_before,
+            ORDER BY n ROWS BETWEEN $around PRECEDING AND 1 PRECEDING) AS rows_before,
         median(size) OVER (PARTITION BY rank, optimizer_id
-            ORDER BY n ROWS BETWEEN CURRENT ROW AND 3 FOLLOWING) AS size_after,
+            ORDER BY n ROWS BETWEEN CURRENT ROW AND $after FOLLOWING) AS size_after,
         abs(size - lag(size) OVER (PARTITION BY rank, optimizer_id ORDER BY n)) AS move
     FROM rows_
 ), noise AS (
@@ -47,7 +68,7 @@ WITH rows_ AS (
             * abs(ln(n.loss_scale / n.before)) AS follows,
         abs(ln(n.loss_scale / n.before)) > 2 * z.usual AS visible
     FROM near n JOIN noise z ON z.rank = n.rank AND z.optimizer_id IS NOT DISTINCT FROM n.optimizer_id
-    WHERE n.before <> n.loss_scale AND n.rows_before >= 3
+    WHERE n.before <> n.loss_scale AND n.rows_before >= $rows
 ), counted AS (
     SELECT rank, optimizer_id, count(*) FILTER (follows AND visible) AS changes, count(*) AS all_
     FROM changes
@@ -55,5 +76,5 @@ WITH rows_ AS (
 )
 SELECT c.rank, c.step, c.value, c.before, c.after_, k.changes, k.all_, c.optimizer_id
 FROM changes c JOIN counted k ON k.rank = c.rank AND k.optimizer_id IS NOT DISTINCT FROM c.optimizer_id
-WHERE c.follows AND c.visible AND k.changes >= 2 AND k.changes >= 0.75 * k.all_
+WHERE c.follows AND c.visible AND k.changes >= 2 AND k.changes >= $most * k.all_
 ORDER BY c.step, c.rank

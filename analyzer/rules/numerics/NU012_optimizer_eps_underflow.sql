@@ -10,9 +10,11 @@ explains = ["nonfinite-tensor", "loss-spike", "divergence", "python-exception"]
 [params.half]
 value = 2.98e-8
 doc = "Half of the smallest float16 subnormal (5.96e-8): a smaller eps rounds to 0 there."
+source = "arithmetic: half of 2^-24"
 [params.single]
 value = 7e-46
 doc = "Half of the smallest float32 subnormal (1.4e-45)."
+source = "arithmetic: half of 2^-149"
 [needs]
 tables = ["steps", "tensor_stats", "param_groups"]
 [doc]

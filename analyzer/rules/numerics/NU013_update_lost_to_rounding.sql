@@ -4,16 +4,32 @@ name = "update-lost-to-rounding"
 severity = "error"
 phase = "optimizer"
 signal = "zero_count"
-message = "From step {step} on {percent} % of the elements of {tensor} ({dtype}) do not change in a step although its gradient is not zero and the learning rate reaches {lr}: the update is smaller than {dtype} can add.{others}"
+message = "From step {step} on {percent} % of the elements of {tensor} ({dtype}) do not change in a step: the update is smaller than {dtype} can add. Its gradient is not zero and the learning rate reaches {lr}.{others}"
 fix = "Keep float32 master weights (autocast instead of .half()/.bfloat16()), or use stochastic rounding."
 explains = ["plateau", "underfit", "lr-too-low", "silent-backend-noop", "input-dtype-or-shape-change"]
 [params.share]
 value = 0.9
 doc = "Share of unchanged elements."
+source = "convention: of this project, nearly all"
 [params.least]
 value = 5
 unit = "steps"
 doc = "Steps."
+source = "convention: of this project, one step may be odd"
+[params.coming]
+value = 4
+unit = "steps"
+doc = "Steps after it that must show it."
+source = "arithmetic: with the step itself five"
+[params.rest]
+value = 0.6
+unit = "of the steps"
+doc = "Share of them."
+source = "convention: of this project, six of ten"
+[params.third]
+value = 3.0
+doc = "Part of the run that must follow, one over this."
+source = "convention: of this project, a third"
 [needs]
 tables = ["tensor_stats", "param_groups"]
 kinds = ["update", "gradient"]
@@ -45,7 +61,8 @@ WITH updates AS (
     SELECT *, share > $share AS lost,
         avg((share > $share)::INTEGER)
             OVER (ahead_ ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS lost_ahead,
-        avg((share > $share)::INTEGER) OVER (ahead_ ROWS BETWEEN CURRENT ROW AND 4 FOLLOWING) AS lost_next,
+        avg((share > $share)::INTEGER)
+            OVER (ahead_ ROWS BETWEEN CURRENT ROW AND $coming FOLLOWING) AS lost_next,
         count(*) OVER (ahead_ ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS rows_ahead,
             min(step) OVER series AS first, max(step) OVER series AS last
     FROM rows_
@@ -57,7 +74,7 @@ WITH updates AS (
         any_value(dtype) AS dtype, any_value(call_order) AS call_order,
         min(step) AS step, arg_min(lost_ahead * rows_ahead, step) AS lost
     FROM ahead
-    WHERE lost AND lost_ahead >= 0.6 AND lost_next >= 0.6 AND last - step >= (last - first) / 3.0
+    WHERE lost AND lost_ahead >= $rest AND lost_next >= $rest AND last - step >= (last - first) / $third
     GROUP BY rank, tensor_id
 ), told AS (
     SELECT j.rank, j.tensor_id, median(r.share) AS value, max(r.lr) AS lr
@@ -65,7 +82,7 @@ WITH updates AS (
     JOIN rows_ r ON r.rank = j.rank AND r.tensor_id = j.tensor_id AND r.step >= j.step
     GROUP BY j.rank, j.tensor_id
 )
-SELECT rank, step, module, tensor, dtype, told.value, told.lr, round(100 * value)::INT AS percent,
+SELECT rank, step, module, tensor, dtype, told.value, told.lr, percent_of(value) AS percent,
     CASE
         WHEN count(*) OVER (PARTITION BY rank) > 1 THEN printf(' So it is with %d more weights.',
             count(*) OVER (PARTITION BY rank) - 1)

@@ -10,10 +10,17 @@ explains = ["nonfinite-tensor", "zero-grad-before-step", "frozen-by-zero-gradien
 [params.held]
 value = 0.005
 doc = "Share by which norms may differ and still be one that the script's own clipping holds."
+source = "convention: of this project, float32 sums in another order, and a scale that is divided out"
 [params.least]
 value = 6
 unit = "steps"
 doc = "Steps before the first zero whose norm was held so, and steps of zeros from it on."
+source = "convention: of this project, as many equal norms are no chance"
+[params.back]
+value = 30
+unit = "steps"
+doc = "Steps before in which a norm must have been held."
+source = "convention: of this project, the window of the view optimizer_series"
 [needs]
 tables = ["steps", "tensor_stats"]
 kinds = ["gradient"]
@@ -40,12 +47,17 @@ WITH emptied AS (
 ), held AS (
     SELECT f.rank, f.optimizer_id, f.step, max(s.grad_norm) FILTER (s.step < f.step) AS level
     FROM first_ f
-    JOIN steps s ON s.rank = f.rank AND s.optimizer_id IS NOT DISTINCT FROM f.optimizer_id AND s.step >= f.step - 30
+    JOIN steps s ON s.rank = f.rank
+        AND s.optimizer_id IS NOT DISTINCT FROM f.optimizer_id
+        AND s.step >= f.step - $back
     GROUP BY f.rank, f.optimizer_id, f.step, f.steps_
     HAVING f.steps_ >= $least AND 2 * f.steps_ >= count(*) FILTER (s.step >= f.step AND s.stepped)
 ), clipped AS (
     SELECT h.rank, h.optimizer_id, h.step, h.level FROM held h
-    JOIN steps s ON s.rank = h.rank AND s.optimizer_id IS NOT DISTINCT FROM h.optimizer_id AND s.step BETWEEN h.step - 30 AND h.step - 1 AND s.grad_norm >= (1 - $held) * h.level
+    JOIN steps s ON s.rank = h.rank
+        AND s.optimizer_id IS NOT DISTINCT FROM h.optimizer_id
+        AND s.step BETWEEN h.step - $back AND h.step - 1
+        AND s.grad_norm >= (1 - $held) * h.level
     GROUP BY ALL HAVING count(*) >= $least
 ), multiplied AS (
     SELECT c.rank, c.step, c.level, count(*) AS tensors_,
@@ -55,7 +67,9 @@ WITH emptied AS (
         AND g.step = c.step
         AND g.kind = 'gradient'
         AND NOT coalesce(g.missing, false)
-    JOIN parameters p ON p.rank = g.rank AND p.gradient_id = g.tensor_id AND p.optimizer_id IS NOT DISTINCT FROM c.optimizer_id
+    JOIN parameters p ON p.rank = g.rank
+        AND p.gradient_id = g.tensor_id
+        AND p.optimizer_id IS NOT DISTINCT FROM c.optimizer_id
     GROUP BY c.rank, c.step, c.level
     HAVING sum(g.nonfinite_count) = 0 AND max(g.sum_sq) = 0 AND bool_or(signbit(g.min) OR signbit(g.max))
 )
@@ -68,7 +82,8 @@ WHERE isinf(s.clip_norm) AND NOT coalesce(s.skipped_by_scaler, false) AND NOT is
 GROUP BY s.rank, s.step HAVING sum(g.nonfinite_count) = 0
 UNION ALL BY NAME
 SELECT m.rank, m.step,
-    printf('every gradient was multiplied by zero: finite gradients flowed back through the modules, and until then the script itself had held their norm at %.4g',
+    printf('every gradient was multiplied by zero: finite gradients flowed back through the modules, and '
+        'until then the script itself had held their norm at %.4g',
         m.level) AS found,
     m.tensors_, m.tensors_ AS value, m.dtypes
 FROM multiplied m

@@ -9,7 +9,8 @@ fix = "Put the forward and the loss under torch.autocast(device, dtype), or drop
 [params.least]
 value = 3
 unit = "steps"
-doc = "Steps on end."
+doc = "Steps in a row."
+source = "convention: of this project, one forward may be a look at the model"
 [needs]
 tables = ["steps"]
 columns = ["steps.calls"]

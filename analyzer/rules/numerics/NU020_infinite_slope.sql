@@ -4,7 +4,7 @@ name = "infinite-slope"
 severity = "error"
 phase = "backward"
 signal = "max"
-message = "The loss of step {step} is finite, but {op} was differentiated at the end of its domain ({edge}; {numel} elements, {dtype}), where its slope is infinite, and gradients became non-finite.{rerun}"
+message = "The loss of step {step} is finite, but gradients became non-finite: {op} was differentiated at the end of its domain ({edge}; {numel} elements, {dtype}), where its slope is infinite.{rerun}"
 fix = "Keep the operand away from the edge: x.clamp(-1 + 1e-6, 1 - 1e-6) before acos, asin or atanh. A clamp to the edge itself does not help. For an angle use atan2 of sine and cosine, which has a slope everywhere."
 explains = ["nonfinite-tensor", "loss-spike", "divergence", "optimizer-eps-underflow", "python-exception"]
 [needs]
@@ -33,6 +33,9 @@ WHERE (e.rank, e.step, e.op) IN (SELECT (rank, step, regexp_replace(node, 'Backw
     FROM first_bad_operator)
     OR NOT EXISTS (SELECT 1
         FROM edges q
-        WHERE q.rank = e.rank AND q.step < e.step AND q.op = e.op AND q.module_id IS NOT DISTINCT FROM e.module_id
+        WHERE q.rank = e.rank
+          AND q.step < e.step
+          AND q.op = e.op
+          AND q.module_id IS NOT DISTINCT FROM e.module_id
         AND (q.rank, q.step) NOT IN (SELECT (rank, step) FROM bad_steps))
 ORDER BY e.step, e.rank, e.graph_seq DESC, e.seq

@@ -4,7 +4,7 @@ name = "nonfinite-only-compiled"
 severity = "error"
 phase = "forward"
 signal = "nonfinite_count"
-message = "Code of torch.compile lost a value at step {step} that the same call without compilation does not lose: {origin} held {nan_count} NaN and {inf_count} infinite of {numel} elements{compiled_}; run once more, aside and uncompiled, on the same arguments and weights, the model put out finite values."
+message = "Code of torch.compile lost a value at step {step} that the same call without compilation does not lose: {origin} held {nan_count} NaN and {inf_count} infinite of {numel} elements{compiled_}; run once more, separately and uncompiled, on the same arguments and weights, the model put out finite values."
 fix = "Run this step with torch.compile(backend='aot_eager'): if it stays finite, the inductor backend is at fault, else the decompositions; then take {origin} out of the compiled code (torch.compiler.disable on its module) or keep its intermediate values in float32, and report it with the capture as input."
 explains = ["nonfinite-tensor", "loss-spike", "divergence", "exploding-gradients", "python-exception", "division-by-zero", "log-of-zero", "sqrt-at-zero", "fp16-overflow", "domain-error", "infinite-slope", "silent-data-corruption", "optimizer-eps-underflow"]
 [needs]

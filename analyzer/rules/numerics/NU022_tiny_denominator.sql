@@ -11,6 +11,7 @@ explains = ["nonfinite-tensor", "loss-spike", "divergence", "exploding-gradients
 value = 10.0
 unit = "times"
 doc = "Loss or gradient norm over the largest of all steps before: beyond anything seen."
+source = "own history"
 [needs]
 tables = ["steps", "operators"]
 [doc]
@@ -20,16 +21,32 @@ not_this = "Divisors of exactly zero (division-by-zero), divisors that pass zero
 source = "Arithmetic, and the run's own history."
 */
 WITH harm AS (
-    SELECT rank, step, max(abs(loss)) AS loss, max(loss_size_ever) AS loss_before, max(norm) AS norm, max(norm_peak_ever) AS norm_before,
+    SELECT rank, step, max(abs(loss)) AS loss, max(loss_size_ever) AS loss_before, max(norm) AS norm,
+        max(norm_peak_ever) AS norm_before,
         (rank, step) IN (SELECT (rank, step) FROM bad_steps) AS lost
     FROM optimizer_series GROUP BY rank, step
 )
-SELECT p.rank, p.step, p.microbatch, p.seq, CASE WHEN p.module IS NULL THEN 'loss' ELSE 'forward' END AS phase, p.module, p.op || '.' || p.saved AS tensor,
-    CASE p.op WHEN 'Div' THEN 'a division' WHEN 'Rsqrt' THEN 'a reciprocal root' ELSE 'a reciprocal' END || CASE WHEN p.module IS NULL THEN ' in the code of the loss' WHEN p.module = '' THEN ' in the root module' ELSE ' in ' || p.module END AS op,
-    CASE WHEN p.op = 'Div' THEN least(abs(p.min), abs(p.max)) ELSE 1 / p.max END AS value, p.numel, p.dtype, p.shape, p.looks, p.least_before,
+SELECT p.rank, p.step, p.microbatch, p.seq,
+    CASE WHEN p.module IS NULL THEN 'loss' ELSE 'forward' END AS phase, p.module,
+    p.op || '.' || p.saved AS tensor,
+    CASE p.op
+        WHEN 'Div' THEN 'a division'
+        WHEN 'Rsqrt' THEN 'a reciprocal root'
+        ELSE 'a reciprocal'
+        END || CASE
+        WHEN p.module IS NULL THEN ' in the code of the loss'
+        WHEN p.module = '' THEN ' in the root module'
+        ELSE ' in ' || p.module
+        END AS op,
+    CASE WHEN p.op = 'Div' THEN least(abs(p.min), abs(p.max)) ELSE 1 / p.max END AS value, p.numel, p.dtype,
+        p.shape, p.looks, p.least_before,
     p.least_before / CASE WHEN p.op = 'Div' THEN least(abs(p.min), abs(p.max)) ELSE 1 / p.max END AS times,
-    CASE WHEN isfinite(h.loss) AND h.loss > $leap * h.loss_before THEN printf('the loss was %.4g, after at most %.4g', h.loss, h.loss_before)
-        WHEN isfinite(h.norm) AND h.norm > $leap * h.norm_before THEN printf('the gradient norm was %.4g, after at most %.4g', h.norm, h.norm_before)
+    CASE WHEN isfinite(h.loss)
+        AND h.loss > $leap * h.loss_before THEN printf('the loss was %.4g, after at most %.4g', h.loss,
+            h.loss_before)
+        WHEN isfinite(h.norm)
+            AND h.norm > $leap * h.norm_before THEN printf('the gradient norm was %.4g, after at most %.4g',
+                h.norm, h.norm_before)
         ELSE 'numbers were lost' END AS effect
 FROM operator_sites p JOIN harm h ON h.rank = p.rank AND h.step = p.step
 WHERE p.trigger = 'collapse' AND (h.lost OR h.loss > $leap * h.loss_before OR h.norm > $leap * h.norm_before)

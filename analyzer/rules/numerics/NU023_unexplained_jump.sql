@@ -18,7 +18,12 @@ why = "The jump began there. Whether code, data or hardware made it, the numbers
 not_this = "Jumps with a cause that was seen (tiny-denominator, outlier-batch), modules of torch that make nothing large of ordinary numbers (silent-data-corruption)."
 source = "Order of capture, and the run's own history."
 */
-SELECT rank, step, microbatch, seq, 'forward' AS phase, coalesce(after_module, module) AS module, tensor, top AS value, usual,
-    CASE WHEN after_module IS NULL THEN '' WHEN after_module = '' THEN ' after the root module' ELSE ' after module ' || after_module END AS after_
+SELECT rank, step, microbatch, seq, 'forward' AS phase, coalesce(after_module, module) AS module, tensor,
+    top AS value, usual,
+    CASE
+        WHEN after_module IS NULL THEN ''
+        WHEN after_module = '' THEN ' after the root module'
+        ELSE ' after module ' || after_module
+        END AS after_
 FROM unexplained_leaps WHERE NOT bounded
 ORDER BY step, rank, seq

@@ -18,10 +18,14 @@ why = "That something is wrong is certain, what it is is not: a name without evi
 not_this = "Every run in which a rule that explains lost numbers fired: then this one is left out."
 source = "Arithmetic and graph order."
 */
-SELECT rank, step, microbatch, nullif(seq, 2147483647) AS seq, phase, module, tensor, nan_count + inf_count AS value, nan_count, inf_count, numel, dtype, shape, class_name, min, max,
+SELECT rank, step, microbatch, nullif(seq, 2147483647) AS seq, phase, module, tensor,
+    nan_count + inf_count AS value, nan_count, inf_count, numel, dtype, shape, class_name, min, max,
     CASE WHEN kind = 'loss' THEN 'the loss' ELSE coalesce(kind || ' ' || tensor, 'a ' || kind) END AS origin,
     CASE WHEN numel IS NULL THEN 'no tensor was recorded before it in this step'
-        ELSE nan_count || ' NaN and ' || inf_count || ' infinite of ' || numel || ' elements, ' || dtype || ', ' || phase || ' phase; everything captured before it in this step was finite' END AS held,
-    coalesce((SELECT f.sentence FROM first_bad_operator f WHERE f.rank = o.rank AND f.step = o.step), '') AS rerun
+        ELSE nan_count || ' NaN and ' || inf_count || ' infinite of ' || numel || ' elements, ' || dtype
+            || ', ' || phase || ' phase; everything captured before it in this step was finite'
+            END AS held,
+    coalesce((SELECT f.sentence FROM first_bad_operator f WHERE f.rank = o.rank AND f.step = o.step),
+        '') AS rerun
 FROM nonfinite_origin o
 ORDER BY step, rank

@@ -4,23 +4,27 @@ name = "zero-grad-missing"
 severity = "error"
 phase = "backward"
 signal = "carried_grad_norm"
-message = "When the first backward of step {step} began the gradients still held norm {value}, {share_}; the optimizer had used {previous} in the step before. So it was in {steps} of {rows_} steps: gradients of old batches are added up."
+message = "At step {step}, when the first backward began, the gradients still had norm {value}, {share_}; the optimizer had used {previous} in the step before. This happened in {steps} of {rows_} steps: gradients of old batches add up."
 fix = "Call optimizer.zero_grad() once per optimizer step, before the first backward of the next; model.zero_grad() does it only for the parameters of that model."
 explains = ["exploding-gradients", "loss-spike", "divergence", "lr-too-high", "nonfinite-tensor", "shuffled-labels", "representation-collapse"]
 [params.steps]
 value = 3
 unit = "steps"
 doc = "Consecutive steps that began with old gradients."
+source = "convention: of this project, as many as show that it is no warm-up of the script"
 [params.same]
 value = 0.02
 doc = "How closely the carried norm must equal the norm that the optimizer had used."
+source = "convention: of this project, the carried gradient is what was used, but for what clipping and a scaler round"
 [params.habit]
 value = 10
 unit = "steps"
 doc = "The same, where other optimizers step as well, where only a part is left that never equals the whole, or where steps with and without them take turns."
+source = "convention: of this project, where other things change as well, three times as many"
 [params.grown]
 value = 5
 doc = "How many times as large the gradients must then become."
+source = "own history"
 [needs]
 tables = ["steps"]
 columns = ["steps.carried_grad_norm"]
@@ -28,9 +32,10 @@ steps = 4
 [doc]
 what = "At the first backward after an optimizer step the gradients of that step are still there, in several steps running, or every second, third … time: zero_grad keeps another rhythm than the optimizer. Or those of another optimizer's loss are, because zero_grad came ahead of it."
 why = "The optimizer then follows the sum of all gradients so far, which grows and lags."
-not_this = "Accumulation inside a step (only its first backward is looked at) or over several steps of another optimizer, master copies of weights, whose gradients are put there anew for each step, gradients that are multiplied by a factor below one instead of cleared. Where several optimizers step, or a part is left, the norm must also grow, unless what is left is another optimizer's: the loss of a generator leaves gradients in the discriminator, which zero_grad must clear ahead of its own backward."
+not_this = "Accumulation inside a step (only its first backward is looked at) or over several steps of another optimizer, master copies of weights, whose gradients are put there again for each step, gradients that are multiplied by a factor below one instead of cleared. Where several optimizers step, or a part is left, the norm must also grow, unless what is left is another optimizer's: the loss of a generator leaves gradients in the discriminator, which zero_grad must clear ahead of its own backward."
 source = "Exact: the gradient before the first backward must be None or zero."
 */
+-- shared
 WITH spans AS (
     SELECT rank, optimizer_id, min(step) AS first, max(step) AS last
     FROM optimizer_series
@@ -45,7 +50,7 @@ WITH spans AS (
         AND b.last >= a.first
 ), copies AS (
     -- optimizers that hold copies of weights, which the modules keep for themselves: the copy's gradient is
-    -- put there anew for each step,
+    -- put there again for each step,
     -- no backward adds to it
     SELECT rank, optimizer_id
     FROM tensors o
@@ -87,69 +92,69 @@ WITH spans AS (
         CASE WHEN optimizers <= 1
             AND partly THEN min(n) OVER (PARTITION BY rank, optimizer_id, partly, stretch) ELSE n END AS since
     FROM partly_
-), whole AS (
-    SELECT rank, optimizer_id, optimizers, min(since) AS since, max(n) AS until
-    FROM islands WHERE carried
-    GROUP BY rank, optimizer_id, island, optimizers
-    HAVING count(*) >= $steps AND isfinite(arg_min(carried_grad_norm, n))
-), part AS (
-    -- where the rest stays as large as what is left, the two never become equal, but what is left grows all
-    -- the same
-    SELECT rank, optimizer_id, optimizers, min(n) AS since, max(n) AS until
-    FROM partly_ WHERE partly AND optimizers <= 1
-    GROUP BY rank, optimizer_id, stretch, optimizers
-    HAVING count(*) >= $habit
-        AND max(finite(grad_norm)) > $grown * arg_min(previous, n)
-        AND max(finite(carried_grad_norm)) > $grown * arg_min(carried_grad_norm, n)
-        -- always the same part of it: gradients that the script makes smaller by a factor instead of clearing
-        -- them
-        AND max(finite(carried_grad_norm / previous)) - min(finite(carried_grad_norm / previous)) > $same
-), turns AS (
+)
+-- detector: whole
+SELECT rank, optimizer_id, optimizers, min(since) AS since, max(n) AS until
+FROM islands WHERE carried
+GROUP BY rank, optimizer_id, island, optimizers
+HAVING count(*) >= $steps AND isfinite(arg_min(carried_grad_norm, n))
+-- detector: part
+-- where the rest stays as large as what is left, the two never become equal, but what is left grows all
+-- the same
+SELECT rank, optimizer_id, optimizers, min(n) AS since, max(n) AS until
+FROM partly_ WHERE partly AND optimizers <= 1
+GROUP BY rank, optimizer_id, stretch, optimizers
+HAVING count(*) >= $habit
+    AND max(finite(grad_norm)) > $grown * arg_min(previous, n)
+    AND max(finite(carried_grad_norm)) > $grown * arg_min(carried_grad_norm, n)
+    -- always the same part of it: gradients that the script makes smaller by a factor instead of clearing
+    -- them
+    AND max(finite(carried_grad_norm / previous)) - min(finite(carried_grad_norm / previous)) > $same
+-- detector: every_few_steps
+WITH turns AS (
     -- zero_grad on another count of microbatches than the step: what the optimizer has used is there again
     -- every k-th time
     SELECT rank, optimizer_id, optimizers, min(n) AS since, max(n) AS until
     FROM flagged WHERE carried AND stepped AND optimizers <= 1 AND isfinite(carried_grad_norm)
     GROUP BY rank, optimizer_id, optimizers
     HAVING count(*) >= $habit AND $habit * count(*) >= max(n) - min(n)
-), others AS (
-    -- zero_grad stands after the step instead of ahead of the backward: what the loss of another optimizer
-    -- then leaves in these parameters is
-    -- used with the next batch, in one step after the other
-    SELECT rank, optimizer_id, optimizers, min(n) AS since, max(n) AS until
-    FROM (
-        SELECT *, n - row_number() OVER (PARTITION BY rank, optimizer_id, foreign_ ORDER BY n) AS stretch
-        FROM (
-            SELECT *, coalesce(optimizers > 1 AND stepped AND previous_stepped AND step - previous_step = 1
-                AND carried_grad_norm > 0 AND isfinite(carried_grad_norm), false) AS foreign_
-            FROM flagged
-        )
-    ) WHERE foreign_
-    GROUP BY rank, optimizer_id, stretch, optimizers
-    -- where it is always what the optimizer has used itself, the script puts new gradients in the place of
-    -- the old ones
-    HAVING count(*) >= $habit AND max(abs(carried_grad_norm - previous) / previous) > $same
 )
+SELECT * FROM turns t
+WHERE NOT EXISTS (FROM whole a
+    WHERE a.rank = t.rank AND a.optimizer_id = t.optimizer_id AND a.since <= t.since)
+-- detector: others
+-- zero_grad stands after the step instead of ahead of the backward: what the loss of another optimizer
+-- then leaves in these parameters is
+-- used with the next batch, in one step after the other
+SELECT rank, optimizer_id, optimizers, min(n) AS since, max(n) AS until, true AS foreign_
+FROM (
+    SELECT *, n - row_number() OVER (PARTITION BY rank, optimizer_id, foreign_ ORDER BY n) AS stretch
+    FROM (
+        SELECT *, coalesce(optimizers > 1 AND stepped AND previous_stepped AND step - previous_step = 1
+            AND carried_grad_norm > 0 AND isfinite(carried_grad_norm), false) AS foreign_
+        FROM flagged
+    )
+) WHERE foreign_
+GROUP BY rank, optimizer_id, stretch, optimizers
+-- where it is always what the optimizer has used itself, the script puts new gradients in the place of
+-- the old ones
+HAVING count(*) >= $habit AND max(abs(carried_grad_norm - previous) / previous) > $same
+-- together
 SELECT w.rank, min(f.step) AS step, arg_min(f.carried_grad_norm, f.n) AS value,
     arg_min(f.previous, f.n) AS previous, count(*) FILTER (f.carried OR f.partly OR w.foreign_) AS steps,
     count(*) AS rows_, w.optimizer_id,
     CASE
-        WHEN w.foreign_ THEN 'left there by the loss of another optimizer, or by a zero_grad that reaches only a part'
+        WHEN w.foreign_ THEN 'left there by the loss of another optimizer, or by a zero_grad that reaches '
+            'only a part'
         WHEN arg_min(f.carried, f.n) THEN 'exactly what was used'
         ELSE 'a part of what was used'
         END AS share_,
     arg_min(f.grad_norm, f.n) AS grad_norm, max(finite(f.grad_norm)) AS grad_norm_highest,
         max(f.step) AS until_step
 FROM (
-    SELECT rank, optimizer_id, optimizers, since, max(until) AS until, false AS foreign_
-    FROM (FROM whole
-        UNION ALL
-        FROM part
-        UNION ALL
-        FROM turns t
-        WHERE NOT EXISTS (FROM whole a
-            WHERE a.rank = t.rank AND a.optimizer_id = t.optimizer_id AND a.since <= t.since))
-    GROUP BY ALL
-    UNION ALL SELECT *, true FROM others
+    SELECT rank, optimizer_id, optimizers, since, max(until) AS until, coalesce(foreign_, false) AS foreign_
+    FROM found
+    GROUP BY rank, optimizer_id, optimizers, since, foreign_
 ) w
 JOIN flagged f ON f.rank = w.rank AND f.optimizer_id = w.optimizer_id AND f.n BETWEEN w.since AND w.until
 GROUP BY w.rank, w.optimizer_id, w.optimizers, w.since, w.foreign_

@@ -5,25 +5,38 @@ severity = "error"
 phase = "optimizer"
 signal = "grad_norm"
 message = "At step {step} the gradients were cleared between backward and optimizer.step ({calls}: b backward, z zero_grad, s step): the optimizer saw {value}."
-fix = "Call optimizer.zero_grad() before backward or after step, never between them."
+fix = "Call optimizer.zero_grad() before backward or after step, never between them. Where an accumulation ends short with an epoch, step once more before they are cleared."
 explains = ["silent-backend-noop", "frozen-by-zero-gradient", "plateau", "underfit", "shuffled-labels", "accumulation-not-normalised", "token-weighted-accumulation"]
 [params.least]
 value = 3
 unit = "steps"
-doc = "Steps on end, to the end of the run, in which a part of the parameters was cleared; and steps before them in which it was not."
+doc = "Steps in a row, to the end of the run, in which a part of the parameters was cleared; and steps before them in which it was not."
+source = "convention: of this project, fewer may be one odd branch"
 [params.windows]
 value = 5
 unit = "steps"
 doc = "Steps of the optimizer, all alike, before each of which the gradients of other batches were cleared."
+source = "convention: of this project, as many windows, all alike, are how the loop is written"
+[params.tails]
+value = 3
+unit = "accumulations"
+doc = "Accumulations that were cleared without a step, at equal distances: the ends of epochs."
+source = "convention: of this project, as many, all alike, are how the loop is written"
+[params.much]
+value = 0.1
+unit = "of the passes"
+doc = "Share of the backward passes from which on losing them is no longer advice."
+source = "convention: of this project, a tenth of the data"
 [needs]
 tables = ["steps"]
 columns = ["steps.calls"]
 [doc]
-what = "A zero_grad after the last backward and before optimizer.step, and a step that found no gradient or only zeros: in all parameters, or from some step to the end in those of a part of the model whose gradients had been there before that zero_grad. Or an accumulation in which every backward pass but the last of a step is cleared."
+what = "A zero_grad after the last backward and before optimizer.step, and a step that found no gradient or only zeros: in all parameters, or from some step to the end in those of a part of the model whose gradients had been there before that zero_grad. Or an accumulation in which every backward pass but the last of a step is cleared; or the last one of each epoch, which stays short and is cleared by the zero_grad in front of the next epoch."
 why = "The step is made of nothing: weights stay, or only decay and momentum move them."
 not_this = "zero_grad of another optimizer or model (GAN), after which this optimizer's gradients are still there; closures; two passes over one batch (SAM). A part that was cleared so from the first step on may be held back on purpose: a warning."
 source = "Order of calls; no threshold."
 */
+-- detector: all_gradients
 WITH lost AS (
     -- backward passes before it in the same iteration that a zero_grad has cleared as well: a probe between
     -- backward and step
@@ -34,7 +47,17 @@ WITH lost AS (
         bool_and(NOT stepped AND regexp_matches(coalesce(calls, ''), 'b[^bs]*z[^bs]*$')) AS cleared
         FROM steps
         GROUP BY ALL)
-), between_ AS (
+)
+SELECT s.rank, coalesce(l.last_kept + 1, s.step) AS step, s.optimizer_id, s.calls,
+    CASE WHEN s.grad_norm IS NULL THEN 'no gradient' ELSE 'gradients of zero' END AS value, s.microbatches,
+    NULL AS module, 'error' AS severity
+FROM steps s JOIN lost l ON l.rank = s.rank AND l.step = s.step
+WHERE s.stepped
+  AND s.microbatches >= 1
+  AND coalesce(s.grad_norm, 0) = 0
+  AND regexp_matches(s.calls, 'b[^bs]*z[^bs]*s')
+-- detector: some_parameters
+WITH between_ AS (
     SELECT rank, step, optimizer_id, calls, microbatches, regexp_matches(calls, 'b[^bs]*z[^bs]*s') AS between_
     FROM steps
     WHERE stepped AND microbatches >= 1 AND grad_norm > 0
@@ -81,7 +104,16 @@ WITH lost AS (
         LEFT JOIN emptied e ON e.rank = p.rank AND e.tensor_id = p.tensor_id
         WHERE p.optimizer_id IS NOT NULL GROUP BY ALL HAVING bool_and(e.tensor_id IS NOT NULL))
     GROUP BY rank, optimizer_id
-), passes AS (
+)
+SELECT p.rank, p.step, p.optimizer_id, b.calls,
+    format('gradients of zero in {:d} of {:d} parameters', p.cleared_, p.all_) AS value, b.microbatches,
+    w.module,
+    CASE WHEN p.kept >= $least THEN 'error' ELSE 'warning' END AS severity
+FROM parts p JOIN between_ b ON b.rank = p.rank AND b.step = p.step AND b.optimizer_id = p.optimizer_id
+LEFT JOIN whole w ON w.rank = p.rank AND w.optimizer_id = p.optimizer_id
+WHERE p.cleared_ < p.all_
+-- detector: all_but_the_last_pass
+WITH passes AS (
     -- backward passes by the step of the optimizer that came next, and which of them was cleared before it
     SELECT s.rank, s.step, s.stepped, s.calls, s.optimizer_id, i.fingerprint,
         coalesce(sum(s.stepped::INT) OVER (PARTITION BY s.rank
@@ -101,32 +133,46 @@ WITH lost AS (
     -- nothing between them went unseen, and the optimizer has stepped at the end
     HAVING max(step) - min(step) + 1 = count(*) AND arg_max(stepped, step)
 ), thrown_away AS (
-    -- an accumulation of which every pass but the last is cleared; two passes over one batch are meant so (SAM)
-    SELECT rank, min(step) AS step, any_value(calls) AS calls, any_value(optimizer_id) AS optimizer_id, min(passes) AS passes
+    -- an accumulation of which every pass but the last is cleared; two passes over one batch are meant so
+    -- (SAM)
+    SELECT rank, min(step) AS step, any_value(calls) AS calls, any_value(optimizer_id) AS optimizer_id,
+        min(passes) AS passes
     FROM windows
     GROUP BY rank
     HAVING count(*) >= $windows AND min(passes) = max(passes) AND min(passes) >= 2
         AND bool_and(cleared = passes - 1 AND other_batches)
 )
-SELECT s.rank, coalesce(l.last_kept + 1, s.step) AS step, s.optimizer_id, s.calls,
-    CASE WHEN s.grad_norm IS NULL THEN 'no gradient' ELSE 'gradients of zero' END AS value, s.microbatches,
-    NULL AS module, 'error' AS severity
-FROM steps s JOIN lost l ON l.rank = s.rank AND l.step = s.step
-WHERE s.stepped
-  AND s.microbatches >= 1
-  AND coalesce(s.grad_norm, 0) = 0
-  AND regexp_matches(s.calls, 'b[^bs]*z[^bs]*s')
-UNION ALL BY NAME
-SELECT p.rank, p.step, p.optimizer_id, b.calls,
-    format('gradients of zero in {:d} of {:d} parameters', p.cleared_, p.all_) AS value, b.microbatches,
-    w.module,
-    CASE WHEN p.kept >= $least THEN 'error' ELSE 'warning' END AS severity
-FROM parts p JOIN between_ b ON b.rank = p.rank AND b.step = p.step AND b.optimizer_id = p.optimizer_id
-LEFT JOIN whole w ON w.rank = p.rank AND w.optimizer_id = p.optimizer_id
-WHERE p.cleared_ < p.all_
-UNION ALL BY NAME
-SELECT rank, step, optimizer_id, calls, format('one of every {:d} backward passes, each of another batch', passes) AS value,
+SELECT rank, step, optimizer_id, calls,
+    format('one of every {:d} backward passes, each of another batch', passes) AS value,
     passes AS microbatches, NULL AS module, 'error' AS severity
 FROM thrown_away
 WHERE (SELECT count(DISTINCT optimizer_id) FROM param_groups g WHERE g.rank = thrown_away.rank) <= 1
+-- detector: tails_of_accumulations
+WITH passes AS (
+    SELECT rank, step, stepped, microbatches, calls, optimizer_id, grad_norm, skipped_by_scaler,
+        NOT stepped AND regexp_matches(coalesce(calls, ''), 'b[^bs]*z[^bs]*$') AS cleared
+    FROM steps WHERE microbatches >= 1
+), ends AS (
+    -- what was lost was finite, and nobody decided by it
+    SELECT *, step - lag(step) OVER (PARTITION BY rank ORDER BY step) AS apart
+    FROM passes WHERE cleared AND isfinite(grad_norm) AND NOT coalesce(skipped_by_scaler, false)
+), lost AS (
+    SELECT rank, min(step) AS step, any_value(calls) AS calls, any_value(apart) AS apart,
+        any_value(microbatches) AS microbatches, sum(microbatches) AS passes
+    FROM ends GROUP BY rank
+    HAVING count(*) >= $tails AND count(DISTINCT apart) = 1 AND count(DISTINCT microbatches) = 1
+), kept AS (
+    SELECT rank, min(microbatches) AS microbatches, sum(microbatches) AS passes, any_value(optimizer_id) AS optimizer_id
+    FROM passes WHERE stepped GROUP BY rank
+    HAVING min(microbatches) = max(microbatches) AND min(microbatches) >= 2
+)
+SELECT l.rank, l.step, k.optimizer_id, l.calls,
+    format('nothing of {:d} backward passes at the end of every {:d} accumulations', l.microbatches, l.apart) AS value,
+    l.microbatches, NULL AS module,
+    CASE WHEN l.passes >= $much * (l.passes + k.passes) THEN 'error' ELSE 'warning' END AS severity
+FROM lost l JOIN kept k ON k.rank = l.rank AND l.microbatches <= k.microbatches
+WHERE l.apart >= 2
+  AND NOT EXISTS (FROM passes p WHERE p.rank = l.rank AND NOT p.stepped AND NOT p.cleared)
+  AND (SELECT count(DISTINCT optimizer_id) FROM param_groups g WHERE g.rank = l.rank) <= 1
+-- together
 ORDER BY severity, step, rank, optimizer_id

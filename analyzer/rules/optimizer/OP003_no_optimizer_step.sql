@@ -5,25 +5,44 @@ severity = "error"
 phase = "optimizer"
 signal = "stepped"
 message = "From step {step} on backward ran {passes} times in {steps} iterations, but {what_}."
-fix = "Call optimizer.step() after backward (scaler.step(optimizer) with a GradScaler); check the condition round it, such as an accumulation counter that never matches."
+fix = "Call optimizer.step() after backward (scaler.step(optimizer) with a GradScaler); check the condition around it, such as an accumulation counter that never matches."
 explains = ["parameters-not-in-optimizer"]
 reach = 5
 [params.steps]
 value = 3
 unit = "iterations"
 doc = "Iterations without a step, to the end of the run."
+source = "convention: of this project, a scaler that begins skips two steps or so"
 [params.gap]
 value = 3
 unit = "times"
 doc = "The stretch must be longer than this many times the longest earlier one: inner loops of adversarial training do not step."
+source = "own history"
 [params.passes]
 value = 8
 unit = "passes"
 doc = "Backward passes in a last, open iteration that count as missing steps where no step was ever seen; beside earlier steps four times their passes."
+source = "convention: of this project, as many passes in one iteration are more than the usual accumulation"
 [params.together]
 value = 8
 unit = "iterations"
 doc = "Iterations in which two optimizers stepped after one backward, and as many in which only the other did, to the end of the run."
+source = "convention: of this project, as many iterations on both sides are no chance"
+[params.open]
+value = 4
+unit = "times"
+doc = "Passes of the open iteration, over those of earlier ones."
+source = "own history"
+[params.turns]
+value = 0.4
+unit = "of its turns"
+doc = "Share of its turns that go by."
+source = "convention: of this project, two of five"
+[params.together_before]
+value = 0.9
+unit = "of the steps"
+doc = "Share of the earlier steps in which they stepped together."
+source = "convention: of this project, one of ten may not be seen"
 [needs]
 tables = ["steps"]
 [doc]
@@ -32,11 +51,19 @@ why = "Everything looks busy and nothing learns."
 not_this = "Steps that a GradScaler skips, accumulation, inner loops that step in the end, scripts without an optimizer, an optimizer whose parameters gradients no longer reach or a later one has taken over."
 source = "Counts."
 */
+-- shared
 WITH iterations AS (
     SELECT rank, step, bool_or(coalesce(stepped, false) OR coalesce(skipped_by_scaler, false)) AS stepped,
         sum(coalesce(microbatches, 0)) AS passes
     FROM steps GROUP BY rank, step
-), last_ AS (
+), turns AS (
+    -- an optimizer that took turns with others and no longer does
+    SELECT rank, optimizer_id, min(step) AS first_stepped, max(step) AS last_stepped, count(*) AS steps
+    FROM steps
+    WHERE stepped AND optimizer_id IS NOT NULL GROUP BY rank, optimizer_id
+)
+-- detector: nothing_steps
+WITH last_ AS (
     SELECT rank, max(step) FILTER (stepped) AS last_stepped, max(passes) FILTER (stepped) AS usual
     FROM iterations
     GROUP BY rank
@@ -54,12 +81,24 @@ WITH iterations AS (
         arg_max(i.passes, i.step) AS open_passes, l.usual, l.last_stepped
     FROM iterations i JOIN last_ l ON l.rank = i.rank
     WHERE i.step > coalesce(l.last_stepped, -1) AND i.passes > 0 GROUP BY i.rank, l.usual, l.last_stepped
-), turns AS (
-    -- an optimizer that took turns with others and no longer does
-    SELECT rank, optimizer_id, min(step) AS first_stepped, max(step) AS last_stepped, count(*) AS steps
-    FROM steps
-    WHERE stepped AND optimizer_id IS NOT NULL GROUP BY rank, optimizer_id
-), missing_turn AS (
+)
+SELECT t.rank, t.step, 0.0 AS value, t.steps, t.passes, t.last_stepped,
+    'no optimizer stepped: the weights stay as they are' AS what_
+FROM tail t LEFT JOIN earlier e ON e.rank = t.rank
+-- where the recorder has lost sight of the optimizers, no step of theirs is seen
+WHERE NOT EXISTS (FROM events f
+    WHERE f.rank = t.rank
+      AND f.event = 'recorder-fault'
+      AND json_extract_string(f.detail, '$.part') = 'optimizer')
+  AND ((t.steps >= $steps AND t.steps > $gap * coalesce(e.gap, 0))
+    OR (t.open_passes >= $passes
+        AND t.open_passes >= $open * coalesce(t.usual, 0)
+        AND (SELECT by_itself FROM script_ended)))
+  AND (EXISTS (SELECT 1 FROM tensors x WHERE x.rank = t.rank AND x.optimizer_id IS NOT NULL)
+    OR EXISTS (SELECT 1 FROM param_groups x WHERE x.rank = t.rank)
+    OR EXISTS (SELECT 1 FROM events x WHERE x.rank = t.rank AND x.event = 'optimizer-found'))
+-- detector: turn_is_missing
+WITH missing_turn AS (
     -- its place is taken by iterations of backward without a step, of which there were none as long as it
     -- stepped
     SELECT u.rank, u.optimizer_id, u.last_stepped,
@@ -77,8 +116,14 @@ WITH iterations AS (
     GROUP BY u.rank, u.optimizer_id, u.last_stepped, u.steps, u.first_stepped
     HAVING count(*) FILTER (NOT i.stepped AND i.passes > 0) >= $steps AND bool_or(i.stepped)
       AND count(*) FILTER (NOT i.stepped
-          AND i.passes > 0) >= 0.4 * count(*) * u.steps / (u.last_stepped - u.first_stepped + 1)
-), together AS (
+          AND i.passes > 0) >= $turns * count(*) * u.steps / (u.last_stepped - u.first_stepped + 1)
+)
+SELECT m.rank, m.step, 0.0 AS value, m.steps, m.passes, m.last_stepped,
+    'optimizer ' || m.optimizer_id
+        || ' no longer took its turn beside the others: what it holds stays as it is' AS what_
+FROM missing_turn m
+-- detector: partner_is_missing
+WITH together AS (
     -- iterations in which several optimizers stepped after one backward, and those in which one of them was
     -- alone
     SELECT rank, step, count(DISTINCT optimizer_id) FILTER (stepped) >= 2
@@ -98,7 +143,7 @@ WITH iterations AS (
     GROUP BY u.rank, u.optimizer_id, u.steps, u.first_stepped, u.last_stepped
     HAVING count(*) FILTER (i.step > u.last_stepped) >= $together
         AND count(*) FILTER (i.joint
-            AND i.step <= u.last_stepped) >= 0.9 * (u.last_stepped - u.first_stepped + 1)
+            AND i.step <= u.last_stepped) >= $together_before * (u.last_stepped - u.first_stepped + 1)
 ), reached AS (
     -- the first module that it holds, where gradients still arrive at what that module puts out
     SELECT p.rank, p.optimizer_id, arg_min(p.module, p.call_order) AS module, min(p.call_order) AS call_order,
@@ -114,29 +159,9 @@ WITH iterations AS (
           AND s.sum_sq > 0) >= $steps
     GROUP BY p.rank, p.optimizer_id
 )
-SELECT t.rank, t.step, 0.0 AS value, t.steps, t.passes, t.last_stepped,
-    'no optimizer stepped: the weights stay as they are' AS what_
-FROM tail t LEFT JOIN earlier e ON e.rank = t.rank
--- where the recorder has lost sight of the optimizers, no step of theirs is seen
-WHERE NOT EXISTS (FROM events f
-    WHERE f.rank = t.rank
-      AND f.event = 'recorder-fault'
-      AND json_extract_string(f.detail, '$.part') = 'optimizer')
-  AND ((t.steps >= $steps AND t.steps > $gap * coalesce(e.gap, 0))
-    OR (t.open_passes >= $passes
-        AND t.open_passes >= 4 * coalesce(t.usual, 0)
-        AND (SELECT by_itself FROM script_ended)))
-  AND (EXISTS (SELECT 1 FROM tensors x WHERE x.rank = t.rank AND x.optimizer_id IS NOT NULL)
-    OR EXISTS (SELECT 1 FROM param_groups x WHERE x.rank = t.rank)
-    OR EXISTS (SELECT 1 FROM events x WHERE x.rank = t.rank AND x.event = 'optimizer-found'))
-UNION ALL BY NAME
-SELECT m.rank, m.step, 0.0 AS value, m.steps, m.passes, m.last_stepped,
-    'optimizer ' || m.optimizer_id
-        || ' no longer took its turn beside the others: what it holds stays as it is' AS what_
-FROM missing_turn m
-UNION ALL BY NAME
 SELECT q.rank, q.step, r.module, 0.0 AS value, q.steps, q.passes, q.last_stepped,
-    printf('optimizer %d no longer stepped with the others, though gradients still reach %s: what it holds stays as it is',
+    printf('optimizer %d no longer stepped with the others, though gradients still reach %s: what it holds '
+        'stays as it is',
         q.optimizer_id, r.module) AS what_,
     CASE WHEN EXISTS (FROM parameters e
         WHERE e.rank = r.rank
@@ -145,4 +170,5 @@ SELECT q.rank, q.step, r.module, 0.0 AS value, q.steps, q.passes, q.last_stepped
           AND e.optimizer_id IS NOT NULL
           AND e.requires_grad) THEN 'warning' END AS severity
 FROM partners q JOIN reached r ON r.rank = q.rank AND r.optimizer_id = q.optimizer_id
+-- together
 ORDER BY step, rank

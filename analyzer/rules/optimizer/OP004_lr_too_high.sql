@@ -11,16 +11,20 @@ slack = 1
 [params.ratio]
 value = 0.1
 doc = "Norm of an update over norm of the weights; usual is about 1e-3."
+source = "convention: a hundred times the ratio of 1e-3 that is the usual rule of thumb (Karpathy, CS231n notes, ratio of updates to weights)"
 [params.replaced]
 value = 0.3
 doc = "The same where the loss jumps at once and the run never gets below its first loss."
+source = "convention: of this project, an update of that size replaces weights rather than tunes them"
 [params.nothing]
 value = 0.85
 doc = "Loss in the second half of the run over the first loss that counts as having learnt nothing."
+source = "convention: of this project, a model that learns loses more than a seventh of its first loss by then"
 [params.rise]
 value = 2.0
 unit = "times"
 doc = "How far the loss must stay above its first value."
+source = "own history"
 [params.soon]
 value = 40
 unit = "steps"
@@ -49,7 +53,7 @@ source = "own history"
 [params.breaking]
 value = 3
 unit = "times"
-doc = "Rise over the first loss before it breaks, from which on the update counts; losses that scatter up to there tell nothing."
+doc = "Rise over the first loss before it breaks, from which the update counts; losses that scatter up to there tell nothing."
 source = "own history"
 [params.at_once]
 value = 5
@@ -124,12 +128,14 @@ WITH ahead AS (
     WINDOW
         soon AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN 1 FOLLOWING AND $soon FOLLOWING),
         next_ten AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN 1 FOLLOWING AND $next FOLLOWING),
-        rest AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN $settled FOLLOWING AND UNBOUNDED FOLLOWING),
+        rest AS (PARTITION BY rank, optimizer_id
+            ORDER BY n ROWS BETWEEN $settled FOLLOWING AND UNBOUNDED FOLLOWING),
         whole AS (PARTITION BY rank, optimizer_id
             ORDER BY n ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)
 ), all_of_it AS (
     SELECT rank, optimizer_id, count(finite(loss)) FILTER (n >= 1) AS rows_,
-        median(finite(loss)) FILTER (n >= 1) AS median_, max(finite(loss)) FILTER (n BETWEEN 1 AND $first) AS jump,
+        median(finite(loss)) FILTER (n >= 1) AS median_,
+            max(finite(loss)) FILTER (n BETWEEN 1 AND $first) AS jump,
         median(finite(loss)) FILTER (2 * n >= total) AS late_median,
         sigma_of(mad(change) FILTER (n >= 1)) / sqrt(2) AS scatter
     FROM (SELECT *,
@@ -163,11 +169,15 @@ WHERE n < $early AND isfinite(update_ratio) AND update_ratio > $ratio AND loss_f
         AND update_ratio > $replaced
         AND t.jump > $jump * loss_first
         AND t.late_median > $nothing * loss_first
-        AND NOT coalesce(t.jump < $several * loss_first AND t.median_ < least(loss_first + 2 * t.scatter, $breaking * loss_first)
+        AND NOT coalesce(t.jump < $several * loss_first
+            AND t.median_ < least(loss_first + 2 * t.scatter, $breaking * loss_first)
             AND t.median_ > loss_first, false)))
   AND (optimizers <= 1 OR breaks OR soon_median > $several * loss_first)
   -- an enormous gradient makes a large update at any learning rate (Adam and its kin do not care)
-  AND (eps IS NOT NULL OR norm_first IS NULL OR weight_first IS NULL OR norm_first <= $enormous * weight_first)
+  AND (eps IS NOT NULL
+      OR norm_first IS NULL
+      OR weight_first IS NULL
+      OR norm_first <= $enormous * weight_first)
   -- a rate that was raised later, while the loss was still as before, is what did it
   AND NOT EXISTS (
       SELECT 1 FROM ahead raised
@@ -180,9 +190,11 @@ WHERE n < $early AND isfinite(update_ratio) AND update_ratio > $ratio AND loss_f
             WHERE r.rank = a.rank AND r.optimizer_id = a.optimizer_id AND r.n BETWEEN a.n + 1 AND raised.n
             AND coalesce(NOT r.loss <= $rise * r.loss_first, true)))
 -- detector: peak
-SELECT d.rank, d.step, d.optimizer_id, any_value(s.optimizer) AS optimizer, max(s.update_ratio) AS value, d.lr,
+SELECT d.rank, d.step, d.optimizer_id, any_value(s.optimizer) AS optimizer, max(s.update_ratio) AS value,
+    d.lr,
     d.loss_median AS loss_before, printf('%.4g', d.rest_median) AS loss_after,
-    'where the schedule has its peak' AS when_, max(s.update_norm) AS update_norm, max(s.weight_norm) AS weight_norm, d.norm
+    'where the schedule has its peak' AS when_, max(s.update_norm) AS update_norm,
+        max(s.weight_norm) AS weight_norm, d.norm
 FROM divergences d
 JOIN optimizer_series s ON s.rank = d.rank
     AND s.optimizer_id = d.optimizer_id
@@ -196,5 +208,7 @@ WHERE isfinite(s.update_ratio)
 GROUP BY ALL
 -- together
 WHERE NOT EXISTS (FROM range_tests r
-    WHERE r.rank = found.rank AND r.optimizer_id = found.optimizer_id AND found.step BETWEEN r.first_step AND r.last_step)
+    WHERE r.rank = found.rank
+      AND r.optimizer_id = found.optimizer_id
+      AND found.step BETWEEN r.first_step AND r.last_step)
 ORDER BY step, rank, optimizer_id

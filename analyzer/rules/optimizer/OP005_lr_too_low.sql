@@ -10,29 +10,75 @@ explains = ["plateau", "underfit"]
 [params.ratio]
 value = 1e-6
 doc = "Largest update ratio that counts as standing still."
+source = "convention: a thousandth of the ratio of 1e-3 that is the usual rule of thumb (Karpathy, CS231n notes, ratio of updates to weights)"
 [params.drop]
 value = 1e3
 unit = "times"
 doc = "Fall of the learning rate from one step to the next that counts as a mistake."
+source = "convention: of this project, schedules fall by a factor of ten, a hundred at most"
 [params.least]
 value = 10
 unit = "steps"
 doc = "Steps that it must last."
+source = "convention: of this project, fewer may be the beginning of a warm-up"
 [params.slow]
 value = 60
 unit = "steps"
 doc = "Steps after which a warm-up should have raised the learning rate tenfold."
+source = "convention: of this project, the warm-up of short schedules has ended by then"
 [params.better]
 value = 0.5
 doc = "Share of its first value to which a loss has fallen when a scheduler that waits for higher values has cut the rate."
+source = "own history"
 [params.near]
 value = 1.5
 unit = "times"
 doc = "Or it is the loss itself: as close to it as this, at first and in the end, and a tenth lower."
+source = "own history"
 [params.cuts]
 value = 2
 unit = "cuts"
 doc = "How often it must have cut it."
+source = "convention: of this project, one cut may come in a plateau"
+[params.raised]
+value = 1.5
+unit = "times"
+doc = "Rise of the learning rate over the run that is no warm-up."
+source = "convention: of this project, half as much again"
+[params.tenfold]
+value = 10
+unit = "times"
+doc = "The same after the steps of a warm-up, and after a fall."
+source = "convention: of this project, an order of magnitude"
+[params.rest]
+value = 0.5
+unit = "of the run"
+doc = "Part of the run that a dead schedule must leave."
+source = "arithmetic: half"
+[params.small]
+value = 1e-4
+doc = "Update ratio after a fall below which it is too low."
+source = "convention: of this project, a tenth of the usual 1e-3"
+[params.cut]
+value = 0.99
+unit = "times"
+doc = "Learning rate over the first that is a cut."
+source = "convention: of this project, less is rounding"
+[params.start]
+value = 8
+unit = "steps"
+doc = "First losses, from which it is told where the loss began."
+source = "convention: of this project, losses of single steps scatter"
+[params.late]
+value = 0.75
+unit = "of the run"
+doc = "Where its end begins."
+source = "arithmetic: the last quarter"
+[params.tenth]
+value = 0.9
+unit = "times"
+doc = "What is given to the scheduler over its first value, where it is the loss."
+source = "convention: of this project, a tenth lower"
 [needs]
 tables = ["steps", "param_groups"]
 columns = ["param_groups.update_norm", "param_groups.lr"]
@@ -43,6 +89,7 @@ why = "The loss cannot move: a million such steps are needed to change the weigh
 not_this = "A warm-up (unless it hardly rises in sixty steps), a decay in usual stages or to the end of a schedule, weights that round the update away, a rate of zero, zero gradients."
 source = "Update ratio 1e-3 is usual practice; 1e-6 is the bound of the catalogue."
 */
+-- shared
 WITH rows_ AS (
     SELECT *, count(*) OVER w AS total, max(update_ratio) OVER w AS highest, max(lr) OVER w AS lr_high,
         last_value(lr) OVER whole AS lr_last, first_value(lr) OVER whole AS lr_first,
@@ -53,7 +100,9 @@ WITH rows_ AS (
         whole AS (PARTITION BY rank, optimizer_id
             ORDER BY n ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING),
         after AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)
-), rounding AS (
+)
+-- detector: updates_too_small
+WITH rounding AS (
     SELECT DISTINCT rank FROM tensors WHERE kind = 'parameter' AND dtype IN ('float16', 'bfloat16')
 ), still AS (
     SELECT rank, min(step) AS step, optimizer_id, median(update_ratio) AS value, any_value(lr) AS lr,
@@ -61,7 +110,7 @@ WITH rows_ AS (
     FROM rows_
     WHERE highest < $ratio
       AND lr > 0
-      AND (lr_last <= 1.5 * lr_first OR total >= $slow AND lr_last <= 10 * lr_first)
+      AND (lr_last <= $raised * lr_first OR total >= $slow AND lr_last <= $tenfold * lr_first)
       AND total >= $least
       AND norm > 0
       AND stepped
@@ -78,7 +127,7 @@ WITH rows_ AS (
       AND lr > 0
       AND lr_after <= lr
       AND lr_high > $drop * lr
-      AND left_ >= 0.5 * total
+      AND left_ >= $rest * total
       AND left_ >= $least
       AND norm > 0
       AND rank NOT IN (SELECT rank FROM rounding)
@@ -86,9 +135,20 @@ WITH rows_ AS (
 ), fallen AS (
     SELECT rank, step, optimizer_id, update_ratio AS value, lr, norm, left_ AS steps_
     FROM rows_
-    WHERE lr > 0 AND lr_was > $drop * lr AND lr_after < 10 * lr AND left_ >= $least AND ratio_after < 1e-4
+    WHERE lr > 0
+      AND lr_was > $drop * lr
+      AND lr_after < $tenfold * lr
+      AND left_ >= $least
+      AND ratio_after < $small
     QUALIFY row_number() OVER (PARTITION BY rank, optimizer_id ORDER BY n) = 1
-), judged AS (
+)
+SELECT *,
+    printf('an update moves the weights by %.3g of their norm (lr %.3g) although the gradients are healthy '
+        '(norm %.3g): at this rate %d steps change nothing',
+        value, lr, norm, steps_) AS what_
+FROM (SELECT * FROM still UNION ALL BY NAME SELECT * FROM fallen UNION ALL BY NAME SELECT * FROM died)
+-- detector: plateau_upside_down
+WITH judged AS (
     -- settings are those after the scheduler's last step: a step that it made belongs to the row after
     SELECT rank, scheduler_id, optimizer_id, step, lr, json_extract(settings, '$.metric')::DOUBLE AS metric,
         first_value(lr) OVER w AS lr_first,
@@ -101,28 +161,26 @@ WITH rows_ AS (
       AND steps > 0
     WINDOW w AS (PARTITION BY rank, scheduler_id ORDER BY step)
 ), upside_down AS (
-    SELECT j.rank, min(j.step) FILTER (j.lr < 0.99 * j.lr_first) AS step, j.optimizer_id,
+    SELECT j.rank, min(j.step) FILTER (j.lr < $cut * j.lr_first) AS step, j.optimizer_id,
         arg_max(j.lr, j.step) AS lr, max(j.metric_first) AS metric_first, arg_max(j.metric, j.step) AS metric,
         count(DISTINCT j.lr) - 1 AS cuts, any_value(o.update_ratio) AS value, any_value(o.norm) AS norm
     FROM judged j
     JOIN (SELECT rank, optimizer_id, arg_max(update_ratio, step) AS update_ratio, arg_max(norm, step) AS norm,
-            median(loss) FILTER (n < 8) AS loss_first, median(loss) FILTER (n >= 0.75 * total) AS loss_last
+            median(loss) FILTER (n < $start) AS loss_first,
+                median(loss) FILTER (n >= $late * total) AS loss_last
         FROM rows_ GROUP BY rank, optimizer_id) o ON o.rank = j.rank AND o.optimizer_id = j.optimizer_id
     GROUP BY j.rank, j.scheduler_id, j.optimizer_id
     HAVING count(DISTINCT j.lr) > $cuts AND any_value(o.loss_last) < any_value(o.loss_first)
       AND (arg_max(j.metric, j.step) BETWEEN 0 AND $better * max(j.metric_first)
-        OR arg_max(j.metric, j.step) BETWEEN 0 AND 0.9 * max(j.metric_first)
+        OR arg_max(j.metric, j.step) BETWEEN 0 AND $tenth * max(j.metric_first)
           AND max(j.metric) = max(j.metric_first)
             AND max(j.metric_first) / any_value(o.loss_first) BETWEEN 1 / $near AND $near
               AND arg_max(j.metric, j.step) / any_value(o.loss_last) BETWEEN 1 / $near AND $near)
 )
-SELECT *,
-    printf('an update moves the weights by %.3g of their norm (lr %.3g) although the gradients are healthy (norm %.3g): at this rate %d steps change nothing',
-        value, lr, norm, steps_) AS what_
-FROM (SELECT * FROM still UNION ALL BY NAME SELECT * FROM fallen UNION ALL BY NAME SELECT * FROM died)
-UNION ALL BY NAME
 SELECT rank, step, optimizer_id, value, lr, norm, NULL AS steps_,
-    printf('ReduceLROnPlateau with mode=''max'' cuts the learning rate, %d times, to %.3g, although what it is given falls as a loss does, from %.3g to %.3g: every improvement counts as none',
+    printf('ReduceLROnPlateau with mode=''max'' cuts the learning rate, %d times, to %.3g, although what it '
+        'is given falls as a loss does, from %.3g to %.3g: every improvement counts as none',
         cuts, lr, metric_first, metric) AS what_
 FROM upside_down
+-- together
 ORDER BY step, rank, optimizer_id

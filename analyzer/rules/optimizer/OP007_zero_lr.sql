@@ -10,13 +10,24 @@ explains = ["plateau", "underfit", "lr-too-low", "stale-metric"]
 [params.least]
 value = 5
 unit = "steps"
-doc = "Steps on end at rate zero; a negative rate counts at once."
+doc = "Steps in a row at rate zero; a negative rate counts at once."
+source = "convention: of this project, the first step of a warm-up from zero"
+[params.tenth]
+value = 10
+unit = "of the run"
+doc = "Part of the run, one over this, from which it counts in the middle."
+source = "convention: of this project, a tenth"
+[params.twentieth]
+value = 20
+unit = "of the run"
+doc = "The same at the end."
+source = "convention: of this project, a twentieth"
 [needs]
 tables = ["param_groups"]
 columns = ["param_groups.lr"]
 steps = 6
 [doc]
-what = "Every parameter group of an optimizer has a learning rate of zero for steps on end, to the end of the run or after it had been above zero; or the rate is negative."
+what = "Every parameter group of an optimizer has a learning rate of zero for steps in a row, to the end of the run or after it had been above zero; or the rate is negative."
 why = "A step of length zero learns nothing; a negative one climbs."
 not_this = "A warm-up whose first few steps are at zero, an optimizer that waits while another one works, a schedule whose very last steps reach zero, a single group that is frozen by a rate of zero."
 source = "Arithmetic: lr times anything is zero."
@@ -38,12 +49,12 @@ SELECT rank, step, optimizer_id, 0.0 AS value, steps_,
 FROM zeros
 -- from the start it is a warm-up or a stage of its own unless nothing ever follows, or nothing at all learns
 -- meanwhile; two steps at the end are where a schedule ends
-WHERE steps_ >= $least AND (first > 1 OR last = total OR (steps_ >= total / 10 AND NOT EXISTS (
+WHERE steps_ >= $least AND (first > 1 OR last = total OR (steps_ >= total / $tenth AND NOT EXISTS (
         SELECT 1 FROM rates r WHERE r.rank = zeros.rank AND r.lr > 0 AND r.step < (
             SELECT min(a.step)
             FROM rates a
             WHERE a.rank = zeros.rank AND a.optimizer_id = zeros.optimizer_id AND a.lr > 0))))
-                AND (first = 1 OR last < total OR steps_ >= greatest($least, total / 20))
+                AND (first = 1 OR last < total OR steps_ >= greatest($least, total / $twentieth))
 UNION ALL BY NAME
 SELECT rank, min(step) AS step, optimizer_id, arg_min(low, step) AS value, count(*) AS steps_,
     'negative' AS until

@@ -10,14 +10,32 @@ explains = ["scheduler-before-optimizer", "zero-lr", "lr-too-low", "plateau"]
 [params.least]
 value = 3
 unit = "steps"
-doc = "Optimizer steps on end with more than one scheduler step."
+doc = "Optimizer steps in a row with more than one scheduler step."
+source = "convention: of this project, one such step may be the last of an epoch"
 [params.batches]
 value = 20
 unit = "steps"
 doc = "Steps after which a decay may be judged."
+source = "convention: of this project, fewer are a short test"
 [params.gone]
 value = 1e-4
 doc = "Learning rate halfway over the first, below which the second half changes nothing."
+source = "arithmetic: five thousand steps at a ten-thousandth of the rate move the weights by less than one of the first"
+[params.epoch]
+value = 3
+unit = "steps"
+doc = "Steps of an epoch, at least."
+source = "convention: of this project, shorter epochs are a test"
+[params.most]
+value = 0.8
+unit = "of the steps"
+doc = "Share of the steps in which the scheduler was stepped."
+source = "convention: of this project, one of five may not be seen"
+[params.nearly_all]
+value = 0.9
+unit = "of the steps"
+doc = "The same for a decay."
+source = "convention: of this project, one of ten may not be seen"
 [needs]
 tables = ["schedulers"]
 columns = ["schedulers.steps"]
@@ -28,36 +46,11 @@ why = "The learning rate reaches its end after a fraction of the training."
 not_this = "A scheduler stepped once, one whose length is counted in those steps and that is not beyond it when the run has ended, one inside another scheduler, catching up on resume before the first step, schedulers on a metric, as many steps as there are ranks (accelerate does that on purpose)."
 source = "Counting; no threshold but persistence."
 */
+-- shared
 WITH rows_ AS (
     SELECT *, row_number() OVER (PARTITION BY rank, scheduler_id ORDER BY step) AS n
     FROM schedulers
     WHERE scheduler NOT LIKE '%Plateau%'
-), runs AS (
-    SELECT *,
-        n - row_number() OVER (PARTITION BY rank, scheduler_id, coalesce(steps, 0) >= 2 ORDER BY n) AS island
-    FROM rows_
-), often AS (
-    SELECT rank, scheduler_id, scheduler, optimizer_id, island, min(step) AS step, count(*) AS rows_,
-        median(steps) AS times, min(n) AS n
-    FROM runs WHERE steps >= 2 GROUP BY ALL
-)
-, lengths AS (
-    SELECT rank, scheduler_id, any_value(scheduler) AS scheduler, any_value(optimizer_id) AS optimizer_id,
-        min(step) AS step, max(total_steps) AS total, count(*) AS rows_,
-        any_value(coalesce(json_extract(settings, '$.T_max'),
-            json_extract(settings, '$.total_iters'))::BIGINT) AS length_
-    FROM schedulers
-    WHERE scheduler IN ('CosineAnnealingLR', 'PolynomialLR') AND json_valid(settings)
-    GROUP BY rank, scheduler_id
-), planned AS (
-    -- a length that was counted in those steps is reached with the last of them
-    SELECT rank, scheduler_id FROM schedulers
-    WHERE scheduler IN ('OneCycleLR', 'CosineAnnealingLR', 'PolynomialLR', 'LinearLR')
-      AND json_valid(settings)
-      AND EXISTS (FROM script_ended WHERE by_itself)
-    GROUP BY rank, scheduler_id
-    HAVING max(total_steps) <= 1 + any_value(coalesce(json_extract(settings, '$.total_steps'),
-        json_extract(settings, '$.T_max'), json_extract(settings, '$.total_iters'))::BIGINT)
 ), epochs AS (
     SELECT rank, max(epoch) + 1 AS epochs, count(DISTINCT step) / (max(epoch) + 1) AS per_epoch,
         'epochs' AS word
@@ -74,14 +67,24 @@ WITH rows_ AS (
           AND NOT EXISTS (FROM steps e WHERE e.rank = s.rank AND e.epoch IS NOT NULL))
     GROUP BY rank HAVING max(gap) - min(gap) <= 1
 )
-, decays AS (
-    -- by the counts of the scheduler and by step numbers: not every step has a row
-    SELECT s.rank, s.scheduler_id, any_value(s.scheduler) AS scheduler,
-        any_value(s.optimizer_id) AS optimizer_id, min(s.step) AS step, max(s.step) - min(s.step) + 1 AS rows_,
-        max(s.total_steps) AS total,
-        arg_min(s.lr, s.step) AS lr_first, max(s.lr) FILTER (2 * s.step >= s.last) AS lr_half
-    FROM (SELECT *, max(step) OVER (PARTITION BY rank, scheduler_id) AS last FROM schedulers) s
-    WHERE s.scheduler IN ('ExponentialLR', 'StepLR', 'MultiStepLR', 'MultiplicativeLR') GROUP BY ALL
+-- detector: several_times_a_step
+WITH runs AS (
+    SELECT *,
+        n - row_number() OVER (PARTITION BY rank, scheduler_id, coalesce(steps, 0) >= 2 ORDER BY n) AS island
+    FROM rows_
+), often AS (
+    SELECT rank, scheduler_id, scheduler, optimizer_id, island, min(step) AS step, count(*) AS rows_,
+        median(steps) AS times, min(n) AS n
+    FROM runs WHERE steps >= 2 GROUP BY ALL
+), planned AS (
+    -- a length that was counted in those steps is reached with the last of them
+    SELECT rank, scheduler_id FROM schedulers
+    WHERE scheduler IN ('OneCycleLR', 'CosineAnnealingLR', 'PolynomialLR', 'LinearLR')
+      AND json_valid(settings)
+      AND EXISTS (FROM script_ended WHERE by_itself)
+    GROUP BY rank, scheduler_id
+    HAVING max(total_steps) <= 1 + any_value(coalesce(json_extract(settings, '$.total_steps'),
+        json_extract(settings, '$.T_max'), json_extract(settings, '$.total_iters'))::BIGINT)
 )
 -- step() comes after the optimizer's, so what a row counts happened after the row before
 SELECT rank, greatest(step - 1, 0) AS step, times::BIGINT AS value, scheduler, optimizer_id, rows_ AS steps_,
@@ -92,7 +95,16 @@ WHERE rows_ >= $least
   AND (times <> (SELECT max(world_size) FROM ranks WHERE world_size > 1)
       OR (SELECT coalesce(max(world_size), 1) FROM ranks) = 1)
    AND (rank, scheduler_id) NOT IN (FROM planned)
-UNION ALL BY NAME
+-- detector: as_long_as_the_epochs
+WITH lengths AS (
+    SELECT rank, scheduler_id, any_value(scheduler) AS scheduler, any_value(optimizer_id) AS optimizer_id,
+        min(step) AS step, max(total_steps) AS total, count(*) AS rows_,
+        any_value(coalesce(json_extract(settings, '$.T_max'),
+            json_extract(settings, '$.total_iters'))::BIGINT) AS length_
+    FROM schedulers
+    WHERE scheduler IN ('CosineAnnealingLR', 'PolynomialLR') AND json_valid(settings)
+    GROUP BY rank, scheduler_id
+)
 SELECT l.rank, l.step, round(e.per_epoch)::BIGINT AS value, l.scheduler, l.optimizer_id, l.rows_ AS steps_,
     l.scheduler_id,
     format('{} is as long as the training has {} ({:d}), and it was stepped {:d} times', l.scheduler, e.word,
@@ -100,19 +112,31 @@ SELECT l.rank, l.step, round(e.per_epoch)::BIGINT AS value, l.scheduler, l.optim
 FROM lengths l JOIN epochs e ON e.rank = l.rank
 WHERE l.length_ = e.epochs
   AND e.epochs >= 2
-  AND e.per_epoch >= 3
+  AND e.per_epoch >= $epoch
   AND l.total >= 2 * l.length_
-  AND l.total >= 0.8 * l.rows_
-UNION ALL BY NAME
+  AND l.total >= $most * l.rows_
+-- detector: decays_by_batch
+WITH decays AS (
+    -- by the counts of the scheduler and by step numbers: not every step has a row
+    SELECT s.rank, s.scheduler_id, any_value(s.scheduler) AS scheduler,
+        any_value(s.optimizer_id) AS optimizer_id, min(s.step) AS step,
+            max(s.step) - min(s.step) + 1 AS rows_,
+        max(s.total_steps) AS total,
+        arg_min(s.lr, s.step) AS lr_first, max(s.lr) FILTER (2 * s.step >= s.last) AS lr_half
+    FROM (SELECT *, max(step) OVER (PARTITION BY rank, scheduler_id) AS last FROM schedulers) s
+    WHERE s.scheduler IN ('ExponentialLR', 'StepLR', 'MultiStepLR', 'MultiplicativeLR') GROUP BY ALL
+)
 -- a decay by epochs, stepped for every batch: half of the training is done at a rate of nothing
 SELECT d.rank, d.step, coalesce(round(e.per_epoch)::BIGINT, d.total) AS value, d.scheduler, d.optimizer_id,
     d.rows_ AS steps_, d.scheduler_id,
-    format('{} is stepped for every batch ({:d} times) and has divided the learning rate by {:.3g} halfway through the run',
+    format('{} is stepped for every batch ({:d} times) and has divided the learning rate by {:.3g} halfway '
+        'through the run',
         d.scheduler, d.total, d.lr_first / d.lr_half) AS how_
 FROM decays d LEFT JOIN epochs e ON e.rank = d.rank
 WHERE d.rows_ >= $batches
   AND d.lr_half > 0
   AND d.lr_half < $gone * d.lr_first
-  AND coalesce(e.per_epoch >= 3, true)
-  AND d.total >= 0.9 * (d.rows_ - 1)
+  AND coalesce(e.per_epoch >= $epoch, true)
+  AND d.total >= $nearly_all * (d.rows_ - 1)
+-- together
 ORDER BY step, rank, scheduler_id

@@ -10,13 +10,26 @@ fix = "Call scheduler.step() after optimizer.step(), or, if it was planned in ep
 value = 10
 unit = "steps"
 doc = "Optimizer steps before silence means anything."
+source = "convention: of this project, fewer are a short test"
 [params.share]
 value = 0.2
 doc = "Of its planned steps, which are as many as the optimizer's: a scheduler that made no more was stepped by the epoch."
+source = "arithmetic: a fifth: a scheduler that goes with the optimizer makes all of them"
 [params.planned]
 value = 50
 unit = "steps"
-doc = "Length of a schedule from which on it is no chance that it is the run's."
+doc = "Length of a schedule from which it is no chance that it is the run's."
+source = "convention: of this project, shorter schedules agree with a run by chance"
+[params.seen]
+value = 0.9
+unit = "of the steps"
+doc = "Share of the steps of the optimizer in which the scheduler was there."
+source = "convention: of this project, one of ten may not be seen"
+[params.alike]
+value = 0.01
+unit = "relative"
+doc = "How close the planned steps come to the optimizer's."
+source = "convention: of this project, a hundredth"
 [needs]
 tables = ["schedulers"]
 columns = ["schedulers.total_steps"]
@@ -42,7 +55,7 @@ WITH last AS (
             FROM steps s
             WHERE s.rank = l.rank AND s.optimizer_id = l.optimizer_id AND s.stepped) AS of_optimizer
     FROM last l JOIN whole w ON w.rank = l.rank
-    WHERE l.first = 0 AND w.steps_ >= $least AND l.rows_ >= 0.9 * w.steps_
+    WHERE l.first = 0 AND w.steps_ >= $least AND l.rows_ >= $seen * w.steps_
 ), busy AS (
     -- stepped, and not without anything left to do for the second half of the run
     SELECT o.rank, o.optimizer_id, o.scheduler_id
@@ -85,5 +98,5 @@ WHERE total = 0 AND scheduler NOT LIKE '%Plateau%' AND (completed OR epoch >= 1)
     AND completed
     AND planned >= $planned
     AND total <= $share * planned
-    AND abs(planned - of_optimizer) <= greatest(1, 0.01 * planned)
+    AND abs(planned - of_optimizer) <= greatest(1, $alike * planned)
 ORDER BY step, rank, optimizer_id

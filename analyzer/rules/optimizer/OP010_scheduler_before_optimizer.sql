@@ -6,6 +6,11 @@ phase = "optimizer"
 signal = "calls"
 message = "{scheduler} is stepped {where_} ({value}: b backward, l scheduler, s optimizer): the first learning rate of the schedule is never used."
 fix = "Call optimizer.step() first, then scheduler.step()."
+[params.times]
+value = 3
+unit = "times"
+doc = "How often it must have happened."
+source = "convention: of this project, once or twice is a start"
 [needs]
 tables = ["schedulers", "steps"]
 columns = ["steps.calls", "schedulers.before_optimizer"]
@@ -40,7 +45,7 @@ WHERE c.first_step = s.step
   AND c.first_total = 1
   AND c.early >= 1
   AND regexp_matches(s.calls, '^[^sbf]*l[^sbf]*[bf][^l]*s$')
-  AND c.times >= 3
+  AND c.times >= $times
     AND c.times = (SELECT count(*)
         FROM steps o
         WHERE o.rank = s.rank AND o.optimizer_id = s.optimizer_id AND o.stepped)
@@ -74,7 +79,7 @@ WHERE h.early
   AND h.single
   AND h.first_total = 1
   AND h.first_n = 1
-  AND h.times >= 3
+  AND h.times >= $times
   AND h.longest = h.shortest
   AND h.longest >= 2
   AND h.times * h.longest = h.optimizer_steps

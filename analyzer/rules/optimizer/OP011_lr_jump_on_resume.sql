@@ -11,6 +11,17 @@ explains = ["lr-spike", "lr-too-high", "loss-spike", "divergence", "exploding-gr
 value = 1.5
 unit = "times"
 doc = "Change of the learning rate across the resume that counts as a jump; schedules change by less from one step to the next."
+source = "convention: of this project, schedules change by less from one step to the next"
+[params.counted]
+value = 3
+unit = "steps"
+doc = "Steps that an optimizer's state, or a schedule, must have counted."
+source = "convention: of this project, after fewer there is little to jump from"
+[params.same]
+value = 1e-6
+unit = "relative"
+doc = "Change of a learning rate that is none."
+source = "convention: of this project, rounding"
 [needs]
 tables = ["checkpoints", "param_groups"]
 columns = ["param_groups.lr"]
@@ -20,9 +31,10 @@ why = "The scheduler starts from its beginning while weights and moments stand i
 not_this = "A scheduler whose state was loaded too (unless a new one took its place, or the first step already has a higher rate than was loaded), a schedule that goes on as it was, a decay some steps later, a lower rate set by hand after loading (a warning: it is often meant)."
 source = "Counting; the factor lies above the step of usual schedules."
 */
+-- detector: after_loading_state
 WITH loads AS (
     SELECT rank, optimizer_id, step AS resumed, time_ns, lr AS loaded,
-        coalesce(state_step, CASE WHEN entries > 0 THEN 3 ELSE 0 END) AS state_step,
+        coalesce(state_step, CASE WHEN entries > 0 THEN $counted ELSE 0 END) AS state_step,
         lead(step) OVER (PARTITION BY rank, optimizer_id ORDER BY step, time_ns) AS next_load
     FROM checkpoints WHERE action = 'optimizer' AND lr > 0
 ), rates AS (
@@ -34,7 +46,7 @@ WITH loads AS (
           AND l.resumed < coalesce(l.next_load, l.resumed + 1)
     WINDOW w AS (PARTITION BY l.rank, l.optimizer_id, l.resumed ORDER BY g.step)
 ), changes AS (
-    SELECT *, lr / before AS factor FROM rates WHERE before > 0 AND lr > 0 AND abs(lr / before - 1) > 1e-6
+    SELECT *, lr / before AS factor FROM rates WHERE before > 0 AND lr > 0 AND abs(lr / before - 1) > $same
     QUALIFY row_number() OVER (PARTITION BY rank, optimizer_id, resumed ORDER BY n) = 1
 ), schedules AS (
     SELECT c.rank, c.optimizer_id, c.resumed, any_value(s.scheduler) AS scheduler,
@@ -45,64 +57,66 @@ WITH loads AS (
         AND s.step BETWEEN c.resumed AND c.step
     GROUP BY ALL
 )
-SELECT * FROM (
-    SELECT 'Optimizer state was loaded' AS resume_, c.rank, c.step, c.lr AS value, c.before, c.loaded,
-        c.factor, c.resumed, c.optimizer_id, s.scheduler, s.last_epoch,
-        CASE WHEN s.scheduler IS NULL
-            OR EXISTS (FROM checkpoints k
-                WHERE k.rank = c.rank
-                  AND k.action = 'scheduler'
-                  AND k.step BETWEEN c.resumed - 1 AND c.step
-                  AND coalesce(k.last_epoch, 0) <= s.last_epoch) THEN ''
-                      ELSE printf('; no state was put into the %s, which counts from %d', s.scheduler,
-                          s.last_epoch)
-                      END AS schedule_,
-        CASE WHEN c.factor > 1 OR s.scheduler IS NOT NULL THEN 'error' ELSE 'warning' END AS severity
-    FROM changes c
-    LEFT JOIN schedules s ON s.rank = c.rank AND s.optimizer_id = c.optimizer_id AND s.resumed = c.resumed
-    WHERE (c.factor > $factor OR (1 / c.factor > $factor AND c.n <= 2)) AND c.state_step >= 3
-      -- a schedule whose state was loaded too goes on, but not if another one, that counts from its
-      -- beginning, sets the rate
-      AND (NOT EXISTS (SELECT 1
-          FROM checkpoints k
-          WHERE k.rank = c.rank AND k.action = 'scheduler' AND k.step BETWEEN c.resumed - 1 AND c.step)
-        -- or if the very first step has another rate than was loaded: it was set over what was loaded, no
-        -- schedule has made a step yet
-        OR (c.factor > $factor AND c.n = 1)
-        OR (c.factor > $factor AND c.n <= 2 AND s.last_epoch < c.n AND NOT EXISTS (
-            SELECT 1
-            FROM checkpoints k
+SELECT 'Optimizer state was loaded' AS resume_, c.rank, c.step, c.lr AS value, c.before, c.loaded,
+    c.factor, c.resumed, c.optimizer_id, s.scheduler, s.last_epoch,
+    CASE WHEN s.scheduler IS NULL
+        OR EXISTS (FROM checkpoints k
             WHERE k.rank = c.rank
               AND k.action = 'scheduler'
               AND k.step BETWEEN c.resumed - 1 AND c.step
-              AND coalesce(k.last_epoch, 0) <= s.last_epoch)))
-    UNION ALL BY NAME
-    SELECT 'The last attempt ended' AS resume_, r.rank, r.step, r.lr AS value, r.before, r.before AS loaded,
-        r.lr / r.before AS factor, r.step AS resumed, r.optimizer_id, s.scheduler, s.last_epoch,
-        printf('; no state was put into the %s, which counts from %d', s.scheduler,
-            s.last_epoch) AS schedule_,
-            'error' AS severity
-    FROM (
-        SELECT *, lag(lr) OVER w AS before, lag(state_step) OVER w AS counted
-        FROM param_groups
-        WHERE group_id = 0
-        WINDOW w AS (PARTITION BY rank, optimizer_id ORDER BY step)
-    ) r
-    JOIN events a ON a.rank = r.rank AND a.event = 'attempt' AND a.step = r.step
-    JOIN (SELECT rank, optimizer_id, step, any_value(scheduler) AS scheduler, min(last_epoch) AS last_epoch
-        FROM schedulers
-        GROUP BY ALL) s
-        ON s.rank = r.rank AND s.optimizer_id = r.optimizer_id AND s.step = r.step AND s.last_epoch <= 1
-    WHERE r.before > 0
-      AND r.lr > 0
-      AND (r.lr > $factor * r.before OR r.before > $factor * r.lr)
-      AND r.state_step > r.counted
-      AND r.counted >= 3
-      AND EXISTS (FROM checkpoints k WHERE k.rank = r.rank AND k.action = 'weights' AND k.step = r.step)
-      AND NOT EXISTS (FROM checkpoints k
-          WHERE k.rank = r.rank AND k.action IN ('optimizer', 'scheduler') AND k.step = r.step)
-      -- the schedule had gone on before it began again
-      AND EXISTS (FROM schedulers h
-          WHERE h.rank = r.rank AND h.optimizer_id = r.optimizer_id AND h.step < r.step AND h.last_epoch >= 3)
-)
+              AND coalesce(k.last_epoch, 0) <= s.last_epoch) THEN ''
+                  ELSE printf('; no state was put into the %s, which counts from %d', s.scheduler,
+                      s.last_epoch)
+                  END AS schedule_,
+    CASE WHEN c.factor > 1 OR s.scheduler IS NOT NULL THEN 'error' ELSE 'warning' END AS severity
+FROM changes c
+LEFT JOIN schedules s ON s.rank = c.rank AND s.optimizer_id = c.optimizer_id AND s.resumed = c.resumed
+WHERE (c.factor > $factor OR (1 / c.factor > $factor AND c.n <= 2)) AND c.state_step >= $counted
+  -- a schedule whose state was loaded too goes on, but not if another one, that counts from its
+  -- beginning, sets the rate
+  AND (NOT EXISTS (SELECT 1
+      FROM checkpoints k
+      WHERE k.rank = c.rank AND k.action = 'scheduler' AND k.step BETWEEN c.resumed - 1 AND c.step)
+    -- or if the very first step has another rate than was loaded: it was set over what was loaded, no
+    -- schedule has made a step yet
+    OR (c.factor > $factor AND c.n = 1)
+    OR (c.factor > $factor AND c.n <= 2 AND s.last_epoch < c.n AND NOT EXISTS (
+        SELECT 1
+        FROM checkpoints k
+        WHERE k.rank = c.rank
+          AND k.action = 'scheduler'
+          AND k.step BETWEEN c.resumed - 1 AND c.step
+          AND coalesce(k.last_epoch, 0) <= s.last_epoch)))
+-- detector: in_the_next_attempt
+SELECT 'The last attempt ended' AS resume_, r.rank, r.step, r.lr AS value, r.before, r.before AS loaded,
+    r.lr / r.before AS factor, r.step AS resumed, r.optimizer_id, s.scheduler, s.last_epoch,
+    printf('; no state was put into the %s, which counts from %d', s.scheduler,
+        s.last_epoch) AS schedule_,
+        'error' AS severity
+FROM (
+    SELECT *, lag(lr) OVER w AS before, lag(state_step) OVER w AS counted
+    FROM param_groups
+    WHERE group_id = 0
+    WINDOW w AS (PARTITION BY rank, optimizer_id ORDER BY step)
+) r
+JOIN events a ON a.rank = r.rank AND a.event = 'attempt' AND a.step = r.step
+JOIN (SELECT rank, optimizer_id, step, any_value(scheduler) AS scheduler, min(last_epoch) AS last_epoch
+    FROM schedulers
+    GROUP BY ALL) s
+    ON s.rank = r.rank AND s.optimizer_id = r.optimizer_id AND s.step = r.step AND s.last_epoch <= 1
+WHERE r.before > 0
+  AND r.lr > 0
+  AND (r.lr > $factor * r.before OR r.before > $factor * r.lr)
+  AND r.state_step > r.counted
+  AND r.counted >= $counted
+  AND EXISTS (FROM checkpoints k WHERE k.rank = r.rank AND k.action = 'weights' AND k.step = r.step)
+  AND NOT EXISTS (FROM checkpoints k
+      WHERE k.rank = r.rank AND k.action IN ('optimizer', 'scheduler') AND k.step = r.step)
+  -- the schedule had gone on before it began again
+  AND EXISTS (FROM schedulers h
+      WHERE h.rank = r.rank
+        AND h.optimizer_id = r.optimizer_id
+        AND h.step < r.step
+        AND h.last_epoch >= $counted)
+-- together
 ORDER BY severity, step, rank, optimizer_id

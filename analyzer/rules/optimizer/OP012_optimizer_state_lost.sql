@@ -10,29 +10,65 @@ explains = ["loss-spike", "divergence", "exploding-gradients", "lr-too-high", "s
 [params.gone_on]
 value = 0.3
 doc = "Distance of a new model's weights from the last ones of the model before, over that from its first ones, below which it goes on from there."
+source = "own history"
 [params.starts]
 value = 3
 unit = "optimizers"
-doc = "New optimizers that each begin at weights that were loaded at that step, from which on this is the plan."
+doc = "New optimizers that each begin at weights that were loaded at that step, from which this is the plan."
+source = "convention: of this project, two may be a restart"
 [params.restart]
 value = 0.2
-doc = "Learning rate over that of the step before, below which moments that begin anew are part of a restart."
+doc = "Learning rate over that of the step before, below which moments that start again are part of a restart."
+source = "own history"
 [params.rounds]
 value = 3
 unit = "optimizers"
-doc = "New optimizers, each over more samples than the one before, from which on these are rounds over data that grow."
+doc = "New optimizers, each over more samples than the one before, from which these are rounds over data that grow."
+source = "convention: of this project, two may be chance"
 [params.more]
 value = 1.03
 unit = "times"
 doc = "Samples of a round over those of the round before."
+source = "convention: of this project, more than the scatter of the last batch"
 [params.fraction]
 value = 0.2
 doc = "Norm of the state after the first step of a new optimizer over that before, below which it began with nothing, for optimizers without a counter."
+source = "arithmetic: after one step a first moment holds 1 - beta1, a tenth of a gradient; twice that"
+[params.fewer]
+value = 0.9
+unit = "of the samples"
+doc = "Samples of a round that are new."
+source = "convention: of this project, one of ten was there before"
+[params.soon]
+value = 3
+unit = "steps"
+doc = "Steps after a handover that belong to it."
+source = "convention: of this project, as many as a script needs to set itself up"
+[params.counted]
+value = 3
+unit = "steps"
+doc = "Steps that an optimizer's state must have counted to be one."
+source = "convention: of this project, after fewer there is little to lose"
+[params.half_rate]
+value = 0.5
+unit = "times"
+doc = "Learning rate over that of the other optimizer, at least."
+source = "arithmetic: half and twice"
+[params.back]
+value = 20
+unit = "steps"
+doc = "How far back the loss before is looked for."
+source = "convention: of this project, an evaluation may lie between"
+[params.same_rate]
+value = 0.001
+unit = "relative"
+doc = "Change of a learning rate that is none."
+source = "convention: of this project, rounding of what is logged"
 [needs]
 tables = ["param_groups"]
 steps = 3
 [doc]
-what = "The step counter in the optimizer's state falls back to one; or a new optimizer of the same class, size and learning rate takes the place of another and starts at one, or, where it keeps no counter, with moments that are a fraction of those before; or an optimizer that was given a saved state never steps, and another of its class steps instead and starts at one; or the state that was put into it beside loaded weights was empty. As advice: a new optimizer that holds all that the old one held, at the same rates, and more; or that of another model which got its weights from memory, without a checkpoint."
+what = "The step counter in the optimizer's state falls back to one; or a new optimizer of the same class, size and learning rate takes the place of another and starts at one, or, where it keeps no counter, with moments that are a fraction of those before; or an optimizer that was given a saved state never steps, and another of its class steps instead and starts at one; or the state that was put into it beside loaded weights was empty; or a file that holds nothing but such a state was read beside the weights and put into no optimizer. As advice: a new optimizer that holds all that the old one held, at the same rates, and more; or that of another model which got its weights from memory, without a checkpoint."
 why = "Adam's moments start from zero: the first steps are as long as at the start of the run."
 not_this = "Another model, unless the last weights of the one before were loaded into it; a second optimizer for other parameters, a resumed run whose state was loaded (its counter falls by as much as had been done since the checkpoint), another optimizer for another stage or another model, as the next fold has; the inner loop of meta-learning, with weights loaded and an optimizer made for each task; stages in which the modules get other hooks, as pruning gives them; restarts whose learning rate begins far lower as well; rounds over data that grow, as in active learning."
 source = "Counting."
@@ -43,7 +79,7 @@ WITH counters AS (
         sum(numel) AS numel, max(lr) AS lr
     FROM param_groups GROUP BY rank, step, optimizer_id
 ), inner_ AS (
-    -- weights set anew at each of several starts: the inner loop of meta-learning, or folds of one model
+    -- weights set again at each of several starts: the inner loop of meta-learning, or folds of one model
     SELECT h.rank
     FROM handovers h
     LEFT JOIN (SELECT DISTINCT rank, step FROM checkpoints WHERE action = 'weights') c ON c.rank = h.rank
@@ -69,7 +105,7 @@ WITH counters AS (
     FROM (SELECT *, lag(samples) OVER (PARTITION BY rank ORDER BY round_) AS before FROM rounds)
     WHERE before IS NOT NULL
     GROUP BY rank
-    HAVING count(*) >= $rounds AND bool_and(samples > $more * before AND new_ < 0.9 * samples AND new_ > 0)
+    HAVING count(*) >= $rounds AND bool_and(samples > $more * before AND new_ < $fewer * samples AND new_ > 0)
     UNION ALL
     -- not all batches were seen: longer and longer stretches tell the same
     SELECT rank
@@ -86,7 +122,7 @@ WITH counters AS (
     SELECT rank FROM (
         SELECT p.rank, p.step, count(h.step) AS near
         FROM probes p
-        LEFT JOIN handovers h ON h.rank = p.rank AND p.step BETWEEN h.step AND h.step + 3
+        LEFT JOIN handovers h ON h.rank = p.rank AND p.step BETWEEN h.step AND h.step + $soon
         WHERE p.probe = 'hooks' AND p.step > 0 GROUP BY p.rank, p.step
     ) GROUP BY rank HAVING min(near) > 0
 ), ends AS (
@@ -112,7 +148,7 @@ WHERE value <= 1 AND before >= 2
 WITH handed AS (
     -- what the parameters of the new model are after its first update, against those of the same names in the
     -- model before, when
-    -- it was made and when it was last seen: a resume goes on from there, another fold or seed begins anew
+    -- it was made and when it was last seen: a resume goes on from there, another fold or seed begins again
     SELECT h.rank, h.optimizer_id, sum(abs(b.sum - a.last_sum) + abs(b.sum_sq - a.last_sq)) AS from_last,
         sum(abs(b.sum - a.first_sum) + abs(b.sum_sq - a.first_sq)) AS from_first
     FROM handovers h
@@ -140,19 +176,20 @@ WITH handed AS (
 -- too
 SELECT n.rank, n.first AS step, n.optimizer, n.first_count AS value, o.last_count AS before,
     'the step counter' AS what_, 'with a new optimizer' AS how_, n.optimizer_id,
-    -- where the data are others from that very step on, a new task may be meant to begin anew
+    -- where the data are others from that very step on, a new task may be meant to begin again
     -- nor is it a resume where another model got the weights from memory: nothing was read from a checkpoint
     CASE WHEN (n.rank, n.first) IN (SELECT (rank, step) FROM data_changes)
         OR EXISTS (FROM handovers h WHERE h.rank = n.rank AND h.optimizer_id = n.optimizer_id AND h.fresh
-            AND NOT EXISTS (FROM checkpoints c WHERE c.rank = h.rank AND c.step = h.step AND c.action = 'read'))
+            AND NOT EXISTS (FROM checkpoints c
+                WHERE c.rank = h.rank AND c.step = h.step AND c.action = 'read'))
         THEN 'warning' ELSE 'error' END AS severity
 FROM ends n JOIN ends o ON o.rank = n.rank AND o.optimizer_id < n.optimizer_id AND o.last = n.first - 1
 WHERE n.first > 0
   AND n.first_count <= 1
-  AND o.last_count >= 3
+  AND o.last_count >= $counted
   AND n.optimizer = o.optimizer
   AND n.numel = o.numel
-  AND len(list_filter(n.first_lrs, lambda lr: lr BETWEEN 0.5 * o.last_lr AND 2 * o.last_lr)) > 0
+  AND len(list_filter(n.first_lrs, lambda lr: lr BETWEEN $half_rate * o.last_lr AND 2 * o.last_lr)) > 0
   AND n.rank NOT IN (SELECT rank FROM inner_ UNION FROM staged UNION FROM grown)
   AND NOT EXISTS (FROM handovers h WHERE h.rank = n.rank AND h.optimizer_id = n.optimizer_id AND h.fresh
       AND NOT EXISTS (FROM handed g
@@ -163,7 +200,7 @@ WHERE n.first > 0
 WITH uncounted AS (
     SELECT rank, optimizer_id, any_value(optimizer) AS optimizer, min(step) AS first, max(step) AS last,
         any_value(numel) AS numel, arg_min(lr, step, 2) AS first_lrs, arg_max(lr, step) AS last_lr
-    FROM counters GROUP BY rank, optimizer_id HAVING count(state_step) = 0 AND count(*) >= 3
+    FROM counters GROUP BY rank, optimizer_id HAVING count(state_step) = 0 AND count(*) >= $counted
 ), followed AS (
     SELECT n.rank, n.optimizer_id, n.optimizer, n.first
     FROM uncounted n
@@ -171,7 +208,7 @@ WITH uncounted AS (
     JOIN handovers h ON h.rank = n.rank AND h.optimizer_id = n.optimizer_id AND NOT h.fresh
     WHERE n.optimizer = o.optimizer
       AND n.numel = o.numel
-      AND len(list_filter(n.first_lrs, lambda lr: lr BETWEEN 0.5 * o.last_lr AND 2 * o.last_lr)) > 0
+      AND len(list_filter(n.first_lrs, lambda lr: lr BETWEEN $half_rate * o.last_lr AND 2 * o.last_lr)) > 0
 ), held AS (
     SELECT f.rank, f.optimizer_id, t.key, t.tensor_id,
         arg_max(s.sum_sq, s.step) FILTER (s.step < f.first) AS before,
@@ -179,7 +216,7 @@ WITH uncounted AS (
     FROM followed f JOIN optimizer_state_tensors t ON t.rank = f.rank
     JOIN tensor_stats s ON s.rank = t.rank
         AND s.tensor_id = t.tensor_id
-        AND s.step BETWEEN f.first - 20 AND f.first
+        AND s.step BETWEEN f.first - $back AND f.first
     GROUP BY ALL
 ), moments AS (
     SELECT rank, optimizer_id, key, sqrt(sum(after)) AS value, sqrt(sum(before)) AS before,
@@ -196,38 +233,66 @@ FROM followed f JOIN moments m ON m.rank = f.rank AND m.optimizer_id = f.optimiz
 WHERE m.left_ < $fraction AND f.rank NOT IN (SELECT rank FROM inner_ UNION FROM staged UNION FROM grown)
 QUALIFY row_number() OVER (PARTITION BY f.rank, f.optimizer_id ORDER BY m.left_) = 1
 -- detector: state_put_into_another
--- an optimizer was given a state and never stepped; the one that stepped next, of the same class, began with nothing
+-- an optimizer was given a state and never stepped; the one that stepped next, of the same class, began with
+-- nothing
 WITH given AS (
-    SELECT rank, step, (detail->>'$.optimizer_id')::INTEGER AS optimizer_id, (detail->>'$.state_step')::DOUBLE AS state_step
+    SELECT rank, step, (detail->>'$.optimizer_id')::INTEGER AS optimizer_id,
+        (detail->>'$.state_step')::DOUBLE AS state_step
     FROM events WHERE event = 'resume' AND detail->>'$.what' = 'optimizer'
 ), found AS (
     SELECT rank, (detail->>'$.optimizer_id')::INTEGER AS optimizer_id, detail->>'$.class' AS class
     FROM events WHERE event = 'optimizer-found'
 )
-SELECT n.rank, n.first AS step, n.optimizer, n.first_count AS value, g.state_step AS before, 'the step counter' AS what_,
-    'since the state was put into another optimizer, which never steps' AS how_, n.optimizer_id, 'error' AS severity
+SELECT n.rank, n.first AS step, n.optimizer, n.first_count AS value, g.state_step AS before,
+    'the step counter' AS what_,
+    'since the state was put into another optimizer, which never steps' AS how_, n.optimizer_id,
+        'error' AS severity
 FROM given g
 JOIN found f ON f.rank = g.rank AND f.optimizer_id = g.optimizer_id
-JOIN ends n ON n.rank = g.rank AND n.first >= g.step AND n.optimizer_id <> g.optimizer_id AND n.optimizer = f.class
+JOIN ends n ON n.rank = g.rank
+    AND n.first >= g.step
+    AND n.optimizer_id <> g.optimizer_id
+    AND n.optimizer = f.class
 WHERE n.first_count <= 1
-  AND g.state_step >= 3
+  AND g.state_step >= $counted
   AND NOT EXISTS (FROM counters c WHERE c.rank = g.rank AND c.optimizer_id = g.optimizer_id)
   AND NOT EXISTS (FROM given o WHERE o.rank = n.rank AND o.optimizer_id = n.optimizer_id)
 QUALIFY row_number() OVER (PARTITION BY g.rank, g.optimizer_id ORDER BY n.first) = 1
 -- detector: empty_state
 -- weights were loaded, and the state that was put into the optimizer beside them held nothing
-SELECT n.rank, n.first AS step, n.optimizer, n.first_count AS value, b.last_count AS before, 'the step counter' AS what_,
+SELECT n.rank, n.first AS step, n.optimizer, n.first_count AS value, b.last_count AS before,
+    'the step counter' AS what_,
     'since the state that was put into it was empty' AS how_, n.optimizer_id, 'error' AS severity
 FROM checkpoints c
 JOIN checkpoints w ON w.rank = c.rank AND w.step = c.step AND w.action = 'weights' AND w.entries > 0
 JOIN ends n ON n.rank = c.rank AND n.optimizer_id = c.optimizer_id AND n.first = c.step AND n.first_count <= 1
-JOIN (SELECT rank, step, max(state_step) AS last_count, any_value(optimizer) AS optimizer FROM counters GROUP BY rank, step) b
-    ON b.rank = n.rank AND b.step = n.first - 1 AND b.optimizer = n.optimizer AND b.last_count >= 3
+JOIN (SELECT rank, step, max(state_step) AS last_count, any_value(optimizer) AS optimizer
+    FROM counters
+    GROUP BY rank, step) b
+    ON b.rank = n.rank AND b.step = n.first - 1 AND b.optimizer = n.optimizer AND b.last_count >= $counted
 WHERE c.action = 'optimizer' AND c.entries = 0
   -- from a file: the next fold may begin with a copy of the state of the beginning
   AND EXISTS (FROM checkpoints r WHERE r.rank = c.rank AND r.step = c.step AND r.action = 'read')
   AND n.rank NOT IN (SELECT rank FROM inner_)
 QUALIFY row_number() OVER (PARTITION BY n.rank, n.optimizer_id ORDER BY n.first) = 1
+-- detector: state_read_and_not_used
+-- a file with nothing but an optimizer's state and what belongs to it was read beside the weights, and put into no
+-- optimizer: whoever only wants the weights does not read it
+SELECT n.rank, n.first AS step, n.optimizer, n.first_count AS value, r.state_step AS before,
+    'the step counter' AS what_,
+    'since the state that was read from a file was put into no optimizer' AS how_, n.optimizer_id,
+    'error' AS severity
+FROM checkpoints r
+JOIN checkpoints w ON w.rank = r.rank AND w.step = r.step AND w.action = 'weights' AND w.entries > 0
+JOIN ends n ON n.rank = r.rank AND n.first = r.step AND n.first_count <= 1
+WHERE r.action = 'read'
+  AND r.optimizer_entries > 0
+  AND r.state_step >= $counted
+  AND len(list_filter(r.keys::JSON::VARCHAR[],
+      lambda k: NOT regexp_matches(k, '(?i)optim|sched|scaler|^lr|step|epoch|rng|^state$|param_groups'))) = 0
+  AND NOT EXISTS (FROM checkpoints o WHERE o.rank = r.rank AND o.action = 'optimizer' AND o.step = r.step)
+  AND n.rank NOT IN (SELECT rank FROM inner_)
+QUALIFY row_number() OVER (PARTITION BY n.rank, n.optimizer_id ORDER BY r.time_ns) = 1
 -- detector: new_optimizer_with_more
 -- more parameters from this step on, by a new optimizer that holds all that the old one held, with the same
 -- rates: they could have been added
@@ -237,7 +302,7 @@ SELECT n.rank, n.first AS step, n.optimizer, n.first_count AS value, o.last_coun
 FROM ends n JOIN ends o ON o.rank = n.rank AND o.optimizer_id < n.optimizer_id AND o.last = n.first - 1
 WHERE n.first > 0
   AND n.first_count <= 1
-  AND o.last_count >= 3
+  AND o.last_count >= $counted
   AND n.optimizer = o.optimizer
   AND n.numel > o.numel
   AND n.rank NOT IN (SELECT rank FROM inner_)
@@ -251,6 +316,6 @@ WHERE n.first > 0
       WHERE a.rank = o.rank
         AND a.step = o.last
         AND a.optimizer_id = o.optimizer_id
-        AND NOT coalesce(b.numel >= a.numel AND abs(b.lr - a.lr) <= 0.001 * a.lr, false))
+        AND NOT coalesce(b.numel >= a.numel AND abs(b.lr - a.lr) <= $same_rate * a.lr, false))
 -- together
 ORDER BY step, rank

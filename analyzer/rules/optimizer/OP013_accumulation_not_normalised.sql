@@ -11,13 +11,60 @@ explains = ["exploding-gradients", "clip-always-active", "divergence", "loss-spi
 value = 8
 unit = "steps"
 doc = "Steps before and after a change of the number of microbatches over which the norms are compared."
+source = "arithmetic: a median of eight norms scatters by less than half as much as one"
 [params.more]
 value = 3
 unit = "times"
 doc = "How many times as many microbatches."
+source = "arithmetic: three times as many make a sum larger by a factor of at least sqrt(3) = 1.7"
 [params.root]
 value = 0.85
 doc = "Growth of the norm over the square root of that number, which sums of independent gradients reach and means never."
+source = "convention: of this project, less than the root by the scatter of the norms"
+[params.in_full]
+value = 0.01
+unit = "relative"
+doc = "Distance from 1 of a loss that counts in full."
+source = "convention: of this project, rounding, and scales that are divided out"
+[params.low]
+value = 0.75
+unit = "of their number"
+doc = "Sum of the weights, at least."
+source = "convention: of this project, a quarter less is a padded batch"
+[params.high]
+value = 1.33
+unit = "of their number"
+doc = "Sum of the weights, at most."
+source = "arithmetic: one over three quarters"
+[params.even]
+value = 0.99
+doc = "Least weight over the largest, of equal ones."
+source = "convention: of this project, rounding"
+[params.most]
+value = 1.5
+unit = "times"
+doc = "Growth of the norm over that of the number, at most."
+source = "convention: of this project, half as much again is scatter"
+[params.lr_low]
+value = 0.8
+unit = "times"
+doc = "Learning rate over that before, at least."
+source = "convention: of this project, schedules change by less from step to step"
+[params.lr_high]
+value = 1.25
+unit = "times"
+doc = "The same, at most."
+source = "arithmetic: one over four fifths"
+[params.loss_low]
+value = 0.5
+unit = "times"
+doc = "Loss over that before, at least."
+source = "arithmetic: half"
+[params.loss_high]
+value = 1.5
+unit = "times"
+doc = "The same, at most."
+source = "convention: of this project, half as much again"
 [needs]
 tables = ["batches", "steps"]
 columns = ["steps.microbatches"]
@@ -27,6 +74,7 @@ why = "The gradient and with it the effective learning rate and every clipping t
 not_this = "Losses divided by the number of microbatches, sums over tokens, several losses on one batch, several optimizers (GAN), a loss scale."
 source = "Arithmetic: the weights of mean losses of one mean add up to one."
 */
+-- shared
 WITH spans AS (
     SELECT rank, optimizer_id, min(step) AS first, max(step) AS last FROM param_groups GROUP BY ALL
 ), one AS (
@@ -41,22 +89,24 @@ WITH spans AS (
             AND b.first <= a.last
             AND b.last >= a.first
     ) shared ON shared.rank = g.rank AND shared.optimizer_id = g.optimizer_id
-), weights AS (
+), inputs AS (
+    SELECT rank, step, count(DISTINCT fingerprint) AS different FROM batches
+    WHERE role = 'input' AND phase = 'data' AND fingerprint IS NOT NULL GROUP BY rank, step
+)
+-- detector: weights_sum_up
+WITH weights AS (
     -- the largest loss of each microbatch: auxiliary ones have small weights; where the others have larger
     -- ones, the one that counts in full
     SELECT b.rank, b.step, b.microbatch,
         CASE
             WHEN abs(min(abs(b.loss_gradient)) / coalesce(any_value(s.loss_scale),
-                1) - 1) < 0.01 THEN min(abs(b.loss_gradient))
+                1) - 1) < $in_full THEN min(abs(b.loss_gradient))
             ELSE max(abs(b.loss_gradient))
             END AS weight,
         any_value(b.reduction) AS reduction, count(DISTINCT b.reduction) AS kinds
     FROM batches b JOIN steps s ON s.rank = b.rank AND s.step = b.step
     WHERE b.role = 'target' AND b.loss_gradient IS NOT NULL AND b.phase <> 'eval'
     GROUP BY b.rank, b.step, b.microbatch
-), inputs AS (
-    SELECT rank, step, count(DISTINCT fingerprint) AS different FROM batches
-    WHERE role = 'input' AND phase = 'data' AND fingerprint IS NOT NULL GROUP BY rank, step
 ), summed AS (
     SELECT w.rank, w.step, sum(w.weight) / coalesce(any_value(s.loss_scale), 1) AS value, count(*) AS passes,
         any_value(s.microbatches) AS microbatches,
@@ -67,7 +117,13 @@ WITH spans AS (
     WHERE w.reduction = 'mean' AND w.kinds = 1
     GROUP BY w.rank, w.step
 )
-, counted AS (
+SELECT rank, step, value, microbatches, 'that of the mean over all samples' AS of_what_ FROM summed
+WHERE passes = microbatches
+  AND value > $low * microbatches
+  AND value < $high * microbatches
+  AND evenness > $even
+-- detector: norm_grows_with_them
+WITH counted AS (
     -- the number of microbatches changes: a mean over more of them has no larger gradient, a sum has one
     -- larger by the root of their number
     -- at least; for losses that the recording does not see, which scripts write by hand
@@ -106,17 +162,13 @@ WITH spans AS (
       AND c.microbatches >= $more * c.before
       AND c.lowest > c.highest
         AND c.then_ > $root * sqrt(c.microbatches / c.before) * c.usual
-        AND c.then_ < 1.5 * c.microbatches / c.before * c.usual
-      AND c.lr > 0.8 * c.lr_before
-        AND c.lr < 1.25 * c.lr_before
-        AND c.loss_after BETWEEN 0.5 * c.loss_before AND 1.5 * c.loss_before
+        AND c.then_ < $most * c.microbatches / c.before * c.usual
+      AND c.lr > $lr_low * c.lr_before
+        AND c.lr < $lr_high * c.lr_before
+        AND c.loss_after BETWEEN $loss_low * c.loss_before AND $loss_high * c.loss_before
       AND NOT EXISTS (FROM batches b
           WHERE b.rank = c.rank AND b.step = c.step AND (b.loss_gradient IS NOT NULL OR b.reduction = 'sum'))
 )
-SELECT rank, step, value, microbatches, 'that of the mean over all samples' AS of_what_ FROM summed
-WHERE passes = microbatches
-  AND value > 0.75 * microbatches
-  AND value < 1.33 * microbatches
-  AND evenness > 0.99
-UNION ALL BY NAME SELECT *, 'that of the steps before' AS of_what_ FROM ramped
+SELECT *, 'that of the steps before' AS of_what_ FROM ramped
+-- together
 ORDER BY step, rank

@@ -10,10 +10,16 @@ fix = "Sum the losses (reduction='sum') and divide by the number of valid target
 value = 2.0
 unit = "times"
 doc = "How unequal the microbatches of a step must be."
+source = "convention: of this project, means of parts that differ by less are close to the mean of all"
 [params.least]
 value = 3
 unit = "steps"
 doc = "Steps in which they are."
+source = "convention: of this project, one step may be odd"
+[params.same]
+value = 0.99
+doc = "Least weight over the largest, of equal ones."
+source = "convention: of this project, rounding"
 [needs]
 tables = ["batches", "steps"]
 columns = ["batches.loss_gradient", "batches.ignored_count"]
@@ -45,7 +51,7 @@ WITH one AS (
     FROM passes p JOIN one USING (rank) WHERE NOT coalesce(last_of_epoch, false)
     GROUP BY p.rank, p.step
     HAVING count(*) >= 2
-        AND min(weight) > 0.99 * max(weight)
+        AND min(weight) > $same * max(weight)
         AND min(reduction) = 'mean'
         AND max(reduction) = 'mean'
         AND min(valid) > 0

@@ -9,19 +9,44 @@ fix = "Raise the threshold to a high quantile of what it cuts, or lower the lear
 [params.most]
 value = 0.1
 doc = "Clip coefficient max_norm / norm below which a step counts."
+source = "convention: of this project, a tenth: clipping is then an order of magnitude"
 [params.share]
 value = 0.9
 doc = "Share of the steps."
+source = "convention: of this project, nearly all steps: a threshold for outliers acts on few"
 [params.energy]
 value = 0.5
-doc = "Of a clip by value: mean square of the gradient's elements, beside the square of the bound, from which on at least a third of them lie at it."
+doc = "Of a clip by value: mean square of the gradient's elements, beside the square of the bound, from which at least a third of them lie at it."
+source = "arithmetic: Markov's inequality, as the source of the rule says"
 [params.least]
 value = 10
 unit = "steps"
 doc = "Steps that clip."
+source = "convention: of this project, fewer are the first steps"
 [params.chosen]
 value = 0.1
-doc = "Threshold from which on it is one that people choose, such as 0.5 and 1: below an optimizer that divides by the size of the gradients it is then advice."
+doc = "Threshold from which it is one that people choose, such as 0.5 and 1: below an optimizer that divides by the size of the gradients it is then advice."
+source = "convention: recipes clip at 0.1 (DETR), 0.5 (PPO) and 1 (GPT-3, Brown et al. 2020)"
+[params.recent]
+value = 12
+unit = "steps"
+doc = "Steps before, from which it is told what is usual."
+source = "convention: of this project, the window of the view optimizer_series"
+[params.lowered]
+value = 0.5
+unit = "times"
+doc = "Threshold over the usual one, below which it was lowered."
+source = "arithmetic: half"
+[params.early]
+value = 10
+unit = "steps"
+doc = "Steps from the start in which it begins, at least; or a tenth of the run."
+source = "convention: of this project, the first steps"
+[params.same]
+value = 1e-6
+unit = "relative"
+doc = "Change of the threshold that is none."
+source = "convention: of this project, rounding"
 [needs]
 tables = ["steps"]
 columns = ["steps.grad_norm"]
@@ -32,6 +57,17 @@ why = "Every step then has the same length whatever the gradient says; the learn
 not_this = "Clipping that is active often but mildly, or only at the start. A threshold that fitted for a while, until the gradients outgrew it, is a warning, and so is a usual one below Adam and its like, whose update is the same for gradients of any size: the large norms of value losses in reinforcement learning."
 source = "Thresholds of the catalogue: coefficient below 0.1 on more than 90 % of the steps. Markov: of elements no larger than v, with a mean square of half v squared, at least a third lie beyond v / 2."
 */
+-- shared
+WITH sizeless AS (
+    -- optimizers that divide by the size of the gradients
+    SELECT rank FROM param_groups GROUP BY rank
+    HAVING bool_and(beta2 IS NOT NULL
+        OR optimizer ILIKE '%adagrad%'
+        OR optimizer ILIKE '%rmsprop%'
+        OR optimizer ILIKE '%adadelta%'
+        OR optimizer ILIKE '%adafactor%')
+)
+-- detector: norm_cut_hard
 WITH clips AS (
     SELECT rank, step, CASE WHEN clip_norm > 0 THEN clip_max_norm / clip_norm ELSE 1 END AS coefficient,
         clip_norm, clip_max_norm,
@@ -42,16 +78,8 @@ WITH clips AS (
             AND clip_max_norm > 0
             AND NOT coalesce(clip_scaled, false)
           GROUP BY rank, step)
-), sizeless AS (
-    -- optimizers that divide by the size of the gradients
-    SELECT rank FROM param_groups GROUP BY rank
-    HAVING bool_and(beta2 IS NOT NULL
-        OR optimizer ILIKE '%adagrad%'
-        OR optimizer ILIKE '%rmsprop%'
-        OR optimizer ILIKE '%adadelta%'
-        OR optimizer ILIKE '%adafactor%')
 ), onset AS (
-    -- the first step from which on nearly all are cut that hard
+    -- the first step from which nearly all are cut that hard
     SELECT rank, min(step) AS step, min(n) AS n, arg_min(usual_norm, n) AS usual_norm,
         any_value(total) AS total
     FROM (
@@ -61,18 +89,40 @@ WITH clips AS (
             count(*) OVER (PARTITION BY rank
                 ORDER BY step ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS left_,
             median(clip_max_norm) OVER (PARTITION BY rank
-                ORDER BY step ROWS BETWEEN 12 PRECEDING AND 1 PRECEDING) AS usual_norm
+                ORDER BY step ROWS BETWEEN $recent PRECEDING AND 1 PRECEDING) AS usual_norm
                 FROM clips)
     -- in half of the run; a threshold that was lowered there says it by itself
     WHERE coefficient < $most
       AND rest > $share
-      AND left_ >= greatest($least, CASE WHEN clip_max_norm < 0.5 * usual_norm THEN 0 ELSE total / 2 END)
+      AND left_ >= greatest($least, CASE WHEN clip_max_norm < $lowered * usual_norm THEN 0 ELSE total / 2 END)
     GROUP BY rank
-), by_value AS (
+)
+SELECT o.rank, o.step, median(c.coefficient) AS value, median(c.clip_norm) AS norm,
+    median(c.clip_max_norm) AS max_norm,
+    printf('clipping leaves less than %.3g of the gradient in %d %% of the steps (typical coefficient %.3g: '
+        'norm %.3g cut to %.3g)',
+        $most, percent_of(avg((c.coefficient < $most)::INT)), median(c.coefficient),
+        median(c.clip_norm), median(c.clip_max_norm)) AS how_,
+    CASE WHEN median(c.clip_max_norm) >= $chosen
+        AND o.rank IN (FROM sizeless) THEN 'an optimizer that divides by the size of the gradients is '
+            'hardly slowed by it'
+        ELSE 'the threshold sets the step length, not the gradient' END AS effect_,
+    -- a threshold that fitted until the gradients had outgrown it is advice
+    CASE WHEN median(c.clip_max_norm) >= $chosen
+        AND o.rank IN (FROM sizeless) THEN 'warning'
+            WHEN any_value(o.n) <= greatest($early, any_value(o.total) / $early)
+        OR abs(median(c.clip_max_norm) - any_value(o.usual_norm)) > $same
+            * any_value(o.usual_norm) THEN 'error'
+            ELSE 'warning'
+            END AS severity
+FROM onset o JOIN clips c ON c.rank = o.rank AND c.step >= o.step
+GROUP BY o.rank, o.step
+-- detector: elements_cut_hard
+WITH by_value AS (
     SELECT *, avg((energy > $energy)::INT) OVER rest AS often, count(*) OVER rest AS left_,
         count(*) OVER (PARTITION BY rank) AS total,
         median(bound) OVER (PARTITION BY rank
-            ORDER BY step ROWS BETWEEN 12 PRECEDING AND 1 PRECEDING) AS usual_bound
+            ORDER BY step ROWS BETWEEN $recent PRECEDING AND 1 PRECEDING) AS usual_bound
     FROM (
         SELECT s.rank, s.step, s.grad_norm AS norm, s.clip_value AS bound, g.numel,
             (s.grad_norm / s.clip_value) ** 2 / g.numel AS energy
@@ -87,31 +137,13 @@ WITH clips AS (
     SELECT rank, min(step) AS step FROM by_value
     WHERE energy > $energy
       AND often > $share
-      AND left_ >= greatest($least, CASE WHEN bound < 0.5 * usual_bound THEN 0 ELSE total / 2 END)
+      AND left_ >= greatest($least, CASE WHEN bound < $lowered * usual_bound THEN 0 ELSE total / 2 END)
     GROUP BY rank
 )
-SELECT o.rank, o.step, median(c.coefficient) AS value, median(c.clip_norm) AS norm,
-    median(c.clip_max_norm) AS max_norm,
-    printf('clipping leaves less than %.3g of the gradient in %d %% of the steps (typical coefficient %.3g: norm %.3g cut to %.3g)',
-        $most, round(100 * avg((c.coefficient < $most)::INT))::INT, median(c.coefficient),
-        median(c.clip_norm), median(c.clip_max_norm)) AS how_,
-    CASE WHEN median(c.clip_max_norm) >= $chosen
-        AND o.rank IN (FROM sizeless) THEN 'an optimizer that divides by the size of the gradients is hardly slowed by it'
-        ELSE 'the threshold sets the step length, not the gradient' END AS effect_,
-    -- a threshold that fitted until the gradients had outgrown it is advice
-    CASE WHEN median(c.clip_max_norm) >= $chosen
-        AND o.rank IN (FROM sizeless) THEN 'warning'
-            WHEN any_value(o.n) <= greatest(10, any_value(o.total) / 10)
-        OR abs(median(c.clip_max_norm) - any_value(o.usual_norm)) > 1e-6
-            * any_value(o.usual_norm) THEN 'error'
-            ELSE 'warning'
-            END AS severity
-FROM onset o JOIN clips c ON c.rank = o.rank AND c.step >= o.step
-GROUP BY o.rank, o.step
-UNION ALL BY NAME
 SELECT v.rank, o.step, median(v.energy) AS value, median(v.norm) AS norm, median(v.bound) AS max_norm,
-    printf('clipping by value cuts most of the %d elements of the gradient to the same size, %.3g: their mean square is %d %% of its square',
-        any_value(v.numel), median(v.bound), round(100 * median(v.energy))::INT) AS how_,
+    printf('clipping by value cuts most of the %d elements of the gradient to the same size, %.3g: their '
+        'mean square is %d %% of its square',
+        any_value(v.numel), median(v.bound), percent_of(median(v.energy))) AS how_,
     CASE
         WHEN v.rank IN (FROM sizeless) THEN 'what is left of the gradient is its signs'
         ELSE 'the threshold sets the step length, not the gradient'
@@ -119,4 +151,5 @@ SELECT v.rank, o.step, median(v.energy) AS value, median(v.norm) AS norm, median
     CASE WHEN v.rank IN (FROM sizeless) THEN 'warning' ELSE 'error' END AS severity
 FROM onset_by_value o JOIN by_value v ON v.rank = o.rank AND v.step >= o.step
 GROUP BY v.rank, o.step
+-- together
 ORDER BY step, rank

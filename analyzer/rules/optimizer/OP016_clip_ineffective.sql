@@ -5,16 +5,28 @@ severity = "error"
 phase = "optimizer"
 signal = "grad_norm"
 message = "At step {step} the optimizer saw a gradient norm of {value} although clip_grad_norm_ was told {max_norm} ({why_})."
-fix = "Call clip_grad_norm_ after the last backward and before optimizer.step, on the parameters that the optimizer holds; give it model.parameters() anew each time: kept in a variable, that is a generator, which is empty after its first use."
+fix = "Call clip_grad_norm_ after the last backward and before optimizer.step, on the parameters that the optimizer holds; call model.parameters() each time: kept in a variable, it is a generator that is empty after its first use."
 explains = ["clip-always-active"]
 [params.over]
 value = 1.05
 unit = "times"
 doc = "How far above max_norm the norm must be; clipping rounds."
+source = "convention: of this project, the norm is divided by itself plus 1e-6; half precision rounds by up to 1 %"
 [params.far]
 value = 2.0
 unit = "times"
 doc = "The same where only a part of the gradients was clipped, which may be meant."
+source = "convention: of this project, twice"
+[params.half]
+value = 0.5
+unit = "of the elements"
+doc = "Share of the elements that were clipped."
+source = "arithmetic: "
+[params.all_of_them]
+value = 0.99
+unit = "of the elements"
+doc = "The same, where all of them were."
+source = "convention: of this project, a hundredth may be frozen"
 [needs]
 tables = ["steps"]
 columns = ["steps.clip_max_norm", "steps.grad_norm"]
@@ -49,7 +61,7 @@ WITH held AS (
 SELECT rank, step, optimizer_id, value, max_norm, clip_norm, why_,
     CASE WHEN misplaced
         OR clip_numel IS NULL
-        OR clip_numel < 0.5 * numel
+        OR clip_numel < $half * numel
         AND far_ THEN 'error' ELSE 'warning' END AS severity
-FROM judged WHERE above AND (misplaced OR coalesce(clip_numel < 0.99 * numel, true))
+FROM judged WHERE above AND (misplaced OR coalesce(clip_numel < $all_of_them * numel, true))
 ORDER BY step, rank, optimizer_id

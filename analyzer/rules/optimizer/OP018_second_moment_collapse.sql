@@ -10,24 +10,73 @@ explains = ["loss-spike", "divergence", "exploding-gradients", "lr-too-high", "n
 [params.fallen]
 value = 1e-4
 doc = "Share of its own peak to which the mean of a second moment decays before it counts as collapsed."
+source = "own history"
 [params.jump]
 value = 5.0
 unit = "times"
 doc = "Growth of the update over the largest of the ten steps before that a collapsed moment must bring."
+source = "own history"
 [params.drowned]
 value = 0.2
 doc = "Root mean square of the gradients over eps below which eps is the divisor; an eps of more than 1e-6 is somebody's choice."
+source = "arithmetic: Adam divides by the root plus eps: below a fifth of it eps makes five sixths of the divisor"
 [params.least]
 value = 20
 unit = "steps"
 doc = "Steps in which that is so, all there are."
+source = "convention: of this project, fewer are the first steps"
 [params.reset]
 value = 0.2
 doc = "Share of its sum of squares below which the first moment has been put back too: within one step it keeps beta1 of itself."
+source = "arithmetic: beta1 is 0.9 and more, so that a moment keeps four fifths of its sum of squares (0.81) in one step"
 [params.anew]
 value = 3.0
 unit = "updates"
-doc = "Change of a weight's norm from one step to the next, beside the length of the update, that shows that it was drawn anew."
+doc = "Change of a weight's norm from one step to the next, beside the length of the update, that shows that it was drawn again."
+source = "arithmetic: no update changes a norm by more than its own length"
+[params.falls]
+value = 0.9
+unit = "of the sum"
+doc = "Fall of a second moment within a step that no decay makes."
+source = "arithmetic: beta2 is 0.9 and more"
+[params.width]
+value = 0.05
+unit = "of the loss"
+doc = "Least width of the scatter of the loss."
+source = "convention: of this project, a twentieth of its level"
+[params.coming]
+value = 10
+unit = "steps"
+doc = "Steps after it in which the loss shows what it did."
+source = "convention: of this project, its harm shows within a few steps"
+[params.own_eps]
+value = 1e-6
+doc = "Largest eps that may be the optimizer's own."
+source = "convention: of this project, larger ones are somebody's choice"
+[params.decay_rate]
+value = 0.8
+doc = "Exponent of the decay of Adafactor's second moment."
+source = "convention: Shazeer and Stern (2018), Adafactor: 1 - t^-0.8"
+[params.before]
+value = 10
+unit = "steps"
+doc = "Steps before, from which the longest update is told."
+source = "convention: of this project, as many as show what is usual"
+[params.band]
+value = 8
+unit = "robust sigmas"
+doc = "Rise of the loss beside its scatter."
+source = "own history"
+[params.rise]
+value = 1.5
+unit = "times"
+doc = "Rise of the loss beside its level."
+source = "own history"
+[params.raised]
+value = 1.5
+unit = "times"
+doc = "Change of the learning rate up to which it is not what changed."
+source = "convention: of this project, schedules change by less from step to step"
 [needs]
 tables = ["tensor_stats", "param_groups"]
 kinds = ["optimizer_state"]
@@ -35,7 +84,7 @@ steps = 4
 [doc]
 what = "An exponential average of squared gradients that falls in one step below what its decay rate allows; or one that has decayed to nothing, so that the next gradients make updates many times as long as before and the loss leaves its band; or one far below the square of eps from the first step on."
 why = "The second moment is the divisor of Adam's update: where it is lost, an ordinary gradient makes an extraordinary step. v(t) = beta2 v(t-1) + (1 - beta2) g² cannot be smaller than beta2 v(t-1)."
-not_this = "A new optimizer or a lost step counter (optimizer-state-lost), state that was loaded or put back to zero, both moments of it, the state of a weight that was drawn anew, weights without gradients, rows of embeddings."
+not_this = "A new optimizer or a lost step counter (optimizer-state-lost), state that was loaded or put back to zero, both moments of it, the state of a weight that was drawn again, weights without gradients, rows of embeddings."
 source = "Arithmetic: the recurrence of Adam (Kingma and Ba 2015) and the decay rate of Adafactor (Shazeer and Stern 2018) on the same sample of elements."
 */
 -- shared
@@ -48,7 +97,7 @@ WITH second AS (
     SELECT rank, tensor_id
     FROM second
     GROUP BY ALL
-    HAVING min(sum_before) <= $fallen * max(sum) OR bool_or(sum < 0.9 * sum_before)
+    HAVING min(sum_before) <= $fallen * max(sum) OR bool_or(sum < $falls * sum_before)
 ), peaks AS (
     SELECT *, lag(state_step) OVER w AS state_step_before,
         max(sum) OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS sum_peak
@@ -62,14 +111,14 @@ WITH second AS (
     JOIN optimizer_state_tensors o ON o.rank = k.rank AND o.tensor_id = k.tensor_id
     WHERE k.last_step = k.step - 1
       AND k.sum_before > 0
-      AND (k.sum < 0.9 * k.sum_before OR k.sum_before <= $fallen * k.sum_peak)
+      AND (k.sum < $falls * k.sum_before OR k.sum_before <= $fallen * k.sum_peak)
 ), effects AS (
     SELECT rank, optimizer_id, step, loss_median, update_ratio, ratio_median, ratio_peak_ever, lr, lr_before,
         max(finite(loss)) OVER soon AS loss_soon,
             bool_or(is_nonfinite(loss) OR is_nonfinite(norm)) OVER soon AS breaks,
-        greatest(loss_sigma, 0.05 * abs(loss_median)) AS spread
+        greatest(loss_sigma, $width * abs(loss_median)) AS spread
     FROM optimizer_series
-    WINDOW soon AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN CURRENT ROW AND 10 FOLLOWING)
+    WINDOW soon AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN CURRENT ROW AND $coming FOLLOWING)
 )
 -- detector: below_eps
 WITH sizes AS (
@@ -87,7 +136,9 @@ WITH sizes AS (
       AND s.grad_norm > 0
       AND isfinite(s.grad_norm)
     GROUP BY s.rank, s.optimizer_id
-    HAVING count(*) >= $least AND max(g.eps) <= 1e-6 AND max(s.grad_norm / sqrt(g.numel) / g.eps) < $drowned
+    HAVING count(*) >= $least
+        AND max(g.eps) <= $own_eps
+        AND max(s.grad_norm / sqrt(g.numel) / g.eps) < $drowned
 )
 SELECT d.rank, d.step, d.optimizer, d.value, d.before, d.optimizer_id, 'of all weights' AS tensor,
     'is below the square of eps from the first step on' AS how_,
@@ -104,9 +155,10 @@ WITH loaded AS (
     SELECT m.* FROM moments m
     WHERE m.last_step = m.step - 1
       AND m.sum_before > 0
-      AND m.sum < 0.9 * m.sum_before * CASE WHEN m.optimizer ILIKE '%adam%'
+      AND m.sum < $falls * m.sum_before * CASE WHEN m.optimizer ILIKE '%adam%'
           OR m.optimizer ILIKE '%lamb%' THEN m.beta2
-        ELSE least(m.beta2, 1 - coalesce(m.state_step, m.step + 1) ** -0.8) END AND m.nonfinite_count = 0
+        ELSE least(m.beta2, 1 - coalesce(m.state_step, m.step + 1) ** -$decay_rate) END
+            AND m.nonfinite_count = 0
       AND (m.state_step IS NULL OR m.state_step = m.state_step_before + 1)
       AND (m.rank, m.step) NOT IN (SELECT (rank, step) FROM loaded)
       -- put back to the start with the first moment, as on purpose: no step is longer for it
@@ -118,7 +170,7 @@ WITH loaded AS (
             AND f.last_step = m.last_step
             AND f.sum_sq < $reset * f.sum_sq_before)
 ), drawn AS (
-    -- a layer that was drawn anew, and its state with it: the norm of one of its weights changed by more than
+    -- a layer that was drawn again, and its state with it: the norm of one of its weights changed by more than
     -- an update can
     SELECT DISTINCT m.rank, m.parameter_id, m.step
     FROM fallen m
@@ -147,7 +199,7 @@ FROM cut c LEFT JOIN effects e ON e.rank = c.rank AND e.step = c.step AND e.opti
 WITH steps_ AS (
     SELECT u.rank, u.tensor_id, u.step, sqrt(u.sum_sq) AS length_,
         max(sqrt(u.sum_sq)) OVER (PARTITION BY u.rank, u.tensor_id
-            ORDER BY u.step ROWS BETWEEN 10 PRECEDING AND 1 PRECEDING) AS longest_before
+            ORDER BY u.step ROWS BETWEEN $before PRECEDING AND 1 PRECEDING) AS longest_before
     FROM tensor_stats u
     WHERE (u.rank, u.tensor_id) IN (SELECT (rank, update_id)
         FROM moments
@@ -165,7 +217,7 @@ SELECT d.rank, d.step, d.seq, d.module, d.tensor, d.optimizer, d.sum_before AS v
             d.length_, d.longest_before) AS harm,
     1 AS kind_, d.call_order
 FROM decayed d JOIN effects e ON e.rank = d.rank AND e.step = d.step AND e.optimizer_id = d.optimizer_id
-WHERE (e.breaks OR (e.loss_soon > e.loss_median + 8 * e.spread AND e.loss_soon > 1.5 * e.loss_median))
-  AND coalesce(e.lr <= 1.5 * e.lr_before, true)
+WHERE (e.breaks OR (e.loss_soon > e.loss_median + $band * e.spread AND e.loss_soon > $rise * e.loss_median))
+  AND coalesce(e.lr <= $raised * e.lr_before, true)
 -- together
 ORDER BY step, rank, kind_, call_order, tensor

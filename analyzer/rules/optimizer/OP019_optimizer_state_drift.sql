@@ -5,20 +5,42 @@ severity = "error"
 phase = "optimizer"
 signal = "optimizer_state"
 message = "{said}."
-fix = "Find what writes into optimizer.state (a restored or averaged state, a wrong device copy), or, where the gradients themselves grew, look at the data and the learning rate from step {step} on."
+fix = "Find what writes into optimizer.state: a restored or averaged state, a wrong device copy. Where the gradients themselves grew, look at the data and the learning rate from step {step} on."
 explains = ["loss-spike", "divergence", "exploding-gradients", "lr-too-high", "nonfinite-tensor", "dead-relu", "shuffled-labels"]
 [params.margin]
 value = 1.5
 unit = "times"
 doc = "Beyond the largest size that the recurrence allows, for rounding and for what a subclass may add."
+source = "convention: of this project, rounding and samples of elements make less than half"
 [params.growth]
 value = 1.15
 unit = "times a step"
 doc = "Growth of the second moments that counts as drift when it goes on."
+source = "arithmetic: 1.15 to the 8th is 3"
 [params.running]
 value = 8
 unit = "steps"
 doc = "Steps of such growth, one after the other."
+source = "convention: of this project, the factor of 1.15 has tripled them by then"
+[params.nothing]
+value = 1e-20
+doc = "Size below which a moment is zero."
+source = "convention: of this project, far below any gradient of a training"
+[params.warm]
+value = 20
+unit = "steps"
+doc = "First steps, in which second moments grow from zero."
+source = "convention: of this project, they have filled by then at beta2 0.9 to 0.95"
+[params.far]
+value = 10
+unit = "times"
+doc = "Growth over the whole stretch."
+source = "convention: of this project, an order of magnitude"
+[params.breaks]
+value = 3
+unit = "times"
+doc = "Loss over all before it, from which the moments only follow."
+source = "own history"
 [needs]
 tables = ["tensor_stats", "param_groups"]
 kinds = ["optimizer_state", "gradient"]
@@ -29,6 +51,7 @@ why = "The moments are the memory of the optimizer: a wrong one moves every weig
 not_this = "The first twenty steps, in which moments fill up; state that was loaded; optimizers that are not torch's own, whose recurrence is not known; a buffer that rests because the momentum was set to zero."
 source = "Arithmetic: m(t) = b1 m(t-1) + (1-b1) g and its kin, by the triangle inequality. The 15 % over five steps of the catalogue, made stricter."
 */
+-- detector: state_altered
 WITH loaded AS (
     SELECT DISTINCT rank, step FROM events WHERE event = 'resume'
 ), inputs AS (
@@ -65,10 +88,16 @@ WITH loaded AS (
     WHERE optimizer IN ('Adam', 'AdamW', 'NAdam', 'RAdam') AND key = 'exp_avg_sq' AND sum_before >= 0
 ), altered AS (
     SELECT *,
-        printf('At step %d %s is %.4g in size, after %.4g and a gradient of %.4g in the step: %s could at most have made it %.4g',
+        printf('At step %d %s is %.4g in size, after %.4g and a gradient of %.4g in the step: %s could at '
+            'most have made it %.4g',
             step, tensor, value, before, gradient, optimizer, most) AS said
-    FROM bounded WHERE value > $margin * most AND value > 1e-20 AND most IS NOT NULL
-), joint AS (
+    FROM bounded WHERE value > $margin * most AND value > $nothing AND most IS NOT NULL
+)
+SELECT rank, step, seq, module, tensor, value, before, most, gradient, optimizer, optimizer_id, said,
+    'error' AS severity, call_order
+FROM altered
+-- detector: moments_grow
+WITH joint AS (
     SELECT rank, step, optimizer_id, any_value(optimizer) AS optimizer,
         sqrt(sum(sum * numel / sampled)) AS value,
         row_number() OVER (PARTITION BY rank, optimizer_id ORDER BY step) AS n
@@ -87,7 +116,7 @@ WITH loaded AS (
         sum(CASE WHEN value > $growth * before THEN 0 ELSE 1 END) OVER (PARTITION BY rank, optimizer_id
             ORDER BY n) AS island
     FROM growing
-    WHERE n > 20
+    WHERE n > $warm
 ), drifts AS (
     SELECT rank, optimizer_id, min(step) FILTER (value > $growth * before) AS step,
         count(*) FILTER (value > $growth * before) AS running, max(value) AS value,
@@ -95,20 +124,18 @@ WITH loaded AS (
             any_value(optimizer) AS optimizer
     FROM runs_ GROUP BY rank, optimizer_id, island
 )
-SELECT rank, step, seq, module, tensor, value, before, most, gradient, optimizer, optimizer_id, said,
-    'error' AS severity, call_order
-FROM altered
-UNION ALL BY NAME
 SELECT rank, step, value, before, optimizer, optimizer_id, 'warning' AS severity,
-    printf('From step %d on the second moments of %s grow by more than 15 %% a step for %d steps, to %.4g after at most %.4g',
+    printf('From step %d on the second moments of %s grow by more than 15 %% a step for %d steps, to %.4g '
+        'after at most %.4g',
         step, optimizer, running, value, before) AS said
-FROM drifts d WHERE running >= $running AND value > 10 * before
+FROM drifts d WHERE running >= $running AND value > $far * before
   -- where the loss breaks with them the moments only follow
   AND NOT EXISTS (
     SELECT 1 FROM course c WHERE c.rank = d.rank AND c.step BETWEEN d.step AND d.until
       AND (NOT isfinite(c.loss)
-          OR abs(c.loss) > 3 * coalesce((SELECT max(abs(b.loss))
+          OR abs(c.loss) > $breaks * coalesce((SELECT max(abs(b.loss))
               FROM course b
               WHERE b.rank = d.rank AND b.step < d.step),
               abs(c.loss))))
+-- together
 ORDER BY severity, step, rank, call_order, tensor

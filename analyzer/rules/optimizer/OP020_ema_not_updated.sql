@@ -5,31 +5,37 @@ severity = "error"
 phase = "optimizer"
 signal = "moved"
 message = "{name} ({kind_}) holds a copy of the weights of {of_model} that {how_}, while {trained_} moved in {model_steps} steps; at the end the two are {distance} of the weights' size apart."
-fix = "Call the update of {name} after every optimizer step (update_parameters, ema.update, lerp_) and check that it is given the model that is trained. Buffers go with it (use_buffers=True, copy_ of each), or update_bn sets them anew before an evaluation."
+fix = "Call the update of {name} after every optimizer step (update_parameters, ema.update, lerp_) and check that it is given the model that is trained. Buffers go with it (use_buffers=True, copy_ of each), or update_bn computes them again before an evaluation."
 explains = ["stale-metric", "overfit"]
 [params.least]
 value = 8
 unit = "steps"
 doc = "Steps without an update, and at least four times its usual distance."
+source = "own history"
 [params.never]
 value = 20
 unit = "steps"
 doc = "Steps of training in which a copy that is named after averaging was not updated once."
+source = "convention: of this project, copies are updated at each step or at every tenth"
 [params.written]
 value = 5
 unit = "steps"
 doc = "Steps in which a copy was written to without any change."
+source = "convention: of this project, fewer may be a model that stands still"
 [params.missed]
 value = 6
 unit = "intervals"
 doc = "Intervals without a copy, in a copy that was overwritten at equal intervals before and is asked on."
+source = "own history"
 [params.patience]
 value = 300
 unit = "steps"
-doc = "Steps in which a second model that is named a target was neither overwritten nor averaged once, from which on it is said as a warning."
+doc = "Steps in which a second model that is named a target was neither overwritten nor averaged once, from which it is said as a warning."
+source = "convention: of this project, more than the usual distances of target networks in short runs; in long ones they are some thousands"
 [params.apart]
 value = 0.01
-doc = "Distance from the model, as a share of its weights, from which on an update of a hundred-thousandth of it still shows in float32."
+doc = "Distance from the model, as a share of its weights, from which an update of a hundred-thousandth of it still shows in float32."
+source = "arithmetic: a hundred-thousandth of a hundredth is 1e-7, the resolution of float32"
 [params.rounding]
 value = 1e-7
 doc = "Distance below which two sets of weights are the same."
@@ -85,16 +91,18 @@ source = "own history"
 [params.looks]
 value = 4
 unit = "looks"
-doc = "Looks at running statistics that never moved, from which on it is a habit."
+doc = "Looks at running statistics that never moved, from which it is a habit."
+source = "convention: of this project, fewer do not show a habit"
 [params.stale]
 value = 0.1
-doc = "Distance of the running statistics, as a share of the model's, from which on they are other ones."
+doc = "Distance of the running statistics, as a share of the model's, from which they are other ones."
+source = "convention: of this project, a tenth: statistics of one data set differ by less"
 [needs]
 tables = ["copies", "steps"]
 [doc]
 what = "A copy that followed the model softly (it moved often and never became equal) stops for good while the model goes on; or one that is named after averaging (or, within the model, teacher or target encoder), or is torch's AveragedModel and was used, has never moved at all; or a teacher that was copied from the model before anything was trained, or loaded, and is asked to the end; or any copy that is written to step after step without a single number changing; or one that was overwritten at equal intervals, is overwritten no more and is asked on; or one that follows a model which stands still and is not asked any more, while another of its kind is trained; or one whose weights follow while its batch norm's running statistics stand as they were copied, and it is evaluated. As a warning: a second model that is named a target and never followed."
 why = "Evaluations and the saved model use weights from long ago, and nothing in loss or gradients shows it."
-not_this = "Target networks and best-model copies that are overwritten now and then, teachers and reference models that are no part of the trained model and were made of trained weights (they never follow), models that are filled from an average for an evaluation, stochastic weight averaging that begins late and is not used before, averages whose statistics are set anew before they are used or that run in train mode, averages that are loaded into the model and done with, weights so near their average that an update is rounded away."
+not_this = "Target networks and best-model copies that are overwritten now and then, teachers and reference models that are no part of the trained model and were made of trained weights (they never follow), models that are filled from an average for an evaluation, stochastic weight averaging that begins late and is not used before, averages whose statistics are set again before they are used or that run in train mode, averages that are loaded into the model and done with, weights so near their average that an update is rounded away."
 source = "Equality of a sample of the weights; the copy's own rhythm."
 */
 -- shared
@@ -302,7 +310,9 @@ WHERE updates IS NULL
   AND model_steps >= $mostly * total
   AND (e.rank, e.copy_id) NOT IN (SELECT (rank, copy_id) FROM in_vain)
   -- one that is filled in the middle of the run gets its weights from an average that is kept elsewhere
-  AND (kind NOT IN ('module', 'part') OR c.module_id IS NOT NULL AND (e.first_step <= $beginning OR n.followed)
+  AND (kind NOT IN ('module', 'part')
+      OR c.module_id IS NOT NULL
+      AND (e.first_step <= $beginning OR n.followed)
     AND (n.averaging
         OR kind = 'part'
         AND n.teaching
@@ -328,7 +338,7 @@ WHERE updates >= $updates
   AND e.looks >= $looks
   AND e.statistics_moved = 0
   AND e.statistics_distance > $stale
-  -- they were looked at again after an evaluation: nobody set them anew before it
+  -- they were looked at again after an evaluation: nobody set them again before it
   AND m.evaluated < e.last_look
 -- together
 SELECT rank, greatest(step, 0) AS step, name, of_model, how_, coalesce(trained_, 'the model') AS trained_,

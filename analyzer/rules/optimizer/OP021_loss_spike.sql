@@ -14,26 +14,32 @@ slack = 1
 value = 8.0
 unit = "robust sigmas"
 doc = "Outside its own history, on the linear and on the logarithmic scale."
+source = "own history"
 [params.level]
 value = 3.0
 unit = "times"
 doc = "Above the median of its own last 30 steps."
+source = "own history"
 [params.history]
 value = 10
 unit = "steps"
 doc = "Finite losses that a judgement needs."
+source = "convention: of this project, fewer losses have no scatter to speak of"
 [params.beyond]
 value = 20.0
 unit = "times"
 doc = "Above everything the loss has ever been: a leap that is no other task, and a spike also where only nine tenths of it are won back."
+source = "own history"
 [params.record]
 value = 2.0
 unit = "times"
 doc = "A batch whose largest element exceeds all before by this much, or lies two sigmas out in data whose range varies widely, explains a spike by the data; it is then a warning."
+source = "own history"
 [params.hard]
 value = 10.0
 unit = "times"
 doc = "Rise, summed over the elements of the batch, in losses of the first steps, up to which a sample or two may account for it: cross entropy of one hard sample is four times that of a guess, seldom more."
+source = "convention: of this project, one hard sample costs about four times what a guess costs, seldom ten times"
 [params.data_past]
 value = 100
 unit = "batches"
@@ -134,6 +140,7 @@ why = "Something hit the training once: a batch, a rate, an unlucky update."
 not_this = "Losses that scatter widely anyway or have made such leaps before, small losses that scatter by a factor near the floor, one batch with a hard sample or two (gone with the next batch), losses of several optimizers that play against each other unless they leave everything ever seen, rises for good (divergence), the first steps of inputs of another size that stay (a curriculum), steps in which a target network takes over the weights of the model, a search for the learning rate at which the training breaks."
 source = "Own history, robust: median and MAD of loss and ln(loss), of ln(norm), over the 30 steps before."
 */
+-- shared
 WITH records AS (
     -- batches with the largest values so far: where outlier-batch does not fire the data have heavy tails
     SELECT rank, step FROM (
@@ -161,7 +168,11 @@ WITH records AS (
         FROM shapes
         WINDOW past AS (PARTITION BY rank ORDER BY step ROWS BETWEEN $lesson PRECEDING AND 1 PRECEDING),
             next_ AS (PARTITION BY rank ORDER BY step ROWS BETWEEN CURRENT ROW AND $lesson - 1 FOLLOWING))
-    WHERE n_before = $lesson AND n_after = $lesson AND kinds_before = 1 AND kinds_after = 1 AND shape <> shape_before
+    WHERE n_before = $lesson
+      AND n_after = $lesson
+      AND kinds_before = 1
+      AND kinds_after = 1
+      AND shape <> shape_before
 ), sizes AS (
     SELECT rank, step,
         coalesce(sum(list_product(list_transform(shape, lambda n: n::DOUBLE))) FILTER (role = 'target'),
@@ -178,30 +189,10 @@ WITH records AS (
         here AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN CURRENT ROW AND 1 FOLLOWING),
         soon AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN 1 FOLLOWING AND $soon FOLLOWING)
 )
-SELECT a.rank, a.step, NULL::VARCHAR AS module, NULL::VARCHAR AS tensor, a.loss AS value, a.loss_median,
-    a.loss_sigma, a.loss_peak, a.history,
-    a.norm_soon, a.norm_median, a.lr, a.update_ratio, a.optimizer_id, b.fingerprint,
-    CASE WHEN r.step IS NULL AND a.has_norms THEN 'error' ELSE 'warning' END AS severity,
-    CASE
-        WHEN a.has_norms THEN printf(', with a gradient norm of %.4g after %.4g', a.norm_soon, a.norm_median)
-        ELSE ''
-        END AS gradients,
-    CASE
-        WHEN r.step IS NULL THEN ''
-        ELSE 'the batch held values far out in data whose range varies widely, and '
-        END || CASE
-        WHEN a.lowest_soon < a.loss_median + $back * a.spread THEN 'it came back within twenty steps'
-        WHEN a.soon_rows >= $back_rows THEN 'most of the rise was gone within twenty steps'
-        ELSE 'the record ends before it came back'
-        END AS after
+-- detector: left_its_band
+SELECT a.*
 FROM ahead a
-LEFT JOIN (SELECT rank, step, min(fingerprint) AS fingerprint
-    FROM batches
-    WHERE role <> 'target'
-    GROUP BY rank, step) b ON b.rank = a.rank
-    AND b.step = a.step
 LEFT JOIN sizes z ON z.rank = a.rank AND z.step = a.step
-LEFT JOIN records r ON r.rank = a.rank AND r.step = a.step
 WHERE a.history >= $history AND isfinite(a.loss)
   AND NOT EXISTS (FROM range_tests t
       WHERE t.rank = a.rank
@@ -216,7 +207,8 @@ WHERE a.history >= $history AND isfinite(a.loss)
       AND a.loss_next < a.loss_median + $back * a.spread, false)
   AND a.loss > $peak * a.loss_peak AND a.loss - a.loss_median > $visible * a.loss_start
   AND CASE
-      WHEN a.has_norms THEN robust_z(log_size(a.norm_soon), a.norm_log_median, a.norm_log_sigma, $norm_floor) > $norm_z
+      WHEN a.has_norms THEN robust_z(log_size(a.norm_soon), a.norm_log_median, a.norm_log_sigma,
+          $norm_floor) > $norm_z
       AND a.norm_soon > $norm_level * a.norm_median
         -- without gradients nothing but the loss can speak: it must leave all it has been, and come back
         ELSE (SELECT options LIKE '%"imported"%' FROM runs)
@@ -240,9 +232,34 @@ WHERE a.history >= $history AND isfinite(a.loss)
           AND q.loss > 2 * q.loss_median
           AND q.loss - q.loss_median > $alike * (a.loss - a.loss_median)) < 2
   AND (a.lowest_soon < a.loss_median + $back * a.spread OR a.soon_rows < $back_rows
-        OR a.loss > $beyond * a.loss_size_ever AND a.lowest_soon < a.loss_median + $left * (a.loss - a.loss_median)
+        OR a.loss > $beyond * a.loss_size_ever
+          AND a.lowest_soon < a.loss_median + $left * (a.loss - a.loss_median)
             AND NOT EXISTS (FROM divergences d
                 WHERE d.rank = a.rank
                   AND d.optimizer_id = a.optimizer_id
                   AND d.step BETWEEN a.step - 1 AND a.step + 1))
+-- together
+SELECT a.rank, a.step, NULL::VARCHAR AS module, NULL::VARCHAR AS tensor, a.loss AS value, a.loss_median,
+    a.loss_sigma, a.loss_peak, a.history,
+    a.norm_soon, a.norm_median, a.lr, a.update_ratio, a.optimizer_id, b.fingerprint,
+    CASE WHEN r.step IS NULL AND a.has_norms THEN 'error' ELSE 'warning' END AS severity,
+    CASE
+        WHEN a.has_norms THEN printf(', with a gradient norm of %.4g after %.4g', a.norm_soon, a.norm_median)
+        ELSE ''
+        END AS gradients,
+    CASE
+        WHEN r.step IS NULL THEN ''
+        ELSE 'the batch held values far out in data whose range varies widely, and '
+        END || CASE
+        WHEN a.lowest_soon < a.loss_median + $back * a.spread THEN 'it came back within twenty steps'
+        WHEN a.soon_rows >= $back_rows THEN 'most of the rise was gone within twenty steps'
+        ELSE 'the record ends before it came back'
+        END AS after
+FROM found a
+LEFT JOIN (SELECT rank, step, min(fingerprint) AS fingerprint
+    FROM batches
+    WHERE role <> 'target'
+    GROUP BY rank, step) b ON b.rank = a.rank
+    AND b.step = a.step
+LEFT JOIN records r ON r.rank = a.rank AND r.step = a.step
 ORDER BY severity, a.step, a.rank, a.optimizer_id

@@ -14,13 +14,16 @@ slack = 2
 value = 30
 unit = "steps"
 doc = "Steps after it, fewer than which do not show whether a loss that is falling comes back."
+source = "convention: of this project, a loss that falls needs some tens of steps to come back"
 [params.once]
 value = 0.5
 doc = "Share of the rise that must have come at its first step, to be no work of the updates before it."
+source = "convention: of this project, more than half of the rise"
 [params.usual]
 value = 2.0
 unit = "times"
 doc = "Length of those updates, beside their median, up to which they were as all the others."
+source = "own history"
 [params.half]
 value = 0.5
 unit = "of the steps"
@@ -88,9 +91,10 @@ steps = 18
 [doc]
 what = "From one step to the end of the run the loss stays far above its own history (ten robust sigmas and twice its level in the median), and the gradients left theirs."
 why = "The training has lost what it had learnt."
-not_this = "Spikes that come back or were on their way when the run ended, a new task or harder data whose loss falls again by half, targets that grow by and by and take the loss with them, another loss, or one of other forwards and backwards (adversarial examples), that takes over at that step and is learnt from, a target network that takes over the weights of the model at that step, noise near a floor that is small against the loss at the start, GAN and reinforcement losses inside what they have ever been; advice where a model makes its data itself, as an agent does."
+not_this = "Spikes that come back or were on their way when the run ended, a new task or harder data whose loss falls again by half, targets that grow gradually and take the loss with them, another loss, or one of other forwards and backwards (adversarial examples), that takes over at that step and is learnt from, a target network that takes over the weights of the model at that step, noise near a floor that is small against the loss at the start, GAN and reinforcement losses inside what they have ever been; advice where a model makes its data itself, as an agent does."
 source = "Own history, robust: median and MAD over the 30 steps before; see the view divergences."
 */
+-- shared
 WITH halves AS (
     -- the level of the loss in the first and in the second half of what follows
     SELECT rank, optimizer_id, begun, median(loss) FILTER (n <= $half * steps) AS at_first,
@@ -99,7 +103,10 @@ WITH halves AS (
         SELECT v.rank, v.optimizer_id, v.step AS begun, s.loss, row_number() OVER (w ORDER BY s.step) AS n,
             count(*) OVER w AS steps
         FROM divergences v
-        JOIN optimizer_series s ON s.rank = v.rank AND s.optimizer_id IS NOT DISTINCT FROM v.optimizer_id AND s.step >= v.step AND isfinite(s.loss)
+        JOIN optimizer_series s ON s.rank = v.rank
+            AND s.optimizer_id IS NOT DISTINCT FROM v.optimizer_id
+            AND s.step >= v.step
+            AND isfinite(s.loss)
         WINDOW w AS (PARTITION BY v.rank, v.optimizer_id, v.step))
     GROUP BY rank, optimizer_id, begun
 ), dated AS (
@@ -114,26 +121,12 @@ WITH halves AS (
                   AND u.optimizer_id = v.optimizer_id
                   AND u.n BETWEEN v.n - $before AND v.n - 1), false) AS at_once
     FROM divergences v
-    LEFT JOIN halves h ON h.rank = v.rank AND h.optimizer_id IS NOT DISTINCT FROM v.optimizer_id AND h.begun = v.step
+    LEFT JOIN halves h ON h.rank = v.rank
+        AND h.optimizer_id IS NOT DISTINCT FROM v.optimizer_id
+        AND h.begun = v.step
 )
-SELECT rank, step, NULL::VARCHAR AS module, NULL::VARCHAR AS tensor, loss AS value, loss_median, loss_sigma,
-    rest_median, rest_low, rest_rows, rest_breaks,
-    norm, norm_median, near_norm, lr, lr_before, update_ratio, optimizer_id,
-    CASE
-        WHEN at_once THEN ' The updates before it had moved the weights no further than usual: what changed at that step is the batch, or what is computed from it.'
-        ELSE ''
-        END AS at_once_,
-    CASE WHEN at_once THEN 'A lower learning rate does not help.'
-        ELSE 'Go back to a checkpoint before it and lower the learning rate or clip gradients.'
-            END AS remedy_,
-    -- few steps with other data show harder data as well
-    CASE
-        -- a model that makes its data itself, in train mode without gradients: what it is to learn grows with what it can do
-        WHEN rank IN (FROM acting_models) THEN 'warning'
-        WHEN rest_rows < $short
-        AND EXISTS (FROM data_changes c
-            WHERE c.rank = d.rank
-              AND c.step BETWEEN d.step - 1 AND d.step + 1) THEN 'warning' ELSE 'error' END AS severity
+-- detector: left_for_good
+SELECT d.*
 FROM dated d
 -- the values that a Q network learns grow with those of its target network
 WHERE NOT EXISTS (FROM target_syncs t WHERE t.rank = d.rank AND t.step BETWEEN d.step - 2 AND d.step)
@@ -162,7 +155,7 @@ WHERE NOT EXISTS (FROM target_syncs t WHERE t.rank = d.rank AND t.step BETWEEN d
         ELSE 1
         END
         AND median(b.rms) FILTER (b.step >= d.step) > $grown * median(b.rms) FILTER (b.step < d.step)
-        -- and grows by and by: a leap is a batch or a unit that is wrong
+        -- and grows gradually: a leap is a batch or a unit that is wrong
         AND max(b.rms) FILTER (b.step BETWEEN d.step AND d.step + 2) < $leap * max(b.rms)
             FILTER (b.step < d.step))
   AND NOT EXISTS (
@@ -174,7 +167,8 @@ WHERE NOT EXISTS (FROM target_syncs t WHERE t.rank = d.rank AND t.step BETWEEN d
       AND b.phase <> 'eval'
       AND b.step BETWEEN d.step - $before AND d.step + $before - 1
     GROUP BY b.rank
-    HAVING median(b.entropy) FILTER (b.step >= d.step) > $more_labels * median(b.entropy) FILTER (b.step < d.step)
+    HAVING median(b.entropy) FILTER (b.step >= d.step) > $more_labels * median(b.entropy)
+        FILTER (b.step < d.step)
         AND d.rest_median < $unlearnt * median(b.entropy) FILTER (b.step >= d.step))
   AND NOT coalesce(
     -- a run that ends soon after, by whatever else, with a loss that was on its way back
@@ -189,7 +183,8 @@ WHERE NOT EXISTS (FROM target_syncs t WHERE t.rank = d.rank AND t.step BETWEEN d
             WHERE b.rank = d.rank AND b.role = 'target' AND b.phase <> 'eval' AND b.loss_op IS NOT NULL
             GROUP BY b.loss_op) o
         WHERE (o.last = d.step - 1 OR o.first = d.step) AND o.steps >= $logged)
-      OR (SELECT count(*) FILTER (c.step < d.step - 2) >= $logged AND count(*) FILTER (c.step > d.step + 2) >= $logged
+      OR (SELECT count(*) FILTER (c.step < d.step - 2) >= $logged
+          AND count(*) FILTER (c.step > d.step + 2) >= $logged
               AND len(list_intersect(list(DISTINCT c.made) FILTER (c.step < d.step - 2),
                   list(DISTINCT c.made) FILTER (c.step > d.step + 2))) = 0
           FROM (SELECT s.step,
@@ -197,4 +192,26 @@ WHERE NOT EXISTS (FROM target_syncs t WHERE t.rank = d.rank AND t.step BETWEEN d
               FROM steps s
               WHERE s.rank = d.rank AND s.step >= d.step - $way AND s.calls IS NOT NULL GROUP BY s.step) c))
     AND d.then_ < d.at_first, false)
+-- together
+SELECT rank, step, NULL::VARCHAR AS module, NULL::VARCHAR AS tensor, loss AS value, loss_median, loss_sigma,
+    rest_median, rest_low, rest_rows, rest_breaks,
+    norm, norm_median, near_norm, lr, lr_before, update_ratio, optimizer_id,
+    CASE
+        WHEN at_once THEN ' The updates before it had moved the weights no further than usual: what changed '
+            'at that step is the batch, or what is computed from it.'
+        ELSE ''
+        END AS at_once_,
+    CASE WHEN at_once THEN 'A lower learning rate does not help.'
+        ELSE 'Go back to a checkpoint before it and lower the learning rate or clip gradients.'
+            END AS remedy_,
+    -- few steps with other data show harder data as well
+    CASE
+        -- a model that makes its data itself, in train mode without gradients: what it is to learn grows with
+        -- what it can do
+        WHEN rank IN (FROM acting_models) THEN 'warning'
+        WHEN rest_rows < $short
+        AND EXISTS (FROM data_changes c
+            WHERE c.rank = d.rank
+              AND c.step BETWEEN d.step - 1 AND d.step + 1) THEN 'warning' ELSE 'error' END AS severity
+FROM found d
 ORDER BY step, rank, optimizer_id

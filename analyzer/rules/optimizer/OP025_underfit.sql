@@ -10,9 +10,40 @@ explains = []
 [params.share]
 value = 0.8
 doc = "Loss at the end over loss at the start."
+source = "convention: of this project, a model that learns loses more than a fifth of its first loss in a whole run"
 [params.near]
 value = 0.1
 doc = "Relative distance of the two losses."
+source = "convention: of this project, a tenth of them"
+[params.values]
+value = 3
+unit = "values"
+doc = "Values of a metric of an evaluation."
+source = "convention: of this project, fewer are a test"
+[params.start]
+value = 10
+unit = "steps"
+doc = "First losses, from which it is told where the loss began."
+source = "convention: of this project, losses of single steps scatter"
+[params.last]
+value = 20
+unit = "steps"
+doc = "Last losses, from which it is told where it ended."
+source = "convention: of this project, twice as many"
+[params.steps]
+value = 200
+unit = "steps"
+doc = "Steps of a run that should have learnt."
+source = "convention: of this project, fewer are a test"
+[params.worse]
+value = 1.2
+unit = "times"
+doc = "Loss at the end over the first, above which it has diverged."
+source = "convention: of this project, a fifth is scatter"
+[params.moves]
+value = 1e-6
+doc = "Update over weights below which the learning rate is too low."
+source = "arithmetic: the bound of lr-too-low"
 [needs]
 tables = ["metrics", "steps"]
 columns = ["metrics.value", "steps.loss"]
@@ -32,23 +63,23 @@ WITH named AS (
     GROUP BY rank, source, name, step
 
 ), evaluated AS (
-    SELECT rank, name, arg_max(value, step) AS eval_ FROM named GROUP BY rank, name HAVING count(*) >= 3
+    SELECT rank, name, arg_max(value, step) AS eval_ FROM named GROUP BY rank, name HAVING count(*) >= $values
 ), course AS (
-    SELECT rank, optimizer_id, median(loss) FILTER (n < 10) AS first_,
-        median(loss) FILTER (n >= total - 20) AS value, max(total) AS steps_, median(norm) AS norm,
+    SELECT rank, optimizer_id, median(loss) FILTER (n < $start) AS first_,
+        median(loss) FILTER (n >= total - $last) AS value, max(total) AS steps_, median(norm) AS norm,
         median(update_ratio) AS ratio
     FROM (SELECT *, count(*) OVER (PARTITION BY rank, optimizer_id) AS total
         FROM optimizer_series
         WHERE isfinite(loss) AND optimizers <= 1)
     GROUP BY rank, optimizer_id
 )
-SELECT c.rank, 0 AS step, c.value, c.steps_, round(100 * c.value / c.first_)::INT AS percent, e.name, e.eval_
+SELECT c.rank, 0 AS step, c.value, c.steps_, percent_of_whole(c.value, c.first_) AS percent, e.name, e.eval_
 FROM course c JOIN evaluated e ON e.rank = c.rank
-WHERE c.steps_ >= 200
+WHERE c.steps_ >= $steps
   AND c.first_ > 0
   AND c.value > $share * c.first_
-  AND c.value < 1.2 * c.first_
+  AND c.value < $worse * c.first_
   AND abs(e.eval_ - c.value) < $near * c.value
   AND c.norm > 0
-  AND c.ratio > 1e-6
+  AND c.ratio > $moves
 QUALIFY row_number() OVER (PARTITION BY c.rank ORDER BY e.name) = 1 ORDER BY c.rank

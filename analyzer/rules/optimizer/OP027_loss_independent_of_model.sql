@@ -4,13 +4,14 @@ name = "loss-independent-of-model"
 severity = "error"
 phase = "loss"
 signal = "activation_gradient"
-message = "From step {step} on the loss ({loss}) does not depend on the model: its gradient is exactly zero at the output of {place}, where the model ends, and at every other output, and so are the gradients of all {parameters} parameters ({steps} steps, to the end)."
+message = "From step {step} on the loss ({loss}) does not depend on the model: its gradient is exactly zero at the output of {place}, where the model ends, and at every other output. So are the gradients of all {parameters} parameters ({steps} steps, to the end)."
 fix = "Look at what lies between the model's output and the loss: a factor that is 0 (a beta, a weight, a mask, a schedule), a clamp that always acts, or an output that the loss does not use."
 explains = ["frozen-by-zero-gradient", "vanishing-gradients", "plateau", "underfit", "optimizer-eps-underflow", "second-moment-collapse", "dead-relu"]
 [params.least]
 value = 6
 unit = "steps"
 doc = "Measured steps without a break, to the end of the run."
+source = "convention: of this project, fewer may be an odd branch"
 [needs]
 tables = ["tensor_stats", "steps"]
 kinds = ["gradient", "activation_gradient"]

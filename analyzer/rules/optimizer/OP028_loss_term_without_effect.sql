@@ -11,6 +11,7 @@ explains = ["plateau"]
 value = 3
 unit = "looks"
 doc = "Backward passes of a kind of loss in which the term was followed and never used."
+source = "convention: of this project, fewer may be an odd branch"
 [needs]
 tables = ["loss_terms", "steps"]
 [doc]

@@ -5,36 +5,87 @@ severity = "error"
 phase = "data"
 signal = "data_wait_ns"
 message = "From step {step} on the training waits for {what_} during {percent} % of the time ({wait_ms} of {step_ms} ms a step): the data comes too slowly. Without the wait a step would be up to {wait_ms} ms shorter."
-fix = "Raise num_workers and prefetch_factor, cache what is decoded or computed anew in each epoch, and use pin_memory for a GPU."
+fix = "Raise num_workers and prefetch_factor, cache what is decoded or computed again in each epoch, and use pin_memory for a GPU."
 explains = ["throughput-drift", "step-time-outlier", "periodic-stall"]
 [params.share]
 value = 0.5
 doc = "Share of waiting that makes it an error."
+source = "convention: of this project, more than half of the time"
 [params.advice]
 value = 0.3
 doc = "Share from which it is advice."
+source = "convention: 5 to 30 % are thresholds of other tools, which count short waits too"
 [params.least_ns]
 value = 1e7
 unit = "ns"
 doc = "Waiting below this is not worth a word."
+source = "convention: of this project, 10 ms: the scheduler of an operating system hands out slices of some milliseconds"
 [params.leap]
 value = 5.0
 unit = "times"
 doc = "Growth of the time before the forward from ten steps to the next ten, without a DataLoader."
+source = "own history"
 [params.steps]
 value = 20
 unit = "steps"
 doc = "Steps to judge by, the first three left out: workers start, caches fill."
+source = "convention: of this project, fewer are warm-up"
+[params.warm]
+value = 3
+unit = "steps"
+doc = "First steps, which start workers and fill caches."
+source = "convention: of this project, they take longer in any run"
+[params.start]
+value = 5
+unit = "steps"
+doc = "Steps up to which waiting began with the run."
+source = "convention: of this project, the first steps that count"
+[params.most]
+value = 0.7
+unit = "of the steps"
+doc = "Share of the steps from there on that must wait."
+source = "convention: of this project, two of three and some more"
+[params.half]
+value = 0.5
+unit = "of the step"
+doc = "What most of a step is."
+source = "arithmetic: "
+[params.before]
+value = 10
+unit = "steps"
+doc = "Steps before, from which it is told what is usual."
+source = "convention: of this project, as many as show a pace"
+[params.coming]
+value = 9
+unit = "steps"
+doc = "Steps after the first, in which it must last."
+source = "arithmetic: with it as many as before"
+[params.history]
+value = 8
+unit = "steps"
+doc = "Steps before that there must be."
+source = "convention: of this project, fewer do not show a pace"
+[params.rest]
+value = 0.2
+unit = "of the growth"
+doc = "Growth of the rest of the step that may come with it."
+source = "convention: of this project, a fifth is scatter"
+[params.nearly_all]
+value = 0.9
+unit = "of the steps"
+doc = "Share of the steps from there on that must wait, without a DataLoader."
+source = "convention: of this project, one of ten may be quick"
 [needs]
 tables = ["steps"]
 columns = ["steps.step_ns"]
 steps = 20
 [doc]
-what = "Waiting for the loader takes most of the time of most steps, or of as many steps on end as it has workers; or, where there is no DataLoader, the script's own code before the forward becomes slow all at once, and takes most of the time from then on."
+what = "Waiting for the loader takes most of the time of most steps, or of as many steps in a row as it has workers; or, where there is no DataLoader, the script's own code before the forward becomes slow all at once, and takes most of the time from then on."
 why = "The model stands still while it waits."
-not_this = "The first batch of an epoch, waits of a few milliseconds; without a DataLoader a loop that was always like that, or grew so by and by, or that evaluates or saves there, or reads numbers out of tensors one by one (host-sync-per-step)."
+not_this = "The first batch of an epoch, waits of a few milliseconds; without a DataLoader a loop that was always like that, or grew so gradually, or that evaluates or saves there, or reads numbers out of tensors one by one (host-sync-per-step)."
 source = "Share of the step; 5 to 30 % are thresholds of other tools, which count short waits too."
 */
+-- shared
 WITH loaders AS (
     SELECT rank, greatest(coalesce(max(workers), 0), 1) AS workers FROM batches GROUP BY rank
 ), epochs AS (
@@ -53,7 +104,7 @@ WITH loaders AS (
 ), evened AS (
     SELECT *, avg(wait_ns) OVER few AS even_wait_ns, avg(step_ns) OVER few AS even_step_ns,
         avg(inner_wait_ns) OVER few AS even_inner_ns
-    FROM counted WHERE n > 3
+    FROM counted WHERE n > $warm
     WINDOW few AS (PARTITION BY rank ORDER BY step ROWS BETWEEN workers - 1 PRECEDING AND CURRENT ROW)
 ), asked AS (
     SELECT *, wait_ns > $advice * step_ns
@@ -66,14 +117,22 @@ WITH loaders AS (
     WINDOW rest AS (PARTITION BY rank ORDER BY step ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)
 ), begun AS (
     -- from the first steps on it is the run's own pace
-    SELECT rank, min(step) AS first_, CASE WHEN min(n) <= 5 THEN 0 ELSE min(step) END AS step FROM marked
-    WHERE waits AND left_ >= $steps AND waiting >= 0.7 * left_ GROUP BY rank
+    SELECT rank, min(step) AS first_, CASE WHEN min(n) <= $start THEN 0 ELSE min(step) END AS step FROM marked
+    WHERE waits AND left_ >= $steps AND waiting >= $most * left_ GROUP BY rank
 ), judged AS (
     SELECT b.rank, b.step, median(m.even_wait_ns) AS wait, median(m.even_step_ns) AS whole,
         sum(m.wait_ns) / sum(m.step_ns) AS share
     FROM begun b JOIN marked m ON m.rank = b.rank AND m.step >= b.first_ GROUP BY b.rank, b.step
 )
-, heads AS (
+-- detector: loader_is_slow
+SELECT j.rank, j.step, j.wait AS value, percent_of(j.share) AS percent,
+    in_ms(j.wait) AS wait_ms, in_ms(j.whole) AS step_ms,
+    format('its DataLoader ({:d} workers)',
+        coalesce((SELECT max(workers) FROM batches b WHERE b.rank = j.rank), 0)) AS what_,
+    CASE WHEN j.share <= $share THEN 'warning' END AS severity
+FROM judged j WHERE j.share > $advice
+-- detector: script_makes_batches_slowly
+WITH heads AS (
     -- batches that the script makes itself; of several ranks one that comes late is a straggler, whatever
     -- keeps it
     SELECT rank, step, min(head_ns) AS head_ns, sum(step_ns) AS step_ns, sum(step_ns - head_ns) AS rest_ns,
@@ -98,39 +157,33 @@ WITH loaders AS (
         median(head_ns) OVER after AS head_after, min(head_ns) OVER soon AS least_soon,
             median(rest_ns) OVER after AS rest_after, median(step_ns) OVER after AS whole_after,
             count(*) OVER after AS left_,
-        count(CASE WHEN head_ns > 0.5 * step_ns THEN 1 END) OVER after AS waiting,
+        count(CASE WHEN head_ns > $half * step_ns THEN 1 END) OVER after AS waiting,
             sum(head_ns) OVER after / sum(step_ns) OVER after AS share
     FROM heads
-    WINDOW before AS (PARTITION BY rank ORDER BY step ROWS BETWEEN 10 PRECEDING AND 1 PRECEDING),
-        soon AS (PARTITION BY rank ORDER BY step ROWS BETWEEN CURRENT ROW AND 9 FOLLOWING),
+    WINDOW before AS (PARTITION BY rank ORDER BY step ROWS BETWEEN $before PRECEDING AND 1 PRECEDING),
+        soon AS (PARTITION BY rank ORDER BY step ROWS BETWEEN CURRENT ROW AND $coming FOLLOWING),
         after AS (PARTITION BY rank ORDER BY step ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)
 ), begun_at_once AS (
     SELECT rank, step, head_after AS wait, whole_after AS whole, share FROM leaps
-    WHERE n > 3
-      AND rows_before >= 8
+    WHERE n > $warm
+      AND rows_before >= $history
       AND left_ >= $steps
       AND head_ns > 2 * most_before
       AND least_soon > $leap * head_before
       AND head_after > $leap * head_before
       AND head_after > 2 * $least_ns
-      AND rest_after - rest_before < 0.2 * (head_after - head_before)
-        AND waiting >= 0.9 * left_
+      AND rest_after - rest_before < $rest * (head_after - head_before)
+        AND waiting >= $nearly_all * left_
         AND share > $share
       AND coalesce((SELECT median(r.share)
           FROM read_ahead r
           WHERE r.rank = leaps.rank AND r.step >= leaps.step),
-          0) < 0.5
+          0) < $half
     QUALIFY row_number() OVER (PARTITION BY rank ORDER BY step) = 1
 )
-SELECT j.rank, j.step, j.wait AS value, round(100 * j.share)::INT AS percent,
-    round(j.wait / 1e6, 1) AS wait_ms, round(j.whole / 1e6, 1) AS step_ms,
-    format('its DataLoader ({:d} workers)',
-        coalesce((SELECT max(workers) FROM batches b WHERE b.rank = j.rank), 0)) AS what_,
-    CASE WHEN j.share <= $share THEN 'warning' END AS severity
-FROM judged j WHERE j.share > $advice
-UNION ALL BY NAME
-SELECT rank, step, wait AS value, round(100 * share)::INT AS percent, round(wait / 1e6, 1) AS wait_ms,
-    round(whole / 1e6, 1) AS step_ms,
+SELECT rank, step, wait AS value, percent_of(share) AS percent, in_ms(wait) AS wait_ms,
+    in_ms(whole) AS step_ms,
     'what the script does before the forward, which had been quick until then' AS what_
 FROM begun_at_once WHERE rank NOT IN (SELECT rank FROM judged WHERE share > $advice)
+-- together
 ORDER BY step, rank

@@ -11,14 +11,32 @@ explains = ["throughput-drift", "step-time-outlier", "low-device-use", "slow-ope
 value = 2
 unit = "times"
 doc = "Threads for each processor up to which it may be meant: two hardware threads of a core."
+source = "arithmetic: processors of today have two hardware threads a core"
 [params.slower]
 value = 2
 unit = "times"
 doc = "Median step after the change over the one before from which it is an error: the run's own measurement."
+source = "own history"
 [params.samples]
 value = 5
 unit = "samples"
 doc = "Looks at the process tree, one a second, to judge the threads that want to run."
+source = "convention: of this project, fewer may be a burst"
+[params.start]
+value = 3
+unit = "steps"
+doc = "First steps, which start workers and fill caches."
+source = "convention: of this project, they take longer in any run"
+[params.few]
+value = 5
+unit = "steps"
+doc = "Steps before and after that it takes to compare them."
+source = "convention: of this project, fewer are a busy machine"
+[params.least_ns]
+value = 1e7
+unit = "ns"
+doc = "Growth of a step below which it is advice."
+source = "convention: of this project, 10 ms: the scheduler of an operating system hands out slices of some milliseconds"
 [needs]
 tables = ["ranks", "steps"]
 columns = ["ranks.processors", "steps.step_ns"]
@@ -48,21 +66,22 @@ WITH hosts AS (
     SELECT c.rank, c.step, c.threads, r.processors,
         median(s.step_ns - coalesce(s.data_wait_ns, 0)) FILTER (s.step >= c.step
             AND s.step < c.until_) AS after_ns,
-        median(s.step_ns - coalesce(s.data_wait_ns, 0)) FILTER (s.step < c.step AND s.step >= 3) AS before_ns,
+        median(s.step_ns - coalesce(s.data_wait_ns, 0)) FILTER (s.step < c.step
+            AND s.step >= $start) AS before_ns,
         count(*) FILTER (s.step >= c.step AND s.step < c.until_) AS after_,
-            count(*) FILTER (s.step < c.step AND s.step >= 3) AS before_
+            count(*) FILTER (s.step < c.step AND s.step >= $start) AS before_
     FROM changed c JOIN ranks r ON r.rank = c.rank JOIN step_series s ON s.rank = c.rank
     WHERE c.threads > $factor * r.processors AND c.threads > c.before_ GROUP BY ALL
 ), findings AS (
     SELECT rank, step, threads AS value, processors, ' from step ' || step || ' on' AS since_,
-        CASE WHEN before_ >= 5
-            AND after_ >= 5 THEN 'Steps took ' || round(before_ns / 1e6,
-                1) || ' ms before and ' || round(after_ns / 1e6, 1) || ' ms after.'
+        CASE WHEN before_ >= $few
+            AND after_ >= $few THEN 'Steps took ' || in_ms(before_ns) || ' ms before and ' || in_ms(after_ns)
+                || ' ms after.'
             ELSE 'There are too few steps before it to say what it costs.' END AS evidence_,
-        CASE WHEN before_ >= 5
-            AND after_ >= 5
+        CASE WHEN before_ >= $few
+            AND after_ >= $few
             AND after_ns > $slower * before_ns
-            AND after_ns - before_ns > 1e7 THEN NULL ELSE 'warning' END AS severity
+            AND after_ns - before_ns > $least_ns THEN NULL ELSE 'warning' END AS severity
     FROM paces
     UNION ALL
     SELECT h.rank, 0, h.threads, h.processors,

@@ -10,24 +10,40 @@ explains = ["throughput-drift", "step-time-outlier"]
 [params.share]
 value = 0.5
 doc = "Share of the step from which it is an error."
+source = "convention: of this project, more than half of the step"
 [params.advice]
 value = 0.1
 doc = "Share from which it is advice."
+source = "convention: of this project, a tenth: less is not worth a change"
 [params.error_ns]
 value = 1e7
 unit = "ns"
 doc = "Loops below this are advice at most."
+source = "convention: of this project, 10 ms: shorter loops cost little on any machine"
 [params.least_ns]
 value = 4e5
 unit = "ns"
 doc = "Loops below this are not worth a word."
+source = "convention: of this project, 0.4 ms: about twenty reads from a device"
 [params.steps]
 value = 6
 unit = "steps"
 doc = "Counted steps to judge by."
+source = "convention: of this project, fewer are warm-up"
 [params.whole]
 value = 1.1
-doc = "Share of a step from which on the time of its loops cannot be its own, as where several of them end in one step."
+doc = "Share of a step from which the time of its loops cannot be its own, as where several of them end in one step."
+source = "convention: of this project, a share is at most 1; a tenth more is the clock"
+[params.warm]
+value = 3
+unit = "steps"
+doc = "Steps up to which it began with the run."
+source = "convention: of this project, the first steps"
+[params.most]
+value = 0.7
+unit = "of the steps"
+doc = "Share of the steps from there on that must be slow."
+source = "convention: of this project, two of three and some more"
 [needs]
 tables = ["steps"]
 columns = ["steps.host_reads", "steps.step_ns"]
@@ -59,8 +75,8 @@ WITH counted AS (
     WINDOW rest AS (PARTITION BY rank ORDER BY step ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)
 ), begun AS (
     -- the first counted steps are the first steps: it is the run's own way
-    SELECT rank, min(step) AS first_, CASE WHEN min(n) <= 3 THEN 0 ELSE min(step) END AS step FROM ahead
-    WHERE slow AND left_ >= $steps AND slow_left >= 0.7 * left_ GROUP BY rank
+    SELECT rank, min(step) AS first_, CASE WHEN min(n) <= $warm THEN 0 ELSE min(step) END AS step FROM ahead
+    WHERE slow AND left_ >= $steps AND slow_left >= $most * left_ GROUP BY rank
 ), judged AS (
     -- the first step compiles, warms up and reads at leisure: medians, not means
     SELECT b.rank, b.step, median(m.loop_ns) AS loop_ns, median(m.step_ns) AS step_ns,
@@ -69,7 +85,7 @@ WITH counted AS (
     FROM begun b JOIN marked m ON m.rank = b.rank AND m.step >= b.first_ GROUP BY b.rank, b.step
 )
 SELECT rank, step, reads::BIGINT AS value, place, coalesce(code, 'no source') AS code_,
-    round(least(loop_ns, step_ns) / 1e6, 1) AS loop_ms,
-    round(step_ns / 1e6, 1) AS step_ms, round(100 * least(share, 1))::INT AS percent,
+    in_ms(least(loop_ns, step_ns)) AS loop_ms,
+    in_ms(step_ns) AS step_ms, percent_of(least(share, 1)) AS percent,
     CASE WHEN share <= $share OR loop_ns <= $error_ns THEN 'warning' END AS severity
 FROM judged WHERE share > $advice AND share <= $whole AND loop_ns > $least_ns ORDER BY step, rank

@@ -11,6 +11,12 @@ explains = ["throughput-drift", "step-time-outlier", "periodic-stall"]
 value = 8
 unit = "times"
 doc = "torch's own limit of recompilations of one function."
+source = "convention: PyTorch documentation: torch._dynamo.config.recompile_limit is 8"
+[params.half]
+value = 0.5
+unit = "of the run"
+doc = "Where its second half begins."
+source = "arithmetic: "
 [needs]
 tables = ["events", "steps"]
 steps = 20
@@ -27,7 +33,7 @@ SELECT e.rank, min(e.step) AS step, count(*) AS value, max(e.step) AS last_,
     arg_max(e.message, e.time_ns) AS what_
 FROM events e JOIN length l ON l.rank = e.rank
 WHERE e.event = 'recompiled' AND e.step IS NOT NULL
-GROUP BY e.rank, l.last_step HAVING count(*) >= $least AND max(e.step) > 0.5 * l.last_step
+GROUP BY e.rank, l.last_step HAVING count(*) >= $least AND max(e.step) > $half * l.last_step
 UNION ALL BY NAME
 -- after its limit nothing is compiled again, however the shapes go on
 SELECT g.rank, coalesce(min(e.step), g.step) AS step, count(e.step) AS value, g.step AS last_,

@@ -5,27 +5,32 @@ severity = "warning"
 phase = "step"
 signal = "step_ns"
 message = "From about step {step} on steps take longer and longer: {early_ms} ms at first, {late_ms} ms at the end of {steps_} steps, of the same size throughout; {phase_} grew most."
-fix = "Look for what grows with the steps: lists of tensors, graphs kept alive, logs that are written anew as a whole, hooks added in the loop; else for a machine that slows down."
+fix = "Look for what grows with the steps: lists of tensors, graphs kept alive, logs that are rewritten as a whole, hooks added in the loop; else for a machine that slows down."
 explains = []
 [params.factor]
 value = 1.5
 unit = "times"
 doc = "Last eighth of the run over the second."
+source = "own history"
 [params.least_ns]
 value = 2e7
 unit = "ns"
 doc = "Growth below this is noise of a busy machine."
+source = "convention: of this project, 20 ms: less is a busy machine"
 [params.many]
 value = 3
 unit = "times"
 doc = "Growth beyond which less than that in ns counts as well."
+source = "own history"
 [params.few_ns]
 value = 5e6
 unit = "ns"
 doc = "The least then."
+source = "convention: of this project, 5 ms: less is scheduling, however short the steps"
 [params.own]
 value = 0.7
 doc = "Share of the processor time wanted by its threads above which a process has the machine for itself."
+source = "convention: of this project, more than two thirds of what it asks for"
 [params.parts]
 value = 8
 unit = "parts"
@@ -71,6 +76,7 @@ why = "The work of a step is the same; what it costs should be."
 not_this = "Inputs or microbatches that grow, another model that is trained next, a single slow stretch, a machine that others use more and more, the first eighth of the run."
 source = "Kendall's count of concordant pairs over the medians of eight parts."
 */
+-- shared
 WITH parts AS (
     SELECT rank, step, time_ns, step_ns - coalesce(recorder_ns, 0) AS step_ns, forward_ns, backward_ns,
         optimizer_ns, data_wait_ns, microbatches, ntile($parts) OVER (PARTITION BY rank ORDER BY step) AS part
@@ -92,13 +98,24 @@ WITH parts AS (
     GROUP BY a.rank
 ), smooth AS (
     SELECT rank, step, part,
-        median(step_ns) OVER (PARTITION BY rank ORDER BY step ROWS BETWEEN $around PRECEDING AND $around FOLLOWING) AS ns
+        median(step_ns) OVER (PARTITION BY rank
+            ORDER BY step ROWS BETWEEN $around PRECEDING AND $around FOLLOWING) AS ns
     FROM parts
 ), levels AS (
     SELECT rank, min(ns) FILTER (part <= 2) AS low, max(ns) FILTER (part = $parts) AS high
     FROM medians
     GROUP BY rank
-), onset AS (
+)
+-- detector: judged
+SELECT rank, max(ns) FILTER (part = 2) AS early, max(ns) FILTER (part = $parts) AS late, sum(n) AS steps_,
+    any_value(rises) AS rises,
+    max(forward_) FILTER (part = $parts) - max(forward_) FILTER (part = 2) AS forward_,
+        max(backward_) FILTER (part = $parts) - max(backward_) FILTER (part = 2) AS backward_,
+    max(optimizer_) FILTER (part = $parts) - max(optimizer_) FILTER (part = 2) AS optimizer_,
+        max(wait_) FILTER (part = $parts) - max(wait_) FILTER (part = 2) AS wait_
+FROM medians JOIN rising USING (rank) GROUP BY rank HAVING max(part) = $parts
+-- together
+WITH onset AS (
     -- the last step that is hardly longer than the first ones; what has grown by the end of the first eighth
     -- grew from the start
     SELECT rank, CASE WHEN max(part) = 1 THEN 0 ELSE max(step) + 1 END AS step
@@ -113,7 +130,8 @@ WITH parts AS (
 ), pieces AS (
     -- batches that are taken in more and more parts, or more batches for a step
     SELECT rank,
-        median(microbatches) FILTER (part = $parts) / nullif(median(microbatches) FILTER (part = 2), 0) AS growth
+        median(microbatches) FILTER (part = $parts) / nullif(median(microbatches) FILTER (part = 2),
+            0) AS growth
     FROM parts
     GROUP BY rank
 ), processor AS (
@@ -133,14 +151,6 @@ WITH parts AS (
     JOIN medians m ON m.rank = a.rank AND m.part = 2
     JOIN medians n ON n.rank = a.rank AND n.part = $parts
     WHERE a.part = 2 AND b.part = $parts AND b.used < $own * b.wanted
-), judged AS (
-    SELECT rank, max(ns) FILTER (part = 2) AS early, max(ns) FILTER (part = $parts) AS late, sum(n) AS steps_,
-        any_value(rises) AS rises,
-        max(forward_) FILTER (part = $parts) - max(forward_) FILTER (part = 2) AS forward_,
-            max(backward_) FILTER (part = $parts) - max(backward_) FILTER (part = 2) AS backward_,
-        max(optimizer_) FILTER (part = $parts) - max(optimizer_) FILTER (part = 2) AS optimizer_,
-            max(wait_) FILTER (part = $parts) - max(wait_) FILTER (part = 2) AS wait_
-    FROM medians JOIN rising USING (rank) GROUP BY rank HAVING max(part) = $parts
 )
 SELECT j.rank, o.step, j.late AS value, round(j.early / $ns_per_ms, 1) AS early_ms,
     round(j.late / $ns_per_ms, 1) AS late_ms, j.steps_,

@@ -10,6 +10,12 @@ explains = ["low-device-use"]
 [params.share]
 value = 0.15
 doc = "Share of the step from which it is worth a word."
+source = "convention: of this project, about three times the 5 % from which other tools speak of exposed copies"
+[params.ns_per_s]
+value = 1e9
+unit = "ns"
+doc = "In a second."
+source = "arithmetic: "
 [needs]
 tables = ["profiler_events"]
 [doc]
@@ -24,9 +30,9 @@ WITH judged AS (
         sum(pageable_ns) / nullif(sum(to_device_ns), 0) AS pageable
     FROM profiled_steps WHERE kernels > 0 GROUP BY rank
 )
-SELECT rank, step, copy_ns / 1e9 AS value, round(100 * share)::INT AS percent,
-    round(copy_ns / 1e6, 1) AS copy_ms, round(ns / 1e6, 1) AS step_ms, copies,
-    round(100 * coalesce(pageable, 0))::INT AS pageable,
+SELECT rank, step, copy_ns / $ns_per_s AS value, percent_of(share) AS percent,
+    in_ms(copy_ns) AS copy_ms, in_ms(ns) AS step_ms, copies,
+    percent_of(coalesce(pageable, 0)) AS pageable,
     CASE
         WHEN step IS NULL THEN 'the whole profile, in which no step is marked'
         ELSE 'the profiled steps'

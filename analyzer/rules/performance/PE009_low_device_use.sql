@@ -10,15 +10,34 @@ explains = []
 [params.busy]
 value = 0.5
 doc = "Share of the time that the device works below which it is worth a word."
+source = "convention: below 50 % is a threshold of other tools"
 [params.wait]
 value = 0.3
 doc = "Share of waiting for data above which that is the reason."
+source = "convention: of this project, a third of the time"
 [params.seen]
 value = 0.5
 doc = "Kernels over launches, below which the work of the device is not in the trace: a graph that is captured runs none."
+source = "convention: of this project, fewer than half of the launches have a kernel"
 [params.setup]
 value = 0.5
 doc = "Share of the time in which the driver starts or gives memory, from which the profile is one of the start."
+source = "convention: of this project, more than half of the time"
+[params.pauses]
+value = 3
+unit = "pauses"
+doc = "Pauses that a sentence names."
+source = "convention: of this project, more are not read"
+[params.ns_per_us]
+value = 1e3
+unit = "ns"
+doc = "In a microsecond."
+source = "arithmetic: "
+[params.syncs]
+value = 5
+unit = "waits"
+doc = "Waits in a step from which they are said."
+source = "convention: of this project, a few are in any loop"
 [needs]
 tables = ["profiler_events"]
 [doc]
@@ -41,13 +60,14 @@ WITH waits AS (
     GROUP BY ALL
 ), hosts AS (
     SELECT rank, string_agg(host, ', ' ORDER BY ns DESC, host) AS host_ FROM (
-        FROM pauses QUALIFY row_number() OVER (PARTITION BY rank ORDER BY ns DESC, host) <= 3) GROUP BY rank
+        FROM pauses QUALIFY row_number() OVER (PARTITION BY rank ORDER BY ns DESC, host) <= $pauses)
+            GROUP BY rank
 ), queued AS (
     SELECT rank, sum(CASE WHEN waits_for = 'queue' THEN ns ELSE -ns END) > 0 AS queued
     FROM host_in_gaps GROUP BY rank
 )
-SELECT j.rank, step, j.busy AS value, round(100 * j.busy)::INT AS percent, j.kernels,
-    round(j.kernel / 1e3, 1) AS kernel_us, round(j.ns / 1e6, 1) AS step_ms,
+SELECT j.rank, step, j.busy AS value, percent_of(j.busy) AS percent, j.kernels,
+    round(j.kernel / $ns_per_us, 1) AS kernel_us, in_ms(j.ns) AS step_ms,
     CASE
         WHEN step IS NULL THEN 'the whole profile, in which no step is marked'
         ELSE 'the profiled steps'
@@ -63,10 +83,10 @@ SELECT j.rank, step, j.busy AS value, round(100 * j.busy)::INT AS percent, j.ker
         END AS host_,
     CASE
         WHEN q.queued THEN ''
-        WHEN j.syncs > 5 THEN ', which itself waits for the device ' || j.syncs || ' times'
+        WHEN j.syncs > $syncs THEN ', which itself waits for the device ' || j.syncs || ' times'
         ELSE ''
         END AS syncs_,
-        round(j.idle / 1e6, 1) AS saving_ms
+        in_ms(j.idle) AS saving_ms
 FROM judged j LEFT JOIN waits w ON w.rank = j.rank LEFT JOIN hosts h ON h.rank = j.rank
 LEFT JOIN queued q ON q.rank = j.rank
 WHERE j.busy < $busy AND coalesce(w.wait, 0) < $wait ORDER BY step NULLS FIRST, j.rank

@@ -10,10 +10,12 @@ explains = []
 [params.share]
 value = 0.1
 doc = "Share of the step from which it is worth a word."
+source = "convention: of this project, a tenth: less is not worth a change"
 [params.tensors]
 value = 50
 unit = "tensors"
 doc = "Fewer are quick either way."
+source = "convention: of this project, fewer launches are quick either way"
 [needs]
 tables = ["steps", "param_groups"]
 columns = ["param_groups.settings", "steps.optimizer_ns"]
@@ -35,7 +37,7 @@ WITH off AS (
     WHERE optimizer_ns IS NOT NULL AND step_ns > 0 AND stepped
     GROUP BY rank, optimizer_id
 )
-SELECT o.rank, o.step, s.value, round(100 * s.value)::INT AS percent, o.optimizer, count(*) AS tensors
+SELECT o.rank, o.step, s.value, percent_of(s.value) AS percent, o.optimizer, count(*) AS tensors
 FROM off o JOIN share s ON s.rank = o.rank AND s.optimizer_id IS NOT DISTINCT FROM o.optimizer_id
 JOIN tensors t ON t.rank = o.rank AND t.optimizer_id = o.optimizer_id AND t.kind = 'parameter'
 WHERE s.value > $share

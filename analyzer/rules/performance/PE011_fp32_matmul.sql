@@ -10,9 +10,11 @@ explains = []
 [params.share]
 value = 0.3
 doc = "Share of the kernels' time from which it is worth a word."
+source = "convention: of this project, a third of the time"
 [params.low]
 value = 0.25
 doc = "Time of products in low precision, over that of the others, up to which tensor cores stand idle."
+source = "convention: of this project, a quarter: low precision is then the exception"
 [needs]
 tables = ["profiler_events"]
 [doc]
@@ -31,8 +33,8 @@ WITH kernels AS (
     FROM device_events WHERE kind IN ('kernel', 'communication') AND dur_ns > 0
 )
 SELECT rank, min(step) FILTER (full_) AS step, count(*) FILTER (full_) AS value,
-    round(100 * sum(dur_ns) FILTER (full_) / sum(dur_ns))::INT AS percent,
-    round(100 * coalesce(sum(dur_ns) FILTER (low_), 0) / sum(dur_ns))::INT AS low_,
+    percent_of_whole(sum(dur_ns) FILTER (full_), sum(dur_ns)) AS percent,
+    percent_of_whole(coalesce(sum(dur_ns) FILTER (low_), 0), sum(dur_ns)) AS low_,
         arg_max(name, dur_ns) FILTER (full_) AS name_
 FROM kernels GROUP BY rank
 HAVING sum(dur_ns) FILTER (full_) > $share * sum(dur_ns)

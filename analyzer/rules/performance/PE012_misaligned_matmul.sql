@@ -10,13 +10,21 @@ explains = []
 [params.share]
 value = 0.2
 doc = "Share of the products from which it is worth a word, where the trace does not tell which kernels are theirs."
+source = "convention: of this project, a fifth of the products"
 [params.time]
 value = 0.05
 doc = "Share of the profiled time that these products take on the device, where the trace tells it, below which they do not count."
+source = "convention: of this project, a twentieth: less is not worth a change"
 [params.calls]
 value = 4
 unit = "calls"
 doc = "Products to judge by."
+source = "convention: of this project, fewer may be an odd layer"
+[params.multiple]
+value = 8
+unit = "elements"
+doc = "What leading dimensions in half precision should be a multiple of."
+source = "convention: the documentation of cuBLAS: 16 bytes, 8 elements in half precision"
 [needs]
 tables = ["profiler_events"]
 columns = ["profiler_events.input_dims"]
@@ -29,34 +37,42 @@ source = "Documentation of cuBLAS: leading dimensions that are multiples of 8 el
 WITH devices AS (
     SELECT DISTINCT rank FROM profiler_events WHERE cat = 'kernel'
 ), products AS (
-    SELECT e.*, TRY_CAST(json(e.input_dims) AS BIGINT[][]) AS dims, TRY_CAST(json(e.input_strides) AS BIGINT[][]) AS strides,
+    SELECT e.*, TRY_CAST(json(e.input_dims) AS BIGINT[][]) AS dims,
+        TRY_CAST(json(e.input_strides) AS BIGINT[][]) AS strides,
         -- the first of a sum is what is added
         CASE WHEN e.name IN ('aten::addmm', 'aten::baddbmm') THEN 2 ELSE 1 END AS a
     FROM profiler_events e JOIN devices USING (rank)
     WHERE e.name IN ('aten::mm', 'aten::addmm', 'aten::bmm', 'aten::baddbmm') AND e.input_dims IS NOT NULL
       AND regexp_matches(e.input_types, 'c10::Half|c10::BFloat16')
 ), operands AS (
-    SELECT * EXCLUDE (a), dims[a] AS left_, dims[a + 1] AS right_, strides[a] AS left_strides, strides[a + 1] AS right_strides
+    SELECT * EXCLUDE (a), dims[a] AS left_, dims[a + 1] AS right_, strides[a] AS left_strides,
+        strides[a + 1] AS right_strides
     FROM products WHERE len(dims) > a AND len(dims[a]) >= 2 AND len(dims[a + 1]) >= 2
 ), ran AS (
-    SELECT d.rank, d.window_id, coalesce(nullif(d.external_id, 0), l.external_id) AS external_id, sum(d.dur_ns) AS ns
+    SELECT d.rank, d.window_id, coalesce(nullif(d.external_id, 0), l.external_id) AS external_id,
+        sum(d.dur_ns) AS ns
     FROM device_events d LEFT JOIN (
         SELECT rank, window_id, correlation, any_value(external_id) AS external_id FROM profiler_events
-        WHERE lower(cat) IN ('cuda_runtime', 'cuda_driver', 'runtime') AND correlation IS NOT NULL GROUP BY ALL
+        WHERE lower(cat) IN ('cuda_runtime', 'cuda_driver', 'runtime') AND correlation IS NOT NULL
+        GROUP BY ALL
     ) l ON l.rank = d.rank AND l.window_id = d.window_id AND l.correlation = d.correlation
     GROUP BY ALL
 ), marked AS (
     SELECT o.rank, o.step, o.module_id, o.input_dims, r.ns,
-        right_[-1] > 1 AND left_[-2] > 1 AND (right_[-1] % 8 <> 0
-            OR coalesce(row_length(left_, left_strides) % 8 <> 0, false)
-            OR coalesce(row_length(right_, right_strides) % 8 <> 0, false)) AS odd
-    FROM operands o LEFT JOIN ran r ON r.rank = o.rank AND r.window_id = o.window_id AND r.external_id = o.external_id
+        right_[-1] > 1 AND left_[-2] > 1 AND (right_[-1] % $multiple <> 0
+            OR coalesce(row_length(left_, left_strides) % $multiple <> 0, false)
+            OR coalesce(row_length(right_, right_strides) % $multiple <> 0, false)) AS odd
+    FROM operands o
+    LEFT JOIN ran r ON r.rank = o.rank AND r.window_id = o.window_id AND r.external_id = o.external_id
 ), profiled AS (
     SELECT rank, sum(ns) AS ns FROM profiled_steps GROUP BY rank
 )
 SELECT k.rank, min(k.step) FILTER (odd) AS step, count(*) FILTER (odd) AS value, count(*) AS calls,
     mode(k.input_dims) FILTER (odd) AS dims_,
-    CASE WHEN count(k.ns) = 0 THEN '' ELSE ' (' || round(100 * sum(k.ns) FILTER (odd) / any_value(p.ns))::INT || ' % of its time)' END AS time_,
+    CASE
+        WHEN count(k.ns) = 0 THEN ''
+        ELSE ' (' || percent_of_whole(sum(k.ns) FILTER (odd), any_value(p.ns)) || ' % of its time)'
+        END AS time_,
     coalesce('module ' || mode(nullif(m.module, '')) FILTER (odd), 'the model') AS module_,
         mode(m.module) FILTER (odd) AS module
 FROM marked k LEFT JOIN modules m ON m.rank = k.rank AND m.module_id = k.module_id

@@ -10,25 +10,31 @@ explains = []
 [params.share]
 value = 0.4
 doc = "Share of the step from which something that is no matrix product, convolution or attention is outsized."
+source = "convention: of this project, far more than one operator of a balanced model takes"
 [params.sibling_share]
 value = 0.25
 doc = "Share of the step from which a module is compared with its siblings."
+source = "convention: of this project, a quarter of the step"
 [params.siblings]
 value = 3
 unit = "modules"
 doc = "Others of the same class and weights that it is compared with, at least."
+source = "convention: of this project, a median needs three"
 [params.factor]
 value = 5
 unit = "times"
 doc = "How far beyond the median sibling."
+source = "own history"
 [params.least_ns]
 value = 5e6
 unit = "ns"
 doc = "Time in a step below which it is not worth a word."
+source = "convention: of this project, 5 ms: less is scheduling"
 [params.steps]
 value = 2
 unit = "steps"
 doc = "Profiled steps in which it is so, all of them."
+source = "convention: of this project, one step may be odd"
 [needs]
 tables = ["profiler_events"]
 columns = ["profiler_events.self_ns"]
@@ -48,7 +54,8 @@ WITH long AS (
     FROM operator_times o
     WHERE o.cat = 'cpu_op'
       AND NOT regexp_matches(o.name,
-          '(^|[:_])(mm|addmm|bmm|baddbmm|matmul|linear|conv|lstm|gru|rnn|einsum|dot|mv|addmv)|convolution|mkldnn|onednn|cudnn|attention|flash|all_reduce|c10d|gloo|nccl')
+          '(^|[:_])(mm|addmm|bmm|baddbmm|matmul|linear|conv|lstm|gru|rnn|einsum|dot|mv|addmv)|convolution'
+          '|mkldnn|onednn|cudnn|attention|flash|all_reduce|c10d|gloo|nccl')
       AND NOT starts_with(o.name, 'autograd::engine') AND o.name NOT LIKE '%Backward%'
     GROUP BY o.rank, o.step, o.name
     UNION ALL
@@ -102,9 +109,9 @@ SELECT a.rank, a.step, m.module, a.value,
         AND m.module <> '' THEN ' (mostly in module ' || m.module || ', ' || m.class_name || ')'
             ELSE ''
             END || coalesce(', called by ' || a.source, '') AS what_,
-    round(100 * a.share)::INT AS percent, round(a.own / 1e6, 1) AS own_ms, round(a.whole / 1e6, 1) AS step_ms,
+    percent_of(a.share) AS percent, in_ms(a.own) AS own_ms, in_ms(a.whole) AS step_ms,
     a.compared AS compared_,
-    round(a.saving / 1e6, 1) AS saving_ms
+    in_ms(a.saving) AS saving_ms
 FROM all_ a LEFT JOIN modules m ON m.rank = a.rank AND m.module_id = a.module_id
 WHERE a.value >= $steps AND a.value = a.steps
 ORDER BY a.rank, a.kind DESC, a.share DESC

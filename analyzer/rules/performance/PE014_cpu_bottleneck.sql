@@ -10,12 +10,20 @@ explains = ["low-device-use"]
 [params.device]
 value = 0.1
 doc = "Share of the time that the device works."
+source = "convention: the rule CPUBottleneck of SageMaker Debugger: GPU below 10 %"
 [params.host]
 value = 0.9
 doc = "Share of the time in which the host neither waits for the device or for data nor starts the driver."
+source = "convention: the rule CPUBottleneck of SageMaker Debugger: CPU above 90 %"
 [params.seen]
 value = 0.5
 doc = "Kernels over launches, below which the work of the device is not in the trace: a graph that is captured runs none."
+source = "convention: of this project, fewer than half of the launches have a kernel"
+[params.half]
+value = 0.5
+unit = "of the steps"
+doc = "Share of the steps that must be bound so."
+source = "arithmetic: "
 [needs]
 tables = ["profiler_events"]
 [doc]
@@ -27,10 +35,13 @@ source = "Host busy above 90 %, device below 10 % over half of the time. Not ver
 WITH waits AS (
     SELECT rank, step, data_ns / step_ns AS wait FROM step_time
 ), marked AS (
-    SELECT p.*, busy_ns < $device * ns AND sync_ns + setup_ns + coalesce(w.wait, 0) * ns < (1 - $host) * ns AS bound
-    FROM profiled_steps p LEFT JOIN waits w ON w.rank = p.rank AND w.step = p.step WHERE p.kernels > 0 AND p.kernels >= $seen * p.launches
+    SELECT p.*, busy_ns < $device * ns
+        AND sync_ns + setup_ns + coalesce(w.wait, 0) * ns < (1 - $host) * ns AS bound
+    FROM profiled_steps p
+    LEFT JOIN waits w ON w.rank = p.rank AND w.step = p.step
+    WHERE p.kernels > 0 AND p.kernels >= $seen * p.launches
 )
 SELECT rank, min(step) FILTER (bound) AS step, count(*) FILTER (bound) AS value, count(*) AS steps,
-    round(median(ns) / 1e6, 1) AS step_ms, round(median(busy_ns) / 1e6, 1) AS kernel_ms,
+    in_ms(median(ns)) AS step_ms, in_ms(median(busy_ns)) AS kernel_ms,
     CASE WHEN count(step) = 0 THEN 'whole profiles without steps' ELSE 'profiled steps' END AS span_
-FROM marked GROUP BY rank HAVING count(*) FILTER (bound) > 0.5 * count(*) ORDER BY step NULLS FIRST, rank
+FROM marked GROUP BY rank HAVING count(*) FILTER (bound) > $half * count(*) ORDER BY step NULLS FIRST, rank

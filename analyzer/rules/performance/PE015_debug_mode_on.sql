@@ -11,6 +11,7 @@ explains = []
 value = 200
 unit = "steps"
 doc = "Steps with the mode on, without a pause up to the end, that are no debugging session any more."
+source = "convention: of this project, a session of debugging is over by then"
 [needs]
 tables = ["steps"]
 [doc]

@@ -10,10 +10,12 @@ explains = ["low-device-use", "exposed-communication"]
 [params.share]
 value = 0.15
 doc = "Lateness over the length of the step; that from which straggler, too, gives advice."
+source = "convention: of this project, the share from which straggler, too, gives advice"
 [params.least_ns]
 value = 1e6
 unit = "ns"
 doc = "Lateness below this is scheduling."
+source = "convention: of this project, 1 ms: less is scheduling"
 [needs]
 tables = ["profiler_events", "ranks"]
 [doc]
@@ -25,10 +27,16 @@ source = "What-if time, as for straggler: a step with the late rank as early as 
 WITH marked AS (
     SELECT *, late_ns > $share * ns AND late_ns > $least_ns AS late FROM rank_lateness
 ), ranks_ AS (
-    SELECT rank, min(step) FILTER (late) AS first_step, count(*) AS steps, count(CASE WHEN late THEN 1 END) AS late_steps, median(late_ns) AS late_ns, median(ns) AS ns, bool_or(step IS NULL) AS whole
+    SELECT rank, min(step) FILTER (late) AS first_step, count(*) AS steps,
+        count(CASE WHEN late THEN 1 END) AS late_steps, median(late_ns) AS late_ns, median(ns) AS ns,
+        bool_or(step IS NULL) AS whole
     FROM marked GROUP BY rank
 )
-SELECT first_step AS step, rank, late_ns AS value, round(late_ns / 1e6, 1) AS late_ms, round(100 * late_ns / ns)::INT AS percent, late_steps, steps AS profiled_steps,
-    CASE WHEN whole THEN 'the whole profile' ELSE late_steps || ' of ' || steps || ' profiled steps' END AS where_
+SELECT first_step AS step, rank, late_ns AS value, in_ms(late_ns) AS late_ms,
+    percent_of_whole(late_ns, ns) AS percent, late_steps, steps AS profiled_steps,
+    CASE
+        WHEN whole THEN 'the whole profile'
+        ELSE late_steps || ' of ' || steps || ' profiled steps'
+        END AS where_
 FROM ranks_ WHERE late_steps > steps / 2 AND (whole OR steps > 1) AND late_ns > $share * ns
 ORDER BY late_ns DESC, rank LIMIT 1

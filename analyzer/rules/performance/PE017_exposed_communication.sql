@@ -34,9 +34,9 @@ WITH judged AS (
     SELECT *, count(*) OVER () AS ranks FROM judged WHERE whole OR steps >= $steps
     QUALIFY row_number() OVER (ORDER BY share, rank) = 1
 )
-SELECT rank, step, share AS value, round(100 * share)::INT AS percent,
-    round(exposed_ns / 1e6, 1) AS exposed_ms, round(ns / 1e6, 1) AS step_ms,
-    round(100 * hidden)::INT AS hidden,
+SELECT rank, step, share AS value, percent_of(share) AS percent,
+    in_ms(exposed_ns) AS exposed_ms, in_ms(ns) AS step_ms,
+    percent_of(hidden) AS hidden,
     CASE
         WHEN ranks > 1 THEN ' on rank ' || rank || ', which waits least of ' || ranks || ' ranks'
         ELSE ', in which it may wait for another rank'

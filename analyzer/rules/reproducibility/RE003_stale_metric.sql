@@ -4,20 +4,33 @@ name = "stale-metric"
 severity = "warning"
 phase = "eval"
 signal = "metric"
-message = "Metric {name} is {value} to the last bit in {count} logs from step {first} to {last}, while the weights moved and the training loss went from {loss_from} to {loss_to}: what is logged does not depend on the weights any more."
+message = "Metric {name} is {value} to the last bit in {count} logs from step {first} to {last}. Meanwhile the weights moved and the training loss went from {loss_from} to {loss_to}: what is logged no longer depends on the weights."
 fix = "Look at what {name} is computed from: an old copy of the model, a variable of an earlier evaluation, one cached batch of outputs; evaluate the model that is trained."
 [params.logs]
 value = 5
 unit = "logs"
-doc = "Equal logs on end that a loss must reach."
+doc = "Equal logs in a row that a loss must reach."
+source = "convention: of this project, a loss in floating point seldom repeats itself even once"
 [params.scores]
 value = 8
 unit = "logs"
 doc = "Equal logs, and all there are, that a score must reach: a share of few samples may well repeat itself."
+source = "convention: of this project, a share of few samples repeats itself by chance"
 [params.moved]
 value = 1e-4
 unit = "relative change"
 doc = "Sum of the update ratios between the equal logs."
+source = "convention: of this project, weights that moved by less make the same float32 loss"
+[params.losses]
+value = 4
+unit = "losses"
+doc = "Losses beside the metric, which go on changing."
+source = "convention: of this project, fewer show no way"
+[params.fallen]
+value = 0.7
+unit = "times"
+doc = "Loss over that before, from which it has fallen."
+source = "convention: of this project, three tenths"
 [needs]
 tables = ["metrics", "steps", "param_groups"]
 columns = ["metrics.value", "param_groups.update_norm"]
@@ -34,7 +47,8 @@ WITH named AS (
     FROM metrics
     WHERE isfinite(value)
       AND NOT regexp_matches(lower(name),
-          'best|min|max|weight|scale|coef|lambda|target|threshold|smooth|patience|teacher|baseline|ref|init|first|prev|(^|[^a-z])lr([^a-z]|$)')
+          'best|min|max|weight|scale|coef|lambda|target|threshold|smooth|patience|teacher|baseline|ref|init'
+          '|first|prev|(^|[^a-z])lr([^a-z]|$)')
     GROUP BY rank, source, name, step
 ), logs AS (
     SELECT *, row_number() OVER w AS n,
@@ -59,8 +73,8 @@ WITH named AS (
 )
 SELECT t.rank, t.step, t.name, t.value, t.count, t.first, t.last, m.loss_from, m.loss_to
 FROM tails t JOIN moved m USING (rank, source, name)
-WHERE t.value <> floor(t.value) AND m.way > $moved AND m.losses >= 4
+WHERE t.value <> floor(t.value) AND m.way > $moved AND m.losses >= $losses
   AND CASE WHEN t.is_loss THEN t.count >= $logs ELSE t.count >= $scores
       AND t.begins = 1
-      AND m.loss_to < 0.7 * m.loss_from END
+      AND m.loss_to < $fallen * m.loss_from END
 ORDER BY t.step, t.rank, NOT t.is_loss, t.name

@@ -5,8 +5,23 @@ severity = "error"
 phase = "optimizer"
 signal = "counter"
 message = "{said}: {off} steps are {what_}."
-fix = "Continue counting where the checkpoint stands: start the loop at checkpoint['{counter_name}'] + 1 (or at it, if it counts finished steps), and never count anew."
+fix = "Continue counting where the checkpoint stands: start the loop at checkpoint['{counter_name}'] + 1 (or at it, if it counts finished steps), and never start the count again."
 explains = ["lr-jump-on-resume"]
+[params.irregular]
+value = 3
+unit = "logs"
+doc = "Irregular strides of a counter, at most."
+source = "convention: of this project, more are how it counts"
+[params.before]
+value = 5
+unit = "logs"
+doc = "Regular strides before."
+source = "convention: of this project, fewer do not show how it counts"
+[params.after]
+value = 3
+unit = "logs"
+doc = "Regular strides after."
+source = "convention: of this project, fewer do not show how it goes on"
 [needs]
 tables = ["checkpoints", "steps"]
 [doc]
@@ -15,38 +30,8 @@ why = "Schedules, logs, evaluation and the number of steps to train all follow t
 not_this = "Counters of epochs; counters that count finished or current steps, as long as they do it the same way before and after; a loop that goes on counting over a rollback."
 source = "Counting."
 */
-WITH files AS (
-    SELECT rank, step, time_ns, action, counter_name, counter, state_step
-    FROM checkpoints
-    WHERE counter IS NOT NULL AND action IN ('saved', 'read')
-), resumes AS (
-    SELECT f.rank, f.counter_name, f.counter AS loaded, f.time_ns AS read_ns, o.step, o.time_ns,
-        coalesce(f.state_step, o.state_step) AS state_step
-    FROM files f
-    JOIN checkpoints o ON o.rank = f.rank
-        AND o.action = 'optimizer'
-        AND o.time_ns >= f.time_ns
-        AND o.step = f.step
-    WHERE f.action = 'read'
-    QUALIFY row_number() OVER (PARTITION BY f.rank, f.counter_name, o.step
-        ORDER BY f.time_ns DESC, o.time_ns) = 1
-), next_ AS (
-    SELECT r.*, f.step AS saved_at, f.counter AS saved FROM resumes r
-    JOIN files f ON f.rank = r.rank
-        AND f.counter_name = r.counter_name
-        AND f.action = 'saved'
-        AND f.time_ns > r.time_ns
-        AND f.step > r.step
-    QUALIFY row_number() OVER (PARTITION BY r.rank, r.counter_name, r.step ORDER BY f.time_ns) = 1
-), before AS (
-    SELECT n.rank, n.counter_name, n.step, f.step AS last_at, f.counter AS last_ FROM next_ n
-    JOIN files f ON f.rank = n.rank
-        AND f.counter_name = n.counter_name
-        AND f.action = 'saved'
-        AND f.time_ns < n.read_ns
-    QUALIFY row_number() OVER (PARTITION BY n.rank, n.counter_name, n.step ORDER BY f.time_ns DESC) = 1
-)
-, counts AS (
+-- detector: logged_step_leaps
+WITH counts AS (
     SELECT rank, step, max(state_step) AS state_step FROM param_groups GROUP BY rank, step
 ), logs AS (
     SELECT m.rank, m.source, m.name, m.step, max(m.logged_step) AS logged,
@@ -80,9 +65,9 @@ WITH files AS (
     WHERE l.counted <> l.made
       AND l.ahead <> l.ahead_before
       AND abs(l.counted - l.made) >= 2
-      AND l.irregular <= 3
-      AND l.regular >= 5
-      AND l.regular_after >= 3
+      AND l.irregular <= $irregular
+      AND l.regular >= $before
+      AND l.regular_after >= $after
       AND EXISTS (FROM checkpoints k
           WHERE k.rank = l.rank AND k.action = 'optimizer' AND k.step BETWEEN l.step - l.made AND l.step)
     QUALIFY row_number() OVER (PARTITION BY l.rank ORDER BY l.step, l.name) = 1
@@ -91,10 +76,42 @@ SELECT rank, step, 'step' AS counter_name, logged AS value, off, what_,
     format('Where optimizer state was loaded the step that is logged with {} goes from {:d} to {:d}', name,
         logged_before, logged) AS said
         FROM logged_
-UNION ALL BY NAME
+-- detector: saved_counter_leaps
+WITH files AS (
+    SELECT rank, step, time_ns, action, counter_name, counter, state_step
+    FROM checkpoints
+    WHERE counter IS NOT NULL AND action IN ('saved', 'read')
+), resumes AS (
+    SELECT f.rank, f.counter_name, f.counter AS loaded, f.time_ns AS read_ns, o.step, o.time_ns,
+        coalesce(f.state_step, o.state_step) AS state_step
+    FROM files f
+    JOIN checkpoints o ON o.rank = f.rank
+        AND o.action = 'optimizer'
+        AND o.time_ns >= f.time_ns
+        AND o.step = f.step
+    WHERE f.action = 'read'
+    QUALIFY row_number() OVER (PARTITION BY f.rank, f.counter_name, o.step
+        ORDER BY f.time_ns DESC, o.time_ns) = 1
+), next_ AS (
+    SELECT r.*, f.step AS saved_at, f.counter AS saved FROM resumes r
+    JOIN files f ON f.rank = r.rank
+        AND f.counter_name = r.counter_name
+        AND f.action = 'saved'
+        AND f.time_ns > r.time_ns
+        AND f.step > r.step
+    QUALIFY row_number() OVER (PARTITION BY r.rank, r.counter_name, r.step ORDER BY f.time_ns) = 1
+), before AS (
+    SELECT n.rank, n.counter_name, n.step, f.step AS last_at, f.counter AS last_ FROM next_ n
+    JOIN files f ON f.rank = n.rank
+        AND f.counter_name = n.counter_name
+        AND f.action = 'saved'
+        AND f.time_ns < n.read_ns
+    QUALIFY row_number() OVER (PARTITION BY n.rank, n.counter_name, n.step ORDER BY f.time_ns DESC) = 1
+)
 SELECT n.rank, n.step, n.counter_name, n.loaded, n.saved, n.saved_at - n.step AS later,
     n.loaded + n.saved_at - n.step AS expected, n.saved AS value,
-    format('The checkpoint that was loaded before step {:d} says {} = {:d}; {:d} steps later the next one says {:d} instead of {:d}',
+    format('The checkpoint that was loaded before step {:d} says {} = {:d}; {:d} steps later the next one '
+        'says {:d} instead of {:d}',
         n.step, n.counter_name, n.loaded, n.saved_at - n.step, n.saved,
             n.loaded + n.saved_at - n.step) AS said,
     abs(n.saved - n.loaded - (n.saved_at - n.step)) AS off,
@@ -105,4 +122,5 @@ WHERE n.saved - n.loaded <> n.saved_at - n.step
   -- save before
   AND (abs(n.loaded - n.state_step) <= 1 OR abs(n.loaded - b.last_at) <= 1)
   AND coalesce(n.saved - b.last_ <> n.saved_at - b.last_at, true)
+-- together
 ORDER BY step, rank

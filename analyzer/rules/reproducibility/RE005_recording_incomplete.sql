@@ -11,10 +11,12 @@ explains = []
 value = 5
 unit = "steps"
 doc = "A rank that is killed may have left so many steps on a device; more than these were lost on the way to the disk."
+source = "convention: of this project, one journal write holds a few steps"
 [params.apart]
 value = 16
 unit = "steps"
 doc = "A process that is killed has counted so many steps that went unwatched and has not written them yet."
+source = "arithmetic: the recorder writes a row for 16 unwatched steps at once"
 [needs]
 tables = ["steps"]
 [doc]
@@ -63,7 +65,8 @@ WITH numbered AS (
 )
 SELECT rank, step, missing::DOUBLE AS value, 'missing steps' AS signal,
     missing || ' steps that were trained have no row' || coalesce(' (' || d.message || ')', '') AS what,
-    'Free space on the disk of the run folder, or record elsewhere with --out; what these steps did is not known.' AS advice
+    'Free space on the disk of the run folder, or record elsewhere with --out; what these steps did is not '
+    'known.' AS advice
 FROM missing_ m LEFT JOIN (SELECT rank, message FROM dropped) d USING (rank)
 UNION ALL BY NAME
 SELECT rank, step, NULL::DOUBLE AS value, 'missing rows' AS signal, message AS what,

@@ -11,14 +11,22 @@ explains = []
 value = 100
 unit = "steps"
 doc = "Steps after the last checkpoint whose loss in a crash is worth a word."
+source = "convention: of this project, fewer steps are done again quickly"
 [params.minutes]
 value = 10.0
 unit = "minutes"
 doc = "The same in time."
+source = "convention: of this project, less time is not worth a word"
 [params.long]
 value = 120.0
 unit = "minutes"
 doc = "Time without a checkpoint that is worth a word although nothing has crashed."
+source = "convention: of this project, two hours of work are worth a checkpoint"
+[params.ns_per_minute]
+value = 6e10
+unit = "ns"
+doc = "In a minute."
+source = "arithmetic: "
 [needs]
 tables = ["steps"]
 ended = true
@@ -47,7 +55,8 @@ WITH ends AS (
             FROM ends))
 ), judged AS (
     SELECT e.*, s.step AS saved_step, e.last_step + 1 - coalesce(s.step, 0) AS lost,
-        (e.last_ns - coalesce(s.time_ns, e.first_ns)) / 6e10 AS minutes, g.longest / 6e10 AS longest,
+        (e.last_ns - coalesce(s.time_ns, e.first_ns)) / $ns_per_minute AS minutes,
+            g.longest / $ns_per_minute AS longest,
         x.status IN ('exception', 'signal', 'oom', 'hang') AS crashed
     FROM ends e CROSS
     JOIN saves s CROSS

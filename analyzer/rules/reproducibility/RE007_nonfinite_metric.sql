@@ -12,17 +12,21 @@ slack = 1
 value = 5
 unit = "logs"
 doc = "Finite values before it: a metric that has hardly begun may not be defined yet."
+source = "convention: of this project, a metric that has hardly begun may not be defined yet"
 [params.tail]
 value = 3
 unit = "logs"
 doc = "Logs to the end of the record that must all be NaN or infinite."
+source = "convention: of this project, one or two come from an evaluation without samples"
 [params.longer]
 value = 3
 unit = "times"
 doc = "Length of this stretch over the longest one before it: a score of no samples comes and goes."
+source = "own history"
 [params.fall]
 value = 0.5
 doc = "Share of its value before the break below which a score or a return is said to have fallen."
+source = "convention: of this project, half of what it was"
 [needs]
 tables = ["metrics"]
 columns = ["metrics.value"]
@@ -33,28 +37,46 @@ not_this = "A metric that is NaN from the start, or now and then, as a success r
 source = "Arithmetic: a mean that has taken in a NaN stays NaN."
 */
 WITH logs AS (
-    SELECT rank, source, name, step, arg_max(value, time_ns) AS value FROM metrics WHERE value IS NOT NULL GROUP BY rank, source, name, step
+    SELECT rank, source, name, step, arg_max(value, time_ns) AS value
+    FROM metrics
+    WHERE value IS NOT NULL
+    GROUP BY rank, source, name, step
 ), numbered AS (
-    SELECT *, is_nonfinite(value) AS broken, row_number() OVER w AS n, count(*) OVER (PARTITION BY rank, source, name) AS total,
+    SELECT *, is_nonfinite(value) AS broken, row_number() OVER w AS n,
+        count(*) OVER (PARTITION BY rank, source, name) AS total,
         count(finite(value)) OVER w AS stretch
     FROM logs WINDOW w AS (PARTITION BY rank, source, name ORDER BY step)
 ), stretches AS (
-    SELECT rank, source, name, stretch, count(*) AS length, min(step) AS step, max(step) AS end_, max(n) = any_value(total) AS is_last, any_value(isnan(value)) AS is_nan
+    SELECT rank, source, name, stretch, count(*) AS length, min(step) AS step, max(step) AS end_,
+        max(n) = any_value(total) AS is_last, any_value(isnan(value)) AS is_nan
     FROM numbered WHERE broken GROUP BY rank, source, name, stretch
 ), lost AS (
-    SELECT s.*, coalesce((SELECT max(b.length) FROM stretches b WHERE b.rank = s.rank AND b.source = s.source AND b.name = s.name AND b.stretch < s.stretch), 0) AS longest_before
+    SELECT s.*,
+        coalesce((SELECT max(b.length)
+            FROM stretches b
+            WHERE b.rank = s.rank AND b.source = s.source AND b.name = s.name AND b.stretch < s.stretch),
+            0) AS longest_before
     FROM stretches s WHERE s.is_last AND s.stretch >= $before AND s.length >= $tail
 ), scores AS (
     -- what the model achieved just before, and in the end
-    SELECT l.rank, l.source, l.name, g.name AS score, median(g.value) FILTER (g.step < l.step AND g.step >= l.step - (l.end_ - l.step)) AS was, arg_max(g.value, g.step) AS is_
+    SELECT l.rank, l.source, l.name, g.name AS score,
+        median(g.value) FILTER (g.step < l.step AND g.step >= l.step - (l.end_ - l.step)) AS was,
+        arg_max(g.value, g.step) AS is_
     FROM lost l JOIN numbered g ON g.rank = l.rank AND g.source = l.source AND isfinite(g.value)
-    WHERE regexp_matches(lower(g.name), '(^|[^a-z])(return|reward|score|acc|accuracy|success|f1|map|iou|dice|bleu)([^a-z]|$)')
+    WHERE regexp_matches(lower(g.name),
+        '(^|[^a-z])(return|reward|score|acc|accuracy|success|f1|map|iou|dice|bleu)([^a-z]|$)')
     GROUP BY l.rank, l.source, l.name, g.name
 ), fallen AS (
-    SELECT * FROM scores WHERE was > 0 AND is_ < $fall * was QUALIFY row_number() OVER (PARTITION BY rank, source, name ORDER BY is_ / was, score) = 1
+    SELECT *
+    FROM scores
+    WHERE was > 0 AND is_ < $fall * was
+    QUALIFY row_number() OVER (PARTITION BY rank, source, name ORDER BY is_ / was, score) = 1
 )
-SELECT l.rank, l.step, l.name, CASE WHEN l.is_nan THEN 'NaN' ELSE 'infinite' END AS what_, l.stretch AS finite_, l.length AS tail, l.end_,
-    (SELECT arg_max(n.value, n.step) FROM numbered n WHERE n.rank = l.rank AND n.source = l.source AND n.name = l.name AND n.step < l.step) AS last_finite,
+SELECT l.rank, l.step, l.name, CASE WHEN l.is_nan THEN 'NaN' ELSE 'infinite' END AS what_,
+    l.stretch AS finite_, l.length AS tail, l.end_,
+    (SELECT arg_max(n.value, n.step)
+        FROM numbered n
+        WHERE n.rank = l.rank AND n.source = l.source AND n.name = l.name AND n.step < l.step) AS last_finite,
     coalesce(printf(' Since then %s has fallen from %.4g to %.4g.', f.score, f.was, f.is_), '') AS fell_
 FROM lost l LEFT JOIN fallen f ON f.rank = l.rank AND f.source = l.source AND f.name = l.name
 WHERE l.length > $longer * l.longest_before

@@ -10,7 +10,8 @@ explains = ["overfit"]
 [params.all]
 value = 0.9
 unit = "share"
-doc = "Tensors that share memory, of those that matched: a few may be tied or made anew."
+doc = "Tensors that share memory, of those that matched: a few may be tied or made again."
+source = "convention: of this project, a few tensors may be tied or made again"
 [needs]
 tables = ["checkpoints", "steps"]
 [doc]

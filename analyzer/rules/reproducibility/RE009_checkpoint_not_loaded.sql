@@ -11,13 +11,16 @@ explains = ["underfit", "plateau"]
 value = 0.1
 unit = "share"
 doc = "Keys that met, of those in the state dict, up to which nothing was loaded to speak of."
+source = "convention: of this project, nine of ten keys did not meet"
 [params.entries]
 value = 4
 unit = "keys"
 doc = "Keys in the state dict below which a share says nothing."
+source = "convention: of this project, of three keys a share says nothing"
 [params.rounding]
 value = 1e-6
 doc = "Share by which two sums of squares of the same values may differ: the order of adding is not the same everywhere."
+source = "arithmetic: some sixteen roundings of float32, 2^-24"
 [needs]
 tables = ["checkpoints"]
 [doc]
@@ -31,19 +34,23 @@ WITH loads AS (
     SELECT * FROM checkpoints WHERE action = 'weights' AND missing > 0
 )
 -- detector: no_key_meets
-SELECT rank, step, time_ns, module_id, NULL AS tensor, content, matched, entries, unexpected, missing, matched AS value,
+SELECT rank, step, time_ns, module_id, NULL AS tensor, content, matched, entries, unexpected, missing,
+    matched AS value,
     'The model trains from the weights it was made with.' AS left_
 FROM loads
 WHERE entries >= $entries AND matched <= $least * entries AND unexpected > 0
 -- detector: frozen_weights_left_out
 WITH frozen AS (
-    -- weights that nothing trains, by the step at which they were first seen; a model that was made anew has its own
-    SELECT t.rank, t.tensor_name, t.tensor_id, t.module_id, min(s.step) AS step, arg_min(s.sum, s.step) AS sum, arg_min(s.sum_sq, s.step) AS sum_sq
+    -- weights that nothing trains, by the step at which they were first seen; a model that was made again has
+    -- its own
+    SELECT t.rank, t.tensor_name, t.tensor_id, t.module_id, min(s.step) AS step,
+        arg_min(s.sum, s.step) AS sum, arg_min(s.sum_sq, s.step) AS sum_sq
     FROM tensors t JOIN tensor_stats s ON s.rank = t.rank AND s.tensor_id = t.tensor_id
     WHERE t.kind = 'parameter' AND t.optimizer_id IS NULL AND NOT t.requires_grad
     GROUP BY t.rank, t.tensor_name, t.tensor_id, t.module_id
 ), changed AS (
-    SELECT l.rank, l.step, l.time_ns, n.tensor_name AS tensor, n.module_id, l.content, l.matched, l.entries, l.unexpected, l.missing
+    SELECT l.rank, l.step, l.time_ns, n.tensor_name AS tensor, n.module_id, l.content, l.matched, l.entries,
+        l.unexpected, l.missing
     FROM loads l
     JOIN checkpoints o ON o.rank = l.rank AND o.step = l.step AND o.action = 'optimizer' AND o.state_step > 0
     JOIN frozen n ON n.rank = l.rank AND n.step >= l.step
@@ -51,9 +58,11 @@ WITH frozen AS (
     WHERE l.matched > 0 AND abs(n.sum_sq - b.sum_sq) > $rounding * b.sum_sq
     QUALIFY row_number() OVER (PARTITION BY l.rank, l.step, n.tensor_name ORDER BY b.step DESC, n.step) = 1
 )
-SELECT rank, step, time_ns, arg_min(module_id, tensor) AS module_id, min(tensor) AS tensor, content, matched, entries, unexpected, missing,
+SELECT rank, step, time_ns, arg_min(module_id, tensor) AS module_id, min(tensor) AS tensor, content, matched,
+    entries, unexpected, missing,
     count(*) AS value,
-    printf('%d frozen weights, first %s, are not the ones that the loaded weights were trained with.', count(*), min(tensor)) AS left_
+    printf('%d frozen weights, first %s, are not the ones that the loaded weights were trained with.',
+        count(*), min(tensor)) AS left_
 FROM changed
 GROUP BY rank, step, time_ns, content, matched, entries, unexpected, missing
 HAVING count(*) <= missing

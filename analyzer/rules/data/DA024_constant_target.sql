@@ -1,0 +1,49 @@
+/*
+code = "DA024"
+name = "constant-target"
+severity = "error"
+phase = "loss"
+signal = "label_counts"
+message = "All {total} targets of {batches} batches are class {top}, of {classes} that the model can give: there is nothing to tell apart."
+fix = "Look at the targets where they are made: a division or a cast to whole numbers, a comparison that always holds, a column of the wrong name, a filter that leaves one class. Print how often each class occurs before the first epoch."
+explains = ["class-imbalance", "plateau", "shuffled-labels", "frozen-by-zero-gradient", "vanishing-gradients", "overfit", "constant-input", "representation-collapse"]
+[params.least]
+value = 200
+unit = "targets"
+doc = "Targets seen: arithmetic, for were one in twenty of another class, all of so many would be one class in 1 of 28,000 runs."
+[params.batches]
+value = 8
+unit = "batches"
+doc = "Batches seen."
+[needs]
+tables = ["batches"]
+steps = 8
+[doc]
+what = "Every target of a classification loss in the whole run is the same class, though the loss saw several, and the data has been gone through once."
+why = "The loss falls to nothing, because to say that class always is enough, and the model has learnt nothing."
+not_this = "A run that ended before its first epoch did, whose data may be sorted; targets of a regression, which may be zero for every sample where a residual is learnt; a discriminator, whose targets are of both classes in one step."
+source = "Counting."
+*/
+WITH targets AS (
+    SELECT rank, step, loader_id, epoch, fingerprint, classes, label_counts,
+        list_sum(label_counts) AS total, list_position(label_counts, list_max(label_counts)) - 1 AS top,
+        list_max(label_counts) AS most
+    FROM batches
+    WHERE role = 'target' AND phase <> 'eval' AND label_counts IS NOT NULL AND list_sum(label_counts) > 0
+), seen_again AS (
+    -- an iteration over the loader that is not the first, or batches that come back
+    SELECT rank FROM targets WHERE epoch >= 1
+    UNION
+    SELECT rank FROM batches WHERE role = 'input' AND phase <> 'eval' AND (epoch >= 1)
+    UNION
+    SELECT rank FROM batches
+    WHERE role = 'input' AND phase <> 'eval' AND loader_id IS NULL AND fingerprint IS NOT NULL
+    GROUP BY rank HAVING count(DISTINCT fingerprint) < count(*)
+)
+SELECT rank, min(step) AS step, any_value(top) AS top, max(classes) AS classes, sum(total)::BIGINT AS total,
+    count(*) AS batches, 1.0 AS value
+FROM targets
+WHERE rank IN (FROM seen_again)
+GROUP BY rank
+HAVING bool_and(most = total) AND count(DISTINCT top) = 1 AND max(classes) >= 2 AND sum(total) >= $least AND count(*) >= $batches
+ORDER BY rank

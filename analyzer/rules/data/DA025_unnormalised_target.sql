@@ -1,0 +1,86 @@
+/*
+code = "DA025"
+name = "unnormalised-target"
+severity = "error"
+phase = "loss"
+signal = "mean"
+message = "The targets are near {target}, the outputs near {output} in step {looked}: of the way to the targets' mean they have gone {percent} %. After {steps} steps the loss stands at {kept} % of its first. A constant would have a smaller one: targets differ from their mean by {spread}, outputs from it by {gap}."
+fix = "Train on (target - mean) / standard deviation of the training data, and undo it where a prediction is used. Or begin with the last layer's bias at the targets' mean."
+explains = ["plateau", "underfit", "lr-too-low", "exploding-gradients", "loss-spike", "shuffled-labels"]
+[params.large]
+value = 100
+doc = "Mean of the targets from which on they count as large: a new network's outputs are near 1 (convention of its initialisation)."
+[params.way]
+value = 0.1
+doc = "Share of the way from the first outputs to the targets' mean that has been gone at most."
+[params.kept]
+value = 0.8
+doc = "Share of the first loss that is left at least: of a squared error, what is left where a tenth of the way is gone."
+[params.steps]
+value = 100
+unit = "steps"
+doc = "Steps of the run: before that a training has just begun."
+[params.looks]
+value = 5
+unit = "looks"
+doc = "Steps in which both were measured."
+[needs]
+tables = ["batches", "tensor_stats"]
+columns = ["batches.loss_op"]
+steps = 5
+[doc]
+what = "In a regression the outputs are still at a tenth or less of the way to the mean of the targets after 100 steps or more, though the targets lie closer to their own mean than the outputs do."
+why = "Weights move by about the learning rate a step: outputs that begin near 1 cannot reach hundreds of thousands in any training, and all that is learnt until then is their size."
+not_this = "Targets with a mean below 100, outputs that are getting there, targets that scatter so widely that their mean is nowhere near, losses that are no regression."
+source = "Arithmetic: the loss of a constant is the variance of the targets."
+*/
+WITH fields AS (
+    SELECT rank, any_value(tensor_id) AS tensor_id
+    FROM batches
+    WHERE role = 'target' AND phase <> 'eval' AND regexp_matches(loss_op, '^(MseLoss|L1Loss|SmoothL1Loss|HuberLoss)')
+    GROUP BY rank
+    HAVING count(DISTINCT tensor_id) = 1
+), targets AS (
+    SELECT s.rank, s.step, avg(s.mean) AS mean, avg(s.std) AS std
+    FROM stats s JOIN fields f USING (rank, tensor_id)
+    WHERE s.phase <> 'eval' AND isfinite(s.mean) AND isfinite(s.std)
+    GROUP BY s.rank, s.step
+), outputs AS (
+    SELECT rank, step, avg(mean) AS mean
+    FROM stats
+    WHERE kind = 'output' AND phase <> 'eval' AND isfinite(mean)
+    GROUP BY rank, step
+    HAVING count(DISTINCT tensor_id) = 1
+), wanted AS (
+    SELECT rank, avg(mean) AS mean, sqrt(avg(std * std) + var_pop(mean)) AS spread FROM targets GROUP BY rank
+), ways AS (
+    SELECT o.rank, count(*) AS looks, min(o.step) AS step,
+        max(o.step) AS looked, arg_max(o.mean, o.step) AS output, arg_min(abs(w.mean - o.mean), o.step) AS first_gap,
+        arg_max(abs(w.mean - o.mean), o.step) AS gap, min(abs(w.mean - o.mean)) AS least,
+        any_value(w.mean) AS target, any_value(w.spread) AS spread
+    FROM outputs o
+    JOIN targets t ON t.rank = o.rank AND t.step = o.step
+    JOIN wanted w ON w.rank = o.rank
+    GROUP BY o.rank
+), losses AS (
+    SELECT rank, step, loss FROM optimizer_series
+    UNION ALL BY NAME SELECT rank, step, loss FROM unwatched_steps
+), course AS (
+    SELECT rank, max(step) AS last_step, median(loss) FILTER (n <= 8) AS first, median(loss) FILTER (left_ <= 8) AS last
+    FROM (
+        SELECT rank, step, loss, row_number() OVER (PARTITION BY rank ORDER BY step) AS n,
+            row_number() OVER (PARTITION BY rank ORDER BY step DESC) AS left_
+        FROM losses WHERE isfinite(loss))
+    GROUP BY rank
+)
+SELECT w.rank, w.step, w.looked, c.last_step + 1 - w.step AS steps, printf('%.3g', w.target) AS target,
+    printf('%.3g', w.output) AS output, printf('%.3g', w.spread) AS spread, printf('%.3g', w.gap) AS gap,
+    w.gap AS value, round(100 * c.last / c.first)::INT AS kept,
+    printf('%.2g', 100 * greatest(0, (w.first_gap - w.gap) / w.first_gap)) AS percent
+FROM ways w
+JOIN course c USING (rank)
+WHERE w.looks >= $looks AND abs(w.target) >= $large AND w.least > w.spread
+  AND w.least >= (1 - $way) * w.first_gap
+  AND c.last_step + 1 - w.step >= $steps
+  AND c.last >= $kept * c.first
+ORDER BY w.rank
