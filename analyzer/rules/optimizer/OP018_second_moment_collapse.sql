@@ -170,8 +170,8 @@ WITH loaded AS (
             AND f.last_step = m.last_step
             AND f.sum_sq < $reset * f.sum_sq_before)
 ), drawn AS (
-    -- a layer that was drawn again, and its state with it: the norm of one of its weights changed by more than
-    -- an update can
+    -- a layer that was drawn again, and its state with it: the norm of one of its weights changed by more
+    -- than an update can
     SELECT DISTINCT m.rank, m.parameter_id, m.step
     FROM fallen m
     JOIN parameters me ON me.rank = m.rank AND me.tensor_id = m.parameter_id
