@@ -3,6 +3,7 @@
 import ast
 import importlib.util
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Annotated, Any
@@ -218,7 +220,8 @@ def _record(
     quiet: bool,
     alert: str | None,
 ) -> int:
-    _check_target(target, module=module)
+    target, args, module = _as_python_reads_it(target, args, module=module)
+    _check_target(target, args, module=module)
     if resume is not None and (out is not None or name is not None):
         raise RecorderError("--resume goes on in a folder that exists: leave --out and --name away")
     _check_torch()
@@ -266,7 +269,16 @@ def _start_alert(folder: Path, alert: str) -> subprocess.Popen[bytes]:
     )
 
 
-def _check_target(target: str, *, module: bool) -> None:
+def _as_python_reads_it(target: str, args: list[str], *, module: bool) -> tuple[str, list[str], bool]:
+    """Script or module, arguments, and whether it is a module: behind `--` stands `-m` too, as with other launchers."""
+    if module or target != "-m":
+        return target, args, module
+    if not args:
+        raise RecorderError("-m: no module is named; give it as you would give it to python -m")
+    return args[0], args[1:], True
+
+
+def _check_target(target: str, args: list[str], *, module: bool) -> None:
     if module:
         top = target.partition(".")[0]
         if Path(top).is_dir() or Path(f"{top}.py").exists() or top in sys.builtin_module_names:
@@ -275,11 +287,35 @@ def _check_target(target: str, *, module: bool) -> None:
             raise RecorderError(
                 f"no module named {target!r}, neither here nor in {sys.prefix}; check the name after -m"
             )
+    elif _PYTHON.fullmatch(Path(target).name) and not Path(target).is_dir() and shutil.which(target) is not None:
+        again = shlex.join(["firstfault", "run", *args]) if args else "firstfault run SCRIPT"
+        raise RecorderError(f"{target}: leave it away, the script is run with {sys.executable}; write `{again}`")
     elif target != "-" and not Path(target).exists():
+        if command := shutil.which(target):
+            raise RecorderError(_of_a_command(target, Path(command), args))
         hint = "options of firstfault come before the script" if target.startswith("-") else "check the path"
         raise RecorderError(f"{target}: no such script; {hint}")
     elif target != "-":
         _check_interpreter(Path(target))
+
+
+_PYTHON = re.compile(r"python[\d.]*t?")
+
+_MODULES = {"torchrun": "torch.distributed.run", "accelerate": "accelerate.commands.accelerate_cli"}
+"""Commands that are a module of Python, by which they are found in the right environment."""
+
+
+def _of_a_command(name: str, command: Path, args: list[str]) -> str:
+    """What to write in place of `firstfault run COMMAND`."""
+    if name in _MODULES and _find(_MODULES[name].partition(".")[0]) is not None:
+        again = shlex.join(["firstfault", "run", "-m", _MODULES[name], *args])
+        return f"{name}: no such script; it is a command of Python, so write `{again}`"
+    with suppress(OSError), command.open("rb") as file:
+        first = file.readline(1000)
+        if first.startswith(b"#!") and b"python" in first:
+            again = shlex.join(["firstfault", "run", str(command), *args])
+            return f"{name}: no such script; it is a command of Python, so write `{again}`"
+    return f"{name}: no such script; put the command in front: `{name} … firstfault run SCRIPT`"
 
 
 def _check_interpreter(script: Path) -> None:

@@ -5,8 +5,8 @@ the parts themselves, which DuckDB reads where they lie.
 """
 
 import os
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
@@ -24,29 +24,37 @@ from ..verdict import Status
 from .liveness import goes_on, lost_position_rows
 from .records import as_table, record_rows
 from .sources import NOT_VERIFIED, Problem, Source, find_sources
-from .views import SHARED, create_shared_views, create_views, describe, install_types, literal_path, quote
-
-MATERIALISED = (
-    "optimizer_series",
-    "bad_steps",
-    "nonfinite",
-    "nonfinite_origin",
-    "param_steps",
-    "divergences",
-    "replicas",
+from .views import (
+    SHARED,
+    create_shared_views,
+    create_views,
+    describe,
+    install_types,
+    literal_path,
+    quote,
+    shared_selects,
+    words_of,
 )
-"""Shared views that many rules read: computed once before rules run, in order of dependence."""
 
+LONG = frozenset({"stats", "whole_stats", "device_events", "memory_changes", "profiled_calls"})
+"""Shared views with about as many rows as the longest tables. They stay views where a run is not small."""
 
-LARGE_BYTES = 150 * 2**20
-"""Size of tensor_stats on disk, some ten million rows, from which a scratch file stands in for memory."""
+LARGE_BYTES = 60 * 2**20
+"""Size of all parts, some ten million rows, from which a scratch file stands in for memory."""
 
-MEMORY_OF_LARGE = "1200MB"
-"""What DuckDB may hold of a large run; with what is outside its count the process stays below 2 GB."""
+MEMORY_OF_LARGE = 3_000
+"""MB that DuckDB may hold of a large run, where the machine has twice as much: what does not fit is written to the scratch
+file, at ten times the cost."""
 
 SMALL_BYTES = 4 * 2**20
-"""Size of all parts up to which prepare() takes the tables into memory: opening and planning the files again for each of some
-150 rules costs more than everything else there is to do; ten times as much memory, at most."""
+"""Size of all parts up to which every table and view is taken into memory: ten times as much, at most."""
+
+TAKEN_BYTES = 400 * 2**20
+"""What tables of a larger run may take of the memory, eight bytes a value: opening and planning their files again for each of
+some 150 rules costs more than all there is to compute. With more, the longest ones are read where they lie."""
+
+TAKEN_BYTES_OF_LARGE = 8 * 2**30
+"""The same where they go into the scratch file, which holds them in a fourth of it."""
 
 _MANY_ROWS = 1_000_000
 
@@ -103,14 +111,16 @@ class Trace:
             config["threads"] = threads
         self._scratch: TemporaryDirectory[str] | None = None
         database = ":memory:"
-        if self._sources["tensor_stats"].size_bytes > LARGE_BYTES:
+        if sum(source.size_bytes for source in self._sources.values()) > LARGE_BYTES:
             # what is computed once for all rules is then kept in a file, compressed, and so is what a sort cannot hold
             self._scratch = TemporaryDirectory(prefix="firstfault-", ignore_cleanup_errors=True)
             database = str(Path(self._scratch.name) / "scratch.duckdb")
-            config |= {"memory_limit": MEMORY_OF_LARGE, "temp_directory": self._scratch.name}
+            config["temp_directory"] = self._scratch.name
         self._con = duckdb.connect(database, config=config)
         with suppress(duckdb.InvalidInputException):  # in a notebook without ipywidgets there is no bar to switch off
             self._con.execute("SET enable_progress_bar = false")  # the terminal belongs to the caller
+        if self._scratch is not None:
+            self._con.execute(f"SET memory_limit = '{min(MEMORY_OF_LARGE, _memory_mb(self._con) // 2)}MB'")
         self._forget()
         try:
             self._open(described=described)
@@ -125,6 +135,10 @@ class Trace:
         self._prepared = False
         self._viewed = False
         """Whether the shared views are there, or tables in their places."""
+        self._untaken = set[str]()
+        """Tables that are to be taken out of their files when they are first asked for."""
+        self._uncomputed: dict[str, frozenset[str]] = {}
+        """Shared view → the words of its SELECT, where it is to become a table when it is first asked for."""
         self._any: dict[str, bool] = {}
         self._filled: dict[str, frozenset[str]] = {}
         self._kinds: frozenset[str] | None = None
@@ -167,6 +181,8 @@ class Trace:
             if table not in self.tables:
                 raise AnalyzerError(f"there is no table {table!r}; `firstfault sql RUN` lists them")
             self._view()
+            if table in SHARED:
+                self._compute(table)
             found = self._con.execute(f'SELECT 1 FROM "{table}" LIMIT 1').fetchall()  # noqa: S608 # name checked
             self._any[table] = bool(found)
         return self._any[table]
@@ -174,6 +190,7 @@ class Trace:
     def filled(self, table: str) -> frozenset[str]:
         """Columns of a recorded table that hold at least one value; asked once."""
         if table not in self._filled:
+            self._compute(table)
             declared = {**TABLES, **RECORDS}[table].column_names
             rows = self._con.execute(f'SELECT count(*) FROM "{table}"').fetchall()[0][0]  # noqa: S608 # declared names
             if (
@@ -190,6 +207,7 @@ class Trace:
     def measured_kinds(self) -> frozenset[str]:
         """Kinds of tensors that have at least one row in tensor_stats; asked once."""
         if self._kinds is None:
+            self._compute("tensors tensor_stats")
             rows = self._con.execute(
                 "SELECT DISTINCT kind FROM tensors t WHERE EXISTS"
                 " (FROM tensor_stats s WHERE s.rank = t.rank AND s.tensor_id = t.tensor_id)"
@@ -200,6 +218,7 @@ class Trace:
     def steps_recorded(self) -> int:
         """How many different steps have a row in steps; asked once."""
         if self._steps is None:
+            self._compute("steps")
             self._steps = int(self._con.execute("SELECT count(DISTINCT step) FROM steps").fetchall()[0][0])
         return self._steps
 
@@ -216,6 +235,7 @@ class Trace:
         Raises QueryError with DuckDB's own words.
         """
         self._view()
+        self._compute(query)
         try:
             relation = cast(
                 "duckdb.DuckDBPyRelation | None", self._con.sql(query, params=dict(params) if params else None)
@@ -230,6 +250,7 @@ class Trace:
         Raises QueryError with DuckDB's own words.
         """
         self._view()
+        self._compute(query)
         try:
             done = self._con.execute(query, dict(params) if params else None)
             names = [column[0] for column in done.description or []]
@@ -238,27 +259,68 @@ class Trace:
             raise QueryError(str(e)) from e
 
     def prepare(self, used_by: str | None = None) -> None:
-        """Compute the shared views that many rules read once, in place. Idempotent. ``used_by``: of a small run that nobody has
-        asked anything yet, only those that this SQL reads are there afterwards."""
+        """Take tables into the database, so that no question opens their files again; from here on a shared view is computed
+        when it is first asked for, and once. Idempotent. ``used_by``: of a small run that nobody has asked anything yet, only
+        those views that this SQL reads are there afterwards."""
         if self._prepared:
             return
         small = sum(source.size_bytes for source in self._sources.values()) <= SMALL_BYTES
-        if small:
-            for name, source in self._sources.items():
-                if not source.table.latest and (source.parts or source.journal):
-                    with suppress(duckdb.Error):  # stays a view: a part that is torn inside may be nobody's concern
-                        self._materialise(name)
-        try:
-            if small and not self._viewed:
+        self._untaken = self._to_take(small=small)
+        if small and not self._viewed:
+            for name in list(self._untaken):
+                self._take(name)
+            with self._reading():
                 create_shared_views(self._con, described=False, filled=True, used_by=used_by)
-                self._viewed = True
-            else:
-                self._view()
-                for name in SHARED if small else MATERIALISED:
+            self._viewed = True
+        else:
+            self._view()
+            self._uncomputed = {name: words_of(select) for name, select in shared_selects().items()}
+        self._prepared = True
+
+    def _to_take(self, *, small: bool) -> set[str]:
+        """Tables that go into memory, or into the scratch file: all of a small run, else the shortest ones."""
+        found = {name for name, s in self._sources.items() if not s.table.latest and (s.parts or s.journal)}
+        if small:
+            return found
+        sizes: dict[str, int] = {}
+        for name in found:
+            with suppress(duckdb.Error):  # its footer cannot be read: whoever asks for it is told
+                rows = self._con.execute(f'SELECT count(*) FROM "{name}"').fetchall()[0][0]  # noqa: S608 # declared names
+                sizes[name] = 8 * rows * len(self._sources[name].table.columns)
+        left, taken = TAKEN_BYTES if self._scratch is None else TAKEN_BYTES_OF_LARGE, set[str]()
+        for name in sorted(sizes, key=lambda n: (sizes[n], n)):
+            left -= sizes[name]
+            if left >= 0:
+                taken.add(name)
+        return taken
+
+    def _compute(self, query: str) -> None:
+        """Put tables in the places of what a query reads, and of what the shared views in it read."""
+        if not self._uncomputed and not self._untaken:
+            return
+        wanted = set(words_of(query))
+        for name in reversed(self._uncomputed):  # each reads only what stands before it
+            if name in wanted:
+                wanted |= self._uncomputed[name]
+        for name in sorted(self._untaken & wanted):
+            self._take(name)
+        for name in [n for n in self._uncomputed if n in wanted]:
+            del self._uncomputed[name]
+            if name not in LONG:
+                with self._reading():
                     self._materialise(name)
+
+    def _take(self, name: str) -> None:
+        self._untaken.remove(name)
+        with suppress(duckdb.Error):  # stays a view: a part that is torn inside may be nobody's concern
+            self._materialise(name)
+
+    @contextmanager
+    def _reading(self) -> Generator[None]:
+        try:
+            yield
         except duckdb.Error as e:
             raise AnalyzerError(f"{self.path}: a part cannot be read to its end ({_first_line(e)})") from e
-        self._prepared = True
 
     def _view(self) -> None:
         """Create the shared views when the first of them may be wanted: a run that is prepared has tables instead."""
@@ -327,6 +389,13 @@ def _status(path: Path, manifest: RunManifest, exit_: ExitRecord | None) -> Stat
     if exit_ is not None:
         return cast("Status", exit_.status)
     return "running" if goes_on(path, manifest) else "host-lost"
+
+
+def _memory_mb(con: duckdb.DuckDBPyConnection) -> int:
+    """MB of this machine, or of the control group that we are in, from what DuckDB by default takes four fifths of."""
+    (said,) = con.execute("SELECT current_setting('memory_limit')").fetchall()[0]
+    number, unit = str(said).split()
+    return int(float(number) * {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}.get(unit, 2**30) / 0.8e6)
 
 
 def _first_line(e: BaseException) -> str:

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from ...schemas.files.call_recipe import CallPlan, ModulePart, TensorPlan
+from ...schemas.files.secrets import Redactor
 from ..script.frames import is_installed, is_ours
 from .folder import CaptureFolder
 from .weak_calls import HeldCall
@@ -39,7 +40,13 @@ class _CannotError(Exception):
 
 
 def save_module_plan(
-    folder: CaptureFolder, module: nn.Module, args: Any, kwargs: Any, rng: Tensor | None, call: HeldCall | None
+    folder: CaptureFolder,
+    secrets: Redactor,
+    module: nn.Module,
+    args: Any,
+    kwargs: Any,
+    rng: Tensor | None,
+    call: HeldCall | None,
 ) -> None:
     """The plan of a module's call whose arguments lie in module.pt. ``rng``: torch's generator when it began, if known;
     ``call``: the call of the model that it was part of."""
@@ -57,10 +64,12 @@ def save_module_plan(
         folder.save("module_tensors.pt", what, planner.tensors, most=_MOST_TENSORS)
     if call is not None:
         plan.autocast = [(device, str(dtype).removeprefix("torch.")) for device, on, dtype in call.autocast if on]
-    folder.save_plan(plan)
+    folder.save_plan(without_secrets(plan, secrets))
 
 
-def save_function_plan(folder: CaptureFolder, function: FunctionType, kwargs: dict[str, Any]) -> None:
+def save_function_plan(
+    folder: CaptureFolder, secrets: Redactor, function: FunctionType, kwargs: dict[str, Any]
+) -> None:
     """The plan of a function's call, with its arguments in call.pt."""
     try:
         plan = Planner().function_call(function, kwargs, "call.pt")
@@ -68,7 +77,34 @@ def save_function_plan(folder: CaptureFolder, function: FunctionType, kwargs: di
         folder.meta.missing.append(f"plan: {e}")
         return
     folder.save("call.pt", f"arguments of {plan.function[1] if plan.function else 'a function'}", {"kwargs": kwargs})
-    folder.save_plan(plan)
+    folder.save_plan(without_secrets(plan, secrets))
+
+
+def without_secrets(plan: CallPlan, secrets: Redactor) -> CallPlan:
+    """The plan with the secrets in its texts hidden: attributes and arguments go by their names too."""
+    plan.args = [_hidden(value, secrets) for value in plan.args]
+    plan.kwargs = [(name, _hidden(value, secrets, name)) for name, value in plan.kwargs]
+    plan.printed = secrets.text(plan.printed)
+    plan.lost = [secrets.text(what) for what in plan.lost]
+    parts = [plan.root] if plan.root is not None else []
+    while parts:
+        part = parts.pop()
+        part.attributes = [(name, _hidden(value, secrets, name)) for name, value in part.attributes]
+        parts += [child for child in part.children.values() if child is not None]
+    return plan
+
+
+def _hidden(value: Any, secrets: Redactor, name: str = "") -> Any:
+    if isinstance(value, str):
+        return secrets.value(value, name)
+    if not isinstance(value, dict):
+        return value
+    made = dict(value)
+    for key in made.keys() & {"dict", "state"}:
+        made[key] = [[_hidden(k, secrets), _hidden(v, secrets, str(k))] for k, v in made[key]]
+    for key in made.keys() & {"list", "tuple", "set", "items"}:
+        made[key] = [_hidden(v, secrets, name) for v in made[key]]
+    return made
 
 
 class Planner:

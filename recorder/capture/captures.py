@@ -271,7 +271,7 @@ class CaptureWatch(Watch):
             folder.save("module.pt", "inputs and output of the innermost module it ran in", content)
             state = dict(part.module.state_dict())
             folder.save("module_state.pt", "weights and buffers of that module", state, most=_MOST_STATE)
-            save_module_plan(folder, part.module, part.args, part.kwargs, part.rng, call)
+            save_module_plan(folder, self.session.secrets, part.module, part.args, part.kwargs, part.rng, call)
         elif error is not None:
             module, frame = module_in_flight(error)
             if module is not None and frame is not None:
@@ -284,9 +284,9 @@ class CaptureWatch(Watch):
                 folder.save("module_state.pt", "weights and buffers of that module", state, most=_MOST_STATE)
                 last = self._calls[-1] if self._calls else None
                 rng = last.rng if last is not None and last.ref() is module else None
-                save_module_plan(folder, module, args, kwargs, rng, last)
+                save_module_plan(folder, self.session.secrets, module, args, kwargs, rng, last)
             elif (called := torch_function_in_flight(error)) is not None:
-                save_function_plan(folder, *called)
+                save_function_plan(folder, self.session.secrets, *called)
         calls = list(self._calls)
         for i, held in enumerate(calls):
             suffix = "" if len(calls) == 1 else f"_{i}"

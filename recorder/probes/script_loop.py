@@ -24,6 +24,7 @@ from torch.optim import lr_scheduler
 from torch.utils.data import dataloader
 
 from ...schemas.files.probe_report import ProbePlan, ProbeReport, ProbeResult, write_report
+from ...schemas.files.secrets import Redactor
 from ..script.call_arguments import keyword_arguments
 from ..script.wrappers import unwrapped
 from ..session.patches import Patches
@@ -68,6 +69,7 @@ class ScriptLoop:
         self.plan = plan
         self.folder = Path(plan.folder)
         self.report = ProbeReport(ended="no-training")
+        self._secrets = Redactor.of_this_process(keep=False)
         self.patches = Patches()
         self.began = time.monotonic()
         self.start: Start | None = None
@@ -373,11 +375,12 @@ class ScriptLoop:
         self.setting.steps = max(_FEWEST, min(STEPS, int(share * self.report.iterations / max(passed, 1e-3))))
 
     def _found(self, found: ProbeResult) -> None:
+        found.values = self._secrets.value(found.values)
         self.report.results.append(found)
         self._write("script-ended")
 
     def _write(self, ended: str) -> None:
-        self.report.ended = ended
+        self.report.ended = self._secrets.text(ended)
         self.report.seconds = time.monotonic() - self.began
         with contextlib.suppress(OSError):
             write_report(self.folder, self.report)
@@ -399,7 +402,7 @@ class ScriptLoop:
         if self.current is not None:
             words = f"{type(error).__name__}: {error}"[:200] if error is not None else ""
             code = "trial-raised" if error is not None else "loop-ended"
-            self.report.results.append(untried(self.current[0], code, error=words))
+            self._found(untried(self.current[0], code, error=words))
         self._write(f"raised: {type(error).__name__}: {error}"[:300] if error is not None else "script-ended")
 
 

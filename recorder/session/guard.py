@@ -8,8 +8,8 @@ from typing import Any
 
 from torch.compiler import is_compiling
 
+from ...schemas.files.secrets import Redactor
 from ..base.process_notes import note_process
-from ..base.secrets import Redactor
 from ..base.terminal import warn
 from ..script.signal_handlers import raised_by_signal_handler
 from . import row_checks

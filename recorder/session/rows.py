@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from ...schemas import TABLES
 from ...schemas.files.json_text import json_text
+from ...schemas.files.secrets import Redactor
 from ...schemas.files.step_values import STEP_VALUES, Row
-from ..base.secrets import Redactor
 from ..base.terminal import warn
 from ..storage.journal import JournalWriter
 from ..tensors.device import Late, Page, all_devices, now, on

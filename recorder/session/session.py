@@ -14,9 +14,9 @@ from torch.utils.data import get_worker_info
 
 from ...schemas import Phase
 from ...schemas.files.layout import JOURNAL, rank_folder
+from ...schemas.files.secrets import Redactor
 from ...schemas.files.step_values import Row
 from ..base.options import options_of
-from ..base.secrets import Redactor
 from ..base.selection import chosen
 from ..base.terminal import warn
 from ..storage.attempt import EarlierNames, attempt_of, earlier_names

@@ -21,8 +21,8 @@ from typing import Any
 from ... import __version__
 from ...schemas import RunManifest, write_json
 from ...schemas.files.layout import RUN_JSON
+from ...schemas.files.secrets import Redactor
 from ..base.errors import RecorderError
-from ..base.secrets import Redactor
 
 DEFAULT_PARENT = "firstfault-runs"
 """Folder, in the current one, under which runs without --out are kept."""

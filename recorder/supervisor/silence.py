@@ -16,8 +16,8 @@ import psutil
 from ...schemas import Phase, read_breadcrumb
 from ...schemas.files.json_text import json_text
 from ...schemas.files.layout import SUPERVISOR_RANK, breadcrumb_path
+from ...schemas.files.secrets import Redactor
 from ...schemas.files.unrecorded import NO_TRAINING, REASONS, TRAINING_BEGAN, UNRECORDED, ProcessNote, process_notes
-from ..base.secrets import Redactor
 from ..storage.attempt import attempt_of
 from .torch_process import TorchProcess, torch_process, why_unrecorded
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from ...schemas import ExitRecord, encode_json, write_json
 from ...schemas.files.layout import ENV_RUN, EXIT_JSON, EXIT_RESERVE, OUTPUT_LOG
+from ...schemas.files.secrets import Redactor
 from ..base.options import options_of
-from ..base.secrets import Redactor
 from . import signals
 from .output_tail import OutputTail
 from .passthrough import Passthrough

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...schemas.files.layout import ENV_RUN
-from ..base.secrets import Redactor
+from ...schemas.files.secrets import Redactor
 
 INJECT = Path(__file__).parents[1] / "inject"
 """Folder of the sitecustomize that attaches the recorder."""

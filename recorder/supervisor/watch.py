@@ -20,9 +20,9 @@ import pyarrow.compute as pc
 from ...schemas import ExitRecord
 from ...schemas.files.integrity import write_checksums
 from ...schemas.files.layout import SUPERVISOR_RANK
+from ...schemas.files.secrets import Redactor
 from ...schemas.files.step_values import STEP_VALUES
 from ..base.options import options_of
-from ..base.secrets import Redactor
 from ..storage.attempt import attempt_of
 from ..storage.housekeeping import Housekeeping
 from ..storage.journal import JournalWriter

@@ -71,6 +71,8 @@ def preflight_command(
     console_, err = console(), console(stderr=True)
     with command_errors(err, debug=debug):
         speak_as_asked(lang, None)
+        if target == "-m" and args and not module:  # behind `--`, as `firstfault run` takes it too
+            target, args, module = args[0], args[1:], True
         if not module and not Path(target).is_file():
             raise ReportError(f"{target}: no such script; options of firstfault come before the script")
         stamp = datetime.now(tz=UTC).strftime("%Y%m%dT%H%M%SZ")

@@ -18,9 +18,11 @@ from ...schemas import CaptureMeta, ExceptionRecord, RunManifest, captures_of, r
 from ...schemas.files.call_recipe import PLAN_JSON, CallPlan, ModulePart, read_plan
 from ...schemas.files.layout import exception_path
 from ...schemas.files.safe_files import read_file
+from ...schemas.files.secrets import HIDDEN
 from ..sections.capture_view import find_capture
 from ..text.errors import ReportError
 from .script_code import ScriptCode, code_for
+from .script_secrets import without_secrets
 
 _MAIN = "__main__"
 _MOST_PRINTED = 60  # lines of a module's own print
@@ -146,12 +148,17 @@ def _own_code(plan: CallPlan, manifest: RunManifest) -> tuple[ScriptCode | None,
         if not recorded_here(manifest) and manifest.script_sha256 != hashlib.sha256(source).hexdigest():
             # a path in a folder from elsewhere may name any file of this machine
             return None, [f"{path} is not the script of this run: paste {', '.join(roots)} where the comment says so"]
-        code = code_for(source.decode(), roots)
+        text, secrets = without_secrets(source.decode())
+        code = code_for(text, roots)
     except OSError as e:
         return None, [f"{path} cannot be read ({e.strerror}): paste {', '.join(roots)} where the comment says so"]
     except (SyntaxError, UnicodeDecodeError) as e:
         return None, [f"{path} is not what the run had ({e}): paste {', '.join(roots)} where the comment says so"]
     notes = [f"{value}; give it its value above the class if the call needs it" for value in code.values]
+    if secrets and HIDDEN in code.text:
+        notes.append(
+            f"secrets of {path.name} are left out; give them their values where {HIDDEN} stands if the call needs them"
+        )
     if code.missing:
         notes.append(f"{path} has no {', '.join(code.missing)}: paste it where the comment says so")
     if manifest.script_sha256 not in {None, hashlib.sha256(source).hexdigest()}:

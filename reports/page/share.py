@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from ...analyzer import Trace
+from ...schemas.files.secrets import Redactor
 from ..text.language import say
 from .data import PageData
 
@@ -60,12 +61,13 @@ def _hider(trace: Trace) -> Callable[[str], str]:
     folders.pop("/", None)
     folders.pop("", None)
     longest = sorted(folders, key=len, reverse=True)
+    secrets = Redactor()  # a run recorded with --keep-secrets has them
     words = re.compile(rf"(?<![\w.-])(?:{'|'.join(map(re.escape, names))})(?![\w-])") if names else None
 
     def hide(text: str) -> str:
         for folder in longest:
             text = text.replace(folder, folders[folder])
-        text = _PATH.sub("…/", text)
+        text = secrets.text(_PATH.sub("…/", text))
         return words.sub(lambda m: names[m[0]], text) if words is not None else text
 
     return hide

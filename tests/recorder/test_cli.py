@@ -1,8 +1,11 @@
 """What cannot be started gives one line and status 2; what recorded nothing says why."""
 
+import os
+import shlex
 import sys
 
 import pytest
+from firstfault.schemas import read_manifest
 
 TRAIN = """
 import os, sys, torch
@@ -33,6 +36,59 @@ def test_a_missing_module_is_named_and_leaves_no_folder(bench):
     recorded = bench.record("-m", "no_such_package.train")
     assert recorded.returncode == 2
     assert "'no_such_package.train'" in _one_line(recorded)
+    assert not recorded.run.exists()
+
+
+def test_a_module_behind_two_dashes_is_run_as_before_them(bench):
+    bench.write("", "package/__init__.py")
+    bench.write(TRAIN, "package/train.py")
+    recorded = bench.record("--", "-m", "package.train", "3")
+    assert (recorded.returncode, recorded.stdout) == (0, b"")
+    assert _one_line(recorded).startswith("firstfault: 3 steps recorded")
+    assert read_manifest(recorded.run).script == "-m package.train"
+
+
+def test_a_script_behind_two_dashes_is_run_as_without_them(bench):
+    bench.write(TRAIN)
+    assert _one_line(bench.record("--", "script.py", "2")).startswith("firstfault: 2 steps recorded")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--", "-m"], "-m: no module is named; give it as you would give it to python -m"),
+        (
+            ["python", "train.py", "--lr", "1 2"],
+            f"python: leave it away, the script is run with {sys.executable}; write `firstfault run train.py --lr '1 2'`",
+        ),
+        (
+            ["--", sys.executable, "-m", "package.train"],
+            f"{sys.executable}: leave it away, the script is run with {sys.executable}; write `firstfault run -m package.train`",
+        ),
+        (
+            ["torchrun", "-n", "2"],
+            "torchrun: no such script; it is a command of Python, so write `firstfault run -m torch.distributed.run -n 2`",
+        ),
+        (
+            ["launch", "train.py"],
+            "launch: no such script; it is a command of Python, so write `firstfault run {launch} train.py`",
+        ),
+        (
+            ["mpirun", "-n", "2", "train.py"],
+            "mpirun: no such script; put the command in front: `mpirun … firstfault run SCRIPT`",
+        ),
+    ],
+)
+def test_a_command_in_place_of_a_script_is_answered_with_what_to_write(bench, words, said):
+    commands = bench.folder / "bin"
+    for name, first in (
+        ("python", "#!/bin/sh"), ("torchrun", "#!/x/python"), ("launch", "#!/x/bin/python3"), ("mpirun", "#!/bin/sh")
+    ):  # fmt: skip
+        path = bench.write(first + "\n", f"bin/{name}")
+        path.chmod(0o755)
+    recorded = bench.record(*words, PATH=f"{commands}:{os.environ['PATH']}")
+    assert (recorded.returncode, recorded.stdout) == (2, b"")
+    assert _one_line(recorded) == "firstfault: " + said.replace("{launch}", shlex.quote(str(commands / "launch")))
     assert not recorded.run.exists()
 
 

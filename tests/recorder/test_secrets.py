@@ -6,10 +6,10 @@ import pyarrow.parquet as pq
 import pytest
 from firstfault.__main__ import build_app
 from firstfault.analyzer import Trace, diagnose
-from firstfault.recorder.base.secrets import HIDDEN, Redactor
 from firstfault.recorder.supervisor.output_tail import OutputTail
 from firstfault.reports.page.data import reduce_page
 from firstfault.reports.page.render import render_page
+from firstfault.schemas.files.secrets import HIDDEN, Redactor
 from typer.testing import CliRunner
 
 # put together here, so that no scanner takes this file for a leak

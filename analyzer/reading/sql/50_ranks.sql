@@ -56,24 +56,38 @@ CREATE VIEW replicas AS
 WITH world AS (
     SELECT count(DISTINCT rank) AS ranks FROM steps
 ), named AS (
-    SELECT s.step, t.tensor_name AS tensor, t.kind, t.replica_ranks, s.rank, s.min, s.max, s.sum, s.sum_sq, s.numel, s.nan_count + s.inf_count AS nonfinite, m.module, m.call_order
-    FROM tensor_stats s
-    JOIN (SELECT rank FROM steps GROUP BY rank QUALIFY count(*) OVER () > 1) several ON several.rank = s.rank
-    JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id
-    LEFT JOIN modules m ON m.rank = t.rank AND m.module_id = t.module_id
-    WHERE t.kind IN ('parameter', 'gradient', 'update') AND NOT coalesce(s.missing, false)
-        AND NOT coalesce(len(t.replica_ranks) < 2 OR contains(t.placements, 'Partial'), false)
-    QUALIFY row_number() OVER (PARTITION BY s.rank, s.step, t.tensor_name, t.kind ORDER BY s.microbatch DESC, s.seq DESC) = 1
+    -- numbers for names: rows of all ranks and steps are grouped by them
+    SELECT t.rank, t.tensor_id, t.tensor_name AS tensor, t.kind, t.replica_ranks, m.module, m.call_order,
+        dense_rank() OVER (ORDER BY t.tensor_name, t.kind) AS name_, dense_rank() OVER (ORDER BY t.tensor_name, t.kind, t.replica_ranks) AS place
+    FROM tensors t LEFT JOIN modules m ON m.rank = t.rank AND m.module_id = t.module_id
+    WHERE t.kind IN ('parameter', 'gradient', 'update') AND NOT coalesce(len(t.replica_ranks) < 2 OR contains(t.placements, 'Partial'), false)
+        AND t.rank IN (SELECT rank FROM steps) AND (SELECT ranks FROM world) > 1
+), looks AS NOT MATERIALIZED (
+    SELECT n.name_, n.place, s.rank, s.step, s.min, s.max, s.sum, s.sum_sq, s.numel, s.nan_count + s.inf_count AS nonfinite,
+        coalesce(s.microbatch, -1)::BIGINT * 4294967296 + coalesce(s.seq, 0) AS look
+    FROM tensor_stats s JOIN named n ON n.rank = s.rank AND n.tensor_id = s.tensor_id
+    WHERE NOT coalesce(s.missing, false)
+), again AS (
+    -- of several looks in a step the last one counts
+    SELECT rank, step, name_, max(look) AS last_look FROM looks GROUP BY rank, step, name_ HAVING count(*) > 1
+), compared AS (
+    SELECT l.step, l.place, count(*) AS ranks, min(l.numel) AS least, max(l.numel) AS numel,
+        -- extremes do not depend on the order of summing, sums do in their last digits
+        min(l.min) <> max(l.min) OR min(l.max) <> max(l.max) OR min(l.nonfinite) <> max(l.nonfinite)
+            OR max(l.sum) - min(l.sum) > 1e-5 * sqrt(max(l.numel) * max(l.sum_sq)) OR max(l.sum_sq) - min(l.sum_sq) > 1e-5 * max(l.sum_sq) AS differs,
+        max(sqrt(l.sum_sq)) AS norm_most, min(sqrt(l.sum_sq)) AS norm_least
+    FROM looks l LEFT JOIN again a ON a.rank = l.rank AND a.step = l.step AND a.name_ = l.name_
+    WHERE a.rank IS NULL OR l.look = a.last_look
+    GROUP BY l.step, l.place
+), places AS (
+    SELECT place, any_value(tensor) AS tensor, any_value(kind) AS kind, any_value(replica_ranks) AS replica_ranks, arg_min(module, rank) AS module,
+        min(call_order) AS call_order FROM named GROUP BY place
 )
-SELECT step, tensor, kind, any_value(module) AS module, min(call_order) AS call_order, max(numel) AS numel,
-    -- extremes do not depend on the order of summing, sums do in their last digits
-    min(min) <> max(min) OR min(max) <> max(max) OR min(nonfinite) <> max(nonfinite)
-        OR max(sum) - min(sum) > 1e-5 * sqrt(max(numel) * max(sum_sq)) OR max(sum_sq) - min(sum_sq) > 1e-5 * max(sum_sq) AS differs,
-    max(sqrt(sum_sq)) AS norm_most, min(sqrt(sum_sq)) AS norm_least, replica_ranks IS NOT NULL AS placed
-FROM named GROUP BY step, tensor, kind, replica_ranks
-HAVING count(DISTINCT rank) = coalesce(len(replica_ranks), (SELECT ranks FROM world)) AND min(numel) = max(numel)
+SELECT c.step, p.tensor, p.kind, p.module, p.call_order, c.numel, c.differs, c.norm_most, c.norm_least, p.replica_ranks IS NOT NULL AS placed
+FROM compared c JOIN places p USING (place)
+WHERE c.ranks = coalesce(len(p.replica_ranks), (SELECT ranks FROM world)) AND c.least = c.numel
 -- of a tensor that lies as several shards on several ranks each, the shard that differs
-QUALIFY row_number() OVER (PARTITION BY step, tensor, kind ORDER BY differs DESC, replica_ranks) = 1;
+QUALIFY row_number() OVER (PARTITION BY c.step, p.tensor, p.kind ORDER BY c.differs DESC, p.replica_ranks) = 1;
 COMMENT ON VIEW replicas IS 'Parameters, gradients and updates that all ranks have under one name in a step, or all ranks on which a DTensor is replicated, and whether their numbers differ between ranks.';
 COMMENT ON COLUMN replicas.placed IS 'Whether the placement of a DTensor says that these ranks hold the same.';
 COMMENT ON COLUMN replicas.differs IS 'True where extremes differ at all between ranks, or sums by more than their order can.';

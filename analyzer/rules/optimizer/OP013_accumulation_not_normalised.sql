@@ -138,6 +138,9 @@ WITH counted AS (
         median(s.loss) OVER earlier AS loss_before, median(s.loss) OVER later AS loss_after,
             lag(g.lr) OVER w AS lr_before
     FROM steps s JOIN one ON one.rank = s.rank AND one.step = s.step
+    -- few runs ever change it, and medians of all steps are dear
+    SEMI JOIN (SELECT rank FROM steps GROUP BY rank HAVING max(microbatches) > min(microbatches)) v
+        ON v.rank = s.rank
     JOIN (SELECT rank, step, max(lr) AS lr FROM param_groups GROUP BY ALL) g ON g.rank = s.rank
         AND g.step = s.step
     WHERE s.stepped

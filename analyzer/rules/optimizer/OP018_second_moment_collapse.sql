@@ -150,7 +150,7 @@ FROM drowned d
 -- detector: cut_off
 WITH loaded AS (
     SELECT DISTINCT rank, step FROM events WHERE event = 'resume'
-), cut AS (
+), fallen AS MATERIALIZED (
     -- other optimizers may begin with a faster decay, as Adafactor does: 1 - t^-0.8
     SELECT m.* FROM moments m
     WHERE m.last_step = m.step - 1
@@ -169,16 +169,21 @@ WITH loaded AS (
             AND f.step = m.step
             AND f.last_step = m.last_step
             AND f.sum_sq < $reset * f.sum_sq_before)
-      -- or a layer that was drawn again, and its state with it: the norm of one of its weights changed by
-      -- more
-      -- than an update can
-      AND NOT EXISTS (FROM parameters me JOIN parameters p ON p.rank = me.rank AND p.module_id = me.module_id
-          JOIN tensor_stats w ON w.rank = p.rank AND w.tensor_id = p.tensor_id AND w.step = m.step
-          JOIN tensor_stats v ON v.rank = w.rank AND v.tensor_id = w.tensor_id AND v.step = m.last_step
-          JOIN tensor_stats u ON u.rank = w.rank AND u.tensor_id = p.update_id AND u.step = w.step
-          WHERE me.rank = m.rank
-            AND me.tensor_id = m.parameter_id
-            AND abs(sqrt(w.sum_sq) - sqrt(v.sum_sq)) > $anew * sqrt(u.sum_sq))
+), drawn AS (
+    -- a layer that was drawn again, and its state with it: the norm of one of its weights changed by more
+    -- than an update can
+    SELECT DISTINCT m.rank, m.parameter_id, m.step
+    FROM fallen m
+    JOIN parameters me ON me.rank = m.rank AND me.tensor_id = m.parameter_id
+    JOIN parameters p ON p.rank = me.rank AND p.module_id = me.module_id
+    JOIN tensor_stats w ON w.rank = p.rank AND w.tensor_id = p.tensor_id AND w.step = m.step
+    JOIN tensor_stats v ON v.rank = w.rank AND v.tensor_id = w.tensor_id AND v.step = m.last_step
+    JOIN tensor_stats u ON u.rank = w.rank AND u.tensor_id = p.update_id AND u.step = w.step
+    WHERE abs(sqrt(w.sum_sq) - sqrt(v.sum_sq)) > $anew * sqrt(u.sum_sq)
+), cut AS (
+    SELECT m.* FROM fallen m
+    WHERE NOT EXISTS (FROM drawn d
+        WHERE d.rank = m.rank AND d.parameter_id = m.parameter_id AND d.step = m.step)
 )
 SELECT c.rank, c.step, c.seq, c.module, c.tensor, c.optimizer, c.sum AS value, c.sum_before AS before,
     c.optimizer_id, printf('after %.4g', c.sum_before) AS beside,

@@ -256,8 +256,9 @@ def test_a_segment_of_a_table_that_is_not_known_is_ignored(write_run: Any, folde
 def test_prepared_in_memory_or_not_a_run_answers_the_same(write_run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     run = write_run(steps=steps(0, 9))
     answers: list[list[dict[str, Any]]] = []
-    for limit in (trace_module.SMALL_BYTES, 0):
-        monkeypatch.setattr(trace_module, "SMALL_BYTES", limit)
+    for limits in ({}, {"SMALL_BYTES": 0}, {"TAKEN_BYTES": 0}, {"LARGE_BYTES": 0}):
+        for name, limit in limits.items():
+            monkeypatch.setattr(trace_module, name, limit)
         with Trace(run) as trace:
             answers.append(trace.sql("SELECT * FROM steps ORDER BY step").to_dicts())
             trace.prepare()
@@ -266,6 +267,21 @@ def test_prepared_in_memory_or_not_a_run_answers_the_same(write_run: Any, monkey
             answers.append(trace.rows("SELECT * FROM steps WHERE step >= $low ORDER BY step", {"low": 0}))
     assert len(answers[0]) == 10
     assert all(answer == answers[0] for answer in answers)
+
+
+def test_of_a_larger_run_a_table_is_taken_and_a_view_computed_when_it_is_first_asked_for(
+    write_run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trace_module, "SMALL_BYTES", 0)
+    kept = "SELECT table_name FROM duckdb_tables()"  # names none of them
+    some = {"steps", "events", "step_series", "losses", "stats"}
+    with Trace(write_run(steps=steps(0, 9), events=[{"time_ns": 1, "event": "seeded"}])) as trace:
+        trace.prepare()
+        assert some.isdisjoint(trace.sql(kept)["table_name"])
+        answers = [trace.rows("SELECT sum(loss) AS loss FROM step_series") for _ in range(2)]
+        trace.rows("SELECT * FROM stats")
+        assert some.intersection(trace.sql(kept)["table_name"]) == {"step_series", "steps"}
+    assert answers[0] == answers[1]
 
 
 def test_a_part_that_is_torn_inside_is_the_concern_of_those_who_read_it(write_run: Any) -> None:

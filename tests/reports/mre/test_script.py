@@ -328,6 +328,26 @@ def test_names_and_messages_of_strangers_are_text_and_nothing_else(mre, tmp_path
     assert not list(tmp_path.rglob("pwned"))
 
 
+def test_secrets_in_the_run_s_script_and_in_its_modules_reach_neither_the_capture_nor_the_new_script(mre, tmp_path):
+    secrets = {"HUB": "hf_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1eF3hJ5", "PASSWORD": "correct" + "horse"}
+    parts = FUNCTION.replace(
+        "self.head = nn.Linear(WIDTH, 3)",
+        "self.head = nn.Linear(WIDTH, 3)\n        self.hub = HUB\n        self.settings = {'password': PASSWORD}",
+    ).replace(
+        "return self.head(x.mean(1))",
+        f"if bad: raise ValueError('bad')  # {secrets['HUB']}\n        return self.head(x.mean(1))",
+    )
+    parts = parts.replace("def forward(self, x):", "def forward(self, x, bad):").replace("net(x)", "net(x, bad)")
+    run = record(tmp_path / "work", "".join(f"{name} = {value!r}\n" for name, value in secrets.items()) + parts)
+    done, script = mre(run)
+    again = start(script)
+
+    everything = script.read_bytes() + b"".join(p.read_bytes() for p in run.rglob("*") if p.is_file())
+    assert [name for name, value in secrets.items() if value.encode() in everything] == []
+    assert "note: secrets of train.py are left out" in done.stderr
+    assert again.stderr.startswith("as in the run:"), again.stderr
+
+
 def test_without_a_capture_there_is_one_sentence_with_the_next_step(mre, run_folder, tmp_path):
     run = run_folder("plain")
     run.step(0)
