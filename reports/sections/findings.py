@@ -148,14 +148,11 @@ def place(module: str | None, phase: str) -> str:
 
 
 def confidence(finding: Finding) -> str:
-    """The measured precision of a rule and in how many recordings, or that it has not been measured."""
+    """In how many blind trainings a rule was right, of how many in which it gave a cause; or that this has not been measured."""
     if finding.confidence is None:
         return say("precision not measured")
-    return say(
-        "precision {confidence:.0%} in {confidence_cases} blind trainings",
-        confidence=finding.confidence,
-        confidence_cases=finding.confidence_cases,
-    )
+    right = round(finding.confidence * finding.confidence_cases)
+    return say("right in {right} of {cases} blind trainings", right=right, cases=finding.confidence_cases)
 
 
 def _view(finding: Finding) -> FindingView:
