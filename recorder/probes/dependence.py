@@ -4,6 +4,7 @@ Each probe changes one thing and compares two forwards in eval mode, in which no
 what was changed. This is the probe by which Karpathy's "recipe for training neural networks" finds mixed dimensions.
 """
 
+from collections.abc import Generator
 from typing import Any
 
 import torch
@@ -18,7 +19,7 @@ _ROUNDING = 1e-4
 def samples(setting: Setting) -> Probe:
     """Change one sample of the batch: only its own outputs may change."""
     name = "dependence-sample"
-    base = yield Trial(evaluating=True, keep_outputs=True)
+    base, nudge = yield from _where_samples_differ(setting, evaluating=True)
     size = _samples_of(base, setting)
     output = base.outputs[0] if base.outputs else None
     if output is None:
@@ -32,7 +33,7 @@ def samples(setting: Setting) -> Probe:
     if out_dim is None or size < 2:
         return untried(name, "output-without-samples", samples=size, shape=list(output.shape))
     chosen = size // 2
-    again = yield Trial(evaluating=True, keep_outputs=True)
+    again = yield Trial(evaluating=True, keep_outputs=True, nudge=nudge)
     if not again.outputs or not _equal(output, again.outputs[0]).all():
         return untried(name, "not-repeatable")
 
@@ -40,7 +41,7 @@ def samples(setting: Setting) -> Probe:
         for (_, dim), tensor in zip(dims, tensors, strict=False):
             _change_one(tensor, int(dim or 0), chosen)
 
-    seen = yield Trial(evaluating=True, keep_outputs=True, inputs=edit)
+    seen = yield Trial(evaluating=True, keep_outputs=True, inputs=edit, nudge=nudge)
     if not seen.outputs or seen.outputs[0].shape != output.shape:
         return untried(name, "not-repeatable")
     same = _equal(output, seen.outputs[0]).movedim(out_dim, 0).reshape(size, -1).all(1)
@@ -55,7 +56,7 @@ def samples(setting: Setting) -> Probe:
 def future_tokens(setting: Setting) -> Probe:
     """Where the targets are the inputs moved by one, change the second half of the tokens: outputs before it must stay."""
     name = "dependence-future"
-    base = yield Trial(evaluating=True, keep_outputs=True)
+    base, nudge = yield from _where_samples_differ(setting, evaluating=True)
     tokens = _language_model_input(base, setting)
     if tokens is None:
         return untried(name, "no-language-model")
@@ -63,7 +64,7 @@ def future_tokens(setting: Setting) -> Probe:
     output = next((o for o in base.outputs if o.dim() >= 3 and o.shape[1] == length), None)
     if output is None:
         return untried(name, "no-outputs-by-token", shape=[list(o.shape) for o in base.outputs][:1])
-    again = yield Trial(evaluating=True, keep_outputs=True)
+    again = yield Trial(evaluating=True, keep_outputs=True, nudge=nudge)
     place = next(i for i, o in enumerate(base.outputs) if o is output)
     if len(again.outputs) <= place or not _equal(output, again.outputs[place]).all():
         return untried(name, "not-repeatable")
@@ -75,7 +76,7 @@ def future_tokens(setting: Setting) -> Probe:
             later.roll(1, 0) if later.shape[0] > 1 and not torch.equal(later, later.roll(1, 0)) else later.flip(1)
         )
 
-    seen = yield Trial(evaluating=True, keep_outputs=True, inputs=edit)
+    seen = yield Trial(evaluating=True, keep_outputs=True, inputs=edit, nudge=nudge)
     same = _equal(output, seen.outputs[place])[:, :cut].flatten(2).all(2)
     if not bool(same.all()):
         first = int((~same).any(0).nonzero()[0])
@@ -83,10 +84,10 @@ def future_tokens(setting: Setting) -> Probe:
     return result(name, "passed", "future-hidden", cut=cut, length=length)
 
 
-def targets(_: Setting) -> Probe:
+def targets(setting: Setting) -> Probe:
     """Give every sample the target of another one: the loss must change."""
     name = "dependence-target"
-    base = yield Trial(evaluating=True)
+    base, nudge = yield from _where_samples_differ(setting, evaluating=True)
     moved: list[bool] = []
 
     def edit(tensors: list[Tensor]) -> None:
@@ -100,12 +101,12 @@ def targets(_: Setting) -> Probe:
                 tensor.copy_(other)
                 moved.append(True)
 
-    seen = yield Trial(evaluating=True, targets=edit)
+    seen = yield Trial(evaluating=True, targets=edit, nudge=nudge)
     if not seen.edited_targets:
         return untried(name, "target-unknown")
     if not moved:
         return untried(name, "targets-all-equal")
-    again = yield Trial(evaluating=True)
+    again = yield Trial(evaluating=True, nudge=nudge)
     if base.loss is None or seen.loss is None or again.loss != base.loss:
         return untried(name, "not-repeatable")
     if seen.loss == base.loss:
@@ -116,8 +117,8 @@ def targets(_: Setting) -> Probe:
 def inputs(setting: Setting) -> Probe:
     """Give every sample the input of another one: the loss must change, or what is learnt is the target's average."""
     name = "dependence-input"
-    base = yield Trial()
-    again = yield Trial()
+    base, nudge = yield from _where_samples_differ(setting, evaluating=False)
+    again = yield Trial(nudge=nudge)
     size = _samples_of(base, setting)
     if size is None or size < 2 or base.loss is None or again.loss != base.loss:
         return untried(name, "not-repeatable" if size else "batch-unknown")
@@ -130,10 +131,31 @@ def inputs(setting: Setting) -> Probe:
         for shift, (tensor, dim) in enumerate(zip(tensors, dims, strict=False), 1):
             tensor.copy_(tensor.roll(shift, int(dim or 0)))
 
-    seen = yield Trial(inputs=edit)
+    seen = yield Trial(inputs=edit, nudge=nudge)
     if seen.loss == base.loss:
         return result(name, "doubtful", "input-ignored", loss=base.loss)
     return result(name, "passed", "input-counts", before=base.loss, after=seen.loss)
+
+
+_NUDGE = 0.02
+"""Standard deviation of what is added to weights: as small as the usual initialisation of a language model's."""
+
+
+def _where_samples_differ(
+    setting: Setting, *, evaluating: bool
+) -> Generator[Trial, Seen, tuple[Seen, list[Tensor] | None]]:
+    """A first trial, and what its weights were moved by: nothing, or a little where all outputs are one number, as those of a
+    head of zeros are at the start. What depends on what is the same with other weights."""
+    seen = yield Trial(evaluating=evaluating, keep_outputs=True)
+    if not seen.outputs or not _all_one(seen.outputs[0]):
+        return seen, None
+    drawn = torch.Generator().manual_seed(0)
+    nudge = [_NUDGE * torch.randn(p.shape, generator=drawn).to(p) for p in setting.parameters]
+    return (yield Trial(evaluating=evaluating, keep_outputs=True, nudge=nudge)), nudge
+
+
+def _all_one(output: Tensor) -> bool:
+    return output.numel() > 1 and bool((output == output.flatten()[0]).all())
 
 
 def _samples_of(seen: Seen, setting: Setting) -> int | None:

@@ -122,6 +122,29 @@ def test_a_language_model_without_a_mask_sees_what_it_predicts(masked, code):
     assert probes.future_hidden(made).code == code
 
 
+@pytest.mark.parametrize("used", [True, False])
+def test_a_head_of_zeros_is_no_ignored_input_and_hides_none(used):
+    """Outputs that are all zero at the start depend on nothing yet; with other weights they do, or do not."""
+
+    class ZeroHead(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body, self.head = nn.Linear(6, 8), nn.Linear(8, 3)
+            nn.init.zeros_(self.head.weight)
+            nn.init.zeros_(self.head.bias)
+
+        def forward(self, x):
+            return self.head(torch.tanh(self.body(x if used else x * 0)))
+
+    model = ZeroHead()
+    before = [p.clone() for p in model.parameters()]
+    made = bench(model)
+    assert probes.samples_alone(made).code == ("sample-alone" if used else "sample-ignored")
+    assert probes.target_counts(made).code == ("target-counts" if used else "target-ignored")
+    assert probes.input_counts(made).code == ("input-counts" if used else "input-ignored")
+    assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
+
+
 def test_what_is_no_language_model_is_not_tried_for_the_future():
     assert probes.future_hidden(bench(mlp())).outcome == "untried"
 
