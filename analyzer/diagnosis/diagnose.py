@@ -179,9 +179,13 @@ def _number(value: Any) -> float | None:
 
 
 def _unwatched(trace: Trace) -> int:
-    """Steps of small models that have no row, as the rows after them say; only a single rank has any."""
+    """Steps of small models that have no row, as the rows after them say, and those that a process that was killed had only
+    counted; only a single rank has any."""
     steps = trace.sql(
-        "SELECT max(steps) AS steps FROM (SELECT sum(steps)::BIGINT AS steps FROM unwatched_steps GROUP BY rank)"
+        "SELECT max(u.steps + greatest(0, coalesce(p.step - greatest(u.last, coalesce(s.last, 0)) - 1, 0))) AS steps FROM"
+        " (SELECT rank, sum(steps)::BIGINT AS steps, max(step) AS last FROM unwatched_steps GROUP BY rank) u"
+        " LEFT JOIN (SELECT rank, max(step) AS last FROM steps GROUP BY rank) s USING (rank)"
+        " LEFT JOIN last_positions p USING (rank)"
     ).item()
     return steps or 0
 
