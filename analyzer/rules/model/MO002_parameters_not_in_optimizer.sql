@@ -45,13 +45,18 @@ value = 1.1
 unit = "of the bound"
 doc = "The same at most."
 source = "convention: of this project, scatter of 64 numbers"
+[params.near]
+value = 0.5
+unit = "of its size"
+doc = "Distance of a model's weights from another's when both were first seen, below which it began as a copy of it."
+source = "arithmetic: weights that were drawn apart from each other are about the square root of two apart"
 [needs]
 tables = ["steps", "tensors", "modules"]
 kinds = ["parameter", "gradient"]
 [doc]
 what = "Parameters with requires_grad and a non-zero gradient whose values stay the same, in no parameter group, beside parameters of the same model, or of another model in training mode, that are in one; or beside an optimizer that steps although nothing it holds ever gets a gradient, where it holds the same shapes or no optimizer holds anything with a gradient."
 why = "They look trainable and cost a backward pass, but never learn."
-not_this = "Whole models that no optimizer holds and that are in eval mode or also run without gradients (teachers, critics, targets of attacks), frozen parameters without gradients. Where everything that is not held lies before everything that is held (a head trained on a backbone), it is a warning: that is often meant, unless the backbone is as it was made, which is good for nothing, weights that come later in it were frozen by requires_grad, or it was frozen itself when the training began. It is a warning too where all that is left out are batch norms that only ever train in eval mode."
+not_this = "Whole models that no optimizer holds and that are in eval mode or also run without gradients (teachers, critics, targets of attacks), models that began as a copy of what trains (targets of Q networks), frozen parameters without gradients. Where everything that is not held lies before everything that is held (a head trained on a backbone), it is a warning: that is often meant, unless the backbone is as it was made, which is good for nothing, weights that come later in it were frozen by requires_grad, or it was frozen itself when the training began. It is a warning too where all that is left out are batch norms that only ever train in eval mode."
 source = "Counts and exact equality; torch's Linear and Conv draw weights uniformly within 1 / sqrt(fan in)."
 */
 -- shared
@@ -127,6 +132,13 @@ SELECT rank, model, max(held) AS held, any_value(first_call) AS first_call FROM 
     FROM in_training_mode t JOIN per_model h ON h.rank = t.rank
     WHERE (t.rank, t.model) NOT IN (SELECT (rank, model) FROM per_model)
       AND (h.rank, h.model) IN (SELECT (rank, model) FROM in_training_mode)
+      -- the target of a Q network began as a copy, and is loaded again now and then: gradients that it gets by
+      -- the way do nothing
+      AND NOT EXISTS (
+          SELECT arg_min(c.distance, c.step)
+          FROM copies c JOIN modules m ON m.rank = c.rank AND m.module_id = c.module_id
+          WHERE c.rank = t.rank AND m.model = t.model AND c.kind IN ('module', 'averaged')
+          HAVING arg_min(c.distance, c.step) < $near)
     GROUP BY t.rank, t.model
     UNION ALL
     FROM orphaned
