@@ -61,26 +61,25 @@ def supervise(
         preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, before),  # noqa: PLW1509
     )
     output.start()
-    watch: list[Watch] = []
-    guarded("sampling", lambda: watch.append(_watch(run, script.pid, secrets, silent_after_s)))
+    watch = guarded("watch", lambda: _watch(run, script.pid, secrets, silent_after_s))
+    if watch is not None:
+        guarded("sampling", watch.start)
     status, peak_rss = _wait(script, output)
     guarded("output", output.finish)
     tail.close()
     if tail.failure is not None:
         warn("output-log", f"{run / OUTPUT_LOG} is incomplete: {tail.failure.strerror}")
-    if watch:
-        guarded("sampling", watch[0].stop)
-        guarded("exit-record", lambda: reserve.write(run, watch[0].ending(status, peak_rss)))
-        watch[0].finish()
+    if watch is not None:
+        guarded("sampling", watch.stop)
+        guarded("exit-record", lambda: reserve.write(run, watch.ending(status, peak_rss)))
+        watch.finish()
     return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.waitstatus_to_exitcode(status)
 
 
 def _watch(run: Path, pid: int, secrets: Redactor, silent_after_s: float | None) -> "Watch":
     from .watch import Watch  # noqa: PLC0415 - loads Arrow: the script need not wait for that
 
-    watch = Watch(run, pid, secrets, silent_after_s)
-    watch.start()
-    return watch
+    return Watch(run, pid, secrets, silent_after_s)
 
 
 def _wait(script: subprocess.Popen[bytes], output: Passthrough) -> tuple[int, int]:

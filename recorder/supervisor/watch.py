@@ -10,12 +10,12 @@ import threading
 import time
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ...schemas import ExitRecord
 from ...schemas.files.integrity import write_checksums
@@ -38,9 +38,6 @@ PERIOD_S = 1.0
 
 _ROTATE_SAMPLES = 3600
 """An hour of samples makes a part."""
-
-PRELOADED = (pc,)
-"""What the end of a run needs, loaded while the script runs: whoever waits for the end does not wait for this too."""
 
 _NICENESS = 10
 """Of the thread that samples and compacts: the training goes first."""
@@ -70,6 +67,7 @@ class Watch:
         """Begin; the first sample is taken at once. The script must not have been waited for: its number is still its own."""
         pa.set_cpu_count(1)
         pa.set_io_thread_count(1)
+        import_module("pyarrow.compute")  # the end needs it, and whoever waits for the end need not wait for this too
         tree = ProcessTree(self.pid, ControlGroup.own())
         self._silence = SilenceWatch(self.run, self.pid, self.secrets, say, self.silent_after_s or SILENT_S)
         loop = partial(self._loop, tree, self._silence)

@@ -36,7 +36,7 @@ source = "convention: of this project, more are not read"
 value = 1e9
 unit = "ns"
 doc = "In a second."
-source = "arithmetic: "
+source = "arithmetic: a unit"
 [params.shown]
 value = 4000
 unit = "characters"

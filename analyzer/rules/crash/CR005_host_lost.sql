@@ -11,7 +11,7 @@ explains = []
 value = 1000
 unit = "ns"
 doc = "In a microsecond."
-source = "arithmetic: "
+source = "arithmetic: a unit"
 [needs]
 ended = true
 [doc]

@@ -131,7 +131,7 @@ source = "convention: of this project, two classes of 9 to 1 have 0.33"
 [params.part]
 value = 0.5
 doc = "What counts as a half, of the leap and of the loss."
-source = "arithmetic: "
+source = "arithmetic: a half"
 [params.low_ever]
 value = 0.75
 doc = "Loss over entropy that no loss after the jump may fall below."

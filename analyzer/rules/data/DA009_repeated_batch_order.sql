@@ -15,7 +15,7 @@ source = "arithmetic: four batches have 24 orders: one in 24 repeats by chance"
 value = 0.5
 unit = "of the batches"
 doc = "Share of the batches of an epoch that must differ from each other."
-source = "arithmetic: "
+source = "arithmetic: a majority is more than a half"
 [needs]
 tables = ["batches"]
 columns = ["batches.fingerprint"]

@@ -74,7 +74,7 @@ source = "arithmetic: all of them, less rounding"
 value = 0.5
 unit = "of the ignored"
 doc = "Share of what was ignored before."
-source = "arithmetic: "
+source = "arithmetic: a half"
 [needs]
 tables = ["batches"]
 [doc]

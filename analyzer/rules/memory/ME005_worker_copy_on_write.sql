@@ -20,12 +20,12 @@ source = "convention: of this project, a quarter: less is what every process wri
 value = 1e6
 unit = "bytes"
 doc = "In a megabyte."
-source = "arithmetic: "
+source = "arithmetic: a unit"
 [params.bytes_per_gb]
 value = 1e9
 unit = "bytes"
 doc = "In a gigabyte."
-source = "arithmetic: "
+source = "arithmetic: a unit"
 [needs]
 tables = ["system_samples"]
 columns = ["system_samples.worker_private_bytes"]

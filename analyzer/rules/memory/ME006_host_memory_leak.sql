@@ -64,7 +64,7 @@ source = "convention: of this project, what is kept by mistake grows evenly"
 value = 0.5
 unit = "of the growth"
 doc = "Share that tensors on the host may explain."
-source = "arithmetic: "
+source = "arithmetic: a majority is more than a half"
 [params.rate]
 value = 10
 unit = "per step"
@@ -74,7 +74,7 @@ source = "convention: of this project, as sentences say it"
 value = 0.5
 unit = "of the rate"
 doc = "Share of the growth that a tensor list must explain to be named."
-source = "arithmetic: "
+source = "arithmetic: a majority is more than a half"
 [params.little]
 value = 0.25
 unit = "of the rate"
@@ -84,7 +84,7 @@ source = "arithmetic: half of that"
 value = 1e6
 unit = "bytes"
 doc = "In a megabyte."
-source = "arithmetic: "
+source = "arithmetic: a unit"
 [needs]
 tables = ["steps"]
 columns = ["steps.anonymous_bytes"]

@@ -11,22 +11,22 @@ explains = ["oom-device", "python-exception"]
 value = 1024
 unit = "KiB"
 doc = "In a mebibyte."
-source = "arithmetic: "
+source = "arithmetic: a unit"
 [params.kib_in_gib]
 value = 1048576
 unit = "KiB"
 doc = "In a gibibyte."
-source = "arithmetic: "
+source = "arithmetic: a unit"
 [params.kib_in_tib]
 value = 1073741824
 unit = "KiB"
 doc = "In a tebibyte."
-source = "arithmetic: "
+source = "arithmetic: a unit"
 [params.bytes_per_kib]
 value = 1024.0
 unit = "bytes"
 doc = "In a kibibyte."
-source = "arithmetic: "
+source = "arithmetic: a unit"
 [needs]
 ended = true
 [doc]

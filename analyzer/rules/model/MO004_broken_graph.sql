@@ -26,7 +26,7 @@ source = "convention: of this project, four times"
 value = 0.5
 unit = "of the steps"
 doc = "Share of the steps in which others learn."
-source = "arithmetic: "
+source = "arithmetic: a majority is more than a half"
 [params.rounding]
 value = 1e-6
 unit = "relative"

@@ -37,7 +37,7 @@ source = "arithmetic: quarters"
 [params.third]
 value = 3
 doc = "Number of the last of the middle quarters."
-source = "arithmetic: "
+source = "arithmetic: quarters"
 [params.start]
 value = 5
 unit = "steps"

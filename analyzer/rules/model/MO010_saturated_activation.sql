@@ -41,11 +41,11 @@ source = "convention: of this project, as many as show a level"
 [params.least_square]
 value = 0.9025
 doc = "Square of the bound 0.95."
-source = "arithmetic: "
+source = "arithmetic: 0.95 squared"
 [params.rest_square]
 value = 0.0975
 doc = "1 less it."
-source = "arithmetic: "
+source = "arithmetic: 1 less 0.9025"
 [needs]
 tables = ["tensor_stats", "modules"]
 kinds = ["activation"]

@@ -20,7 +20,7 @@ source = "convention: of this project, two forwards may be an odd script, more a
 value = 0.5
 unit = "of the steps"
 doc = "Share of the steps with an evaluation."
-source = "arithmetic: "
+source = "arithmetic: a majority is more than a half"
 [needs]
 tables = ["module_modes", "steps"]
 columns = ["module_modes.training"]

@@ -20,7 +20,7 @@ source = "arithmetic: a momentum of 0.1 and a batch that differs by a thousandth
 value = 0.5
 unit = "of the looks"
 doc = "Share of the looks."
-source = "arithmetic: "
+source = "arithmetic: a majority is more than a half"
 [params.kept]
 value = 0.9
 doc = "Momentum from which it is the share that is kept."

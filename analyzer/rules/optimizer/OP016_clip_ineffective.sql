@@ -21,7 +21,7 @@ source = "convention: of this project, twice"
 value = 0.5
 unit = "of the elements"
 doc = "Share of the elements that were clipped."
-source = "arithmetic: "
+source = "arithmetic: a majority is more than a half"
 [params.all_of_them]
 value = 0.99
 unit = "of the elements"

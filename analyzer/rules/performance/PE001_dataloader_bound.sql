@@ -49,7 +49,7 @@ source = "convention: of this project, two of three and some more"
 value = 0.5
 unit = "of the step"
 doc = "What most of a step is."
-source = "arithmetic: "
+source = "arithmetic: a majority is more than a half"
 [params.before]
 value = 10
 unit = "steps"

@@ -16,7 +16,7 @@ source = "convention: PyTorch documentation: torch._dynamo.config.recompile_limi
 value = 0.5
 unit = "of the run"
 doc = "Where its second half begins."
-source = "arithmetic: "
+source = "arithmetic: a half"
 [needs]
 tables = ["events", "steps"]
 steps = 20

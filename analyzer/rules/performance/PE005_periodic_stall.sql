@@ -69,7 +69,7 @@ source = "convention: of this project, one of ten may be missed"
 value = 0.5
 unit = "of the stalls"
 doc = "What most of them are."
-source = "arithmetic: "
+source = "arithmetic: a majority is more than a half"
 [params.stalls_far]
 value = 4
 unit = "stalls"

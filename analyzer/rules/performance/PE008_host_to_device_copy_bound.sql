@@ -15,7 +15,7 @@ source = "convention: of this project, about three times the 5 % from which othe
 value = 1e9
 unit = "ns"
 doc = "In a second."
-source = "arithmetic: "
+source = "arithmetic: a unit"
 [needs]
 tables = ["profiler_events"]
 [doc]

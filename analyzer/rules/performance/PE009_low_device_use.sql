@@ -32,7 +32,7 @@ source = "convention: of this project, more are not read"
 value = 1e3
 unit = "ns"
 doc = "In a microsecond."
-source = "arithmetic: "
+source = "arithmetic: a unit"
 [params.syncs]
 value = 5
 unit = "waits"

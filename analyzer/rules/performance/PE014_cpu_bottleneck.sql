@@ -23,7 +23,7 @@ source = "convention: of this project, fewer than half of the launches have a ke
 value = 0.5
 unit = "of the steps"
 doc = "Share of the steps that must be bound so."
-source = "arithmetic: "
+source = "arithmetic: a majority is more than a half"
 [needs]
 tables = ["profiler_events"]
 [doc]

@@ -26,7 +26,7 @@ source = "convention: of this project, two hours of work are worth a checkpoint"
 value = 6e10
 unit = "ns"
 doc = "In a minute."
-source = "arithmetic: "
+source = "arithmetic: a unit"
 [needs]
 tables = ["steps"]
 ended = true

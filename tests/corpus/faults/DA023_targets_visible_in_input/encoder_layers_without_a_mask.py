@@ -13,8 +13,8 @@ torch.set_num_threads(1)
 LENGTH = 40
 
 
-def a_mask_for_padding_alone(s):
-    """A model of characters made of encoder layers, whose mask hides nothing of what is to be predicted."""
+def encoder_layers_without_a_mask(s):
+    """A model of characters made of encoder layers, that are given no mask."""
     text = Path(json.__file__).read_text("utf-8")
     letters = sorted(set(text))
     data = torch.tensor([letters.index(c) for c in text])
@@ -40,4 +40,4 @@ def a_mask_for_padding_alone(s):
 
 if __name__ == "__main__":
     torch.manual_seed(int(sys.argv[2]) if len(sys.argv) > 2 else 0)
-    a_mask_for_padding_alone(int(sys.argv[1]) if len(sys.argv) > 1 else 12)
+    encoder_layers_without_a_mask(int(sys.argv[1]) if len(sys.argv) > 1 else 12)
