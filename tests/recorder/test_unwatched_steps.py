@@ -248,6 +248,8 @@ def test_a_killed_process_has_lost_no_step(bench):
     recorded = bench.record("script.py", "3777")
     assert rows(recorded.run, "SELECT sum(steps) > 1000 FROM unwatched_steps") == [(True,)]
     assert completed_steps(recorded.run) == {0: 3777}
+    with Trace(recorded.run) as trace:
+        assert diagnose(trace).run.steps_recorded == 3777
 
 
 @pytest.mark.parametrize("seldom", [1], indirect=True)
