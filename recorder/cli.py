@@ -291,8 +291,9 @@ def _check_target(target: str, args: list[str], *, module: bool) -> None:
         again = shlex.join(["firstfault", "run", *args]) if args else "firstfault run SCRIPT"
         raise RecorderError(f"{target}: leave it away, the script is run with {sys.executable}; write `{again}`")
     elif target != "-" and not Path(target).exists():
-        if command := shutil.which(target):
-            raise RecorderError(_of_a_command(target, Path(command), args))
+        command = shutil.which(target)
+        if command or target in _MODULES:
+            raise RecorderError(_of_a_command(target, Path(command or target), args))
         hint = "options of firstfault come before the script" if target.startswith("-") else "check the path"
         raise RecorderError(f"{target}: no such script; {hint}")
     elif target != "-":

@@ -3,6 +3,7 @@
 import os
 import shlex
 import sys
+from importlib.util import find_spec
 
 import pytest
 from firstfault.schemas import read_manifest
@@ -72,6 +73,13 @@ def test_a_script_behind_two_dashes_is_run_as_without_them(bench):
         (
             ["launch", "train.py"],
             "launch: no such script; it is a command of Python, so write `firstfault run {launch} train.py`",
+        ),
+        (  # not on the path, where its environment is not activated
+            ["accelerate", "launch", "train.py"],
+            "accelerate: no such script; it is a command of Python, so write"
+            " `firstfault run -m accelerate.commands.accelerate_cli launch train.py`"
+            if find_spec("accelerate")
+            else "accelerate: no such script; put the command in front: `accelerate … firstfault run SCRIPT`",
         ),
         (
             ["mpirun", "-n", "2", "train.py"],

@@ -5,7 +5,7 @@ severity = "error"
 phase = "loss"
 signal = "equal"
 message = "The model is given the very targets that it is to predict: in each of {looks} steps that were looked at from step {step} on, all {counted} targets that count are the tokens {where_} in what {place} looks up, {proof}."
-fix = "In a model that predicts the next token, hide later places from attention: is_causal=True, or the mask of nn.Transformer.generate_square_subsequent_mask. And compare what comes out at a place with the token after it: logits[:, :-1] with tokens[:, 1:], or give a beginning token in front. In a masked one, give the model the tokens in which the targets are masked, not the original ones."
+fix = "{remedy}."
 explains = ["overfit", "plateau"]
 [params.looks]
 value = 4
@@ -54,6 +54,10 @@ SELECT j.rank, j.step, m.module, j.looks, j.counted, 1.0 AS value,
     CASE WHEN j.causal
     THEN 'and each prediction sees its own: attention looks back only, and a gradient reaches the last place'
         ELSE 'while others are ignored, and gradients come back to them: they are not masked' END AS proof,
+    CASE WHEN j.causal
+    THEN 'Compare what comes out at a place with the token after it: logits[:, :-1] with tokens[:, 1:]. '
+            'Or give a beginning token in front'
+        ELSE 'Give the model the tokens in which the targets are masked, not the original ones' END AS remedy,
     CASE WHEN j.causal THEN 'error' ELSE 'warning' END AS severity
 FROM judged j
 LEFT JOIN modules m ON m.rank = j.rank AND m.module_id = j.module_id
@@ -72,7 +76,10 @@ SELECT l.rank, min(l.step) AS step, any_value(m.module) AS module, count(*) AS l
     1.0 AS value, 'one place later' AS where_,
     coalesce('embedding ' || concat_ws('.', any_value(m.model), nullif(any_value(m.module), '')),
         'an embedding') AS place,
-    'and attention shows each place what is behind it: there is no causal mask' AS proof, 'error' AS severity
+    'and attention shows each place what is behind it: there is no causal mask' AS proof,
+    'Hide later places from attention: is_causal=True, or the mask of nn.Transformer.generate_square_subsequent_mask'
+        AS remedy,
+    'error' AS severity
 FROM looks l
 LEFT JOIN modules m ON m.rank = l.rank AND m.module_id = l.module_id
 GROUP BY l.rank
