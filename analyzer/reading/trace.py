@@ -42,9 +42,9 @@ LONG = frozenset({"stats", "whole_stats", "device_events", "memory_changes", "pr
 LARGE_BYTES = 60 * 2**20
 """Size of all parts, some ten million rows, from which a scratch file stands in for memory."""
 
-MEMORY_OF_LARGE = 3_000
-"""MB that DuckDB may hold of a large run, where the machine has twice as much: what does not fit is written to the scratch
-file, at ten times the cost."""
+MEMORY_OF_LARGE = 1_200
+"""MB that DuckDB may hold of a large run, where the machine has twice as much: with what is outside its count the process stays
+below 2 GB. What does not fit is written to the scratch file."""
 
 SMALL_BYTES = 4 * 2**20
 """Size of all parts up to which every table and view is taken into memory: ten times as much, at most."""
