@@ -43,6 +43,6 @@ def test_only_a_computed_state_that_is_given_to_every_call_is_told(style: str, t
             model(torch.randn(3, 6, 4)).backward()
             optimizer.step()
 
-    rows = [r for part in parts(tmp_path / "run", "events") for r in pq.read_table(part).to_pylist()]
+    rows = [r for part in parts(tmp_path / "run", "events") for r in pq.read_table(part.path).to_pylist()]
     told = [r for r in rows if r["event"] == "state-not-carried"]
     assert [r["detail"] for r in told] == (['{"calls":6}'] if style == "kept" else [])
