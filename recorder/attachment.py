@@ -59,6 +59,7 @@ from .watches.reentrant_checkpointing import ReentrantWatch
 from .watches.replica_times import ReplicaTimes
 from .watches.seeds import RandomWatch
 from .watches.stale_weights import StaleWeights
+from .watches.stale_workers import StaleWorkers
 from .watches.target_lookups import TargetLookupsWatch
 from .watches.tied_weights import TieWatch
 from .watches.torch_threads import ThreadWatch
@@ -130,6 +131,7 @@ class Attachment:
             TieWatch(session),
             ChangedDatasets(session, self.loaders),
             WorkerRandomness(session, self.loaders),
+            StaleWorkers(session, self.loaders),
             DebugModes(session),
             OpenFiles(session),
             outputs,
