@@ -25,6 +25,7 @@ from .loop.optimizers import OptimizerWatch
 from .loop.unwatched_steps import UnwatchedSteps
 from .memory.cuda_history import CudaMemory
 from .memory.growth import GrowthWatch
+from .memory.growth_in_evaluations import EvalGrowth
 from .memory.held_outputs import HeldActivations, HeldOutputs
 from .memory.retained_graphs import GraphsAlive
 from .memory.tensor_census import LiveTensors
@@ -139,6 +140,7 @@ class Attachment:
             cuda,
             LiveTensors(session),
             GrowthWatch(session, data, optimizers.alive, outputs, activations, cuda),
+            EvalGrowth(session, data, optimizers.alive),
             HookCounts(session),
             CollectiveWatch(session),
             ReplicaTimes(session),
