@@ -29,9 +29,9 @@ def planned_steps(scheduler: Any) -> dict[str, int]:
 
 def _first_part(scheduler: Any) -> int | None:
     """Steps of a part that raises the rate, before others or alone."""
-    rises = getattr(scheduler, "start_factor", None), getattr(scheduler, "end_factor", None)
-    if None not in rises:
-        return scheduler.total_iters if rises[0] < rises[1] else None
+    begin, end = getattr(scheduler, "start_factor", None), getattr(scheduler, "end_factor", None)
+    if begin is not None and end is not None:
+        return scheduler.total_iters if begin < end else None
     inner, milestones = getattr(scheduler, "_schedulers", ()), getattr(scheduler, "_milestones", ())
     if inner and milestones and (planned_steps(inner[0]).get("warmup") or getattr(inner[0], "factor", 1) < 1):
         return milestones[0]
