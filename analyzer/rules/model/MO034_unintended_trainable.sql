@@ -24,9 +24,9 @@ source = "convention: of this project, two values may be left behind by one free
 [needs]
 tables = ["tensors", "modules"]
 [doc]
-what = "Parameters that were frozen by requires_grad in the middle of the run and that the optimizer goes on moving, because a gradient, or zeros in its place, was left behind; or a part of a model that the script put into eval mode to freeze it and that train() of the whole model has put back, with nothing in it thawed."
+what = "Parameters that were frozen by requires_grad in the middle of the run and that the optimizer goes on moving, because a gradient, or zeros in its place, was left behind; or a part of a model that the script put into eval mode to freeze it and that train() of the whole model has put back, with nothing in it thawed. As a warning: batch norms with frozen weights that run in training mode."
 why = "What was meant to stay as it is drifts: old gradients, momentum and weight decay move frozen weights, running statistics follow the new data, dropout drops."
-not_this = "Parts whose mode the script itself sets back, or whose parameters it thaws; parts that are in eval mode for an evaluation only; batch norms of a frozen backbone that nobody put into eval mode; copies that the script feeds with gradients of its own."
+not_this = "Parts whose mode the script itself sets back, or whose parameters it thaws; parts that are in eval mode for an evaluation only; copies that the script feeds with gradients of its own."
 source = "torch's documentation: an optimizer skips parameters whose grad is None, not those that require none; train() sets the mode of all modules in it."
 */
 -- detector: moved_by_the_optimizer
@@ -46,6 +46,7 @@ WITH looks AS (
 )
 SELECT rank, step, arg_min(module, place_of_call(call_order)) AS module,
     arg_min(tensor, place_of_call(call_order)) AS tensor, count(*) AS value,
+    'error' AS severity,
     printf('%d parameters do not require gradients (%s), and the optimizer goes on moving them: their .grad was '
         'left behind, so that old gradients, momentum and weight decay still act', count(*),
         array_to_string(list(tensor ORDER BY tensor_id)[:3], ', ')) AS what_,
@@ -55,7 +56,7 @@ FROM moving
 WHERE times >= $mostly * (last - first + 1)
 GROUP BY rank, step
 -- detector: mode_undone
-SELECT e.rank, e.step, m.module, NULL AS tensor, NULL AS value,
+SELECT e.rank, e.step, m.module, NULL AS tensor, NULL AS value, 'error' AS severity,
     printf('%s (%s) trains in training mode, although the script has put it into eval mode to freeze it: '
         'train() of the whole model has put it back, and its batch norms and dropout act as in training',
         m.module, m.class_name) AS what_,
@@ -65,5 +66,38 @@ FROM events e
 JOIN modules m ON m.rank = e.rank AND m.module_id = e.module_id
 WHERE e.event = 'mode-undone'
 QUALIFY row_number() OVER (PARTITION BY e.rank ORDER BY e.step, m.depth, m.call_order) = 1
+-- detector: statistics_of_frozen_norms
+WITH norms AS (
+    -- frozen by requires_grad, though others train
+    SELECT m.rank, m.module_id, m.module, m.class_name, m.call_order
+    FROM modules m
+    JOIN parameters p ON p.rank = m.rank AND p.module_id = m.module_id
+    WHERE m.class_name LIKE '%BatchNorm%'
+      AND m.module <> ''
+      AND EXISTS (FROM parameters o WHERE o.rank = m.rank AND o.requires_grad AND o.optimizer_id IS NOT NULL)
+      AND EXISTS (FROM module_modes c
+          WHERE c.rank = m.rank AND c.module_id = m.module_id AND c.training AND c.grad)
+    GROUP BY ALL HAVING NOT bool_or(p.requires_grad)
+), followed AS (
+    SELECT n.rank, n.module_id, any_value(n.module) AS module, any_value(n.class_name) AS class_name,
+        any_value(n.call_order) AS call_order, min(s.step) AS step, count(DISTINCT s.sum) AS different
+    FROM norms n
+    JOIN tensors t ON t.rank = n.rank
+        AND t.module_id = n.module_id
+        AND t.kind = 'buffer'
+        AND t.tensor_name LIKE '%running_mean'
+    JOIN tensor_stats s ON s.rank = t.rank AND s.tensor_id = t.tensor_id
+    GROUP BY n.rank, n.module_id HAVING count(DISTINCT s.sum) > $lasting
+)
+SELECT rank, min(step) AS step, arg_min(module, place_of_call(call_order)) AS module, NULL AS tensor,
+    count(*) AS value, 'warning' AS severity,
+    printf('%d batch norms whose weights are frozen (first %s) run in training mode: their running means and '
+        'variances follow the data of this training', count(*),
+        arg_min(module, place_of_call(call_order))) AS what_,
+    'Call eval() on the frozen part after each train() of the model, if its features are to stay as they were.'
+        AS remedy
+FROM followed GROUP BY rank
 -- together
-ORDER BY step, rank
+SELECT * FROM found
+QUALIFY row_number() OVER (PARTITION BY rank ORDER BY severity, step) = 1 OR severity = 'error'
+ORDER BY severity, step, rank
