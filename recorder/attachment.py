@@ -59,6 +59,7 @@ from .watches.recurrent_states import RecurrentStatesWatch
 from .watches.reentrant_checkpointing import ReentrantWatch
 from .watches.replica_times import ReplicaTimes
 from .watches.seeds import RandomWatch
+from .watches.set_aside import SetAsideWatch
 from .watches.stale_weights import StaleWeights
 from .watches.stale_workers import StaleWorkers
 from .watches.target_lookups import TargetLookupsWatch
@@ -114,6 +115,7 @@ class Attachment:
             AfterStep(session),
             EmbeddingWatch(session, padding, self.backward),
             RecurrentStatesWatch(session),
+            SetAsideWatch(session),
             CaptureWatch(session, data, graphs, optimizers.alive),
             RandomWatch(session),
             StructureWatch(session),
