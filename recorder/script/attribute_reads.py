@@ -97,7 +97,8 @@ def use_of(roots: Iterable[Any]) -> Use:
     for root in roots:
         walk.visit(root)
     walk.follow()
-    return Use(*map(frozenset, (walk.read, walk.others, walk.texts, walk.written, walk.changed)))
+    names = (walk.others, walk.texts, walk.written, walk.changed)
+    return Use(frozenset(walk.read), *map(frozenset, names))
 
 
 class _Walk:
@@ -153,7 +154,7 @@ class _Walk:
         """All definitions of a method or property in the classes of an object: one may call the next."""
         for kind in type(owner).__mro__:
             if kind not in _KNOWN_BASES:
-                defined = vars(kind).get(name)
+                defined: Any = vars(kind).get(name)
                 if type(defined) is property:
                     defined = defined.fget
                 elif type(defined) is functools.cached_property:
