@@ -2,10 +2,14 @@
 
 import os
 import shutil
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))  # the tests are no package and share forked.py
 
 # Two test workers share two cores: the threads of one training would wait at every barrier for those of the other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")

@@ -11,6 +11,7 @@ import warnings
 from collections import Counter
 from pathlib import Path
 
+import forked
 import pytest
 import torch
 from firstfault.recorder import Recorder
@@ -149,7 +150,7 @@ def listed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def in_a_process(folder: Path, seed: str) -> Path:
     """Run this file; the order of watches is shuffled where there is a seed."""
     command = [sys.executable, __file__, str(folder / "run"), seed]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, STRICT: "1"})
+    done = forked.run(command, text=True, env={**os.environ, STRICT: "1"})
     assert done.returncode == 0, done.stderr
     return folder / "run"
 
