@@ -2,9 +2,8 @@
 
 `import torch` costs more than most trainings of these tests. Claims about what is recorded do not concern how a process starts:
 for them `run` takes the place of `subprocess.run`. The command line, the folder, the environment, the streams and the exit status
-are those of a new process; the recorder attaches before the script's first line instead of at its import of torch. What is forked
-of `firstfault run` is the supervisor, and the script in a fork of its own. Claims about starting, signals, command lines and the
-environment of processes start real ones.
+are those of a new process. The recorder attaches before the script's first line, not at its import of torch. `firstfault run` is
+a fork, and its script another one. Claims about starting, signals, command lines and environments start real processes.
 """
 
 import atexit
@@ -14,6 +13,7 @@ import io
 import json
 import os
 import runpy
+import select
 import signal
 import socket
 import subprocess
@@ -22,7 +22,7 @@ import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import IO, Any, NamedTuple, NoReturn
 
 _LOADED = (
     "torch",
@@ -31,6 +31,7 @@ _LOADED = (
     "pyarrow.dataset",
     "firstfault.recorder.attachment",
     "firstfault.recorder.cli",
+    "firstfault.recorder.probes",
     "firstfault.recorder.session.session",
     "firstfault.recorder.storage.run_folder",
     "firstfault.recorder.supervisor.closing_line",
@@ -60,25 +61,26 @@ def run(
     timeout: float = 120,
 ) -> Done:
     """Do what `subprocess.run` does with a command of this Python: `[sys.executable, "script.py", …]` or `-m firstfault …`."""
-    global _server  # noqa: PLW0603 - one for each worker, and only where it is wanted
     assert capture_output
-    words = [os.fspath(word) if isinstance(word, os.PathLike) else str(word) for word in command]
-    assert words[0] == sys.executable, words
-    if _server is None:
-        _server = _Server()
-    status, processor_s, out, err = _server.run(
-        _Request(words[1:], str(cwd or Path.cwd()), dict(os.environ if env is None else env)), _bytes(input), timeout
-    )
-    stdout, stderr = (_text(out), _text(err)) if text else (out, err)
-    done = Done(words, os.waitstatus_to_exitcode(status), stdout, stderr)
-    done.processor_s = processor_s
+    with contextlib.ExitStack() as stack:
+        streams = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(3)]
+        streams[0].write(input.encode() if isinstance(input, str) else input)
+        streams[0].seek(0)
+        process = Process(command, cwd, env, streams)
+        try:
+            status = process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise
+        for stream in streams:
+            stream.seek(0)
+        out, err = (stream.read() for stream in streams[1:])
+    done = Done(process.args, status, *((_text(out), _text(err)) if text else (out, err)))
+    done.processor_s = process.processor_s
     if check:
         done.check_returncode()
     return done
-
-
-def _bytes(given: bytes | str) -> bytes:
-    return given.encode() if isinstance(given, str) else given
 
 
 def _text(given: bytes) -> str:
@@ -86,73 +88,121 @@ def _text(given: bytes) -> str:
 
 
 class _Request(NamedTuple):
-    """What a fork is to become; three open files go with it."""
+    """What a fork is to become; its streams go with it as open files."""
 
     arguments: list[str]
     folder: str
     environment: dict[str, str]
 
 
-def _send(channel: socket.socket, request: _Request, files: Sequence[int]) -> None:
-    data = json.dumps(request, ensure_ascii=True).encode()
-    with tempfile.TemporaryFile() as file:  # a message that carries files has a size limit; a file has none
-        file.write(data)
-        file.seek(0)
-        socket.send_fds(channel, [b"+"], [*files, file.fileno()])
+class Process:
+    """A command of this Python that is running, as `subprocess.Popen` shows it. Without ``streams`` it has none."""
 
+    def __init__(
+        self,
+        command: Sequence[object],
+        cwd: Path | None = None,
+        env: Mapping[str, str] | None = None,
+        streams: Sequence[IO[bytes]] = (),
+    ) -> None:
+        global _server  # noqa: PLW0603 - one for each worker, and only where it is wanted
+        self.args = [os.fspath(word) if isinstance(word, os.PathLike) else str(word) for word in command]
+        assert self.args[0] == sys.executable, self.args
+        if _server is None:
+            _server = _Server()
+        request = _Request(self.args[1:], str(cwd or Path.cwd()), dict(os.environ if env is None else env))
+        self._told, theirs = os.pipe()
+        with contextlib.ExitStack() as stack:
+            files = list(streams) or [stack.enter_context(Path(os.devnull).open("r+b"))] * 3
+            _server.start(request, [*(file.fileno() for file in files), theirs])
+        os.close(theirs)
+        self.pid = int(self._line())
+        self.returncode: int | None = None
+        self.processor_s = 0.0
 
-def _receive(channel: socket.socket) -> tuple[_Request, list[int]] | None:
-    """The next request, None when the other side is gone."""
-    message, files, _, _ = socket.recv_fds(channel, 1, 4)
-    if not message:
+    def _line(self) -> str:
+        found = b""
+        while not found.endswith(b"\n"):
+            piece = os.read(self._told, 1)
+            assert piece, "the process with torch has died"
+            found += piece
+        return found.decode()
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Its exit status, the negative number of a signal that ended it. Raises subprocess.TimeoutExpired."""
+        if self.returncode is None:
+            if not select.select([self._told], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired(self.args, timeout or 0)
+            status, _, processor_s = self._line().partition(" ")
+            os.close(self._told)
+            self.returncode, self.processor_s = os.waitstatus_to_exitcode(int(status)), float(processor_s)
+        return self.returncode
+
+    def poll(self) -> int | None:
+        """Its exit status, None while it runs."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return self.wait(0)
         return None
-    with os.fdopen(files.pop(), "rb") as file:
-        return _Request(*json.loads(file.read())), files
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+        os.kill(self.pid, signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it."""
+        os.kill(self.pid, signal.SIGKILL)
 
 
 class _Server:
-    """The process with torch, as its client sees it."""
+    """The process with torch, as its clients see it."""
 
     def __init__(self) -> None:
         self._channel, theirs = socket.socketpair()
+        own = ("FIRSTFAULT_STRICT", "FIRSTFAULT_NATIVE")
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("FIRSTFAULT_") or k in own}
         with theirs:
-            environment = {
-                k: v for k, v in os.environ.items() if not k.startswith("FIRSTFAULT_") or k.endswith("STRICT")
-            }
             self._process = subprocess.Popen(
                 [sys.executable, __file__, str(theirs.fileno())], pass_fds=[theirs.fileno()], env=environment
             )
         atexit.register(self._close)
 
-    def run(self, request: _Request, given: bytes, timeout: float) -> tuple[int, float, bytes, bytes]:
-        """Wait status, seconds of processor, what went to stdout and to stderr."""
-        with contextlib.ExitStack() as stack:
-            streams = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(3)]
-            streams[0].write(given)
-            streams[0].seek(0)
-            _send(self._channel, request, [s.fileno() for s in streams])
-            pid = int(self._channel.recv(64))
-            self._channel.settimeout(timeout)
-            try:
-                status, _, processor_s = self._channel.recv(64).decode().partition(" ")
-            except TimeoutError:
-                os.kill(pid, signal.SIGKILL)
-                self._channel.settimeout(None)
-                self._channel.recv(64)
-                raise subprocess.TimeoutExpired(request.arguments, timeout) from None
-            self._channel.settimeout(None)
-            told = []
-            for stream in streams[1:]:
-                stream.seek(0)
-                told.append(stream.read())
-            return int(status), float(processor_s), told[0], told[1]
+    def start(self, request: _Request, files: Sequence[int]) -> None:
+        """Have it fork."""
+        _send(self._channel, request, files)
 
     def _close(self) -> None:
         self._channel.close()
         self._process.wait(10)
 
 
+def _send(channel: socket.socket, request: _Request, files: Sequence[int]) -> None:
+    with tempfile.TemporaryFile() as file:  # a message that carries files has a limit of size; a file has none
+        file.write(json.dumps(request).encode())
+        file.seek(0)
+        socket.send_fds(channel, [b"+"], [*files, file.fileno()])
+
+
+def _receive(channel: socket.socket) -> tuple[_Request, list[int]] | None:
+    """The next request, None when the other side is gone."""
+    message, files, _, _ = socket.recv_fds(channel, 1, 5)
+    if not message:
+        return None
+    with os.fdopen(files.pop(), "rb") as file:
+        return _Request(*json.loads(file.read())), files
+
+
 # --- the process with torch, and its forks
+
+_RUNPY = "<frozen runpy>"
+_COMMANDS_THAT_START = {"run": 1, "demo": 1, "preflight": 4}
+"""Command of firstfault → how many processes it starts that may be forks."""
+
+
+class _ExecError(BaseException):
+    """The process becomes another program of this Python."""
+
+    def __init__(self, _file: str, words: list[str], environment: Mapping[str, str]) -> None:
+        self.words, self.environment = words[1:], dict(environment)
 
 
 def _load() -> None:
@@ -163,22 +213,31 @@ def _load() -> None:
 
 
 def _serve(channel: socket.socket) -> tuple[_Request, list[int]]:
-    """Fork for each request, and wait for the fork; returns in the fork."""
+    """Fork for each request; returns in the fork. A fork between waits for it and tells how it ended."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while (received := _receive(channel)) is not None:
-        pid = os.fork()
-        if pid == 0:
+        request, files = received
+        if os.fork() == 0:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             channel.close()
-            return received
-        for file in received[1]:
+            told = files.pop()
+            pid = os.fork()
+            if pid == 0:
+                os.close(told)
+                return request, files
+            for file in files:
+                os.close(file)
+            os.write(told, f"{pid}\n".encode())
+            _, status, used = os.wait4(pid, 0)
+            os.write(told, f"{status} {used.ru_utime + used.ru_stime}\n".encode())
+            os._exit(0)
+        for file in files:
             os.close(file)
-        channel.send(b"%64d" % pid)
-        _, status, used = os.wait4(pid, 0)
-        channel.send(f"{status} {used.ru_utime + used.ru_stime}".ljust(64).encode())
     os._exit(0)
 
 
 class _Spare:
-    """A fork that waits to become the script of the process that made it: its stack holds nothing but the waiting."""
+    """A fork that waits to become a process of the one that made it: its stack holds nothing but the waiting."""
 
     def __init__(self) -> None:
         self.became: tuple[_Request, list[int]] | None = None
@@ -187,13 +246,11 @@ class _Spare:
         self.pid = os.fork()
         if self.pid == 0:
             self._channel.close()
-            received = _receive(theirs)
-            if received is None:
+            self.became = _receive(theirs)
+            theirs.close()
+            if self.became is None:
                 os._exit(0)
-            theirs.close()
-            self.became = received
-        else:
-            theirs.close()
+        theirs.close()
 
     def become(self, request: _Request, files: Sequence[int]) -> None:
         """Start it."""
@@ -201,29 +258,28 @@ class _Spare:
         self._channel.close()
 
     def dismiss(self) -> None:
-        """Let it end where nobody has started it."""
-        if self._channel.fileno() >= 0:
-            self._channel.close()
-            os.waitpid(self.pid, 0)
+        """Let it end."""
+        self._channel.close()
+        os.waitpid(self.pid, 0)
 
 
-def _start_from(spare: _Spare) -> None:
-    """Let the first Python that this process starts be the spare fork; further ones are started as ever."""
+def _start_from(spares: list[_Spare]) -> None:
+    """Let the first Pythons that this process starts be the spare forks; further ones are started as ever."""
     usual = subprocess.Popen._execute_child
 
-    def execute(self: Any, args: Any, executable: Any, preexec_fn: Any, close_fds: Any, pass_fds: Any, cwd: Any, env: Any,
-                *rest: Any) -> None:  # fmt: skip
+    def execute(
+        self: Any, args: Any, executable: Any, preexec: Any, close: Any, given: Any, cwd: Any, env: Any, *rest: Any
+    ) -> None:
         words = [os.fspath(a) for a in args] if isinstance(args, (list, tuple)) else []
-        _, _, _, p2cread, _, _, c2pwrite, _, errwrite, *_ = rest
-        if words[:1] != [sys.executable]:
-            return usual(self, args, executable, preexec_fn, close_fds, pass_fds, cwd, env, *rest)
-        subprocess.Popen._execute_child = usual
+        if not spares or words[:1] != [sys.executable]:
+            usual(self, args, executable, preexec, close, given, cwd, env, *rest)
+            return
+        pipes = rest[3:9]  # p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite
         request = _Request(words[1:], str(cwd or Path.cwd()), dict(os.environ if env is None else env))
-        files = [file if file >= 0 else number for number, file in enumerate((p2cread, c2pwrite, errwrite))]
-        spare.become(request, files)
+        spare = spares.pop()
+        spare.become(request, [f if f >= 0 else n for n, f in enumerate((pipes[0], pipes[3], pipes[5]))])
         self.pid, self._child_created = spare.pid, True
-        self._close_pipe_fds(*rest[3:9])
-        return None
+        self._close_pipe_fds(*pipes)
 
     subprocess.Popen._execute_child = execute
 
@@ -241,34 +297,41 @@ def _prepare(request: _Request, files: Sequence[int]) -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
 
 
-def _become() -> None:
+def _become() -> NoReturn:
     """The life of a fork, from the request on."""
     made: tuple[_Request, list[int]] | None = _serve(socket.socket(fileno=int(sys.argv[1])))
-    spare = None
     while made is not None:
-        (request, files), made = made, None
+        (request, files), made, spares = made, None, []
         _prepare(request, files)
         if request.arguments[:2] == ["-m", "firstfault"]:
-            spare = _Spare()
-            made = spare.became
-    if spare is not None and not spare.became:
-        _start_from(spare)
-    status = _status_of(request)
-    if spare is not None and not spare.became:
+            for _ in range(_COMMANDS_THAT_START.get(request.arguments[2], 0)):
+                spares.append(_Spare())
+                made = spares[-1].became
+                if made is not None:
+                    break
+    _start_from(spares)
+    status = _status_of(request.arguments)
+    for spare in spares:
         spare.dismiss()
     _end(status)
 
 
-def _status_of(request: _Request) -> int:
+def _status_of(words: list[str]) -> int:
     """Run the script or module to its end, as Python does."""
     from firstfault.recorder.attach import attach_from_environment
     from firstfault.recorder.supervisor.torch_process import INJECT
 
-    paths = [p for p in request.environment.get("PYTHONPATH", "").split(os.pathsep) if p and p != str(INJECT)]
+    paths = [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p and p != str(INJECT)]
     sys.path[0:1] = ["", *paths]
+    os.execve = _exec
     try:
-        attach_from_environment()
-        _execute(request.arguments)
+        if str(INJECT) in os.environ.get("PYTHONPATH", ""):
+            attach_from_environment()
+        _execute(words)
+    except _ExecError as e:
+        os.environ.clear()
+        os.environ.update(e.environment)
+        return _status_of(e.words)
     except SystemExit as e:
         if e.code is None or isinstance(e.code, int):
             return e.code or 0
@@ -285,13 +348,16 @@ def _status_of(request: _Request) -> int:
     return 0
 
 
-_RUNPY = "<frozen runpy>"
+def _exec(file: str, words: list[str], environment: Mapping[str, str]) -> NoReturn:
+    assert file == sys.executable, file
+    raise _ExecError(file, words, environment)
 
 
 def _execute(words: list[str]) -> None:
     if words[0] == "-m":
         sys.path[0] = str(Path.cwd())
         sys.argv = words[1:]
+        sys.modules.pop(words[1], None)  # runpy warns of what has been loaded
         runpy.run_module(words[1], run_name="__main__", alter_sys=True)
         return
     sys.argv = words
@@ -313,7 +379,7 @@ def _end(status: int) -> NoReturn:
 
 
 # frames of this file are not the script's: they bear the name that Python's own have there
-for _function in (_become, _status_of, _execute, _serve):
+for _function in (_become, _status_of, _execute, _serve, _exec):
     _function.__code__ = _function.__code__.replace(co_filename=_RUNPY)
 
 
