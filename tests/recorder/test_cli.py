@@ -124,6 +124,7 @@ def test_an_option_after_its_place_gives_a_hint(bench):
     assert "options of firstfault come before the script" in _one_line(recorded)
 
 
+@pytest.mark.new_process
 def test_without_torch_the_extra_is_named(bench):
     bench.write("print('ran')")
     # a finder in front of all others plays an installation without torch
@@ -144,6 +145,7 @@ def test_without_torch_the_extra_is_named(bench):
     assert not recorded.run.exists()
 
 
+@pytest.mark.new_process
 def test_a_script_without_torch_keeps_its_status_and_the_reason_is_given(bench):
     bench.write("raise SystemExit(7)")
     recorded = bench.record("script.py")
