@@ -188,6 +188,7 @@ def test_the_default_folder_lies_below_the_current_one_under_the_given_name(benc
     assert (run / "exit.json").exists()
 
 
+@pytest.mark.new_process
 @pytest.mark.slow
 def test_children_that_python_spawns_or_forks_are_recorded_or_left_alone_but_never_harmed(bench):
     bench.write("""
