@@ -293,7 +293,9 @@ def _prepare(request: _Request, files: Sequence[int]) -> None:
         if file > 2:
             os.close(file)
     os.chdir(request.folder)
-    multiprocessing.process.ORIGINAL_DIR = request.folder  # where it was started: children look for the script from there
+    multiprocessing.process.ORIGINAL_DIR = (
+        request.folder
+    )  # where it was started: children look for the script from there
     os.environ.clear()
     os.environ.update(request.environment)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
