@@ -1,9 +1,10 @@
 """Run Python commands in forks of one process that has torch loaded.
 
 `import torch` costs more than most trainings of these tests. Claims about what is recorded do not concern how a process starts:
-for them `run` takes the place of `subprocess.run`. The command line, the folder, the environment, the streams and the exit status
-are those of a new process. The recorder attaches before the script's first line, not at its import of torch. `firstfault run` is
-a fork, and its script another one. Claims about starting, signals, command lines and environments start real processes.
+for them `run` takes the place of `subprocess.run`. The command line, the folder, the environment, the streams and the exit
+status are those of a new process. The recorder attaches before the script's first line, not at its import of torch. `firstfault
+run` is a fork, and its script another one. What reads the environment when it is imported has read it before. Claims about
+starting, signals, command lines and environments start real processes.
 """
 
 import atexit
