@@ -54,6 +54,7 @@ from .watches.optimizer_state import OptimizerStateWatch
 from .watches.padding import TokenPadding
 from .watches.profiler_windows import ProfilerWatch
 from .watches.random_evaluations import RandomEvaluations
+from .watches.recurrent_states import RecurrentStatesWatch
 from .watches.reentrant_checkpointing import ReentrantWatch
 from .watches.replica_times import ReplicaTimes
 from .watches.seeds import RandomWatch
@@ -110,6 +111,7 @@ class Attachment:
         return [
             AfterStep(session),
             EmbeddingWatch(session, padding, self.backward),
+            RecurrentStatesWatch(session),
             CaptureWatch(session, data, graphs, optimizers.alive),
             RandomWatch(session),
             StructureWatch(session),

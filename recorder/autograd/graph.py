@@ -77,6 +77,11 @@ def nodes_down_to(tensor: Tensor, first: int, most: int = _MOST_NODES) -> list[A
     return sorted(found, key=lambda n: found[n])
 
 
+def dimension(number: int, count: int) -> int:
+    """An axis from 0, of so many: autograd keeps negative ones as numbers without a sign."""
+    return (number - (1 << 64) if number >= 1 << 63 else number) % max(count, 1)
+
+
 MOST_OF_LOSS = 64
 """Nodes among which the operators of a loss are searched."""
 
