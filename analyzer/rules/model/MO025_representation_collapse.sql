@@ -124,7 +124,7 @@ source = "Standard deviation of normalised outputs, by which self-supervised lea
 */
 -- shared
 WITH counted AS (
-    -- a run of many ranks has millions of looks, nearly all of one row: medians of these would fill the memory
+    -- many ranks make millions of looks, nearly all of one row: medians of these would fill the memory
     SELECT p.rank, p.module_id, p.tensor_id, p.step, p.probe, count(*) AS rows_, any_value(p.value) AS spread,
         any_value(CASE
             WHEN p.probe = 'batch_std' THEN p.value / nullif(p.scale, 0)
