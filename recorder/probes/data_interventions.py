@@ -221,3 +221,23 @@ class TargetsKept(Intervention):
 
         for name in ("cross_entropy", "nll_loss"):
             patches.wrap(torch.nn.functional, name, wrap)
+
+
+class TargetsMoved(Intervention):
+    """Class numbers that are counted from one counted from zero: those of a loss whose largest is the number of classes."""
+
+    def install(self, patches: Patches) -> None:
+        """Wrap cross_entropy and nll_loss."""
+
+        def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
+            @functools.wraps(original)
+            def loss(x: Tensor, target: Tensor, *args: Any, **kwargs: Any) -> Any:
+                if self.active and not target.is_floating_point() and x.dim() > 1 and not bool((target == 0).any()):
+                    ignored = kwargs.get("ignore_index", -100)
+                    target = torch.where((target == ignored) | (target < 1), target, target - 1)
+                return original(x, target, *args, **kwargs)
+
+            return loss
+
+        for name in ("cross_entropy", "nll_loss"):
+            patches.wrap(torch.nn.functional, name, wrap)

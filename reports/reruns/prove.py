@@ -118,12 +118,7 @@ class Prover:
             return chosen[:1]
         if name not in fixes():
             raise ReportError(f"{self.run}: there is no candidate {name!r}; known are {', '.join(sorted(fixes()))}")
-        like = found[0] if found else None
-        if like is None:
-            return []
-        copy = Finding(**{field: getattr(like, field) for field in like.__struct_fields__})
-        copy.name, copy.code = name, "-"
-        return [copy]
+        return [_planted(name, found[0] if found else None)]
 
     def _sign(self, finding: Finding, fix: Fix) -> Sign:
         with Trace(self.run) as trace:
@@ -190,6 +185,30 @@ class Prover:
             else:
                 break
         return samples if len(samples) < int(size) else None
+
+
+def _planted(name: str, beside: Finding | None) -> Finding:
+    """A candidate that no rule named, at the place of the one that was."""
+    at: dict[str, Any] = {field: getattr(beside, field, None) for field in ("step", "step_lower", "microbatch", "seq")}
+    return Finding(
+        code="-",
+        name=name,
+        severity="error",
+        confidence=None,
+        confidence_cases=0,
+        **at,
+        rank=0,
+        phase="",
+        module=None,
+        tensor=None,
+        signal="",
+        value=None,
+        message="",
+        fix="",
+        evidence=[],
+        sql="",
+        explains=[],
+    )
 
 
 def script_of(trace: Trace) -> Script:

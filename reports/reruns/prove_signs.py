@@ -12,8 +12,15 @@ WINDOW = 8
 """Steps after the fault in which its sign is looked for."""
 
 _HISTORY = 16
-_LEARNT = 0.05
-"""Share of the first loss that must be gone where nothing was learnt before; else twice what was gone before."""
+
+_BETTER = 0.05
+"""Share of the first loss by which a loss must end lower where it counts as learnt better, or a fifth of itself."""
+
+_LOWER = 0.8
+"""Steps of the last third in which it must be lower: step by step, since both runs draw the same batches."""
+
+_SAME = 0.01
+"""Share of the first loss within which a loss ends where it did without the fix, or above."""
 
 _GONE = 0.2
 """Share of a jump that may remain where it counts as gone."""
@@ -24,17 +31,22 @@ _RECENT = 5
 _SCATTER = 6.0
 """Robust deviations of a loss's changes from step to step that make a jump, as far as a normal scatter never goes."""
 
+_FEWEST = 6
+"""Steps that say how a run goes."""
+
 _TIMES = 3.0
 """Multiples of the largest gradient norm in the history that make a jump of the gradients, and half of them where it is gone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """What is wrong with a run: ``kind`` nonfinite, crash, jump, learning or none, at ``step``; ``value`` says how much."""
+    """What is wrong with a run: ``kind`` nonfinite, crash, jump, gradient, learning, size or away, at ``step``; ``value`` says
+    how much, ``losses`` are the run's own where a re-run is compared with them step by step."""
 
     kind: str
     step: int | None
     value: float | None
+    losses: tuple[tuple[int, float], ...] = ()
 
 
 def sign_of(trace: Trace, step: int | None, kind: str = "auto") -> Sign:
@@ -47,11 +59,15 @@ def sign_of(trace: Trace, step: int | None, kind: str = "auto") -> Sign:
     }
     if kind in looks:
         return looks[kind]() or Sign(kind, None, None)
+    if kind == "size":
+        return Sign(kind, step, _size(trace))
+    if kind == "away":
+        return Sign(kind, step, _away(trace))
     found = [sign for look in looks.values() if kind == "auto" and (sign := look()) is not None]
     known = [sign for sign in found if sign.step is not None]
     if known:
         return min(known, key=lambda sign: sign.step or 0)
-    return found[0] if found else Sign("learning", step, _learnt(trace))
+    return found[0] if found else Sign("learning", step, _learnt(trace), tuple(_losses(trace)))
 
 
 def is_gone(before: Sign, trace: Trace, *, last: int) -> tuple[bool | None, float | None]:
@@ -73,12 +89,20 @@ def is_gone(before: Sign, trace: Trace, *, last: int) -> tuple[bool | None, floa
     if before.kind == "gradient":
         ratio = _times(trace, before.step)
         return (None, None) if ratio is None else (ratio <= _TIMES / 2, ratio)
-    learnt = _learnt(trace)
-    if learnt is None or before.value is None:
-        return None, learnt
-    if learnt > max(2 * before.value, _LEARNT):
-        return True, learnt
-    return (False if learnt <= before.value else None), learnt  # somewhat better proves nothing either way
+    if before.kind == "size":
+        size = _size(trace)
+        return _against(size, before.value, 0.5, 0.8), size
+    if before.kind == "away":
+        far = _away(trace)
+        return _against(far, before.value, 0.5, 0.9), far
+    return _learns_better(before, trace), _learnt(trace)
+
+
+def _against(value: float | None, before: float | None, gone: float, there: float) -> bool | None:
+    """Whether a number is a good deal smaller than before; None in between, which proves nothing either way."""
+    if value is None or before is None:
+        return None
+    return True if value <= gone * before else False if value >= there * before else None
 
 
 def _crash(trace: Trace) -> Sign | None:
@@ -127,11 +151,15 @@ def _gradient(trace: Trace, step: int | None) -> Sign | None:
     return Sign("gradient", step, ratio) if ratio is not None and ratio > _TIMES else None
 
 
-def _times(trace: Trace, step: int | None) -> float | None:
+def _norms(trace: Trace) -> list[tuple[int, float]]:
     frame = trace.sql(
         "SELECT step, max(grad_norm) AS norm FROM steps WHERE isfinite(grad_norm) GROUP BY step ORDER BY step"
     )
-    norms = [(int(s), float(v)) for s, v in frame.iter_rows()]
+    return [(int(s), float(v)) for s, v in frame.iter_rows()]
+
+
+def _times(trace: Trace, step: int | None) -> float | None:
+    norms = _norms(trace)
     history = [v for s, v in norms if step is not None and s < step][-_HISTORY:]
     after = [v for s, v in norms if step is not None and step <= s < step + WINDOW]
     if len(history) < 4 or not after or max(history) <= 0:
@@ -148,10 +176,41 @@ def _height(trace: Trace, step: int | None) -> float | None:
     return max(after) - statistics.median(history[-_RECENT:])
 
 
+def _learns_better(before: Sign, trace: Trace) -> bool | None:
+    """Whether the loss of the last third is lower than that of the run, nearly step by step, and by how much it counts."""
+    there, here = dict(before.losses), dict(_losses(trace))
+    steps = sorted(there.keys() & here.keys())
+    if len(steps) < _FEWEST:
+        return None
+    last = steps[-max(2, len(steps) // 3) :]
+    first = abs(statistics.mean(there[s] for s in steps[: max(1, len(steps) // 6)]))
+    gains = [there[s] - here[s] for s in last]
+    gain, share = statistics.mean(gains) / max(first, 1e-12), sum(g > 0 for g in gains) / len(gains)
+    ends = statistics.mean(there[s] for s in last)
+    if share >= _LOWER and (gain > _BETTER or (ends > 0 and statistics.mean(gains) > 0.2 * ends)):
+        return True
+    return False if gain <= _SAME else None
+
+
+def _size(trace: Trace) -> float | None:
+    """Median of the gradients' norm in the last third."""
+    norms = [norm for _, norm in _norms(trace)]
+    return statistics.median(norms[-max(2, len(norms) // 3) :]) if len(norms) >= _FEWEST else None
+
+
+def _away(trace: Trace) -> float | None:
+    """How far from zero the loss is at the end, over where it began: a loss that is minimised beyond every bound."""
+    values = [v for _, v in _losses(trace)]
+    part = max(1, len(values) // 6)
+    if len(values) < _FEWEST:
+        return None
+    return abs(statistics.mean(values[-part:])) / max(abs(statistics.mean(values[:part])), 1e-12)
+
+
 def _learnt(trace: Trace) -> float | None:
     """Share of the first losses that is gone at the end; negative where it rose."""
     values = [v for _, v in _losses(trace)]
-    if len(values) < 6:
+    if len(values) < _FEWEST:
         return None
     part = max(1, len(values) // 6)
     first, last = statistics.mean(values[:part]), statistics.mean(values[-part:])
