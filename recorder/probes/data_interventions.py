@@ -23,6 +23,8 @@ class BatchReplaced(Intervention):
         stand_ins: list[Any] = []
         inputs: list[Tensor] = []
         fed = [False]
+        early = [False]
+        skipped = int(self.values.get("skipped", 0))
 
         def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
             @functools.wraps(original)
@@ -35,8 +37,9 @@ class BatchReplaced(Intervention):
                 kept[-key] = count
                 if not torch.is_grad_enabled():
                     return batch
-                due = self.now() in {self.step - 1, self.step} and count == self.step + int(self.values.get("ahead", 0))
-                if due and key in kept:
+                before = self.now() == self.step - 1 and count == self.step - (skipped if self.now() > skipped else 0)
+                if key in kept and (before or (self.now() == self.step and not early[0])):
+                    early[0] |= before
                     return self._mixed(batch, kept[key])
                 kept[key] = replaced(batch, lambda t: t.detach().clone())
                 return batch

@@ -70,8 +70,8 @@ def sign_of(trace: Trace, step: int | None, kind: str = "auto") -> Sign:
     return found[0] if found else Sign("learning", step, _learnt(trace), tuple(_losses(trace)))
 
 
-def is_gone(before: Sign, trace: Trace, *, last: int) -> tuple[bool | None, float | None]:
-    """Whether a re-run is free of the sign, and how it looks there. None: it ended before the place."""
+def is_gone(before: Sign, trace: Trace, *, last: int, since: int = -1) -> tuple[bool | None, float | None]:
+    """Whether a re-run is free of the sign after step ``since``, and how it looks there. None: it ended before the place."""
     reached = trace.sql("SELECT max(step) AS s FROM steps WHERE completed").item()
     if before.kind == "crash":
         beyond = reached is not None and before.step is not None and int(reached) >= before.step
@@ -79,15 +79,15 @@ def is_gone(before: Sign, trace: Trace, *, last: int) -> tuple[bool | None, floa
     if reached is None or (before.step is not None and reached < min(before.step, last)):
         return None, None
     if before.kind == "nonfinite":
-        found = _nonfinite(trace)
+        found = _nonfinite(trace, since)
         return found is None, None if found is None else found.value
     if before.kind == "jump":
-        value = _height(trace, before.step)
+        value = _height(trace, before.step, since)
         if value is None or before.value is None:
             return None, value
         return value <= _GONE * before.value, value
     if before.kind == "gradient":
-        ratio = _times(trace, before.step)
+        ratio = _times(trace, before.step, since)
         return (None, None) if ratio is None else (ratio <= _TIMES / 2, ratio)
     if before.kind == "size":
         size = _size(trace)
@@ -114,14 +114,15 @@ def _crash(trace: Trace) -> Sign | None:
     return Sign("crash", None if reached is None else int(reached) + 1, None)
 
 
-def _nonfinite(trace: Trace) -> Sign | None:
+def _nonfinite(trace: Trace, since: int = -1) -> Sign | None:
     row = trace.sql(
         "SELECT min(step) AS first, count(DISTINCT step) AS n FROM ("
         " SELECT step FROM steps WHERE NOT isfinite(loss) OR NOT isfinite(grad_norm)"
         " UNION ALL SELECT s.step FROM tensor_stats s JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id"
         " WHERE s.nan_count > 0 AND t.kind IN ('gradient', 'parameter', 'activation')"
         " UNION ALL SELECT s.step FROM tensor_stats s JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id"
-        " WHERE s.inf_count > 0 AND t.kind IN ('gradient', 'parameter'))"
+        " WHERE s.inf_count > 0 AND t.kind IN ('gradient', 'parameter')) WHERE step > $since",
+        {"since": since},
     ).row(0)
     return None if row[0] is None else Sign("nonfinite", int(row[0]), float(row[1]))
 
@@ -158,8 +159,8 @@ def _norms(trace: Trace) -> list[tuple[int, float]]:
     return [(int(s), float(v)) for s, v in frame.iter_rows()]
 
 
-def _times(trace: Trace, step: int | None) -> float | None:
-    norms = _norms(trace)
+def _times(trace: Trace, step: int | None, since: int = -1) -> float | None:
+    norms = [(s, v) for s, v in _norms(trace) if s > since]
     history = [v for s, v in norms if step is not None and s < step][-_HISTORY:]
     after = [v for s, v in norms if step is not None and step <= s < step + WINDOW]
     if len(history) < 4 or not after or max(history) <= 0:
@@ -167,8 +168,8 @@ def _times(trace: Trace, step: int | None) -> float | None:
     return max(after) / max(history)
 
 
-def _height(trace: Trace, step: int | None) -> float | None:
-    losses = _losses(trace)
+def _height(trace: Trace, step: int | None, since: int = -1) -> float | None:
+    losses = [(s, v) for s, v in _losses(trace) if s > since]
     history = [v for s, v in losses if step is not None and s < step][-_HISTORY:]
     after = [v for s, v in losses if step is not None and step <= s < step + WINDOW]
     if not history or not after:

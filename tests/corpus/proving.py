@@ -96,7 +96,9 @@ def summary(folder: Path) -> None:
     print(f"  another cause confirmed {len(false)}: {', '.join(r['script'] for r in false)}")
     planted = Counter(how for r in faulty for how in r.get("planted", {}).values())
     print(f"  planted {planted.total()}: {dict(planted)}")
-    confirmed = [r["script"] for r in healthy if "confirmed" in [*r.get("proven", {}).values(), *r.get("planted", {}).values()]]
+    confirmed = [
+        r["script"] for r in healthy if "confirmed" in [*r.get("proven", {}).values(), *r.get("planted", {}).values()]
+    ]
     print(f"healthy {len(healthy)}: confirmed in {len(confirmed)} {confirmed}")
     proved = [r for r in faulty if r.get("reruns")]
     if proved:
