@@ -53,10 +53,10 @@ class AllTrained(Intervention):
         models: dict[int, nn.Module] = {}
 
         def before(module: nn.Module, _: tuple[Any, ...]) -> None:
-            if self.active and torch.is_grad_enabled() and id(module) not in models:
+            if self.active and torch.is_grad_enabled():
                 models[id(module)] = module
-                for parameter in module.parameters():
-                    if parameter.is_floating_point():
+                for parameter in module.parameters(recurse=False):  # at every call: a script may freeze them later
+                    if parameter.is_floating_point() and parameter.is_leaf:
                         parameter.requires_grad_()
 
         def step(optimizer: torch.optim.Optimizer, *_: Any) -> None:

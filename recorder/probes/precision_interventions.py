@@ -53,6 +53,8 @@ class Computed(Intervention):
         self._names: dict[int, str] = {}
         """id of a module → its name in the model that was called first."""
         self._converted: set[int] = set()
+        self._own = self.higher
+        """Type of what entered the chosen module last."""
 
     def install(self, patches: Patches) -> None:
         """Hooks of every forward and of every step."""
@@ -79,6 +81,8 @@ class Computed(Intervention):
     def _before(self, module: nn.Module, args: tuple[Any, ...]) -> Any:
         if not self.active or not self._chosen(module):
             return None
+        if self._names.get(id(module)) == self.wanted:
+            replaced(args, self._note_type)
         if id(module) not in self._converted:
             self._converted |= {id(m) for m in module.modules()}
             for tensor in [*module.parameters(), *module.buffers()]:
@@ -87,13 +91,15 @@ class Computed(Intervention):
             return replaced(args, self._raised)
         return None
 
-    def _after(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> Any:
+    def _after(self, module: nn.Module, _args: tuple[Any, ...], output: Any) -> Any:
         if self.wanted is None or not self.active or self._names.get(id(module)) != self.wanted:
             return None
-        types: list[torch.dtype] = []
-        replaced(args, lambda t: (types.append(t.dtype), t)[1] if t.is_floating_point() else t)
-        own = types[0] if types and types[0] in self.lower else next(iter(self.lower))
-        return replaced(output, lambda t: t.to(own) if t.dtype is self.higher else t)
+        return replaced(output, lambda t: t.to(self._own) if t.dtype is self.higher else t)
+
+    def _note_type(self, tensor: Tensor) -> Tensor:
+        if tensor.is_floating_point():
+            self._own = tensor.dtype
+        return tensor
 
     def _convert(self, tensor: Tensor) -> None:
         if tensor.dtype not in self.lower:

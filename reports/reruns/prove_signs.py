@@ -40,8 +40,9 @@ _TIMES = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """What is wrong with a run: ``kind`` nonfinite, crash, jump, gradient, learning, size or away, at ``step``; ``value`` says
-    how much, ``losses`` are the run's own where a re-run is compared with them step by step."""
+    """What is wrong with a run: ``kind`` nonfinite, crash, jump, gradient, learning, size, away or still, at ``step``.
+
+    ``value`` says how much, ``losses`` are the run's own where a re-run is compared with them step by step."""
 
     kind: str
     step: int | None
@@ -63,6 +64,8 @@ def sign_of(trace: Trace, step: int | None, kind: str = "auto") -> Sign:
         return Sign(kind, step, _size(trace))
     if kind == "away":
         return Sign(kind, step, _away(trace))
+    if kind == "still":
+        return Sign(kind, step, _still(trace) or None)
     found = [sign for look in looks.values() if kind == "auto" and (sign := look()) is not None]
     known = [sign for sign in found if sign.step is not None]
     if known:
@@ -95,6 +98,9 @@ def is_gone(before: Sign, trace: Trace, *, last: int, since: int = -1) -> tuple[
     if before.kind == "away":
         far = _away(trace)
         return _against(far, before.value, 0.5, 0.9), far
+    if before.kind == "still":
+        still = _still(trace)
+        return _against(still, before.value, 0.5, 1.0), still
     return _learns_better(before, trace), _learnt(trace)
 
 
@@ -197,6 +203,16 @@ def _size(trace: Trace) -> float | None:
     """Median of the gradients' norm in the last third."""
     norms = [norm for _, norm in _norms(trace)]
     return statistics.median(norms[-max(2, len(norms) // 3) :]) if len(norms) >= _FEWEST else None
+
+
+def _still(trace: Trace) -> float | None:
+    """Parameters that have the same values wherever they were looked at in the second half."""
+    return trace.sql(
+        "SELECT count(*) FILTER (still)::DOUBLE AS n FROM (SELECT min(s.sum_sq) = max(s.sum_sq) AND min(s.sum) = max(s.sum)"
+        " AS still FROM tensor_stats s JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id"
+        " WHERE t.kind = 'parameter' AND 2 * s.step >= (SELECT max(step) FROM steps)"
+        " GROUP BY s.rank, s.tensor_id HAVING count(DISTINCT s.step) > 1)"
+    ).item()
 
 
 def _away(trace: Trace) -> float | None:

@@ -67,7 +67,7 @@ def prove_script(script: str, file: Path, truth: dict[str, Any], folder: Path) -
         said["seconds"], said["reruns"] = round(time.monotonic() - began, 1), len(proof.tried)
         said["cpu"] = round(_cpu() - cpu, 1)
         said["bytes"] = sum(f.stat().st_size for f in prover.folder.rglob("*") if f.is_file())
-        slow = proof.sign in {"learning", "size", "away", "none"}
+        slow = proof.sign in {"learning", "size", "away", "still", "none"}
         kinds = (*PLANTED_SLOW, *PLANTED) if slow else PLANTED
         wrong = [p for p in kinds if p not in said["named"] and p not in said["truth"]]
         if proof.reproduced or not truth:
