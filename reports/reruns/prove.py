@@ -25,7 +25,7 @@ from .rerun_script import Script, finish, record
 
 TABLE = Path(__file__).with_name("interventions.toml")
 _MOST_CANDIDATES = 4
-_SUDDEN = {"nonfinite", "crash", "jump", "gradient"}
+_SUDDEN = {"nonfinite", "crash", "jump", "gradient", "dip"}
 """Signs that show within a few steps; the others are of the whole training."""
 _HISTORY = 8
 """Steps that a re-run has before the place: medians and largest values are taken of them."""

@@ -31,6 +31,9 @@ _RECENT = 5
 _SCATTER = 6.0
 """Robust deviations of a loss's changes from step to step that make a jump, as far as a normal scatter never goes."""
 
+_MOST_TIMES = 1e6
+"""Where gradients are gone altogether."""
+
 _FEWEST = 6
 """Steps that say how a run goes."""
 
@@ -40,7 +43,7 @@ _TIMES = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """What is wrong with a run: ``kind`` nonfinite, crash, jump, gradient, learning, size, away or still, at ``step``.
+    """What is wrong with a run: ``kind`` nonfinite, crash, jump, gradient, dip, learning, size, away or still, at ``step``.
 
     ``value`` says how much, ``losses`` are the run's own where a re-run is compared with them step by step."""
 
@@ -51,12 +54,13 @@ class Sign:
 
 
 def sign_of(trace: Trace, step: int | None, kind: str = "auto") -> Sign:
-    """The sign of the fault in a run: a kind asked for, or the earliest of crash, nonfinite, jump and gradient."""
+    """The sign of the fault in a run: a kind asked for, or the earliest of crash, nonfinite, jump, gradient and dip."""
     looks: dict[str, Callable[[], Sign | None]] = {
         "crash": lambda: _crash(trace),
         "nonfinite": lambda: _nonfinite(trace),
         "jump": lambda: _jump(trace, step),
         "gradient": lambda: _gradient(trace, step),
+        "dip": lambda: _dip(trace, step),
     }
     if kind in looks:
         return looks[kind]() or Sign(kind, None, None)
@@ -91,6 +95,9 @@ def is_gone(before: Sign, trace: Trace, *, last: int, since: int = -1) -> tuple[
         return value <= _GONE * before.value, value
     if before.kind == "gradient":
         ratio = _times(trace, before.step, since)
+        return (None, None) if ratio is None else (ratio <= _TIMES / 2, ratio)
+    if before.kind == "dip":
+        ratio = _fallen(trace, before.step, since)
         return (None, None) if ratio is None else (ratio <= _TIMES / 2, ratio)
     if before.kind == "size":
         size = _size(trace)
@@ -156,6 +163,21 @@ def _gradient(trace: Trace, step: int | None) -> Sign | None:
     """The gradients are several times as large as they have ever been."""
     ratio = _times(trace, step)
     return Sign("gradient", step, ratio) if ratio is not None and ratio > _TIMES else None
+
+
+def _dip(trace: Trace, step: int | None) -> Sign | None:
+    """The gradients of the step are a small part of what they have ever been: one batch teaches nothing."""
+    ratio = _fallen(trace, step)
+    return Sign("dip", step, ratio) if ratio is not None and ratio > _TIMES else None
+
+
+def _fallen(trace: Trace, step: int | None, since: int = -1) -> float | None:
+    norms = [(s, v) for s, v in _norms(trace) if s > since]
+    history = [v for s, v in norms if step is not None and s < step][-_HISTORY:]
+    there = [v for s, v in norms if step is not None and s == step]
+    if len(history) < 4 or not there:
+        return None
+    return min(min(history) / max(there[0], 1e-12), _MOST_TIMES)
 
 
 def _norms(trace: Trace) -> list[tuple[int, float]]:

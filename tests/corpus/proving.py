@@ -52,7 +52,7 @@ def prove_script(script: str, file: Path, truth: dict[str, Any], folder: Path) -
     """Record and prove one script."""
     began, cpu = time.monotonic(), _cpu()
     run = folder / script
-    command = [sys.executable, "-m", "firstfault", "run", "--quiet", "--out", str(run), str(file)]
+    command = [sys.executable, "-m", "firstfault", "run", "--quiet", "--budget", "off", "--out", str(run), str(file)]
     arguments = truth.get("arguments") or ([str(truth.get("onset", 14))] if truth else [])
     if not run.exists():
         subprocess.run([*command, *arguments], capture_output=True, check=False, env=ENVIRONMENT)
