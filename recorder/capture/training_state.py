@@ -11,13 +11,13 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.parameter import Buffer, is_lazy
+from torch.nn.parameter import is_lazy
 
 from ...schemas.files.snapshot import Plain, SnapshotMeta
 from ..session.registry import ModuleEntry
 from ..tensors.tensor_file import DTYPES
 
-_KINDS = (Tensor, nn.Parameter, Buffer)
+_KINDS = (Tensor, nn.Parameter)
 
 
 class UnfitError(Exception):

@@ -62,7 +62,9 @@ class Prover:
         self.told = told
         self.bisect = bisect
         self.folder = run / "prove"
-        self._done: dict[tuple[str, int, str, str], Tried] = {}
+        self._done: dict[tuple[str, int, Sign, str], Tried] = {}
+        self._runs: dict[tuple[str, int, int | None, str], tuple[Path, int]] = {}
+        """Folders of re-runs, and the step to which each was made."""
         self._entry: dict[Sign, int | None] = {}
         """Sign → the step of the snapshot from which it comes back; None for the start of the script."""
         with Trace(run) as trace:
@@ -162,19 +164,12 @@ class Prover:
 
     def _try(self, name: str, sign: Sign, step: int, **values: Any) -> Tried:
         after = self._entry.get(sign)
-        key = (name, step, sign.kind, f"{after} {values}")
+        key = (name, step, sign, f"{after} {values}")
         known = self._done.get(key)
         if known is not None:
             return known
-        self.told(say("re-run with {intervention}", intervention=name))
-        out = self.folder / f"{len(self._done):02d}-{name}"
-        shutil.rmtree(out, ignore_errors=True)
         last = self._last(sign)
-        place = {} if after is None else {"skipped": after + 1 - REENTRY_STEPS}
-        plan = ProbePlan(folder=str(out) + ".plan", intervention=name, step=step, values=values | place)
-        snapshot = None if after is None else snapshot_path(self.run, after)
-        again = record(self.script, out, steps=last + 1, seconds=self.seconds, plan=plan, again=True, snapshot=snapshot)
-        finish(again, self.seconds)
+        out = self._again(name, step, after, last, values)
         tried = Tried(intervention=name, step=step, sign=sign.kind, value=None, gone=None, after=after, values=values)
         if (out / RUN_JSON).exists():
             with Trace(out) as trace:
@@ -184,8 +179,25 @@ class Prover:
         self._done[key] = tried
         return tried
 
+    def _again(self, name: str, step: int, after: int | None, last: int, values: dict[str, Any]) -> Path:
+        """The folder of a re-run to a step at least: one that was made for another sign does as well."""
+        key = (name, step, after, str(values))
+        made = self._runs.get(key)
+        if made is not None and made[1] >= last:
+            return made[0]
+        self.told(say("re-run with {intervention}", intervention=name))
+        out = self.folder / f"{len(self._runs):02d}-{last}-{name}"
+        shutil.rmtree(out, ignore_errors=True)
+        place = {} if after is None else {"skipped": after + 1 - REENTRY_STEPS}
+        plan = ProbePlan(folder=str(out) + ".plan", intervention=name, step=step, values=values | place)
+        snapshot = None if after is None else snapshot_path(self.run, after)
+        again = record(self.script, out, steps=last + 1, seconds=self.seconds, plan=plan, again=True, snapshot=snapshot)
+        finish(again, self.seconds)
+        self._runs[key] = out, last
+        return out
+
     def _last(self, sign: Sign) -> int:
-        if sign.kind == "learning" or sign.step is None:
+        if sign.kind not in _SUDDEN or sign.step is None:
             return self.last_step
         return min(sign.step + WINDOW, max(self.last_step, sign.step + 2))
 

@@ -129,7 +129,7 @@ def _json_files(run: Path) -> list[Path]:
 
 
 def _listed(run: Path) -> Iterable[tuple[Path, bool]]:
-    """Files that checksums.json lists: parts and snapshots by their size, and what is neither JSON with a checksum nor still written."""
+    """Files that checksums.json lists: parts and snapshots by their size; not JSON with a checksum, nor what is still written."""
     own = {*_json_files(run), run / RUN_JSON, run / "exit.json", run / "exit.json.reserve", run / CHECKSUMS_JSON}
     for folder, folders, names in os.walk(run):
         here = Path(folder)

@@ -64,7 +64,10 @@ def prove_script(script: str, file: Path, truth: dict[str, Any], folder: Path) -
         said |= {"reproduced": proof.reproduced, "sign": proof.sign, "proven": proof.proven, "note": proof.note}
         said["confirmed"] = any(proof.proven.get(name) == "confirmed" for name in said["truth"])
         said["tried"] = [[t.intervention, t.gone, t.value] for t in proof.tried]
-        said["seconds"], said["reruns"] = round(time.monotonic() - began, 1), len(proof.tried)
+        said["seconds"], said["reruns"] = (
+            round(time.monotonic() - began, 1),
+            len(list(prover.folder.glob("*/run.json"))),
+        )
         said["cpu"] = round(_cpu() - cpu, 1)
         said["bytes"] = sum(f.stat().st_size for f in prover.folder.rglob("*") if f.is_file())
         slow = proof.sign in {"learning", "size", "away", "still", "none"}
