@@ -73,7 +73,7 @@ def _places(optimizer: torch.optim.Optimizer) -> Iterator[tuple[str, Tensor]]:
             yield f"{g}.{i}", parameter
 
 
-def plain(values: dict[str, Any]) -> Plain:
+def plain(values: dict[Any, Any]) -> Plain:
     """Those of an object's values that JSON has; the rest is what the script makes again."""
     return {k: v for k, v in values.items() if isinstance(k, str) and k != "params" and _is_plain(v)}
 

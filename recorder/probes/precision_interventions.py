@@ -114,7 +114,7 @@ class Computed(Intervention):
 
     def _states(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
         for parameter, state in optimizer.state.items():
-            if self.active and isinstance(parameter, Tensor) and parameter.dtype is self.higher:
+            if self.active and parameter.dtype is self.higher:
                 for key, value in list(state.items()):
                     if isinstance(value, Tensor) and value.shape == parameter.shape and value.dim():
                         state[key] = self._raised(value)
