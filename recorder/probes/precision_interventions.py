@@ -83,10 +83,12 @@ class Computed(Intervention):
             return None
         if self._names.get(id(module)) == self.wanted:
             replaced(args, self._note_type)
-        if id(module) not in self._converted:
+        # a parent may use the weights of its parts before it calls them, and a script may convert them again later
+        whole = id(module) not in self._converted
+        if whole:
             self._converted |= {id(m) for m in module.modules()}
-            for tensor in [*module.parameters(), *module.buffers()]:
-                self._convert(tensor)
+        for tensor in [*module.parameters(recurse=whole), *module.buffers(recurse=whole)]:
+            self._convert(tensor)
         if any(t.dtype is self.higher for t in [*module.parameters(), *module.buffers()]):
             return replaced(args, self._raised)
         return None

@@ -20,6 +20,8 @@ def _sign(kind: str) -> str:
         "learning": say("a loss that falls no further"),
         "size": say("gradients of that size"),
         "away": say("a loss that moves away from zero"),
+        "buffers": say("buffers that do not move"),
+        "unchanged": say("weights that steps leave as they are"),
         "still": say("parameters that do not move"),
     }.get(kind, kind)
 

@@ -20,7 +20,7 @@ from ...schemas.files.proof import PROOF_JSON, Proof, Tried, write_proof
 from ...schemas.files.snapshot import REENTRY_STEPS, read_meta, snapshot_path, snapshots
 from ..text.errors import ReportError
 from ..text.language import say
-from .prove_signs import WINDOW, Sign, is_gone, sign_of
+from .prove_signs import NUMBERS, WINDOW, Sign, is_gone, sign_of
 from .rerun_script import Script, finish, record
 
 TABLE = Path(__file__).with_name("interventions.toml")
@@ -87,7 +87,7 @@ class Prover:
             if fix is None:
                 continue
             sign = self._sign(finding, fix)
-            if sign.kind == "learning" and fix.sign == "auto":
+            if (sign.kind == "learning" and fix.sign == "auto") or (sign.value is None and sign.kind in NUMBERS):
                 unseen.append(finding.name)
                 continue
             base = self._base(sign, fix, self._step(finding, sign))

@@ -43,7 +43,8 @@ _TIMES = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """What is wrong with a run: ``kind`` nonfinite, crash, jump, gradient, dip, learning, size, away or still, at ``step``.
+    """What is wrong with a run: ``kind`` nonfinite, crash, jump, gradient, dip, learning or one of NUMBERS, at
+    ``step``.
 
     ``value`` says how much, ``losses`` are the run's own where a re-run is compared with them step by step."""
 
@@ -64,12 +65,8 @@ def sign_of(trace: Trace, step: int | None, kind: str = "auto") -> Sign:
     }
     if kind in looks:
         return looks[kind]() or Sign(kind, None, None)
-    if kind == "size":
-        return Sign(kind, step, _size(trace))
-    if kind == "away":
-        return Sign(kind, step, _away(trace))
-    if kind == "still":
-        return Sign(kind, step, _still(trace) or None)
+    if kind in NUMBERS:
+        return Sign(kind, step, NUMBERS[kind][0](trace) or None)
     found = [sign for look in looks.values() if kind == "auto" and (sign := look()) is not None]
     known = [sign for sign in found if sign.step is not None]
     if known:
@@ -99,15 +96,10 @@ def is_gone(before: Sign, trace: Trace, *, last: int, since: int = -1) -> tuple[
     if before.kind == "dip":
         ratio = _fallen(trace, before.step, since)
         return (None, None) if ratio is None else (ratio <= _TIMES / 2, ratio)
-    if before.kind == "size":
-        size = _size(trace)
-        return _against(size, before.value, 0.5, 0.8), size
-    if before.kind == "away":
-        far = _away(trace)
-        return _against(far, before.value, 0.5, 0.9), far
-    if before.kind == "still":
-        still = _still(trace)
-        return _against(still, before.value, 0.5, 1.0), still
+    if before.kind in NUMBERS:
+        look, gone, there = NUMBERS[before.kind]
+        value = look(trace)
+        return _against(value, before.value, gone, there), value
     return _learns_better(before, trace), _learnt(trace)
 
 
@@ -227,13 +219,28 @@ def _size(trace: Trace) -> float | None:
     return statistics.median(norms[-max(2, len(norms) // 3) :]) if len(norms) >= _FEWEST else None
 
 
-def _still(trace: Trace) -> float | None:
+def _still(trace: Trace, kind: str = "parameter") -> float | None:
     """Parameters that have the same values wherever they were looked at in the second half."""
     return trace.sql(
         "SELECT count(*) FILTER (still)::DOUBLE AS n FROM (SELECT min(s.sum_sq) = max(s.sum_sq) AND min(s.sum) = max(s.sum)"
         " AS still FROM tensor_stats s JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id"
-        " WHERE t.kind = 'parameter' AND 2 * s.step >= (SELECT max(step) FROM steps)"
-        " GROUP BY s.rank, s.tensor_id HAVING count(DISTINCT s.step) > 1)"
+        " WHERE t.kind = $kind AND 2 * s.step >= (SELECT max(step) FROM steps)"
+        " GROUP BY s.rank, s.tensor_id HAVING count(DISTINCT s.step) > 1)",
+        {"kind": kind},
+    ).item()
+
+
+def _still_buffers(trace: Trace) -> float | None:
+    """The same of buffers, such as the running statistics of a batch norm."""
+    return _still(trace, "buffer")
+
+
+def _unchanged(trace: Trace) -> float | None:
+    """Share of the weights' elements that a step of the last third leaves as they are."""
+    return trace.sql(
+        "SELECT sum(s.zero_count)::DOUBLE / nullif(sum(s.numel), 0) AS share FROM tensor_stats s"
+        " JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id"
+        " WHERE t.kind = 'update' AND 3 * s.step >= 2 * (SELECT max(step) FROM steps)"
     ).item()
 
 
@@ -254,3 +261,14 @@ def _learnt(trace: Trace) -> float | None:
     part = max(1, len(values) // 6)
     first, last = statistics.mean(values[:part]), statistics.mean(values[-part:])
     return (first - last) / max(abs(first), 1e-12) if math.isfinite(last) else None
+
+
+NUMBERS: dict[str, tuple[Callable[[Trace], float | None], float, float]] = {
+    "size": (_size, 0.5, 0.8),
+    "away": (_away, 0.5, 0.9),
+    "still": (_still, 0.5, 1.0),
+    "buffers": (_still_buffers, 0.999, 1.0),
+    "unchanged": (_unchanged, 0.5, 0.9),
+}
+"""Kind of a sign that is one number of the whole training → the number, the share of it from which on the sign is gone, and
+the share from which on it is still there."""
