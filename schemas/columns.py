@@ -48,7 +48,7 @@ KINDS = (
 """Values of ``tensors.kind``."""
 
 
-Kind = Literal["int8", "int32", "int64", "double", "bool", "string", "list<int64>"]
+Kind = Literal["int8", "int32", "int64", "double", "bool", "string", "list<int64>", "list<double>"]
 
 
 @cache
@@ -56,7 +56,9 @@ def arrow_type(kind: Kind) -> "pa.DataType":
     """The type that Arrow has for a kind of values."""
     import pyarrow as pa  # noqa: PLC0415 - see above
 
-    return pa.list_(pa.int64()) if kind == "list<int64>" else pa.type_for_alias(kind)
+    if kind.startswith("list<"):
+        return pa.list_(pa.type_for_alias(kind.removeprefix("list<").removesuffix(">")))
+    return pa.type_for_alias(kind)
 
 
 @dataclass(frozen=True, slots=True)

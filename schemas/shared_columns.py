@@ -11,6 +11,7 @@ F64: Final = "double"
 BOOL: Final = "bool"
 STR: Final = "string"
 LIST: Final = "list<int64>"
+F64_LIST: Final = "list<double>"
 
 RANK = Column("rank", I32, "Process of the run, as torch.distributed numbers it; 0 in a single-process run.")
 STEP = Column("step", I64, "Optimizer step, counted from 0; an iteration whose step was skipped or missing counts too.")

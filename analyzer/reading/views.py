@@ -82,6 +82,7 @@ _TYPES = {
     pa.bool_(): "BOOLEAN",
     pa.string(): "VARCHAR",
     pa.list_(pa.int64()): "BIGINT[]",
+    pa.list_(pa.float64()): "DOUBLE[]",
 }
 
 

@@ -12,9 +12,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from .graph import shape_of
-
-_WRAP = 1 << 63
+from .graph import dimension, shape_of
 
 
 @dataclass(eq=False, slots=True)
@@ -44,11 +42,13 @@ class Mixed(NamedTuple):
 
 
 class OverSamples(NamedTuple):
-    """Attention or a recurrence that goes along the samples of the batch, with another axis in the place of the batch."""
+    """Attention, a recurrence or a softmax that goes along the samples of the batch, with another axis in the batch's place."""
 
     node: Any
     samples: int
     other: int
+    axis: int | None = None
+    """The axis of a softmax that was told to go along the samples."""
 
 
 def follow(nodes: list[Any], samples: int | None) -> Iterator[Mixed | OverSamples]:
@@ -201,23 +201,18 @@ def _moved(before: Axes, after: list[int], cut: Axes | None) -> int | None:
     return None
 
 
-def _dimension(number: int, count: int) -> int:
-    """autograd keeps negative dimensions as numbers without a sign."""
-    return (number - (1 << 64) if number >= _WRAP else number) % max(count, 1)
-
-
 def _transpose(node: Any, givens: list[Axes | None], _shape: list[int], _samples: int | None) -> Axes | None:
     if givens[0] is None:
         return None
     axes = list(givens[0])
-    i, j = (_dimension(n, len(axes)) for n in (node._saved_dim0, node._saved_dim1))
+    i, j = (dimension(n, len(axes)) for n in (node._saved_dim0, node._saved_dim1))
     axes[i], axes[j] = axes[j], axes[i]
     return axes
 
 
 def _permute(node: Any, givens: list[Axes | None], _shape: list[int], _samples: int | None) -> Axes | None:
     given = givens[0]
-    return None if given is None else [given[_dimension(n, len(given))] for n in node._saved_dims]
+    return None if given is None else [given[dimension(n, len(given))] for n in node._saved_dims]
 
 
 def _t(_node: Any, givens: list[Axes | None], _shape: list[int], _samples: int | None) -> Axes | None:
@@ -228,7 +223,7 @@ def _unsqueeze(node: Any, givens: list[Axes | None], shape: list[int], _samples:
     if givens[0] is None:
         return None
     axes = list(givens[0])
-    axes.insert(_dimension(node._saved_dim, len(shape)), (Atom(1, "unknown"),))
+    axes.insert(dimension(node._saved_dim, len(shape)), (Atom(1, "unknown"),))
     return axes
 
 
@@ -239,7 +234,7 @@ def _without(node: Any, givens: list[Axes | None], shape: list[int], _samples: i
         return None
     gone = getattr(node, "_saved_dim", None)
     if isinstance(gone, int) and len(shape) == len(given) - 1:
-        place = _dimension(gone, len(given))
+        place = dimension(gone, len(given))
         return [axis for i, axis in enumerate(given) if i != place]
     return [axis for axis in given if _size(axis) != 1]
 
@@ -248,7 +243,7 @@ def _reduced(node: Any, givens: list[Axes | None], shape: list[int], _samples: i
     given, gone = givens[0], getattr(node, "_saved_dim", None)
     if given is None or gone is None or len(shape) == len(given):
         return None
-    places = {_dimension(n, len(given)) for n in (gone if isinstance(gone, (tuple, list)) else [gone])}
+    places = {dimension(n, len(given)) for n in (gone if isinstance(gone, (tuple, list)) else [gone])}
     return [axis for i, axis in enumerate(given) if i not in places]
 
 
@@ -300,7 +295,7 @@ def _stack(node: Any, givens: list[Axes | None], shape: list[int], _samples: int
     given = next((g for g in givens if g is not None), None)
     if given is None:
         return None
-    axes, place = list(given), _dimension(node._saved_dim, len(shape))
+    axes, place = list(given), dimension(node._saved_dim, len(shape))
     axes.insert(place, (Atom(shape[place], "feature", part=True),))
     return axes
 
@@ -319,12 +314,15 @@ def _along_samples(
     node: Any, name: str, givens: list[Axes | None], axes: Axes, samples: int | None
 ) -> OverSamples | None:
     """Whether attention or a recurrence goes along the samples, while places of one sample stand where the batch belongs."""
+    axis = None
     if samples is None:
         return None
     if name.startswith("ScaledDotProduct") and givens[1] is not None and len(givens[1]) > 2:
         along, beside = givens[1][-2], givens[1][:-2]
-    elif name in {"Softmax", "SafeSoftmax"} and len(axes) > 2:
-        along, beside = axes[-1], axes[:-2]
+    elif name in _SOFTMAXES and len(axes) > 1:
+        axis = dimension(node._saved_dim, len(axes))
+        scores = axis == len(axes) - 1 and len(axes) > 2  # of attention: the rows before are its queries
+        along, beside = axes[axis], axes[:-2] if scores else axes[:axis] + axes[axis + 1 :]
     elif name in _RECURRENCES and givens[0] is not None and len(givens[0]) == 3:
         first = name == "CudnnRnn" and bool(node._saved_batch_first)  # on the CPU it has been transposed before
         along, beside = givens[0][first], [givens[0][not first]]
@@ -336,10 +334,12 @@ def _along_samples(
     places = [atom for atom in others if atom.kind == "place" and atom.size > 1]
     if not places or any(atom.samples for atom in others):
         return None
-    return OverSamples(node, samples, places[0].size)
+    return OverSamples(node, samples, places[0].size, axis)
 
 
 _VIEWS = {"View", "UnsafeView", "ReshapeAlias"}
+
+_SOFTMAXES = {"Softmax", "SafeSoftmax"}
 
 _RECURRENCES = {"MkldnnRnnLayer", "CudnnRnn", "MiopenRnn"}
 

@@ -281,7 +281,7 @@ class BackwardWatch(Part):
         if not self.session.position.saved_tensor_hooks_used:
             facts["weighted"] = any(isinstance(getattr(node, name, None), Tensor) for name in _WEIGHTS)
             if facts["weighted"] and self._now_and_then():
-                facts["least_class_weight"] = _least_class_weight(node)
+                facts["class_weights"] = _class_weights(node)
         classes = ignore_index = None
         if dimension is not None and given is not None and not target.is_floating_point():
             classes = facts["classes"] = given.shape[dimension if given.dim() > 1 else 0]
@@ -326,8 +326,8 @@ class BackwardWatch(Part):
 
 _WEIGHTS = ("_saved_weight", "_saved_pos_weight")
 
-_OF_CLASSES = {"_saved_pos_weight": "BinaryCrossEntropyWithLogits", "_saved_weight": "NllLoss"}
-"""Those that weigh classes, and the losses that take them: what weighs single elements may well be negative, as an advantage."""
+_MOST_CLASSES = 1024
+"""Weights of more classes are not written down."""
 
 _REDUCTIONS = ("none", "mean", "sum")
 
@@ -338,17 +338,16 @@ def _reduction(node: Any) -> str | None:
     return _REDUCTIONS[number] if isinstance(number, int) and number < len(_REDUCTIONS) else None
 
 
-def _least_class_weight(node: Any) -> float | None:
-    """The smallest weight that a loss was given for a class; None where there is none, or where to read it would wait for a
-    device."""
-    least: list[float] = []
-    for name, loss in _OF_CLASSES.items():
-        weight = getattr(node, name, None)
-        if (
-            isinstance(weight, Tensor)
-            and weight.device.type == "cpu"
-            and weight.numel()
-            and loss in type(node).__name__
-        ):
-            least.append(float(weight.detach().min().item()))
-    return min(least, default=None)
+def _class_weights(node: Any) -> list[float] | None:
+    """The weights that a loss was given for classes; None where there are none, or where to read them would wait for a device.
+    What weighs single elements is none: it may well be negative, as an advantage."""
+    name = type(node).__name__
+    if "BinaryCrossEntropyWithLogits" in name:
+        weight, before = getattr(node, "_saved_pos_weight", None), [1.0]
+    elif "NllLoss" in name:
+        weight, before = getattr(node, "_saved_weight", None), []
+    else:
+        return None
+    if not isinstance(weight, Tensor) or weight.device.type != "cpu" or not 0 < weight.numel() <= _MOST_CLASSES:
+        return None
+    return before + weight.detach().reshape(-1).double().tolist()

@@ -18,21 +18,16 @@ from ...schemas.files.step_values import STEP_VALUES, Row
 from ..base.terminal import warn
 from ..storage.journal import JournalWriter
 from ..tensors.device import Late, Page, all_devices, now, on
-from ..tensors.moments import UNKNOWN, Moments
+from ..tensors.moments import Moments
 from . import row_checks
 from .position import Position
 from .registry import Catalogue
 from .row_checks import OF_MICROBATCHES, RowError, check_row, unknown_columns
-
-_STATS_SCHEMA = TABLES["tensor_stats"].schema
-_STATS_COLUMNS = _STATS_SCHEMA.names[2:]
+from .stat_rows import StatRows
 
 WRITE_ORDER = tuple(name for name in TABLES if name != "system_samples")
 """Tables of a step. All but long tensor_stats reach the journal as one value, and last: where it is readable, all of the step
 is."""
-
-_FEW = 32
-"""Rows of tensor_stats that are still no batch of their own."""
 
 _MOST_BUFFERED = 20_000
 """Rows of tensor_stats in the buffer that are written before their step ends."""
@@ -44,13 +39,12 @@ _MOST_WAITING = 4
 class _Bundle:
     """Rows of one write, and the pages that hold those of their numbers that are still on a device."""
 
-    __slots__ = ("late_stats", "pages", "rows", "stats", "step")
+    __slots__ = ("pages", "rows", "stats", "step")
 
     def __init__(self, step: int, pages: list[Page]) -> None:
         self.step = step
         self.pages = pages
-        self.stats: list[tuple[Any, ...]] = []
-        self.late_stats: list[tuple[int, Any]] = []
+        self.stats = StatRows()
         self.rows: dict[str, list[Row]] = {}
 
     def ready(self) -> bool:
@@ -67,9 +61,7 @@ class Rows:
         self._catalogue = catalogue
         self._excluded = catalogue.excluded
         self._secrets = secrets
-        self._stats: list[tuple[Any, ...]] = []
-        self._late_stats: list[tuple[int, Any]] = []
-        """Rows of ``_stats`` whose moments have not arrived."""
+        self._stats = StatRows()
         self._of: dict[str, list[Row]] = {name: [] for name in WRITE_ORDER}
         """Table → rows, of every other table."""
         self._waiting: deque[_Bundle] = deque()
@@ -100,11 +92,7 @@ class Rows:
         position.seq = seq + 1
         if tensor_id in self._excluded:
             return seq
-        if type(m) is Moments:
-            self._stats.append((position.microbatch, seq, phase, tensor_id, *m, missing, requires_grad))
-        else:  # still on its way from a device
-            self._late_stats.append((len(self._stats), m))
-            self._stats.append((position.microbatch, seq, phase, tensor_id, *UNKNOWN, missing, requires_grad))
+        self._stats.add(position.microbatch, seq, phase, tensor_id, m, missing, requires_grad)
         return seq
 
     def add(self, table: str, **values: Any) -> Row:
@@ -167,18 +155,11 @@ class Rows:
 
     def move_stat(self, index: int, phase: int) -> None:
         """A row still in the buffer turns out to belong to another phase."""
-        if index < len(self._stats):
-            row = self._stats[index]
-            self._stats[index] = (*row[:2], phase, *row[3:])
+        self._stats.move(index, phase)
 
     def put_moments(self, index: int, moments: Moments) -> None:
         """Other moments for a row still in the buffer."""
-        if index < len(self._stats):
-            row = self._stats[index]
-            if type(moments) is Moments:
-                self._stats[index] = (*row[:4], *moments, *row[12:])
-            else:  # still on its way from a device
-                self._late_stats = [late for late in self._late_stats if late[0] != index] + [(index, moments)]
+        self._stats.put(index, moments)
 
     # -- writing ----------------------------------------------------------------------------------------------------------
 
@@ -204,8 +185,7 @@ class Rows:
         )
         for name in tables:
             if name == "tensor_stats":
-                bundle.stats, self._stats = self._stats, []
-                bundle.late_stats, self._late_stats = self._late_stats, []
+                bundle.stats, self._stats = self._stats, StatRows()
             elif rows := self._of[name]:
                 bundle.rows[name] = rows
                 self._of[name] = []
@@ -240,26 +220,19 @@ class Rows:
 
     def _append(self, bundle: _Bundle, journal: JournalWriter) -> None:
         """Write rows whose values have all arrived, or wait for them."""
-        for index, moments in bundle.late_stats:
-            row = bundle.stats[index]
-            bundle.stats[index] = (*row[:4], *now(moments), *row[12:])
+        bundle.stats.arrived()
         batches: dict[str, pa.RecordBatch | dict[str, list[Row]]] = {}
         few = bundle.rows
-        if len(bundle.stats) > _FEW:
-            batches["tensor_stats"] = self._stats_batch(bundle.step, bundle.stats)
+        if (batch := bundle.stats.batch(self._catalogue.rank, bundle.step)) is not None:
+            batches["tensor_stats"] = batch
         elif bundle.stats:
-            few["tensor_stats"] = [dict(zip(_STATS_COLUMNS, row, strict=True)) for row in bundle.stats]
+            few["tensor_stats"] = bundle.stats.rows()
         if few:
             self._complete(bundle.step, few, late=bool(bundle.pages))
             batches[STEP_VALUES] = few
         for page in bundle.pages:
             on(page.device).reuse(page)
         self.journal_bytes = journal.append(batches)
-
-    def _stats_batch(self, step: int, rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
-        count = len(rows)
-        columns = [[self._catalogue.rank] * count, [step] * count, *zip(*rows, strict=True)]
-        return pa.RecordBatch.from_arrays(list(map(pa.array, columns, _STATS_SCHEMA.types)), schema=_STATS_SCHEMA)
 
     def _complete(self, step: int, tables: dict[str, list[Row]], *, late: bool) -> None:
         """Fill in what every row has, and numbers that have come from a device since."""

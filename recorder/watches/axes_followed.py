@@ -1,4 +1,4 @@
-"""Axes that a model mixes: views in the place of a transpose, attention or a recurrence along the samples of a batch.
+"""Axes that a model mixes: views in the place of a transpose, attention, a recurrence or a softmax along the samples of a batch.
 
 The graph of a loss is gone through once for each kind of graph, in watched steps only.
 """
@@ -9,6 +9,7 @@ from torch import Tensor
 
 from ..autograd.axes import Mixed, OverSamples, follow
 from ..autograd.graph import nodes_down_to, operator_name
+from ..autograd.softmaxes import of_one_output, samples_of_loss
 from ..loop.batches import DataWatch
 from ..loop.forward import ForwardWatch
 from ..session.session import Session
@@ -22,10 +23,10 @@ _MOST_NODES = 4000
 
 
 class AxesWatch(Watch):
-    """Writes events ``axes-mixed`` and ``axis-of-samples``: the first of a graph, and how many there are."""
+    """Writes events ``axes-mixed``, ``axis-of-samples`` and ``softmax-of-one``: the first of a graph, and how many there are."""
 
     name = "axes"
-    writes = ("events:axes-mixed", "events:axis-of-samples")
+    writes = ("events:axes-mixed", "events:axis-of-samples", "events:softmax-of-one")
 
     def __init__(self, session: Session, data: DataWatch, forward: ForwardWatch) -> None:
         super().__init__(session)
@@ -44,7 +45,9 @@ class AxesWatch(Watch):
         if kind in self._seen or not self._forward.rows_taken:
             return
         self._seen.add(kind)
-        found = list(follow(nodes_down_to(loss, 0, _MOST_NODES), self._data.samples()))
+        nodes = nodes_down_to(loss, 0, _MOST_NODES)
+        found = list(follow(nodes, self._data.samples() or samples_of_loss(nodes)))
+        single = of_one_output(nodes)
         mixed = [f for f in found if isinstance(f, Mixed)]
         along = [f for f in found if isinstance(f, OverSamples)]
         if mixed:
@@ -58,14 +61,16 @@ class AxesWatch(Watch):
             self._write(
                 "axis-of-samples",
                 along[0].node,
-                {"samples": along[0].samples, "other": along[0].other, "operators": len(along)},
+                {"samples": along[0].samples, "other": along[0].other, "axis": along[0].axis, "operators": len(along)},
             )
+        if single:
+            self._write("softmax-of-one", single[0], {"softmaxes": len(single)})
 
     def _write(self, event: str, node: Any, detail: dict[str, Any]) -> None:
         operator = operator_name(node)
         self.session.rows.event(
             event,
-            f"{operator} mixes axes",
+            f"{event}: {operator}",
             module_id=self.session.answers.module_of(node._sequence_nr()),
             detail={"operator": operator, **detail},
         )

@@ -1,7 +1,7 @@
 """What each batch held: the table of inputs and targets."""
 
 from ..columns import Column, Table
-from ..shared_columns import BOOL, F64, I32, I64, LIST, MICROBATCH, PHASE, RANK, SEQ, STEP, STR
+from ..shared_columns import BOOL, F64, F64_LIST, I32, I64, LIST, MICROBATCH, PHASE, RANK, SEQ, STEP, STR
 
 BATCHES = Table(
     "batches",
@@ -45,9 +45,9 @@ BATCHES = Table(
             "Whether the loss was given weights of classes or elements; null where that was not looked at.",
         ),
         Column(
-            "least_class_weight",
-            F64,
-            "Smallest weight that the loss was given for a class (weight, pos_weight); null where none was looked at.",
+            "class_weights",
+            F64_LIST,
+            "Weights that the loss was given for classes 0, 1, …: weight, or 1 and pos_weight; null where none was looked at.",
         ),
         Column("classes", I64, "Number of classes the loss saw, for an integer target.", "classes"),
         Column("ignored_count", I64, "Targets equal to ignore_index.", "elements"),

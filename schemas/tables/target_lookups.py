@@ -45,6 +45,13 @@ TARGET_LOOKUPS = Table(
             "the index one place later, and no other sequence of tokens is read.",
             "operators",
         ),
+        Column(
+            "later",
+            I32,
+            "By how many places, one or two, all counted targets are later tokens than those at their own places; null where by "
+            "neither.",
+            "places",
+        ),
         Column("causal", I32, "Of these, the ones in which no query sees a later key.", "operators"),
     ),
     ("rank", "step", "seq"),

@@ -4,6 +4,7 @@ import pytest
 import torch
 from firstfault.recorder.autograd.axes import Mixed, OverSamples, follow
 from firstfault.recorder.autograd.graph import nodes_down_to
+from firstfault.recorder.autograd.softmaxes import of_one_output
 from torch import nn
 
 WIDTH, HEADS = 32, 4
@@ -122,3 +123,28 @@ def test_similarity_of_all_samples_is_well() -> None:
 
     assert found(torch.softmax(z @ z.T, -1).sum(), 6) == []
     assert not [f for f in follow(nodes_down_to(z.sum(), 0), 6) if isinstance(f, OverSamples)]
+
+
+def test_a_softmax_along_the_samples_is_told_from_one_along_the_places() -> None:
+    def read(axis: int) -> torch.Tensor:
+        memory, query = tokens(6, 8), tokens(6, 1)
+        scores = torch.bmm(query, memory.transpose(1, 2).contiguous()).view(6, 8)
+        return torch.bmm(torch.softmax(scores, axis).view(6, 1, 8), memory).sum()
+
+    assert found(read(-1), 6) == []
+    assert found(read(0), 6) == [("samples", 8)]
+
+
+def test_a_softmax_over_the_one_output_of_a_layer_is_told_from_one_over_a_memory_of_one() -> None:
+    x = tokens(6, 8)
+    score = nn.Linear(WIDTH, 1)(x.reshape(48, WIDTH)).view(6, 8, 1)
+
+    assert len(of_one_output(nodes_down_to((torch.softmax(score, 2) * x).sum(), 0))) == 1
+    assert (
+        len(of_one_output(nodes_down_to(nn.functional.cross_entropy(score.view(48, 1), torch.zeros(48).long()), 0)))
+        == 1
+    )
+    assert of_one_output(nodes_down_to((torch.softmax(score, 1) * x).sum(), 0)) == []
+    query, memory = tokens(6, 1), tokens(6, 1)
+    weights = torch.softmax(query @ memory.transpose(1, 2), -1)
+    assert of_one_output(nodes_down_to((weights @ memory).sum(), 0)) == []

@@ -10,7 +10,7 @@ explains = ["plateau", "underfit", "overfit"]
 [needs]
 tables = ["events", "batches"]
 [doc]
-what = "Attention of nn.MultiheadAttention, or a recurrence, whose sequence is the samples of a shuffled loader, while an axis of places within one sample stands where the batch belongs. Axes are followed through the autograd graph from the operator that makes them."
+what = "Attention of nn.MultiheadAttention, or a recurrence, whose sequence is the samples of a shuffled loader, while an axis of places within one sample stands where the batch belongs; or a softmax along the samples, beside the places of each. Axes are followed through the autograd graph from the operator that makes them."
 why = "batch_first is False by default: what is given with the samples first is read as one sequence of samples. Results depend on which samples share a batch."
 not_this = "Inputs in the order that batch_first says; attention between samples on purpose (one sequence of all samples, with nothing in the place of the batch); sizes that are equal, so that it cannot be told; loaders in a fixed order, whose samples may be one sequence."
 source = "The shape that a module documents for its input, and the number of samples that the loader's sampler says."
@@ -18,21 +18,27 @@ source = "The shape that a module documents for its input, and the number of sam
 WITH found AS (
     SELECT e.rank, e.step, m.module, m.class_name, e.detail ->> '$.operator' AS operator,
         (e.detail ->> '$.samples')::BIGINT AS samples, (e.detail ->> '$.other')::BIGINT AS other,
-        (m.settings ->> '$.batch_first')::BOOLEAN AS batch_first
+        (m.settings ->> '$.batch_first')::BOOLEAN AS batch_first, (e.detail ->> '$.axis')::BIGINT AS axis
     FROM events e JOIN modules m ON m.rank = e.rank AND m.module_id = e.module_id
     WHERE e.event = 'axis-of-samples'
 )
 SELECT f.rank, f.step, f.module, f.samples AS value, f.samples, f.other,
-    CASE WHEN f.operator LIKE '%Rnn%' THEN 'The recurrence' ELSE 'Attention' END AS what_,
+    CASE WHEN f.axis = 0 THEN 'A softmax over axis 0'
+        WHEN f.operator LIKE '%Rnn%' THEN 'The recurrence'
+        ELSE 'Attention'
+        END AS what_,
     CASE WHEN f.module = '' THEN printf('the model (%s)', f.class_name)
         ELSE printf('%s (%s)', f.module, f.class_name) END AS place,
-    CASE WHEN f.batch_first
+    CASE WHEN f.axis = 0
+        THEN 'Let the softmax go along the places of one sample: dim=-1 instead of dim=0.'
+        WHEN f.batch_first
         THEN 'Give it the samples first, as batch_first=True says: x.transpose(0, 1) before the call.'
         ELSE 'Build it with batch_first=True, or exchange the axes before and after the call: '
             || 'x.transpose(0, 1).'
         END AS remedy
 FROM found f
-WHERE f.class_name IN ('MultiheadAttention', 'LSTM', 'GRU', 'RNN')
+WHERE f.axis = 0
+  OR f.class_name IN ('MultiheadAttention', 'LSTM', 'GRU', 'RNN')
   -- samples in a mixed order are no sequence
   AND EXISTS (FROM batches b
       WHERE b.rank = f.rank

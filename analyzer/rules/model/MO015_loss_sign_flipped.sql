@@ -130,11 +130,11 @@ WITH one AS (
         AND median(norm) FILTER (n >= total - $edge) > $gradients * $runaway * median(norm) FILTER (n < $edge)
 )
 -- detector: negative_class_weight
-SELECT b.rank, min(b.step) AS step, min(b.least_class_weight) AS value, any_value(b.loss_op) AS loss_op,
+SELECT b.rank, min(b.step) AS step, min(list_min(b.class_weights)) AS value, any_value(b.loss_op) AS loss_op,
     printf('a class counts with weight %.3g in %s: what is made likely for it should be unlikely',
-        min(b.least_class_weight), any_value(b.loss_op)) AS what_
+        min(list_min(b.class_weights)), any_value(b.loss_op)) AS what_
 FROM batches b
-WHERE b.role = 'target' AND b.phase <> 'eval' AND b.least_class_weight < 0
+WHERE b.role = 'target' AND b.phase <> 'eval' AND list_min(b.class_weights) < 0
 GROUP BY b.rank
 -- detector: negative_weight
 SELECT l.rank, l.step, l.microbatch, l.value, l.loss_op,

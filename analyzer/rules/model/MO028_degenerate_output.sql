@@ -4,8 +4,8 @@ name = "degenerate-output"
 severity = "error"
 phase = "forward"
 signal = "activation"
-message = "The output of {place} ({class_name}) is exactly {constant} for every sample from step {step} on: a {kind_} over one unit cannot say anything else, so no gradient passes it and nothing before it learns."
-fix = "Give the last layer one unit a class before a softmax; for a single unit use sigmoid with binary_cross_entropy, or the logit with binary_cross_entropy_with_logits."
+message = "The output of {place}{class_} is exactly {constant} for every sample from step {step} on: a {kind_} over one unit cannot say anything else, so no gradient passes it and nothing before it learns."
+fix = "{remedy}"
 explains = ["frozen-by-zero-gradient", "vanishing-gradients", "plateau", "underfit", "broken-graph", "dead-relu", "shuffled-labels", "saturated-activation"]
 [params.least]
 value = 3
@@ -17,11 +17,12 @@ tables = ["tensor_stats", "modules"]
 kinds = ["activation"]
 steps = 3
 [doc]
-what = "A Softmax or LogSoftmax module whose output is exactly 1 (or 0) everywhere at every measured step: it normalises over an axis of one element."
+what = "A Softmax or LogSoftmax module whose output is exactly 1 (or 0) everywhere at every measured step: it normalises over an axis of one element. Or a softmax of the autograd graph along the one output of a linear layer, as that of attention weights along the wrong axis."
 why = "exp(x) / exp(x) is 1 whatever x is, and its derivative is 0."
 not_this = "Outputs that merely saturate: those differ from the bound in some sample or step."
 source = "Arithmetic: the softmax of one number."
 */
+-- detector: module_puts_out_a_constant
 WITH constant AS (
     SELECT s.rank, s.step, s.seq, t.tensor_name AS tensor, m.model, m.module, m.class_name, m.call_order,
         CASE m.class_name WHEN 'LogSoftmax' THEN s.min = 0
@@ -38,9 +39,34 @@ WITH constant AS (
     WHERE s.phase = 'forward' AND s.nan_count + s.inf_count = 0
 )
 SELECT rank, min(step) AS step, any_value(module) AS module, any_value(tensor) AS tensor,
-    any_value(class_name) AS class_name, any_value(model) AS model,
+    printf(' (%s)', any_value(class_name)) AS class_, any_value(model) AS model,
     CASE any_value(class_name) WHEN 'LogSoftmax' THEN '0' ELSE '1' END AS constant,
         lower(any_value(class_name)) AS kind_,
-    coalesce(nullif(any_value(module), ''), 'the root') AS place, count(*) AS value
+    coalesce(nullif(any_value(module), ''), 'the root') AS place, count(*)::DOUBLE AS value,
+    'Give the last layer one unit a class before a softmax; for a single unit use sigmoid with '
+        || 'binary_cross_entropy, or the logit with binary_cross_entropy_with_logits.' AS remedy,
+    any_value(call_order) AS call_order
 FROM constant GROUP BY rank, module, tensor HAVING bool_and(fits) AND count(*) >= $least
-ORDER BY step, rank, any_value(call_order)
+-- detector: softmax_of_one_output
+SELECT e.rank, e.step, m.module, NULL AS tensor,
+    CASE WHEN m.module IS NULL THEN '' ELSE printf(' (%s)', m.class_name) END AS class_, m.model,
+    CASE WHEN e.detail ->> '$.operator' LIKE 'Log%' THEN '0' ELSE '1' END AS constant,
+    CASE WHEN e.detail ->> '$.operator' LIKE 'Log%' THEN 'logsoftmax' ELSE 'softmax' END AS kind_,
+    CASE
+        WHEN m.module IS NULL THEN 'the loss''s softmax'
+        WHEN m.module = '' THEN 'a softmax in the root'
+        ELSE 'a softmax in ' || m.module
+        END AS place, NULL::DOUBLE AS value,
+    CASE
+        WHEN m.module IS NULL
+        THEN 'Give the last layer one unit a class before a cross entropy; for a single unit use '
+            || 'binary_cross_entropy_with_logits.'
+        ELSE 'Let the softmax go along the axis of what is weighed, such as the places of a sequence, not '
+            || 'along the layer''s one output.'
+        END AS remedy, m.call_order
+FROM events e LEFT JOIN modules m ON m.rank = e.rank AND m.module_id = e.module_id
+WHERE e.event = 'softmax-of-one'
+-- together
+SELECT * EXCLUDE (call_order) FROM found
+QUALIFY row_number() OVER (PARTITION BY rank, module ORDER BY value NULLS LAST, step) = 1
+ORDER BY step, rank, call_order
