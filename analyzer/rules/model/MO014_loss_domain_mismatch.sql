@@ -37,18 +37,22 @@ WITH targets AS (
 )
 -- detector: above_zero
 WITH given AS (
-    SELECT s.rank, s.step, s.microbatch, max(s.max) AS high, min(s.seq) AS seq
-    FROM tensor_stats s
-    JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id
-    WHERE t.kind = 'output' AND t.tensor_name = 'loss:input' AND s.phase <> 'eval' GROUP BY ALL
+    SELECT b.rank, b.step, b.microbatch, b.loss_op, max(s.max) AS high, min(s.seq) AS seq
+    FROM batches b
+    JOIN tensor_stats s ON s.rank = b.rank AND s.step = b.step AND s.microbatch = b.microbatch
+    JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id AND t.kind = 'output'
+    WHERE b.role = 'target' AND b.phase <> 'eval' AND s.phase <> 'eval'
+      -- older recordings do not say which input belongs to a target
+      AND coalesce(b.loss_input = s.seq, t.tensor_name = 'loss:input')
+    GROUP BY ALL
 )
-SELECT t.rank, t.step, t.microbatch, g.seq, g.high AS value,
-    'the input of ' || t.loss_op || ' is no logarithm of a probability: ' || printf('%.4g',
+SELECT g.rank, g.step, g.microbatch, g.seq, g.high AS value,
+    'the input of ' || g.loss_op || ' is no logarithm of a probability: ' || printf('%.4g',
         g.high) || ' is above 0' AS what_,
     'log-probabilities, which are at most 0' AS domain,
     'Apply log_softmax before nll_loss, or use cross_entropy on the logits.' AS fix_, 'loss:input' AS tensor
-FROM targets t JOIN given g ON g.rank = t.rank AND g.step = t.step AND g.microbatch = t.microbatch
-WHERE t.loss_op IN ('NllLoss', 'NllLoss2D', 'KlDiv') AND g.high > $rounding
+FROM given g
+WHERE g.loss_op IN ('NllLoss', 'NllLoss2D', 'KlDiv') AND g.high > $rounding
 -- detector: ctc_above_zero
 SELECT p.rank, p.step, p.microbatch, p.seq, p.max AS value,
     'the input of ' || p.op || ' is no logarithm of a probability: ' || printf('%.4g',
