@@ -14,6 +14,8 @@ from .base.process_notes import withdraw_note
 from .capture.captures import CaptureWatch
 from .capture.exceptions import record_exception, watch_deaths
 from .capture.failure_step import AfterStep
+from .capture.reentry import Reentry
+from .capture.snapshots import Snapshots
 from .loop.backward import BackwardWatch
 from .loop.batches import DataWatch
 from .loop.clipping_and_scaling import ClippingWatch
@@ -80,6 +82,7 @@ class Attachment:
         graphs = CompiledGraphs(session)
         self.forward = ForwardWatch(session, self.data, graphs, self.optimizers.before_forward)
         self.backward = BackwardWatch(session, self.forward, self.data, self.optimizers, graphs)
+        self.schedules = ScheduleWatch(session, self.optimizers)
         self.unwatched = UnwatchedSteps(session, self.forward, self.backward, self.optimizers)
         self.parts = in_order([*self._loop(graphs), *self._watches(graphs)], session.options.without)
         self._patches = Patches()
@@ -101,7 +104,7 @@ class Attachment:
             self.unwatched,
             graphs,
             ClippingWatch(session, optimizers, self.backward.scaled),
-            ScheduleWatch(session, optimizers),
+            self.schedules,
             self.loaders,
             OwnUpdates(session, self.backward, optimizers),
         ]
@@ -117,6 +120,8 @@ class Attachment:
             RecurrentStatesWatch(session),
             SetAsideWatch(session),
             CaptureWatch(session, data, graphs, optimizers.alive),
+            Snapshots(session, optimizers.alive, self.schedules.alive),
+            Reentry(session, optimizers, self.schedules.alive),
             RandomWatch(session),
             StructureWatch(session),
             BufferWatch(session),

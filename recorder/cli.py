@@ -109,6 +109,15 @@ def run(
             " goes on with the next batch; rollback:N and restore:N wait for N. The default is capture.",
         ),
     ] = None,
+    snapshots: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHEN",
+            help="Keep weights, optimizer and scheduler states and random states of recent good steps in RUN/snapshots, so that"
+            " `firstfault prove` need not begin at the start: auto (after half a minute, seldom, in 512 MB at most), every=N"
+            " steps, or off. With ,SIZE behind it, such as auto,20GB, they may take that much room. The default is auto.",
+        ),
+    ] = None,
     memory_history: Annotated[
         str | None,
         typer.Option(
@@ -180,6 +189,7 @@ def run(
         "on-nonfinite": on_nonfinite,
         "profile": profile,
         "hang-timeout": hang_timeout,
+        "snapshots": snapshots,
         "memory-history": memory_history,
         "hang-kill": hang_kill,
         "without": without,

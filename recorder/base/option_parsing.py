@@ -14,7 +14,7 @@ import msgspec
 
 from ...schemas.part_declarations import read_declarations
 from .errors import RecorderError
-from .options import Options, profile_plan
+from .options import Options, profile_plan, snapshot_plan
 
 FILE = "firstfault.toml"
 _PYPROJECT = "pyproject.toml"
@@ -115,6 +115,13 @@ def _profile(value: Any) -> str:
     return str(value).strip().lower()
 
 
+def _snapshots(value: Any) -> str:
+    kind, mark, room = str(value).strip().lower().partition(",")
+    text = f"{kind},{size(room)}" if mark else kind
+    snapshot_plan(text)
+    return text
+
+
 _READ: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "budget": ("budget", share),
     "grace": ("grace_s", duration),
@@ -124,6 +131,7 @@ _READ: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "disk-limit": ("disk_limit_bytes", size),
     "keep": ("keep", _count),
     "on-nonfinite": ("on_nonfinite", _on_nonfinite),
+    "snapshots": ("snapshots", _snapshots),
     "memory-history": ("memory_history", _count),
     "profile": ("profile", _profile),
     "hang-timeout": ("hang_timeout_s", duration),

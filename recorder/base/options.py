@@ -32,6 +32,8 @@ class Options(msgspec.Struct, kw_only=True, forbid_unknown_fields=False):
     on_nonfinite: str = "capture"
     """What happens at a loss or gradient that is not finite: record, capture, skip, stop, rollback or
     restore, these two with ``:N`` behind them for N lost steps in a row (3)."""
+    snapshots: str = "auto"
+    """When the state of the training is kept: auto, off or every=N; with ``,SIZE`` behind it the bytes of all of them."""
     memory_history: int = 0
     """Events that the CUDA allocator keeps with the lines that caused them; 0: none."""
     profile: str = "off"
@@ -76,6 +78,26 @@ def profile_plan(text: str) -> ProfilePlan:
     if found["start"]:
         return ProfilePlan("range", start=int(found["start"]), stop=int(found["stop"]), stacks=stacks)
     return ProfilePlan(found["word"] or "off", stacks=stacks)
+
+
+class SnapshotPlan(NamedTuple):
+    """When snapshots are taken: kind off, auto or every (``every`` steps); ``bytes`` of all of them, 0 where nobody said."""
+
+    kind: str
+    every: int = 0
+    bytes: int = 0
+
+
+_SNAPSHOTS = re.compile(r"(?P<word>off|auto)?(?:every=(?P<every>[1-9]\d*))?(?:,(?P<bytes>\d+))?")
+
+
+def snapshot_plan(text: str) -> SnapshotPlan:
+    """What the option ``snapshots`` says. Raises ValueError."""
+    found = _SNAPSHOTS.fullmatch(text.strip().lower())
+    if found is None or bool(found["word"]) == bool(found["every"]):
+        raise ValueError("wants auto, off or every=N, and ,SIZE behind it for the room of all snapshots")
+    room = int(found["bytes"] or 0)
+    return SnapshotPlan("every", int(found["every"]), room) if found["every"] else SnapshotPlan(found["word"], 0, room)
 
 
 def options_of(run: Path) -> Options:

@@ -50,6 +50,11 @@ class ScheduleWatch(Part):
         self._count = 0
         self._depth = 0
 
+    def alive(self) -> list[Any]:
+        """Schedulers that the script steps itself, in the order in which they were made."""
+        known = sorted(self._known.values(), key=lambda k: k.id)
+        return [s for k in known if (s := k.ref()) is not None]
+
     def listen(self, signals: Signals) -> None:
         """Write what was stepped in each row of `steps`, and at the end."""
         signals.row_ends.connect(self.name, self._rows)

@@ -120,6 +120,13 @@ class OptimizerWatch(Part):
         """How often it has stepped."""
         return self.record_of(optimizer).steps
 
+    def count_on_from(self, step: int) -> None:
+        """The iteration that is just over was this step, by an earlier count."""
+        for held in self._held:
+            if held.last_step >= self.session.position.step - 1:
+                held.last_step = step - (self.session.position.step - held.last_step)
+        self.session.position.step = step
+
     # -- steps ------------------------------------------------------------------------------------------------------------
 
     def before_step(self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

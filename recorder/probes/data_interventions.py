@@ -11,18 +11,41 @@ from torch.utils.data import dataloader
 
 from ..session.patches import Patches
 from .optimizer_interventions import Intervention
-from .stage import replaced
+from .stage import replaced, tensors_of
+
+LOSSES = (
+    "cross_entropy",
+    "nll_loss",
+    "ctc_loss",
+    "mse_loss",
+    "l1_loss",
+    "smooth_l1_loss",
+    "huber_loss",
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+    "kl_div",
+)
+"""Functions of torch.nn.functional whose arguments beside the first are the target and what belongs to it."""
 
 
 class BatchReplaced(Intervention):
     """In the step of the fault, the batch of the step before; ``samples`` names those alone that are replaced."""
 
+    def __init__(self, now: Callable[[], int], step: int, values: dict[str, Any]) -> None:
+        super().__init__(now, step, values)
+        self.called_in = -1
+        self.calls: dict[tuple[str, Any], int] = {}
+        """Calls of this step, of each module and loss function."""
+        self.last: dict[tuple[str, Any, int], Any] = {}
+        self.before_last: dict[tuple[str, Any, int], Any] = {}
+        """What they were given in this step, and in the one before."""
+
     def install(self, patches: Patches) -> None:
         """Wrap the DataLoader's iterator; without a loader, what enters the model and torch's loss functions."""
         kept: dict[int, Any] = {}
-        stand_ins: list[Any] = []
-        inputs: list[Tensor] = []
         fed = [False]
+        early = [False]
+        skipped = int(self.values.get("skipped", 0))
 
         def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
             @functools.wraps(original)
@@ -35,8 +58,9 @@ class BatchReplaced(Intervention):
                 kept[-key] = count
                 if not torch.is_grad_enabled():
                     return batch
-                due = self.now() in {self.step - 1, self.step} and count == self.step + int(self.values.get("ahead", 0))
-                if due and key in kept:
+                before = self.now() == self.step - 1 and count == self.step - (skipped if self.now() > skipped else 0)
+                if key in kept and (before or (self.now() == self.step and not early[0])):
+                    early[0] |= before
                     return self._mixed(batch, kept[key])
                 kept[key] = replaced(batch, lambda t: t.detach().clone())
                 return batch
@@ -46,19 +70,42 @@ class BatchReplaced(Intervention):
         patches.wrap(dataloader._BaseDataLoaderIter, "__next__", wrap)
 
         def before(module: nn.Module, args: tuple[Any, ...]) -> Any:
-            if fed[0] or not torch.is_grad_enabled() or getattr(module, "_firstfault_inner", False):
+            # what enters a module from within another model's forward needs a gradient, and is not replaced
+            if fed[0] or not torch.is_grad_enabled():
                 return None
-            stand_ins.append(module)
-            found: list[Tensor] = []
-            if self.now() == self.step and inputs:
-                old = iter(inputs)
-                return replaced(args, lambda t: _fitting(next(old, t), t))
-            replaced(args, lambda t: (found.append(t.detach().clone()), t)[1])
-            if found and not inputs:
-                inputs.extend(found)
-            return None
+            return self._as_before(("module", id(module)), args)
+
+        def wrap_loss(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+            @functools.wraps(original)
+            def loss(x: Any, *args: Any, **kwargs: Any) -> Any:
+                given = None
+                if not fed[0] and torch.is_grad_enabled():
+                    given = self._as_before(("loss", name), (args, kwargs))
+                args, kwargs = given or (args, kwargs)
+                return original(x, *args, **kwargs)
+
+            return loss
 
         patches.handles([nn_module.register_module_forward_pre_hook(before)])
+        for name in LOSSES:
+            patches.wrap(torch.nn.functional, name, functools.partial(wrap_loss, name))
+
+    def _as_before(self, who: tuple[str, Any], given: tuple[Any, ...]) -> Any:
+        """What this call was given in the step before, in the step of the fault; else it is remembered."""
+        now = self.now()
+        if now != self.called_in:
+            self.called_in, self.calls = now, {}
+            self.before_last, self.last = self.last, {}
+        place = self.calls.get(who, 0)
+        self.calls[who] = place + 1
+        if now == self.step:
+            earlier = self.before_last.get((*who, place))
+            if earlier is None:
+                return None
+            old = iter(tensors_of(earlier))
+            return replaced(given, lambda t: t if t.requires_grad else next(old, t))
+        self.last[(*who, place)] = replaced(given, lambda t: t.detach().clone())
+        return None
 
     def _mixed(self, batch: Any, earlier: Any) -> Any:
         samples = self.values.get("samples")
@@ -79,10 +126,6 @@ class BatchReplaced(Intervention):
             return copy
 
         return replaced(batch, mix)
-
-
-def _fitting(other: Tensor, tensor: Tensor) -> Tensor:
-    return other if other.shape == tensor.shape and other.dtype == tensor.dtype else tensor
 
 
 class InputsClipped(Intervention):
@@ -215,6 +258,26 @@ class TargetsKept(Intervention):
                     target = target.masked_fill(outside, ignored)
                     if bool((target == ignored).all()):
                         return x.sum() * 0.0
+                return original(x, target, *args, **kwargs)
+
+            return loss
+
+        for name in ("cross_entropy", "nll_loss"):
+            patches.wrap(torch.nn.functional, name, wrap)
+
+
+class TargetsMoved(Intervention):
+    """Class numbers that are counted from one counted from zero: those of a loss whose largest is the number of classes."""
+
+    def install(self, patches: Patches) -> None:
+        """Wrap cross_entropy and nll_loss."""
+
+        def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
+            @functools.wraps(original)
+            def loss(x: Tensor, target: Tensor, *args: Any, **kwargs: Any) -> Any:
+                if self.active and not target.is_floating_point() and x.dim() > 1 and not bool((target == 0).any()):
+                    ignored = kwargs.get("ignore_index", -100)
+                    target = torch.where((target == ignored) | (target < 1), target, target - 1)
                 return original(x, target, *args, **kwargs)
 
             return loss

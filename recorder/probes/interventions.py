@@ -9,8 +9,15 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 from ..session.patches import Patches
-from .data_interventions import BatchReplaced, DomainsKept, InputsClipped, MaskedRowsOpened, TargetsKept
-from .model_interventions import ActivationsScaled, AllTrained, Deterministic, Eager, LossTurned, TrainMode
+from .data_interventions import (
+    BatchReplaced,
+    DomainsKept,
+    InputsClipped,
+    MaskedRowsOpened,
+    TargetsKept,
+    TargetsMoved,
+)
+from .model_interventions import AllTrained, Deterministic, Eager, LossTurned, TrainMode
 from .optimizer_interventions import (
     Clipped,
     EpsLarger,
@@ -21,7 +28,11 @@ from .optimizer_interventions import (
     LrScaled,
     Nothing,
     NoWeightDecay,
+    StateKept,
+    StateReset,
 )
+from .precision_interventions import AutocastOff, Float32, Float64, LossScaled
+from .rank_interventions import OneRank
 
 INTERVENTIONS: dict[str, tuple[type[Intervention], dict[str, Any]]] = {
     "nothing": (Nothing, {}),
@@ -34,7 +45,13 @@ INTERVENTIONS: dict[str, tuple[type[Intervention], dict[str, Any]]] = {
     "eps-larger": (EpsLarger, {}),
     "gradients-cleared": (GradientsCleared, {}),
     "no-weight-decay": (NoWeightDecay, {}),
-    "float32": (ActivationsScaled, {}),
+    "optimizer-state-reset": (StateReset, {}),
+    "optimizer-state-kept": (StateKept, {}),
+    "autocast-off": (AutocastOff, {}),
+    "float32": (Float32, {}),
+    "float64": (Float64, {}),
+    "loss-scaled-up": (LossScaled, {"factor": 2.0**12}),
+    "loss-scaled-down": (LossScaled, {"factor": 2.0**-8}),
     "masked-rows-opened": (MaskedRowsOpened, {}),
     "log-above-zero": (DomainsKept, {"functions": ["log", "log2", "log10", "log1p", "pow", "rsqrt", "reciprocal"]}),
     "sqrt-above-zero": (DomainsKept, {"functions": ["sqrt", "rsqrt", "norm", "pow"]}),
@@ -42,11 +59,13 @@ INTERVENTIONS: dict[str, tuple[type[Intervention], dict[str, Any]]] = {
     "domain-kept": (DomainsKept, {"functions": ["acos", "asin", "arccos", "arcsin", "atanh", "log", "sqrt"]}),
     "exp-bounded": (DomainsKept, {"functions": ["exp", "expm1"]}),
     "targets-in-range": (TargetsKept, {}),
+    "targets-from-zero": (TargetsMoved, {}),
     "modes-set": (TrainMode, {}),
     "loss-turned": (LossTurned, {}),
     "all-trained": (AllTrained, {}),
     "eager": (Eager, {}),
     "deterministic": (Deterministic, {}),
+    "one-rank": (OneRank, {}),
 }
 """Name of an intervention → its class and its values."""
 

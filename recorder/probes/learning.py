@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ...schemas.files.probe_report import ProbeResult
 from .trial import Probe, Seen, Setting, Trial, result, untried
 
 STEPS = 60
@@ -26,6 +27,12 @@ _SLOWLY = 0.9
 
 _NOTHING = 0.98
 """Share above which the loss has not moved: two percent are what an unlearnt bias of the last layer brings."""
+
+_STEADY = 0.8
+"""Share of the first half's fall that the second half keeps where a loss falls steadily, and has not found its floor."""
+
+_LONG = 10_000
+"""Steps within which a steady fall is to get where a larger rate gets in one batch's few; a convention of this probe."""
 
 _DIVERGED = 4.0
 """Multiples of the best smoothed loss at which a range test ends (fastai)."""
@@ -43,6 +50,8 @@ def can_learn(setting: Setting, steps: int | None = None) -> Probe:
         return untried(name, "batch-not-fixed")
     shares: dict[float, float] = {}
     own: tuple[list[tuple[float, float]], dict[str, Any]] | None = None
+    lowest: tuple[float, dict[str, Any]] | None = None
+    """The lowest loss at other rates, and what belongs to it."""
     rates = [setting.lr]
     for rate in rates:
         losses, before = [], [p.detach().clone() for p in setting.parameters]
@@ -72,12 +81,46 @@ def can_learn(setting: Setting, steps: int | None = None) -> Probe:
                 return result(name, "passed", "learns-slowly", curve, **facts)
         elif shares[rate] <= _FELL:
             facts |= {"own": setting.lr, "own_last": own[1]["last"]}
-            outcome = "doubtful" if shares[setting.lr] > _NOTHING else "passed"
-            return result(name, outcome, "learns-at-another-lr", curve, **facts)
-    curve, facts = own or ([], {})
-    if min(shares.values()) > _NOTHING:
+            return _elsewhere(own[0], curve, facts, moved=shares[setting.lr] <= _NOTHING)
+        elif lowest is None or reached < lowest[0]:
+            lowest = reached, facts
+    return _nowhere_halved(own or ([], {}), lowest, min(shares.values()))
+
+
+def _elsewhere(
+    own: list[tuple[float, float]], curve: list[tuple[float, float]], facts: dict[str, Any], *, moved: bool
+) -> ProbeResult:
+    """What of a loss that another learning rate than the script's has halved."""
+    name, needed = "can-learn", _steps_needed(own, facts["last"])
+    if not moved and needed is not None:
+        return result(name, "passed", "learns-steadily", own, needed=needed, **facts)
+    return result(name, "passed" if moved else "doubtful", "learns-at-another-lr", curve, **facts)
+
+
+def _nowhere_halved(
+    own: tuple[list[tuple[float, float]], dict[str, Any]], lowest: tuple[float, dict[str, Any]] | None, share: float
+) -> ProbeResult:
+    """What of a loss that no learning rate has halved; ``share`` is what the best of them has left of it."""
+    name, (curve, facts) = "can-learn", own
+    needed = _steps_needed(curve, lowest[0]) if lowest is not None and share <= _SLOWLY else None
+    if lowest is not None and needed is not None:
+        facts = lowest[1] | {"own": facts["lr"], "own_last": facts["last"]}
+        return result(name, "passed", "learns-steadily", curve, needed=needed, **facts)
+    if share > _NOTHING:
         return result(name, "failed", "does-not-learn", curve, **facts)
     return result(name, "doubtful", "learns-too-slowly", curve, **facts)
+
+
+def _steps_needed(curve: list[tuple[float, float]], there: float) -> int | None:
+    """Steps in which a loss that falls steadily at the script's own rate gets to where another rate brings it; None where it
+    does not fall steadily, or not within a run."""
+    losses = [v for _, v in curve]
+    falls = [a - b for a, b in itertools.pairwise(losses)]
+    half = len(falls) // 2
+    if half < 2 or sum(f > 0 for f in falls) < 0.9 * len(falls) or sum(falls[half:]) < _STEADY * sum(falls[:half]):
+        return None
+    needed = (losses[0] - there) / (sum(falls) / len(falls))
+    return round(needed) if 0 < needed <= _LONG else None
 
 
 def lr_range(setting: Setting, steps: int | None = None) -> Probe:

@@ -1,4 +1,4 @@
-"""Interventions in how a model computes: precision, modes, compilation, the direction of the loss, which weights are trained."""
+"""Interventions in how a model computes: modes, compilation, the direction of the loss, which weights are trained."""
 
 import functools
 from collections.abc import Callable
@@ -11,25 +11,6 @@ from torch.nn.modules import module as nn_module
 
 from ..session.patches import Patches
 from .optimizer_interventions import Intervention
-from .stage import replaced
-
-
-class Float32(Intervention):
-    """Autocast switched off, and a GradScaler's scale of one."""
-
-    def install(self, patches: Patches) -> None:
-        """Wrap the entering of autocast."""
-
-        def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
-            @functools.wraps(original)
-            def enter(context: Any) -> Any:
-                if self.active:
-                    context._enabled = False
-                return original(context)
-
-            return enter
-
-        patches.wrap(torch.autocast, "__enter__", wrap)
 
 
 class TrainMode(Intervention):
@@ -72,10 +53,10 @@ class AllTrained(Intervention):
         models: dict[int, nn.Module] = {}
 
         def before(module: nn.Module, _: tuple[Any, ...]) -> None:
-            if self.active and torch.is_grad_enabled() and id(module) not in models:
+            if self.active and torch.is_grad_enabled():
                 models[id(module)] = module
-                for parameter in module.parameters():
-                    if parameter.is_floating_point():
+                for parameter in module.parameters(recurse=False):  # at every call: a script may freeze them later
+                    if parameter.is_floating_point() and parameter.is_leaf:
                         parameter.requires_grad_()
 
         def step(optimizer: torch.optim.Optimizer, *_: Any) -> None:
@@ -108,23 +89,3 @@ class Deterministic(Intervention):
         """Switch it on from the beginning."""
         patches.later(lambda: torch.use_deterministic_algorithms(False))
         torch.use_deterministic_algorithms(True, warn_only=True)
-
-
-class ActivationsScaled(Intervention):
-    """float16 and bfloat16 parts of a model computed in float32: outputs of half precision are kept as they would be."""
-
-    def install(self, patches: Patches) -> None:
-        """As Float32, and modules whose weights are of half precision are converted when they are called."""
-        Float32(self.now, self.step, self.values).install(patches)
-
-        def before(module: nn.Module, args: tuple[Any, ...]) -> Any:
-            if not self.active:
-                return None
-            halves = [p for p in module.parameters(recurse=False) if p.dtype in {torch.float16, torch.bfloat16}]
-            for parameter in halves:
-                parameter.data = parameter.data.float()
-            if halves:
-                return replaced(args, lambda t: t.float() if t.dtype in {torch.float16, torch.bfloat16} else t)
-            return None
-
-        patches.handles([nn_module.register_module_forward_pre_hook(before)])

@@ -157,3 +157,49 @@ class NoWeightDecay(OfOptimizers):
         if self.active:
             for group in optimizer.param_groups:
                 group["weight_decay"] = 0.0
+
+
+class StateReset(OfOptimizers):
+    """Optimizer states dropped before the first step of the intervention: moments and their counts begin anew."""
+
+    def __init__(self, now: Callable[[], int], step: int, values: dict[str, Any]) -> None:
+        super().__init__(now, step, values)
+        self.done: set[int] = set()
+
+    def before(self, optimizer: torch.optim.Optimizer) -> None:
+        """Drop them once."""
+        if self.active and id(optimizer) not in self.done:
+            self.done.add(id(optimizer))
+            optimizer.state.clear()
+
+
+class StateKept(OfOptimizers):
+    """Optimizer states of the step before, where a parameter's is gone or begins anew."""
+
+    def __init__(self, now: Callable[[], int], step: int, values: dict[str, Any]) -> None:
+        super().__init__(now, step, values)
+        self.states: dict[int, dict[str, Any]] = {}
+        """id of a parameter → what its optimizer knew of it after its last step."""
+
+    def before(self, optimizer: torch.optim.Optimizer) -> None:
+        """Put them in: of a new optimizer, and of one whose states were loaded or cleared."""
+        if not self.active:
+            return
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                known, own = self.states.get(id(parameter)), optimizer.state.get(parameter)
+                if known and (not own or _counted(own) < _counted(known)):
+                    optimizer.state[parameter] = _copied(known)
+
+    def after(self, optimizer: torch.optim.Optimizer) -> None:
+        """Remember them."""
+        for parameter, state in optimizer.state.items():
+            self.states[id(parameter)] = _copied(state)
+
+
+def _counted(state: dict[str, Any]) -> float:
+    return float(state.get("step", 0))
+
+
+def _copied(state: dict[str, Any]) -> dict[str, Any]:
+    return {key: v.detach().clone() if isinstance(v, torch.Tensor) else v for key, v in state.items()}

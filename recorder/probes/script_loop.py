@@ -11,6 +11,7 @@ import contextlib
 import functools
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -43,6 +44,10 @@ _MOST_FUNCTIONS = 8
 
 _FEWEST = 12
 """Iterations of a probe that trains, however slow they are: fewer show no trend."""
+
+_PATIENCE = 1.2
+"""Times the seconds given, from the first forward on, after which the process ends whatever it does: a script that steps no
+optimizer of torch, an evaluation of all its data between two iterations."""
 
 _LOSSES = (
     "cross_entropy",
@@ -96,6 +101,7 @@ class ScriptLoop:
         self._driven_since = 0.0
         self._in_backward = False
         self._over = False
+        self._ending = threading.Lock()
 
     # -- putting it in ----------------------------------------------------------------------------------------------------
 
@@ -155,6 +161,9 @@ class ScriptLoop:
         if self.start is None:
             self.start = Start([], [])
             self.iterator = self._last_iterator
+            clock = threading.Timer(_PATIENCE * self.plan.seconds, self._out_of_time)
+            clock.daemon = True
+            clock.start()
         if all(m is not inner for m in self.models):
             self.models.append(inner)
             self.start.add_model(inner)
@@ -385,8 +394,13 @@ class ScriptLoop:
         with contextlib.suppress(OSError):
             write_report(self.folder, self.report)
 
+    def _out_of_time(self) -> None:
+        """In a thread of its own: the loop does not come back to us."""
+        self._end("time" if self.stage is not None else "no-loop")
+
     def _end(self, how: str) -> None:
         """The process has done what it was for; the script's own end would write what is nobody's."""
+        self._ending.acquire()  # never released: who comes second waits for the end
         self._over = True
         self._write(how)
         for stream in (sys.stdout, sys.stderr):

@@ -14,7 +14,7 @@ from ..session.watch import Watch
 
 
 class EndAfter(Watch):
-    """Raises SystemExit(0) when the forward of the first step too many begins; the script's own clean-up code sees it."""
+    """Raises SystemExit(0) when a forward begins that is one too many; the script's own clean-up code sees it."""
 
     name = "end-after"
     writes = ("events:ended-early",)
@@ -34,14 +34,17 @@ class EndAfter(Watch):
 
     def _before(self, *_: Any) -> None:
         session = self.session
-        if self._ended or not torch.is_grad_enabled() or session.position.in_backward or not session.started:
+        if self._ended or session.position.in_backward or not session.started:
             return
+        trains = torch.is_grad_enabled()
         if self._began is None:
+            if not trains:
+                return
             self._began = time.monotonic()
         done = session.position.step - session.attempt.first_step
-        if session.position.pending or (
-            done < self.steps and (done < 1 or time.monotonic() - self._began < self.seconds)
-        ):
+        late = done >= 1 and time.monotonic() - self._began >= self.seconds
+        # an evaluation is let to its end, unless the time is up
+        if session.position.pending or not (late or (trains and done >= self.steps)):
             return
         self._ended = True
         session.rows.event(

@@ -7,6 +7,24 @@ from ..text.language import say
 from ..text.wording import number, show_name
 from .panel import Panel
 
+_SUDDEN = {"nonfinite", "crash", "jump", "gradient", "dip"}
+
+
+def _sign(kind: str) -> str:
+    return {
+        "nonfinite": say("values that are not finite"),
+        "crash": say("the script breaks off"),
+        "jump": say("a jump of the loss"),
+        "gradient": say("a jump of the gradients"),
+        "dip": say("gradients that are gone"),
+        "learning": say("a loss that falls no further"),
+        "size": say("gradients of that size"),
+        "away": say("a loss that moves away from zero"),
+        "buffers": say("buffers that do not move"),
+        "unchanged": say("weights that steps leave as they are"),
+        "still": say("parameters that do not move"),
+    }.get(kind, kind)
+
 
 def proof_panel(trace: Trace, _rank: int, _around: int | None, _suspect: str | None) -> Panel | None:
     """The table of re-runs; none where nobody has tried anything."""
@@ -27,8 +45,13 @@ def proof_panel(trace: Trace, _rank: int, _around: int | None, _suspect: str | N
 def proof_lines(proof: Proof) -> list[str]:
     """What came of it, in sentences."""
     lines: list[str] = []
-    if proof.reproduced:
-        lines.append(say("The fault came back: {sign} at step {step}.", sign=say(proof.sign), step=proof.step))
+    if proof.reproduced and proof.step is not None and proof.sign in _SUDDEN:
+        lines.append(say("The fault came back: {sign} at step {step}.", sign=_sign(proof.sign), step=proof.step))
+    elif proof.reproduced:
+        lines.append(say("The fault came back: {sign}.", sign=_sign(proof.sign)))
+    entered = next((t.after for t in proof.tried if t.after is not None), None)
+    if entered is not None:
+        lines.append(say("Re-runs went on from the snapshot after step {step}.", step=entered))
     if proof.smallest:
         shown = ", ".join(map(str, proof.smallest))
         lines.append(say("It takes no more than these samples of the batch: {samples}.", samples=shown))

@@ -76,6 +76,12 @@ _SECOND_START_STEPS = 6
 """Steps of the second start: seeds, data order and the first updates show themselves in a few."""
 
 
+_TOTAL = 1.5
+"""Times ``seconds`` that a preflight is to take: 90 of 60."""
+_LEAST = 0.25
+"""Of ``seconds`` that the probes get where reading the data has taken the time: fewer show nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class Check:
     """One thing that was looked at: what came of it, in words, and points to draw."""
@@ -141,7 +147,9 @@ def preflight(
         # a script that came to its end in so few steps says itself how long its schedules are to be
         values["schedule_by_step"] = _scheduler_share(trace) == 1.0 and not _came_to_its_end(trace)
         second = probing = None
-        plan = ProbePlan(folder=str(folder / "probes"), seconds=seconds, probes=list(PROBES), values=values)
+        left = _TOTAL * seconds - 2 * (time.monotonic() - began) + _training_seconds(trace)
+        for_probes = max(_LEAST * seconds, min(seconds, left))
+        plan = ProbePlan(folder=str(folder / "probes"), seconds=for_probes, probes=list(PROBES), values=values)
         if trained:
             probing = probe(script, plan)
         verdict = diagnose(trace, judging(run, None))
@@ -183,6 +191,8 @@ def _missing(area: str, report: ProbeReport) -> Check:
     why = report.ended
     if why.startswith("raised"):
         words = say("not tried: the probed script {how}", how=why)
+    elif why == "no-loop":
+        words = say("not tried: the script's loop steps no optimizer of torch")
     elif why == "time":
         words = say("not tried: there was no time left; give more --seconds")
     else:
@@ -226,6 +236,11 @@ def _verdict_checks(verdict: Verdict, trained: int) -> list[Check]:
 
 def _steps(trace: Trace) -> int:
     return int(trace.sql("SELECT count(DISTINCT step) AS n FROM steps WHERE completed").item() or 0)
+
+
+def _training_seconds(trace: Trace) -> float:
+    """How long the recorded steps took; what is left of a start is what every start takes."""
+    return float(trace.sql("SELECT sum(step_ns) / 1e9 AS s FROM steps WHERE rank = 0").item() or 0.0)
 
 
 def _scheduler_share(trace: Trace) -> float:

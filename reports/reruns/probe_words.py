@@ -54,6 +54,11 @@ SENTENCES: dict[str, _Words] = {
         "The first batch over and over: the loss reaches {own_last} at the script's learning rate {own}, {last} at {lr}.",
         **v,
     ),
+    "learns-steadily": lambda v: say(
+        "The first batch over and over: the loss falls steadily to {own_last} at the script's learning rate {own}; in about"
+        " {needed} steps it is where {lr} brings it in {steps}.",
+        **v,
+    ),
     "does-not-learn": lambda v: (
         say(
             "The first batch over and over: the loss stays at {first} in {steps} steps, at every learning rate tried.",

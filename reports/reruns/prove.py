@@ -1,8 +1,8 @@
 """`firstfault prove`: the fix of each candidate, tried in a re-run of the script, confirms or refutes it.
 
 The script is started as it was recorded, with nothing changed, until the sign of the fault is there again; then once for each
-intervention that the candidates' rules name. A cause is confirmed where an intervention of its own takes the sign away, refuted
-where none does.
+intervention that the candidates' rules name, until one takes the sign away: that cause is confirmed. Where none does, it is
+refuted. Where the run has a snapshot from before the fault, re-runs go on from there, if the fault comes back that way.
 """
 
 import shutil
@@ -17,13 +17,18 @@ from ...analyzer import Finding, Trace, Verdict, diagnose, judging
 from ...schemas.files.layout import RUN_JSON
 from ...schemas.files.probe_report import ProbePlan
 from ...schemas.files.proof import PROOF_JSON, Proof, Tried, write_proof
+from ...schemas.files.snapshot import REENTRY_STEPS, read_meta, snapshot_path, snapshots
 from ..text.errors import ReportError
 from ..text.language import say
-from .prove_signs import WINDOW, Sign, is_gone, sign_of
+from .prove_signs import NUMBERS, WINDOW, Sign, is_gone, sign_of
 from .rerun_script import Script, finish, record
 
 TABLE = Path(__file__).with_name("interventions.toml")
 _MOST_CANDIDATES = 4
+_SUDDEN = {"nonfinite", "crash", "jump", "gradient", "dip"}
+"""Signs that show within a few steps; the others are of the whole training."""
+_HISTORY = 8
+"""Steps that a re-run has before the place: medians and largest values are taken of them."""
 _BISECTIONS = 7
 """Re-runs in which the samples of a bad batch are halved: enough for 128."""
 
@@ -57,7 +62,11 @@ class Prover:
         self.told = told
         self.bisect = bisect
         self.folder = run / "prove"
-        self._done: dict[tuple[str, int, str, str], Tried] = {}
+        self._done: dict[tuple[str, int, Sign, str], Tried] = {}
+        self._runs: dict[tuple[str, int, int | None, str], tuple[Path, int]] = {}
+        """Folders of re-runs, and the step to which each was made."""
+        self._entry: dict[Sign, int | None] = {}
+        """Sign → the step of the snapshot from which it comes back; None for the start of the script."""
         with Trace(run) as trace:
             self.verdict: Verdict = diagnose(trace, judging(run, None))
             self.script = script_of(trace)
@@ -78,10 +87,10 @@ class Prover:
             if fix is None:
                 continue
             sign = self._sign(finding, fix)
-            if sign.kind == "learning" and fix.sign == "auto":
+            if (sign.kind == "learning" and fix.sign == "auto") or (sign.value is None and sign.kind in NUMBERS):
                 unseen.append(finding.name)
                 continue
-            base = self._try("nothing", sign, 0)
+            base = self._base(sign, fix, self._step(finding, sign))
             proof.reproduced = (proof.reproduced or False) or base.gone is False
             if not tried_one:
                 proof.sign, proof.step, proof.value = sign.kind, sign.step, sign.value
@@ -118,12 +127,22 @@ class Prover:
             return chosen[:1]
         if name not in fixes():
             raise ReportError(f"{self.run}: there is no candidate {name!r}; known are {', '.join(sorted(fixes()))}")
-        like = found[0] if found else None
-        if like is None:
-            return []
-        copy = Finding(**{field: getattr(like, field) for field in like.__struct_fields__})
-        copy.name, copy.code = name, "-"
-        return [copy]
+        return [_planted(name, found[0] if found else None)]
+
+    def _base(self, sign: Sign, fix: Fix, step: int) -> Tried:
+        """The re-run with nothing changed: from a snapshot where one is there and shows the sign, else from the start."""
+        if sign not in self._entry:
+            self._entry[sign] = None
+            if not fix.at_start and sign.kind in _SUDDEN:
+                self._entry[sign] = before_step(self.run, step)
+            if self._entry[sign] is not None:
+                base = self._try("nothing", sign, 0)
+                if base.gone is False:
+                    return base
+                self._entry[sign] = None
+        elif fix.at_start:
+            self._entry[sign] = None
+        return self._try("nothing", sign, 0)
 
     def _sign(self, finding: Finding, fix: Fix) -> Sign:
         with Trace(self.run) as trace:
@@ -132,11 +151,11 @@ class Prover:
     def _judge(self, finding: Finding, fix: Fix, sign: Sign) -> bool | None:
         """True confirmed, False refuted, None where no intervention came to its end."""
         step = 0 if fix.at_start else self._step(finding, sign)
-        outcomes = [self._try(name, sign, step).gone for name in fix.confirm]
-        cured = [name for name, gone in zip(fix.confirm, outcomes, strict=True) if gone]
-        if cured:
-            others = [self._try(name, sign, step).gone for name in fix.refute]
-            return not any(others)
+        outcomes: list[bool | None] = []
+        for name in fix.confirm:
+            outcomes.append(self._try(name, sign, step).gone)
+            if outcomes[-1]:
+                return not any(self._try(other, sign, step).gone for other in fix.refute)
         return None if all(gone is None for gone in outcomes) else False
 
     def _step(self, finding: Finding, sign: Sign) -> int:
@@ -144,27 +163,41 @@ class Prover:
         return min(steps, default=0)
 
     def _try(self, name: str, sign: Sign, step: int, **values: Any) -> Tried:
-        key = (name, step, sign.kind, str(values))
+        after = self._entry.get(sign)
+        key = (name, step, sign, f"{after} {values}")
         known = self._done.get(key)
         if known is not None:
             return known
-        self.told(say("re-run with {intervention}", intervention=name))
-        out = self.folder / f"{len(self._done):02d}-{name}"
-        shutil.rmtree(out, ignore_errors=True)
         last = self._last(sign)
-        plan = ProbePlan(folder=str(out) + ".plan", intervention=name, step=step, values=values)
-        finish(record(self.script, out, steps=last + 1, seconds=self.seconds, plan=plan, again=True), self.seconds)
-        tried = Tried(intervention=name, step=step, sign=sign.kind, value=None, gone=None, values=values)
+        out = self._again(name, step, after, last, values)
+        tried = Tried(intervention=name, step=step, sign=sign.kind, value=None, gone=None, after=after, values=values)
         if (out / RUN_JSON).exists():
             with Trace(out) as trace:
-                tried.gone, tried.value = is_gone(sign, trace, last=last)
+                tried.gone, tried.value = is_gone(sign, trace, last=last, since=-1 if after is None else after)
         if tried.gone is None:
             tried.why = say("the re-run ended before the place")
         self._done[key] = tried
         return tried
 
+    def _again(self, name: str, step: int, after: int | None, last: int, values: dict[str, Any]) -> Path:
+        """The folder of a re-run to a step at least: one that was made for another sign does as well."""
+        key = (name, step, after, str(values))
+        made = self._runs.get(key)
+        if made is not None and made[1] >= last:
+            return made[0]
+        self.told(say("re-run with {intervention}", intervention=name))
+        out = self.folder / f"{len(self._runs):02d}-{last}-{name}"
+        shutil.rmtree(out, ignore_errors=True)
+        place = {} if after is None else {"skipped": after + 1 - REENTRY_STEPS}
+        plan = ProbePlan(folder=str(out) + ".plan", intervention=name, step=step, values=values | place)
+        snapshot = None if after is None else snapshot_path(self.run, after)
+        again = record(self.script, out, steps=last + 1, seconds=self.seconds, plan=plan, again=True, snapshot=snapshot)
+        finish(again, self.seconds)
+        self._runs[key] = out, last
+        return out
+
     def _last(self, sign: Sign) -> int:
-        if sign.kind == "learning" or sign.step is None:
+        if sign.kind not in _SUDDEN or sign.step is None:
             return self.last_step
         return min(sign.step + WINDOW, max(self.last_step, sign.step + 2))
 
@@ -190,6 +223,37 @@ class Prover:
             else:
                 break
         return samples if len(samples) < int(size) else None
+
+
+def before_step(run: Path, step: int) -> int | None:
+    """The newest snapshot that leaves a re-run some steps of history before the one where the intervention begins."""
+    return next(
+        (s for s, path in reversed(snapshots(run)) if s < step - _HISTORY and read_meta(path) is not None), None
+    )
+
+
+def _planted(name: str, beside: Finding | None) -> Finding:
+    """A candidate that no rule named, at the place of the one that was."""
+    at: dict[str, Any] = {field: getattr(beside, field, None) for field in ("step", "step_lower", "microbatch", "seq")}
+    return Finding(
+        code="-",
+        name=name,
+        severity="error",
+        confidence=None,
+        confidence_cases=0,
+        **at,
+        rank=0,
+        phase="",
+        module=None,
+        tensor=None,
+        signal="",
+        value=None,
+        message="",
+        fix="",
+        evidence=[],
+        sql="",
+        explains=[],
+    )
 
 
 def script_of(trace: Trace) -> Script:

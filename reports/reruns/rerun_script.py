@@ -10,6 +10,7 @@ import msgspec
 
 from ...schemas.files.layout import RUN_JSON
 from ...schemas.files.probe_report import ENV_END_AFTER, ENV_PLAN, ProbePlan
+from ...schemas.files.snapshot import ENV_REENTRY
 from ..text.errors import ReportError
 
 _LOGGERS_OFF = {"WANDB_MODE": "disabled", "HF_HUB_DISABLE_TELEMETRY": "1", "MLFLOW_ENABLE_ASYNC_LOGGING": "false"}
@@ -44,14 +45,19 @@ def record(
     plan: ProbePlan | None = None,
     resume: bool = False,
     again: bool = False,
+    snapshot: Path | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start the script under `firstfault run`, everything measured. ``steps`` and ``seconds`` end it early."""
+    """Start the script under `firstfault run`, everything measured. ``steps`` and ``seconds`` end it early; with a ``snapshot``
+    it goes on from there."""
     environment = {**os.environ, **(_LOGGERS_OFF if again else {})}
     if steps and seconds:
         environment[ENV_END_AFTER] = f"{steps},{seconds}"
     if plan is not None:
         environment[ENV_PLAN] = str(write_plan(plan))
+    if snapshot is not None:
+        environment[ENV_REENTRY] = str(snapshot.resolve())
     where = ["--resume", str(out.resolve())] if resume else ["--out", str(out.resolve()), "--budget", "off"]
+    where += ["--snapshots", "off"]
     command = [sys.executable, "-m", "firstfault", "run", "--quiet", *where, *script.command]
     return _start(command, environment, script)
 

@@ -19,6 +19,7 @@ from .probe_report import PROBES_JSON
 from .proof import PROOF_JSON
 from .safe_files import check_file, read_file
 from .segments import read_written
+from .snapshot import SNAPSHOTS
 
 CHANGED = "it is damaged: its content is not what was written"
 MISSING = "it is missing"
@@ -128,7 +129,7 @@ def _json_files(run: Path) -> list[Path]:
 
 
 def _listed(run: Path) -> Iterable[tuple[Path, bool]]:
-    """Files that checksums.json lists: parts by their size, and what is neither JSON with a checksum nor still written."""
+    """Files that checksums.json lists: parts and snapshots by their size; not JSON with a checksum, nor what is still written."""
     own = {*_json_files(run), run / RUN_JSON, run / "exit.json", run / "exit.json.reserve", run / CHECKSUMS_JSON}
     for folder, folders, names in os.walk(run):
         here = Path(folder)
@@ -136,8 +137,9 @@ def _listed(run: Path) -> Iterable[tuple[Path, bool]]:
             f for f in folders if not f.startswith(".") and not (here == run and f in {JOURNAL, "breadcrumb"})
         )
         table = here.parent.name in TABLES and here.parent.parent == run
+        by_size = table or (here.name == SNAPSHOTS and here.parent == run)
         for name in sorted(names):
             path = here / name
             if path in own or path.is_symlink() or name.endswith((".tmp", ".bin")) or name.startswith("."):
                 continue
-            yield path, not (table and name.endswith(".parquet"))
+            yield path, not (by_size and name.endswith((".parquet", ".safetensors")))

@@ -13,6 +13,7 @@
     RUN/exception-rank=0000.json                   ExceptionRecord of the exception that ended a rank
     RUN/attempts/0001/                             what a resumed run keeps of its first attempt, tables apart
     RUN/captures/step=000412-rank=0000/            meta.json (CaptureMeta) and tensors, loadable with weights_only
+    RUN/snapshots/step=00000412.safetensors        SnapshotMeta and tensors: the state of the training after a step
     RUN/profiles/rank=0000/window-000003.json      trace of a profiler window, until it is in profiler_events
     RUN/exception-pid=123.json                     the same of a process that recorded nothing, such as a launcher
     RUN/unrecorded/rank=0000-pid=123               a process that trained as a rank that another one had claimed

@@ -23,6 +23,8 @@ class Tried(msgspec.Struct, kw_only=True):
     gone: bool | None
     """Whether the sign of the fault was gone; null where the re-run itself went wrong."""
     why: str = ""
+    after: int | None = None
+    """The step after whose snapshot it went on; null where it began at the start."""
     values: dict[str, Any] = {}
 
 

@@ -1,15 +1,19 @@
 """Proves the corpus: is the true cause confirmed, and a planted wrong one refuted? One line of JSON for each script.
 
-    python tests/corpus/proving.py FOLDER [--only NAME]... [--healthy]
+    python tests/corpus/proving.py FOLDER [--only NAME]... [--limit N] [--healthy]
+    python tests/corpus/proving.py FOLDER --summary
 
 Every script whose truth has an intervention is recorded and proved; then a cause that it does not have is planted.
 """
 
 import json
 import os
+import resource
+import statistics
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,6 +24,12 @@ from suite import ENVIRONMENT, ODD, TRUTHS, any_of
 
 PLANTED = ("lr-spike", "fully-masked-attention-row", "fp16-overflow")
 """Causes whose interventions cure nothing else; the first that the script does not have is planted."""
+
+PLANTED_SLOW = ("weight-decay-dominates", "optimizer-eps-underflow")
+"""The same for a fault whose only sign is how the loss goes."""
+
+LINES = "proving.jsonl"
+DEMO = Path(__file__).parents[2] / "reports" / "demo_script" / "train_gpt.py"
 
 
 def one_of_each(scripts: dict[str, Any]) -> list[str]:
@@ -40,27 +50,67 @@ def one_of_each(scripts: dict[str, Any]) -> list[str]:
 
 def prove_script(script: str, file: Path, truth: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Record and prove one script."""
-    began = time.monotonic()
+    began, cpu = time.monotonic(), _cpu()
     run = folder / script
-    command = [sys.executable, "-m", "firstfault", "run", "--quiet", "--out", str(run), str(file)]
-    arguments = [str(truth.get("onset", 14))] if truth else []
+    command = [sys.executable, "-m", "firstfault", "run", "--quiet", "--budget", "off", "--out", str(run), str(file)]
+    arguments = truth.get("arguments") or ([str(truth.get("onset", 14))] if truth else [])
     if not run.exists():
         subprocess.run([*command, *arguments], capture_output=True, check=False, env=ENVIRONMENT)
     said: dict[str, Any] = {"script": script, "truth": any_of(truth.get("name", []))}
     try:
         prover = Prover(run, 90, lambda _: None, bisect=False)
+        said["named"] = [f.name for f in [*prover.verdict.causes, *prover.verdict.symptoms]]
         proof = prover.prove()
-        said |= {"reproduced": proof.reproduced, "sign": proof.sign, "proven": proof.proven}
+        said |= {"reproduced": proof.reproduced, "sign": proof.sign, "proven": proof.proven, "note": proof.note}
         said["confirmed"] = any(proof.proven.get(name) == "confirmed" for name in said["truth"])
-        said["tried"] = [[t.intervention, t.gone] for t in proof.tried]
-        named = {f.name for f in [*prover.verdict.causes, *prover.verdict.symptoms]}
-        planted = next((p for p in PLANTED if p not in named and p not in said["truth"]), None)
-        if planted is not None and (proof.reproduced or not truth):
-            said["planted"] = {planted: prover.prove(planted).proven.get(planted)}
+        said["tried"] = [[t.intervention, t.gone, t.value] for t in proof.tried]
+        said["seconds"], said["reruns"] = (
+            round(time.monotonic() - began, 1),
+            len(list(prover.folder.glob("*/run.json"))),
+        )
+        said["cpu"] = round(_cpu() - cpu, 1)
+        said["bytes"] = sum(f.stat().st_size for f in prover.folder.rglob("*") if f.is_file())
+        slow = proof.sign in {"learning", "size", "away", "still", "none"}
+        kinds = (*PLANTED_SLOW, *PLANTED) if slow else PLANTED
+        wrong = [p for p in kinds if p not in said["named"] and p not in said["truth"]]
+        if proof.reproduced or not truth:
+            said["planted"] = {p: prover.prove(p).proven.get(p) for p in wrong[: 1 if truth else 3]}
     except ReportError as e:
         said["error"] = str(e)
-    said["seconds"] = round(time.monotonic() - began, 1)
     return said
+
+
+def _cpu() -> float:
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(u.ru_utime + u.ru_stime for u in used)
+
+
+def summary(folder: Path) -> None:
+    """Print what the lines add up to."""
+    rows = [json.loads(line) for line in (folder / LINES).read_text().splitlines()]
+    faulty = [r for r in rows if r["truth"]]
+    healthy = [r for r in rows if not r["truth"]]
+    print(f"faults {len(faulty)}: true cause confirmed {sum(bool(r.get('confirmed')) for r in faulty)}")
+    wrong = [r for r in faulty if any(r.get("proven", {}).get(n) == "refuted" for n in r["truth"])]
+    print(f"  true cause refuted {len(wrong)}: {', '.join(r['script'] for r in wrong)}")
+    false = [
+        r for r in faulty if any(how == "confirmed" and n not in r["truth"] for n, how in r.get("proven", {}).items())
+    ]
+    print(f"  another cause confirmed {len(false)}: {', '.join(r['script'] for r in false)}")
+    planted = Counter(how for r in faulty for how in r.get("planted", {}).values())
+    print(f"  planted {planted.total()}: {dict(planted)}")
+    confirmed = [
+        r["script"] for r in healthy if "confirmed" in [*r.get("proven", {}).values(), *r.get("planted", {}).values()]
+    ]
+    print(f"healthy {len(healthy)}: confirmed in {len(confirmed)} {confirmed}")
+    proved = [r for r in faulty if r.get("reruns")]
+    if proved:
+        for what in ("reruns", "seconds", "cpu", "bytes"):
+            values = sorted(r[what] for r in proved)
+            print(f"  {what}: median {statistics.median(values)}, largest {values[-1]}")
+    for r in faulty:
+        if not r.get("confirmed"):
+            print("  missed", r["script"], r["truth"], r.get("sign"), r.get("proven"), r.get("note") or r.get("error"))
 
 
 def main(
@@ -68,16 +118,33 @@ def main(
     only: Annotated[list[str] | None, typer.Option()] = None,
     limit: Annotated[int, typer.Option()] = 1000,
     healthy: Annotated[bool, typer.Option("--healthy")] = False,
+    demo: Annotated[bool, typer.Option("--demo", help="The demo's own faults instead of the corpus.")] = False,
+    summed: Annotated[bool, typer.Option("--summary")] = False,
 ) -> None:
     """Prove scripts of the corpus."""
+    if summed:
+        return summary(folder)
     os.environ.update(ENVIRONMENT)
-    names = sorted(ODD) if healthy else one_of_each(TRUTHS)
     folder.mkdir(parents=True, exist_ok=True)
-    for name in [n for n in names if not only or n in only][:limit]:
-        file, truth = (ODD[name], {}) if healthy else TRUTHS[name]
-        line = json.dumps(prove_script(name, file, truth, folder))
-        with (folder / "proving.jsonl").open("a") as out:
-            out.write(line + "\n")
+    told = folder / LINES
+    done = {json.loads(line)["script"] for line in told.read_text().splitlines()} if told.exists() else set()
+    todo: dict[str, tuple[Path, dict[str, Any]]] = {}
+    if healthy:
+        todo = {name: (ODD[name], {}) for name in sorted(ODD)}
+    elif demo:
+        for name in ("lr-spike", "fully-masked-attention-row", "outlier-batch", "fp16-overflow", "shape-error"):
+            cause = "shape-or-dtype-error" if name == "shape-error" else name
+            arguments = ["--fault", name, "--fault-step", "24", "--steps", "36"]
+            todo[f"demo-{name}"] = DEMO, {"name": cause, "arguments": arguments}
+    else:
+        todo = {name: TRUTHS[name] for name in one_of_each(TRUTHS)}
+    for name in [n for n in todo if not only or n in only][:limit]:
+        if name not in done:
+            file, truth = todo[name]
+            line = json.dumps(prove_script(name, file, truth, folder))
+            with told.open("a") as out:
+                out.write(line + "\n")
+    return None
 
 
 if __name__ == "__main__":

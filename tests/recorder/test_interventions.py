@@ -133,3 +133,170 @@ def test_a_loss_is_turned():
     with intervened("loss-turned"):
         (2 * x).sum().backward()
     assert x.grad.tolist() == [-2.0]
+
+
+def losses_of(name, targets, step=2):
+    """Losses of steps without a loader, whose inputs and targets are as given."""
+    model, at, seen = nn.Identity(), [0], []
+    with intervened(name, step=step, now=lambda: at[0]):
+        for i, target in enumerate(targets):
+            at[0] = i
+            x = model(torch.full((len(target), 3), float(i)))
+            seen.append((x[0, 0].item(), F.nll_loss(x, torch.tensor(target)).item()))
+    return seen
+
+
+def test_without_a_loader_inputs_and_targets_of_the_step_before_are_given_again():
+    plain = losses_of("nothing", [[0, 1], [1, 1], [2, 2, 2], [0, 0]])
+    given = losses_of("batch-replaced", [[0, 1], [1, 1], [2, 2, 2], [0, 0]])
+    assert given == [plain[0], plain[1], plain[1], plain[3]]
+    with pytest.raises(IndexError, match="out of bounds"):
+        losses_of("nothing", [[0, 1], [1, 1], [2, 9]])
+    assert losses_of("batch-replaced", [[0, 1], [1, 1], [2, 9]])[2] == plain[1]
+
+
+def test_classes_counted_from_one_are_counted_from_zero():
+    x, target = torch.log_softmax(torch.eye(3), 1), torch.tensor([1, 2, 3])
+    with intervened("targets-from-zero"):
+        moved = F.nll_loss(x, target)
+    assert moved == F.nll_loss(x, target - 1)
+    with intervened("targets-from-zero"):
+        assert F.nll_loss(x, target - 1) == moved
+
+
+def test_optimizer_states_are_dropped_once_or_kept_where_they_are_lost():
+    def moments(name):
+        parameter = nn.Parameter(torch.zeros(1))
+        at, seen = [0], []
+        with intervened(name, step=2, now=lambda: at[0]):
+            optimizer = torch.optim.Adam([parameter])
+            for i in range(4):
+                at[0] = i
+                if i == 2:
+                    optimizer = torch.optim.Adam([parameter])
+                parameter.grad = torch.ones(1)
+                optimizer.step()
+                seen.append(int(optimizer.state[parameter]["step"]))
+        return seen
+
+    assert moments("nothing") == [1, 2, 1, 2]
+    assert moments("optimizer-state-kept") == [1, 2, 3, 4]
+
+    parameter = nn.Parameter(torch.zeros(1))
+    optimizer = torch.optim.SGD([parameter], lr=0.1, momentum=0.9)
+    at, seen = [0], []
+    with intervened("optimizer-state-reset", step=2, now=lambda: at[0]):
+        for i in range(4):
+            at[0] = i
+            parameter.grad = torch.ones(1)
+            optimizer.step()
+            seen.append(round(optimizer.state[parameter]["momentum_buffer"].item(), 4))
+    assert seen == [1.0, 1.9, 1.0, 1.9]
+
+
+@pytest.mark.parametrize("name", ["float64", "nothing"])
+def test_weights_states_and_inputs_are_computed_in_float64_from_the_step_on(name):
+    model = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3), nn.Linear(3, 1))
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    at, seen = [0], []
+    with intervened(name, step=2, now=lambda: at[0]):
+        for i in range(4):
+            at[0] = i
+            out = model(torch.randn(5, 2))
+            loss = F.binary_cross_entropy_with_logits(out, torch.ones(5, 1))
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            seen.append((out.dtype, optimizer.state[model[0].weight]["exp_avg"].dtype))
+    wide = torch.float64 if name == "float64" else torch.float32
+    assert seen == [(torch.float32, torch.float32)] * 2 + [(wide, wide)] * 2
+
+
+def test_one_module_alone_is_computed_in_float64():
+    model = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1))
+    with intervened("float64", module="0"):
+        out = model(torch.randn(5, 2))
+    assert (model[0].weight.dtype, model[1].weight.dtype, out.dtype) == (torch.float64, torch.float32, torch.float32)
+
+
+def test_half_weights_are_computed_in_float32_and_autocast_alone_is_left_out():
+    model = nn.Linear(2, 1).to(torch.bfloat16)
+    with intervened("autocast-off"), torch.autocast("cpu", dtype=torch.bfloat16):
+        assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype is torch.float32
+        assert model(torch.ones(1, 2, dtype=torch.bfloat16)).dtype is torch.bfloat16
+    with intervened("float32"):
+        assert model(torch.ones(1, 2, dtype=torch.bfloat16)).dtype is torch.float32
+
+
+@pytest.mark.parametrize(("name", "lost"), [("nothing", True), ("loss-scaled-up", False)])
+def test_gradients_below_what_half_precision_holds_are_there_with_a_scaled_loss(name, lost):
+    model = nn.Linear(4, 1)
+    for _ in range(2):
+        with intervened(name):
+            hidden = model(torch.ones(1, 4)).half()
+            (hidden.float() * 1e-9).sum().backward()
+    assert (model.weight.grad.abs().sum() == 0) == lost
+    if not lost:
+        assert torch.allclose(model.weight.grad, torch.full((1, 4), 2e-9), rtol=1e-2)
+
+
+def test_what_a_callback_freezes_is_trained_all_the_same():
+    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1))
+    optimizer = torch.optim.SGD(model[1].parameters(), lr=0.1)
+    at, moved = [0], []
+    with intervened("all-trained"):
+        for i in range(3):
+            at[0] = i
+            model[0].requires_grad_(i < 1)
+            before = model[0].weight.detach().clone()
+            model(torch.ones(4, 2)).sum().backward()
+            optimizer.step()
+            moved.append(not torch.equal(before, model[0].weight))
+    assert moved == [True, True, True]
+
+
+def test_a_rank_above_the_first_ends_where_it_would_have_joined_and_the_first_is_alone(monkeypatch, tmp_path):
+    where = f"file://{tmp_path / 'store'}"
+    with intervened("one-rank"), pytest.raises(SystemExit):
+        torch.distributed.init_process_group("gloo", init_method=where, rank=1, world_size=2)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with intervened("one-rank"):
+        torch.distributed.init_process_group("gloo", init_method=where, rank=0, world_size=2)
+        assert torch.distributed.get_world_size() == 1
+        torch.distributed.destroy_process_group()
+
+
+def test_algorithms_are_deterministic_within():
+    with intervened("deterministic"):
+        assert torch.are_deterministic_algorithms_enabled()
+    assert not torch.are_deterministic_algorithms_enabled()
+
+
+def test_compile_gives_back_what_it_is_given():
+    model = nn.Linear(2, 1)
+    with intervened("eager"):
+        assert torch.compile(model) is model
+
+
+def test_modes_follow_whether_gradients_are_on():
+    model = nn.Sequential(nn.Dropout(0.5)).eval()
+    with intervened("modes-set"):
+        model(torch.ones(1))
+        assert model[0].training
+        with torch.no_grad():
+            model(torch.ones(1))
+        assert not model[0].training
+
+
+def test_weight_decay_and_eps_are_changed_from_the_step_on():
+    for name, key, values in (("no-weight-decay", "weight_decay", [0.1, 0.0]), ("eps-larger", "eps", [1e-8, 1e-4])):
+        parameter = nn.Parameter(torch.ones(1))
+        optimizer = torch.optim.AdamW([parameter], weight_decay=0.1)
+        at, seen = [0], []
+        with intervened(name, step=1, now=lambda: at[0]):  # noqa: B023
+            for i in range(2):
+                at[0] = i
+                parameter.grad = torch.ones(1)
+                optimizer.step()
+                seen.append(optimizer.param_groups[0][key])
+        assert seen == values

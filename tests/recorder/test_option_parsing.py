@@ -58,6 +58,7 @@ def test_command_line_options_are_written_to_run_json(bench):
         "without": [],
         "keep_secrets": False,
         "on_nonfinite": "capture",
+        "snapshots": "auto",
         "memory_history": 0,
         "profile": "every=7",
     }

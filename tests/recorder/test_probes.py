@@ -481,3 +481,18 @@ def test_targets_that_are_the_inputs_are_doubted():
         Causal(masked=True), [text, text.clone()], lambda m, b: F.cross_entropy(m(b[0]).flatten(0, 1), b[1].flatten())
     )
     assert bench.try_probe(data_probes.moved_targets(bench.setting)).code == "targets-are-inputs"
+
+
+@pytest.mark.parametrize(
+    ("lr", "outcome", "code"), [(5e-4, "passed", "learns-steadily"), (5e-10, "failed", "does-not-learn")]
+)
+def test_a_table_of_bigrams_that_learns_steadily_is_told_from_a_rate_that_teaches_nothing(lr, outcome, code):
+    table = nn.Embedding(27, 27)
+    nn.init.zeros_(table.weight)
+    x = torch.arange(27).repeat(4)
+    optimizer = torch.optim.AdamW(table.parameters(), lr=lr)
+    found = probes.can_learn(
+        probes.Bench(table, (x, x.roll(-1)), lambda m, b: F.cross_entropy(m(b[0]), b[1]), optimizer)
+    )
+    assert (found.outcome, found.code) == (outcome, code), found.values
+    assert 500 < found.values.get("needed", 600) < 10_000

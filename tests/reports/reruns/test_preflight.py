@@ -3,11 +3,11 @@
 import ast
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import firstfault
+import forked
 import pytest
 import torch
 from firstfault.analyzer import Trace, diagnose
@@ -16,7 +16,8 @@ from firstfault.reports.reruns.preflight import AREA_OF, AREAS, PROBES, Check, P
 from firstfault.reports.reruns.preflight_facts import determinism, resume
 from firstfault.reports.reruns.preflight_page import draw, render_preflight
 from firstfault.reports.reruns.probe_words import SENTENCES, probe_sentence
-from firstfault.schemas.files.probe_report import Picture, ProbeResult
+from firstfault.reports.reruns.rerun_script import Script, probe, record
+from firstfault.schemas.files.probe_report import Picture, ProbePlan, ProbeResult, read_report
 
 ROOT = Path(firstfault.__file__).parent
 SCRIPTS = Path(__file__).parents[1] / "preflight_scripts"
@@ -145,9 +146,7 @@ except SystemExit:
 def test_the_scripts_own_steps_are_the_same_bits_and_it_is_ended_cleanly(tmp_path):
     script = tmp_path / "train.py"
     script.write_text(TRAINING)
-    plain = subprocess.run(
-        [sys.executable, str(script), str(tmp_path / "plain"), "9"], capture_output=True, check=False
-    )
+    plain = forked.run([sys.executable, str(script), str(tmp_path / "plain"), "9"], capture_output=True, check=False)
     assert plain.returncode == 0
     status, said = preflight_of(tmp_path, script, str(tmp_path / "flown"), "9")
     assert said["steps"] == 12
@@ -159,7 +158,7 @@ def test_the_scripts_own_steps_are_the_same_bits_and_it_is_ended_cleanly(tmp_pat
 
 def preflight_of(folder: Path, script: Path, *args: str) -> tuple[int, dict]:
     command = [sys.executable, "-m", "firstfault", "preflight", "--steps", "12", "--seconds", "30", "--json"]
-    done = subprocess.run(
+    done = forked.run(
         [*command, "--out", str(folder / "out"), str(script), *args], capture_output=True, text=True, check=False
     )
     return done.returncode, json.loads(done.stdout)
@@ -218,8 +217,59 @@ def test_a_second_start_that_leaves_the_optimizers_state_out_is_found(tmp_path, 
     script.write_text(RESUMED)
     command = [sys.executable, "-m", "firstfault", "run", "--quiet", "--out", str(tmp_path / "run"), str(script)]
     environment = {**os.environ, "FIRSTFAULT_END_AFTER": "12,60"}
-    subprocess.run([*command, str(tmp_path / "c.pt")], capture_output=True, check=True, env=environment)
+    forked.run([*command, str(tmp_path / "c.pt")], capture_output=True, check=True, env=environment)
     command[command.index("--out") : command.index("--out") + 2] = ["--resume", str(tmp_path / "run")]
-    subprocess.run([*command, str(tmp_path / "c.pt"), how], capture_output=True, check=True, env=environment)
+    forked.run([*command, str(tmp_path / "c.pt"), how], capture_output=True, check=True, env=environment)
     found = resume(tmp_path / "run")
     assert {outcome} == {f[2] for f in found}, found
+
+
+ENDLESS = """\
+import sys, time, torch
+from torch import nn
+torch.manual_seed(0)
+model = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(1000000):
+    model.zero_grad()
+    nn.functional.mse_loss(model(torch.ones(8, 4)), torch.ones(8, 1)).backward()
+    if sys.argv[1] == "by-hand":
+        for p in model.parameters():
+            p.data.add_(p.grad, alpha=-0.1)
+        time.sleep(0.05)
+        continue
+    optimizer.step()
+    if step == 4:
+        with torch.no_grad():
+            while True:
+                model(torch.ones(8, 4))
+                time.sleep(0.01)
+"""
+
+
+@pytest.mark.parametrize(("how", "ended"), [("by-hand", "no-loop"), ("evaluates", "time")])
+def test_a_probed_process_ends_when_its_time_is_over_whatever_the_script_does(tmp_path, how, ended):
+    script = tmp_path / "train.py"
+    script.write_text(ENDLESS)
+    plan = ProbePlan(folder=str(tmp_path / "probes"), seconds=2.0, probes=["can-learn"])
+    process = probe(Script(str(script), (how,)), plan)
+    try:
+        assert process.wait(120) == 0
+    finally:
+        process.kill()
+    report = read_report(tmp_path / "probes")
+    assert report is not None
+    assert report.ended == ended
+
+
+def test_a_recording_ends_within_an_evaluation_when_its_time_is_over(tmp_path):
+    script, run = tmp_path / "train.py", tmp_path / "run"
+    script.write_text(ENDLESS)
+    process = record(Script(str(script), ("evaluates",)), run, steps=30, seconds=2.0)
+    try:
+        assert process.wait(120) == 0
+    finally:
+        process.kill()
+    with Trace(run) as trace:
+        assert trace.sql("SELECT count(*) AS n FROM events WHERE event = 'ended-early'").item() == 1
+        assert trace.sql("SELECT max(step) AS s FROM steps WHERE completed").item() == 4

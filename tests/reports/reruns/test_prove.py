@@ -1,16 +1,26 @@
 """Signs that a proof looks at, and whole proofs: the true cause confirmed, a planted one refuted, nothing when healthy."""
 
-import subprocess
 import sys
 from pathlib import Path
 
 import firstfault
+import forked
 import pytest
 from firstfault.analyzer import Trace, diagnose
 from firstfault.reports.panels.proof import proof_lines, proof_panel, proof_rows
+from firstfault.reports.reruns import rerun_script
 from firstfault.reports.reruns.prove import fixes, prove
 from firstfault.reports.reruns.prove_signs import is_gone, sign_of
 from firstfault.schemas.files.proof import Proof, Tried, read_proof, write_proof
+
+
+@pytest.fixture
+def reruns_are_forks(monkeypatch):
+    """Starts of a script again are forks of a process with torch: what is proven does not depend on how it starts."""
+    monkeypatch.setattr(
+        rerun_script, "_start", lambda command, env, script: forked.Process(command, script.folder, env)
+    )
+
 
 SCRIPT = Path(firstfault.__file__).parent / "reports" / "demo_script" / "train_gpt.py"
 
@@ -77,6 +87,86 @@ def test_a_rerun_that_ends_before_the_place_says_nothing(run_folder):
         assert is_gone(sign, trace, last=11)[0] is None
 
 
+def norms(run, values, loss=1.0):
+    for step, value in enumerate(values):
+        run.step(step, loss=loss, grad_norm=value)
+    return run.write()
+
+
+def test_a_batch_that_teaches_nothing_is_a_sign_that_goes_away_with_its_gradients(run_folder):
+    with Trace(norms(run_folder("bad"), [*[1.0, 1.2] * 6, 0.0, 1.0, 1.1])) as trace:
+        sign = sign_of(trace, 12)
+    assert (sign.kind, sign.step) == ("dip", 12)
+    for there, gone in ((1.1, True), (0.01, False)):
+        with Trace(norms(run_folder(str(there)), [*[1.0, 1.2] * 6, there, 1.0, 1.1])) as trace:
+            assert is_gone(sign, trace, last=14)[0] is gone
+
+
+def test_gradients_of_the_last_third_are_compared_with_those_of_the_run(run_folder):
+    with Trace(norms(run_folder("bad"), [float(i) for i in range(30)])) as trace:
+        sign = sign_of(trace, 5, "size")
+    assert sign.value == 24.5
+    for size, gone in ((8.0, True), (18.0, None), (24.0, False)):
+        with Trace(norms(run_folder(str(size)), [size] * 30)) as trace:
+            assert is_gone(sign, trace, last=29)[0] is gone
+
+
+def test_a_loss_that_moves_away_from_zero_is_told_from_one_that_comes_near(run_folder):
+    with Trace(losses(run_folder("bad"), [-2.0 - i for i in range(18)])) as trace:
+        sign = sign_of(trace, 0, "away")
+    assert sign.value == pytest.approx(18 / 3)
+    for by, gone in ((0.1, True), (-1.0, False)):
+        with Trace(losses(run_folder(str(by)), [-2.0 + by * i for i in range(18)])) as trace:
+            assert is_gone(sign, trace, last=17)[0] is gone
+
+
+def weights(run, kind, moving, zeros=0):
+    """Three tensors, of which some move, and updates with elements that stay as they are."""
+    for step in range(12):
+        run.step(step, loss=1.0)
+        for i in range(3):
+            value = float(step if i < moving else 1)
+            run.add(
+                "tensor_stats", step=step, seq=i, tensor_id=i, numel=10, sum=value, sum_sq=value, microbatch=0, phase=3
+            )
+            run.add(
+                "tensor_stats", step=step, seq=9, tensor_id=10 + i, numel=10, zero_count=zeros, microbatch=0, phase=3
+            )
+    for i in range(3):
+        run.add("tensors", tensor_id=i, tensor_name=f"a{i}", kind=kind)
+        run.add("tensors", tensor_id=10 + i, tensor_name=f"a{i}", kind="update")
+    return run.write()
+
+
+@pytest.mark.parametrize(("sign_kind", "kind"), [("still", "parameter"), ("buffers", "buffer")])
+def test_what_does_not_move_is_counted_until_it_moves(run_folder, sign_kind, kind):
+    with Trace(weights(run_folder("bad"), kind, 1)) as trace:
+        sign = sign_of(trace, 0, sign_kind)
+    assert sign.value == 2
+    for moving, gone in ((3, True), (1, False)):
+        with Trace(weights(run_folder(f"m{moving}"), kind, moving)) as trace:
+            assert is_gone(sign, trace, last=11)[0] is gone
+    with Trace(weights(run_folder("healthy"), kind, 3)) as trace:
+        assert sign_of(trace, 0, sign_kind).value is None
+
+
+def test_weights_that_steps_leave_as_they_are_are_a_share(run_folder):
+    with Trace(weights(run_folder("bad"), "parameter", 3, zeros=9)) as trace:
+        sign = sign_of(trace, 0, "unchanged")
+    assert sign.value == pytest.approx(0.9)
+    for zeros, gone in ((1, True), (9, False)):
+        with Trace(weights(run_folder(f"z{zeros}"), "parameter", 3, zeros=zeros)) as trace:
+            assert is_gone(sign, trace, last=11)[0] is gone
+
+
+def test_only_what_comes_after_a_snapshot_is_looked_at(run_folder):
+    with Trace(losses(run_folder("bad"), [1.0] * 20 + [float("nan")] * 4)) as trace:
+        sign = sign_of(trace, 20)
+    with Trace(losses(run_folder("again"), [float("nan")] * 2 + [1.0] * 22)) as trace:
+        assert is_gone(sign, trace, last=23)[0] is False
+        assert is_gone(sign, trace, last=23, since=1)[0] is True
+
+
 def test_a_refuted_cause_gives_way_to_the_next(broken_run):
     run = broken_run.write()
     with Trace(run) as trace:
@@ -113,12 +203,12 @@ def test_every_cause_that_has_interventions_has_one_that_confirms_it():
 def demo(folder: Path, fault: str) -> Path:
     command = [sys.executable, "-m", "firstfault", "run", "--quiet", "--out", str(folder / fault), str(SCRIPT)]
     command += ["--fault", fault, "--fault-step", "24", "--steps", "30"]
-    subprocess.run(command, capture_output=True, check=False)
+    forked.run(command)
     return folder / fault
 
 
 @pytest.mark.slow
-def test_the_true_cause_is_confirmed_and_a_planted_one_refuted(tmp_path):
+def test_the_true_cause_is_confirmed_and_a_planted_one_refuted(reruns_are_forks, tmp_path):
     run = demo(tmp_path, "outlier-batch")
     assert prove(run, "lr-spike")[0].proven == {"lr-spike": "refuted"}
     proof, _ = prove(run)
@@ -130,7 +220,7 @@ def test_the_true_cause_is_confirmed_and_a_planted_one_refuted(tmp_path):
 
 
 @pytest.mark.slow
-def test_nothing_is_confirmed_of_a_healthy_run(tmp_path):
+def test_nothing_is_confirmed_of_a_healthy_run(reruns_are_forks, tmp_path):
     run = demo(tmp_path, "none")
     assert prove(run)[0].proven == {}
     assert "confirmed" not in prove(run, "lr-spike")[0].proven.values()
