@@ -88,7 +88,7 @@ def reads_of(code: CodeType, first: str | None) -> CodeReads:
             names |= more.global_names
             texts |= more.texts
             changes |= more.changes
-    return CodeReads(*map(frozenset, (own, others, written, names, texts)), changes)
+    return CodeReads(frozenset(own), frozenset(others), frozenset(written), frozenset(names), frozenset(texts), changes)
 
 
 def use_of(roots: Iterable[Any]) -> Use:
@@ -97,8 +97,13 @@ def use_of(roots: Iterable[Any]) -> Use:
     for root in roots:
         walk.visit(root)
     walk.follow()
-    names = (walk.others, walk.texts, walk.written, walk.changed)
-    return Use(frozenset(walk.read), *map(frozenset, names))
+    return Use(
+        frozenset(walk.read),
+        frozenset(walk.others),
+        frozenset(walk.texts),
+        frozenset(walk.written),
+        frozenset(walk.changed),
+    )
 
 
 class _Walk:
