@@ -1,6 +1,7 @@
 """Which way tensors are measured stands in the recording, and is said where it is the slower one without anybody's choice."""
 
 import json
+import math
 import os
 import shutil
 import subprocess
@@ -8,11 +9,15 @@ import sys
 from pathlib import Path
 
 import pytest
-from firstfault.analyzer import Trace
+import torch
+from firstfault.analyzer import Trace, diagnose
 from firstfault.analyzer.reading.check import Way, check
+from firstfault.recorder import Recorder
 from firstfault.recorder.tensors import native
 from firstfault.reports.commands.check import lines_of
 from firstfault.schemas.files.unrecorded import process_notes
+from polars.testing import assert_frame_equal
+from torch import nn
 
 TRAIN = """
 import torch
@@ -107,3 +112,47 @@ def test_quiet_leaves_it_out(copied, tmp_path):
     run, said = _recorded(tmp_path, "--quiet", copied=copied)
     assert said == []
     assert "no C compiler" in str(_row(run)["without_library"])
+
+
+def _train(run: Path) -> tuple[list[float], torch.Tensor]:
+    """Losses and final weights of a recorded training with a convolution, batch norm, clipping, and one step that goes NaN."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(288, 5))
+    optimizer = torch.optim.Adam(model.parameters(), 1e-2)
+    losses = []
+    with Recorder(run, model=model, budget="off", on_nonfinite="record"):
+        for step in range(14):
+            x = torch.randn(16, 3, 8, 8)
+            if step == 10:
+                x[3, 1, 2, 2] = math.nan
+            optimizer.zero_grad()
+            loss = nn.functional.cross_entropy(model(x), torch.randint(5, (16,)))
+            loss.backward()
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            losses.append(loss.item())
+    return losses, nn.utils.parameters_to_vector(model.parameters()).detach()
+
+
+def test_a_whole_recording_is_the_same_with_the_library_and_without(need_library, tmp_path, monkeypatch):
+    need_library(native.library, native.why_not() or "")
+    losses, weights = _train(tmp_path / "library")
+    monkeypatch.setattr(native, "library", None)
+    again, same = _train(tmp_path / "operators")
+
+    torch.testing.assert_close(torch.tensor(losses), torch.tensor(again), rtol=0, atol=0, equal_nan=True)
+    torch.testing.assert_close(weights, same, rtol=0, atol=0, equal_nan=True)
+    stats = (
+        "SELECT step, tensor, kind, s.numel, nan_count, inf_count, min, max, sum, sum_sq FROM stats s"
+        " WHERE kind <> 'update' ORDER BY step, seq"
+    )
+    steps = "SELECT step, loss, grad_norm, clip_norm, completed FROM steps ORDER BY step"
+    batches = "SELECT step, field, sample_fingerprints FROM batches ORDER BY step, field"
+    with Trace(tmp_path / "library") as one, Trace(tmp_path / "operators") as other:
+        assert one.sql(stats).height > 14 * 20
+        assert_frame_equal(one.sql(stats), other.sql(stats), rel_tol=1e-4, abs_tol=1e-5)
+        assert_frame_equal(one.sql(steps), other.sql(steps), rel_tol=1e-5)
+        assert_frame_equal(one.sql(batches), other.sql(batches))
+        first, second = diagnose(one), diagnose(other)
+        assert first.causes[0].name == second.causes[0].name
+        assert first.causes[0].step == second.causes[0].step == 10
