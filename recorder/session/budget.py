@@ -60,7 +60,7 @@ _MOST_FOR_WATCHING = 0.5
 COUNT_NS = 6_000
 LOSS_NS = 40_000
 LOOK_NS = 10_000
-PASS_NS = 4_000
+PASS_NS = 9_000
 """What counting a step that is not watched takes, what reading its loss and writing its row takes on top, looking at an operator
 of its graph, and letting a backward pass by: caches that it spoils are most of it, which no clock inside sees. Estimates, from
 how long steps of an MLP took in one process with and without it; tests/benchmarks/whole_runs.py shows what whole processes
