@@ -55,9 +55,11 @@ from .watches.optimizer_state import OptimizerStateWatch
 from .watches.padding import TokenPadding
 from .watches.profiler_windows import ProfilerWatch
 from .watches.random_evaluations import RandomEvaluations
+from .watches.recurrent_states import RecurrentStatesWatch
 from .watches.reentrant_checkpointing import ReentrantWatch
 from .watches.replica_times import ReplicaTimes
 from .watches.seeds import RandomWatch
+from .watches.set_aside import SetAsideWatch
 from .watches.stale_weights import StaleWeights
 from .watches.target_lookups import TargetLookupsWatch
 from .watches.tied_weights import TieWatch
@@ -111,6 +113,8 @@ class Attachment:
         return [
             AfterStep(session),
             EmbeddingWatch(session, padding, self.backward),
+            RecurrentStatesWatch(session),
+            SetAsideWatch(session),
             CaptureWatch(session, data, graphs, optimizers.alive),
             RandomWatch(session),
             StructureWatch(session),

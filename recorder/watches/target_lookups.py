@@ -3,7 +3,8 @@ equal to the tokens one place later, and shown by attention.
 
 A language model predicts the next token, a masked one those that it does not see. Where each target is the token at its own
 place, the gradient tells whether the model could see it: what is shifted or replaced behind the embedding gets none. Where it is
-the token after it, attention must not look there. A few backward passes of a run are looked at.
+the token after it, attention must not look there; where it is the token after that, it was shifted twice. A few backward passes
+of a run are looked at.
 """
 
 from typing import Any
@@ -76,7 +77,7 @@ class TargetLookupsWatch(Watch):
                     continue
                 count, causal = seen = seen or attentions(nodes)
                 row = _compared(at_places, indices[:, : at_places.shape[1]], ignored)
-                row |= {"attentions": count, "causal": causal}
+                row |= {"attentions": count, "causal": causal, "later": _places_later(at_places, indices, ignored)}
                 if count > causal:
                     row |= _later(at_places, indices, ignored, (nodes, node))
                 self._write(node, at_places != ignored, row)
@@ -120,11 +121,17 @@ def _laid_out(target: Tensor, indices: Tensor) -> Tensor | None:
 def _compared(target: Tensor, indices: Tensor, ignored: int) -> Row:
     """Counts of the targets beside the indices at the same places."""
     counted = target != ignored
-    values, others = target[counted], indices[~counted]
+    values, at_places, others = target[counted], indices[counted], indices[~counted]
+    unlike = at_places[values != at_places]
+    masked = 0
+    if unlike.numel():
+        mark = unlike.mode().values
+        masked = 0 if bool((values == mark).any()) else int((unlike == mark).sum())
     return {
         "targets": target.numel(),
         "counted": values.numel(),
-        "equal": int((values == indices[counted]).sum()),
+        "equal": values.numel() - unlike.numel(),
+        "masked": masked,
         "varied": values.numel() > 0 and bool(values.min() != values.max()),
         "others_varied": bool(others.min() != others.max()) if others.numel() else None,
     }
@@ -149,6 +156,21 @@ def _later(target: Tensor, indices: Tensor, ignored: int, graph: tuple[list[Any]
         best["ahead"] = looking_ahead(nodes, lookup, best["length"]) if alone(nodes, indices) else 0
     best.pop("length", None)
     return best
+
+
+def _places_later(target: Tensor, indices: Tensor, ignored: int) -> int | None:
+    """By how many places all counted targets are later tokens of their own sequence."""
+    for places in (1, 2):
+        for axis in (1, 0):
+            there = min(target.shape[axis], indices.shape[axis] - places)
+            if there < 1 or target.shape[1 - axis] != indices.shape[1 - axis]:
+                continue
+            values, later = target.narrow(axis, 0, there), indices.narrow(axis, places, there)
+            counted = values != ignored
+            values, later = values[counted], later[counted]
+            if values.numel() >= _FEWEST and bool((values == later).all()) and bool(values.min() != values.max()):
+                return places
+    return None
 
 
 def _reached(gradient: Tensor, counted: Tensor) -> Row:

@@ -68,6 +68,11 @@ BATCHES = Table(
             "the zeros of a mask that came with them; null where that was not looked at.",
         ),
         Column("padding_counted", F64, "Share of those that count in the loss: they are not its ignore_index."),
+        Column(
+            "loss_input",
+            I32,
+            "seq of the moments of what the loss compares with a target; null where it was not measured.",
+        ),
         Column("reduction", STR, "How the loss joined its elements: mean, sum, none; for a target."),
         Column("loss_gradient", F64, "Gradient that backward brought to the loss operator: its weight in the total."),
     ),

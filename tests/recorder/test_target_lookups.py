@@ -147,3 +147,9 @@ def test_attention_to_something_else_says_nothing(model: Reader, tmp_path: Path)
 def test_attention_of_states_to_one_another_shows_what_comes(fused: bool, tmp_path: Path) -> None:
     model = ReadsRecurrently(itself=True, fused=fused)
     assert [row["ahead"] for row in of_the_next_token(tmp_path, model)] == [1] * 3
+
+
+@pytest.mark.parametrize(("places", "told"), [(0, None), (1, 1), (2, 2), (3, None)])
+def test_by_how_many_places_targets_are_later_is_told(places: int, told: int | None, tmp_path: Path) -> None:
+    found = rows(tmp_path, Reader(), lambda x: F.pad(x[:, places:], (0, places), value=-100))
+    assert [row["later"] for row in found] == [told] * 3

@@ -97,7 +97,12 @@ WITH per_model AS (
     -- mode, or a
     -- forward without gradients has been seen of it
     SELECT m.rank, m.model FROM module_modes c JOIN modules m ON m.rank = c.rank AND m.module_id = c.module_id
-    GROUP BY m.rank, m.model HAVING bool_and(c.training AND c.grad)
+    -- or without gradients in an evaluation, as what is held
+    LEFT JOIN (SELECT p.rank, min(h.step) AS step
+        FROM module_modes h JOIN parameters p ON p.rank = h.rank AND p.module_id = h.module_id
+        WHERE p.optimizer_id IS NOT NULL AND NOT h.grad GROUP BY p.rank) e ON e.rank = m.rank
+    GROUP BY m.rank, m.model
+    HAVING bool_and(c.training AND c.grad OR NOT c.grad AND coalesce(c.step >= e.step, false)) AND bool_or(c.grad)
 ), ungraded AS (
     -- optimizers that step although nothing that they hold has ever got a gradient
     SELECT p.rank, p.optimizer_id, count(*) AS held, list_sort(list(p.shape)) AS shapes

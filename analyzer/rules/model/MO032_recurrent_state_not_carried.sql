@@ -1,0 +1,23 @@
+/*
+code = "MO032"
+name = "recurrent-state-not-carried"
+severity = "error"
+phase = "forward"
+signal = "event"
+message = "{module} ({class_name}) is called {calls} times in one forward, each time with another input and with one and the same state: what it returns as its new state is not given to the next call, so it remembers nothing of the steps before."
+fix = "Give each call the state that the call before has returned: out, state = cell(x, state)."
+explains = ["plateau", "underfit"]
+[needs]
+tables = ["events", "modules"]
+[doc]
+what = "A recurrent cell, or a recurrence that gets one place of a sequence at a time, which a loop of four calls or more gives the same computed state each time."
+why = "A recurrence without its state is a layer: each output knows of its own input and of the beginning only."
+not_this = "States of zeros or learnt ones, which begin a sequence; recurrences that get whole sequences; a new state in any of the calls."
+source = "Identity of the state in memory."
+*/
+SELECT e.rank, e.step, m.module, m.class_name, (e.detail ->> '$.calls')::BIGINT AS calls,
+    (e.detail ->> '$.calls')::BIGINT AS value
+FROM events e JOIN modules m ON m.rank = e.rank AND m.module_id = e.module_id
+WHERE e.event = 'state-not-carried'
+QUALIFY row_number() OVER (PARTITION BY e.rank ORDER BY e.step, m.call_order) = 1
+ORDER BY e.step, e.rank
