@@ -92,8 +92,8 @@ SELECT l.rank, min(l.step) AS step, any_value(m.module) AS module, count(*) AS l
     coalesce('embedding ' || concat_ws('.', any_value(m.model), nullif(any_value(m.module), '')),
         'an embedding') AS place,
     'and attention shows each place what is behind it: there is no causal mask' AS proof,
-    'Hide later places from attention: is_causal=True, or the mask of nn.Transformer.generate_square_subsequent_mask'
-        AS remedy,
+    'Hide later places from attention: is_causal=True, or the mask of '
+        'nn.Transformer.generate_square_subsequent_mask' AS remedy,
     'error' AS severity
 FROM looks l
 LEFT JOIN modules m ON m.rank = l.rank AND m.module_id = l.module_id
@@ -107,8 +107,8 @@ SELECT l.rank, min(l.step) AS step, any_value(m.module) AS module, count(*) AS l
     'at their own places' AS where_, '' AS all_,
     coalesce('embedding ' || concat_ws('.', any_value(m.model), nullif(any_value(m.module), '')),
         'an embedding') AS place,
-    printf('beside the %d that a mask hides: no attention is causal, and the loss counts what the model can copy',
-        sum(l.masked)::BIGINT) AS proof,
+    printf('beside the %d that a mask hides: no attention is causal, and the loss counts what the model can '
+        'copy', sum(l.masked)::BIGINT) AS proof,
     'Let the loss count the masked places only: give the others its ignore_index as target' AS remedy,
     'error' AS severity
 FROM target_lookups l

@@ -97,6 +97,8 @@ SELECT rank, step,
     arg_min(tensor, place_of_call(call_order)) AS tensor, count(*) AS value,
     array_to_string(list(tensor ORDER BY tensor_id)[:3], ', ') AS names
 FROM onset
-WHERE (rank, tensor_id) NOT IN (SELECT (rank, tensor_id) FROM rested UNION SELECT (rank, tensor_id) FROM moving)
+WHERE (rank, tensor_id) NOT IN (SELECT (rank, tensor_id)
+    FROM rested UNION SELECT (rank, tensor_id)
+    FROM moving)
 GROUP BY rank, step, meant
 ORDER BY step, meant, rank

@@ -20,7 +20,8 @@ SELECT rank, step, microbatch, seq, saved, shape::VARCHAR AS shape_, shape::VARC
 FROM operators WHERE op = 'Broadcast'
 -- detector: by_its_warning
 WITH warned AS (
-    SELECT rank, step, phase, regexp_extract(message, 'target size \(torch.Size\(\[([0-9]+)(, 1)?\]\)\)', 1) AS target,
+    SELECT rank, step, phase,
+        regexp_extract(message, 'target size \(torch.Size\(\[([0-9]+)(, 1)?\]\)\)', 1) AS target,
         regexp_extract(message, 'input size \(torch.Size\(\[([0-9]+)(, 1)?\]\)\)', 1) AS given,
         regexp_matches(message, 'input size \(torch.Size\(\[[0-9]+, 1\]') AS column_
     FROM events
@@ -32,7 +33,8 @@ SELECT rank, step, NULL AS microbatch, NULL AS seq,
     ', as torch warned' AS where_
 FROM warned
 WHERE target = given AND target <> '' AND target <> '1'
-  AND NOT EXISTS (FROM operators o WHERE o.rank = warned.rank AND o.op = 'Broadcast' AND o.step <= warned.step)
+  AND NOT EXISTS (FROM operators o
+      WHERE o.rank = warned.rank AND o.op = 'Broadcast' AND o.step <= warned.step)
 QUALIFY row_number() OVER (PARTITION BY rank ORDER BY step) = 1
 -- together
 ORDER BY step, rank, seq

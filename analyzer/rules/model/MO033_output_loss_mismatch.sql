@@ -72,8 +72,8 @@ QUALIFY outside
     OR bool_and(min < low - $beyond * width OR max > high + $beyond * width) OVER (PARTITION BY rank, op)
 -- detector: several_labels_under_a_softmax
 SELECT p.rank, p.step, p.microbatch, t.seq, t.mean * t.shape[-1] AS value,
-    'what ' || p.op || ' is given comes right from a softmax, which sums to 1 for each sample, but the targets '
-        'of a sample sum to ' || printf('%.3g', t.mean * t.shape[-1]) AS what_,
+    'what ' || p.op || ' is given comes right from a softmax, which sums to 1 for each sample, but the '
+        'targets of a sample sum to ' || printf('%.3g', t.mean * t.shape[-1]) AS what_,
     'Let each label have a probability of its own: a sigmoid and binary_cross_entropy, or the logits and '
         'binary_cross_entropy_with_logits.' AS fix_, 'error' AS severity
 FROM given p
@@ -83,8 +83,8 @@ WHERE p.saved = 'softmax' AND p.op NOT LIKE 'NllLoss%' AND len(t.shape) = 2 AND 
 QUALIFY bool_and(abs(t.mean * t.shape[-1] - 1) > $apart) OVER (PARTITION BY p.rank, p.op)
 -- detector: sigmoid_before_cross_entropy
 SELECT rank, step, microbatch, seq, NULL AS value,
-    'cross_entropy is given what comes right from a sigmoid: its logits lie between 0 and 1, so that no class '
-        'becomes much likelier than another' AS what_,
+    'cross_entropy is given what comes right from a sigmoid: its logits lie between 0 and 1, so that no '
+        'class becomes much likelier than another' AS what_,
     'Leave the sigmoid out: cross_entropy takes logits. Where a sample may have several labels, keep it and '
         'use binary_cross_entropy.' AS fix_, 'error' AS severity
 FROM given WHERE op LIKE 'NllLoss%' AND saved = 'sigmoid'

@@ -47,8 +47,8 @@ WITH looks AS (
 SELECT rank, step, arg_min(module, place_of_call(call_order)) AS module,
     arg_min(tensor, place_of_call(call_order)) AS tensor, count(*) AS value,
     'error' AS severity,
-    printf('%d parameters do not require gradients (%s), and the optimizer goes on moving them: their .grad was '
-        'left behind, so that old gradients, momentum and weight decay still act', count(*),
+    printf('%d parameters do not require gradients (%s), and the optimizer goes on moving them: their .grad '
+        'was left behind, so that old gradients, momentum and weight decay still act', count(*),
         array_to_string(list(tensor ORDER BY tensor_id)[:3], ', ')) AS what_,
     'Set .grad to None when parameters are frozen (zero_grad(set_to_none=True)), or take them out of the '
         'optimizer.' AS remedy
@@ -60,8 +60,8 @@ SELECT e.rank, e.step, m.module, NULL AS tensor, NULL AS value, 'error' AS sever
     printf('%s (%s) trains in training mode, although the script has put it into eval mode to freeze it: '
         'train() of the whole model has put it back, and its batch norms and dropout act as in training',
         m.module, m.class_name) AS what_,
-    'Call eval() on the frozen part again after each train() of the model, or override train() of the model so '
-        'that the part stays in eval mode.' AS remedy
+    'Call eval() on the frozen part again after each train() of the model, or override train() of the model '
+        'so that the part stays in eval mode.' AS remedy
 FROM events e
 JOIN modules m ON m.rank = e.rank AND m.module_id = e.module_id
 WHERE e.event = 'mode-undone'
@@ -94,8 +94,8 @@ SELECT rank, min(step) AS step, arg_min(module, place_of_call(call_order)) AS mo
     printf('%d batch norms whose weights are frozen (first %s) run in training mode: their running means and '
         'variances follow the data of this training', count(*),
         arg_min(module, place_of_call(call_order))) AS what_,
-    'Call eval() on the frozen part after each train() of the model, if its features are to stay as they were.'
-        AS remedy
+    'Call eval() on the frozen part after each train() of the model, if its features are to stay as they '
+        'were.' AS remedy
 FROM followed GROUP BY rank
 -- together
 SELECT * FROM found
