@@ -8,9 +8,8 @@ import mmap
 import os
 import struct
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,6 +24,9 @@ _END = _CONTINUES + bytes(4)
 _ALIGNED = 8
 _MOST_TRIES = 20_000
 """Places at which a next record is looked for in a damaged segment; a file of nothing but such places must not keep a reader."""
+
+_AT_ONCE = 1024
+"""Records of whole steps that are looked at together."""
 
 _WRITTEN = struct.Struct("<8sqqqqI")
 _MAGIC = b"FFWRITE1"
@@ -110,7 +112,7 @@ class Records:
     complete: int = 0
     """Records that could be read."""
     marks: list[Mark] = field(default_factory=list)
-    """Of records of STEP_VALUES."""
+    """Of records of STEP_VALUES, one for each that says more of the segment of tensor_stats than the one before."""
 
 
 def read_records(raw: bytes, schema: pa.Schema | None = None, marks: Sequence[Mark] = ()) -> Records:
@@ -119,53 +121,55 @@ def read_records(raw: bytes, schema: pa.Schema | None = None, marks: Sequence[Ma
 
     Raises pa.ArrowException where not even the schema can be read.
     """
-    found, batches, good, why = _whole_batches(raw, schema if marks or (schema and "check" in schema.names) else None)
-    lost = sum(not _valid(batch) for _, _, batch in batches) + (good == 0)
-    batches = [b for b in batches if _valid(b[2])]
+    source = pa.BufferReader(pa.py_buffer(raw))
+    otherwise = schema if marks or (schema and "check" in schema.names) else None
+    found, stream, why = _stream_of(source, otherwise)
+    of_steps = (
+        found.get_field_index("check") >= 0 and found.field("check").type == STEP_VALUES_SCHEMA.field("check").type
+    )
+    keep = _SoundRecords() if of_steps else _MarkedBatches(raw, marks)
+    lost, good = 0, 0
+    if stream is None:
+        lost = 1
+    else:
+        good = source.tell()
+        try:
+            while True:
+                begin, batch = good, stream.read_next_batch()
+                good = source.tell()
+                if _valid(batch):
+                    keep.take(begin, good, batch)
+                else:
+                    lost += 1
+        except StopIteration:
+            pass
+        except (pa.ArrowException, OSError, ValueError) as e:
+            why = (str(e).splitlines() or [type(e).__name__])[0]
     torn = len(raw) - good
     if torn > 0 and (why is not None or raw[good : good + 8] != _END):
-        more = _after_damage(raw, good + _ALIGNED if good else 0, found)
-        if more:
-            lost += good > 0
-            lost += sum(b > a for (_, a, _), (b, _, _) in pairwise(more))
-            batches += more
-            torn, why = len(raw) - more[-1][1], why if more[-1][1] < len(raw) else None
+        end = None
+        for begin, next_, batch in _after_damage(raw, good + _ALIGNED if good else 0, found):
+            lost += good > 0 if end is None else begin > end
+            keep.take(begin, next_, batch)
+            end = next_
+        if end is not None:
+            torn, why = len(raw) - end, why if end < len(raw) else None
         if torn > 0 and why is None:  # Arrow takes zeros for the end of a stream
             why = "no record begins where the next one should"
-    records = Records(found.empty_table(), lost, max(0, torn), why, len(batches))
-    if found.get_field_index("check") >= 0 and found.field("check").type == STEP_VALUES_SCHEMA.field("check").type:
-        _keep_sound(batches, records)
-    else:
-        _keep_marked(raw, batches, marks, records)
-    return records
+    return keep.records(Records(found.empty_table(), lost, max(0, torn), why))
 
 
-_Placed = list[tuple[int, int, pa.RecordBatch]]
-"""Batches with the places at which they begin and end."""
-
-
-def _whole_batches(raw: bytes, otherwise: pa.Schema | None) -> tuple[pa.Schema, _Placed, int, str | None]:
-    """Schema, batches up to the first that cannot be read, the place behind them, and why it goes on no further.
-
-    ``otherwise``: the schema where that cannot be read; without it raises as Arrow does."""
-    batches: _Placed = []
-    source = pa.BufferReader(pa.py_buffer(raw))
+def _stream_of(
+    source: pa.BufferReader, otherwise: pa.Schema | None
+) -> tuple[pa.Schema, pa.ipc.RecordBatchStreamReader | None, str | None]:
+    """Schema and stream, or why there is no stream; where no schema stands in for it raises as Arrow does."""
     try:
         stream = pa.ipc.open_stream(source)
     except (pa.ArrowException, OSError, ValueError):
         if otherwise is None:
             raise
-        return otherwise, [], 0, "its schema is damaged"
-    good = source.tell()
-    try:
-        while True:
-            batch = stream.read_next_batch()
-            batches.append((good, source.tell(), batch))
-            good = source.tell()
-    except StopIteration:
-        return stream.schema, batches, good, None
-    except (pa.ArrowException, OSError, ValueError) as e:
-        return stream.schema, batches, good, (str(e).splitlines() or [type(e).__name__])[0]
+        return otherwise, None, "its schema is damaged"
+    return stream.schema, stream, None
 
 
 def _valid(batch: pa.RecordBatch) -> bool:
@@ -177,38 +181,78 @@ def _valid(batch: pa.RecordBatch) -> bool:
     return True
 
 
-def _keep_sound(batches: _Placed, records: Records) -> None:
-    """Records of whole steps whose checksums hold."""
-    kept: list[pa.RecordBatch] = []
-    for _, _, batch in batches:
-        try:
-            values, checks = batch.column("rows").to_pylist(), batch.column("check").to_pylist()
-        except (pa.ArrowException, KeyError, ValueError, UnicodeDecodeError):
-            records.lost += 1
-            continue
-        found = [mark_of(value, check) for value, check in zip(values, checks, strict=True)]
-        if None in found:
-            records.lost += 1
-            continue
-        kept.append(batch)
-        records.marks += [mark for mark in found if mark is not None]
-    records.complete = len(kept)
-    if kept:
-        records.table = pa.Table.from_batches(kept)
+@dataclass(slots=True)
+class _SoundRecords:
+    """Records of whole steps whose checksums hold. A small model has hundreds of thousands in one segment, and a batch of Arrow
+    takes kilobytes whatever it holds: so they are put together as they come."""
+
+    waiting: list[pa.RecordBatch] = field(default_factory=list)
+    kept: list[pa.RecordBatch] = field(default_factory=list)
+    complete: int = 0
+    lost: int = 0
+    marks: list[Mark] = field(default_factory=list)
+
+    def take(self, _begin: int, _end: int, batch: pa.RecordBatch) -> None:
+        self.waiting.append(batch)
+        if len(self.waiting) >= _AT_ONCE:
+            self._look()
+
+    def _look(self) -> None:
+        sound: list[pa.RecordBatch] = []
+        for batch in self.waiting:
+            try:
+                values, checks = batch.column("rows").to_pylist(), batch.column("check").to_pylist()
+            except (pa.ArrowException, KeyError, ValueError, UnicodeDecodeError):
+                self.lost += 1
+                continue
+            found = [mark_of(value, check) for value, check in zip(values, checks, strict=True)]
+            if None in found:
+                self.lost += 1
+                continue
+            sound.append(batch)
+            for mark in found:
+                # of those that vouch for the same stretch one is enough
+                if mark is not None and (not self.marks or mark[1:] != self.marks[-1][1:]):
+                    self.marks.append(mark)
+        self.waiting.clear()
+        self.complete += len(sound)
+        if sound:
+            self.kept += pa.Table.from_batches(sound).combine_chunks().to_batches()
+
+    def records(self, records: Records) -> Records:
+        """These, with what is known of them."""
+        self._look()
+        records.lost += self.lost
+        records.marks, records.complete = self.marks, self.complete
+        if self.kept:
+            records.table = pa.Table.from_batches(self.kept)
+        return records
 
 
-def _keep_marked(raw: bytes, batches: _Placed, marks: Sequence[Mark], records: Records) -> None:
-    """Batches of tensor_stats that lie in no stretch whose checksum says that it is damaged."""
-    bad = list(_bad_stretches(raw, marks))
-    kept = [b for a, e, b in batches if not any(a < end and begin < e for begin, end in bad)]
-    records.lost += len(batches) - len(kept)
-    missing = max((m.stats_bytes for m in marks), default=0) - len(raw)
-    if missing > 0:
-        records.lost += 1
-        records.torn = records.torn or f"{missing} bytes are missing at its end"
-    records.complete = len(kept)
-    if kept:
-        records.table = pa.Table.from_batches(kept)
+@dataclass(slots=True)
+class _MarkedBatches:
+    """Batches of a table that lie in no stretch whose checksum says that it is damaged."""
+
+    raw: bytes
+    marks: Sequence[Mark]
+    placed: list[tuple[int, int, pa.RecordBatch]] = field(default_factory=list)
+
+    def take(self, begin: int, end: int, batch: pa.RecordBatch) -> None:
+        self.placed.append((begin, end, batch))
+
+    def records(self, records: Records) -> Records:
+        """These, with what is known of them."""
+        bad = list(_bad_stretches(self.raw, self.marks))
+        kept = [b for a, e, b in self.placed if not any(a < end and begin < e for begin, end in bad)]
+        records.lost += len(self.placed) - len(kept)
+        missing = max((m.stats_bytes for m in self.marks), default=0) - len(self.raw)
+        if missing > 0:
+            records.lost += 1
+            records.torn = records.torn or f"{missing} bytes are missing at its end"
+        records.complete = len(kept)
+        if kept:
+            records.table = pa.Table.from_batches(kept)
+        return records
 
 
 def _bad_stretches(raw: bytes, marks: Iterable[Mark]) -> Iterable[tuple[int, int]]:
@@ -225,9 +269,8 @@ def _bad_stretches(raw: bytes, marks: Iterable[Mark]) -> Iterable[tuple[int, int
         at, crc = end, mark.stats_crc
 
 
-def _after_damage(raw: bytes, begin: int, schema: pa.Schema) -> _Placed:
+def _after_damage(raw: bytes, begin: int, schema: pa.Schema) -> Iterator[tuple[int, int, pa.RecordBatch]]:
     """Records after a place that cannot be read: each begins with a marker, at a multiple of eight bytes."""
-    found: _Placed = []
     buffer = pa.py_buffer(raw)
     at, tries = begin, 0
     while tries < _MOST_TRIES:
@@ -247,7 +290,6 @@ def _after_damage(raw: bytes, begin: int, schema: pa.Schema) -> _Placed:
         if not _valid(batch):
             at += _ALIGNED
             continue
-        found.append((at, at + source.tell(), batch))
+        yield at, at + source.tell(), batch
         at += source.tell()
         tries -= 1
-    return found

@@ -12,6 +12,7 @@ from firstfault.recorder.storage.segments import read_rows
 from firstfault.schemas import TABLES
 from firstfault.schemas.files.layout import part_path, parts, segment_path, segments
 from firstfault.schemas.files.parts import TORN_KEY
+from firstfault.schemas.files.segments import read_records
 from firstfault.schemas.files.step_values import STEP_VALUES, batch_of, message_of, tables_of
 
 STAT = {"microbatch": 0, "phase": 3, "numel": 4, "nan_count": 0, "inf_count": 0, "missing": False}
@@ -102,6 +103,26 @@ def test_a_segment_that_is_cut_anywhere_holds_whole_steps_and_says_how_much_is_m
         assert counted(run) == before
         torn = pq.ParquetFile(part_path(run, 0, "steps", 0)).schema_arrow.metadata[TORN_KEY]
         assert 0 <= int(torn) < len(raw) / 10
+
+
+def test_many_small_records_are_put_together_as_they_are_read_and_a_bad_one_costs_itself(tmp_path):
+    writer = JournalWriter(tmp_path, 0)
+    for step in range(5000):
+        writer.append(
+            {STEP_VALUES: {"metrics": [{"rank": 0, "step": step, "time_ns": 0, "name": "loss", "value": 0.5}]}}
+        )
+    writer.close()
+    raw = bytearray(segment_path(tmp_path, 0, STEP_VALUES, 0).read_bytes())
+    whole = read_records(bytes(raw))
+    assert (whole.complete, whole.lost, whole.table.num_rows) == (5000, 0, 5000)
+    assert whole.table.column("rows").num_chunks == 5  # of 1,024 records: a batch of each would take half a gigabyte
+    assert len(whole.marks) == 1
+    raw[raw.index(b"loss", len(raw) // 2)] ^= 1
+    cut = read_records(bytes(raw[:-200]))
+    assert (cut.complete, cut.lost, cut.table.num_rows) == (4998, 1, 4998)
+    assert cut.torn_bytes > 0
+    before, left = (t.column("rows").to_pylist() for t in (whole.table, cut.table))
+    assert left == [row for row in before[:-1] if row in set(left)]
 
 
 def test_a_crash_between_the_parts_and_the_removal_counts_no_row_twice(tmp_path):

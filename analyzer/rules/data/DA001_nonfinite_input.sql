@@ -34,6 +34,10 @@ WITH forwards AS (
             ORDER BY s.seq) IS NULL AS used
     FROM tensor_stats s JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id
     WHERE t.kind = 'input' AND s.phase = 'data' AND s.nan_count IS NOT NULL
+      -- a tensor that never held any has nothing to sort
+      AND (s.rank, s.tensor_id) IN (SELECT (n.rank, n.tensor_id)
+          FROM tensor_stats n
+          WHERE n.nan_count > 0 OR n.inf_count > 0)
 ), left_out AS (
     SELECT rank, tensor_id, count(*) FILTER (lost AND NOT used) AS batches,
         arg_min(forwards, (step, seq)) FILTER (lost AND NOT used) AS at

@@ -52,6 +52,14 @@ WITH inputs AS (
       AND s.numel >= $elements
       AND s.nan_count + s.inf_count = 0
     GROUP BY b.rank, b.field, b.tensor_id
+), scaled AS (
+    SELECT DISTINCT t.rank, t.module_id
+    FROM tensors t
+    JOIN (SELECT rank, tensor_id
+        FROM tensor_stats
+        WHERE sum_sq <= numel * $rms * $rms
+        GROUP BY rank, tensor_id) s ON s.rank = t.rank AND s.tensor_id = t.tensor_id
+    WHERE t.kind = 'activation' AND t.tensor_name LIKE '%:input0'
 ), leaves AS (
     SELECT m.rank, m.module_id, m.module, m.class_name, m.call_order,
         row_number() OVER (PARTITION BY m.rank, m.model ORDER BY m.call_order) AS n
@@ -71,9 +79,6 @@ SELECT i.rank, i.step, i.field, i.value, i.mean, i.low, i.high, i.batches, l.mod
 FROM inputs i JOIN leaves l ON l.rank = i.rank AND l.n = 1
 WHERE i.least > $rms AND i.batches >= $batches
   -- the model scales it before its first layer
-  AND NOT EXISTS (FROM tensors t
-      JOIN tensor_stats s ON s.rank = t.rank AND s.tensor_id = t.tensor_id
-      WHERE t.rank = l.rank AND t.module_id = l.module_id
-    AND t.kind = 'activation' AND t.tensor_name LIKE '%:input0' AND s.sum_sq <= s.numel * $rms * $rms)
-        AND regexp_matches(l.class_name, '^(Linear|Conv[123]d|LSTM|GRU|RNN)$')
+  AND NOT EXISTS (FROM scaled c WHERE c.rank = l.rank AND c.module_id = l.module_id)
+  AND regexp_matches(l.class_name, '^(Linear|Conv[123]d|LSTM|GRU|RNN)$')
 ORDER BY i.step, i.rank

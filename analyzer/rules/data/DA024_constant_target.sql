@@ -23,11 +23,11 @@ steps = 8
 [doc]
 what = "Every target of a classification loss in the whole run is the same class, though the loss saw several, and the data has been gone through once."
 why = "The loss falls to nothing, because to say that class always is enough, and the model has learnt nothing."
-not_this = "A run that ended before its first epoch did, whose data may be sorted; targets of a regression, which may be zero for every sample where a residual is learnt; a discriminator, whose targets are of both classes in one step."
+not_this = "A run that ended before its first epoch did, whose data may be sorted; targets of a regression, which may be zero for every sample where a residual is learnt; a discriminator, whose targets are of both classes in one step; a loss that ignores most targets."
 source = "Counting."
 */
 WITH targets AS (
-    SELECT rank, step, loader_id, epoch, fingerprint, classes, label_counts,
+    SELECT rank, step, loader_id, epoch, fingerprint, classes, label_counts, ignored_count,
         list_sum(label_counts) AS total, list_position(label_counts, list_max(label_counts)) - 1 AS top,
         list_max(label_counts) AS most
     FROM batches
@@ -48,6 +48,8 @@ FROM targets
 WHERE rank IN (FROM seen_again)
 GROUP BY rank
 HAVING bool_and(most = total)
+    -- a loss that leaves out most of them chooses its targets: one term of several
+    AND coalesce(sum(ignored_count), 0) < sum(total)
     AND count(DISTINCT top) = 1
     AND max(classes) >= 2
     AND sum(total) >= $least

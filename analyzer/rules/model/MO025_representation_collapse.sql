@@ -123,15 +123,32 @@ not_this = "Directions inside a model at whose end samples still differ, batches
 source = "Standard deviation of normalised outputs, by which self-supervised learning watches for collapse."
 */
 -- shared
-WITH looks AS (
-    SELECT p.rank, p.module_id, p.tensor_id, p.step, p.probe, median(p.value) AS spread,
+WITH counted AS (
+    -- many ranks make millions of looks, nearly all of one row: medians of these would fill the memory
+    SELECT p.rank, p.module_id, p.tensor_id, p.step, p.probe, count(*) AS rows_, any_value(p.value) AS spread,
+        any_value(CASE
+            WHEN p.probe = 'batch_std' THEN p.value / nullif(p.scale, 0)
+            ELSE p.value
+            END) AS share
+    FROM probes p WHERE p.probe IN ('batch_std', 'direction_std') AND isfinite(p.value) AND isfinite(p.scale)
+    GROUP BY p.rank, p.module_id, p.tensor_id, p.step, p.probe
+), looks AS (
+    SELECT * EXCLUDE (rows_), 1::DOUBLE AS views FROM counted WHERE rows_ = 1
+    UNION ALL
+    SELECT c.rank, c.module_id, c.tensor_id, c.step, c.probe, median(p.value) AS spread,
         CASE
-            WHEN p.probe = 'batch_std' THEN median(p.value / nullif(p.scale, 0))
+            WHEN c.probe = 'batch_std' THEN median(p.value / nullif(p.scale, 0))
             ELSE median(p.value)
             END AS share,
             count(*) / count(DISTINCT p.microbatch) AS views
-    FROM probes p WHERE p.probe IN ('batch_std', 'direction_std') AND isfinite(p.value) AND isfinite(p.scale)
-    GROUP BY p.rank, p.module_id, p.tensor_id, p.step, p.probe
+    FROM counted c
+    JOIN probes p ON p.rank = c.rank
+        AND p.module_id IS NOT DISTINCT FROM c.module_id
+        AND p.tensor_id IS NOT DISTINCT FROM c.tensor_id
+        AND p.step = c.step
+        AND p.probe = c.probe
+    WHERE c.rows_ > 1 AND isfinite(p.value) AND isfinite(p.scale)
+    GROUP BY c.rank, c.module_id, c.tensor_id, c.step, c.probe
 ), history AS (
     SELECT *, row_number() OVER (PARTITION BY rank, tensor_id, probe ORDER BY step) AS n FROM looks
     -- a direction is what a loss between views is about; a regression may well point one way
@@ -244,6 +261,14 @@ WITH turns AS (
         WHERE loss > 0
         WINDOW w AS (PARTITION BY rank ORDER BY step ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING))
     WHERE steps >= $before AND loss < $halved * lowest GROUP BY rank
+), embeddings AS (
+    SELECT DISTINCT t.rank, t.module_id
+    FROM tensors t
+    JOIN (SELECT rank, tensor_id
+        FROM tensor_stats
+        WHERE requires_grad
+        GROUP BY rank, tensor_id) s ON s.rank = t.rank AND s.tensor_id = t.tensor_id
+    WHERE t.kind = 'activation' AND len(t.shape) = 2 AND t.shape[2] >= $width
 ), shrinking AS (
     -- a squared distance between views falls with the square of their size, an absolute one with its first
     -- power, what is learnt about them falls faster or elsewhere;
@@ -256,14 +281,7 @@ WITH turns AS (
     JOIN turns t ON t.rank = h.rank AND h.step >= t.turn
     WHERE h.probe = 'batch_std' AND h.spread > 0
       -- the width of an embedding, not of a value
-      AND EXISTS (SELECT 1
-          FROM stats s
-          WHERE s.rank = h.rank
-            AND s.module_id = h.module_id
-            AND s.kind = 'activation'
-            AND len(s.shape) = 2
-            AND s.shape[2] >= $width
-            AND s.requires_grad)
+      AND EXISTS (FROM embeddings e WHERE e.rank = h.rank AND e.module_id = h.module_id)
     GROUP BY h.rank, h.module_id, h.tensor_id, h.probe, t.turn
     HAVING count(*) >= $looks
         AND quantile_cont(h.views, 0.1) >= 2

@@ -6,12 +6,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from firstfault.__main__ import build_app
 from firstfault.analyzer import Trace, diagnose
 from firstfault.analyzer.reading.check import check
+from firstfault.schemas import VERSION_KEY
+from firstfault.schemas.files.checksums import with_crc
 from firstfault.schemas.files.layout import part_path, parts, segment_path
+from firstfault.schemas.files.seals import SEALED
 from firstfault.schemas.files.step_values import STEP_VALUES
 from typer.testing import CliRunner
 
@@ -209,15 +214,31 @@ def test_a_letter_of_run_json_is_said_and_the_rest_of_it_is_known(ended):
 
 
 def test_a_run_of_a_newer_schema_is_refused_in_one_line(ended):
-    import msgspec
-    from firstfault.schemas.files.checksums import with_crc
-
     said = msgspec.json.decode((ended / "run.json").read_bytes()) | {"schema_version": 99}
     (ended / "run.json").write_bytes(msgspec.json.encode(with_crc(said)))
     done = CliRunner().invoke(build_app(), ["diagnose", str(ended)])
     assert done.exit_code == 2
     assert done.output.count("\n") == 1
     assert "newer firstfault (schema 99" in done.output
+
+
+def test_a_run_of_an_older_schema_is_read_with_the_columns_that_it_has(ended):
+    """Version 0 in every file, no checksum, and columns that came later are not there."""
+    with Trace(ended) as trace:
+        before = diagnose(trace)
+    for table, later in {"steps": ["loss_scale", "carried_grad_norm"], "tensor_stats": ["requires_grad"]}.items():
+        for part in parts(ended, table):
+            rows = pq.read_table(part.path).drop_columns(later)
+            kept = {k: v for k, v in rows.schema.metadata.items() if k not in SEALED} | {VERSION_KEY: b"0"}
+            pq.write_table(rows.replace_schema_metadata(kept), part.path)
+    said = msgspec.json.decode((ended / "run.json").read_bytes()) | {"schema_version": 0}
+    del said["crc32"]
+    (ended / "run.json").write_bytes(msgspec.json.encode(said))
+    with Trace(ended) as trace:
+        assert trace.problems == []
+        assert trace.sql("SELECT count(loss_scale) AS known, count(*) AS steps FROM steps").row(0) == (0, 40)
+        after = diagnose(trace)
+    assert [(c.name, c.step) for c in after.causes] == [(c.name, c.step) for c in before.causes] != []
 
 
 def test_what_was_written_without_checksums_is_read_as_it_is(killed):
