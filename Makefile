@@ -10,13 +10,14 @@ INSTALLED_FROM := pyproject.toml setup.py constraints.txt recorder/tensors/momen
 # every check runs, two at a time, also after one that failed; then pytest, whose closing line comes last
 CHECKS := { lint=0; $(MAKE) --no-print-directory --keep-going --jobs=2 --output-sync=target lint || lint=$$?; }
 
-.PHONY: help demo test quick suite pictures docs dist matrix lint clean
+.PHONY: help demo test quick suite gpu pictures docs dist matrix lint clean
 
 help:
 	@echo "make demo    record a training with a real fault, diagnose it, write the report (FAULT=$(FAULT))"
 	@echo "make test    everything CI does: lint, types, layers, tests; installs Debian's chromium if there is none"
 	@echo "make quick   lint, types, layers, and the tests that take less than ten seconds each"
 	@echo "make suite   the tests, every fault script and every odd healthy run among them (\`make test\` runs a slice of these)"
+	@echo "make gpu     what only a CUDA device can show, in one table, in less than eight minutes"
 	@echo "make pictures  docs/tutorial.md and its pictures, from commands that are run"
 	@echo "make docs    the pages of docs/ as a site in site/; fails on a dead link"
 	@echo "make dist    wheel and sdist in dist/, the same bytes each time from the same commit"
@@ -35,6 +36,9 @@ quick: $(VENV)/.installed-dev
 
 suite: $(VENV)/.installed-frameworks chromium
 	FIRSTFAULT_KILLS=$${FIRSTFAULT_KILLS:-4} $(BIN)/python -m pytest -n 2 tests -m "suite or not suite" $(PYTEST_ARGS)
+
+gpu: $(VENV)/.installed-dev
+	@$(BIN)/python tests/gpu/verify.py $(GPU_ARGS)
 
 pictures: $(VENV)/.installed-dev chromium
 	$(BIN)/python tests/pictures/make_tutorial.py

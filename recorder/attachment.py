@@ -50,6 +50,7 @@ from .watches.hook_counts import HookCounts
 from .watches.host_reads import HostReads
 from .watches.logged_metrics import MetricsWatch
 from .watches.loss_terms import LossTermsWatch
+from .watches.measuring_way import MeasuringWay
 from .watches.model_copies import CopyWatch
 from .watches.model_structure import StructureWatch
 from .watches.open_files import OpenFiles
@@ -142,6 +143,7 @@ class Attachment:
             StaleWorkers(session, self.loaders),
             DebugModes(session),
             OpenFiles(session),
+            MeasuringWay(session),
             outputs,
             activations,
             cuda,

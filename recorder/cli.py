@@ -366,9 +366,10 @@ def _find(name: str) -> ModuleSpec | None:
 
 
 def _say_what_was_recorded(folder: Path, *, quiet: bool) -> None:
-    """One line on stderr after the script's own last one: where the run lies, or why there is nothing in it."""
+    """One line on stderr after the script's own last one: where the run lies, or why there is nothing in it. One more before it
+    where recording took longer than it would have to."""
     from .storage.segments import completed_steps  # noqa: PLC0415
-    from .supervisor.closing_line import switched_off, why_nothing  # noqa: PLC0415
+    from .supervisor.closing_line import switched_off, why_nothing, without_library  # noqa: PLC0415
     from .supervisor.troubles import say  # noqa: PLC0415
 
     steps = completed_steps(folder)
@@ -380,4 +381,7 @@ def _say_what_was_recorded(folder: Path, *, quiet: bool) -> None:
         count = max(steps.values())
         ranks = f" on {len(steps)} ranks" if len(steps) > 1 else ""
         but = f", but {off}" if off else ""
+        slower = None if quiet else without_library(folder)
+        if slower is not None:
+            say(slower)
         say(f"{count} step{'s' * (count != 1)}{ranks} recorded{but}; next: firstfault diagnose {shown}")

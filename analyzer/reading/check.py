@@ -1,7 +1,12 @@
 """Check a whole run folder: every byte that has a checksum, and what is known of the rest."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from ...schemas import TABLES, SchemaError
 from ...schemas.files.integrity import damages
@@ -9,7 +14,16 @@ from ...schemas.files.layout import CHECKSUMS_JSON, RUN_JSON, parts, segments
 from ...schemas.files.manifest import UNKNOWN_END, rescue_exit, rescue_manifest
 from ...schemas.files.seals import read_seal
 from ..errors import NotARunError, UnreadableRunError
-from .sources import Problem, find_sources
+from .sources import Problem, Source, find_sources
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How processes measured tensors in the host's memory: the ``instructions`` of the C library, or why it was not used."""
+
+    instructions: str | None
+    without_library: str | None
+    ranks: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +36,7 @@ class Checked:
     unsealed: int
     listed: bool
     """Whether there is a list of the checksums of its other files: it is written when a run ends."""
+    ways: list[Way]
     problems: list[Problem]
 
 
@@ -35,7 +50,7 @@ def check(run: Path) -> Checked:
     except SchemaError as e:
         raise UnreadableRunError(str(e)) from e
     closed = ended is not None and ended.status in {"completed", "exception", UNKNOWN_END}
-    _, problems = find_sources(run, ended=closed, newest_schema=manifest.schema_version, every_byte=True)
+    sources, problems = find_sources(run, ended=closed, newest_schema=manifest.schema_version, every_byte=True)
     found = [(run / RUN_JSON, why), (exit_path, why_exit), *damages(run, all_bytes=True)]
     problems = [Problem(str(path), what) for path, what in found if what is not None] + problems
     paths = [part.path for table in TABLES for part in parts(run, table)]
@@ -45,8 +60,29 @@ def check(run: Path) -> Checked:
         segments=len(segments(run)),
         unsealed=sum(_unsealed(path) for path in paths),
         listed=(run / CHECKSUMS_JSON).exists(),
+        ways=_ways(sources["ranks"]),
         problems=problems,
     )
+
+
+def _ways(ranks: Source) -> list[Way]:
+    """Of the ranks that say it, the most frequent way first."""
+    last = {row["rank"]: (row["instructions"], row["without_library"]) for row in _rows(ranks)}
+    told = [way for way in last.values() if any(way)]
+    return [Way(*way, told.count(way)) for way in sorted(set(told), key=lambda way: (-told.count(way), str(way)))]
+
+
+def _rows(ranks: Source) -> Iterator[dict[str, Any]]:
+    columns = ["rank", "instructions", "without_library"]
+    for path, held in ranks.parts:
+        if held.issuperset(columns):
+            try:
+                yield from pq.ParquetFile(path).read(columns, use_threads=False).to_pylist()
+            except (pa.ArrowException, OSError):  # damaged, which is told elsewhere
+                continue
+    for table in ranks.journal:
+        if {*columns} <= {*table.column_names}:
+            yield from table.select(columns).to_pylist()
 
 
 def _unsealed(path: Path) -> bool:

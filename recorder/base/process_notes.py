@@ -22,6 +22,7 @@ def note_process(
     failure: str | None = None,
     import_error: str | None = None,
     fault: tuple[str, str] | None = None,
+    without_library: str | None = None,
 ) -> None:
     """Write the note of this process, or add to it. A folder that does not take it loses the note and nothing else."""
     path = _path(run)
@@ -33,6 +34,8 @@ def note_process(
         note["torch"] = torch or note["torch"]
         note["failure"] = failure or note["failure"]
         note["import_error"] = None if torch else import_error or note["import_error"]
+        if without_library is not None:
+            note["without_library"] = without_library
         if fault is not None:
             note["faults"].append({"part": fault[0], "error": fault[1]})
         path.parent.mkdir(exist_ok=True)

@@ -2,9 +2,10 @@
 
 Between two watched steps the hooks of modules are out of torch, and the recorder's other parts look away. What stays is one
 hook after the optimizer's step, which counts. At every step, or where even that is too dear at every so many, the loss is read
-in backward, and one short row goes to the journal. Something that needs a closer look ends the stretch: a loss that is not
-finite, or an operator whose derivative is undefined at what it holds (both within their step; the latter where steps are long
-enough), a loss that leaves its band, an evaluation where not every step has one, an optimizer that has not stepped before, an
+in backward, and one short row goes to the journal; of many microbatches it is that of the last, where all are too dear.
+Something that needs a closer look ends the stretch: a loss that is not finite, or an operator whose derivative is undefined at
+what it holds (both within their step; the latter where steps are long enough), a loss that leaves its band, an evaluation where
+not every step has one, an optimizer that has not stepped before, an
 exception.
 """
 
@@ -97,6 +98,8 @@ class UnwatchedSteps(Part):
         self._began = 0
         self._loss: float | None = None
         """Of the step in progress."""
+        self._pass_by = 0
+        """Losses that are not read before the next one that is."""
         self._rows: list[Row] = []
         """Not written yet."""
         self._looks_at_risks = False
@@ -135,6 +138,7 @@ class UnwatchedSteps(Part):
         if not session.budget.watching_is_dear:
             return
         possible = not callable(closure_of(args, kwargs)) and self._possible(optimizer)
+        session.budget.backwards = max(session.position.last_microbatches, 1)
         session.budget.steps_can_go_unwatched = possible
         count, apart = session.budget.unwatched_steps(session.position.step)
         if count > 1 and possible:
@@ -202,6 +206,8 @@ class UnwatchedSteps(Part):
 
     def _begin_run(self) -> None:
         """The next row will be that of the last of the next steps."""
+        budget = self.session.budget
+        self._pass_by = 0 if budget.every_loss else budget.backwards - 1
         self._to_row = min(self._apart, self._left)
         self._left -= self._to_row
         self._wrap_backward(wrap=self._to_row == 1)
@@ -275,6 +281,9 @@ class UnwatchedSteps(Part):
 
     def _read_loss(self, loss: Tensor | None) -> bool:
         """The script's backward begins; returns whether it goes unwatched too."""
+        if self._pass_by:
+            self._pass_by -= 1
+            return True
         if loss is None or loss.numel() != 1 or loss.device.type != "cpu" or not loss.is_floating_point():
             return True
         number = _read(loss)

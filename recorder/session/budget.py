@@ -60,9 +60,11 @@ _MOST_FOR_WATCHING = 0.5
 COUNT_NS = 6_000
 LOSS_NS = 40_000
 LOOK_NS = 10_000
-"""What counting a step that is not watched takes, what reading its loss and writing its row takes on top, and looking at an
-operator of its graph: caches that it spoils are most of it, which no clock inside sees. Estimates, from how long steps of an MLP
-took in one process with and without it; tests/benchmarks/whole_runs.py shows what whole processes pay."""
+PASS_NS = 9_000
+"""What counting a step that is not watched takes, what reading its loss and writing its row takes on top, looking at an operator
+of its graph, and letting a backward pass by: caches that it spoils are most of it, which no clock inside sees. Estimates, from
+how long steps of an MLP took in one process with and without it; tests/benchmarks/whole_runs.py shows what whole processes
+pay."""
 
 _MOST_FOR_LOSSES = 0.4
 """Share of the budget that reading losses of such steps, and looking at operators of their graphs, may take."""
@@ -112,8 +114,12 @@ class Budget:
         """Whether watching every step takes more than its part of the budget."""
         self.steps_can_go_unwatched = False
         """Whether that can be changed, as loop/unwatched_steps.py finds."""
+        self.backwards = 1
+        """Calls of backward in a step: one for each microbatch."""
+        self.every_loss = True
+        """Whether the loss of each of them is read in a step that is not watched, or that of the last alone."""
         self._losses_every = 1
-        """Interval of the steps whose loss is read, among those that are not."""
+        """Interval of the steps in which it is, among those that are not watched."""
         self._first_step = first_step
         self._told_at = first_step
         """Step after the last account."""
@@ -160,12 +166,20 @@ class Budget:
 
     def may_look(self, operators: int) -> bool:
         """Whether so many operators of the graph may be looked at in each step that is not watched and whose loss is read."""
-        return LOSS_NS + operators * LOOK_NS <= _MOST_FOR_LOSSES * (self.options.budget or 0.0) * self._plain_step_ns()
+        return self._losses_ns() + operators * LOOK_NS <= self._most_for_losses()
+
+    def _losses_ns(self) -> int:
+        """What it takes in one step to read its loss."""
+        passed = 0 if self.every_loss else self.backwards - 1
+        return (self.backwards - passed) * LOSS_NS + passed * PASS_NS
+
+    def _most_for_losses(self) -> float:
+        return _MOST_FOR_LOSSES * (self.options.budget or 0.0) * self._plain_step_ns()
 
     def went_unwatched(self, step: int, count: int, losses_every: int, ns: int, looks: int = 0) -> None:
         """``count`` steps up to before ``step`` went unwatched and took ``ns``; every ``losses_every``-th loss was read, and in
         each step ``looks`` operators of the graph were looked at."""
-        taken = count * (COUNT_NS + LOSS_NS // losses_every + looks * LOOK_NS)
+        taken = count * (COUNT_NS + self._losses_ns() // losses_every + looks * LOOK_NS)
         self.step = step
         self.used_ns += taken
         self._ran_ns += max(ns - taken, 0)
@@ -178,11 +192,14 @@ class Budget:
     def evaluation_due(self, count: int, row_ns: int, recorder_ns: int) -> bool:
         """Whether the ``count``-th forward without gradients since the last step is to be measured. Small models are evaluated
         sample by sample, or act that often in an environment: beyond the first, the forwards are measured that the budget
-        allows by what the recorder took of the time since that step, and ever fewer in any case."""
-        if count <= _FEW_EVALUATIONS or not self._enforced or self.step < self._full_until:
+        allows by what the recorder took of the time since that step, and ever fewer in any case. Where everything is measured the
+        recorder may take its share of the first phase for them."""
+        if count <= _FEW_EVALUATIONS or self.options.budget is None:
             return True
-        stride = 1 << (count // _FEW_EVALUATIONS).bit_length()
-        return count % stride == 0 or recorder_ns <= (self.options.budget or 0.0) * row_ns
+        full = not self._enforced or self.step < self._full_until
+        if recorder_ns <= (_FULL_SHARE if full else self.options.budget) * row_ns:
+            return True
+        return count % (1 << (count // _FEW_EVALUATIONS).bit_length()) == 0
 
     def spent(self, kind: Kind, ns: int, tensors: int = 1) -> None:
         """A kind was measured: nanoseconds, and rows that it made."""
@@ -350,8 +367,12 @@ class Budget:
         for kind in self._costs:
             self.intervals[kind] = _toward(self.intervals[kind], needed[kind], easy[kind])
         self.watched_every = _toward(self.watched_every, needed_steps, easy_steps)
-        self._losses_every = 1
-        while LOSS_NS / self._losses_every > _MOST_FOR_LOSSES * budget_ns and self._losses_every < MOST_BETWEEN_LOSSES:
+        self.every_loss, self._losses_every = True, 1
+        self.every_loss = self._losses_ns() <= self._most_for_losses()
+        while (
+            self._losses_ns() > self._losses_every * self._most_for_losses()
+            and self._losses_every < MOST_BETWEEN_LOSSES
+        ):
             self._losses_every *= 2
         return (self.intervals, self.watched_every) != before
 

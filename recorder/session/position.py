@@ -17,6 +17,7 @@ class Position:
         "_breadcrumb",
         "flushes",
         "in_backward",
+        "last_microbatches",
         "loading",
         "microbatch",
         "phase",
@@ -31,6 +32,8 @@ class Position:
         self.step = first_step
         self.microbatch = 0
         """Backward passes since the last row of `steps`."""
+        self.last_microbatches = 0
+        """Backward passes that this row counts."""
         self.seq = 0
         """Order of capture within the step."""
         self.phase = Phase.DATA

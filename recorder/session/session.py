@@ -161,7 +161,7 @@ class Session:
             carried_grad_norm=carried,
         )
         budget.row_ended(step_ns, guard.recorder_ns)
-        position.microbatch = 0
+        position.last_microbatches, position.microbatch = position.microbatch, 0
         guard.recorder_ns = 0
         position.flushes += 1
         began = perf_counter_ns()

@@ -22,6 +22,17 @@ def switched_off(run: Path) -> str | None:
     return f"{len(parts)} parts of the recorder switched themselves off: {named}"
 
 
+def without_library(run: Path) -> str | None:
+    """That tensors were measured the slower way, and why, in a sentence; None where the C library did it, or was left out."""
+    reasons = dict.fromkeys(note.without_library for note in process_notes(run) if note.without_library is not None)
+    if not reasons:
+        return None
+    return (
+        f"torch's operators measured the tensors, which takes longer than the C library does: {'; '.join(reasons)};"
+        " to have it, install a C compiler and then firstfault again"
+    )
+
+
 def why_nothing(run: Path) -> str:
     """Why no step of a run was recorded."""
     off = switched_off(run)

@@ -19,7 +19,8 @@ COLUMNS = 8
 _PAGE = 4096
 """Rows of a page: 256 KiB; a step with more takes another page."""
 
-_CACHED_PLANS = 64
+_CACHED_PLANS = 256
+"""Sets of sizes; each output of a module that is measured alone has one."""
 
 
 class Late:
@@ -220,7 +221,7 @@ class DeviceStatistics:
         plan = self._plans.get(key)
         if plan is None:
             if len(self._plans) >= _CACHED_PLANS:
-                self._plans.clear()
+                self._plans.pop(next(iter(self._plans)))
             plan = self._plans[key] = self._kernel.Plan(key, self.device)
         first = rows[0]
         self._kernel.launch(flats, plan, page.rows[first : first + len(rows)])

@@ -151,4 +151,9 @@ def _norm_of_dense(gradients: list[Tensor]) -> Norm:
     library = native.library
     if library is not None and "cpu" not in LATE_DEVICES and (total := library.squares_of(dense)) is not None:
         return math.sqrt(total)
-    return scalar_of(torch.linalg.vector_norm(torch.stack([n.float() for n in _foreach_norm(dense)])))
+    norms: list[Tensor] = []
+    for dtype in dict.fromkeys(
+        g.dtype for g in dense
+    ):  # those of half precision have three digits, and so would their norms
+        norms += _foreach_norm([g for g in dense if g.dtype is dtype], dtype=_sum_dtype(dtype))
+    return scalar_of(torch.linalg.vector_norm(torch.stack([n.float() for n in norms])))

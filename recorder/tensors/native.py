@@ -295,9 +295,14 @@ def _failed_test(library: Library) -> str | None:
     return None
 
 
+def left_out() -> bool:
+    """Whether somebody chose not to have the library."""
+    return os.environ.get(ENV_NATIVE) == "0"
+
+
 def _load() -> tuple[Library | None, str | None]:
     """The library, or why there is none."""
-    if os.environ.get(ENV_NATIVE) == "0":
+    if left_out():
         return None, f"{ENV_NATIVE} is 0"
     if not _PATH.exists():
         return None, f"{_PATH.name} was not built when firstfault was installed: there was no C compiler"

@@ -7,6 +7,8 @@ Rows are float64: nan, inf, zero, min, max, sum, sum of squares; the last five o
 float64 unless the elements are float16, whose squares float32 holds.
 """
 
+from itertools import accumulate
+
 import torch
 import triton  # pyright: ignore[reportMissingImports]
 import triton.language as tl  # pyright: ignore[reportMissingImports]
@@ -26,22 +28,7 @@ _WIDTH = 1 << 7
 
 
 @triton.jit
-def _partial(
-    pointers,
-    numels,
-    owners,
-    firsts,
-    rows,
-    STRETCH: tl.constexpr,
-    BLOCK: tl.constexpr,
-    DTYPE: tl.constexpr,
-    WIDE: tl.constexpr,
-):
-    program = tl.program_id(0)
-    owner = tl.load(owners + program)
-    numel = tl.load(numels + owner)
-    base = tl.load(pointers + owner).to(tl.pointer_type(DTYPE))
-    start = (program - tl.load(firsts + owner)).to(tl.int64) * STRETCH
+def _stretch(base, start, numel, row, STRETCH: tl.constexpr, BLOCK: tl.constexpr, WIDE: tl.constexpr):
     nan = tl.zeros((BLOCK,), tl.float64)
     infinite = tl.zeros((BLOCK,), tl.float64)
     zero = tl.zeros((BLOCK,), tl.float64)
@@ -64,7 +51,6 @@ def _partial(
         high = tl.maximum(high, tl.where(kept, x, float("-inf")).to(tl.float64))
         total += value.to(tl.float64)
         squares += (value * value).to(tl.float64)
-    row = rows + program.to(tl.int64) * 8
     tl.store(row, tl.sum(nan, 0))
     tl.store(row + 1, tl.sum(infinite, 0))
     tl.store(row + 2, tl.sum(zero, 0))
@@ -72,6 +58,32 @@ def _partial(
     tl.store(row + 4, tl.max(high, 0))
     tl.store(row + 5, tl.sum(total, 0))
     tl.store(row + 6, tl.sum(squares, 0))
+
+
+@triton.jit
+def _partial(
+    pointers,
+    numels,
+    owners,
+    firsts,
+    rows,
+    STRETCH: tl.constexpr,
+    BLOCK: tl.constexpr,
+    DTYPE: tl.constexpr,
+    WIDE: tl.constexpr,
+):
+    program = tl.program_id(0)
+    owner = tl.load(owners + program)
+    numel = tl.load(numels + owner)
+    base = tl.load(pointers + owner).to(tl.pointer_type(DTYPE))
+    start = (program - tl.load(firsts + owner)).to(tl.int64) * STRETCH
+    _stretch(base, start, numel, rows + program.to(tl.int64) * 8, STRETCH, BLOCK, WIDE)
+
+
+@triton.jit
+def _partial_of_one(base, numels, rows, STRETCH: tl.constexpr, BLOCK: tl.constexpr, WIDE: tl.constexpr):
+    program = tl.program_id(0).to(tl.int64)
+    _stretch(base, program * STRETCH, tl.load(numels), rows + program * 8, STRETCH, BLOCK, WIDE)
 
 
 @triton.jit
@@ -124,7 +136,7 @@ class Plan:
 
     def __init__(self, numels: tuple[int, ...], device: torch.device) -> None:
         counts = [max(1, -(-n // STRETCH)) for n in numels]
-        firsts = [sum(counts[:i]) for i in range(len(counts))]
+        firsts = [0, *accumulate(counts[:-1])]
         owners = [i for i, c in enumerate(counts) for _ in range(c)]
         self.programs = len(owners)
         self.tensors = len(numels)
@@ -138,18 +150,20 @@ class Plan:
 def launch(tensors: list[Tensor], plan: Plan, out: Tensor) -> None:
     """Moments of tensors of one dtype and device, flat and dense, into ``out`` of shape (tensors, COLUMNS), contiguous."""
     element, wide = _ELEMENT[tensors[0].dtype]
-    pointers = _to_device([t.data_ptr() for t in tensors], out.device)
-    _partial[(plan.programs,)](
-        pointers,
-        plan.numels,
-        plan.owners,
-        plan.firsts,
-        plan.rows,
-        STRETCH=STRETCH,
-        BLOCK=BLOCK,
-        DTYPE=element,
-        WIDE=wide,
-    )
+    if len(tensors) == 1:  # as outputs of modules are: a table of one address would be one more copy to the device
+        _partial_of_one[(plan.programs,)](tensors[0], plan.numels, plan.rows, STRETCH=STRETCH, BLOCK=BLOCK, WIDE=wide)
+    else:
+        _partial[(plan.programs,)](
+            _to_device([t.data_ptr() for t in tensors], out.device),
+            plan.numels,
+            plan.owners,
+            plan.firsts,
+            plan.rows,
+            STRETCH=STRETCH,
+            BLOCK=BLOCK,
+            DTYPE=element,
+            WIDE=wide,
+        )
     _joined[(plan.tensors,)](plan.rows, plan.firsts, plan.counts, out, WIDTH=_WIDTH)
 
 

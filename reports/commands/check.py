@@ -5,7 +5,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from ...analyzer.reading.check import Checked, check
+from ...analyzer.reading.check import Checked, Way, check
 from ...analyzer.word_patterns import in_words
 from ..text.language import say
 from ..text.wording import plural, show_name, size
@@ -66,7 +66,19 @@ def lines_of(found: Checked) -> list[str]:
         lines.append(say("{parts} were written without a checksum", parts=plural(found.unsealed, "part")))
     if not found.listed:
         lines.append(say("there is no checksums.json: output, stacks and captured tensors were not checked"))
+    lines += [_said(way, len(found.ways)) for way in found.ways]
     lines.append(
         say("damaged; checked: {what}", what=what) if found.problems else say("whole; checked: {what}", what=what)
     )
     return lines
+
+
+def _said(way: Way, ways: int) -> str:
+    """How tensors were measured, and by how many ranks where they differ."""
+    if way.instructions is not None:
+        how = show_name(way.instructions)
+        line = say("tensors in the host's memory were measured by the C library ({how})", how=how)
+    else:
+        why = show_name(in_words("without_library", way.without_library or ""))
+        line = say("tensors in the host's memory were measured by torch's operators: {why}", why=why)
+    return line if ways == 1 else say("{what}, on {ranks}", what=line, ranks=plural(way.ranks, "rank"))

@@ -83,13 +83,15 @@ class Fault(msgspec.Struct, frozen=True):
 
 class ProcessNote(msgspec.Struct, kw_only=True):
     """What a process says of the recorder in it, once torch has been imported there. ``failure``: why attaching failed;
-    ``import_error``: the exception of torch's own import, where none succeeded afterwards."""
+    ``import_error``: the exception of torch's own import, where none succeeded afterwards; ``without_library``: why the C library
+    does not measure tensors, where nobody left it out."""
 
     pid: int
     torch: str | None = None
     failure: str | None = None
     import_error: str | None = None
     faults: list[Fault] = []
+    without_library: str | None = None
 
 
 def process_notes(run: Path) -> list[ProcessNote]:

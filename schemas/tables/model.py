@@ -23,6 +23,16 @@ RANKS = Table(
         Column(
             "open_files_limit", I64, "Descriptors that the process may hold open; null without a limit.", "descriptors"
         ),
+        Column(
+            "instructions",
+            STR,
+            "Instructions with which the C library measures tensors in the host's memory: avx2, or baseline; null without it.",
+        ),
+        Column(
+            "without_library",
+            STR,
+            "Why torch's operators measure tensors in the host's memory; null where the C library does.",
+        ),
         Column("seed", I64, "torch.initial_seed() when the first step began."),
         Column("seeded", BOOL, "Whether the script had called torch.manual_seed when the first step began."),
         Column("python_rng", I64, "Hash of random.getstate() when the first step began."),

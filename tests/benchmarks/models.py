@@ -35,35 +35,43 @@ class GPT(nn.Module):
         self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, vocabulary, bias=False)
 
     def forward(self, ids: Tensor) -> Tensor:
-        x = self.token(ids) + self.position(torch.arange(ids.shape[1]))
+        x = self.token(ids) + self.position(torch.arange(ids.shape[1], device=ids.device))
         for block in self.blocks:
             x = block(x)
         return self.head(self.norm(x))
 
 
 class Step:
-    """A training step that can be called again and again; returns its loss. Peers hook its model."""
+    """A training step that can be called again and again; returns its loss, as a tensor where the step does not read it. Peers
+    hook its model."""
 
-    def __init__(self, model: nn.Module, optimizer: torch.optim.Optimizer, run: Callable[[], float]) -> None:
+    def __init__(self, model: nn.Module, optimizer: torch.optim.Optimizer, run: Callable[[], float | Tensor]) -> None:
         self.model = model
         self.optimizer = optimizer
         self._run = run
 
-    def __call__(self) -> float:
+    def __call__(self) -> float | Tensor:
         return self._run()
 
 
 def gpt_step(
-    seed: int = 0, vocabulary: int = 2048, batch: int = 8, length: int = 128, width: int = 256, layers: int = 6
+    seed: int = 0,
+    vocabulary: int = 2048,
+    batch: int = 8,
+    length: int = 128,
+    width: int = 256,
+    layers: int = 6,
+    device: str = "cpu",
+    read: bool = True,
 ) -> Step:
     """The benchmark GPT on random tokens. Width 640, 11 layers and a vocabulary of 4096 make 60 M parameters."""
     torch.manual_seed(seed)
-    model = GPT(vocabulary, width, layers, 8, length)
+    model = GPT(vocabulary, width, layers, 8, length).to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
-    ids = torch.randint(vocabulary, (64, batch, length + 1))
+    ids = torch.randint(vocabulary, (64, batch, length + 1)).to(device)
     state = {"step": 0}
 
-    def step() -> float:
+    def step() -> float | Tensor:
         tokens = ids[state["step"] % 64]
         state["step"] += 1
         optimizer.zero_grad()
@@ -71,12 +79,14 @@ def gpt_step(
         loss = F.cross_entropy(logits.reshape(-1, vocabulary), tokens[:, 1:].reshape(-1))
         loss.backward()
         optimizer.step()
-        return loss.item()
+        return loss.item() if read else loss.detach()
 
     return Step(model, optimizer, step)
 
 
-def cnn_step(seed: int = 0, blocks: int = 40, channels: int = 16, batch: int = 16) -> Step:
+def cnn_step(
+    seed: int = 0, blocks: int = 40, channels: int = 16, batch: int = 16, device: str = "cpu", read: bool = True
+) -> Step:
     """Many small layers: convolution, batch norm and ReLU, forty times, with residual connections."""
     torch.manual_seed(seed)
     stem = nn.Conv2d(3, channels, 3, padding=1)
@@ -85,19 +95,19 @@ def cnn_step(seed: int = 0, blocks: int = 40, channels: int = 16, batch: int = 1
         for _ in range(blocks)
     )
     head = nn.Linear(channels, 10)
-    model = Cnn(stem, body, head)
+    model = Cnn(stem, body, head).to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
-    images, labels = torch.randn(8, batch, 3, 16, 16), torch.randint(10, (8, batch))
+    images, labels = torch.randn(8, batch, 3, 16, 16).to(device), torch.randint(10, (8, batch)).to(device)
     state = {"step": 0}
 
-    def step() -> float:
+    def step() -> float | Tensor:
         at = state["step"] % 8
         state["step"] += 1
         optimizer.zero_grad()
         loss = F.cross_entropy(model(images[at]), labels[at])
         loss.backward()
         optimizer.step()
-        return loss.item()
+        return loss.item() if read else loss.detach()
 
     return Step(model, optimizer, step)
 

@@ -4,7 +4,9 @@
 
 Each process trains an MLP on one thread, and prints what its first 500 steps and the second half of its steps took: wall time,
 and time of the processor, which others on the machine disturb less. Printed are medians over the pairs of recorded ÷ plain, for
-these stretches and for the whole process from its start to its end, with the supervisor. The training's last loss must be equal.
+these stretches and for the whole process from its start to its end, with the supervisor. The training's last loss must be
+equal. ``own`` is 1 + what the recorder accounts for itself in these steps ÷ what they take plain. Of the whole process it is all
+that it accounts for, which holds neither its start and end nor its parent process. Its clock is that on the wall.
 """
 
 import argparse
@@ -18,6 +20,8 @@ import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
+
+from firstfault.analyzer import Trace
 
 MODELS = {"small": (32, 2, 32), "medium": (64, 4, 64), "deep": (48, 30, 64)}
 """Width, layers, batch."""
@@ -51,8 +55,26 @@ def _installed(environ: Mapping[str, str]) -> dict[str, str]:
     return {k: v for k, v in environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
 
 
-def run(script: Path, model: str, steps: int, *, recorded: bool) -> tuple[dict[str, float], float]:
-    """Microseconds a step by stretch, seconds of the whole process, and the last loss."""
+def own_account(run: Path, steps: int) -> dict[str, float]:
+    """Microseconds that the recorder says it took: a step by stretch, and in all."""
+    with Trace(run) as trace:
+        rows = trace.sql("SELECT step, sum(ns) / 1e3 AS us FROM recorder_stats GROUP BY step ORDER BY step").rows()
+    told = [(0, 0.0)]  # each row tells what was taken since the one before
+    for step, us in rows:
+        told.append((step + 1, told[-1][1] + us))
+
+    def until(wanted: int) -> float:
+        before = max((t for t in told if t[0] <= wanted), key=lambda t: t[0])
+        after = min((t for t in told if t[0] >= wanted), key=lambda t: t[0], default=before)
+        part = (wanted - before[0]) / (after[0] - before[0]) if after[0] > before[0] else 0.0
+        return before[1] + part * (after[1] - before[1])
+
+    late = (until(steps) - until(steps // 2)) / (steps - steps // 2)
+    return {"first 500": until(500) / 500, "late": late, "whole": told[-1][1]}
+
+
+def run(script: Path, model: str, steps: int, *, recorded: bool) -> tuple[dict[str, float], float, dict[str, float]]:
+    """Microseconds a step by stretch, those of the whole process, the last loss, and the recorder's own account."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "out.json"
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -63,15 +85,20 @@ def run(script: Path, model: str, steps: int, *, recorded: bool) -> tuple[dict[s
         took = time.perf_counter() - began
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         found = json.loads(out.read_text())
+        own = own_account(Path(folder) / "run", steps) if recorded else {}
     (_, first), (_, early), (half, middle), (_, last) = found["marks"]
     late = steps - half
-    return {
-        "first 500 steps, wall": (early[0] - first[0]) / 500 * 1e6,
-        "late steps, wall": (last[0] - middle[0]) / late * 1e6,
-        "late steps, processor": (last[1] - middle[1]) / late * 1e6,
-        "whole process, wall": took * 1e6,
-        "whole process, processor": (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) * 1e6,
-    }, found["loss"]
+    return (
+        {
+            "first 500 steps, wall": (early[0] - first[0]) / 500 * 1e6,
+            "late steps, wall": (last[0] - middle[0]) / late * 1e6,
+            "late steps, processor": (last[1] - middle[1]) / late * 1e6,
+            "whole process, wall": took * 1e6,
+            "whole process, processor": (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) * 1e6,
+        },
+        found["loss"],
+        own,
+    )
 
 
 def main() -> None:
@@ -81,22 +108,28 @@ def main() -> None:
     parser.add_argument("--models", default=",".join(MODELS))
     parser.add_argument("--steps", type=int, default=20_000)
     given = parser.parse_args()
-    print("| model | stretch | plain | recorded ÷ plain |\n|---|---|---|---|")
+    print("| model | stretch | plain | recorded ÷ plain | own |\n|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
         script = Path(folder) / "train.py"
         script.write_text(SCRIPT)
         for model in given.models.split(","):
             pairs = []
             for _ in range(given.pairs):
-                plain, loss = run(script, model, given.steps, recorded=False)
-                recorded, same = run(script, model, given.steps, recorded=True)
+                plain, loss, _ = run(script, model, given.steps, recorded=False)
+                recorded, same, own = run(script, model, given.steps, recorded=True)
                 assert loss == same, "recording has changed the training"
-                pairs.append((plain, recorded))
+                pairs.append((plain, recorded, own))
             for stretch in pairs[0][0]:
-                base = statistics.median(plain[stretch] for plain, _ in pairs)
-                ratio = statistics.median(recorded[stretch] / plain[stretch] for plain, recorded in pairs)
+                base = statistics.median(plain[stretch] for plain, *_ in pairs)
+                ratio = statistics.median(recorded[stretch] / plain[stretch] for plain, recorded, _ in pairs)
+                account = statistics.median(
+                    1 + us / plain[stretch]
+                    for plain, _, own in pairs
+                    for key, us in own.items()
+                    if stretch.startswith(key)
+                )
                 unit = f"{base / 1e6:.1f} s" if stretch.startswith("whole") else f"{base:.0f} µs"
-                print(f"| {model} | {stretch} | {unit} | {ratio:.2f} |", flush=True)
+                print(f"| {model} | {stretch} | {unit} | {ratio:.2f} | {account:.2f} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -89,6 +89,18 @@ class Bench:
         )
 
 
+@pytest.fixture(params=["library", "operators"])
+def measuring_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, need_library) -> str:
+    """A claim holds for the C library and for torch's operators."""
+    from firstfault.recorder.tensors import native
+
+    if request.param == "operators":
+        monkeypatch.setattr(native, "library", None)
+    else:
+        need_library(native.library, native.why_not() or "")
+    return request.param
+
+
 @pytest.fixture
 def bench(tmp_path: Path, request: pytest.FixtureRequest) -> Bench:
     """An empty folder and the path of a run that does not exist yet."""

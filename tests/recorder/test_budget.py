@@ -123,6 +123,30 @@ def test_the_kinds_keep_a_quarter_of_the_budget_where_everything_else_takes_it_a
     assert 0.005 < sum(ns / budget.intervals[k] for k, ns in COSTS.items()) / (100 * MS) <= 0.01
 
 
+@pytest.mark.parametrize(
+    ("backwards", "all_read", "every", "taken"),
+    [(1, True, 1, 46_000), (2, True, 1, 86_000), (20, False, 1, 217_000), (100, False, 2, 471_500)],
+)
+def test_losses_of_many_microbatches_are_read_as_far_as_the_budget_allows(backwards, all_read, every, taken):
+    budget = Budget(Options(budget=0.03, grace_s=0.0))
+    budget.steps_can_go_unwatched, budget.backwards = True, backwards
+    plain = 40 * MS  # of which losses may take 0.48
+    simulate(budget, 200, plain, COSTS, rest_ns=MS * backwards)
+    assert budget.every_loss is all_read
+    before, each = budget.used_ns, budget.unwatched_steps(budget.step + 1)[1]
+    budget.went_unwatched(budget.step, 10, each, 10 * plain)
+    assert each == every
+    assert budget.used_ns - before == 10 * taken
+
+
+def test_very_many_evaluation_forwards_take_no_more_than_a_fifth_while_everything_is_measured():
+    budget = Budget(Options(budget=0.03, grace_s=10.0))
+    assert all(budget.evaluation_due(count, 10 * MS, 9 * MS) for count in range(1, 65))
+    assert budget.evaluation_due(1001, 10 * MS, MS)
+    assert not budget.evaluation_due(1001, 10 * MS, 3 * MS)
+    assert Budget(Options(budget=None)).evaluation_due(1001, 10 * MS, 9 * MS)
+
+
 def test_the_option_every_is_the_shortest_interval_even_without_a_budget():
     budget = Budget(Options(budget=None, every=20, grace_s=0.0))
     measured = []

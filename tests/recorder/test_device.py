@@ -87,6 +87,10 @@ def test_the_fused_kernel_in_its_interpreter_gives_the_same_rows(tmp_path: Path)
         "    out = torch.full((len(members), k.COLUMNS), -1.0, dtype=torch.float64)\n"
         "    k.launch([x for _, x in members], k.Plan(tuple(x.numel() for _, x in members), out.device), out)\n"
         "    rows |= {name: row for (name, _), row in zip(members, out)}\n"
+        "    for (name, x), row in zip(members, out):\n"
+        "        alone = torch.full((1, k.COLUMNS), -1.0, dtype=torch.float64)\n"
+        "        k.launch([x], k.Plan((x.numel(),), alone.device), alone)\n"
+        "        assert torch.equal(alone[0, :7], row[:7]), name\n"
         "torch.save(rows, sys.argv[1] + '/rows.pt')\n"
     )
     environment = {**os.environ, "TRITON_INTERPRET": "1"}
@@ -98,12 +102,40 @@ def test_the_fused_kernel_in_its_interpreter_gives_the_same_rows(tmp_path: Path)
         torch.testing.assert_close(row[:7], moments_row(flat_of(TENSORS[name]))[:7], msg=lambda m, n=name: f"{n}: {m}")
 
 
+def test_the_fused_kernels_compile_for_a_device_that_is_not_here(tmp_path: Path) -> None:
+    """To machine code, by the assembler that comes with Triton."""
+    script = tmp_path / "compiled.py"
+    script.write_text(
+        "import triton\n"
+        "from triton.backends.compiler import GPUTarget\n"
+        "from triton.compiler import ASTSource\n"
+        "from firstfault.recorder.tensors import triton_kernel as k\n"
+        "import triton.language as tl\n"
+        "sizes = {'STRETCH': k.STRETCH, 'BLOCK': k.BLOCK}\n"
+        "many = dict.fromkeys(('pointers', 'numels', 'owners', 'firsts'), '*i64') | {'rows': '*fp64'}\n"
+        "one = {'base': '*fp32', 'numels': '*i64', 'rows': '*fp64'}\n"
+        "joined = {'rows': '*fp64', 'firsts': '*i64', 'counts': '*i64', 'out': '*fp64'}\n"
+        "for fn, signature, constants in (\n"
+        "    (k._partial, many, sizes | {'DTYPE': tl.bfloat16, 'WIDE': tl.float64}),\n"
+        "    (k._partial_of_one, one, sizes | {'WIDE': tl.float64}),\n"
+        "    (k._joined, joined, {'WIDTH': k._WIDTH}),\n"
+        "):\n"
+        "    source = ASTSource(fn, signature | dict.fromkeys(constants, 'constexpr'), constants)\n"
+        "    print(len(triton.compile(source, target=GPUTarget('cuda', 80, 32)).asm['cubin']) > 1000)\n"
+    )
+    environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"} | {"TRITON_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", script], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.split() == ["True"] * 3, done.stderr
+
+
 def train(run: Path) -> None:
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3))
     optimizer = torch.optim.AdamW(model.parameters(), 1e-2)
     x, y = torch.randn(12, 16, 6), torch.randint(3, (12, 16))
-    with Recorder(run, model=model):
+    with Recorder(run, model=model, budget="off"):  # else what is measured hangs on how busy the machine is
         for i in range(12):
             optimizer.zero_grad()
             torch.nn.functional.cross_entropy(model(x[i]), y[i]).backward()

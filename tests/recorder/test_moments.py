@@ -4,20 +4,11 @@ import math
 
 import pytest
 import torch
-from firstfault.recorder.tensors import native
 from firstfault.recorder.tensors.element_sample import SAMPLE, Sampling
 from firstfault.recorder.tensors.measure import measure, measure_all, measure_rows
 from firstfault.recorder.tensors.moments import EMPTY, node_of
 
-
-@pytest.fixture(params=["library", "operators"], autouse=True)
-def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, need_library) -> str:
-    """Every claim holds for the C library and for torch's operators."""
-    if request.param == "operators":
-        monkeypatch.setattr(native, "library", None)
-    else:
-        need_library(native.library, native.why_not() or "")
-    return request.param
+pytestmark = pytest.mark.usefixtures("measuring_way")
 
 
 TENSORS = {
@@ -83,9 +74,9 @@ def test_the_size_alone_still_counts_what_is_not_finite_and_what_is_zero() -> No
     assert measure(zeros, size_only=True).zero_count == 4
 
 
-def test_zeros_are_counted_without_being_asked_where_a_relu_leaves_them(path: str) -> None:
+def test_zeros_are_counted_without_being_asked_where_a_relu_leaves_them(measuring_way: str) -> None:
     assert measure(torch.tensor([0.0, 2.0, 0.0])).zero_count == 2
-    assert measure(torch.tensor([-1.0, 0.0, 2.0])).zero_count == (1 if path == "library" else None)
+    assert measure(torch.tensor([-1.0, 0.0, 2.0])).zero_count == (1 if measuring_way == "library" else None)
 
 
 def test_many_tensors_together_give_what_each_gives_alone() -> None:
@@ -128,10 +119,10 @@ def test_a_sample_is_measured_in_the_order_of_its_tensors_whatever_their_sizes()
     assert sampling.sorted_back(sampling.sizes) == [min(t.numel(), SAMPLE) for t in tensors]
 
 
-def test_a_row_that_is_not_finite_does_not_hide_in_its_matrix(path):
+def test_a_row_that_is_not_finite_does_not_hide_in_its_matrix(measuring_way):
     rows = torch.tensor([[1.0, -2.0], [torch.nan, 3.0], [0.0, torch.inf], [0.0, 0.0]])
     found = measure_rows(rows)
-    none = 0 if path == "library" else None
+    none = 0 if measuring_way == "library" else None
     assert [(m.nan_count, m.inf_count, m.zero_count) for m in found] == [(0, 0, none), (1, 0, 0), (0, 1, 1), (0, 0, 2)]
     assert (found[0].min, found[0].max, found[0].sum, found[0].sum_sq) == (-2.0, 1.0, -1.0, pytest.approx(5.0))
 

@@ -1,8 +1,11 @@
 """Samples with equal content have equal hashes, others do not."""
 
+import pytest
 import torch
 from firstfault.recorder.tensors.labels_and_masks import sample_fingerprints
 from torch import Tensor
+
+pytestmark = pytest.mark.usefixtures("measuring_way")
 
 
 def hashes(rows: Tensor) -> list[int]:

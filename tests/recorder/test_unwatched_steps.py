@@ -73,6 +73,31 @@ def test_every_step_is_counted_and_losses_are_those_of_the_script(tmp_path, seld
         assert loss == losses[step] or (loss is None and seldom > 1 and step == 99)
 
 
+@pytest.mark.parametrize("every_loss", [True, False])
+def test_of_many_microbatches_the_last_loss_stands_for_the_step(tmp_path, seldom, monkeypatch, every_loss):
+    monkeypatch.setattr(Budget, "every_loss", property(lambda _: every_loss, lambda *_: None), raising=False)
+    model, optimizer = network()
+    losses, read = [], []
+    with Recorder(tmp_path / "run") as recorder:
+        backward = recorder._attachment.backward
+        band = backward.left_band
+        monkeypatch.setattr(backward, "left_band", lambda loss: read.append(loss) or band(loss))
+        for _ in range(48):
+            optimizer.zero_grad()
+            for _ in range(5):
+                loss = model(torch.randn(4, 6)).square().mean()
+                loss.backward()
+                losses.append(loss.item())
+            optimizer.step()
+    others = rows(tmp_path / "run", "SELECT step, loss FROM unwatched_steps ORDER BY step")
+    assert others
+    assert all(loss == losses[5 * step + 4] for step, loss in others if loss is not None)
+    assert sum(loss is None for _, loss in others) <= (seldom > 1)
+    assert completed_steps(tmp_path / "run") == {0: 48}
+    watched = 5 * len(rows(tmp_path / "run", "SELECT step FROM steps"))
+    assert len(read) - watched <= len(others) * (5 if every_loss else 1)
+
+
 def test_the_training_is_the_same_to_the_bit_and_nothing_stays_in_torch(tmp_path, seldom):
     plain, optimizer = network()
     expected = train(plain, optimizer, 60)
