@@ -68,6 +68,25 @@ BATCHES = Table(
             "the zeros of a mask that came with them; null where that was not looked at.",
         ),
         Column("padding_counted", F64, "Share of those that count in the loss: they are not its ignore_index."),
+        Column(
+            "padding_token",
+            I64,
+            "The token that a mask of the batch hides, for a loss of the next token; null where it hides several values, and where "
+            "tokens of another value are ignored behind the first target of a sequence.",
+        ),
+        Column(
+            "padded_sequences",
+            I64,
+            "Sequences that the mask hides a part of and that have targets; null where padding_token is.",
+            "sequences",
+        ),
+        Column(
+            "ends_ignored",
+            I64,
+            "Of these, the ones whose last token that the mask shows has padding's value and is no counted target.",
+            "sequences",
+        ),
+        Column("padding_targets", I64, "Counted targets of padding's value.", "elements"),
         Column("reduction", STR, "How the loss joined its elements: mean, sum, none; for a target."),
         Column("loss_gradient", F64, "Gradient that backward brought to the loss operator: its weight in the total."),
     ),
