@@ -23,6 +23,7 @@ from .loop.lr_schedulers import ScheduleWatch
 from .loop.manual_updates import OwnUpdates
 from .loop.optimizers import OptimizerWatch
 from .loop.unwatched_steps import UnwatchedSteps
+from .memory.aliased_buffers import AliasedBuffers
 from .memory.cuda_history import CudaMemory
 from .memory.growth import GrowthWatch
 from .memory.held_outputs import HeldActivations, HeldOutputs
@@ -112,6 +113,7 @@ class Attachment:
             AfterStep(session),
             EmbeddingWatch(session, padding, self.backward),
             RecurrentStatesWatch(session),
+            AliasedBuffers(session, data),
             CaptureWatch(session, data, graphs, optimizers.alive),
             RandomWatch(session),
             StructureWatch(session),

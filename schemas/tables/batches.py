@@ -38,6 +38,19 @@ BATCHES = Table(
             LIST,
             "One hash for each sample, taken while a split is new; equal samples give equal hashes.",
         ),
+        Column(
+            "distinct_rows",
+            I64,
+            "Different rows of a field of floats with four or more elements a row, while its samples get their hash.",
+            "samples",
+        ),
+        Column("most_repeated", I64, "How often the most frequent of them occurs.", "samples"),
+        Column(
+            "distinct_values",
+            I64,
+            "Different elements in these rows; null where they are not few for the size of the batch.",
+            "elements",
+        ),
         Column("loss_op", STR, "Autograd name of the loss for a target, such as NllLossBackward0."),
         Column(
             "weighted",

@@ -43,7 +43,9 @@ def batch(texts: list[list[int]], pad: int, left: bool = False) -> tuple[Tensor,
     length = max(map(len, texts))
     gap = [[pad] * (length - len(t)) for t in texts]
     tokens = [g + t if left else t + g for t, g in zip(texts, gap, strict=True)]
-    shown = [[0] * len(g) + [1] * len(t) if left else [1] * len(t) + [0] * len(g) for t, g in zip(texts, gap, strict=True)]
+    shown = [
+        [0] * len(g) + [1] * len(t) if left else [1] * len(t) + [0] * len(g) for t, g in zip(texts, gap, strict=True)
+    ]
     return torch.tensor(tokens), torch.tensor(shown)
 
 
