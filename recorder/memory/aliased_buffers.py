@@ -12,6 +12,7 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor, nn
 
 from ..loop.batches import DataWatch, fingerprint
@@ -158,7 +159,7 @@ def _parts(entry: Any) -> Iterator[tuple[str, Any]]:
 
 def _is_array(value: Any) -> bool:
     if isinstance(value, Tensor):
-        return measurable(value) and value.data_ptr() != 0
+        return measurable(value) and value.layout is torch.strided and value.data_ptr() != 0
     return type(value).__name__ == "ndarray" and type(value).__module__ == "numpy"
 
 
@@ -192,6 +193,6 @@ def _content(value: Any) -> tuple[Any, ...]:
         late = value.device.type in LATE_DEVICES
         return (None if inside else value._version, None if late else fingerprint(value))
     if _is_array(value):
-        return (hash(value.tobytes()),)
+        return (hash(value.reshape(-1)[:: max(1, value.size // _MOST_COMPARED)].tobytes()),)
     parts = list(value.values() if isinstance(value, dict) else value)[-_MOST_PARTS:]
     return (len(value), *(_content(part) if _is_array(part) else id(part) for part in parts))

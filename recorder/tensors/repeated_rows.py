@@ -14,6 +14,12 @@ _FEWEST_ROWS = 16
 _FEW = 4
 """A batch has few different rows where each occurs so often on average."""
 
+_MOST_ELEMENTS = 1 << 24
+"""Elements of a batch with few different rows that are compared in full."""
+
+_MOST_VALUES = 1 << 16
+"""Elements among which different values are counted."""
+
 
 def repeated_rows(tensor: Tensor, hashes: list[int]) -> Row:
     """``distinct_rows`` and ``most_repeated`` of a batch of floats whose rows have these hashes; also ``distinct_values`` where
@@ -25,13 +31,16 @@ def repeated_rows(tensor: Tensor, hashes: list[int]) -> Row:
     facts: Row = {"distinct_rows": len(times), "most_repeated": max(times.values())}
     if not few(facts, count):
         return facts
+    if tensor.numel() > _MOST_ELEMENTS:
+        return {}
     first: dict[int, int] = {}
     same = [first.setdefault(value, place) for place, value in enumerate(hashes)]
     rows = tensor.detach().reshape(count, -1)
+    rows = rows if rows.dtype is torch.float64 else rows.float()
     if not torch.equal(rows, rows[torch.tensor(same, device=rows.device)]):
         return {}
-    kept = rows[torch.tensor(list(first.values()), device=rows.device)]
-    return {**facts, "distinct_values": kept.unique().numel()}
+    kept = rows[torch.tensor(list(first.values()), device=rows.device)].reshape(-1)
+    return {**facts, "distinct_values": kept[:: max(1, kept.numel() // _MOST_VALUES)].unique().numel()}
 
 
 def few(facts: Row, count: int) -> bool:

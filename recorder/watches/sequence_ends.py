@@ -13,9 +13,10 @@ from ..tensors.device import either, scalar_of
 
 
 def sequence_ends(tokens: Tensor, hidden: Tensor, target: Tensor, ignored: int) -> dict[str, Any]:
-    """``padding_token``, ``padded_sequences``, ``ends_ignored`` and ``padding_targets`` of a loss, without waiting for a device. ``hidden``: where
-    the mask is zero; what lies there has to be of one value. None where the loss is not that of the next token, or where other
-    tokens behind the first target of a sequence are ignored too: those are left out on purpose."""
+    """``padding_token``, ``padded_sequences``, ``ends_ignored`` and ``padding_targets`` of a loss, without waiting for a device.
+
+    ``hidden``: where the mask is zero; what lies there has to be of one value. None where the loss is not that of the next token,
+    or where other tokens behind the first target of a sequence are ignored too: those are left out on purpose."""
     rows, length = tokens.shape
     if length < 2 or target.device != tokens.device:
         return {}
