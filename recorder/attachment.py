@@ -59,6 +59,7 @@ from .watches.recurrent_states import RecurrentStatesWatch
 from .watches.reentrant_checkpointing import ReentrantWatch
 from .watches.replica_times import ReplicaTimes
 from .watches.seeds import RandomWatch
+from .watches.set_aside import SetAsideWatch
 from .watches.stale_weights import StaleWeights
 from .watches.target_lookups import TargetLookupsWatch
 from .watches.tied_weights import TieWatch
@@ -114,6 +115,7 @@ class Attachment:
             EmbeddingWatch(session, padding, self.backward),
             RecurrentStatesWatch(session),
             AliasedBuffers(session, data),
+            SetAsideWatch(session),
             CaptureWatch(session, data, graphs, optimizers.alive),
             RandomWatch(session),
             StructureWatch(session),

@@ -177,10 +177,13 @@ def rectified_logits(node: Any) -> str | None:
 
 def bounded_prediction(node: Any) -> str | None:
     """``"sigmoid"``, ``"softmax"``, ``"tanh"`` or ``"relu"`` where what is compared with numbers is such an activation's result
-    as it is, but for its shape. None where it is not, or the loss is another."""
-    if type(node).__name__ not in _COMPARES_NUMBERS:
+    as it is, but for its shape; of what a binary cross entropy is given, whether it is a softmax. None where it is not, or the
+    loss is another."""
+    kind = type(node).__name__
+    if kind not in _COMPARES_NUMBERS and kind != "BinaryCrossEntropyBackward0":
         return None
-    return _BOUNDED.get(type(_made_by(node.next_functions[0][0])).__name__)
+    found = _BOUNDED.get(type(_made_by(node.next_functions[0][0])).__name__)
+    return found if kind in _COMPARES_NUMBERS or found == "softmax" else None
 
 
 def _softmax_by_hand(node: Any) -> bool:

@@ -250,9 +250,11 @@ class BackwardWatch(Part):
                 and measurable(given)
             ):
                 tensor_id = session.catalogue.tensor(None, f"loss:input{suffix}", "output", given)
-                session.rows.stat(tensor_id, Phase.LOSS, measure(given))
+                measured_at = session.rows.stat(tensor_id, Phase.LOSS, measure(given))
+            else:
+                measured_at = None
             if target is not None and measurable(target):
-                self._target(node, given, target)
+                self._target(node, given, target, measured_at)
 
     def _most(self, code: tuple[Any, ...]) -> int:
         """Among how many nodes the operators of a loss are searched: of one that is known, as far as the last of them was."""
@@ -275,9 +277,9 @@ class BackwardWatch(Part):
         shape = tuple((given[0] is not None and shape_of(*given)) or ())
         return last._sequence_nr() - self.forward.last_node, type(last), shape
 
-    def _target(self, node: Any, given: Tensor | None, target: Tensor) -> None:
+    def _target(self, node: Any, given: Tensor | None, target: Tensor, measured_at: int | None) -> None:
         dimension = LOSSES[type(node).__name__]
-        facts: Row = {"reduction": _reduction(node), "loss_op": operator_name(node)}
+        facts: Row = {"reduction": _reduction(node), "loss_op": operator_name(node), "loss_input": measured_at}
         if not self.session.position.saved_tensor_hooks_used:
             facts["weighted"] = any(isinstance(getattr(node, name, None), Tensor) for name in _WEIGHTS)
             if facts["weighted"] and self._now_and_then():

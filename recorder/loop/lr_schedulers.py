@@ -13,6 +13,7 @@ from ..session.session import Session
 from ..session.signals import Signals
 from ..session.watch import Part
 from .optimizers import OptimizerWatch
+from .schedule_lengths import planned_steps
 
 _PLAIN = (bool, int, float, str)
 
@@ -155,7 +156,8 @@ class ScheduleWatch(Part):
 
 
 def _settings(scheduler: Any, **more: Any) -> str:
-    values = {k: v for k, v in (vars(scheduler) | more).items() if not k.startswith("_") and isinstance(v, _PLAIN)}
+    found = vars(scheduler) | planned_steps(scheduler) | more
+    values = {k: v for k, v in found.items() if not k.startswith("_") and isinstance(v, _PLAIN)}
     return json_text({k: v for k, v in values.items() if not isinstance(v, str) or len(v) <= 64})
 
 

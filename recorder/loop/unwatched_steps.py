@@ -213,13 +213,17 @@ class UnwatchedSteps(Part):
             if torch.autograd.backward is (plain if wrap else wrapped):
                 torch.autograd.backward = wrapped if wrap else plain
 
-    def _count(self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:  # noqa: ARG002
+    def _count(self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """After the step of an optimizer; of one that is no other's, what is done for most steps stands here."""
         if self._to_row > 2 and optimizer is self._only:
             self._to_row -= 1
             self.session.position.count_step()
             return
         try:
+            if id(optimizer) not in self._expected:
+                self.end()
+                self._watching(optimizer, args, kwargs)  # its first step counts as well, though it began unwatched
+                return
             self._step_ended(optimizer)
         except Exception as e:
             self.end(write=False)
@@ -228,9 +232,6 @@ class UnwatchedSteps(Part):
             self.session.guard.fault(self.name, e)
 
     def _step_ended(self, optimizer: torch.optim.Optimizer) -> None:
-        if id(optimizer) not in self._expected:
-            self.end()
-            return
         if len(self._expected) > 1:
             self._stepped.add(id(optimizer))
             if len(self._stepped) < len(self._expected):

@@ -121,11 +121,17 @@ def _laid_out(target: Tensor, indices: Tensor) -> Tensor | None:
 def _compared(target: Tensor, indices: Tensor, ignored: int) -> Row:
     """Counts of the targets beside the indices at the same places."""
     counted = target != ignored
-    values, others = target[counted], indices[~counted]
+    values, at_places, others = target[counted], indices[counted], indices[~counted]
+    unlike = at_places[values != at_places]
+    masked = 0
+    if unlike.numel():
+        mark = unlike.mode().values
+        masked = 0 if bool((values == mark).any()) else int((unlike == mark).sum())
     return {
         "targets": target.numel(),
         "counted": values.numel(),
-        "equal": int((values == indices[counted]).sum()),
+        "equal": values.numel() - unlike.numel(),
+        "masked": masked,
         "varied": values.numel() > 0 and bool(values.min() != values.max()),
         "others_varied": bool(others.min() != others.max()) if others.numel() else None,
     }

@@ -100,6 +100,11 @@ BATCHES = Table(
             "sequences",
         ),
         Column("padding_targets", I64, "Counted targets of padding's value.", "elements"),
+        Column(
+            "loss_input",
+            I32,
+            "seq of the moments of what the loss compares with a target; null where it was not measured.",
+        ),
         Column("reduction", STR, "How the loss joined its elements: mean, sum, none; for a target."),
         Column("loss_gradient", F64, "Gradient that backward brought to the loss operator: its weight in the total."),
     ),

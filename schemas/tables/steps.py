@@ -184,7 +184,8 @@ SCHEDULERS = Table(
             "settings",
             STR,
             "Its public attributes that are numbers or short strings, as JSON object; of one on a metric as they were after "
-            "its last step, and metric, which it was given.",
+            "its last step, and metric, which it was given. warmup and planned are lengths in steps that its names, or those its "
+            "function reads, tell.",
         ),
     ),
     ("rank", "step", "scheduler_id"),

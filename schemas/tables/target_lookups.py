@@ -15,6 +15,13 @@ TARGET_LOOKUPS = Table(
         Column("targets", I64, "Targets of the loss.", "elements"),
         Column("counted", I64, "Of these, the ones that are not ignored.", "elements"),
         Column("equal", I64, "Of the counted ones, those that are the index at the same place.", "elements"),
+        Column(
+            "masked",
+            I64,
+            "Of the others, those at whose place stands the one index that stands there most often, where that is no target: "
+            "as the token of a mask.",
+            "elements",
+        ),
         Column("varied", BOOL, "Whether the counted targets are of several classes."),
         Column(
             "others_varied", BOOL, "Whether the indices at the places of ignored targets are several; null without any."

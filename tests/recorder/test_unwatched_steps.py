@@ -189,6 +189,18 @@ def test_an_optimizer_that_joins_is_seen(tmp_path, seldom):
     assert optimizers == [(0,), (1,)]
 
 
+def test_the_first_step_of_an_optimizer_that_takes_over_counts(tmp_path, seldom):
+    model, first = network()
+    with Recorder(tmp_path / "run", model=model, budget="3%"):
+        train(model, first, 41)
+        train(model, torch.optim.Adam(model.parameters(), 1e-3), 40)
+
+    steps = rows(
+        tmp_path / "run", "SELECT step, 1 FROM steps WHERE stepped UNION ALL SELECT step, steps FROM unwatched_steps"
+    )
+    assert sum(count for _, count in steps) == 81
+
+
 def test_loaders_and_schedules_are_followed_through(tmp_path, seldom):
     model, optimizer = network()
     schedule = torch.optim.lr_scheduler.StepLR(optimizer, 10)

@@ -79,7 +79,7 @@ columns = ["batches.sample_fingerprints"]
 [doc]
 what = "Samples with equal content in training and in evaluation batches, but not all of them; or all samples of every evaluation, where these come from a loader of their own and are at most half of what was trained on; or samples that one rank evaluates and another trains on, while no rank trains on what it evaluates itself."
 why = "What was seen in training is no test."
-not_this = "The batch that was just trained on, batches that an evaluation without no_grad brings (eval-without-no-grad), evaluation on the training set itself (or, beside another, on a part of it that has a loader of its own) or, said as a warning, on some batches of it beside no other, coarse data in which equal samples are common (a warning where they are few in either set), the same few prompts beside the samples of every evaluation, masks, label maps that are alike while the images are not, samples of fewer than five numbers, what another model computed in front of this one, what another model was trained on: the folds of a cross-validation in one process, forwards without gradients on other samples in every step, what an agent in train mode did itself."
+not_this = "The batch that was just trained on, batches that an evaluation without no_grad brings (eval-without-no-grad), evaluation on the training set itself (or, beside another, on a part of it that has a loader of its own) or, said as a warning, on some batches of it beside no other or once on everything there is, coarse data in which equal samples are common (a warning where they are few in either set), the same few prompts beside the samples of every evaluation, masks, label maps that are alike while the images are not, samples of fewer than five numbers, what another model computed in front of this one, what another model was trained on: the folds of a cross-validation in one process, forwards without gradients on other samples in every step, what an agent in train mode did itself."
 source = "Equality of a 64-bit hash of up to 64 elements."
 */
 -- shared
@@ -249,6 +249,11 @@ SELECT c.rank, c.step, c.value, c.samples, percent_of_whole(c.value, c.samples) 
         AND (c.rank NOT IN (SELECT rank FROM apart)
             OR c.samples > $part * (SELECT count(*) FROM train t WHERE t.rank = c.rank)))
         OR c.rank NOT IN (SELECT rank FROM whole)
+        -- all that there is was put through the model once, as to take features of it
+        OR (c.value >= $all_of_them * coalesce(nullif(
+                (SELECT count(DISTINCT l.sample) FROM loaded l WHERE l.rank = c.rank AND NOT l.evaluated), 0),
+                (SELECT count(*) FROM train t WHERE t.rank = c.rank))
+            AND (SELECT count(DISTINCT b.step) FROM batches b WHERE b.rank = c.rank AND b.phase = 'eval') = 1)
         -- as common as within the training set, and rare: the data repeat themselves
         OR c.value < $common * c.samples
           AND c.value <= 2 * a.share * c.samples THEN 'warning' ELSE 'error' END AS severity

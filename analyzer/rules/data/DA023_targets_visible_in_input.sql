@@ -4,7 +4,7 @@ name = "targets-visible-in-input"
 severity = "error"
 phase = "loss"
 signal = "equal"
-message = "The model is given the very targets that it is to predict: in each of {looks} steps that were looked at from step {step} on, all {counted} targets that count are the tokens {where_} in what {place} looks up, {proof}."
+message = "The model is given the very targets that it is to predict: in each of {looks} steps that were looked at from step {step} on, {all_}{counted} targets that count are the tokens {where_} in what {place} looks up, {proof}."
 fix = "{remedy}."
 explains = ["overfit", "plateau"]
 [params.looks]
@@ -21,10 +21,25 @@ value = 16
 unit = "targets"
 doc = "Targets that are compared with the token one place later, in each look."
 source = "arithmetic: of two tokens, all of so many agree by chance once in 65,536"
+[params.shown]
+value = 0.5
+unit = "of the targets"
+doc = "Share of the counted targets that stand at their own places, beside those under a mask."
+source = "convention: of this project, a mask hides a few tokens: most of what counts is shown"
+[params.hidden]
+value = 0.01
+unit = "of the targets"
+doc = "Share of the counted targets at whose place the mask stands."
+source = "convention: of this project, a hundredth is no accident"
+[params.both]
+value = 0.95
+unit = "of the targets"
+doc = "Both together."
+source = "convention: Devlin et al. (2019), BERT, put another token in the place of 1.5 % of all, a tenth of those chosen"
 [needs]
 tables = ["target_lookups", "steps"]
 [doc]
-what = "Every target of a classification loss that counts is the token at its own place in the lookup of an embedding. All attention behind the loss looks back only, and a gradient comes back to the last place: nothing but the prediction there can have brought it, so each prediction sees its own target. Or, as a warning: other targets are ignored, tokens of several values stand at their places, and gradients come back to the places of the targets, which a mask should hide. Or every target is the token one place later, in the only sequence that is read, and no attention of the model hides later places."
+what = "Every target of a classification loss that counts is the token at its own place in the lookup of an embedding. All attention behind the loss looks back only, and a gradient comes back to the last place: nothing but the prediction there can have brought it, so each prediction sees its own target. Or, as a warning: other targets are ignored, tokens of several values stand at their places, and gradients come back to the places of the targets, which a mask should hide. Or every target is the token one place later, in the only sequence that is read, and no attention of the model hides later places. Or nearly all targets that do not stand at their own places stand under one index that is no target, a mask, and the others count as well."
 why = "The loss falls to almost nothing, because to copy is enough, and the model has learnt nothing that it can use."
 not_this = "Targets that are shifted in the loss or in the data, where attention looks back only; models that shift or mask behind the embedding (no gradient comes back there); encoders with a decoder that is given shifted tokens; autoencoders, which are to see what they give back, also where padding is ignored; recurrent models, whose last place is reached through their state; labels that serve as a condition for a whole sample."
 source = "Equality of integers, and the autograd graph."
@@ -49,7 +64,7 @@ WITH looks AS (
     HAVING bool_and(equal) AND count(*) >= $looks
 )
 SELECT j.rank, j.step, m.module, j.looks, j.counted, 1.0 AS value,
-    'at their own places' AS where_,
+    'at their own places' AS where_, 'all ' AS all_,
     coalesce('embedding ' || concat_ws('.', m.model, nullif(m.module, '')), 'an embedding') AS place,
     CASE WHEN j.causal
     THEN 'and each prediction sees its own: attention looks back only, and a gradient reaches the last place'
@@ -73,12 +88,12 @@ WITH looks AS (
 )
 SELECT l.rank, min(l.step) AS step, any_value(m.module) AS module, count(*) AS looks,
     sum(l.counted)::BIGINT AS counted,
-    1.0 AS value, 'one place later' AS where_,
+    1.0 AS value, 'one place later' AS where_, 'all ' AS all_,
     coalesce('embedding ' || concat_ws('.', any_value(m.model), nullif(any_value(m.module), '')),
         'an embedding') AS place,
     'and attention shows each place what is behind it: there is no causal mask' AS proof,
-    'Hide later places from attention: is_causal=True, or the mask of nn.Transformer.generate_square_subsequent_mask'
-        AS remedy,
+    'Hide later places from attention: is_causal=True, or the mask of '
+        'nn.Transformer.generate_square_subsequent_mask' AS remedy,
     'error' AS severity
 FROM looks l
 LEFT JOIN modules m ON m.rank = l.rank AND m.module_id = l.module_id
@@ -86,5 +101,22 @@ GROUP BY l.rank
 -- all looks of the run
 HAVING count(*) >= $looks
     AND count(*) = (SELECT count(DISTINCT (t.step, t.microbatch)) FROM target_lookups t WHERE t.rank = l.rank)
+-- detector: beside_the_masked
+SELECT l.rank, min(l.step) AS step, any_value(m.module) AS module, count(*) AS looks,
+    sum(l.equal)::BIGINT AS counted, sum(l.equal) / sum(l.counted) AS value,
+    'at their own places' AS where_, '' AS all_,
+    coalesce('embedding ' || concat_ws('.', any_value(m.model), nullif(any_value(m.module), '')),
+        'an embedding') AS place,
+    printf('beside the %d that a mask hides: no attention is causal, and the loss counts what the model can '
+        'copy', sum(l.masked)::BIGINT) AS proof,
+    'Let the loss count the masked places only: give the others its ignore_index as target' AS remedy,
+    'error' AS severity
+FROM target_lookups l
+LEFT JOIN modules m ON m.rank = l.rank AND m.module_id = l.module_id
+GROUP BY l.rank
+HAVING count(*) >= $looks
+    AND bool_and(l.varied AND l.attentions > 0 AND l.causal = 0 AND l.counted >= $places
+        AND l.equal >= $shown * l.counted AND coalesce(l.masked >= $hidden * l.counted, false)
+        AND l.equal + l.masked >= $both * l.counted)
 -- together
 ORDER BY severity, step, rank

@@ -97,7 +97,13 @@ WITH per_model AS (
     -- mode, or a
     -- forward without gradients has been seen of it
     SELECT m.rank, m.model FROM module_modes c JOIN modules m ON m.rank = c.rank AND m.module_id = c.module_id
-    GROUP BY m.rank, m.model HAVING bool_and(c.training AND c.grad)
+    -- or without gradients in an evaluation, as what is held
+    LEFT JOIN (SELECT p.rank, min(h.step) AS step
+        FROM module_modes h JOIN parameters p ON p.rank = h.rank AND p.module_id = h.module_id
+        WHERE p.optimizer_id IS NOT NULL AND NOT h.grad GROUP BY p.rank) e ON e.rank = m.rank
+    GROUP BY m.rank, m.model
+    HAVING bool_and(c.training AND c.grad OR NOT c.grad AND coalesce(c.step >= e.step, false))
+        AND bool_or(c.grad)
 ), ungraded AS (
     -- optimizers that step although nothing that they hold has ever got a gradient
     SELECT p.rank, p.optimizer_id, count(*) AS held, list_sort(list(p.shape)) AS shapes
@@ -132,8 +138,8 @@ SELECT rank, model, max(held) AS held, any_value(first_call) AS first_call FROM 
     FROM in_training_mode t JOIN per_model h ON h.rank = t.rank
     WHERE (t.rank, t.model) NOT IN (SELECT (rank, model) FROM per_model)
       AND (h.rank, h.model) IN (SELECT (rank, model) FROM in_training_mode)
-      -- the target of a Q network began as a copy, and is loaded again now and then: gradients that it gets by
-      -- the way do nothing
+      -- the target of a Q network began as a copy, and is loaded again now and then: gradients that it gets
+      -- by the way do nothing
       AND NOT EXISTS (
           SELECT arg_min(c.distance, c.step)
           FROM copies c JOIN modules m ON m.rank = c.rank AND m.module_id = c.module_id

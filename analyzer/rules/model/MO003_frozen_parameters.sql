@@ -44,6 +44,14 @@ WITH looks AS (
     FROM looks GROUP BY rank, tensor_id
     -- a master copy does not require gradients: the script puts new ones into it, and the optimizer uses them
     HAVING count(DISTINCT given) < $given
+), moving AS (
+    -- the optimizer moves them all the same: unintended-trainable
+    SELECT p.rank, p.tensor_id
+    FROM param_steps g
+    JOIN parameters p ON p.rank = g.rank AND p.tensor_id = g.tensor_id
+    JOIN tensor_stats u ON u.rank = p.rank AND u.tensor_id = p.update_id AND u.step = g.step
+    WHERE g.frozen AND NOT g.missing AND u.sum_sq > 0
+    GROUP BY p.rank, p.tensor_id HAVING count(*) >= $lasting
 ), onset AS (
     SELECT e.*, e.last_free IS NULL
         AND EXISTS (FROM ends f WHERE f.rank = e.rank AND f.last_free IS NOT NULL) AS meant,
@@ -89,6 +97,8 @@ SELECT rank, step,
     arg_min(tensor, place_of_call(call_order)) AS tensor, count(*) AS value,
     array_to_string(list(tensor ORDER BY tensor_id)[:3], ', ') AS names
 FROM onset
-WHERE (rank, tensor_id) NOT IN (SELECT (rank, tensor_id) FROM rested)
+WHERE (rank, tensor_id) NOT IN (SELECT (rank, tensor_id)
+    FROM rested UNION SELECT (rank, tensor_id)
+    FROM moving)
 GROUP BY rank, step, meant
 ORDER BY step, meant, rank

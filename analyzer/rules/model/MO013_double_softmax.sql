@@ -127,8 +127,9 @@ WITH in_graph AS (
         AND b.loss_op = o.op
         AND b.phase <> 'eval'
     WHERE o.trigger = 'risk'
-      AND o.saved IN ('softmax', 'sigmoid')
-      AND (o.op LIKE 'NllLoss%' OR o.op = 'BinaryCrossEntropyWithLogits')
+      -- a sigmoid before cross_entropy is no pair of activation and loss at all
+      AND (o.op LIKE 'NllLoss%' AND o.saved = 'softmax'
+          OR o.op = 'BinaryCrossEntropyWithLogits' AND o.saved IN ('softmax', 'sigmoid'))
     GROUP BY ALL
 )
 SELECT rank, step, NULL AS model, NULL AS module, NULL AS tensor,

@@ -7,11 +7,6 @@ signal = "loss_input"
 message = "At step {step} {what_}."
 fix = "{fix_}"
 explains = ["loss-sign-flipped", "divergence", "plateau", "underfit", "log-of-zero", "outlier-batch"]
-[params.least]
-value = 3
-unit = "steps"
-doc = "Looks at targets that all lie beyond what the prediction can reach."
-source = "convention: of this project, one batch may have odd targets"
 [params.rounding]
 value = 1e-3
 doc = "How far a number may lie beyond the end of what is allowed."
@@ -23,10 +18,10 @@ source = "convention: of this project, rounding of half precision"
 [needs]
 tables = ["batches", "tensor_stats"]
 [doc]
-what = "The input of nll_loss, kl_div or ctc_loss holds positive numbers (no log-probabilities) or comes right from a softmax over another dimension than that of the classes, or the target of a binary cross entropy lies outside [0, 1], or the prediction of mse_loss, smooth_l1_loss or huber_loss comes right from an activation whose range does not hold the mean of the targets, or the logits of a cross entropy come right from a ReLU."
+what = "The input of nll_loss, kl_div or ctc_loss holds positive numbers (no log-probabilities) or comes right from a softmax over another dimension than that of the classes, or the target of a binary cross entropy lies outside [0, 1]."
 why = "The loss is then no likelihood: it can fall without bound and its minimum is nowhere."
 not_this = "cross_entropy, which takes the logarithm itself; rounding above zero; binary cross entropy with reduction='none', of which the script may leave out elements by a mask."
-source = "Definition of each loss and activation: log-probabilities are at most 0, probabilities lie in [0, 1], tanh in [-1, 1]."
+source = "Definition of each loss: log-probabilities are at most 0, probabilities lie in [0, 1]."
 */
 -- shared
 WITH targets AS (
@@ -42,18 +37,22 @@ WITH targets AS (
 )
 -- detector: above_zero
 WITH given AS (
-    SELECT s.rank, s.step, s.microbatch, max(s.max) AS high, min(s.seq) AS seq
-    FROM tensor_stats s
-    JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id
-    WHERE t.kind = 'output' AND t.tensor_name = 'loss:input' AND s.phase <> 'eval' GROUP BY ALL
+    SELECT b.rank, b.step, b.microbatch, b.loss_op, max(s.max) AS high, min(s.seq) AS seq
+    FROM batches b
+    JOIN tensor_stats s ON s.rank = b.rank AND s.step = b.step AND s.microbatch = b.microbatch
+    JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id AND t.kind = 'output'
+    WHERE b.role = 'target' AND b.phase <> 'eval' AND s.phase <> 'eval'
+      -- older recordings do not say which input belongs to a target
+      AND coalesce(b.loss_input = s.seq, t.tensor_name = 'loss:input')
+    GROUP BY ALL
 )
-SELECT t.rank, t.step, t.microbatch, g.seq, g.high AS value,
-    'the input of ' || t.loss_op || ' is no logarithm of a probability: ' || printf('%.4g',
+SELECT g.rank, g.step, g.microbatch, g.seq, g.high AS value,
+    'the input of ' || g.loss_op || ' is no logarithm of a probability: ' || printf('%.4g',
         g.high) || ' is above 0' AS what_,
     'log-probabilities, which are at most 0' AS domain,
     'Apply log_softmax before nll_loss, or use cross_entropy on the logits.' AS fix_, 'loss:input' AS tensor
-FROM targets t JOIN given g ON g.rank = t.rank AND g.step = t.step AND g.microbatch = t.microbatch
-WHERE t.loss_op IN ('NllLoss', 'NllLoss2D', 'KlDiv') AND g.high > $rounding
+FROM given g
+WHERE g.loss_op IN ('NllLoss', 'NllLoss2D', 'KlDiv') AND g.high > $rounding
 -- detector: ctc_above_zero
 SELECT p.rank, p.step, p.microbatch, p.seq, p.max AS value,
     'the input of ' || p.op || ' is no logarithm of a probability: ' || printf('%.4g',
@@ -77,24 +76,6 @@ SELECT p.rank, p.step, p.microbatch, p.seq, NULL AS value,
     'log-probabilities' AS domain,
     'Give kl_div the result of log_softmax.' AS fix_, 'loss:input' AS tensor
 FROM operators p WHERE p.trigger = 'risk' AND p.op = 'KlDiv' AND p.saved = 'probabilities'
--- detector: targets_out_of_reach
-WITH reach AS (
-    FROM (VALUES ('sigmoid', 0, 1, '0 … 1'), ('softmax', 0, 1, '0 … 1'), ('tanh', -1, 1, '-1 … 1'),
-        ('relu', 0, 'inf'::DOUBLE, '0 and above')) r (activation, low, high, shown)
-)
-SELECT t.rank, t.step, t.microbatch, t.seq, t.mean AS value,
-    'what ' || p.op || ' is given comes right from a ' || p.saved || ', whose values lie in ' || r.shown
-        || ', but the mean of the targets is ' || printf('%.4g', t.mean) AS what_,
-    r.shown AS domain,
-    'Leave the activation out at the end of the model, or scale the targets into its range.' AS fix_,
-        'loss:input' AS tensor
-FROM operators p
-JOIN reach r ON r.activation = p.saved
-JOIN targets t ON t.rank = p.rank AND t.step = p.step AND t.microbatch = p.microbatch AND t.loss_op = p.op
-WHERE p.trigger = 'risk'
--- not in some batch, but whenever it was looked at
-QUALIFY bool_and(t.mean < r.low OR t.mean > r.high) OVER (PARTITION BY p.rank, p.op)
-    AND count(*) OVER (PARTITION BY p.rank, p.op) >= $least
 -- detector: targets_no_probability
 SELECT t.rank, t.step, t.microbatch, t.seq, CASE WHEN t.min < 0 THEN t.min ELSE t.max END AS value,
     'the target of ' || t.loss_op || ' is no probability: ' || printf('%.4g',
@@ -105,18 +86,5 @@ FROM targets t
 WHERE t.loss_op LIKE 'BinaryCrossEntropy%' AND (t.min < -$rounding OR t.max > $above_one)
 -- of single losses the script may leave those out whose target is a mark for "unknown"
 AND t.reduction IS DISTINCT FROM 'none'
--- detector: relu_before_the_loss
-SELECT p.rank, p.step, p.microbatch, p.seq, NULL AS value,
-    'the logits of ' || p.op || ' come right from a ReLU: none is below 0, so '
-        || CASE WHEN p.op LIKE 'Nll%' THEN 'no class can be spoken against'
-            ELSE 'no probability falls below 0.5' END AS what_,
-    'all real numbers' AS domain,
-    'Leave the ReLU out after the last layer.' AS fix_, 'loss:input' AS tensor,
-    CASE WHEN p.op LIKE 'Nll%' THEN 'warning' ELSE 'error' END AS severity
-FROM operators p
-WHERE p.trigger = 'risk'
-  AND p.saved = 'relu'
-  AND (p.op LIKE 'NllLoss%' OR p.op LIKE 'BinaryCrossEntropy%')
-QUALIFY count(*) OVER (PARTITION BY p.rank, p.op) >= $least
 -- together
 ORDER BY step, rank, microbatch

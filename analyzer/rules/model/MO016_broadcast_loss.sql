@@ -4,17 +4,37 @@ name = "broadcast-loss"
 severity = "error"
 phase = "loss"
 signal = "shape"
-message = "At step {step} the {saved} was stretched to {shape_} against the target: every sample is compared with every target."
+message = "At step {step} the {saved} was stretched to {shape_} against the target{where_}: every sample is compared with every target."
 fix = "Give both the same shape: prediction.squeeze(-1), or target.unsqueeze(-1)."
-explains = ["plateau", "underfit", "representation-collapse", "shuffled-labels", "input-dtype-or-shape-change", "divergence", "loss-spike"]
+explains = ["overfit", "plateau", "underfit", "representation-collapse", "shuffled-labels", "input-dtype-or-shape-change", "divergence", "loss-spike"]
 [needs]
-tables = ["operators"]
-columns = ["operators.op"]
+tables = ["steps"]
 [doc]
-what = "A subtraction in the loss whose operands (N, 1) and (N) broadcast to (N, N)."
+what = "A subtraction in the loss whose operands (N, 1) and (N) broadcast to (N, N), in the graph or by torch's own warning, which an evaluation gives as well."
 why = "The best answer is then the mean of all targets: the loss ends at their variance."
 not_this = "Pairwise losses between two stretched tensors of the model, other broadcasting."
 source = "Shapes of the operands."
 */
-SELECT rank, step, microbatch, seq, saved, shape::VARCHAR AS shape_, shape::VARCHAR AS value FROM operators
-WHERE op = 'Broadcast' ORDER BY step, rank, seq
+-- detector: in_the_graph
+SELECT rank, step, microbatch, seq, saved, shape::VARCHAR AS shape_, shape::VARCHAR AS value, '' AS where_
+FROM operators WHERE op = 'Broadcast'
+-- detector: by_its_warning
+WITH warned AS (
+    SELECT rank, step, phase,
+        regexp_extract(message, 'target size \(torch.Size\(\[([0-9]+)(, 1)?\]\)\)', 1) AS target,
+        regexp_extract(message, 'input size \(torch.Size\(\[([0-9]+)(, 1)?\]\)\)', 1) AS given,
+        regexp_matches(message, 'input size \(torch.Size\(\[[0-9]+, 1\]') AS column_
+    FROM events
+    WHERE event = 'warning' AND message LIKE '%Using a target size (torch.Size(%different to the input size%'
+)
+SELECT rank, step, NULL AS microbatch, NULL AS seq,
+    CASE WHEN column_ THEN 'prediction' ELSE 'target' END || ' [' || given || ', 1]' AS saved,
+    '[' || given || ', ' || target || ']' AS shape_, '[' || given || ', ' || target || ']' AS value,
+    ', as torch warned' AS where_
+FROM warned
+WHERE target = given AND target <> '' AND target <> '1'
+  AND NOT EXISTS (FROM operators o
+      WHERE o.rank = warned.rank AND o.op = 'Broadcast' AND o.step <= warned.step)
+QUALIFY row_number() OVER (PARTITION BY rank ORDER BY step) = 1
+-- together
+ORDER BY step, rank, seq

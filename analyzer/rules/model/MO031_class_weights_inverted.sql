@@ -26,6 +26,10 @@ source = "arithmetic: the logarithm of a count of eight has a standard error of 
 value = 0.35
 doc = "How far the slope of the logarithm of the weights over that of the frequencies may be from 1."
 source = "arithmetic: weights that are the frequencies have the slope 1, their square roots 0.5; counts scatter"
+[params.proportional]
+value = 1
+doc = "Slope of the logarithm of weights that are in proportion to the frequencies."
+source = "arithmetic: ln(a x) = ln a + ln x"
 [params.alike]
 value = 0.9
 doc = "Correlation of the two."
@@ -48,7 +52,8 @@ WITH weights AS (
         GROUP BY rank, loss_op HAVING count(DISTINCT class_weights) = 1)
 ), counts AS (
     SELECT rank, loss_op, class, sum(count_) AS count_ FROM (
-        SELECT rank, loss_op, unnest(label_counts) AS count_, generate_subscripts(label_counts, 1) - 1 AS class
+        SELECT rank, loss_op, unnest(label_counts) AS count_,
+            generate_subscripts(label_counts, 1) - 1 AS class
         FROM batches
         WHERE role = 'target' AND phase <> 'eval' AND label_counts IS NOT NULL AND weighted
         UNION ALL
@@ -82,5 +87,5 @@ WHERE classes > 1
   AND least_ >= $rare
   AND most >= $ratio * least_
   AND alike >= $alike
-  AND abs(slope - 1) <= $slope
+  AND abs(slope - $proportional) <= $slope
 ORDER BY step, rank

@@ -11,31 +11,22 @@ value = 10
 unit = "steps"
 doc = "Optimizer steps before silence means anything."
 source = "convention: of this project, fewer are a short test"
-[params.share]
-value = 0.2
-doc = "Of its planned steps, which are as many as the optimizer's: a scheduler that made no more was stepped by the epoch."
-source = "arithmetic: a fifth: a scheduler that goes with the optimizer makes all of them"
-[params.planned]
+[params.idle]
 value = 50
 unit = "steps"
-doc = "Length of a schedule from which it is no chance that it is the run's."
-source = "convention: of this project, shorter schedules agree with a run by chance"
+doc = "Steps of a run from which a schedule that is stepped has had the time to change the rate in the second half."
+source = "convention: of this project, as many steps as tell a schedule that is over"
 [params.seen]
 value = 0.9
 unit = "of the steps"
 doc = "Share of the steps of the optimizer in which the scheduler was there."
 source = "convention: of this project, one of ten may not be seen"
-[params.alike]
-value = 0.01
-unit = "relative"
-doc = "How close the planned steps come to the optimizer's."
-source = "convention: of this project, a hundredth"
 [needs]
 tables = ["schedulers"]
 columns = ["schedulers.total_steps"]
 steps = 10
 [doc]
-what = "A scheduler that exists during the whole run and is not stepped once, in a run that came to its end or began a second epoch; or one whose schedule is as long as the run has optimizer steps, to one in a hundred, and which was stepped once in several of them; or one that was made for a new optimizer is not, while that of the optimizer before, which steps no more, is."
+what = "A scheduler that exists during the whole run and is not stepped once, in a run that came to its end or began a second epoch; or one that was made for a new optimizer is not, while that of the optimizer before, which steps no more, is."
 why = "The schedule that was planned does not happen."
 not_this = "A run that broke off in its first epoch, a scheduler inside another one or beside one that is stepped and still changes the rate in the second half of the run, one that lives for the whole run but waits for a metric."
 source = "Counting."
@@ -43,17 +34,12 @@ source = "Counting."
 WITH last AS (
     SELECT rank, scheduler_id, any_value(scheduler) AS scheduler, any_value(optimizer_id) AS optimizer_id,
         max(total_steps) AS total, count(DISTINCT step) AS rows_,
-        min(step) AS first, arg_max(lr, step) AS lr,
-        any_value(coalesce(json_extract(settings, '$.total_steps'), json_extract(settings, '$.T_max'),
-            json_extract(settings, '$.total_iters'))::BIGINT) AS planned
+        min(step) AS first, arg_max(lr, step) AS lr
     FROM schedulers GROUP BY rank, scheduler_id
 ), whole AS (
     SELECT rank, count(*) FILTER (stepped) AS steps_, max(epoch) AS epoch FROM steps GROUP BY rank
 ), found AS (
-    SELECT l.*, w.steps_, w.epoch, (SELECT by_itself FROM script_ended) AS completed,
-        (SELECT count(*)
-            FROM steps s
-            WHERE s.rank = l.rank AND s.optimizer_id = l.optimizer_id AND s.stepped) AS of_optimizer
+    SELECT l.*, w.steps_, w.epoch, (SELECT by_itself FROM script_ended) AS completed
     FROM last l JOIN whole w ON w.rank = l.rank
     WHERE l.first = 0 AND w.steps_ >= $least AND l.rows_ >= $seen * w.steps_
 ), busy AS (
@@ -62,7 +48,7 @@ WITH last AS (
     FROM schedulers o JOIN (SELECT rank, max(step) AS last FROM steps GROUP BY rank) s ON s.rank = o.rank
     GROUP BY o.rank, o.optimizer_id, o.scheduler_id
     HAVING max(o.total_steps) > 0
-        AND (max(s.last) < $planned OR count(DISTINCT o.lr) FILTER (2 * o.step >= s.last) <> 1)
+        AND (max(s.last) < $idle OR count(DISTINCT o.lr) FILTER (2 * o.step >= s.last) <> 1)
 ), stale AS (
     -- made for a new optimizer, while the script goes on to step the scheduler of one that steps no more
     SELECT l.*,
@@ -84,19 +70,8 @@ SELECT rank, first AS step, lr AS value, scheduler, optimizer_id, of_optimizer A
     'stepped another one, of an optimizer that steps no more' AS how_
 FROM stale WHERE of_optimizer >= $least
 UNION ALL BY NAME
-SELECT rank, first AS step, lr AS value, scheduler, optimizer_id,
-    CASE WHEN total = 0 THEN steps_ ELSE of_optimizer END AS steps_,
-    CASE
-        WHEN total = 0 THEN 'never stepped it'
-        ELSE printf('stepped it %d times, of %d that were planned', total, planned)
-        END AS how_
+SELECT rank, first AS step, lr AS value, scheduler, optimizer_id, steps_, 'never stepped it' AS how_
 FROM found f
 WHERE total = 0 AND scheduler NOT LIKE '%Plateau%' AND (completed OR epoch >= 1)
     AND NOT EXISTS (FROM busy o WHERE o.rank = f.rank AND o.optimizer_id = f.optimizer_id)
-  -- planned in optimizer steps to the last of them, and stepped by the epoch
-  OR total > 0
-    AND completed
-    AND planned >= $planned
-    AND total <= $share * planned
-    AND abs(planned - of_optimizer) <= greatest(1, $alike * planned)
 ORDER BY step, rank, optimizer_id

@@ -1,4 +1,4 @@
-"""A training with the fault loss-domain-mismatch; arguments: [ONSET] [SEED]."""
+"""A training with the fault output-loss-mismatch; arguments: [ONSET] [SEED]."""
 
 import sys
 

@@ -1,0 +1,101 @@
+/*
+code = "MO033"
+name = "output-loss-mismatch"
+severity = "error"
+phase = "loss"
+signal = "loss_input"
+message = "At step {step} {what_}."
+fix = "{fix_}"
+explains = ["saturated-activation", "dead-relu", "vanishing-gradients", "divergence", "plateau", "underfit", "double-softmax"]
+[params.least]
+value = 3
+unit = "steps"
+doc = "Looks that show it, all there are."
+source = "convention: of this project, one batch may have odd targets"
+[params.beyond]
+value = 0.5
+unit = "of the range"
+doc = "How far targets lie beyond the range of the activation, of one without an end as a share of the largest target."
+source = "convention: of this project, noise goes a little beyond a range; half of it is another range"
+[params.apart]
+value = 0.2
+doc = "How far the sum of a sample's targets is from 1."
+source = "convention: of this project, label smoothing and rounding keep the sum; a fifth is other targets"
+[needs]
+tables = ["batches", "tensor_stats"]
+[doc]
+what = "The prediction of mse_loss, smooth_l1_loss or huber_loss comes right from an activation whose range does not hold the mean of the targets, or far from all of them; or a softmax is compared with targets of several labels a sample; or a sigmoid goes into the cross entropy of several classes; or the logits of a cross entropy come right from a ReLU."
+why = "The output can never become what the loss asks for, however well the rest learns; it saturates instead."
+not_this = "Targets within the range of the activation, with noise a little beyond it; one label a sample under a softmax; probabilities whose logarithm is taken."
+source = "Definition of each activation: sigmoid and softmax lie in [0, 1], tanh in [-1, 1], a softmax sums to 1."
+*/
+-- shared
+WITH targets AS (
+    SELECT b.rank, b.step, b.microbatch, b.loss_op, b.seq, b.shape, s.min, s.max,
+        s.sum / nullif(s.numel, 0) AS mean
+    FROM batches b
+    JOIN tensor_stats s ON s.rank = b.rank
+        AND s.step = b.step
+        AND s.seq = b.seq
+        AND s.tensor_id = b.tensor_id
+    WHERE b.role = 'target' AND b.loss_op IS NOT NULL AND b.phase <> 'eval'
+    QUALIFY row_number() OVER (PARTITION BY b.rank, b.step, b.microbatch ORDER BY b.seq) = 1
+), given AS (
+    SELECT rank, step, microbatch, seq, op, saved FROM operators
+    WHERE trigger = 'risk' AND saved IN ('sigmoid', 'softmax', 'tanh', 'relu')
+    QUALIFY count(*) OVER (PARTITION BY rank, op) >= $least
+)
+-- detector: targets_out_of_reach
+WITH reach AS (
+    FROM (VALUES ('sigmoid', 0, 1, '0 … 1'), ('softmax', 0, 1, '0 … 1'), ('tanh', -1, 1, '-1 … 1'),
+        ('relu', 0, 'inf'::DOUBLE, '0 and above')) r (activation, low, high, shown)
+), compared AS (
+    SELECT p.rank, p.step, p.microbatch, p.op, p.saved, r.shown, t.seq, t.mean, t.min, t.max,
+        CASE WHEN isinf(r.high) THEN greatest(t.max, 0) ELSE r.high - r.low END AS width,
+        bool_and(t.mean < r.low OR t.mean > r.high) OVER w AS outside, r.low, r.high
+    FROM given p
+    JOIN reach r ON r.activation = p.saved
+    JOIN targets t ON t.rank = p.rank AND t.step = p.step AND t.microbatch = p.microbatch AND t.loss_op = p.op
+    WHERE p.op NOT LIKE 'BinaryCrossEntropy%' AND p.op NOT LIKE 'NllLoss%'
+    WINDOW w AS (PARTITION BY p.rank, p.op)
+)
+SELECT rank, step, microbatch, seq, mean AS value,
+    'what ' || op || ' is given comes right from a ' || saved || ', whose values lie in ' || shown
+        || CASE WHEN outside THEN ', but the mean of the targets is ' || printf('%.4g', mean)
+            WHEN min < low - $beyond * width THEN ', but targets go down to ' || printf('%.4g', min)
+            ELSE ', but targets go up to ' || printf('%.4g', max) END AS what_,
+    'Leave the activation out at the end of the model, or scale the targets into its range.' AS fix_,
+    'error' AS severity
+FROM compared
+QUALIFY outside
+    -- not in some batch, but whenever it was looked at
+    OR bool_and(min < low - $beyond * width OR max > high + $beyond * width) OVER (PARTITION BY rank, op)
+-- detector: several_labels_under_a_softmax
+SELECT p.rank, p.step, p.microbatch, t.seq, t.mean * t.shape[-1] AS value,
+    'what ' || p.op || ' is given comes right from a softmax, which sums to 1 for each sample, but the '
+        'targets of a sample sum to ' || printf('%.3g', t.mean * t.shape[-1]) AS what_,
+    'Let each label have a probability of its own: a sigmoid and binary_cross_entropy, or the logits and '
+        'binary_cross_entropy_with_logits.' AS fix_, 'error' AS severity
+FROM given p
+JOIN targets t ON t.rank = p.rank AND t.step = p.step AND t.microbatch = p.microbatch AND t.loss_op = p.op
+WHERE p.saved = 'softmax' AND p.op NOT LIKE 'NllLoss%' AND len(t.shape) = 2 AND t.shape[-1] > 2
+  AND t.min >= 0 AND t.max <= 1
+QUALIFY bool_and(abs(t.mean * t.shape[-1] - 1) > $apart) OVER (PARTITION BY p.rank, p.op)
+-- detector: sigmoid_before_cross_entropy
+SELECT rank, step, microbatch, seq, NULL AS value,
+    'cross_entropy is given what comes right from a sigmoid: its logits lie between 0 and 1, so that no '
+        'class becomes much likelier than another' AS what_,
+    'Leave the sigmoid out: cross_entropy takes logits. Where a sample may have several labels, keep it and '
+        'use binary_cross_entropy.' AS fix_, 'error' AS severity
+FROM given WHERE op LIKE 'NllLoss%' AND saved = 'sigmoid'
+QUALIFY row_number() OVER (PARTITION BY rank, op ORDER BY step, seq) = 1
+-- detector: relu_before_the_loss
+SELECT rank, step, microbatch, seq, NULL AS value,
+    'the logits of ' || op || ' come right from a ReLU: none is below 0, so '
+        || CASE WHEN op LIKE 'Nll%' THEN 'no class can be spoken against'
+            ELSE 'no probability falls below 0.5' END AS what_,
+    'Leave the ReLU out after the last layer.' AS fix_,
+    CASE WHEN op LIKE 'Nll%' THEN 'warning' ELSE 'error' END AS severity
+FROM given WHERE saved = 'relu' AND (op LIKE 'NllLoss%' OR op LIKE 'BinaryCrossEntropy%')
+-- together
+ORDER BY step, rank, microbatch
