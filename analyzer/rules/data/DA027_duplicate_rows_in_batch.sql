@@ -62,7 +62,8 @@ WITH inputs AS (
     GROUP BY i.rank, i.field
 )
 -- detector: overwritten
-SELECT e.rank, r.later AS step, r.field, r.distinct AS value, 'error' AS severity, r.distinct, r.size, r.batches,
+SELECT e.rank, r.later AS step, r.field, r.distinct AS value, 'error' AS severity,
+    r.distinct, r.size, r.batches,
     r.looked, r.first,
     printf('All %d entries of %s %s one and the same %s%s: each is overwritten by what is stored next',
         (e.detail ->> '$.entries')::BIGINT, coalesce(e.detail ->> '$.name', 'a list'),
@@ -91,7 +92,8 @@ WITH drawn AS (
     SELECT rank, field, max(distinct_rows) AS most FROM drawn
     GROUP BY rank, field HAVING count(*) FILTER (drawn) >= greatest($batches, $most * count(*))
 )
-SELECT o.rank, r.first AS step, o.field, r.distinct AS value, 'warning' AS severity, r.distinct, r.size, r.batches,
+SELECT o.rank, r.first AS step, o.field, r.distinct AS value, 'warning' AS severity,
+    r.distinct, r.size, r.batches,
     r.looked, r.first, 'The rows are new ones again and again, so there are more of them' AS what_,
     'Look at what fills the buffer or makes the batches: store copies, not references to one object, and '
     || 'draw from all that is stored' AS remedy
