@@ -65,6 +65,15 @@ def test_ends_that_are_ignored_like_padding_are_counted(
     assert told(tmp_path, Reader(declared), tokens, mask, later(labels, kept=kept)) == (2, 2, 0)
 
 
+def test_what_comes_late_from_a_device_says_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("firstfault.recorder.tensors.device.LATE_DEVICES", {"cpu"})
+    monkeypatch.setattr("firstfault.recorder.tensors.moments.LATE_DEVICES", {"cpu"})
+    tokens, mask = batch([[*t, END] for t in TEXTS], END)
+    labels = tokens.masked_fill(tokens == END, IGNORED)
+    assert told(tmp_path / "ends", Reader(), tokens, mask, later(labels, kept=True)) == (2, 2, 0)
+    assert told(tmp_path / "other", Reader(), tokens, mask, labels) == (None, None, None)
+
+
 def test_ends_that_are_targets_are_counted_as_such(tmp_path: Path) -> None:
     tokens, mask = batch([[*t, END] for t in TEXTS], END)
     labels = tokens.masked_fill(mask == 0, IGNORED)
