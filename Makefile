@@ -7,6 +7,9 @@ FAULT ?= fully-masked-attention-row
 DEMO_OUT ?= demo-run
 INSTALLED_FROM := pyproject.toml setup.py constraints.txt recorder/tensors/moments.c analyzer/importers/trace_scan.c
 
+# every check runs, two at a time, also after one that failed; then pytest, whose closing line comes last
+CHECKS := { lint=0; $(MAKE) --no-print-directory --keep-going --jobs=2 --output-sync=target lint || lint=$$?; }
+
 .PHONY: help demo test quick suite pictures docs dist matrix lint clean
 
 help:
@@ -25,10 +28,10 @@ demo: $(VENV)/.installed-record
 	$(BIN)/firstfault demo $(FAULT) --out $(DEMO_OUT)
 
 test: $(VENV)/.installed-dev chromium
-	@$(MAKE) --no-print-directory --keep-going lint pytest PYTEST_ARGS="$(PYTEST_ARGS)"
+	@$(CHECKS) && $(MAKE) --no-print-directory pytest PYTEST_ARGS="$(PYTEST_ARGS)" && exit $$lint
 
 quick: $(VENV)/.installed-dev
-	@$(MAKE) --no-print-directory --keep-going lint pytest PYTEST_ARGS="-m 'not slow and not suite' $(PYTEST_ARGS)"
+	@$(CHECKS) && $(MAKE) --no-print-directory pytest PYTEST_ARGS="-m 'not slow and not suite' $(PYTEST_ARGS)" && exit $$lint
 
 suite: $(VENV)/.installed-frameworks chromium
 	FIRSTFAULT_KILLS=$${FIRSTFAULT_KILLS:-4} $(BIN)/python -m pytest -n 2 tests -m "suite or not suite" $(PYTEST_ARGS)
@@ -45,7 +48,6 @@ dist: $(VENV)/.installed-dev
 matrix: $(BIN)/python
 	$(BIN)/python tests/matrix/matrix.py $(MATRIX_ARGS)
 
-# every check runs, also after one that failed (--keep-going above), and pytest's closing line comes last
 .PHONY: ruff-check ruff-format basedpyright lint-imports rule-sizes pytest chromium
 lint: ruff-check ruff-format basedpyright lint-imports rule-sizes
 

@@ -1,11 +1,11 @@
 """Every fault script is named with its step and module; no healthy run that looks odd is called anomalous."""
 
-import subprocess
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import forked
 import pytest
 from firstfault.analyzer import Trace, Verdict, diagnose
 from suite import ENVIRONMENT, ODD, SLICE, TRUTHS, any_of, step_of
@@ -17,7 +17,7 @@ def all_but_slice_marked(scripts: Iterable[str]) -> list[Any]:
 
 def record(run: Path, *arguments: object, options: Iterable[str] = ()) -> Verdict:
     command = [sys.executable, "-m", "firstfault", "run", "--quiet", "--out", run, *options, *map(str, arguments)]
-    subprocess.run(command, capture_output=True, check=False, env=ENVIRONMENT)
+    forked.run(command, capture_output=True, check=False, env=ENVIRONMENT)
     with Trace(run) as trace:
         return diagnose(trace)
 

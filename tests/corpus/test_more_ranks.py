@@ -1,9 +1,9 @@
 """What holds for two ranks holds for three and four: the right rank is named, and what it costs the others."""
 
-import subprocess
 import sys
 from pathlib import Path
 
+import forked
 import pytest
 from firstfault.analyzer import Trace, diagnose
 from firstfault.analyzer.verdict import Finding
@@ -27,7 +27,7 @@ SLEPT_MS = 120
 
 def first_cause(run: Path, script: str, ranks: int) -> Finding:
     command = [sys.executable, "-m", "firstfault", "run", "--quiet", "--out", run, TRUTHS[script][0], "12", "0", ranks]
-    subprocess.run(list(map(str, command)), capture_output=True, check=False)
+    forked.run(list(map(str, command)), capture_output=True, check=False)
     with Trace(run) as trace:
         assert trace.sql("SELECT count(DISTINCT rank) AS n FROM steps").item() == ranks
         return diagnose(trace).causes[0]

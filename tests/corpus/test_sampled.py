@@ -1,10 +1,10 @@
 """A recording that measured every twentieth step still gives true bounds, and raises no alarm on healthy runs."""
 
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import forked
 import pytest
 from firstfault.analyzer import Trace, Verdict, diagnose
 from suite import ENVIRONMENT, ODD, TRUTHS, any_of, step_of
@@ -31,7 +31,7 @@ def first_of_twelve(scripts: list[str]) -> list[Any]:
 
 def record(run: Path, *arguments: object) -> Verdict:
     command = [sys.executable, "-m", "firstfault", "run", "--quiet", "--every", "20", "--out", run]
-    subprocess.run([*command, *map(str, arguments)], capture_output=True, check=False, env=ENVIRONMENT)
+    forked.run([*command, *map(str, arguments)], capture_output=True, check=False, env=ENVIRONMENT)
     with Trace(run) as trace:
         return diagnose(trace)
 

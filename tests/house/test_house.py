@@ -83,6 +83,7 @@ def test_every_dependency_has_an_exact_version_and_no_address():
     assert "://" not in text
 
 
+@pytest.mark.suite  # `make test` runs the same command beside the tests: see the last test here
 def test_the_layers_hold():
     done = subprocess.run(
         [Path(sys.executable).with_name("lint-imports"), "--no-cache"],

@@ -5,12 +5,11 @@ ships. Most are run by `make suite`; a few that need torch alone are run everywh
 """
 
 import os
-import resource
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import forked
 import pytest
 from firstfault.analyzer import Trace, diagnose
 
@@ -18,13 +17,9 @@ SCRIPTS = {path.stem: path for path in (Path(__file__).parent / "scripts").glob(
 EVERYWHERE = {"forecasting", "gcn_karate_style", "maml", "nanogpt_memmap", "wgan_gp"}
 
 
-def run(command: list[str], folder: Path) -> tuple[subprocess.CompletedProcess[str], float]:
+def run(command: list[str], folder: Path) -> forked.Done:
     """What a command printed, and the seconds of processor that it and its children took."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    environment = os.environ | {"HF_HUB_OFFLINE": "1"}
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return done, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return forked.run(command, cwd=folder, env=os.environ | {"HF_HUB_OFFLINE": "1"}, text=True)
 
 
 @pytest.mark.slow
@@ -35,9 +30,9 @@ def test_a_program_prints_the_same_recorded_and_is_called_healthy(
     program: str, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     script = [str(SCRIPTS[program])]
-    plain, plain_seconds = run([sys.executable, *script], tmp_path)
+    plain = run([sys.executable, *script], tmp_path)
     command = [sys.executable, "-m", "firstfault", "run", "--quiet", "--out", str(tmp_path / "run"), *script]
-    recorded, recorded_seconds = run(command, tmp_path)
+    recorded = run(command, tmp_path)
 
     assert plain.returncode == 0, plain.stderr
     assert recorded.returncode == 0, recorded.stderr
@@ -50,4 +45,4 @@ def test_a_program_prints_the_same_recorded_and_is_called_healthy(
         verdict = diagnose(trace)
     assert [f.message for f in verdict.causes if f.severity != "warning"] == []
     assert verdict.verdict == "healthy"
-    record_property("cpu_ratio", recorded_seconds / plain_seconds)
+    record_property("cpu_ratio", recorded.processor_s / plain.processor_s)

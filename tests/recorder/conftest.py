@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import forked
 import pytest
 from firstfault.schemas import ExitRecord, read_exit
 
@@ -35,6 +36,8 @@ class Bench:
 
     folder: Path
     run: Path
+    forked: bool = True
+    """Whether `record` and `plain` fork a process that has torch loaded. `@pytest.mark.new_process` has them start a new one."""
 
     def write(self, text: str, name: str = "script.py") -> Path:
         """Put a file into the folder."""
@@ -53,15 +56,7 @@ class Bench:
 
     def record(self, *args: str, options: Sequence[str] = (), stdin: bytes = b"", **environment: str) -> Recorded:
         """Run to the end."""
-        done = subprocess.run(
-            self.command(*args, options=options),
-            cwd=self.folder,
-            env=self.environment(**environment),
-            input=stdin,
-            capture_output=True,
-            timeout=120,
-            check=False,
-        )
+        done = self._done(self.command(*args, options=options), stdin, environment)
         return Recorded(self.run, done.returncode, done.stdout, done.stderr)
 
     def start(self, *args: str, options: Sequence[str] = ()) -> subprocess.Popen[bytes]:
@@ -77,8 +72,14 @@ class Bench:
 
     def plain(self, *args: str, stdin: bytes = b"", **environment: str) -> subprocess.CompletedProcess[bytes]:
         """The same with python itself."""
-        return subprocess.run(
-            [sys.executable, *args],
+        return self._done([sys.executable, *args], stdin, environment)
+
+    def _done(
+        self, command: list[str], stdin: bytes, environment: dict[str, str]
+    ) -> subprocess.CompletedProcess[bytes]:
+        run = forked.run if self.forked else subprocess.run
+        return run(
+            command,
             cwd=self.folder,
             env=self.environment(**environment),
             input=stdin,
@@ -89,11 +90,11 @@ class Bench:
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Bench:
+def bench(tmp_path: Path, request: pytest.FixtureRequest) -> Bench:
     """An empty folder and the path of a run that does not exist yet."""
     folder = tmp_path / "work with 'quotes' and 名"
     folder.mkdir()
-    return Bench(folder, tmp_path / "run")
+    return Bench(folder, tmp_path / "run", forked=request.node.get_closest_marker("new_process") is None)
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import forked
 import pytest
 import torch
 from firstfault.analyzer import Trace
@@ -15,7 +16,7 @@ SCRIPT = Path(__file__).parent / "scripts" / "by_api.py"
 
 
 def run_script(run: Path, mode: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, SCRIPT, run, mode], capture_output=True, text=True, check=False)
+    return forked.run([sys.executable, SCRIPT, run, mode], capture_output=True, text=True, check=False)
 
 
 def test_a_with_statement_records_steps_names_configuration_and_metrics(tmp_path: Path) -> None:

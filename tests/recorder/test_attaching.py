@@ -107,6 +107,8 @@ def test_a_forked_child_of_a_training_that_trains_too_is_said_to_be_missing(benc
         TRAIN
         + """
 import os
+
+pytestmark = pytest.mark.new_process
 train()
 if (child := os.fork()) == 0:
     train()

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import forked
 import pyarrow.parquet as pq
 import pytest
 import torch
@@ -25,7 +26,7 @@ def rows(run: Path, table: str) -> list[dict]:
 
 def record(run: Path, *arguments: str, policy: str = "capture") -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "firstfault", "run", "--quiet", "--on-nonfinite", policy, "--out", str(run)]
-    return subprocess.run([*command, str(SCRIPT), *arguments], capture_output=True, text=True, check=False)
+    return forked.run([*command, str(SCRIPT), *arguments], capture_output=True, text=True, check=False)
 
 
 class HiddenRoot(torch.autograd.Function):
@@ -327,7 +328,7 @@ def test_an_exception_is_captured_with_the_inputs_of_the_module_in_flight(tmp_pa
 
 @pytest.mark.parametrize("kind", ["dropout", pytest.param("sqrt", marks=pytest.mark.suite)])
 def test_a_training_that_survives_a_lost_step_is_bit_identical_with_captures(kind: str, tmp_path: Path) -> None:
-    plain = subprocess.run([sys.executable, SCRIPT, kind, "adamw", "own"], capture_output=True, text=True, check=True)
+    plain = forked.run([sys.executable, SCRIPT, kind, "adamw", "own"], capture_output=True, text=True, check=True)
 
     recorded = record(tmp_path / "run", kind, "adamw", "own")
 

@@ -124,6 +124,7 @@ def test_an_option_after_its_place_gives_a_hint(bench):
     assert "options of firstfault come before the script" in _one_line(recorded)
 
 
+@pytest.mark.new_process
 def test_without_torch_the_extra_is_named(bench):
     bench.write("print('ran')")
     # a finder in front of all others plays an installation without torch
@@ -144,6 +145,7 @@ def test_without_torch_the_extra_is_named(bench):
     assert not recorded.run.exists()
 
 
+@pytest.mark.new_process
 def test_a_script_without_torch_keeps_its_status_and_the_reason_is_given(bench):
     bench.write("raise SystemExit(7)")
     recorded = bench.record("script.py")
@@ -186,6 +188,7 @@ def test_the_default_folder_lies_below_the_current_one_under_the_given_name(benc
     assert (run / "exit.json").exists()
 
 
+@pytest.mark.new_process
 @pytest.mark.slow
 def test_children_that_python_spawns_or_forks_are_recorded_or_left_alone_but_never_harmed(bench):
     bench.write("""

@@ -2,10 +2,10 @@
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
+import forked
 import pyarrow.parquet as pq
 import pytest
 from firstfault.schemas.files.layout import parts
@@ -27,9 +27,9 @@ def rows(run: Path, table: str) -> list[dict]:
 def test_what_is_compiled_stays_bit_identical_without_another_graph_or_break(how: str, tmp_path: Path) -> None:
     run = tmp_path / "run"
     training = [str(SCRIPT), "aot_eager", how]
-    plain = subprocess.run([sys.executable, *training], capture_output=True, text=True, check=True).stdout
+    plain = forked.run([sys.executable, *training], capture_output=True, text=True, check=True).stdout
     command = [sys.executable, "-m", "firstfault", "run", "--out", str(run), *training]
-    recorded = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    recorded = forked.run(command, capture_output=True, text=True, check=True).stdout
 
     *plain_bits, plain_counts, plain_graphs = plain.splitlines()
     *bits, counts, graphs = recorded.splitlines()
@@ -50,9 +50,7 @@ def outputs(arguments: list[str], cache: Path, run: Path | None = None) -> tuple
     if run is not None:
         command += ["-m", "firstfault", "run", "--out", str(run)]
     environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(cache)}
-    done = subprocess.run(
-        [*command, str(LOSING), *arguments], capture_output=True, text=True, check=True, env=environment
-    )
+    done = forked.run([*command, str(LOSING), *arguments], capture_output=True, text=True, check=True, env=environment)
     *bits, counts, graphs, hits = done.stdout.splitlines()
     counted = {
         k: v for k, v in json.loads(counts).items() if k != "frames"

@@ -1,9 +1,9 @@
 """A sampler of the script's own is iterated by the training and asked nothing by the recorder."""
 
-import subprocess
 import sys
 from pathlib import Path
 
+import forked
 import pyarrow.parquet as pq
 from firstfault.schemas.files.layout import parts
 
@@ -48,9 +48,9 @@ for loader in (DataLoader(data, batch_sampler=Buckets(64)), DataLoader(data, bat
 def test_a_length_that_draws_random_numbers_is_not_asked_for(tmp_path: Path) -> None:
     script, run = tmp_path / "train.py", tmp_path / "run"
     script.write_text(SCRIPT)
-    plain = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
+    plain = forked.run([sys.executable, script], capture_output=True, text=True, check=True)
     command = [sys.executable, "-m", "firstfault", "run", "--quiet", "--out", str(run), str(script)]
-    recorded = subprocess.run(command, capture_output=True, text=True, check=True)
+    recorded = forked.run(command, capture_output=True, text=True, check=True)
 
     assert recorded.stdout == plain.stdout
     rows = [row for part in parts(run, "batches") for row in pq.read_table(part.path).to_pylist()]

@@ -1,10 +1,10 @@
 """What reading does to a dataset, and what workers draw: told by events, with the training as it is without the recorder."""
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
+import forked
 import pyarrow.parquet as pq
 import pytest
 from firstfault.schemas.files.layout import parts
@@ -66,9 +66,9 @@ def events_of(tmp_path: Path, kind: str, workers: int) -> list[dict]:
     script, run = tmp_path / "train.py", tmp_path / "run"
     script.write_text(SCRIPT)
     arguments = [str(script), kind, str(workers)]
-    plain = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=True)
+    plain = forked.run([sys.executable, *arguments], capture_output=True, text=True, check=True)
     command = [sys.executable, "-m", "firstfault", "run", "--quiet", "--out", str(run), *arguments]
-    recorded = subprocess.run(command, capture_output=True, text=True, check=True)
+    recorded = forked.run(command, capture_output=True, text=True, check=True)
     assert recorded.stdout == plain.stdout
     assert recorded.stderr == plain.stderr
     rows = [row for part in parts(run, "events") for row in pq.read_table(part.path).to_pylist()]

@@ -14,6 +14,8 @@ from firstfault.schemas import read_exit
 from firstfault.schemas.files.breadcrumb import BreadcrumbWriter
 from firstfault.schemas.files.layout import breadcrumb_path
 
+pytestmark = pytest.mark.new_process
+
 STANDS_STILL = """
     import threading
     import torch

@@ -1,10 +1,10 @@
 """Reads of tensors by the script are counted by line and step; those of torch and of the recorder are not."""
 
-import subprocess
 import sys
 from pathlib import Path
 from time import perf_counter_ns
 
+import forked
 import pyarrow.parquet as pq
 import pytest
 import torch
@@ -41,7 +41,7 @@ def test_reads_are_counted_in_the_step_they_belong_to(tmp_path: Path) -> None:
     script.write_text(SCRIPT)
     run = tmp_path / "run"
     command = [sys.executable, "-m", "firstfault", "run", "--quiet", "--out", str(run), str(script)]
-    subprocess.run(command, capture_output=True, text=True, check=True)
+    forked.run(command, capture_output=True, text=True, check=True)
 
     reads = rows(run, "host_reads")
     assert [row["step"] for row in reads] == [5, 6, 7, 8, 9, 10]  # what comes after the last step has no row of steps
@@ -97,7 +97,7 @@ def test_a_read_in_a_long_function_is_counted_as_fast_as_in_a_short_one(tmp_path
     script = tmp_path / "train.py"
     script.write_text(LONG_AND_SHORT)
     command = [sys.executable, "-m", "firstfault", "run", "--quiet", "--out", str(tmp_path / "run"), str(script)]
-    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    ran = forked.run(command, capture_output=True, text=True, check=True)
 
     assert float(ran.stdout) < 4
 
@@ -132,7 +132,7 @@ def test_a_loop_over_a_tensor_takes_what_it_takes_without_the_recorder(tmp_path:
     script.write_text(LOOP_OVER_A_TENSOR)
     run = tmp_path / "run"
     command = [sys.executable, "-m", "firstfault", "run", "--quiet", "--out", str(run), str(script)]
-    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    ran = forked.run(command, capture_output=True, text=True, check=True)
 
     apart, read = map(float, ran.stdout.split())
     loop = min(row["loop_ns"] for row in rows(run, "host_reads"))
@@ -169,9 +169,7 @@ def test_reads_beside_compiled_code_add_no_graph_and_no_break(tmp_path: Path) ->
     script.write_text(COMPILED_IN_PART)
     plain = [sys.executable, str(script)]
     recorded = [sys.executable, "-m", "firstfault", "run", "--quiet", "--out", str(tmp_path / "run"), str(script)]
-    outputs = [
-        subprocess.run(command, capture_output=True, text=True, check=True).stdout for command in (plain, recorded)
-    ]
+    outputs = [forked.run(command, capture_output=True, text=True, check=True).stdout for command in (plain, recorded)]
 
     assert outputs[0] == outputs[1]
     assert {row["reads"] for row in rows(tmp_path / "run", "host_reads")} == {16}

@@ -1,10 +1,10 @@
 """What a line's place in the loop tells: the step of an exception, and which number is the loss of an evaluation."""
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
+import forked
 import pyarrow.parquet as pq
 import pytest
 from firstfault.schemas.files.layout import parts
@@ -67,7 +67,7 @@ def recorded(tmp_path: Path, text: str, *, status: int) -> Path:
     script.write_text(text)
     run = tmp_path / "run"
     command = [sys.executable, "-m", "firstfault", "run", "--quiet", "--out", str(run), str(script)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = forked.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == status, done.stderr
     return run
 

@@ -1,9 +1,9 @@
 """Copies of a model's weights: what was written to them, and by which name they are known."""
 
-import subprocess
 import sys
 from pathlib import Path
 
+import forked
 import pyarrow.parquet as pq
 import pytest
 from firstfault.analyzer import diagnose
@@ -41,7 +41,7 @@ def copies(folder: Path, weight: float) -> list[dict]:
     script = folder / "train.py"
     script.write_text(SCRIPT.replace("WEIGHT", str(weight)))
     run = folder / "run"
-    subprocess.run(
+    forked.run(
         [sys.executable, "-m", "firstfault", "run", "--out", str(run), str(script)], check=True, capture_output=True
     )
     return [row for part in sorted((run / "copies").rglob("*.parquet")) for row in pq.read_table(part).to_pylist()]

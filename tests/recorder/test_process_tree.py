@@ -105,6 +105,8 @@ def test_a_real_run_has_a_sample_a_second(bench):
 LOADERS = """
 import pathlib, time, torch
 from torch.utils.data import DataLoader, Dataset
+
+pytestmark = pytest.mark.new_process
 class Numbers(Dataset):
     def __len__(self): return 64
     def __getitem__(self, i):

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import forked
 import pyarrow.parquet as pq
 import pytest
 from firstfault.recorder.storage import profiler_traces as profiler_files
@@ -68,7 +69,7 @@ def record(run: Path, *arguments: object, script: Path = STYLES) -> subprocess.C
         str(script),
         *last,
     ]
-    return subprocess.run(command, capture_output=True, text=True, check=True)
+    return forked.run(command, capture_output=True, text=True, check=True)
 
 
 def rows(run: Path, table: str) -> list[dict]:
@@ -86,7 +87,7 @@ def rows(run: Path, table: str) -> list[dict]:
     ],
 )
 def test_a_training_that_is_profiled_all_the_time_computes_the_same(style: str, tmp_path: Path) -> None:
-    plain = subprocess.run([sys.executable, STYLES, style], capture_output=True, text=True, check=True)
+    plain = forked.run([sys.executable, STYLES, style], capture_output=True, text=True, check=True)
     run = tmp_path / "run"
 
     recorded = record(run, "--profile", "every=2", style)
@@ -169,7 +170,7 @@ def test_with_stacks_a_profile_function_of_the_script_stays_in_place(tmp_path: P
     script.write_text(FUNCTIONS)
     command = [sys.executable, "-m", "firstfault", "run", "--quiet", "--out", str(tmp_path / "run")]
 
-    done = subprocess.run(
+    done = forked.run(
         [*command, "--profile", "every=2,stacks", str(script), "counted"], capture_output=True, text=True, check=True
     )
 
@@ -182,7 +183,7 @@ def test_with_stacks_a_profile_function_of_the_script_stays_in_place(tmp_path: P
 def test_the_profiler_of_the_script_goes_first(tmp_path: Path) -> None:
     script = tmp_path / "own.py"
     script.write_text(USES_ITS_OWN)
-    plain = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
+    plain = forked.run([sys.executable, script], capture_output=True, text=True, check=True)
 
     recorded = record(run := tmp_path / "run", "--profile", "every=1", script=script)
 
@@ -206,7 +207,7 @@ def test_windows_that_slow_the_steps_after_them_come_more_seldom(tmp_path: Path)
     for slowed in (0, 1):
         command = [sys.executable, "-m", "firstfault", "run", "--quiet", "--profile", "auto", "--out"]
         run = tmp_path / str(slowed)
-        subprocess.run([*command, str(run), str(script), str(slowed)], check=True, capture_output=True)
+        forked.run([*command, str(run), str(script), str(slowed)], check=True, capture_output=True)
         windows.append(sum(row["event"] == "profiled" for row in rows(run, "events")))
 
     assert windows[0] >= 2

@@ -10,6 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 from firstfault.schemas.files.layout import parts, unrecorded_path
 
+pytestmark = pytest.mark.new_process
+
 SCRIPT = Path(__file__).parent / "scripts" / "ranks.py"
 TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import forked
 import pytest
 from firstfault.analyzer import Trace, diagnose
 from firstfault.recorder.base.errors import RecorderError
@@ -21,7 +22,7 @@ def command(*arguments: object) -> list[str]:
 
 
 def record(*arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command(*arguments), capture_output=True, text=True, check=False)
+    return forked.run(command(*arguments), capture_output=True, text=True, check=False)
 
 
 def parts_of(run: Path) -> dict[str, str]:

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import forked
 import pyarrow.parquet as pq
 import pytest
 import torch
@@ -43,7 +44,7 @@ def train(folder: Path, policy: str, first: int, last: int) -> subprocess.Comple
         "--out",
         str(folder / "run"),
     ]
-    return subprocess.run([*command, str(script), str(first), str(last)], capture_output=True, text=True, check=False)
+    return forked.run([*command, str(script), str(first), str(last)], capture_output=True, text=True, check=False)
 
 
 def events(folder: Path) -> list[tuple[str, int]]:

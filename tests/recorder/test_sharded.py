@@ -1,10 +1,10 @@
 """Sharded training on gloo: norms and moments are those of the whole, placements are recorded, and not a bit changes."""
 
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import forked
 import pytest
 from firstfault.analyzer import Trace
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 def leave(folder: Path, *command: object) -> dict[str, list[str]]:
     """What each rank left."""
     folder.mkdir(parents=True)
-    done = subprocess.run(list(map(str, [sys.executable, *command])), capture_output=True, text=True, check=False)
+    done = forked.run(list(map(str, [sys.executable, *command])), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     return {path.name: path.read_text("utf-8").split() for path in folder.glob("rank*.txt")}
 

@@ -76,6 +76,8 @@ def test_a_script_that_dies_of_sigterm_gives_143(bench, wait_for):
 
 IDENTITY = """
 import json, os, sys, signal
+
+pytestmark = pytest.mark.new_process
 print(json.dumps({
     "argv": sys.argv, "orig_argv": sys.orig_argv[1:], "path": sys.path, "name": __name__, "file": __file__,
     "spec": getattr(__spec__, "name", None), "flags": str(sys.flags), "cwd": os.getcwd(),

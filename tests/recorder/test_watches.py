@@ -11,6 +11,7 @@ import warnings
 from collections import Counter
 from pathlib import Path
 
+import forked
 import pytest
 import torch
 from firstfault.recorder import Recorder
@@ -28,6 +29,7 @@ RECORDER = Path(sys.modules[Attachment.__module__].__file__).parent
 PARTS = read_declarations(RECORDER)
 NAMES = [part.name for part in PARTS if part.is_watch]
 STRICT = "FIRSTFAULT_STRICT"
+TESTS = str(Path(forked.__file__).parent)
 KIND = {"events": "event", "probes": "probe", "metrics": "source", "tensors": "kind"}
 """Column that tells the kinds of rows apart in a table that many parts fill."""
 
@@ -149,7 +151,7 @@ def listed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def in_a_process(folder: Path, seed: str) -> Path:
     """Run this file; the order of watches is shuffled where there is a seed."""
     command = [sys.executable, __file__, str(folder / "run"), seed]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, STRICT: "1"})
+    done = forked.run(command, text=True, env={**os.environ, STRICT: "1", "PYTHONPATH": TESTS})
     assert done.returncode == 0, done.stderr
     return folder / "run"
 

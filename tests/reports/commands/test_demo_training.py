@@ -1,11 +1,11 @@
 """The demo holds the diagnosis against what it knows to be true."""
 
 import ast
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import forked
 import pytest
 from firstfault.reports.commands.demo_training import FAULT_STEP, SCRIPT, TRUTHS, disagreements
 
@@ -68,4 +68,4 @@ def test_the_demo_is_diagnosed_right(fault, tmp_path):
 
 def _demo(fault: str, folder: Path) -> Any:
     command = [sys.executable, "-m", "firstfault", "demo", fault, "--out", str(folder / "run")]
-    return subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=300, check=False)
+    return forked.run(command, text=True, cwd=folder, timeout=300)

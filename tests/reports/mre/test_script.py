@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import forked
 import msgspec
 import pytest
 import torch
@@ -167,7 +168,7 @@ def record(folder: Path, parts: str, name: str = "train.py") -> Path:
     script = folder / name
     script.write_text(HEAD + parts + TRAIN)
     command = [sys.executable, "-m", "firstfault", "run", "--quiet", "--out", str(folder / "run"), str(script)]
-    subprocess.run(command, capture_output=True, check=False)
+    forked.run(command)
     assert (folder / "run" / "captures").is_dir()
     return folder / "run"
 

@@ -3,11 +3,11 @@
 import ast
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import firstfault
+import forked
 import pytest
 import torch
 from firstfault.analyzer import Trace, diagnose
@@ -145,9 +145,7 @@ except SystemExit:
 def test_the_scripts_own_steps_are_the_same_bits_and_it_is_ended_cleanly(tmp_path):
     script = tmp_path / "train.py"
     script.write_text(TRAINING)
-    plain = subprocess.run(
-        [sys.executable, str(script), str(tmp_path / "plain"), "9"], capture_output=True, check=False
-    )
+    plain = forked.run([sys.executable, str(script), str(tmp_path / "plain"), "9"], capture_output=True, check=False)
     assert plain.returncode == 0
     status, said = preflight_of(tmp_path, script, str(tmp_path / "flown"), "9")
     assert said["steps"] == 12
@@ -159,7 +157,7 @@ def test_the_scripts_own_steps_are_the_same_bits_and_it_is_ended_cleanly(tmp_pat
 
 def preflight_of(folder: Path, script: Path, *args: str) -> tuple[int, dict]:
     command = [sys.executable, "-m", "firstfault", "preflight", "--steps", "12", "--seconds", "30", "--json"]
-    done = subprocess.run(
+    done = forked.run(
         [*command, "--out", str(folder / "out"), str(script), *args], capture_output=True, text=True, check=False
     )
     return done.returncode, json.loads(done.stdout)
@@ -218,8 +216,8 @@ def test_a_second_start_that_leaves_the_optimizers_state_out_is_found(tmp_path, 
     script.write_text(RESUMED)
     command = [sys.executable, "-m", "firstfault", "run", "--quiet", "--out", str(tmp_path / "run"), str(script)]
     environment = {**os.environ, "FIRSTFAULT_END_AFTER": "12,60"}
-    subprocess.run([*command, str(tmp_path / "c.pt")], capture_output=True, check=True, env=environment)
+    forked.run([*command, str(tmp_path / "c.pt")], capture_output=True, check=True, env=environment)
     command[command.index("--out") : command.index("--out") + 2] = ["--resume", str(tmp_path / "run")]
-    subprocess.run([*command, str(tmp_path / "c.pt"), how], capture_output=True, check=True, env=environment)
+    forked.run([*command, str(tmp_path / "c.pt"), how], capture_output=True, check=True, env=environment)
     found = resume(tmp_path / "run")
     assert {outcome} == {f[2] for f in found}, found

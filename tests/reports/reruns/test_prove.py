@@ -1,16 +1,26 @@
 """Signs that a proof looks at, and whole proofs: the true cause confirmed, a planted one refuted, nothing when healthy."""
 
-import subprocess
 import sys
 from pathlib import Path
 
 import firstfault
+import forked
 import pytest
 from firstfault.analyzer import Trace, diagnose
 from firstfault.reports.panels.proof import proof_lines, proof_panel, proof_rows
+from firstfault.reports.reruns import rerun_script
 from firstfault.reports.reruns.prove import fixes, prove
 from firstfault.reports.reruns.prove_signs import is_gone, sign_of
 from firstfault.schemas.files.proof import Proof, Tried, read_proof, write_proof
+
+
+@pytest.fixture
+def reruns_are_forks(monkeypatch):
+    """Starts of a script again are forks of a process with torch: what is proven does not depend on how it starts."""
+    monkeypatch.setattr(
+        rerun_script, "_start", lambda command, env, script: forked.Process(command, script.folder, env)
+    )
+
 
 SCRIPT = Path(firstfault.__file__).parent / "reports" / "demo_script" / "train_gpt.py"
 
@@ -113,12 +123,12 @@ def test_every_cause_that_has_interventions_has_one_that_confirms_it():
 def demo(folder: Path, fault: str) -> Path:
     command = [sys.executable, "-m", "firstfault", "run", "--quiet", "--out", str(folder / fault), str(SCRIPT)]
     command += ["--fault", fault, "--fault-step", "24", "--steps", "30"]
-    subprocess.run(command, capture_output=True, check=False)
+    forked.run(command)
     return folder / fault
 
 
 @pytest.mark.slow
-def test_the_true_cause_is_confirmed_and_a_planted_one_refuted(tmp_path):
+def test_the_true_cause_is_confirmed_and_a_planted_one_refuted(reruns_are_forks, tmp_path):
     run = demo(tmp_path, "outlier-batch")
     assert prove(run, "lr-spike")[0].proven == {"lr-spike": "refuted"}
     proof, _ = prove(run)
@@ -130,7 +140,7 @@ def test_the_true_cause_is_confirmed_and_a_planted_one_refuted(tmp_path):
 
 
 @pytest.mark.slow
-def test_nothing_is_confirmed_of_a_healthy_run(tmp_path):
+def test_nothing_is_confirmed_of_a_healthy_run(reruns_are_forks, tmp_path):
     run = demo(tmp_path, "none")
     assert prove(run)[0].proven == {}
     assert "confirmed" not in prove(run, "lr-spike")[0].proven.values()

@@ -1,9 +1,9 @@
 """The flame graph: widths are times, nothing is lost where bars are merged, and the browser draws a profiled run."""
 
-import subprocess
 import sys
 from pathlib import Path
 
+import forked
 import pytest
 from firstfault.analyzer import Trace, diagnose, judging
 from firstfault.reports.page.render import write_page
@@ -112,7 +112,7 @@ def test_a_profiled_run_is_drawn_without_a_message_and_names_what_is_under_the_m
     script = tmp_path / "train.py"
     script.write_text(SCRIPT)
     command = [sys.executable, "-m", "firstfault", "run", "--quiet", "--profile", "5:8", "--out", str(tmp_path / "run")]
-    subprocess.run([*command, str(script)], check=True, capture_output=True)
+    forked.run([*command, str(script)], check=True)
     with Trace(tmp_path / "run") as trace:
         page = write_page(trace, diagnose(trace, judging(Path(tmp_path / "run"), None)), tmp_path / "report.html")
 
