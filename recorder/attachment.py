@@ -25,6 +25,7 @@ from .loop.lr_schedulers import ScheduleWatch
 from .loop.manual_updates import OwnUpdates
 from .loop.optimizers import OptimizerWatch
 from .loop.unwatched_steps import UnwatchedSteps
+from .memory.aliased_buffers import AliasedBuffers
 from .memory.cuda_history import CudaMemory
 from .memory.growth import GrowthWatch
 from .memory.growth_in_evaluations import EvalGrowth
@@ -119,6 +120,7 @@ class Attachment:
             AfterStep(session),
             EmbeddingWatch(session, padding, self.backward),
             RecurrentStatesWatch(session),
+            AliasedBuffers(session, data),
             SetAsideWatch(session),
             CaptureWatch(session, data, graphs, optimizers.alive),
             Snapshots(session, optimizers.alive, self.schedules.alive),

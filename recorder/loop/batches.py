@@ -3,6 +3,7 @@
 import ctypes
 import weakref
 import zlib
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,6 +19,7 @@ from ..session.watch import Part
 from ..tensors.labels_and_masks import label_facts, mask_facts, sample_fingerprints
 from ..tensors.measure import measure
 from ..tensors.moments import UNKNOWN, Moments, measurable
+from ..tensors.repeated_rows import few, repeated_rows
 
 _FINGERPRINT_BYTES = 65536
 _MOST_HASHED = 200_000
@@ -59,6 +61,8 @@ class DataWatch(Part):
         self._epoch: int | None = None
         self._hashed: dict[int | None, int] = {}
         """Samples of each loader (None: of what comes from none) that have their hash."""
+        self.few_rows: Counter[int] = Counter()
+        """Elements of a row → batches for training with few different rows."""
 
     def loaded(self, batch: Any, origin: Row) -> None:
         """A DataLoader has handed out a batch; ``origin`` are the columns of `batches` that say from where."""
@@ -211,6 +215,9 @@ class DataWatch(Part):
         if hashes is not None:
             row["sample_fingerprints"] = hashes
             self._hashed[loader] = self._hashed.get(loader, 0) + len(hashes)
+            row |= (facts := repeated_rows(tensor, hashes))
+            if few(facts, len(hashes)) and row["phase"] == Phase.DATA:
+                self.few_rows[tensor.numel() // len(hashes)] += 1
 
 
 def _pointer(tensor: Tensor) -> tuple[int, int, torch.dtype]:

@@ -52,7 +52,15 @@ class EmbeddingWatch(Watch):
     """Writes table `embeddings`, and what of a target is padding."""
 
     name = "embeddings"
-    writes = ("embeddings", "batches.padding_fraction", "batches.padding_counted")
+    writes = (
+        "embeddings",
+        "batches.padding_fraction",
+        "batches.padding_counted",
+        "batches.padding_token",
+        "batches.padded_sequences",
+        "batches.ends_ignored",
+        "batches.padding_targets",
+    )
 
     def __init__(self, session: Session, padding: TokenPadding, backward: BackwardWatch) -> None:
         super().__init__(session)

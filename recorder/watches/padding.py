@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from ..session.session import Session
 from ..tensors.device import either, scalar_of
+from .sequence_ends import sequence_ends
 
 _EACH_STEP = 8
 _EVERY = 8
@@ -24,33 +25,36 @@ class TokenPadding:
         self.tokens: Tensor | None = None
         """Where the tokens are the embedding's padding (or 0), for whoever looks at attention."""
         self._hidden: Tensor | None = None
-        self._declared = False
-        """Whether the embedding itself says which index is padding."""
         self._under_mask: tuple[Tensor, Tensor] | None = None
         """The smallest and the largest token under the zeros of the mask."""
+        self._mask: Tensor | None = None
+        self._masked: Tensor | None = None
+        """The tokens that were looked up first under this mask."""
 
     def due(self) -> bool:
         step = self.session.position.step
         return step < _EACH_STEP or step % _EVERY == 0
 
     def forget(self) -> None:
-        self.tokens = self._hidden = self._under_mask = None
-        self._declared = False
+        self.tokens = self._hidden = self._under_mask = self._mask = self._masked = None
 
     def note(self, embedding: nn.Module, tokens: Tensor) -> None:
         """Called with what an embedding looks up."""
         if tokens.dim() != 2 or not self.due():
             return
         tokens = tokens.detach()
+        mask = self._mask_of(tokens)
+        if new := mask is not None and mask is not self._mask:
+            self._mask, self._masked = mask, tokens
         index = getattr(embedding, "padding_idx", None)
         if index is not None:
             self.tokens = self._hidden = tokens == index
-            self._declared, self._under_mask = True, None
+            self._under_mask = None
             return
         if self.tokens is None:
             self.tokens = tokens == 0
-        if self._hidden is None and (mask := self._mask_of(tokens)) is not None:
-            self._hidden = mask == 0
+        if new and mask is not None:
+            self._hidden = mask.detach() == 0
             limits = torch.iinfo(tokens.dtype)
             self._under_mask = _ends(tokens, self._hidden, limits)
 
@@ -62,10 +66,17 @@ class TokenPadding:
                 and field.device == tokens.device
                 and type(field) is Tensor
             ):
-                return field.detach()
+                return field
         return None
 
     def in_targets(self, target: Tensor, ignore_index: int | None) -> dict[str, Any]:
+        """What the targets of a loss say of padding: whether they count there, and whether ends of sequences are taken for it."""
+        ends: dict[str, Any] = {}
+        if self._masked is not None and self._mask is not None and ignore_index is not None:
+            ends = sequence_ends(self._masked, self._mask.detach() == 0, target, ignore_index)
+        return self._counted(target, ignore_index) | ends
+
+    def _counted(self, target: Tensor, ignore_index: int | None) -> dict[str, Any]:
         """``padding_fraction`` and ``padding_counted`` of the targets of a loss, one for each token of this step (or for each
         but the first of a sample); nothing is said where they are not, or where the padding that counts has targets of several
         values: then they are ordered otherwise."""

@@ -38,6 +38,19 @@ BATCHES = Table(
             LIST,
             "One hash for each sample, taken while a split is new; equal samples give equal hashes.",
         ),
+        Column(
+            "distinct_rows",
+            I64,
+            "Different rows of a field of floats with four or more elements a row, while its samples get their hash.",
+            "samples",
+        ),
+        Column("most_repeated", I64, "How often the most frequent of them occurs.", "samples"),
+        Column(
+            "distinct_values",
+            I64,
+            "Different elements in these rows; null where they are not few for the size of the batch.",
+            "elements",
+        ),
         Column("loss_op", STR, "Autograd name of the loss for a target, such as NllLossBackward0."),
         Column(
             "weighted",
@@ -68,6 +81,25 @@ BATCHES = Table(
             "the zeros of a mask that came with them; null where that was not looked at.",
         ),
         Column("padding_counted", F64, "Share of those that count in the loss: they are not its ignore_index."),
+        Column(
+            "padding_token",
+            I64,
+            "The token that a mask of the batch hides, for a loss of the next token; null where it hides several values, and "
+            "where tokens of another value are ignored behind the first target of a sequence.",
+        ),
+        Column(
+            "padded_sequences",
+            I64,
+            "Sequences that the mask hides a part of and that have targets; null where padding_token is.",
+            "sequences",
+        ),
+        Column(
+            "ends_ignored",
+            I64,
+            "Of these, the ones whose last token that the mask shows has padding's value and is no counted target.",
+            "sequences",
+        ),
+        Column("padding_targets", I64, "Counted targets of padding's value.", "elements"),
         Column(
             "loss_input",
             I32,

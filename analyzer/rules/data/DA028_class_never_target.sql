@@ -1,0 +1,44 @@
+/*
+code = "DA028"
+name = "class-never-target"
+severity = "error"
+phase = "data"
+signal = "ends_ignored"
+message = "Token {token} ends {ends} of the {sequences} padded sequences that were looked at, and the loss ignores it in each of them: padding is the same token, and labels are ignored wherever it stands. In {looks} steps it was never a target, so the model does not learn where a text ends."
+fix = "Give padding a token of its own, or ignore the labels where the attention mask is 0, not where the token is that of padding: labels[attention_mask == 0] = -100. DataCollatorForLanguageModeling of transformers ignores every pad_token: pad_token = eos_token hides the ends from it."
+explains = ["underfit"]
+[params.least]
+value = 2
+unit = "steps"
+doc = "Steps in which it is so."
+source = "convention: of this project, a second batch rules out an odd one"
+[params.sequences]
+value = 16
+unit = "sequences"
+doc = "Padded sequences that were looked at."
+source = "convention: of this project, as many end in the same token by no chance"
+[params.most]
+value = 0.9
+doc = "Share of the padded sequences that end in the token."
+source = "convention: of this project, a few texts may be cut off"
+[needs]
+tables = ["batches"]
+columns = ["batches.ends_ignored"]
+[doc]
+what = "A loss of the next token in which sequences end, under the mask, in the token that padding has. The loss ignores this token as it ignores padding, and never has it as a target."
+why = "A language model learns to stop from the token that ends a text. Where that is never a target, it goes on writing until it is cut off."
+not_this = "Padding with a token of its own; texts that have no end token; prompts or turns that are ignored on purpose, where other tokens behind the first target are ignored too; batches without a mask or without padding. A class of a classifier that never occurs: spare classes are common, and no input holds one."
+source = "Equality of integers; transformers' documentation of DataCollatorForLanguageModeling: labels of padding tokens are -100."
+*/
+SELECT rank, min(step) AS step, arg_min(seq, step) AS seq, arg_min(field, step) AS field,
+    any_value(padding_token) AS token, sum(ends_ignored) AS ends, sum(padded_sequences) AS sequences,
+    count(DISTINCT step) AS looks, sum(ends_ignored) AS value
+FROM batches
+WHERE role = 'target' AND phase <> 'eval' AND padded_sequences > 0
+GROUP BY rank
+HAVING count(DISTINCT step) >= $least
+    AND count(DISTINCT padding_token) = 1
+    AND sum(padded_sequences) >= $sequences
+    AND sum(ends_ignored) >= $most * sum(padded_sequences)
+    AND sum(padding_targets) = 0
+ORDER BY step, rank
