@@ -34,7 +34,8 @@ SELECT t.rank, t.step, t.workers, t.workers AS value,
     CASE count(*) OVER (PARTITION BY t.rank, t.loader_id)
         WHEN 1 THEN ''
         WHEN 2 THEN ' So has 1 other of what they read.'
-        ELSE printf(' So have %d others of what they read.', count(*) OVER (PARTITION BY t.rank, t.loader_id) - 1)
+        ELSE printf(' So have %d others of what they read.',
+            count(*) OVER (PARTITION BY t.rank, t.loader_id) - 1)
         END AS more,
     CASE WHEN l.evaluates THEN 'warning' ELSE 'error' END AS severity
 FROM told t LEFT JOIN loaders l ON l.rank = t.rank AND l.loader_id = t.loader_id

@@ -56,7 +56,10 @@ SELECT h.rank, coalesce(e.step, h.step) AS step, h.length AS value, h.added, h.l
         WHEN 'set' THEN 'The set' ELSE 'The list' END
         || CASE WHEN h.holder IS NULL THEN ' that no variable or attribute could be found for'
             ELSE ' `' || h.holder || '` (' || h.scope || ')' END
-        || CASE WHEN h.place IS NULL THEN '' ELSE ', added to in ' || h.place || ': `' || h.expression || '`,' END
+        || CASE
+            WHEN h.place IS NULL THEN ''
+            ELSE ', added to in ' || h.place || ': `' || h.expression || '`,'
+            END
         AS owner_,
     CASE WHEN h.kind = 'sum' THEN 'terms' WHEN h.kind = 'longer' THEN 'rows' ELSE 'elements' END AS of_,
     CASE WHEN h.with_graph THEN ' Each keeps its autograd graph.'
