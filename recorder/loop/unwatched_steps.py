@@ -88,6 +88,8 @@ class UnwatchedSteps(Part):
         self._evaluations = 0
         """Evaluation forwards in the last watched step."""
         self._evaluates_always = False
+        self._neighbours = True
+        """Whether the last two watched steps follow each other."""
         self._first = 0
         self._left = 0
         """Steps of this stretch to come."""
@@ -135,6 +137,7 @@ class UnwatchedSteps(Part):
         session = self.session
         self._seen = session.position.step
         before, self._evaluations = self._evaluations, session.step_row.evaluations
+        neighbours, self._neighbours = self._neighbours, True
         if not session.budget.watching_is_dear:
             return
         possible = not callable(closure_of(args, kwargs)) and self._possible(optimizer)
@@ -142,7 +145,8 @@ class UnwatchedSteps(Part):
         session.budget.steps_can_go_unwatched = possible
         count, apart = session.budget.unwatched_steps(session.position.step)
         if count > 1 and possible:
-            self._evaluates_always = min(before, self._evaluations) > 0
+            # two steps that lie an epoch apart may both follow its evaluation
+            self._evaluates_always = min(before, self._evaluations) > 0 and (neighbours or self._evaluates_always)
             self._begin(count, apart)
         else:
             self._expected = {}  # nothing of the script's is kept alive while its steps are watched
@@ -341,6 +345,7 @@ class UnwatchedSteps(Part):
         self._expected = {}
         self._only = None
         self._seen = session.position.step
+        self._neighbours = False
         session.look_again()
         looks = len(self.backward.risk_paths) if self._looks_at_risks else 0
         session.budget.went_unwatched(session.position.step, count, self._apart, took_ns, looks)

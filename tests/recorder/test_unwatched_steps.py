@@ -155,6 +155,20 @@ def test_an_evaluation_ends_the_stretch_and_is_recorded(tmp_path, seldom):
     assert rows(tmp_path / "run", evaluated)[0][0] >= 3
 
 
+def test_an_evaluation_between_watched_steps_is_recorded_though_all_before_fell_on_them(tmp_path, seldom):
+    model, optimizer = network()
+    with Recorder(tmp_path / "run", model=model):
+        for steps in (*[EVERY] * 5, 5, 5):
+            train(model, optimizer, steps)
+            model.eval()
+            with torch.no_grad():
+                model(torch.ones(2, 6))
+            model.train()
+
+    ((evaluations,),) = rows(tmp_path / "run", "SELECT count(*) FROM steps WHERE eval_forwards > 0")
+    assert evaluations == 7
+
+
 def test_wrappers_rest_meanwhile_and_what_the_script_puts_over_them_stays(tmp_path, seldom):
     plain = nn.Module.zero_grad
     own = torch.Tensor.item
