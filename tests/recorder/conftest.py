@@ -89,6 +89,13 @@ class Bench:
         )
 
 
+@pytest.fixture(autouse=True)
+def no_graphs_of_other_tests() -> None:
+    """What an earlier test of this process has compiled is none of this one's: where there is compiled code, steps are watched."""
+    if (dynamo := sys.modules.get("torch._dynamo.utils")) is not None:
+        dynamo.counters.clear()
+
+
 @pytest.fixture(params=["library", "operators"])
 def measuring_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, need_library) -> str:
     """A claim holds for the C library and for torch's operators."""

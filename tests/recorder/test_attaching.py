@@ -9,6 +9,8 @@ import pytest
 from firstfault.analyzer import Trace
 from firstfault.recorder.base import import_hooks
 
+pytestmark = pytest.mark.new_process
+
 SCRIPT = Path(__file__).parent / "scripts" / "reaching_torch.py"
 LIBRARIES_FIRST = SCRIPT.with_name("libraries_first.py")
 
@@ -107,8 +109,6 @@ def test_a_forked_child_of_a_training_that_trains_too_is_said_to_be_missing(benc
         TRAIN
         + """
 import os
-
-pytestmark = pytest.mark.new_process
 train()
 if (child := os.fork()) == 0:
     train()

@@ -7,9 +7,12 @@ import sys
 from pathlib import Path
 
 import psutil
+import pytest
 from firstfault.recorder.storage.segments import read_rows
 from firstfault.recorder.supervisor.memory_shares import SharesWatch, proportion
 from firstfault.recorder.supervisor.process_tree import ControlGroup, ProcessTree
+
+pytestmark = pytest.mark.new_process
 
 MIB = 2**20
 
@@ -105,8 +108,6 @@ def test_a_real_run_has_a_sample_a_second(bench):
 LOADERS = """
 import pathlib, time, torch
 from torch.utils.data import DataLoader, Dataset
-
-pytestmark = pytest.mark.new_process
 class Numbers(Dataset):
     def __len__(self): return 64
     def __getitem__(self, i):

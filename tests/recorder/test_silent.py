@@ -18,6 +18,8 @@ from firstfault.recorder.storage.segments import completed_steps, read_rows
 from firstfault.recorder.supervisor.torch_process import INJECT, TorchProcess, why_unrecorded
 from firstfault.schemas.files.unrecorded import NO_TRAINING, REASONS, TRAINING_BEGAN, UNRECORDED, process_notes
 
+pytestmark = pytest.mark.new_process
+
 SILENT_AFTER_S = 6.0
 """Instead of the usual 40 s. Importing torch on a busy machine takes some seconds, in which nothing can be attached yet."""
 
@@ -62,8 +64,6 @@ def compute():
 TRAIN_UNTIL_SAID = f"""
 {UNTIL_SAID}
 import torch
-
-pytestmark = pytest.mark.new_process
 model = torch.nn.Linear(4, 1)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 while not said() and time.monotonic() < deadline:

@@ -12,6 +12,8 @@ from firstfault.recorder.storage.segments import completed_steps
 from firstfault.schemas import read_exit
 from firstfault.schemas.files.layout import segments
 
+pytestmark = pytest.mark.new_process
+
 ENDINGS = {
     "returns": ("pass", 0, "completed", None),
     "exits with 3": ("import sys; sys.exit(3)", 3, "exception", None),
@@ -76,8 +78,6 @@ def test_a_script_that_dies_of_sigterm_gives_143(bench, wait_for):
 
 IDENTITY = """
 import json, os, sys, signal
-
-pytestmark = pytest.mark.new_process
 print(json.dumps({
     "argv": sys.argv, "orig_argv": sys.orig_argv[1:], "path": sys.path, "name": __name__, "file": __file__,
     "spec": getattr(__spec__, "name", None), "flags": str(sys.flags), "cwd": os.getcwd(),
