@@ -91,7 +91,7 @@ class Bench:
 
 @pytest.fixture(autouse=True)
 def no_graphs_of_other_tests() -> None:
-    """What an earlier test of this process has compiled is none of this one's: where there is compiled code, steps are watched."""
+    """What another test of this process has compiled is none of this one's: where there is compiled code, steps are watched."""
     if (dynamo := sys.modules.get("torch._dynamo.utils")) is not None:
         dynamo.counters.clear()
 
