@@ -22,6 +22,13 @@ _MOST_GRAPHS = 4
 _MOST_NODES = 4000
 
 
+_SAYS = {
+    "axes-mixed": "mixes axes",
+    "axis-of-samples": "goes along the samples",
+    "softmax-of-one": "goes along one element",
+}
+
+
 class AxesWatch(Watch):
     """Writes events ``axes-mixed``, ``axis-of-samples`` and ``softmax-of-one``: the first of a graph, and how many there are."""
 
@@ -70,7 +77,7 @@ class AxesWatch(Watch):
         operator = operator_name(node)
         self.session.rows.event(
             event,
-            f"{event}: {operator}",
+            f"{operator} {_SAYS[event]}",
             module_id=self.session.answers.module_of(node._sequence_nr()),
             detail={"operator": operator, **detail},
         )
