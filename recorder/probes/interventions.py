@@ -17,7 +17,7 @@ from .data_interventions import (
     TargetsKept,
     TargetsMoved,
 )
-from .model_interventions import AllTrained, Deterministic, Eager, LossTurned, TrainMode
+from .model_interventions import AllTrained, Deterministic, Eager, LossTurned, TermTurned, TrainMode
 from .optimizer_interventions import (
     Clipped,
     EpsLarger,
@@ -62,6 +62,9 @@ INTERVENTIONS: dict[str, tuple[type[Intervention], dict[str, Any]]] = {
     "targets-from-zero": (TargetsMoved, {}),
     "modes-set": (TrainMode, {}),
     "loss-turned": (LossTurned, {}),
+    "first-term-turned": (TermTurned, {"term": 0}),
+    "second-term-turned": (TermTurned, {"term": 1}),
+    "third-term-turned": (TermTurned, {"term": 2}),
     "all-trained": (AllTrained, {}),
     "eager": (Eager, {}),
     "deterministic": (Deterministic, {}),

@@ -99,6 +99,11 @@ def is_gone(before: Sign, trace: Trace, *, last: int, since: int = -1) -> tuple[
     if before.kind in NUMBERS:
         look, gone, there = NUMBERS[before.kind]
         value = look(trace)
+        if before.kind == "away" and value is not None and before.value is not None and value > before.value / there:
+            return (
+                None,
+                value,
+            )  # it runs away the other way now: there is more than one term, or none of them is to blame
         return _against(value, before.value, gone, there), value
     return _learns_better(before, trace), _learnt(trace)
 

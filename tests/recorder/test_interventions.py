@@ -135,6 +135,29 @@ def test_a_loss_is_turned():
     assert x.grad.tolist() == [-2.0]
 
 
+@pytest.mark.parametrize(
+    ("name", "gradients"),
+    [
+        ("first-term-turned", (-1.0, -6.0)),
+        ("second-term-turned", (1.0, 6.0)),
+        ("third-term-turned", (1.0, -6.0)),
+        ("loss-turned", (-1.0, 6.0)),
+    ],
+)
+def test_one_term_of_a_loss_is_turned(name, gradients):
+    a, b = torch.ones(3, requires_grad=True), torch.ones(3, requires_grad=True)
+    with intervened(name):
+        ((a.sum() - 2 * b.square().sum() * 0.5 * 3) / 1 + 4).backward()
+    assert (a.grad[0].item(), b.grad[0].item()) == gradients
+
+
+def test_of_a_loss_of_a_single_term_none_is_turned():
+    x = torch.ones(3, requires_grad=True)
+    with intervened("first-term-turned"):
+        (x - 2 * x).mean().backward()  # a difference of tensors within one term
+    assert x.grad.tolist() == pytest.approx([-1 / 3] * 3)
+
+
 def losses_of(name, targets, step=2):
     """Losses of steps without a loader, whose inputs and targets are as given."""
     model, at, seen = nn.Identity(), [0], []

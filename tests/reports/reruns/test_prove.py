@@ -115,7 +115,7 @@ def test_a_loss_that_moves_away_from_zero_is_told_from_one_that_comes_near(run_f
     with Trace(losses(run_folder("bad"), [-2.0 - i for i in range(18)])) as trace:
         sign = sign_of(trace, 0, "away")
     assert sign.value == pytest.approx(18 / 3)
-    for by, gone in ((0.1, True), (-1.0, False)):
+    for by, gone in ((0.1, True), (-1.0, False), (9.0, None)):
         with Trace(losses(run_folder(str(by)), [-2.0 + by * i for i in range(18)])) as trace:
             assert is_gone(sign, trace, last=17)[0] is gone
 
