@@ -40,7 +40,7 @@ source = "Counting marks in the graphs themselves; who holds them is looked for 
 WITH alive AS (
     SELECT rank, step, max(graphs_alive) AS alive, row_number() OVER (PARTITION BY rank ORDER BY step) AS n
     FROM steps
-    WHERE graphs_alive IS NOT NULL
+    WHERE graphs_alive IS NOT NULL AND completed
     GROUP BY rank, step
 ), ends AS (
     -- of steps that are not watched no graph is counted, and none of theirs has a mark
