@@ -4,8 +4,8 @@ name = "axes-mixed"
 severity = "error"
 phase = "forward"
 signal = "event"
-message = "In {place} a view makes {made} of {given}: the axis of size {value} goes to another place, but a view does not move elements. It regroups them in the order in which they lie in memory, so that what belonged to different positions is mixed{again}."
-fix = "Move the axis by transpose or permute (q.view(B, L, H, D).transpose(1, 2) for heads of attention), and use view or reshape only to split an axis or to join neighbours; before heads are joined again, transpose them back."
+message = "In {place} a view makes {made} of {given}: the axis of size {value} goes to another place, but a view does not move elements. It regroups them in the order of memory, so what belonged to different positions is mixed{again}."
+fix = "Move the axis by transpose or permute: q.view(B, L, H, D).transpose(1, 2) for heads of attention. Use view or reshape only to split an axis or to join neighbours. Transpose heads back before they are joined again."
 explains = ["plateau", "underfit"]
 [needs]
 tables = ["events"]

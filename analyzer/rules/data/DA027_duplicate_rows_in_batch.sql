@@ -4,7 +4,7 @@ name = "duplicate-rows-in-batch"
 severity = "error"
 phase = "data"
 signal = "distinct_rows"
-message = "{distinct} of the {size} rows of a batch are different ones, in {batches} of the {looked} batches for training that were looked at from step {first} on. {what_}."
+message = "Only {distinct} of the {size} rows of a batch differ, in {batches} of {looked} training batches examined from step {first} on. {what_}."
 fix = "{remedy}."
 explains = ["plateau", "underfit", "overfit", "divergence", "loss-spike"]
 [params.few]

@@ -4,7 +4,7 @@ name = "straggler"
 severity = "error"
 phase = "step"
 signal = "step_ns"
-message = "From step {step} on rank {rank} is late by {late_ms} ms a step, and the others wait for it in the exchange of gradients: without that a step would take {percent} % less time."
+message = "From step {step} on rank {rank} is late by {late_ms} ms a step. The others wait for it in the exchange of gradients. Without that a step would take {percent} % less time."
 fix = "Compare what rank {rank} does outside backward: its data loader, the size and length of its batches, logging, evaluation or checkpoints, and the host it runs on."
 explains = []
 [params.share]

@@ -5,7 +5,7 @@ severity = "error"
 phase = "optimizer"
 signal = "update"
 message = "{count} trainable parameters in module {place} (first {tensor}) receive gradients in {steps} steps from step {step} on. No optimizer holds them and their values never change; {held} other parameters are held by one."
-fix = "Create the optimizer after the model has its final modules (after replacing a head, wrapping, moving), or add_param_group for these parameters; set requires_grad=False where they are meant to stay."
+fix = "Create the optimizer when the model has its final modules: after replacing a head, wrapping, moving. Or call add_param_group for these parameters; set requires_grad=False where they are meant to stay."
 explains = ["shuffled-labels", "plateau", "underfit", "loss-spike", "divergence"]
 [params.steps]
 value = 3

@@ -4,7 +4,7 @@ name = "vanishing-gradients"
 severity = "error"
 phase = "backward"
 signal = "gradient_ratio"
-message = "For {steps} steps from step {step} on the gradients of the first layers are {ratio} of those of the last (rms {first_rms} at {tensor}, {last_rms} at {last_tensor}), {course} {layers} layers."
+message = "Gradients of the first layers are {ratio} of those of the last, for {steps} steps from step {step} on. Their rms is {first_rms} at {tensor} and {last_rms} at {last_tensor}, {course} {layers} layers."
 fix = "Use ReLU-family activations, normalisation layers, residual connections, or an init that fits the activation; tanh and sigmoid lose up to three quarters of the gradient per layer."
 explains = ["shuffled-labels"]
 [params.ratio]

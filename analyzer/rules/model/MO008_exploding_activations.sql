@@ -4,7 +4,7 @@ name = "exploding-activations"
 severity = "error"
 phase = "forward"
 signal = "rms"
-message = "At step {step} activations grow layer by layer from a root mean square of {first} ({first_module}) to {value} ({module}) over {layers} layers, {factor} times a layer."
+message = "At step {step} activations grow {factor} times a layer over {layers} layers. Their root mean square goes from {first} ({first_module}) to {value} ({module})."
 fix = "Initialise by fan-in, normalise between layers, or scale residual branches."
 explains = ["exploding-gradients", "fp16-overflow", "nonfinite-tensor", "divergence", "lr-too-high", "logit-drift", "loss-spike", "log-of-zero"]
 [params.total]

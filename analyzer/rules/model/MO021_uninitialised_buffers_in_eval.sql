@@ -5,7 +5,7 @@ severity = "error"
 phase = "eval"
 signal = "output"
 message = "Before its first training step {model} was evaluated with buffers that only training sets: its output there is {times} the size of that in training. {buffers}"
-fix = "Register the buffers with meaningful values, or run a forward in training mode (or load a checkpoint) before the first evaluation. Or leave that evaluation out."
+fix = "Register the buffers with meaningful values. Or run a forward in training mode, or load a checkpoint, before the first evaluation. Or leave that evaluation out."
 explains = ["train-eval-input-mismatch", "loss-spike", "nonfinite-tensor"]
 [params.times]
 value = 100.0

@@ -5,7 +5,7 @@ severity = "warning"
 phase = "forward"
 signal = "rows_used"
 message = "Embedding {module} has {rows} rows. {lookups} lookups by step {last_step} used {used} of them, none for the first time after step {step}: {percent} % never get a gradient."
-fix = "Check the mapping from words or categories to indices (a clamp, a modulo, a vocabulary file of another size) or make the table as large as it is used."
+fix = "Check how words or categories become indices: a clamp, a modulo, a vocabulary file of another size. Or make the table as large as it is used."
 explains = []
 [params.share]
 value = 0.5

@@ -5,7 +5,7 @@ severity = "error"
 phase = "forward"
 signal = "spread"
 message = "From step {step} on the outputs of {place} run together: {how} falls from {before} to {value}{against}, and stays there: every sample gets nearly the same output."
-fix = "Keep a term that drives outputs apart (negatives, variance, stop-gradient on one branch), lower the learning rate, and look at what the loss rewards when all outputs are equal."
+fix = "Keep a term that drives outputs apart (negatives, variance, stop-gradient on one branch). Lower the learning rate. Check what the loss rewards when all outputs are equal."
 explains = ["shuffled-labels", "plateau", "underfit", "vanishing-gradients", "frozen-by-zero-gradient"]
 slack = 20
 [params.relative]

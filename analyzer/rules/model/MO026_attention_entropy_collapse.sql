@@ -4,8 +4,8 @@ name = "attention-entropy-collapse"
 severity = "error"
 phase = "forward"
 signal = "attention_entropy"
-message = "From step {step} on attention in {place} {how}: the entropy of its weights goes from {entropy_before} to {entropy} nats (of at most {most}), {percent} % of its rows give all their weight to one key (before: {percent_before} %){and_}. Its logits are so far apart that the softmax passes hardly any gradient back."
-fix = "Normalise queries and keys, scale logits by 1/sqrt(d), lower the learning rate or warm up longer, and look at what made the logits grow: weights written or loaded in between, a scale that was lost, an update that was too large."
+message = "From step {step} on attention in {place} {how}. The entropy of its weights goes from {entropy_before} to {entropy} nats (of at most {most}). {percent} % of its rows give all their weight to one key (before: {percent_before} %){and_}. Its logits are so far apart that the softmax passes hardly any gradient back."
+fix = "Normalise queries and keys, scale logits by 1/sqrt(d), lower the learning rate or warm up longer. Find what made the logits grow: weights written or loaded in between, a lost scale, an update that was too large."
 explains = ["vanishing-gradients", "plateau", "underfit", "frozen-by-zero-gradient", "loss-spike", "divergence"]
 [params.fall]
 value = 0.2

@@ -4,7 +4,7 @@ name = "logit-drift"
 severity = "warning"
 phase = "forward"
 signal = "abs_max"
-message = "The logits that {place} gives to the loss grow steadily: their largest size goes from {first} in the first steps to {value} at the end, past {limit} from step {step} on, where softmax is saturated."
+message = "The logits that {place} gives to the loss grow steadily. Their largest size goes from {first} in the first steps to {value} at the end. From step {step} on it is beyond {limit}, where softmax is saturated."
 fix = "Add a z-loss or weight decay on the last layer, smooth the labels, or lower the learning rate; in half precision such logits lose their differences."
 explains = ["fp16-overflow"]
 [params.size]

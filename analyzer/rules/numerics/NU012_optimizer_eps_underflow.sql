@@ -4,7 +4,7 @@ name = "optimizer-eps-underflow"
 severity = "error"
 phase = "optimizer"
 signal = "nonfinite_count"
-message = "{tensor} ({dtype}) became non-finite in the update of step {step} ({value} of {numel} elements) although all gradients were finite (norm {gradient_norm}); {optimizer} divides by sqrt(v) + eps with eps {eps}, which is not representable or too small in {narrow}."
+message = "{tensor} ({dtype}) became non-finite in the update of step {step} ({value} of {numel} elements). All gradients were finite (norm {gradient_norm}). {optimizer} divides by sqrt(v) + eps with eps {eps}, which is not representable or too small in {narrow}."
 fix = "Use a larger eps (1e-4 for float16 state), or keep weights and optimizer state in float32."
 explains = ["nonfinite-tensor", "loss-spike", "divergence", "python-exception"]
 [params.half]

@@ -4,7 +4,7 @@ name = "lr-spike"
 severity = "error"
 phase = "optimizer"
 signal = "lr"
-message = "The learning rate jumped at step {step} from {lr_before} to {value}, {factor} times the highest of the {earlier} steps before ({highest_before}); {harm}."
+message = "The learning rate jumped at step {step} from {lr_before} to {value}; {harm}. That is {factor} times the highest of the {earlier} steps before ({highest_before})."
 fix = "Check the schedule and what sets param_groups at step {step}: a wrong unit or exponent, a scheduler stepped with the wrong argument, a restored configuration."
 explains = ["lr-too-high", "loss-spike", "divergence", "exploding-gradients", "nonfinite-tensor", "dead-relu", "saturated-activation", "exploding-activations", "frozen-by-zero-gradient", "plateau", "fp16-overflow", "log-of-zero", "sqrt-at-zero", "vanishing-gradients", "optimizer-eps-underflow", "python-exception", "shuffled-labels", "representation-collapse", "attention-entropy-collapse"]
 [params.factor]

@@ -5,7 +5,7 @@ severity = "error"
 phase = "optimizer"
 signal = "decay_ratio"
 message = "From step {step} on weight decay makes up {percent} % of each update of group {group_id} ({rate_} = {rate}): the norm of the weights fell from {before} to {after}."
-fix = "Lower weight_decay ({weight_decay}), or the factor by which the script itself shrinks its weights (multiply it by lr), and leave norms and biases out of it."
+fix = "Lower weight_decay ({weight_decay}), or the factor by which the script itself shrinks its weights (multiply it by lr). Leave norms and biases out of it."
 explains = ["plateau", "underfit", "vanishing-gradients", "representation-collapse", "divergence", "loss-spike", "shuffled-labels", "silent-backend-noop"]
 [params.share]
 value = 0.7

@@ -4,7 +4,7 @@ name = "loss-term-without-effect"
 severity = "error"
 phase = "backward"
 signal = "used"
-message = "A term of the loss trains nothing: from step {step} on, in each of {looks} steps that were looked at, the {op} that is made of module {place} reaches only {parameters} weights {held_}. The step after this backward trains other weights with the other terms."
+message = "A term of the loss trains nothing. From step {step} on, in each of {looks} examined steps, the {op} of module {place} reaches only {parameters} weights {held_}. The step after this backward trains other weights with the other terms."
 fix = "Look at what goes into module {place} for this term: a detach(), .data or no_grad() there cuts it off from the weights that this step is to train. If the term is meant for the weights that it reaches, step their optimizer before their gradients are cleared; if for none, leave it out."
 explains = ["plateau"]
 [params.looks]

@@ -4,7 +4,7 @@ name = "misaligned-matmul"
 severity = "warning"
 phase = "step"
 signal = "input_dims"
-message = "{value} of {calls} half-precision matrix products in the profile{time_} read or write rows whose length is not a multiple of 8, such as {dims_} in {module_}: they take slower kernels."
+message = "{value} of {calls} half-precision matrix products in the profile{time_} have rows whose length is not a multiple of 8. They take slower kernels. An example is {dims_} in {module_}."
 fix = "Pad the dimension (vocabulary, hidden size, classes, tokens of an attention) to the next multiple of 8, better 64."
 explains = []
 [params.share]
