@@ -1,7 +1,7 @@
 """Sum the operators of an imported trace by exclusive time: which ran how often, in which module and phase.
 
-The events of a thread lie inside each other or apart. So how deep one lies is how many began before it less how many ended, and
-the one round it is the last before it that lies one level higher: both are told for all events at once.
+The events of a thread are nested or apart. So the depth of an event is the number that began before it, less the number that
+ended. The one that contains it is the last before it that lies one level higher. Both are computed for all events at once.
 """
 
 from pathlib import Path

@@ -38,8 +38,11 @@ class GroupRows:
     def add(
         self, optimizer_id: int, optimizer: torch.optim.Optimizer, change: dict[int, list[Any]], regrouped: int
     ) -> None:
-        """A row for each group; ``change`` holds (numel, moments of the update, moments of the weight) of each parameter of a
-        group that was sampled, ``regrouped`` how often the groups of the script's optimizers have changed."""
+        """Make a row for each group.
+
+        ``change`` holds (numel, moments of the update, moments of the weight) of each parameter of a group that was sampled.
+        ``regrouped`` counts how often the groups of the script's optimizers have changed.
+        """
         for g, group in enumerate(optimizer.param_groups):
             betas = group.get("betas") or (None, None)
             update = weight = None

@@ -66,8 +66,7 @@ class Usual:
 
 
 class Passing:
-    """A hook that a module has for the length of one forward. In a copy of it, as of a model that is saved while it still has
-    the hook, after Ctrl-C in its forward, it does nothing."""
+    """Live as a forward hook for one call. A copy does nothing: a model may be saved with the hook, after Ctrl-C."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return getattr, (nullcontext(), "__exit__")

@@ -1,8 +1,9 @@
-"""Whether a forward used the weights as the optimizer left them, or a value that was made of them before the last update.
+"""Find forwards that used a value made of the weights before the last update, instead of the weights as the optimizer left them.
 
 A cast, a reparametrisation or a copy that is made once and used for several steps is one node of the autograd graph that comes
-back. The node is marked with the version of its weight when it is first seen; torch raises that version at each update in place.
-A node that comes back under another version, while nothing newer reads the weight, is the older value: no threshold is needed.
+back. The node is marked with the version of its weight when it is first seen. Torch raises that version at each update in
+place. A node that comes back under another version, while nothing newer reads the weight, is the older value: no threshold is
+needed.
 """
 
 from time import perf_counter_ns
