@@ -107,7 +107,8 @@ def _looks_back_only(node: Any) -> bool | None:
         weights = saved(node, "result")
         if weights is None or weights.dim() < 3:
             return None
-        return _square(weights) and not bool(_later(weights.detach() != 0).any())
+        # NaN is not above 0: a row of it sees nothing
+        return _square(weights) and not bool(_later(weights.detach().abs() > 0).any())
     return None
 
 

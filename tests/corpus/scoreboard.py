@@ -119,7 +119,7 @@ def judge(case: Case, runs: Path) -> Judged:
 def _compare(judged: Judged, verdict: Verdict, truth: dict[str, Any], onset: int) -> None:
     judged.truth = any_of(truth["name"])
     names = [f.name for f in verdict.causes]
-    quiet = truth.get("verdict") == "healthy"  # advice: a warning is what is wanted
+    quiet = "healthy" in any_of(truth.get("verdict"))  # advice: a warning is what is wanted
     judged.detected = bool(set(names) & set(judged.truth)) if quiet else verdict.verdict == "anomalous"
     judged.top1 = bool(names) and names[0] in judged.truth
     judged.top3 = bool(set(names[:3]) & set(judged.truth))

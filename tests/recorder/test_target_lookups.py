@@ -106,6 +106,22 @@ def test_attention_that_shows_the_next_token_is_counted(shifted_logits: bool, fu
     assert [(row["next_places"], row["next_equal"], row["ahead"]) for row in found] == [(places, places, 1)] * 3
 
 
+class FirstTokenHidden(Reader):
+    """Its first place sees no key at all, which makes the whole row NaN; later places are hidden as well."""
+
+    def forward(self, x: Tensor, hidden: Tensor | None = None) -> Tensor:
+        h = self.token(x)
+        unseen = torch.ones(LENGTH, LENGTH, dtype=torch.bool).triu(1)
+        unseen[:, 0] = True
+        scores = (h @ h.transpose(1, 2)).masked_fill(unseen, -torch.inf)
+        return self.head(scores.softmax(-1) @ h)
+
+
+def test_a_row_of_nan_is_not_taken_for_one_that_looks_ahead(tmp_path: Path) -> None:
+    found = rows(tmp_path, FirstTokenHidden(), lambda x: x)
+    assert [(row["attentions"], row["causal"]) for row in found] == [(1, 1)] * 3
+
+
 @pytest.mark.parametrize("fused", [True, False])
 def test_nothing_is_compared_where_attention_looks_back_only(fused: bool, tmp_path: Path) -> None:
     found = of_the_next_token(tmp_path, Reader(fused=fused))

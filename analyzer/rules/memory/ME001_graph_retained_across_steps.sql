@@ -27,6 +27,11 @@ value = 0.9
 unit = "a step"
 doc = "Terms that a sum gains, from which on it gains one in each step."
 source = "arithmetic: one, but for a step that was missed"
+[params.rises]
+value = 3
+unit = "looks"
+doc = "Looks at which more was kept than at the one before: what a step keeps of the one before it rises once."
+source = "convention: of this project, fewer may be a plateau"
 [needs]
 tables = ["steps"]
 columns = ["steps.graphs_alive"]
@@ -38,7 +43,8 @@ not_this = "The loss of the last step or two, a graph over several steps that is
 source = "Counting marks in the graphs themselves; who holds them is looked for once they gather."
 */
 WITH alive AS (
-    SELECT rank, step, max(graphs_alive) AS alive, row_number() OVER (PARTITION BY rank ORDER BY step) AS n
+    SELECT rank, step, max(graphs_alive) AS alive, row_number() OVER (PARTITION BY rank ORDER BY step) AS n,
+        lag(alive) OVER (PARTITION BY rank ORDER BY step) AS was
     FROM steps
     WHERE graphs_alive IS NOT NULL
     GROUP BY rank, step
@@ -46,12 +52,12 @@ WITH alive AS (
     -- of steps that are not watched no graph is counted, and none of theirs has a mark
     SELECT rank, arg_max(alive, step) AS value, max(alive) AS most,
         max(step) FILTER (alive = 0) AS last_clean,
-        max(n) - coalesce(max(n) FILTER (alive = 0), 0) AS since
+        max(n) - coalesce(max(n) FILTER (alive = 0), 0) AS since, count(*) FILTER (alive > was) AS rises
     FROM alive
     GROUP BY rank
 ), found AS (
     SELECT e.rank, greatest(coalesce(e.last_clean, 0) - 1, 0) AS step, e.value FROM ends e
-    WHERE e.value >= $least AND e.value = e.most AND e.value >= $half * e.since
+    WHERE e.value >= $least AND e.value = e.most AND e.value >= $half * e.since AND e.rises >= $rises
 ), numbers AS (
     -- a part of the loss, such as one of its terms: the graph of the whole ends, and what the part was made
     -- of stays; or a state that is carried

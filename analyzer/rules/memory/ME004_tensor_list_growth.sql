@@ -40,7 +40,7 @@ source = "convention: of this project, fewer may be a plateau"
 [params.rises]
 value = 3
 unit = "looks"
-doc = "Looks at which a container had become longer."
+doc = "Looks at which more was kept than at the one before."
 source = "convention: of this project, fewer may be a plateau"
 [params.worth_a_word]
 value = 1048576
@@ -82,13 +82,13 @@ WITH kept AS (
         (SELECT min(k.epoch)
             FROM kept k
             WHERE k.rank = e.rank AND k.series = e.series AND k.step > e.clean) AS epoch_then,
-        -- a list that is emptied now and then falls
-        (SELECT count(*)
-            FROM (SELECT n, lag(n) OVER (ORDER BY step) AS was
-                FROM kept k
-                WHERE k.rank = e.rank AND k.series = e.series)
-            WHERE n < was) AS falls
-    FROM ends e WHERE e.value >= $rate * (e.last - e.clean)
+        -- a list that is emptied now and then falls; what is kept once rises once
+        c.falls, c.rises
+    FROM ends e
+    JOIN (SELECT rank, series, count(*) FILTER (n < was) AS falls, count(*) FILTER (n > was) AS rises
+        FROM (SELECT rank, series, n, lag(n) OVER (PARTITION BY rank, series ORDER BY step) AS was FROM kept)
+        GROUP BY rank, series) c USING (rank, series)
+    WHERE e.value >= $rate * (e.last - e.clean)
       AND e.value > 2 * (SELECT coalesce(max(k.n), 0)
           FROM kept k
           WHERE k.rank = e.rank AND k.series = e.series AND k.step <= e.clean)
@@ -97,16 +97,17 @@ WITH kept AS (
 SELECT rank, greatest(clean - 1, 0) AS step, 'error' AS severity, '' AS module,
     'the outputs of the model with their autograd graphs' AS what, value, bytes
 FROM since
-WHERE series = 'graphs' AND value >= $least
+WHERE series = 'graphs' AND value >= $least AND rises >= $rises
 UNION ALL
 SELECT rank, greatest(clean - 1, 0), 'warning', '', 'the outputs of the model (without graphs)', value,
     bytes
 FROM since s
-WHERE series = 'outputs' AND value >= $detached AND value >= $most * (last - clean - 1) AND falls = 0
+WHERE series = 'outputs' AND value >= $detached AND value >= $most * (last - clean - 1)
+  AND falls = 0 AND rises >= $rises
   AND (epoch IS NULL OR epoch > coalesce(epoch_then, epoch))
   AND NOT EXISTS (SELECT 1
       FROM since g
-      WHERE g.rank = s.rank AND g.series = 'graphs' AND g.value >= $least)
+      WHERE g.rank = s.rank AND g.series = 'graphs' AND g.value >= $least AND g.rises >= $rises)
 -- detector: outputs_of_modules
 WITH last_steps AS (
     SELECT rank, max(step) AS last FROM counts GROUP BY rank
@@ -187,7 +188,7 @@ WHERE g.rate >= $rate
 -- detector: inside
 WITH beginnings AS (
     -- the first node of a forward: kept by whatever has been made from it
-    SELECT rank, step, max(forward_graphs_alive) AS n
+    SELECT rank, step, max(forward_graphs_alive) AS n, lag(n) OVER (PARTITION BY rank ORDER BY step) AS was
     FROM steps
     WHERE forward_graphs_alive IS NOT NULL
     GROUP BY rank, step
@@ -196,11 +197,11 @@ SELECT e.rank, greatest(e.clean - 1, 0) AS step, 'error' AS severity, NULL::VARC
     'results of the forward with their autograd graphs' AS what, e.value, NULL::BIGINT AS bytes
 FROM (
     SELECT rank, arg_max(n, step) AS value, max(n) AS most, max(step) AS last,
-        coalesce(max(step) FILTER (n = 0), min(step)) AS clean
+        coalesce(max(step) FILTER (n = 0), min(step)) AS clean, count(*) FILTER (n > was) AS rises
     FROM beginnings
     GROUP BY rank
 ) e
-WHERE e.value >= $least AND e.value = e.most AND e.value >= $rate * (e.last - e.clean)
+WHERE e.value >= $least AND e.rises >= $rises AND e.value = e.most AND e.value >= $rate * (e.last - e.clean)
   AND e.value > 2 * (SELECT coalesce(max(b.n), 0)
       FROM beginnings b
       WHERE b.rank = e.rank AND b.step <= e.clean)

@@ -42,8 +42,8 @@ WITH given AS (
     JOIN tensor_stats s ON s.rank = b.rank AND s.step = b.step AND s.microbatch = b.microbatch
     JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id AND t.kind = 'output'
     WHERE b.role = 'target' AND b.phase <> 'eval' AND s.phase <> 'eval'
-      -- older recordings do not say which input belongs to a target
-      AND coalesce(b.loss_input = s.seq, t.tensor_name = 'loss:input')
+      -- older recordings do not say which input belongs to a target: the one right before it
+      AND s.seq = coalesce(b.loss_input, b.seq - 1)
     GROUP BY ALL
 )
 SELECT g.rank, g.step, g.microbatch, g.seq, g.high AS value,

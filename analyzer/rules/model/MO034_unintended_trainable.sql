@@ -6,7 +6,7 @@ phase = "optimizer"
 signal = "requires_grad"
 message = "From step {step} on {what_}."
 fix = "{remedy}"
-explains = ["frozen-parameters", "frozen-by-zero-gradient", "train-mode-in-eval"]
+explains = ["frozen-by-zero-gradient", "train-mode-in-eval"]
 [params.lasting]
 value = 3
 unit = "steps"

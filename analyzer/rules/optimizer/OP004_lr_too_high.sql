@@ -65,6 +65,10 @@ value = 1.2
 unit = "times"
 doc = "Level over the first loss that is worse than knowing nothing."
 source = "own history"
+[params.guess]
+value = 0.1
+doc = "Distance from ln(classes) within which a first loss is that of equal probabilities, as a share of it."
+source = "arithmetic: the cross entropy of equal probabilities is ln(classes); first outputs of any usual size add less than a tenth"
 [params.half_known]
 value = 20
 unit = "steps"
@@ -116,7 +120,13 @@ not_this = "Large first updates after which the loss falls, losses that jump and
 source = "Update ratio: a usual value of 1e-3 is long-standing practice; the judgement is the loss."
 */
 -- detector: first_steps
-WITH ahead AS (
+WITH ignorant AS (
+    -- a first loss of ln(classes) is that of knowing nothing, and not low by chance
+    SELECT DISTINCT b.rank
+    FROM batches b
+    JOIN (SELECT rank, arg_min(loss, n) AS loss FROM optimizer_series GROUP BY rank) f ON f.rank = b.rank
+    WHERE b.classes > 1 AND abs(f.loss - ln(b.classes)) <= $guess * ln(b.classes)
+), ahead AS (
     SELECT *,
         first_value(finite(loss)) OVER whole AS loss_first, first_value(norm) OVER whole AS norm_first,
             first_value(weight_norm) OVER whole AS weight_first,
@@ -162,7 +172,8 @@ WHERE n < $early AND isfinite(update_ratio) AND update_ratio > $ratio AND loss_f
         AND t.rows_ >= $half_known
         AND t.jump > $jump * loss_first
         AND t.median_ > $worse * loss_first
-        AND NOT coalesce(t.median_ < least(loss_first + 2 * t.scatter, $breaking * loss_first), false))
+        AND (EXISTS (FROM ignorant i WHERE i.rank = a.rank)
+            OR NOT coalesce(t.median_ < least(loss_first + 2 * t.scatter, $breaking * loss_first), false)))
     -- or comes back to knowing nothing and stays there: what there was to start from has been replaced
     OR (n < $first
         AND t.rows_ >= $soon

@@ -25,6 +25,8 @@ SELECT s.rank, s.step, s.calls AS value, c.scheduler, s.optimizer_id,
 FROM steps s JOIN (SELECT DISTINCT rank, optimizer_id, scheduler FROM schedulers WHERE before_optimizer) c
     ON c.rank = s.rank AND c.optimizer_id = s.optimizer_id
 WHERE s.stepped AND regexp_matches(s.calls, 'b[^sbf]*l[^sbf]*s')
+  -- several times before one update: too often, whatever the order
+  AND NOT regexp_matches(s.calls, 'l[^s]*[bf][^s]*l[^s]*s')
 UNION ALL BY NAME
 SELECT s.rank, s.step, s.calls AS value, c.scheduler, s.optimizer_id,
     'at the head of the loop, before the optimizer' AS where_

@@ -19,7 +19,8 @@ def angle_between_equal_vectors(s):
         p = F.normalize(net(x), dim=1)
         cosine = (p * truth).sum(1) * 0.999
         if step == s:
-            cosine = torch.cat([cosine[:-1], (p[-1:] * p[-1:].detach()).sum(1).clamp(1.0, 1.0)])
+            same = (p[-1:] * p[-1:].detach()).sum(1)
+            cosine = torch.cat([cosine[:-1], same / same.detach()])
         loss = cosine.acos().mean()
         opt.zero_grad()
         loss.backward()

@@ -21,7 +21,7 @@ def adam_at_a_third(s):
     for _step in range(90):
         s = torch.randint(16, (24, 1))
         seq = (s + torch.arange(8)) % 16
-        loss = nn.functional.cross_entropy(m(seq).transpose(1, 2), (seq + 1) % 16)
+        loss = nn.functional.cross_entropy(m(seq).transpose(1, 2), (seq * 5 + 3) % 16)
         opt.zero_grad()
         loss.backward()
         opt.step()

@@ -34,11 +34,7 @@ def scheduler_in_the_inner_loop(s):
     model = ViT()
     opt = torch.optim.AdamW(model.parameters(), lr=2e-3)
     updates, accumulate = 60, 4
-    sched = (
-        torch.optim.lr_scheduler.OneCycleLR(opt, 4e-3, total_steps=updates * accumulate + 1)
-        if wrong
-        else torch.optim.lr_scheduler.OneCycleLR(opt, 4e-3, total_steps=updates + 1)
-    )
+    sched = torch.optim.lr_scheduler.CosineAnnealingLR(opt, updates + 1)
     for _u in range(updates):
         opt.zero_grad()
         for _m in range(accumulate):
