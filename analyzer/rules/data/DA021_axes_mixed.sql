@@ -12,7 +12,7 @@ tables = ["events"]
 [doc]
 what = "A view or reshape in the forward, found in the autograd graph, whose result has an axis of the input in another place: a sequence with the heads of attention before it, heads that are joined without being moved back, channels and time exchanged. Axes are followed from the operators that make them, so a view that splits or joins is told from one that mixes."
 why = "Values of different time steps, channels or samples get into one row; the model trains on, worse than it could."
-not_this = "Axes that are split, joined, transposed or permuted (heads, channel shuffle, pixel shuffle, windows, patches, groups), frames that are stacked, relative shifts of padded tensors, axes of which it is not known how they were made."
+not_this = "Axes that are split, joined, transposed or permuted (heads, channel shuffle, pixel shuffle, windows, patches, groups). Frames that are stacked, relative shifts of padded tensors. Axes of which it is not known how they were made."
 source = "Arithmetic of views: elements keep their order in memory."
 */
 WITH found AS (

@@ -42,7 +42,7 @@ steps = 10
 [doc]
 what = "One rank spends more time outside backward and its own waiting than the others, and the others spend as much more inside: the rank with the shortest wait is the late one."
 why = "Every step ends when the last rank has given its gradients."
-not_this = "A rank that now and then logs or saves, differences below a seventh of the step (below a quarter it is only a warning), a rank whose backward itself is slow."
+not_this = "A rank that now and then logs or saves. Differences below a seventh of the step (below a quarter it is only a warning). A rank whose backward itself is slow."
 source = "What-if time: the step with the late rank as early as the median of the others."
 */
 WITH waits AS (

@@ -26,7 +26,7 @@ tables = ["embeddings", "modules"]
 [doc]
 what = "At least half the rows of an embedding were never looked up although there were twenty lookups for every row, and no new row was seen in the second half of them."
 why = "Rows that are never looked up stay at their random start: either the table is too large, or indices are computed wrongly and many meanings fall on few rows."
-not_this = "Short runs over a large vocabulary, tables of positions, distances and segments, which are longer than the sequences in use (unless all lookups go to one position)."
+not_this = "Short runs over a large vocabulary. Tables of positions, distances and segments, which are longer than the sequences in use (unless all lookups go to one position)."
 source = "Counting: with equal chances the share of unused rows after 20 lookups a row is exp(-20)."
 */
 WITH rows_ AS (
