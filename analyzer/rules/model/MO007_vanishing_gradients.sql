@@ -58,7 +58,7 @@ tables = ["steps", "modules"]
 kinds = ["gradient"]
 steps = 10
 [doc]
-what = "In the order of calls the gradient of the weight matrices falls from the last to the first layers by four orders of magnitude, on both halves of the way, or by seven anywhere, at nearly every step."
+what = "From the last to the first layers, in the order of calls, the gradient of the weight matrices falls by four orders of magnitude on both halves of the way, or by seven anywhere. It does so at nearly every step."
 why = "The first layers stay as they were initialised."
 not_this = "Embeddings (sparse), biases and norms, exactly zero gradients (cut graph, dead units), a single small layer, a zero-initialised head in its first steps."
 source = "Ratio to sibling tensors; published tools warn between 1e-2 and 1e-4 for the ratio."

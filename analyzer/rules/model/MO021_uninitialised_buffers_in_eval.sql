@@ -15,7 +15,7 @@ source = "convention: of this project, two orders of magnitude: an evaluation di
 [needs]
 tables = ["probes", "modules"]
 [doc]
-what = "A model is evaluated before it is trained, puts out values out of all proportion to those of its first training forwards, and a training forward then sets buffers that were something else."
+what = "A model is evaluated before it is trained, and its outputs are out of all proportion to those of its first training forwards. A training forward then sets buffers that were something else."
 why = "Running statistics, scales and caches that are filled in training mode are zeros, ones or whatever memory held before: the first evaluation measures them, not the model."
 not_this = "Evaluations before training of models without such buffers, and those that differ by less; batch normalisation alone is a warning, because data in large units explain it as well."
 source = "Comparison of the model with itself."

@@ -72,7 +72,7 @@ tables = ["probes", "steps"]
 columns = ["probes.scale"]
 steps = 9
 [doc]
-what = "The weights of an attention, spread over several keys until then, are on single keys from one look to the next, or bit by bit all of them, to the end of the run, while the loss is no lower than before; or the weights of nearly all rows have come to be exactly one key, in float32."
+what = "The weights of an attention, spread over several keys until then, are on single keys to the end of the run. They move there from one look to the next, or gradually, while the loss is no lower than before; or the weights of nearly all rows have come to be exactly one key, in float32."
 why = "The gradient through a softmax that is sure is below the resolution of float32: queries and keys stop learning, and instability follows."
 not_this = "Rows that may see one key only, attention that was like this from the beginning. Attention that becomes sharp while the loss falls and still passes gradients, other numbers of keys. Weights put in by load_state_dict."
 source = "Arithmetic of float32: with one weight above 1 - 2^-20 every other is below 1e-6 of it. The fall is measured against the run's own history."

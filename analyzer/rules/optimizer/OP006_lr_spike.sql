@@ -76,7 +76,7 @@ tables = ["steps", "param_groups"]
 columns = ["param_groups.lr"]
 steps = 6
 [doc]
-what = "The learning rate of a parameter group exceeds everything it had been by a factor in a single step, and the loss leaves its band, or that one step replaces a third of the weights, or the rate comes back as suddenly while the weights moved more than before."
+what = "The learning rate of a parameter group exceeds all its earlier values by a factor in a single step. The loss leaves its band, or that one step replaces a third of the weights, or the rate comes back as suddenly while the weights moved more than before."
 why = "One step at a hundred times the rate can undo the training."
 not_this = "Warm-up (rises smoothly), one-cycle and cyclic schedules, restarts to an earlier peak. A higher constant rate after a first stage that the loss follows without harm. A rate of zero before."
 source = "Own schedule: the maximum of all steps before; harm by the loss's own robust band."
