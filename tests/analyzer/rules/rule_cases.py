@@ -31,7 +31,7 @@ _cases_in = cache(cases_beside)
 
 
 def cases_of(rule: Rule) -> list[Case]:
-    """Its cases, read once: a file of them takes longer to read than a case to judge."""
+    """Its cases, read once."""
     return _cases_in(ROOT / rule.layer / rule.file)
 
 
