@@ -202,7 +202,7 @@ def _own_phase(names: list[str]) -> npt.NDArray[np.int64]:
 
 
 def _phases(above: _Numbers, depth: _Numbers, own: _Numbers, in_module: npt.NDArray[np.bool_]) -> _Numbers:
-    """The phase of each event: its own, else that of the one round it, else forward inside of a module."""
+    """The phase of each event: its own, else that of the one around it, else forward inside of a module."""
     phase = own.copy()
     for level in range(1, int(depth.max()) + 1):
         here = np.flatnonzero((depth == level) & (own < 0) & (above >= 0))

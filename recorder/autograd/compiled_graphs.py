@@ -274,7 +274,7 @@ def _saved(
 
 
 def _made_by(operation: Operation, graph: GraphText) -> Operation:
-    """The operation that computed a value which others have only laid out anew since."""
+    """The operation that computed a value which others have only laid out again since."""
     while operation.operator.rpartition(".")[2] in LAYOUT and operation.inputs[:1]:
         before = graph.operations.get(operation.inputs[0])
         if before is None:

@@ -58,7 +58,7 @@ _LAYS_OUT = (
 """Operators that give the same values in another shape, order or precision, or some of them."""
 
 _LAYOUTS = 6
-"""Of them, how many on end."""
+"""Of them, how many in a row."""
 
 
 def nodes_down_to(tensor: Tensor, first: int, most: int = _MOST_NODES) -> list[Any]:
@@ -241,7 +241,7 @@ def _logarithm_of_a_probability(node: Any) -> bool:
 
 
 def _made_by(node: Any) -> Any:
-    """The node that made the values: the one given, or the first behind it that does more than lay them out anew."""
+    """The node that made the values: the one given, or the first behind it that does more than lay them out again."""
     for _ in range(_LAYOUTS):
         if not type(node).__name__.startswith(_LAYS_OUT):
             break

@@ -68,7 +68,7 @@ class GroupRows:
             )
 
     def _facts_of(self, optimizer_id: int, g: int, group: dict[str, Any], regrouped: int) -> Row:
-        """What a group consists of, looked up anew only when groups or modules have changed."""
+        """What a group consists of, looked up again only when groups or modules have changed."""
         params = group["params"]
         now = (id(group), len(params), regrouped, self.session.catalogue.version)
         known = self._facts.get((optimizer_id, g))

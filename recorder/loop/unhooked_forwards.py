@@ -202,7 +202,7 @@ class QuietForwards:
 
     def _possible(self, module: nn.Module) -> bool:
         """Whether nobody else has hooks that torch must call, and nothing is compiled: compiled code that was made with hooks
-        in place is made anew without them."""
+        in place is made again without them."""
         if not self.allowed or self._end is not None or self._patches is None:
             return False
         ours = len(self._patches.module_hooks)

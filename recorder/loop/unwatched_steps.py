@@ -165,7 +165,7 @@ class UnwatchedSteps(Part):
             and session.options.on_nonfinite in {"record", "capture"}
             and not (self.backward.multiplied or session.position.in_backward or session.position.pending)
             and all(_on_host(o) for o in self._expected.values())
-            # compiled code that was made with hooks in place is made anew without them
+            # compiled code that was made with hooks in place is made again without them
             and (dynamo is None or not dynamo.counters["stats"].get("unique_graphs", 0))
         )
 

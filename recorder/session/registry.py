@@ -397,7 +397,7 @@ class Catalogue:
                         yield parameter, entry
 
     def redescribe_parameters(self) -> None:
-        """Queue rows of `tensors` anew after the optimizers have changed."""
+        """Queue rows of `tensors` again after the optimizers have changed."""
         for entry in self._parameters.values():
             parameter = entry.ref()
             if parameter is not None:

@@ -320,7 +320,7 @@ def _statistics_facts(copy: _Copy) -> Row:
     """How far the running statistics of a copy and of its model have moved since the look before, and lie apart."""
     pairs = [(a, b) for theirs, ours in copy.statistics if (a := theirs()) is not None and (b := ours()) is not None]
     if len(pairs) < len(copy.statistics) or any(a.device != b.device for a, b in pairs):
-        copy.statistics = []  # they were put in anew: what these would say is of the past
+        copy.statistics = []  # they were put in again: what these would say is of the past
         return {}
     theirs, ours = _sample([a for a, _ in pairs]), _sample([b for _, b in pairs])
     before, copy.statistics_before = copy.statistics_before, (theirs, ours)

@@ -43,7 +43,7 @@ class StaleWeights(Watch):
     def _look(self, loss: Tensor) -> None:
         session = self.session
         self._losses += 1
-        # two on end: a mark is set in the one and read in the other
+        # two in a row: a mark is set in the one and read in the other
         if self._found == _MOST_EVENTS or (self._losses > _FIRST_LOSSES and self._losses % _EVERY > 1):
             return
         began = perf_counter_ns()
