@@ -4,7 +4,7 @@ name = "identical-worker-randomness"
 severity = "error"
 phase = "data"
 signal = "event"
-message = "{who_} draw the same random numbers. {generator} is in the same state before their first batch and after it, although they read other samples. What is drawn for one batch comes again in others."
+message = "{who_} draw the same random numbers. In each, {generator} is in the same state before the first batch and after it, although they read other samples. What is drawn for one batch comes again in others."
 fix = "{remedy}"
 explains = ["duplicate-batches"]
 [params.most]
