@@ -3,6 +3,7 @@
 Runs of a sweep differ in these; an index holds them against the verdicts.
 """
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -95,10 +96,11 @@ def _value(value: Any) -> str | float | None:
         return None
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, int | float):
-        return float(value)
     text = str(value)
     try:
-        return float(text)
-    except ValueError:
-        return text if len(text) <= _LONGEST else None
+        number = float(value if isinstance(value, int | float) else text)
+    except (ValueError, OverflowError):
+        number = math.inf
+    if math.isfinite(number):  # "nan" may be a name, and JSON holds no number of that kind
+        return number
+    return text if len(text) <= _LONGEST else None

@@ -8,7 +8,6 @@ import os
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Any, Self, cast
 
@@ -23,6 +22,7 @@ from ..errors import AnalyzerError, NotARunError, QueryError, UnreadableRunError
 from ..verdict import Status
 from .liveness import goes_on, lost_position_rows
 from .records import as_table, record_rows
+from .scratch import Scratch
 from .sources import NOT_VERIFIED, Problem, Source, find_sources
 from .views import (
     SHARED,
@@ -109,13 +109,13 @@ class Trace:
         config: dict[str, Any] = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
         if threads is not None:
             config["threads"] = threads
-        self._scratch: TemporaryDirectory[str] | None = None
+        self._scratch: Scratch | None = None
         database = ":memory:"
         if sum(source.size_bytes for source in self._sources.values()) > LARGE_BYTES:
             # what is computed once for all rules is then kept in a file, compressed, and so is what a sort cannot hold
-            self._scratch = TemporaryDirectory(prefix="firstfault-", ignore_cleanup_errors=True)
-            database = str(Path(self._scratch.name) / "scratch.duckdb")
-            config["temp_directory"] = self._scratch.name
+            self._scratch = Scratch()
+            database = str(self._scratch.path / "scratch.duckdb")
+            config["temp_directory"] = str(self._scratch.path)
         self._con = duckdb.connect(database, config=config)
         with suppress(duckdb.InvalidInputException):  # in a notebook without ipywidgets there is no bar to switch off
             self._con.execute("SET enable_progress_bar = false")  # the terminal belongs to the caller
@@ -161,7 +161,7 @@ class Trace:
 
     def _lock(self) -> None:
         """From here on SQL reads nothing but the run folder, and what it was told cannot be changed by SQL."""
-        folders = [self.path.absolute(), self.path.resolve(), *([Path(self._scratch.name)] if self._scratch else [])]
+        folders = [self.path.absolute(), self.path.resolve(), *([self._scratch.path] if self._scratch else [])]
         # DuckDB looks at the pattern before it looks at the file: run folders may be called `run[1]*`
         allowed = [text for folder in folders for text in (str(folder), literal_path(folder))]
         named = ", ".join(map(quote, dict.fromkeys(allowed)))
@@ -342,7 +342,7 @@ class Trace:
         """Free what DuckDB holds. Idempotent."""
         self._con.close()
         if self._scratch is not None:
-            self._scratch.cleanup()
+            self._scratch.close()
 
     def __enter__(self) -> Self:
         return self

@@ -11,6 +11,9 @@ TAIL_BYTES = 256 * 1024
 _LONGEST_HELD = 4096
 """Bytes of an unfinished line that wait for its end, so that a secret is not cut in two."""
 
+_LONGEST_KEY = 16 * 1024
+"""Bytes of a private key that has begun which wait for its last line: it is printed line by line."""
+
 
 class OutputTail:
     """Appended as bytes come, so that the tail survives the supervisor. A full disk ends the log, never the script.
@@ -45,6 +48,9 @@ class OutputTail:
         end = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
         if len(data) - end > _LONGEST_HELD:
             end = len(data)
+        begun = data.rfind(b"-----BEGIN ", 0, end)
+        if begun >= 0 and b"PRIVATE KEY" in data[begun : begun + 64] and b"-----END " not in data[begun:end]:
+            end = begun if len(data) - begun <= _LONGEST_KEY else end
         self._held = data[end:]
         return data[:end]
 

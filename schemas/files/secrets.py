@@ -19,30 +19,72 @@ HIDDEN = "[secret]"
 _SHAPES = (
     r"gh[pousr]_[A-Za-z0-9]{36,255}",
     r"github_pat_[A-Za-z0-9_]{22,255}",
-    r"glpat-[A-Za-z0-9_-]{20,64}",
+    r"gl(?:pat|dt|rt|cbt|ptt|ft|imt|soat|agent)-[A-Za-z0-9_-]{20,128}",
     r"hf_[A-Za-z0-9]{30,64}",
     r"(?:AKIA|ASIA)[0-9A-Z]{16}",
+    r"AKID[A-Za-z0-9]{32}",
+    r"LTAI[A-Za-z0-9]{12,20}",
     r"AIza[0-9A-Za-z_-]{35}",
+    r"GOCSPX-[A-Za-z0-9_-]{28}",
+    r"ya29\.[A-Za-z0-9_-]{30,}",
     r"xox[abeoprs]-[0-9]{6,}[0-9A-Za-z-]{10,}",
-    r"(?:sk|rk|pk)_live_[0-9A-Za-z]{20,128}",
+    r"xapp-[0-9]-[A-Z0-9]+-[0-9]+-[0-9a-f]{32,}",
+    r"(?:sk|rk|pk)_(?:live|test|prod)_[0-9A-Za-z]{20,128}",
+    r"sk-(?:or-v1-)?[0-9a-f]{32,64}",
+    r"nvapi-[A-Za-z0-9_-]{40,100}",
+    r"r8_[A-Za-z0-9]{37}",
+    r"gsk_[A-Za-z0-9]{52}",
+    r"pplx-[A-Za-z0-9]{48}",
+    r"lsv2_(?:pt|sk)_[0-9a-f]{32}_[0-9a-f]{10}",
+    r"eyJhcGlfYWRkcmVzcyI6[A-Za-z0-9+/_-]{40,}={0,2}",
     r"npm_[A-Za-z0-9]{36}",
     r"pypi-AgEI[A-Za-z0-9_-]{40,}",
+    r"rubygems_[0-9a-f]{48}",
     r"dckr_pat_[A-Za-z0-9_-]{20,}",
     r"dapi[0-9a-f]{32}",
+    r"do[opr]_v1_[0-9a-f]{64}",
+    r"hv[bs]\.[A-Za-z0-9_-]{24,300}",
+    r"pul-[0-9a-f]{40}",
+    r"dp\.pt\.[A-Za-z0-9]{43}",
+    r"pscale_(?:tkn|oauth|pw)_[A-Za-z0-9_.=-]{32,64}",
+    r"glsa_[A-Za-z0-9]{32}_[0-9a-f]{8}",
+    r"sntryu_[0-9a-f]{64}",
+    r"sntrys_eyJ[A-Za-z0-9+/=_]{40,}",
+    r"dt0c01\.[A-Z0-9]{24}\.[A-Z0-9]{64}",
+    r"lin_api_[A-Za-z0-9]{40}",
+    r"ntn_[0-9]{11}[A-Za-z0-9]{35}",
+    r"ATATT3[A-Za-z0-9_=-]{60,}",
+    r"PMAK-[0-9a-f]{24}-[0-9a-f]{34}",
+    r"shp(?:at|ca|pa|ss)_[0-9A-Fa-f]{32}",
+    r"SK[0-9a-f]{32}",
+    r"AGE-SECRET-KEY-1[0-9A-Z]{58}",
+    r"[0-9]{8,10}:AA[A-Za-z0-9_-]{33}",
+    r"[A-Za-z0-9_~.]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,34}",
     r"eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}",
     r"SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}",
 )
-"""As the providers document them; each has a prefix of its own."""
+"""As the providers document them; each has a prefix of its own, or a mark that nothing else has."""
 
 _SHAPE = re.compile(rf"(?<![A-Za-z0-9_])(?:{'|'.join(_SHAPES)})(?![A-Za-z0-9])")
 _SK = re.compile(r"(?<![A-Za-z0-9_])sk-[A-Za-z0-9_-]{20,256}(?![A-Za-z0-9])")
 """Keys of services with models; scikit-learn's names begin alike."""
 _PRIVATE_KEY = re.compile(
-    r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----(?:.*?-----END (?:[A-Z]+ )*PRIVATE KEY-----|[A-Za-z0-9+/=\s\\]*)",
+    r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY(?: BLOCK)?-----"
+    r"(?:.*?-----END (?:[A-Z]+ )*PRIVATE KEY(?: BLOCK)?-----|[A-Za-z0-9+/=\s\\]*)",
     re.DOTALL,
 )
 _HEADER = re.compile(r"\b([Bb]earer|[Bb]asic|[Aa]uthorization: [Tt]oken)( +)([A-Za-z0-9._~+/-]{12,}=*)")
 _ADDRESS = re.compile(r"(\b[A-Za-z][A-Za-z0-9+.-]*://[^\s/:@'\"]*:)([^\s/@'\"]+)(@)")
+_USER = re.compile(r"(\b[A-Za-z][A-Za-z0-9+.-]*://)([A-Za-z0-9_-]{20,})(@)")
+"""A token in the place of a user, as in the addresses of error trackers."""
+_WEBHOOK = re.compile(
+    r"(\bhooks\.slack\.com/(?:services|workflows|triggers)/|\bdiscord(?:app)?\.com/api/webhooks/[0-9]+/)[A-Za-z0-9+/_-]{20,}"
+)
+_SIGNED = re.compile(
+    r"([?&;](?:X-(?:Amz|Goog)-Signature|X-Amz-Security-Token|Signature|sig)=)([A-Za-z0-9+/_%.~-]{24,}=*)"
+)
+"""Who has a signed address may read what it names until it expires."""
+_COOKIE = re.compile(r"\b((?:Set-)?Cookie[\"']?: *[\"']?)([\w.-]+=[^\r\n\"']{8,})")
 _ASSIGNED = re.compile(
     r"(?P<name>[A-Za-z][\w.-]*)(?P<between>[\"']?(?:\s{0,2}[=:]\s{0,2}|%3D)[\"']?)(?P<value>[^\s\"'&,;)\]}<]+)"
 )
@@ -97,10 +139,16 @@ class Redactor:
         text = _SHAPE.sub(HIDDEN, text)
         if "sk-" in text:
             text = _SK.sub(lambda m: HIDDEN if _mixed(m[0], upper=True) else m[0], text)
-        if "PRIVATE KEY-----" in text:
+        if "PRIVATE KEY" in text:
             text = _PRIVATE_KEY.sub(HIDDEN, text)
         if "://" in text:
             text = _ADDRESS.sub(rf"\1{HIDDEN}\3", text)
+            text = _USER.sub(lambda m: f"{m[1]}{HIDDEN}{m[3]}" if _mixed(m[2]) else m[0], text)
+        if "=" in text:
+            text = _SIGNED.sub(lambda m: f"{m[1]}{HIDDEN}" if _mixed(m[2]) else m[0], text)
+            text = _COOKIE.sub(rf"\1{HIDDEN}", text)
+        if "webhooks/" in text or "hooks.slack" in text:
+            text = _WEBHOOK.sub(rf"\1{HIDDEN}", text)
         text = _HEADER.sub(lambda m: f"{m[1]}{m[2]}{HIDDEN}" if _mixed(m[3]) else m[0], text)
         return _ASSIGNED.sub(_assigned, text) if _SAYS.search(text) else text
 

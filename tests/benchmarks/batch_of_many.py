@@ -3,7 +3,7 @@
     python tests/benchmarks/batch_of_many.py RECORDED [--runs 300] [--judged 300] [--jobs 2] [--out FOLDER]
 
 RECORDED holds a dozen different runs, say of scripts in tests/corpus; they are copied under other names, times and settings until
-there are enough. One in the middle is torn. The processor seconds are those of the command and its processes, which a busy
+there are enough. The sixth is torn. The processor seconds are those of the command and its processes, which a busy
 machine does not stretch as much as wall clock; peak memory is the largest process of them. Judging costs seconds a run: beyond
 ``--judged`` runs the batch finds rows and pages as an earlier batch would have left them, and is measured on what is left to do.
 The page is opened in chromium: until all rows are there, until a word filters them, until a column is sorted.
@@ -30,7 +30,7 @@ from firstfault.reports.batch.run_tree import find_runs, state_key
 
 
 def make_runs(recorded: Path, target: Path, first: int, last: int) -> None:
-    """Copies of recorded runs with settings of their own, and a torn one in the middle of the first hundred."""
+    """Copies of recorded runs with settings of their own, and a torn one among the first ten."""
     sources = sorted(p.parent for p in recorded.glob("*/run.json"))
     if not sources:
         sys.exit(f"{recorded}: holds no runs")
@@ -49,7 +49,7 @@ def make_runs(recorded: Path, target: Path, first: int, last: int) -> None:
         manifest |= {"run_id": run.name, "config": settings, "started_ns": manifest["started_ns"] + i * 60_000_000_000}
         manifest.pop("crc32", None)
         (run / "run.json").unlink()
-        (run / "run.json").write_text(json.dumps(manifest) if i != 50 else '{"run_id": ')
+        (run / "run.json").write_text(json.dumps(manifest) if i != 5 else '{"run_id": ')
 
 
 def _link(source: str, target: str) -> None:

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 # put together here, so that no scanner takes this file for a leak
 LETTERS = "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1eF3hJ5"
+HEX = "3f9a1c7e5b2d8064" * 2
 SECRETS = {
     "a token of Hugging Face": "hf_" + LETTERS,
     "a token of GitHub": "ghp_" + LETTERS,
@@ -26,6 +27,40 @@ SECRETS = {
     "a live key of Stripe": "sk_live_" + LETTERS[:24],
     "a token of npm": "npm_" + LETTERS,
     "a signed web token": "eyJ" + LETTERS[:20] + ".eyJ" + LETTERS[:24] + "." + LETTERS,
+    "a deploy token of GitLab": "gldt-" + LETTERS[:20],
+    "a key of Tencent": "AKID" + LETTERS[:32],
+    "a key of Alibaba": "LTAI" + LETTERS[:20],
+    "a client's secret of Google": "GOCSPX-" + LETTERS[:28],
+    "an access token of Google": "ya29." + LETTERS,
+    "an app's token of Slack": "xapp-" + "1-A0123456789-1234567890123-" + HEX,
+    "a test key of Stripe": "sk_test_" + LETTERS[:24],
+    "a key of OpenRouter": "sk-or-v1-" + HEX + HEX,
+    "a key of DeepSeek": "sk-" + HEX,
+    "a key of NVIDIA": "nvapi-" + LETTERS + "-" + LETTERS[:27],
+    "a token of Replicate": "r8_" + LETTERS + "x",
+    "a key of Groq": "gsk_" + LETTERS + LETTERS[:16],
+    "a key of Perplexity": "pplx-" + LETTERS + LETTERS[:12],
+    "a key of LangSmith": "lsv2_pt_" + HEX + "_" + HEX[:10],
+    "a token of Neptune": "eyJhcGlfYWRkcmVzcyI6" + LETTERS + LETTERS,
+    "a key of RubyGems": "rubygems_" + HEX + HEX[:16],
+    "a token of DigitalOcean": "dop_v1_" + HEX + HEX,
+    "a token of Vault": "hvs." + LETTERS + LETTERS,
+    "a token of Pulumi": "pul-" + HEX + HEX[:8],
+    "a token of Doppler": "dp.pt." + LETTERS + LETTERS[:7],
+    "a password of PlanetScale": "pscale_pw_" + LETTERS,
+    "a token of Grafana": "glsa_" + LETTERS[:32] + "_" + HEX[:8],
+    "a user's token of Sentry": "sntryu_" + HEX + HEX,
+    "an organisation's token of Sentry": "sntrys_eyJ" + LETTERS + LETTERS,
+    "a token of Dynatrace": "dt0c01." + LETTERS[:24].upper() + "." + (LETTERS + LETTERS)[:64].upper(),
+    "a key of Linear": "lin_api_" + LETTERS + "abcd",
+    "a token of Notion": "ntn_" + "12345678901" + LETTERS[:35],
+    "a token of Atlassian": "ATATT3" + LETTERS + LETTERS,
+    "a key of Postman": "PMAK-" + HEX[:24] + "-" + HEX + HEX[:2],
+    "a token of Shopify": "shpat_" + HEX,
+    "a key of Twilio": "SK" + HEX,
+    "a key of age": "AGE-SECRET-KEY-1" + (LETTERS + LETTERS)[:58].upper(),
+    "a bot of Telegram": "1234567890" + ":AA" + LETTERS[:33],
+    "a client's secret of Entra": "aB3" + "8Q~" + LETTERS[:34],
 }
 
 AROUND = [
@@ -39,6 +74,15 @@ AROUND = [
     ("WANDB_API_KEY={}", "4f9d8c7b6a5e4d3c2b1a0f9e8d7c6b5a4f3e2d1c"),
     ("client_secret: '{}'", "Zx81spectrum"),
     ("hub_token={}", "9b2f6c1d8e4a"),
+    ("AccountName=data;AccountKey={};EndpointSuffix=core.windows.net", LETTERS + "+" + LETTERS + "/Q=="),
+    ("https://" + "hooks.slack.com/services/{} said no", "T0ABCDEFGH1/B0ABCDEFGH1/" + LETTERS[:24]),
+    ("POST https://" + "discord.com/api/webhooks/123456789012345678/{}", LETTERS + "_" + LETTERS),
+    ("https://b.s3.amazonaws.com/part.tar?X-Amz-Expires=3600&X-Amz-Signature={}&x=1", HEX + HEX),
+    ("https://storage.googleapis.com/b/part.tar?X-Goog-Signature={}", HEX + HEX),
+    ("https://acc.blob.core.windows.net/d/part.tar?sv=2024-11-04&sp=rl&sig={}", LETTERS + "%2Bx%3D"),
+    ("SENTRY https://{}@o12345.ingest.sentry.io/4501", HEX),
+    ("Cookie: {}", "sessionid=" + LETTERS),
+    ("Set-Cookie: {}", "sid=" + LETTERS[:12] + "; Path=/; HttpOnly"),
 ]
 
 HARMLESS = [
@@ -90,6 +134,36 @@ HARMLESS = [
     "auth_token_file=/run/secrets/hf1",
     "api_key_name=prod-key-01",
     "attention.k_proj.key_states2=fp16",
+    "nvapi-version",
+    "r8_block3_conv2_weight",
+    "gsk_1",
+    "hvs.model",
+    "12345678:AAB",
+    "Q~3 of the second quarter",
+    "?sig=short",
+    "https://host.example.org/data?version=20261126&signature=none",
+    "significance=0.05",
+    "SK2026",
+    "SKIP_VALIDATION=1",
+    "lin_api_v2",
+    "LTAI is an abbreviation",
+    "gldt-1",
+    "sk_test_split",
+    "pplx-7b",
+    "cookie: jar",
+    "Cookie cutter=3",
+    "hooks.slack.com is reachable",
+    "https://discord.com/api/webhooks/ is called",
+    "https://me@host.example.org/x",
+    "ssh://git@github.com/owner/name",
+    "wandb: run-20261126_082200-a1b2c3d4",
+    "0123456789abcdef0123456789abcdef01234567",
+    "d41d8cd98f00b204e9800998ecf8427e",
+    "eyJ is how JSON begins in base64",
+    "-----BEGIN PGP PUBLIC KEY BLOCK-----",
+    "-----BEGIN CERTIFICATE-----",
+    "dataset: c4/en/train-00017-of-01024.json.gz",
+    "doc_v1_draft",
 ]
 
 
@@ -115,6 +189,25 @@ def test_a_private_key_is_hidden_whole():
     begin, end = "-----BEGIN RSA PRIVATE" + " KEY-----", "-----END RSA PRIVATE" + " KEY-----"
     text = f"key:\n{begin}\nMIIEpAIBAAKCAQEA\nq2x8\n{end}\nafter"
     assert Redactor().text(text) == f"key:\n{HIDDEN}\nafter"
+
+
+@pytest.mark.parametrize("kind", ["PRIVATE KEY", "OPENSSH PRIVATE KEY", "PGP PRIVATE KEY BLOCK"])
+def test_a_private_key_that_is_printed_line_by_line_is_hidden_whole(tmp_path, kind):
+    begin, end = f"-----BEGIN {kind}-----", f"-----END {kind}-----"
+    tail = OutputTail(tmp_path / "output.log", hide=Redactor().output)
+    for line in ("before", begin, "", *[LETTERS + LETTERS] * 50, end, "after"):
+        tail.write(line.encode() + b"\n")
+    tail.close()
+    assert (tmp_path / "output.log").read_text() == f"before\n{HIDDEN}\nafter\n"
+
+
+def test_words_about_a_private_key_do_not_hold_the_log_back(tmp_path):
+    tail = OutputTail(tmp_path / "output.log", hide=Redactor().output)
+    tail.write(b"-----BEGIN CERTIFICATE-----\nMIIB\n")
+    assert (tmp_path / "output.log").read_bytes() == b"-----BEGIN CERTIFICATE-----\nMIIB\n"
+    tail.write(b"-----BEGIN PRIVATE" + b" KEY-----\n" + b"a line, that is no key\n" * 1000)
+    assert (tmp_path / "output.log").read_bytes().endswith(b"a line, that is no key\n")
+    tail.close()
 
 
 def test_forty_harmless_look_alikes_stay_readable():
@@ -220,13 +313,16 @@ def test_planted_secrets_are_nowhere_on_the_disk_nor_on_the_page_unless_they_are
     harmless strings that look alike are printed, warned of and raised beside them."""
     token, key = SECRETS["a token of Hugging Face"], "4f9d8c7b6a5e4d3c2b1a0f9e8d7c6b5a4f3e2d1c"
     password, bearer, held, database = "hunter-22x", "w7Kq2Zp9Lx4Vn8Tb6Rc1", "Zx81spectrum", "correct horse"
-    planted = [token, key, password, bearer, held, database]
+    planted = [token, key, password, bearer, held, database, *SECRETS.values()]
     bench.write(PLANTED.format(password=password, bearer=bearer, held=held))
     options = ["--keep-secrets"] if keep else []
     harmless = "\n".join(HARMLESS)
 
     recorded = bench.record(
-        "script.py", "--token", token, harmless, options=options, WANDB_API_KEY=key, DB_PASSWORD=database
+        *["script.py", "--token", token, "\n".join([harmless, *SECRETS.values()])],
+        options=options,
+        WANDB_API_KEY=key,
+        DB_PASSWORD=database,
     )
 
     assert recorded.returncode == 1, recorded.stderr

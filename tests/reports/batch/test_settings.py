@@ -9,6 +9,7 @@ import time
 from fractions import Fraction
 from math import comb
 
+import msgspec
 import pytest
 from firstfault.analyzer import Trace
 from firstfault.analyzer.diagnosis.run_settings import arguments, run_settings
@@ -116,6 +117,17 @@ def test_what_the_script_declared_comes_before_what_was_seen(run_folder):
     assert found["lr"] == 0.5
     assert (found["model.width"], found["model.tied"], found["optimizer"]) == (32.0, "yes", "AdamW")
     assert "notes" not in found
+
+
+def test_what_no_number_of_json_can_be_stays_a_text_and_a_row_can_be_kept(run_folder):
+    run = run_folder()
+    run.config = {"script": "nan", "clip": "inf", "low": "-Infinity", "lr": "1e-3", "seed": "9" * 400}
+    run.step(0)
+    with Trace(run.write()) as trace:
+        found = run_settings(trace)
+    assert (found["script"], found["clip"], found["low"], found["lr"]) == ("nan", "inf", "-Infinity", 1e-3)
+    assert "seed" not in found
+    assert msgspec.json.decode(msgspec.json.encode(found), type=dict[str, str | float]) == found
 
 
 def test_hostile_settings_and_names_do_nothing_in_the_index(open_page, tmp_path):
