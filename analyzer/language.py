@@ -27,7 +27,7 @@ _spoken: ContextVar[Language] = ContextVar("language", default="en")
 
 
 def language() -> Language:
-    """The language in force."""
+    """The current language."""
     return _spoken.get()
 
 
@@ -47,7 +47,7 @@ def speaking(chosen: Language) -> Generator[None]:
 
 
 class Sentences:
-    """The sentences of one room. Called with an English sentence, gives it in the language in force, ``{names}`` filled in."""
+    """The sentences of one room. Called with an English sentence, gives it in the current language, ``{names}`` filled in."""
 
     def __init__(self, package: str) -> None:
         self.package = package

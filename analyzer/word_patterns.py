@@ -24,7 +24,7 @@ def shared_patterns(chosen: Language) -> Columns:
 
 
 def in_words(column: str, sentence: str) -> str:
-    """A sentence that stands in a run folder (an event, a note, a problem) in the language in force, as far as it is known."""
+    """A sentence that stands in a run folder (an event, a note, a problem) in the current language, as far as it is known."""
     return close_up(reworded(sentence, column, shared_patterns(language())))
 
 

@@ -53,8 +53,8 @@ def run(
         Path | None,
         typer.Option(
             metavar="RUN",
-            help="Go on in the folder of a run that has ended, as its next attempt. Step numbers continue, and nothing that"
-            " was recorded is changed. The script itself must load its checkpoint.",
+            help="Continue an ended run in the same folder, as its next attempt. Step numbers continue, and what was recorded"
+            " stays as it is. The script itself must load its checkpoint.",
         ),
     ] = None,
     name: Annotated[
@@ -64,8 +64,8 @@ def run(
         str | None,
         typer.Option(
             metavar="SHARE",
-            help="Let recording take this share of the step time in the long run, such as 3% or 0.03. With `off` everything"
-            " is measured at every step. The default is 3%.",
+            help="Share of the step time that recording may take in the long run, such as 3% or 0.03. `off` measures everything"
+            " at every step. The default is 3%.",
         ),
     ] = None,
     every: Annotated[
@@ -95,44 +95,46 @@ def run(
         str | None,
         typer.Option(
             metavar="N",
-            help="When the folder is thinned, keep N steps whole at the start, at the end, and before and after whatever"
-            " happened in between. The default is 100.",
+            help="When the folder is thinned, keep N steps whole at the start, at the end, and around each event. The default"
+            " is 100.",
         ),
     ] = None,
     on_nonfinite: Annotated[
         str | None,
         typer.Option(
             metavar="WHAT",
-            help="When a loss or a gradient is not finite: only `record` it, `capture` what was at hand and look for the"
-            " operator, also `skip` the optimizer step, or `stop` the run with a checkpoint. After three such steps in a row,"
-            " `rollback` stops the run with the last good state saved as RUN/rollback.pt, and `restore` puts that state back and"
-            " goes on with the next batch; rollback:N and restore:N wait for N. The default is capture.",
+            help="What to do when a loss or a gradient is not finite. `record` only records it. `capture` also saves what was"
+            " at hand and looks for the operator. `skip` also skips the optimizer step. `stop` ends the run with a checkpoint."
+            " `rollback` ends it after three such steps in a row, with the last good state in RUN/rollback.pt. `restore` puts"
+            " that state back and continues with the next batch. rollback:N and restore:N wait for N such steps. The default"
+            " is capture.",
         ),
     ] = None,
     snapshots: Annotated[
         str | None,
         typer.Option(
             metavar="WHEN",
-            help="Keep weights, optimizer and scheduler states and random states of recent good steps in RUN/snapshots, so that"
-            " `firstfault prove` need not begin at the start: auto (after half a minute, seldom, in 512 MB at most), every=N"
-            " steps, or off. With ,SIZE behind it, such as auto,20GB, they may take that much room. The default is auto.",
+            help="Save the state of recent good steps in RUN/snapshots: weights, optimizer, scheduler, random states."
+            " `firstfault prove` can start from them. auto: from half a minute on, seldom, in 512 MB at most. every=N: every"
+            " N steps. off: none. Add a size for more room, such as auto,20GB. The default is auto.",
         ),
     ] = None,
     memory_history: Annotated[
         str | None,
         typer.Option(
             metavar="N",
-            help="Have the CUDA allocator remember its last N events and the lines that caused them, such as 100000, so that"
-            " memory that grows or runs out is told by line. It costs some microseconds for each allocation.",
+            help="Let the CUDA allocator remember its last N events and their lines, such as 100000. The verdict then names the"
+            " lines whose memory grows or runs out. It costs some microseconds for each allocation.",
         ),
     ] = None,
     profile: Annotated[
         str | None,
         typer.Option(
             metavar="WHEN",
-            help="Profile single steps with torch.profiler: auto (as many as fit into one percent of the time; on a CUDA"
-            " device none), every=N, START:STOP, or off. With ,stacks behind it, such as every=50,stacks, operators are told with"
-            " the function of the script that called them; such steps take several times as long. The default is off.",
+            help="Profile single steps with torch.profiler. auto: as many as fit into one percent of the time, none on a CUDA"
+            " device. every=N: every N-th step. START:STOP: these steps. off: none. Add ,stacks, such as every=50,stacks, to"
+            " record which function of the script called an operator; such steps take several times as long. The default is"
+            " off.",
         ),
     ] = None,
     hang_timeout: Annotated[
@@ -151,16 +153,16 @@ def run(
         str | None,
         typer.Option(
             metavar="CMD|URL",
-            help="Once, when the run turns anomalous: run this command with the facts as JSON on its stdin, or post them to"
-            " this http address. A process of low priority looks at the run for it, as `firstfault watch` does.",
+            help="When the run turns anomalous, run this command once with the facts as JSON on its stdin, or post them to this"
+            " http address. A process of low priority checks the run, as `firstfault watch` does.",
         ),
     ] = None,
     without: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Leave out the watch of this name, such as host-reads or attention: what it fills stays empty. May be given"
-            " several times. A name that does not exist is answered with all that do; docs/tables.md says what each one fills.",
+            help="Leave out the watch of this name, such as host-reads or attention. What it fills stays empty. May be given"
+            " several times. docs/tables.md lists the watches and what each one fills.",
         ),
     ] = None,
     keep_secrets: Annotated[

@@ -21,26 +21,26 @@ os.environ.setdefault("FIRSTFAULT_STRICT", "1")
 
 
 _LONGEST = (
-    "test_numerics.py",
+    "test_silent.py",
+    "test_ranks.py",
+    "test_watches.py",
     "test_preflight.py",
+    "test_numerics.py",
     "test_compare_recorded.py",
+    "test_sharded.py",
+    "test_supervise.py",
+    "test_packaging.py",
+    "test_programs.py",
     "test_optimizer.py",
     "test_model.py",
-    "test_watches.py",
-    "test_packaging.py",
-    "test_supervise.py",
-    "test_silent.py",
     "test_data.py",
-    "test_programs.py",
-    "test_ranks.py",
-    "test_sharded.py",
     "test_run.py",
     "test_faults.py",
     "test_prove.py",
     "test_styles.py",
     "test_hostile_run.py",
 )
-"""Files that take the most processor time. They begin first, so that no worker ends alone with one of them."""
+"""Files that take the most time, computing or waiting. They begin first, so that no worker ends alone with one of them."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -320,7 +320,7 @@ def _findings(a: Verdict, b: Verdict) -> list[SharedFinding]:
 
 
 def shown_setting(group: str, name: str) -> str:
-    """What was started, as a reader calls it: our own words in the language in force, a script's own settings as they are."""
+    """What was started, as a reader calls it: our own words in the current language, a script's own settings as they are."""
     return name if group in {"configuration", "recording"} and name not in _OWN_NAMES else say(name)
 
 

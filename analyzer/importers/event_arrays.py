@@ -1,7 +1,7 @@
-"""A text of trace events as columns of profiler_events.
+"""Read a text of trace events as columns of profiler_events.
 
-A training says the same again and again: neighbouring keys of an event, but for those whose values are new each time, are taken
-together as one text, and only the different ones of these texts are read as JSON.
+A training repeats itself. So neighbouring keys of an event are taken together as one text, but for keys whose values are new
+each time. Only the distinct texts are read as JSON.
 """
 
 import numpy as np

@@ -1,8 +1,8 @@
-"""Where the keys and the values stand in a text of trace events, found for many events at a time.
+"""Find the keys and values in a text of trace events, for many events at a time.
 
-An unescaped quote ends a JSON string, so `":` without a backslash before it ends a key wherever it stands, and a line break
-within a string is always escaped, so a brace alone on a line with two spaces begins an event. What lies between the end of one
-key and the beginning of the next is a value with the marks that follow it: no byte of the text belongs to nothing.
+An unescaped quote ends a JSON string, so `":` without a backslash before it ends a key wherever it is. A line break within a
+string is always escaped, so a brace alone on a line with two spaces begins an event. A value, with the marks that follow it,
+lies between the end of one key and the beginning of the next: no byte of the text is left over.
 """
 
 import numpy as np

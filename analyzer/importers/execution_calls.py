@@ -1,7 +1,8 @@
-"""Collectives of an execution trace as rows of collectives.
+"""Turn the collectives of an execution trace into rows of collectives.
 
-Each call has a node `record_param_comms`. Its values end with the number of the call in its group, the group and its description,
-the rank (the root of a broadcast), the function, two lists of splits, and the first rank, the stride and the size of the group.
+Each call has a node `record_param_comms`. The last of its values are, in this order: the number of the call in its group, the
+group and its description, the rank (the root of a broadcast), the function, two lists of splits. The first rank, the stride and
+the size of the group follow.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,7 +1,7 @@
 """Sum the operators of an imported trace by exclusive time: which ran how often, in which module and phase.
 
-The events of a thread lie inside each other or apart. So how deep one lies is how many began before it less how many ended, and
-the one round it is the last before it that lies one level higher: both are told for all events at once.
+The events of a thread are nested or apart. So the depth of an event is the number that began before it, less the number that
+ended. The one that contains it is the last before it that lies one level higher. Both are computed for all events at once.
 """
 
 from pathlib import Path
@@ -202,7 +202,7 @@ def _own_phase(names: list[str]) -> npt.NDArray[np.int64]:
 
 
 def _phases(above: _Numbers, depth: _Numbers, own: _Numbers, in_module: npt.NDArray[np.bool_]) -> _Numbers:
-    """The phase of each event: its own, else that of the one round it, else forward inside of a module."""
+    """The phase of each event: its own, else that of the one around it, else forward inside of a module."""
     phase = own.copy()
     for level in range(1, int(depth.max()) + 1):
         here = np.flatnonzero((depth == level) & (own < 0) & (above >= 0))

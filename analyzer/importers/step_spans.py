@@ -76,7 +76,7 @@ def find_steps(stream: ByteStream, *, with_base: bool = True) -> tuple[StepSpans
 
 
 def _occurrences(stream: ByteStream, marks: tuple[bytes, ...]) -> Iterator[tuple[bytearray, int]]:
-    """Places of these marks, each with the text round it."""
+    """Places of these marks, each with the text around it."""
     buffer, held, looked = bytearray(2 * _SEAM + _READ), 0, 0
     while True:
         count = stream.fill(memoryview(buffer)[held:])

@@ -1,7 +1,7 @@
-"""A trace: what a run left on disk, as DuckDB views. The only owner of DuckDB.
+"""Open what a run left on disk as DuckDB views: a trace. The only owner of DuckDB.
 
-Opens parts and journal together, needs no repair step and no write permission, and keeps everything in memory except
-the parts themselves, which DuckDB reads where they lie.
+It opens parts and journal together, and needs no repair step and no write permission. Everything is in memory except the parts
+themselves, which DuckDB reads in place.
 """
 
 import os

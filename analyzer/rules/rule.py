@@ -1,10 +1,9 @@
-"""Rules: found by glob, read from two files side by side, run as one SELECT each.
+"""Find rules by glob, read each from two files side by side, and run it as one SELECT.
 
-A rule's `.sql` file begins with a comment that is TOML (what it is called, says and needs) and goes on with one SELECT, or with
-several detectors (`detectors.py`).
-Every row of the SELECT is one place where the rule fired; it must have `step`, and may have rank, microbatch, seq,
-phase, module, tensor, value, severity, reach and slack, which override the header, and step_lower where it looks at what is
-measured only now and then, beside whatever the message quotes.
+A rule's `.sql` file begins with a comment that is TOML: what the rule is called, says and needs. One SELECT follows, or several
+detectors (`detectors.py`). Every row of the SELECT is one place where the rule fired. It must have `step`. It may have rank,
+microbatch, seq, phase, module, tensor, value, severity, reach and slack, which override the header, and whatever the message
+quotes. It may have step_lower where the rule looks at what is measured only now and then.
 """
 
 import re

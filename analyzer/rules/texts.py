@@ -50,13 +50,13 @@ def rule_texts(chosen: Language) -> dict[str, RuleText]:
 
 
 def text_of(code: str, name: str) -> RuleText | None:
-    """The texts of a rule in the language in force; None in English, and for a rule that is not ours."""
+    """The texts of a rule in the current language; None in English, and for a rule that is not ours."""
     text = rule_texts(language()).get(code)
     return text if text is not None and _name_of(code) == name else None
 
 
 def title_of(name: str) -> str | None:
-    """What a rule is called in the language in force, by its name; None where the name itself is what it is called."""
+    """What a rule is called in the current language, by its name; None where the name itself is what it is called."""
     code = _codes().get(name)
     text = rule_texts(language()).get(code) if code is not None else None
     return None if text is None else text.title

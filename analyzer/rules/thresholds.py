@@ -25,7 +25,7 @@ SETTINGS_FILE = "firstfault.toml"
 
 @dataclass(frozen=True, slots=True)
 class Judging:
-    """The rules in force and what was changed about them."""
+    """The rules in use and what was changed about them."""
 
     rules: tuple[Rule, ...]
     changes: tuple[Change, ...] = ()

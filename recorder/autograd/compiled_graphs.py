@@ -1,10 +1,10 @@
-"""The forward graphs that torch.compile makes, as its structured trace log tells them; nothing is added to any graph.
+"""Read the forward graphs that torch.compile makes, from its structured trace log; nothing is added to any graph.
 
 A handler on that log gets the text of each graph, when it is made and when it comes out of a cache.
 
-What cannot be seen, because no autograd node holds it: forwards without gradients, activations that are computed again in the
-backward (checkpointing, and what the partitioner finds cheaper to compute than to keep), and whatever else it does not save.
-Of these only the operators are named that lie between two saved values.
+Some things no autograd node holds, so they cannot be seen. These are forwards without gradients, activations that are computed
+again in the backward, and whatever else is not saved. Activations are computed again by checkpointing, and where the
+partitioner finds that cheaper. Of these only the operators are named that lie between two saved values.
 """
 
 import logging
@@ -274,7 +274,7 @@ def _saved(
 
 
 def _made_by(operation: Operation, graph: GraphText) -> Operation:
-    """The operation that computed a value which others have only laid out anew since."""
+    """The operation that computed a value which others have only laid out again since."""
     while operation.operator.rpartition(".")[2] in LAYOUT and operation.inputs[:1]:
         before = graph.operations.get(operation.inputs[0])
         if before is None:

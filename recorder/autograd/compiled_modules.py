@@ -22,7 +22,7 @@ LAYOUT = {
     "t", "transpose", "permute", "view", "reshape", "unsqueeze", "squeeze", "expand", "clone", "_to_copy", "alias", "detach",
     "slice", "select", "_unsafe_view", "convert_element_type",
 }  # fmt: skip
-"""Operators that only lay values out anew."""
+"""Operators that only lay values out again."""
 
 _SAME = {"truediv": "div", "linear": "addmm", "matmul": "mm", "layer_norm": "native_layer_norm"}
 """What dynamo calls an operator, and aten."""

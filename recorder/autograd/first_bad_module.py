@@ -1,8 +1,8 @@
-"""Finds the first bad module in a step whose activations were not measured, from what the autograd graph still holds.
+"""Find the first bad module in a step whose activations were not measured, from what the autograd graph still holds.
 
-When the loss comes out non-finite in such a step, the saved tensors are looked at in forward order. The first that is not
-finite is the value of the operator that saved it (a result), or of the operator before it (an input), and the module in whose
-forward that operator ran is where it came from.
+When the loss is non-finite in such a step, the saved tensors are read in forward order. The first non-finite one is the result
+of the operator that saved it, or an input of it and so the result of the operator before. The module in whose forward that
+operator ran is the answer.
 """
 
 from collections.abc import Iterator

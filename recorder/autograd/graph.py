@@ -58,7 +58,7 @@ _LAYS_OUT = (
 """Operators that give the same values in another shape, order or precision, or some of them."""
 
 _LAYOUTS = 6
-"""Of them, how many on end."""
+"""Of them, how many in a row."""
 
 
 def nodes_down_to(tensor: Tensor, first: int, most: int = _MOST_NODES) -> list[Any]:
@@ -125,8 +125,10 @@ def broadcasts(loss: Tensor, first: int) -> tuple[list[int], list[int]] | None:
 
 
 def softmax_elsewhere(node: Any) -> tuple[int, list[int]] | None:
-    """Dimension of the softmax and shape of its result, where the input of this negative log likelihood comes right from a
-    softmax over another dimension than that of the classes. None where all is right, or other operators lie between."""
+    """Return the dimension and the shape of a softmax over a dimension other than that of the classes, right before this loss.
+
+    The loss is a negative log likelihood. None where all is right, or other operators lie between.
+    """
     dimension = LOSSES.get(type(node).__name__)
     if dimension is None or not type(node).__name__.startswith("NllLoss"):
         return None
@@ -145,8 +147,11 @@ def softmax_elsewhere(node: Any) -> tuple[int, list[int]] | None:
 
 
 def activated_twice(node: Any) -> str | None:
-    """``"softmax"`` or ``"sigmoid"`` where what goes into the softmax of a negative log likelihood, or into a binary cross
-    entropy with logits, is such an activation's result as it is, but for its shape. None where it is not."""
+    """Return ``"softmax"`` or ``"sigmoid"`` if the loss applies an activation that was already applied, else None.
+
+    The loss is a negative log likelihood behind a softmax, or a binary cross entropy with logits. Reshapes in between are
+    ignored.
+    """
     kind = type(node).__name__
     behind: Any = node.next_functions[0][0]
     if kind.startswith("NllLoss"):
@@ -161,8 +166,10 @@ def activated_twice(node: Any) -> str | None:
 
 
 def rectified_logits(node: Any) -> str | None:
-    """``"relu"`` where the logits of a negative log likelihood or of a binary cross entropy, with or without the sigmoid in front
-    of it, come right from a ReLU: none is below zero, so no probability falls below that of zero."""
+    """Return ``"relu"`` if the logits of this loss come right from a ReLU, so that no probability is below that of zero.
+
+    The loss is a negative log likelihood or a binary cross entropy, with or without the sigmoid in front of it.
+    """
     kind = type(node).__name__
     behind: Any = node.next_functions[0][0]
     if kind.startswith("NllLoss") or kind == "BinaryCrossEntropyBackward0":
@@ -202,8 +209,11 @@ def _softmax_by_hand(node: Any) -> bool:
 
 
 def wrong_way(loss: Tensor) -> tuple[str, str] | None:
-    """(operator, of what) where what is minimised can only be meant to be made large: the negative of a mean or sum of
-    ``absolute`` values or of a ``square`` of differences, or a mean or sum of logarithms of a ``probability``."""
+    """Return (operator, of what) if what is minimised can only be meant to be maximised.
+
+    That is the negative of a mean or sum of ``absolute`` values or of a ``square`` of differences, or a mean or sum of
+    logarithms of a ``probability``.
+    """
     node: Any = loss.grad_fn
     negative = type(node).__name__ == "NegBackward0"
     if negative:
@@ -231,7 +241,7 @@ def _logarithm_of_a_probability(node: Any) -> bool:
 
 
 def _made_by(node: Any) -> Any:
-    """The node that made the values: the one given, or the first behind it that does more than lay them out anew."""
+    """The node that made the values: the one given, or the first behind it that does more than lay them out again."""
     for _ in range(_LAYOUTS):
         if not type(node).__name__.startswith(_LAYS_OUT):
             break

@@ -1,8 +1,8 @@
-"""Which tensors the options ``include`` and ``exclude`` want measured.
+"""Select the tensors that the options ``include`` and ``exclude`` want measured.
 
-A pattern (``*``, ``?``, ``[…]``) is held against the name of the tensor, of its module and of every module round that, so
+A pattern (``*``, ``?``, ``[…]``) is compared with the name of the tensor, of its module, and of every module around that. So
 `blocks.0` means all that is in blocks.0; `kind:activation` means a kind. What enters and leaves the model as a whole (inputs,
-targets, losses) is always measured, and so are scalars such as the gradient norm, which count excluded tensors too.
+targets, losses) is always measured. So are scalars such as the gradient norm, which count excluded tensors too.
 """
 
 from collections.abc import Callable, Iterator

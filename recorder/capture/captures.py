@@ -1,9 +1,10 @@
-"""When something is lost while it runs: captures what was at hand, and has the operator looked for.
+"""Capture what is at hand when a value is lost, and start the search for the operator.
 
-At the first loss or gradient that is not finite, at a collapsed loss scale and at an exception, a folder is written with the
-batch, the inputs of the model, what entered and left the innermost bad module and its weights, and the random states; the model
-is run once more, aside, to name the operator. In a sound step the price is a weak reference to each argument of the model and
-a copy of the random state. On a device whose numbers arrive late, the step that is captured is the one in which they arrive.
+A capture is written at the first non-finite loss or gradient, at a collapsed loss scale, and at an exception. It holds the
+batch, the inputs of the model, the random states, and the innermost bad module: its weights, what entered it and what left it.
+The model is run a second time, apart from the training, to name the operator. A sound step costs a weak reference to each
+argument of the model and a copy of the random state. On a device whose numbers arrive late, the captured step is the one in
+which they arrive.
 """
 
 from collections import deque

@@ -1,8 +1,9 @@
-"""Whether code that fails stands behind the optimizer's step in the script's loop, or at the head of the next iteration.
+"""Decide whether an exception belongs to the step just taken or to the next iteration.
 
 The recorder counts on as soon as a step is made, because nothing else marks the end of an iteration. An evaluation or a report
-that fails a few lines further down still belongs to the iteration of that step. Lines tell: in the frame of the loop it stands
-below the line that made the step, while whatever prepares the next batch stands above it, or is the line of the loop itself.
+that fails a few lines further down still belongs to the iteration of that step. Lines decide, in the frame of the loop. Code of
+the same iteration is below the line that made the step. Code that prepares the next batch is above it, or is the line of the
+loop itself.
 """
 
 import sys

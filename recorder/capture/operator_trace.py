@@ -1,10 +1,10 @@
-"""Looks at every operator of a pass that is run once more, aside: what went in, what came out, from which line.
+"""Look at every operator of a pass that is run a second time, apart from the training: inputs, outputs and line.
 
-Not every infinity is a fault: a mask filled with -inf is wanted, and so is what becomes of it as long as no NaN does. The first
-bad operator of a value is found by walking back from it, through values that were lost without being wanted, to the operator
-whose own inputs were sound.
+Not every infinity is a fault: a mask filled with -inf is wanted, and so is its result as long as it has no NaN. To find the
+first bad operator of a value, walk back from it through values that were lost without being wanted. It is the operator whose
+own inputs were sound.
 
-No tensor that existed before is written to: an operator that would do it breaks the pass off.
+No tensor that existed before is written to: an operator that would do it ends the pass.
 """
 
 import math

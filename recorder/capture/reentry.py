@@ -1,8 +1,8 @@
-"""Goes on from a snapshot: `firstfault prove` starts the script again, and its second step stands in for the snapshot's.
+"""Continue from a snapshot: `firstfault prove` starts the script again, and its second step takes the place of the snapshot's.
 
 The script makes its models, optimizers and loaders and takes two steps, by which all of them are known. Then weights, states,
-schedules and random generators become those of the snapshot, the sampler goes to the place where it was, and the steps are
-counted on from there. Where the snapshot does not fit the script it goes on from its own start, and says so.
+schedules and random generators are set to those of the snapshot. The sampler goes to its place, and steps are counted from
+there. Where the snapshot does not fit the script, the script continues from its own start and says so.
 """
 
 import os

@@ -1,6 +1,6 @@
-"""Runs a model once more, aside, on the arguments of a call: to see in which operator a value was lost.
+"""Run a model a second time on the arguments of a call: to see in which operator a value was lost.
 
-Aside means: the training does not notice. Parameters are stood in for by aliases without hooks, buffers and attributes by
+The training does not notice. Parameters are stood in for by aliases without hooks, buffers and attributes by
 copies; torch's, numpy's and Python's random states, autocast, the standard streams and the recorder itself are put back; hooks
 of modules do not run; no gradient is accumulated; no tensor that existed before is written to (see operator_watch).
 What a forward does beyond that, such as counting in a global variable or writing a file, it does once more.
@@ -146,7 +146,7 @@ def _direction(output: Tensor) -> Tensor:
 
 
 def _check(module: nn.Module) -> None:
-    """Raise GoneError for a model that cannot be run aside."""
+    """Raise GoneError for a model that cannot be run again."""
     for part in module.modules():
         if isinstance(part, torch.jit.ScriptModule):
             raise GoneError("it is a TorchScript module")

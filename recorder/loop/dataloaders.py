@@ -152,7 +152,7 @@ class LoaderWatch(Part):
 
 
 def _identity(loader: Any) -> tuple[tuple[Any, ...], Callable[[], Any]]:
-    """What makes two loaders the same (a loader made anew for each epoch over the same data counts as one), and what tells
+    """What makes two loaders the same (a loader made again for each epoch over the same data counts as one), and what tells
     whether that still lives: None from it means that the address has been given to other data."""
     dataset = loader.dataset
     if isinstance(dataset, TensorDataset) and dataset.tensors:

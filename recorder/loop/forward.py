@@ -71,7 +71,7 @@ class ForwardWatch(Part):
         """Autograd sequence number when the last outermost forward ended: what comes later belongs to the loss."""
         self.nodes_of_forward = 0
         self.recalibrating = False
-        """Whether batch norm's statistics are being set anew: forwards that are neither training nor evaluation."""
+        """Whether batch norm's statistics are being set again: forwards that are neither training nor evaluation."""
         self._spans: list[Span] = []
         self._first_span = 0
         """Of the outermost call in flight."""

@@ -109,7 +109,7 @@ class ScheduleWatch(Part):
 
     def _stepped(self, scheduler: Any) -> None:
         if self._depth:
-            return  # stepped by its own constructor or by the scheduler round it
+            return  # stepped by its own constructor or by the scheduler around it
         known = self._known.get(id(scheduler))
         if known is None or known.ref() is not scheduler:
             return

@@ -38,8 +38,11 @@ class GroupRows:
     def add(
         self, optimizer_id: int, optimizer: torch.optim.Optimizer, change: dict[int, list[Any]], regrouped: int
     ) -> None:
-        """A row for each group; ``change`` holds (numel, moments of the update, moments of the weight) of each parameter of a
-        group that was sampled, ``regrouped`` how often the groups of the script's optimizers have changed."""
+        """Make a row for each group.
+
+        ``change`` holds (numel, moments of the update, moments of the weight) of each parameter of a group that was sampled.
+        ``regrouped`` counts how often the groups of the script's optimizers have changed.
+        """
         for g, group in enumerate(optimizer.param_groups):
             betas = group.get("betas") or (None, None)
             update = weight = None
@@ -65,7 +68,7 @@ class GroupRows:
             )
 
     def _facts_of(self, optimizer_id: int, g: int, group: dict[str, Any], regrouped: int) -> Row:
-        """What a group consists of, looked up anew only when groups or modules have changed."""
+        """What a group consists of, looked up again only when groups or modules have changed."""
         params = group["params"]
         now = (id(group), len(params), regrouped, self.session.catalogue.version)
         known = self._facts.get((optimizer_id, g))

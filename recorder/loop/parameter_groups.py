@@ -1,4 +1,4 @@
-"""Which parameters an optimizer steps, and which no optimizer holds, looked up anew only when groups or modules have changed."""
+"""Which parameters an optimizer steps, and which no optimizer holds, looked up again only when groups or modules have changed."""
 
 import weakref
 from collections.abc import Callable, Iterable
@@ -91,7 +91,7 @@ class Rosters:
         return list(found.values())
 
     def refresh(self, optimizers: Optimizers) -> None:
-        """Note which parameter lies in which group, and describe the tensors anew when that has changed."""
+        """Note which parameter lies in which group, and describe the tensors again when that has changed."""
         alive = list(optimizers)
         rosters = [self._of.get(id(o)) for _, o in alive]
         if (

@@ -66,8 +66,7 @@ class Usual:
 
 
 class Passing:
-    """A hook that a module has for the length of one forward. In a copy of it, as of a model that is saved while it still has
-    the hook, after Ctrl-C in its forward, it does nothing."""
+    """Live as a forward hook for one call. A copy does nothing: a model may be saved with the hook, after Ctrl-C."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return getattr, (nullcontext(), "__exit__")
@@ -203,7 +202,7 @@ class QuietForwards:
 
     def _possible(self, module: nn.Module) -> bool:
         """Whether nobody else has hooks that torch must call, and nothing is compiled: compiled code that was made with hooks
-        in place is made anew without them."""
+        in place is made again without them."""
         if not self.allowed or self._end is not None or self._patches is None:
             return False
         ours = len(self._patches.module_hooks)

@@ -1,12 +1,12 @@
-"""Steps that are not watched: of a model so small that watching every step would take a multiple of the budget.
+"""Leave steps unwatched, of a model so small that watching every step would take a multiple of the budget.
 
 Between two watched steps the hooks of modules are out of torch, and the recorder's other parts look away. What stays is one
-hook after the optimizer's step, which counts. At every step, or where even that is too dear at every so many, the loss is read
-in backward, and one short row goes to the journal; of many microbatches it is that of the last, where all are too dear.
-Something that needs a closer look ends the stretch: a loss that is not finite, or an operator whose derivative is undefined at
-what it holds (both within their step; the latter where steps are long enough), a loss that leaves its band, an evaluation where
-not every step has one, an optimizer that has not stepped before, an
-exception.
+hook after the optimizer's step, which counts. At every step, or every few where even that costs too much, the loss is read in
+backward, and one short row goes to the journal. Of many microbatches it is the loss of the last, where all cost too much.
+
+Something that needs a closer look ends the stretch: a loss that is not finite, within its step; an operator whose derivative is
+undefined at what it holds, within its step where steps are long enough; a loss that leaves its band; an evaluation where not
+every step has one; an optimizer that has not stepped before; an exception.
 """
 
 import sys
@@ -165,7 +165,7 @@ class UnwatchedSteps(Part):
             and session.options.on_nonfinite in {"record", "capture"}
             and not (self.backward.multiplied or session.position.in_backward or session.position.pending)
             and all(_on_host(o) for o in self._expected.values())
-            # compiled code that was made with hooks in place is made anew without them
+            # compiled code that was made with hooks in place is made again without them
             and (dynamo is None or not dynamo.counters["stats"].get("unique_graphs", 0))
         )
 

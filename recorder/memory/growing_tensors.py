@@ -33,7 +33,7 @@ class TensorLook(NamedTuple):
 
     step: int
     chains: dict[tuple[str, Shape], int]
-    """(operator, shape) → nodes of this operator on end behind a tensor, at most."""
+    """(operator, shape) → nodes of this operator in a row behind a tensor, at most."""
     lengths: dict[tuple[torch.dtype, Shape], int]
     """(dtype, shape without the first dimension) → the largest first dimension."""
     counts: dict[tuple[torch.dtype, Shape], int]
@@ -114,7 +114,7 @@ def most_more(before: TensorLook, now: TensorLook, tensors: Iterable[Tensor]) ->
 
 
 def chain(tensor: Tensor) -> tuple[str, int]:
-    """(operator, nodes of the same operator on end) behind a tensor: a sum adds to a sum, a moving average weighs one."""
+    """(operator, nodes of the same operator in a row) behind a tensor: a sum adds to a sum, a moving average weighs one."""
     node: Any = tensor.grad_fn
     operator = node.name()
     nodes, seen, length = [node], {node}, 0

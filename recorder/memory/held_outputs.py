@@ -1,9 +1,9 @@
-"""Outputs of a model, and of its modules, that outlive their step: in lists to which a script only ever appends.
+"""Follow outputs of a model, and of its modules, that outlive their step: in lists to which a script only ever appends.
 
-What counts is the storage, so that a view, a detached copy of the handle or a numpy array over the same memory counts as the
-output itself, and a tensor that lives for ever anyway (a parameter that the model returns) counts once. The graph behind an
-output is followed apart, by a mark in its node as in graphs_alive, because a sum of it may live where the output does not.
-Both are weak: nothing is kept alive for this.
+Storages are counted. So a view, a detached copy of the handle, or a numpy array over the same memory counts as the output
+itself. A tensor that lives forever anyway, such as a parameter that the model returns, counts once. The graph behind an output
+is followed separately, by a mark in its node as in graphs_alive: a sum of it may live where the output does not. Both marks are
+weak: nothing is kept alive for this.
 """
 
 import weakref

@@ -1,7 +1,7 @@
-"""A census of the tensors that Python's garbage collector knows, now and then: how many there are of each shape.
+"""Count the tensors that Python's garbage collector knows, now and then: how many there are of each shape.
 
-A census walks over all objects of the process, some hundred thousand in a training: tens of milliseconds. It is taken when
-the run has lasted so long that all of them together take no more than 0.2 % of its time, hence not at all in a short run.
+A census walks over all objects of the process, some hundred thousand in a training: tens of milliseconds. It waits until all of
+them together take no more than 0.2 % of the run's time, so a short run has none.
 """
 
 import gc

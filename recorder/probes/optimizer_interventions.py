@@ -195,7 +195,7 @@ class NoWeightDecay(OfOptimizers):
 
 
 class StateReset(OfOptimizers):
-    """Optimizer states dropped before the first step of the intervention: moments and their counts begin anew."""
+    """Optimizer states dropped before the first step of the intervention: moments and their counts begin again."""
 
     def __init__(self, now: Callable[[], int], step: int, values: dict[str, Any]) -> None:
         super().__init__(now, step, values)
@@ -209,7 +209,7 @@ class StateReset(OfOptimizers):
 
 
 class StateKept(OfOptimizers):
-    """Optimizer states of the step before, where a parameter's is gone or begins anew."""
+    """Optimizer states of the step before, where a parameter's is gone or begins again."""
 
     def __init__(self, now: Callable[[], int], step: int, values: dict[str, Any]) -> None:
         super().__init__(now, step, values)

@@ -311,7 +311,7 @@ class ScriptLoop:
         self._following()
 
     def _choose_batch(self, setting: Setting) -> None:
-        """The first batch of the loader that fed the first call of the model; without a loader it is made anew each time."""
+        """The first batch of the loader that fed the first call of the model; without a loader it is made again each time."""
         _, self.first = self.first_of.get(id(self.iterator), (None, None))
         if self.first is None:
             return

@@ -1,8 +1,8 @@
-"""Who is who: models, modules and tensors of this process, numbered once, named as ``named_modules()`` names them.
+"""Number the models, modules and tensors of this process once, and name them as ``named_modules()`` does.
 
-A model is found when it is first called: from the called module up through the modules it was registered in (a global
-registration hook notes parents), past wrappers such as DistributedDataParallel, to the outermost one.
-Nothing here keeps a module or a tensor alive.
+A model is found when it is first called. The search goes from the called module up through the modules that it was registered
+in, past wrappers such as DistributedDataParallel, to the outermost one. A global registration hook notes parents. Nothing here
+keeps a module or a tensor alive.
 """
 
 import weakref
@@ -397,7 +397,7 @@ class Catalogue:
                         yield parameter, entry
 
     def redescribe_parameters(self) -> None:
-        """Queue rows of `tensors` anew after the optimizers have changed."""
+        """Queue rows of `tensors` again after the optimizers have changed."""
         for entry in self._parameters.values():
             parameter = entry.ref()
             if parameter is not None:

@@ -1,8 +1,8 @@
-"""The recording session of one process: its parts, its life, and where one step ends and the next begins.
+"""Hold the recording session of one process: its parts, its life, and where one step ends and the next begins.
 
-`position` says where the process stands, `signals` tell what happens, `step_row` is the row of `steps` in the making, `rows`
-are what was collected and how it is written, `guard` keeps all of it away from the training. Whatever fails in here is caught,
-said once, written as an event, and that part switches itself off: the training never learns of it.
+`position` says where the process is. `signals` tell what happens. `step_row` is the row of `steps` in the making. `rows` are
+what was collected and how it is written. `guard` keeps all of it away from the training: a failure in here is caught, said once
+and written as an event, and that part switches itself off.
 """
 
 from pathlib import Path

@@ -22,8 +22,11 @@ _FEW = 32
 
 
 class StatRows:
-    """The cells of all rows, one after the other in one list: a tuple for each row would be kept until the step ends, and a
-    thousand of these wake Python's garbage collector, which goes through everything that torch has loaded."""
+    """The cells of all rows, one after the other in one list.
+
+    A tuple for each row would live until the step ends. A thousand of these wake Python's garbage collector, which then goes
+    through everything that torch has loaded.
+    """
 
     __slots__ = ("_cells", "_late")
 

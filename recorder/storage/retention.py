@@ -1,12 +1,12 @@
-"""Keeps a run folder within ``--disk-limit`` by thinning statistics of tensors where nothing happened.
+"""Keep a run folder within ``--disk-limit`` by thinning statistics of tensors where nothing happened.
 
-A part of tensor_stats is rewritten with every 8th, then 64th, then 512th step, then none, the oldest part of the least thinned
-first, until the folder has a tenth of its limit to spare. Whole stay ``keep`` steps at the start and at the end of the run and
-on both sides of what happened: an event, a loss or gradient norm that turned non-finite or jumped, a skipped step. All other
-tables stay as they are.
+A part of tensor_stats is rewritten with every 8th step, then every 64th, then every 512th, then none. The oldest part of the
+least thinned is first, until the folder has a tenth of its limit to spare. ``keep`` steps stay whole at the start and at the
+end of the run, and on both sides of what happened: an event, a skipped step, a loss or gradient norm that became non-finite or
+jumped. All other tables stay as they are.
 
-What was removed stands in table `thinned`, and is on the disk before the part is replaced: a reader may believe for a moment
-that less is there than is, never that all is there. Parts are replaced as they are written, whole or not at all.
+What was removed is in table `thinned`, and is on the disk before the part is replaced: a reader may believe for a moment that
+less is there than is, never that all is there. Parts are replaced as they are written, whole or not at all.
 """
 
 import math

@@ -18,8 +18,11 @@ from ...schemas.files.step_values import STEP_VALUES, STEP_VALUES_SCHEMA, Mark, 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """The sound records of one segment; ``torn_bytes`` follow the last of them and cannot be read, ``misfits`` values did not fit
-    their columns, and ``damaged`` records are not what was written, or are missing."""
+    """The sound records of one segment.
+
+    ``torn_bytes`` follow the last of them and cannot be read. ``misfits`` values did not fit their columns. ``damaged`` records
+    are missing, or are not what was written.
+    """
 
     table: pa.Table
     torn_bytes: int

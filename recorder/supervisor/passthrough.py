@@ -1,7 +1,7 @@
-"""Hands the script's stdout and stderr through byte for byte, and keeps their tail.
+"""Pass the script's stdout and stderr through byte for byte, and keep their tail.
 
-Where ours is a terminal the script sees a terminal too, else a pipe. Where both of ours are one thing (a terminal,
-`2>&1`) the script gets one thing as well, so that the order of its lines is kept.
+Where ours is a terminal the script sees a terminal too, else a pipe. Where stdout and stderr are one thing (a terminal, `2>&1`)
+the script gets one thing as well: the order of its lines is kept.
 """
 
 import array

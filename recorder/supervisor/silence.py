@@ -1,8 +1,8 @@
-"""Tells a training that nothing records from a script that does not train, from outside: by what processes have mapped.
+"""Tell a training that nothing records from a script that does not train, from outside: by what processes have mapped.
 
-A process that has torch mapped and computes is either attached (it left a note), or a fork of one that is (torch lies at the
-same address), or not recorded: then the reason is looked for and said. Where the recorder is attached and has seen nothing
-of a training, that is said too, in words that stay true for a script that only prepares data.
+A process that has torch mapped and computes is one of three. It is attached, and left a note. Or it is a fork of one that is,
+with torch at the same address. Or it is not recorded: then the reason is looked for and said. Where the recorder is attached
+and has seen nothing of a training, that is said too, in words that stay true for a script that only prepares data.
 """
 
 import time

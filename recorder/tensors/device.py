@@ -1,10 +1,11 @@
-"""Moments of tensors on an accelerator, without making the host wait for it.
+"""Measure moments of tensors on an accelerator, without making the host wait for it.
 
-Each measured tensor gets a row in a page on its device. At the end of the step the page is copied to pinned memory on a
-stream of its own, and what the rows say is known once that copy's event has come: usually during the next step. Until then
-a row of a table holds a `Late` value.
+Each measured tensor gets a row in a page on its device. At the end of the step the page is copied to pinned memory on a stream
+of its own. The rows can be read once the event of that copy has come, usually during the next step. Until then a row of a table
+holds a `Late` value.
 
-The kernel is Triton's where it can be had; else the same moments by torch's operators, several launches for each tensor.
+The kernel is Triton's where there is one; else torch's operators compute the same moments, with several launches for each
+tensor.
 """
 
 from collections.abc import Callable, Sequence

@@ -63,7 +63,7 @@ def measurable(x: Tensor) -> bool:
 def node_of(x: Tensor) -> Any:
     """The node of autograd that made a tensor; None for a leaf, and for a view that refuses to say because its base was changed.
 
-    Such views live in FullyShardedDataParallel, which sets its flat parameter anew under the views of it.
+    Such views live in FullyShardedDataParallel, which sets its flat parameter again under the views of it.
     """
     if not x.requires_grad:
         return None

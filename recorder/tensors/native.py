@@ -1,7 +1,7 @@
-"""Moments by a C library that reads each tensor once, where it was built when firstfault was installed.
+"""Measure moments by a C library that reads each tensor once, where it was built when firstfault was installed.
 
-It takes addresses of tensors in the host's memory and knows nothing of torch. What it cannot read (another device, a sparse or
-negated tensor, a dtype of torch's own), and everything where there is no library, is measured by torch's operators instead.
+It takes addresses of tensors in the host's memory and knows nothing of torch. Torch's operators measure what it cannot read:
+another device, a sparse or negated tensor, a dtype of torch's own. They measure everything where there is no library.
 ``why_not`` says why there is none. ``FIRSTFAULT_NATIVE=0`` in the environment leaves it out.
 """
 
@@ -145,8 +145,10 @@ class Library:
         return self._squares_of_many(len(tensors), *map(_start, arrays)) if arrays is not None else None
 
     def sample(self, tensors: Sequence[Tensor], runs: int, length: int) -> Tensor | None:
-        """So many evenly spaced runs of neighbouring elements of each tensor, all of one that has no more elements, in one vector
-        of float32, of float64 if they are. None where one of them must be left to torch."""
+        """Gather evenly spaced runs of neighbouring elements of each tensor into one vector; all elements of a small tensor.
+
+        The vector is float32, or float64 if they are. None where one of the tensors must be left to torch.
+        """
         dtypes = set(map(_dtype, tensors))
         if (
             len(dtypes) != 1

@@ -1,4 +1,4 @@
-"""The pass that sets batch norm's statistics anew for averaged weights: forwards in train mode, on purpose."""
+"""The pass that sets batch norm's statistics again for averaged weights: forwards in train mode, on purpose."""
 
 from typing import Any
 

@@ -66,7 +66,7 @@ class CollectiveWatch(Watch):
         self._before_training = 0
 
     def listen(self, signals: Signals) -> None:
-        """Number the calls of each step anew."""
+        """Number the calls of each step again."""
         signals.row_ends.connect(self.name, self._next_step)
 
     def install(self, patches: Patches) -> None:

@@ -1,7 +1,7 @@
-"""Parts of a model that began as copies of other parts: the target of BYOL, the momentum encoder of MoCo, a teacher.
+"""Find parts of a model that began as copies of other parts: the target of BYOL, the momentum encoder of MoCo, a teacher.
 
-They are modules of one class whose parameters have the same names and shapes, of which one is trained and the other is not, and
-whose weights were equal at the beginning. Frozen layers beside trained ones of the same shape differ from the start.
+Both are modules of one class whose parameters have the same names and shapes. One is trained and the other is not, and their
+weights were equal at the beginning. Frozen layers beside trained ones of the same shape differ from the start.
 """
 
 from collections.abc import Container, Hashable, Iterator

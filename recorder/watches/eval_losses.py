@@ -1,8 +1,8 @@
-"""Losses of evaluations, which most scripts only print: they are known when the script reads them with ``item()``.
+"""Record losses of evaluations, which most scripts only print: they are known when the script reads them with ``item()``.
 
-A number counts as one where it is read from a tensor of a single floating-point element after an evaluation forward, and
-what is read speaks of a loss, by its own words or by those that were assigned to the variable; the training loss, which a
-script may print beside it, has a graph. The mean over one evaluation becomes a row of `metrics`.
+A number counts if it is read after an evaluation forward, from a tensor of a single floating-point element. The code that reads
+it must speak of a loss, in its own words or in those that were assigned to the variable. The training loss, which a script may
+print beside it, has a graph and does not count. The mean over one evaluation becomes a row of `metrics`.
 """
 
 import re

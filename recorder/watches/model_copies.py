@@ -1,9 +1,10 @@
-"""Copies of a model that no optimizer holds: averaged weights, target networks, teachers.
+"""Find copies of a model that no optimizer holds: averaged weights, target networks, teachers.
 
-Found without looking through memory: a copy is made by copy.deepcopy or pickle (which call ``Module.__setstate__``), gets
-its weights by ``load_state_dict``, or is called. Of objects named after averaging (class EMA with a dict of tensors) one
-look through the living objects, early in the run, finds those that hold tensors of the model's shapes. A few elements of a
-few weights tell at each step whether copy and model have moved. Nothing here keeps a tensor of the script alive.
+They are found without a search through memory. A copy is made by copy.deepcopy or pickle (which call ``Module.__setstate__``),
+gets its weights by ``load_state_dict``, or is called. Objects named after averaging, such as class EMA with a dict of tensors,
+are the exception: one look through the living objects, early in the run, finds those that hold tensors of the model's shapes. A
+few elements of a few weights show at each step whether copy and model have moved. Nothing here keeps a tensor of the script
+alive.
 """
 
 import gc
@@ -319,7 +320,7 @@ def _statistics_facts(copy: _Copy) -> Row:
     """How far the running statistics of a copy and of its model have moved since the look before, and lie apart."""
     pairs = [(a, b) for theirs, ours in copy.statistics if (a := theirs()) is not None and (b := ours()) is not None]
     if len(pairs) < len(copy.statistics) or any(a.device != b.device for a, b in pairs):
-        copy.statistics = []  # they were put in anew: what these would say is of the past
+        copy.statistics = []  # they were put in again: what these would say is of the past
         return {}
     theirs, ours = _sample([a for a, _ in pairs]), _sample([b for _, b in pairs])
     before, copy.statistics_before = copy.statistics_before, (theirs, ours)

@@ -16,8 +16,11 @@ _EVERY = 8
 
 
 class TokenPadding:
-    """What is padding among the tokens of this step: the ``padding_idx`` of their embedding, or, where it has none, tokens of
-    one and the same value under the zeros of a mask that came with them (tokens and mask: [samples, length])."""
+    """Return what is padding among the tokens of this step; tokens and mask are [samples, length].
+
+    It is the ``padding_idx`` of their embedding. Where that has none, it is the one value of all tokens under the zeros of a
+    mask that came with them.
+    """
 
     def __init__(self, session: Session, fields: Callable[[], dict[str, Tensor]]) -> None:
         self.session = session

@@ -137,7 +137,7 @@ class ProfilerWatch(Watch):
         ):
             if hasattr(owner, name):
                 patches.around(owner, name, before=yields)
-        # for good: a window opens or closes while torch walks over these hooks, and torch.compile would compile anew
+        # for good: a window opens or closes while torch walks over these hooks, and torch.compile would compile again
         patches.hook_modules(self._enter, self._leave)
         patches.handles(
             [

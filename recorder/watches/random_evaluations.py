@@ -1,8 +1,8 @@
-"""Whether an evaluation draws random numbers, and for what: dropout that a functional call leaves on in eval mode.
+"""Find evaluations that draw random numbers, and for what: dropout that a functional call leaves on in eval mode.
 
 A module in eval mode that drops units gives another result each time. No flag shows it where dropout is a function's argument.
-So now and then the operators of one forward without gradients are listed by torch's own profiler, which changes nothing, with
-the module in which each ran.
+So now and then torch's own profiler, which changes nothing, lists the operators of one forward without gradients, with the
+module in which each ran.
 """
 
 from collections.abc import Callable

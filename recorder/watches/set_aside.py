@@ -1,7 +1,7 @@
-"""Parts of a model that the script puts into eval mode by themselves, as it does to freeze them, and that train() of the whole
-model puts back: their running statistics go on changing, and their dropout goes on dropping.
+"""Find parts of a model that the script puts into eval mode to freeze them, and that train() of the whole model resets.
 
-Noted at calls of eval() and train(), and compared at each loss; nothing is looked at where no part was ever put aside.
+Their running statistics then change again, and their dropout drops again. They are noted at calls of eval() and train(), and
+compared at each loss. Nothing is looked at where no part was ever put aside.
 """
 
 import functools

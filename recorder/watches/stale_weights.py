@@ -1,8 +1,9 @@
-"""Whether a forward used the weights as the optimizer left them, or a value that was made of them before the last update.
+"""Find forwards that used a value made of the weights before the last update, instead of the weights as the optimizer left them.
 
 A cast, a reparametrisation or a copy that is made once and used for several steps is one node of the autograd graph that comes
-back. The node is marked with the version of its weight when it is first seen; torch raises that version at each update in place.
-A node that comes back under another version, while nothing newer reads the weight, is the older value: no threshold is needed.
+back. The node is marked with the version of its weight when it is first seen. Torch raises that version at each update in
+place. A node that comes back under another version, while nothing newer reads the weight, is the older value: no threshold is
+needed.
 """
 
 from time import perf_counter_ns
@@ -42,7 +43,7 @@ class StaleWeights(Watch):
     def _look(self, loss: Tensor) -> None:
         session = self.session
         self._losses += 1
-        # two on end: a mark is set in the one and read in the other
+        # two in a row: a mark is set in the one and read in the other
         if self._found == _MOST_EVENTS or (self._losses > _FIRST_LOSSES and self._losses % _EVERY > 1):
             return
         began = perf_counter_ns()

@@ -1,6 +1,6 @@
 """Whether workers of a DataLoader draw the same random numbers: states of generators before and after their first batch.
 
-A worker is a copy of the process. torch seeds the global generators in it anew, but not one that the dataset holds. The states
+A worker is a copy of the process. torch seeds the global generators in it again, but not one that the dataset holds. The states
 are read in the worker when its first batch is asked for and when it is sent: nothing is drawn, and no code of the script is
 called. They come back through a file in memory that the worker has inherited.
 """

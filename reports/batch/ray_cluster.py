@@ -1,7 +1,7 @@
-"""`batch --engine ray`: the same work for each run, on a Ray cluster that is there already, or on this machine.
+"""Run `batch --engine ray`: the same work for each run, on a Ray cluster that is there already, or on this machine.
 
-A worker judges a run into a folder of its own and sends back the page and the row, so that it needs to see the run (on a
-shared disk, or by an address that it can fetch) but not the output folder. Each worker needs firstfault installed.
+A worker judges a run into a folder of its own, and sends back the page and the row. It must see the run, on a shared disk or by
+an address, but not the output folder. Each worker needs firstfault installed.
 """
 
 import logging

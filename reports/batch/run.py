@@ -96,10 +96,10 @@ def run_batch(
 
 
 def kept_row(place: RunPlace, out: Path, own_rules: Path | None) -> BatchRow | None:
-    """The row of an earlier batch, if it and its page are still there and nothing that it depends on has changed.
+    """Return the row of an earlier batch, if it and its page are still there and nothing that it depends on has changed.
 
-    A run that was going on then may have died since without a trace in its folder, and one that could not be read may have
-    been kept back by what lies outside of it: both are looked at again.
+    Two kinds are looked at again. A run that was in progress then may have died since without a trace in its folder. One that
+    could not be read may have failed for a reason outside of it.
     """
     try:
         kept = msgspec.json.decode(_state(out, place.slug).read_bytes(), type=_Kept)

@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from .common import DebugOption, add, command_errors, console, out_option
+from .asked_language import speak_as_asked
+from .common import DebugOption, LangOption, add, command_errors, console, out_option
 
 DEFAULT_DEMO = "fully-masked-attention-row"
 
@@ -18,6 +19,7 @@ def register(app: typer.Typer) -> None:
 def demo_command(
     fault: Annotated[str, typer.Argument(help="Fault to switch on; `none` for a healthy run.")] = DEFAULT_DEMO,
     out: Annotated[Path | None, out_option("DIR", "Folder of the run; must not exist or be empty.")] = None,
+    lang: LangOption = None,
     debug: DebugOption = False,
 ) -> None:
     """Train a small GPT with a real fault, record it, diagnose it and write the report.
@@ -28,5 +30,6 @@ def demo_command(
 
     err = console(stderr=True)
     with command_errors(err, debug=debug):
+        speak_as_asked(lang, None)
         agrees = run_demo(console(), fault, out)
     raise typer.Exit(0 if agrees else 1)

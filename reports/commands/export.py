@@ -7,7 +7,17 @@ import typer
 
 from ..text.errors import ReportError
 from ..text.wording import show_name
-from .common import DebugOption, add, command_errors, console, out_option
+from .asked_language import speak_as_asked
+from .common import (
+    DebugOption,
+    LangOption,
+    add,
+    command_errors,
+    console,
+    json_option,
+    out_option,
+    print_json,
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -24,7 +34,9 @@ def export_command(
             "--otlp", metavar="URL", help="Send the run to an OpenTelemetry collector, such as http://host:4318."
         ),
     ] = None,
+    as_json: Annotated[bool, json_option("Print what was written or sent as JSON.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite a file.")] = False,
+    lang: LangOption = None,
     debug: DebugOption = False,
 ) -> None:
     """Write the timeline of a run as a trace for Perfetto (ui.perfetto.dev) or chrome://tracing: steps, phases, curves, memory,
@@ -39,11 +51,15 @@ def export_command(
     with command_errors(err, debug=debug):
         if (out is None) == (otlp is None):
             raise ReportError("export wants one of --out FILE and --otlp URL")
+        speak_as_asked(lang, run)
         with Trace(run) as trace:
             if otlp is not None:
-                said = ", ".join(f"{n} {what}" for what, n in export_otlp(trace, otlp).items())
+                made = dict(export_otlp(trace, otlp))
             else:
-                said = f"{export_trace(trace, Path(out or ''), force=force)} events"
-    err.print(said, markup=False, highlight=False)
+                made = {"events": export_trace(trace, Path(out or ""), force=force)}
+    if as_json:
+        print_json({"to": otlp if out is None else str(out), **made})
+        return
+    err.print(", ".join(f"{n} {what}" for what, n in made.items()), markup=False, highlight=False)
     if out is not None:
         console().print(show_name(str(out)), markup=False, highlight=False, soft_wrap=True)

@@ -7,7 +7,7 @@ import typer
 
 from ... import __version__
 from ..text.wording import show_name
-from .common import DebugOption, add, command_errors, console, out_option
+from .common import DebugOption, add, command_errors, console, json_option, out_option, print_json
 
 
 def register(app: typer.Typer) -> None:
@@ -30,6 +30,7 @@ def import_command(
         list[str] | None,
         typer.Option("--metric", metavar="NAME", help="Column that an evaluation gave, such as its loss; repeatable."),
     ] = None,
+    as_json: Annotated[bool, json_option("Print the run and what each file held as JSON.")] = False,
     debug: DebugOption = False,
 ) -> None:
     """Make a run folder of files that others wrote: profiler traces, memory snapshots, Flight Recorder dumps, TensorBoard event
@@ -39,10 +40,17 @@ def import_command(
 
     err = console(stderr=True)
 
+    held: list[dict[str, str]] = []
+
     def done(path: Path, words: str) -> None:
-        err.print(show_name(f"{path.name}: {words}"), markup=False, highlight=False, soft_wrap=True)
+        held.append({"file": str(path), "held": words})
+        if not as_json:
+            err.print(show_name(f"{path.name}: {words}"), markup=False, highlight=False, soft_wrap=True)
 
     with command_errors(err, debug=debug):
         choices = Choices(tuple(loss or ()), step, tuple(lr or ()), tuple(metric or ()))
         import_files(files, out, __version__, choices=choices, done=done)
+    if as_json:
+        print_json({"run": str(out), "files": held})
+        return
     console().print(show_name(str(out)), markup=False, highlight=False, soft_wrap=True)

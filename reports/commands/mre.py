@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from ..text.wording import show_name
-from .common import DebugOption, add, command_errors, console, out_option
+from .common import DebugOption, add, command_errors, console, json_option, out_option, print_json
 
 
 def register(app: typer.Typer) -> None:
@@ -20,6 +20,7 @@ def mre_command(
         str | None, typer.Option("--capture", metavar="NAME", help="Folder below captures/; by default the first one.")
     ] = None,
     out: Annotated[Path | None, out_option("FILE", "The script; by default RUN-mre.py, here.")] = None,
+    as_json: Annotated[bool, json_option("Print the script's path and the notes on it as JSON.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite a file.")] = False,
     debug: DebugOption = False,
 ) -> None:
@@ -35,6 +36,9 @@ def mre_command(
         target = out or Path(f"{where.resolve().name}-mre.py")
         made = reproduction(where, folder, meta, target.name)
         write_script(target, made, force=force)
+    if as_json:
+        print_json({"script": str(target), "notes": list(made.notes)})
+        return
     for note in made.notes:
         err.print(show_name(f"note: {note}"), markup=False, soft_wrap=True)
     console().print(show_name(str(target)), markup=False, highlight=False, soft_wrap=True)

@@ -104,7 +104,7 @@ def _test(folder: Path) -> int:
 
 
 def explain(rule: Rule) -> str:
-    """One rule as plain text, in the language in force: what, why, what it leaves alone, fix; then thresholds and the SQL,
+    """One rule as plain text, in the current language: what, why, what it leaves alone, fix; then thresholds and the SQL,
     as they stand in its file."""
     h = rule.header
     text = text_of(h.code, h.name)

@@ -45,7 +45,7 @@ def watch_command(
         typer.Option(
             "--alert",
             metavar="CMD|URL",
-            help="Once, when the run turns anomalous: run this command with the facts as JSON on its stdin, or post them to"
+            help="When the run turns anomalous, run this command once with the facts as JSON on its stdin, or post them to"
             " this http address.",
         ),
     ] = None,

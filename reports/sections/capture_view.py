@@ -127,7 +127,7 @@ def find_capture(path: Path) -> tuple[Path, Path, CaptureMeta]:
     if (path / META_JSON).exists():
         run = path.absolute().parents[1]
         if not (run / RUN_JSON).exists():
-            raise ReportError(f"{path}: its run is not round it (no {run / RUN_JSON}); the operators are kept there")
+            raise ReportError(f"{path}: its run is not around it (no {run / RUN_JSON}); the operators are kept there")
         return run, path, read_meta(path)
     if (path / RUN_JSON).exists():
         found = captures_of(path)

@@ -18,7 +18,7 @@ COLUMNS = 120
 """Stretches of steps at most: about eight pixels each on a laptop's page."""
 
 MAX_MODULES = 48
-"""Rows at most: the suspect, what lies round it, and others spread evenly over the model."""
+"""Rows at most: the suspect, what lies around it, and others spread evenly over the model."""
 
 ROUND = 6
 """Modules before and after the suspect that are always shown."""

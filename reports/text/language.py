@@ -6,16 +6,16 @@ from pathlib import Path
 from ...analyzer.language import Sentences, language
 
 say = Sentences("firstfault.reports")
-"""A sentence of a report in the language in force; ``reports/words/zh.toml`` holds the Chinese of each."""
+"""A sentence of a report in the current language; ``reports/words/zh.toml`` holds the Chinese of each."""
 
 
 def page_language() -> str:
-    """The language in force, as ``<html lang>`` has it."""
+    """The current language, as ``<html lang>`` has it."""
     return {"en": "en", "zh": "zh-CN"}[language()]
 
 
 def script_words() -> dict[str, str]:
-    """Sentences that the scripts of a page say, English -> the language in force; empty for English."""
+    """Sentences that the scripts of a page say, English -> the current language; empty for English."""
     known = say.of(language())
     return {text: known[text] for text in script_texts() if text in known}
 

@@ -57,9 +57,9 @@ class ModulePart(msgspec.Struct, kw_only=True):
 class CallPlan(msgspec.Struct, kw_only=True):
     """The call that lost a value or raised. ``root`` is the module, or null for ``function`` (module, qualname).
 
-    ``file`` holds the tensors of the arguments, ``files`` says for each module of Python that is not installed which file it
-    is, ``printed`` is what the module prints as, ``lost`` names what could not be kept. ``autocast``: (device, dtype).
-    ``random`` tells whether the state of torch's generator lies in ``module_random.pt``.
+    ``file`` holds the tensors of the arguments. ``files`` names the file of each module of Python that is not installed.
+    ``printed`` is what the module prints as. ``lost`` names what could not be kept. ``autocast``: (device, dtype). ``random``
+    tells whether ``module_random.pt`` holds the state of torch's generator.
     """
 
     file: str

@@ -8,7 +8,7 @@ _CAPTURE = Column("capture", STR, "Folder below captures/.")
 
 CAPTURED_STEPS = Table(
     "captured_steps",
-    "One row for each capture folder: what set it off, and whether running the model once more, aside, showed the operator.",
+    "One row for each capture folder: what set it off, and whether running the model a second time, showed the operator.",
     (
         RANK,
         STEP,

@@ -58,7 +58,7 @@ PROFILER_EVENTS = Table(
         Column(
             "scope",
             STR,
-            "Of an instant: t thread, p process, g global. Of a flow's end: e, bound to the event round it.",
+            "Of an instant: t thread, p process, g global. Of a flow's end: e, bound to the event around it.",
         ),
         Column("device", I64, "Device it ran on; of a memory event, the device of the memory, -1 for the host."),
         Column("device_type", I64, "Of a memory event, c10's number of the kind of device: 0 CPU, 1 CUDA."),

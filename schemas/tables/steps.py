@@ -33,7 +33,7 @@ STEPS = Table(
             F64,
             "Norm of the gradients that were there when the first backward of the step began.",
         ),
-        Column("loss_scale", F64, "GradScaler scale in force; null without a scaler."),
+        Column("loss_scale", F64, "Current scale of the GradScaler; null without a scaler."),
         Column(
             "calls",
             STR,

@@ -3,7 +3,9 @@
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -13,7 +15,7 @@ from firstfault.schemas.files.layout import parts, unrecorded_path
 pytestmark = pytest.mark.new_process
 
 SCRIPT = Path(__file__).parent / "scripts" / "ranks.py"
-TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 
 
 def rows(run: Path, table: str) -> list[dict]:
@@ -40,25 +42,34 @@ class Twins:
 
 
 @pytest.fixture(scope="module")
-def twins(request, tmp_path_factory) -> Twins:
+def made(tmp_path_factory) -> Callable[[tuple[str, ...], str], Twins]:
+    """Both runs of ``launcher style``, once for all tests: pytest would make a parametrized fixture again for each test."""
+
+    @cache
+    def make(launcher: tuple[str, ...], style: str) -> Twins:
+        folder = tmp_path_factory.mktemp("twins")
+        run, script = folder / "run", [*launcher, SCRIPT, style]
+        plain = run_ranks(folder / "plain", *script)
+        recorded = run_ranks(folder / "recorded", "-m", "firstfault", "run", "--quiet", "--out", run, *script)
+        return Twins(run, plain, recorded)
+
+    return make
+
+
+@pytest.fixture
+def twins(request, made) -> Twins:
     """``launcher style``, where the launcher is the script itself or torchrun."""
-    launcher, style = request.param
-    folder = tmp_path_factory.mktemp("twins")
-    run, script = folder / "run", [*launcher, SCRIPT, style]
-    plain = run_ranks(folder / "plain", *script)
-    return Twins(
-        run, plain, run_ranks(folder / "recorded", "-m", "firstfault", "run", "--quiet", "--out", run, *script)
-    )
+    return made(*request.param)
 
 
-SHARDED = ([], "sharded")
+SHARDED = ((), "sharded")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "twins",
     [
-        pytest.param(([], "replicated"), marks=pytest.mark.suite),
+        pytest.param(((), "replicated"), marks=pytest.mark.suite),
         (TORCHRUN, "replicated"),
         pytest.param(SHARDED, marks=pytest.mark.suite),
     ],

@@ -39,7 +39,7 @@ class _Lines:
 
 
 def _shown(name: str) -> str:
-    """A name without the words of the sentence round it."""
+    """A name without the words of the sentence around it."""
     return re.sub(r"^(?:and|with|the|avg|average|mean|current) ", "", name.strip(), flags=re.IGNORECASE)
 
 

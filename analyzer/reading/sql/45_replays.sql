@@ -1,4 +1,4 @@
--- What running the model once more, aside, has shown about a lost step.
+-- What running the model a second time, has shown about a lost step.
 
 CREATE VIEW first_bad_operator AS
 SELECT
@@ -6,7 +6,7 @@ SELECT
     r.source, r.code, r.inputs, r.operand, r.operand_min, r.operand_max, r.operand_numel, r.operand_zero_count, r.dtype, r.shape, r.numel,
     r.nan_count, r.inf_count, r.min, r.max, c.reason, c.note,
     r.op || coalesce(' in the backward of ' || lower(regexp_replace(r.node, 'Backward[0-9]*$', '')), '') AS operator,
-    ' Run once more, aside, operator ' || r.op
+    ' Run a second time, operator ' || r.op
         || coalesce(' in the backward of ' || lower(regexp_replace(r.node, 'Backward[0-9]*$', '')), '')
         || coalesce(' at ' || r.source, '') || coalesce(' (' || r.code || ')', '')
         || CASE WHEN c.note IS NULL THEN ' was the first to lose a value.'
@@ -16,7 +16,7 @@ JOIN captured_steps c ON c.rank = r.rank AND c.step = r.step AND c.capture = r.c
 LEFT JOIN modules m ON m.rank = r.rank AND m.module_id = r.module_id
 WHERE r.first_bad
 QUALIFY row_number() OVER (PARTITION BY r.rank, r.step ORDER BY r.capture, r.ordinal) = 1;
-COMMENT ON VIEW first_bad_operator IS 'The operator that made the first harmful value in a captured step, found by running the model once more, aside.';
+COMMENT ON VIEW first_bad_operator IS 'The operator that made the first harmful value in a captured step, found by running the model a second time.';
 COMMENT ON COLUMN first_bad_operator.module IS 'Innermost module in whose forward it ran; empty for the root, null outside all modules that are known.';
 COMMENT ON COLUMN first_bad_operator.operator IS 'The operator in words, with the forward operator to whose backward it belongs.';
 COMMENT ON COLUMN first_bad_operator.sentence IS 'A sentence that the messages of rules end in.';

@@ -5,7 +5,7 @@ severity = "fatal"
 phase = "exit"
 signal = "signal"
 message = "Native code crashed with {signal_name} at step {step}, in the {phase} phase{in_module}."
-fix = "Read the native stack in the report; check extensions and library versions against torch's, run the same step on the CPU or with CUDA_LAUNCH_BLOCKING=1, and test the memory of the machine."
+fix = "Read the native stack in the report; check extensions and library versions against torch's. Run the same step on the CPU or with CUDA_LAUNCH_BLOCKING=1. Test the memory of the machine."
 explains = []
 [params.shown]
 value = 2000

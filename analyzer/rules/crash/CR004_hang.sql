@@ -5,7 +5,7 @@ severity = "fatal"
 phase = "exit"
 signal = "progress"
 message = "The run hung{at_step}, in the {phase} phase{in_module}: {note}{lines}."
-fix = "Read where each thread stood in the recorded stacks. Usual places: a lock taken before a fork, a queue whose other side is gone, a collective that another rank never enters, a loader worker that waits for its own data."
+fix = "Read where each thread stood in the recorded stacks. Usual places: a lock taken before a fork, a queue with no other side, a collective that one rank never enters, a worker that waits for itself."
 explains = ["killed-by-signal", "python-exception"]
 [params.steps]
 value = 20

@@ -5,7 +5,7 @@ severity = "fatal"
 phase = "exit"
 signal = "exit"
 message = "The record ends at step {step}, in the {phase} phase{in_module}, and does not say how: {how}; last sign of life {when_}."
-fix = "Look at the host and the scheduler at that time: power, kernel panic, a node taken away, an out-of-memory killer or an operator that killed the whole job with its supervisor. Training can go on with `firstfault run --resume`."
+fix = "Look at the host and the scheduler at that time: power, kernel panic, a node taken away, an out-of-memory killer, or somebody who killed the job with its supervisor. Training can go on with `firstfault run --resume`."
 explains = []
 [params.ns_per_us]
 value = 1000

@@ -55,9 +55,9 @@ source = "convention: of this project, fewer may be a test"
 tables = ["batches", "tensor_stats"]
 columns = ["tensor_stats.min", "batches.field"]
 [doc]
-what = "An input whose elements are all equal, in a field that varied in earlier batches; or in all batches, where it is the only float input of its model; or the only input of the model, or one with a row for each target, new in every batch before, whose content is the same from one batch to the end while the targets go on changing. Of whole numbers only those count that spread over more than a few values before."
+what = "An input whose elements are all equal, in a field that varied in earlier batches; or in all batches, where it is the only float input of its model; or an input whose content is the same from one batch to the end, while the targets go on changing. It is the only input of the model or one with a row for each target, and was new in every batch before. Of whole numbers only those count that spread over more than a few values before."
 why = "A model cannot learn from an input that is always the same."
-not_this = "Masks (a field that is always 1), a single odd batch, data in which constant batches come now and then, fields of fewer than 16 elements, a constant field beside one that varies."
+not_this = "Masks (a field that is always 1), a single odd batch. Data in which constant batches come now and then, fields of fewer than 16 elements. A constant field beside one that varies."
 source = "Arithmetic: minimum equals maximum."
 */
 -- detector: all_one_number

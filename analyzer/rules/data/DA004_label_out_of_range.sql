@@ -5,7 +5,7 @@ severity = "error"
 phase = "loss"
 signal = "out_of_range_count"
 message = "Targets of step {step} reach from {lowest} to {highest} while the loss knows {classes} classes (0 to classes - 1): {evidence}."
-fix = "Check the mapping from labels to class numbers: a label that starts at 1, a class the head does not have, a padding value that is not the loss's ignore_index, a label 0 where CTC has its blank. Or give the head as many outputs as there are classes."
+fix = "Check the mapping from labels to class numbers: labels that start at 1, a class the head lacks, padding that is not ignore_index, a label 0 where CTC has its blank. Or give the head as many outputs as there are classes."
 explains = ["python-exception", "shape-or-dtype-error", "native-crash", "killed-by-signal", "nonfinite-tensor", "loss-spike", "shuffled-labels"]
 [params.blanks]
 value = 3

@@ -4,7 +4,7 @@ name = "unshuffled-data"
 severity = "error"
 phase = "data"
 signal = "entropy"
-message = "From step {step} on each batch holds nearly one class (label entropy {value} nats a batch, {whole} over the run), one class after the other, in {batches} batches: the data are not shuffled."
+message = "The data are not shuffled. From step {step} on each of {batches} batches holds nearly one class, one class after the other. The label entropy is {value} nats a batch, {whole} over the run."
 fix = "Use DataLoader(..., shuffle=True) or a random sampler for training, in every stage of it."
 explains = ["loss-spike", "plateau", "divergence", "exploding-gradients", "overfit"]
 [params.share]

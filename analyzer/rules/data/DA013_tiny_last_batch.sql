@@ -39,9 +39,9 @@ source = "convention: of this project, fewer norms have no median to speak of"
 tables = ["batches", "steps"]
 columns = ["batches.batch_size", "steps.grad_norm"]
 [doc]
-what = "A batch size that falls to a third or less at regular places, with a spike of the gradient norm at least every other time, beyond what the full batches reach and beyond the noise of a mean over few samples; or batch norm that refuses the one sample which is left for the last batch of a loader."
+what = "A batch size that falls to a third or less at regular places. At least every other time the gradient norm has a spike, beyond what full batches reach and beyond the noise of a mean over few samples; or batch norm that refuses the one sample which is left for the last batch of a loader."
 why = "A mean over few samples is noisy but weighs as much as a full batch, and one sample has no variance."
-not_this = "Batches of one sample by choice, a shorter last batch without a spike, or with a norm that is larger only as a mean over fewer samples is noisier, batch sizes that vary anyway."
+not_this = "Batches of one sample by choice. A shorter last batch without a spike, or with a norm that is larger only as a mean over fewer samples is noisier. Batch sizes that vary anyway."
 source = "Arithmetic: the standard error of a mean. The spike is measured against the run's own median and the largest full batches."
 */
 -- shared

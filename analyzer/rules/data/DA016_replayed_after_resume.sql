@@ -4,7 +4,7 @@ name = "replayed-after-resume"
 severity = "error"
 phase = "data"
 signal = "fingerprint"
-message = "After the resume at step {step} the batches from step {first} on come again, in the same order ({count} batches compared). The loaded state stands at step {position}: it had already been trained on them."
+message = "After the resume at step {step} the batches from step {first} on come again in the same order ({count} compared). The loaded state is that of step {position}: it had already been trained on them."
 fix = "Save the state of the sampler or loader (epoch and position, or torchdata's StatefulDataLoader) and skip what was seen: itertools.islice(loader, seen, None)."
 explains = ["duplicate-batches", "repeated-batch-order", "overfit"]
 [params.batches]

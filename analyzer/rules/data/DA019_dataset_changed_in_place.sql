@@ -15,7 +15,7 @@ source = "convention: of this project, one may be read while it is written"
 [needs]
 tables = ["events", "batches"]
 [doc]
-what = "In the first batch of a second or later pass over a training loader, what the dataset keeps in memory for its samples is another after __getitem__ than before, for all samples looked at, and a field of the batch is equal to it."
+what = "What the dataset keeps in memory for its samples changes in __getitem__, in the first batch of a second or later pass over a training loader. This holds for all samples looked at, and a field of the batch is equal to the new value."
 why = "A transform that works in place is applied again and again: from the second epoch on inputs or targets drift away from what they were."
 not_this = "Values that are transformed once, when they are first read; caches that get new entries; counters and other single numbers; what is changed but not handed out; datasets that change between the epochs; workers, whose copies of the dataset are thrown away."
 source = "The memory of the dataset itself, before and after the read."

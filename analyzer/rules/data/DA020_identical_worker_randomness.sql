@@ -4,7 +4,7 @@ name = "identical-worker-randomness"
 severity = "error"
 phase = "data"
 signal = "event"
-message = "{who_} draw the same random numbers: {generator} is in the same state before their first batch, and in the same state after it, although they read other samples. What is drawn for one batch comes again in others."
+message = "{who_} draw the same random numbers. In each, {generator} is in the same state before the first batch and after it, although they read other samples. What is drawn for one batch comes again in others."
 fix = "{remedy}"
 explains = ["duplicate-batches"]
 [params.most]
@@ -15,7 +15,7 @@ source = "convention: of this project, as many show whether they draw alike; mor
 [needs]
 tables = ["events", "batches"]
 [doc]
-what = "A generator of random numbers that several workers of a training loader, or its workers in several epochs, found in the same state when their first batch was asked for, drew from for it, and left in the same state."
+what = "A random generator that was in the same state when several workers of a training loader, or its workers in several epochs, began their first batch. They drew from it for that batch, and left it in the same state."
 why = "Each worker is a copy of the process, with a copy of the generator that the dataset holds: the same noise or augmentation comes in every worker and in every epoch."
 not_this = "Generators that are made or seeded again in each worker, generators that nobody draws from, loaders for evaluation, the order of samples."
 source = "States of the generators, read in the workers without drawing."

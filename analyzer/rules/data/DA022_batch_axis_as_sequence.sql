@@ -4,7 +4,7 @@ name = "batch-axis-as-sequence"
 severity = "error"
 phase = "forward"
 signal = "event"
-message = "{what_} in {place} goes along the axis of the {samples} samples of the batch, and takes the axis of size {other} for the batch: samples influence each other, and the places of one sample do not."
+message = "{what_} in {place} goes along the axis of the {samples} samples, and takes the axis of size {other} for the batch. Samples influence each other, and the places of one sample do not."
 fix = "{remedy}"
 explains = ["plateau", "underfit", "overfit"]
 [needs]

@@ -4,7 +4,7 @@ name = "targets-visible-in-input"
 severity = "error"
 phase = "loss"
 signal = "equal"
-message = "The model is given the very targets that it is to predict: in each of {looks} steps that were looked at from step {step} on, {all_}{counted} targets that count are the tokens {where_} in what {place} looks up, {proof}."
+message = "The model is given the very targets that it is to predict. In each of {looks} steps examined from step {step} on, {all_}{counted} targets that count are the tokens {where_} in what {place} looks up, {proof}."
 fix = "{remedy}."
 explains = ["overfit", "plateau"]
 [params.looks]

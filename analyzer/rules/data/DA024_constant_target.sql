@@ -5,7 +5,7 @@ severity = "error"
 phase = "loss"
 signal = "label_counts"
 message = "All {total} targets of {batches} batches are class {top}, of {classes} that the model can give: there is nothing to tell apart."
-fix = "Look at the targets where they are made: a division or a cast to whole numbers, a comparison that always holds, a column of the wrong name, a filter that leaves one class. Print how often each class occurs before the first epoch."
+fix = "Look at the targets where they are made: a division or cast to whole numbers, a comparison that always holds, a wrong column, a filter that leaves one class. Print how often each class occurs before the first epoch."
 explains = ["class-imbalance", "plateau", "shuffled-labels", "frozen-by-zero-gradient", "vanishing-gradients", "overfit", "constant-input", "representation-collapse"]
 [params.least]
 value = 200

@@ -39,9 +39,9 @@ tables = ["batches", "tensor_stats"]
 columns = ["batches.loss_op"]
 steps = 5
 [doc]
-what = "In a regression the outputs are still at a tenth or less of the way to the mean of the targets after 100 steps or more, though the targets lie closer to their own mean than the outputs do."
+what = "In a regression, after 100 steps or more, the outputs are at a tenth or less of the way to the mean of the targets. The targets lie closer to their own mean than the outputs do."
 why = "Weights move by about the learning rate a step: outputs that begin near 1 cannot reach hundreds of thousands in any training, and all that is learnt until then is their size."
-not_this = "Targets with a mean below 100, outputs that are getting there, targets that scatter so widely that their mean is nowhere near, losses that are no regression."
+not_this = "Targets with a mean below 100, outputs that are getting there. Targets that scatter so widely that their mean is nowhere near, losses that are no regression."
 source = "Arithmetic: the loss of a constant is the variance of the targets."
 */
 WITH fields AS (

@@ -4,7 +4,7 @@ name = "targets-shifted-twice"
 severity = "error"
 phase = "data"
 signal = "later"
-message = "Each target of the loss is the token two places later, in all {looks} steps that were looked at (the first is step {step}, with {counted} targets): the sequence was shifted once where the labels are made and once more in the model or its loss."
+message = "Each target of the loss is the token two places later, in all {looks} examined steps. The first is step {step}, with {counted} targets. The labels are shifted where they are made, and again in the model or its loss."
 fix = "Shift once: give a model that shifts by itself, as those of transformers do, labels equal to input_ids; or keep the shift in the data and compute the loss without another."
 explains = ["plateau", "underfit", "divergence"]
 [params.least]

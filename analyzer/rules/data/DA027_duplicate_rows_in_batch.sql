@@ -4,7 +4,7 @@ name = "duplicate-rows-in-batch"
 severity = "error"
 phase = "data"
 signal = "distinct_rows"
-message = "{distinct} of the {size} rows of a batch are different ones, in {batches} of the {looked} batches for training that were looked at from step {first} on. {what_}."
+message = "Only {distinct} of the {size} rows of a batch differ, in {batches} of {looked} training batches examined from step {first} on. {what_}."
 fix = "{remedy}."
 explains = ["plateau", "underfit", "overfit", "divergence", "loss-spike"]
 [params.few]
@@ -41,7 +41,7 @@ source = "arithmetic: draws from a few rows are about even; one row that fills t
 tables = ["batches"]
 columns = ["batches.distinct_rows"]
 [doc]
-what = "Batches for training with few different rows, and a list or queue that grows while all its entries are one and the same object, or hold it at one place, and its content changes. As a warning also: many batches each of whose rows occurs four times or more on average, at random, while the rows change from batch to batch."
+what = "Batches for training with few different rows. And a list or queue that grows while all its entries are one and the same object, or hold it at one place, whose content changes. As a warning also: many batches each of whose rows occurs four times or more on average, at random, while the rows change from batch to batch."
 why = "What was stored is overwritten by what comes next: the buffer holds the newest entry many times and nothing else. A batch then says no more than its few different rows."
 not_this = "Rows that are repeated on purpose, each equally often, or beside another input that differs; buffers that are still small; small data sets and small spaces of states, whose rows come again in each batch; rows of few values, such as one-hot ones; rows of fewer than four elements; inputs that are made on a device, whose rows are not compared."
 source = "Identity in memory; equality of rows, compared in full."

@@ -4,8 +4,8 @@ name = "class-never-target"
 severity = "error"
 phase = "data"
 signal = "ends_ignored"
-message = "Token {token} ends {ends} of the {sequences} padded sequences that were looked at, and the loss ignores it in each of them: padding is the same token, and labels are ignored wherever it stands. In {looks} steps it was never a target, so the model does not learn where a text ends."
-fix = "Give padding a token of its own, or ignore the labels where the attention mask is 0, not where the token is that of padding: labels[attention_mask == 0] = -100. DataCollatorForLanguageModeling of transformers ignores every pad_token: pad_token = eos_token hides the ends from it."
+message = "Token {token} ends {ends} of the {sequences} examined padded sequences, and the loss ignores it in each. Padding is the same token, and every label with it is ignored. In {looks} steps it was never a target, so the model does not learn where a text ends."
+fix = "Give padding a token of its own. Or ignore labels by the attention mask, not by the token: labels[attention_mask == 0] = -100. DataCollatorForLanguageModeling of transformers ignores every pad_token: pad_token = eos_token hides the ends from it."
 explains = ["underfit"]
 [params.least]
 value = 2

@@ -23,7 +23,7 @@ kinds = ["parameter"]
 [doc]
 what = "Parameters that were equal on all ranks, or that DistributedDataParallel keeps equal, differ after a step and never meet again; or parameters that were never equal although all ranks have equal gradients in every step, although a DTensor is placed as Replicate, or beside tensor-parallel layers that all ranks feed with the same batches."
 why = "Averaged gradients are of use only where they are applied to the same weights."
-not_this = "Shards (placed as such, or neither they nor their gradients were ever equal), experts of each rank's own (all_to_all), ranks that train apart and average their weights now and then, buffers."
+not_this = "Shards (placed as such, or neither they nor their gradients were ever equal). Experts of each rank's own (all_to_all), ranks that train apart and average their weights now and then, buffers."
 source = "Replicas that start equal and get the same update stay equal to the last bit."
 */
 WITH first_ AS (

@@ -4,7 +4,7 @@ name = "ddp-hooks-lost"
 severity = "error"
 phase = "backward"
 signal = "grad_norm"
-message = "At step {step} every rank called DistributedDataParallel, and still the gradients of {value} of {all_} parameters differ between ranks after backward, first {tensor}: their averaging is lost."
+message = "Gradients are no longer averaged. At step {step} every rank called DistributedDataParallel, yet the gradients of {value} of {all_} parameters differ between ranks. The first is {tensor}."
 fix = "Do not replace parameters, move the model or change its dtype after wrapping it; if you must, wrap it again. New layers belong into the model before it is wrapped."
 explains = ["ranks-diverged", "loss-spike", "divergence", "plateau", "shuffled-labels"]
 [needs]

@@ -5,7 +5,7 @@ severity = "error"
 phase = "optimizer"
 signal = "grad_norm"
 message = "At step {step} all ranks had the same gradients before clipping (norm {value}), but {what_}: the weights differ from here on."
-fix = "Clip, scale and step on every rank alike: no `if rank == 0` around what changes gradients, learning rate or weights, and no decision by what one rank alone sees, such as its own loss: reduce it over the ranks first."
+fix = "Clip, scale and step on every rank alike: no `if rank == 0` around what changes gradients, learning rate or weights, and no decision by one rank's own loss: reduce it over the ranks first."
 explains = ["ranks-diverged", "loss-spike", "divergence", "plateau", "shuffled-labels"]
 [params.rounding]
 value = 1e-5

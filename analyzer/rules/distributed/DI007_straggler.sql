@@ -4,7 +4,7 @@ name = "straggler"
 severity = "error"
 phase = "step"
 signal = "step_ns"
-message = "From step {step} on rank {rank} is late by {late_ms} ms a step, and the others wait for it in the exchange of gradients: without that a step would take {percent} % less time."
+message = "From step {step} on rank {rank} is late by {late_ms} ms a step. The others wait for it in the exchange of gradients. Without that a step would take {percent} % less time."
 fix = "Compare what rank {rank} does outside backward: its data loader, the size and length of its batches, logging, evaluation or checkpoints, and the host it runs on."
 explains = []
 [params.share]
@@ -42,7 +42,7 @@ steps = 10
 [doc]
 what = "One rank spends more time outside backward and its own waiting than the others, and the others spend as much more inside: the rank with the shortest wait is the late one."
 why = "Every step ends when the last rank has given its gradients."
-not_this = "A rank that now and then logs or saves, differences below a seventh of the step (below a quarter it is only a warning), a rank whose backward itself is slow."
+not_this = "A rank that now and then logs or saves. Differences below a seventh of the step (below a quarter it is only a warning). A rank whose backward itself is slow."
 source = "What-if time: the step with the late rank as early as the median of the others."
 */
 WITH waits AS (

@@ -4,7 +4,7 @@ name = "corrupt-reduction"
 severity = "error"
 phase = "backward"
 signal = "sum"
-message = "The all_reduce ({reduce_op}) of {numel} {dtype} at {place} gave a sum of {value} at step {step}, but the parts that the ranks gave add up to {wanted}."
+message = "The all_reduce ({reduce_op}) of {numel} {dtype} at {place} gave a sum of {value} at step {step}. What the ranks gave adds up to {wanted}."
 fix = "Run the collective tests of the library on these hosts; look for a tensor that is changed while an asynchronous call still uses it."
 explains = ["ranks-diverged", "divergence", "loss-spike", "exploding-gradients", "nonfinite-tensor"]
 [params.tolerance]

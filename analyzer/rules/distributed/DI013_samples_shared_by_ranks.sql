@@ -4,7 +4,7 @@ name = "samples-shared-by-ranks"
 severity = "error"
 phase = "data"
 signal = "sample_indices"
-message = "From step {step} on ranks draw from different orders of the data: of the {seen} samples of epoch {epoch} that were recorded, {shared} ({percent} %) went to more than one of {ranks} ranks, although each rank has only its share; as many others go to none."
+message = "From step {step} on ranks draw from different orders of the data. Of {seen} recorded samples of epoch {epoch}, {shared} ({percent} %) went to more than one of {ranks} ranks. Each rank has only its share, so as many others go to none."
 fix = "Give the DistributedSampler of every rank the same seed and the same epoch in set_epoch: each takes its share out of one common order. Let only what augments the data differ by rank."
 explains = []
 [params.least]

@@ -4,7 +4,7 @@ name = "retain-graph"
 severity = "warning"
 phase = "backward"
 signal = "retain_graph"
-message = "From step {step} on every backward is told to keep its graph (retain_graph=True), although only one backward runs on each loss."
+message = "From step {step} on every backward keeps its graph (retain_graph=True), although only one backward runs on each loss."
 fix = "Drop retain_graph=True; if an error asks for it, detach what is carried from one step to the next."
 [params.least]
 value = 5

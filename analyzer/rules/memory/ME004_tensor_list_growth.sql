@@ -59,7 +59,7 @@ steps = 10
 [doc]
 what = "Outputs of a model, or tensors of one shape that an operator has made, that outlive their step, with each step more of them, to the end of the run."
 why = "What is never let go of grows until the process dies; with its autograd graph each kept tensor holds the graph behind it too."
-not_this = "A list that is emptied at the end of an epoch, a bounded history or replay buffer once it is full, losses kept as tensors (graph-retained-across-steps), optimizer state."
+not_this = "A list that is emptied at the end of an epoch. A bounded history or replay buffer once it is full, losses kept as tensors (graph-retained-across-steps), optimizer state."
 source = "Weak references to storages and graph nodes; a census of living tensors of each shape; looks at what has become longer, once memory or kept graphs grow."
 */
 -- shared

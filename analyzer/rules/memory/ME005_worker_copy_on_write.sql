@@ -5,7 +5,7 @@ severity = "warning"
 phase = "data"
 signal = "memory"
 message = "By step {step} each of {workers} loader workers had copied what it shared with the main process: {each_mb} MB of its own, {value} GB in all."
-fix = "Keep the samples of the data set in a tensor, a NumPy array or an Arrow table instead of Python lists, dicts and strings: reading a Python object writes its reference count, and a written page is copied for each worker. Or lower num_workers."
+fix = "Keep the samples in a tensor, a NumPy array or an Arrow table instead of Python lists, dicts and strings: reading a Python object writes its reference count, and a written page is copied for each worker. Or lower num_workers."
 explains = ["oom-host", "memory-near-limit", "host-memory-leak"]
 [params.least_bytes]
 value = 100e6

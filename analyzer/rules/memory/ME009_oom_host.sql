@@ -5,7 +5,7 @@ severity = "fatal"
 phase = "exit"
 signal = "memory"
 message = "The host ran out of memory at step {step}: {how}."
-fix = "Lower the batch size or the number of loader workers, give the job more memory, and look at which process grew (system_samples)."
+fix = "Lower the batch size or the number of loader workers, or give the job more memory. See which process grew (system_samples)."
 explains = ["killed-by-signal", "python-exception", "dataloader-worker-died", "memory-near-limit"]
 [params.shown]
 value = 200

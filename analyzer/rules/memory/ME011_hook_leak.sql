@@ -5,7 +5,7 @@ severity = "error"
 phase = "forward"
 signal = "hooks"
 message = "From step {step} on hooks gather on {place}: {value} at the end, {rate} more a step{others}."
-fix = "Keep the handle that register_…_hook returns and call its remove() when the hook has done its work, or register it once before the loop."
+fix = "Keep the handle that register_…_hook returns, and call its remove() when the hook is done. Or register it once before the loop."
 explains = ["tensor-list-growth", "host-memory-leak", "throughput-drift", "host-sync-per-step", "oom-host", "oom-device"]
 [params.least]
 value = 8

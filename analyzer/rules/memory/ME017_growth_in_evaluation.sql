@@ -24,9 +24,9 @@ source = "convention: of this project, what is never cleared grows evenly"
 [needs]
 tables = ["events", "steps"]
 [doc]
-what = "A list, dictionary or tensor that became longer between the first forward of an evaluation and the first training forward after it, in one evaluation after the other, and kept its length through the training steps between them. An error where it holds autograd graphs."
+what = "A list, dictionary or tensor that grows in one evaluation after the other: between its first forward and the first training forward after it. Through the training steps between them it keeps its length. An error where it holds autograd graphs."
 why = "Memory grows from one evaluation to the next until the process dies; and a score of all that was gathered mixes outputs of earlier weights with those of now."
-not_this = "Lists that are made or cleared for each evaluation, numbers of a history, models and state_dicts that are kept, one small result of each evaluation such as a confusion matrix, bounded queues, agents that fill a buffer."
+not_this = "Lists that are made or cleared for each evaluation, numbers of a history. Models and state_dicts that are kept, one small result of each evaluation such as a confusion matrix. Bounded queues, agents that fill a buffer."
 source = "Looks at the lengths of all containers and tensors, at equal places of the loop."
 */
 WITH grown AS (

@@ -5,7 +5,7 @@ severity = "error"
 phase = "optimizer"
 signal = "update"
 message = "{count} trainable parameters in module {place} (first {tensor}) receive gradients in {steps} steps from step {step} on. No optimizer holds them and their values never change; {held} other parameters are held by one."
-fix = "Create the optimizer after the model has its final modules (after replacing a head, wrapping, moving), or add_param_group for these parameters; set requires_grad=False where they are meant to stay."
+fix = "Create the optimizer when the model has its final modules: after replacing a head, wrapping, moving. Or call add_param_group for these parameters; set requires_grad=False where they are meant to stay."
 explains = ["shuffled-labels", "plateau", "underfit", "loss-spike", "divergence"]
 [params.steps]
 value = 3
@@ -54,9 +54,9 @@ source = "arithmetic: weights that were drawn apart from each other are about th
 tables = ["steps", "tensors", "modules"]
 kinds = ["parameter", "gradient"]
 [doc]
-what = "Parameters with requires_grad and a non-zero gradient whose values stay the same, in no parameter group, beside parameters of the same model, or of another model in training mode, that are in one; or beside an optimizer that steps although nothing it holds ever gets a gradient, where it holds the same shapes or no optimizer holds anything with a gradient."
+what = "Parameters with requires_grad and a non-zero gradient that are in no parameter group and whose values stay the same. Other parameters of the same model, or of another model in training mode, are in one; or beside an optimizer that steps although nothing it holds ever gets a gradient, where it holds the same shapes or no optimizer holds anything with a gradient."
 why = "They look trainable and cost a backward pass, but never learn."
-not_this = "Whole models that no optimizer holds and that are in eval mode or also run without gradients (teachers, critics, targets of attacks), models that began as a copy of what trains (targets of Q networks), frozen parameters without gradients. Where everything that is not held lies before everything that is held (a head trained on a backbone), it is a warning: that is often meant, unless the backbone is as it was made, which is good for nothing, weights that come later in it were frozen by requires_grad, or it was frozen itself when the training began. It is a warning too where all that is left out are batch norms that only ever train in eval mode."
+not_this = "Whole models that no optimizer holds and that are in eval mode or also run without gradients (teachers, critics, targets of attacks). Models that began as a copy of what trains (targets of Q networks), frozen parameters without gradients. Where everything that is not held lies before everything that is held (a head trained on a backbone), it is a warning: that is often meant, unless the backbone is as it was made, which is good for nothing, weights that come later in it were frozen by requires_grad, or it was frozen itself when the training began. It is a warning too where all that is left out are batch norms that only ever train in eval mode."
 source = "Counts and exact equality; torch's Linear and Conv draw weights uniformly within 1 / sqrt(fan in)."
 */
 -- shared

@@ -4,7 +4,7 @@ name = "exploding-activations"
 severity = "error"
 phase = "forward"
 signal = "rms"
-message = "At step {step} activations grow layer by layer from a root mean square of {first} ({first_module}) to {value} ({module}) over {layers} layers, {factor} times a layer."
+message = "At step {step} activations grow {factor} times a layer over {layers} layers. Their root mean square goes from {first} ({first_module}) to {value} ({module})."
 fix = "Initialise by fan-in, normalise between layers, or scale residual branches."
 explains = ["exploding-gradients", "fp16-overflow", "nonfinite-tensor", "divergence", "lr-too-high", "logit-drift", "loss-spike", "log-of-zero"]
 [params.total]
@@ -52,7 +52,7 @@ kinds = ["activation"]
 [doc]
 what = "Outputs of linear and convolution layers that grow by a factor from each to the next, over most of the network, or of the same layer from block to block, in one of the first steps."
 why = "Gradients grow the same way backwards; half precision overflows."
-not_this = "One large layer, a head that scales down again, growth by the sqrt(2) of residual sums, growth that normalisation takes back, small networks, layers that an update has just thrown about (lr-too-high)."
+not_this = "One large layer, a head that scales down again, growth by the sqrt(2) of residual sums. Growth that normalisation takes back, small networks, layers that an update has just thrown about (lr-too-high)."
 source = "A sound initialisation keeps the scale: a hundredfold over the depth is none."
 */
 WITH leaves AS (

@@ -18,7 +18,7 @@ steps = 5
 [doc]
 what = "A module with parameters in the optimizer that no forward has called and that no gradient has reached; a warning where the data choose among it and its likes, as a gate does among experts."
 why = "It does not train; with DistributedDataParallel it is an error."
-not_this = "Weights that other code uses directly (they get gradients), frozen ones, modules that are called later, parts inside an unused one or inside one that runs without gradients."
+not_this = "Weights that other code uses directly (they get gradients), frozen ones, modules that are called later. Parts inside an unused one or inside one that runs without gradients."
 source = "Counting."
 */
 WITH grads AS (

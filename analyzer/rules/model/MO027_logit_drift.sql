@@ -4,7 +4,7 @@ name = "logit-drift"
 severity = "warning"
 phase = "forward"
 signal = "abs_max"
-message = "The logits that {place} gives to the loss grow steadily: their largest size goes from {first} in the first steps to {value} at the end, past {limit} from step {step} on, where softmax is saturated."
+message = "The logits that {place} gives to the loss grow steadily. Their largest size goes from {first} in the first steps to {value} at the end. From step {step} on it is beyond {limit}, where softmax is saturated."
 fix = "Add a z-loss or weight decay on the last layer, smooth the labels, or lower the learning rate; in half precision such logits lose their differences."
 explains = ["fp16-overflow"]
 [params.size]
@@ -68,7 +68,7 @@ steps = 20
 [doc]
 what = "The largest output of a classifier's last module grows through the run, far beyond what probabilities need."
 why = "Softmax saturates: wrong samples get huge losses, right ones no gradient, and half precision overflows later."
-not_this = "Regression, logits that are masked with large negative numbers, large logits that have come to rest, or whose growth still halves the loss, outputs that are divided (by a temperature) before the loss: its log-probabilities then lie far less apart."
+not_this = "Regression, logits that are masked with large negative numbers. Large logits that have come to rest, or whose growth still halves the loss. Outputs that are divided (by a temperature) before the loss: its log-probabilities then lie far less apart."
 source = "Limits of 10 and 50 on logits are in use; growth is measured against the run's own beginning."
 */
 WITH last_modules AS (

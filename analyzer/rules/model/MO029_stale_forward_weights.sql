@@ -4,7 +4,7 @@ name = "stale-forward-weights"
 severity = "error"
 phase = "forward"
 signal = "stale"
-message = "At step {step} the forward pass used {stale} of {weights} weights as they were at step {since}, before the updates since then{names}: {operator} made {thing} at step {since} and it was used again. Gradients belong to weights that no longer exist."
+message = "At step {step} the forward pass used {stale} of {weights} weights as they were at step {since}, before later updates{names}. At step {since} {operator} made {thing}, and it was used again. Gradients belong to weights that no longer exist."
 fix = "{remedy}"
 explains = ["shuffled-labels", "plateau", "divergence", "loss-spike", "lr-too-high", "underfit", "exploding-gradients", "overfit", "unexplained-jump"]
 [params.least]

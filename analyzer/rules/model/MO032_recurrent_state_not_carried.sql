@@ -4,7 +4,7 @@ name = "recurrent-state-not-carried"
 severity = "error"
 phase = "forward"
 signal = "event"
-message = "{module} ({class_name}) is called {calls} times in one forward, each time with another input and with one and the same state: what it returns as its new state is not given to the next call, so it remembers nothing of the steps before."
+message = "{module} ({class_name}) is called {calls} times in one forward, with other inputs but the same state. The state that it returns is not passed to the next call. It remembers nothing of the steps before."
 fix = "Give each call the state that the call before has returned: out, state = cell(x, state)."
 explains = ["plateau", "underfit"]
 [needs]

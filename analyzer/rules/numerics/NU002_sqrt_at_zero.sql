@@ -12,7 +12,7 @@ tables = ["steps"]
 [doc]
 what = "The forward pass is finite, a square root (or reciprocal root, norm, fractional power) had reached exactly zero and the gradients of the same step are not finite."
 why = "d sqrt(x)/dx = 1/(2 sqrt(x)) is infinite at 0 and inf times 0 is NaN: a finite loss hides it until the weights are gone."
-not_this = "Roots at zero whose gradients stay finite (torch defines the subgradient of norm and std there as 0), steps whose loss is already non-finite, and steps that a GradScaler skipped for an overflow."
+not_this = "Roots at zero whose gradients stay finite (torch defines the subgradient of norm and std there as 0). Steps whose loss is already non-finite, and steps that a GradScaler skipped for an overflow."
 source = "Arithmetic: derivative of the square root."
 */
 SELECT p.rank, p.step, p.microbatch, p.seq, 'backward' AS phase, p.module, p.op || '.' || p.saved AS tensor,

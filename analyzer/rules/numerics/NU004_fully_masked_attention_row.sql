@@ -5,7 +5,7 @@ severity = "error"
 phase = "forward"
 signal = "full_rows"
 message = "Attention in module {place} at step {step}: {full_rows} of {rows} rows have every key masked ({op}.{saved}). The softmax of a row of -inf is NaN, and this module is the first whose output is not finite.{rerun}"
-fix = "Leave every query at least one key (its own position, or a dummy key), or replace NaN rows after the softmax; check batches with samples that are padding only."
+fix = "Leave every query at least one key: its own position, or a dummy key. Or replace NaN rows after the softmax. Check batches with samples that are padding only."
 explains = ["outlier-batch", "nonfinite-tensor", "loss-spike", "divergence", "exploding-gradients", "optimizer-eps-underflow", "python-exception", "log-of-zero", "sqrt-at-zero", "fp16-overflow"]
 [params.sane]
 value = 1e15

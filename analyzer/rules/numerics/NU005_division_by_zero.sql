@@ -4,7 +4,7 @@ name = "division-by-zero"
 severity = "error"
 phase = "forward"
 signal = "zero_count"
-message = "{op} had {zero_count} exact zeros in its denominator (of {numel}, {dtype}, shape {shape}) at step {step}, and {origin} was the first to come out non-finite.{rerun}"
+message = "At step {step} {op} had {zero_count} exact zeros in its denominator (of {numel}, {dtype}, shape {shape}). The first to come out non-finite was {origin}.{rerun}"
 fix = "Add an eps inside the denominator or clamp it (x / total.clamp_min(eps)), and handle the case behind it: an empty mask, a batch whose weights sum to zero, a constant feature."
 explains = ["nonfinite-tensor", "loss-spike", "divergence", "python-exception"]
 [params.ordinary]

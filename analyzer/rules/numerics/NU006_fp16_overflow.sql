@@ -23,7 +23,7 @@ source = "convention: of this project, fewer do not show what is usual"
 [needs]
 tables = ["steps", "tensor_stats"]
 [doc]
-what = "The first non-finite tensor of the first bad step is float16 (or was computed from float16 inside its module) and holds infinities, or its history or operands were large enough to overflow, or its operators, run once more, show a product or a sum that is infinite although nothing before it was; or a module puts out infinities for the first time, after larger numbers than ever had come in, even if nothing after it shows them."
+what = "The first non-finite tensor of the first bad step is float16, or was computed from float16 inside its module. It holds infinities, or its history or operands were large enough to overflow. Or its operators, run a second time, show an infinite product or sum although nothing before it was infinite; or a module puts out infinities for the first time, after larger numbers than ever had come in, even if nothing after it shows them."
 why = "float16 has five exponent bits: the largest finite number is 65504, and a product of two numbers above 256 is beyond it."
 not_this = "Infinities in bfloat16 or float32, masks of -inf, logarithms of zero and fully masked rows in half precision, overflowing gradients that a GradScaler skips."
 source = "IEEE 754 binary16: largest finite number 65504."

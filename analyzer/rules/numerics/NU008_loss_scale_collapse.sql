@@ -4,7 +4,7 @@ name = "loss-scale-collapse"
 severity = "error"
 phase = "optimizer"
 signal = "loss_scale"
-message = "From step {step} on the GradScaler left out {skips} steps in a row and its scale fell from {before} to {value}: gradients are not finite whatever the scale."
+message = "From step {step} on the GradScaler skipped {skips} steps in a row. Its scale fell from {before} to {value}: gradients are not finite whatever the scale."
 fix = "Find where the first Inf or NaN comes from (it is not the scale); lower the learning rate or run that part in float32."
 explains = ["plateau"]
 [params.skips]

@@ -4,7 +4,7 @@ name = "unscale-scale-mismatch"
 severity = "error"
 phase = "optimizer"
 signal = "grad_norm"
-message = "At step {step} the loss scale went from {before} to {after_} and the gradient norm that the optimizer saw went with it (times {value}), at {changes} of {all_} changes: gradients are divided by another scale than the loss was multiplied with."
+message = "Gradients are divided by another scale than the loss was multiplied with. At step {step} the loss scale went from {before} to {after_}, and the gradient norm in the optimizer followed (times {value}). This happened at {changes} of {all_} changes."
 fix = "Divide by the scale of the same step: let scaler.unscale_/step do it, or read scaler.get_scale() before update()."
 explains = ["exploding-gradients", "loss-spike", "lr-too-high", "divergence"]
 [params.near]

@@ -4,7 +4,7 @@ name = "optimizer-eps-underflow"
 severity = "error"
 phase = "optimizer"
 signal = "nonfinite_count"
-message = "{tensor} ({dtype}) became non-finite in the update of step {step} ({value} of {numel} elements) although all gradients were finite (norm {gradient_norm}); {optimizer} divides by sqrt(v) + eps with eps {eps}, which is not representable or too small in {narrow}."
+message = "{tensor} ({dtype}) became non-finite in the update of step {step} ({value} of {numel} elements). All gradients were finite (norm {gradient_norm}). {optimizer} divides by sqrt(v) + eps with eps {eps}, which is not representable or too small in {narrow}."
 fix = "Use a larger eps (1e-4 for float16 state), or keep weights and optimizer state in float32."
 explains = ["nonfinite-tensor", "loss-spike", "divergence", "python-exception"]
 [params.half]
@@ -18,7 +18,7 @@ source = "arithmetic: half of 2^-149"
 [needs]
 tables = ["steps", "tensor_stats", "param_groups"]
 [doc]
-what = "Weights are finite before a step and non-finite after it, gradients are finite, and the optimizer divides by a root plus an eps that is 0 in the dtype of the weight, or of the optimizer state of that weight."
+what = "Weights are finite before a step and non-finite after it, and gradients are finite. The optimizer divides by a root plus an eps that is 0 in the dtype of the weight, or of its optimizer state."
 why = "A gradient that is exactly zero, or whose square underflows, gives 0/0 as soon as eps has been rounded away."
 not_this = "Weights hit by non-finite gradients, optimizers without eps, an eps that the dtype can hold."
 source = "Arithmetic; IEEE 754 subnormals of the dtype."

@@ -5,7 +5,7 @@ severity = "error"
 phase = "optimizer"
 signal = "clip_norm"
 message = "At step {step} {found} ({tensors_} tensors, {dtypes}): the norm overflowed, and clipping by it set all gradients to zero."
-fix = "Take the norm in float32 (cast the gradients, or keep float32 master weights), and find out why the gradients are so large; error_if_nonfinite=True makes it visible."
+fix = "Take the norm in float32: cast the gradients, or keep float32 master weights. Find out why the gradients are so large; error_if_nonfinite=True makes it visible."
 explains = ["nonfinite-tensor", "zero-grad-before-step", "frozen-by-zero-gradient", "lr-too-low", "no-optimizer-step", "clip-always-active", "clip-ineffective", "plateau", "vanishing-gradients", "silent-backend-noop", "update-lost-to-rounding", "exploding-gradients", "fp16-overflow", "loss-spike"]
 [params.held]
 value = 0.005
@@ -27,7 +27,7 @@ kinds = ["gradient"]
 [doc]
 what = "The total norm is infinite, and after clipping by it every gradient is still finite: an infinite element times max_norm / inf would have become NaN. Or, where the script clips by hand: norms had been held at one value, and then all gradients are zeros, some of them negative, in most steps to the end while finite gradients flow back through the modules."
 why = "The norm is computed in the dtype of the gradients. In float16 it ends at 65504; squares of float32 numbers above 1e19 overflow too."
-not_this = "Gradients that hold infinities or NaN themselves, steps that a GradScaler skips, gradients that zero_grad cleared or that a flat loss left (zeros without a sign), a batch left out now and then."
+not_this = "Gradients that hold infinities or NaN themselves, steps that a GradScaler skips. Gradients that zero_grad cleared or that a flat loss left (zeros without a sign). A batch left out now and then."
 source = "Arithmetic: inf · 0 = NaN, finite · 0 = 0; a negative number times 0 is -0."
 */
 WITH emptied AS (

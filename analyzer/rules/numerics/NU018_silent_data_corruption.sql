@@ -125,7 +125,7 @@ steps = 5
 [doc]
 what = "A weight holds NaN or infinity before the update of a step while loss and gradients of the step before were finite; one weight grows a hundredfold between two steps although its update was small; or a linear layer or convolution puts out numbers that are not finite although its input and, after the step before, its weights were finite and small; or the gradient of one weight alone grows ten thousandfold, or of one linear layer or convolution thirtyfold for one step while its output and the gradient of its output are as large as ever; or a module of torch that makes nothing large of ordinary numbers puts out a hundred thousand times as much in one step, and nothing before it in the forward pass has grown."
 why = "Hardware (a bit flipped in memory, a faulty core) or code that writes where it should not changes one tensor and nothing else; training rarely stops, it gets worse."
-not_this = "Weights that were loaded, one constant written into a whole tensor, large updates, jumps in several tensors at once, gradients that are large from there on or where modules change between train and eval mode, large inputs, float16 overflow, what code between modules computes (unexplained-jump)."
+not_this = "Weights that were loaded, one constant written into a whole tensor, large updates. Jumps in several tensors at once. Gradients that are large from there on or where modules change between train and eval mode, large inputs. Float16 overflow, what code between modules computes (unexplained-jump)."
 source = "Arithmetic: W(t) = W(t-1) + update; a linear map of finite numbers of this size is finite."
 */
 -- shared

@@ -10,7 +10,7 @@ explains = ["nonfinite-tensor", "loss-spike", "divergence", "exploding-gradients
 [needs]
 tables = ["captured_steps", "tensor_stats"]
 [doc]
-what = "The first lost value of a step lies inside code that torch.compile made, and the captured call of the same model, run once more eagerly, put out finite values without drawing random numbers."
+what = "The first lost value of a step lies inside code that torch.compile made. The captured call of the same model, run a second time eagerly, put out finite values without drawing random numbers."
 why = "The model's arithmetic is sound: what the compiler made of it is not, or rounds where eager code does not. Neither the data nor the learning rate will mend it."
 not_this = "Values that the uncompiled replay loses too; models that draw random numbers, whose replay draws others; losses that were lost outside the compiled model."
 source = "Comparison of one call compiled and uncompiled."

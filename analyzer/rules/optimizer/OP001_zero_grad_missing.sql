@@ -32,7 +32,7 @@ steps = 4
 [doc]
 what = "At the first backward after an optimizer step the gradients of that step are still there, in several steps running, or every second, third … time: zero_grad keeps another rhythm than the optimizer. Or those of another optimizer's loss are, because zero_grad came ahead of it."
 why = "The optimizer then follows the sum of all gradients so far, which grows and lags."
-not_this = "Accumulation inside a step (only its first backward is looked at) or over several steps of another optimizer, master copies of weights, whose gradients are put there again for each step, gradients that are multiplied by a factor below one instead of cleared. Where several optimizers step, or a part is left, the norm must also grow, unless what is left is another optimizer's: the loss of a generator leaves gradients in the discriminator, which zero_grad must clear ahead of its own backward."
+not_this = "Accumulation inside a step (only its first backward is looked at) or over several steps of another optimizer. Master copies of weights, whose gradients are put there again for each step. Gradients that are multiplied by a factor below one instead of cleared. Where several optimizers step, or a part is left, the norm must also grow, unless what is left is another optimizer's: the loss of a generator leaves gradients in the discriminator, which zero_grad must clear ahead of its own backward."
 source = "Exact: the gradient before the first backward must be None or zero."
 */
 -- shared

@@ -48,7 +48,7 @@ tables = ["steps"]
 [doc]
 what = "Backward passes go on, an optimizer exists, and from some iteration to the end of the run it never steps, without a GradScaler that skipped it; or one of several optimizers stops taking its turn while the backward of its turn goes on; or of two that stepped after the same backward only the other still does, while gradients still reach what the first one holds (a warning where something before it trains on, as then its own may have been turned off)."
 why = "Everything looks busy and nothing learns."
-not_this = "Steps that a GradScaler skips, accumulation, inner loops that step in the end, scripts without an optimizer, an optimizer whose parameters gradients no longer reach or a later one has taken over."
+not_this = "Steps that a GradScaler skips, accumulation, inner loops that step in the end, scripts without an optimizer. An optimizer whose parameters gradients no longer reach or a later one has taken over."
 source = "Counts."
 */
 -- shared

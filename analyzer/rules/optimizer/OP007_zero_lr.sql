@@ -29,7 +29,7 @@ steps = 6
 [doc]
 what = "Every parameter group of an optimizer has a learning rate of zero for steps in a row, to the end of the run or after it had been above zero; or the rate is negative."
 why = "A step of length zero learns nothing; a negative one climbs."
-not_this = "A warm-up whose first few steps are at zero, an optimizer that waits while another one works, a schedule whose very last steps reach zero, a single group that is frozen by a rate of zero."
+not_this = "A warm-up whose first few steps are at zero, an optimizer that waits while another one works. A schedule whose very last steps reach zero. A single group that is frozen by a rate of zero."
 source = "Arithmetic: lr times anything is zero."
 */
 WITH rates AS (

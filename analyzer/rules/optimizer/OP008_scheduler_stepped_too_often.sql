@@ -43,7 +43,7 @@ steps = 3
 [doc]
 what = "A scheduler whose step() the script calls two or more times for each optimizer step; or a cosine or polynomial schedule whose length is the number of epochs (or of evaluations at equal distances, where nothing tells epochs), stepped for every batch far beyond its end; or a stepwise or exponential decay that is stepped for every batch and has taken the rate below a ten-thousandth by the middle of the run."
 why = "The learning rate reaches its end after a fraction of the training."
-not_this = "A scheduler stepped once, one whose length is counted in those steps and that is not beyond it when the run has ended, one inside another scheduler, catching up on resume before the first step, schedulers on a metric, as many steps as there are ranks (accelerate does that on purpose)."
+not_this = "A scheduler stepped once. One whose length is counted in those steps and that is not beyond it when the run has ended. One inside another scheduler, catching up on resume before the first step. Schedulers on a metric, as many steps as there are ranks (accelerate does that on purpose)."
 source = "Counting; no threshold but persistence."
 */
 -- shared

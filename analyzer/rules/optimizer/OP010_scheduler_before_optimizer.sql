@@ -17,7 +17,7 @@ columns = ["steps.calls", "schedulers.before_optimizer"]
 [doc]
 what = "A scheduler that steps after backward and before the optimizer's step, from the first step on; or at the head of the loop, once before the first step of the optimizer, and as often as the optimizer steps; or so at the head of each epoch."
 why = "Every step uses the rate meant for the next; the first value of the schedule is skipped."
-not_this = "A first optimizer step that a GradScaler left out, catching up on resume, a scheduler that is stepped once when it is made, one that is stepped at the end of each epoch."
+not_this = "A first optimizer step that a GradScaler left out, catching up on resume. A scheduler that is stepped once when it is made. One that is stepped at the end of each epoch."
 source = "Order of calls; torch has asked for the other order since 1.1."
 */
 SELECT s.rank, s.step, s.calls AS value, c.scheduler, s.optimizer_id,

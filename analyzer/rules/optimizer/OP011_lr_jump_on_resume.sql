@@ -28,7 +28,7 @@ columns = ["param_groups.lr"]
 [doc]
 what = "Optimizer state is loaded, and the first change of the learning rate after it is a jump: at once, or when a scheduler makes its first step. Or another attempt of the run goes on with the weights and the optimizer's counter of the one before, but its scheduler counts from its beginning."
 why = "The scheduler starts from its beginning while weights and moments stand in the middle of the training: a warmed-up or peak rate hits a model that had decayed to a small one."
-not_this = "A scheduler whose state was loaded too (unless a new one took its place, or the first step already has a higher rate than was loaded), a schedule that goes on as it was, a decay some steps later, a lower rate set by hand after loading (a warning: it is often meant)."
+not_this = "A scheduler whose state was loaded too (unless a new one took its place, or the first step already has a higher rate than was loaded). A schedule that goes on as it was, a decay some steps later. A lower rate set by hand after loading (a warning: it is often meant)."
 source = "Counting; the factor lies above the step of usual schedules."
 */
 -- detector: after_loading_state

@@ -5,7 +5,7 @@ severity = "error"
 phase = "optimizer"
 signal = "clip_coefficient"
 message = "From step {step} on {how_}: {effect_}."
-fix = "Raise the threshold to a high quantile of what it cuts, or lower the learning rate if the gradients are too large."
+fix = "Raise the threshold to a high quantile of the norms, or lower the learning rate if gradients are too large."
 [params.most]
 value = 0.1
 doc = "Clip coefficient max_norm / norm below which a step counts."

@@ -33,7 +33,7 @@ columns = ["steps.clip_max_norm", "steps.grad_norm"]
 [doc]
 what = "Clipping is configured, yet the norm that reaches the optimizer's step is above max_norm."
 why = "The protection is not there; a spike goes through at full height."
-not_this = "Several clip calls for several parts of the model, clipping of a part that holds most of the gradient, clipping before unscale (a rule of its own), non-finite norms."
+not_this = "Several clip calls for several parts of the model. Clipping of a part that holds most of the gradient, clipping before unscale (a rule of its own). Non-finite norms."
 source = "Arithmetic: after clipping the norm of what was clipped is at most max_norm."
 */
 WITH held AS (

@@ -84,7 +84,7 @@ steps = 4
 [doc]
 what = "An exponential average of squared gradients that falls in one step below what its decay rate allows; or one that has decayed to nothing, so that the next gradients make updates many times as long as before and the loss leaves its band; or one far below the square of eps from the first step on."
 why = "The second moment is the divisor of Adam's update: where it is lost, an ordinary gradient makes an extraordinary step. v(t) = beta2 v(t-1) + (1 - beta2) g² cannot be smaller than beta2 v(t-1)."
-not_this = "A new optimizer or a lost step counter (optimizer-state-lost), state that was loaded or put back to zero, both moments of it, the state of a weight that was drawn again, weights without gradients, rows of embeddings."
+not_this = "A new optimizer or a lost step counter (optimizer-state-lost). State that was loaded or put back to zero, both moments of it. The state of a weight that was drawn again, weights without gradients, rows of embeddings."
 source = "Arithmetic: the recurrence of Adam (Kingma and Ba 2015) and the decay rate of Adafactor (Shazeer and Stern 2018) on the same sample of elements."
 */
 -- shared

@@ -91,7 +91,7 @@ steps = 18
 [doc]
 what = "From one step to the end of the run the loss stays far above its own history (ten robust sigmas and twice its level in the median), and the gradients left theirs."
 why = "The training has lost what it had learnt."
-not_this = "Spikes that come back or were on their way when the run ended, a new task or harder data whose loss falls again by half, targets that grow gradually and take the loss with them, another loss, or one of other forwards and backwards (adversarial examples), that takes over at that step and is learnt from, a target network that takes over the weights of the model at that step, noise near a floor that is small against the loss at the start, GAN and reinforcement losses inside what they have ever been; advice where a model makes its data itself, as an agent does."
+not_this = "Spikes that come back or were on their way when the run ended. A new task or harder data whose loss falls again by half. Targets that grow gradually and take the loss with them. Another loss, or one of other forwards and backwards (adversarial examples), that takes over at that step and is learnt from. A target network that takes over the weights of the model at that step. Noise near a floor that is small against the loss at the start. GAN and reinforcement losses inside what they have ever been; advice where a model makes its data itself, as an agent does."
 source = "Own history, robust: median and MAD over the 30 steps before; see the view divergences."
 */
 -- shared

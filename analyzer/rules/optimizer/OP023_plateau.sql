@@ -101,7 +101,7 @@ steps = 200
 [doc]
 what = "For at least half of the run and a hundred steps the loss has not left the scatter of its neighbours, after it had fallen or never having fallen. Of a log that was imported: from the first row to the last."
 why = "Time that buys nothing."
-not_this = "Losses of adversaries and policies, a log whose evaluation loss falls, a loss near zero, a schedule that has come to its end, small progress that adds up."
+not_this = "Losses of adversaries and policies, a log whose evaluation loss falls, a loss near zero. A schedule that has come to its end, small progress that adds up."
 source = "Medians of four quarters of the window against their own scatter."
 */
 WITH evaluated AS (

@@ -4,7 +4,7 @@ name = "overfit"
 severity = "warning"
 phase = "step"
 signal = "metrics"
-message = "{name} rose to {value} from its lowest, {lowest} at step {step}, while the training loss went on falling, from {train_then} to {train_now}: the model learns its samples by heart."
+message = "The model memorises its samples. {name} rose to {value} from its lowest, {lowest} at step {step}. Meanwhile the training loss fell further, from {train_then} to {train_now}."
 fix = "Take the weights of step {step}; stop early, regularise (dropout, weight decay, augmentation), or train on more data."
 explains = []
 slack = 20
@@ -66,7 +66,7 @@ steps = 30
 [doc]
 what = "An evaluation loss, logged or read with item(), that keeps rising from a minimum while the training loss falls; an error where it doubles or loses more than half of what it had gained, and the script does not put other weights back at its end."
 why = "What is learnt beyond that point does not carry over to other data."
-not_this = "A last value that scatters, also near the floor of the loss, one term of an evaluation loss whose sum does not rise, evaluation losses that the script neither logs nor reads with item()."
+not_this = "A last value that scatters, also near the floor of the loss. One term of an evaluation loss whose sum does not rise. Evaluation losses that the script neither logs nor reads with item()."
 source = "(val - train) / train above 0.1 is a threshold of other tools; here the metric's own minimum counts."
 */
 WITH named AS (

@@ -4,7 +4,7 @@ name = "underfit"
 severity = "warning"
 phase = "step"
 signal = "loss"
-message = "After {steps_} steps the training loss is {value}, {percent} % of what it was at the start, and {name} ({eval_}) is no better: the model fits neither, though its gradients are healthy."
+message = "After {steps_} steps the training loss is {value}, {percent} % of its start, and {name} ({eval_}) is no better. The model fits neither, though its gradients are healthy."
 fix = "Train longer or with a higher learning rate first; then a larger model, better inputs, less regularisation."
 explains = []
 [params.share]

@@ -5,7 +5,7 @@ severity = "error"
 phase = "loss"
 signal = "activation_gradient"
 message = "From step {step} on the loss ({loss}) does not depend on the model: its gradient is exactly zero at the output of {place}, where the model ends, and at every other output. So are the gradients of all {parameters} parameters ({steps} steps, to the end)."
-fix = "Look at what lies between the model's output and the loss: a factor that is 0 (a beta, a weight, a mask, a schedule), a clamp that always acts, or an output that the loss does not use."
+fix = "Look at what lies between the model's output and the loss: a factor of 0 (a weight, a mask, a schedule), a clamp that always acts, or an output that the loss does not use."
 explains = ["frozen-by-zero-gradient", "vanishing-gradients", "plateau", "underfit", "optimizer-eps-underflow", "second-moment-collapse", "dead-relu"]
 [params.least]
 value = 6

@@ -5,7 +5,7 @@ severity = "error"
 phase = "forward"
 signal = "events"
 message = "torch.compile compiled again {value} times after step {step}, the last time at step {last_}: {what_}."
-fix = "Mark what varies (torch._dynamo.mark_dynamic, dynamic=True), pad inputs to a few sizes, and keep Python numbers that change out of the compiled code."
+fix = "Mark what varies (torch._dynamo.mark_dynamic, dynamic=True). Pad inputs to a few sizes. Keep Python numbers that change out of the compiled code."
 explains = ["throughput-drift", "step-time-outlier", "periodic-stall"]
 [params.least]
 value = 8

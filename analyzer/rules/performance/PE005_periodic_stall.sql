@@ -4,7 +4,7 @@ name = "periodic-stall"
 severity = "warning"
 phase = "step"
 signal = "step_ns"
-message = "Every {period} steps, first at step {step}, a step takes {value} times the usual {usual_ms} ms ({percent} % of the run's time in all): {what_}."
+message = "Every {period} steps, first at step {step}, a step takes {value} times the usual {usual_ms} ms: {what_}. This costs {percent} % of the run's time."
 fix = "Do it less often, or beside the training: asynchronous checkpoints, fewer evaluation batches, gc.freeze() after the first steps."
 explains = ["step-time-outlier"]
 [params.factor]

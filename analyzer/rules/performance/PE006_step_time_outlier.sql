@@ -73,9 +73,9 @@ tables = ["steps"]
 columns = ["steps.step_ns", "steps.forward_ns"]
 steps = 30
 [doc]
-what = "More than ten steps far above the median, most of them in one and the same phase, and more often there than its usual length explains, or of one and the same length."
+what = "More than ten steps far above the median. Most of them are in one phase, more often than its usual length explains, or they are all of one length."
 why = "Stalls of a busy machine fall on the phases by chance, in proportion to their length; what the code does falls on one."
-not_this = "Larger batches, more backward passes in a step (another accumulation, the closures of L-BFGS), evaluations, checkpoints, compilations, the first batch of an epoch, the recorder's own time, the first steps; a noisy machine."
+not_this = "Larger batches, more backward passes in a step (another accumulation, the closures of L-BFGS), evaluations, checkpoints, compilations. The first batch of an epoch, the recorder's own time, the first steps; a noisy machine."
 source = "3 robust standard deviations more than 10 times, as other tools have it; the test against chance is binomial: of 11 outliers 8 in a phase that usually takes 30 % come by chance in 0.4 % of runs."
 */
 -- shared

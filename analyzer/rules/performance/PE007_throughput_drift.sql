@@ -73,7 +73,7 @@ steps = 80
 [doc]
 what = "The median step time rises from eighth to eighth of the run, with hardly an exception."
 why = "The work of a step is the same; what it costs should be."
-not_this = "Inputs or microbatches that grow, another model that is trained next, a single slow stretch, a machine that others use more and more, the first eighth of the run."
+not_this = "Inputs or microbatches that grow, another model that is trained next, a single slow stretch. A machine that others use more and more, the first eighth of the run."
 source = "Kendall's count of concordant pairs over the medians of eight parts."
 */
 -- shared

@@ -4,7 +4,7 @@ name = "fp32-matmul"
 severity = "warning"
 phase = "step"
 signal = "kernel"
-message = "{percent} % of the device's time goes into matrix products in full float32 ({name_}, {value} calls in the profile), {low_} % into products in low precision: tensor cores stand idle."
+message = "Tensor cores are idle. Matrix products in full float32 take {percent} % of the device's time ({name_}, {value} calls in the profile). Products in low precision take {low_} %."
 fix = "torch.set_float32_matmul_precision('high') for TF32, or torch.autocast('cuda', dtype=torch.bfloat16); from Ampere on products become several times faster. Volta and Turing know neither: dtype=torch.float16 with a GradScaler there."
 explains = []
 [params.share]

@@ -4,7 +4,7 @@ name = "misaligned-matmul"
 severity = "warning"
 phase = "step"
 signal = "input_dims"
-message = "{value} of {calls} half-precision matrix products in the profile{time_} read or write rows whose length is not a multiple of 8, such as {dims_} in {module_}: they take slower kernels."
+message = "{value} of {calls} half-precision matrix products in the profile{time_} have rows whose length is not a multiple of 8. They take slower kernels. An example is {dims_} in {module_}."
 fix = "Pad the dimension (vocabulary, hidden size, classes, tokens of an attention) to the next multiple of 8, better 64."
 explains = []
 [params.share]
@@ -31,7 +31,7 @@ columns = ["profiler_events.input_dims"]
 [doc]
 what = "Half-precision products on a device with rows in memory whose length 8 does not divide: the result's, and the operands' where the trace tells their strides."
 why = "Tensor cores work on blocks; rows that begin between two blocks go through slower kernels."
-not_this = "Runs without a device, float32, an odd number of rows (such as of tokens), products with a vector, a few odd products such as a head of ten classes among hundreds; products that take less than a twentieth of the profiled time."
+not_this = "Runs without a device, float32, an odd number of rows (such as of tokens), products with a vector. A few odd products such as a head of ten classes among hundreds; products that take less than a twentieth of the profiled time."
 source = "Documentation of cuBLAS: leading dimensions that are multiples of 8 elements in half precision. In a public profile of an H100 with 1,505 products it names 365; 240 ran in CUTLASS kernels of alignment 1, which were not matched one by one."
 */
 WITH devices AS (

@@ -5,7 +5,7 @@ severity = "warning"
 phase = "step"
 signal = "self_ns"
 message = "{what_} takes {percent} % of a profiled step ({own_ms} of {step_ms} ms, in all of {value} profiled steps){compared_}. Without it the step would be up to {saving_ms} ms shorter."
-fix = "SELECT * FROM operator_times ORDER BY self_ns DESC shows the operators with their modules. Look for work that can be done once, on a smaller tensor, in another dtype, or by one operator on the whole instead of many on parts."
+fix = "SELECT * FROM operator_times ORDER BY self_ns DESC shows the operators with their modules. Do the work once, on a smaller tensor, in another dtype, or by one operator on the whole instead of many on parts."
 explains = []
 [params.share]
 value = 0.4

@@ -4,7 +4,7 @@ name = "cpu-bottleneck"
 severity = "warning"
 phase = "step"
 signal = "kernel"
-message = "In {value} of {steps} {span_} the device works less than 10 % of the time while the host is busy for more than 90 % ({step_ms} ms, {kernel_ms} ms of it work of the device): the processor sets the pace."
+message = "The processor sets the pace. In {value} of {steps} {span_} the device works less than 10 % of the time, the host more than 90 %. Such a step takes {step_ms} ms, {kernel_ms} ms of it on the device."
 fix = "Move the work that is done in Python or on the CPU to the device or to loader workers; see operator_times. What is left: torch.compile, CUDA graphs, larger batches."
 explains = ["low-device-use"]
 [params.device]

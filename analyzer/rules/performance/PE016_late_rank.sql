@@ -5,7 +5,7 @@ severity = "warning"
 phase = "step"
 signal = "late_ns"
 message = "Rank {rank} comes {late_ms} ms late to the collectives of {where_}, and the others wait for it: with all ranks in time a step would take up to {percent} % less."
-fix = "Compare what rank {rank} does before these calls with another rank: the size and length of its batches, its data loader, kernels that take longer there (a slower or hotter device), or work that only this rank does."
+fix = "Compare what rank {rank} does before these calls with another rank: the size and length of its batches, its data loader, a slower or hotter device, or work that only this rank does."
 explains = ["low-device-use", "exposed-communication"]
 [params.share]
 value = 0.15

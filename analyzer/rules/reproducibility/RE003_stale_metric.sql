@@ -37,7 +37,7 @@ columns = ["metrics.value", "param_groups.update_norm"]
 [doc]
 what = "A logged loss, or a score from its first log on, that repeats bit for bit while weights move and the training loss changes."
 why = "A continuous function of the weights does not come out the same twice when the weights differ: the number is stale, and decisions made on it are blind."
-not_this = "Learning rates, counters, best values so far, weights of losses, whole numbers, a score that was different before, a loss that repeats because training has stopped moving."
+not_this = "Learning rates, counters, best values so far, weights of losses, whole numbers, a score that was different before. A loss that repeats because training has stopped moving."
 source = "Equality of floating-point numbers; the names of metrics decide only which are losses and scores."
 */
 WITH named AS (

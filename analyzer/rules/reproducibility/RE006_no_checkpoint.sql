@@ -5,7 +5,7 @@ severity = "warning"
 phase = "exit"
 signal = "checkpoint"
 message = "{said}: {lost} steps ({minutes} minutes) of training are lost."
-fix = "Save model, optimizer, scheduler and random states at regular intervals (torch.save to a temporary name, then rename), and once more when a signal to end arrives."
+fix = "Save model, optimizer, scheduler and random states at regular intervals: torch.save to a temporary name, then rename. Save once more when a signal to end arrives."
 explains = []
 [params.steps]
 value = 100

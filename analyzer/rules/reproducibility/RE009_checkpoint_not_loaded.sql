@@ -4,7 +4,7 @@ name = "checkpoint-not-loaded"
 severity = "error"
 phase = "data"
 signal = "matched"
-message = "At step {step} load_state_dict(strict=False) left {content} with weights of its making: {matched} of the {entries} keys of the state dict are keys of the model, {unexpected} are not, and {missing} keys of the model were not given. {left_}"
+message = "At step {step} load_state_dict(strict=False) left {content} with its initial weights. {matched} of the {entries} keys of the state dict are keys of the model, {unexpected} are not. {missing} keys of the model were not given. {left_}"
 fix = "Compare one key of each: usually a prefix differs, such as 'module.' of DistributedDataParallel, '_orig_mod.' of torch.compile or 'model.' of a wrapper. Remove it, or load the state that lies one level deeper in the checkpoint. Save frozen weights too: take model.state_dict(), not only what the optimizer holds. With strict=True torch says so at once."
 explains = ["underfit", "plateau"]
 [params.least]

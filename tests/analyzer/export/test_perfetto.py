@@ -155,6 +155,19 @@ def test_the_commands_say_what_they_did_and_what_is_wrong(tmp_path):
         assert len(done.stderr.splitlines()) == 1
 
 
+def test_as_json_the_commands_name_what_was_written_and_what_it_holds(tmp_path):
+    run = run_folder(tmp_path, steps=steps(5))
+    out, again = str(tmp_path / "t.json"), str(tmp_path / "again")
+    done = CliRunner().invoke(build_app("export"), ["export", str(run), "--out", out, "--json"])
+    written = json.loads(done.stdout)
+    assert (done.stderr, written["to"]) == ("", out)
+    assert written["events"] > 5
+    done = CliRunner().invoke(build_app("import"), ["import", out, "--out", again, "--json"])
+    imported = json.loads(done.stdout)
+    assert (done.stderr, imported["run"], [f["file"] for f in imported["files"]]) == ("", again, [out])
+    assert imported["files"][0]["held"]
+
+
 def test_an_imported_trace_goes_round_without_loss(tmp_path):
     args = {"device": 3, "stream": 7, "correlation": 12, "bytes": 64, "grid": [1, 2, 3]}
     given = [

@@ -1,6 +1,7 @@
 """The cases of a layer's rules, and what every case must show. One test file a layer, so that workers share them."""
 
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,12 @@ ENGLISH = re.compile(
 )
 
 
+_cases_in = cache(cases_beside)
+
+
 def cases_of(rule: Rule) -> list[Case]:
-    return cases_beside(ROOT / rule.layer / rule.file)
+    """Its cases, read once."""
+    return _cases_in(ROOT / rule.layer / rule.file)
 
 
 def cases_of_layer(layer: str) -> list[Any]:

@@ -202,4 +202,6 @@ def test_every_command_that_writes_spells_its_options_alike(app):
     assert writing == {"preflight", "run", "report", "compare", "batch", "mre", "import", "export", "demo"}
     assert all("-o" in spelt[name] for name in writing)
     assert all("--debug" in options for options in spelt.values())
+    assert {name for name, options in spelt.items() if "--json" not in options} == {"run", "report", "watch", "demo"}
+    assert {name for name, options in spelt.items() if "--lang" not in options} == {"run", "mre", "import", "sql"}
     assert not any("--output" in options for options in spelt.values())
