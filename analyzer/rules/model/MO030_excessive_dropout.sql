@@ -26,10 +26,10 @@ value = 0.85
 doc = "Loss in the second half of the run over the first loss that counts as having learnt nothing."
 source = "convention: of this project, a model that learns loses more than a seventh of its first loss by then"
 [params.length]
-value = 40
+value = 100
 unit = "steps"
 doc = "Length of a run from which its losses tell how the training as a whole went."
-source = "convention: of this project, many a network needs tens of steps to begin"
+source = "convention: of this project, a network needs tens of steps to begin, and twice as many where its inputs are in its way"
 [needs]
 tables = ["tensor_stats", "modules"]
 kinds = ["activation"]

@@ -32,9 +32,9 @@ def train(model, opt, x, y, steps=40, loss_fn=F.cross_entropy, after=None, size=
 
 def heavy_dropout():
     model = nn.Sequential(
-        nn.Linear(16, 64), nn.ReLU(), nn.Dropout(0.9), nn.Linear(64, 64), nn.ReLU(), nn.Dropout(0.5), nn.Linear(64, 4)
+        nn.Linear(16, 64), nn.ReLU(), nn.Dropout(0.9), nn.Linear(64, 64), nn.ReLU(), nn.Dropout(0.9), nn.Linear(64, 4)
     )
-    train(model, torch.optim.Adam(model.parameters(), 1e-3), *blobs(), steps=160)
+    train(model, torch.optim.Adam(model.parameters(), 1e-3), *blobs(), steps=60)
 
 
 if __name__ == "__main__":
