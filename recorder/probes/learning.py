@@ -31,6 +31,13 @@ _NOTHING = 0.98
 _STEADY = 0.8
 """Share of the first half's fall that the second half keeps where a loss falls steadily, and has not found its floor."""
 
+_HIGHEST = 0.01
+"""Learning rate up to which a loss that nothing has moved is tried: ten times what optimizers of torch take by themselves."""
+
+_FAR = 300.0
+"""Times the script's learning rate from which on another one is no matter of tuning: two and a half decades; a convention of
+this probe."""
+
 _LONG = 10_000
 """Steps within which a steady fall is to get where a larger rate gets in one batch's few; a convention of this probe."""
 
@@ -84,7 +91,14 @@ def can_learn(setting: Setting, steps: int | None = None) -> Probe:
             return _elsewhere(own[0], curve, facts, moved=shares[setting.lr] <= _NOTHING)
         elif lowest is None or reached < lowest[0]:
             lowest = reached, facts
-    return _nowhere_halved(own or ([], {}), lowest, min(shares.values()))
+        rates += _higher(rates, shares)
+    return _nowhere_halved(own or ([], {}), lowest, shares)
+
+
+def _higher(rates: list[float], shares: dict[float, float]) -> list[float]:
+    """Another learning rate to try where all have been and none has moved the loss."""
+    further = len(shares) == len(rates) and min(shares.values()) > _NOTHING and 10 * max(rates) <= _HIGHEST
+    return [10 * max(rates)] if further else []
 
 
 def _elsewhere(
@@ -94,20 +108,31 @@ def _elsewhere(
     name, needed = "can-learn", _steps_needed(own, facts["last"])
     if not moved and needed is not None:
         return result(name, "passed", "learns-steadily", own, needed=needed, **facts)
-    return result(name, "passed" if moved else "doubtful", "learns-at-another-lr", curve, **facts)
+    return result(name, "passed" if moved else _unmoved(facts), "learns-at-another-lr", curve, **facts)
+
+
+def _unmoved(facts: dict[str, Any]) -> str:
+    """Outcome where the script's own rate moves nothing: it may be one step of a search away, or far below all that teaches."""
+    return "failed" if facts["lr"] >= _FAR * facts["own"] else "doubtful"
 
 
 def _nowhere_halved(
-    own: tuple[list[tuple[float, float]], dict[str, Any]], lowest: tuple[float, dict[str, Any]] | None, share: float
+    own: tuple[list[tuple[float, float]], dict[str, Any]],
+    lowest: tuple[float, dict[str, Any]] | None,
+    shares: dict[float, float],
 ) -> ProbeResult:
-    """What of a loss that no learning rate has halved; ``share`` is what the best of them has left of it."""
+    """What of a loss that no learning rate has halved; ``shares`` is what each of them, the script's first, has left of it."""
     name, (curve, facts) = "can-learn", own
+    share, own_share = min(shares.values()), next(iter(shares.values()))
     needed = _steps_needed(curve, lowest[0]) if lowest is not None and share <= _SLOWLY else None
     if lowest is not None and needed is not None:
         facts = lowest[1] | {"own": facts["lr"], "own_last": facts["last"]}
         return result(name, "passed", "learns-steadily", curve, needed=needed, **facts)
     if share > _NOTHING:
         return result(name, "failed", "does-not-learn", curve, **facts)
+    if lowest is not None and own_share > _NOTHING and share <= _SLOWLY:
+        facts = lowest[1] | {"own": facts["lr"], "own_last": facts["last"]}
+        return result(name, _unmoved(facts), "learns-at-another-lr", curve, **facts)
     return result(name, "doubtful", "learns-too-slowly", curve, **facts)
 
 

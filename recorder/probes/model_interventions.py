@@ -1,6 +1,7 @@
 """Interventions in how a model computes: modes, compilation, the direction of the loss, which weights are trained."""
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -43,6 +44,46 @@ class LossTurned(Intervention):
             return backward
 
         patches.wrap(torch.autograd, "backward", wrap)
+
+
+class TermTurned(Intervention):
+    """The gradient of one term of the loss turned: ``term`` is its place among the terms of sums and differences."""
+
+    def install(self, patches: Patches) -> None:
+        """Wrap torch.autograd.backward, and hook the term's node while it runs."""
+        place = int(self.values.get("term", 0))
+
+        def turned(gradients: tuple[Any, ...]) -> tuple[Any, ...]:
+            return tuple(None if g is None else -g for g in gradients)
+
+        def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
+            @functools.wraps(original)
+            def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
+                handle = None
+                if self.active and isinstance(tensors, Tensor) and tensors.numel() == 1 and tensors.grad_fn is not None:
+                    terms = terms_of(tensors.grad_fn)
+                    handle = terms[place].register_prehook(turned) if place < len(terms) > 1 else None
+                try:
+                    return original(tensors, *args, **kwargs)
+                finally:
+                    if handle is not None:
+                        handle.remove()
+
+            return backward
+
+        patches.wrap(torch.autograd, "backward", wrap)
+
+
+def terms_of(node: Any) -> list[Any]:
+    """The graph nodes of the terms of a loss, in the order of the script: what numbers are added up and subtracted."""
+    name = type(node).__name__.rstrip("0123456789").removesuffix("Backward")
+    inputs = [n for n, _ in node.next_functions if n is not None]
+    one_number = all(math.prod(data.shape) == 1 for data in node._input_metadata)
+    if not one_number or name not in {"Add", "Sub", "Rsub", "Mul", "Div", "Neg"}:
+        return [node]
+    if name in {"Add", "Sub"}:
+        return [term for n in inputs for term in terms_of(n)]
+    return terms_of(inputs[0]) if len(inputs) == 1 else [node]  # times a number; a product of two is one term
 
 
 class AllTrained(Intervention):

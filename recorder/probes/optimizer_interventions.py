@@ -101,10 +101,34 @@ class LrScaled(OfOptimizers):
                 group["lr"] = rate
 
 
+class LrTenfold(LrScaled):
+    """Learning rates multiplied by ten."""
+
+    factor = 10.0
+
+
 class LrRaised(LrScaled):
     """Learning rates multiplied by a hundred."""
 
     factor = 100.0
+
+
+class LrHeld(LrScaled):
+    """Learning rates held at the largest that they have been, for the step alone."""
+
+    def __init__(self, now: Callable[[], int], step: int, values: dict[str, Any]) -> None:
+        super().__init__(now, step, values)
+        self.largest: dict[tuple[int, int], Any] = {}
+
+    def before(self, optimizer: torch.optim.Optimizer) -> None:
+        """Remember the largest of each group, and put it in."""
+        if self.active:
+            self.own = [group["lr"] for group in optimizer.param_groups]
+        for i, group in enumerate(optimizer.param_groups):
+            key = id(optimizer), i
+            self.largest[key] = max(self.largest.get(key, 0.0), float(group["lr"]))
+            if self.active:
+                group["lr"] = self.largest[key]
 
 
 class Clipped(OfOptimizers):
@@ -138,6 +162,17 @@ class EpsLarger(OfOptimizers):
             for group in optimizer.param_groups:
                 if "eps" in group:
                     group["eps"] = max(group["eps"], 1e-4)
+
+
+class EpsSmaller(OfOptimizers):
+    """The optimizer's eps lowered to 1e-15: what it divides by is then the second moment alone."""
+
+    def before(self, optimizer: torch.optim.Optimizer) -> None:
+        """Lower it."""
+        if self.active:
+            for group in optimizer.param_groups:
+                if "eps" in group:
+                    group["eps"] = min(group["eps"], 1e-15)
 
 
 class GradientsCleared(OfOptimizers):

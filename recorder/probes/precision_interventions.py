@@ -60,6 +60,8 @@ class Computed(Intervention):
         """Hooks of every forward and of every step."""
         if self.wanted is None:
             AutocastOff(self.now, self.step, self.values).install(patches)
+            for name in ("half", "bfloat16", "to"):
+                patches.wrap(Tensor, name, self._wrap_cast)
         patches.handles(
             [
                 nn_module.register_module_forward_pre_hook(self._before),
@@ -69,6 +71,19 @@ class Computed(Intervention):
         )
         for name in _LOSSES:
             patches.wrap(torch.nn.functional, name, self._wrap_loss)
+
+    def _wrap_cast(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """What the script itself takes down to half precision stays as it is."""
+
+        @functools.wraps(original)
+        def cast(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+            result = original(tensor, *args, **kwargs)
+            if self.active and result.dtype in _HALVES and tensor.dtype not in _HALVES:
+                kept = tensor if tensor.is_floating_point() else tensor.to(self.higher)
+                return kept.to(result.device)
+            return result
+
+        return cast
 
     def _chosen(self, module: nn.Module) -> bool:
         if self.wanted is None:

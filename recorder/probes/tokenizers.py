@@ -20,7 +20,7 @@ def consistent(used: Any, saved: Any, texts: Iterable[str] = ()) -> ProbeResult:
     name = "tokenizer"
     if used is None or saved is None:
         return untried(name, "no-tokenizer")
-    for attribute in _SPECIAL:
+    for attribute in _known(_SPECIAL, used, saved):
         one, two = _text(getattr(used, attribute, None)), _text(getattr(saved, attribute, None))
         if one != two:
             return result(name, "failed", "tokenizer-special", what=attribute, used=one, saved=two)
@@ -48,12 +48,17 @@ def consistent(used: Any, saved: Any, texts: Iterable[str] = ()) -> ProbeResult:
                 "saved": two[place : place + 1],
             }
             return result(name, "failed", "tokenizer-ids", **at)
-    for attribute in _SIDES:
+    for attribute in _known(_SIDES, used, saved):
         one, two = _text(getattr(used, attribute, None)), _text(getattr(saved, attribute, None))
         if one != two:
             return result(name, "doubtful", "tokenizer-setting", what=attribute, used=one[:80], saved=two[:80])
     size = None if own is None else len(own)
     return result(name, "passed", "tokenizer-same", texts=checked, size=size)
+
+
+def _known(attributes: tuple[str, ...], used: Any, saved: Any) -> list[str]:
+    """Those that both have: a plain vocabulary knows nothing of special tokens and sides."""
+    return [a for a in attributes if hasattr(used, a) and hasattr(saved, a)]
 
 
 def round_trip(tokenizer: Any, texts: Iterable[str]) -> ProbeResult:

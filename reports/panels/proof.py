@@ -22,6 +22,7 @@ def _sign(kind: str) -> str:
         "away": say("a loss that moves away from zero"),
         "buffers": say("buffers that do not move"),
         "unchanged": say("weights that steps leave as they are"),
+        "zeros": say("gradients that are zero"),
         "still": say("parameters that do not move"),
     }.get(kind, kind)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ..page.render import MARKER, check_target, environment, own_text, write_html
 from ..text.language import say
+from ..text.wording import number
 from .preflight import AREAS, Check, Preflight
 
 _WIDTH, _HEIGHT = 320, 90
@@ -67,6 +68,4 @@ def draw(check: Check) -> Drawing | None:
         (f"{(x - min(xs)) / wide * _WIDTH:.1f}", f"{_HEIGHT - (y - min(ys)) / high * _HEIGHT:.1f}") for x, y in points
     ]
     ends = [10 ** xs[0], 10 ** xs[-1]] if check.name == "lr-range" else [xs[0], xs[-1]]
-    return Drawing(
-        " ".join(",".join(p) for p in placed), f"{ends[0]:.3g}", f"{ends[1]:.3g}", f"{min(ys):.3g}", f"{max(ys):.3g}"
-    )
+    return Drawing(" ".join(",".join(p) for p in placed), *(number(v, 3) for v in (*ends, min(ys), max(ys))))

@@ -160,7 +160,7 @@ SENTENCES: dict[str, _Words] = {
         **v,
     ),
     "gradient-right": lambda v: say(
-        "Autograd agrees with the loss's differences along {directions} random directions (to {apart}).", **v
+        "Autograd agrees with the loss's differences along each random direction ({directions}; to {apart}).", **v
     ),
     "gradient-wrong": lambda v: say(
         "Autograd says {autograd} along a random direction, the loss's own differences {numeric}: a part of the graph is"
@@ -168,7 +168,7 @@ SENTENCES: dict[str, _Words] = {
         **v,
     ),
     "differences-disagree": lambda v: say(
-        "The loss is too rough for differences along {directions} random directions.", **v
+        "The loss is too rough for differences along any random direction ({directions}).", **v
     ),
     "function-right": lambda v: say("gradcheck passes {function}.", **v),
     "function-wrong": lambda v: say(

@@ -41,6 +41,8 @@ class Fix:
     refute: tuple[str, ...] = ()
     at_start: bool = False
     sign: str = "auto"
+    refutes: bool = True
+    """Whether the cause is refuted where none of its interventions takes the sign away."""
 
 
 @cache
@@ -48,7 +50,13 @@ def fixes() -> dict[str, Fix]:
     """Name of a rule → its interventions."""
     table: dict[str, dict[str, Any]] = tomllib.loads(TABLE.read_text(encoding="utf-8"))
     return {
-        name: Fix(tuple(e["confirm"]), tuple(e.get("refute", ())), e.get("from") == "start", e.get("sign", "auto"))
+        name: Fix(
+            tuple(e["confirm"]),
+            tuple(e.get("refute", ())),
+            e.get("from") == "start",
+            e.get("sign", "auto"),
+            e.get("refutes", True),
+        )
         for name, e in table.items()
     }
 
@@ -149,14 +157,14 @@ class Prover:
             return sign_of(trace, finding.step, "auto" if fix.sign == "any" else fix.sign)
 
     def _judge(self, finding: Finding, fix: Fix, sign: Sign) -> bool | None:
-        """True confirmed, False refuted, None where no intervention came to its end."""
+        """True confirmed, False refuted, None where an intervention did not come to its end or left something in between."""
         step = 0 if fix.at_start else self._step(finding, sign)
         outcomes: list[bool | None] = []
         for name in fix.confirm:
             outcomes.append(self._try(name, sign, step).gone)
             if outcomes[-1]:
                 return not any(self._try(other, sign, step).gone for other in fix.refute)
-        return None if all(gone is None for gone in outcomes) else False
+        return False if fix.refutes and None not in outcomes else None
 
     def _step(self, finding: Finding, sign: Sign) -> int:
         steps = [s for s in (finding.step_lower, finding.step, sign.step) if s is not None]

@@ -99,6 +99,11 @@ def is_gone(before: Sign, trace: Trace, *, last: int, since: int = -1) -> tuple[
     if before.kind in NUMBERS:
         look, gone, there = NUMBERS[before.kind]
         value = look(trace)
+        if before.kind == "away" and value is not None and before.value is not None and value > before.value / there:
+            return (
+                None,
+                value,
+            )  # it runs away the other way now: there is more than one term, or none of them is to blame
         return _against(value, before.value, gone, there), value
     return _learns_better(before, trace), _learnt(trace)
 
@@ -244,6 +249,15 @@ def _unchanged(trace: Trace) -> float | None:
     ).item()
 
 
+def _zeros(trace: Trace) -> float | None:
+    """Share of the gradients' elements that are exactly zero in the last third."""
+    return trace.sql(
+        "SELECT sum(s.zero_count)::DOUBLE / nullif(sum(s.numel), 0) AS share FROM tensor_stats s"
+        " JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id"
+        " WHERE t.kind = 'gradient' AND 3 * s.step >= 2 * (SELECT max(step) FROM steps)"
+    ).item()
+
+
 def _away(trace: Trace) -> float | None:
     """How far from zero the loss is at the end, over where it began: a loss that is minimised beyond every bound."""
     values = [v for _, v in _losses(trace)]
@@ -269,6 +283,7 @@ NUMBERS: dict[str, tuple[Callable[[Trace], float | None], float, float]] = {
     "still": (_still, 0.5, 1.0),
     "buffers": (_still_buffers, 0.999, 1.0),
     "unchanged": (_unchanged, 0.5, 0.9),
+    "zeros": (_zeros, 0.5, 0.9),
 }
 """Kind of a sign that is one number of the whole training → the number, the share of it from which on the sign is gone, and
 the share from which on it is still there."""

@@ -78,6 +78,9 @@ def test_learning_rates_are_kept_or_scaled_from_the_step_on():
     plain, scaled = steps_of("nothing", [1, 1]), steps_of("lr-tenth", [1, 1])
     assert scaled[0] == plain[0]
     assert scaled[1] == pytest.approx(plain[1] / 10, abs=1e-6)
+    assert steps_of("lr-tenfold", [1, 1])[1] == pytest.approx(plain[1] * 10, abs=1e-5)
+    held = steps_of("lr-held", [1, 1, 1], step=2, lrs=[0.1, 0.3, 0.0])
+    assert held == pytest.approx([0.1, 0.6, 0.9], abs=1e-5)
 
 
 def test_gradients_are_clipped_to_their_history_and_cleared():
@@ -133,6 +136,29 @@ def test_a_loss_is_turned():
     with intervened("loss-turned"):
         (2 * x).sum().backward()
     assert x.grad.tolist() == [-2.0]
+
+
+@pytest.mark.parametrize(
+    ("name", "gradients"),
+    [
+        ("first-term-turned", (-1.0, -6.0)),
+        ("second-term-turned", (1.0, 6.0)),
+        ("third-term-turned", (1.0, -6.0)),
+        ("loss-turned", (-1.0, 6.0)),
+    ],
+)
+def test_one_term_of_a_loss_is_turned(name, gradients):
+    a, b = torch.ones(3, requires_grad=True), torch.ones(3, requires_grad=True)
+    with intervened(name):
+        ((a.sum() - 2 * b.square().sum() * 0.5 * 3) / 1 + 4).backward()
+    assert (a.grad[0].item(), b.grad[0].item()) == gradients
+
+
+def test_of_a_loss_of_a_single_term_none_is_turned():
+    x = torch.ones(3, requires_grad=True)
+    with intervened("first-term-turned"):
+        (x - 2 * x).mean().backward()  # a difference of tensors within one term
+    assert x.grad.tolist() == pytest.approx([-1 / 3] * 3)
 
 
 def losses_of(name, targets, step=2):
@@ -228,6 +254,15 @@ def test_half_weights_are_computed_in_float32_and_autocast_alone_is_left_out():
         assert model(torch.ones(1, 2, dtype=torch.bfloat16)).dtype is torch.float32
 
 
+@pytest.mark.parametrize("name", ["float32", "float64", "nothing"])
+def test_what_the_script_takes_down_to_half_precision_stays_as_it_is(name):
+    norm = torch.full((4,), 300.0)
+    with intervened(name):
+        squares = [x.square().sum().isfinite().item() for x in (norm.half(), norm.to(torch.float16))]
+        assert torch.arange(3).to(torch.float16).dtype is (torch.float16 if name == "nothing" else getattr(torch, name))
+    assert squares == [name != "nothing"] * 2
+
+
 @pytest.mark.parametrize(("name", "lost"), [("nothing", True), ("loss-scaled-up", False)])
 def test_gradients_below_what_half_precision_holds_are_there_with_a_scaled_loss(name, lost):
     model = nn.Linear(4, 1)
@@ -289,7 +324,12 @@ def test_modes_follow_whether_gradients_are_on():
 
 
 def test_weight_decay_and_eps_are_changed_from_the_step_on():
-    for name, key, values in (("no-weight-decay", "weight_decay", [0.1, 0.0]), ("eps-larger", "eps", [1e-8, 1e-4])):
+    cases = (
+        ("no-weight-decay", "weight_decay", [0.1, 0.0]),
+        ("eps-larger", "eps", [1e-8, 1e-4]),
+        ("eps-smaller", "eps", [1e-8, 1e-15]),
+    )
+    for name, key, values in cases:
         parameter = nn.Parameter(torch.ones(1))
         optimizer = torch.optim.AdamW([parameter], weight_decay=0.1)
         at, seen = [0], []

@@ -46,7 +46,7 @@ WITH alive AS (
     SELECT rank, step, max(graphs_alive) AS alive, row_number() OVER (PARTITION BY rank ORDER BY step) AS n,
         lag(alive) OVER (PARTITION BY rank ORDER BY step) AS was
     FROM steps
-    WHERE graphs_alive IS NOT NULL
+    WHERE graphs_alive IS NOT NULL AND completed
     GROUP BY rank, step
 ), ends AS (
     -- of steps that are not watched no graph is counted, and none of theirs has a mark

@@ -66,7 +66,8 @@ source = "Weak references to storages and graph nodes; a census of living tensor
 WITH counts AS (
     SELECT rank, step, max(output_graphs_alive) AS graphs, max(outputs_alive) AS alive,
         max(outputs_alive_bytes) AS bytes, max(epoch) AS epoch
-    FROM steps WHERE outputs_alive IS NOT NULL GROUP BY rank, step
+    -- a step that an exception or the end of the script has broken off has let go of what the script held
+    FROM steps WHERE outputs_alive IS NOT NULL AND completed GROUP BY rank, step
 )
 -- detector: outputs
 WITH kept AS (
@@ -190,7 +191,7 @@ WITH beginnings AS (
     -- the first node of a forward: kept by whatever has been made from it
     SELECT rank, step, max(forward_graphs_alive) AS n, lag(n) OVER (PARTITION BY rank ORDER BY step) AS was
     FROM steps
-    WHERE forward_graphs_alive IS NOT NULL
+    WHERE forward_graphs_alive IS NOT NULL AND completed
     GROUP BY rank, step
 )
 SELECT e.rank, greatest(e.clean - 1, 0) AS step, 'error' AS severity, NULL::VARCHAR AS module,

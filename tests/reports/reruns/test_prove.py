@@ -8,9 +8,10 @@ import forked
 import pytest
 from firstfault.analyzer import Trace, diagnose
 from firstfault.reports.panels.proof import proof_lines, proof_panel, proof_rows
+from firstfault.reports.reruns import prove as proving
 from firstfault.reports.reruns import rerun_script
-from firstfault.reports.reruns.prove import fixes, prove
-from firstfault.reports.reruns.prove_signs import is_gone, sign_of
+from firstfault.reports.reruns.prove import Prover, fixes, prove
+from firstfault.reports.reruns.prove_signs import Sign, is_gone, sign_of
 from firstfault.schemas.files.proof import Proof, Tried, read_proof, write_proof
 
 
@@ -115,7 +116,7 @@ def test_a_loss_that_moves_away_from_zero_is_told_from_one_that_comes_near(run_f
     with Trace(losses(run_folder("bad"), [-2.0 - i for i in range(18)])) as trace:
         sign = sign_of(trace, 0, "away")
     assert sign.value == pytest.approx(18 / 3)
-    for by, gone in ((0.1, True), (-1.0, False)):
+    for by, gone in ((0.1, True), (-1.0, False), (9.0, None)):
         with Trace(losses(run_folder(str(by)), [-2.0 + by * i for i in range(18)])) as trace:
             assert is_gone(sign, trace, last=17)[0] is gone
 
@@ -157,6 +158,47 @@ def test_weights_that_steps_leave_as_they_are_are_a_share(run_folder):
     for zeros, gone in ((1, True), (9, False)):
         with Trace(weights(run_folder(f"z{zeros}"), "parameter", 3, zeros=zeros)) as trace:
             assert is_gone(sign, trace, last=11)[0] is gone
+
+
+def test_gradients_that_are_zero_are_a_share(run_folder):
+    runs = {}
+    for zeros in (9, 1, 7):
+        run = runs[zeros] = run_folder(f"z{zeros}")
+        for step in range(12):
+            run.step(step, loss=1.0)
+            run.add("tensor_stats", step=step, seq=1, tensor_id=0, numel=10, zero_count=zeros, microbatch=0, phase=3)
+        run.add("tensors", tensor_id=0, tensor_name="a", kind="gradient")
+        run.write()
+    with Trace(runs[9].path) as trace:
+        sign = sign_of(trace, 0, "zeros")
+    assert sign.value == pytest.approx(0.9)
+    for zeros, gone in ((1, True), (9, False), (7, None)):
+        with Trace(runs[zeros].path) as trace:
+            assert is_gone(sign, trace, last=11)[0] is gone
+
+
+@pytest.mark.parametrize(
+    ("name", "gone", "result"),
+    [
+        ("lr-spike", [False], False),
+        ("lr-spike", [None], None),
+        ("lr-spike", [True], True),
+        ("nonfinite-input", [False, None], None),
+        ("norm-overflow", [False, False], None),
+        ("norm-overflow", [False, True], True),
+    ],
+)
+def test_what_is_in_between_or_one_way_of_several_refutes_nothing(monkeypatch, broken_run, name, gone, result):
+    monkeypatch.setattr(proving, "script_of", lambda trace: None)
+    prover = Prover(broken_run.write(), 60, lambda _: None)
+    outcomes = iter(gone)
+    monkeypatch.setattr(
+        prover,
+        "_try",
+        lambda n, sign, step: Tried(intervention=n, step=step, sign=sign.kind, value=None, gone=next(outcomes)),
+    )
+    finding = prover._candidates(name)[0]
+    assert prover._judge(finding, fixes()[name], Sign("nonfinite", 30, 1.0)) is result
 
 
 def test_only_what_comes_after_a_snapshot_is_looked_at(run_folder):

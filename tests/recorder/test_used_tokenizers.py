@@ -1,0 +1,66 @@
+"""The tokenizer in use, found in the script's frames, against the one saved in a folder; and padding that ends a text."""
+
+import json
+from types import SimpleNamespace
+
+import pytest
+import torch
+from firstfault.recorder.probes.used_tokenizers import folder_beside, judge
+from firstfault.schemas.files.probe_report import Picture
+
+
+class Letters:
+    def __init__(self, letters, pad=0, end=1):
+        self.letters = ["<pad>", "<end>", *letters]
+        self.pad_token_id, self.eos_token_id = pad, end
+        self.eos_token = self.letters[1]
+
+    def encode(self, text):
+        return [self.letters.index(letter) for letter in text]
+
+    def decode(self, ids):
+        return "".join(self.letters[i] for i in ids)
+
+    def get_vocab(self):
+        return {letter: i for i, letter in enumerate(self.letters)}
+
+
+def judged(folder, *batch, **kwargs):
+    tokenizer = Letters("abc", **kwargs)  # found in this frame, as in a script's
+    shown = [Picture(name=str(i), shape=list(t.shape), dtype="int64") for i, t in enumerate(batch)]
+    found = judge(folder, list(batch), shown)
+    assert tokenizer.letters
+    return {f.probe: f for f in found}, shown
+
+
+@pytest.mark.parametrize(
+    ("saved", "code"), [("abc", "tokenizer-same"), ("acb", "tokenizer-vocabulary"), ("ab", "tokenizer-vocabulary")]
+)
+def test_the_tokenizer_in_use_is_compared_with_the_saved_vocabulary(tmp_path, saved, code):
+    (tmp_path / "vocab.json").write_text(json.dumps(Letters(saved).get_vocab()))
+    found, shown = judged(str(tmp_path), torch.tensor([[2, 3, 4]]))
+    assert found["tokenizer"].code == code
+    assert found["tokenizer-round-trip"].outcome == "passed"
+    assert shown[0].text == "abc"
+
+
+def test_a_file_that_cannot_be_read_is_told(tmp_path):
+    (tmp_path / "vocab.json").write_text("{")
+    assert judged(str(tmp_path), torch.tensor([[2]]))[0]["tokenizer"].code == "tokenizer-raised"
+
+
+@pytest.mark.parametrize(
+    ("pad", "last_label", "doubted"),
+    [(1, -100, True), (1, 1, False), (0, -100, False)],  # the twins: the end is a target; padding is a token of its own
+)
+def test_padding_that_ends_a_text_and_is_no_target_is_doubted(pad, last_label, doubted):
+    tokens, labels = torch.tensor([[2, 3, 1, pad]]), torch.tensor([[2, 3, last_label, -100]])
+    found, _ = judged(None, tokens, labels, pad=pad)
+    assert ("pad-is-eos" in found) is doubted
+
+
+def test_the_folder_of_a_model_is_taken_where_a_tokenizer_was_saved_too(tmp_path):
+    model = SimpleNamespace(config=SimpleNamespace(_name_or_path=str(tmp_path)))
+    assert folder_beside([model]) is None
+    (tmp_path / "tokenizer.json").write_text("{}")
+    assert folder_beside([object(), model]) == str(tmp_path)
