@@ -43,10 +43,12 @@ from ...schemas.files.layout import (
     unrecorded_path,
     written_path,
 )
+from ...schemas.files.step_values import STEP_VALUES
 from ..base.errors import CompactionError, RecorderError
 from .compaction import compact
+from .journal import JournalWriter
 from .run_folder import describe_start
-from .segments import read_rows
+from .segments import counted_steps, read_rows
 
 STILL_S = 60.0
 """A run on another host whose journal changed within this time is taken to be going on."""
@@ -71,12 +73,16 @@ def resume_run(run: Path, *, argv: list[str], script: str, options: dict[str, An
     left = segments(run)
     if left:
         raise RecorderError(f"--resume {run}: {left[0][3]} is still being written; wait until that process has ended")
+    try:
+        _write_what_was_only_counted(run)
+    except (OSError, CompactionError) as e:
+        raise RecorderError(f"--resume {run}: steps that were only counted cannot be written: {e}") from e
     kept = attempt_folder(run, manifest.attempt)
     try:
         ended = _set_aside(run, kept) or ended
         now = describe_start(manifest.run_id, argv=argv, script=script, config=manifest.config, options=options)
         now.attempt = manifest.attempt + 1
-        now.first_step = _after(run, "steps", "step", manifest.first_step)
+        now.first_step = max(_after(run, table, "step", manifest.first_step) for table in ("steps", "unwatched_steps"))
         now.first_loader = _after(run, "batches", "loader_id", manifest.first_loader)
         now.first_part = max((p.last + 1 for table in TABLES for p in parts(run, table)), default=0)
         now.earlier = [*manifest.earlier, _earlier(manifest, ended)]
@@ -110,6 +116,23 @@ def _began_in_time(process: psutil.Process, run: Path, manifest: RunManifest) ->
     """Whether a process is old enough to be the one that recorded: older than the last word that was written."""
     words = [path.stat().st_mtime for *_, path in segments(run)] + [manifest.started_ns / 1e9 + STILL_S]
     return process.create_time() < max(words)
+
+
+def _write_what_was_only_counted(run: Path) -> None:
+    """Give a row to steps that a killed process had counted in its breadcrumb and not written: the breadcrumb goes aside."""
+    written = False
+    for rank, steps in counted_steps(run).items():
+        position = read_breadcrumb(breadcrumb_path(run, rank))
+        if position is None or not steps:
+            continue
+        first = max((p.last + 1 for table in TABLES for p in parts(run, table)), default=0)
+        journal = JournalWriter(run, rank, first)
+        row = {"rank": rank, "step": position.step - 1, "time_ns": position.time_ns, "steps": steps, "loss": None}
+        journal.append({STEP_VALUES: {"unwatched_steps": [row]}})
+        journal.close()
+        written = True
+    if written:
+        compact(run, finished=True)
 
 
 def _set_aside(run: Path, kept: Path) -> ExitRecord | None:

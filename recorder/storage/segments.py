@@ -91,16 +91,28 @@ def read_rows(run: Path, name: str, columns: list[str]) -> pa.Table:
 def completed_steps(run: Path) -> dict[int, int]:
     """Rank → number of completed steps, ranks without one left out."""
     rows = read_rows(run, "steps", ["rank", "step", "completed"])
-    counts = rows.filter(rows["completed"]).group_by("rank").aggregate([("step", "count_distinct"), ("step", "max")])
+    counts = rows.filter(rows["completed"]).group_by("rank").aggregate([("step", "count_distinct")])
     found = {c["rank"]: c["step_count_distinct"] for c in counts.to_pylist()}
-    last = {c["rank"]: c["step_max"] for c in counts.to_pylist()}
-    rows = read_rows(run, "unwatched_steps", ["rank", "step", "steps"])
-    for c in rows.group_by("rank").aggregate([("steps", "sum"), ("step", "max")]).to_pylist():
-        rank = c["rank"]
-        found[rank] = found.get(rank, 0) + c["steps_sum"]
-        position = read_breadcrumb(breadcrumb_path(run, rank))
-        if position is not None:  # a killed process has counted more than it has written
-            found[rank] += max(position.step - max(c["step_max"], last.get(rank, -1)) - 1, 0)
+    rows = read_rows(run, "unwatched_steps", ["rank", "steps"])
+    for c in rows.group_by("rank").aggregate([("steps", "sum")]).to_pylist():
+        found[c["rank"]] = found.get(c["rank"], 0) + c["steps_sum"]
+    for rank, steps in counted_steps(run).items():
+        found[rank] += steps
+    return found
+
+
+def counted_steps(run: Path) -> dict[int, int]:
+    """Rank → steps that only its breadcrumb knows: a process that leaves steps unwatched counts more than it has written when
+    it is killed. Ranks without an unwatched step are left out."""
+    rows = read_rows(run, "steps", ["rank", "step", "completed"])
+    ended = rows.filter(rows["completed"]).group_by("rank").aggregate([("step", "max")])
+    last = {c["rank"]: c["step_max"] for c in ended.to_pylist()}
+    rows = read_rows(run, "unwatched_steps", ["rank", "step"])
+    found: dict[int, int] = {}
+    for c in rows.group_by("rank").aggregate([("step", "max")]).to_pylist():
+        position = read_breadcrumb(breadcrumb_path(run, c["rank"]))
+        known = max(c["step_max"], last.get(c["rank"], -1))
+        found[c["rank"]] = 0 if position is None else max(position.step - known - 1, 0)
     return found
 
 

@@ -149,3 +149,32 @@ def test_a_folder_that_cannot_be_resumed_is_one_clear_line(killed: Path, options
     assert done.returncode == 2
     assert says in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+SMALL = """
+import os, signal, sys
+import torch
+steps = int(sys.argv[1])
+model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1))
+optimizer = torch.optim.SGD(model.parameters(), 1e-3)
+for step in range(steps):
+    model(torch.randn(4, 8)).square().mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_steps_that_a_killed_attempt_had_only_counted_stay_known(tmp_path: Path) -> None:
+    run, script = tmp_path / "run", tmp_path / "train.py"
+    script.write_text(SMALL)
+    record("--quiet", "--out", run, script, 3001)
+    record("--quiet", "--resume", run, script, 2002)
+    with Trace(run) as trace:
+        rows = trace.sql("SELECT step, 1 AS steps FROM steps WHERE completed").rows()
+        rows += trace.sql("SELECT step, steps FROM unwatched_steps").rows()
+        counted = diagnose(trace).run.steps_recorded
+    assert read_manifest(run).first_step == 3001
+    steps = sorted(step for last, count in rows for step in range(last - count + 1, last + 1))
+    assert steps == list(range(len(steps)))
+    assert counted == 3001 + 2002
