@@ -36,7 +36,7 @@ TRUTHS = _scripts("faults")
 
 name: one or several right names · step: "s" (the onset), "s+1" (what happens after
 that step has ended) or a number · module: one or several · onset: where the default
-is not possible · options: of `firstfault run` · verdict = "healthy": the fault is advice, a warning is wanted
+is not possible · options: of `firstfault run` · verdict = "healthy": the fault is advice, a warning is wanted; or one of several
 · origin: who wrote it; "blind" was written without a look at the rules, "after a blind one" follows such a script."""
 
 _HEALTHY = _scripts("healthy")
