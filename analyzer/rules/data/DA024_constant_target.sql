@@ -21,7 +21,7 @@ source = "convention: of this project, fewer are a test"
 tables = ["batches"]
 steps = 8
 [doc]
-what = "Every target of a classification loss in the whole run is the same class, though the loss saw several, and the data has been gone through once."
+what = "Every target of a classification loss in the whole run is the same class, though the loss saw several, and the data has been gone through once. As a warning where the loss ignores some of its targets."
 why = "The loss falls to nothing, because to say that class always is enough, and the model has learnt nothing."
 not_this = "A run that ended before its first epoch did, whose data may be sorted; targets of a regression, which may be zero for every sample where a residual is learnt; a discriminator, whose targets are of both classes in one step; a loss that ignores most targets."
 source = "Counting."
@@ -43,7 +43,9 @@ WITH targets AS (
     GROUP BY rank HAVING count(DISTINCT fingerprint) < count(*)
 )
 SELECT rank, min(step) AS step, any_value(top) AS top, max(classes) AS classes, sum(total)::BIGINT AS total,
-    count(*) AS batches, 1.0 AS value
+    count(*) AS batches, 1.0 AS value,
+    -- where some are ignored, the loss may have chosen its targets: the background beside a few points
+    CASE WHEN coalesce(sum(ignored_count), 0) > 0 THEN 'warning' ELSE 'error' END AS severity
 FROM targets
 WHERE rank IN (FROM seen_again)
 GROUP BY rank
