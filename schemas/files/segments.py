@@ -165,10 +165,13 @@ def _stream_of(
     """Schema and stream, or why there is no stream; where no schema stands in for it raises as Arrow does."""
     try:
         stream = pa.ipc.open_stream(source)
-    except (pa.ArrowException, OSError, ValueError):
-        if otherwise is None:
-            raise
-        return otherwise, None, "its schema is damaged"
+        _ = stream.schema.names  # those of columns raise where they are no UTF-8
+    except (pa.ArrowException, OSError, ValueError) as e:
+        if otherwise is not None:
+            return otherwise, None, "its schema is damaged"
+        if isinstance(e, UnicodeDecodeError):
+            raise pa.ArrowInvalid(f"its schema is damaged: {e}") from e
+        raise
     return stream.schema, stream, None
 
 

@@ -165,6 +165,18 @@ def test_a_flipped_byte_of_a_journal_costs_one_record(killed):
         path.write_bytes(raw)
 
 
+@pytest.mark.parametrize("name", ["tensor_stats", STEP_VALUES])
+def test_a_column_whose_name_is_no_text_any_more_is_said(killed, name):
+    segment = segment_path(killed, 0, name, 0)
+    raw = segment.read_bytes()
+    at = raw.index(b"tensor_id" if name == "tensor_stats" else b"check")
+    segment.write_bytes(raw[:at] + b"\xe8" + raw[at + 1 :])
+    said, _ = problems(killed)
+    assert any(path.endswith(segment.name) for path, _ in said)
+    with Trace(killed) as trace:
+        diagnose(trace)
+
+
 def test_a_flipped_number_in_a_batch_of_statistics_is_left_out(killed):
     path = segment_path(killed, 0, "tensor_stats", 0)
     ends = record_ends(killed)[path.relative_to(killed)]
