@@ -15,8 +15,10 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
+from unittest.mock import patch
 
 import typer
 from firstfault.reports.demo_script.train_gpt import FAULTS
@@ -36,8 +38,8 @@ PLANTED_SLOW = ("weight-decay-dominates", "optimizer-eps-underflow")
 
 LINES = "proving.jsonl"
 
-_forks: list[forked.Process] | None = None
-"""Forks so far, where scripts start as such."""
+_forks: list[forked.Process] = []
+"""Scripts that have started as forks, whose processor time the kernel does not add up here."""
 
 DEMO = Path(__file__).parents[2] / "reports" / "demo_script" / "train_gpt.py"
 
@@ -58,13 +60,15 @@ def one_of_each(scripts: dict[str, Any]) -> list[str]:
     return [names[i] for i in range(rounds) for names in by_rule.values() if i < len(names)]
 
 
-def prove_script(script: str, file: Path, truth: dict[str, Any], folder: Path) -> dict[str, Any]:
+def prove_script(
+    script: str, file: Path, truth: dict[str, Any], folder: Path, *, forks: bool = False
+) -> dict[str, Any]:
     """Record and prove one script."""
     began, cpu = time.monotonic(), _cpu()
     run = folder / script
     command = [sys.executable, "-m", "firstfault", "run", "--quiet", "--budget", "off", "--out", str(run), str(file)]
     arguments = truth.get("arguments") or ([str(truth.get("onset", 14))] if truth else [])
-    if not run.exists() and _forks is not None:
+    if not run.exists() and forks:
         _fork([*command, *arguments], ENVIRONMENT).wait()
     elif not run.exists():
         subprocess.run([*command, *arguments], capture_output=True, check=False, env=ENVIRONMENT)
@@ -99,20 +103,12 @@ def prove_script(script: str, file: Path, truth: dict[str, Any], folder: Path) -
 
 def _cpu() -> float:
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(u.ru_utime + u.ru_stime for u in used) + sum(fork.processor_s for fork in _forks or ())
+    return sum(u.ru_utime + u.ru_stime for u in used) + sum(fork.processor_s for fork in _forks)
 
 
 def _fork(command: list[str], environment: dict[str, str], folder: Path | None = None) -> forked.Process:
-    process = forked.Process(command, folder, environment)
-    if _forks is not None:
-        _forks.append(process)
-    return process
-
-
-def _start_forks() -> None:
-    global _forks  # noqa: PLW0603 — one for the whole command
-    _forks = []
-    rerun_script._start = lambda command, environment, script: _fork(command, environment, script.folder)  # type: ignore[assignment]
+    _forks.append(forked.Process(command, folder, environment))
+    return _forks[-1]
 
 
 def summary(folder: Path) -> None:
@@ -162,7 +158,11 @@ def main(
         return summary(folder)
     os.environ.update(ENVIRONMENT)
     if forks:
-        _start_forks()
+        starts = patch.object(
+            rerun_script, "_start", lambda command, environment, s: _fork(command, environment, s.folder)
+        )
+    else:
+        starts = nullcontext()
     folder.mkdir(parents=True, exist_ok=True)
     told = folder / LINES
     done = {json.loads(line)["script"] for line in told.read_text().splitlines()} if told.exists() else set()
@@ -179,7 +179,8 @@ def main(
     for name in [n for n in todo if not only or n in only][:limit]:
         if name not in done:
             file, truth = todo[name]
-            line = json.dumps(prove_script(name, file, truth, folder))
+            with starts:
+                line = json.dumps(prove_script(name, file, truth, folder, forks=forks))
             with told.open("a") as out:
                 out.write(line + "\n")
     return None

@@ -1,4 +1,4 @@
--- What running the model a second time, has shown about a lost step.
+-- What a second run of the model has shown about a lost step.
 
 CREATE VIEW first_bad_operator AS
 SELECT
