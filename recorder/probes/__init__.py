@@ -52,7 +52,7 @@ def begin(plan: Path, now: Callable[[], int]) -> None:
     """Do what a plan asks of this process, which has just imported torch; ``now`` tells the step that is recorded."""
     asked = read_plan(plan)
     if asked.intervention:  # of each rank that a launcher starts, too
-        interventions.begin(asked.intervention, asked.step, asked.values, now)
+        interventions.begin(asked.intervention, asked.step, {**asked.values, "folder": asked.folder}, now)
     else:
         os.environ.pop(ENV_PLAN, None)  # processes that the script starts are not ours
         ScriptLoop(asked).install()

@@ -17,12 +17,15 @@ from .data_interventions import (
     TargetsKept,
     TargetsMoved,
 )
+from .exception_interventions import OperandsCast, SampleLeftOut, SavedCopied
 from .model_interventions import AllTrained, Deterministic, Eager, LossTurned, TermTurned, TrainMode
 from .optimizer_interventions import (
     Clipped,
     EpsLarger,
     EpsSmaller,
     GradientsCleared,
+    GradientsFinite,
+    GradientsOfThisRound,
     Intervention,
     LrHeld,
     LrKept,
@@ -34,13 +37,16 @@ from .optimizer_interventions import (
     StateKept,
     StateReset,
 )
-from .precision_interventions import AutocastOff, Float32, Float64, LossScaled
-from .rank_interventions import OneRank
+from .precision_interventions import AutocastOff, AutocastOn, Float32, Float64, LossScaled
+from .rank_interventions import OneRank, SumsMadeAnew
 
 INTERVENTIONS: dict[str, tuple[type[Intervention], dict[str, Any]]] = {
     "nothing": (Nothing, {}),
     "batch-replaced": (BatchReplaced, {}),
     "inputs-clipped": (InputsClipped, {}),
+    "sample-left-out": (SampleLeftOut, {}),
+    "saved-copied": (SavedCopied, {}),
+    "operands-cast": (OperandsCast, {}),
     "lr-kept": (LrKept, {}),
     "lr-tenth": (LrScaled, {}),
     "lr-held": (LrHeld, {}),
@@ -50,10 +56,13 @@ INTERVENTIONS: dict[str, tuple[type[Intervention], dict[str, Any]]] = {
     "eps-larger": (EpsLarger, {}),
     "eps-smaller": (EpsSmaller, {}),
     "gradients-cleared": (GradientsCleared, {}),
+    "gradients-of-this-round": (GradientsOfThisRound, {}),
+    "gradients-finite": (GradientsFinite, {}),
     "no-weight-decay": (NoWeightDecay, {}),
     "optimizer-state-reset": (StateReset, {}),
     "optimizer-state-kept": (StateKept, {}),
     "autocast-off": (AutocastOff, {}),
+    "autocast-on": (AutocastOn, {}),
     "float32": (Float32, {}),
     "float64": (Float64, {}),
     "loss-scaled-up": (LossScaled, {"factor": 2.0**12}),
@@ -75,6 +84,7 @@ INTERVENTIONS: dict[str, tuple[type[Intervention], dict[str, Any]]] = {
     "eager": (Eager, {}),
     "deterministic": (Deterministic, {}),
     "one-rank": (OneRank, {}),
+    "sums-made-anew": (SumsMadeAnew, {}),
 }
 """Name of an intervention → its class and its values."""
 

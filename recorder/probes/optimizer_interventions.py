@@ -1,6 +1,8 @@
 """What an intervention is, and those that change what optimizers do."""
 
+import functools
 import statistics
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -182,6 +184,70 @@ class GradientsCleared(OfOptimizers):
         """Clear."""
         if self.active:
             optimizer.zero_grad(set_to_none=True)
+
+
+class GradientsOfThisRound(OfOptimizers):
+    """A backward begins without what other losses have left in parameters since their optimizer's last step.
+
+    A discriminator gets gradients from its generator's loss, which are none of its own. Those of an optimizer that has not
+    stepped lately stay: it may collect them on purpose.
+    """
+
+    def __init__(self, now: Callable[[], int], step: int, values: dict[str, Any]) -> None:
+        super().__init__(now, step, values)
+        self.stepped: weakref.WeakKeyDictionary[torch.optim.Optimizer, int] = weakref.WeakKeyDictionary()
+        """Optimizer → the step in which it stepped last."""
+        self.any_stepped = False
+
+    def install(self, patches: Patches) -> None:
+        """Hooks of every step, and a wrapper of backward."""
+        super().install(patches)
+
+        def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
+            @functools.wraps(original)
+            def backward(*args: Any, **kwargs: Any) -> Any:
+                if self.active and self.any_stepped:
+                    for optimizer, step in list(self.stepped.items()):
+                        if step >= self.now() - 1:
+                            optimizer.zero_grad(set_to_none=True)
+                self.any_stepped = False
+                return original(*args, **kwargs)
+
+            return backward
+
+        patches.wrap(torch.autograd, "backward", wrap)
+
+    def after(self, optimizer: torch.optim.Optimizer) -> None:
+        """Remember the step."""
+        self.stepped[optimizer] = self.now()
+        self.any_stepped = True
+
+
+class GradientsFinite(OfOptimizers):
+    """Elements of gradients that are not finite set to zero, before a GradScaler looks at them."""
+
+    def install(self, patches: Patches) -> None:
+        """Hooks of every step, of an optimizer and of a scaler."""
+        super().install(patches)
+
+        def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
+            @functools.wraps(original)
+            def call(scaler: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+                self.before(optimizer)
+                return original(scaler, optimizer, *args, **kwargs)
+
+            return call
+
+        for name in ("unscale_", "step"):
+            patches.wrap(torch.amp.GradScaler, name, wrap)
+
+    def before(self, optimizer: torch.optim.Optimizer) -> None:
+        """Set them to zero."""
+        if self.active:
+            for group in optimizer.param_groups:
+                for parameter in group["params"]:
+                    if parameter.grad is not None:
+                        torch.nan_to_num_(parameter.grad, 0.0, 0.0, 0.0)
 
 
 class NoWeightDecay(OfOptimizers):

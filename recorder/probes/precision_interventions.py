@@ -37,6 +37,45 @@ class AutocastOff(Intervention):
         patches.wrap(torch.autocast, "__enter__", wrap)
 
 
+class AutocastOn(Intervention):
+    """Outermost forwards with gradients under autocast: to the type that the script's own autocast had, or the device's usual."""
+
+    def install(self, patches: Patches) -> None:
+        """Hooks of every forward, and a look at the script's own autocast."""
+        types: dict[str, torch.dtype] = {}
+        entered: list[torch.autocast | None] = []
+
+        def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
+            @functools.wraps(original)
+            def enter(context: Any) -> Any:
+                if context._enabled:
+                    types[context.device] = context.fast_dtype
+                return original(context)
+
+            return enter
+
+        def before(module: nn.Module, _: tuple[Any, ...]) -> None:
+            context = None
+            if self.active and not entered and torch.is_grad_enabled():
+                weight = next(module.parameters(), None)
+                kind = "cpu" if weight is None else weight.device.type
+                context = torch.autocast(kind, dtype=types.get(kind))
+                context.__enter__()
+            entered.append(context)
+
+        def after(*_: Any) -> None:
+            context = entered.pop() if entered else None
+            if context is not None:
+                context.__exit__(None, None, None)
+
+        patches.wrap(torch.autocast, "__enter__", wrap)
+        handles = [
+            nn_module.register_module_forward_pre_hook(before),
+            nn_module.register_module_forward_hook(after, always_call=True),
+        ]
+        patches.handles(handles)
+
+
 class Computed(Intervention):
     """Autocast off, and weights and inputs of lower precision computed in a higher one; ``module`` names the only one.
 

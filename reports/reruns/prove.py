@@ -15,20 +15,20 @@ from typing import Any
 
 from ...analyzer import Finding, Trace, Verdict, diagnose, judging
 from ...schemas.files.layout import RUN_JSON
-from ...schemas.files.probe_report import ProbePlan
+from ...schemas.files.probe_report import LEFT_OUT, ProbePlan
 from ...schemas.files.proof import PROOF_JSON, Proof, Tried, write_proof
 from ...schemas.files.snapshot import REENTRY_STEPS, read_meta, snapshot_path, snapshots
 from ..text.errors import ReportError
 from ..text.language import say
-from .prove_signs import NUMBERS, WINDOW, Sign, is_gone, sign_of
+from .prove_signs import DEFINED, SUDDEN, WINDOW, Sign, is_gone, sign_of
 from .rerun_script import Script, finish, record
 
 TABLE = Path(__file__).with_name("interventions.toml")
 _MOST_CANDIDATES = 4
-_SUDDEN = {"nonfinite", "crash", "jump", "gradient", "dip"}
-"""Signs that show within a few steps; the others are of the whole training."""
 _HISTORY = 8
 """Steps that a re-run has before the place: medians and largest values are taken of them."""
+_MOST_LEFT_OUT = 64
+"""Samples that are named one by one."""
 _BISECTIONS = 7
 """Re-runs in which the samples of a bad batch are halved: enough for 128."""
 
@@ -40,7 +40,8 @@ class Fix:
     confirm: tuple[str, ...]
     refute: tuple[str, ...] = ()
     at_start: bool = False
-    sign: str = "auto"
+    signs: tuple[str, ...] = ("auto",)
+    """What is looked at: the first that shows, and where it leaves things undecided the next."""
     refutes: bool = True
     """Whether the cause is refuted where none of its interventions takes the sign away."""
 
@@ -54,7 +55,7 @@ def fixes() -> dict[str, Fix]:
             tuple(e["confirm"]),
             tuple(e.get("refute", ())),
             e.get("from") == "start",
-            e.get("sign", "auto"),
+            tuple(e.get("signs", ("auto",))),
             e.get("refutes", True),
         )
         for name, e in table.items()
@@ -94,23 +95,25 @@ class Prover:
             fix = fixes().get(finding.name)
             if fix is None:
                 continue
-            sign = self._sign(finding, fix)
-            if (sign.kind == "learning" and fix.sign == "auto") or (sign.value is None and sign.kind in NUMBERS):
+            signs = self._signs(finding, fix)
+            if not signs:
                 unseen.append(finding.name)
                 continue
-            base = self._base(sign, fix, self._step(finding, sign))
-            proof.reproduced = (proof.reproduced or False) or base.gone is False
-            if not tried_one:
-                proof.sign, proof.step, proof.value = sign.kind, sign.step, sign.value
-            tried_one = True
-            if base.gone is not False:
-                continue
-            result = self._judge(finding, fix, sign)
+            result: bool | None = None
+            for sign in signs:
+                base = self._base(sign, fix, self._step(finding, sign))
+                proof.reproduced = (proof.reproduced or False) or base.gone is False
+                if not tried_one:
+                    proof.sign, proof.step, proof.value = sign.kind, sign.step, sign.value
+                tried_one = True
+                result = self._judge(finding, fix, sign) if base.gone is False else None
+                if result is not None:
+                    break
             if result is not None:
                 proof.proven[finding.name] = "confirmed" if result else "refuted"
-            if result and candidate is None:
-                if self.bisect and "batch-replaced" in fix.confirm:
-                    proof.smallest = self._fewest_samples(sign, finding)
+            if result:
+                proof.sign, proof.step, proof.value = sign.kind, sign.step, sign.value
+                self._say_more(proof, finding, fix, sign, smallest=candidate is None)
                 break
         if unseen and not tried_one:
             proof.note = say(
@@ -125,6 +128,16 @@ class Prover:
             )
         proof.tried = list(self._done.values())
         return proof
+
+    def _say_more(self, proof: Proof, finding: Finding, fix: Fix, sign: Sign, *, smallest: bool) -> None:
+        """What a confirmed cause is to be read with: the samples that it takes, and what the sign is worth."""
+        if smallest and self.bisect and "batch-replaced" in fix.confirm:
+            proof.smallest = self._fewest_samples(sign, finding)
+        proof.left_out = self._left_out() or None
+        if sign.kind in DEFINED:
+            proof.note = say(
+                "The sign is what the rule itself looks at: the fix mends what was found, whether it had done harm or not."
+            )
 
     def _candidates(self, name: str | None) -> list[Finding]:
         found = [*self.verdict.causes, *self.verdict.symptoms]
@@ -141,7 +154,7 @@ class Prover:
         """The re-run with nothing changed: from a snapshot where one is there and shows the sign, else from the start."""
         if sign not in self._entry:
             self._entry[sign] = None
-            if not fix.at_start and sign.kind in _SUDDEN:
+            if not fix.at_start and sign.kind in SUDDEN:
                 self._entry[sign] = before_step(self.run, step)
             if self._entry[sign] is not None:
                 base = self._try("nothing", sign, 0)
@@ -152,9 +165,15 @@ class Prover:
             self._entry[sign] = None
         return self._try("nothing", sign, 0)
 
-    def _sign(self, finding: Finding, fix: Fix) -> Sign:
+    def _signs(self, finding: Finding, fix: Fix) -> list[Sign]:
+        """The signs that show. How the loss goes is one where it is asked for: every run has a loss."""
+        found: list[Sign] = []
         with Trace(self.run) as trace:
-            return sign_of(trace, finding.step, "auto" if fix.sign == "any" else fix.sign)
+            for kind in fix.signs:
+                sign = sign_of(trace, finding.step, "auto" if kind == "any" else kind)
+                if sign.shows and not (kind == "auto" and sign.kind == "learning") and sign not in found:
+                    found.append(sign)
+        return found
 
     def _judge(self, finding: Finding, fix: Fix, sign: Sign) -> bool | None:
         """True confirmed, False refuted, None where an intervention did not come to its end or left something in between."""
@@ -204,8 +223,14 @@ class Prover:
         self._runs[key] = out, last
         return out
 
+    def _left_out(self) -> list[int]:
+        """Indices of the samples that the re-run left out which took the crash away."""
+        ended = [t for t in self._done.values() if t.intervention == "sample-left-out" and t.gone]
+        found = (p for _ in ended for p in self.folder.glob(f"*-sample-left-out.plan/{LEFT_OUT}"))
+        return sorted({int(line) for path in found for line in path.read_text().split()})[:_MOST_LEFT_OUT]
+
     def _last(self, sign: Sign) -> int:
-        if sign.kind not in _SUDDEN or sign.step is None:
+        if sign.kind not in SUDDEN or sign.step is None:
             return self.last_step
         return min(sign.step + WINDOW, max(self.last_step, sign.step + 2))
 

@@ -12,6 +12,9 @@ Outcome = Literal["passed", "doubtful", "failed", "untried"]
 
 PROBES_JSON = "probes.json"
 
+LEFT_OUT = "left_out"
+"""File in a plan's folder with the indices of the samples that an intervention left out, one a line."""
+
 ENV_PLAN = "FIRSTFAULT_PROBES"
 """Environment variable with the file of a ProbePlan: the process tries probes in its own training loop, or an intervention."""
 

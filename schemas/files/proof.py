@@ -40,6 +40,8 @@ class Proof(msgspec.Struct, kw_only=True):
     """Name of a rule → what its cause turned out to be; names that could not be tried are missing."""
     smallest: list[int] | None = None
     """The fewest samples of the bad batch without which the fault is gone, by their place in it."""
+    left_out: list[int] | None = None
+    """Indices in the data set of the samples without which the script goes on."""
     note: str = ""
 
 
