@@ -78,10 +78,20 @@ class SavedCopied(Intervention):
     def install(self, patches: Patches) -> None:
         """Hooks of all tensors that are saved in this thread."""
 
-        def pack(tensor: Tensor) -> Tensor:
-            return tensor.detach().clone() if self.active else tensor
+        def pack(tensor: Tensor) -> tuple[Tensor, int]:
+            kept = tensor.detach()  # the tensor itself would hold the graph that holds it
+            kept = kept.clone() if self.active else kept
+            return kept, kept._version
 
-        hooks = torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor)
+        def unpack(packed: tuple[Tensor, int]) -> Tensor:
+            kept, version = packed
+            if kept._version != version:  # hooks take this check out of torch's hands
+                raise RuntimeError(
+                    "one of the variables needed for gradient computation has been modified by an inplace operation"
+                )
+            return kept
+
+        hooks = torch.autograd.graph.saved_tensors_hooks(pack, unpack)
         hooks.__enter__()
         patches.later(lambda: hooks.__exit__(None, None, None))
 

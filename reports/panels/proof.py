@@ -1,13 +1,11 @@
 """What `firstfault prove` tried on the run's script: each intervention, and whether the sign of the fault was gone."""
 
 from ...analyzer import Trace
-from ...schemas.files.proof import Proof, read_proof
+from ...schemas.files.proof import SUDDEN, Proof, read_proof
 from ..text.grid import Grid
 from ..text.language import say
 from ..text.wording import number, show_name
 from .panel import Panel
-
-_SUDDEN = {"nonfinite", "crash", "jump", "gradient", "dip"}
 
 
 def _sign(kind: str) -> str:
@@ -24,6 +22,11 @@ def _sign(kind: str) -> str:
         "unchanged": say("weights that steps leave as they are"),
         "zeros": say("gradients that are zero"),
         "still": say("parameters that do not move"),
+        "update": say("a jump of the updates"),
+        "activation": say("a jump of an activation"),
+        "undrawn": say("steps that draw no random number"),
+        "fine": say("activations in full precision"),
+        "sums": say("sums of ranks that are not the sum of their parts"),
     }.get(kind, kind)
 
 
@@ -46,7 +49,7 @@ def proof_panel(trace: Trace, _rank: int, _around: int | None, _suspect: str | N
 def proof_lines(proof: Proof) -> list[str]:
     """What came of it, in sentences."""
     lines: list[str] = []
-    if proof.reproduced and proof.step is not None and proof.sign in _SUDDEN:
+    if proof.reproduced and proof.step is not None and proof.sign in SUDDEN:
         lines.append(say("The fault came back: {sign} at step {step}.", sign=_sign(proof.sign), step=proof.step))
     elif proof.reproduced:
         lines.append(say("The fault came back: {sign}.", sign=_sign(proof.sign)))
@@ -56,6 +59,9 @@ def proof_lines(proof: Proof) -> list[str]:
     if proof.smallest:
         shown = ", ".join(map(str, proof.smallest))
         lines.append(say("It takes no more than these samples of the batch: {samples}.", samples=shown))
+    if proof.left_out:
+        shown = ", ".join(map(str, proof.left_out))
+        lines.append(say("Without these samples of the data set the script goes on: {samples}.", samples=shown))
     if proof.note:
         lines.append(proof.note)
     return lines

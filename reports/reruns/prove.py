@@ -16,11 +16,11 @@ from typing import Any
 from ...analyzer import Finding, Trace, Verdict, diagnose, judging
 from ...schemas.files.layout import RUN_JSON
 from ...schemas.files.probe_report import LEFT_OUT, ProbePlan
-from ...schemas.files.proof import PROOF_JSON, Proof, Tried, write_proof
+from ...schemas.files.proof import PROOF_JSON, SUDDEN, Proof, Tried, write_proof
 from ...schemas.files.snapshot import REENTRY_STEPS, read_meta, snapshot_path, snapshots
 from ..text.errors import ReportError
 from ..text.language import say
-from .prove_signs import DEFINED, SUDDEN, WINDOW, Sign, is_gone, sign_of
+from .prove_signs import DEFINED, WINDOW, Sign, is_gone, sign_of
 from .rerun_script import Script, finish, record
 
 TABLE = Path(__file__).with_name("interventions.toml")

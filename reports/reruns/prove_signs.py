@@ -18,9 +18,6 @@ from .run_series import (
     usual,
 )
 
-SUDDEN = frozenset({"nonfinite", "crash", "jump", "gradient", "dip", "update", "activation"})
-"""Signs that show within a few steps; the others are of the whole training."""
-
 WINDOW = 8
 """Steps after the fault in which its sign is looked for."""
 

@@ -10,6 +10,9 @@ from .safe_files import read_record
 
 PROOF_JSON = "proof.json"
 
+SUDDEN = frozenset({"nonfinite", "crash", "jump", "gradient", "dip", "update", "activation"})
+"""Signs that show within a few steps; the others are of the whole training."""
+
 Proven = Literal["confirmed", "refuted"]
 
 
