@@ -25,6 +25,7 @@ def _sign(kind: str) -> str:
         "update": say("a jump of the updates"),
         "activation": say("a jump of an activation"),
         "undrawn": say("steps that draw no random number"),
+        "skipped": say("steps that a GradScaler skips"),
         "fine": say("activations in full precision"),
         "sums": say("sums of ranks that are not the sum of their parts"),
     }.get(kind, kind)

@@ -41,7 +41,7 @@ class Fix:
     refute: tuple[str, ...] = ()
     at_start: bool = False
     signs: tuple[str, ...] = ("auto",)
-    """What is looked at: the first that shows, and where it leaves things undecided the next."""
+    """What is looked at, of what shows: a cause is refuted where none of it goes away."""
     refutes: bool = True
     """Whether the cause is refuted where none of its interventions takes the sign away."""
 
@@ -99,21 +99,10 @@ class Prover:
             if not signs:
                 unseen.append(finding.name)
                 continue
-            result: bool | None = None
-            for sign in signs:
-                base = self._base(sign, fix, self._step(finding, sign))
-                proof.reproduced = (proof.reproduced or False) or base.gone is False
-                if not tried_one:
-                    proof.sign, proof.step, proof.value = sign.kind, sign.step, sign.value
-                tried_one = True
-                result = self._judge(finding, fix, sign) if base.gone is False else None
-                if result is not None:
-                    break
-            if result is not None:
-                proof.proven[finding.name] = "confirmed" if result else "refuted"
-            if result:
-                proof.sign, proof.step, proof.value = sign.kind, sign.step, sign.value
-                self._say_more(proof, finding, fix, sign, smallest=candidate is None)
+            if not tried_one:
+                proof.sign, proof.step, proof.value = signs[0].kind, signs[0].step, signs[0].value
+            tried_one = True
+            if self._is_confirmed(finding, fix, signs, proof, smallest=candidate is None):
                 break
         if unseen and not tried_one:
             proof.note = say(
@@ -128,6 +117,24 @@ class Prover:
             )
         proof.tried = list(self._done.values())
         return proof
+
+    def _is_confirmed(self, finding: Finding, fix: Fix, signs: list[Sign], proof: Proof, *, smallest: bool) -> bool:
+        """Try a cause by each of its signs, and note in the proof what came of it."""
+        results: list[bool | None] = []
+        for sign in signs:
+            if self._base(sign, fix, self._step(finding, sign)).gone is not False:
+                proof.reproduced = proof.reproduced or False
+                continue
+            proof.reproduced = True
+            results.append(self._judge(finding, fix, sign))
+            if results[-1]:
+                proof.proven[finding.name] = "confirmed"
+                proof.sign, proof.step, proof.value = sign.kind, sign.step, sign.value
+                self._say_more(proof, finding, fix, sign, smallest=smallest)
+                return True
+        if results and None not in results:
+            proof.proven[finding.name] = "refuted"
+        return False
 
     def _say_more(self, proof: Proof, finding: Finding, fix: Fix, sign: Sign, *, smallest: bool) -> None:
         """What a confirmed cause is to be read with: the samples that it takes, and what the sign is worth."""
@@ -168,9 +175,10 @@ class Prover:
     def _signs(self, finding: Finding, fix: Fix) -> list[Sign]:
         """The signs that show. How the loss goes is one where it is asked for: every run has a loss."""
         found: list[Sign] = []
+        optimizer = finding.evidence[0].get("optimizer_id") if finding.evidence else None
         with Trace(self.run) as trace:
             for kind in fix.signs:
-                sign = sign_of(trace, finding.step, "auto" if kind == "any" else kind)
+                sign = sign_of(trace, finding.step, "auto" if kind == "any" else kind, optimizer)
                 if sign.shows and not (kind == "auto" and sign.kind == "learning") and sign not in found:
                     found.append(sign)
         return found

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ...analyzer import Trace
-from .run_series import FEWEST, gradient_norms, losses
+from .run_series import FEWEST, Series, gradient_norms, losses
 
 _HALF_BITS = 11
 """Binary digits of a float16 number; bfloat16 has eight."""
@@ -43,9 +43,9 @@ def compared(kind: str, value: float | None, before: float | None) -> bool | Non
     return True if value <= number.gone * before else False if value >= number.there * before else None
 
 
-def learnt(trace: Trace) -> float | None:
+def learnt(series: Series) -> float | None:
     """Share of the first losses that is gone at the end; negative where it rose."""
-    values = [v for _, v in losses(trace)]
+    values = [v for _, v in series]
     if len(values) < FEWEST:
         return None
     part = max(1, len(values) // 6)
@@ -88,6 +88,14 @@ def _undrawn(trace: Trace, step: int) -> float | None:
         "SELECT avg((rng = before)::INTEGER) AS share FROM (SELECT step, rng, lag(rng) OVER (PARTITION BY rank ORDER BY step)"
         " AS before FROM (SELECT rank, step, max(rng) AS rng FROM steps WHERE rng IS NOT NULL GROUP BY rank, step))"
         " WHERE step >= $step AND before IS NOT NULL",
+        {"step": step},
+    ).item()
+
+
+def _skipped(trace: Trace, step: int) -> float | None:
+    """Share of the steps, from the step on, that a GradScaler keeps the optimizer from making."""
+    return trace.sql(
+        "SELECT avg(coalesce(skipped_by_scaler, false)::INTEGER) AS share FROM steps WHERE step >= $step AND completed",
         {"step": step},
     ).item()
 
@@ -154,6 +162,7 @@ NUMBERS: dict[str, Number] = {
     "still": Number(_still, 0.5, 1.0),
     "buffers": Number(_still_statistics, 0.5, 0.9),
     "undrawn": Number(_undrawn, 0.5, 0.9),
+    "skipped": Number(_skipped, 0.5, 0.9),
     "unchanged": Number(_unchanged, 0.5, 0.9),
     "zeros": Number(_zeros, 0.5, 0.9),
     "fine": Number(_fine, 0.8, 0.99),

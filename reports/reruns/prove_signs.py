@@ -61,13 +61,14 @@ class Sign:
     NUMBERS, at ``step``.
 
     ``value`` says how much, ``losses`` are the run's own where a re-run is compared with them step by step. ``series`` is the
-    one of several that shows it."""
+    one of several that shows it, ``optimizer`` the one whose loss it is."""
 
     kind: str
     step: int | None
     value: float | None
     losses: tuple[tuple[int, float], ...] = ()
     series: str = ""
+    optimizer: int | None = None
 
     @property
     def shows(self) -> bool:
@@ -75,8 +76,10 @@ class Sign:
         return self.value is not None or self.kind in {"crash", "learning"}
 
 
-def sign_of(trace: Trace, step: int | None, kind: str = "auto") -> Sign:
-    """The sign of the fault in a run: a kind asked for, or the earliest of crash, nonfinite, jump, gradient and dip."""
+def sign_of(trace: Trace, step: int | None, kind: str = "auto", optimizer: int | None = None) -> Sign:
+    """The sign of the fault in a run: a kind asked for, or the earliest of crash, nonfinite, jump, gradient and dip.
+
+    Where the fault is one of an ``optimizer``, it is its loss that learns better or does not."""
     looks: dict[str, Callable[[], Sign | None]] = {
         "crash": lambda: _crash(trace),
         "nonfinite": lambda: _nonfinite(trace),
@@ -97,7 +100,10 @@ def sign_of(trace: Trace, step: int | None, kind: str = "auto") -> Sign:
     known = [sign for sign in found if sign.step is not None]
     if known:
         return min(known, key=lambda sign: sign.step or 0)
-    return found[0] if found else Sign("learning", step, learnt(trace), tuple(losses(trace)))
+    if found:
+        return found[0]
+    own = losses(trace, optimizer)
+    return Sign("learning", step, learnt(own), tuple(own), optimizer=optimizer)
 
 
 def is_gone(sign: Sign, trace: Trace, *, last: int, since: int = -1) -> tuple[bool | None, float | None]:
@@ -124,7 +130,8 @@ def is_gone(sign: Sign, trace: Trace, *, last: int, since: int = -1) -> tuple[bo
     if sign.kind in NUMBERS:
         value = number_of(sign.kind, trace, sign.step)
         return compared(sign.kind, value, sign.value), value
-    return _learns_better(sign, trace), learnt(trace)
+    own = losses(trace, sign.optimizer)
+    return _learns_better(sign, own), learnt(own)
 
 
 def _crash(trace: Trace) -> Sign | None:
@@ -220,9 +227,9 @@ def _nearer(value: float | None, before_it: float | None) -> bool | None:
     return True if value <= max(_WITHIN, _GONE * before_it) else False if value >= before_it / 2 else None
 
 
-def _learns_better(sign: Sign, trace: Trace) -> bool | None:
+def _learns_better(sign: Sign, own: Series) -> bool | None:
     """Whether the loss of the last third is lower than that of the run, nearly step by step, and by how much it counts."""
-    there, here = dict(sign.losses), dict(losses(trace))
+    there, here = dict(sign.losses), dict(own)
     steps = sorted(there.keys() & here.keys())
     if len(steps) < FEWEST:
         return None

@@ -3,6 +3,7 @@
 import itertools
 import statistics
 from collections.abc import Sequence
+from typing import Any
 
 from ...analyzer import Trace
 
@@ -19,9 +20,14 @@ Series = Sequence[tuple[int, float]]
 """Step and value, in the order of the steps."""
 
 
-def losses(trace: Trace) -> Series:
-    """The mean loss of each step."""
-    return _rows(trace, "SELECT step, avg(loss) AS v FROM steps WHERE isfinite(loss) GROUP BY step ORDER BY step")
+def losses(trace: Trace, optimizer: int | None = None) -> Series:
+    """The mean loss of each step, of one optimizer where several train against each other."""
+    return _rows(
+        trace,
+        "SELECT step, avg(loss) AS v FROM steps WHERE isfinite(loss) AND coalesce(optimizer_id = $optimizer, true)"
+        " GROUP BY step ORDER BY step",
+        {"optimizer": optimizer},
+    )
 
 
 def gradient_norms(trace: Trace) -> Series:
@@ -77,5 +83,5 @@ def scatter(history: Sequence[float]) -> float:
     return max(1.4826 * statistics.median(abs(change - middle) for change in changes), 1e-3 * abs(history[-1]))
 
 
-def _rows(trace: Trace, query: str) -> Series:
-    return [(int(step), float(value)) for step, value in trace.sql(query).iter_rows() if value is not None]
+def _rows(trace: Trace, query: str, values: dict[str, Any] | None = None) -> Series:
+    return [(int(step), float(value)) for step, value in trace.sql(query, values).iter_rows() if value is not None]
