@@ -17,6 +17,7 @@ from .data_interventions import (
     TargetsKept,
     TargetsMoved,
 )
+from .epoch_end import EpochShortened
 from .exception_interventions import OperandsCast, SampleLeftOut, SavedCopied
 from .model_interventions import AllTrained, Deterministic, Eager, LossTurned, TermTurned, TrainMode
 from .optimizer_interventions import (
@@ -83,6 +84,7 @@ INTERVENTIONS: dict[str, tuple[type[Intervention], dict[str, Any]]] = {
     "all-trained": (AllTrained, {}),
     "eager": (Eager, {}),
     "deterministic": (Deterministic, {}),
+    "epoch-shortened": (EpochShortened, {}),
     "one-rank": (OneRank, {}),
     "sums-made-anew": (SumsMadeAnew, {}),
 }

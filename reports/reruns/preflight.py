@@ -10,6 +10,7 @@ from ...analyzer import Trace, Verdict, diagnose, judging
 from ...schemas.files.probe_report import Picture, ProbePlan, ProbeReport, ProbeResult, read_report
 from ..text.language import say
 from ..text.wording import plural
+from .preflight_epoch import epoch_end
 from .preflight_facts import cost, data, determinism, rate_in_use, resume
 from .probe_words import probe_sentence
 from .rerun_script import Script, finish, probe, record, recorded
@@ -74,6 +75,8 @@ EXIT_CODES = {"go": 0, "stop": 1, "doubtful": 3}
 _RANK = {"untried": 0, "passed": 1, "doubtful": 2, "failed": 3}
 _SECOND_START_STEPS = 6
 """Steps of the second start: seeds, data order and the first updates show themselves in a few."""
+_STEPS_AFTER = 4
+"""Its steps after the end of an epoch that is rehearsed: rules that look for steps in a row ask for three."""
 
 
 _TOTAL = 1.5
@@ -155,13 +158,19 @@ def preflight(
         verdict = diagnose(trace, judging(run, None))
         if probing is not None:
             finish(probing, seconds)
-            second = record(script, again, steps=min(steps, _SECOND_START_STEPS), seconds=seconds, again=True)
+            compared = min(steps, _SECOND_START_STEPS)
+            ending = ProbePlan(folder=str(folder / "epoch-end"), intervention="epoch-shortened", step=compared)
+            left = max(_LEAST * seconds, _TOTAL * seconds - (time.monotonic() - began))
+            second = record(
+                script, again, steps=compared + _STEPS_AFTER, seconds=min(seconds, left), plan=ending, again=True
+            )
             finish(second, seconds)
         report = read_report(Path(plan.folder)) or ProbeReport(ended="no-training")
         checks = _verdict_checks(verdict, trained) + [Check(*c) for c in data(trace, verdict)]
         checks += [_of(found) for found in report.results]
         if second is not None:
-            checks += [Check(*c) for c in determinism(trace, again)]
+            checks += [Check(*c) for c in determinism(trace, again, min(steps, _SECOND_START_STEPS))]
+            checks += [Check(*c) for c in epoch_end(again, verdict, min(steps, _SECOND_START_STEPS))]
         checks += [Check(*c) for c in rate_in_use(trace)]
         checks += [Check(*c) for c in cost(trace, total_steps)]
     if resume_args is not None and trained:

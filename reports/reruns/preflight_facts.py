@@ -120,8 +120,8 @@ def _files(trace: Trace, action: str) -> set[str]:
     )
 
 
-def determinism(trace: Trace, again: Path) -> list[Fact]:
-    """Two starts of the script, tensor by tensor."""
+def determinism(trace: Trace, again: Path, most: int = 1_000_000) -> list[Fact]:
+    """The first steps of two starts of the script, ``most`` at most, tensor by tensor."""
     name = "two starts"
     try:
         with Trace(again) as other:
@@ -129,6 +129,7 @@ def determinism(trace: Trace, again: Path) -> list[Fact]:
             if last is None:
                 return [("determinism", name, "doubtful", say("The second start made no step."))]
             first = trace.sql("SELECT min(step) AS s FROM steps").item()
+            last = min(int(last), int(first or 0) + most - 1)
             found_again = _files(other, "read") - _files(other, "saved")
             if found_again & _files(trace, "saved") or other.sql(_LOADS).item() > trace.sql(_LOADS).item():
                 # a script that looks for its checkpoint finds the one that its first start has written

@@ -1,0 +1,81 @@
+"""The end of an epoch that preflight rehearses: what is cut, what is kept aside, and what is told of it."""
+
+import pytest
+import torch
+from firstfault.analyzer import Trace, diagnose
+from firstfault.recorder.probes.interventions import intervened
+from firstfault.reports.reruns.preflight_epoch import epoch_end
+from torch.utils.data import DataLoader, TensorDataset
+
+
+def loader():
+    return DataLoader(TensorDataset(torch.arange(12.0)), batch_size=2)
+
+
+def test_one_pass_over_the_training_data_ends_at_the_step_and_the_next_is_whole():
+    step = 0
+    passes = []
+    with intervened("epoch-shortened", step=3, now=lambda: step):
+        for _ in range(3):
+            passes.append(0)
+            for _ in loader():
+                passes[-1] += 1
+                step += 1
+            with torch.no_grad():
+                assert len(list(loader())) == 6
+    assert passes == [3, 6, 6]
+
+
+def test_a_checkpoint_goes_aside_and_is_read_from_there(tmp_path):
+    path = tmp_path / "last.pt"
+    torch.save({"a": 1}, path)
+    with intervened("epoch-shortened", step=0):
+        torch.save({"a": 2}, path)
+        assert torch.load(path)["a"] == 2
+        torch.save(obj={"a": 3}, f=str(path))
+        assert torch.load(str(path))["a"] == 3
+    assert torch.load(path)["a"] == 1
+
+
+def test_a_file_that_was_there_before_is_not_written_over_once_the_epoch_has_ended(tmp_path):
+    old, new = tmp_path / "old.txt", tmp_path / "new.txt"
+    old.write_text("mine")
+    with intervened("epoch-shortened", step=0):
+        for _ in range(2):
+            list(loader())
+        with pytest.raises(PermissionError, match=r"old\.txt was there before"):
+            old.write_text("rehearsed")
+        assert old.read_text() == "mine"
+        new.write_text("a new one")
+        new.write_text("and again")
+    old.write_text("afterwards")
+
+
+def rehearsed(run, saved=None, exception=None, eval_forwards=3):
+    for step in range(10):
+        run.step(step, loss=1.0, scheduler_steps=1, eval_forwards=eval_forwards if step == 6 else 0)
+    run.add("tensors", tensor_id=0, tensor_name="w.exp_avg", kind="optimizer_state")
+    if saved is not None:
+        run.add("checkpoints", step=6, action="saved", content="dict", **saved)
+    path = run.write()
+    with Trace(path) as trace:
+        verdict = diagnose(trace)
+    return [(area, outcome) for area, _, outcome, _ in epoch_end(path, verdict, 6)]
+
+
+@pytest.mark.parametrize(
+    ("saved", "facts"),
+    [
+        (None, []),
+        ({"last_epoch": 1}, [("resume", "doubtful")]),
+        ({"optimizer_entries": 4}, [("resume", "doubtful")]),
+        ({"optimizer_entries": 4, "last_epoch": 1}, []),
+        ({}, []),
+    ],
+)
+def test_a_checkpoint_that_keeps_a_part_of_the_trainings_state_keeps_all_of_it(run_folder, saved, facts):
+    assert rehearsed(run_folder(), saved) == [("verdict", "passed"), *facts]
+
+
+def test_where_no_epoch_ended_nothing_is_said(run_folder):
+    assert rehearsed(run_folder(), eval_forwards=0) == []
