@@ -44,7 +44,7 @@ _NICENESS = 10
 
 
 @dataclass
-class Watch:
+class SupervisorThread:
     """The thread that looks at the script once a second and keeps the journal short."""
 
     run: Path
