@@ -270,12 +270,11 @@ class Budget:
 
     def _grace_is_over(self) -> bool:
         grace_ns = self.options.grace_s * 1e9
-        if self.used_ns < _FULL_PART * grace_ns:
+        least_ns = grace_ns if self.step < self._first_step + _FULL_STEPS else _FULL_PART * grace_ns
+        if self.used_ns < least_ns:
             return False
         used_ns = self.used_ns * self._processor.share()  # the grace is for what is done, not for waiting in a queue
-        if used_ns < _FULL_PART * grace_ns or self.step < self._first_step + _FULL_STEPS:
-            return used_ns >= grace_ns
-        return used_ns >= grace_ns or self.used_ns >= _FULL_SHARE * self._ran_ns
+        return used_ns >= grace_ns or (used_ns >= least_ns and self.used_ns >= _FULL_SHARE * self._ran_ns)
 
     def account(self, step: int) -> list[dict[str, Any]]:
         """Rows of `recorder_stats`: what every part took since its row before."""
