@@ -21,10 +21,10 @@ import msgspec
 
 from ...schemas import TABLES, ExitRecord, RunManifest
 from ...schemas.files.manifest import encode_json
-from ..diagnosis.diagnose import diagnose, fired_by
+from ..diagnosis.diagnose import diagnose, finding_from_rows
 from ..errors import RuleError
 from ..reading.trace import Trace
-from ..rules.rule import Rule, missing, run_rule
+from ..rules.rule import Rule, run_rule, why_not_evaluable
 from .case_database import CaseDatabase
 from .case_tables import Rows, exit_record, expand, filled, manifest
 
@@ -60,7 +60,7 @@ def judge(rule: Rule, case: Case, database: CaseDatabase) -> Judged:
     """Run a rule on its case; no problem where the case holds. Raises RuleError for a table or column that does not exist."""
     read_by = None if "causes" in case else rule.select  # a verdict runs every rule
     with database.filled(_tables(case), *_records(case), read_by=read_by) as trace:
-        why = missing(trace, rule)
+        why = why_not_evaluable(trace, rule)
         rows = run_rule(trace, rule) if why is None and "expect" in case else []
         return Judged(list(_compare(trace, rule, case, why, rows)), rows)
 
@@ -93,9 +93,9 @@ def _compare(trace: Trace, rule: Rule, case: Case, why: str | None, rows: list[d
         yield f"is not evaluable: {why}"
         return
     expected = case["expect"]
-    yield from _rows(rows, expected)
+    yield from _differences(rows, expected)
     if expected and rows:
-        message = fired_by(rule, rows).finding.message
+        message = finding_from_rows(rule, rows).finding.message
         for part in case.get("says", []):
             if part not in message:
                 yield f"the message lacks {part!r}: {message}"
@@ -105,7 +105,7 @@ def _compare(trace: Trace, rule: Rule, case: Case, why: str | None, rows: list[d
             yield f"the causes are {causes}, expected {case['causes']}"
 
 
-def _rows(rows: list[dict[str, Any]], expected: list[dict[str, Any]]) -> Iterator[str]:
+def _differences(rows: list[dict[str, Any]], expected: list[dict[str, Any]]) -> Iterator[str]:
     if not expected and rows:
         yield f"should be silent, but fired at {rows[0]}"
     if len(rows) < len(expected):
