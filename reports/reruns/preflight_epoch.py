@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from ...analyzer import Trace, Verdict, diagnose, judging
+from ...analyzer import Trace, Verdict, diagnose, rules_for
 from ...schemas.files.layout import RUN_JSON
 from ..text.language import say
 from .preflight_facts import Fact
@@ -34,7 +34,7 @@ def epoch_end(again: Path, first: Verdict, since: int) -> list[Fact]:
         if ended < 2 and not evaluated and not saved:
             return broken
         known = {f.name for f in [*first.causes, *first.symptoms]}
-        verdict = diagnose(trace, judging(again, None))
+        verdict = diagnose(trace, rules_for(again, None))
         facts: list[Fact] = [
             (
                 "data" if f.code.startswith("DA") else "verdict",
