@@ -4,7 +4,7 @@ name = "shuffled-labels"
 severity = "error"
 phase = "data"
 signal = "loss"
-message = "{how_}: the loss is {value}, {floor_} is {entropy}, while gradients and updates are healthy: labels and inputs do not belong together."
+message = "{how_}: the loss is {value}, {floor_} is {entropy}, while gradients and updates are healthy. Labels and inputs do not belong together."
 fix = "Check the join of inputs and labels: sorted or shuffled apart, off by one, another file."
 explains = ["divergence", "loss-spike", "plateau", "underfit", "overfit"]
 slack = 20
@@ -213,10 +213,10 @@ tables = ["batches", "steps", "param_groups"]
 columns = ["batches.loss_op", "steps.loss"]
 steps = 10
 [doc]
-what = "A classifier whose loss jumps from well below the entropy of its labels to that entropy or above, and stays. Or a regression whose mean of squares jumps from well below the variance of its targets to that of wrong pairs, and stays. Learning rate, input and label mix do not jump, and the predictions of that step are as large as before; or a classifier that has moved far and never got below it (in a run of few steps, on sequences of tokens, or where only the weights beside the embeddings have moved and the labels are the same ones in every step, only a warning)."
+what = "The loss of a classifier jumps from well below the entropy of its labels to that entropy or above, and stays. Or the mean squared error of a regression jumps from well below the variance of its targets to that of wrong pairs, and stays. Learning rate, input and label mix do not jump, and the predictions of that step are as large as before. Or a classifier has moved far and never got below the entropy. That is only a warning in a run of few steps or on sequences of tokens. It is a warning too where only the weights beside the embeddings have moved and every step has the same labels."
 why = "The entropy of the labels is the loss of a model that knows nothing of the input."
-not_this = "A run that is too short to have learnt, steps in which nothing was updated. A higher learning rate, other inputs, a new label mix, tokens (their entropy is another matter). A loss that gradually falls again, a weak signal: a loss that lies below the entropy of the labels by little, but for certain, while the samples are new."
-source = "Cross entropy of a constant prediction is the entropy of the labels, its mean squared error their variance; of predictions and targets that have nothing to do with each other the two variances add up."
+not_this = "A run that is too short to have learnt, steps in which nothing was updated. A higher learning rate, other inputs, a new label mix, tokens (their entropy is another matter). A loss that gradually falls again. A weak signal: while the samples are new, the loss is below the entropy of the labels by little, but for certain."
+source = "Cross entropy of a constant prediction is the entropy of the labels, its mean squared error their variance. Of predictions and targets that have nothing to do with each other the two variances add up."
 */
 -- shared
 WITH told AS (

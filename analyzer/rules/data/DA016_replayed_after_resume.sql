@@ -5,7 +5,7 @@ severity = "error"
 phase = "data"
 signal = "fingerprint"
 message = "After the resume at step {step} the batches from step {first} on come again in the same order ({count} compared). The loaded state is that of step {position}: it had already been trained on them."
-fix = "Save the state of the sampler or loader (epoch and position, or torchdata's StatefulDataLoader) and skip what was seen: itertools.islice(loader, seen, None)."
+fix = "Save the state of the sampler or loader (epoch and position, or torchdata's StatefulDataLoader). Skip what was seen: itertools.islice(loader, seen, None)."
 explains = ["duplicate-batches", "repeated-batch-order", "overfit"]
 [params.batches]
 value = 3
@@ -29,9 +29,9 @@ source = "arithmetic: with it ten"
 [needs]
 tables = ["checkpoints", "batches", "steps"]
 [doc]
-what = "Optimizer state is loaded in the middle of an epoch, and the batches that follow are those of its beginning, which the loaded state has been trained on."
-why = "The beginning of the data is trained on twice and, with every further resume, again; the end is seen more rarely."
-not_this = "The batches between the checkpoint and the crash, which are to be seen again; a new epoch in the same order; data without an order."
+what = "Optimizer state is loaded in the middle of an epoch. The batches that follow are those of the epoch's beginning. The loaded state has already been trained on them."
+why = "The beginning of the data is trained on twice and, with every further resume, again. The end is seen more rarely."
+not_this = "The batches between the checkpoint and the crash, which are to be seen again. A new epoch in the same order. Data without an order."
 source = "Equality of fingerprints."
 */
 WITH resumes AS (

@@ -27,7 +27,7 @@ steps = 3
 [doc]
 what = "Parameters in an optimizer's groups whose requires_grad is False at every step, or from some step on to the end."
 why = "The optimizer skips them silently."
-not_this = "Master copies, into which the script puts gradients of its own, frozen parameters that no optimizer holds. Parameters that are thawed later, or whose learning rate had gone down to nothing by a schedule before. Only advice where others are: a plan that thaws part after part; where it is so from the first step on while other parameters in an optimizer train, as in fine-tuning a head on a frozen backbone; and where all that is held is frozen and what trains is not held, which is parameters-not-in-optimizer."
+not_this = "Master copies, into which the script puts gradients of its own. Frozen parameters that no optimizer holds. Parameters that are thawed later, or whose learning rate had gone down to nothing by a schedule before. Only advice where others are thawed later: a plan that thaws part after part. Only advice where it is so from the first step on while other parameters in an optimizer train. Fine-tuning a head on a frozen backbone is such a case. Only advice where all that is held is frozen and what trains is not held, which is parameters-not-in-optimizer."
 source = "Flags; no threshold."
 */
 WITH looks AS (

@@ -18,7 +18,7 @@ source = "arithmetic: 64 squared is 4096: it takes sixteen such products, all of
 [needs]
 tables = ["steps", "tensor_stats"]
 [doc]
-what = "The first module with a non-finite output had finite inputs, and inside it a mask covers whole rows, or whole rows of a softmax are NaN although its operands were small."
+what = "The first module with a non-finite output had finite inputs. Inside it a mask covers whole rows, or whole rows of a softmax are NaN although its operands were small."
 why = "softmax(-inf, ..., -inf) = 0/0. It needs one sample of padding only, and reaches every weight in the same step."
 not_this = "Masks with full rows where the softmax stays finite (large negative fill), and overflow of the scores themselves."
 source = "Arithmetic: softmax over an empty set."

@@ -4,7 +4,7 @@ name = "clip-before-unscale"
 severity = "error"
 phase = "optimizer"
 signal = "clip_norm"
-message = "At step {step} {who} saw gradients still multiplied by the loss scale {scale}: it cut a norm of {value} to {max_norm}, so the real gradient was cut to about {left_}."
+message = "At step {step} {who} saw gradients still multiplied by the loss scale {scale}. It cut a norm of {value} to {max_norm}, so the real gradient was cut to about {left_}."
 fix = "Call scaler.unscale_(optimizer) before the clipping."
 explains = ["clip-always-active", "lr-too-low", "plateau", "underfit", "clip-ineffective", "frozen-by-zero-gradient"]
 [params.steps]
@@ -41,9 +41,9 @@ source = "convention: of this project, fewer scatter too much"
 tables = ["steps"]
 columns = ["steps.loss_scale"]
 [doc]
-what = "Clipping in a step whose loss was scaled and whose gradients nothing had divided again. Where the script clips with code of its own: the norm of the gradients that reach the step, times the loss scale, becomes one number that no longer changes, and the norm falls manifold there, or follows the inverse of the loss scale."
+what = "A step clipped gradients whose loss was scaled and which nothing had divided again. Where the script clips with its own code, the norm at the step times the loss scale becomes one number that no longer changes. The norm falls manifold there, or follows the inverse of the loss scale."
 why = "The threshold is compared with gradients that are larger by the loss scale: after unscaling almost nothing is left."
-not_this = "unscale_ before clipping (the norm itself is then the constant, near its size before), a scaler that is switched off or has scale one."
+not_this = "unscale_ before clipping (the norm itself is then the constant, near its size before). A scaler that is switched off or has scale one."
 source = "Order of calls; for the script's own clipping arithmetic: clip(scale * g) / scale has the norm threshold / scale."
 */
 WITH own AS (

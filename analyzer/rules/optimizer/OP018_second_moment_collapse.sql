@@ -5,7 +5,7 @@ severity = "error"
 phase = "optimizer"
 signal = "exp_avg_sq"
 message = "At step {step} the second moment {tensor} of {optimizer} {how_}: {value} {beside}; {harm}."
-fix = "Do not touch optimizer.state between steps; where gradients vanish for long stretches use a larger eps, a smaller beta2, or a warm-up when they come back."
+fix = "Do not touch optimizer.state between steps. Where gradients vanish for long stretches use a larger eps, a smaller beta2, or a warm-up when they come back."
 explains = ["loss-spike", "divergence", "exploding-gradients", "lr-too-high", "nonfinite-tensor", "optimizer-state-drift", "dead-relu"]
 [params.fallen]
 value = 1e-4
@@ -82,10 +82,10 @@ tables = ["tensor_stats", "param_groups"]
 kinds = ["optimizer_state"]
 steps = 4
 [doc]
-what = "An exponential average of squared gradients that falls in one step below what its decay rate allows; or one that has decayed to nothing, so that the next gradients make updates many times as long as before and the loss leaves its band; or one far below the square of eps from the first step on."
-why = "The second moment is the divisor of Adam's update: where it is lost, an ordinary gradient makes an extraordinary step. v(t) = beta2 v(t-1) + (1 - beta2) g² cannot be smaller than beta2 v(t-1)."
+what = "An exponential average of squared gradients falls in one step below what its decay rate allows. Or it has decayed to nothing. Then the next gradients make updates many times as long as before, and the loss leaves its band. Or it is far below the square of eps from the first step on."
+why = "The second moment is the divisor of Adam's update. Where it is lost, an ordinary gradient makes an extraordinary step. The value v(t) = beta2 v(t-1) + (1 - beta2) g² cannot be smaller than beta2 v(t-1)."
 not_this = "A new optimizer or a lost step counter (optimizer-state-lost). State that was loaded or put back to zero, both moments of it. The state of a weight that was drawn again, weights without gradients, rows of embeddings."
-source = "Arithmetic: the recurrence of Adam (Kingma and Ba 2015) and the decay rate of Adafactor (Shazeer and Stern 2018) on the same sample of elements."
+source = "Arithmetic on the same sample of elements: the recurrence of Adam (Kingma and Ba 2015). The decay rate is that of Adafactor (Shazeer and Stern 2018)."
 */
 -- shared
 WITH second AS (

@@ -4,7 +4,7 @@ name = "low-device-use"
 severity = "warning"
 phase = "step"
 signal = "kernel"
-message = "The device works {percent} % of the time of {span_} ({kernels} kernels of {kernel_us} µs in {step_ms} ms): it waits for {waits_}{syncs_}{host_}. Up to {saving_ms} ms of {step_ms} ms could be saved."
+message = "The device works {percent} % of the time of {span_} ({kernels} kernels of {kernel_us} µs in {step_ms} ms). It waits for {waits_}{syncs_}{host_}. Up to {saving_ms} ms of {step_ms} ms could be saved."
 fix = "Larger batches, torch.compile(mode='reduce-overhead') or CUDA graphs, fused optimizers, and fewer reads of results (.item()) between launches. Where the work had been launched, look at what it waits for: other streams, other ranks, copies."
 explains = []
 [params.busy]
@@ -41,9 +41,9 @@ source = "convention: of this project, a few are in any loop"
 [needs]
 tables = ["profiler_events"]
 [doc]
-what = "Kernels and copies run in less than half of the time of most profiled steps, or of a profile without steps, and the loader is not the reason."
+what = "Kernels and copies run in less than half of the time of most profiled steps, or of a profile without steps. The loader is not the reason."
 why = "The device is paid for whether it works or not."
-not_this = "Runs without a device, runs that wait for their data, profiles in which the driver starts or a graph is captured."
+not_this = "Runs without a device, runs that wait for their data. Profiles in which the driver starts or a graph is captured."
 source = "Below 50 % is a threshold of other tools. Time in which at least one kernel or copy ran; checked on public traces of NVIDIA and AMD devices."
 */
 WITH waits AS (
