@@ -20,7 +20,7 @@ source = "convention: of this project, one of ten"
 [needs]
 tables = ["steps", "tensor_stats"]
 [doc]
-what = "The first non-finite tensor of the first bad step is a field of the batch, an input of the model or a target of the loss. Or inputs of a model were not finite, and the script took the next batch without a backward of that model. This is a warning where it happened less than three times. Or the script ended with an exception about non-finite values, before any step was bad. The exception came from a model whose own argument held some."
+what = "The first non-finite tensor of the first bad step is data. It is a field of the batch, an input of the model or a target of the loss. Or inputs of a model were not finite. The script took the next batch without a backward of that model. This is a warning where it happened less than three times. Or the script ended with an exception about non-finite values, before any step was bad. The exception came from a model whose own argument held some."
 why = "Whatever is computed from it is lost, and one optimizer step carries it into every weight."
 not_this = "Infinite masks (only 0 and -inf). NaN markers in a field that the run survived in this or earlier steps."
 source = "Arithmetic: a non-finite operand gives a non-finite result."

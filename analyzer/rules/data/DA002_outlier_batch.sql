@@ -78,7 +78,7 @@ source = "convention: the three-sigma rule"
 tables = ["steps", "tensor_stats", "batches"]
 steps = 6
 [doc]
-what = "A floating-point field's largest element leaves all of its own history by an order of magnitude. Loss or gradient norm leave theirs in the same step, or the running variance of a normalisation layer leaves its own upward. Or the element leaves its history by four orders of magnitude for a moment."
+what = "A floating-point field's largest element leaves all of its own history by an order of magnitude. In the same step loss or gradient norm leave theirs. Or the running variance of a normalisation layer leaves its own upward. Or the element leaves its history by four orders of magnitude for a moment."
 why = "One batch on another scale can undo thousands of steps, or overflow them."
 not_this = "Fields whose range varies anyway (the spread of the logarithm counts), integer fields. What another model put out with a graph, and smaller outliers that neither loss nor gradients nor running statistics notice."
 source = "Own history, robust: median and MAD of ln(abs-max), the maximum of all earlier batches, and two agreeing signals."

@@ -10,7 +10,7 @@ explains = ["plateau", "underfit"]
 [needs]
 tables = ["events"]
 [doc]
-what = "A view or reshape in the forward gives a result that has an axis of the input in another place. Examples are a sequence with the heads of attention before it, joined heads that were not moved back, and exchanged channels and time. The view is found in the autograd graph. Axes are followed from the operators that make them. So a view that splits or joins is told apart from one that mixes."
+what = "The result of a view or reshape in the forward has an axis of the input in another place. Examples are a sequence with the heads of attention before it and joined heads that were not moved back. Another is channels and time exchanged. The view is found in the autograd graph. Axes are followed from the operators that make them. So a view that splits or joins is told apart from one that mixes."
 why = "Values of different time steps, channels or samples get into one row; the model trains on, worse than it could."
 not_this = "Axes that are split, joined, transposed or permuted (heads, channel shuffle, pixel shuffle, windows, patches, groups). Frames that are stacked, relative shifts of padded tensors. Axes of which it is not known how they were made."
 source = "Arithmetic of views: elements keep their order in memory."

@@ -39,7 +39,7 @@ tables = ["batches", "tensor_stats"]
 columns = ["batches.loss_op"]
 steps = 5
 [doc]
-what = "In a regression, after 100 steps or more, the outputs have gone a tenth or less of the way to the targets' mean. The targets are closer to their own mean than the outputs are."
+what = "A regression has run for 100 steps or more. The outputs have gone a tenth or less of the way to the targets' mean. The targets are closer to their own mean than the outputs are."
 why = "Weights move by about the learning rate a step. Outputs that begin near 1 cannot reach hundreds of thousands in any training. Until then only their size is learnt."
 not_this = "Targets with a mean below 100, outputs that are getting there. Targets that scatter so widely that their mean is nowhere near, losses that are no regression."
 source = "Arithmetic: the loss of a constant is the variance of the targets."

@@ -10,7 +10,7 @@ explains = ["python-exception", "hang", "killed-by-signal", "rank-died", "native
 [needs]
 tables = ["collectives"]
 [doc]
-what = "The calls of one process group are counted on each rank. At one number they are of different kinds, types or sizes. Or one rank makes a call that another has passed without making it, or can no longer make because it has finished."
+what = "The calls of one process group are counted on each rank. At one number they are of different kinds, types or sizes. Or one rank makes a call that another has passed without making it. Or the other can no longer make it because it has finished."
 why = "Ranks match calls by their order, not by their names."
 not_this = "Sends and receives between two ranks, gathers of unequal sizes, uneven data under Join. A rank that died, raised or still worked before the call."
 source = "Semantics of torch.distributed process groups."

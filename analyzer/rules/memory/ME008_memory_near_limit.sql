@@ -24,7 +24,7 @@ source = "convention: of this project, the script holds more than all others"
 tables = ["system_samples"]
 columns = ["system_samples.memory_used_bytes", "system_samples.memory_limit_bytes"]
 [doc]
-what = "For some seconds the memory in use is beyond nine tenths of the limit of the control group, or of the host. This run uses most of it."
+what = "For some seconds the memory in use is beyond nine tenths of the control group's limit, or of the host's. This run uses most of it."
 why = "One larger batch, one evaluation or one checkpoint more, and the kernel ends the run without a word."
 not_this = "Page cache, which the kernel gives back; a host that others fill; a short peak."
 source = "Samples of the supervisor; 90 % is where cluster guides put the warning."

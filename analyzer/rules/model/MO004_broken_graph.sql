@@ -36,7 +36,7 @@ source = "arithmetic: some sixteen roundings of float32, 2^-24"
 tables = ["steps", "modules"]
 kinds = ["gradient", "activation"]
 [doc]
-what = "From some step to the end, parameters that an optimizer holds and that require gradients get none. A gradient is None, or exactly zero and no gradient arrives at the module. The module runs, and later modules of the same optimizer, of this or another model, get gradients. Or nothing that an optimizer holds gets a gradient, although a backward of its own runs before each of its steps. Or no module that it holds gets one, while a parameter outside of all modules does."
+what = "From some step to the end, parameters that an optimizer holds and that require gradients get none. A gradient is None, or exactly zero and no gradient arrives at the module. The module runs, and later modules of the same optimizer, of this or another model, get gradients. Or nothing that an optimizer holds gets a gradient. Yet a backward of its own runs before each of its steps. Or no module that it holds gets one, while a parameter outside of all modules does."
 why = "Half of the model silently stops learning; the loss often goes on falling."
 not_this = "Frozen parameters (requires_grad False or a learning rate of exactly zero), modules that were not called. Heads whose output the loss does not use (a warning where they never got any). Optimizers that step in turns, gradients that are absent only now and then. A weight of the model itself whose gradient is there and zero while modules below it get theirs (frozen-by-zero-gradient). A parameter that never had one in a module through which others get theirs may be unused: a warning."
 source = "Counts and graph order."

@@ -90,7 +90,7 @@ source = "arithmetic: thirds"
 [needs]
 tables = ["steps", "param_groups"]
 [doc]
-what = "The only loss of the step cannot be negative (cross entropy, squared error …) and enters the total with a negative weight, in a run with one optimizer. Or such a loss is given a negative weight for a class. Or the one optimizer maximises such a loss that counts with a positive weight. Or the negative of a mean of absolute or squared differences is minimised and runs away. Or the mean logarithm of a probability is minimised. Or a loss of any kind falls below zero without bound, or faster and faster, while its gradients grow."
+what = "The run has one optimizer, and the only loss of the step cannot be negative (cross entropy, squared error …). It enters the total with a negative weight. Or such a loss is given a negative weight for a class. Or the one optimizer maximises such a loss that counts with a positive weight. Or the negative of a mean of absolute or squared differences is minimised and runs away. Or the mean logarithm of a probability is minimised. Or a loss of any kind falls below zero without bound, or faster and faster, while its gradients grow."
 why = "Gradient descent then climbs: the loss falls without bound below zero while predictions get worse."
 not_this = "Adversarial training with several optimizers, a negative loss beside a positive one. Log-densities, which fall below zero by logarithms, not by powers of ten."
 source = "Sign of the gradient that backward brings to the loss operator. A loss that has a minimum has vanishing gradients there, not growing ones."

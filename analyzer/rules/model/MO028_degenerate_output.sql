@@ -17,7 +17,7 @@ tables = ["tensor_stats", "modules"]
 kinds = ["activation"]
 steps = 3
 [doc]
-what = "The output of a Softmax or LogSoftmax module is exactly 1 (or 0) everywhere at every measured step. It normalises over an axis of one element. Or a softmax of the autograd graph goes along the one output of a linear layer, as with attention weights along the wrong axis."
+what = "The output of a Softmax or LogSoftmax module is exactly 1 (or 0) everywhere at every measured step. It normalises over an axis of one element. Or a softmax of the autograd graph goes along the one output of a linear layer. Attention weights along the wrong axis do so."
 why = "exp(x) / exp(x) is 1 whatever x is, and its derivative is 0."
 not_this = "Outputs that merely saturate: those differ from the bound in some sample or step."
 source = "Arithmetic: the softmax of one number."

@@ -10,7 +10,7 @@ explains = ["nonfinite-tensor", "loss-spike", "divergence", "optimizer-eps-under
 [needs]
 tables = ["steps"]
 [doc]
-what = "The forward pass is finite. A square root (or reciprocal root, norm, fractional power) had reached exactly zero, and the gradients of the same step are not finite."
+what = "The forward pass is finite, and the gradients of the same step are not. A square root (or reciprocal root, norm, fractional power) had reached exactly zero."
 why = "d sqrt(x)/dx = 1/(2 sqrt(x)) is infinite at 0 and inf times 0 is NaN. A finite loss hides it until the weights are gone."
 not_this = "Roots at zero whose gradients stay finite (torch defines the subgradient of norm and std there as 0). Steps whose loss is already non-finite, and steps that a GradScaler skipped for an overflow."
 source = "Arithmetic: derivative of the square root."

@@ -24,7 +24,7 @@ source = "arithmetic: of two the result is known"
 [needs]
 tables = ["steps"]
 [doc]
-what = "A division, reciprocal or reciprocal root ran on exact zeros just before the first non-finite value, in the same module or loss. Or a positive factor that the graph did not compute holds infinities beside numbers of ordinary size. Or it holds whole rows (or groups) of NaN beside standardised numbers."
+what = "A division, reciprocal or reciprocal root ran on exact zeros just before the first non-finite value. It did so in the module or loss that put that value out. Or a positive factor that the graph did not compute holds infinities beside numbers of ordinary size. Or it holds whole rows (or groups) of NaN beside standardised numbers."
 why = "x/0 is infinite and 0/0 is NaN; a mean over an empty selection is the usual way to it."
 not_this = "Zeros in a denominator whose result was selected away and never reached a loss, gradient or weight. Steps in which something was non-finite before the division."
 source = "Arithmetic; IEEE 754 division."

@@ -41,7 +41,7 @@ source = "convention: of this project, fewer scatter too much"
 tables = ["steps"]
 columns = ["steps.loss_scale"]
 [doc]
-what = "A step clipped gradients whose loss was scaled and which nothing had divided again. Where the script clips with its own code, the norm at the step times the loss scale becomes one number that no longer changes. The norm falls manifold there, or follows the inverse of the loss scale."
+what = "A step clipped gradients whose loss was scaled and which nothing had divided again. Or the script clips with its own code. Then the norm of the gradients that reach the step, times the loss scale, becomes constant. The norm falls manifold there, or follows the inverse of the loss scale."
 why = "The threshold is compared with gradients that are larger by the loss scale: after unscaling almost nothing is left."
 not_this = "unscale_ before clipping (the norm itself is then the constant, near its size before). A scaler that is switched off or has scale one."
 source = "Order of calls; for the script's own clipping arithmetic: clip(scale * g) / scale has the norm threshold / scale."

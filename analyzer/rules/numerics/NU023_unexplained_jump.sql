@@ -13,7 +13,7 @@ tables = ["tensor_stats", "steps"]
 kinds = ["activation"]
 steps = 6
 [doc]
-what = "The input of a module, or the output of a module of the script, is a hundred thousand times its usual size in one step. The inputs and all activations before it are as ever. No other rule has evidence for a cause."
+what = "In one step the input of a module is a hundred thousand times its usual size. Or the output of a module of the script is. The inputs and all activations before it are as ever. No other rule has evidence for a cause."
 why = "The jump began there. Whether code, data or hardware made it, the numbers alone do not say."
 not_this = "Jumps with a cause that was seen (tiny-denominator, outlier-batch), modules of torch that make nothing large of ordinary numbers (silent-data-corruption)."
 source = "Order of capture, and the run's own history."

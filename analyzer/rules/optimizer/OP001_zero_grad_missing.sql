@@ -30,7 +30,7 @@ tables = ["steps"]
 columns = ["steps.carried_grad_norm"]
 steps = 4
 [doc]
-what = "At the first backward after an optimizer step the gradients of that step are still there. This happens in several steps in a row, or every second, third … time: zero_grad keeps another rhythm than the optimizer. Or the gradients of another optimizer's loss are still there, because zero_grad came ahead of it."
+what = "At the first backward after an optimizer step the gradients of that step are still there. This happens in several steps in a row, or every second, third … time. Then zero_grad keeps another rhythm than the optimizer. Or the gradients of another optimizer's loss are still there, because zero_grad came ahead of it."
 why = "The optimizer then follows the sum of all gradients so far, which grows and lags."
 not_this = "Accumulation inside a step (only its first backward is looked at) or over several steps of another optimizer. Master copies of weights, whose gradients are put there again for each step. Gradients that are multiplied by a factor below one instead of cleared. Where several optimizers step, or a part is left, the norm must also grow, unless the rest is another optimizer's. The loss of a generator leaves gradients in the discriminator, which zero_grad must clear ahead of its own backward."
 source = "Exact: the gradient before the first backward must be None or zero."

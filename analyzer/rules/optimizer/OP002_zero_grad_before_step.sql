@@ -31,7 +31,7 @@ source = "convention: of this project, a tenth of the data"
 tables = ["steps"]
 columns = ["steps.calls"]
 [doc]
-what = "A zero_grad comes after the last backward and before optimizer.step, and the step finds no gradient or only zeros. It finds none in all parameters. Or from some step to the end it finds none in a part of the model whose gradients were there before that zero_grad. Or an accumulation clears every backward pass but the last of a step. Or it clears the last one of each epoch, which stays short, by the zero_grad in front of the next epoch."
+what = "A zero_grad comes after the last backward and before optimizer.step, and the step finds no gradient or only zeros. It finds none in all parameters. Or from some step to the end it finds none in a part of the model. The gradients of this part were there before that zero_grad. Or an accumulation clears every backward pass but the last of a step. Or it clears the last one of each epoch, which stays short. The zero_grad in front of the next epoch does that."
 why = "The step is made of nothing: weights stay, or only decay and momentum move them."
 not_this = "zero_grad of another optimizer or model (GAN), after which this optimizer's gradients are still there. Closures. Two passes over one batch (SAM). A part that was cleared so from the first step on may be held back on purpose: a warning."
 source = "Order of calls; no threshold."

@@ -41,7 +41,7 @@ tables = ["schedulers"]
 columns = ["schedulers.steps"]
 steps = 3
 [doc]
-what = "The script calls a scheduler's step() two or more times for each optimizer step. Or a cosine or polynomial schedule has the number of epochs as its length, and is stepped for every batch far beyond its end. Where nothing tells epochs, evaluations at equal distances count. Or a stepwise or exponential decay is stepped for every batch. It has taken the rate below a ten-thousandth by the middle of the run."
+what = "The script calls a scheduler's step() two or more times for each optimizer step. Or a cosine or polynomial schedule has the number of epochs as its length. It is stepped for every batch far beyond its end. Where nothing tells epochs, evaluations at equal distances count. Or a stepwise or exponential decay is stepped for every batch. It has taken the rate below a ten-thousandth by the middle of the run."
 why = "The learning rate reaches its end after a fraction of the training."
 not_this = "A scheduler stepped once. One whose length is counted in those steps and that is not beyond it when the run has ended. One inside another scheduler, catching up on resume before the first step. Schedulers on a metric, as many steps as there are ranks (accelerate does that on purpose)."
 source = "Counting; no threshold but persistence."

@@ -42,7 +42,7 @@ tables = ["tensor_stats"]
 kinds = ["gradient"]
 steps = 8
 [doc]
-what = "An optimizer holds a parameter whose gradient exists and is exactly zero in all elements. It is so step after step to the end, after it had been different. Or this holds for all parameters of the run from its first step on, also where the loss itself is zero in every step."
+what = "An optimizer holds a parameter whose gradient exists and is exactly zero in all elements. It is so step after step to the end, after it had been different. Or this holds for all parameters of the run from its first step on. It counts also where the loss itself is zero in every step."
 why = "The region in which the loss reacts to it was left: it cannot come back by itself."
 not_this = "Gradients that are None (broken-graph), dead ReLUs (they explain it). Zero from the start in a part of them (said as a warning). A bias of a layer whose weight gets a gradient, embeddings. A loss that gradually comes to zero (a hinge whose margin is met everywhere)."
 source = "Exact zeros; no threshold but persistence."

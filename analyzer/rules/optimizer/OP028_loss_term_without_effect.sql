@@ -15,7 +15,7 @@ source = "convention: of this project, fewer may be an odd branch"
 [needs]
 tables = ["loss_terms", "steps"]
 [doc]
-what = "A loss is a sum. The graph of one addend, through a module, reaches only weights whose optimizer does not step before their gradients are cleared. That optimizer steps in the same iterations with other gradients, or never steps in the run. Other addends of the same backward are used by the step that follows. As a warning: only weights that no optimizer holds, and that nothing changes."
+what = "A loss is a sum. The graph of one addend, through a module, reaches only certain weights. Their optimizer does not step before their gradients are cleared. That optimizer steps in the same iterations with other gradients, or never steps in the run. Other addends of the same backward are used by the step that follows. As a warning: only weights that no optimizer holds, and that nothing changes."
 why = "The term is in the loss and in its printed value, and has no influence on any weight. An example is a generator that never hears of its discriminator."
 not_this = "A term that reaches what is trained also through other modules. Gradients that are kept until their optimizer's turn, in whatever order. Accumulation. A loss of the same kind that is taken up in another turn (two optimizers that alternate on one loss). An optimizer that steps now and then. Penalties on weights outside modules. Terms that reach an input. Functions of the script's own, whose graph does not tell what they reach. Backward passes whose gradients nobody uses."
 source = "The autograd graph, and the identity of the weights whose optimizers stepped."

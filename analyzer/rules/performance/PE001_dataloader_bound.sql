@@ -80,7 +80,7 @@ tables = ["steps"]
 columns = ["steps.step_ns"]
 steps = 20
 [doc]
-what = "Waiting for the loader takes most of the time of most steps, or of as many steps in a row as it has workers. Or there is no DataLoader, and the script's own code before the forward becomes slow all at once. It takes most of the time from then on."
+what = "Waiting for the loader takes most of the time of most steps. Or it does so for as many steps in a row as it has workers. Or there is no DataLoader, and the script's own code before the forward suddenly becomes slow. It takes most of the time from then on."
 why = "The model stands still while it waits."
 not_this = "The first batch of an epoch, waits of a few milliseconds. Without a DataLoader a loop that was always like that, or became so gradually. Without one a loop that evaluates or saves there, or reads numbers out of tensors one by one (host-sync-per-step)."
 source = "Share of the step; 5 to 30 % are thresholds of other tools, which count short waits too."

@@ -4,7 +4,7 @@ name = "host-to-device-copy-bound"
 severity = "warning"
 phase = "data"
 signal = "gpu_memcpy"
-message = "Copies from the host to the device take {percent} % of {span_}: {copy_ms} of {step_ms} ms in {copies} copies. Of that, {pageable} % comes from memory that is not pinned."
+message = "Copies from the host to the device take {percent} % of {span_}: {copy_ms} of {step_ms} ms in {copies} copies. {pageable} % of that comes from memory that is not pinned."
 fix = "DataLoader(pin_memory=True) and tensor.to(device, non_blocking=True). Put small tensors into one copy, make constants on the device, and convert to the smaller dtype before the copy."
 explains = ["low-device-use"]
 [params.share]

@@ -4,7 +4,7 @@ name = "low-device-use"
 severity = "warning"
 phase = "step"
 signal = "kernel"
-message = "The device works {percent} % of the time of {span_} ({kernels} kernels of {kernel_us} µs in {step_ms} ms). It waits for {waits_}{syncs_}{host_}. Up to {saving_ms} ms of {step_ms} ms could be saved."
+message = "The device works {percent} % of the time of {span_} ({kernels} kernels of {kernel_us} µs in {step_ms} ms): it waits for {waits_}{syncs_}{host_}. Up to {saving_ms} ms of {step_ms} ms could be saved."
 fix = "Larger batches, torch.compile(mode='reduce-overhead') or CUDA graphs, fused optimizers, and fewer reads of results (.item()) between launches. Where the work had been launched, look at what it waits for: other streams, other ranks, copies."
 explains = []
 [params.busy]
