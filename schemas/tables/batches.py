@@ -5,7 +5,7 @@ from ..shared_columns import BOOL, F64, F64_LIST, I32, I64, LIST, MICROBATCH, PH
 
 BATCHES = Table(
     "batches",
-    "One row per field of every batch: what came from the loader, entered the model, or was the target of the loss.",
+    "One row per field of every batch. A field came from the loader, entered the model, or was the target of the loss.",
     (
         RANK,
         STEP,

@@ -5,7 +5,8 @@ from ..shared_columns import BOOL, F64, I32, I64, MICROBATCH, RANK, SEQ, STEP
 
 TARGET_LOOKUPS = Table(
     "target_lookups",
-    "One row per embedding lookup behind a loss that has an index for each of its targets, in a few backward passes of the run.",
+    "One row per embedding lookup behind a loss, in a few backward passes of the run. The lookup has an index for "
+    "each target of the loss.",
     (
         RANK,
         STEP,
