@@ -84,8 +84,8 @@ BATCHES = Table(
         Column(
             "padding_token",
             I64,
-            "The token that a mask of the batch hides, for a loss of the next token; null where it hides several values, and "
-            "where tokens of another value are ignored behind the first target of a sequence.",
+            "The token that a mask of the batch hides, for a loss of the next token. Null where it hides several "
+            "values. Null too where tokens of another value are ignored behind the first target of a sequence.",
         ),
         Column(
             "padded_sequences",

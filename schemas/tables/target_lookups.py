@@ -19,8 +19,8 @@ TARGET_LOOKUPS = Table(
         Column(
             "masked",
             I64,
-            "Of the others, those at whose place stands the one index that stands there most often, where that is no target: "
-            "as the token of a mask.",
+            "Of the others, those whose place holds the most frequent index there, where that is no target. The "
+            "token of a mask is such an index.",
             "elements",
         ),
         Column("varied", BOOL, "Whether the counted targets are of several classes."),

@@ -132,5 +132,5 @@ SELECT s.rank, s.step, list_distinct(flatten(list(string_split(coalesce(s.detail
         ELSE [] END) AS left_out
 FROM steps s LEFT JOIN thinned t ON t.rank = s.rank AND s.step BETWEEN t.first_step AND t.last_step AND coalesce(s.step % t.every <> 0, true)
 GROUP BY s.rank, s.step;
-COMMENT ON VIEW step_detail IS 'What was not measured in a step, or not wholly, because recording was sampled, or was removed later to save space. One row per rank and step.';
+COMMENT ON VIEW step_detail IS 'What was not measured in a step, or not wholly, because recording was sampled. Or it was removed later to save space. One row per rank and step.';
 COMMENT ON COLUMN step_detail.left_out IS 'Kinds as in steps.detail: activations, activation_gradients, gradients, parameters, updates …';

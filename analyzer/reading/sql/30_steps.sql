@@ -147,7 +147,7 @@ WITH growth AS (
 )
 SELECT f.* EXCLUDE (highest) FROM found f
 WHERE EXISTS (FROM optimizer_series s WHERE s.rank = f.rank AND s.step BETWEEN f.last_step + 1 AND f.last_step + 2 AND s.lr < 0.2 * f.highest);
-COMMENT ON VIEW range_tests IS 'Stretches of an optimizer in which its learning rate grows by the same factor at every step, at least a hundredfold. No schedule does this: it is a search for the rate at which the training breaks. It then starts again from a far lower one.';
+COMMENT ON VIEW range_tests IS 'Stretches of an optimizer whose learning rate grows by the same factor at every step, at least a hundredfold. No schedule does this: it is a search for the rate at which the training breaks. It then starts again from a far lower one.';
 COMMENT ON COLUMN range_tests.last_step IS 'Last step of the search; the loss may have broken before it.';
 
 CREATE VIEW handovers AS
@@ -179,4 +179,4 @@ WITH trained AS (
 SELECT e.rank, e.step FROM batches e
 LEFT JOIN trained t ON t.rank = e.rank AND t.fingerprint = e.fingerprint AND t.step BETWEEN e.step - 1 AND e.step
 WHERE e.phase = 'eval' AND e.role = 'input' GROUP BY e.rank, e.step HAVING bool_and(t.step IS NOT NULL);
-COMMENT ON VIEW looks_back IS 'Steps in which the model saw without gradients only the batch that it trains on or has just been trained on. This is a look at the training, as for its accuracy, and no evaluation.';
+COMMENT ON VIEW looks_back IS 'Steps in which the model saw without gradients only the batch that it trains on or just trained on. This is a look at the training, as for its accuracy, and no evaluation.';

@@ -88,7 +88,7 @@ FROM compared c JOIN places p USING (place)
 WHERE c.ranks = coalesce(len(p.replica_ranks), (SELECT ranks FROM world)) AND c.least = c.numel
 -- of a tensor that lies as several shards on several ranks each, the shard that differs
 QUALIFY row_number() OVER (PARTITION BY c.step, p.tensor, p.kind ORDER BY c.differs DESC, p.replica_ranks) = 1;
-COMMENT ON VIEW replicas IS 'Parameters, gradients and updates that all ranks have under one name in a step, and whether their numbers differ between ranks. For a DTensor only the ranks on which it is replicated count.';
+COMMENT ON VIEW replicas IS 'Parameters, gradients and updates that all ranks have under one name in a step. It says whether their numbers differ between ranks. For a DTensor only the ranks on which it is replicated count.';
 COMMENT ON COLUMN replicas.placed IS 'Whether the placement of a DTensor says that these ranks hold the same.';
 COMMENT ON COLUMN replicas.differs IS 'True where extremes differ at all between ranks, or sums by more than their order can.';
 COMMENT ON COLUMN replicas.norm_most IS 'Largest L2 norm of the tensor over the ranks.';

@@ -47,7 +47,7 @@ SELECT l.* EXCLUDE (last, late), l.length + l.rate * (l.last - l.last_look) AS f
 FROM large l JOIN measured m ON m.rank = l.rank AND m.kind = l.kind AND m.holder IS NOT DISTINCT FROM l.holder AND m.first_look = l.first_look
 -- what is full or emptied by the end, or shares its memory with something else, is none of it
 WHERE m.final - m.early >= 0.5 * l.bytes_per_step * (l.last - l.first_look) AND m.final - m.later >= 0.4 * l.bytes_per_step * (l.last - l.late);
-COMMENT ON VIEW memory_gathered IS 'Objects that were found to grow and have taken memory of the process, or of the device, to the end of the run.';
+COMMENT ON VIEW memory_gathered IS 'Objects that were found to grow. They took memory of the process, or of the device, to the end of the run.';
 COMMENT ON COLUMN memory_gathered.final_length IS 'Length at the end of the run, if it went on at its last rate.';
 COMMENT ON COLUMN memory_gathered.final_bytes IS 'Memory of that length.';
 

@@ -78,4 +78,4 @@ COMMENT ON COLUMN rank_lateness.ns IS 'Length of the step on this rank.';
 COMMENT ON COLUMN rank_lateness.calls IS 'Collectives of the step that could be compared.';
 COMMENT ON COLUMN rank_lateness.in_calls_ns IS 'Time in them.';
 COMMENT ON COLUMN rank_lateness.waited_ns IS 'Of this, waiting for the rank that came last.';
-COMMENT ON COLUMN rank_lateness.late_ns IS 'Median of what the others waited less what this one waited, and no more than what they spent in communication alone.';
+COMMENT ON COLUMN rank_lateness.late_ns IS 'Median wait of the others less the wait of this one. It is no more than what they spent in communication alone.';

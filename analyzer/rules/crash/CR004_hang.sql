@@ -21,7 +21,7 @@ source = "convention: of this project, shorter pauses happen in runs that are we
 value = 10
 unit = "% of a core"
 doc = "Processor time of the script from which it is at work, however slowly; one that waits for itself uses none."
-source = "convention: of this project, a process that waits uses less than a hundredth of a core; ten of them leave room for its own threads"
+source = "convention: of this project, a process that waits uses less than a hundredth of a core. Ten of them leave room for its own threads"
 [params.counted]
 value = 5
 unit = "steps"

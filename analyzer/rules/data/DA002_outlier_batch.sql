@@ -29,7 +29,7 @@ doc = "How far a batch must reach to have made float32 numbers overflow; in floa
 source = "convention: of this project, float32 overflows at 3.4e38: a square, a cube and a product of layers each raise a factor of a thousand"
 [params.vanished]
 value = 0.001
-doc = "Share of its median under which a gradient norm has left its band downward, if it is outside its own history too."
+doc = "Share of its median under which a gradient norm has left its band downward. It must be outside its own history too."
 source = "convention: of this project, three orders of magnitude: gradient norms of one run scatter by less than two"
 [params.extreme]
 value = 10000.0

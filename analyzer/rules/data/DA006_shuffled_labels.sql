@@ -53,12 +53,12 @@ source = "arithmetic: the mean of 30 batches has a fifth of the scatter of one"
 [params.certain]
 value = 4.0
 unit = "standard errors"
-doc = "How far the loss must lie below the entropy of the labels, batch by batch, on samples that were never seen before, for something to be learnt."
+doc = "How far the loss must be below the entropy of the labels, batch by batch. Then something is learnt. The samples were never seen before."
 source = "arithmetic: the normal distribution: four standard errors come by chance once in thirty thousand runs"
 [params.alike]
 value = 1.25
 unit = "times"
-doc = "Largest root mean square of what the loss is given, over that of the twelve steps before, with which the predictions are as ever: so the labels have changed."
+doc = "Largest root mean square of the loss's input, over that of the twelve steps before, with which the predictions are as ever. So the labels have changed."
 source = "own history"
 [params.wild]
 value = 2.0
@@ -66,7 +66,7 @@ doc = "Loss over the entropy of the labels above which weights were thrown about
 source = "convention: of this project, twice the cost of a constant prediction: the model is worse than knowing nothing"
 [params.moved]
 value = 0.5
-doc = "Sum of updates over the norm of the weights that a run from scratch must have made, with the scales of norms, which begin at 1, or without; where only the weights beside the embeddings have, it is a warning."
+doc = "Sum of updates over the norm of the weights that a run from scratch must have made. It counts with the scales of norms, which begin at 1, or without. Where only the weights beside the embeddings have made it, it is a warning."
 source = "convention: of this project, less than half of their own norm is a run that has hardly begun, or one of fine-tuning"
 [params.elements]
 value = 8

@@ -19,7 +19,7 @@ source = "convention: of this project, two may be equal by chance"
 value = 20
 unit = "samples"
 doc = "Evaluated samples of which none was trained on: so many show, in one field of the loaders, that the split is right."
-source = "arithmetic: with a share of 2 % in both, none of 20 is common in two of three runs; a tenth, in one of eight"
+source = "arithmetic: with a share of 2 % in both, none of 20 is common in two of three runs. With a tenth it is one of eight"
 [params.bouts]
 value = 2
 unit = "evaluations"
@@ -31,7 +31,7 @@ doc = "Share of the training samples up to which such a set is a part of them."
 source = "convention: of this project, more than half is the training set, rather than a part of it"
 [params.common]
 value = 0.1
-doc = "Share of the evaluated samples below which it is a warning where samples are as often equal within the training set."
+doc = "Share of the evaluated samples below which it is a warning. It applies where samples are as often equal within the training set."
 source = "convention: of this project, as often as the data repeat themselves is no split that failed"
 [params.content]
 value = 5

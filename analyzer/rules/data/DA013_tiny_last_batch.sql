@@ -14,7 +14,7 @@ source = "arithmetic: a third: the root of its inverse is 1.7, so that noise alo
 [params.beyond]
 value = 1.5
 unit = "times"
-doc = "Its gradient norm over what sampling alone makes: the noise of a mean over n samples falls with the root of n, so the norm of a short batch is up to sqrt(usual / size) times the median; half as much again for scatter."
+doc = "Its gradient norm over what sampling alone makes. The noise of a mean over n samples falls with the root of n. So the norm of a short batch is up to sqrt(usual / size) times the median. Half as much again is for scatter."
 source = "arithmetic: sqrt(usual / size) is what sampling makes, and half as much again is scatter"
 [params.least]
 value = 2

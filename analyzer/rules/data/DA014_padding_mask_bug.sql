@@ -38,10 +38,10 @@ source = "convention: of this project, three of four looks: some batches have li
 value = 0.75
 unit = "of the even share"
 doc = "Weight on padding, beside the share of the keys that padding is, from which attention takes no notice of it."
-source = "convention: of this project, attention that does not know of padding gives it its share of the keys; a quarter less is scatter"
+source = "convention: of this project, attention that does not know of padding gives it its share of the keys. A quarter less is scatter"
 [params.padded]
 value = 0.1
-doc = "Share of the keys that padding is, in the samples that have some, from which a mask of ones is no matter of chance."
+doc = "Share of the keys that are padding, in samples that have some. From it on a mask of ones is no chance."
 source = "convention: of this project, with less padding a mask of ones may be right for the batch"
 [params.some]
 value = 0.25

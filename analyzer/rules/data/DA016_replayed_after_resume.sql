@@ -14,7 +14,7 @@ doc = "Batches that must be the same, in the same order."
 source = "arithmetic: with n batches in an epoch, three in the same order come by chance once in n^3 times"
 [params.share]
 value = 0.6
-doc = "Share of the samples below which a pass was broken off, where the length of the loader is not known; a sampler over a part of the data draws more of them."
+doc = "Share of the samples below which a pass was broken off, where the length of the loader is not known. A sampler over a part of the data draws more of them."
 source = "convention: of this project, clearly more than half of the samples is a pass"
 [params.same_place]
 value = 10

@@ -11,7 +11,7 @@ explains = ["plateau", "underfit", "divergence"]
 value = 2
 unit = "steps"
 doc = "Steps in which it is so."
-source = "arithmetic: sixteen or more tokens that are equal two places later are no chance; a second step rules out a sequence that repeats itself"
+source = "arithmetic: sixteen or more tokens that are equal two places later are no chance. A second step rules out a sequence that repeats itself"
 [needs]
 tables = ["target_lookups"]
 [doc]

@@ -12,7 +12,7 @@ tables = ["events", "batches"]
 [doc]
 what = "The code of the workers reads a value and does not write it. This is an attribute of the dataset, of a transform or collate_fn, or a global variable of the script. The value is different when a later pass begins than when the persistent workers were started. For a loader of evaluations alone it is a warning."
 why = "A worker is a copy of the process. Later changes by set_epoch, a curriculum or a switch for mix-up never reach it. Draws that depend on the epoch repeat, and the difficulty stays."
-not_this = "What processes share, workers that each epoch starts anew. Attributes that only the main process uses or that workers write themselves. A change that is taken back before the next pass."
+not_this = "What processes share, workers that each epoch starts again. Attributes that only the main process uses or that workers write themselves. A change that is taken back before the next pass."
 source = "Attributes as they were when the workers were started, compared at the start of each pass. The instructions of the code that makes samples say what it reads."
 */
 WITH told AS (

@@ -15,7 +15,7 @@ source = "convention: of this project, more than the few that a sampler repeats 
 [params.share]
 value = 0.05
 doc = "The same, as a share of those that were seen."
-source = "arithmetic: a sampler repeats at most as many as there are ranks; shares out of two orders have a half in common for two ranks, an eighth for eight"
+source = "arithmetic: a sampler repeats at most as many as there are ranks. Shares out of two orders have a half in common for two ranks, an eighth for eight"
 [params.part]
 value = 0.8
 unit = "of the samples"

@@ -39,7 +39,7 @@ steps = 10
 [doc]
 what = "The number of losses of earlier steps whose autograd graph still exists grows with the steps. Or a sum or a list of numbers with their graphs grows, and keeps the model outputs behind them alive. Or each step makes a state of the one before, which keeps all their graphs, though no output stays. Or a sum of losses with their graphs grows by one in each step. It starts again now and then, as with an epoch."
 why = "Each graph keeps its nodes and what they saved: memory and time grow until the process dies."
-not_this = "The loss of the last step or two, a graph over several steps that is let go, a bounded history."
+not_this = "The loss of the last step or two, a graph over several steps that is released, a bounded history."
 source = "Counting marks in the graphs themselves; who holds them is looked for once they gather."
 */
 WITH alive AS (

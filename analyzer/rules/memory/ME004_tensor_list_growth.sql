@@ -58,7 +58,7 @@ columns = ["steps.outputs_alive"]
 steps = 10
 [doc]
 what = "Outputs of a model, or tensors of one shape that an operator has made, outlive their step. Each step adds more of them, to the end of the run."
-why = "What is never let go of grows until the process dies. With its autograd graph each kept tensor holds the graph behind it too."
+why = "Memory that is never released grows until the process dies. With its autograd graph each kept tensor holds the graph behind it too."
 not_this = "A list that is emptied at the end of an epoch. A bounded history or replay buffer once it is full, losses kept as tensors (graph-retained-across-steps), optimizer state."
 source = "Weak references to storages and graph nodes. A census of living tensors of each shape. Looks at what has become longer, once memory or kept graphs grow."
 */

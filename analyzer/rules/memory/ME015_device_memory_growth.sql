@@ -49,7 +49,7 @@ source = "convention: of this project, near its end"
 tables = ["memory_events", "memory_segments"]
 [doc]
 what = "A snapshot's history in which blocks of one size from one line stay, all along, while steps come and go."
-why = "What is never let go of fills the device, sooner or later."
+why = "Memory that is never released fills the device, sooner or later."
 not_this = "Weights and optimizer state, which are made at one time. A history shorter than three steps. Caches that are full. Blocks that are small against all."
 source = "The allocator's own history."
 */

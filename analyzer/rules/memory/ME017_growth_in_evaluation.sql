@@ -5,12 +5,12 @@ severity = "warning"
 phase = "eval"
 signal = "event"
 message = "An evaluation keeps what it gathers until the next one. {owner_} gains {added} {of_} in each, {length} by evaluation {evaluation}, and none while the model trains.{grows}"
-fix = "Empty it before each evaluation: clear() the list, reset() the metric, or make it anew. Where it holds losses or outputs, evaluate under torch.no_grad() and add .item() or .detach().cpu()."
+fix = "Empty it before each evaluation: clear() the list, reset() the metric, or create it again. Where it holds losses or outputs, evaluate under torch.no_grad() and add .item() or .detach().cpu()."
 explains = ["tensor-list-growth", "graph-retained-across-steps", "host-memory-leak", "memory-near-limit", "oom-host", "oom-device", "throughput-drift"]
 [params.evaluations]
 value = 3
 unit = "evaluations"
-doc = "Worth of what it holds: of two that were looked at and one before, or of one where all that it holds is a multiple of that."
+doc = "Evaluations whose outputs it holds. These are two that were looked at and one before. Or it is one where all that it holds is a multiple of that."
 source = "convention: of this project, the first evaluations fill caches"
 [params.worth_a_word]
 value = 1024

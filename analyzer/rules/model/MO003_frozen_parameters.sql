@@ -13,7 +13,7 @@ doc = "Learning rate at the step, as a share of its highest, up to which a param
 source = "convention: of this project, a hundredth of its highest rate: what moves there moves by a hundredth"
 [params.given]
 value = 3
-doc = "Different gradients that a parameter with requires_grad False was given, from which it is a master copy that the script feeds; what a freeze left behind stays as it is."
+doc = "Different gradients of a parameter with requires_grad False from which it is a master copy that the script feeds. A gradient that a freeze left behind does not change."
 source = "convention: of this project, two values may be left behind by one freeze"
 [params.lasting]
 value = 3

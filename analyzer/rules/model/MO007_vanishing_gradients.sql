@@ -14,7 +14,7 @@ source = "convention: published tools warn at 1e-2 to 1e-4; this is the lowest"
 [params.half]
 value = 0.03
 doc = "The same for each half of the depth alone: the loss is spread over the layers, not at one of them."
-source = "convention: of this project, half of the depth loses about the root of the ratio, 0.01; three times as much is allowed"
+source = "convention: of this project, half of the depth loses about the root of the ratio, 0.01. Three times as much is allowed"
 [params.nothing]
 value = 1e-6
 doc = "Ratio under which it does not matter where the gradient is lost: about the resolution of float32."

@@ -10,12 +10,12 @@ explains = ["divergence", "exploding-gradients", "loss-spike", "underfit", "logi
 [params.runaway]
 value = 1000.0
 unit = "times"
-doc = "How far below zero a loss of any kind must have run, in sizes of its first steps; gradients a tenth of that."
+doc = "How far below zero a loss of any kind must have run, in sizes of its first steps. For gradients a tenth of that suffices."
 source = "convention: of this project, three orders of magnitude below where it began is no loss with a minimum"
 [params.gaining]
 value = 1.8
 unit = "times"
-doc = "How much more a loss that has run below zero falls in each third of its way than in the third before."
+doc = "How much more a loss below zero falls in each third of its way than in the third before."
 source = "own history"
 [params.below]
 value = 10.0

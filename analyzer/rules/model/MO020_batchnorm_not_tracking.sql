@@ -10,7 +10,7 @@ explains = ["overfit"]
 [params.least]
 value = 5
 unit = "steps"
-doc = "Steps in a row, to the end of the run, with statistics that are the same to the last bit while the batches are counted."
+doc = "Steps in a row, to the end of the run, with statistics that are equal to the last bit. Meanwhile the batches are counted."
 source = "convention: of this project, fewer may be a block under no_grad"
 [params.moved]
 value = 1e-4

@@ -42,7 +42,7 @@ doc = "Correlation of the loss with the square of that spread since it was large
 source = "arithmetic: four fifths of the variance of the loss are explained then (0.9 squared)"
 [params.shrunk]
 value = 0.2
-doc = "Share of its first spread to which an output that shrinks as a whole must have come, if the loss falls by nothing else."
+doc = "Share of its first spread to which an output that shrinks as a whole must fall, if the loss falls by nothing else."
 source = "own history"
 [params.together]
 value = 0.98
@@ -50,7 +50,7 @@ doc = "Squared correlation of ln(loss) with ln(spread) from which nothing else i
 source = "arithmetic: one fiftieth of the variance is left for all else"
 [params.halved]
 value = 0.6
-doc = "Share of its lowest before to which the loss comes in one step where a term of it was left out: there the shrinking may begin."
+doc = "Share of its lowest value to which the loss falls in one step where a term of it was left out. There the shrinking may begin."
 source = "own history"
 [params.looks]
 value = 20

@@ -15,7 +15,7 @@ source = "convention: of this project, one batch may have odd targets"
 [params.beyond]
 value = 0.5
 unit = "of the range"
-doc = "How far targets lie beyond the range of the activation, of one without an end as a share of the largest target."
+doc = "How far targets are beyond the range of the activation. For a range without an end it is a share of the largest target."
 source = "convention: of this project, noise goes a little beyond a range; half of it is another range"
 [params.apart]
 value = 0.2

@@ -19,7 +19,7 @@ doc = "Share of the steps since the freeze in which they do, up to the last in w
 source = "convention: of this project, four of five: a momentum that dies away ends some time"
 [params.given]
 value = 3
-doc = "Different gradients that a parameter with requires_grad False was given, from which it is a master copy that the script feeds."
+doc = "Different gradients of a parameter with requires_grad False from which it is a master copy that the script feeds."
 source = "convention: of this project, two values may be left behind by one freeze"
 [needs]
 tables = ["tensors", "modules"]

@@ -9,7 +9,7 @@ fix = "Leave every query at least one key: its own position, or a dummy key. Or 
 explains = ["outlier-batch", "nonfinite-tensor", "loss-spike", "divergence", "exploding-gradients", "optimizer-eps-underflow", "python-exception", "log-of-zero", "sqrt-at-zero", "fp16-overflow"]
 [params.sane]
 value = 1e15
-doc = "Saved operands below this size cannot overflow a product in float32 or bfloat16, so whole rows of NaN are the mask's doing."
+doc = "Saved operands below this size cannot overflow a product in float32 or bfloat16. So the mask made whole rows of NaN."
 source = "arithmetic: 1e15 squared times a million terms is 1e36, below 3.4e38"
 [params.half]
 value = 64

@@ -47,7 +47,7 @@ tables = ["steps", "tensor_stats"]
 columns = ["tensor_stats.zero_count"]
 [doc]
 what = "In most steps more than half of all elements of float16 gradients are exactly zero. These are gradients of weights, or of activations under autocast. The largest element of these tensors is below the smallest normal number of float16. The others are a few steps above zero. Or nearly all elements are zero or subnormal, in tensors that have lost half of their digits."
-why = "What is smaller than 6e-8 becomes zero in float16: those weights are never told anything."
+why = "What is smaller than 6e-8 becomes zero in float16. Those weights get no gradient."
 not_this = "Zeros beside gradients of ordinary size (ReLU, unused rows), bfloat16, runs with a GradScaler. Losses that have fallen to nearly nothing."
 source = "IEEE 754 binary16: smallest normal 2^-14, smallest subnormal 2^-24. The half is the catalogue's."
 */

@@ -10,7 +10,7 @@ explains = ["clip-always-active", "lr-too-low", "plateau", "underfit", "clip-ine
 [params.steps]
 value = 8
 unit = "steps"
-doc = "Steps to the end of the run in which the gradient norm times the loss scale stays one number, where the clipping is the script's own."
+doc = "Steps to the end of the run in which the gradient norm times the loss scale stays one number. The clipping is the script's own."
 source = "convention: of this project, as many equal products are no chance"
 [params.fall]
 value = 50.0

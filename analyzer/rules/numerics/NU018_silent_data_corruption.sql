@@ -20,7 +20,7 @@ source = "arithmetic: a bit of the exponent that turns over makes factors of 256
 [params.product]
 value = 30.0
 unit = "times"
-doc = "The same, where the two things whose product this gradient is, what went into the layer and the gradient of what came out of it, stay below twice their size (by the layer's output and its gradient)."
+doc = "The same, where both factors of this gradient stay below twice their size. The factors are the input of the layer and the gradient of its output. They are judged by the layer's output and its gradient."
 source = "arithmetic: two factors that at most double have a product that grows fourfold at most"
 [params.noise]
 value = 1e-6

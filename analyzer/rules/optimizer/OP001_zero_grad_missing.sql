@@ -19,7 +19,7 @@ source = "convention: of this project, the carried gradient is what was used, bu
 [params.habit]
 value = 10
 unit = "steps"
-doc = "The same, where other optimizers step as well, where only a part is left that never equals the whole, or where steps with and without them take turns."
+doc = "The same in three cases. Other optimizers step as well. Or only a part is left that never equals the whole. Or steps with and without them take turns."
 source = "convention: of this project, where other things change as well, three times as many"
 [params.grown]
 value = 5

@@ -10,7 +10,7 @@ explains = ["silent-backend-noop", "frozen-by-zero-gradient", "plateau", "underf
 [params.least]
 value = 3
 unit = "steps"
-doc = "Steps in a row, to the end of the run, in which a part of the parameters was cleared; and steps before them in which it was not."
+doc = "Steps in a row, to the end of the run, in which a part of the parameters was cleared. Also steps before them in which it was not."
 source = "convention: of this project, fewer may be one odd branch"
 [params.windows]
 value = 5

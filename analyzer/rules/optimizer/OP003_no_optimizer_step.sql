@@ -21,12 +21,12 @@ source = "own history"
 [params.passes]
 value = 8
 unit = "passes"
-doc = "Backward passes in a last, open iteration that count as missing steps where no step was ever seen; beside earlier steps four times their passes."
+doc = "Backward passes in a last, open iteration that count as missing steps where no step was ever seen. Beside earlier steps it is four times their passes."
 source = "convention: of this project, as many passes in one iteration are more than the usual accumulation"
 [params.together]
 value = 8
 unit = "iterations"
-doc = "Iterations in which two optimizers stepped after one backward, and as many in which only the other did, to the end of the run."
+doc = "Iterations in which two optimizers stepped after one backward. Then as many in which only the other did, to the end of the run."
 source = "convention: of this project, as many iterations on both sides are no chance"
 [params.open]
 value = 4

@@ -53,7 +53,7 @@ source = "own history"
 [params.breaking]
 value = 3
 unit = "times"
-doc = "Rise over the first loss before it breaks, from which the update counts; losses that scatter up to there tell nothing."
+doc = "Rise over the first loss before it breaks, from which the update counts. Losses that scatter up to there show nothing."
 source = "own history"
 [params.at_once]
 value = 5

@@ -28,7 +28,7 @@ doc = "Steps after which a warm-up should have raised the learning rate tenfold.
 source = "convention: of this project, the warm-up of short schedules has ended by then"
 [params.better]
 value = 0.5
-doc = "Share of its first value to which a loss has fallen when a scheduler that waits for higher values has cut the rate."
+doc = "Share of its first value to which a loss has fallen. By then a scheduler that waits for higher values has cut the rate."
 source = "own history"
 [params.near]
 value = 1.5

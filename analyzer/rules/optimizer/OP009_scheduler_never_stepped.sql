@@ -14,7 +14,7 @@ source = "convention: of this project, fewer are a short test"
 [params.idle]
 value = 50
 unit = "steps"
-doc = "Steps of a run from which a schedule that is stepped has had the time to change the rate in the second half."
+doc = "Steps of a run after which a stepped schedule has had the time to change the rate in the second half."
 source = "convention: of this project, as many steps as tell a schedule that is over"
 [params.seen]
 value = 0.9

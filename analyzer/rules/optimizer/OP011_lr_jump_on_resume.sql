@@ -10,7 +10,7 @@ explains = ["lr-spike", "lr-too-high", "loss-spike", "divergence", "exploding-gr
 [params.factor]
 value = 1.5
 unit = "times"
-doc = "Change of the learning rate across the resume that counts as a jump; schedules change by less from one step to the next."
+doc = "Change of the learning rate across the resume that counts as a jump. Schedules change by less from one step to the next."
 source = "convention: of this project, schedules change by less from one step to the next"
 [params.counted]
 value = 3

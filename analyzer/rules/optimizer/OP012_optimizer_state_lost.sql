@@ -9,7 +9,7 @@ fix = "Keep one optimizer for the run, with add_param_group for what is unfrozen
 explains = ["loss-spike", "divergence", "exploding-gradients", "lr-too-high", "shuffled-labels"]
 [params.gone_on]
 value = 0.3
-doc = "Distance of a new model's weights from the last ones of the model before, over that from its first ones, below which it goes on from there."
+doc = "Distance of a new model's weights from the last ones of the model before, over that from its first ones. Below it the new model continues from there."
 source = "own history"
 [params.starts]
 value = 3
@@ -32,7 +32,7 @@ doc = "Samples of a round over those of the round before."
 source = "convention: of this project, more than the scatter of the last batch"
 [params.fraction]
 value = 0.2
-doc = "Norm of the state after the first step of a new optimizer over that before, below which it began with nothing, for optimizers without a counter."
+doc = "Norm of the state after the first step of a new optimizer over that before. Below it the state began with nothing. It is for optimizers without a counter."
 source = "arithmetic: after one step a first moment holds 1 - beta1, a tenth of a gradient; twice that"
 [params.fewer]
 value = 0.9

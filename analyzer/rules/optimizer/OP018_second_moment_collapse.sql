@@ -18,7 +18,7 @@ doc = "Growth of the update over the largest of the ten steps before that a coll
 source = "own history"
 [params.drowned]
 value = 0.2
-doc = "Root mean square of the gradients over eps below which eps is the divisor; an eps of more than 1e-6 is somebody's choice."
+doc = "Root mean square of the gradients over eps below which eps is the divisor. An eps of more than 1e-6 is somebody's choice."
 source = "arithmetic: Adam divides by the root plus eps: below a fifth of it eps makes five sixths of the divisor"
 [params.least]
 value = 20
@@ -28,11 +28,11 @@ source = "convention: of this project, fewer are the first steps"
 [params.reset]
 value = 0.2
 doc = "Share of its sum of squares below which the first moment has been put back too: within one step it keeps beta1 of itself."
-source = "arithmetic: beta1 is 0.9 and more, so that a moment keeps four fifths of its sum of squares (0.81) in one step"
+source = "arithmetic: beta1 is 0.9 and more, so a moment keeps four fifths of its sum of squares (0.81) in one step"
 [params.anew]
 value = 3.0
 unit = "updates"
-doc = "Change of a weight's norm from one step to the next, beside the length of the update, that shows that it was drawn again."
+doc = "Change of a weight's norm from one step to the next, over the length of the update. It shows that the weight was drawn again."
 source = "arithmetic: no update changes a norm by more than its own length"
 [params.falls]
 value = 0.9

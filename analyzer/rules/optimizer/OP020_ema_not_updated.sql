@@ -30,11 +30,11 @@ source = "own history"
 [params.patience]
 value = 300
 unit = "steps"
-doc = "Steps in which a second model that is named a target was neither overwritten nor averaged once, from which it is said as a warning."
-source = "convention: of this project, more than the usual distances of target networks in short runs; in long ones they are some thousands"
+doc = "Steps in which a second model named a target was neither overwritten nor averaged once. From it on there is a warning."
+source = "convention: of this project, more than the usual distances of target networks in short runs. In long ones they are some thousands"
 [params.apart]
 value = 0.01
-doc = "Distance from the model, as a share of its weights, from which an update of a hundred-thousandth of it still shows in float32."
+doc = "Distance from the model, as a share of its weights. From it on an update of a hundred-thousandth of it still shows in float32."
 source = "arithmetic: a hundred-thousandth of a hundredth is 1e-7, the resolution of float32"
 [params.rounding]
 value = 1e-7

@@ -33,12 +33,12 @@ source = "own history"
 [params.record]
 value = 2.0
 unit = "times"
-doc = "A batch whose largest element exceeds all before by this much, or lies two sigmas out in data whose range varies widely, explains a spike by the data; it is then a warning."
+doc = "A batch whose largest element exceeds all before by this much explains a spike by the data. So does one that is two sigmas out in data whose range varies widely. It is then a warning."
 source = "own history"
 [params.hard]
 value = 10.0
 unit = "times"
-doc = "Rise, summed over the elements of the batch, in losses of the first steps, up to which a sample or two may account for it: cross entropy of one hard sample is four times that of a guess, seldom more."
+doc = "Rise, summed over the elements of the batch, in losses of the first steps. Up to it a sample or two may be the reason. Cross entropy of one hard sample is four times that of a guess, seldom more."
 source = "convention: of this project, one hard sample costs about four times what a guess costs, seldom ten times"
 [params.data_past]
 value = 100

@@ -17,7 +17,7 @@ doc = "Steps after it, fewer than which do not show whether a loss that is falli
 source = "convention: of this project, a loss that falls needs some tens of steps to come back"
 [params.once]
 value = 0.5
-doc = "Share of the rise that must have come at its first step, to be no work of the updates before it."
+doc = "Share of the rise that must have come at its first step. Then the updates before it did not cause it."
 source = "convention: of this project, more than half of the rise"
 [params.usual]
 value = 2.0

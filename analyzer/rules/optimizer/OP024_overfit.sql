@@ -14,7 +14,7 @@ doc = "Rise of the evaluation loss over its lowest."
 source = "convention: the rule Overfit of SageMaker Debugger has a ratio of 0.1"
 [params.heart]
 value = 0.5
-doc = "Training loss at the end over that at the turning point below which it is an error, where the evaluation has lost more than half of what it had gained."
+doc = "Training loss at the end over that at the turning point below which it is an error. The evaluation has lost more than half of its gain."
 source = "convention: of this project, half"
 [params.far]
 value = 0.25

@@ -32,7 +32,7 @@ doc = "Counted steps to judge by."
 source = "convention: of this project, fewer are warm-up"
 [params.whole]
 value = 1.1
-doc = "Share of a step from which the time of its loops cannot be its own, as where several of them end in one step."
+doc = "Share of a step from which the time of its loops cannot be its own. Several of them may end in one step."
 source = "convention: of this project, a share is at most 1; a tenth more is the clock"
 [params.warm]
 value = 3

@@ -32,7 +32,7 @@ doc = "Share of the run's time that they take beyond the usual."
 source = "convention: of this project, a tenth: less is not worth a change"
 [params.alike]
 value = 0.6
-doc = "Share of the outliers in which the same phase grew, at least; more by 0.35 than the phase's usual share of a step."
+doc = "Share of the outliers in which the same phase grew, at least. It is more by 0.35 than the phase's usual share of a step."
 source = "arithmetic: binomial: of 11 outliers 8 in a phase that takes 30 % come by chance in 0.4 % of runs"
 [params.warm]
 value = 3

@@ -21,7 +21,7 @@ doc = "Kernels over launches, below which the work of the device is not in the t
 source = "convention: of this project, fewer than half of the launches have a kernel"
 [params.setup]
 value = 0.5
-doc = "Share of the time in which the driver starts or gives memory, from which the profile is one of the start."
+doc = "Share of the time in which the driver starts or gives memory. From it on the profile is one of the start."
 source = "convention: of this project, more than half of the time"
 [params.pauses]
 value = 3

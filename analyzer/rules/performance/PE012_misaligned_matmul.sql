@@ -9,11 +9,11 @@ fix = "Pad the dimension (vocabulary, hidden size, classes, tokens of an attenti
 explains = []
 [params.share]
 value = 0.2
-doc = "Share of the products from which it is worth a word, where the trace does not tell which kernels are theirs."
+doc = "Share of the products from which it is reported, where the trace does not say which kernels are theirs."
 source = "convention: of this project, a fifth of the products"
 [params.time]
 value = 0.05
-doc = "Share of the profiled time that these products take on the device, where the trace tells it, below which they do not count."
+doc = "Share of the profiled time that these products take on the device, where the trace says it. Below it they do not count."
 source = "convention: of this project, a twentieth: less is not worth a change"
 [params.calls]
 value = 4

@@ -10,7 +10,7 @@ explains = []
 [params.late]
 value = 5
 unit = "steps"
-doc = "A rank that is killed may have left so many steps on a device; more than these were lost on the way to the disk."
+doc = "A rank that is killed may have left so many steps on a device. More than these were lost on the way to the disk."
 source = "convention: of this project, one journal write holds a few steps"
 [params.apart]
 value = 16
