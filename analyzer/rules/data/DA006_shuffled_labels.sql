@@ -213,9 +213,9 @@ tables = ["batches", "steps", "param_groups"]
 columns = ["batches.loss_op", "steps.loss"]
 steps = 10
 [doc]
-what = "The loss of a classifier is well below the entropy of its labels. Then it jumps to that entropy or above, and stays. Or the mean squared error of a regression is well below the variance of its targets. Then it jumps to that of wrong pairs, and stays. Learning rate, input and label mix do not jump. The predictions of that step are as large as before. Or a classifier has moved far and never got below the entropy. That is only a warning in a run of few steps or on sequences of tokens. It is a warning too where only the weights beside the embeddings have moved and every step has the same labels."
+what = "The loss of a classifier is well below the entropy of its labels. Then it jumps to that entropy or above, and stays. Or the mean squared error of a regression is well below the variance of its targets. Then it jumps to that of wrong pairs, and stays. Learning rate, input and label mix do not jump. The predictions of that step are as large as before. Or a classifier has moved far and never got below the entropy. That is only a warning in a run of few steps or on sequences of tokens. It is a warning too where only weights beside the embeddings have moved and every step has the same labels."
 why = "The entropy of the labels is the loss of a model that knows nothing of the input."
-not_this = "A run that is too short to have learnt, steps in which nothing was updated. A higher learning rate, other inputs, a new label mix, tokens (their entropy is another matter). A loss that gradually falls again. A weak signal: while the samples are new, the loss is below the entropy of the labels by little, but for certain."
+not_this = "A run that is too short to have learnt, steps in which nothing was updated. A higher learning rate, other inputs, a new label mix, tokens (their entropy is another matter). A loss that gradually falls again. A weak signal: on new samples the loss is below the entropy of the labels by little, but for certain."
 source = "Cross entropy of a constant prediction is the entropy of the labels, its mean squared error their variance. Of predictions and targets that have nothing to do with each other the two variances add up."
 */
 -- shared

@@ -20,7 +20,7 @@ source = "arithmetic: a majority is more than a half"
 tables = ["batches"]
 columns = ["batches.fingerprint"]
 [doc]
-what = "The sequence of batches of a training loader repeats exactly from epoch to epoch, while the order of its samples is mixed. Or batches without a loader come again in the same order after each torch.manual_seed with the same number."
+what = "A training loader's sequence of batches repeats exactly from epoch to epoch, while the order of its samples is mixed. Or batches without a loader come again in the same order after each torch.manual_seed with the same number."
 why = "The mixing that stochastic gradients need happens once; batches keep their company for ever."
 not_this = "A loader that is not shuffled on purpose (its indices ascend: no rule warns of it). Evaluation, epochs of one to three batches. Trials under one seed that each have a model of their own."
 source = "Equality of fingerprints."

@@ -58,9 +58,9 @@ source = "convention: of this project, of fewer a copy says little"
 tables = ["batches"]
 columns = ["batches.fingerprint"]
 [doc]
-what = "The same content comes twice within one epoch of a training loader. Or it does so in a loader that is started again for every batch. Or there is no loader, and every step to the end has one batch with its targets, after batches that were all new. That is an error if it is one of those earlier batches, else a warning. Or from some step on every few batches repeat a recent one, with new ones between them."
+what = "The same content comes twice within one epoch of a training loader. Or it does so in a loader that is started again for every batch. Or there is no loader. Every step to the end has one batch with its targets, after batches that were all new. That is an error if it is one of those earlier batches, else a warning. Or from some step on every few batches repeat a recent one, with new ones between them."
 why = "Samples count several times, and others are missing or the epoch is longer than it seems."
-not_this = "One batch for a whole epoch (a warning: many do that to see whether a model learns at all). Fields that are alike in all batches, as masks and positions are. One accidental copy, a data set smaller than a few batches. Batches without a loader that come back only now and then, or from the beginning (several passes over one rollout). Such batches that come back with an optimizer that begins then (a discriminator that was alone before, L-BFGS on fixed points). Such batches of which no new one comes any more (a second epoch)."
+not_this = "One batch for a whole epoch (a warning: many do that to see whether a model learns at all). Fields that are alike in all batches, as masks and positions are. One accidental copy, a data set smaller than a few batches. Batches without a loader that come back only now and then, or from the beginning (several passes over one rollout). Such batches that come back when an optimizer begins (a discriminator that was alone before, L-BFGS on fixed points). Such batches of which no new one comes any more (a second epoch)."
 source = "Equality of fingerprints."
 */
 -- shared

@@ -10,7 +10,7 @@ explains = ["hang", "python-exception", "killed-by-signal", "native-crash"]
 [needs]
 tables = ["process_groups", "collectives"]
 [doc]
-what = "Dumps of the Flight Recorder show that ranks of a group wait in a call. Another rank of the group had not made it when its dump was written, or left no dump. This is an error where a call had run out of time, and advice where the dumps do not prove that."
+what = "Dumps of the Flight Recorder show that ranks of a group wait in a call. Another rank of the group had not made it when its dump was written, or left no dump. This is an error where a call had timed out, and advice where the dumps do not prove that."
 why = "A collective ends only when all ranks of its group have joined it."
 not_this = "A call that has ended on any rank. Dumps that are written while the run goes on, unless a call is overdue. Calls that differ between ranks (collective-mismatch). Sends and receives between two ranks."
 source = "Semantics of torch.distributed; format of torch's FlightRecorder.hpp."

@@ -5,7 +5,7 @@ severity = "warning"
 phase = "optimizer"
 signal = "anonymous_bytes"
 message = "Memory of the process grows steadily by about {per_step} MB a step: from {from_mb} to {to_mb} MB in {steps} steps{owner}."
-fix = "Look for what accumulates in Python: a list of results, a cache without a limit, log records, the data set's own store. The module tracemalloc shows which line allocates it."
+fix = "Look for what accumulates in Python. It may be a list of results, an unbounded cache, log records, or the data set's own store. The module tracemalloc shows which line allocates it."
 explains = ["oom-host", "memory-near-limit"]
 slack = 20
 [params.grown]

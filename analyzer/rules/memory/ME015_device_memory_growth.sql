@@ -5,7 +5,7 @@ severity = "warning"
 phase = "forward"
 signal = "memory"
 message = "In the history of the snapshot {place} allocates blocks of {each} that are never freed. There are {blocks} of them, {total} in all. Meanwhile the memory in use rose and fell {cycles} times. It goes up from {first_} to {last_}."
-fix = "Look at what {place} computes and who keeps it. It may be a list or attribute to which a tensor with its graph is added, or an output kept for a metric. Add .detach().cpu() or .item(), or empty it."
+fix = "Look at what {place} computes and who keeps it. It may be a list or attribute that gets a tensor with its graph, or an output kept for a metric. Add .detach().cpu() or .item(), or empty it."
 explains = ["oom-device", "cuda-fragmentation"]
 [params.blocks]
 value = 8

@@ -5,7 +5,7 @@ severity = "warning"
 phase = "step"
 signal = "memory"
 message = "Memory in use on {device} is {grown} larger after each of {steps} profiled steps, from {first_} to {last_}{owner_}."
-fix = "Look for what is kept from step to step. It may be a loss with its graph added to a list, outputs kept for a metric, or a cache without a bound. Use .item() or .detach(), or empty it."
+fix = "Look for what is kept from step to step. It may be a loss with its graph in a list, outputs kept for a metric, or an unbounded cache. Use .item() or .detach(), or empty it."
 explains = []
 [params.steps]
 value = 4

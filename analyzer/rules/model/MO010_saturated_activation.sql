@@ -51,7 +51,7 @@ tables = ["tensor_stats", "modules"]
 kinds = ["activation"]
 steps = 5
 [doc]
-what = "Outputs of a tanh or sigmoid inside the network are close to their bounds, step after step. They are so close that most units must be saturated. For a tanh at the end of the network this counts only where it came from one step to the next."
+what = "Outputs of a tanh or sigmoid inside the network are close to their bounds, step after step. They are so close that most units must be saturated. For a tanh at the end of the network this counts only if it came from one step to the next."
 why = "The derivative of a saturated unit is nearly zero: what lies below it does not learn."
 not_this = "The last sigmoid of a classifier, which is to be sure of itself. A tanh at the end that comes to its bounds bit by bit. Saturation that comes and goes (the features of a critic). Gates inside recurrent layers, which are not seen."
 source = "Markov: let x be in [-1, 1] with mean square E. Then the share beyond t is at least (E - t^2) / (1 - t^2). The values 0.96 and 0.95 give 0.59."

@@ -32,7 +32,7 @@ tables = ["steps", "modules"]
 columns = ["steps.training"]
 steps = 4
 [doc]
-what = "After steps with training=True, training forwards run with training=False to the end of the run. Or they run so from an evaluation on for some steps. Or they do so in all steps of a model with dropout or batch norm, or with random numbers in train mode only. That is a warning, unless its batch norms have never seen a batch. The same holds for a model of the same build that takes its place, as after a resume. It holds for a part of the model that was evaluated by itself, if it trains on in eval mode."
+what = "After steps with training=True, training forwards run with training=False to the end of the run. Or they run so from an evaluation on for some steps. Or they do so in all steps of a model with dropout, batch norm, or random numbers in train mode only. That is a warning, unless its batch norms have never seen a batch. The same holds for a model of the same build that takes its place, as after a resume. It holds for a part of the model that was evaluated by itself, if it trains on in eval mode."
 why = "Regularisation and running statistics stop, without an error."
 not_this = "Models without such layers, evaluation. Steps in eval mode that no evaluation came before, if train mode follows. Frozen parts of a model in train mode. Parts that were put into eval mode without having been evaluated by themselves."
 source = "Flags; no threshold but persistence."

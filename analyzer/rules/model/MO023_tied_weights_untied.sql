@@ -10,7 +10,7 @@ explains = ["second-moment-collapse", "parameters-not-in-optimizer", "loss-spike
 [needs]
 tables = ["events", "steps"]
 [doc]
-what = "Two names in a model that shared one storage stop sharing it. As a warning: an embedding and a linear layer of the same shape begin with the same numbers in two tensors."
+what = "Two names in a model that shared one storage stop sharing it. As a warning: an embedding and a linear layer of equal shape begin with the same numbers in two tensors."
 why = "A tied head learns from the embedding's gradient and the other way round. Untied, they drift apart without any error, and the optimizer usually holds only one of them."
 not_this = "Weights that are replaced together and stay tied."
 source = "Identity of storage."

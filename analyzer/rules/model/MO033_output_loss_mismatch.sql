@@ -24,7 +24,7 @@ source = "convention: of this project, label smoothing and rounding keep the sum
 [needs]
 tables = ["batches", "tensor_stats"]
 [doc]
-what = "The prediction of mse_loss, smooth_l1_loss or huber_loss comes right from an activation. The range of the activation does not hold the mean of the targets, or is far from holding all of them. Or a softmax is compared with targets of several labels a sample. Or a sigmoid goes into the cross entropy of several classes. Or the logits of a cross entropy come right from a ReLU."
+what = "The prediction of mse_loss, smooth_l1_loss or huber_loss comes right from an activation. Its range does not hold the mean of the targets, or is far from holding all of them. Or a softmax is compared with targets of several labels a sample. Or a sigmoid goes into the cross entropy of several classes. Or the logits of a cross entropy come right from a ReLU."
 why = "The output can never become what the loss asks for, however well the rest learns; it saturates instead."
 not_this = "Targets within the range of the activation, with noise a little beyond it. One label a sample under a softmax. Probabilities whose logarithm is taken."
 source = "Definition of each activation: sigmoid and softmax lie in [0, 1], tanh in [-1, 1], a softmax sums to 1."

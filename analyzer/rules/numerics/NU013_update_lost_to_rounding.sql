@@ -35,7 +35,7 @@ tables = ["tensor_stats", "param_groups"]
 kinds = ["update", "gradient"]
 steps = 5
 [doc]
-what = "In half-precision weights nine in ten elements do not change in most steps, of all steps or from some step on. Yet gradients and learning rate are not zero. This includes weights that became bfloat16 in the middle of the run. Their largest and smallest values show it."
+what = "In most steps nine in ten elements of half-precision weights do not change. This holds for the whole run or from some step on. Yet gradients and learning rate are not zero. This includes weights that became bfloat16 in the middle of the run. Their largest and smallest values show it."
 why = "bfloat16 has 8 bits: an update below 1/256 of a weight is rounded away."
 not_this = "float32 weights, zero gradients, embeddings (most rows have no gradient), a learning rate of zero."
 source = "Spacing of the format: eps/2 relative."

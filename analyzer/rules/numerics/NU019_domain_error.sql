@@ -10,7 +10,7 @@ explains = ["nonfinite-tensor", "loss-spike", "divergence", "optimizer-eps-under
 [needs]
 tables = ["steps"]
 [doc]
-what = "A function of real numbers made the first non-finite value. Its operand was finite and outside its domain. Examples are a negative number to a fractional power or under a root or logarithm, and acos or asin beyond 1. Others are atanh or erfinv beyond 1, acosh below 1, and log1p below -1."
+what = "A function of real numbers made the first non-finite value. Its operand was finite and outside its domain. Examples are a negative number to a fractional power or under a root or logarithm. Others are acos or asin beyond 1. So are atanh or erfinv beyond 1, acosh below 1, and log1p below -1."
 why = "IEEE 754 answers NaN there, and everything computed from it is NaN."
 not_this = "Operands at the edge of a domain, where the value or the slope is infinite (log-of-zero, sqrt-at-zero, infinite-slope). Operands that were lost before."
 source = "Arithmetic: the domains of the real functions."

@@ -15,7 +15,7 @@ source = "own history"
 [needs]
 tables = ["steps", "operators"]
 [doc]
-what = "A divisor of one sign falls below a thousandth of the smallest value that the same division ever had. In this step the loss or gradient norm leaves its own past by an order of magnitude, or numbers are lost."
+what = "A divisor of one sign falls below a thousandth of the smallest value that the same division ever had. In this step loss or gradient norm leaves its own past by an order of magnitude, or numbers are lost."
 why = "x / 1e-8 is finite and of any size; its gradient is larger still, as 1 / x^2."
 not_this = "Divisors of exactly zero (division-by-zero), divisors that pass zero with both signs, a collapse without consequence."
 source = "Arithmetic, and the run's own history."

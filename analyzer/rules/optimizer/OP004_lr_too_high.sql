@@ -114,7 +114,7 @@ tables = ["steps", "param_groups"]
 columns = ["param_groups.update_norm", "steps.loss"]
 steps = 3
 [doc]
-what = "Updates are more than a tenth of the weights' norm in the first steps, or at the top of a warm-up. After them the loss rises for good or breaks. Or, having jumped, it never gets below where it began."
+what = "In the first steps, or at the top of a warm-up, updates exceed a tenth of the weights' norm. After them the loss rises for good or breaks. Or, having jumped, it never gets below where it began."
 why = "A step may leave the region in which the gradient is valid. Then the loss gets worse, and the next gradient larger."
 not_this = "Large first updates after which the loss falls, losses that jump and come back. Gradients that are themselves enormous (exploding-gradients), a sudden jump of the schedule (lr-spike)."
 source = "Update ratio: a usual value of 1e-3 is long-standing practice; the judgement is the loss."

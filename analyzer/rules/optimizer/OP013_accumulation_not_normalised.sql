@@ -69,7 +69,7 @@ source = "convention: of this project, half as much again"
 tables = ["batches", "steps"]
 columns = ["steps.microbatches"]
 [doc]
-what = "Several backward passes on different batches come before one optimizer step. The weights of their mean losses add up to more than one. Or there are three times as many of them from one step on. From there all gradients are larger than any before by the factor of a sum, at the same learning rate and loss."
+what = "Several backward passes on different batches come before one optimizer step. The weights of their mean losses add up to more than one. Or there are three times as many of them from one step on. From there all gradients are larger than any before, by the factor of a sum. Learning rate and loss are the same."
 why = "The gradient and with it the effective learning rate and every clipping threshold scale with the number of microbatches."
 not_this = "Losses divided by the number of microbatches, sums over tokens. Several losses on one batch, several optimizers (GAN), a loss scale."
 source = "Arithmetic: the weights of mean losses of one mean add up to one."

@@ -104,7 +104,7 @@ tables = ["param_groups"]
 columns = ["param_groups.weight_decay", "param_groups.update_norm"]
 steps = 8
 [doc]
-what = "In most steps lr x weight_decay x norm of the weights is most of the update's norm. The weights shrink. Or they shrink by weight_decay itself, step after step, because an optimizer of the script's own leaves out lr. Or there is no weight_decay that could do it. Then updates that went in all directions point straight at zero from some step on, and the loss is higher after it. Or from the first step on the weights lose more than the optimizer's updates are long, and nothing is learnt."
+what = "In most steps lr x weight_decay x norm of the weights is most of the update's norm. The weights shrink. Or they shrink by weight_decay itself, step after step, because an optimizer of the script's own leaves out lr. Or there is no weight_decay that could do it. Then updates that went in all directions point straight at zero from some step on. The loss is higher after it. Or from the first step on the weights lose more than the optimizer's updates are long, and nothing is learnt."
 why = "The weights decay exponentially; what the gradient teaches is forgotten."
 not_this = "Usual decay (1e-2 with a rate of 1e-3), optimizers in which decay is scaled by the moments (Adam). Weights that shrink while the loss goes on falling. Weights that shrank from the beginning no faster than their updates could do it, or in a training that learns."
 source = "Arithmetic: the decay step is lr x weight_decay x W. With the momentum m of SGD up to 1/(1 - m) times that. An update at right angles to the weights leaves their norm as it is. One that is decay takes its own whole length from it. No update takes more."

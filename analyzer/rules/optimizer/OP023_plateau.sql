@@ -99,7 +99,7 @@ tables = ["steps"]
 columns = ["steps.loss"]
 steps = 200
 [doc]
-what = "For at least half of the run and a hundred steps the loss has not left the scatter of its neighbours. It had fallen before, or never fell. In an imported log this must hold from the first row to the last."
+what = "For at least half the run and a hundred steps the loss has not left the scatter of its neighbours. It had fallen before, or never fell. In an imported log this must hold from the first row to the last."
 why = "Time that buys nothing."
 not_this = "Losses of adversaries and policies, a log whose evaluation loss falls, a loss near zero. A schedule that has come to its end, small progress that adds up."
 source = "Medians of four quarters of the window against their own scatter."

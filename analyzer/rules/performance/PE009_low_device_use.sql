@@ -41,7 +41,7 @@ source = "convention: of this project, a few are in any loop"
 [needs]
 tables = ["profiler_events"]
 [doc]
-what = "Kernels and copies run in less than half of the time of most profiled steps, or of a profile without steps. The loader is not the reason."
+what = "Kernels and copies run in less than half the time of most profiled steps, or of a profile without steps. The loader is not the reason."
 why = "The device is paid for whether it works or not."
 not_this = "Runs without a device, runs that wait for their data. Profiles in which the driver starts or a graph is captured."
 source = "Below 50 % is a threshold of other tools. Time in which at least one kernel or copy ran; checked on public traces of NVIDIA and AMD devices."

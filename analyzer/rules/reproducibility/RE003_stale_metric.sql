@@ -5,7 +5,7 @@ severity = "warning"
 phase = "eval"
 signal = "metric"
 message = "Metric {name} is {value} to the last bit in {count} logs from step {first} to {last}. Meanwhile the weights moved and the training loss went from {loss_from} to {loss_to}. The logged number no longer depends on the weights."
-fix = "Look at what {name} is computed from. It may be an old copy of the model, a variable of an earlier evaluation, or one cached batch of outputs. Evaluate the model that is trained."
+fix = "Look at what {name} is computed from. It may be an old copy of the model, a variable of an earlier evaluation, or a cached batch of outputs. Evaluate the model that is trained."
 [params.logs]
 value = 5
 unit = "logs"
