@@ -4,7 +4,7 @@ name = "host-lost"
 severity = "fatal"
 phase = "exit"
 signal = "exit"
-message = "The record ends at step {step}, in the {phase} phase{in_module}, and does not say how: {how}. The last sign of life came {when_}."
+message = "The record ends at step {step}, in the {phase} phase{in_module}, and does not say how: {how}. Last sign of life: {when_}."
 fix = "Look at the host and the scheduler at that time. Usual causes are power, a kernel panic, a node taken away or an out-of-memory killer. Or somebody killed the job with its supervisor. Continue the training with `firstfault run --resume`."
 explains = []
 [params.ns_per_us]
