@@ -32,7 +32,7 @@ columns = ["profiler_events.input_dims"]
 what = "A device computes half-precision products of rows whose length in memory 8 does not divide. These are rows of the result, and of the operands where the trace holds their strides."
 why = "Tensor cores work on blocks; rows that begin between two blocks go through slower kernels."
 not_this = "Runs without a device, float32, an odd number of rows (such as of tokens), products with a vector. A few odd products such as a head of ten classes among hundreds. Products that take less than a twentieth of the profiled time."
-source = "Documentation of cuBLAS: leading dimensions that are multiples of 8 elements in half precision. In a public profile of an H100 with 1,505 products it names 365. In CUTLASS kernels of alignment 1 ran 240, which were not matched one by one."
+source = "Documentation of cuBLAS: leading dimensions that are multiples of 8 elements in half precision. In a public profile of an H100 with 1,505 products it names 365. And 240 ran in CUTLASS kernels of alignment 1, which were not matched one by one."
 */
 WITH devices AS (
     SELECT DISTINCT rank FROM profiler_events WHERE cat = 'kernel'
