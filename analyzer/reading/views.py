@@ -3,6 +3,7 @@
 import re
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
@@ -232,6 +233,18 @@ def words_of(sql: str) -> frozenset[str]:
     return frozenset(_WORD.findall(sql))
 
 
+def asks_for_shared(query: str) -> bool:
+    """Whether a query may read a shared view, use a macro, or ask what there is."""
+    words = {word.lower() for word in words_of(query)}
+    return bool(words & _shared_names()) or any(word.startswith(_CATALOGUE) for word in words)
+
+
+@cache
+def _shared_names() -> frozenset[str]:
+    """Views and macros that sql/ creates."""
+    return frozenset(name.lower() for name in _NAME.findall(_shared_sql()))
+
+
 def shared_selects() -> dict[str, str]:
     """Shared view → its SELECT, each after the ones that it reads."""
     statements = _STATEMENT.split(_COMMENT.sub("", _shared_sql()))
@@ -252,6 +265,10 @@ def _only(text: str, used_by: str) -> str:
 
 
 _VIEW = re.compile(r"^CREATE VIEW\b", re.MULTILINE)
+_NAME = re.compile(r"^CREATE (?:VIEW|MACRO) (\w+)", re.MULTILINE)
+_CATALOGUE = ("show", "desc", "summarize", "pragma", "export", "duckdb_", "information_schema", "pg_catalog", "sqlite_")
+"""How words begin that ask DuckDB what there is."""
+
 _VIEW_NAME = re.compile(r"CREATE VIEW (\w+) AS\b")
 _STATEMENT = re.compile(r"^(?=CREATE\b)", re.MULTILINE)
 _WORD = re.compile(r"\w+")
