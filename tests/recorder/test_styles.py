@@ -65,6 +65,7 @@ def test_recording_is_bit_identical_and_counts_iterations_as_the_script_does(sty
     assert rows(run, "tensor_stats")
 
 
+@pytest.mark.suite
 @pytest.mark.slow
 def test_the_demo_trains_the_same_recorded_and_plain(tmp_path: Path) -> None:
     script = Path(reports.__file__).parent / "demo_script" / "train_gpt.py"

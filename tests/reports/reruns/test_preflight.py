@@ -102,9 +102,9 @@ def preflight(folder: Path, script: str, *args: str) -> tuple[int, dict]:
     [
         ("images.py", "none", None),
         ("images.py", "view-mixes-samples", "dependence-sample"),
-        ("sequences.py", "none", None),
+        pytest.param("sequences.py", "none", None, marks=pytest.mark.suite),
         ("sequences.py", "wrong-backward", "gradcheck"),
-        ("language.py", "none", None),
+        pytest.param("language.py", "none", None, marks=pytest.mark.suite),
         ("language.py", "mask-forgotten", "dependence-future"),
     ],
 )
