@@ -15,7 +15,7 @@ import duckdb
 from ...schemas import RECORDS, TABLES, ExitRecord, RunManifest
 from ...schemas.files.parts import Rows, table_of
 from ..reading.records import record_rows
-from ..reading.trace import Trace
+from ..reading.trace import Trace, parsed
 from ..reading.views import create_shared_views, create_tables, fill_tables, install_types, shared_selects, words_of
 from ..verdict import Status
 
@@ -93,7 +93,7 @@ class _CaseTrace(Trace):
         self._uncomputed = {view: words_of(select) for view, select in selects.items()}
 
     def _materialise(self, name: str) -> None:
-        self._con.execute(f'CREATE OR REPLACE TABLE "{name}" AS {self._selects[name]}')
+        self._con.execute(parsed(f'CREATE OR REPLACE TABLE "{name}" AS {self._selects[name]}'))
 
     def close(self) -> None:
         """Leave the database open: it is the CaseDatabase's."""

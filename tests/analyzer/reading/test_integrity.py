@@ -2,10 +2,10 @@
 
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
+import forked
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -62,7 +62,7 @@ def recorded(tmp_path_factory):
             folder / "train.py",
             kind,
         ]
-        subprocess.run(command, check=False, capture_output=True, timeout=300)
+        forked.run(command, timeout=300)
     return folder
 
 

@@ -9,19 +9,9 @@ import pytest
 from firstfault.analyzer import Trace, diagnose
 from firstfault.reports.panels.proof import proof_lines, proof_panel, proof_rows
 from firstfault.reports.reruns import prove as proving
-from firstfault.reports.reruns import rerun_script
 from firstfault.reports.reruns.prove import Prover, fixes, prove
 from firstfault.reports.reruns.prove_signs import Sign, is_gone, sign_of
 from firstfault.schemas.files.proof import Proof, Tried, read_proof, write_proof
-
-
-@pytest.fixture
-def reruns_are_forks(monkeypatch):
-    """Starts of a script again are forks of a process with torch: what is proven does not depend on how it starts."""
-    monkeypatch.setattr(
-        rerun_script, "_start", lambda command, env, script: forked.Process(command, script.folder, env)
-    )
-
 
 SCRIPT = Path(firstfault.__file__).parent / "reports" / "demo_script" / "train_gpt.py"
 
