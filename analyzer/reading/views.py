@@ -162,7 +162,12 @@ def _create_latest(con: duckdb.DuckDBPyConnection, name: str, source: Source) ->
 def fill_tables(con: duckdb.DuckDBPyConnection, rows: Iterable[tuple[Table, pa.Table]]) -> None:
     """Insert recorded rows into tables that ``create_tables`` created."""
     with ExitStack() as stack:
-        inserts = [f'INSERT INTO "{table.name}" {stack.enter_context(_registered(con, table, r))}' for table, r in rows]
+        inserts: list[str] = []
+        for table, given in rows:
+            held = [c for c in table.column_names if given[c].null_count < given.num_rows]  # each column has its cost
+            names = ", ".join(f'"{c}"' for c in held)
+            select = stack.enter_context(_registered(con, table, given.select(held)))
+            inserts.append(f'INSERT INTO "{table.name}" ({names}) {select}')
         con.execute(";".join(inserts))
 
 
@@ -170,7 +175,8 @@ def fill_tables(con: duckdb.DuckDBPyConnection, rows: Iterable[tuple[Table, pa.T
 def _registered(con: duckdb.DuckDBPyConnection, table: Table, rows: pa.Table) -> Generator[str]:
     """The SELECT of these rows as their table shows them: of a table with ``latest``, the last row of each key."""
     name = f"{table.name}__all"
-    select = f'SELECT {_columns(Source(table), None)} FROM "{name}"'  # noqa: S608 # declared names
+    shown = ", ".join(_shown(c) for c in table.columns if c.name in rows.column_names)
+    select = f'SELECT {shown} FROM "{name}"'  # noqa: S608 # declared names
     if table.latest:
         rows = rows.append_column("__ordinal", pa.array(range(rows.num_rows), pa.int64()))
         keys = ", ".join(f'"{k}"' for k in table.key)
@@ -196,11 +202,14 @@ def _columns(source: Source, present: frozenset[str] | None) -> str:
     for c in source.table.columns:
         if present is not None and c.name not in present:
             out.append(f'NULL::{sql_type(c)} AS "{c.name}"')
-        elif c.unit == "enum Phase":
-            out.append(f'phase_name("{c.name}") AS "{c.name}"')
         else:
-            out.append(f'"{c.name}"')
+            out.append(_shown(c))
     return ", ".join(out)
+
+
+def _shown(column: Column) -> str:
+    """A column as the view shows it: phases by name."""
+    return f'phase_name("{column.name}") AS "{column.name}"' if column.unit == "enum Phase" else f'"{column.name}"'
 
 
 def literal_path(path: Path) -> str:
