@@ -5,7 +5,7 @@ from .errors import AnalyzerError, NotARunError, QueryError, RuleError, Unreadab
 from .reading.sources import Problem
 from .reading.trace import Trace
 from .rules.rule import Rule, load_rules
-from .rules.thresholds import Judging, judging
+from .rules.thresholds import RuleSet, rules_for
 from .verdict import Change, Finding, FirstAnomaly, NotEvaluable, RunFacts, Verdict
 
 __all__ = [
@@ -13,18 +13,18 @@ __all__ = [
     "Change",
     "Finding",
     "FirstAnomaly",
-    "Judging",
     "NotARunError",
     "NotEvaluable",
     "Problem",
     "QueryError",
     "Rule",
     "RuleError",
+    "RuleSet",
     "RunFacts",
     "Trace",
     "UnreadableRunError",
     "Verdict",
     "diagnose",
-    "judging",
     "load_rules",
+    "rules_for",
 ]

@@ -98,7 +98,7 @@ class Recorder:
         for name, model in self._models.items():
             self._attachment.forward.expect(model, name)
         for optimizer in self._optimizers:
-            self._attachment.optimizers.record_of(optimizer)
+            self._attachment.optimizers.tracked(optimizer)
         return self
 
     def step(self, loss: Tensor | float | None = None, **metrics: Tensor | float) -> None:

@@ -190,7 +190,7 @@ class Attachment:
         self.unwatched.end()
         self.session.guard.guarded("close", self.optimizers.close)(completed=self._seen_exception is None)
         if self._seen_exception is None and self.session.guard.alive:
-            self.session.position.note(Phase.EXIT, -1)  # tells a rank that is done from one that was lost
+            self.session.position.leave_breadcrumb(Phase.EXIT, -1)  # tells a rank that is done from one that was lost
         self.session.close()
         self.detach()
         if parent_process() is not None and not self.session.started and not self.session.guard.faults:

@@ -55,7 +55,7 @@ def step_of(finding: Finding) -> int:
     return -1 if finding.step is None else finding.step
 
 
-def split(fired: list[Fired]) -> tuple[list[Finding], list[Finding]]:
+def separate_causes(fired: list[Fired]) -> tuple[list[Finding], list[Finding]]:
     """Causes, best first, and symptoms in order of time with ``explained_by`` filled."""
     roots: dict[str, str | None] = {}
     for b in fired:
@@ -66,11 +66,11 @@ def split(fired: list[Fired]) -> tuple[list[Finding], list[Finding]]:
     symptoms = [f for f in fired if roots[f.finding.name] is not None and f.finding.name not in UNEXPLAINED]
     for f in symptoms:
         f.finding.explained_by = roots[f.finding.name]
-    _what_does_harm_is_no_advice(fired, roots)
+    _promote_warnings_that_explain_errors(fired, roots)
     return [f.finding for f in sorted(causes, key=_order)], [f.finding for f in sorted(symptoms, key=_order)]
 
 
-def _what_does_harm_is_no_advice(fired: list[Fired], roots: dict[str, str | None]) -> None:
+def _promote_warnings_that_explain_errors(fired: list[Fired], roots: dict[str, str | None]) -> None:
     """A warning that accounts, through others or not, for an error has turned out to be one."""
     named = {f.finding.name: f.finding for f in fired}
     for f in fired:

@@ -14,14 +14,14 @@ from ..errors import RuleError
 from ..language import close_up, say
 from ..reading.trace import Trace
 from ..rules.precision import precision_of
-from ..rules.rule import Rule, Severity, find_rule, load_rules, missing, run_rule
+from ..rules.rule import Rule, Severity, find_rule, load_rules, run_rule, why_not_evaluable
 from ..rules.texts import text_of, worded
-from ..rules.thresholds import Judging
+from ..rules.thresholds import RuleSet
 from ..verdict import Conclusion, Finding, FirstAnomaly, NotEvaluable, RunFacts, Verdict
 from ..word_patterns import in_words
 from .call_words import call_sentences
 from .candidates import candidates_for
-from .causality import PHASES, Fired, split, step_of
+from .causality import PHASES, Fired, separate_causes, step_of
 from .profile_memory_words import profile_memory_sentences
 from .proven import with_proof
 from .snapshot_words import snapshot_sentences
@@ -58,10 +58,10 @@ _SIGNS = {"loss", "grad_norm", "clip_norm"}
 """Columns of steps without any of which, and without tensors, nobody can call a run healthy."""
 
 
-def diagnose(trace: Trace, rules: Judging | None = None) -> Verdict:
+def diagnose(trace: Trace, rules: RuleSet | None = None) -> Verdict:
     """The verdict on a run, by our own rules unless others are given. One of ours whose SELECT fails cannot judge, the others
     do. Raises AnalyzerError (RuleError for a user's own rule whose SELECT fails)."""
-    rules = rules or Judging(load_rules())
+    rules = rules or RuleSet(load_rules())
     trace.prepare()
     sampled = bool(
         trace.sql(
@@ -72,7 +72,7 @@ def diagnose(trace: Trace, rules: Judging | None = None) -> Verdict:
     fired: list[Fired] = []
     silent: list[NotEvaluable] = []
     for rule in rules.rules:
-        why = missing(trace, rule)
+        why = why_not_evaluable(trace, rule)
         if why:
             silent.append(NotEvaluable(code=rule.header.code, name=rule.header.name, why=why))
             continue
@@ -87,11 +87,11 @@ def diagnose(trace: Trace, rules: Judging | None = None) -> Verdict:
             silent.append(NotEvaluable(code=rule.header.code, name=rule.header.name, why=why))
             continue
         if rows:
-            found = fired_by(rule, rows)
+            found = finding_from_rows(rule, rows)
             if sampled and found.finding.step is not None and found.finding.step_lower is not None:
                 found.finding.step_lower = min(found.finding.step_lower, _step_lower(trace, found))
             fired.append(found)
-    causes, symptoms = split(fired)
+    causes, symptoms = separate_causes(fired)
     causes = with_proof(trace.path, causes)
     for cause in causes:
         cause.candidates = candidates_for(trace, cause)
@@ -109,7 +109,7 @@ def diagnose(trace: Trace, rules: Judging | None = None) -> Verdict:
     )
 
 
-def fired_by(rule: Rule, rows: list[dict[str, Any]]) -> Fired:
+def finding_from_rows(rule: Rule, rows: list[dict[str, Any]]) -> Fired:
     """The finding of a rule: its first row, with the rows after it as evidence."""
     header, row = rule.header, rows[0]
     text = text_of(header.code, header.name)
@@ -231,7 +231,7 @@ def _imported_problems(trace: Trace, facts: RunFacts) -> list[str]:
     return []
 
 
-def _reading_problems(trace: Trace, facts: RunFacts, rules: Judging) -> list[NotEvaluable]:
+def _reading_problems(trace: Trace, facts: RunFacts, rules: RuleSet) -> list[NotEvaluable]:
     """What the recording itself leaves open, under the catalogue's name for it."""
     unseen = unrecorded(trace, steps=facts.steps_recorded)
     why = [*unseen, *snapshot_sentences(trace), *call_sentences(trace)]

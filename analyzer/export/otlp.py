@@ -11,7 +11,7 @@ from typing import Any
 from ..diagnosis.diagnose import diagnose, plain
 from ..errors import AnalyzerError
 from ..reading.trace import Trace
-from ..rules.thresholds import judging
+from ..rules.thresholds import rules_for
 
 _STEPS = (
     "SELECT rank, step, time_ns, step_ns, loss, grad_norm, loss_scale, data_wait_ns, forward_ns, backward_ns, optimizer_ns,"
@@ -43,7 +43,7 @@ def export_otlp(trace: Trace, url: str) -> dict[str, int]:
         sdk = _sdk()
     except ImportError as e:
         raise AnalyzerError(f"--otlp needs the OpenTelemetry SDK ({e}); next: pip install 'firstfault[otlp]'") from None
-    verdict = diagnose(trace, judging(trace.path, None))
+    verdict = diagnose(trace, rules_for(trace.path, None))
     steps = trace.sql(_STEPS).to_dicts()
     if not steps:
         raise AnalyzerError(f"{trace.path}: no step has a time, so nothing can be sent")

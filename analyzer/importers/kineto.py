@@ -138,7 +138,7 @@ class KinetoTrace:
         if piece.text is None:
             return self._one_by_one(piece.events)
         before = self.unparsed, self.one_by_one
-        rows = self._rows(piece.text)
+        rows = self._events_table(piece.text)
         if self.unparsed > before[0] or rows.column("ph").null_count:
             piece.refused = True
             self.unparsed, self.one_by_one = before
@@ -155,7 +155,7 @@ class KinetoTrace:
         order = np.argsort(np.append(np.array(places, np.int64), _others(len(places) + rest.num_rows, places)))
         return _joined([self._one_by_one(texts), rest]).take(pa.array(order))
 
-    def _rows(self, text: bytes | memoryview, kinds: int = _MOST_KINDS) -> pa.Table:
+    def _events_table(self, text: bytes | memoryview, kinds: int = _MOST_KINDS) -> pa.Table:
         """One row per event: all at a time, but for events that are out of the ordinary; so many kinds of these are told."""
         try:
             tokens = EventTokens(text)
@@ -169,7 +169,7 @@ class KinetoTrace:
         if not len(others):
             return self._one_by_one(texts)
         rest = b"".join(text[starts[event] : ends[event]] for event in others)
-        return self._merged(texts, odd, self._rows(rest, kinds - 1))
+        return self._merged(texts, odd, self._events_table(rest, kinds - 1))
 
     def _one_by_one(self, texts: list[bytes]) -> pa.Table:
         """The rows by Python, every key kept; what is no JSON is kept as text. A little at a time: Python's objects are large."""

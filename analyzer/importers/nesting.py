@@ -48,9 +48,11 @@ class Nesting:
         for thread in np.unique(threads).tolist():
             pid, tid = divmod(thread, len(tids.texts))
             at = calls[threads == thread]
-            self._look((pids.texts[pid], tids.texts[tid]), begin[at], length[at], event_id[at])
+            self._compare_with_last((pids.texts[pid], tids.texts[tid]), begin[at], length[at], event_id[at])
 
-    def _look(self, thread: tuple[object, ...], begin: _Numbers, length: _Numbers, event_id: _Numbers) -> None:
+    def _compare_with_last(
+        self, thread: tuple[object, ...], begin: _Numbers, length: _Numbers, event_id: _Numbers
+    ) -> None:
         last_begin, last_length, latest = self._before.get(thread, (_LONG_AGO, 0, _LONG_AGO))
         before, before_length = _after(last_begin, begin), _after(last_length, length)
         end = begin + length

@@ -75,7 +75,7 @@ def put_curves(target: RunTarget, source: Path, rank: int, curves: Curves, kind:
             target.add("metrics", {**row, "name": shown, "source": kind, "logged_step": point.step})
     if not losses:
         target.without_loss.setdefault(str(source), []).extend(sorted(given))
-    return _found(steps, losses, rates, norm, scale, given)
+    return _say_what_was_found(steps, losses, rates, norm, scale, given)
 
 
 def _refuse_unknown(target: RunTarget, source: Path, given: Curves) -> None:
@@ -268,7 +268,7 @@ def _lost_for_good(losses: ByStep, last_norm: int, last_loss: int, steps: Sequen
 # -- what was found, in words -------------------------------------------------------------------------------------------------
 
 
-def _found(
+def _say_what_was_found(
     steps: Sequence[int],
     losses: Sequence[LossRole],
     rates: Sequence[Sequence[str]],

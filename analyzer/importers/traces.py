@@ -34,7 +34,7 @@ def import_trace(path: Path, target: RunTarget, label: str) -> str:  # noqa: ARG
     rank = _rank_of(path, trace.header, target)
     part, window = target.next_part("profiler_events", rank), target.next_window(rank)
     trace.write(part, rank=rank, window=window)
-    _note(path, trace, target, rank, window)
+    _note_origin(path, trace, target, rank, window)
     operators = operators_of(part, rank, window)
     if operators.num_rows:
         target.write("profiled_operators", rank, operators)
@@ -111,7 +111,7 @@ def _kept(header: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
     return kept, left
 
 
-def _note(path: Path, trace: KinetoTrace, target: RunTarget, rank: int, window: int) -> None:
+def _note_origin(path: Path, trace: KinetoTrace, target: RunTarget, rank: int, window: int) -> None:
     header = trace.header
     if isinstance(header.get("host_name"), str):
         target.facts.setdefault("hostname", header["host_name"])

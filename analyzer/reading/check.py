@@ -67,12 +67,12 @@ def check(run: Path) -> Checked:
 
 def _ways(ranks: Source) -> list[Way]:
     """Of the ranks that say it, the most frequent way first."""
-    last = {row["rank"]: (row["instructions"], row["without_library"]) for row in _rows(ranks)}
+    last = {row["rank"]: (row["instructions"], row["without_library"]) for row in _rows_of_ranks(ranks)}
     told = [way for way in last.values() if any(way)]
     return [Way(*way, told.count(way)) for way in sorted(set(told), key=lambda way: (-told.count(way), str(way)))]
 
 
-def _rows(ranks: Source) -> Iterator[dict[str, Any]]:
+def _rows_of_ranks(ranks: Source) -> Iterator[dict[str, Any]]:
     columns = ["rank", "instructions", "without_library"]
     for path, held in ranks.parts:
         if held.issuperset(columns):

@@ -21,10 +21,10 @@ import msgspec
 
 from ...schemas import TABLES, ExitRecord, RunManifest
 from ...schemas.files.manifest import encode_json
-from ..diagnosis.diagnose import diagnose, fired_by
+from ..diagnosis.diagnose import diagnose, finding_from_rows
 from ..errors import RuleError
 from ..reading.trace import Trace
-from ..rules.rule import Rule, missing, run_rule
+from ..rules.rule import Rule, run_rule, why_not_evaluable
 from ..rules.thresholds import Judging
 from .case_database import CaseDatabase
 from .case_tables import Rows, exit_record, expand, filled, manifest
@@ -61,7 +61,7 @@ def judge(rule: Rule, case: Case, database: CaseDatabase, verdict_of: Judging | 
     """Run a rule on its case; no problem where the case holds. A case that names ``causes`` is judged by all our rules, or by
     ``verdict_of``. Raises RuleError for a table or column that does not exist."""
     with database.filled(_tables(case), *_records(case)) as trace:
-        why = missing(trace, rule)
+        why = why_not_evaluable(trace, rule)
         rows = run_rule(trace, rule) if why is None and "expect" in case else []
         return Judged(list(_compare(trace, rule, case, why, rows, verdict_of)), rows)
 
@@ -96,9 +96,9 @@ def _compare(
         yield f"is not evaluable: {why}"
         return
     expected = case["expect"]
-    yield from _rows(rows, expected)
+    yield from _differences(rows, expected)
     if expected and rows:
-        message = fired_by(rule, rows).finding.message
+        message = finding_from_rows(rule, rows).finding.message
         for part in case.get("says", []):
             if part not in message:
                 yield f"the message lacks {part!r}: {message}"
@@ -108,7 +108,7 @@ def _compare(
             yield f"the causes are {causes}, expected {case['causes']}"
 
 
-def _rows(rows: list[dict[str, Any]], expected: list[dict[str, Any]]) -> Iterator[str]:
+def _differences(rows: list[dict[str, Any]], expected: list[dict[str, Any]]) -> Iterator[str]:
     if not expected and rows:
         yield f"should be silent, but fired at {rows[0]}"
     if len(rows) < len(expected):

@@ -146,7 +146,7 @@ def find_rule(key: str) -> Rule | None:
     return next((r for r in load_rules() if key.lower() in {r.header.code.lower(), r.header.name}), None)
 
 
-def missing(trace: Trace, rule: Rule) -> str | None:
+def why_not_evaluable(trace: Trace, rule: Rule) -> str | None:
     """Why the rule cannot be judged on this trace, or None. Null is not zero: an unrecorded column is a reason."""
     needs = rule.header.needs
     if needs.ended and trace.exit is None and trace.status == "running":

@@ -24,7 +24,7 @@ SETTINGS_FILE = "firstfault.toml"
 
 
 @dataclass(frozen=True, slots=True)
-class Judging:
+class RuleSet:
     """The rules in use and what was changed about them."""
 
     rules: tuple[Rule, ...]
@@ -33,7 +33,7 @@ class Judging:
     """A firstfault.toml of the run folder itself."""
 
 
-def judging(run: Path | None = None, own: Path | None = None) -> Judging:
+def rules_for(run: Path | None = None, own: Path | None = None) -> RuleSet:
     """The rules for a run. Raises RuleError naming the file for an unknown rule or parameter, or a name used twice."""
     rules = list(load_rules())
     if own is not None:
@@ -48,7 +48,7 @@ def judging(run: Path | None = None, own: Path | None = None) -> Judging:
     file = settings_file(run)
     own_file = run / SETTINGS_FILE if run is not None else None
     ignored = own_file if own_file is not None and own_file.exists() else None
-    judged = Judging(tuple(rules)) if file is None else _changed(rules, file)
+    judged = RuleSet(tuple(rules)) if file is None else _changed(rules, file)
     return replace(judged, ignored=ignored)
 
 
@@ -60,7 +60,7 @@ def settings_file(run: Path | None) -> Path | None:
     return next((p / SETTINGS_FILE for p in places if (p / SETTINGS_FILE).is_file()), None)
 
 
-def _changed(rules: list[Rule], file: Path) -> Judging:
+def _changed(rules: list[Rule], file: Path) -> RuleSet:
     try:
         settings: Any = tomllib.loads(file.read_text(encoding="utf-8")).get("rules", {})
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as e:
@@ -94,7 +94,7 @@ def _changed(rules: list[Rule], file: Path) -> Judging:
             params[str(name)] = msgspec.structs.replace(known, value=value)
             changes.append(Change(rule.header.name, str(name), value, known.value, str(file)))
         rules[rules.index(rule)] = replace(rule, header=msgspec.structs.replace(rule.header, params=params))
-    return Judging(tuple(rules), tuple(changes))
+    return RuleSet(tuple(rules), tuple(changes))
 
 
 def _named(rules: list[Rule], key: str, file: Path) -> Rule:

@@ -43,7 +43,7 @@ def measure_outputs(session: Session, graphs: CompiledGraphs, nodes: list[Any], 
             tensor_id = session.catalogue.tensor(entry.id, name, "activation", tensor) if entry is not None else None
             if tensor_id is not None and tensor_id not in session.catalogue.excluded:
                 moments = measure(tensor)
-                session.rows.stat(tensor_id, Phase.FORWARD, moments, requires_grad=True)
+                session.rows.add_tensor_stats(tensor_id, Phase.FORWARD, moments, requires_grad=True)
                 rows += 1
             elif first and tensor.device.type not in LATE_DEVICES:
                 moments = measure(tensor, size_only=True)
@@ -69,7 +69,7 @@ def find_first_lost(session: Session, graphs: CompiledGraphs, node: Any) -> bool
         name = f"{where}:output0" if putting_out is not None else f"{where}:{value.name}"
         module_id = entry.id if entry is not None else None
         tensor_id = session.catalogue.tensor(module_id, name, "activation", tensor)
-        session.rows.stat(tensor_id, Phase.FORWARD, measure(tensor), requires_grad=True)
+        session.rows.add_tensor_stats(tensor_id, Phase.FORWARD, measure(tensor), requires_grad=True)
         result = next(o for o in graph.operands if o.index == index and o.role == "result")
         write_operand(session, node, places, result, tensor, "nonfinite", value)
         graphs.lost = (session.position.step, module_id)

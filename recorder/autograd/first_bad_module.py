@@ -17,7 +17,7 @@ from ..tensors.measure import measure
 from ..tensors.moments import measurable
 from .compiled_graphs import CompiledGraphs, is_compiled
 from .compiled_values import find_first_lost, inputs_of, measure_outputs
-from .graph import nodes_down_to, saved
+from .graph import nodes_down_to, saved_tensor
 
 _RESULTS = {"result", "result0", "result1", "result2", "output", "out", "rstd", "logsumexp", "save_invstd"}
 """Names under which autograd nodes save what they have computed, not what they were given."""
@@ -44,7 +44,7 @@ def find_first_bad_module(session: Session, graphs: CompiledGraphs, loss: Tensor
             if entry is None:
                 return
             tensor_id = session.catalogue.tensor(entry.id, f"{entry.name}:saved", "activation", value)
-            session.rows.stat(tensor_id, Phase.FORWARD, measure(value), requires_grad=True)
+            session.rows.add_tensor_stats(tensor_id, Phase.FORWARD, measure(value), requires_grad=True)
             return
 
 
@@ -56,7 +56,7 @@ def _values(graphs: CompiledGraphs, node: Any) -> Iterator[tuple[str, Tensor | N
     for attribute in dir(node):
         if attribute.startswith("_saved_"):
             name = attribute.removeprefix("_saved_")
-            yield name, saved(node, name)
+            yield name, saved_tensor(node, name)
 
 
 def find_first_compiled(session: Session, graphs: CompiledGraphs, tensor: Tensor, first: int) -> None:

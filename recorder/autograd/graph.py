@@ -104,7 +104,7 @@ def loss_nodes(loss: Tensor, most: int = MOST_OF_LOSS) -> Iterator[tuple[Any, in
                 todo.extend(next_node for next_node, _ in node.next_functions[:MOST_OF_LOSS])
 
 
-def broadcasts(loss: Tensor, first: int) -> tuple[list[int], list[int]] | None:
+def broadcast_in_loss(loss: Tensor, first: int) -> tuple[list[int], list[int]] | None:
     """Shapes of a prediction and of the result of a subtraction in the loss code that stretched it against the target:
     (N, 1) and (N, N). None where there is none. ``first`` is the first node after the model's forward."""
     for node in nodes_down_to(loss, first):
@@ -155,13 +155,13 @@ def activated_twice(node: Any) -> str | None:
     kind = type(node).__name__
     behind: Any = node.next_functions[0][0]
     if kind.startswith("NllLoss"):
-        behind = _made_by(behind)
+        behind = _skip_reshapes(behind)
         if type(behind).__name__ != "LogSoftmaxBackward0":
             return None
         behind = behind.next_functions[0][0]
     elif kind != "BinaryCrossEntropyWithLogitsBackward0":
         return None
-    made = _made_by(behind)
+    made = _skip_reshapes(behind)
     return "softmax" if _softmax_by_hand(made) else _ACTIVATIONS.get(type(made).__name__)
 
 
@@ -173,13 +173,13 @@ def rectified_logits(node: Any) -> str | None:
     kind = type(node).__name__
     behind: Any = node.next_functions[0][0]
     if kind.startswith("NllLoss") or kind == "BinaryCrossEntropyBackward0":
-        behind = _made_by(behind)
+        behind = _skip_reshapes(behind)
         if type(behind).__name__ not in {"LogSoftmaxBackward0", "SigmoidBackward0"}:
             return None
         behind = behind.next_functions[0][0]
     elif kind != "BinaryCrossEntropyWithLogitsBackward0":
         return None
-    return "relu" if type(_made_by(behind)).__name__ == "ReluBackward0" else None
+    return "relu" if type(_skip_reshapes(behind)).__name__ == "ReluBackward0" else None
 
 
 def bounded_prediction(node: Any) -> str | None:
@@ -189,7 +189,7 @@ def bounded_prediction(node: Any) -> str | None:
     kind = type(node).__name__
     if kind not in _COMPARES_NUMBERS and kind != "BinaryCrossEntropyBackward0":
         return None
-    found = _BOUNDED.get(type(_made_by(node.next_functions[0][0])).__name__)
+    found = _BOUNDED.get(type(_skip_reshapes(node.next_functions[0][0])).__name__)
     return found if kind in _COMPARES_NUMBERS or found == "softmax" else None
 
 
@@ -197,7 +197,7 @@ def _softmax_by_hand(node: Any) -> bool:
     """``log_softmax(x).exp()``, or ``exp(x)`` over the sum of itself."""
     name = type(node).__name__
     if name == "ExpBackward0":
-        return type(_made_by(node.next_functions[0][0])).__name__ == "LogSoftmaxBackward0"
+        return type(_skip_reshapes(node.next_functions[0][0])).__name__ == "LogSoftmaxBackward0"
     if name != "DivBackward0":
         return False
     (above, _), (below, _) = node.next_functions
@@ -208,7 +208,7 @@ def _softmax_by_hand(node: Any) -> bool:
     )
 
 
-def wrong_way(loss: Tensor) -> tuple[str, str] | None:
+def reversed_objective(loss: Tensor) -> tuple[str, str] | None:
     """Return (operator, of what) if what is minimised can only be meant to be maximised.
 
     That is the negative of a mean or sum of ``absolute`` values or of a ``square`` of differences, or a mean or sum of
@@ -217,10 +217,10 @@ def wrong_way(loss: Tensor) -> tuple[str, str] | None:
     node: Any = loss.grad_fn
     negative = type(node).__name__ == "NegBackward0"
     if negative:
-        node = _made_by(node.next_functions[0][0])
+        node = _skip_reshapes(node.next_functions[0][0])
     if not type(node).__name__.startswith(("MeanBackward", "SumBackward")):
         return None
-    node = _made_by(node.next_functions[0][0])
+    node = _skip_reshapes(node.next_functions[0][0])
     if not negative:
         return (type(node).__name__.split("Backward")[0], "probability") if _logarithm_of_a_probability(node) else None
     kind = {"AbsBackward0": "absolute", "PowBackward0": "square"}.get(type(node).__name__)
@@ -236,11 +236,11 @@ def _logarithm_of_a_probability(node: Any) -> bool:
         return True
     if name not in {"LogBackward0", "GatherBackward0", "IndexBackward0"}:
         return False
-    behind = type(_made_by(node.next_functions[0][0])).__name__
+    behind = type(_skip_reshapes(node.next_functions[0][0])).__name__
     return behind == ("SigmoidBackward0" if name == "LogBackward0" else "LogSoftmaxBackward0")
 
 
-def _made_by(node: Any) -> Any:
+def _skip_reshapes(node: Any) -> Any:
     """The node that made the values: the one given, or the first behind it that does more than lay them out again."""
     for _ in range(_LAYOUTS):
         if not type(node).__name__.startswith(_LAYS_OUT):
@@ -295,7 +295,7 @@ def _stretched(given: list[int], result: list[int]) -> bool:
     return given in ([result[0], 1], [result[0]], [1, result[0]])
 
 
-def saved(node: Any, name: str) -> Tensor | None:
+def saved_tensor(node: Any, name: str) -> Tensor | None:
     """A saved tensor of a node; None where it saved none, or the tensor has since been changed in place."""
     try:
         value = getattr(node, f"_saved_{name}", None)
@@ -335,7 +335,7 @@ def _saved(session: Session, node: Any) -> Iterator[tuple[Callable[[], None], Te
     for attribute in dir(node):
         if attribute.startswith("_saved_"):
             name = attribute.removeprefix("_saved_")
-            value = saved(node, name)
+            value = saved_tensor(node, name)
             if value is not None and value.numel() and measurable(value):
                 yield partial(write_node, session, node, name, value, "nonfinite"), value
 

@@ -107,13 +107,13 @@ class _Walk:
             done[node] = mask
             if len(done) > _MOST_NODES:
                 return False
-            self._note(node, -order, [n for n in range(len(self._terms)) if mask >> n & 1])
+            self._note_term(node, -order, [n for n in range(len(self._terms)) if mask >> n & 1])
             for behind, _ in node.next_functions:
                 if behind is not None:
                     self._arrive(behind, mask)
         return True
 
-    def _note(self, node: Any, order: int, numbers: list[int]) -> None:
+    def _note_term(self, node: Any, order: int, numbers: list[int]) -> None:
         leaf = (
             getattr(node, "variable", None) if order > _LAST else None
         )  # AccumulateGrad carries the largest number there is

@@ -14,7 +14,7 @@ from torch import Tensor
 from ..session.session import Session
 from ..tensors.moments import LATE_DEVICES, measurable
 from .denominators import Denominators
-from .graph import nodes_down_to, operator_name, saved, write_node
+from .graph import nodes_down_to, operator_name, saved_tensor, write_node
 
 _MOST_RISKS = 16
 
@@ -54,7 +54,9 @@ _BEHIND_A_MASK = 6
 """Operators that a value may have gone through on its way to the mask."""
 
 
-def risks(session: Session, loss: Tensor, first: int, denominators: Denominators) -> tuple[list[Any], int]:
+def find_undefined_derivatives(
+    session: Session, loss: Tensor, first: int, denominators: Denominators
+) -> tuple[list[Any], int]:
     """Write operators whose derivative is undefined at a value they hold in this step, and divisors that have collapsed.
 
     Returns the operators of that kind, and how many nodes the graph has, so that a graph known to be harmless needs no second
@@ -71,7 +73,7 @@ def risks(session: Session, loss: Tensor, first: int, denominators: Denominators
             if node not in present[-1:]:
                 present.append(node)
             low, high = (v.item() for v in torch.aminmax(value.detach()))
-            if written < _MOST_RISKS and _holds(value, operator, at, low, high, fractional=fractional):
+            if written < _MOST_RISKS and _is_at_singularity(value, operator, at, low, high, fractional=fractional):
                 written += 1
                 write_node(session, node, name, value, "risk", masked=node in masked)
             if operator in _DIVISIONS:
@@ -88,7 +90,7 @@ def at_risk(node: Any) -> bool:
     operator = operator_name(node)
     for _, value, at, fractional in _operands_at_risk(node, operator, masked=True):
         low, high = (v.item() for v in torch.aminmax(value.detach()))
-        if _holds(value, operator, at, low, high, fractional=fractional):
+        if _is_at_singularity(value, operator, at, low, high, fractional=fractional):
             return True
     return False
 
@@ -107,7 +109,7 @@ def _operands_at_risk(node: Any, operator: str, *, masked: bool) -> Iterator[tup
         fractional = exponent % 1 != 0
     names, at = risk
     for name in names.split():
-        value = saved(node, name)
+        value = saved_tensor(node, name)
         if value is not None and value.device.type in LATE_DEVICES:
             continue  # looking at it would make the host wait
         if value is not None and value.is_floating_point() and value.numel() and measurable(value):
@@ -140,7 +142,7 @@ def _behind_masks(nodes: list[Any]) -> set[Any]:
     return distances.keys() - open_
 
 
-def _holds(value: Tensor, operator: str, at: float, low: float, high: float, *, fractional: bool) -> bool:
+def _is_at_singularity(value: Tensor, operator: str, at: float, low: float, high: float, *, fractional: bool) -> bool:
     if math.isnan(low) or (fractional and low < 0):
         return True  # the operator was given what it is not defined for
     if at == torch.inf:

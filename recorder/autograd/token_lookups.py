@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .graph import saved
+from .graph import saved_tensor
 
 _EMBEDDINGS = ("EmbeddingBackward", "EmbeddingRenormBackward")
 
@@ -18,7 +18,7 @@ def lookups(nodes: list[Any]) -> list[tuple[Any, Tensor]]:
     found: list[tuple[Any, Tensor]] = []
     for node in nodes:
         if type(node).__name__.startswith(_EMBEDDINGS):
-            indices = saved(node, "indices")
+            indices = saved_tensor(node, "indices")
             if indices is not None and type(indices) is Tensor and indices.dim() == 2:
                 found.append((node, indices.detach()))
     return found
@@ -88,9 +88,9 @@ def _comes_from(node: Any, lookup: Any) -> bool:
 def _extent(node: Any) -> tuple[int, int] | None:
     """Queries and keys of an attention."""
     if type(node).__name__.startswith("ScaledDotProduct"):
-        query, key = saved(node, "query"), saved(node, "key")
+        query, key = saved_tensor(node, "query"), saved_tensor(node, "key")
         return None if query is None or key is None else (query.shape[-2], key.shape[-2])
-    weights = saved(node, "result")
+    weights = saved_tensor(node, "result")
     return None if weights is None else (weights.shape[-2], weights.shape[-1])
 
 
@@ -100,11 +100,11 @@ def _looks_back_only(node: Any) -> bool | None:
     if name.startswith("ScaledDotProduct"):
         if getattr(node, "_saved_is_causal", False):
             return True
-        mask = saved(node, "attn_mask")
-        mask = saved(node, "attn_bias") if mask is None else mask
+        mask = saved_tensor(node, "attn_mask")
+        mask = saved_tensor(node, "attn_bias") if mask is None else mask
         return mask is not None and _hides_what_is_later(mask.detach())
     if name in {"SoftmaxBackward0", "SafeSoftmaxBackward0"}:
-        weights = saved(node, "result")
+        weights = saved_tensor(node, "result")
         if weights is None or weights.dim() < 3:
             return None
         # NaN is not above 0: a row of it sees nothing

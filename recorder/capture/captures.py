@@ -28,7 +28,7 @@ from ..session.registry import ModuleEntry
 from ..session.session import Session
 from ..session.signals import Signals
 from ..session.watch import Watch
-from ..tensors.device import Late, LateMoments, now
+from ..tensors.device import Late, LateMoments, wait_for
 from ..tensors.moments import Moments
 from .call_recipe import save_function_plan, save_module_plan, torch_function_in_flight
 from .exceptions import module_in_flight
@@ -150,7 +150,7 @@ class CaptureWatch(Watch):
         GradScaler has left the step out for them."""
         if isinstance(norm, Late) and not self.policy.must_know:
             return
-        value: float | None = now(norm)
+        value: float | None = wait_for(norm)
         if value is None or isfinite(value):
             return
         if not scaler:

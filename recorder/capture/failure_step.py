@@ -28,10 +28,10 @@ class AfterStep(Watch):
 
     def listen(self, signals: Signals) -> None:
         """Note where each step is made, and answer for failures."""
-        signals.step_begins.connect(self.name, self._note)
+        signals.step_begins.connect(self.name, self._note_frames)
         self.session.answers.step_of_failure = self.step_of
 
-    def _note(self) -> None:
+    def _note_frames(self) -> None:
         chain: list[tuple[CodeType, int]] = []
         frame: FrameType | None = sys._getframe(1)
         while frame is not None and len(chain) < _DEEPEST:

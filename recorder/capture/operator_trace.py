@@ -34,7 +34,7 @@ class BrokenOffError(BaseException):
     """The pass cannot go on, for the reason said; not an Exception, so that the script's own code does not catch it."""
 
 
-class Known:
+class TensorOrigin:
     """What is known of a tensor: its moments, the operator that made it, whether it is lost, whether that was wanted."""
 
     __slots__ = ("lost", "moments", "ordinal", "ref", "wanted")
@@ -113,7 +113,7 @@ class OperatorWatch(TorchDispatchMode):
         """Whether an operator drew random numbers."""
         self._end = end
         self._deadline = deadline
-        self._known: dict[int, Known] = {}
+        self._known: dict[int, TensorOrigin] = {}
         self._ours: set[int] = set()
         self._writer: dict[int, int] = {}
         self._nodes: dict[int, Operator] = {}
@@ -192,7 +192,9 @@ class OperatorWatch(TorchDispatchMode):
                     self._broken = f"{_short(func)} would write to a tensor that is not the replay's own"
                     raise BrokenOffError(self._broken)
 
-    def _record(self, func: Any, args: Any, kwargs: Any, inputs: list[tuple[str, Tensor, Known]], result: Any) -> None:
+    def _record(
+        self, func: Any, args: Any, kwargs: Any, inputs: list[tuple[str, Tensor, TensorOrigin]], result: Any
+    ) -> None:
         node: Any = torch._C._current_autograd_node()  # None in a forward pass
         place = script_place(sys._getframe(2), self._end)
         call = self.calls[-1] if self.calls else None
@@ -224,7 +226,7 @@ class OperatorWatch(TorchDispatchMode):
                 and moments is not None
                 and (moments.nan_count == 0 or (literal and (constant or not inputs)))
             )
-            known = self._known[id(tensor)] = Known(tensor, operator.ordinal, moments, wanted=wanted)
+            known = self._known[id(tensor)] = TensorOrigin(tensor, operator.ordinal, moments, wanted=wanted)
             key = _storage(tensor)
             if key is not None:
                 if key not in taken:
@@ -241,7 +243,7 @@ class OperatorWatch(TorchDispatchMode):
             given = [(n, t) for n, t, _ in inputs]
             self.births[operator.ordinal] = (call, [] if func._schema.is_mutable else given, outputs)
 
-    def _look_up(self, tensor: Tensor) -> Known | None:
+    def _look_up(self, tensor: Tensor) -> TensorOrigin | None:
         known = self._known.get(id(tensor))
         if known is not None and known.ref() is not tensor:
             known = None
@@ -250,15 +252,15 @@ class OperatorWatch(TorchDispatchMode):
         if writer is not None and (known is None or (known.ordinal is not None and known.ordinal < writer)):
             moments = look_at(tensor)
             if moments is not None and moments.nonfinite:
-                known = Known(tensor, writer, moments, wanted=self.operators[writer].wanted)
+                known = TensorOrigin(tensor, writer, moments, wanted=self.operators[writer].wanted)
                 self._known[id(tensor)] = known
         return known
 
-    def _note_outside(self, tensor: Tensor, *, mask: bool = False) -> Known:
+    def _note_outside(self, tensor: Tensor, *, mask: bool = False) -> TensorOrigin:
         """A tensor that no operator of this pass has made."""
         moments = look_at(tensor)
         only_infinite = moments is not None and not moments.nan_count
-        known = self._known[id(tensor)] = Known(tensor, None, moments, wanted=mask and only_infinite)
+        known = self._known[id(tensor)] = TensorOrigin(tensor, None, moments, wanted=mask and only_infinite)
         return known
 
 

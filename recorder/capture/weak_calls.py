@@ -50,7 +50,7 @@ class Allowance:
         return True
 
 
-class _Weak:
+class _WeakArgument:
     """One object, held weakly; ``made`` says which call put it out, and as which of its outputs."""
 
     __slots__ = ("kept", "made", "ref", "view", "what")
@@ -109,7 +109,7 @@ class _Dict:
 def hold(value: Any, what: str, made: "Made", allowance: "Allowance | None", depth: int = 0) -> Any:
     """Hold a value for ``taken_up``: weakly beyond the allowance; ``made`` tells by id which tensors earlier calls put out."""
     if isinstance(value, Tensor):
-        return _Weak(value, what, made, allowance)
+        return _WeakArgument(value, what, made, allowance)
     if isinstance(value, _PLAIN):
         return value
     if depth < _DEEPEST:
@@ -121,12 +121,12 @@ def hold(value: Any, what: str, made: "Made", allowance: "Allowance | None", dep
                 )
         elif kind is dict and len(value) <= _MOST_ITEMS:
             return _Dict({k: hold(v, f"{what}[{k!r}]", made, allowance, depth + 1) for k, v in value.items()})
-    return _Weak(value, what)
+    return _WeakArgument(value, what)
 
 
 def taken_up(held: Any, again: "Again") -> Any:
     """The value that was held; an output that is gone is taken from the replay of the call that made it. Raises GoneError."""
-    if isinstance(held, _Weak):
+    if isinstance(held, _WeakArgument):
         return held.get(again)
     if isinstance(held, _Sequence):
         items = [taken_up(v, again) for v in held.items]
@@ -140,7 +140,7 @@ def taken_up(held: Any, again: "Again") -> Any:
 
 def still_there(held: Any, missing: list[str]) -> Any:
     """The value as far as it still exists: what is gone is None, and named in ``missing``."""
-    if isinstance(held, _Weak):
+    if isinstance(held, _WeakArgument):
         try:
             return held.get()
         except GoneError:

@@ -20,7 +20,7 @@ from ..script.wrappers import layout_of, local
 from ..session.registry import ModuleEntry, OutputSlot
 from ..session.session import Session
 from ..tensors.measure import measure
-from ..tensors.moments import UNKNOWN, Moments, measurable
+from ..tensors.moments import NOT_MEASURED, Moments, measurable
 
 _BACKWARD = Phase.BACKWARD
 
@@ -80,21 +80,21 @@ class Activations:
             if entry.compiled and not fresh:
                 continue  # the model inside was not compiled after all, and has its row
             if rows and slot.tensor_id not in session.catalogue.excluded:
-                if moments is None or moments is UNKNOWN:
+                if moments is None or moments is NOT_MEASURED:
                     began = perf_counter_ns()
                     moments = measure(local(tensor))
                     self.remember(tensor, moments)
                     session.budget.spent("activations", perf_counter_ns() - began)
                 if moments.nonfinite:
                     self._inside(call, tensor)
-                session.rows.stat(slot.tensor_id, phase, moments, requires_grad=tensor.requires_grad)
+                session.rows.add_tensor_stats(slot.tensor_id, phase, moments, requires_grad=tensor.requires_grad)
                 if moments.nonfinite:
                     self._nonfinite(call, tensor)
                 if fresh and call.grad:
                     for told in self._told:
                         told(entry, slot.tensor_id, tensor)
             elif fresh:
-                self.remember(tensor, UNKNOWN)  # its gradient gets one hook, however many modules pass it on
+                self.remember(tensor, NOT_MEASURED)  # its gradient gets one hook, however many modules pass it on
             if fresh and hooks and call.grad and tensor.requires_grad:
                 tensor.register_hook(slot.gradient_hook or self._add_gradient_hook(entry, slot, position, tensor))
 
@@ -113,7 +113,9 @@ class Activations:
                 self.session.budget.spent("activations", perf_counter_ns() - began)
                 if moments.nonfinite and outer is not None:
                     self._inside(outer, tensor)
-                self.session.rows.stat(tensor_id, Phase.FORWARD, moments, requires_grad=tensor.requires_grad)
+                self.session.rows.add_tensor_stats(
+                    tensor_id, Phase.FORWARD, moments, requires_grad=tensor.requires_grad
+                )
                 if moments.nonfinite and outer is not None:
                     self._nonfinite(outer, tensor)
 
@@ -155,7 +157,11 @@ class Activations:
                 if moments.nonfinite:
                     self.gradient_lost = True
 
-        note, stat, excluded = session.position.note, session.rows.stat, session.catalogue.excluded
+        note, stat, excluded = (
+            session.position.leave_breadcrumb,
+            session.rows.add_tensor_stats,
+            session.catalogue.excluded,
+        )
         guarded = slot.gradient_hook = session.guard.guarded("activation-gradients", hook, "activation_gradients")
         return guarded
 

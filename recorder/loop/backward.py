@@ -19,10 +19,10 @@ from ..autograd.graph import (
     look_at_forward,
     loss_nodes,
     operator_name,
-    saved,
+    saved_tensor,
     shape_of,
 )
-from ..autograd.risks import RiskPaths, at_risk, risks
+from ..autograd.risks import RiskPaths, at_risk, find_undefined_derivatives
 from ..session.patches import Patches
 from ..session.session import Session
 from ..session.watch import Part
@@ -130,7 +130,7 @@ class BackwardWatch(Part):
         if session.position.unwatched and self.passes_by(loss):
             return False
         session.start()
-        session.step_row.called("b")
+        session.step_row.log_call("b")
         session.step_row.facts["retain_graph"] = retain_graph or session.step_row.facts.get("retain_graph", False)
         self.seen_forward = self.forward.calls_ended > 0
         self.forward.forget_calls()
@@ -139,7 +139,7 @@ class BackwardWatch(Part):
         if isinstance(loss, Tensor) and loss.numel() == 1 and measurable(loss):
             self._loss(loss)
             session.signals.loss.emit(loss)
-        session.position.note(Phase.BACKWARD, -1)
+        session.position.leave_breadcrumb(Phase.BACKWARD, -1)
         session.position.in_backward = True
         self._began = perf_counter_ns()
         return True
@@ -152,7 +152,7 @@ class BackwardWatch(Part):
         self.forward.forget_graph()
         if returned:
             session.position.microbatch += 1
-            session.position.note(Phase.OPTIMIZER, -1)
+            session.position.leave_breadcrumb(Phase.OPTIMIZER, -1)
             if (
                 self.forward.activations.gradient_lost and not self.multiplied
             ):  # what a GradScaler has multiplied overflows now and then
@@ -197,9 +197,9 @@ class BackwardWatch(Part):
         self._operators.of_loss(loss, self.forward.last_node, looking=self._looking)
         if not self._unseen:
             self._operators.sign_of(loss)
-        session.rows.stat(tensor_id, Phase.LOSS, moments, requires_grad=loss.requires_grad)
+        session.rows.add_tensor_stats(tensor_id, Phase.LOSS, moments, requires_grad=loss.requires_grad)
         session.step_row.losses.append(number)
-        self._look(loss, nonfinite=moments.nonfinite > 0)
+        self._inspect_loss(loss, nonfinite=moments.nonfinite > 0)
 
     def forward_ended_at(self, loss: Tensor) -> int:
         """Where the forward has ended that nobody saw, if all is as in the last step that was watched."""
@@ -242,7 +242,7 @@ class BackwardWatch(Part):
                 self._codes[code] = max(self._codes[code], looked_at)
             self._operators.of_node(node, looking=self._looking)
             suffix = "" if count == 0 else f"{count}"
-            given, target = saved(node, "self"), saved(node, "target")
+            given, target = saved_tensor(node, "self"), saved_tensor(node, "target")
             if (
                 given is not None
                 and given.numel() <= MOST_OF_A_LOSS
@@ -250,7 +250,7 @@ class BackwardWatch(Part):
                 and measurable(given)
             ):
                 tensor_id = session.catalogue.tensor(None, f"loss:input{suffix}", "output", given)
-                measured_at = session.rows.stat(tensor_id, Phase.LOSS, measure(given))
+                measured_at = session.rows.add_tensor_stats(tensor_id, Phase.LOSS, measure(given))
             else:
                 measured_at = None
             if target is not None and measurable(target):
@@ -306,7 +306,7 @@ class BackwardWatch(Part):
 
         node.register_prehook(session.guard.guarded("loss-gradient", arrived))
 
-    def _look(self, loss: Tensor, *, nonfinite: bool) -> None:
+    def _inspect_loss(self, loss: Tensor, *, nonfinite: bool) -> None:
         session, forward = self.session, self.forward
         if nonfinite and not forward.activations.output_nonfinite and forward.activations.looks_left > 0:
             forward.activations.looks_left -= 1
@@ -319,7 +319,7 @@ class BackwardWatch(Part):
         shape = (forward.nodes_of_forward, behind)
         if shape in self._harmless:
             return
-        present, nodes = risks(session, loss, 0, self._denominators)
+        present, nodes = find_undefined_derivatives(session, loss, 0, self._denominators)
         if present and session.budget.watching_is_dear and not self._unseen:
             self.risk_paths.learn(loss, present, shape)
         if shape[0] and nodes and not present:

@@ -18,7 +18,7 @@ from ..session.session import Session
 from ..session.watch import Part
 from ..tensors.labels_and_masks import label_facts, mask_facts, sample_fingerprints
 from ..tensors.measure import measure
-from ..tensors.moments import UNKNOWN, Moments, measurable
+from ..tensors.moments import NOT_MEASURED, Moments, measurable
 from ..tensors.repeated_rows import few, repeated_rows
 
 _FINGERPRINT_BYTES = 65536
@@ -89,7 +89,7 @@ class DataWatch(Part):
                 self._use(field, "input", phase)
                 return field.moments
         if not new:
-            return UNKNOWN
+            return NOT_MEASURED
         return self._add(f"input:{name}", name, tensor, "input", "input", phase, root.id).moments
 
     def for_evaluation(self) -> None:
@@ -119,7 +119,7 @@ class DataWatch(Part):
         for parameter, entry in self.session.catalogue.model_parameters(root):
             mine = local(parameter)
             if mine.numel() and measurable(mine):
-                self.session.rows.stat(
+                self.session.rows.add_tensor_stats(
                     entry.parameter_id, Phase.FORWARD, measure(mine), requires_grad=parameter.requires_grad
                 )
 
@@ -128,7 +128,9 @@ class DataWatch(Part):
         for parameter, entry in self.session.catalogue.model_parameters():
             mine = local(parameter)
             if mine.numel() and measurable(mine) and (moments := measure(mine)).nonfinite:
-                self.session.rows.stat(entry.parameter_id, Phase.LOSS, moments, requires_grad=parameter.requires_grad)
+                self.session.rows.add_tensor_stats(
+                    entry.parameter_id, Phase.LOSS, moments, requires_grad=parameter.requires_grad
+                )
 
     def alive_fields(self) -> dict[str, Tensor]:
         """Tensors of the latest batch that still exist, by field; what is in use before what a loader has fetched ahead."""
@@ -180,7 +182,7 @@ class DataWatch(Part):
         moments = measure(tensor)
         tensor_id = session.catalogue.tensor(module_id, tensor_name, kind, tensor)
         stat = session.rows.stat_index()
-        seq = session.rows.stat(tensor_id, phase, moments, requires_grad=tensor.requires_grad)
+        seq = session.rows.add_tensor_stats(tensor_id, phase, moments, requires_grad=tensor.requires_grad)
         shape = list(tensor.shape)
         row = session.rows.add(
             "batches",

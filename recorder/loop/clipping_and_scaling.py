@@ -12,7 +12,7 @@ from ..session.patches import Patches
 from ..session.session import Session
 from ..session.signals import Signals
 from ..session.watch import Part
-from ..tensors.device import Late, either, scalar_of
+from ..tensors.device import Late, join_when_ready, scalar_of
 from ..tensors.norm_parts import Share
 from .optimizers import OptimizerWatch
 
@@ -52,7 +52,7 @@ class ClippingWatch(Part):
         guarded = functools.partial(self.session.guard.guarded, "scaler")
         steps_of, left_out, scale_of = (
             guarded(self.optimizers.steps_of),
-            guarded(self.optimizers.left_out),
+            guarded(self.optimizers.skipped_by_scaler),
             guarded(_scale_of),
         )
         step_row = self.session.step_row
@@ -69,7 +69,7 @@ class ClippingWatch(Part):
         patches.around(scaler, "scale", after=guarded(self._scaled))
         patches.around(scaler, "unscale_", before=guarded(self._unscaled))
         patches.around(scaler, "step", before=steps, after=stepped)
-        patches.around(scaler, "update", before=guarded(lambda *_, **__: step_row.called("g")))
+        patches.around(scaler, "update", before=guarded(lambda *_, **__: step_row.log_call("g")))
 
     def _wrap_clipping(self, patches: Patches) -> None:
         clip = torch.nn.utils.clip_grad
@@ -118,14 +118,14 @@ class ClippingWatch(Part):
 
     def _unscaled(self, *_: Any) -> None:
         if not self.optimizers.in_step:
-            self.session.step_row.called("u")
+            self.session.step_row.log_call("u")
         self._still_scaled = False
 
     def _clipping(self, parameters: Any) -> None:
         session = self.session
         if session.position.unwatched:
             return
-        session.step_row.called("c")
+        session.step_row.log_call("c")
         tensors = [parameters] if isinstance(parameters, Tensor) else parameters
         facts = session.step_row.facts
         facts["clip_numel"] = facts.get("clip_numel", 0) + sum(p.grad.numel() for p in tensors if p.grad is not None)
@@ -140,7 +140,7 @@ class ClippingWatch(Part):
         if not self._scaler_used:
             self.session.signals.gradients.emit(norm, True, False)
         facts = self.session.step_row.facts
-        facts["clip_norm"] = either([facts.get("clip_norm", 0.0), norm], _joined)
+        facts["clip_norm"] = join_when_ready([facts.get("clip_norm", 0.0), norm], _joined)
         facts["clip_max_norm"] = scalar_of(max_norm) if isinstance(max_norm, Tensor) else float(max_norm)
 
     def _note_part(self, total_norm: Any, norm: "float | Late | None") -> None:
@@ -158,10 +158,13 @@ class ClippingWatch(Part):
             share = mine
         else:
             return
-        session.step_row.norm_parts["clip_norm"] = {**parts, share: either([parts.get(share, 0.0), norm], _joined)}
+        session.step_row.norm_parts["clip_norm"] = {
+            **parts,
+            share: join_when_ready([parts.get(share, 0.0), norm], _joined),
+        }
 
     def _clipped_by_value(self, _parameters: Any, clip_value: Any, *_: Any, **__: Any) -> None:
-        self.session.step_row.called("c")
+        self.session.step_row.log_call("c")
         self.session.step_row.facts["clip_value"] = float(clip_value)
 
     def _forget(self) -> None:

@@ -116,7 +116,7 @@ class ForwardWatch(Part):
         position, guard = session.position, session.guard
         modules = session.catalogue.by_object
         before, after = self.begins, self._ended
-        note = position.note
+        note = position.leave_breadcrumb
 
         def pre_hook(module: nn.Module, args: tuple[Any, ...]) -> None:
             if is_compiling():
@@ -202,26 +202,26 @@ class ForwardWatch(Part):
         )
         self.stack.append(call)
         if entry.call_order is None:
-            catalogue.called(entry)
+            catalogue.note_first_call(entry)
         if call.recompute or not session.started:
             if outermost and not call.grad:
                 self.data.for_evaluation()
             return  # nothing trains (yet): an inference script is not recorded
         if outermost:
             self.activations.begin_forward()
-            self._modes.called(entry, training=module.training)
+            self._modes.note_mode(entry, training=module.training)
             # decided once for the whole forward, so that what is measured of it is complete
             self._rows = session.budget.due("activations") if call.grad else self._evaluation_due()
             self._hooks = call.grad and session.budget.due("activation_gradients")
             if call.grad:
                 step_row.training = module.training
-                step_row.called("f")
+                step_row.log_call("f")
                 if "head_ns" not in step_row.facts:
                     step_row.facts["head_ns"] = step_row.since_row()
                 step_row.facts["autocast"] = autocast_dtype()
         if entry.modes.get(call.grad) is not module.training:
             self._modes.note(entry, training=module.training, grad=call.grad)
-        position.note(Phase.FORWARD if call.grad else Phase.EVAL, entry.id)
+        position.leave_breadcrumb(Phase.FORWARD if call.grad else Phase.EVAL, entry.id)
         if outermost:
             phase = Phase.FORWARD if call.grad else Phase.EVAL
             keywords = keyword_arguments()
@@ -235,7 +235,7 @@ class ForwardWatch(Part):
                 self._outermost = entry.id
                 self._first_span = len(self._spans)
                 if not (self._rows or self._hooks) and session.guard.mark is None:
-                    self.quiet.begin(entry, module, self._ended)
+                    self.quiet.try_without_hooks(entry, module, self._ended)
             elif not self._rows and session.guard.mark is None:
                 self.quiet.begin_evaluation(entry, module, self._ended)
         elif call.grad and self._rows:
@@ -262,7 +262,7 @@ class ForwardWatch(Part):
         outermost = not self.stack
         if outermost and call.grad and not call.recompute:
             inside = self._spans[self._first_span :]
-            self._spans += self.quiet.ran(entry, call.first_node, next_node(), inside)
+            self._spans += self.quiet.forward_ended(entry, call.first_node, next_node(), inside)
         elif outermost:
             self.quiet.unwatched = None
         self._spans.append((call.first_node, next_node(), entry.id))
@@ -282,11 +282,11 @@ class ForwardWatch(Part):
             session.step_row.clock["forward"] += perf_counter_ns() - call.began
             self.last_node = next_node()
             self.nodes_of_forward = self.last_node - call.first_node
-            session.position.note(Phase.LOSS if call.grad else Phase.EVAL, -1)
+            session.position.leave_breadcrumb(Phase.LOSS if call.grad else Phase.EVAL, -1)
             if not call.grad:
-                session.rows.spill()
+                session.rows.flush_evaluation()
         else:
-            session.position.note(Phase.FORWARD if call.grad else Phase.EVAL, self.stack[-1].entry.id)
+            session.position.leave_breadcrumb(Phase.FORWARD if call.grad else Phase.EVAL, self.stack[-1].entry.id)
 
     def _evaluation_due(self) -> bool:
         """Count a forward without gradients; whether it is measured."""

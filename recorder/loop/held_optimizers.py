@@ -12,7 +12,7 @@ from ..tensors.norm_parts import Norm, Share
 from .weight_updates import Parameters, Sampled
 
 
-class Held:
+class TrackedOptimizer:
     """An optimizer of the script."""
 
     __slots__ = (
@@ -55,17 +55,17 @@ class HeldOptimizers:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._all: dict[int, Held] = {}
+        self._all: dict[int, TrackedOptimizer] = {}
         self._count = 0
 
     def __bool__(self) -> bool:
         """Whether the script has any, or had."""
         return bool(self._all)
 
-    def __iter__(self) -> Iterator[Held]:
+    def __iter__(self) -> Iterator[TrackedOptimizer]:
         return iter(self._all.values())
 
-    def found(self, optimizer: torch.optim.Optimizer, *, in_step: bool) -> Held:
+    def track(self, optimizer: torch.optim.Optimizer, *, in_step: bool) -> TrackedOptimizer:
         """The record of an optimizer that steps itself, new or known. ``in_step``: while another one steps."""
         held = self._all.get(id(optimizer))
         if held is None or held.ref() is not optimizer:
@@ -73,8 +73,8 @@ class HeldOptimizers:
             held = self._all[id(optimizer)] = (None if in_step else self._of_wrapper(optimizer)) or self._new(optimizer)
         return held
 
-    def _new(self, optimizer: torch.optim.Optimizer) -> Held:
-        held = Held(self._count, optimizer)
+    def _new(self, optimizer: torch.optim.Optimizer) -> TrackedOptimizer:
+        held = TrackedOptimizer(self._count, optimizer)
         self._count += 1
         self._session.rows.event(
             "optimizer-found",
@@ -83,7 +83,7 @@ class HeldOptimizers:
         )
         return held
 
-    def _of_wrapper(self, optimizer: torch.optim.Optimizer) -> Held | None:
+    def _of_wrapper(self, optimizer: torch.optim.Optimizer) -> TrackedOptimizer | None:
         """The record of a wrapper that was met before the optimizer inside it stepped: it is that optimizer's from now on.
 
         Not where the wrapper is about to step itself, as those do that look ahead or step twice.

@@ -9,13 +9,13 @@ from ...schemas import Phase
 from ..autograd.graph import (
     activated_twice,
     bounded_prediction,
-    broadcasts,
+    broadcast_in_loss,
     kl_of_probabilities,
     operator_name,
     rectified_logits,
-    saved,
+    reversed_objective,
+    saved_tensor,
     softmax_elsewhere,
-    wrong_way,
 )
 from ..session.session import Session
 from ..tensors.device import scalar_of
@@ -41,13 +41,13 @@ class LossOperators:
             return
         if kl_of_probabilities(loss):
             self._row("KlDiv", "probabilities")
-        found = broadcasts(loss, last_node)
+        found = broadcast_in_loss(loss, last_node)
         if found is not None:
             self._row("Broadcast", f"prediction {found[0]}", shape=found[1], numel=found[1][0] * found[1][1])
 
     def sign_of(self, loss: Tensor) -> None:
         """Look for an error, written out by hand, that is made large, and for a likelihood that is made small."""
-        found = wrong_way(loss)
+        found = reversed_objective(loss)
         if found is not None:
             self._row(*found)
 
@@ -66,7 +66,7 @@ class LossOperators:
 
     def _alignment(self, node: Any, *, looking: bool) -> None:
         """Look whether what a CTC loss takes for logarithms of probabilities is above 0."""
-        given = saved(node, "log_probs")
+        given = saved_tensor(node, "log_probs")
         if given is None or given.numel() > MOST_OF_A_LOSS or not measurable(given):
             return
         if given.device.type in LATE_DEVICES and not looking:
@@ -80,7 +80,7 @@ class LossOperators:
 
     def _blanks(self, node: Any) -> None:
         """Look whether the targets of a CTC loss hold the blank, which has no output of its own."""
-        given, targets = saved(node, "log_probs"), saved(node, "targets")
+        given, targets = saved_tensor(node, "log_probs"), saved_tensor(node, "targets")
         if given is None or targets is None or targets.numel() > MOST_OF_A_LOSS or not measurable(targets):
             return
         if targets.dim() == 2:  # what stands behind the length of a row is padding

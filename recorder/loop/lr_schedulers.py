@@ -57,15 +57,15 @@ class ScheduleWatch(Part):
 
     def listen(self, signals: Signals) -> None:
         """Write what was stepped in each row of `steps`, and at the end."""
-        signals.row_ends.connect(self.name, self._rows)
-        signals.recording_ends.connect(self.name, self._rows)
+        signals.row_ends.connect(self.name, self._write_schedules)
+        signals.recording_ends.connect(self.name, self._write_schedules)
 
     def install(self, patches: Patches) -> None:
         """Wrap __init__ and step of every scheduler class, those defined later by the script too.
 
         A class with a step of its own is wrapped when its first instance is made: only then is it known.
         """
-        found = self.guarded(functools.partial(self._found, patches))
+        found = self.guarded(functools.partial(self._track_scheduler, patches))
         patches.later(self._wrapped.clear)
         for kind in dict.fromkeys([lr_scheduler.LRScheduler, *subclasses(lr_scheduler.LRScheduler)]):
             if "__init__" in vars(kind):
@@ -93,7 +93,9 @@ class ScheduleWatch(Part):
     def _leave(self, *_: Any) -> None:
         self._depth -= 1
 
-    def _found(self, patches: Patches, _note: None, _result: None, scheduler: Any, *_: Any, **__: Any) -> None:
+    def _track_scheduler(
+        self, patches: Patches, _note: None, _result: None, scheduler: Any, *_: Any, **__: Any
+    ) -> None:
         if self._depth:
             return  # its own constructor, or a scheduler that a scheduler makes
         kind = type(scheduler)
@@ -116,7 +118,7 @@ class ScheduleWatch(Part):
         if self.session.position.unwatched:
             known.total += 1
             return
-        self.session.step_row.called("l")
+        self.session.step_row.log_call("l")
         facts = self.session.step_row.facts
         facts["scheduler_steps"] = facts.get("scheduler_steps", 0) + 1
         optimizer = known.optimizer()
@@ -133,11 +135,11 @@ class ScheduleWatch(Part):
         # reading it waits for nothing: the scheduler itself has just read it
         known.settings = _settings(scheduler, metric=None if metrics is None else float(metrics))
 
-    def _rows(self) -> None:
+    def _write_schedules(self) -> None:
         for key, known in list(self._known.items()):
             scheduler, optimizer = known.ref(), known.optimizer()
             if optimizer is not None:
-                known.optimizer_id = self.optimizers.record_of(optimizer).id
+                known.optimizer_id = self.optimizers.tracked(optimizer).id
             if scheduler is None or optimizer is None:
                 del self._known[key]
                 if known.since == 0 or known.optimizer_id is None:

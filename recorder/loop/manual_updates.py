@@ -107,7 +107,7 @@ class OwnUpdates(Part):
             self.backward.after(returned=gradients is not None)
             if gradients is not None:
                 found = [g.detach() if isinstance(g, Tensor) else None for g in _plain(gradients)]
-                self.optimizers.graded(parameters, found)
+                self.optimizers.gradients_from_autograd_grad(parameters, found)
 
     def _behind(self, loss: Tensor) -> list[ParameterEntry]:
         """Entries of the bare tensors that a loss depends on, in the order of the graph."""

@@ -19,9 +19,9 @@ from ..session.patches import Patches
 from ..session.registry import ParameterEntry
 from ..session.session import Session
 from ..session.watch import Part
-from ..tensors.device import Late, either
+from ..tensors.device import Late, join_when_ready
 from ..tensors.gradient_norms import carried_norm, gradients_of
-from .held_optimizers import Held, HeldOptimizers, closure_of, holds
+from .held_optimizers import HeldOptimizers, TrackedOptimizer, closure_of, holds
 from .param_group_rows import GroupRows
 from .parameter_groups import Rosters
 from .parameter_rows import ParameterRows
@@ -36,7 +36,7 @@ _MOST_MICROBATCHES = 256
 """Backward passes without a step or a cleared gradient before they count as iterations of their own."""
 
 
-class Own(NamedTuple):
+class ManualGradients(NamedTuple):
     """What the script's own update is made of."""
 
     norm: "float | Late | None"
@@ -46,7 +46,7 @@ class Own(NamedTuple):
     """By torch.autograd.grad: the next forward is another iteration, whatever lies in the tensors' grad."""
 
 
-class Closed(NamedTuple):
+class ClosedIteration(NamedTuple):
     """An iteration that is over, as far as one can tell."""
 
     seq: int
@@ -74,43 +74,43 @@ class OptimizerWatch(Part):
         super().__init__(session)
         self._held = HeldOptimizers(session)
         self._stepped: set[int] = set()
-        self._just_closed: Closed | None = None
+        self._just_closed: ClosedIteration | None = None
         """The iteration that the last step has ended, until something of another one begins."""
         self._cleared = False
         self._called = False
         """Whether a module has been called for training since the last backward."""
         self._halfway = False
         """Whether a wrapper has cleared gradients within this iteration: it may step after a second backward."""
-        self._inside: dict[int, Held] = {}
+        self._inside: dict[int, TrackedOptimizer] = {}
         self.rows = ParameterRows(session)
         self._rosters = Rosters(session)
         self._group_rows = GroupRows(session)
         self.in_step = False
-        self.stepping: Held | None = None
+        self.stepping: TrackedOptimizer | None = None
         """Whose step is in progress, or was the last."""
         self._parts: list[int] = []
         """Optimizers whose step is a part of that one."""
         self._unstepped_norm: float | Late | None = None
         self.bare_tensors: Callable[[Tensor], list[ParameterEntry]] = lambda _: []
         """Entries of what a loss depends on that no module and no optimizer holds."""
-        self._own: Own | None = None
+        self._own: ManualGradients | None = None
         """Gradients of this iteration that the script itself will apply: it has no optimizer."""
 
     def install(self, patches: Patches) -> None:
         """Look for optimizers and for cleared gradients; loop/unwatched_steps.py puts in the hooks of steps."""
-        found, cleared = self.guarded(self.found), self.guarded(self.cleared)
+        found, cleared = self.guarded(self.track), self.guarded(self.zero_grad_called)
         optimizer = torch.optim.Optimizer
         patches.around(optimizer, "__init__", after=lambda _note, _result, made, *_, **__: found(made))
         patches.around(optimizer, "zero_grad", before=lambda mine, *_, **__: cleared(mine), rests=True)
         patches.around(torch.nn.Module, "zero_grad", before=lambda *_, **__: cleared(None), rests=True)
 
-    def found(self, optimizer: torch.optim.Optimizer) -> Held:
+    def track(self, optimizer: torch.optim.Optimizer) -> TrackedOptimizer:
         """The record of an optimizer that steps itself, new or known."""
-        return self._held.found(optimizer, in_step=self.in_step)
+        return self._held.track(optimizer, in_step=self.in_step)
 
-    def record_of(self, optimizer: torch.optim.Optimizer) -> Held:
+    def tracked(self, optimizer: torch.optim.Optimizer) -> TrackedOptimizer:
         """The record of an optimizer, or of the one inside it that steps."""
-        return self.found(self._held.inner(optimizer))
+        return self.track(self._held.inner(optimizer))
 
     def alive(self) -> list[torch.optim.Optimizer]:
         """Optimizers that still exist, in the order in which they were found."""
@@ -118,7 +118,7 @@ class OptimizerWatch(Part):
 
     def steps_of(self, optimizer: torch.optim.Optimizer) -> int:
         """How often it has stepped."""
-        return self.record_of(optimizer).steps
+        return self.tracked(optimizer).steps
 
     def count_on_from(self, step: int) -> None:
         """The iteration that is just over was this step, by an earlier count."""
@@ -136,7 +136,7 @@ class OptimizerWatch(Part):
             self._parts.append(id(optimizer))
             self._held.forget(lambda other: other is optimizer)
             return
-        held = self.found(optimizer)
+        held = self.track(optimizer)
         if held.steps == 0:
             self._held.forget(lambda other: other is not optimizer and holds(other, optimizer))
             session.budget.full_detail(
@@ -154,7 +154,7 @@ class OptimizerWatch(Part):
         if held.id in self._stepped:
             self._advance()  # it steps again, so the iteration before was over
         session.signals.step_begins.emit()
-        session.position.note(Phase.OPTIMIZER, -1)
+        session.position.leave_breadcrumb(Phase.OPTIMIZER, -1)
         self._rosters.refresh(self._held.numbered())
         closure = closure_of(args, kwargs)
         self._group_rows.notice_lr(held.id, optimizer)
@@ -170,7 +170,7 @@ class OptimizerWatch(Part):
         if id(optimizer) in self._parts:
             self._parts.remove(id(optimizer))
             return
-        held = self.found(optimizer)
+        held = self.track(optimizer)
         if session.position.in_backward:
             return
         self.in_step = False
@@ -180,7 +180,7 @@ class OptimizerWatch(Part):
         if callable(closure):
             held.grad_norm = self.rows.gradients(held.parameters)
         held.steps += 1
-        session.step_row.called("s")
+        session.step_row.log_call("s")
         change = self.rows.weights(held.parameters, held.sample)
         self._group_rows.add(held.id, optimizer, change, self._rosters.regrouped)
         self._finish(held, stepped=True)
@@ -197,7 +197,7 @@ class OptimizerWatch(Part):
 
     def was_unwatched(self, optimizers: Iterable[torch.optim.Optimizer], count: int) -> None:
         """These have made ``count`` steps that were not watched."""
-        for held in map(self.found, optimizers):
+        for held in map(self.track, optimizers):
             held.steps += count
             held.last_step = self.session.position.step - 1
             held.carried, held.carried_parts, held.looked = None, {}, -1
@@ -214,10 +214,10 @@ class OptimizerWatch(Part):
         whole = {id(p) for p, _, group in self.stepping.parameters if group >= 0}
         return all(id(p) in whole for group in optimizer.param_groups for p in group["params"])
 
-    def left_out(self, optimizer: torch.optim.Optimizer, steps_before: int) -> None:
+    def skipped_by_scaler(self, optimizer: torch.optim.Optimizer, steps_before: int) -> None:
         """GradScaler.step has returned: if the optimizer did not step, the scaler found non-finite gradients."""
         optimizer = self._held.inner(optimizer)
-        held = self.found(optimizer)
+        held = self.track(optimizer)
         if held.steps != steps_before:
             return
         self._rosters.refresh(self._held.numbered())
@@ -226,12 +226,12 @@ class OptimizerWatch(Part):
         self._group_rows.add(held.id, optimizer, {}, self._rosters.regrouped)
         self._finish(held, stepped=False, skipped=True)
 
-    def _finish(self, held: Held, *, stepped: bool, skipped: bool = False) -> None:
+    def _finish(self, held: TrackedOptimizer, *, stepped: bool, skipped: bool = False) -> None:
         session = self.session
         held.last_step = session.position.step
         if held.carried_parts:
             session.step_row.norm_parts["carried_grad_norm"] = held.carried_parts
-        session.finish(
+        session.write_step_row(
             optimizer_id=held.id, stepped=stepped, skipped=skipped, grad_norm=held.grad_norm, carried=held.carried
         )
         held.carried, held.carried_parts, held.zeroed = None, {}, False
@@ -242,21 +242,21 @@ class OptimizerWatch(Part):
         if session.position.step == session.attempt.first_step:
             in_use |= {h.id for h in alive if h.last_step < 0}
         if in_use <= self._stepped:
-            closed = Closed(session.position.seq, set(self._stepped))
+            closed = ClosedIteration(session.position.seq, set(self._stepped))
             self._advance()
             self._just_closed = closed
 
-    def _reopen(self, closed: Closed) -> None:
+    def _reopen(self, closed: ClosedIteration) -> None:
         """An optimizer steps for the first time right after those before it: it has joined their iteration."""
         self._just_closed = None
         self._stepped = closed.stepped
-        self.session.position.reopen(closed.seq)
+        self.session.position.rejoin_iteration(closed.seq)
 
     def _advance(self) -> None:
         self._stepped.clear()
         self._halfway = False
         self._just_closed = None
-        self.session.advance()
+        self.session.end_iteration()
 
     # -- iterations without a step ------------------------------------------------------------------------------------------
 
@@ -281,12 +281,12 @@ class OptimizerWatch(Part):
                     held.looked = step
             held.zeroed = False
 
-    def cleared(self, optimizer: torch.optim.Optimizer | None) -> None:
+    def zero_grad_called(self, optimizer: torch.optim.Optimizer | None) -> None:
         """zero_grad is about to clear gradients, of one optimizer or (None) of a module."""
         session = self.session
         if session.position.unwatched:
             return
-        session.step_row.called("z")
+        session.step_row.log_call("z")
         session.step_row.zero_grads += 1
         wraps = optimizer is not None and holds(optimizer)
         optimizer = None if optimizer is None else self._held.inner(optimizer)
@@ -303,7 +303,7 @@ class OptimizerWatch(Part):
             if optimizer is None or not others:
                 if optimizer is not None:
                     self._rosters.refresh(self._held.numbered())
-                    norm = self.rows.gradients(self._rosters.parameters_of(self.found(optimizer).id, optimizer))
+                    norm = self.rows.gradients(self._rosters.parameters_of(self.track(optimizer).id, optimizer))
                 else:
                     norm = self._norm_left()
                 session.signals.gradients.emit(norm, False, False)
@@ -385,12 +385,12 @@ class OptimizerWatch(Part):
             if held.carried_parts:
                 self.session.step_row.norm_parts["carried_grad_norm"] = held.carried_parts
             held.carried, held.carried_parts = None, {}
-        self.session.finish(
+        self.session.write_step_row(
             optimizer_id=None,
             stepped=False,
             completed=completed,
             grad_norm=norm,
-            carried=either(carried, max) if carried else None,
+            carried=join_when_ready(carried, max) if carried else None,
         )
         self._advance()
 
@@ -413,7 +413,7 @@ class OptimizerWatch(Part):
             if any(g is not None for g in gradients):
                 self._note_own(parameters, gradients, returned=False)
 
-    def graded(self, parameters: Parameters, gradients: Sequence[Tensor | None]) -> None:
+    def gradients_from_autograd_grad(self, parameters: Parameters, gradients: Sequence[Tensor | None]) -> None:
         """torch.autograd.grad has returned gradients of parameters that no optimizer holds."""
         self._note_own(parameters, gradients, returned=True)
 
@@ -430,4 +430,4 @@ class OptimizerWatch(Part):
         session.signals.gradients.emit(norm, False, False)
         # a bare tensor may be replaced by its update: holding it would double what lives
         kept = [p for p in parameters if p[1].module_id is not None]
-        self._own = Own(norm, kept, self.rows.sample(kept), returned)
+        self._own = ManualGradients(norm, kept, self.rows.sample(kept), returned)

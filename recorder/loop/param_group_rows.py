@@ -10,7 +10,7 @@ from torch import Tensor
 from ...schemas.files.json_text import json_text
 from ...schemas.files.step_values import Row
 from ..session.session import Session
-from ..tensors.device import either
+from ..tensors.device import join_when_ready
 from ..tensors.moments import Moments
 
 _MOST_ASKED = 32
@@ -48,8 +48,8 @@ class GroupRows:
             update = weight = None
             if g in change:
                 numels, updates, weights = zip(*change[g], strict=True)
-                update = either(updates, functools.partial(_norm_of_samples, numels))
-                weight = either(weights, functools.partial(_norm_of_samples, numels))
+                update = join_when_ready(updates, functools.partial(_norm_of_samples, numels))
+                weight = join_when_ready(weights, functools.partial(_norm_of_samples, numels))
             self.session.rows.add(
                 "param_groups",
                 optimizer_id=optimizer_id,

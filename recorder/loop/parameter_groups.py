@@ -64,7 +64,7 @@ class Rosters:
         """(parameter, entry, group) of an optimizer, then the models' parameters that no optimizer holds, as group -1. To be
         asked after ``refresh``."""
         catalogue = self._session.catalogue
-        roster = self._of.get(id(optimizer)) or self._note(number, optimizer)
+        roster = self._of.get(id(optimizer)) or self._note_roster(number, optimizer)
         if (
             roster.regrouped != self.regrouped
             or roster.version != catalogue.version
@@ -105,7 +105,7 @@ class Rosters:
             return
         self._of.clear()
         for number, o in alive:
-            self._note(number, o)
+            self._note_roster(number, o)
         self._stale = False
         self.regrouped += 1
         holders = self._session.catalogue.holders = IdentityMap()
@@ -115,7 +115,7 @@ class Rosters:
                     holders[p] = number, g
         self._session.catalogue.redescribe_parameters()
 
-    def _note(self, number: int, optimizer: torch.optim.Optimizer) -> _Roster:
+    def _note_roster(self, number: int, optimizer: torch.optim.Optimizer) -> _Roster:
         self._stale = True
         key = id(optimizer)
         roster = self._of[key] = _Roster(number, optimizer, partial(self._gone, key))

@@ -10,7 +10,7 @@ from torch import Tensor
 from ...schemas import Phase
 from ..script.wrappers import layout_of, local
 from ..session.session import Session
-from ..tensors.device import Late, either
+from ..tensors.device import Late, join_when_ready
 from ..tensors.gradient_norms import SeenGradients, joint_norm, quick_norm
 from ..tensors.measure import measure_all
 from ..tensors.moments import EMPTY, Moments, measurable
@@ -69,14 +69,16 @@ class ParameterRows:
         measured: dict[Share | None, list[Moments]] = {}
         for i, ((parameter, entry, group), gradient) in enumerate(zip(parameters, given, strict=True)):
             if gradient is None:
-                session.rows.stat(
+                session.rows.add_tensor_stats(
                     entry.gradient_id, Phase.BACKWARD, EMPTY, missing=True, requires_grad=parameter.requires_grad
                 )
                 continue
             moments = moments_of.get(id(gradient))
             if moments is None:
                 continue
-            session.rows.stat(entry.gradient_id, Phase.BACKWARD, moments, requires_grad=parameter.requires_grad)
+            session.rows.add_tensor_stats(
+                entry.gradient_id, Phase.BACKWARD, moments, requires_grad=parameter.requires_grad
+            )
             if group >= 0:
                 measured.setdefault(shares[i] if shares else None, []).append(moments)
         session.budget.spent("gradients", perf_counter_ns() - began, len(parameters))
@@ -98,7 +100,7 @@ class ParameterRows:
         return norm
 
     def _joint_norm(self, measured: dict[Share | None, list[Moments]]) -> Norm:
-        parts = {share: either(moments, joint_norm) for share, moments in measured.items()}
+        parts = {share: join_when_ready(moments, joint_norm) for share, moments in measured.items()}
         apart = {share: norm for share, norm in parts.items() if share is not None}
         if not apart:
             self.session.step_row.norm_parts.pop("grad_norm", None)
@@ -122,7 +124,9 @@ class ParameterRows:
             measured = measure_all([local(p) for p, _ in parameters])
             for (parameter, entry), moments in zip(parameters, measured, strict=True):
                 weights[entry.parameter_id] = moments
-                session.rows.stat(entry.parameter_id, Phase.OPTIMIZER, moments, requires_grad=parameter.requires_grad)
+                session.rows.add_tensor_stats(
+                    entry.parameter_id, Phase.OPTIMIZER, moments, requires_grad=parameter.requires_grad
+                )
             session.budget.spent("parameters", perf_counter_ns() - began, len(parameters))
         began = perf_counter_ns()
         change: dict[int, list[Any]] = {}

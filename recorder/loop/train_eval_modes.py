@@ -20,7 +20,7 @@ class CallModes:
         self._asked_for_inputs: dict[int, int] = {}
         """module_id → the row, by session.position.flushes, in which it was evaluated on inputs that want gradients."""
 
-    def called(self, entry: ModuleEntry, *, training: bool) -> None:
+    def note_mode(self, entry: ModuleEntry, *, training: bool) -> None:
         """A model is called by the script; an event where it is in another mode than last time."""
         before = self._modes.get(entry.id)
         if before is training:

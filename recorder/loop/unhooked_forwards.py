@@ -27,11 +27,11 @@ _TIMES = 3
 _LOOKED_AT = 16
 """Modules whose mode is looked at before each unwatched forward where none was set by ``train`` or ``eval`` since the last."""
 
-Span = tuple[int, int, "int | Usual"]
+Span = tuple[int, int, "int | ForwardProfile"]
 """First node, node after the last, and the module_id, or all the calls in between as they usually are."""
 
 
-class Usual:
+class ForwardProfile:
     """How a model's forward ran when it was last watched; nodes count from its first."""
 
     __slots__ = ("_at", "modes", "modes_set", "nodes", "spans", "times", "version")
@@ -65,14 +65,14 @@ class Usual:
         return True
 
 
-class Passing:
+class OneShotHook:
     """Live as a forward hook for one call. A copy does nothing: a model may be saved with the hook, after Ctrl-C."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return getattr, (nullcontext(), "__exit__")
 
 
-class _End(Passing):
+class _End(OneShotHook):
     """The one of a model."""
 
     def __init__(self, quiet: "QuietForwards", entry: ModuleEntry, ended: Callable[..., None]) -> None:
@@ -97,7 +97,7 @@ class QuietForwards:
         """False for good once something is seen that needs the hooks: numbers read from tensors inside modules."""
         self.unwatched: ModuleEntry | None = None
         """The model whose forward has just gone unwatched."""
-        self._usual: dict[int, Usual] = {}
+        self._usual: dict[int, ForwardProfile] = {}
         self._modes_set = 0
         self._out: list[tuple[dict[int, Callable[..., Any]], int, Callable[..., Any]]] = []
         self._end: Any = None
@@ -126,7 +126,7 @@ class QuietForwards:
         """Whether a forward is running unwatched."""
         return self._end is not None
 
-    def begin(self, entry: ModuleEntry, module: nn.Module, ended: Callable[..., None]) -> None:
+    def try_without_hooks(self, entry: ModuleEntry, module: nn.Module, ended: Callable[..., None]) -> None:
         """A model's forward begins. If it may go unwatched, ``ended`` is called with (module, args, output) when it has
         returned, as a forward hook of its own."""
         usual = self._usual.get(entry.id)
@@ -168,7 +168,7 @@ class QuietForwards:
         for hooks, key, hook in out:
             hooks[key] = hook
 
-    def ran(self, entry: ModuleEntry, first: int, after: int, spans: list[Span]) -> list[Span]:
+    def forward_ended(self, entry: ModuleEntry, first: int, after: int, spans: list[Span]) -> list[Span]:
         """A training forward of a model is over: it made the nodes from ``first`` to before ``after``. ``spans`` are the calls
         inside that were seen. Returns those that were not, as far as they can be known."""
         usual, nodes = self._usual.get(entry.id), after - first
@@ -178,7 +178,7 @@ class QuietForwards:
             if usual is not None and usual.nodes == nodes and usual.version == version and usual.spans == seen:
                 usual.times += 1
             else:
-                usual = self._usual[entry.id] = Usual(version, nodes, seen)
+                usual = self._usual[entry.id] = ForwardProfile(version, nodes, seen)
             if usual.times >= _TIMES:
                 called = {module_id for _, _, module_id in seen}
                 entries = [e for e in self.catalogue.by_object.values() if e is not None and e.id in called]

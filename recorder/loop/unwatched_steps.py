@@ -29,7 +29,7 @@ from .backward import BackwardWatch
 from .forward import ForwardWatch
 from .held_optimizers import closure_of
 from .optimizers import OptimizerWatch
-from .unhooked_forwards import Passing
+from .unhooked_forwards import OneShotHook
 
 StepHook = Callable[[torch.optim.Optimizer, tuple[Any, ...], dict[str, Any]], None]
 
@@ -46,7 +46,7 @@ _read: Callable[[Tensor], Any] = torch._C.TensorBase.item
 """As Tensor.item, without what the recorder or the script has put on top of it."""
 
 
-class _Called(Passing):
+class _Called(OneShotHook):
     """Hook on a model, in front of its forward."""
 
     def __init__(self, evaluation: Callable[[nn.Module, tuple[Any, ...]], None]) -> None:
@@ -118,7 +118,7 @@ class UnwatchedSteps(Part):
         guarded, optimizers = self.session.guard.guarded, self.optimizers
         before_step = guarded(optimizers.name, optimizers.before_step)
         after_step = guarded(optimizers.name, optimizers.after_step)
-        look = self.guarded(self._look)
+        look = self.guarded(self._try_unwatched)
 
         def watching(optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             after_step(optimizer, args, kwargs)
@@ -132,7 +132,7 @@ class UnwatchedSteps(Part):
 
     # -- the beginning ------------------------------------------------------------------------------------------------------
 
-    def _look(self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def _try_unwatched(self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """An iteration was over: may the next ones go unwatched?"""
         session = self.session
         self._seen = session.position.step

@@ -44,7 +44,7 @@ def changes(session: Session, sampled: Sampled, weights: dict[int, Moments]) -> 
         known = sampling.measure(after)
     for (parameter, entry, group), update, zeros, weight in zip(parameters, updates, unmoved, known, strict=True):
         counted = update if zeros is None else update._replace(zero_count=zeros)
-        session.rows.stat(entry.update_id, Phase.OPTIMIZER, counted)
+        session.rows.add_tensor_stats(entry.update_id, Phase.OPTIMIZER, counted)
         change.setdefault(group, []).append((parameter.numel(), update, weight))
     return change
 

@@ -180,7 +180,7 @@ class GrowthWatch(Watch):
     def _take(self, *, first: bool) -> None:
         began = perf_counter_ns()
         step = self.session.position.step
-        found = self._look(first=first)
+        found = self._measure_growth(first=first)
         self._looks += 1
         self._spent += perf_counter_ns() - began
         if first:
@@ -193,7 +193,7 @@ class GrowthWatch(Watch):
             self._quiet_until = step + self._rest
             self._rest *= 2
 
-    def _look(self, *, first: bool) -> bool:
+    def _measure_growth(self, *, first: bool) -> bool:
         session = self.session
         now, containers, tensors = look(session.position.step, tensor_classes())
         tensor_look = look_at_tensors(session.position.step, tensors)
@@ -311,7 +311,7 @@ class GrowthWatch(Watch):
 
     def _look_at_the_end(self) -> None:
         if self._before is not None and self.session.position.step > self._before[0].step:
-            self._look(first=False)
+            self._measure_growth(first=False)
         classes = tensor_classes()
         tensors = [o for o in gc.get_objects() if type(o) in classes]
         known = categories(self.session.catalogue, self._optimizers(), self._data.alive_fields().values())
@@ -324,7 +324,7 @@ class GrowthWatch(Watch):
     def _end(self) -> None:
         """The run is over: a look that was due may still find what the script holds."""
         if self._before is not None and self.session.position.step - self._before[0].step >= _APART:
-            self._look(first=False)
+            self._measure_growth(first=False)
 
 
 def _is_module(value: Any) -> bool:

@@ -146,7 +146,7 @@ class EvalGrowth(Watch):
         self._running, self._training, self._noted = True, training, 0
         self._begin = None
         if self._before is not None and step - self._before.step >= _APART:
-            self._begin = self._look(-1)[0]
+            self._begin = self._measure_growth(-1)[0]
 
     def _ends(self) -> None:
         """The first training forward after an evaluation."""
@@ -156,7 +156,7 @@ class EvalGrowth(Watch):
         if self._begin is not None:
             self._compare(self._begin)
         elif self._evaluations >= self._quiet_until and self._affordable():
-            self._before = self._look(0)[0]
+            self._before = self._measure_growth(0)[0]
         self._sign = False
 
     def _signs(self) -> None:
@@ -188,7 +188,7 @@ class EvalGrowth(Watch):
 
     # -- looks --------------------------------------------------------------------------------------------------------------
 
-    def _look(self, place: int) -> tuple[_Place, list[Any], list[Tensor]]:
+    def _measure_growth(self, place: int) -> tuple[_Place, list[Any], list[Tensor]]:
         began = perf_counter_ns()
         lengths, containers, tensors = look(place, tensor_classes())
         seen = _Place(self.session.position.step, lengths, look_at_tensors(place, tensors))
@@ -201,7 +201,7 @@ class EvalGrowth(Watch):
     def _compare(self, begin: _Place) -> None:
         """What did not change while the model trained, and is longer now than when the evaluation began."""
         before, self._begin = self._before, None
-        now, containers, tensors = self._look(0)
+        now, containers, tensors = self._measure_growth(0)
         self._before = None
         if before is None:
             return

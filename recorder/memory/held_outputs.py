@@ -83,14 +83,14 @@ class HeldOutputs(Watch):
 
     def listen(self, signals: Signals) -> None:
         """Follow what models put out, and count at each step what lives of it."""
-        signals.output.connect(self.name, self._note)
+        signals.output.connect(self.name, self._follow_output)
         signals.row_ends.connect(self.name, self._count)
 
     def living(self) -> dict[int, int]:
         """Storage → step in which the model put it out, of outputs that are still held."""
         return {h.storage.cdata: h.step for h in self._held if not h.storage.expired()}
 
-    def _note(self, entry: ModuleEntry, output: Any, grad: bool) -> None:
+    def _follow_output(self, entry: ModuleEntry, output: Any, grad: bool) -> None:
         del entry
         session = self.session
         if not grad or not session.started:
@@ -150,7 +150,7 @@ class HeldActivations(Watch):
 
     def listen(self, signals: Signals) -> None:
         """Follow what modules put out, and count at each step what lives of it."""
-        signals.activation.connect(self.name, self._note)
+        signals.activation.connect(self.name, self._follow_activation)
         signals.row_ends.connect(self.name, self._count)
 
     @property
@@ -163,7 +163,7 @@ class HeldActivations(Watch):
         held = ((h.step, h.module_id, h.ref()) for h in reversed(list(self._held)))
         return {t.untyped_storage()._cdata: (step, module_id) for step, module_id, t in held if t is not None}
 
-    def _note(self, entry: ModuleEntry, tensor_id: int, tensor: Tensor) -> None:
+    def _follow_activation(self, entry: ModuleEntry, tensor_id: int, tensor: Tensor) -> None:
         del tensor_id
         step = self.session.position.step
         if self._unmarked and tensor.grad_fn is not None and not self.session.position.saved_tensor_hooks_used:

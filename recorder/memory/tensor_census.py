@@ -60,7 +60,7 @@ class LiveTensors(Watch):
 
     def listen(self, signals: Signals) -> None:
         """Look at the process's memory at each step, and take a census now and then."""
-        signals.row_ends.connect(self.name, self._look)
+        signals.row_ends.connect(self.name, self._take_census)
 
     def install(self, patches: Patches) -> None:
         """Nothing is put into torch; the file of the process's memory is closed at the end."""
@@ -71,7 +71,7 @@ class LiveTensors(Watch):
         if memory is not None:
             memory.close()
 
-    def _look(self) -> None:
+    def _take_census(self) -> None:
         session = self.session
         self._memory = self._memory or HostMemory()
         session.step_row.facts |= self._memory.now()

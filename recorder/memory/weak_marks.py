@@ -47,7 +47,7 @@ class Marks:
         self._steps.pop(ref, None)
 
 
-class Held(Protocol):
+class Followable(Protocol):
     """What can be followed."""
 
     @property
@@ -60,7 +60,7 @@ class Held(Protocol):
         ...
 
 
-H = TypeVar("H", bound=Held)
+H = TypeVar("H", bound=Followable)
 K = TypeVar("K", bound=Hashable)
 
 

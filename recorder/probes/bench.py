@@ -52,9 +52,9 @@ class Bench:
         self.setting = Setting([n for n, _ in named], [p for _, p in named], _rate(self.optimizer))
         self._streamed = 0
         set_random_states(self.random)
-        self._look()
+        self._find_batch_inputs()
 
-    def _look(self) -> None:
+    def _find_batch_inputs(self) -> None:
         """Find out which tensors of the batch enter the model."""
         entered: set[int] = set()
 

@@ -260,13 +260,13 @@ class ScriptLoop:
         if self._over:
             return
         if self.stage is None:
-            self._look(optimizer)
+            self._find_loop(optimizer)
         elif optimizer is self.order[-1]:
             self._iteration_ended()
 
     # -- from looking to driving ------------------------------------------------------------------------------------------
 
-    def _look(self, optimizer: torch.optim.Optimizer) -> None:
+    def _find_loop(self, optimizer: torch.optim.Optimizer) -> None:
         """The loop is known once an optimizer steps for the second time, or a single one after its first step."""
         if self.start is None or not self.models:
             return
@@ -307,7 +307,7 @@ class ScriptLoop:
         if "tokenizer" in self.plan.probes:
             folder = self.plan.values.get("tokenizer") or folder_beside(models)
             for found in judge_tokenizer(folder, tensors_of(shown), self.report.first_batch):
-                self._found(found)
+                self._add_result(found)
         self._following()
 
     def _choose_batch(self, setting: Setting) -> None:
@@ -325,7 +325,7 @@ class ScriptLoop:
     def _judge_functions(self) -> None:
         for function, arguments in self.functions.items():
             if "gradcheck" in self.plan.probes:
-                self._found(custom_function(function, arguments))
+                self._add_result(custom_function(function, arguments))
 
     def _judge_schedules(self) -> None:
         if "schedule" not in self.plan.probes:
@@ -337,7 +337,7 @@ class ScriptLoop:
                 with contextlib.suppress(Exception):  # of a dataset without a length
                     epoch = len(self.iterator)
                 by_step = bool(values.get("schedule_by_step"))
-                self._found(simulate(scheduler, values.get("schedule_steps"), by_step=by_step, epoch=epoch))
+                self._add_result(simulate(scheduler, values.get("schedule_steps"), by_step=by_step, epoch=epoch))
 
     # -- trials -----------------------------------------------------------------------------------------------------------
 
@@ -364,11 +364,11 @@ class ScriptLoop:
             try:
                 trial: Trial = next(probe) if seen is None else probe.send(seen)
             except StopIteration as e:
-                self._found(e.value)
+                self._add_result(e.value)
                 self.current = None
                 continue
             except Exception as e:  # noqa: BLE001 — one probe's failure is not the others'
-                self._found(untried(name, "probe-raised", error=f"{type(e).__name__}: {e}"[:200]))
+                self._add_result(untried(name, "probe-raised", error=f"{type(e).__name__}: {e}"[:200]))
                 self.current = None
                 continue
             self.stage.begin(trial)
@@ -383,7 +383,7 @@ class ScriptLoop:
         share = left / (len(self.todo) + 1)
         self.setting.steps = max(_FEWEST, min(STEPS, int(share * self.report.iterations / max(passed, 1e-3))))
 
-    def _found(self, found: ProbeResult) -> None:
+    def _add_result(self, found: ProbeResult) -> None:
         found.values = self._secrets.value(found.values)
         self.report.results.append(found)
         self._write("script-ended")
@@ -416,7 +416,7 @@ class ScriptLoop:
         if self.current is not None:
             words = f"{type(error).__name__}: {error}"[:200] if error is not None else ""
             code = "trial-raised" if error is not None else "loop-ended"
-            self._found(untried(self.current[0], code, error=words))
+            self._add_result(untried(self.current[0], code, error=words))
         self._write(f"raised: {type(error).__name__}: {error}"[:300] if error is not None else "script-ended")
 
 

@@ -12,8 +12,8 @@ interval leaves the budget, the interval of the kind with the largest quotient i
 doubling at a time, and only where the result would need no more than 70 % of the budget: between the two nothing changes.
 
 Before that everything is measured: the first steps of a run, until the recorder has used up the option ``grace_s``, and in any
-case a fifth of it. Between the two, measuring in full ends where it takes more than a fifth of the time: such a run has had
-many steps by then.
+case a fifth of it. What it waited for a processor on a busy machine does not count. Between the two, measuring in full ends
+where it takes more than a fifth of the time: such a run has had many steps by then.
 
 At events (``full_detail``) everything is due for some steps, whatever the intervals; each reason is granted a few times, then
 seldom, so that a run that stays broken does not stay expensive. What they and all else have taken beyond the budget is saved
@@ -26,6 +26,7 @@ from statistics import fmean, median
 from typing import Any, Literal, get_args
 
 from ..base.options import Options
+from .processor_share import ProcessorShare
 
 Kind = Literal[
     "activations",
@@ -102,8 +103,9 @@ _ROWS_OF_NOTHING = 32
 class Budget:
     """Asked by the watches before they measure; told what they took, and at the end of each step what the step took."""
 
-    def __init__(self, options: Options, first_step: int = 0) -> None:
+    def __init__(self, options: Options, first_step: int = 0, processor: ProcessorShare | None = None) -> None:
         self.options = options
+        self._processor = processor or ProcessorShare()
         self.step = first_step
         self.used_ns = 0
         """What the recorder has taken over the whole run."""
@@ -268,9 +270,11 @@ class Budget:
 
     def _grace_is_over(self) -> bool:
         grace_ns = self.options.grace_s * 1e9
-        if self.used_ns < _FULL_PART * grace_ns or self.step < self._first_step + _FULL_STEPS:
-            return self.used_ns >= grace_ns
-        return self.used_ns >= min(grace_ns, _FULL_SHARE * self._ran_ns)
+        least_ns = grace_ns if self.step < self._first_step + _FULL_STEPS else _FULL_PART * grace_ns
+        if self.used_ns < least_ns:
+            return False
+        used_ns = self.used_ns * self._processor.share()  # the grace is for what is done, not for waiting in a queue
+        return used_ns >= grace_ns or (used_ns >= least_ns and self.used_ns >= _FULL_SHARE * self._ran_ns)
 
     def account(self, step: int) -> list[dict[str, Any]]:
         """Rows of `recorder_stats`: what every part took since its row before."""

@@ -60,7 +60,7 @@ class Position:
         self.seq += 1
         return self.seq - 1
 
-    def note(self, phase: Phase, module_id: int) -> None:
+    def leave_breadcrumb(self, phase: Phase, module_id: int) -> None:
         """Leave the breadcrumb: where the process stands now."""
         self.phase = phase
         if self._breadcrumb is not None:
@@ -72,7 +72,7 @@ class Position:
         if self._breadcrumb is not None:
             self._breadcrumb.count(step)
 
-    def reopen(self, seq: int) -> None:
+    def rejoin_iteration(self, seq: int) -> None:
         """The iteration that seemed to be over goes on, after so many rows of it."""
         self.step -= 1
         self.seq = seq

@@ -221,7 +221,7 @@ class Catalogue:
         self._new_models.append(root_entry)
         return root_entry
 
-    def called(self, entry: ModuleEntry) -> None:
+    def note_first_call(self, entry: ModuleEntry) -> None:
         """Note the order of the first calls."""
         entry.call_order = self.calls
         self.calls += 1

@@ -17,7 +17,7 @@ from ...schemas.files.secrets import Redactor
 from ...schemas.files.step_values import STEP_VALUES, Row
 from ..base.terminal import warn
 from ..storage.journal import JournalWriter
-from ..tensors.device import Late, Page, all_devices, now, on
+from ..tensors.device import Late, Page, all_devices, stats_of_device, wait_for
 from ..tensors.moments import Moments
 from . import row_checks
 from .position import Position
@@ -77,7 +77,7 @@ class Rows:
 
     # -- collecting -------------------------------------------------------------------------------------------------------
 
-    def stat(
+    def add_tensor_stats(
         self,
         tensor_id: int,
         phase: int,
@@ -163,7 +163,7 @@ class Rows:
 
     # -- writing ----------------------------------------------------------------------------------------------------------
 
-    def spill(self) -> None:
+    def flush_evaluation(self) -> None:
         """Write what a long evaluation between two steps has collected, so that the buffer stays small."""
         if len(self._stats) > _MOST_BUFFERED:
             self._position.flushes += 1
@@ -231,7 +231,7 @@ class Rows:
             self._complete(bundle.step, few, late=bool(bundle.pages))
             batches[STEP_VALUES] = few
         for page in bundle.pages:
-            on(page.device).reuse(page)
+            stats_of_device(page.device).reuse(page)
         self.journal_bytes = journal.append(batches)
 
     def _complete(self, step: int, tables: dict[str, list[Row]], *, late: bool) -> None:
@@ -247,4 +247,4 @@ class Rows:
                 row.setdefault("step", step)
                 if late:
                     for column, value in row.items():
-                        row[column] = now(value)
+                        row[column] = wait_for(value)

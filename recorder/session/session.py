@@ -110,7 +110,7 @@ class Session:
         if self.rows.journal is not None:
             self.signals.recording_ends.emit()
             if self.rows.unfinished or self.step_row.losses:
-                self.finish(optimizer_id=None, stepped=False, completed=False)
+                self.write_step_row(optimizer_id=None, stepped=False, completed=False)
             self.rows.closing = True
             self._account(self.budget.account(max(self.position.step - 1, 0)))
             self.rows.write(WRITE_ORDER)
@@ -136,7 +136,7 @@ class Session:
 
     # -- steps ------------------------------------------------------------------------------------------------------------
 
-    def finish(
+    def write_step_row(
         self,
         *,
         optimizer_id: int | None,
@@ -168,7 +168,7 @@ class Session:
         self.rows.write(WRITE_ORDER)
         budget.wrote(perf_counter_ns() - began)
 
-    def advance(self) -> None:
+    def end_iteration(self) -> None:
         """The iteration is over."""
         position = self.position
         self.signals.step_ends.emit()
@@ -176,12 +176,12 @@ class Session:
         position.step += 1
         position.seq = 0
         position.microbatch = 0
-        position.note(Phase.DATA, -1)
+        position.leave_breadcrumb(Phase.DATA, -1)
 
     def look_away(self) -> None:
         """The next steps go unwatched."""
         self.position.unwatched = True
-        self.position.note(Phase.DATA, -1)
+        self.position.leave_breadcrumb(Phase.DATA, -1)
 
     def look_again(self) -> None:
         """Steps are watched again."""
@@ -190,7 +190,7 @@ class Session:
         self.guard.recorder_ns = 0
         position.seq = position.microbatch = 0
         self.step_row.begin()
-        position.note(position.phase, -1)
+        position.leave_breadcrumb(position.phase, -1)
 
     def _account(self, rows: list[Row]) -> None:
         """What the recorder took and how it adapted."""

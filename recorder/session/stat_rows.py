@@ -6,8 +6,8 @@ import pyarrow as pa
 
 from ...schemas import TABLES
 from ...schemas.files.step_values import Row
-from ..tensors.device import now
-from ..tensors.moments import UNKNOWN, Moments
+from ..tensors.device import wait_for
+from ..tensors.moments import NOT_MEASURED, Moments
 
 _SCHEMA = TABLES["tensor_stats"].schema
 _COLUMNS = _SCHEMA.names[2:]
@@ -46,7 +46,7 @@ class StatRows:
             self._cells += (microbatch, seq, phase, tensor_id, *m, missing, grad)
         else:  # still on its way from a device
             self._late[len(self)] = m
-            self._cells += (microbatch, seq, phase, tensor_id, *UNKNOWN, missing, grad)
+            self._cells += (microbatch, seq, phase, tensor_id, *NOT_MEASURED, missing, grad)
 
     def move(self, place: int, phase: int) -> None:
         """A row turns out to belong to another phase."""
@@ -68,7 +68,7 @@ class StatRows:
         """Take over the moments that were still on their way."""
         late, self._late = self._late, {}
         for place, m in late.items():
-            self.put(place, now(m))
+            self.put(place, wait_for(m))
 
     def batch(self, rank: int, step: int) -> pa.RecordBatch | None:
         """All rows as one batch; None where they are too few for one of their own."""

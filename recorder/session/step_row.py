@@ -4,7 +4,7 @@ from time import perf_counter_ns, time_ns
 from typing import Any
 
 from ...schemas.files.step_values import Row
-from ..tensors.device import Late, either
+from ..tensors.device import Late, join_when_ready
 from ..tensors.norm_parts import Norm, Share
 from .guard import Guard
 from .process_memory import device_memory
@@ -42,7 +42,7 @@ class StepRow:
         self.last_recorder_ns = 0
         """What the recorder took for the last row."""
 
-    def called(self, letter: str) -> None:
+    def log_call(self, letter: str) -> None:
         """A call of the script, for `steps.calls`; cut where a closure or a long accumulation makes it useless."""
         if len(self.calls) < _MOST_CALLS:
             self.calls += letter
@@ -71,7 +71,7 @@ class StepRow:
             **known,
             "time_ns": time_ns(),
             "microbatches": microbatches,
-            "loss": either([v for v in self.losses if v is not None], _mean),
+            "loss": join_when_ready([v for v in self.losses if v is not None], _mean),
             "loss_scale": self.loss_scale,
             "training": self.training,
             "eval_forwards": 0,

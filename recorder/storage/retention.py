@@ -140,12 +140,12 @@ class Retention:
         rows = table.filter(mask)
         gone = table.num_rows - rows.num_rows
         if gone:
-            self._note(part.rank, _gaps(whole, min(keep_of), max(keep_of)), every, gone)
+            self._log_thinning(part.rank, _gaps(whole, min(keep_of), max(keep_of)), every, gone)
         metadata: dict[bytes, bytes] = {**(table.schema.metadata or {}), THINNED_KEY: str(every).encode()}
         write_part(part.path, "tensor_stats", rows, metadata)
         return gone
 
-    def _note(self, rank: int, gaps: list[Stretch], every: int, gone: int) -> None:
+    def _log_thinning(self, rank: int, gaps: list[Stretch], every: int, gone: int) -> None:
         now = time.time_ns()
         said: list[dict[str, Any]] = [
             {

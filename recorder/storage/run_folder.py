@@ -97,7 +97,7 @@ def describe_start(
         hostname=socket.gethostname(),
         pid=os.getpid(),
         python=f"{platform.python_implementation()} {platform.python_version()}",
-        platform=platform.platform(),
+        platform=_platform(),
         versions=installed_versions(),
         git_commit=commit,
         git_dirty=dirty,
@@ -105,6 +105,12 @@ def describe_start(
         config=hidden.value(config or {}),
         options=options or {},
     )
+
+
+def _platform() -> str:
+    """As platform.platform() has it, which starts `uname` for a processor that it then leaves out."""
+    system = platform.uname()
+    return "-".join((system.system, system.release, system.machine, "with", "".join(platform.libc_ver())))
 
 
 def _content_hash(script: str) -> str | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import psutil
 
+from .descendants import Descendants
 from .memory_shares import SharesWatch, runnable_threads
 
 _UNLIMITED = 2**60
@@ -50,7 +51,7 @@ class ProcessTree:
     """Samples a process and its descendants. CPU is a difference, so the first sample has none."""
 
     def __init__(self, pid: int, group: "ControlGroup | None" = None) -> None:
-        self._root = psutil.Process(pid)
+        self._members = Descendants(pid)
         self._group = group or ControlGroup.own()
         self._cpu_s: dict[tuple[int, float], float] = {}
         self._before_ns: int | None = None
@@ -58,16 +59,12 @@ class ProcessTree:
 
     def sample(self) -> Sample | None:
         """Now; None once the script is gone."""
-        try:
-            members = [self._root, *self._root.children(recursive=True)]
-        except psutil.Error:
-            return None
         now_ns = time.time_ns()
         processes = rss = threads = runnable = 0
         cpu_s: dict[tuple[int, float], float] = {}
-        for process in members:
+        for pid in self._members.look():
             # it may end while we look: then it takes nothing
-            with contextlib.suppress(psutil.Error), process.oneshot():
+            with contextlib.suppress(psutil.Error), (process := psutil.Process(pid)).oneshot():
                 if process.status() == psutil.STATUS_ZOMBIE:
                     continue
                 times = process.cpu_times()

@@ -19,6 +19,7 @@ from ...schemas.files.layout import SUPERVISOR_RANK, breadcrumb_path
 from ...schemas.files.secrets import Redactor
 from ...schemas.files.unrecorded import NO_TRAINING, REASONS, TRAINING_BEGAN, UNRECORDED, ProcessNote, process_notes
 from ..storage.attempt import attempt_of
+from .descendants import Descendants
 from .torch_process import TorchProcess, torch_process, why_unrecorded
 
 PERIOD_S = 40.0
@@ -71,7 +72,7 @@ class SilenceWatch:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._run = run
-        self._root = psutil.Process(pid)
+        self._members = Descendants(pid)
         self._secrets = secrets
         self._say = say
         self._period_s = period_s
@@ -137,12 +138,9 @@ class SilenceWatch:
     def _watch_tree(self, now: float) -> list[_Watched]:
         """Take in what has torch mapped by now; those of them that live."""
         alive: list[_Watched] = []
-        try:
-            members = [self._root, *self._root.children(recursive=True)]
-        except psutil.Error:
-            return alive
-        for member in members:
+        for pid in self._members.look():
             try:
+                member = psutil.Process(pid)
                 key = (member.pid, member.create_time())
                 times = member.cpu_times()
             except psutil.Error:

@@ -23,7 +23,7 @@ from .torch_process import INJECT
 from .troubles import guarded, warn
 
 if TYPE_CHECKING:
-    from .watch import Watch
+    from .watch import SupervisorThread
 
 
 def command_of(target: str, args: list[str], *, module: bool) -> list[str]:
@@ -76,10 +76,10 @@ def supervise(
     return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.waitstatus_to_exitcode(status)
 
 
-def _watch(run: Path, pid: int, secrets: Redactor, silent_after_s: float | None) -> "Watch":
-    from .watch import Watch  # noqa: PLC0415 - loads Arrow: the script need not wait for that
+def _watch(run: Path, pid: int, secrets: Redactor, silent_after_s: float | None) -> "SupervisorThread":
+    from .watch import SupervisorThread  # noqa: PLC0415 - loads Arrow: the script need not wait for that
 
-    return Watch(run, pid, secrets, silent_after_s)
+    return SupervisorThread(run, pid, secrets, silent_after_s)
 
 
 def _wait(script: subprocess.Popen[bytes], output: Passthrough) -> tuple[int, int]:

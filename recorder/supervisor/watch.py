@@ -14,7 +14,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pyarrow as pa
 
 from ...schemas import ExitRecord
@@ -26,6 +25,7 @@ from ..base.options import options_of
 from ..storage.attempt import attempt_of
 from ..storage.housekeeping import Housekeeping
 from ..storage.journal import JournalWriter
+from .descendants import Descendants
 from .exit_record import MemoryWitness, build_exit
 from .hang import HangWatch
 from .process_tree import ControlGroup, ProcessTree, Sample
@@ -44,7 +44,7 @@ _NICENESS = 10
 
 
 @dataclass
-class Watch:
+class SupervisorThread:
     """The thread that looks at the script once a second and keeps the journal short."""
 
     run: Path
@@ -133,11 +133,9 @@ class Watch:
         """Stacks first; only where the user asked for it the script is ended, a second after they were asked for."""
         if hang.look() or not (kill and hang.hanging):
             return
-        for process in psutil.Process(self.pid).children(recursive=True):
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process.kill()
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGKILL)
+        for pid in reversed(Descendants(self.pid).look()):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
 
     def _sample(self, tree: ProcessTree, journal: JournalWriter) -> None:
         sample = tree.sample()

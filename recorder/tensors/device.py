@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .moments import EMPTY, LATE_DEVICES, UNKNOWN, Moments
+from .moments import EMPTY, LATE_DEVICES, NOT_MEASURED, Moments
 
 COLUMNS = 8
 _PAGE = 4096
@@ -37,12 +37,12 @@ class Late:
     def compute(self) -> Any:
         """The value; waits for the device where it has not arrived."""
         if not self._known:
-            self._value = now(self._compute())
+            self._value = wait_for(self._compute())
             self._known = True
         return self._value
 
 
-def now(value: Any) -> Any:
+def wait_for(value: Any) -> Any:
     """A value whose page has arrived (or that was never late); waits for the device where it has not."""
     while isinstance(value, (Late, LateMoments)):
         value = value.compute()
@@ -51,13 +51,13 @@ def now(value: Any) -> Any:
 
 def scalar_of(value: Tensor) -> "float | Late | None":
     """A number in a tensor of one element: at once on the host, late elsewhere, None inside a CUDA graph."""
-    return on(value.device).scalar(value) if value.device.type in LATE_DEVICES else value.item()
+    return stats_of_device(value.device).scalar(value) if value.device.type in LATE_DEVICES else value.item()
 
 
-def either(values: Sequence[Any], join: Callable[[list[Any]], Any]) -> Any:
+def join_when_ready(values: Sequence[Any], join: Callable[[list[Any]], Any]) -> Any:
     """Join values: at once where all are known, else when they are."""
     if any(isinstance(v, (Late, LateMoments)) for v in values):
-        return Late(lambda: join([now(v) for v in values]))
+        return Late(lambda: join([wait_for(v) for v in values]))
     return join(list(values))
 
 
@@ -80,7 +80,7 @@ class LateMoments:
     def compute(self) -> Moments:
         """The moments; waits for the device where they have not arrived. Unknown once the page has been used again."""
         if self.use != self.page.use:
-            return UNKNOWN._replace(numel=self.numel)
+            return NOT_MEASURED._replace(numel=self.numel)
         nan, infinite, zero, low, high, total, squares, _ = self.page.values()[self.row]
         nan, infinite = int(nan), int(infinite)
         any_finite = nan + infinite < self.numel
@@ -283,7 +283,7 @@ def _capturing(device: torch.device) -> bool:
 _of_device: dict[torch.device, DeviceStatistics] = {}
 
 
-def on(device: torch.device) -> DeviceStatistics:
+def stats_of_device(device: torch.device) -> DeviceStatistics:
     """The pages of a device."""
     found = _of_device.get(device)
     if found is None:

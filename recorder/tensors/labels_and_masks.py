@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ...schemas.files.step_values import Row
 from . import native
-from .device import either, scalar_of
+from .device import join_when_ready, scalar_of
 from .moments import FEW, LATE_DEVICES, Moments
 
 _MOST_CLASSES = 1024
@@ -72,8 +72,10 @@ def misplaced(tensor: Tensor, moments: Moments, classes: int, ignore_index: Any)
     kept = tensor != ignore_index if has_index else torch.ones_like(tensor, dtype=torch.bool)
     wrong = (((tensor < 0) | (tensor >= classes)) & kept).sum()
     return {
-        "ignored_count": either([scalar_of(kept.sum())], lambda valid: numel - int(valid[0])) if has_index else 0,
-        "out_of_range_count": either([scalar_of(wrong)], lambda count: int(count[0])),
+        "ignored_count": join_when_ready([scalar_of(kept.sum())], lambda valid: numel - int(valid[0]))
+        if has_index
+        else 0,
+        "out_of_range_count": join_when_ready([scalar_of(wrong)], lambda count: int(count[0])),
     }
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from . import native
-from .device import on
+from .device import stats_of_device
 from .moments import (
     _DIRECT,
     _REDUCED,
@@ -130,5 +130,5 @@ def _late(tensors: Sequence[Tensor]) -> list[Moments]:
     """Moments that arrive later stand in for moments: see device.LateMoments."""
     devices = {x.device for x in tensors}
     if len(devices) == 1:
-        return cast("list[Moments]", on(devices.pop()).measure(tensors))
-    return [cast("Moments", on(x.device).measure([x])[0]) for x in tensors]
+        return cast("list[Moments]", stats_of_device(devices.pop()).measure(tensors))
+    return [cast("Moments", stats_of_device(x.device).measure([x])[0]) for x in tensors]

@@ -31,7 +31,7 @@ class Moments(NamedTuple):
         return (self.nan_count or 0) + (self.inf_count or 0)
 
 
-UNKNOWN = Moments(0, None, None, None, None, None, None, None)
+NOT_MEASURED = Moments(0, None, None, None, None, None, None, None)
 EMPTY = Moments(0, 0, 0, 0, None, None, 0.0, 0.0)
 
 item: Callable[[Tensor], Any] = Tensor.item

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from torch import Tensor
 
 from ..script.wrappers import layout_of, local
-from .device import Late, either
+from .device import Late, join_when_ready
 from .moments import PLAIN
 
 Norm = float | Late | None
@@ -61,7 +61,7 @@ def norm_in_parts(
 def joined(parts: dict[Share, Norm]) -> Parted:
     """What parts make together."""
     known = [norm for norm in parts.values() if norm is not None]
-    return Parted(either(known, _join) if known else None, parts)
+    return Parted(join_when_ready(known, _join) if known else None, parts)
 
 
 def _join(norms: list[float]) -> float:

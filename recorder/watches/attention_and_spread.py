@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ...schemas import Phase
-from ..autograd.graph import nodes_down_to, saved
+from ..autograd.graph import nodes_down_to, saved_tensor
 from ..loop.forward import ForwardWatch
 from ..session.registry import ModuleEntry
 from ..session.session import Session
@@ -57,9 +57,9 @@ class FeatureSpread(Watch):
 
     def listen(self, signals: Signals) -> None:
         """Look at what modules put out."""
-        signals.activation.connect(self.name, self._look)
+        signals.activation.connect(self.name, self._measure_spread)
 
-    def _look(self, entry: ModuleEntry, tensor_id: int, tensor: Tensor) -> None:
+    def _measure_spread(self, entry: ModuleEntry, tensor_id: int, tensor: Tensor) -> None:
         step = self.session.position.step
         if step >= _CLOSE and step % _APART:
             return
@@ -111,9 +111,9 @@ class AttentionProbe(Watch):
 
     def listen(self, signals: Signals) -> None:
         """Look at the graph of each loss."""
-        signals.loss.connect(self.name, self._look)
+        signals.loss.connect(self.name, self._measure_attention)
 
-    def _look(self, loss: Tensor) -> None:
+    def _measure_attention(self, loss: Tensor) -> None:
         session = self.session
         if session.position.saved_tensor_hooks_used or not self.forward.rows_taken:
             return
@@ -196,7 +196,7 @@ class AttentionProbe(Watch):
 
 def _rows_of_a_sample(node: Any, samples: int) -> int:
     """How many of the leading rows of the weights taken from a node belong to one sample; 0 where that is not known."""
-    query, key, result = saved(node, "query"), saved(node, "key"), saved(node, "result")
+    query, key, result = saved_tensor(node, "query"), saved_tensor(node, "key"), saved_tensor(node, "result")
     if query is not None and key is not None:
         return min(8, query.shape[1]) if key.shape[1] == query.shape[1] else 1
     if result is None or result.dim() not in {3, 4}:
@@ -227,7 +227,7 @@ def _leads_to_product(node: Any, users: dict[Any, list[Any]], steps: int) -> boo
 
 def _from_softmax(node: Any) -> Tensor | None:
     """A sample of the rows of a saved softmax over the last dimension; None for one over another."""
-    result = saved(node, "result")
+    result = saved_tensor(node, "result")
     if result is None or type(result) is not Tensor or result.dim() < 3 or not result.is_contiguous():
         return None
     dimension = node._saved_dim
@@ -246,7 +246,7 @@ def _ends(samples: int) -> slice:
 def _from_fused(node: Any) -> Tensor | None:
     """Weights of the middle and the last query, of the first and the last sample and up to eight heads, made again from
     what was saved; where a batch is sorted by length, the first ones have no padding."""
-    query, key, total = saved(node, "query"), saved(node, "key"), saved(node, "logsumexp")
+    query, key, total = saved_tensor(node, "query"), saved_tensor(node, "key"), saved_tensor(node, "logsumexp")
     if query is None or key is None or total is None or query.dim() != 4 or total.dim() != 3:
         return None
     heads = 8 if key.shape[1] == query.shape[1] else 1
@@ -259,7 +259,7 @@ def _from_fused(node: Any) -> Tensor | None:
     scale = getattr(node, "_saved_scale", None)
     with torch.no_grad():
         logits = q @ k.transpose(-1, -2) * (scale if isinstance(scale, float) else q.shape[-1] ** -0.5)
-        mask = saved(node, "attn_mask")
+        mask = saved_tensor(node, "attn_mask")
         if mask is not None:
             wide = mask.detach().expand(*query.shape[:2], length, keys)[ends, :heads, rows]
             logits = logits.masked_fill(~wide, -torch.inf) if wide.dtype is torch.bool else logits + wide

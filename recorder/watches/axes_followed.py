@@ -43,9 +43,9 @@ class AxesWatch(Watch):
 
     def listen(self, signals: Signals) -> None:
         """Look at the graph of each loss."""
-        signals.loss.connect(self.name, self._look)
+        signals.loss.connect(self.name, self._follow_axes)
 
-    def _look(self, loss: Tensor) -> None:
+    def _follow_axes(self, loss: Tensor) -> None:
         if len(self._seen) == _MOST_GRAPHS or self.session.position.saved_tensor_hooks_used:
             return
         kind = (type(loss.grad_fn), self._forward.nodes_of_forward)

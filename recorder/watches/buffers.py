@@ -29,10 +29,10 @@ class BufferWatch(Watch):
 
     def listen(self, signals: Signals) -> None:
         """Measure after each step where that is due."""
-        signals.model_found.connect(self.name, self._found)
+        signals.model_found.connect(self.name, self._find_buffers)
         signals.row_ends.connect(self.name, self._measure)
 
-    def _found(self, root: ModuleEntry) -> None:
+    def _find_buffers(self, root: ModuleEntry) -> None:
         model = root.ref()
         if model is None:
             return
@@ -52,5 +52,5 @@ class BufferWatch(Watch):
         began = perf_counter_ns()
         alive = [(b, i) for found in self._buffers.values() for ref, i in found if (b := ref()) is not None]
         for (_, tensor_id), moments in zip(alive, measure_all([b for b, _ in alive]), strict=True):
-            session.rows.stat(tensor_id, Phase.OPTIMIZER, moments)
+            session.rows.add_tensor_stats(tensor_id, Phase.OPTIMIZER, moments)
         session.budget.spent("buffers", perf_counter_ns() - began, len(alive))

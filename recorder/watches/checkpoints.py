@@ -143,7 +143,7 @@ class CheckpointWatch(Watch):
         row = self._add(
             "optimizer",
             content=type(optimizer).__name__,
-            optimizer_id=self.optimizers.record_of(optimizer).id,
+            optimizer_id=self.optimizers.tracked(optimizer).id,
             state_step=counter,
             lr=_number(optimizer.param_groups[0].get("lr")) if optimizer.param_groups else None,
             lr_before=_number(before[0]) if before else None,

@@ -19,9 +19,9 @@ class DebugModes(Watch):
 
     def listen(self, signals: Signals) -> None:
         """Look at each step."""
-        signals.row_ends.connect(self.name, self._look)
+        signals.row_ends.connect(self.name, self._compare_modes)
 
-    def _look(self) -> None:
+    def _compare_modes(self) -> None:
         modes: list[str] = []
         if torch.is_anomaly_enabled():
             modes.append("anomaly detection")

@@ -10,13 +10,13 @@ from torch.compiler import is_compiling
 
 from ..base.identity_map import IdentityMap
 from ..loop.backward import BackwardWatch
-from ..loop.unhooked_forwards import Passing
+from ..loop.unhooked_forwards import OneShotHook
 from ..session.patches import Patches, Removable
 from ..session.registry import ModuleEntry
 from ..session.session import Session
 from ..session.signals import Signals
 from ..session.watch import Watch
-from ..tensors.device import either, scalar_of
+from ..tensors.device import join_when_ready, scalar_of
 from .padding import TokenPadding
 
 _MOST_ROWS = 4_000_000
@@ -36,7 +36,7 @@ class _Used:
         self.looked_up = 0
 
 
-class _Look(Passing):
+class _Look(OneShotHook):
     """Called before the forward of a module, to look at it where it is an embedding whose lookups are counted."""
 
     def __init__(self, used: IdentityMap[nn.Module, _Used], look: Callable[..., None]) -> None:
@@ -71,8 +71,8 @@ class EmbeddingWatch(Watch):
 
     def listen(self, signals: Signals) -> None:
         """Look for embeddings in each model, and write what was looked up in each step."""
-        signals.model_found.connect(self.name, self._found)
-        signals.row_ends.connect(self.name, self._rows)
+        signals.model_found.connect(self.name, self._find_embeddings)
+        signals.row_ends.connect(self.name, self._write_rows)
         self._backward.padding_in = self.guarded(self.padding.in_targets)
 
     def install(self, patches: Patches) -> None:
@@ -81,7 +81,7 @@ class EmbeddingWatch(Watch):
         if self._used:
             self._hook(patches)
 
-    def _found(self, root: ModuleEntry) -> None:
+    def _find_embeddings(self, root: ModuleEntry) -> None:
         model = root.ref()
         if model is None:
             return
@@ -96,7 +96,7 @@ class EmbeddingWatch(Watch):
             self._used[module] = _Used(module, entry.id, module.num_embeddings)
 
     def _hook(self, patches: Patches) -> None:
-        look = _Look(self._used, self.guarded(self._look))
+        look = _Look(self._used, self.guarded(self._count_indices))
 
         def on_themselves() -> list[Removable]:
             modules = [module for known in self._used.values() if (module := known.module()) is not None]
@@ -104,7 +104,7 @@ class EmbeddingWatch(Watch):
 
         patches.hook_some(look, on_themselves)
 
-    def _look(self, module: nn.Module, args: tuple[Any, ...]) -> None:
+    def _count_indices(self, module: nn.Module, args: tuple[Any, ...]) -> None:
         known = self._used[module]
         indices = args[0] if args else None
         if not torch.is_grad_enabled() or self.session.position.in_backward:
@@ -122,7 +122,7 @@ class EmbeddingWatch(Watch):
         known.seen[indices.detach().reshape(-1).clamp(0, known.rows - 1).long()] = True
         known.looked_up += indices.numel()
 
-    def _rows(self) -> None:
+    def _write_rows(self) -> None:
         self.padding.forget()
         if not self.padding.due():
             return
@@ -132,6 +132,6 @@ class EmbeddingWatch(Watch):
                     "embeddings",
                     module_id=known.module_id,
                     rows=known.rows,
-                    rows_used=either([scalar_of(known.seen.sum())], lambda count: int(count[0])),
+                    rows_used=join_when_ready([scalar_of(known.seen.sum())], lambda count: int(count[0])),
                     lookups=known.looked_up,
                 )

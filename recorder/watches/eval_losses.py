@@ -45,8 +45,8 @@ class EvalLosses:
 
     def listen(self, signals: Signals) -> None:
         """Write what was read in each step, and at the end."""
-        signals.row_ends.connect(PART, self._rows)
-        signals.recording_ends.connect(PART, self._rows)
+        signals.row_ends.connect(PART, self._write_rows)
+        signals.recording_ends.connect(PART, self._write_rows)
 
     def read(self, frame: FrameType, value: float) -> None:
         """The script has read a number from a tensor after an evaluation forward."""
@@ -75,7 +75,7 @@ class EvalLosses:
             return None
         return _Loss(f"evaluation loss ({where})")
 
-    def _rows(self) -> None:
+    def _write_rows(self) -> None:
         if not self._touched:
             return
         touched, self._touched = self._touched, []

@@ -52,10 +52,10 @@ class EarlyEvals(Watch):
 
     def listen(self, signals: Signals) -> None:
         """Look at what models put out."""
-        signals.output.connect(self.name, self._note)
+        signals.output.connect(self.name, self._note_output)
         signals.row_ends.connect(self.name, self._write)
 
-    def _note(self, entry: ModuleEntry, output: Any, grad: bool) -> None:
+    def _note_output(self, entry: ModuleEntry, output: Any, grad: bool) -> None:
         if entry.id in self._trained:
             return
         model = entry.ref()

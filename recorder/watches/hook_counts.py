@@ -44,9 +44,9 @@ class HookCounts(Watch):
 
     def listen(self, signals: Signals) -> None:
         """Look at each step."""
-        signals.row_ends.connect(self.name, self._look)
+        signals.row_ends.connect(self.name, self._count_hooks)
 
-    def _look(self) -> None:
+    def _count_hooks(self) -> None:
         session = self.session
         if self._roots != session.catalogue.roots:
             self._find()

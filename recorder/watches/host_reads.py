@@ -120,7 +120,7 @@ class HostReads(Watch):
         self._spread_at = 0
         self._left = 0
         """When the last read at any place was left."""
-        own = (self._note, self._begin, self._take_spread, self._same_module, self._new)
+        own = (self._note_read, self._begin, self._take_spread, self._same_module, self._new)
         self._own_codes: list[CodeType] = [function.__func__.__code__ for function in own]
         self._plain_item = torch.Tensor.item
         self._number = torch.zeros((), dtype=torch.int64)
@@ -131,7 +131,7 @@ class HostReads(Watch):
     def listen(self, signals: Signals) -> None:
         """Write what was read in each step."""
         self.eval_losses.listen(signals)
-        signals.row_ends.connect(self.name, self._look)
+        signals.row_ends.connect(self.name, self._write_reads)
 
     def install(self, patches: Patches) -> None:
         """Wrap the methods. torch.compile knows them by name and never looks into a wrapper; where it runs beside the
@@ -160,7 +160,7 @@ class HostReads(Watch):
             key = (id(frame.f_code), frame.f_lasti)
             if places.get(key, frame) is not None:  # None: known, and not the script's
                 try:  # the session's guard would take as long as all the rest
-                    self._note(key, frame, self_, began, ended)
+                    self._note_read(key, frame, self_, began, ended)
                 except Exception as e:
                     if raised_by_signal_handler(e):
                         raise
@@ -190,7 +190,7 @@ class HostReads(Watch):
         for code in self._own_codes if hasattr(dynamo, "skip_code") else ():
             dynamo.skip_code(code)
 
-    def _note(self, key: tuple[int, int], frame: Any, tensor: torch.Tensor, began: int, ended: int) -> None:
+    def _note_read(self, key: tuple[int, int], frame: Any, tensor: torch.Tensor, began: int, ended: int) -> None:
         reads = self._places.get(key)
         if reads is None:
             reads = self._new(key, frame)
@@ -255,7 +255,7 @@ class HostReads(Watch):
                 self._within.append(trial.loop_ns // trial.looped - plain // _TRIAL_READS)
         return max(int(statistics.median(self._added)), 0), max(int(statistics.median(self._within or (0,))), 0)
 
-    def _look(self) -> None:
+    def _write_reads(self) -> None:
         session = self.session
         step = session.position.step
         self._finished_step = step

@@ -174,7 +174,7 @@ class LossTermsWatch(Watch):
 
     def _alive(self) -> Iterator[tuple[int, torch.optim.Optimizer]]:
         for optimizer in self._optimizers.alive():
-            yield self._optimizers.record_of(optimizer).id, optimizer
+            yield self._optimizers.tracked(optimizer).id, optimizer
 
     def _write(self, look: _Look) -> None:
         session = self.session

@@ -27,7 +27,7 @@ from ..session.patches import Patches
 from ..session.session import Session
 from ..session.signals import Signals
 from ..session.watch import Watch
-from ..tensors.device import Late, either, scalar_of
+from ..tensors.device import Late, join_when_ready, scalar_of
 from ..tensors.moments import measurable
 from .copied_submodules import TrainedParts, is_trained, untrained_parts
 
@@ -130,9 +130,9 @@ class CopyWatch(Watch):
     def install(self, patches: Patches) -> None:
         """Note modules that are copied or loaded."""
         for name in ("__setstate__", "load_state_dict"):
-            patches.around(nn.Module, name, after=self.guarded(self._note))
+            patches.around(nn.Module, name, after=self.guarded(self._note_copy))
 
-    def _note(self, _note: Any, _result: Any, module: nn.Module, *_: Any, **__: Any) -> None:
+    def _note_copy(self, _note: Any, _result: Any, module: nn.Module, *_: Any, **__: Any) -> None:
         self._suspects.append(weakref.ref(module))
         caller = outside(sys._getframe(1))
         if caller is None or _is_part_of_a_copy(caller):
@@ -416,7 +416,7 @@ def _norm_of(difference: Tensor) -> "float | Late | None":
 
 def _relative(numbers: "list[float | Late | None]", which: int) -> "float | Late | None":
     """A length as a share of the model's own, which is the last of the numbers."""
-    return either([numbers[which], numbers[-1]], _quotient)
+    return join_when_ready([numbers[which], numbers[-1]], _quotient)
 
 
 def _quotient(values: list[float]) -> float | None:

@@ -71,11 +71,11 @@ class StructureWatch(Watch):
 
     def listen(self, signals: Signals) -> None:
         """Look at each model, and now and then at what looked symmetric."""
-        signals.model_found.connect(self.name, self._found)
+        signals.model_found.connect(self.name, self._describe_model)
         signals.inner_model_found.connect(self.name, self._grown)
         signals.row_ends.connect(self.name, self._look_again)
 
-    def _found(self, root: ModuleEntry) -> None:
+    def _describe_model(self, root: ModuleEntry) -> None:
         module = root.ref()
         if module is None:
             return

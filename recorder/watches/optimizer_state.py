@@ -42,11 +42,11 @@ class OptimizerStateWatch(Watch):
 
     def install(self, patches: Patches) -> None:
         """Note which optimizer steps; the row of the step is made when it has."""
-        hooks = [optim.register_optimizer_step_pre_hook(self.guarded(self._note))]
+        hooks = [optim.register_optimizer_step_pre_hook(self.guarded(self._note_step))]
         patches.handles(hooks)
         patches.resting_hooks += hooks
 
-    def _note(self, optimizer: torch.optim.Optimizer, _args: Any, _kwargs: Any) -> None:
+    def _note_step(self, optimizer: torch.optim.Optimizer, _args: Any, _kwargs: Any) -> None:
         if not self.session.position.in_backward:
             self._stepping = weakref.ref(optimizer)
 
@@ -65,7 +65,7 @@ class OptimizerStateWatch(Watch):
             chosen = [tensors[i] for i in members]
             sampling = Sampling(chosen)
             for i, moments in zip(members, sampling.measure(sampling.take(chosen)), strict=True):
-                session.rows.stat(ids[i], Phase.OPTIMIZER, moments)
+                session.rows.add_tensor_stats(ids[i], Phase.OPTIMIZER, moments)
         session.budget.spent("optimizer_state", perf_counter_ns() - began, len(tensors))
 
     def _state_of(self, optimizer: torch.optim.Optimizer) -> tuple[list[Tensor], list[int]]:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from ..session.session import Session
-from ..tensors.device import either, scalar_of
+from ..tensors.device import join_when_ready, scalar_of
 from .sequence_ends import sequence_ends
 
 _EACH_STEP = 8
@@ -106,8 +106,8 @@ class TokenPadding:
             return values[0] > 0 and alike and (values[1] == 0 or values[2] == values[3])
 
         return {
-            "padding_fraction": either(seen, lambda v: float(v[0]) / numel if one(v) else None),
-            "padding_counted": either(seen, lambda v: float(v[1]) / float(v[0]) if one(v) else None),
+            "padding_fraction": join_when_ready(seen, lambda v: float(v[0]) / numel if one(v) else None),
+            "padding_counted": join_when_ready(seen, lambda v: float(v[1]) / float(v[0]) if one(v) else None),
         }
 
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.compiler import is_compiling
 
 from ..base.identity_map import IdentityMap
-from ..loop.unhooked_forwards import Passing
+from ..loop.unhooked_forwards import OneShotHook
 from ..session.patches import Patches, Removable
 from ..session.registry import ModuleEntry
 from ..session.session import Session
@@ -58,7 +58,7 @@ class _Recurrence:
         return len({call[:2] for call in calls}) == 1 and len({call[2] for call in calls}) == len(calls)
 
 
-class _Look(Passing):
+class _Look(OneShotHook):
     """Called before the forward of a module, to look at it where it is a recurrence."""
 
     def __init__(self, known: IdentityMap[nn.Module, _Recurrence], look: Callable[..., None]) -> None:
@@ -84,7 +84,7 @@ class RecurrentStatesWatch(Watch):
 
     def listen(self, signals: Signals) -> None:
         """Look for recurrences in each model, and at their calls at each loss."""
-        signals.model_found.connect(self.name, self._found)
+        signals.model_found.connect(self.name, self._find_recurrent_modules)
         signals.loss.connect(self.name, self._judge)
 
     def install(self, patches: Patches) -> None:
@@ -93,7 +93,7 @@ class RecurrentStatesWatch(Watch):
         if self._known:
             self._hook(patches)
 
-    def _found(self, root: ModuleEntry) -> None:
+    def _find_recurrent_modules(self, root: ModuleEntry) -> None:
         model = root.ref()
         if model is None or self._losses >= _LOSSES:
             return
@@ -108,7 +108,7 @@ class RecurrentStatesWatch(Watch):
             self._known[module] = _Recurrence(module, entry.id)
 
     def _hook(self, patches: Patches) -> None:
-        look = _Look(self._known, self.guarded(self._look))
+        look = _Look(self._known, self.guarded(self._note_states))
 
         def on_themselves() -> list[Removable]:
             modules = [module for known in self._known.values() if (module := known.module()) is not None]
@@ -116,7 +116,7 @@ class RecurrentStatesWatch(Watch):
 
         patches.hook_some(look, on_themselves)
 
-    def _look(self, module: nn.Module, args: tuple[Any, ...]) -> None:
+    def _note_states(self, module: nn.Module, args: tuple[Any, ...]) -> None:
         if torch.is_grad_enabled() and not self.session.position.in_backward and args:
             self._known[module].note(args[0], args[1] if len(args) > 1 else None)
 

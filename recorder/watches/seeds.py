@@ -38,9 +38,9 @@ class RandomWatch(Watch):
 
     def install(self, patches: Patches) -> None:
         """Note torch.manual_seed."""
-        patches.around(torch.random, "manual_seed", before=self.guarded(self._note), also=[torch])
+        patches.around(torch.random, "manual_seed", before=self.guarded(self._note_seed), also=[torch])
 
-    def _note(self, seed: Any) -> None:
+    def _note_seed(self, seed: Any) -> None:
         self._seeded = True
         self.session.rows.event("seeded", f"torch.manual_seed({int(seed)})", detail={"seed": int(seed)})
 

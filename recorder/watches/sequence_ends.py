@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..tensors.device import either, scalar_of
+from ..tensors.device import join_when_ready, scalar_of
 
 
 def sequence_ends(tokens: Tensor, hidden: Tensor, target: Tensor, ignored: int) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def sequence_ends(tokens: Tensor, hidden: Tensor, target: Tensor, ignored: int) 
         known = [scalar_of(value) for value in values]
 
     def count(place: int) -> Any:
-        return either(known, lambda v: int(v[place]) if None not in v and v[0] == v[1] and v[2] == 0 else None)
+        return join_when_ready(known, lambda v: int(v[place]) if None not in v and v[0] == v[1] and v[2] == 0 else None)
 
     return {
         "padding_token": count(0),

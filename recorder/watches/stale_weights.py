@@ -38,9 +38,9 @@ class StaleWeights(Watch):
 
     def listen(self, signals: Signals) -> None:
         """Look at the graph of each loss."""
-        signals.loss.connect(self.name, self._look)
+        signals.loss.connect(self.name, self._compare_weights)
 
-    def _look(self, loss: Tensor) -> None:
+    def _compare_weights(self, loss: Tensor) -> None:
         session = self.session
         self._losses += 1
         # two in a row: a mark is set in the one and read in the other

@@ -12,7 +12,7 @@ from typing import Any
 from torch import Tensor
 
 from ...schemas.files.step_values import Row
-from ..autograd.graph import LOSSES, loss_nodes, nodes_down_to, saved
+from ..autograd.graph import LOSSES, loss_nodes, nodes_down_to, saved_tensor
 from ..autograd.token_lookups import alike, alone, attentions, looking_ahead, lookups
 from ..session.session import Session
 from ..session.signals import Signals
@@ -42,16 +42,16 @@ class TargetLookupsWatch(Watch):
 
     def listen(self, signals: Signals) -> None:
         """Look at losses."""
-        signals.loss.connect(self.name, self._look)
+        signals.loss.connect(self.name, self._find_lookups)
 
-    def _look(self, loss: Tensor) -> None:
+    def _find_lookups(self, loss: Tensor) -> None:
         position = self.session.position
         if self._in_vain >= _IN_VAIN or position.saved_tensor_hooks_used or not self._looks.due(position.step):
             return
         targets = [
             (target, _ignored(node))
             for node, _ in list(loss_nodes(loss))[:_MOST_LOSSES]
-            if LOSSES[type(node).__name__] == 1 and (target := saved(node, "target")) is not None
+            if LOSSES[type(node).__name__] == 1 and (target := saved_tensor(node, "target")) is not None
         ]
         targets = [
             (target, ignored)

@@ -38,10 +38,10 @@ class TieWatch(Watch):
 
     def listen(self, signals: Signals) -> None:
         """Look for ties in each model, and at each step whether they hold."""
-        signals.model_found.connect(self.name, self._found)
+        signals.model_found.connect(self.name, self._find_ties)
         signals.row_ends.connect(self.name, self._check)
 
-    def _found(self, root: ModuleEntry) -> None:
+    def _find_ties(self, root: ModuleEntry) -> None:
         module = root.ref()
         if module is None:
             return

@@ -22,9 +22,9 @@ class ThreadWatch(Watch):
 
     def listen(self, signals: Signals) -> None:
         """Look at each step."""
-        signals.row_ends.connect(self.name, self._look)
+        signals.row_ends.connect(self.name, self._compare_threads)
 
-    def _look(self) -> None:
+    def _compare_threads(self) -> None:
         now = torch.get_num_threads()
         before, self._threads = self._threads, now
         if before is None or now == before or self._events == _MOST_EVENTS:

@@ -76,7 +76,7 @@ class CompilationWatch(Watch):
 
     def listen(self, signals: Signals) -> None:
         """Look at torch's counters after each step."""
-        signals.row_ends.connect(self.name, self._look)
+        signals.row_ends.connect(self.name, self._count_compilations)
 
     def install(self, patches: Patches) -> None:
         """Listen to the one line with which torch gives up; it is logged as before."""
@@ -109,7 +109,7 @@ class CompilationWatch(Watch):
             detail={"limit": limit, "number": number, "function": function, "reason": reason},
         )
 
-    def _look(self) -> None:
+    def _count_compilations(self) -> None:
         dynamo = sys.modules.get("torch._dynamo.utils")
         if dynamo is None or self._events == _MOST_COMPILATIONS:
             return

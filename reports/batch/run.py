@@ -20,7 +20,7 @@ from pathlib import Path
 
 import msgspec
 
-from ...analyzer import AnalyzerError, Trace, diagnose, judging
+from ...analyzer import AnalyzerError, Trace, diagnose, rules_for
 from ...analyzer.diagnosis.run_summary import RunSummary, summarise
 from ...analyzer.language import Language, language, speak
 from ..text.errors import ReportError
@@ -103,7 +103,7 @@ def kept_row(place: RunPlace, out: Path, own_rules: Path | None) -> BatchRow | N
     """
     try:
         kept = msgspec.json.decode(_state(out, place.slug).read_bytes(), type=_Kept)
-        current = kept.key == state_key(place, judging(place.path, own_rules))
+        current = kept.key == state_key(place, rules_for(place.path, own_rules))
     except (OSError, msgspec.MsgspecError, AnalyzerError):
         return None
     row = kept.row
@@ -124,7 +124,7 @@ def judge_run(work: Work) -> BatchRow:
     try:
         if place.remote is not None:
             fetch(place.remote)
-        rules = judging(place.path, work.own_rules)
+        rules = rules_for(place.path, work.own_rules)
         key = state_key(place, rules)  # before reading: what changes meanwhile is read again the next time
         with Trace(place.path, threads=1) as trace:
             verdict = diagnose(trace, rules)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ... import __version__
-from ...analyzer import Judging
+from ...analyzer import RuleSet
 from ...analyzer.language import language
 from ...analyzer.rules.rule import Rule
 from ...schemas.files.layout import EXIT_JSON, JOURNAL, RUN_JSON
@@ -68,7 +68,7 @@ def _place(run: RemoteRun, *, alone: bool) -> RunPlace:
     return RunPlace(folder, name, _slug(folder), run)
 
 
-def state_key(place: RunPlace, rules: Judging) -> str:
+def state_key(place: RunPlace, rules: RuleSet) -> str:
     """A hash that changes when a file of the run (by size and time, not contents), the rules, the language or firstfault does.
 
     Raises OSError where the folder cannot be listed.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from ...analyzer import judging
+from ...analyzer import rules_for
 from ..text.errors import NoRunError
 from .asked_language import speak_as_asked
 from .common import DebugOption, LangOption, RulesOption, add, command_errors, console, json_option, out_option
@@ -97,7 +97,7 @@ def batch_command(
         with sign_of_life(err, "Looking for runs …"):
             places = _places(folders, patient=watch)
         # a mistake in the rules is no run's; settings that lie in a run folder, which may be the current one, are never in force
-        judging(places[0].path if places else None, rules)
+        rules_for(places[0].path if places else None, rules)
         out.mkdir(parents=True, exist_ok=True)
         work = partial(run_batch, places, out, own_rules=rules, jobs=jobs or _cores(), again=again, engine=judged)
         early = not watch or not (out / "index.html").exists()

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from ...analyzer import Trace, diagnose, judging
+from ...analyzer import Trace, diagnose, rules_for
 from ...analyzer.compare.comparison import compare
 from .asked_language import speak_as_asked
 from .common import (
@@ -58,7 +58,7 @@ def compare_command(
             Trace(folders[0]) as one,
             Trace(folders[1]) as two,
         ):
-            verdicts = diagnose(one, judging(folders[0], rules)), diagnose(two, judging(folders[1], rules))
+            verdicts = diagnose(one, rules_for(folders[0], rules)), diagnose(two, rules_for(folders[1], rules))
             comparison = compare(one, two, *verdicts)
             page = reduce_comparison(one, two, comparison)
             said = comparison_json(one, two, verdicts, comparison) if as_json else None

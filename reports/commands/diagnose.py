@@ -5,7 +5,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from ...analyzer import Trace, diagnose, judging
+from ...analyzer import Trace, diagnose, rules_for
 from ..page.terminal import print_verdict
 from .asked_language import speak_as_asked
 from .common import (
@@ -45,7 +45,7 @@ def diagnose_command(
         folder = chosen_run(err, run)
         speak_as_asked(lang, folder)
         with sign_of_life(err, "Reading and judging the run …"), Trace(folder) as trace:
-            verdict = diagnose(trace, judging(folder, rules))
+            verdict = diagnose(trace, rules_for(folder, rules))
             if as_json:
                 print_json(msgspec.to_builtins(verdict))
             else:

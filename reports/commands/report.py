@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from ...analyzer import Trace, diagnose, judging
+from ...analyzer import Trace, diagnose, rules_for
 from ..text.language import say
 from ..text.wording import show_name
 from .asked_language import speak_as_asked
@@ -55,7 +55,7 @@ def report_command(
         check_target(target, force=force)
         left_out: list[str] = []
         with sign_of_life(err, "Reading the run and drawing the page …"), Trace(folder) as trace:
-            verdict = diagnose(trace, judging(folder, rules))
+            verdict = diagnose(trace, rules_for(folder, rules))
             if share:
                 left_out = write_shared_page(trace, verdict, target, force=force)
             else:

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.live import Live as Screen
 
-from ...analyzer import AnalyzerError, Trace, Verdict, diagnose, judging
+from ...analyzer import AnalyzerError, Trace, Verdict, diagnose, rules_for
 from ..alert import check, send
 from ..live import Live, look_at, view_of_live
 from .asked_language import speak_as_asked
@@ -62,7 +62,7 @@ def watch_command(
     with command_errors(err, debug=debug):
         folder = chosen_run(err, run)
         speak_as_asked(lang, folder)
-        judged = judging(folder, rules)
+        judged = rules_for(folder, rules)
         alarm = Alarm(check(alert), err) if alert is not None else None
 
         def look() -> tuple[Live, Verdict]:

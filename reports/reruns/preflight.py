@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...analyzer import Trace, Verdict, diagnose, judging
+from ...analyzer import Trace, Verdict, diagnose, rules_for
 from ...schemas.files.probe_report import Picture, ProbePlan, ProbeReport, ProbeResult, read_report
 from ..text.language import say
 from ..text.wording import plural
@@ -152,7 +152,7 @@ def preflight(
         plan = ProbePlan(folder=str(folder / "probes"), seconds=for_probes, probes=list(PROBES), values=values)
         if trained:
             probing = probe(script, plan)
-        verdict = diagnose(trace, judging(run, None))
+        verdict = diagnose(trace, rules_for(run, None))
         if probing is not None:
             finish(probing, seconds)
             second = record(script, again, steps=min(steps, _SECOND_START_STEPS), seconds=seconds, again=True)

@@ -5,7 +5,7 @@ from typing import Any
 
 import polars as pl
 
-from ...analyzer import Trace, Verdict, diagnose, judging
+from ...analyzer import Trace, Verdict, diagnose, rules_for
 from ...analyzer.compare.divergence import compare_tensors
 from ...analyzer.errors import AnalyzerError
 from ..text.language import say
@@ -182,7 +182,7 @@ _FAR_BELOW = 1000.0
 def resume(run: Path) -> list[Fact]:
     """A run of two attempts: what the second one loaded, and whether it goes on where the first one ended."""
     with Trace(run) as trace:
-        verdict = diagnose(trace, judging(run, None))
+        verdict = diagnose(trace, rules_for(run, None))
         attempts = trace.sql("SELECT max(attempt) AS n FROM attempts").item()
         loaded = trace.sql(
             "SELECT string_agg(DISTINCT action, ', ' ORDER BY action) AS a FROM checkpoints"

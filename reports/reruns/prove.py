@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ...analyzer import Finding, Trace, Verdict, diagnose, judging
+from ...analyzer import Finding, Trace, Verdict, diagnose, rules_for
 from ...schemas.files.layout import RUN_JSON
 from ...schemas.files.probe_report import ProbePlan
 from ...schemas.files.proof import PROOF_JSON, Proof, Tried, write_proof
@@ -76,7 +76,7 @@ class Prover:
         self._entry: dict[Sign, int | None] = {}
         """Sign → the step of the snapshot from which it comes back; None for the start of the script."""
         with Trace(run) as trace:
-            self.verdict: Verdict = diagnose(trace, judging(run, None))
+            self.verdict: Verdict = diagnose(trace, rules_for(run, None))
             self.script = script_of(trace)
             self.last_step = int(trace.sql("SELECT max(step) AS s FROM steps").item() or 0)
 

@@ -24,7 +24,7 @@ from typing import Any
 
 import msgspec
 import psutil
-from firstfault.analyzer import judging
+from firstfault.analyzer import rules_for
 from firstfault.reports.batch.run import RUNS, _Kept
 from firstfault.reports.batch.run_tree import find_runs, state_key
 
@@ -63,7 +63,7 @@ def leave_rows(tree: Path, out: Path) -> int:
     """Rows and pages for the runs that have none, as a batch would have left them: of the judged run that each was copied
     from, with the loss moved a little."""
     places = find_runs([tree])
-    rules = judging(places[0].path, None)
+    rules = rules_for(places[0].path, None)
     kept = {
         p.slug: msgspec.json.decode(path.read_bytes(), type=_Kept)
         for p in places

@@ -5,7 +5,7 @@
     python tests/corpus/scoreboard.py --runs FOLDER --minutes 30  stop then, and say what was left out
 
 A recording is made once for each (script, seed, onset) and kept in FOLDER, so a stopped run goes on where it was; the
-judging is done anew each time. Delete FOLDER after a change of the recorder.
+rules_for is done anew each time. Delete FOLDER after a change of the recorder.
 
 Seed 0 is the split used while rules are developed; the others are only reported.
 """
@@ -311,7 +311,7 @@ def main(
     done: dict[Case, Judged] = {}
     console = Console(stderr=True)
     with ProcessPoolExecutor(jobs) as pool, Progress(console=console) as progress:
-        bar = progress.add_task("judging", total=len(todo))
+        bar = progress.add_task("rules_for", total=len(todo))
         futures = {pool.submit(judge, case, runs): case for case in todo}
         with suppress(TimeoutError):
             for future in as_completed(futures, None if minutes is None else 60 * minutes):

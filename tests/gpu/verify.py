@@ -40,7 +40,7 @@ import torch
 from firstfault.analyzer import Trace
 from firstfault.recorder import Recorder
 from firstfault.recorder.storage.segments import completed_steps
-from firstfault.recorder.tensors.device import DeviceStatistics, flat_of, moments_row, now
+from firstfault.recorder.tensors.device import DeviceStatistics, flat_of, moments_row, wait_for
 from firstfault.recorder.tensors.measure import measure
 from firstfault.recorder.tensors.moments import Moments
 from torch import Tensor
@@ -249,7 +249,7 @@ def agreement(given: Given) -> Iterator[Line]:
         device._kernel = triton_kernel
     late = device.measure(list(moved.values()))
     pages = device.seal()
-    fused = dict(zip(held, map(now, late), strict=True))
+    fused = dict(zip(held, map(wait_for, late), strict=True))
     for page in pages:
         device.reuse(page)
     kernel = "the fused kernel" if device._kernel is not None else f"as recorded ({device.why_not_fused})"

@@ -1,14 +1,22 @@
 """The recorder keeps to its share of the step time, and what it left out is in the recording."""
 
+from pathlib import Path
+
 import pytest
 import torch
 from firstfault.analyzer import Trace, diagnose
 from firstfault.recorder import Recorder
 from firstfault.recorder.base.options import Options
 from firstfault.recorder.session.budget import FIRST_STEPS, LONGEST, Budget
+from firstfault.recorder.session.processor_share import ProcessorShare
 
 MS = 1_000_000
 COSTS = {"activations": 6 * MS, "gradients": 3 * MS, "updates": MS // 10}
+
+
+def budget_alone(options: Options) -> Budget:
+    """On a machine with nothing else to do: the times of these tests are invented."""
+    return Budget(options, processor=ProcessorShare(Path("/no such file")))
 
 
 def simulate(budget: Budget, steps: int, plain_ns: int, costs: dict, rest_ns: int = MS // 10) -> list[float]:
@@ -27,14 +35,35 @@ def simulate(budget: Budget, steps: int, plain_ns: int, costs: dict, rest_ns: in
 
 
 def test_everything_is_measured_until_the_grace_is_used_up():
-    budget = Budget(Options(budget=0.01, grace_s=1.0))
+    budget = budget_alone(Options(budget=0.01, grace_s=1.0))
     shares = simulate(budget, 100, 100 * MS, COSTS)
     assert shares == pytest.approx([0.092] * 100)
     assert set(budget.intervals.values()) == {1}
 
 
+def schedstat(path: Path, ran_ns: int, waited_ns: int) -> Path:
+    path.write_text(f"{ran_ns} {waited_ns} 7\n")
+    return path
+
+
+def test_waiting_for_a_processor_does_not_use_up_the_grace(tmp_path):
+    counts = schedstat(tmp_path / "schedstat", 5 * MS, 5 * MS)
+    budget = Budget(Options(budget=0.01, grace_s=1.0), processor=ProcessorShare(counts))
+    schedstat(counts, 5 * MS + 1000 * MS, 5 * MS + 9000 * MS)  # a tenth of the time in which it could have run
+    assert simulate(budget, 200, 100 * MS, COSTS) == pytest.approx([0.092] * 200)
+    assert budget.used_ns > 1.8e9
+    shares = simulate(budget, 2000, 100 * MS, COSTS)
+    assert sum(shares[-500:]) / 500 < 0.011  # once it is used up, a busy machine is recorded as any other
+
+
+def test_without_counts_of_the_kernel_all_time_counts(tmp_path):
+    assert ProcessorShare(tmp_path / "none").share() == 1.0
+    assert ProcessorShare(schedstat(tmp_path / "odd", 1, 2)).share() == 1.0  # nothing has run since
+    assert ProcessorShare().share() <= 1.0
+
+
 def test_a_grace_that_is_over_does_not_come_back_when_the_training_has_run_longer():
-    budget = Budget(Options(budget=0.03, grace_s=2.0))
+    budget = budget_alone(Options(budget=0.03, grace_s=2.0))
     simulate(
         budget, 400, MS, {"activations": MS}
     )  # more than a fifth: measuring in full ends before two seconds are used up
@@ -51,7 +80,7 @@ def test_what_watched_steps_last_longer_than_unwatched_ones_is_the_recorders():
         budget.row_ended(3 * MS + MS // 2, MS)  # by its own clock a millisecond; without it the step takes one
         budget.step_ended(step)
 
-    known, unknown = Budget(Options(budget=0.03)), Budget(Options(budget=0.03))
+    known, unknown = budget_alone(Options(budget=0.03)), budget_alone(Options(budget=0.03))
     known.went_unwatched(100, 100, 16, 100 * MS)
     before = known.used_ns
     for budget in (known, unknown):
@@ -62,14 +91,14 @@ def test_what_watched_steps_last_longer_than_unwatched_ones_is_the_recorders():
 
 
 def test_after_the_grace_the_mean_share_stays_within_the_budget():
-    budget = Budget(Options(budget=0.03, grace_s=0.1))
+    budget = budget_alone(Options(budget=0.03, grace_s=0.1))
     simulate(budget, 100, 100 * MS, COSTS)
     shares = simulate(budget, 2048, 100 * MS, COSTS)
     assert 0.01 < sum(shares) / len(shares) <= 0.03
 
 
 def test_what_full_detail_takes_is_saved_afterwards():
-    budget = Budget(Options(budget=0.03, grace_s=0.0))
+    budget = budget_alone(Options(budget=0.03, grace_s=0.0))
     simulate(budget, 200, 100 * MS, COSTS)
     shares = []
     for i in range(60):
@@ -80,7 +109,7 @@ def test_what_full_detail_takes_is_saved_afterwards():
 
 
 def test_where_the_rarest_kind_is_measured_all_are():
-    budget = Budget(Options(budget=0.02, grace_s=0.0))
+    budget = budget_alone(Options(budget=0.02, grace_s=0.0))
     simulate(budget, 100, 100 * MS, COSTS)
     assert len({budget.intervals[k] for k in COSTS}) > 1
     longest = max(budget.intervals[k] for k in COSTS)
@@ -90,7 +119,7 @@ def test_where_the_rarest_kind_is_measured_all_are():
 
 
 def test_intervals_shrink_again_when_steps_grow_longer_and_then_stay():
-    budget = Budget(Options(budget=0.03, grace_s=0.0))
+    budget = budget_alone(Options(budget=0.03, grace_s=0.0))
     simulate(budget, 200, 20 * MS, COSTS)
     thinned = budget.intervals["activations"]
     simulate(budget, 2000, 2000 * MS, COSTS)
@@ -102,7 +131,7 @@ def test_intervals_shrink_again_when_steps_grow_longer_and_then_stay():
 
 
 def test_noise_between_the_two_thresholds_changes_nothing():
-    budget = Budget(Options(budget=0.03, grace_s=0.0))
+    budget = budget_alone(Options(budget=0.03, grace_s=0.0))
     simulate(budget, 200, 100 * MS, COSTS)
     before = dict(budget.intervals)
     for i in range(60):
@@ -112,13 +141,13 @@ def test_noise_between_the_two_thresholds_changes_nothing():
 
 
 def test_a_kind_is_never_given_up_however_small_the_budget():
-    budget = Budget(Options(budget=0.0001, grace_s=0.0))
+    budget = budget_alone(Options(budget=0.0001, grace_s=0.0))
     simulate(budget, 400, 10 * MS, COSTS, rest_ns=MS)
     assert {budget.intervals[k] for k in COSTS} == {LONGEST}
 
 
 def test_the_kinds_keep_a_quarter_of_the_budget_where_everything_else_takes_it_all():
-    budget = Budget(Options(budget=0.04, grace_s=0.0))
+    budget = budget_alone(Options(budget=0.04, grace_s=0.0))
     simulate(budget, 400, 100 * MS, COSTS, rest_ns=20 * MS)
     assert 0.005 < sum(ns / budget.intervals[k] for k, ns in COSTS.items()) / (100 * MS) <= 0.01
 
@@ -128,7 +157,7 @@ def test_the_kinds_keep_a_quarter_of_the_budget_where_everything_else_takes_it_a
     [(1, True, 1, 46_000), (2, True, 1, 86_000), (20, False, 1, 217_000), (100, False, 2, 471_500)],
 )
 def test_losses_of_many_microbatches_are_read_as_far_as_the_budget_allows(backwards, all_read, every, taken):
-    budget = Budget(Options(budget=0.03, grace_s=0.0))
+    budget = budget_alone(Options(budget=0.03, grace_s=0.0))
     budget.steps_can_go_unwatched, budget.backwards = True, backwards
     plain = 40 * MS  # of which losses may take 0.48
     simulate(budget, 200, plain, COSTS, rest_ns=MS * backwards)
@@ -140,15 +169,15 @@ def test_losses_of_many_microbatches_are_read_as_far_as_the_budget_allows(backwa
 
 
 def test_very_many_evaluation_forwards_take_no_more_than_a_fifth_while_everything_is_measured():
-    budget = Budget(Options(budget=0.03, grace_s=10.0))
+    budget = budget_alone(Options(budget=0.03, grace_s=10.0))
     assert all(budget.evaluation_due(count, 10 * MS, 9 * MS) for count in range(1, 65))
     assert budget.evaluation_due(1001, 10 * MS, MS)
     assert not budget.evaluation_due(1001, 10 * MS, 3 * MS)
-    assert Budget(Options(budget=None)).evaluation_due(1001, 10 * MS, 9 * MS)
+    assert budget_alone(Options(budget=None)).evaluation_due(1001, 10 * MS, 9 * MS)
 
 
 def test_the_option_every_is_the_shortest_interval_even_without_a_budget():
-    budget = Budget(Options(budget=None, every=20, grace_s=0.0))
+    budget = budget_alone(Options(budget=None, every=20, grace_s=0.0))
     measured = []
     for step in range(100):
         if budget.due("gradients"):
@@ -158,7 +187,7 @@ def test_the_option_every_is_the_shortest_interval_even_without_a_budget():
 
 
 def test_full_detail_is_granted_for_some_steps_and_not_for_ever():
-    budget = Budget(Options(every=20))
+    budget = budget_alone(Options(every=20))
     full = 0
     for step in range(1000):
         budget.full_detail(2, "nonfinite-loss")
@@ -168,7 +197,7 @@ def test_full_detail_is_granted_for_some_steps_and_not_for_ever():
 
 
 def test_detail_names_what_was_refused_in_the_step_and_nothing_of_the_step_before():
-    budget = Budget(Options(every=20))
+    budget = budget_alone(Options(every=20))
     budget.step_ended(FIRST_STEPS)
     assert not budget.due("gradients")
     assert not budget.due("activations")

@@ -13,7 +13,7 @@ import torch
 from firstfault.analyzer import Trace
 from firstfault.recorder import Recorder
 from firstfault.recorder.tensors import moments as statistics
-from firstfault.recorder.tensors.device import DeviceStatistics, flat_of, moments_row, now
+from firstfault.recorder.tensors.device import DeviceStatistics, flat_of, moments_row, wait_for
 from firstfault.recorder.tensors.measure import measure
 from polars.testing import assert_frame_equal
 
@@ -43,9 +43,11 @@ def test_late_moments_are_the_moments(name: str) -> None:
 
     direct = measure(x, count_zeros=True)
     assert (
-        now(late)[:6] == pytest.approx(direct[:6], rel=1e-6) if direct.min is not None else now(late)[:6] == direct[:6]
+        wait_for(late)[:6] == pytest.approx(direct[:6], rel=1e-6)
+        if direct.min is not None
+        else wait_for(late)[:6] == direct[:6]
     )
-    assert now(late)[6:] == pytest.approx(direct[6:], rel=1e-6)
+    assert wait_for(late)[6:] == pytest.approx(direct[6:], rel=1e-6)
 
 
 def test_what_was_measured_before_the_page_is_sent_arrives_with_it_and_the_page_is_used_again() -> None:
@@ -54,13 +56,13 @@ def test_what_was_measured_before_the_page_is_sent_arrives_with_it_and_the_page_
     number = device.scalar(torch.tensor(2.5))
     pages = device.seal()
 
-    assert [now(m).sum for m in first] == [3.0, 0.0]
-    assert now(number) == 2.5
+    assert [wait_for(m).sum for m in first] == [3.0, 0.0]
+    assert wait_for(number) == 2.5
     for page in pages:
         device.reuse(page)
     again = device.measure([torch.full((2,), 4.0)])
     assert device.seal() == pages
-    assert now(again[0]).sum == 8.0
+    assert wait_for(again[0]).sum == 8.0
 
 
 def test_a_step_with_more_tensors_than_a_page_has_rows_loses_none() -> None:
@@ -68,7 +70,7 @@ def test_a_step_with_more_tensors_than_a_page_has_rows_loses_none() -> None:
     late = [device.measure([torch.full((1,), float(i))])[0] for i in range(5000)]
 
     assert len(device.seal()) == 2
-    assert [now(m).sum for m in late] == [float(i) for i in range(5000)]
+    assert [wait_for(m).sum for m in late] == [float(i) for i in range(5000)]
 
 
 def test_the_fused_kernel_in_its_interpreter_gives_the_same_rows(tmp_path: Path) -> None:

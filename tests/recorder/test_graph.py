@@ -12,7 +12,7 @@ from torch import nn
 @pytest.mark.filterwarnings("ignore:Using a target size")
 def test_every_loss_function_that_stretches_a_prediction_is_seen(loss: str) -> None:
     prediction, target = torch.randn(5, 1, requires_grad=True), torch.randn(5)
-    assert graph.broadcasts(getattr(nn.functional, loss)(prediction, target), 0) == ([5, 1], [5, 5])
+    assert graph.broadcast_in_loss(getattr(nn.functional, loss)(prediction, target), 0) == ([5, 1], [5, 5])
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,9 @@ def test_every_loss_function_that_stretches_a_prediction_is_seen(loss: str) -> N
     ids=["normalised", "log_softmax", "centred", "pairs"],
 )
 def test_a_square_output_beside_a_number_of_its_own_for_each_row_is_no_broadcast(own: Any) -> None:
-    assert graph.broadcasts((own(torch.randn(5, 5, requires_grad=True)) - torch.eye(5)).square().mean(), 0) is None
+    assert (
+        graph.broadcast_in_loss((own(torch.randn(5, 5, requires_grad=True)) - torch.eye(5)).square().mean(), 0) is None
+    )
 
 
 def test_a_likelihood_that_is_made_small_and_an_error_that_is_made_large_are_seen():
@@ -40,8 +42,8 @@ def test_a_likelihood_that_is_made_small_and_an_error_that_is_made_large_are_see
         -(x - 1).abs().mean(): ("Neg", "absolute"),
     }
     right = [-torch.nn.functional.logsigmoid(x).mean(), (logp[range(6), y] * x[:, 0]).mean(), x.log_softmax(1).mean()]
-    assert [graph.wrong_way(loss) for loss in wrong] == list(wrong.values())
-    assert [graph.wrong_way(loss) for loss in right] == [None] * 3
+    assert [graph.reversed_objective(loss) for loss in wrong] == list(wrong.values())
+    assert [graph.reversed_objective(loss) for loss in right] == [None] * 3
 
 
 def test_a_softmax_before_the_loss_is_seen_however_it_is_written():

@@ -25,7 +25,7 @@ class _Trainer:
     def take(self, line: str) -> Iterable[Record]:
         at = 0
         for found in _DICT.finditer(line):
-            self._look(line[at : found.start()])
+            self._find_progress_bars(line[at : found.start()])
             at = found.end()
             record: Record = {name: number(value) for name, value in _PAIR.findall(found[0])}
             if "epoch" not in record:
@@ -33,10 +33,10 @@ class _Trainer:
             if "train_runtime" in record and "train_loss" in record:  # the mean of the whole training
                 record["train/mean_loss"] = record.pop("train_loss")
             self._found.append((record, dict(self._bars)))
-        self._look(line[at:])
+        self._find_progress_bars(line[at:])
         return ()
 
-    def _look(self, text: str) -> None:
+    def _find_progress_bars(self, text: str) -> None:
         for position, total in _BAR.findall(text):
             self._bars[int(total)] = int(position)
 

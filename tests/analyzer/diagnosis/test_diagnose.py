@@ -12,7 +12,7 @@ from firstfault.analyzer.diagnosis.diagnose import plain
 from firstfault.analyzer.rules import precision as confidence
 from firstfault.analyzer.rules.precision import precision_of
 from firstfault.analyzer.rules.rule import find_rule, load_rules
-from firstfault.analyzer.rules.thresholds import Judging
+from firstfault.analyzer.rules.thresholds import RuleSet
 
 
 def verdict_of(run: Path, threads: int | None = None) -> Verdict:
@@ -87,7 +87,7 @@ def test_a_rule_of_ours_that_fails_cannot_judge_and_takes_no_other_with_it(write
     stats = [{"step": s, "seq": 1, "tensor_id": 1, "min": 0.0} for s in range(12)]
     run = write_run(steps=nan_from(12, 7), batches=batches, tensor_stats=stats)
     with Trace(run) as trace:
-        verdict = diagnose(trace, Judging(tuple(rules)))
+        verdict = diagnose(trace, RuleSet(tuple(rules)))
     assert verdict.verdict == "anomalous"
     [why] = [n.why for n in verdict.not_evaluable if n.code == "DA003"]
     assert "DA003_constant_input.sql" in why

@@ -8,7 +8,7 @@ from typing import Any
 import firstfault.analyzer
 import pytest
 from firstfault.analyzer import Rule, load_rules
-from firstfault.analyzer.diagnosis.diagnose import fired_by
+from firstfault.analyzer.diagnosis.diagnose import finding_from_rows
 from firstfault.analyzer.language import speaking
 from firstfault.analyzer.rule_cases.case_database import CaseDatabase
 from firstfault.analyzer.rule_cases.cases import Case, cases_beside, judge
@@ -67,5 +67,5 @@ def _says_more_than_the_first(rule: Rule, case: Case) -> bool:
 def in_chinese(rule: Rule, rows: list[dict[str, Any]]) -> str:
     """Message and fix in Chinese, without what is quoted from strangers."""
     with speaking("zh"):
-        finding = fired_by(rule, rows).finding
+        finding = finding_from_rows(rule, rows).finding
     return QUOTED.sub("“”", f"{finding.message} {finding.fix}")

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from firstfault.analyzer import RuleError, Trace, diagnose, judging, load_rules
+from firstfault.analyzer import RuleError, Trace, diagnose, load_rules, rules_for
 
 OWN = """/*
 code = "XX001"
@@ -45,7 +45,7 @@ def own_rule(folder: Path, text: str = OWN) -> Path:
 
 def names(run: Path, **given: Any) -> dict[str, int]:
     with Trace(run) as trace:
-        return {f.name: f.step for f in diagnose(trace, judging(run, **given)).causes}
+        return {f.name: f.step for f in diagnose(trace, rules_for(run, **given)).causes}
 
 
 def test_an_own_rule_judges_beside_ours(run: Path, tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_a_threshold_of_the_current_folder_is_in_force_and_the_verdict_says_so(r
     (tmp_path / "firstfault.toml").write_text("[rules.XX001]\nlimit = 3.5\n")
 
     with Trace(run) as trace:
-        verdict = diagnose(trace, judging(run, mine))
+        verdict = diagnose(trace, rules_for(run, mine))
 
     assert [f.step for f in verdict.causes] == [3]
     (change,) = verdict.changes
@@ -74,7 +74,7 @@ def test_the_file_of_a_run_folder_is_not_in_force_and_the_verdict_says_so(
     for here in (tmp_path, run, run / "steps"):
         monkeypatch.chdir(here)
         with Trace(run) as trace:
-            verdict = diagnose(trace, judging(run, mine))
+            verdict = diagnose(trace, rules_for(run, mine))
         assert [f.step for f in verdict.causes] == [2]
         assert verdict.changes == []
         assert any("came with the run" in n.why for n in verdict.not_evaluable)
@@ -85,7 +85,7 @@ def test_the_file_of_the_current_folder_counts_where_the_run_has_none(run: Path,
     (tmp_path / "firstfault.toml").write_text('[rules]\noff = ["XX001"]\n')
 
     assert names(run, own=mine) == {}
-    assert len(judging(run, mine).rules) == len(load_rules())
+    assert len(rules_for(run, mine).rules) == len(load_rules())
 
 
 @pytest.mark.parametrize(
@@ -102,20 +102,20 @@ def test_a_wrong_setting_is_one_error_that_names_the_file(run: Path, tmp_path: P
     (tmp_path / "firstfault.toml").write_text(text)
 
     with pytest.raises(RuleError, match=says) as error:
-        judging(run)
+        rules_for(run)
     assert str(tmp_path / "firstfault.toml") in str(error.value)
 
 
 def test_a_taken_name_a_broken_header_and_an_empty_folder_are_errors(run: Path, tmp_path: Path) -> None:
     taken = own_rule(tmp_path / "taken", OWN.replace("loss-above-two", "loss-spike"))
     with pytest.raises(RuleError, match="is taken"):
-        judging(run, taken)
+        rules_for(run, taken)
     broken = own_rule(tmp_path / "broken", OWN.replace('severity = "error"', 'severity = "loud"'))
     with pytest.raises(RuleError, match="XX001_loss_above_two"):
-        judging(run, broken)
+        rules_for(run, broken)
     (tmp_path / "empty").mkdir()
     with pytest.raises(RuleError, match="no rule in it"):
-        judging(run, tmp_path / "empty")
+        rules_for(run, tmp_path / "empty")
 
 
 CASES_OF_OWN = """

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from firstfault.__main__ import build_app
-from firstfault.analyzer import judging
+from firstfault.analyzer import rules_for
 from firstfault.reports.batch.remote import RemoteFile, RemoteRun, cached, fetch, runs_at
 from firstfault.reports.batch.run_tree import find_runs, state_key
 from firstfault.reports.text.errors import NoRunError, ReportError
@@ -88,7 +88,7 @@ def test_what_has_changed_there_is_fetched_again_and_nothing_else(sweep, cache):
 
 
 def test_the_row_of_a_run_is_kept_until_a_file_of_it_changes_there(sweep):
-    rules = judging(None, None)
+    rules = rules_for(None, None)
     before = {p.name: state_key(p, rules) for p in find_runs([sweep.as_uri()])}
     os.utime(sweep / "a" / "run.json", ns=(1, 1))
     after = {p.name: state_key(p, rules) for p in find_runs([sweep.as_uri()])}

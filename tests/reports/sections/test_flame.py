@@ -5,7 +5,7 @@ from pathlib import Path
 
 import forked
 import pytest
-from firstfault.analyzer import Trace, diagnose, judging
+from firstfault.analyzer import Trace, diagnose, rules_for
 from firstfault.reports.page.render import write_page
 from firstfault.reports.panels import reduce_panels
 from firstfault.reports.sections.flame import MOST_BARS, REST, bars_of, tree_of
@@ -114,7 +114,7 @@ def test_a_profiled_run_is_drawn_without_a_message_and_names_what_is_under_the_m
     command = [sys.executable, "-m", "firstfault", "run", "--quiet", "--profile", "5:8", "--out", str(tmp_path / "run")]
     forked.run([*command, str(script)], check=True)
     with Trace(tmp_path / "run") as trace:
-        page = write_page(trace, diagnose(trace, judging(Path(tmp_path / "run"), None)), tmp_path / "report.html")
+        page = write_page(trace, diagnose(trace, rules_for(Path(tmp_path / "run"), None)), tmp_path / "report.html")
 
     for width in (1440, 400):
         opened = open_page(page, width=width).drawn()

@@ -15,21 +15,21 @@ def cleared_before_the_generators_loss(s):
     maker = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 2))
     judge = nn.Sequential(nn.Linear(2, 32), nn.LeakyReLU(0.2), nn.Linear(32, 1))
     making = torch.optim.Adam(maker.parameters(), 1e-3, betas=(0.5, 0.999))
-    judging = torch.optim.Adam(judge.parameters(), 5e-4, betas=(0.5, 0.999))
+    rules_for = torch.optim.Adam(judge.parameters(), 5e-4, betas=(0.5, 0.999))
     right, wrong = torch.ones(64, 1), torch.zeros(64, 1)
     for i in range(100):
         angle = 6.283 * torch.rand(64)
         real = torch.stack([angle.cos(), angle.sin()], 1) + 0.05 * torch.randn(64, 2)
         made = maker(torch.randn(64, 8))
         if i < s:
-            judging.zero_grad()
+            rules_for.zero_grad()
         loss = F.binary_cross_entropy_with_logits(judge(real), right) + F.binary_cross_entropy_with_logits(
             judge(made.detach()), wrong
         )
         loss.backward()
-        judging.step()
+        rules_for.step()
         if i >= s - 1:
-            judging.zero_grad()
+            rules_for.zero_grad()
         making.zero_grad()
         F.binary_cross_entropy_with_logits(judge(made), right).backward()
         making.step()
