@@ -25,7 +25,7 @@ from ..diagnosis.diagnose import diagnose, finding_from_rows
 from ..errors import RuleError
 from ..reading.trace import Trace
 from ..rules.rule import Rule, run_rule, why_not_evaluable
-from ..rules.thresholds import Judging
+from ..rules.thresholds import RuleSet
 from .case_database import CaseDatabase
 from .case_tables import Rows, exit_record, expand, filled, manifest
 
@@ -57,7 +57,7 @@ class Judged:
     rows: list[dict[str, Any]]
 
 
-def judge(rule: Rule, case: Case, database: CaseDatabase, verdict_of: Judging | None = None) -> Judged:
+def judge(rule: Rule, case: Case, database: CaseDatabase, verdict_of: RuleSet | None = None) -> Judged:
     """Run a rule on its case; no problem where the case holds. A case that names ``causes`` is judged by all our rules, or by
     ``verdict_of``. Raises RuleError for a table or column that does not exist."""
     with database.filled(_tables(case), *_records(case)) as trace:
@@ -86,7 +86,7 @@ def _records(case: Case) -> tuple[RunManifest, ExitRecord | None]:
 
 
 def _compare(
-    trace: Trace, rule: Rule, case: Case, why: str | None, rows: list[dict[str, Any]], verdict_of: Judging | None
+    trace: Trace, rule: Rule, case: Case, why: str | None, rows: list[dict[str, Any]], verdict_of: RuleSet | None
 ) -> Iterator[str]:
     if "not_evaluable" in case:
         if case["not_evaluable"] not in (why or ""):
