@@ -35,17 +35,13 @@ LIBRARIES = (
 """What people import before torch. Those that need torchvision (timm, fastai, ultralytics) are missing: the build of it that
 is installed from the package index cannot be imported beside torch for the CPU."""
 
-SIX = (
-    "asked-once",
-    "asked-for-a-submodule",
-    "imported-in-a-thread",
-    "unpickled",
-    "imported-before-the-fork",
-    "lazily",
-)
+THREE = ("asked-once", "unpickled", "imported-before-the-fork")
 """What most programs do, or what takes the most different paths through Python's import system."""
 
 OTHERS = (
+    "asked-for-a-submodule",
+    "imported-in-a-thread",
+    "lazily",
     "import",
     "asked-often",
     "asked-and-forgotten",
@@ -82,7 +78,7 @@ def train():
 """Without an optimizer: the first one of a process loads torch._dynamo, which takes as long as torch itself."""
 
 
-@pytest.mark.parametrize("way", [*SIX, *(pytest.param(way, marks=pytest.mark.suite) for way in OTHERS)])
+@pytest.mark.parametrize("way", [*THREE, *(pytest.param(way, marks=pytest.mark.suite) for way in OTHERS)])
 def test_each_way_of_reaching_torch_records_all_steps(bench, way):
     recorded = bench.record(str(SCRIPT), way)
     assert recorded.returncode == 0, recorded.stderr.decode()

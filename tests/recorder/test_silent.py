@@ -174,6 +174,7 @@ def test_a_script_that_only_prepares_data_is_told_no_more_than_is_true(bench):
     assert "nothing is recorded yet" in why(bench.run)[0]
 
 
+@pytest.mark.suite
 def test_a_script_that_evaluates_with_gradients_on_is_told_which_part_is_missing(bench):
     model = "import torch\nmodel = torch.nn.Linear(4, 1)"
     bench.write(f"{UNTIL_SAID}\n{model}\nwhile not said() and time.monotonic() < deadline: model(torch.ones(2, 4))")
@@ -380,6 +381,7 @@ def test_a_zipapp_is_recorded(bench):
     assert completed_steps(bench.record("train.pyz").run) == {0: 5}
 
 
+@pytest.mark.suite
 def test_a_zipapp_with_a_shebang_line_is_recorded(bench):
     with (bench.folder / "train.pyz").open("wb") as file:
         file.write(b"#!/usr/bin/env python3\n")
@@ -388,10 +390,11 @@ def test_a_zipapp_with_a_shebang_line_is_recorded(bench):
     assert completed_steps(bench.record("train.pyz").run) == {0: 5}
 
 
+@pytest.mark.suite  # the first one as in test_attaching.py
 @pytest.mark.parametrize(
     "launch",
     [
-        pytest.param("['./train']", marks=pytest.mark.suite),  # as in test_attaching.py
+        "['./train']",
         "['env', 'A=1', 'bash', '-c', 'exec ./train']",
     ],
 )
@@ -430,6 +433,7 @@ def test_a_wrapper_like_conda_run_is_recorded(bench):
     assert completed_steps(bench.record("script.py").run) == {0: 5}
 
 
+@pytest.mark.suite
 def test_a_virtual_environment_inside_another_that_sees_its_packages_is_recorded(bench):
     make_environment(bench.folder / "inner", sees=True)
     bench.write(TRAIN, "train.py")
@@ -478,6 +482,7 @@ def test_a_torch_that_is_missing_only_in_the_child_is_the_scripts_own_error(benc
     assert "no process of the script was seen to load torch" in last
 
 
+@pytest.mark.suite
 def test_a_first_import_that_fails_and_a_second_that_works_is_recorded(bench):
     bench.write(
         textwrap.dedent("""

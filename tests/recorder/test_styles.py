@@ -14,7 +14,6 @@ from firstfault.schemas.files.layout import parts
 SCRIPT = Path(__file__).parent / "scripts" / "styles.py"
 STYLES = [
     "accumulation",
-    "workers",
     "gan",
     "parametrized",
 ]
@@ -22,6 +21,7 @@ IN_PROCESSES_OF_THEIR_OWN = {"workers"}
 """The others are forked from a process that has torch loaded: what is computed does not depend on how it starts."""
 
 IN_THE_WHOLE_SUITE = [
+    "workers",
     "transformer",
     "gradients_returned",
     "plain",

@@ -215,7 +215,7 @@ def test_whatever_a_record_holds_the_rest_is_read(ended, name, raw):
     assert [path for path, _ in said] == [name]
 
 
-@pytest.mark.parametrize("name", ["run.json", "exit.json"])
+@pytest.mark.parametrize("name", ["run.json", pytest.param("exit.json", marks=pytest.mark.suite)])
 @pytest.mark.parametrize("raw", [BROKEN[0], *(pytest.param(raw, marks=pytest.mark.suite) for raw in BROKEN[1:])])
 def test_whatever_a_record_holds_a_page_is_drawn_that_says_so(ended, name, raw):
     (ended / name).write_bytes(raw)

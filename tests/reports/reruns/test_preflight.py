@@ -103,7 +103,7 @@ def preflight(folder: Path, script: str, *args: str) -> tuple[int, dict]:
         ("images.py", "none", None),
         ("images.py", "view-mixes-samples", "dependence-sample"),
         pytest.param("sequences.py", "none", None, marks=pytest.mark.suite),
-        ("sequences.py", "wrong-backward", "gradcheck"),
+        pytest.param("sequences.py", "wrong-backward", "gradcheck", marks=pytest.mark.suite),
         pytest.param("language.py", "none", None, marks=pytest.mark.suite),
         ("language.py", "mask-forgotten", "dependence-future"),
     ],

@@ -253,6 +253,10 @@ def test_the_true_cause_is_confirmed_and_a_planted_one_refuted(reruns_are_forks,
 
 @pytest.mark.slow
 def test_nothing_is_confirmed_of_a_healthy_run(reruns_are_forks, tmp_path):
-    run = demo(tmp_path, "none")
-    assert prove(run)[0].proven == {}
-    assert "confirmed" not in prove(run, "lr-spike")[0].proven.values()
+    assert prove(demo(tmp_path, "none"))[0].proven == {}
+
+
+@pytest.mark.suite
+@pytest.mark.slow
+def test_nor_is_a_cause_that_was_planted_in_it(reruns_are_forks, tmp_path):
+    assert "confirmed" not in prove(demo(tmp_path, "none"), "lr-spike")[0].proven.values()
