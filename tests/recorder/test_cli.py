@@ -190,7 +190,9 @@ def test_the_default_folder_lies_below_the_current_one_under_the_given_name(benc
 
 @pytest.mark.new_process
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["spawn", "fork", pytest.param("forkserver", marks=pytest.mark.suite)])
+@pytest.mark.parametrize(
+    "method", ["spawn", *(pytest.param(method, marks=pytest.mark.suite) for method in ("fork", "forkserver"))]
+)
 def test_children_that_python_spawns_or_forks_are_recorded_or_left_alone_but_never_harmed(bench, method):
     bench.write("""
         import multiprocessing as mp, sys, torch
