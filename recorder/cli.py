@@ -179,7 +179,7 @@ def run(
 ) -> None:
     """Record a training script without changing it. Options of firstfault come before SCRIPT.
 
-    Defaults can stand in firstfault.toml under `run`, or in pyproject.toml under `tool.firstfault.run`.
+    Put defaults into firstfault.toml under `run`, or into pyproject.toml under `tool.firstfault.run`.
     """
     given = {
         "budget": budget,

@@ -73,7 +73,7 @@ def batch_command(
 ) -> None:
     """Judge every run below some folders: a page for each, and one index that sorts and filters.
 
-    Runs that have not changed since their page was written are not done again; a run that cannot be read stops no other.
+    Runs that have not changed since their page was written are not judged again. A run that cannot be read stops no other.
 
     Exit status: 0 all healthy; 1 any anomalous; 2 wrong usage; 3 none anomalous, but some inconclusive or unreadable.
     """

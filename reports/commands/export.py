@@ -39,9 +39,9 @@ def export_command(
     lang: LangOption = None,
     debug: DebugOption = False,
 ) -> None:
-    """Write the timeline of a run as a trace for Perfetto (ui.perfetto.dev) or chrome://tracing: steps, phases, curves, memory,
-    events, findings, and what a profiler recorded. Or send it to an OpenTelemetry collector: steps as spans, curves as gauges,
-    events and findings as events.
+    """Write the timeline of a run as a trace for Perfetto (ui.perfetto.dev) or chrome://tracing. It shows steps, phases, curves,
+    memory, events, findings, and the events of a profiler. Or send it to an OpenTelemetry collector: steps as spans, curves as
+    gauges, events and findings as events.
     """
     from ...analyzer import Trace  # noqa: PLC0415 # DuckDB need not be loaded for --help
     from ...analyzer.export.otlp import export_otlp  # noqa: PLC0415 # as above

@@ -33,8 +33,8 @@ def import_command(
     as_json: Annotated[bool, json_option("Print the run and what each file held as JSON.")] = False,
     debug: DebugOption = False,
 ) -> None:
-    """Make a run folder of files that others wrote: profiler traces, memory snapshots, Flight Recorder dumps, TensorBoard event
-    files, trainer_state.json, curves as CSV or JSON lines.
+    """Make a run folder of files that firstfault did not write. Read profiler traces, memory snapshots, Flight Recorder dumps,
+    TensorBoard event files and trainer_state.json. Read curves as CSV or JSON lines.
     """
     from ...analyzer.importers import Choices, import_files  # noqa: PLC0415 # DuckDB need not be loaded for --help
 

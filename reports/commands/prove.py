@@ -44,8 +44,8 @@ def prove_command(
     """Run the script of a diagnosed run again with each possible fix, and say which cause is confirmed or refuted.
 
     This command executes the script's own code, as it was started, in its folder. Nothing of the run's captures is unpickled.
-    Exit status: 0 a cause is confirmed, 1 none is, 2 wrong usage or unreadable, 3 the fault did not come back or could not be
-    tried.
+    Exit status: 0 a cause is confirmed, 1 none is, 2 wrong usage or unreadable, 3 neither. Status 3 means that the fault did
+    not come back or could not be tried.
     """
     from ..panels.proof import proof_lines, proof_rows  # noqa: PLC0415 # charts: not for --help
     from ..reruns.prove import prove  # noqa: PLC0415 # as above

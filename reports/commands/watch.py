@@ -53,7 +53,7 @@ def watch_command(
     lang: LangOption = None,
     debug: DebugOption = False,
 ) -> None:
-    """Watch a run while it is recorded: step, loss, rates, and what the rules find so far; ends with the run.
+    """Watch a run while it is recorded: step, loss, rates, and the findings so far. The command ends with the run.
 
     Exit status as of `firstfault diagnose`: 0 healthy, 1 anomalous, 2 wrong usage or unreadable, 3 inconclusive; 130 for
     Ctrl-C.

@@ -51,7 +51,7 @@ EXITS = Table(
         Column(
             "process_gone",
             BOOL,
-            "True for a host-lost run whose processes are known to be gone, because it was recorded on the host that reads it.",
+            "True for a host-lost run whose processes are known to be gone. It was recorded on the host that reads it.",
         ),
         Column("exit_code", I32, "Exit status of the script; null if a signal ended it."),
         Column("signal", I32, "Number of the signal that ended it."),

@@ -5,7 +5,7 @@ from ..shared_columns import BOOL, F64, F64_LIST, I32, I64, LIST, MICROBATCH, PH
 
 BATCHES = Table(
     "batches",
-    "One row per field of every batch: what came from the loader, entered the model, or was the target of the loss.",
+    "One row per field of every batch. A field came from the loader, entered the model, or was the target of the loss.",
     (
         RANK,
         STEP,
@@ -84,8 +84,8 @@ BATCHES = Table(
         Column(
             "padding_token",
             I64,
-            "The token that a mask of the batch hides, for a loss of the next token; null where it hides several values, and "
-            "where tokens of another value are ignored behind the first target of a sequence.",
+            "The token that a mask of the batch hides, for a loss of the next token. Null where it hides several "
+            "values. Null too where tokens of another value are ignored behind the first target of a sequence.",
         ),
         Column(
             "padded_sequences",

@@ -8,7 +8,7 @@ _CAPTURE = Column("capture", STR, "Folder below captures/.")
 
 CAPTURED_STEPS = Table(
     "captured_steps",
-    "One row for each capture folder: what set it off, and whether running the model a second time, showed the operator.",
+    "One row for each capture folder: what started it, and whether a second run of the model showed the operator.",
     (
         RANK,
         STEP,
@@ -38,7 +38,8 @@ CAPTURED_STEPS = Table(
 
 REPLAYS = Table(
     "replays",
-    "Operators of the forward or backward pass that was run once more on captured inputs: those round the first bad one.",
+    "Operators of the forward or backward pass that was run once more on captured inputs. The rows are those "
+    "around the first bad one.",
     (
         RANK,
         STEP,

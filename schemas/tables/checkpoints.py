@@ -94,7 +94,8 @@ COPIES = Table(
 
 EMBEDDINGS = Table(
     "embeddings",
-    "Rows of each embedding that the training has looked up so far; at the first eight steps and every eighth after.",
+    "Rows of each embedding that the training has looked up so far. Measured at the first eight steps and every "
+    "eighth after.",
     (
         RANK,
         STEP,

@@ -6,7 +6,7 @@ from ..shared_columns import BOOL, F64, I32, I64, LIST, MICROBATCH, PHASE, RANK,
 COLLECTIVES = Table(
     "collectives",
     "Calls of torch.distributed and forwards of DistributedDataParallel, as this rank made them. A call that the step waits "
-    "for has a first row when it begins, and a second one with the same number when it has returned.",
+    "for has a first row when it begins. It has a second one with the same number when it has returned.",
     (
         RANK,
         STEP,

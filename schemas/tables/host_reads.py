@@ -21,8 +21,8 @@ HOST_READS = Table(
         Column(
             "loop_ns",
             I64,
-            "Time of the loops that read: between reads less than a millisecond apart with no module called in between, and "
-            "of taking the tensor apart that a loop runs over.",
+            "Time of the loops that read: between reads less than a millisecond apart with no module called in "
+            "between. It includes taking apart the tensor that a loop runs over.",
             "ns",
         ),
         Column("wait_ns", I64, "Time inside the reads.", "ns"),

@@ -5,7 +5,8 @@ from ..shared_columns import BOOL, I32, LIST, MICROBATCH, RANK, SEQ, STEP, STR
 
 LOSS_TERMS = Table(
     "loss_terms",
-    "One row per addend of a loss that is a sum, in a few backward passes of the run: what became of its gradients.",
+    "One row per addend of a loss that is a sum: what became of its gradients. It is measured in a few backward "
+    "passes of the run.",
     (
         RANK,
         STEP,

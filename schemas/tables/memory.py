@@ -5,8 +5,9 @@ from ..shared_columns import BOOL, F64, I32, I64, LIST, RANK, STEP, STR, TIME
 
 MEMORY_OWNERS = Table(
     "memory_owners",
-    "What was found to grow, looked for when memory or kept graphs do: a list, a dictionary, a sum that keeps its graph, a "
-    "tensor that is made longer. One row for each look at which it had grown since the look before.",
+    "Objects that were found to grow, looked for when memory or kept graphs grow. Each is a list, a dictionary, a "
+    "sum that keeps its graph, or a tensor that is made longer. One row for each look at which it had grown "
+    "since the look before.",
     (
         RANK,
         STEP,
@@ -45,8 +46,8 @@ MEMORY_OWNERS = Table(
 
 MEMORY_BLOCKS = Table(
     "memory_blocks",
-    "What is in memory at a moment worth a look: tensors that Python knows, or blocks of the CUDA allocator, those of one "
-    "kind in one row; the 48 rows that take most.",
+    "What is in memory at a moment worth a look: tensors that Python knows, or blocks of the CUDA allocator. "
+    "Those of one kind are one row. The 48 rows that take most are kept.",
     (
         RANK,
         STEP,
@@ -81,7 +82,8 @@ MEMORY_BLOCKS = Table(
 
 MEMORY_SEGMENTS = Table(
     "memory_segments",
-    "Segments of the CUDA allocator, as a snapshot that was imported has them: what it holds of the device in one piece.",
+    "Segments of the CUDA allocator, as an imported snapshot has them. A segment is what it holds of the device "
+    "in one piece.",
     (
         RANK,
         Column("device", STR, "Such as cuda:0."),

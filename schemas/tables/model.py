@@ -72,7 +72,7 @@ MODULES = Table(
 
 MODULE_MODES = Table(
     "module_modes",
-    "One row when a module runs in a mode in which it had not run before: what changed, not every call.",
+    "One row when a module runs in a mode in which it had not run before. It records changes, not every call.",
     (
         RANK,
         STEP,

@@ -44,7 +44,8 @@ PROBES = Table(
 
 LIVE_TENSORS = Table(
     "live_tensors",
-    "A census, taken seldom: tensors of one shape and dtype that were alive at the end of a step; the 16 groups that grew most.",
+    "A census, taken seldom: tensors of one shape and dtype that were alive at the end of a step. It keeps the 16 "
+    "groups that grew most.",
     (
         RANK,
         STEP,

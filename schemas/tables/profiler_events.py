@@ -5,7 +5,7 @@ from ..shared_columns import I8, I32, I64, RANK, STR
 
 PROFILER_EVENTS = Table(
     "profiler_events",
-    "One row per event of a profiler trace, in the order of the trace; nothing that the trace says of it is left out.",
+    "One row per event of a profiler trace, in the order of the trace. Nothing that the trace says of it is left out.",
     (
         RANK,
         Column("step", I64, "Step during which it began, by the ProfilerStep# annotations; null outside them."),

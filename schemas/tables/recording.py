@@ -62,8 +62,8 @@ RECORDER_STATS = Table(
 
 THINNED = Table(
     "thinned",
-    "Steps whose rows of tensor_stats were removed so that the folder stays within --disk-limit; a later row may say more of"
-    " the same steps.",
+    "Steps whose rows of tensor_stats were removed so that the folder stays within --disk-limit. A later row may "
+    "say more of the same steps.",
     (
         Column("rank", I32, "Rank whose rows were removed."),
         TIME,

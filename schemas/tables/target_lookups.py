@@ -5,7 +5,8 @@ from ..shared_columns import BOOL, F64, I32, I64, MICROBATCH, RANK, SEQ, STEP
 
 TARGET_LOOKUPS = Table(
     "target_lookups",
-    "One row per embedding lookup behind a loss that has an index for each of its targets, in a few backward passes of the run.",
+    "One row per embedding lookup behind a loss, in a few backward passes of the run. The lookup has an index for "
+    "each target of the loss.",
     (
         RANK,
         STEP,
@@ -18,8 +19,8 @@ TARGET_LOOKUPS = Table(
         Column(
             "masked",
             I64,
-            "Of the others, those at whose place stands the one index that stands there most often, where that is no target: "
-            "as the token of a mask.",
+            "Of the others, those whose place holds the most frequent index there, where that is no target. The "
+            "token of a mask is such an index.",
             "elements",
         ),
         Column("varied", BOOL, "Whether the counted targets are of several classes."),

@@ -1,9 +1,9 @@
-"""What recording everything costs at least, in instructions: counted by valgrind, so that a busy machine does not matter.
+"""What recording everything costs at least: the same training with hooks that do less and less, down to none.
 
-    python tests/benchmarks/floors.py [--models cnn,gpt] [--steps 3,7] [--variants plain,hooks,...]
+    python tests/benchmarks/floors.py [--models cnn,gpt] [--variants plain,hooks,...] [--rounds 5] [--steps 40]
+    python tests/benchmarks/floors.py --models mlp --instructions
 
-Each variant trains the same steps in a process under `valgrind --tool=callgrind`, once for each of two numbers of steps. The
-difference divided by the steps between is what a step takes, without imports and warming up. The variants:
+The variants:
 
 plain      the training alone.
 hooks      a pre-hook and a hook for every module's forward, a hook for the gradient of every output and parameter: all empty.
@@ -11,7 +11,10 @@ moments    the same hooks, each taking moments of its tensor with the C pass of 
 torch-dot  the same hooks, each taking torch.dot of its tensor with itself: it tells much less.
 recorded   firstfault, everything at every step.
 
-Instructions are not time: the C pass takes eight numbers with one, Python's interpreter misses caches. Printed is both shares.
+Each round trains every variant in a process of its own, on one thread. Printed is the processor time of the thread that trains:
+the median over the steps of a process without its first five, and of that the median over rounds. ``--instructions`` has valgrind
+count instead, so that a busy machine does not matter: the difference between two numbers of steps, without imports. It takes
+a hundred times as long, convolutions far more. Instructions are not time: the C pass takes eight numbers with one.
 """
 
 import argparse
@@ -23,15 +26,38 @@ import tempfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from statistics import median
+from time import thread_time_ns
 from typing import Any
 
 import torch
 from firstfault.recorder import Recorder
 from firstfault.recorder.tensors import native
 from models import Step, cnn_step, gpt_step
-from torch import Tensor
+from torch import Tensor, nn
 
-MODELS: dict[str, Callable[[], Step]] = {"cnn": cnn_step, "gpt": gpt_step}
+
+def mlp_step() -> Step:
+    """Four linear layers of width 64, a batch of 64: more Python than arithmetic."""
+    torch.manual_seed(0)
+    parts = [nn.Linear(16, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 1)]
+    model = nn.Sequential(*parts)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    x = torch.randn(64, 16)
+    y = x[:, :1].sin()
+
+    def step() -> Tensor:
+        optimizer.zero_grad()
+        loss = nn.functional.mse_loss(model(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return Step(model, optimizer, step)
+
+
+MODELS: dict[str, Callable[[], Step]] = {"mlp": mlp_step, "cnn": cnn_step, "gpt": gpt_step}
+_WARM = 5
 VARIANTS = ("plain", "hooks", "moments", "torch-dot", "recorded")
 
 
@@ -70,28 +96,46 @@ def hook_everything(step: Step, look: Callable[[Tensor], Any]) -> None:
 
 
 def train(model: str, variant: str, steps: int) -> None:
-    """The steps of one variant, in this process."""
+    """The steps of one variant, in this process; prints the median of their processor time in ns."""
     torch.set_num_threads(1)
     step = MODELS[model]()
     if variant == "recorded":
         with tempfile.TemporaryDirectory() as folder, Recorder(Path(folder) / "run", model=step.model, budget="off"):
-            for _ in range(steps):
-                step()
+            print(_timed(step, steps))
         return
     if variant != "plain":
         moments = native.library
         assert variant != "moments" or moments is not None, "the C library was not built"
         hook_everything(step, {"hooks": _nothing, "torch-dot": _dot}.get(variant) or partial(_moments, moments))
+    print(_timed(step, steps))
+
+
+def _timed(step: Step, steps: int) -> float:
+    taken: list[int] = []
     for _ in range(steps):
+        began = thread_time_ns()
         step()
+        taken.append(thread_time_ns() - began)
+    return median(taken[_WARM:] or taken)
 
 
 def _moments(library: Any, x: Tensor) -> None:
     library.moments(x)
 
 
-def instructions(model: str, variant: str, steps: int) -> int:
-    """Of a whole process, all threads."""
+def processor_ms(model: str, variant: str, steps: int) -> float:
+    """Of a step, in a process of its own."""
+    command = [sys.executable, __file__, "--train", model, variant, str(steps)]
+    return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout) / 1e6
+
+
+def million_instructions(model: str, variant: str, steps: int) -> float:
+    """Of a step, all threads: what ``steps`` more of them take."""
+    few, many = (_counted(model, variant, n) for n in (steps, 2 * steps))
+    return (many - few) / steps / 1e6
+
+
+def _counted(model: str, variant: str, steps: int) -> int:
     command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", sys.executable, __file__]
     done = subprocess.run(
         [*command, "--train", model, variant, str(steps)], capture_output=True, text=True, check=False
@@ -105,24 +149,31 @@ def instructions(model: str, variant: str, steps: int) -> int:
 def main() -> None:
     """Measure and print one table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--models", default=",".join(MODELS))
+    parser.add_argument("--models", default="cnn,gpt")
     parser.add_argument("--variants", default=",".join(VARIANTS))
-    parser.add_argument("--steps", default="3,7", help="two numbers of steps")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=40)
+    parser.add_argument("--instructions", action="store_true", help="count with valgrind, one round")
     parser.add_argument("--train", nargs=3, metavar=("MODEL", "VARIANT", "STEPS"), help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.train:
         train(given.train[0], given.train[1], int(given.train[2]))
         return
-    if shutil.which("valgrind") is None:
+    if given.instructions and shutil.which("valgrind") is None:
         sys.exit("valgrind is missing: on Debian, apt-get install valgrind")
-    few, many = map(int, given.steps.split(","))
-    print("| model | variant | million instructions a step | ÷ plain |\n|---|---|---|---|", flush=True)
+    measure, unit = (
+        (million_instructions, "million instructions") if given.instructions else (processor_ms, "processor ms")
+    )
+    print(f"| model | variant | {unit} a step | ÷ plain |\n|---|---|---|---|", flush=True)
     for model in given.models.split(","):
-        plain = 0.0
-        for variant in given.variants.split(","):
-            each = (instructions(model, variant, many) - instructions(model, variant, few)) / (many - few) / 1e6
-            plain = plain or each
-            print(f"| {model} | {variant} | {each:,.1f} | {each / plain:.3f} |", flush=True)
+        variants = given.variants.split(",")
+        taken: dict[str, list[float]] = {variant: [] for variant in variants}
+        for _ in range(1 if given.instructions else given.rounds):
+            for variant in variants:
+                taken[variant].append(measure(model, variant, given.steps))
+        for variant in variants:
+            each = median(taken[variant])
+            print(f"| {model} | {variant} | {each:,.2f} | {each / median(taken[variants[0]]):.3f} |", flush=True)
 
 
 if __name__ == "__main__":

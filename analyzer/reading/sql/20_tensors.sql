@@ -66,7 +66,7 @@ SELECT DISTINCT p.rank, p.tensor_id, s.step FROM tensor_stats s JOIN parameters 
 WHERE p.dtype = 'float32' AND s.min < 0 AND s.max > 0 AND isfinite(s.min) AND isfinite(s.max) AND -s.min <> s.max -- bounds that weights are kept within
   AND s.min * 2.0 ** (7 - floor(log2(-s.min))) = round(s.min * 2.0 ** (7 - floor(log2(-s.min))))
   AND s.max * 2.0 ** (7 - floor(log2(s.max))) = round(s.max * 2.0 ** (7 - floor(log2(s.max))));
-COMMENT ON VIEW halved_weights IS 'Steps at which weights that were described as float32 hold numbers of bfloat16: both ends of them have 8 binary digits.';
+COMMENT ON VIEW halved_weights IS 'Steps at which weights that were described as float32 hold numbers of bfloat16. Both ends of them have 8 binary digits.';
 
 CREATE VIEW param_steps AS
 SELECT
@@ -124,7 +124,7 @@ SELECT rank, step, field, role FROM (
     WINDOW before AS (PARTITION BY rank, tensor_id ORDER BY step, seq ROWS BETWEEN 12 PRECEDING AND 1 PRECEDING),
         after AS (PARTITION BY rank, tensor_id ORDER BY step, seq ROWS BETWEEN CURRENT ROW AND 11 FOLLOWING)
 ) WHERE rows_before >= 6 AND rows_after >= 6 AND (low_after > high_before OR high_after < low_before);
-COMMENT ON VIEW data_changes IS 'Steps from which on the values of a field of the batches are larger, or smaller, in every batch than in every one of those before: another task, stage or unit.';
+COMMENT ON VIEW data_changes IS 'Steps from which on every batch has larger, or smaller, values of a field than every batch before. It is another task, stage or unit.';
 
 CREATE VIEW step_detail AS
 SELECT s.rank, s.step, list_distinct(flatten(list(string_split(coalesce(s.detail, ''), ' ')))
@@ -132,5 +132,5 @@ SELECT s.rank, s.step, list_distinct(flatten(list(string_split(coalesce(s.detail
         ELSE [] END) AS left_out
 FROM steps s LEFT JOIN thinned t ON t.rank = s.rank AND s.step BETWEEN t.first_step AND t.last_step AND coalesce(s.step % t.every <> 0, true)
 GROUP BY s.rank, s.step;
-COMMENT ON VIEW step_detail IS 'What was not measured in a step, or not wholly, because recording was sampled, or was removed later to save space: one row per rank and step.';
+COMMENT ON VIEW step_detail IS 'What was not measured in a step, or not wholly, because recording was sampled. Or it was removed later to save space. One row per rank and step.';
 COMMENT ON COLUMN step_detail.left_out IS 'Kinds as in steps.detail: activations, activation_gradients, gradients, parameters, updates …';

@@ -12,7 +12,7 @@ SELECT DISTINCT c.rank FROM (
     WHERE NOT EXISTS (FROM modules o WHERE o.rank = d.rank AND o.module_id = d.parent_id AND o.call_order IS NOT NULL)
     GROUP BY m.rank, m.module_id) c
 WHERE c.acts AND c.only_training;
-COMMENT ON VIEW acting_models IS 'Ranks on which a model runs without gradients in train mode and never in eval mode: an agent, which makes the data that it learns from.';
+COMMENT ON VIEW acting_models IS 'Ranks on which a model runs without gradients in train mode and never in eval mode. It is an agent, which makes the data that it learns from.';
 
 CREATE VIEW step_series AS
 WITH groups AS (
@@ -107,7 +107,7 @@ WINDOW
     past AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN 30 PRECEDING AND 1 PRECEDING),
     before AS (PARTITION BY rank, optimizer_id ORDER BY n ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING),
     whole AS (PARTITION BY rank, optimizer_id);
-COMMENT ON VIEW optimizer_series IS 'One row per rank, optimizer and step, each with its own history (never the row itself), finite values only: centre and scatter over the 12 rows before, changes from row to row and peaks over the 30 before.';
+COMMENT ON VIEW optimizer_series IS 'One row per rank, optimizer and step, each with its own history (never the row itself), finite values only. Centre and scatter are over the 12 rows before. Changes from row to row and peaks are over the 30 before.';
 COMMENT ON COLUMN optimizer_series.optimizer_id IS 'Optimizer; iterations without a step belong to the only optimizer, or to -1 where there are several.';
 COMMENT ON COLUMN optimizer_series.optimizers IS 'Optimizers that stepped in this rank over the run.';
 COMMENT ON COLUMN optimizer_series.n IS 'Position in the series, from 0.';
@@ -147,7 +147,7 @@ WITH growth AS (
 )
 SELECT f.* EXCLUDE (highest) FROM found f
 WHERE EXISTS (FROM optimizer_series s WHERE s.rank = f.rank AND s.step BETWEEN f.last_step + 1 AND f.last_step + 2 AND s.lr < 0.2 * f.highest);
-COMMENT ON VIEW range_tests IS 'Stretches of an optimizer in which its learning rate grows by one and the same factor at every step, a hundredfold at least: a search for the rate at which the training breaks, which no schedule does, and then starts again from a far lower one.';
+COMMENT ON VIEW range_tests IS 'Stretches of an optimizer whose learning rate grows by the same factor at every step, at least a hundredfold. No schedule does this: it is a search for the rate at which the training breaks. It then starts again from a far lower one.';
 COMMENT ON COLUMN range_tests.last_step IS 'Last step of the search; the loss may have broken before it.';
 
 CREATE VIEW handovers AS
@@ -169,7 +169,7 @@ WITH spans AS (
 )
 SELECT h.rank, h.optimizer_id, h.step, t.optimizer_id IS NULL AS fresh
 FROM starts h LEFT JOIN trained_before t ON t.rank = h.rank AND t.optimizer_id = h.optimizer_id;
-COMMENT ON VIEW handovers IS 'Steps at which an optimizer takes over for good from all that stepped before: another stage, fold or member of a sweep in one process, or the same training with a new optimizer.';
+COMMENT ON VIEW handovers IS 'Steps at which an optimizer takes over for good from all that stepped before. It is another stage, fold or member of a sweep in one process. Or it is the same training with a new optimizer.';
 COMMENT ON COLUMN handovers.fresh IS 'Whether none of its parameters had been trained before: another model, with which the history of the run has nothing to do.';
 
 CREATE VIEW looks_back AS
@@ -179,4 +179,4 @@ WITH trained AS (
 SELECT e.rank, e.step FROM batches e
 LEFT JOIN trained t ON t.rank = e.rank AND t.fingerprint = e.fingerprint AND t.step BETWEEN e.step - 1 AND e.step
 WHERE e.phase = 'eval' AND e.role = 'input' GROUP BY e.rank, e.step HAVING bool_and(t.step IS NOT NULL);
-COMMENT ON VIEW looks_back IS 'Steps in which all that the model saw without gradients was the batch that it trains on or has just been trained on: a look at the training, as for its accuracy, and no evaluation.';
+COMMENT ON VIEW looks_back IS 'Steps in which the model saw without gradients only the batch that it trains on or just trained on. This is a look at the training, as for its accuracy, and no evaluation.';

@@ -6,7 +6,7 @@ SELECT rank, max(step) - min(step) + 1 AS steps, arg_min(loss, step) AS first_lo
 FROM (SELECT *, max(step) OVER (PARTITION BY rank, optimizer_id) AS last FROM optimizer_series)
 WHERE isfinite(loss) AND optimizers <= 1
 GROUP BY rank;
-COMMENT ON VIEW loss_levels IS 'One row for each rank of one optimizer: where its loss began, and where it is in the second half of the run.';
+COMMENT ON VIEW loss_levels IS 'One row for each rank of one optimizer. It says where its loss began, and where it is in the second half of the run.';
 COMMENT ON COLUMN loss_levels.steps IS 'Steps from the first loss to the last, watched or not.';
 COMMENT ON COLUMN loss_levels.first_loss IS 'The first finite loss.';
 COMMENT ON COLUMN loss_levels.late_loss IS 'Median of the finite losses in the second half.';
@@ -55,7 +55,7 @@ WHERE (rest_rows >= 10 OR (rest_rows >= 3 AND rest_breaks))
   -- and what a game between several starts with is no level: at first one of them always gains on another
   AND (optimizers <= 1 OR n >= 20)
 QUALIFY row_number() OVER (PARTITION BY rank, optimizer_id ORDER BY n) = 1;
-COMMENT ON VIEW divergences IS 'The row from which the loss of an optimizer stays above its band to the end of the run; one row per rank and optimizer at most.';
+COMMENT ON VIEW divergences IS 'The row from which the loss of an optimizer stays above its band to the end of the run. One row per rank and optimizer at most.';
 COMMENT ON COLUMN divergences.near_norm IS 'Largest gradient norm from three rows before to ten after.';
 COMMENT ON COLUMN divergences.rest_low IS 'Smallest loss from this row to the end.';
 COMMENT ON COLUMN divergences.rest_median IS 'Median loss from this row to the end.';

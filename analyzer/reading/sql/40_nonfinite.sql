@@ -29,7 +29,7 @@ SELECT rank, step, list(DISTINCT sign ORDER BY sign) AS signs FROM signs
 -- a search for the rate at which the training breaks has found it
 WHERE NOT EXISTS (FROM range_tests t WHERE t.rank = signs.rank AND signs.step BETWEEN t.first_step AND t.last_step)
 GROUP BY rank, step;
-COMMENT ON VIEW bad_steps IS 'Steps in which a loss, a gradient that was not skipped by a GradScaler, or a weight was not finite; or NaN reached the step that the run broke off in.';
+COMMENT ON VIEW bad_steps IS 'Steps in which a loss, a gradient that was not skipped by a GradScaler, or a weight was not finite. Or NaN reached the step in which the run broke off.';
 COMMENT ON COLUMN bad_steps.signs IS 'What was hit: loss, gradient, parameter, activation, output.';
 
 CREATE VIEW nonfinite AS

@@ -36,7 +36,7 @@ SELECT r.rank, r.step, r.seq, r.tensor_id, o.tensor, o.key, o.parameter_id, o.pa
 FROM series r
 JOIN optimizer_state_tensors o ON o.rank = r.rank AND o.tensor_id = r.tensor_id
 JOIN settings g ON g.rank = r.rank AND g.step = r.step AND g.group_id = coalesce(o.group_id, 0) AND g.wanted_id IS NOT DISTINCT FROM o.optimizer_id;
-COMMENT ON VIEW optimizer_states IS 'Every measured piece of optimizer state with its weight, the measurement before it, and the settings of its group in that step.';
+COMMENT ON VIEW optimizer_states IS 'Every measured piece of optimizer state with its weight. Each row has the measurement before it, and the settings of its group in that step.';
 COMMENT ON COLUMN optimizer_states.key IS 'Its key in the state of the weight: exp_avg, exp_avg_sq, momentum_buffer …';
 COMMENT ON COLUMN optimizer_states.parameter_id IS 'tensor_id of the weight.';
 COMMENT ON COLUMN optimizer_states.parameter IS 'Name of the weight.';
@@ -50,6 +50,6 @@ COMMENT ON COLUMN optimizer_states.state_step IS 'Step counter of the group afte
 CREATE VIEW target_syncs AS
 SELECT rank, step, copy_id, name FROM copies
 WHERE kind IN ('module', 'part') AND moved > 0 AND distance < 0.5 * moved;
-COMMENT ON VIEW target_syncs IS 'Steps at which a second model, such as the target network of a Q network, has taken over the weights of the one that trains: what is trained for is another thing from there on.';
+COMMENT ON VIEW target_syncs IS 'Steps at which a second model has taken over the weights of the one that trains. An example is the target network of a Q network. From there on the training has another goal.';
 COMMENT ON COLUMN target_syncs.step IS 'The first step that saw the new weights, or the one before.';
 COMMENT ON COLUMN target_syncs.name IS 'What the copy is called.';

@@ -37,7 +37,7 @@ FROM leaps l LEFT JOIN modules m ON m.rank = l.rank AND m.module_id = l.module_i
 LEFT JOIN modules a ON a.rank = l.rank AND a.module_id = (SELECT arg_max(t.module_id, u.seq) FROM upstream u JOIN tensors t ON t.rank = u.rank AND t.tensor_id = u.tensor_id
     WHERE u.rank = l.rank AND u.step = l.step AND u.now_ IS NOT NULL AND t.kind = 'activation' AND t.tensor_name LIKE '%:output%')
 WHERE NOT EXISTS (SELECT 1 FROM upstream u WHERE u.rank = l.rank AND u.step = l.step AND (u.now_ > 2 * u.before OR u.lost > 0 OR u.now_ IS NOT NULL AND u.before IS NULL));
-COMMENT ON VIEW unexplained_leaps IS 'Activations that are a hundred thousand times themselves in one step, while nothing before them in the forward pass was above twice what it ever was: where a jump began.';
+COMMENT ON VIEW unexplained_leaps IS 'Activations that are a hundred thousand times their usual size in one step. Nothing before them in the forward pass was above twice its largest value. Here a jump began.';
 COMMENT ON COLUMN unexplained_leaps.top IS 'Largest element in that step.';
 COMMENT ON COLUMN unexplained_leaps.usual IS 'Average over all other steps of the largest element.';
 COMMENT ON COLUMN unexplained_leaps.last IS 'Last step in which it was measured.';

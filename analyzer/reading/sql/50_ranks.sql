@@ -39,7 +39,7 @@ SELECT a."group", a.number, a.rank, a.dumped, coalesce(s.waits, false) AS waits,
     c.place AS at_place, p.waiting, p.told, p.time_ns, p.deadline_ns
 FROM absent a JOIN pending p ON p."group" = a."group" AND p.number = a.number
 LEFT JOIN stands s ON s.rank = a.rank LEFT JOIN calls c ON c.rank = s.rank AND c.seq = s.seq;
-COMMENT ON VIEW calls_missed IS 'Of imported dumps: calls that some ranks of a group wait in while others have not made them, one row for each of these.';
+COMMENT ON VIEW calls_missed IS 'Calls in imported dumps that some ranks of a group wait in while others have not made them. One row for each rank that has not.';
 COMMENT ON COLUMN calls_missed.rank IS 'A rank that had not made the call when its dump was written, or of which there is no dump.';
 COMMENT ON COLUMN calls_missed.dumped IS 'Whether there is a dump of this rank.';
 COMMENT ON COLUMN calls_missed.waits IS 'Whether this rank itself waits in another call.';
@@ -88,7 +88,7 @@ FROM compared c JOIN places p USING (place)
 WHERE c.ranks = coalesce(len(p.replica_ranks), (SELECT ranks FROM world)) AND c.least = c.numel
 -- of a tensor that lies as several shards on several ranks each, the shard that differs
 QUALIFY row_number() OVER (PARTITION BY c.step, p.tensor, p.kind ORDER BY c.differs DESC, p.replica_ranks) = 1;
-COMMENT ON VIEW replicas IS 'Parameters, gradients and updates that all ranks have under one name in a step, or all ranks on which a DTensor is replicated, and whether their numbers differ between ranks.';
+COMMENT ON VIEW replicas IS 'Parameters, gradients and updates that all ranks have under one name in a step. It says whether their numbers differ between ranks. For a DTensor only the ranks on which it is replicated count.';
 COMMENT ON COLUMN replicas.placed IS 'Whether the placement of a DTensor says that these ranks hold the same.';
 COMMENT ON COLUMN replicas.differs IS 'True where extremes differ at all between ranks, or sums by more than their order can.';
 COMMENT ON COLUMN replicas.norm_most IS 'Largest L2 norm of the tensor over the ranks.';
@@ -115,7 +115,7 @@ WHERE (SELECT alike FROM batches_alike)
   -- the bias of a sharded matrix begins with zeros everywhere; copies without a module say nothing of what they copy
   AND (w.module IS NULL OR w.module IN (SELECT module FROM ways WHERE shard AND module IS NOT NULL));
 COMMENT ON COLUMN shards_by_hand.tensor IS 'Name of the parameter.';
-COMMENT ON VIEW shards_by_hand IS 'Parameters of which each rank has a part of its own without a DTensor that says so: never equal, in modules beside others that begin equal, on ranks that train on the same batches.';
+COMMENT ON VIEW shards_by_hand IS 'Parameters of which each rank has a part of its own without a DTensor that says so. They are never equal, in modules beside others that begin equal. Their ranks train on the same batches.';
 
 CREATE VIEW replica_steps AS
 WITH compared AS (
@@ -133,7 +133,7 @@ LEFT JOIN compared g ON g.step = p.step AND g.kind = 'gradient'
 LEFT JOIN compared u ON u.step = p.step AND u.kind = 'update'
 LEFT JOIN norms n ON n.step = p.step LEFT JOIN synced y ON y.step = p.step
 WHERE p.kind = 'parameter';
-COMMENT ON VIEW replica_steps IS 'One row per step of a run of several ranks: what differed between them after it. norms are those before clipping.';
+COMMENT ON VIEW replica_steps IS 'One row per step of a run of several ranks: what differed between them after it. The norms are those before clipping.';
 COMMENT ON COLUMN replica_steps.parameters_differ IS 'Whether any parameter differs after the step.';
 COMMENT ON COLUMN replica_steps.tensors IS 'Parameters that differ.';
 COMMENT ON COLUMN replica_steps.gradients_differ IS 'Whether any gradient differs as the optimizer found it, after clipping.';
@@ -168,7 +168,7 @@ WHERE (c.wrapped OR (SELECT alike FROM tensor_parallel) OR EXISTS (SELECT 1 FROM
   AND NOT (EXISTS (SELECT 1 FROM exits WHERE status = 'completed') AND EXISTS (SELECT 1 FROM (SELECT max(step) AS last FROM steps GROUP BY rank) HAVING max(last) - min(last) >= 2))
   -- ranks that train apart and meet again now and then are meant to
   AND NOT EXISTS (SELECT 1 FROM replica_steps l WHERE l.step > r.step AND NOT l.parameters_differ);
-COMMENT ON VIEW divergence_of_ranks IS 'The step after which replicas of one model were no longer the same; empty where they stayed so or never were.';
+COMMENT ON VIEW divergence_of_ranks IS 'The step after which replicas of one model were no longer the same. Empty where they stayed so or never were.';
 COMMENT ON COLUMN divergence_of_ranks.wrapped IS 'Whether a model was wrapped by DistributedDataParallel.';
 
 CREATE VIEW whole_stats AS
@@ -189,7 +189,7 @@ WITH parts AS (
 SELECT *, sum / nullif(numel - nan_count - inf_count, 0) AS mean, sqrt(sum_sq) AS l2, sqrt(sum_sq / nullif(numel - nan_count - inf_count, 0)) AS rms,
     greatest(abs(min), abs(max)) AS abs_max
 FROM joined QUALIFY row_number() OVER (PARTITION BY step, microbatch, phase, occurrence, tensor, kind, mesh_ranks ORDER BY shard_ranks) = 1;
-COMMENT ON VIEW whole_stats IS 'Moments of whole DTensors: shards of the ranks are added, of replicas one is taken, and of summands only their sum is known.';
+COMMENT ON VIEW whole_stats IS 'Moments of whole DTensors. Shards of the ranks are added, and one of the replicas is taken. Of summands only the sum is known.';
 COMMENT ON COLUMN whole_stats.occurrence IS 'Which look at the tensor within the phase, from 1.';
 COMMENT ON COLUMN whole_stats.partial IS 'Whether ranks hold summands (Partial): extremes, counts and squares of the tensor do not follow from theirs and are null.';
 COMMENT ON COLUMN whole_stats.complete IS 'Whether every rank that holds a part has a row.';

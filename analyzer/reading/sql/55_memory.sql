@@ -18,7 +18,7 @@ SELECT * EXCLUDE (what, fell), round(rate * bytes_each)::BIGINT AS bytes_per_ste
         || CASE WHEN kind = 'class' THEN ' ' || element WHEN holder IS NULL THEN ' that no variable or attribute could be found for' ELSE ' `' || holder || '` (' || scope || ')' END
         || CASE WHEN place IS NULL THEN '' ELSE ', added to in ' || place || ': `' || expression || '`' END AS owner
 FROM owners;
-COMMENT ON VIEW memory_growing IS 'One row for each list, dictionary, sum or tensor that was found to grow; steady: it never fell, at rates alike. owner tells in words what it is and which line adds to it.';
+COMMENT ON VIEW memory_growing IS 'One row for each list, dictionary, sum or tensor that was found to grow. `steady`: it never fell, at similar rates. `owner` says what it is and which line adds to it.';
 COMMENT ON COLUMN memory_growing.looks IS 'Looks at which it had grown.';
 COMMENT ON COLUMN memory_growing.first_look IS 'Step of the first of them.';
 COMMENT ON COLUMN memory_growing.last_look IS 'Step of the last of them.';
@@ -47,7 +47,7 @@ SELECT l.* EXCLUDE (last, late), l.length + l.rate * (l.last - l.last_look) AS f
 FROM large l JOIN measured m ON m.rank = l.rank AND m.kind = l.kind AND m.holder IS NOT DISTINCT FROM l.holder AND m.first_look = l.first_look
 -- what is full or emptied by the end, or shares its memory with something else, is none of it
 WHERE m.final - m.early >= 0.5 * l.bytes_per_step * (l.last - l.first_look) AND m.final - m.later >= 0.4 * l.bytes_per_step * (l.last - l.late);
-COMMENT ON VIEW memory_gathered IS 'What was found to grow and has taken memory of the process, or of the device, to the end of the run.';
+COMMENT ON VIEW memory_gathered IS 'Objects that were found to grow. They took memory of the process, or of the device, to the end of the run.';
 COMMENT ON COLUMN memory_gathered.final_length IS 'Length at the end of the run, if it went on at its last rate.';
 COMMENT ON COLUMN memory_gathered.final_bytes IS 'Memory of that length.';
 
@@ -66,7 +66,7 @@ SELECT c.rank, c.device, c.event_id, c.time_ns, c.action, c.addr, c.bytes, coale
     (coalesce(h.bytes, 0) - coalesce(sum(c.change) OVER later, 0))::BIGINT AS active_bytes
 FROM changes c LEFT JOIN held h ON h.rank = c.rank AND h.device = c.device
 WINDOW later AS (PARTITION BY c.rank, c.device ORDER BY c.event_id ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING);
-COMMENT ON VIEW allocator_history IS 'Allocations and frees of a snapshot in their order, with the memory in use after each: counted back from what the snapshot holds at its end.';
+COMMENT ON VIEW allocator_history IS 'Allocations and frees of a snapshot in their order, with the memory in use after each. It is counted back from what the snapshot holds at its end.';
 COMMENT ON COLUMN allocator_history.owner IS 'Line that allocated the block; no stack, or before the history where the allocation is not in it.';
 COMMENT ON COLUMN allocator_history.change IS 'Bytes that came into use, negative where they were let go.';
 COMMENT ON COLUMN allocator_history.active_bytes IS 'Memory in use after the event.';

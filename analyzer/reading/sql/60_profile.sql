@@ -6,7 +6,7 @@ SELECT rank, step, step_ns, coalesce(data_wait_ns, 0) AS data_ns, coalesce(forwa
     greatest(step_ns - coalesce(data_wait_ns, 0) - coalesce(forward_ns, 0) - coalesce(backward_ns, 0) - coalesce(optimizer_ns, 0), 0) AS other_ns,
     recorder_ns
 FROM step_series WHERE step_ns > 0;
-COMMENT ON VIEW step_time IS 'Each step divided into parts that do not overlap and add up to step_ns: waiting for data, forward (evaluations included), backward, optimizer, and what runs between them.';
+COMMENT ON VIEW step_time IS 'Each step divided into parts that do not overlap and add up to step_ns. They are waiting for data, forward (evaluations included), backward, optimizer, and what runs between them.';
 COMMENT ON COLUMN step_time.data_ns IS 'Waiting for the DataLoader.';
 COMMENT ON COLUMN step_time.other_ns IS 'Code of the script and of the recorder between the phases.';
 COMMENT ON COLUMN step_time.recorder_ns IS 'Of these parts together, what the recorder took.';
@@ -36,12 +36,12 @@ SELECT rank, window_id, event_id,
     END AS step, device, stream, kind, name, ts_ns, dur_ns, correlation, external_id
 FROM found;
 COMMENT ON VIEW device_events IS 'Kernels and copies that ran on a device, of recorded windows and of imported traces.';
-COMMENT ON COLUMN device_events.step IS 'Step in which the host launched it, for it may run a step later; the step in which it ran where no such call is known, null if it was launched before the profile began.';
+COMMENT ON COLUMN device_events.step IS 'Step in which the host launched it, for it may run a step later. Where no such call is known, the step in which it ran. Null if it was launched before the profile began.';
 COMMENT ON COLUMN device_events.kind IS 'kernel, communication (kernels of NCCL, RCCL, NVSHMEM, DeepEP and of reductions by hand), copy or set.';
 
 CREATE VIEW profile_windows AS
 SELECT rank, window_id, bool_or(step IS NOT NULL) AS stepped FROM profiler_events GROUP BY rank, window_id;
-COMMENT ON VIEW profile_windows IS 'Windows of profiling; stepped is false for a trace in which no step is marked: it is judged as a whole.';
+COMMENT ON VIEW profile_windows IS 'Windows of profiling. `stepped` is false for a trace in which no step is marked. It is judged as a whole.';
 
 CREATE VIEW device_use AS
 WITH told AS (
@@ -119,8 +119,8 @@ WITH spans AS (
 SELECT rank, window_id, step, span_ns - recorder_ns AS ns, recorder_ns, kernels, kernel_ns, busy_ns, communication_ns, exposed_ns,
     to_device_ns, pageable_ns, copies, sync_ns, syncs, launches, setup_ns, host_ns - recorder_ns AS host_ns
 FROM lengths WHERE span_ns > recorder_ns;
-COMMENT ON VIEW profiled_steps IS 'One row for each step of a profiler window or of an imported trace; of a trace in which no step is marked one row for all of it, whose step is null.';
-COMMENT ON COLUMN profiled_steps.ns IS 'From the first event of the step, or the end of the device''s work of the step before, to the end of the last, without what the recorder did.';
+COMMENT ON VIEW profiled_steps IS 'One row for each step of a profiler window or of an imported trace. A trace in which no step is marked has one row for all of it, whose step is null.';
+COMMENT ON COLUMN profiled_steps.ns IS 'From the first event of the step, or the end of the device''s work of the step before, to the end of the last event. The recorder''s own time is left out.';
 COMMENT ON COLUMN profiled_steps.kernels IS 'Kernels that ran on a device.';
 COMMENT ON COLUMN profiled_steps.kernel_ns IS 'Their time; kernels that ran side by side count each.';
 COMMENT ON COLUMN profiled_steps.busy_ns IS 'Time in which at least one kernel or copy ran.';
@@ -132,7 +132,7 @@ COMMENT ON COLUMN profiled_steps.copies IS 'Number of copies from the host to a 
 COMMENT ON COLUMN profiled_steps.sync_ns IS 'Time in which the host waited for a device.';
 COMMENT ON COLUMN profiled_steps.syncs IS 'How often it waited.';
 COMMENT ON COLUMN profiled_steps.launches IS 'Calls that launch a kernel. Far more than kernels: they were captured into a graph, or the trace holds no work of the device.';
-COMMENT ON COLUMN profiled_steps.setup_ns IS 'Time in calls of the runtime that neither launch nor copy nor wait, such as the start of the driver or memory asked of it.';
+COMMENT ON COLUMN profiled_steps.setup_ns IS 'Time in calls of the runtime that neither launch nor copy nor wait. Examples are the start of the driver or memory asked of it.';
 COMMENT ON COLUMN profiled_steps.host_ns IS 'From the first to the last event of the host in it, without what the recorder did; null where the host has none.';
 
 CREATE VIEW device_gaps AS
@@ -207,7 +207,7 @@ SELECT o.rank, o.step, 'cpu_op', o.name, o.phase, NULL, o.module, regexp_extract
     o.self_ns / p.ns, NULL
 FROM profiled_operators o
 JOIN profiled_steps p ON p.rank = o.rank AND p.window_id = o.window_id AND p.step IS NOT DISTINCT FROM o.step;
-COMMENT ON VIEW operator_times IS 'Operators of profiled steps by exclusive time, with the module in whose forward they ran or whose backward they are; of cat module, the Python code of a forward itself.';
+COMMENT ON VIEW operator_times IS 'Operators of profiled steps by exclusive time, with the module in whose forward they ran or whose backward they are. Rows of cat module are the Python code of a forward itself.';
 COMMENT ON COLUMN operator_times.calls IS 'Calls in the step.';
 COMMENT ON COLUMN operator_times.self_ns IS 'Time without the events inside.';
 COMMENT ON COLUMN operator_times.share IS 'Of the time of the step without the recorder.';

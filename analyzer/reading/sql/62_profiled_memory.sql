@@ -19,7 +19,7 @@ SELECT rank, 0, event_id, step, coalesce(device, 'the device'), time_ns, change,
     sum(change) OVER (PARTITION BY rank, device ORDER BY event_id)::BIGINT, NULL, category
 FROM (SELECT *, NULL::BIGINT AS step, CASE action WHEN 'alloc' THEN bytes WHEN 'free_completed' THEN -bytes END AS change FROM memory_events)
 WHERE change IS NOT NULL AND rank NOT IN (SELECT rank FROM memory_segments);
-COMMENT ON VIEW memory_changes IS 'Memory that came into use or was let go of in profiles: each [memory] event, and each change of a memory timeline.';
+COMMENT ON VIEW memory_changes IS 'Memory that came into use or was freed in profiles. Each [memory] event and each change of a memory timeline is a row.';
 COMMENT ON COLUMN memory_changes.change IS 'Bytes that came into use, negative where they were let go of.';
 COMMENT ON COLUMN memory_changes.held_bytes IS 'Memory in use on the device afterwards.';
 COMMENT ON COLUMN memory_changes.owner IS 'Operator in which it happened; of a memory timeline the category, such as activation. Null outside of operators.';

@@ -56,7 +56,7 @@ WITH traced AS (
 )
 SELECT rank, window_id, step, event_id, group_ AS "group", number, op, numel, on_device, ts_ns, dur_ns, dur_ns - shortest_ns AS waited_ns
 FROM matched WHERE here = ranks AND one AND (known OR together);
-COMMENT ON VIEW profiled_waits IS 'Collectives that the profiles of all traced ranks of a group hold, and how long each rank was in them before the last one came.';
+COMMENT ON VIEW profiled_waits IS 'Collectives that the profiles of all traced ranks of a group hold. Each row says how long a rank was in one before the last rank came.';
 COMMENT ON COLUMN profiled_waits.group IS 'Process group with its ranks.';
 COMMENT ON COLUMN profiled_waits.number IS 'Which call of the group it is, from 0.';
 COMMENT ON COLUMN profiled_waits.waited_ns IS 'Time in the call less the time that the last rank to come was in it.';
@@ -73,9 +73,9 @@ SELECT a.rank, a.window_id, a.step, any_value(a.ns) AS ns, any_value(a.calls) AS
     greatest(0, least(median(b.waited_ns) - any_value(a.waited_ns), CASE WHEN any_value(a.on_device) THEN median(b.exposed_ns) ELSE any_value(a.ns) END))::BIGINT AS late_ns
 FROM placed a JOIN placed b ON b.window_id = a.window_id AND b.step IS NOT DISTINCT FROM a.step AND b.rank <> a.rank
 GROUP BY a.rank, a.window_id, a.step;
-COMMENT ON VIEW rank_lateness IS 'How late each rank comes to the collectives of each profiled step, by how much less it waits in them than the others.';
+COMMENT ON VIEW rank_lateness IS 'How late each rank comes to the collectives of each profiled step. It is how much less the rank waits in them than the others.';
 COMMENT ON COLUMN rank_lateness.ns IS 'Length of the step on this rank.';
 COMMENT ON COLUMN rank_lateness.calls IS 'Collectives of the step that could be compared.';
 COMMENT ON COLUMN rank_lateness.in_calls_ns IS 'Time in them.';
 COMMENT ON COLUMN rank_lateness.waited_ns IS 'Of this, waiting for the rank that came last.';
-COMMENT ON COLUMN rank_lateness.late_ns IS 'Median of what the others waited less what this one waited, and no more than what they spent in communication alone.';
+COMMENT ON COLUMN rank_lateness.late_ns IS 'Median wait of the others less the wait of this one. It is no more than what they spent in communication alone.';

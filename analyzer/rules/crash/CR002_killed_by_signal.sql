@@ -18,7 +18,7 @@ source = "arithmetic: POSIX"
 [needs]
 ended = true
 [doc]
-what = "A signal ended the process, from outside or from a timer or limit of its own; the breadcrumb says where it stood."
+what = "A signal ended the process. It came from outside, or from a timer or limit of its own. The breadcrumb says where the process was."
 why = "Nothing after it was trained or saved; what had been recorded before is whole."
 not_this = "SIGINT (somebody pressed Ctrl-C), and crashes of native code (native-crash)."
 source = "The exit record of the supervisor."

@@ -5,7 +5,7 @@ severity = "fatal"
 phase = "exit"
 signal = "progress"
 message = "The run hung{at_step}, in the {phase} phase{in_module}: {note}{lines}."
-fix = "Read where each thread stood in the recorded stacks. Usual places: a lock taken before a fork, a queue with no other side, a collective that one rank never enters, a worker that waits for itself."
+fix = "Read where each thread stood in the recorded stacks. Usual places are a lock taken before a fork and a queue with no other side. Others are a collective that one rank never enters, and a worker that waits for itself."
 explains = ["killed-by-signal", "python-exception"]
 [params.steps]
 value = 20
@@ -21,7 +21,7 @@ source = "convention: of this project, shorter pauses happen in runs that are we
 value = 10
 unit = "% of a core"
 doc = "Processor time of the script from which it is at work, however slowly; one that waits for itself uses none."
-source = "convention: of this project, a process that waits uses less than a hundredth of a core; ten of them leave room for its own threads"
+source = "convention: of this project, a process that waits uses less than a hundredth of a core. Ten of them leave room for its own threads"
 [params.counted]
 value = 5
 unit = "steps"
@@ -45,9 +45,9 @@ source = "convention: of this project, twice as much as a screen shows"
 [needs]
 ended = true
 [doc]
-what = "For the time limit of a hang no rank moved: no hook was called and nothing was written; it never went on, and somebody had to end it. Or it was ended sooner, when it had stood still for twenty usual steps and ten seconds."
+what = "For the time limit of a hang no rank made progress. No hook was called and nothing was written. It never went on, and somebody had to end it. Or it was ended sooner, after twenty usual steps and ten seconds without progress."
 why = "A hanging run ends by hand or by its time limit, and the reason then given is not the cause."
-not_this = "Long evaluations, checkpoints and loading that go on afterwards; a run that is ended in the middle of its work; a script that still ran, or waited for a processor, in most samples of the time without progress: the machine was busy."
+not_this = "Long evaluations, checkpoints and loading that go on afterwards. A run that is ended in the middle of its work. A script that still ran, or waited for a processor, in most samples of the time without progress. Then the machine was busy."
 source = "The supervisor's watch over breadcrumbs and journals: by default 20 usual steps, at least five minutes."
 */
 WITH usual AS (

@@ -4,8 +4,8 @@ name = "host-lost"
 severity = "fatal"
 phase = "exit"
 signal = "exit"
-message = "The record ends at step {step}, in the {phase} phase{in_module}, and does not say how: {how}; last sign of life {when_}."
-fix = "Look at the host and the scheduler at that time: power, kernel panic, a node taken away, an out-of-memory killer, or somebody who killed the job with its supervisor. Training can go on with `firstfault run --resume`."
+message = "The record ends at step {step}, in the {phase} phase{in_module}, and does not say how: {how}. Last sign of life: {when_}."
+fix = "Look at the host and the scheduler at that time. Usual causes are power, a kernel panic, a node taken away or an out-of-memory killer. Or somebody killed the job with its supervisor. Continue the training with `firstfault run --resume`."
 explains = []
 [params.ns_per_us]
 value = 1000
@@ -15,7 +15,7 @@ source = "arithmetic: a unit"
 [needs]
 ended = true
 [doc]
-what = "There is no exit record, although a supervisor (or the Python API) writes one at every end that it sees; and the processes are gone."
+what = "There is no exit record, and the processes are gone. A supervisor (or the Python API) writes a record at every end that it sees."
 why = "Whatever ended the run ended its supervisor with it; what had been recorded before is whole."
 not_this = "A run that is still going. Seen from another host it is only a warning: nobody can look for its processes there."
 source = "exit.json is missing; the breadcrumb; the heartbeat of the supervisor (one sample a second)."

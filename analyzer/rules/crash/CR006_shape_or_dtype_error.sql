@@ -5,7 +5,7 @@ severity = "fatal"
 phase = "forward"
 signal = "exception"
 message = "Tensors did not fit at step {step}{in_module}: {short}. At hand were {inputs}{changed}."
-fix = "Compare these shapes, dtypes and devices with what {place} was built for; if they changed at this step, look at the collate function and the sample behind the batch."
+fix = "Compare these shapes, dtypes and devices with what {place} was built for. If they changed at this step, look at the collate function and the sample behind the batch."
 explains = ["python-exception"]
 [params.shown]
 value = 4
@@ -15,7 +15,7 @@ source = "convention: of this project, more are not read"
 [needs]
 ended = true
 [doc]
-what = "The exception that ended the run is one of torch's about shape, dtype or device, with what the recorder saw of the module's inputs."
+what = "The exception that ended the run is one of torch's about shape, dtype or device. The recorder adds what it saw of the module's inputs."
 why = "The message names an operator; the shapes of before name the moment at which the data changed."
 not_this = "Other exceptions, labels out of range, indices out of range of an embedding."
 source = "Messages of PyTorch."

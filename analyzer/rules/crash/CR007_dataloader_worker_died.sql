@@ -11,8 +11,8 @@ explains = ["python-exception", "killed-by-signal"]
 ended = true
 [doc]
 what = "The exception that ended the run is the one with which torch's DataLoader reports that a worker is gone."
-why = "A worker that is killed or leaves without a word cannot say why; the training only notices that it is missing."
-not_this = "An exception raised by the dataset inside a worker: the DataLoader hands its traceback on, and it keeps its own name."
+why = "A worker that is killed or exits silently cannot say why. The training only notices that it is missing."
+not_this = "An exception raised by the dataset inside a worker. The DataLoader passes its traceback on, and it keeps its own name."
 source = "Messages of torch.utils.data."
 */
 SELECT coalesce(e.rank, 0) AS rank,

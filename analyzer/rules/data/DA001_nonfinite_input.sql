@@ -5,7 +5,7 @@ severity = "error"
 phase = "data"
 signal = "nonfinite_count"
 message = "In step {step} {what_} held {held_} (shape {shape}) before any module had computed one; {reached} followed in the same step."
-fix = "Find the sample behind {tensor} at step {step}, or the code that computes it, and guard it: no division by a zero std, no parsing of empty cells to NaN; torch.nan_to_num or dropping the sample keeps the training alive."
+fix = "Find the sample behind {tensor} at step {step}, or the code that computes it, and guard it. Do not divide by a zero std, and do not parse empty cells to NaN. To keep the training alive, use torch.nan_to_num or drop the sample."
 explains = ["outlier-batch", "nonfinite-tensor", "log-of-zero", "sqrt-at-zero", "fully-masked-attention-row", "fp16-overflow", "optimizer-eps-underflow", "exploding-gradients", "loss-spike", "divergence", "lr-too-high", "all-targets-ignored", "python-exception"]
 [params.often]
 value = 3
@@ -20,9 +20,9 @@ source = "convention: of this project, one of ten"
 [needs]
 tables = ["steps", "tensor_stats"]
 [doc]
-what = "The first non-finite tensor of the first bad step is a field of the batch, an input of the model or a target of the loss; or inputs of a model of which the script has made no backward, but taken the next batch, were those that are not finite (a warning where it was less than three times); or the script ended with an exception about values that are not finite, raised in a model whose own argument held some, before any step was bad."
+what = "The first non-finite tensor of the first bad step is data. It is a field of the batch, an input of the model or a target of the loss. Or inputs of a model were not finite. The script took the next batch without a backward of that model. This is a warning where it happened less than three times. Or the script ended with an exception about non-finite values, before any step was bad. The exception came from a model whose own argument held some."
 why = "Whatever is computed from it is lost, and one optimizer step carries it into every weight."
-not_this = "Infinite masks (only 0 and -inf), and NaN markers in a field that the run survived in this or earlier steps."
+not_this = "Infinite masks (only 0 and -inf). NaN markers in a field that the run survived in this or earlier steps."
 source = "Arithmetic: a non-finite operand gives a non-finite result."
 */
 WITH forwards AS (

@@ -5,7 +5,7 @@ severity = "error"
 phase = "data"
 signal = "abs_max"
 message = "Field {tensor} of the batch of step {step} reached {value}. That is {factor} times the largest of all {earlier} batches before it ({largest_before}). In the same step {effect}."
-fix = "Look at the samples of step {step}: an unscaled, corrupt or wrongly joined record. Normalise or clip field {tensor} in the Dataset and assert its range there; clip_grad_norm_ limits what one such batch can do."
+fix = "Look at the samples of step {step}: an unscaled, corrupt or wrongly joined record. Normalise or clip field {tensor} in the Dataset and assert its range there. To limit what one such batch can do, use clip_grad_norm_."
 explains = ["loss-spike", "divergence", "exploding-gradients", "lr-too-high", "nonfinite-tensor", "fp16-overflow", "dead-relu", "log-of-zero", "sqrt-at-zero", "optimizer-eps-underflow", "python-exception", "vanishing-gradients", "shuffled-labels", "representation-collapse", "attention-entropy-collapse"]
 [params.factor]
 value = 10.0
@@ -29,7 +29,7 @@ doc = "How far a batch must reach to have made float32 numbers overflow; in floa
 source = "convention: of this project, float32 overflows at 3.4e38: a square, a cube and a product of layers each raise a factor of a thousand"
 [params.vanished]
 value = 0.001
-doc = "Share of its median under which a gradient norm has left its band downward, if it is outside its own history too."
+doc = "Share of its median under which a gradient norm has left its band downward. It must be outside its own history too."
 source = "convention: of this project, three orders of magnitude: gradient norms of one run scatter by less than two"
 [params.extreme]
 value = 10000.0
@@ -78,7 +78,7 @@ source = "convention: the three-sigma rule"
 tables = ["steps", "tensor_stats", "batches"]
 steps = 6
 [doc]
-what = "A floating-point field's largest element leaves all of its own history by an order of magnitude, and loss or gradient norm leave theirs in the same step; or the running variance of a normalisation layer leaves its own upward; or by four orders of magnitude for a moment."
+what = "A floating-point field's largest element leaves all of its own history by an order of magnitude. In the same step loss or gradient norm leave theirs. Or the running variance of a normalisation layer leaves its own upward. Or the element leaves its history by four orders of magnitude for a moment."
 why = "One batch on another scale can undo thousands of steps, or overflow them."
 not_this = "Fields whose range varies anyway (the spread of the logarithm counts), integer fields. What another model put out with a graph, and smaller outliers that neither loss nor gradients nor running statistics notice."
 source = "Own history, robust: median and MAD of ln(abs-max), the maximum of all earlier batches, and two agreeing signals."

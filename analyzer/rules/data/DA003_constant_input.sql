@@ -55,7 +55,7 @@ source = "convention: of this project, fewer may be a test"
 tables = ["batches", "tensor_stats"]
 columns = ["tensor_stats.min", "batches.field"]
 [doc]
-what = "An input whose elements are all equal, in a field that varied in earlier batches; or in all batches, where it is the only float input of its model; or an input whose content is the same from one batch to the end, while the targets go on changing. It is the only input of the model or one with a row for each target, and was new in every batch before. Of whole numbers only those count that spread over more than a few values before."
+what = "All elements of an input are equal, in a field that varied in earlier batches. Or they are equal in all batches, and it is the only float input of its model. Or an input has the same content from one batch to the end, while the targets go on changing. Such an input is the only one of the model or has a row for each target. It was new in every batch before. A field of whole numbers counts only if it held more than a few values before."
 why = "A model cannot learn from an input that is always the same."
 not_this = "Masks (a field that is always 1), a single odd batch. Data in which constant batches come now and then, fields of fewer than 16 elements. A constant field beside one that varies."
 source = "Arithmetic: minimum equals maximum."

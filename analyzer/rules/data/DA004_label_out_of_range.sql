@@ -4,8 +4,8 @@ name = "label-out-of-range"
 severity = "error"
 phase = "loss"
 signal = "out_of_range_count"
-message = "Targets of step {step} reach from {lowest} to {highest} while the loss knows {classes} classes (0 to classes - 1): {evidence}."
-fix = "Check the mapping from labels to class numbers: labels that start at 1, a class the head lacks, padding that is not ignore_index, a label 0 where CTC has its blank. Or give the head as many outputs as there are classes."
+message = "Targets of step {step} reach from {lowest} to {highest}. The loss knows {classes} classes (0 to classes - 1): {evidence}."
+fix = "Check the mapping from labels to class numbers. Labels may start at 1, or the head may lack a class. Padding may not be ignore_index, or a label 0 may be where CTC has its blank. Or give the head as many outputs as there are classes."
 explains = ["python-exception", "shape-or-dtype-error", "native-crash", "killed-by-signal", "nonfinite-tensor", "loss-spike", "shuffled-labels"]
 [params.blanks]
 value = 3
@@ -19,7 +19,7 @@ doc = "Length of a message that is shown."
 source = "convention: of this project, as much as two lines show"
 [needs]
 [doc]
-what = "A class target lies below 0 (and is not ignored) or not below the number of classes; or the targets of a CTC loss hold its blank."
+what = "A class target is below 0 (and is not ignored), or not below the number of classes. Or the targets of a CTC loss hold its blank."
 why = "On the CPU the loss raises; on CUDA the kernel asserts much later with a message that names another line."
 not_this = "Targets equal to ignore_index, targets of losses without classes, and indices of embeddings."
 source = "Definition of the class-index losses of PyTorch."

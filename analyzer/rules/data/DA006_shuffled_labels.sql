@@ -4,7 +4,7 @@ name = "shuffled-labels"
 severity = "error"
 phase = "data"
 signal = "loss"
-message = "{how_}: the loss is {value}, {floor_} is {entropy}, while gradients and updates are healthy: labels and inputs do not belong together."
+message = "{how_}: the loss is {value}, {floor_} is {entropy}, while gradients and updates are healthy. Labels and inputs do not belong together."
 fix = "Check the join of inputs and labels: sorted or shuffled apart, off by one, another file."
 explains = ["divergence", "loss-spike", "plateau", "underfit", "overfit"]
 slack = 20
@@ -53,12 +53,12 @@ source = "arithmetic: the mean of 30 batches has a fifth of the scatter of one"
 [params.certain]
 value = 4.0
 unit = "standard errors"
-doc = "How far the loss must lie below the entropy of the labels, batch by batch, on samples that were never seen before, for something to be learnt."
+doc = "How far the loss must be below the entropy of the labels, batch by batch. Then something is learnt. The samples were never seen before."
 source = "arithmetic: the normal distribution: four standard errors come by chance once in thirty thousand runs"
 [params.alike]
 value = 1.25
 unit = "times"
-doc = "Largest root mean square of what the loss is given, over that of the twelve steps before, with which the predictions are as ever: so the labels have changed."
+doc = "Largest root mean square of the loss's input, over that of the twelve steps before, with which the predictions are as ever. So the labels have changed."
 source = "own history"
 [params.wild]
 value = 2.0
@@ -66,7 +66,7 @@ doc = "Loss over the entropy of the labels above which weights were thrown about
 source = "convention: of this project, twice the cost of a constant prediction: the model is worse than knowing nothing"
 [params.moved]
 value = 0.5
-doc = "Sum of updates over the norm of the weights that a run from scratch must have made, with the scales of norms, which begin at 1, or without; where only the weights beside the embeddings have, it is a warning."
+doc = "Sum of updates over the norm of the weights that a run from scratch must have made. It counts with the scales of norms, which begin at 1, or without. Where only the weights beside the embeddings have made it, it is a warning."
 source = "convention: of this project, less than half of their own norm is a run that has hardly begun, or one of fine-tuning"
 [params.elements]
 value = 8
@@ -213,10 +213,10 @@ tables = ["batches", "steps", "param_groups"]
 columns = ["batches.loss_op", "steps.loss"]
 steps = 10
 [doc]
-what = "A classifier whose loss jumps from well below the entropy of its labels to that entropy or above, and stays. Or a regression whose mean of squares jumps from well below the variance of its targets to that of wrong pairs, and stays. Learning rate, input and label mix do not jump, and the predictions of that step are as large as before; or a classifier that has moved far and never got below it (in a run of few steps, on sequences of tokens, or where only the weights beside the embeddings have moved and the labels are the same ones in every step, only a warning)."
+what = "The loss of a classifier is well below the entropy of its labels. Then it jumps to that entropy or above, and stays. Or the mean squared error of a regression is well below the variance of its targets. Then it jumps to that of wrong pairs, and stays. Learning rate, input and label mix do not jump. The predictions of that step are as large as before. Or a classifier has moved far and never got below the entropy. That is only a warning in a run of few steps or on sequences of tokens. It is a warning too where only weights beside the embeddings have moved and every step has the same labels."
 why = "The entropy of the labels is the loss of a model that knows nothing of the input."
-not_this = "A run that is too short to have learnt, steps in which nothing was updated. A higher learning rate, other inputs, a new label mix, tokens (their entropy is another matter). A loss that gradually falls again, a weak signal: a loss that lies below the entropy of the labels by little, but for certain, while the samples are new."
-source = "Cross entropy of a constant prediction is the entropy of the labels, its mean squared error their variance; of predictions and targets that have nothing to do with each other the two variances add up."
+not_this = "A run that is too short to have learnt, steps in which nothing was updated. A higher learning rate, other inputs, a new label mix, tokens (their entropy is another matter). A loss that gradually falls again. A weak signal: on new samples the loss is below the entropy of the labels by little, but for certain."
+source = "Cross entropy of a constant prediction is the entropy of the labels, its mean squared error their variance. Of predictions and targets that have nothing to do with each other the two variances add up."
 */
 -- shared
 WITH told AS (

@@ -45,9 +45,9 @@ tables = ["batches"]
 columns = ["batches.label_counts"]
 steps = 8
 [doc]
-what = "A stretch of batches whose labels are nearly all equal while the run as a whole has several classes, and neighbouring batches that hold the same class."
+what = "In a stretch of batches the labels are nearly all equal, while the run as a whole has several classes. Neighbouring batches hold the same class."
 why = "The model learns each class again and forgets the others: the loss is a saw."
-not_this = "Batches of fewer than eight samples, data with one frequent class, tokens, samplers that draw each batch from a random class."
+not_this = "Batches of fewer than eight samples, data with one frequent class, tokens. Samplers that draw each batch from a random class."
 source = "Entropy of a random batch is close to that of all data."
 */
 WITH labels AS (

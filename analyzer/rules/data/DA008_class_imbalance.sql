@@ -55,7 +55,7 @@ source = "convention: of this project, four of five"
 [needs]
 tables = ["batches"]
 [doc]
-what = "One class with more than nine tenths of the targets, or half of them and ten times as many as the rarest class that occurs; or that share from some step on to the end, after batches in which classes were mixed."
+what = "One class has more than nine tenths of the targets. Or it has half of them and ten times as many as the rarest class that occurs. Or it has that share from some step to the end, after batches in which classes were mixed."
 why = "The loss is dominated by one class; accuracy says little."
 not_this = "Tokens of a text, many classes of which some are rare, few targets, a loss that weighs its classes. It is advice: data may be like that."
 source = "Thresholds of the catalogue."

@@ -5,7 +5,7 @@ severity = "error"
 phase = "data"
 signal = "fingerprint"
 message = "{what_} the same {batches} batches in the same order as the epoch before, {although}: every epoch is the same."
-fix = "Call sampler.set_epoch(epoch), or mix with a generator that is not seeded again in each epoch: set seeds once, before the loop."
+fix = "Call sampler.set_epoch(epoch), or mix with a generator that is not seeded again in each epoch. Set seeds once, before the loop."
 [params.least]
 value = 4
 unit = "batches"
@@ -20,9 +20,9 @@ source = "arithmetic: a majority is more than a half"
 tables = ["batches"]
 columns = ["batches.fingerprint"]
 [doc]
-what = "A training loader whose sequence of batches repeats exactly from one epoch to the next while the order of its samples is a mixed one; or batches without a loader that come again in the same order after each torch.manual_seed with the same number."
+what = "A training loader's sequence of batches repeats exactly from epoch to epoch, while the order of its samples is mixed. Or batches without a loader come again in the same order after each torch.manual_seed with the same number."
 why = "The mixing that stochastic gradients need happens once; batches keep their company for ever."
-not_this = "A loader that is not shuffled on purpose (its indices ascend: said as a warning by none), evaluation, epochs of one to three batches, trials under one seed that each have a model of their own."
+not_this = "A loader that is not shuffled on purpose (its indices ascend: no rule warns of it). Evaluation, epochs of one to three batches. Trials under one seed that each have a model of their own."
 source = "Equality of fingerprints."
 */
 WITH fields AS (

@@ -5,7 +5,7 @@ severity = "error"
 phase = "data"
 signal = "fingerprint"
 message = "At step {step} comes a batch that had come at step {earlier}{where_}; {value} of {batches} batches are copies{by_}."
-fix = "Split an IterableDataset over the workers with get_worker_info(), and seed each worker's own random generator; take all batches from one iterator of the loader, not from next(iter(loader)); seed a generator once, not for every batch; without a loader, look at the index or the buffer that batches are taken by."
+fix = "Split an IterableDataset over the workers with get_worker_info(), and seed each worker's own random generator. Take all batches from one iterator of the loader, not from next(iter(loader)). Seed a generator once, not for every batch. Without a loader, look at the index or the buffer from which batches are taken."
 explains = ["overfit"]
 [params.least]
 value = 2
@@ -58,9 +58,9 @@ source = "convention: of this project, of fewer a copy says little"
 tables = ["batches"]
 columns = ["batches.fingerprint"]
 [doc]
-what = "The same content twice within one epoch of a training loader, or in one that is started again for every batch; or, where there is no loader, one batch with its targets in every step to the end, after batches that were all new, or from some step on every few batches one that had just been there, and new ones between them: an error if it is one of these, else a warning."
+what = "The same content comes twice within one epoch of a training loader. Or it does so in a loader that is started again for every batch. Or there is no loader. Every step to the end has one batch with its targets, after batches that were all new. That is an error if it is one of those earlier batches, else a warning. Or from some step on every few batches repeat a recent one, with new ones between them."
 why = "Samples count several times, and others are missing or the epoch is longer than it seems."
-not_this = "One batch for a whole epoch (a warning: many do that to see whether a model learns at all), fields that are alike in all batches, as masks and positions are, one accidental copy, a data set smaller than a few batches, batches without a loader that come back only now and then, that come back from the beginning (several passes over one rollout), with an optimizer that begins then (a discriminator that was alone before, L-BFGS on fixed points), or of which no new one comes any more (a second epoch)."
+not_this = "One batch for a whole epoch (a warning: many do that to see whether a model learns at all). Fields that are alike in all batches, as masks and positions are. One accidental copy, a data set smaller than a few batches. Batches without a loader that come back only now and then, or from the beginning (several passes over one rollout). Such batches that come back when an optimizer begins (a discriminator that was alone before, L-BFGS on fixed points). Such batches of which no new one comes any more (a second epoch)."
 source = "Equality of fingerprints."
 */
 -- shared

@@ -19,7 +19,7 @@ source = "convention: of this project, two may be equal by chance"
 value = 20
 unit = "samples"
 doc = "Evaluated samples of which none was trained on: so many show, in one field of the loaders, that the split is right."
-source = "arithmetic: with a share of 2 % in both, none of 20 is common in two of three runs; a tenth, in one of eight"
+source = "arithmetic: with a share of 2 % in both, none of 20 is common in two of three runs. With a tenth it is one of eight"
 [params.bouts]
 value = 2
 unit = "evaluations"
@@ -31,7 +31,7 @@ doc = "Share of the training samples up to which such a set is a part of them."
 source = "convention: of this project, more than half is the training set, rather than a part of it"
 [params.common]
 value = 0.1
-doc = "Share of the evaluated samples below which it is a warning where samples are as often equal within the training set."
+doc = "Share of the evaluated samples below which it is a warning. It applies where samples are as often equal within the training set."
 source = "convention: of this project, as often as the data repeat themselves is no split that failed"
 [params.content]
 value = 5
@@ -77,9 +77,9 @@ source = "convention: of this project, one of five may not be seen yet"
 tables = ["batches"]
 columns = ["batches.sample_fingerprints"]
 [doc]
-what = "Samples with equal content in training and in evaluation batches, but not all of them; or all samples of every evaluation, where these come from a loader of their own and are at most half of what was trained on; or samples that one rank evaluates and another trains on, while no rank trains on what it evaluates itself."
+what = "Training and evaluation batches share samples with equal content, but not all of them. Or they share all samples of every evaluation, where these come from a loader of their own. Then they are at most half of the training samples. Or one rank evaluates samples that another trains on, while no rank trains on what it evaluates itself."
 why = "What was seen in training is no test."
-not_this = "The batch that was just trained on. Batches that an evaluation without no_grad brings (eval-without-no-grad). Evaluation on the training set itself, or, beside another, on a part of it that has a loader of its own. Said as a warning: evaluation on some batches of it beside no other, or once on everything there is. Coarse data in which equal samples are common (a warning where they are few in either set). The same few prompts beside the samples of every evaluation. Masks, label maps that are alike while the images are not, samples of fewer than five numbers. What another model computed in front of this one, what another model was trained on: the folds of a cross-validation in one process, forwards without gradients on other samples in every step, what an agent in train mode did itself."
+not_this = "The batch that was just trained on. Batches that an evaluation without no_grad brings (eval-without-no-grad). Evaluation on the training set itself. Beside another evaluation, one on a part of it that has a loader of its own. Said as a warning: evaluation on some batches of it beside no other, or once on everything there is. Coarse data in which equal samples are common (a warning where they are few in either set). The same few prompts beside the samples of every evaluation. Masks, label maps that are alike while the images are not, samples of fewer than five numbers. Outputs of another model in front of this one. Samples on which another model was trained: the folds of a cross-validation in one process. Forwards without gradients on other samples in every step. Samples that an agent in train mode made itself."
 source = "Equality of a 64-bit hash of up to 64 elements."
 */
 -- shared

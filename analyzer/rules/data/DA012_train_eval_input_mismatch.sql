@@ -4,7 +4,7 @@ name = "train-eval-input-mismatch"
 severity = "error"
 phase = "eval"
 signal = "mean_std"
-message = "{tensor}: in evaluation mean {mean_eval} and standard deviation {value}, in training mean {mean_train} and {std_train}: one of the two is normalised otherwise."
+message = "{tensor}: in evaluation mean {mean_eval} and standard deviation {value}, in training mean {mean_train} and {std_train}. One of the two is normalised differently."
 fix = "Use the same preprocessing for training and evaluation: one of them normalises twice or not at all."
 explains = ["overfit", "batchnorm-small-batch"]
 [params.shift]
@@ -62,7 +62,7 @@ tables = ["batches", "tensor_stats"]
 columns = ["tensor_stats.sum"]
 steps = 3
 [doc]
-what = "The input of a model in evaluation whose mean or spread is far from that of the training batches, beyond what these vary among themselves: in the whole run, or from some step on where an evaluation before agreed with them."
+what = "In evaluation the mean or spread of a model's input is far from that of the training batches. The distance is beyond what the training batches vary among themselves. It holds in the whole run, or from some step on where an evaluation before agreed with them."
 why = "A model judged on other numbers than it was trained on looks bad for the wrong reason."
 not_this = "Masks, integers, inputs that vary as much between training batches, or that a model makes for itself step by step."
 source = "Comparison with the training batches' own spread."

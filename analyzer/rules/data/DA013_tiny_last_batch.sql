@@ -5,7 +5,7 @@ severity = "error"
 phase = "data"
 signal = "batch_size"
 message = "The last batch of an epoch has {value} samples instead of {usual}{effect}."
-fix = "Use drop_last=True in the DataLoader; or take another batch size, or weight the loss of a short batch by its size."
+fix = "Use drop_last=True in the DataLoader. Or change the batch size, or weight the loss of a short batch by its size."
 explains = ["loss-spike", "exploding-gradients", "shape-or-dtype-error", "python-exception"]
 [params.share]
 value = 0.34
@@ -14,7 +14,7 @@ source = "arithmetic: a third: the root of its inverse is 1.7, so that noise alo
 [params.beyond]
 value = 1.5
 unit = "times"
-doc = "Its gradient norm over what sampling alone makes: the noise of a mean over n samples falls with the root of n, so the norm of a short batch is up to sqrt(usual / size) times the median; half as much again for scatter."
+doc = "Its gradient norm over what sampling alone makes. The noise of a mean over n samples falls with the root of n. So the norm of a short batch is up to sqrt(usual / size) times the median. Half as much again is for scatter."
 source = "arithmetic: sqrt(usual / size) is what sampling makes, and half as much again is scatter"
 [params.least]
 value = 2
@@ -39,9 +39,9 @@ source = "convention: of this project, fewer norms have no median to speak of"
 tables = ["batches", "steps"]
 columns = ["batches.batch_size", "steps.grad_norm"]
 [doc]
-what = "A batch size that falls to a third or less at regular places. At least every other time the gradient norm has a spike, beyond what full batches reach and beyond the noise of a mean over few samples; or batch norm that refuses the one sample which is left for the last batch of a loader."
-why = "A mean over few samples is noisy but weighs as much as a full batch, and one sample has no variance."
-not_this = "Batches of one sample by choice. A shorter last batch without a spike, or with a norm that is larger only as a mean over fewer samples is noisier. Batch sizes that vary anyway."
+what = "The batch size falls to a third or less at regular places. At least every other time the gradient norm has a spike. The spike is beyond what full batches reach and beyond the noise of a mean over few samples. Or batch norm refuses the one sample that is left for the last batch of a loader."
+why = "A mean over few samples is noisy but weighs as much as a full batch. One sample has no variance."
+not_this = "Batches of one sample by choice. A shorter last batch without a spike. One whose norm is larger only as a mean over fewer samples is noisier. Batch sizes that vary anyway."
 source = "Arithmetic: the standard error of a mean. The spike is measured against the run's own median and the largest full batches."
 */
 -- shared

@@ -5,7 +5,7 @@ severity = "error"
 phase = "data"
 signal = "valid_fraction"
 message = "From step {step} on {how_}."
-fix = "Check where the mask is made (the collate function, the model, the call of attention, ignore_index) and which value means padding: the mask and the padding do not agree."
+fix = "Check where the mask is made (the collate function, the model, the call of attention, ignore_index). Check which value means padding. The mask and the padding do not agree."
 explains = ["loss-spike", "divergence", "shuffled-labels", "plateau", "fully-masked-attention-row", "nonfinite-tensor"]
 [params.least]
 value = 8
@@ -38,10 +38,10 @@ source = "convention: of this project, three of four looks: some batches have li
 value = 0.75
 unit = "of the even share"
 doc = "Weight on padding, beside the share of the keys that padding is, from which attention takes no notice of it."
-source = "convention: of this project, attention that does not know of padding gives it its share of the keys; a quarter less is scatter"
+source = "convention: of this project, attention that does not know of padding gives it its share of the keys. A quarter less is scatter"
 [params.padded]
 value = 0.1
-doc = "Share of the keys that padding is, in the samples that have some, from which a mask of ones is no matter of chance."
+doc = "Share of the keys that are padding, in samples that have some. From it on a mask of ones is no chance."
 source = "convention: of this project, with less padding a mask of ones may be right for the batch"
 [params.some]
 value = 0.25
@@ -78,7 +78,7 @@ source = "arithmetic: a half"
 [needs]
 tables = ["batches"]
 [doc]
-what = "The valid fraction of a mask leaves everything seen in earlier batches by a quarter or more and stays there; or attention puts all its weight on padding, in every look from some step on; or padding, which got exactly no attention before, gets some in nearly every look from some step on; or the batches carry a mask that is all ones, though sequences are padded and attention gives the padding its even share; or tokens are padded with zeros from some batch on, where their padding used to be another number, that of their embedding's padding_idx; or a loss averages over the targets of tokens that are padding (the padding_idx of their embedding, or one value under the zeros of a mask of the batch), all of one value."
+what = "The valid fraction of a mask leaves everything seen in earlier batches by a quarter or more and stays there. Or attention puts all its weight on padding, in every look from some step on. Or padding, which got exactly no attention before, gets some in nearly every look from some step on. Or the mask in the batches is all ones. Yet sequences are padded, and attention gives the padding its even share. Or tokens are padded with zeros from some batch on. Before, their padding was another number, the padding_idx of their embedding. Or a loss averages over the targets of padding tokens, all of one value. Padding is the padding_idx of their embedding, or one value under the zeros of a mask of the batch."
 why = "Tokens that count are hidden, or padding counts."
 not_this = "A single odd batch, masks that vary as much anyway, padded batches without a mask. Losses that are masked after they are computed (reduction='none') or give padding a weight of nothing."
 source = "The run's own range."

@@ -5,7 +5,7 @@ severity = "error"
 phase = "data"
 signal = "fingerprint"
 message = "After the resume at step {step} the batches from step {first} on come again in the same order ({count} compared). The loaded state is that of step {position}: it had already been trained on them."
-fix = "Save the state of the sampler or loader (epoch and position, or torchdata's StatefulDataLoader) and skip what was seen: itertools.islice(loader, seen, None)."
+fix = "Save the state of the sampler or loader (epoch and position, or torchdata's StatefulDataLoader). Skip what was seen: itertools.islice(loader, seen, None)."
 explains = ["duplicate-batches", "repeated-batch-order", "overfit"]
 [params.batches]
 value = 3
@@ -14,7 +14,7 @@ doc = "Batches that must be the same, in the same order."
 source = "arithmetic: with n batches in an epoch, three in the same order come by chance once in n^3 times"
 [params.share]
 value = 0.6
-doc = "Share of the samples below which a pass was broken off, where the length of the loader is not known; a sampler over a part of the data draws more of them."
+doc = "Share of the samples below which a pass was broken off, where the length of the loader is not known. A sampler over a part of the data draws more of them."
 source = "convention: of this project, clearly more than half of the samples is a pass"
 [params.same_place]
 value = 10
@@ -29,9 +29,9 @@ source = "arithmetic: with it ten"
 [needs]
 tables = ["checkpoints", "batches", "steps"]
 [doc]
-what = "Optimizer state is loaded in the middle of an epoch, and the batches that follow are those of its beginning, which the loaded state has been trained on."
-why = "The beginning of the data is trained on twice and, with every further resume, again; the end is seen more rarely."
-not_this = "The batches between the checkpoint and the crash, which are to be seen again; a new epoch in the same order; data without an order."
+what = "Optimizer state is loaded in the middle of an epoch. The batches that follow are those of the epoch's beginning. The loaded state has already been trained on them."
+why = "The beginning of the data is trained on twice and, with every further resume, again. The end is seen more rarely."
+not_this = "The batches between the checkpoint and the crash, which are to be seen again. A new epoch in the same order. Data without an order."
 source = "Equality of fingerprints."
 */
 WITH resumes AS (

@@ -27,7 +27,7 @@ tables = ["batches"]
 columns = ["batches.shape", "batches.dtype"]
 steps = 6
 [doc]
-what = "The dtype or the number of dimensions of an input or target changes after batches that were all alike; or its trailing dimensions change and stay changed; or pictures of several channels have one all at once, now and then too."
+what = "The dtype or the number of dimensions of an input or target changes after batches that were all alike. Or its trailing dimensions change and stay changed. Or pictures of several channels suddenly have one channel, even if only now and then."
 why = "The model is fed something else than before, often without an error thanks to broadcasting."
 not_this = "Batch sizes, sequence lengths that vary, a step that broke off (its exception says it), another loader. Another loss or one more of the same kind. A call of the model beside that of the training. Another stage of training with an optimizer of its own."
 source = "Equality."

@@ -35,7 +35,7 @@ tables = ["batches", "tensor_stats", "modules"]
 columns = ["tensor_stats.sum_sq"]
 steps = 5
 [doc]
-what = "A float input of a scale of tens or hundreds in all batches whose first layer is linear or a convolution; an error where nothing is learnt."
+what = "A float input has a scale of tens or hundreds in all batches. Its first layer is linear or a convolution. This is an error where nothing is learnt."
 why = "The first layer's gradients are larger than all others by that factor; one learning rate cannot fit both."
 not_this = "A first layer that normalises or embeds, a model that scales its input before it, integers, a single batch."
 source = "0-255 pixels have a root mean square above 70; unit scale is what initialisations assume."

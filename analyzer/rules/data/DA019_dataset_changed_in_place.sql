@@ -4,8 +4,8 @@ name = "dataset-changed-in-place"
 severity = "error"
 phase = "data"
 signal = "event"
-message = "Reading a sample changes the dataset: epoch {epoch} changed {path} of all {samples} samples that were looked at, from {before} to {after} (root mean square). It had been read before; field {field} of the batch was made from it. Every epoch trains on other values."
-fix = "Copy what the dataset keeps before it is transformed, in __getitem__: copy.deepcopy(entry), array.copy() or tensor.clone(); or use operations that make a new array (x = x / w in place of x /= w, inplace=False)."
+message = "Reading a sample changes the dataset. Epoch {epoch} changed {path} of all {samples} samples that were looked at, from {before} to {after} (root mean square). It had been read before; field {field} of the batch was made from it. Every epoch trains on other values."
+fix = "In __getitem__ copy what the dataset keeps before you transform it: copy.deepcopy(entry), array.copy() or tensor.clone(). Or use operations that make a new array (x = x / w in place of x /= w, inplace=False)."
 explains = ["outlier-batch", "divergence", "loss-spike", "plateau", "unexplained-jump"]
 [params.samples]
 value = 2
@@ -15,9 +15,9 @@ source = "convention: of this project, one may be read while it is written"
 [needs]
 tables = ["events", "batches"]
 [doc]
-what = "What the dataset keeps in memory for its samples changes in __getitem__, in the first batch of a second or later pass over a training loader. This holds for all samples looked at, and a field of the batch is equal to the new value."
-why = "A transform that works in place is applied again and again: from the second epoch on inputs or targets drift away from what they were."
-not_this = "Values that are transformed once, when they are first read; caches that get new entries; counters and other single numbers; what is changed but not handed out; datasets that change between the epochs; workers, whose copies of the dataset are thrown away."
+what = "The samples that the dataset keeps in memory change in __getitem__. They change in the first batch of a second or later pass over a training loader. This holds for all samples looked at, and a field of the batch is equal to the new value."
+why = "A transform that works in place is applied again and again. From the second epoch on inputs or targets drift away from what they were."
+not_this = "Values that are transformed once, when they are first read. Caches that get new entries. Counters and other single numbers. What is changed but not handed out. Datasets that change between the epochs. Workers, whose copies of the dataset are thrown away."
 source = "The memory of the dataset itself, before and after the read."
 */
 WITH reads AS (

@@ -15,9 +15,9 @@ source = "convention: of this project, as many show whether they draw alike; mor
 [needs]
 tables = ["events", "batches"]
 [doc]
-what = "A random generator that was in the same state when several workers of a training loader, or its workers in several epochs, began their first batch. They drew from it for that batch, and left it in the same state."
-why = "Each worker is a copy of the process, with a copy of the generator that the dataset holds: the same noise or augmentation comes in every worker and in every epoch."
-not_this = "Generators that are made or seeded again in each worker, generators that nobody draws from, loaders for evaluation, the order of samples."
+what = "A random generator was in the same state when several workers of a training loader began their first batch. Or the workers of several epochs began with the same state. They drew from it for that batch, and left it in the same state."
+why = "Each worker is a copy of the process, with a copy of the generator that the dataset holds. The same noise or augmentation comes in every worker and in every epoch."
+not_this = "Generators that are made or seeded again in each worker. Generators that nobody draws from, loaders for evaluation, the order of samples."
 source = "States of the generators, read in the workers without drawing."
 */
 WITH draws AS (

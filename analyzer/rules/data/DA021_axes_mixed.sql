@@ -4,13 +4,13 @@ name = "axes-mixed"
 severity = "error"
 phase = "forward"
 signal = "event"
-message = "In {place} a view makes {made} of {given}: the axis of size {value} goes to another place, but a view does not move elements. It regroups them in the order of memory, so what belonged to different positions is mixed{again}."
+message = "In {place} a view makes {made} of {given}. The axis of size {value} goes to another place, but a view does not move elements. It regroups them in the order of memory, so elements of different positions are mixed{again}."
 fix = "Move the axis by transpose or permute: q.view(B, L, H, D).transpose(1, 2) for heads of attention. Use view or reshape only to split an axis or to join neighbours. Transpose heads back before they are joined again."
 explains = ["plateau", "underfit"]
 [needs]
 tables = ["events"]
 [doc]
-what = "A view or reshape in the forward, found in the autograd graph, whose result has an axis of the input in another place: a sequence with the heads of attention before it, heads that are joined without being moved back, channels and time exchanged. Axes are followed from the operators that make them, so a view that splits or joins is told from one that mixes."
+what = "The result of a view or reshape in the forward has an axis of the input in another place. Examples are a sequence with the heads of attention before it and joined heads that were not moved back. Another is channels and time exchanged. The view is found in the autograd graph. Axes are followed from the operators that make them. So a view that splits or joins is told apart from one that mixes."
 why = "Values of different time steps, channels or samples get into one row; the model trains on, worse than it could."
 not_this = "Axes that are split, joined, transposed or permuted (heads, channel shuffle, pixel shuffle, windows, patches, groups). Frames that are stacked, relative shifts of padded tensors. Axes of which it is not known how they were made."
 source = "Arithmetic of views: elements keep their order in memory."

@@ -10,9 +10,9 @@ explains = ["plateau", "underfit", "overfit"]
 [needs]
 tables = ["events", "batches"]
 [doc]
-what = "Attention of nn.MultiheadAttention, or a recurrence, whose sequence is the samples of a shuffled loader, while an axis of places within one sample stands where the batch belongs; or a softmax along the samples, beside the places of each. Axes are followed through the autograd graph from the operator that makes them."
+what = "The sequence of nn.MultiheadAttention, or of a recurrence, is the samples of a shuffled loader. An axis of places within one sample is where the batch belongs. Or a softmax goes along the samples, beside the places of each. Axes are followed through the autograd graph from the operator that makes them."
 why = "batch_first is False by default: what is given with the samples first is read as one sequence of samples. Results depend on which samples share a batch."
-not_this = "Inputs in the order that batch_first says; attention between samples on purpose (one sequence of all samples, with nothing in the place of the batch); sizes that are equal, so that it cannot be told; loaders in a fixed order, whose samples may be one sequence."
+not_this = "Inputs in the order that batch_first says. Attention between samples on purpose (one sequence of all samples, with nothing in the place of the batch). Sizes that are equal, so that nothing distinguishes the axes. Loaders in a fixed order, whose samples may be one sequence."
 source = "The shape that a module documents for its input, and the number of samples that the loader's sampler says."
 */
 WITH found AS (

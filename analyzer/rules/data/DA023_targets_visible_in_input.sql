@@ -4,7 +4,7 @@ name = "targets-visible-in-input"
 severity = "error"
 phase = "loss"
 signal = "equal"
-message = "The model is given the very targets that it is to predict. In each of {looks} steps examined from step {step} on, {all_}{counted} targets that count are the tokens {where_} in what {place} looks up, {proof}."
+message = "The model is given the very targets that it must predict. In each of {looks} steps examined from step {step} on, {all_}{counted} targets that count are the tokens {where_} in what {place} looks up, {proof}."
 fix = "{remedy}."
 explains = ["overfit", "plateau"]
 [params.looks]
@@ -39,9 +39,9 @@ source = "convention: Devlin et al. (2019), BERT, put another token in the place
 [needs]
 tables = ["target_lookups", "steps"]
 [doc]
-what = "Every target of a classification loss that counts is the token at its own place in the lookup of an embedding. All attention behind the loss looks back only, and a gradient comes back to the last place: nothing but the prediction there can have brought it, so each prediction sees its own target. Or, as a warning: other targets are ignored, tokens of several values stand at their places, and gradients come back to the places of the targets, which a mask should hide. Or every target is the token one place later, in the only sequence that is read, and no attention of the model hides later places. Or nearly all targets that do not stand at their own places stand under one index that is no target, a mask, and the others count as well."
-why = "The loss falls to almost nothing, because to copy is enough, and the model has learnt nothing that it can use."
-not_this = "Targets that are shifted in the loss or in the data, where attention looks back only; models that shift or mask behind the embedding (no gradient comes back there); encoders with a decoder that is given shifted tokens; autoencoders, which are to see what they give back, also where padding is ignored; recurrent models, whose last place is reached through their state; labels that serve as a condition for a whole sample."
+what = "Every counted target of a classification loss is the token at its own place in the lookup of an embedding. All attention behind the loss looks back only, and a gradient comes back to the last place. Only the prediction there can have brought it, so each prediction sees its own target. Or, as a warning: other targets are ignored, and tokens of several values are at their places. Gradients come back to the places of the targets, which a mask should hide. Or every target is the token one place later, in the only sequence that is read. No attention of the model hides later places. Or nearly all targets that are not at their own places are under one index, a mask that is no target. The others count as well."
+why = "The loss falls to almost nothing, because copying is enough. The model has learnt nothing that it can use."
+not_this = "Targets that are shifted in the loss or in the data, where attention looks back only. Models that shift or mask behind the embedding (no gradient comes back there). Encoders with a decoder that is given shifted tokens. Autoencoders, which are to see what they give back, also where padding is ignored. Recurrent models, whose last place is reached through their state. Labels that serve as a condition for a whole sample."
 source = "Equality of integers, and the autograd graph."
 */
 -- detector: at_their_own_places

@@ -4,8 +4,8 @@ name = "constant-target"
 severity = "error"
 phase = "loss"
 signal = "label_counts"
-message = "All {total} targets of {batches} batches are class {top}, of {classes} that the model can give: there is nothing to tell apart."
-fix = "Look at the targets where they are made: a division or cast to whole numbers, a comparison that always holds, a wrong column, a filter that leaves one class. Print how often each class occurs before the first epoch."
+message = "All {total} targets of {batches} batches are class {top}, of {classes} that the model can give. There is nothing to tell apart."
+fix = "Look at the targets where they are made. Usual causes are a division or cast to whole numbers and a comparison that always holds. Others are a wrong column and a filter that leaves one class. Print how often each class occurs before the first epoch."
 explains = ["class-imbalance", "plateau", "shuffled-labels", "frozen-by-zero-gradient", "vanishing-gradients", "overfit", "constant-input", "representation-collapse"]
 [params.least]
 value = 200
@@ -21,9 +21,9 @@ source = "convention: of this project, fewer are a test"
 tables = ["batches"]
 steps = 8
 [doc]
-what = "Every target of a classification loss in the whole run is the same class, though the loss saw several, and the data has been gone through once. As a warning where the loss ignores some of its targets."
+what = "Every target of a classification loss in the whole run is the same class. Yet the loss saw several classes, and the data has been gone through once. This is a warning where the loss ignores some of its targets."
 why = "The loss falls to nothing, because to say that class always is enough, and the model has learnt nothing."
-not_this = "A run that ended before its first epoch did, whose data may be sorted; targets of a regression, which may be zero for every sample where a residual is learnt; a discriminator, whose targets are of both classes in one step; a loss that ignores most targets."
+not_this = "A run that ended before its first epoch did, whose data may be sorted. Targets of a regression, which may be zero for every sample where a residual is learnt. A discriminator, whose targets are of both classes in one step. A loss that ignores most targets."
 source = "Counting."
 */
 WITH targets AS (

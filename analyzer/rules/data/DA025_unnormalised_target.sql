@@ -4,7 +4,7 @@ name = "unnormalised-target"
 severity = "error"
 phase = "loss"
 signal = "mean"
-message = "The targets are near {target}, the outputs near {output} in step {looked}: of the way to the targets' mean they have gone {percent} %. After {steps} steps the loss stands at {kept} % of its first. A constant would have a smaller one: targets differ from their mean by {spread}, outputs from it by {gap}."
+message = "The targets are near {target}, the outputs near {output} in step {looked}. The outputs have gone {percent} % of the way to the targets' mean. After {steps} steps the loss is {kept} % of its first. A constant would have a smaller loss: targets differ from their mean by {spread}, outputs from it by {gap}."
 fix = "Train on (target - mean) / standard deviation of the training data, and undo it where a prediction is used. Or begin with the last layer's bias at the targets' mean."
 explains = ["plateau", "underfit", "lr-too-low", "exploding-gradients", "loss-spike", "shuffled-labels"]
 [params.large]
@@ -39,8 +39,8 @@ tables = ["batches", "tensor_stats"]
 columns = ["batches.loss_op"]
 steps = 5
 [doc]
-what = "In a regression, after 100 steps or more, the outputs are at a tenth or less of the way to the mean of the targets. The targets lie closer to their own mean than the outputs do."
-why = "Weights move by about the learning rate a step: outputs that begin near 1 cannot reach hundreds of thousands in any training, and all that is learnt until then is their size."
+what = "A regression has run for 100 steps or more. The outputs have gone a tenth or less of the way to the targets' mean. The targets are closer to their own mean than the outputs are."
+why = "Weights move by about the learning rate a step. Outputs that begin near 1 cannot reach hundreds of thousands in any training. Until then only their size is learnt."
 not_this = "Targets with a mean below 100, outputs that are getting there. Targets that scatter so widely that their mean is nowhere near, losses that are no regression."
 source = "Arithmetic: the loss of a constant is the variance of the targets."
 */

@@ -41,9 +41,9 @@ source = "arithmetic: draws from a few rows are about even; one row that fills t
 tables = ["batches"]
 columns = ["batches.distinct_rows"]
 [doc]
-what = "Batches for training with few different rows. And a list or queue that grows while all its entries are one and the same object, or hold it at one place, whose content changes. As a warning also: many batches each of whose rows occurs four times or more on average, at random, while the rows change from batch to batch."
+what = "Batches for training have few different rows. And a list or queue grows while all its entries are one object, or hold it at one place. The content of that object changes. As a warning also: in many batches each row occurs four times or more on average, at random. The rows change from batch to batch."
 why = "What was stored is overwritten by what comes next: the buffer holds the newest entry many times and nothing else. A batch then says no more than its few different rows."
-not_this = "Rows that are repeated on purpose, each equally often, or beside another input that differs; buffers that are still small; small data sets and small spaces of states, whose rows come again in each batch; rows of few values, such as one-hot ones; rows of fewer than four elements; inputs that are made on a device, whose rows are not compared."
+not_this = "Rows that are repeated on purpose, each equally often, or beside another input that differs. Buffers that are still small. Small data sets and small spaces of states, whose rows come again in each batch. Rows of few values, such as one-hot ones. Rows of fewer than four elements. Inputs that are made on a device, whose rows are not compared."
 source = "Identity in memory; equality of rows, compared in full."
 */
 -- shared

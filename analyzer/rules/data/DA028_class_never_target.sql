@@ -27,7 +27,7 @@ columns = ["batches.ends_ignored"]
 [doc]
 what = "A loss of the next token in which sequences end, under the mask, in the token that padding has. The loss ignores this token as it ignores padding, and never has it as a target."
 why = "A language model learns to stop from the token that ends a text. Where that is never a target, it goes on writing until it is cut off."
-not_this = "Padding with a token of its own; texts that have no end token; prompts or turns that are ignored on purpose, where other tokens behind the first target are ignored too; batches without a mask or without padding. A class of a classifier that never occurs: spare classes are common, and no input holds one."
+not_this = "Padding with a token of its own. Texts that have no end token. Prompts or turns that are ignored on purpose, where other tokens behind the first target are ignored too. Batches without a mask or without padding. A class of a classifier that never occurs: spare classes are common, and no input holds one."
 source = "Equality of integers; transformers' documentation of DataCollatorForLanguageModeling: labels of padding tokens are -100."
 */
 SELECT rank, min(step) AS step, arg_min(seq, step) AS seq, arg_min(field, step) AS field,

@@ -4,16 +4,16 @@ name = "stale-worker-state"
 severity = "error"
 phase = "data"
 signal = "event"
-message = "{what} has changed{from_} in the main process since the loader's {workers} workers were started. With persistent_workers=True they keep the copy of the start: from step {step} on they make samples with what it was then.{more}"
+message = "{what} has changed{from_} in the main process since the loader's {workers} workers were started. With persistent_workers=True they keep the copy of the start: from step {step} on they make samples with this old copy.{more}"
 fix = "Keep it in memory that processes share: a multiprocessing.Value, or a tensor after share_memory_(), made before the first pass. Or leave persistent_workers off, so that each epoch starts new workers. Or hand it over with each index, from the sampler."
 explains = ["repeated-batch-order", "duplicate-batches", "identical-worker-randomness"]
 [needs]
 tables = ["events", "batches"]
 [doc]
-what = "An attribute of the dataset, of a transform or collate_fn, or a global variable of the script, that the code of the workers reads and does not write. It is another when a later pass begins than when the persistent workers were started. For a loader of evaluations alone it is a warning."
-why = "A worker is a copy of the process. What set_epoch, a curriculum or a switch for mix-up changes afterwards never reaches it: draws that depend on the epoch repeat, and the difficulty stays."
-not_this = "What processes share, workers that each epoch starts anew. Attributes that only the main process uses or that workers write themselves. A change that is taken back before the next pass."
-source = "Attributes as they were when the workers were started, compared at the start of each pass; the instructions of the code that makes samples say what it reads."
+what = "The code of the workers reads a value and does not write it. This is an attribute of the dataset, of a transform or collate_fn, or a global variable of the script. The value is different when a later pass begins than when the persistent workers were started. For a loader of evaluations alone it is a warning."
+why = "A worker is a copy of the process. Later changes by set_epoch, a curriculum or a switch for mix-up never reach it. Draws that depend on the epoch repeat, and the difficulty stays."
+not_this = "What processes share, workers that each epoch starts again. Attributes that only the main process uses or that workers write themselves. A change that is taken back before the next pass."
+source = "Attributes as they were when the workers were started, compared at the start of each pass. The instructions of the code that makes samples say what it reads."
 */
 WITH told AS (
     SELECT rank, step, detail ->> '$.path' AS path, detail ->> '$.kind' AS kind,

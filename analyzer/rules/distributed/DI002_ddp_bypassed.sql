@@ -4,14 +4,14 @@ name = "ddp-bypassed"
 severity = "error"
 phase = "backward"
 signal = "grad_norm"
-message = "At step {step} backward ran on {bypassing} of {ranks} ranks without DistributedDataParallel having been called: gradients were not averaged (norms from {least} to {most} before clipping), and the weights differ from here on."
+message = "At step {step} backward ran on {bypassing} of {ranks} ranks without a call of DistributedDataParallel. The gradients were not averaged (norms from {least} to {most} before clipping), and the weights differ from here on."
 fix = "Call the wrapped model (`ddp(x)`), not `model` or `ddp.module`; with accumulation leave no_sync() for the last microbatch of a step."
 explains = ["ranks-diverged", "loss-spike", "divergence", "plateau", "rank-conditional-op", "shuffled-labels"]
 [needs]
 tables = ["tensor_stats", "steps", "collectives"]
 kinds = ["parameter"]
 [doc]
-what = "A model was wrapped by DistributedDataParallel, and in a step after which the ranks differ some rank ran backward without calling the wrapper, or only inside no_sync."
+what = "A model was wrapped by DistributedDataParallel. In a step after which the ranks differ, some rank ran backward without calling the wrapper, or only inside no_sync."
 why = "The wrapper's forward is what arms the averaging of gradients."
 not_this = "Steps under no_sync that end with a synchronised microbatch, ranks whose weights stay equal."
 source = "Documentation of DistributedDataParallel; gradients that were averaged are equal on all ranks."

@@ -4,8 +4,8 @@ name = "rank-conditional-op"
 severity = "error"
 phase = "optimizer"
 signal = "grad_norm"
-message = "At step {step} all ranks had the same gradients before clipping (norm {value}), but {what_}: the weights differ from here on."
-fix = "Clip, scale and step on every rank alike: no `if rank == 0` around what changes gradients, learning rate or weights, and no decision by one rank's own loss: reduce it over the ranks first."
+message = "At step {step} all ranks had the same gradients before clipping (norm {value}), but {what_}. The weights differ from here on."
+fix = "Clip, scale and step on every rank alike. Put no `if rank == 0` around code that changes gradients, learning rate or weights. Let no rank decide by its own loss: reduce it over the ranks first."
 explains = ["ranks-diverged", "loss-spike", "divergence", "plateau", "shuffled-labels"]
 [params.rounding]
 value = 1e-5
@@ -16,7 +16,7 @@ source = "convention: of this project, rounding of float32 in another order"
 tables = ["tensor_stats", "steps"]
 kinds = ["parameter", "gradient"]
 [doc]
-what = "In the step after which the ranks differ the norms before clipping were equal, and then clipping or the learning rate differed, or not all ranks made the step."
+what = "In the step after which the ranks differ, the norms before clipping were equal. Then clipping or the learning rate differed, or not all ranks made the step."
 why = "What is done to averaged gradients on one rank alone undoes the averaging."
 not_this = "Gradients that already differ (ddp-bypassed, ddp-hooks-lost), weights that one rank changed outside the step (ranks-diverged)."
 source = "Replicas that start equal and get the same update stay equal to the last bit."

@@ -5,7 +5,7 @@ severity = "fatal"
 phase = "backward"
 signal = "exception"
 message = "DistributedDataParallel stopped the run because some parameters took no part in the loss of step {step}{missing}."
-fix = "Pass find_unused_parameters=True to DistributedDataParallel, or make every branch take part in the loss on every rank; static_graph=True where the unused ones are always the same."
+fix = "Pass find_unused_parameters=True to DistributedDataParallel, or make every branch take part in the loss on every rank. Pass static_graph=True where the unused ones are always the same."
 explains = ["python-exception", "rank-died", "ddp-hooks-lost", "ranks-diverged", "broken-graph"]
 [needs]
 ended = true

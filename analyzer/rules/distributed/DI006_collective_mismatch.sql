@@ -5,14 +5,14 @@ severity = "error"
 phase = "exit"
 signal = "collective"
 message = "Call {number} of group {group_} is not the same on all ranks{at_step}: {calls}. A collective ends only where all ranks make the same call."
-fix = "Make the same calls in the same order on every rank: no collective under `if rank == 0`, as many batches on all ranks (or the Join context), the same shapes and dtypes."
+fix = "Make the same calls in the same order on every rank. Put no collective under `if rank == 0`. Use as many batches on all ranks (or the Join context), and the same shapes and dtypes."
 explains = ["python-exception", "hang", "killed-by-signal", "rank-died", "native-crash", "shape-or-dtype-error", "ranks-diverged", "divergence", "loss-spike", "collective-not-joined"]
 [needs]
 tables = ["collectives"]
 [doc]
-what = "The calls of one process group, counted on each rank, are of different kinds, types or sizes at one number; or one rank makes a call that another one has passed without making it, or that it can no longer make because it has finished."
+what = "The calls of one process group are counted on each rank. At one number they are of different kinds, types or sizes. Or one rank makes a call that another has passed without making it. Or the other can no longer make it because it has finished."
 why = "Ranks match calls by their order, not by their names."
-not_this = "Sends and receives between two ranks, gathers of unequal sizes, uneven data under Join, a rank that died, raised or still worked before the call."
+not_this = "Sends and receives between two ranks, gathers of unequal sizes, uneven data under Join. A rank that died, raised or still worked before the call."
 source = "Semantics of torch.distributed process groups."
 */
 -- shared

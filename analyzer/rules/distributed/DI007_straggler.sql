@@ -5,7 +5,7 @@ severity = "error"
 phase = "step"
 signal = "step_ns"
 message = "From step {step} on rank {rank} is late by {late_ms} ms a step. The others wait for it in the exchange of gradients. Without that a step would take {percent} % less time."
-fix = "Compare what rank {rank} does outside backward: its data loader, the size and length of its batches, logging, evaluation or checkpoints, and the host it runs on."
+fix = "Compare what rank {rank} does outside backward. Look at its data loader, the size and length of its batches, logging, evaluation or checkpoints, and its host."
 explains = []
 [params.share]
 value = 0.25
@@ -40,7 +40,7 @@ tables = ["steps", "collectives"]
 columns = ["steps.step_ns", "steps.backward_ns"]
 steps = 10
 [doc]
-what = "One rank spends more time outside backward and its own waiting than the others, and the others spend as much more inside: the rank with the shortest wait is the late one."
+what = "One rank spends more time than the others outside backward and its own waiting. The others spend as much more inside. So the rank with the shortest wait is the late one."
 why = "Every step ends when the last rank has given its gradients."
 not_this = "A rank that now and then logs or saves. Differences below a seventh of the step (below a quarter it is only a warning). A rank whose backward itself is slow."
 source = "What-if time: the step with the late rank as early as the median of the others."

@@ -4,7 +4,7 @@ name = "identical-batches-across-ranks"
 severity = "error"
 phase = "data"
 signal = "fingerprint"
-message = "From step {step} on {ranks} ranks train on the same batches ({value} of {steps_} steps): {ranks} processes do the work of one."
+message = "From step {step} on {ranks} ranks train on the same batches ({value} of {steps_} steps). So {ranks} processes do the work of one."
 fix = "Give the DataLoader a DistributedSampler (and call its set_epoch), or shard an IterableDataset by rank."
 explains = []
 [params.least]
@@ -17,7 +17,7 @@ tables = ["batches", "steps", "collectives"]
 [doc]
 what = "Under DistributedDataParallel every rank's inputs have the same fingerprint in step after step, while they change from step to step."
 why = "Gradients of equal batches are equal; their average is the gradient of one rank."
-not_this = "Tensor and pipeline parallelism, which feed the same batch on purpose and are not wrapped by DistributedDataParallel; a data set of one batch."
+not_this = "Tensor and pipeline parallelism, which feed the same batch on purpose and are not wrapped by DistributedDataParallel. A data set of one batch."
 source = "Fingerprints of content."
 */
 WITH inputs AS (

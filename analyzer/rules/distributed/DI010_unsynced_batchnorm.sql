@@ -25,7 +25,7 @@ source = "convention: of this project, fewer do not show that it lasts"
 [needs]
 tables = ["batches", "modules", "collectives"]
 [doc]
-what = "A batch norm under DistributedDataParallel sees no more than a few samples on each rank; or its running variance goes another way on each rank, as with broadcast_buffers=False where the ranks' data differ."
+what = "A batch norm under DistributedDataParallel sees no more than a few samples on each rank. Or its running variance develops differently on each rank, as with broadcast_buffers=False where the ranks' data differ."
 why = "Mean and variance of a handful of samples are noise, and every rank has its own."
 not_this = "Larger batches per rank with the same statistics, SyncBatchNorm."
 source = "Documentation of SyncBatchNorm."

@@ -10,7 +10,7 @@ explains = ["python-exception", "hang", "killed-by-signal", "ranks-diverged"]
 [needs]
 ended = true
 [doc]
-what = "Other ranks report a closed connection or the launcher a process ended by a signal, and the rank that was heard of last had raised nothing itself."
+what = "Other ranks report a closed connection, or the launcher reports a process ended by a signal. The rank that was heard of last had raised nothing itself."
 why = "A collective cannot end without all its members."
 not_this = "A rank that raised an exception of its own: that is the cause. A mismatch of calls that ran into its timeout."
 source = "Messages of gloo, NCCL, torch.multiprocessing and torchrun."

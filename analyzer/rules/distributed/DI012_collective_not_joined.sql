@@ -5,14 +5,14 @@ severity = "error"
 phase = "exit"
 signal = "collective"
 message = "{waiting} {did} call {number} of group {group_}, {call}, when the dumps were written; {absent}{proof}."
-fix = "Compare the line in which the others wait with the line where the missing rank stands: a branch that not every rank takes, a rank with fewer batches, an exception that only one rank raised. Where it made no call at all, look at its own output and stack."
+fix = "Compare the line in which the others wait with the line that the missing rank has reached. Usual causes are a branch that not every rank takes and a rank with fewer batches. Another is an exception that only one rank raised. Where it made no call at all, look at its own output and stack."
 explains = ["hang", "python-exception", "killed-by-signal", "native-crash"]
 [needs]
 tables = ["process_groups", "collectives"]
 [doc]
-what = "Dumps of the Flight Recorder: ranks of a group wait in a call that another rank of the group had not made when its dump was written, or of which there is no dump. An error where a call had run out of time; advice where the dumps do not prove that."
+what = "Dumps of the Flight Recorder show that ranks of a group wait in a call. Another rank of the group had not made it when its dump was written, or left no dump. This is an error where a call had timed out, and advice where the dumps do not prove that."
 why = "A collective ends only when all ranks of its group have joined it."
-not_this = "A call that has ended on any rank; dumps that are written while the run goes on, unless a call is overdue; calls that differ between ranks (collective-mismatch); sends and receives between two ranks."
+not_this = "A call that has ended on any rank. Dumps that are written while the run goes on, unless a call is overdue. Calls that differ between ranks (collective-mismatch). Sends and receives between two ranks."
 source = "Semantics of torch.distributed; format of torch's FlightRecorder.hpp."
 */
 WITH heard AS (

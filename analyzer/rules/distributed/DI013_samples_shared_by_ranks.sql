@@ -5,7 +5,7 @@ severity = "error"
 phase = "data"
 signal = "sample_indices"
 message = "From step {step} on ranks draw from different orders of the data. Of {seen} recorded samples of epoch {epoch}, {shared} ({percent} %) went to more than one of {ranks} ranks. Each rank has only its share, so as many others go to none."
-fix = "Give the DistributedSampler of every rank the same seed and the same epoch in set_epoch: each takes its share out of one common order. Let only what augments the data differ by rank."
+fix = "Give the DistributedSampler of every rank the same seed and the same epoch in set_epoch. Each takes its share out of one common order. Only augmentation may differ by rank."
 explains = []
 [params.least]
 value = 32
@@ -15,7 +15,7 @@ source = "convention: of this project, more than the few that a sampler repeats 
 [params.share]
 value = 0.05
 doc = "The same, as a share of those that were seen."
-source = "arithmetic: a sampler repeats at most as many as there are ranks; shares out of two orders have a half in common for two ranks, an eighth for eight"
+source = "arithmetic: a sampler repeats at most as many as there are ranks. Shares out of two orders have a half in common for two ranks, an eighth for eight"
 [params.part]
 value = 0.8
 unit = "of the samples"
@@ -29,7 +29,7 @@ source = "convention: of this project, samplers are set up once; an epoch of so 
 [needs]
 tables = ["batches", "steps", "collectives"]
 [doc]
-what = "Under DistributedDataParallel the samples of one epoch, by their indices, that several ranks trained on, though no rank goes through all the data and none draws a sample twice."
+what = "Under DistributedDataParallel several ranks trained on the same samples of one epoch, by their indices. No rank goes through all the data, and none draws a sample twice."
 why = "Shares of different orders overlap: some samples count twice in an epoch, and others never come."
 not_this = "Ranks that each go through all the data; sampling with replacement; the few samples that fill up the last batch."
 source = "DistributedSampler's documentation: the seed should be identical across all processes."

@@ -5,7 +5,7 @@ severity = "error"
 phase = "loss"
 signal = "graphs_alive"
 message = "From step {step} on the autograd graphs of earlier {of_} stay alive, one more each step: {value} {when_}.{grows}{held}"
-fix = "Add loss.item() or loss.detach() to what is summed or kept, not the loss itself; detach a state that is carried from one step to the next."
+fix = "Add loss.item() or loss.detach() to what is summed or kept, not the loss itself. Detach a state that is carried from one step to the next."
 explains = ["host-memory-leak", "oom-host", "oom-device", "memory-near-limit", "throughput-drift", "tensor-list-growth"]
 [params.least]
 value = 8
@@ -37,9 +37,9 @@ tables = ["steps"]
 columns = ["steps.graphs_alive"]
 steps = 10
 [doc]
-what = "The number of losses of earlier steps whose autograd graph still exists grows with the steps; or a sum or a list of numbers with their graphs grows, and the outputs of the model that they were made of stay alive; or a state that each step makes of the one before keeps the graphs of all of them, though no output stays; or a sum of losses with their graphs grows by one in each step until it begins anew, as with an epoch."
+what = "The number of losses of earlier steps whose autograd graph still exists grows with the steps. Or a sum or a list of numbers with their graphs grows, and keeps the model outputs behind them alive. Or each step makes a state of the one before, which keeps all their graphs, though no output stays. Or a sum of losses with their graphs grows by one in each step. It starts again now and then, as with an epoch."
 why = "Each graph keeps its nodes and what they saved: memory and time grow until the process dies."
-not_this = "The loss of the last step or two, a graph over several steps that is let go, a bounded history."
+not_this = "The loss of the last step or two, a graph over several steps that is released, a bounded history."
 source = "Counting marks in the graphs themselves; who holds them is looked for once they gather."
 */
 WITH alive AS (

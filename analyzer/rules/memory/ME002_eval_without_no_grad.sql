@@ -21,8 +21,8 @@ source = "own history"
 tables = ["steps"]
 columns = ["steps.eval_grad_forwards"]
 [doc]
-what = "Forwards in eval mode with autograd on that no backward follows, while training steps run in train mode; an error where memory is a quarter above that of the step before."
-why = "Memory for a backward that never comes; of a large model the largest peak of the run, of a small one only waste."
+what = "Forwards in eval mode run with autograd on, and no backward follows, while training steps run in train mode. This is an error where memory is a quarter above that of the step before."
+why = "Memory for a backward that never comes. Of a large model the largest peak of the run, of a small one only waste."
 not_this = "Training in eval mode, gradients with respect to inputs (a backward follows)."
 source = "Flags and counts."
 */

@@ -5,7 +5,7 @@ severity = "error"
 phase = "forward"
 signal = "tensors_alive"
 message = "From step {step} on {what} stay alive, one more after the other: {value} at the end{held}.{grows}{owner}"
-fix = "Find the list, dictionary or attribute to which they are added; add .detach().cpu() or the number instead, and empty it when it has been used."
+fix = "Find the list, dictionary or attribute to which they are added. Add .detach().cpu() or the number instead, and empty it when it has been used."
 explains = ["host-memory-leak", "oom-host", "oom-device", "memory-near-limit", "throughput-drift"]
 [params.least]
 value = 8
@@ -57,10 +57,10 @@ tables = ["steps"]
 columns = ["steps.outputs_alive"]
 steps = 10
 [doc]
-what = "Outputs of a model, or tensors of one shape that an operator has made, that outlive their step, with each step more of them, to the end of the run."
-why = "What is never let go of grows until the process dies; with its autograd graph each kept tensor holds the graph behind it too."
+what = "Outputs of a model, or tensors of one shape that an operator has made, outlive their step. Each step adds more of them, to the end of the run."
+why = "Memory that is never released grows until the process dies. With its autograd graph each kept tensor holds the graph behind it too."
 not_this = "A list that is emptied at the end of an epoch. A bounded history or replay buffer once it is full, losses kept as tensors (graph-retained-across-steps), optimizer state."
-source = "Weak references to storages and graph nodes; a census of living tensors of each shape; looks at what has become longer, once memory or kept graphs grow."
+source = "Weak references to storages and graph nodes. A census of living tensors of each shape. Looks at what has become longer, once memory or kept graphs grow."
 */
 -- shared
 WITH counts AS (

@@ -4,8 +4,8 @@ name = "worker-copy-on-write"
 severity = "warning"
 phase = "data"
 signal = "memory"
-message = "By step {step} each of {workers} loader workers had copied what it shared with the main process: {each_mb} MB of its own, {value} GB in all."
-fix = "Keep the samples in a tensor, a NumPy array or an Arrow table instead of Python lists, dicts and strings: reading a Python object writes its reference count, and a written page is copied for each worker. Or lower num_workers."
+message = "By step {step} each of {workers} loader workers had copied memory that it shared with the main process. Each holds {each_mb} MB of its own, {value} GB in all."
+fix = "Keep the samples in a tensor, a NumPy array or an Arrow table instead of Python lists, dicts and strings. Reading a Python object writes its reference count, and a written page is copied for each worker. Or lower num_workers."
 explains = ["oom-host", "memory-near-limit", "host-memory-leak"]
 [params.least_bytes]
 value = 100e6
@@ -30,7 +30,7 @@ source = "arithmetic: a unit"
 tables = ["system_samples"]
 columns = ["system_samples.worker_private_bytes"]
 [doc]
-what = "DataLoader workers hold memory for themselves that is a good part of what the main process holds, although a forked worker begins with none of its own; two measurements in a row."
+what = "DataLoader workers hold much memory of their own, compared with what the main process holds. A forked worker begins with none of its own. Two measurements in a row show it."
 why = "The data set is held once for each worker: a run that fits with one worker is killed with eight."
 not_this = "Batches in shared memory, buffers, workers whose data set is an array, spawned workers. Workers that keep a cache of samples on purpose look the same, and take the same memory."
 source = "Proportional set sizes from /proc; copy-on-write of reference counts is described in torch's own notes on DataLoader."

@@ -5,7 +5,7 @@ severity = "warning"
 phase = "optimizer"
 signal = "anonymous_bytes"
 message = "Memory of the process grows steadily by about {per_step} MB a step: from {from_mb} to {to_mb} MB in {steps} steps{owner}."
-fix = "Look for what gathers in Python: a list of results, a cache without a limit, log records, the data set's own store; tracemalloc shows which line allocates it."
+fix = "Look for what accumulates in Python. It may be a list of results, an unbounded cache, log records, or the data set's own store. The module tracemalloc shows which line allocates it."
 explains = ["oom-host", "memory-near-limit"]
 slack = 20
 [params.grown]
@@ -90,9 +90,9 @@ tables = ["steps"]
 columns = ["steps.anonymous_bytes"]
 steps = 40
 [doc]
-what = "Resident memory that belongs to no file grows by like amounts in each quarter of the last two thirds of the run."
+what = "Resident memory that belongs to no file grows by similar amounts. It grows in each quarter of the last two thirds of the run."
 why = "What grows steadily ends at the limit of the host."
-not_this = "Growth while allocators warm up, files mapped into memory, a data set that fills its cache in the first epoch, tensors whose number grows."
+not_this = "Growth while allocators warm up, files mapped into memory. A data set that fills its cache in the first epoch, tensors whose number grows."
 source = "Quarters are compared with each other; the run's first third is left out."
 */
 WITH rows_ AS (

@@ -30,8 +30,8 @@ source = "arithmetic: a unit"
 [needs]
 ended = true
 [doc]
-what = "torch's out-of-memory message, or a snapshot of the allocator, tells of more reserved but unallocated memory than was asked for, in pieces that are all smaller."
-why = "Memory in pieces that are too small is of no use; sizes that change from step to step cut it up."
+what = "torch's out-of-memory message, or a snapshot of the allocator, shows more reserved but unallocated memory than was asked for. All its pieces are smaller."
+why = "Memory in pieces that are too small is of no use. Sizes that change from step to step cut it up."
 not_this = "Devices that are truly full."
 source = "Message of PyTorch's CUDA allocator: reserved but unallocated."
 */

@@ -4,8 +4,8 @@ name = "memory-near-limit"
 severity = "warning"
 phase = "exit"
 signal = "memory"
-message = "At step {step} {used_gb} GB of {limit_gb} GB of memory were in use ({value}), and stayed so for {samples} samples; the script's processes held {rss_gb} GB."
-fix = "Lower the batch size, the number of loader workers or their prefetch_factor, recompute activations (torch.utils.checkpoint), or ask for more memory: the next larger batch may end the run."
+message = "At step {step} {used_gb} GB of {limit_gb} GB of memory were in use ({value}), and stayed so for {samples} samples. The script's processes held {rss_gb} GB."
+fix = "Lower the batch size, the number of loader workers or their prefetch_factor. Or recompute activations (torch.utils.checkpoint), or ask for more memory. The next larger batch may end the run."
 explains = []
 [params.share]
 value = 0.9
@@ -24,7 +24,7 @@ source = "convention: of this project, the script holds more than all others"
 tables = ["system_samples"]
 columns = ["system_samples.memory_used_bytes", "system_samples.memory_limit_bytes"]
 [doc]
-what = "Memory in use beyond nine tenths of the limit of the control group, or of the host, for some seconds, mostly by this run."
+what = "For some seconds the memory in use is beyond nine tenths of the control group's limit, or of the host's. This run uses most of it."
 why = "One larger batch, one evaluation or one checkpoint more, and the kernel ends the run without a word."
 not_this = "Page cache, which the kernel gives back; a host that others fill; a short peak."
 source = "Samples of the supervisor; 90 % is where cluster guides put the warning."

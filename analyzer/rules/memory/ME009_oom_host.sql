@@ -19,7 +19,7 @@ source = "arithmetic: POSIX"
 [needs]
 ended = true
 [doc]
-what = "SIGKILL with memory at its limit or an oom_kill counted by the kernel during the run, or an allocation on the host that was refused."
+what = "SIGKILL came with memory at its limit, or with an oom_kill counted by the kernel during the run. Or the host refused an allocation."
 why = "The killer leaves no word in the script's own output."
 not_this = "SIGKILL by a person or a scheduler with memory to spare (killed-by-signal); a device without memory (oom-device)."
 source = "The exit record: control group counters, samples of the supervisor, MemoryError and torch's CPU allocator message."

@@ -5,7 +5,7 @@ severity = "fatal"
 phase = "forward"
 signal = "memory"
 message = "The device ran out of memory{at_}{in_module}: {short}.{used}{holds}"
-fix = "Lower the batch size or the sequence length, recompute activations (torch.utils.checkpoint), or use lower precision; if the memory grew from step to step, find out what keeps tensors alive."
+fix = "Lower the batch size or the sequence length, recompute activations (torch.utils.checkpoint), or use lower precision. If the memory grew from step to step, find out what keeps tensors alive."
 explains = ["python-exception", "memory-near-limit"]
 [params.shown]
 value = 3
@@ -15,10 +15,10 @@ source = "convention: of this project, more are not read"
 [needs]
 ended = true
 [doc]
-what = "The exception that ended the run is torch's OutOfMemoryError, or a device's message that its memory is exhausted; or a snapshot of the allocator holds an allocation that found no memory."
+what = "The exception that ended the run is torch's OutOfMemoryError, or a device's message that its memory is exhausted. Or a snapshot of the allocator holds an allocation that found no memory."
 why = "It names the allocation that was refused, not what filled the memory before."
 not_this = "Memory of the host (oom-host)."
-source = "The exit record; tensors that were alive when the exception came; what had grown before; blocks of a snapshot by the line that allocated them."
+source = "The exit record. Tensors that were alive when the exception came. What had grown before. Blocks of a snapshot by the line that allocated them."
 */
 WITH refused AS (
     -- in a snapshot: the last allocation that found no memory, and what was in use then

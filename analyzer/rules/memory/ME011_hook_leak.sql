@@ -30,7 +30,7 @@ source = "convention: of this project, rounding of a rate"
 [needs]
 tables = ["probes", "steps"]
 [doc]
-what = "The number of hooks of one module, or of its parameters, grows again and again and never falls, to the end of the run."
+what = "The number of hooks of one module, or of its parameters, grows again and again. It never falls, to the end of the run."
 why = "Each hook runs at every call: time grows with the steps, and so does what the hooks hold."
 not_this = "Hooks registered once on many modules, hooks that are registered and removed in turns."
 source = "Counting them."

@@ -36,8 +36,8 @@ tables = ["steps"]
 columns = ["steps.open_files"]
 steps = 16
 [doc]
-what = "Descriptors of the process that grow from count to count up to the last one, and are never fewer again; or that have grown when the script raises that too many files are open."
-why = "Each tensor that a DataLoader's worker sends lies in a piece of shared memory, which holds a descriptor as long as the tensor lives. At the limit nothing can be opened any more."
+what = "The descriptors of the process grow from count to count up to the last one, and are never fewer again. Or they have grown when the script raises that too many files are open."
+why = "Each tensor that a DataLoader's worker sends is in a piece of shared memory. It holds a descriptor as long as the tensor lives. At the limit nothing can be opened any more."
 not_this = "Descriptors that come and go with the workers of each epoch, a level that is reached and kept."
 source = "Counts of /proc/self/fd, and the limit that the process has."
 */

@@ -4,8 +4,8 @@ name = "device-memory-growth"
 severity = "warning"
 phase = "forward"
 signal = "memory"
-message = "In the history of the snapshot {place} allocates blocks of {each} that are never freed: {blocks} of them, {total} in all, while the memory in use rose and fell {cycles} times; it goes up from {first_} to {last_}."
-fix = "Look at what {place} computes and who keeps it: a list or attribute to which a tensor with its graph is added, an output kept for a metric. Add .detach().cpu() or .item(), or empty it."
+message = "In the history of the snapshot {place} allocates blocks of {each} that are never freed. There are {blocks} of them, {total} in all. Meanwhile the memory in use rose and fell {cycles} times. It goes up from {first_} to {last_}."
+fix = "Look at what {place} computes and who keeps it. It may be a list or attribute that gets a tensor with its graph, or an output kept for a metric. Add .detach().cpu() or .item(), or empty it."
 explains = ["oom-device", "cuda-fragmentation"]
 [params.blocks]
 value = 8
@@ -49,8 +49,8 @@ source = "convention: of this project, near its end"
 tables = ["memory_events", "memory_segments"]
 [doc]
 what = "A snapshot's history in which blocks of one size from one line stay, all along, while steps come and go."
-why = "What is never let go of fills the device, sooner or later."
-not_this = "Weights and optimizer state, which are made at one time; a history shorter than three steps; caches that are full; blocks that are small against all."
+why = "Memory that is never released fills the device, sooner or later."
+not_this = "Weights and optimizer state, which are made at one time. A history shorter than three steps. Caches that are full. Blocks that are small against all."
 source = "The allocator's own history."
 */
 WITH bounds AS (

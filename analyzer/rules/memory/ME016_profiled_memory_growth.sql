@@ -5,7 +5,7 @@ severity = "warning"
 phase = "step"
 signal = "memory"
 message = "Memory in use on {device} is {grown} larger after each of {steps} profiled steps, from {first_} to {last_}{owner_}."
-fix = "Look for what is kept from step to step: a loss with its graph added to a list, outputs kept for a metric, a cache without a bound. Use .item() or .detach(), or empty it."
+fix = "Look for what is kept from step to step. It may be a loss with its graph in a list, outputs kept for a metric, or an unbounded cache. Use .item() or .detach(), or empty it."
 explains = []
 [params.steps]
 value = 4
@@ -23,9 +23,9 @@ source = "convention: of this project, what is kept at each step has one size"
 [needs]
 tables = ["profiler_events"]
 [doc]
-what = "A profile with profile_memory=True in which the memory in use at the end of each step goes up by about the same amount."
+what = "This applies to a profile with profile_memory=True. The memory in use at the end of each step goes up by about the same amount."
 why = "In a steady training the end of every step finds the same tensors alive."
-not_this = "The first steps, in which gradients and optimizer state are made; steps of different batches; profiles of fewer than four steps."
+not_this = "The first steps, in which gradients and optimizer state are made. Steps of different batches. Profiles of fewer than four steps."
 source = "The profiler's own [memory] events."
 */
 WITH ends AS (

@@ -4,13 +4,13 @@ name = "growth-in-evaluation"
 severity = "warning"
 phase = "eval"
 signal = "event"
-message = "What an evaluation gathers is not let go of before the next one. {owner_} gains {added} {of_} in each, {length} by evaluation {evaluation}, and none while the model trains.{grows}"
-fix = "Empty it before each evaluation: clear() the list, reset() the metric, or make it anew. Where it holds losses or outputs, evaluate under torch.no_grad() and add .item() or .detach().cpu()."
+message = "An evaluation keeps what it gathers until the next one. {owner_} gains {added} {of_} in each, {length} by evaluation {evaluation}, and none while the model trains.{grows}"
+fix = "Empty it before each evaluation: clear() the list, reset() the metric, or create it again. Where it holds losses or outputs, evaluate under torch.no_grad() and add .item() or .detach().cpu()."
 explains = ["tensor-list-growth", "graph-retained-across-steps", "host-memory-leak", "memory-near-limit", "oom-host", "oom-device", "throughput-drift"]
 [params.evaluations]
 value = 3
 unit = "evaluations"
-doc = "Worth of what it holds: of two that were looked at and one before, or of one where all that it holds is a multiple of that."
+doc = "Evaluations whose outputs it holds. These are two that were looked at and one before. Or it is one where all that it holds is a multiple of that."
 source = "convention: of this project, the first evaluations fill caches"
 [params.worth_a_word]
 value = 1024
@@ -24,8 +24,8 @@ source = "convention: of this project, what is never cleared grows evenly"
 [needs]
 tables = ["events", "steps"]
 [doc]
-what = "A list, dictionary or tensor that grows in one evaluation after the other: between its first forward and the first training forward after it. Through the training steps between them it keeps its length. An error where it holds autograd graphs."
-why = "Memory grows from one evaluation to the next until the process dies; and a score of all that was gathered mixes outputs of earlier weights with those of now."
+what = "A list, dictionary or tensor grows in one evaluation after the other. It grows between the first forward of an evaluation and the first training forward after it. Through the training steps between them it keeps its length. It is an error where it holds autograd graphs."
+why = "Memory grows from one evaluation to the next until the process dies. And a score of all that was gathered mixes outputs of earlier weights with those of now."
 not_this = "Lists that are made or cleared for each evaluation, numbers of a history. Models and state_dicts that are kept, one small result of each evaluation such as a confusion matrix. Bounded queues, agents that fill a buffer."
 source = "Looks at the lengths of all containers and tensors, at equal places of the loop."
 */

@@ -4,7 +4,7 @@ name = "unregistered-parameters"
 severity = "error"
 phase = "forward"
 signal = "registered"
-message = "{module_words} keeps {value} parameters ({names}) in a Python list or dict: parameters() does not find them, so no optimizer trains them and no checkpoint holds them."
+message = "{module_words} keeps {value} parameters ({names}) in a Python list or dict. There `parameters()` does not find them, so no optimizer trains them and no checkpoint holds them."
 fix = "Put the modules into nn.ModuleList or nn.ModuleDict (parameters into nn.ParameterList)."
 explains = ["parameters-not-in-optimizer", "plateau", "underfit"]
 [needs]

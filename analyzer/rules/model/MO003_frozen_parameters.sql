@@ -13,7 +13,7 @@ doc = "Learning rate at the step, as a share of its highest, up to which a param
 source = "convention: of this project, a hundredth of its highest rate: what moves there moves by a hundredth"
 [params.given]
 value = 3
-doc = "Different gradients that a parameter with requires_grad False was given, from which it is a master copy that the script feeds; what a freeze left behind stays as it is."
+doc = "Different gradients of a parameter with requires_grad False from which it is a master copy that the script feeds. A gradient that a freeze left behind does not change."
 source = "convention: of this project, two values may be left behind by one freeze"
 [params.lasting]
 value = 3
@@ -27,7 +27,7 @@ steps = 3
 [doc]
 what = "Parameters in an optimizer's groups whose requires_grad is False at every step, or from some step on to the end."
 why = "The optimizer skips them silently."
-not_this = "Master copies, into which the script puts gradients of its own, frozen parameters that no optimizer holds. Parameters that are thawed later, or whose learning rate had gone down to nothing by a schedule before. Only advice where others are: a plan that thaws part after part; where it is so from the first step on while other parameters in an optimizer train, as in fine-tuning a head on a frozen backbone; and where all that is held is frozen and what trains is not held, which is parameters-not-in-optimizer."
+not_this = "Master copies, into which the script puts gradients of its own. Frozen parameters that no optimizer holds. Parameters that are thawed later, or whose learning rate had gone down to nothing by a schedule before. Only advice where others are thawed later: a plan that thaws part after part. Only advice where it is so from the first step on while other parameters in an optimizer train. Fine-tuning a head on a frozen backbone is such a case. Only advice where all that is held is frozen and what trains is not held, which is parameters-not-in-optimizer."
 source = "Flags; no threshold."
 */
 WITH looks AS (

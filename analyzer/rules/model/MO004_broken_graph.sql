@@ -4,8 +4,8 @@ name = "broken-graph"
 severity = "error"
 phase = "backward"
 signal = "gradient"
-message = "From step {step} on no gradient reaches {count} optimized parameters up to module {place} (last cut off: {tensor}), for {steps} steps, although the module is called and {beside}: the graph is cut {where_}."
-fix = "Call loss.backward() where none is made. Else look behind module {place} for what leaves the graph: detach(), .data, .item(), no_grad(), argmax or rounding, numpy, a new tensor made from the values; remove it or use a differentiable form."
+message = "From step {step} on no gradient reaches {count} optimized parameters up to module {place} (last cut off: {tensor}), for {steps} steps. Yet the module is called and {beside}. The graph is cut {where_}."
+fix = "Call loss.backward() where none is made. Else look behind module {place} for what leaves the graph. Usual causes are detach(), .data, .item(), no_grad(), argmax or rounding, numpy, and a new tensor made from the values. Remove it or use a differentiable form."
 explains = ["parameters-not-in-optimizer", "divergence", "vanishing-gradients", "dead-relu"]
 [params.steps]
 value = 3
@@ -36,7 +36,7 @@ source = "arithmetic: some sixteen roundings of float32, 2^-24"
 tables = ["steps", "modules"]
 kinds = ["gradient", "activation"]
 [doc]
-what = "From some step to the end, parameters that an optimizer holds and that require gradients get none: None, or exact zero without a gradient arriving at their module. Their module runs, and later modules of the same optimizer, of this or another model, get gradients; or nothing at all that an optimizer holds gets any although a backward of its own runs before each of its steps; or nothing of the modules that it holds does, while a parameter outside of all modules does."
+what = "From some step to the end, parameters that an optimizer holds and that require gradients get none. A gradient is None, or exactly zero and no gradient arrives at the module. The module runs, and later modules of the same optimizer, of this or another model, get gradients. Or nothing that an optimizer holds gets a gradient. Yet a backward of its own runs before each of its steps. Or no module that it holds gets one, while a parameter outside of all modules does."
 why = "Half of the model silently stops learning; the loss often goes on falling."
 not_this = "Frozen parameters (requires_grad False or a learning rate of exactly zero), modules that were not called. Heads whose output the loss does not use (a warning where they never got any). Optimizers that step in turns, gradients that are absent only now and then. A weight of the model itself whose gradient is there and zero while modules below it get theirs (frozen-by-zero-gradient). A parameter that never had one in a module through which others get theirs may be unused: a warning."
 source = "Counts and graph order."

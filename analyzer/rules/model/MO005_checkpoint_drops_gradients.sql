@@ -15,8 +15,8 @@ source = "convention: of this project, one step may be the first"
 [needs]
 tables = ["probes", "modules"]
 [doc]
-what = "A block is checkpointed the reentrant way, none of its inputs requires a gradient, and weights inside it that an optimizer holds have no gradient from then on; or backward was refused because nothing requires one."
-why = "Reentrant checkpointing builds a graph only where an input requires a gradient: what is inside gets none, and only a warning says so."
+what = "A block is checkpointed the reentrant way, and none of its inputs requires a gradient. Weights inside it that an optimizer holds have no gradient from then on. Or backward was refused because nothing requires a gradient."
+why = "Reentrant checkpointing builds a graph only where an input requires a gradient. Otherwise the weights inside get none, and only a warning says so."
 not_this = "Blocks whose weights are frozen or get their gradients another way, and checkpointing without reentry."
 source = "torch.utils.checkpoint: at least one input has to require a gradient with use_reentrant=True."
 */

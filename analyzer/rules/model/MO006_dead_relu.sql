@@ -5,7 +5,7 @@ severity = "error"
 phase = "forward"
 signal = "zero_fraction"
 message = "These units no longer learn: {zero_percent} % of {tensor} are exactly zero from step {step} on ({steps} steps). The gradient of the weights before it ({producer}) is {gradient}."
-fix = "Lower the learning rate or clip gradients if it began with a large update; check the bias and the init of {producer}; LeakyReLU or GELU keep a gradient on the negative side."
+fix = "Lower the learning rate or clip gradients if it began with a large update. Check the bias and the init of {producer}. LeakyReLU or GELU keep a gradient on the negative side."
 explains = ["divergence", "vanishing-gradients", "loss-spike", "frozen-by-zero-gradient", "shuffled-labels", "representation-collapse"]
 reach = 20
 [params.fraction]
@@ -37,7 +37,7 @@ tables = ["steps", "modules"]
 kinds = ["activation", "gradient"]
 steps = 4
 [doc]
-what = "An activation that cannot be negative is zero in nearly every element for several steps, and the weights that feed it get an exactly zero or collapsed gradient."
+what = "An activation that cannot be negative is zero in nearly every element for several steps. The weights that feed it get an exactly zero or collapsed gradient."
 why = "Where the input of a ReLU is negative for every sample the gradient is zero, so nothing moves it back."
 not_this = "Dropout, sparse inputs and one-hot codes, gates and experts: their feeding weights still get gradients. Zero-initialised branches in their first steps, single numbers, hinges whose loss is zero."
 source = "Arithmetic: derivative of max(0, x)."

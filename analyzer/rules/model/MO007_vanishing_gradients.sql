@@ -5,7 +5,7 @@ severity = "error"
 phase = "backward"
 signal = "gradient_ratio"
 message = "Gradients of the first layers are {ratio} of those of the last, for {steps} steps from step {step} on. Their rms is {first_rms} at {tensor} and {last_rms} at {last_tensor}, {course} {layers} layers."
-fix = "Use ReLU-family activations, normalisation layers, residual connections, or an init that fits the activation; tanh and sigmoid lose up to three quarters of the gradient per layer."
+fix = "Use ReLU-family activations, normalisation layers, residual connections, or an init that fits the activation. The functions tanh and sigmoid lose up to three quarters of the gradient per layer."
 explains = ["shuffled-labels"]
 [params.ratio]
 value = 1e-4
@@ -14,7 +14,7 @@ source = "convention: published tools warn at 1e-2 to 1e-4; this is the lowest"
 [params.half]
 value = 0.03
 doc = "The same for each half of the depth alone: the loss is spread over the layers, not at one of them."
-source = "convention: of this project, half of the depth loses about the root of the ratio, 0.01; three times as much is allowed"
+source = "convention: of this project, half of the depth loses about the root of the ratio, 0.01. Three times as much is allowed"
 [params.nothing]
 value = 1e-6
 doc = "Ratio under which it does not matter where the gradient is lost: about the resolution of float32."
@@ -58,9 +58,9 @@ tables = ["steps", "modules"]
 kinds = ["gradient"]
 steps = 10
 [doc]
-what = "From the last to the first layers, in the order of calls, the gradient of the weight matrices falls by four orders of magnitude on both halves of the way, or by seven anywhere. It does so at nearly every step."
+what = "From the last to the first layers, in the order of calls, the gradient of the weight matrices falls. It falls by four orders of magnitude on both halves of the way, or by seven anywhere. It does so at nearly every step."
 why = "The first layers stay as they were initialised."
-not_this = "Embeddings (sparse), biases and norms, exactly zero gradients (cut graph, dead units), a single small layer, a zero-initialised head in its first steps."
+not_this = "Embeddings (sparse), biases and norms, exactly zero gradients (cut graph, dead units). A single small layer, a zero-initialised head in its first steps."
 source = "Ratio to sibling tensors; published tools warn between 1e-2 and 1e-4 for the ratio."
 */
 WITH layers AS (

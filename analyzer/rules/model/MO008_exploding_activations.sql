@@ -50,7 +50,7 @@ source = "convention: of this project, three of four"
 tables = ["tensor_stats", "modules"]
 kinds = ["activation"]
 [doc]
-what = "Outputs of linear and convolution layers that grow by a factor from each to the next, over most of the network, or of the same layer from block to block, in one of the first steps."
+what = "In one of the first steps outputs of linear and convolution layers grow by a factor. They grow from each layer to the next, over most of the network. Or outputs of the same layer grow so from block to block."
 why = "Gradients grow the same way backwards; half precision overflows."
 not_this = "One large layer, a head that scales down again, growth by the sqrt(2) of residual sums. Growth that normalisation takes back, small networks, layers that an update has just thrown about (lr-too-high)."
 source = "A sound initialisation keeps the scale: a hundredfold over the depth is none."

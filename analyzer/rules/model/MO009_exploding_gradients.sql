@@ -78,7 +78,7 @@ tables = ["steps"]
 columns = ["steps.grad_norm"]
 steps = 4
 [doc]
-what = "The gradient norm leaves its own history upward for at least three steps, goes on growing, and the loss rises or breaks with it; or it grows a hundredfold over the first steps while the loss does."
+what = "The gradient norm leaves its own history upward for at least three steps and goes on growing. The loss rises or breaks with it. Or the norm grows a hundredfold over the first steps while the loss does."
 why = "Each step throws the weights further than the loss surface is known."
 not_this = "A single large gradient. A jump when layers are unfrozen or the task changes (it does not grow and the loss does not rise). Norms that grow while the loss falls. A few large gradients that are clipped and after which most steps are as before (loss-spike). Growth that ends in the overflow of a float16 activation within ten steps."
 source = "Own history, robust: median and MAD of ln(norm) over the 30 steps before, maximum of all steps before."

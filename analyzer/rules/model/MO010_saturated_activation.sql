@@ -4,7 +4,7 @@ name = "saturated-activation"
 severity = "error"
 phase = "forward"
 signal = "saturation"
-message = "From step {step} on at least {percent} % of the outputs of {module} ({class_name}) lie at their bounds: its gradient is nearly zero there."
+message = "From step {step} on at least {percent} % of the outputs of {module} ({class_name}) lie at their bounds. Its gradient is nearly zero there."
 fix = "Initialise smaller, normalise before {module}, or use an activation without bounds."
 explains = ["vanishing-gradients", "plateau", "underfit", "frozen-by-zero-gradient", "shuffled-labels", "representation-collapse"]
 [params.square]
@@ -51,10 +51,10 @@ tables = ["tensor_stats", "modules"]
 kinds = ["activation"]
 steps = 5
 [doc]
-what = "A tanh or sigmoid inside the network whose outputs are so close to their bounds, step after step, that most units must be saturated; a tanh at the end of it where that came from one step to the next."
+what = "Outputs of a tanh or sigmoid inside the network are close to their bounds, step after step. They are so close that most units must be saturated. For a tanh at the end of the network this counts only if it came from one step to the next."
 why = "The derivative of a saturated unit is nearly zero: what lies below it does not learn."
-not_this = "The last sigmoid of a classifier, which is to be sure of itself; a tanh at the end that comes to its bounds bit by bit; saturation that comes and goes (the features of a critic); gates inside recurrent layers, which are not seen."
-source = "Markov: if x lies in [-1, 1] with mean square E, the share beyond t is at least (E - t^2) / (1 - t^2); 0.96 and 0.95 give 0.59."
+not_this = "The last sigmoid of a classifier, which is to be sure of itself. A tanh at the end that comes to its bounds bit by bit. Saturation that comes and goes (the features of a critic). Gates inside recurrent layers, which are not seen."
+source = "Markov: let x be in [-1, 1] with mean square E. Then the share beyond t is at least (E - t^2) / (1 - t^2). The values 0.96 and 0.95 give 0.59."
 */
 WITH squares AS (
     SELECT s.rank, s.step, m.module_id, m.module, m.class_name, m.call_order,

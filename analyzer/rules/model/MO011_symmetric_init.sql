@@ -27,9 +27,9 @@ tables = ["tensors"]
 columns = ["tensors.distinct_rows"]
 steps = 5
 [doc]
-what = "A weight whose rows are all equal at the start and still equal after several updates that changed it; or one whose gradient is exactly zero in every step because of it."
+what = "The rows of a weight are all equal at the start and still equal after several updates that changed it. Or the gradient of such a weight is exactly zero in every step because of it."
 why = "Units that begin alike and get the same gradient remain alike: the layer has the width of one unit."
-not_this = "A head or a branch that starts at zero and parts with its first gradient, however late that comes, embeddings, weights that do not train."
+not_this = "A head or a branch that starts at zero and leaves it with its first gradient, however late that comes. Embeddings, weights that do not train."
 source = "Equality of rows at the start, at the steps 3 and 10, and then at 32, 64 and so on."
 */
 WITH alike AS (

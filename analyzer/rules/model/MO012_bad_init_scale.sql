@@ -34,10 +34,10 @@ source = "arithmetic: half and twice"
 tables = ["tensor_stats", "tensors", "modules"]
 kinds = ["parameter"]
 [doc]
-what = "The weight of a linear or convolution layer whose first standard deviation is far above or below every usual initialisation for its fan-in; of one that joins later, or of a layer of the script's own that multiplies by a matrix, far above."
+what = "The weight of a linear or convolution layer has an unusual first standard deviation. It is far above or below every usual initialisation for its fan-in. For a layer that joins later it is far above. The same holds for a layer of the script's own that multiplies by a matrix."
 why = "Activations and gradients change their scale by that factor in each layer."
 not_this = "Weights that start at zero or a constant, a loaded checkpoint's ordinary weights, normal(0, 0.02). A small start of a head whose output no layer takes in, small fan-in. Embeddings and heads tied to them."
-source = "He initialisation sqrt(2 / fan_in), torch's default sqrt(1 / (3 fan_in)); four times above and fifty below leave room for all usual gains."
+source = "He initialisation sqrt(2 / fan_in), torch's default sqrt(1 / (3 fan_in)). Four times above and fifty below leave room for all usual gains."
 */
 -- shared
 WITH first AS (

@@ -35,10 +35,10 @@ tables = ["batches", "tensor_stats"]
 kinds = ["output"]
 steps = 3
 [doc]
-what = "A softmax or sigmoid whose result goes into a loss that applies it itself, as the graph shows; or a model whose output lies between 0 and 1 and adds up to one per sample, followed by the log-softmax of cross_entropy; or the output of a Sigmoid module that goes into binary_cross_entropy_with_logits as it is."
-why = "Softmax of probabilities is nearly flat: the loss ends at ln(e + C - 1) - 1 and gradients are small."
+what = "The result of a softmax or sigmoid goes into a loss that applies it itself, as the graph shows. Or a model's output is between 0 and 1 and adds up to one per sample. Then the log-softmax of cross_entropy follows. Or the output of a Sigmoid module goes into binary_cross_entropy_with_logits unchanged."
+why = "Softmax of probabilities is nearly flat. The loss ends at ln(e + C - 1) - 1 and gradients are small."
 not_this = "Scores that are divided by a temperature first, probabilities whose logarithm is taken for nll_loss. Logits that happen to be small, values between 0 and 1 that no Sigmoid module made."
-source = "Arithmetic: logits in [0, 1] that sum to 1 give at best 1 - ln(e + C - 1); sigmoid of a number between 0 and 1 is between 0.5 and 0.73, so that no target 0 costs less than ln 2 and no target 1 less than ln(1 + 1/e)."
+source = "Arithmetic: logits in [0, 1] that sum to 1 give at best 1 - ln(e + C - 1). Sigmoid of a number between 0 and 1 is between 0.5 and 0.73. So no target 0 costs less than ln 2 and no target 1 less than ln(1 + 1/e)."
 */
 -- shared
 WITH given AS (

@@ -18,9 +18,9 @@ source = "convention: of this project, rounding of half precision"
 [needs]
 tables = ["batches", "tensor_stats"]
 [doc]
-what = "The input of nll_loss, kl_div or ctc_loss holds positive numbers (no log-probabilities) or comes right from a softmax over another dimension than that of the classes, or the target of a binary cross entropy lies outside [0, 1]."
+what = "The input of nll_loss, kl_div or ctc_loss holds positive numbers (no log-probabilities). Or it comes right from a softmax over another dimension than that of the classes. Or the target of a binary cross entropy is outside [0, 1]."
 why = "The loss is then no likelihood: it can fall without bound and its minimum is nowhere."
-not_this = "cross_entropy, which takes the logarithm itself; rounding above zero; binary cross entropy with reduction='none', of which the script may leave out elements by a mask."
+not_this = "cross_entropy, which takes the logarithm itself. Rounding above zero. Binary cross entropy with reduction='none', of which the script may leave out elements by a mask."
 source = "Definition of each loss: log-probabilities are at most 0, probabilities lie in [0, 1]."
 */
 -- shared

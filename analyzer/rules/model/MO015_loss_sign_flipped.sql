@@ -10,12 +10,12 @@ explains = ["divergence", "exploding-gradients", "loss-spike", "underfit", "logi
 [params.runaway]
 value = 1000.0
 unit = "times"
-doc = "How far below zero a loss of any kind must have run, in sizes of its first steps; gradients a tenth of that."
+doc = "How far below zero a loss of any kind must have run, in sizes of its first steps. For gradients a tenth of that suffices."
 source = "convention: of this project, three orders of magnitude below where it began is no loss with a minimum"
 [params.gaining]
 value = 1.8
 unit = "times"
-doc = "How much more a loss that has run below zero falls in each third of its way than in the third before."
+doc = "How much more a loss below zero falls in each third of its way than in the third before."
 source = "own history"
 [params.below]
 value = 10.0
@@ -90,10 +90,10 @@ source = "arithmetic: thirds"
 [needs]
 tables = ["steps", "param_groups"]
 [doc]
-what = "A loss that cannot be negative (cross entropy, squared error \u2026) and is the only loss of the step enters the total with a negative weight, in a run with one optimizer; or such a loss is given a negative weight for a class; or the one optimizer maximises such a loss that counts with a positive weight; or the negative of a mean of absolute or squared differences is minimised and runs away; or the mean logarithm of a probability is; or a loss of any kind falls below zero without bound, or faster and faster, while its gradients grow."
+what = "The run has one optimizer, and the only loss of the step cannot be negative (cross entropy, squared error …). It enters the total with a negative weight. Or such a loss is given a negative weight for a class. Or the one optimizer maximises such a loss that counts with a positive weight. Or the negative of a mean of absolute or squared differences is minimised and runs away. Or the mean logarithm of a probability is minimised. Or a loss of any kind falls below zero without bound, or faster and faster, while its gradients grow."
 why = "Gradient descent then climbs: the loss falls without bound below zero while predictions get worse."
-not_this = "Adversarial training with several optimizers, a negative loss beside a positive one; log-densities, which fall below zero by logarithms, not by powers of ten."
-source = "Sign of the gradient that backward brings to the loss operator; a loss that has a minimum has vanishing gradients there, not growing ones."
+not_this = "Adversarial training with several optimizers, a negative loss beside a positive one. Log-densities, which fall below zero by logarithms, not by powers of ten."
+source = "Sign of the gradient that backward brings to the loss operator. A loss that has a minimum has vanishing gradients there, not growing ones."
 */
 -- shared
 WITH one AS (

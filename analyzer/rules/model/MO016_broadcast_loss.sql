@@ -10,7 +10,7 @@ explains = ["overfit", "plateau", "underfit", "representation-collapse", "shuffl
 [needs]
 tables = ["steps"]
 [doc]
-what = "A subtraction in the loss whose operands (N, 1) and (N) broadcast to (N, N), in the graph or by torch's own warning, which an evaluation gives as well."
+what = "The operands (N, 1) and (N) of a subtraction in the loss broadcast to (N, N). The graph shows it, or torch's own warning, which an evaluation gives as well."
 why = "The best answer is then the mean of all targets: the loss ends at their variance."
 not_this = "Pairwise losses between two stretched tensors of the model, other broadcasting."
 source = "Shapes of the operands."

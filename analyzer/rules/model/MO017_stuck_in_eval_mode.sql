@@ -4,7 +4,7 @@ name = "stuck-in-eval-mode"
 severity = "error"
 phase = "forward"
 signal = "training"
-message = "From step {step} on {who} trains in eval mode{after}: dropout is off and batch norm uses and keeps its old statistics."
+message = "From step {step} on {who} trains in eval mode{after}. Dropout is off, and batch norm uses and keeps its old statistics."
 fix = "Call model.train() before the training loop goes on (after each evaluation)."
 explains = ["overfit", "batchnorm-not-tracking", "shuffled-labels", "silent-data-corruption"]
 [params.least]
@@ -32,9 +32,9 @@ tables = ["steps", "modules"]
 columns = ["steps.training"]
 steps = 4
 [doc]
-what = "Training forwards with training=False to the end of the run, or from an evaluation on for some steps, after steps with training=True; or in all steps of a model that has dropout or batch norm, or that draws random numbers in train mode only (a warning, unless its batch norms have never seen a batch). Likewise a model of the same build that takes its place, as after a resume; and a part of the model that was evaluated by itself, if it goes on training in eval mode."
+what = "After steps with training=True, training forwards run with training=False to the end of the run. Or they run so from an evaluation on for some steps. Or they do so in all steps of a model with dropout, batch norm, or random numbers in train mode only. That is a warning, unless its batch norms have never seen a batch. The same holds for a model of the same build that takes its place, as after a resume. It holds for a part of the model that was evaluated by itself, if it trains on in eval mode."
 why = "Regularisation and running statistics stop, without an error."
-not_this = "Models without such layers, steps in eval mode that no evaluation came before, if train mode follows, parts of a model in train mode that are frozen, or put into eval mode without having been evaluated by themselves, evaluation."
+not_this = "Models without such layers, evaluation. Steps in eval mode that no evaluation came before, if train mode follows. Frozen parts of a model in train mode. Parts that were put into eval mode without having been evaluated by themselves."
 source = "Flags; no threshold but persistence."
 */
 -- shared

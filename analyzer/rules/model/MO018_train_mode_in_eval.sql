@@ -25,9 +25,9 @@ source = "arithmetic: a majority is more than a half"
 tables = ["module_modes", "steps"]
 columns = ["module_modes.training"]
 [doc]
-what = "Dropout or batch norm with training=True in forwards without gradients that come in bouts, between training steps; or a functional dropout that drew random numbers inside a module in eval mode."
+what = "Dropout or batch norm runs with training=True in forwards without gradients, which come in groups between training steps. Or a functional dropout drew random numbers inside a module in eval mode."
 why = "Results are noisy, and batch norm learns from the evaluation data."
-not_this = "A forward without gradients at every step, of the run or of a stage of it (a teacher, a generator, sampling). One look at the batch that was just trained on, a block under no_grad inside a training forward. Several optimizers, dropout of probability zero, one batch that an evaluation passes through many times (Monte Carlo dropout); a momentum encoder, which never runs with gradients and is in eval mode in evaluations."
+not_this = "A forward without gradients at every step of the run or of a stage (a teacher, a generator, sampling). One look at the batch that was just trained on, a block under no_grad inside a training forward. Several optimizers, dropout of probability zero. One batch that an evaluation passes through many times (Monte Carlo dropout). A momentum encoder, which never runs with gradients and is in eval mode in evaluations."
 source = "Flags; the operators of one evaluation as torch's profiler lists them."
 */
 -- shared

@@ -22,9 +22,9 @@ tables = ["batches", "modules"]
 columns = ["batches.batch_size"]
 steps = 5
 [doc]
-what = "Batch norm in train mode with four samples a batch or fewer, in most steps, or from some step on to the end."
+what = "Batch norm in train mode gets four samples a batch or fewer. This holds in most steps, or from some step to the end."
 why = "Mean and variance over so few samples change from step to step; running statistics do not fit what training saw."
-not_this = "Batch norms in eval mode, batches that are lists of many samples, pictures (many positions count as samples; said as a warning, and only where the model is evaluated), a small last batch."
+not_this = "Batch norms in eval mode, batches that are lists of many samples, a small last batch. Pictures, whose many positions count as samples: a warning, and only where the model is evaluated."
 source = "Threshold of the catalogue: 4 samples a batch."
 */
 WITH sizes AS (

@@ -10,7 +10,7 @@ explains = ["overfit"]
 [params.least]
 value = 5
 unit = "steps"
-doc = "Steps in a row, to the end of the run, with statistics that are the same to the last bit while the batches are counted."
+doc = "Steps in a row, to the end of the run, with statistics that are equal to the last bit. Meanwhile the batches are counted."
 source = "convention: of this project, fewer may be a block under no_grad"
 [params.moved]
 value = 1e-4
@@ -33,7 +33,7 @@ source = "convention: of this project, a share of 0.95 can only be what is kept"
 tables = ["modules"]
 columns = ["modules.settings"]
 [doc]
-what = "A batch norm in train mode that keeps no running statistics, never changes them (momentum 0, from the beginning or from a step on) or hardly remembers more than the last batch (momentum 0.9 or more; a warning below 0.95)."
+what = "A batch norm in train mode keeps no running statistics. Or it never changes them (momentum 0, from the beginning or from a step on). Or it hardly remembers more than the last batch (momentum 0.9 or more; a warning below 0.95)."
 why = "Evaluation then depends on the batch at hand, on initial values or old ones, or on one batch."
 not_this = "momentum=None (a cumulative mean). Batch norms that never run in train mode or go to eval mode (they no longer count batches). Statistics that have converged."
 source = "Definition of running statistics; another library's momentum is the share that is kept, 1 minus this one."

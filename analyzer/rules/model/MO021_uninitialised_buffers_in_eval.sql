@@ -4,7 +4,7 @@ name = "uninitialised-buffers-in-eval"
 severity = "error"
 phase = "eval"
 signal = "output"
-message = "Before its first training step {model} was evaluated with buffers that only training sets: its output there is {times} the size of that in training. {buffers}"
+message = "Before its first training step {model} was evaluated with buffers that only training sets. Its output there is {times} the size of that in training. {buffers}"
 fix = "Register the buffers with meaningful values. Or run a forward in training mode, or load a checkpoint, before the first evaluation. Or leave that evaluation out."
 explains = ["train-eval-input-mismatch", "loss-spike", "nonfinite-tensor"]
 [params.times]
@@ -15,9 +15,9 @@ source = "convention: of this project, two orders of magnitude: an evaluation di
 [needs]
 tables = ["probes", "modules"]
 [doc]
-what = "A model is evaluated before it is trained, and its outputs are out of all proportion to those of its first training forwards. A training forward then sets buffers that were something else."
-why = "Running statistics, scales and caches that are filled in training mode are zeros, ones or whatever memory held before: the first evaluation measures them, not the model."
-not_this = "Evaluations before training of models without such buffers, and those that differ by less; batch normalisation alone is a warning, because data in large units explain it as well."
+what = "A model is evaluated before it is trained. Its outputs are out of all proportion to those of its first training forwards. A training forward then sets buffers that were something else."
+why = "Running statistics, scales and caches that are filled in training mode are zeros, ones or whatever memory held before. The first evaluation measures them, not the model."
+not_this = "Evaluations before training of models without such buffers, and those that differ by less. Batch normalisation alone is a warning, because data in large units explain it as well."
 source = "Comparison of the model with itself."
 */
 WITH outputs AS (

@@ -16,7 +16,7 @@ tables = ["modules", "tensors", "tensor_stats"]
 kinds = ["gradient"]
 steps = 5
 [doc]
-what = "A module with parameters in the optimizer that no forward has called and that no gradient has reached; a warning where the data choose among it and its likes, as a gate does among experts."
+what = "No forward has called a module with parameters in the optimizer, and no gradient has reached it. This is a warning where the data choose among several such modules, as a gate does among experts."
 why = "It does not train; with DistributedDataParallel it is an error."
 not_this = "Weights that other code uses directly (they get gradients), frozen ones, modules that are called later. Parts inside an unused one or inside one that runs without gradients."
 source = "Counting."

@@ -5,12 +5,12 @@ severity = "error"
 phase = "forward"
 signal = "storage"
 message = "At step {step} {sentence}: from here on they are trained as two weights, or one of them not at all."
-fix = "Tie them again after whatever replaced one of them (head.weight = embedding.weight), and before the optimizer is made; after load_state_dict(assign=True), deepcopy of a part, or surgery on the model."
+fix = "Tie them again after whatever replaced one of them (head.weight = embedding.weight), and before the optimizer is made. Do the same after load_state_dict(assign=True), deepcopy of a part, or surgery on the model."
 explains = ["second-moment-collapse", "parameters-not-in-optimizer", "loss-spike", "divergence", "unused-module", "frozen-by-zero-gradient", "symmetric-init"]
 [needs]
 tables = ["events", "steps"]
 [doc]
-what = "Two names in a model that shared one storage stop sharing it. As a warning: an embedding and a linear layer of the same shape that begin with the same numbers in two tensors."
+what = "Two names in a model that shared one storage stop sharing it. As a warning: an embedding and a linear layer of equal shape begin with the same numbers in two tensors."
 why = "A tied head learns from the embedding's gradient and the other way round. Untied, they drift apart without any error, and the optimizer usually holds only one of them."
 not_this = "Weights that are replaced together and stay tied."
 source = "Identity of storage."

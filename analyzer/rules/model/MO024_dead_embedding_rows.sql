@@ -4,7 +4,7 @@ name = "dead-embedding-rows"
 severity = "warning"
 phase = "forward"
 signal = "rows_used"
-message = "Embedding {module} has {rows} rows. {lookups} lookups by step {last_step} used {used} of them, none for the first time after step {step}: {percent} % never get a gradient."
+message = "Embedding {module} has {rows} rows. {lookups} lookups by step {last_step} used {used} of them, none for the first time after step {step}. {percent} % never get a gradient."
 fix = "Check how words or categories become indices: a clamp, a modulo, a vocabulary file of another size. Or make the table as large as it is used."
 explains = []
 [params.share]
@@ -24,9 +24,9 @@ source = "convention: of this project, of fewer one is a choice"
 [needs]
 tables = ["embeddings", "modules"]
 [doc]
-what = "At least half the rows of an embedding were never looked up although there were twenty lookups for every row, and no new row was seen in the second half of them."
-why = "Rows that are never looked up stay at their random start: either the table is too large, or indices are computed wrongly and many meanings fall on few rows."
-not_this = "Short runs over a large vocabulary. Tables of positions, distances and segments, which are longer than the sequences in use (unless all lookups go to one position)."
+what = "At least half the rows of an embedding were never looked up although there were twenty lookups for every row. No new row was seen in the second half of the lookups."
+why = "Rows that are never looked up stay at their random start. Either the table is too large, or indices are computed wrongly and many meanings share few rows."
+not_this = "Short runs over a large vocabulary. Tables of positions, distances and segments that are longer than the sequences, unless all lookups go to one position."
 source = "Counting: with equal chances the share of unused rows after 20 lookups a row is exp(-20)."
 */
 WITH rows_ AS (

@@ -4,7 +4,7 @@ name = "representation-collapse"
 severity = "error"
 phase = "forward"
 signal = "spread"
-message = "From step {step} on the outputs of {place} run together: {how} falls from {before} to {value}{against}, and stays there: every sample gets nearly the same output."
+message = "From step {step} on the outputs of {place} run together: {how} falls from {before} to {value}{against}, and stays there. Every sample gets nearly the same output."
 fix = "Keep a term that drives outputs apart (negatives, variance, stop-gradient on one branch). Lower the learning rate. Check what the loss rewards when all outputs are equal."
 explains = ["shuffled-labels", "plateau", "underfit", "vanishing-gradients", "frozen-by-zero-gradient"]
 slack = 20
@@ -42,7 +42,7 @@ doc = "Correlation of the loss with the square of that spread since it was large
 source = "arithmetic: four fifths of the variance of the loss are explained then (0.9 squared)"
 [params.shrunk]
 value = 0.2
-doc = "Share of its first spread to which an output that shrinks as a whole must have come, if the loss falls by nothing else."
+doc = "Share of its first spread to which an output that shrinks as a whole must fall, if the loss falls by nothing else."
 source = "own history"
 [params.together]
 value = 0.98
@@ -50,7 +50,7 @@ doc = "Squared correlation of ln(loss) with ln(spread) from which nothing else i
 source = "arithmetic: one fiftieth of the variance is left for all else"
 [params.halved]
 value = 0.6
-doc = "Share of its lowest before to which the loss comes in one step where a term of it was left out: there the shrinking may begin."
+doc = "Share of its lowest value to which the loss falls in one step where a term of it was left out. There the shrinking may begin."
 source = "own history"
 [params.looks]
 value = 20
@@ -117,9 +117,9 @@ tables = ["probes", "modules"]
 columns = ["probes.scale"]
 steps = 8
 [doc]
-what = "An output of two dimensions whose samples differed, and from some step to the end hardly differ any more: in size against their own size and against before; or in direction, where a model is run on several views before one backward, and less of it where the loss falls with the spread of directions; or that shrinks with all its samples while the loss between views falls exactly as a power of it, and so by nothing but the shrinking. Advice where the model is run once before each backward: then something else than a loss between views has done it."
+what = "The samples of an output of two dimensions differed, and from some step to the end hardly differ any more. They differ less in size, against their own size and against before. Or they differ less in direction, where a model is run on several views before one backward. A smaller fall in direction suffices where the loss falls with the spread of directions. Or the output shrinks with all its samples while the loss between views falls exactly as a power of it. Then the loss falls by nothing but the shrinking. This is advice where the model is run once before each backward. Then something other than a loss between views has done it."
 why = "An output that is the same for every sample carries nothing about it; what follows can only learn a constant."
-not_this = "Directions inside a model at whose end samples still differ, batches of one sample many times over. Outputs that start equal (a layer initialised with zeros), that shrink as a whole while the loss falls by more than that, that get a large common part, or that come back."
+not_this = "Directions inside a model at whose end samples still differ, batches of one sample many times over. Outputs that start equal (a layer initialised with zeros), that get a large common part, or that come back. Outputs that shrink as a whole while the loss falls by more than that."
 source = "Standard deviation of normalised outputs, by which self-supervised learning watches for collapse."
 */
 -- shared

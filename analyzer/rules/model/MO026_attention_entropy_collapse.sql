@@ -5,7 +5,7 @@ severity = "error"
 phase = "forward"
 signal = "attention_entropy"
 message = "From step {step} on attention in {place} {how}. The entropy of its weights goes from {entropy_before} to {entropy} nats (of at most {most}). {percent} % of its rows give all their weight to one key (before: {percent_before} %){and_}. Its logits are so far apart that the softmax passes hardly any gradient back."
-fix = "Normalise queries and keys, scale logits by 1/sqrt(d), lower the learning rate or warm up longer. Find what made the logits grow: weights written or loaded in between, a lost scale, an update that was too large."
+fix = "Normalise queries and keys, scale logits by 1/sqrt(d), lower the learning rate or warm up longer. Find what made the logits grow. It may be weights written or loaded in between, a lost scale, or an update that was too large."
 explains = ["vanishing-gradients", "plateau", "underfit", "frozen-by-zero-gradient", "loss-spike", "divergence"]
 [params.fall]
 value = 0.2
@@ -72,8 +72,8 @@ tables = ["probes", "steps"]
 columns = ["probes.scale"]
 steps = 9
 [doc]
-what = "The weights of an attention, spread over several keys until then, are on single keys to the end of the run. They move there from one look to the next, or gradually, while the loss is no lower than before; or the weights of nearly all rows have come to be exactly one key, in float32."
-why = "The gradient through a softmax that is sure is below the resolution of float32: queries and keys stop learning, and instability follows."
+what = "The weights of an attention were spread over several keys. Then they are on single keys to the end of the run. They move there from one look to the next, or gradually, while the loss is no lower than before. Or the weights of nearly all rows have become exactly one key, in float32."
+why = "The gradient through a saturated softmax is below the resolution of float32. Queries and keys stop learning, and instability follows."
 not_this = "Rows that may see one key only, attention that was like this from the beginning. Attention that becomes sharp while the loss falls and still passes gradients, other numbers of keys. Weights put in by load_state_dict."
 source = "Arithmetic of float32: with one weight above 1 - 2^-20 every other is below 1e-6 of it. The fall is measured against the run's own history."
 */

@@ -5,7 +5,7 @@ severity = "warning"
 phase = "forward"
 signal = "abs_max"
 message = "The logits that {place} gives to the loss grow steadily. Their largest size goes from {first} in the first steps to {value} at the end. From step {step} on it is beyond {limit}, where softmax is saturated."
-fix = "Add a z-loss or weight decay on the last layer, smooth the labels, or lower the learning rate; in half precision such logits lose their differences."
+fix = "Add a z-loss or weight decay on the last layer, smooth the labels, or lower the learning rate. In half precision such logits lose their differences."
 explains = ["fp16-overflow"]
 [params.size]
 value = 50.0

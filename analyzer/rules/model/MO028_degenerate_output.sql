@@ -4,7 +4,7 @@ name = "degenerate-output"
 severity = "error"
 phase = "forward"
 signal = "activation"
-message = "The output of {place}{class_} is exactly {constant} for every sample from step {step} on: a {kind_} over one unit cannot say anything else, so no gradient passes it and nothing before it learns."
+message = "The output of {place}{class_} is exactly {constant} for every sample from step {step} on. A {kind_} over one unit cannot give anything else. No gradient passes it, and nothing before it learns."
 fix = "{remedy}"
 explains = ["frozen-by-zero-gradient", "vanishing-gradients", "plateau", "underfit", "broken-graph", "dead-relu", "shuffled-labels", "saturated-activation"]
 [params.least]
@@ -17,7 +17,7 @@ tables = ["tensor_stats", "modules"]
 kinds = ["activation"]
 steps = 3
 [doc]
-what = "A Softmax or LogSoftmax module whose output is exactly 1 (or 0) everywhere at every measured step: it normalises over an axis of one element. Or a softmax of the autograd graph along the one output of a linear layer, as that of attention weights along the wrong axis."
+what = "The output of a Softmax or LogSoftmax module is exactly 1 (or 0) everywhere at every measured step. It normalises over an axis of one element. Or a softmax of the autograd graph goes along the one output of a linear layer. Attention weights along the wrong axis do so."
 why = "exp(x) / exp(x) is 1 whatever x is, and its derivative is 0."
 not_this = "Outputs that merely saturate: those differ from the bound in some sample or step."
 source = "Arithmetic: the softmax of one number."

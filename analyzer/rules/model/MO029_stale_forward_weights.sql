@@ -15,9 +15,9 @@ source = "convention: of this project, one look may be a forward that was prepar
 [needs]
 tables = ["steps", "events"]
 [doc]
-what = "A node of the autograd graph that reads a weight comes back in a later step, after the weight was updated, and nothing newer in that forward reads this weight."
-why = "The optimizer moves weights that the forward does not see; what it sees jumps when the old value is made again."
-not_this = "Several forwards or backwards before one step (accumulation); a weight that the same forward reads again as well; what is old only once."
+what = "A node of the autograd graph that reads a weight comes back in a later step. The weight has been updated meanwhile. Nothing newer in that forward reads this weight."
+why = "The optimizer moves weights that the forward does not see. What it sees jumps when the old value is made again."
+not_this = "Several forwards or backwards before one step (accumulation). A weight that the same forward reads again as well. What is old only once."
 source = "Identity of the autograd node, and the version counter of the weight that torch raises at each update in place."
 */
 WITH looks AS (

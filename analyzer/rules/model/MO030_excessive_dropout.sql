@@ -4,7 +4,7 @@ name = "excessive-dropout"
 severity = "warning"
 phase = "forward"
 signal = "zero_count"
-message = "{place} ({class_name}) keeps {value} of what it is given in training, in all {looks} looks: torch's p is the share that is dropped, not the share that is kept.{learnt_}"
+message = "{place} ({class_name}) keeps {value} of what it is given in training, in all {looks} looks. The argument p of torch is the share that is dropped, not the share that is kept.{learnt_}"
 fix = "Use a p of 0.1 to 0.5; what other frameworks call keep_prob is 1 - p."
 explains = ["shuffled-labels", "plateau", "underfit"]
 [params.kept]
@@ -35,7 +35,7 @@ tables = ["tensor_stats", "modules"]
 kinds = ["activation"]
 steps = 5
 [doc]
-what = "A dropout in train mode that keeps a quarter of its nonzero inputs or less, in every look; an error where nothing is learnt."
+what = "A dropout in train mode keeps a quarter of its nonzero inputs or less, in every look. This is an error where nothing is learnt."
 why = "What is left of the signal is noise: the loss stays where it began."
 not_this = "Sparse inputs, of which the zeros are not the dropout's; dropout by a function, whose share no module shows."
 source = "Counting zeros before and after; the recommended shares of Srivastava et al. (2014)."

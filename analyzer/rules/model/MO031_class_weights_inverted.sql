@@ -4,8 +4,8 @@ name = "class-weights-inverted"
 severity = "error"
 phase = "loss"
 signal = "class_weights"
-message = "{loss_op} weighs the classes as often as they occur: class {top}, {percent} % of the {total} targets, counts {high} times, and class {rare}, {rare_percent} %, counts {low} times. The frequent class, which needs no help, counts most."
-fix = "Weigh each class by the inverse of its frequency: weight = total / (classes * counts), pos_weight = negatives / positives."
+message = "{loss_op} weighs the classes as often as they occur. Class {top}, {percent} % of the {total} targets, counts {high} times, and class {rare}, {rare_percent} %, counts {low} times. The frequent class, which needs no help, counts most."
+fix = "Weigh each class by the inverse of its frequency. Set weight = total / (classes * counts), or pos_weight = negatives / positives."
 explains = ["class-imbalance", "representation-collapse", "underfit"]
 [params.least]
 value = 200
@@ -37,8 +37,8 @@ source = "convention: of this project, what lies on one line"
 [needs]
 tables = ["batches"]
 [doc]
-what = "Weights that a loss was given for its classes and that are in proportion to how often each class is a target."
-why = "The loss is made of the frequent class even more than it would be without weights; the rare class is given up."
+what = "A loss was given weights for its classes. They are in proportion to how often each class is a target."
+why = "The loss is made of the frequent class even more than it would be without weights. The rare class is given up."
 not_this = "Weights that favour rare classes, or one class on purpose; classes of about the same frequency."
 source = "King and Zeng (2001), Logistic Regression in Rare Events Data: a class is weighted by the inverse of its share."
 */

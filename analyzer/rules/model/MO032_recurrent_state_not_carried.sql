@@ -10,9 +10,9 @@ explains = ["plateau", "underfit"]
 [needs]
 tables = ["events", "modules"]
 [doc]
-what = "A recurrent cell, or a recurrence that gets one place of a sequence at a time, which a loop of four calls or more gives the same computed state each time."
+what = "A loop calls a recurrent cell, or a recurrence that gets one place of a sequence at a time. In four calls or more it gives the same computed state each time."
 why = "A recurrence without its state is a layer: each output knows of its own input and of the beginning only."
-not_this = "States of zeros or learnt ones, which begin a sequence; recurrences that get whole sequences; a new state in any of the calls."
+not_this = "States of zeros or learnt ones, which begin a sequence. Recurrences that get whole sequences. A new state in any of the calls."
 source = "Identity of the state in memory."
 */
 SELECT e.rank, e.step, m.module, m.class_name, (e.detail ->> '$.calls')::BIGINT AS calls,

@@ -15,7 +15,7 @@ source = "convention: of this project, one batch may have odd targets"
 [params.beyond]
 value = 0.5
 unit = "of the range"
-doc = "How far targets lie beyond the range of the activation, of one without an end as a share of the largest target."
+doc = "How far targets are beyond the range of the activation. For a range without an end it is a share of the largest target."
 source = "convention: of this project, noise goes a little beyond a range; half of it is another range"
 [params.apart]
 value = 0.2
@@ -24,9 +24,9 @@ source = "convention: of this project, label smoothing and rounding keep the sum
 [needs]
 tables = ["batches", "tensor_stats"]
 [doc]
-what = "The prediction of mse_loss, smooth_l1_loss or huber_loss comes right from an activation whose range does not hold the mean of the targets, or far from all of them; or a softmax is compared with targets of several labels a sample; or a sigmoid goes into the cross entropy of several classes; or the logits of a cross entropy come right from a ReLU."
+what = "The prediction of mse_loss, smooth_l1_loss or huber_loss comes right from an activation. Its range does not hold the mean of the targets, or is far from holding all of them. Or a softmax is compared with targets of several labels a sample. Or a sigmoid goes into the cross entropy of several classes. Or the logits of a cross entropy come right from a ReLU."
 why = "The output can never become what the loss asks for, however well the rest learns; it saturates instead."
-not_this = "Targets within the range of the activation, with noise a little beyond it; one label a sample under a softmax; probabilities whose logarithm is taken."
+not_this = "Targets within the range of the activation, with noise a little beyond it. One label a sample under a softmax. Probabilities whose logarithm is taken."
 source = "Definition of each activation: sigmoid and softmax lie in [0, 1], tanh in [-1, 1], a softmax sums to 1."
 */
 -- shared

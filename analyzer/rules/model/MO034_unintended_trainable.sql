@@ -19,15 +19,15 @@ doc = "Share of the steps since the freeze in which they do, up to the last in w
 source = "convention: of this project, four of five: a momentum that dies away ends some time"
 [params.given]
 value = 3
-doc = "Different gradients that a parameter with requires_grad False was given, from which it is a master copy that the script feeds."
+doc = "Different gradients of a parameter with requires_grad False from which it is a master copy that the script feeds."
 source = "convention: of this project, two values may be left behind by one freeze"
 [needs]
 tables = ["tensors", "modules"]
 [doc]
-what = "Parameters that were frozen by requires_grad in the middle of the run and that the optimizer goes on moving, because a gradient, or zeros in its place, was left behind; or a part of a model that the script put into eval mode to freeze it and that train() of the whole model has put back, with nothing in it thawed. As a warning: batch norms with frozen weights that run in training mode."
-why = "What was meant to stay as it is drifts: old gradients, momentum and weight decay move frozen weights, running statistics follow the new data, dropout drops."
-not_this = "Parts whose mode the script itself sets back, or whose parameters it thaws; parts that are in eval mode for an evaluation only; copies that the script feeds with gradients of its own."
-source = "torch's documentation: an optimizer skips parameters whose grad is None, not those that require none; train() sets the mode of all modules in it."
+what = "Parameters were frozen by requires_grad in the middle of the run, and the optimizer goes on moving them. It does so because a gradient, or zeros in its place, was left behind. Or the script put a part of a model into eval mode to freeze it, with nothing in it thawed. Then train() of the whole model put it back into train mode. As a warning: batch norms with frozen weights run in training mode."
+why = "Parts that should stay fixed drift. Old gradients, momentum and weight decay move frozen weights. Running statistics follow the new data, and dropout drops."
+not_this = "Parts whose mode the script itself sets back, or whose parameters it thaws. Parts that are in eval mode for an evaluation only. Copies that the script feeds with gradients of its own."
+source = "PyTorch's documentation: an optimizer skips parameters whose grad is None, not those that require none. And train() sets the mode of all modules in it."
 */
 -- detector: moved_by_the_optimizer
 WITH looks AS (

@@ -5,7 +5,7 @@ severity = "error"
 phase = "forward"
 signal = "nonfinite_count"
 message = "The first number that was lost: {origin} at step {step} {held}.{compiled_}{rerun}{spared_}"
-fix = "Look at what {origin} is computed from in this step; a capture of the module's inputs or torch.autograd.detect_anomaly on this one batch shows the operator."
+fix = "Look at what {origin} is computed from in this step. A capture of the module's inputs or torch.autograd.detect_anomaly on this one batch shows the operator."
 explains = ["loss-spike", "divergence", "python-exception", "dead-relu", "vanishing-gradients", "no-optimizer-step", "broken-graph", "nonfinite-metric"]
 generic = true
 reach = 100
@@ -13,7 +13,7 @@ slack = 1
 [needs]
 tables = ["steps"]
 [doc]
-what = "The first non-finite tensor in order of capture, in the first step in which a loss, a used gradient or a weight was not finite."
+what = "This is the first non-finite tensor in order of capture. It is in the first step in which a loss, a used gradient or a weight was not finite."
 why = "It is where the fault became visible; a more specific rule says why, this one says where."
 not_this = "Masks of -inf, gradients that a GradScaler threw away, forwards in eval mode, NaN that reached nothing."
 source = "Arithmetic and graph order."

@@ -10,9 +10,9 @@ explains = ["nonfinite-tensor", "loss-spike", "divergence", "optimizer-eps-under
 [needs]
 tables = ["steps"]
 [doc]
-what = "A logarithm was given exact zeros in the step in which the first non-finite value appeared, and the loss is non-finite in it; or a loss of the form p * (log p - log q) is NaN with finite gradients where p holds exact zeros; or the loss hid it and its gradient is not finite, because the derivative 1 / 0 was multiplied by zero."
-why = "log(0) is -inf, and its derivative 1/0 is too; softmax underflows to exact zero sooner than one expects (logit differences beyond 104 in float32)."
-not_this = "Zeros that a finite loss shows were masked out, logarithms of negative numbers, and steps in which something else was non-finite first."
+what = "A logarithm was given exact zeros in the step of the first non-finite value. The loss of that step is non-finite. Or a loss of the form p * (log p - log q) is NaN with finite gradients. There p holds exact zeros. Or the loss hid it, but its gradient is not finite: the derivative 1 / 0 was multiplied by zero."
+why = "log(0) is -inf, and its derivative 1/0 is too. Softmax underflows to exact zero sooner than one expects (logit differences beyond 104 in float32)."
+not_this = "Zeros that a finite loss shows were masked out, logarithms of negative numbers. Steps in which something else was non-finite first."
 source = "Arithmetic; IEEE 754 log(0) = -inf."
 */
 -- shared

@@ -4,14 +4,14 @@ name = "sqrt-at-zero"
 severity = "error"
 phase = "backward"
 signal = "zero_count"
-message = "The loss of step {step} is finite, but gradients became non-finite: {op} was differentiated at {zero_count} exact zeros (of {numel}, {dtype}), where its derivative is infinite.{rerun}"
+message = "The loss of step {step} is finite, but gradients became non-finite. The operator {op} was differentiated at {zero_count} exact zeros (of {numel}, {dtype}), where its derivative is infinite.{rerun}"
 fix = "Add a small eps inside the root: (x.square().sum(-1) + eps).sqrt(), (x.var(-1) + eps).sqrt(), torch.linalg.vector_norm (its gradient at zero is 0); leave out zero vectors and constant groups."
 explains = ["nonfinite-tensor", "loss-spike", "divergence", "optimizer-eps-underflow", "python-exception"]
 [needs]
 tables = ["steps"]
 [doc]
-what = "The forward pass is finite, a square root (or reciprocal root, norm, fractional power) had reached exactly zero and the gradients of the same step are not finite."
-why = "d sqrt(x)/dx = 1/(2 sqrt(x)) is infinite at 0 and inf times 0 is NaN: a finite loss hides it until the weights are gone."
+what = "The forward pass is finite, and the gradients of the same step are not. A square root (or reciprocal root, norm, fractional power) had reached exactly zero."
+why = "d sqrt(x)/dx = 1/(2 sqrt(x)) is infinite at 0 and inf times 0 is NaN. A finite loss hides it until the weights are gone."
 not_this = "Roots at zero whose gradients stay finite (torch defines the subgradient of norm and std there as 0). Steps whose loss is already non-finite, and steps that a GradScaler skipped for an overflow."
 source = "Arithmetic: derivative of the square root."
 */

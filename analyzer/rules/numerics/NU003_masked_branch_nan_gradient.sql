@@ -4,13 +4,13 @@ name = "masked-branch-nan-gradient"
 severity = "error"
 phase = "backward"
 signal = "gradient"
-message = "The loss of step {step} is finite, but gradients became non-finite: {op} was computed at {hit} of {numel} elements where its derivative is infinite or undefined. A torch.where or masked_fill after it hid them from the loss, not from the gradient."
+message = "The loss of step {step} is finite, but gradients became non-finite. The operator {op} was computed at {hit} of {numel} elements where its derivative is infinite or undefined. A torch.where or masked_fill after it hid them from the loss, not from the gradient."
 fix = "Mask the input as well: x = torch.where(mask, x, safe_value) before {op}, then torch.where(mask, f(x), other) after it."
 explains = ["nonfinite-tensor", "sqrt-at-zero", "division-by-zero", "log-of-zero", "loss-spike", "divergence", "optimizer-eps-underflow", "python-exception", "loss-scale-collapse", "frozen-by-zero-gradient", "dead-relu"]
 [needs]
 tables = ["steps", "operators"]
 [doc]
-what = "The forward pass is finite and the gradient is not; a root, logarithm, quotient, power or exponential whose result goes through a where or masked_fill was computed at values where its derivative does not exist."
+what = "The forward pass is finite and the gradient is not. The result of a root, logarithm, quotient, power or exponential goes through a where or masked_fill. It was computed at values where its derivative does not exist."
 why = "where(mask, f(x), 0) sends the gradient 0 into f for masked elements, and 0 times an infinite derivative is NaN."
 not_this = "Operators at such values whose gradients stay finite, and losses that are not finite themselves."
 source = "Arithmetic: 0 · inf = NaN."

@@ -9,7 +9,7 @@ fix = "Leave every query at least one key: its own position, or a dummy key. Or 
 explains = ["outlier-batch", "nonfinite-tensor", "loss-spike", "divergence", "exploding-gradients", "optimizer-eps-underflow", "python-exception", "log-of-zero", "sqrt-at-zero", "fp16-overflow"]
 [params.sane]
 value = 1e15
-doc = "Saved operands below this size cannot overflow a product in float32 or bfloat16, so whole rows of NaN are the mask's doing."
+doc = "Saved operands below this size cannot overflow a product in float32 or bfloat16. So the mask made whole rows of NaN."
 source = "arithmetic: 1e15 squared times a million terms is 1e36, below 3.4e38"
 [params.half]
 value = 64
@@ -18,7 +18,7 @@ source = "arithmetic: 64 squared is 4096: it takes sixteen such products, all of
 [needs]
 tables = ["steps", "tensor_stats"]
 [doc]
-what = "The first module with a non-finite output had finite inputs, and inside it a mask covers whole rows, or whole rows of a softmax are NaN although its operands were small."
+what = "The first module with a non-finite output had finite inputs. Inside it a mask covers whole rows, or whole rows of a softmax are NaN although its operands were small."
 why = "softmax(-inf, ..., -inf) = 0/0. It needs one sample of padding only, and reaches every weight in the same step."
 not_this = "Masks with full rows where the softmax stays finite (large negative fill), and overflow of the scores themselves."
 source = "Arithmetic: softmax over an empty set."

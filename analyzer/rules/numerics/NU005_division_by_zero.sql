@@ -5,7 +5,7 @@ severity = "error"
 phase = "forward"
 signal = "zero_count"
 message = "At step {step} {op} had {zero_count} exact zeros in its denominator (of {numel}, {dtype}, shape {shape}). The first to come out non-finite was {origin}.{rerun}"
-fix = "Add an eps inside the denominator or clamp it (x / total.clamp_min(eps)), and handle the case behind it: an empty mask, a batch whose weights sum to zero, a constant feature."
+fix = "Add an eps inside the denominator or clamp it (x / total.clamp_min(eps)). Handle the case behind it: an empty mask, a batch whose weights sum to zero, a constant feature."
 explains = ["nonfinite-tensor", "loss-spike", "divergence", "python-exception"]
 [params.ordinary]
 value = 1e30
@@ -24,9 +24,9 @@ source = "arithmetic: of two the result is known"
 [needs]
 tables = ["steps"]
 [doc]
-what = "A division, reciprocal or reciprocal root ran on exact zeros just before the first non-finite value, in the module or loss that put it out; or a positive factor that the graph did not compute holds infinities beside numbers of ordinary size, or whole rows (or groups) of NaN beside standardised numbers."
+what = "A division, reciprocal or reciprocal root ran on exact zeros just before the first non-finite value. It did so in the module or loss that put that value out. Or a positive factor that the graph did not compute holds infinities beside numbers of ordinary size. Or it holds whole rows (or groups) of NaN beside standardised numbers."
 why = "x/0 is infinite and 0/0 is NaN; a mean over an empty selection is the usual way to it."
-not_this = "Zeros in a denominator whose result was selected away and never reached a loss, gradient or weight, and steps in which something was non-finite before the division."
+not_this = "Zeros in a denominator whose result was selected away and never reached a loss, gradient or weight. Steps in which something was non-finite before the division."
 source = "Arithmetic; IEEE 754 division."
 */
 -- detector: graph

@@ -5,7 +5,7 @@ severity = "error"
 phase = "forward"
 signal = "abs_max"
 message = "float16 tensor {tensor} overflowed at step {step}: {inf_count} infinite and {nan_count} NaN of {numel} elements; {evidence}. float16 ends at 65504.{rerun}"
-fix = "Run this module in bfloat16 or float32 (autocast(enabled=False) around it), or scale its input down; find out why its values had grown."
+fix = "Run this module in bfloat16 or float32 (autocast(enabled=False) around it), or scale its input down. Find out why its values had grown."
 explains = ["nonfinite-tensor", "loss-spike", "divergence", "exploding-gradients", "optimizer-eps-underflow", "python-exception", "no-optimizer-step", "dead-relu", "frozen-by-zero-gradient", "loss-scale-collapse"]
 [params.near]
 value = 4096.0
@@ -23,9 +23,9 @@ source = "convention: of this project, fewer do not show what is usual"
 [needs]
 tables = ["steps", "tensor_stats"]
 [doc]
-what = "The first non-finite tensor of the first bad step is float16, or was computed from float16 inside its module. It holds infinities, or its history or operands were large enough to overflow. Or its operators, run a second time, show an infinite product or sum although nothing before it was infinite; or a module puts out infinities for the first time, after larger numbers than ever had come in, even if nothing after it shows them."
-why = "float16 has five exponent bits: the largest finite number is 65504, and a product of two numbers above 256 is beyond it."
-not_this = "Infinities in bfloat16 or float32, masks of -inf, logarithms of zero and fully masked rows in half precision, overflowing gradients that a GradScaler skips."
+what = "The first non-finite tensor of the first bad step is float16, or was computed from float16 inside its module. It holds infinities, or its history or operands were large enough to overflow. Or its operators, run a second time, show an infinite product or sum although nothing before it was infinite. Or a module puts out infinities for the first time, after larger numbers than ever had come in. That counts even if nothing after it shows them."
+why = "float16 has five exponent bits. The largest finite number is 65504, and a product of two numbers above 256 is beyond it."
+not_this = "Infinities in bfloat16 or float32, masks of -inf. Logarithms of zero and fully masked rows in half precision, overflowing gradients that a GradScaler skips."
 source = "IEEE 754 binary16: largest finite number 65504."
 */
 -- detector: lost_in_half

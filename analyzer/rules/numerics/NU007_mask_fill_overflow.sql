@@ -5,7 +5,7 @@ severity = "error"
 phase = "forward"
 signal = "fill"
 message = "{said}."
-fix = "Take the fill from the dtype of the scores: scores.masked_fill(mask, torch.finfo(scores.dtype).min), or compute the scores in float32; and leave every row at least one key."
+fix = "Take the fill from the dtype of the scores: scores.masked_fill(mask, torch.finfo(scores.dtype).min), or compute the scores in float32. And leave every row at least one key."
 explains = ["fully-masked-attention-row", "nonfinite-tensor", "python-exception", "shape-or-dtype-error", "fp16-overflow", "loss-spike", "divergence", "optimizer-eps-underflow"]
 [params.small]
 value = 64.0
@@ -19,7 +19,7 @@ source = "convention: of this project, as much as two lines show"
 [needs]
 tables = ["steps"]
 [doc]
-what = "masked_fill was refused because the number does not fit into float16; or whole rows of a float16 softmax are NaN without a boolean mask, although its operands were small: an added mask of −1e9 has become −inf."
+what = "masked_fill was refused because the number does not fit into float16. Or whole rows of a float16 softmax are NaN without a boolean mask, although its operands were small. Then an added mask of −1e9 has become −inf."
 why = "float16 ends at −65504: −1e9 or finfo(float32).min is −inf in it, and a row of −inf has no softmax."
 not_this = "Boolean masks filled with −inf (fully-masked-attention-row), scores that overflow themselves, bfloat16."
 source = "IEEE 754 binary16; the message is torch's own."

@@ -5,7 +5,7 @@ severity = "error"
 phase = "optimizer"
 signal = "loss_scale"
 message = "From step {step} on the GradScaler skipped {skips} steps in a row. Its scale fell from {before} to {value}: gradients are not finite whatever the scale."
-fix = "Find where the first Inf or NaN comes from (it is not the scale); lower the learning rate or run that part in float32."
+fix = "Find where the first Inf or NaN comes from (it is not the scale). Lower the learning rate or run that part in float32."
 explains = ["plateau"]
 [params.skips]
 value = 12

@@ -4,7 +4,7 @@ name = "fp16-gradient-underflow"
 severity = "error"
 phase = "backward"
 signal = "zero_count"
-message = "From step {step} on the float16 gradients underflow in {bad} of {total} steps, without loss scaling: {percent} % of their elements are {which}, and the largest is {largest} (float16 loses digits below 6.1e-5 and ends at 6e-8)."
+message = "From step {step} on the float16 gradients underflow in {bad} of {total} steps, without loss scaling. {percent} % of their elements are {which}, and the largest is {largest}. float16 loses digits below 6.1e-5 and ends at 6e-8."
 fix = "Scale the loss (torch.amp.GradScaler), or train in bfloat16, whose exponent reaches as far as float32's."
 explains = ["vanishing-gradients", "frozen-by-zero-gradient", "update-lost-to-rounding", "lr-too-low", "plateau", "underfit", "silent-backend-noop", "dead-relu", "broken-graph", "optimizer-eps-underflow"]
 [params.share]
@@ -46,9 +46,9 @@ source = "convention: of this project, six of ten"
 tables = ["steps", "tensor_stats"]
 columns = ["tensor_stats.zero_count"]
 [doc]
-what = "In most steps more than half of all elements of float16 gradients are exactly zero: of weights, or of activations under autocast. The largest element of these tensors is below the smallest normal number of float16, and the others are a few steps above zero; or nearly all elements are zero or subnormal, in tensors that have lost half of their digits."
-why = "What is smaller than 6e-8 becomes zero in float16: those weights are never told anything."
-not_this = "Zeros beside gradients of ordinary size (ReLU, unused rows), bfloat16, runs with a GradScaler, losses that have come to nearly nothing."
+what = "In most steps more than half of all elements of float16 gradients are exactly zero. These are gradients of weights, or of activations under autocast. The largest element of these tensors is below the smallest normal number of float16. The others are a few steps above zero. Or nearly all elements are zero or subnormal, in tensors that have lost half of their digits."
+why = "What is smaller than 6e-8 becomes zero in float16. Those weights get no gradient."
+not_this = "Zeros beside gradients of ordinary size (ReLU, unused rows), bfloat16, runs with a GradScaler. Losses that have fallen to nearly nothing."
 source = "IEEE 754 binary16: smallest normal 2^-14, smallest subnormal 2^-24. The half is the catalogue's."
 */
 WITH half AS (

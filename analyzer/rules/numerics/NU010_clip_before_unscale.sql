@@ -4,13 +4,13 @@ name = "clip-before-unscale"
 severity = "error"
 phase = "optimizer"
 signal = "clip_norm"
-message = "At step {step} {who} saw gradients still multiplied by the loss scale {scale}: it cut a norm of {value} to {max_norm}, so the real gradient was cut to about {left_}."
+message = "At step {step} {who} saw gradients still multiplied by the loss scale {scale}. It cut a norm of {value} to {max_norm}, so the real gradient was cut to about {left_}."
 fix = "Call scaler.unscale_(optimizer) before the clipping."
 explains = ["clip-always-active", "lr-too-low", "plateau", "underfit", "clip-ineffective", "frozen-by-zero-gradient"]
 [params.steps]
 value = 8
 unit = "steps"
-doc = "Steps to the end of the run in which the gradient norm times the loss scale stays one number, where the clipping is the script's own."
+doc = "Steps to the end of the run in which the gradient norm times the loss scale stays one number. The clipping is the script's own."
 source = "convention: of this project, as many equal products are no chance"
 [params.fall]
 value = 50.0
@@ -41,9 +41,9 @@ source = "convention: of this project, fewer scatter too much"
 tables = ["steps"]
 columns = ["steps.loss_scale"]
 [doc]
-what = "Clipping in a step whose loss was scaled and whose gradients nothing had divided again. Where the script clips with code of its own: the norm of the gradients that reach the step, times the loss scale, becomes one number that no longer changes, and the norm falls manifold there, or follows the inverse of the loss scale."
+what = "A step clipped gradients whose loss was scaled and which nothing had divided again. Or the script clips with its own code. Then the norm of the gradients that reach the step, times the loss scale, becomes constant. The norm falls manifold there, or follows the inverse of the loss scale."
 why = "The threshold is compared with gradients that are larger by the loss scale: after unscaling almost nothing is left."
-not_this = "unscale_ before clipping (the norm itself is then the constant, near its size before), a scaler that is switched off or has scale one."
+not_this = "unscale_ before clipping (the norm itself is then the constant, near its size before). A scaler that is switched off or has scale one."
 source = "Order of calls; for the script's own clipping arithmetic: clip(scale * g) / scale has the norm threshold / scale."
 */
 WITH own AS (

@@ -18,7 +18,7 @@ source = "arithmetic: half of 2^-149"
 [needs]
 tables = ["steps", "tensor_stats", "param_groups"]
 [doc]
-what = "Weights are finite before a step and non-finite after it, and gradients are finite. The optimizer divides by a root plus an eps that is 0 in the dtype of the weight, or of its optimizer state."
+what = "Weights are finite before a step and non-finite after it, and gradients are finite. The optimizer divides by a root plus an eps. This eps is 0 in the dtype of the weight, or of its optimizer state."
 why = "A gradient that is exactly zero, or whose square underflows, gives 0/0 as soon as eps has been rounded away."
 not_this = "Weights hit by non-finite gradients, optimizers without eps, an eps that the dtype can hold."
 source = "Arithmetic; IEEE 754 subnormals of the dtype."

@@ -4,7 +4,7 @@ name = "update-lost-to-rounding"
 severity = "error"
 phase = "optimizer"
 signal = "zero_count"
-message = "From step {step} on {percent} % of the elements of {tensor} ({dtype}) do not change in a step: the update is smaller than {dtype} can add. Its gradient is not zero and the learning rate reaches {lr}.{others}"
+message = "From step {step} on {percent} % of the elements of {tensor} ({dtype}) do not change in a step. The update is smaller than {dtype} can add. Its gradient is not zero and the learning rate reaches {lr}.{others}"
 fix = "Keep float32 master weights (autocast instead of .half()/.bfloat16()), or use stochastic rounding."
 explains = ["plateau", "underfit", "lr-too-low", "silent-backend-noop", "input-dtype-or-shape-change"]
 [params.share]
@@ -35,7 +35,7 @@ tables = ["tensor_stats", "param_groups"]
 kinds = ["update", "gradient"]
 steps = 5
 [doc]
-what = "Weights in half precision of which nine in ten elements stay as they are in most steps, of all or from some step on, although gradients and learning rate are not zero; also those that became bfloat16 in mid-run, which is read off their largest and smallest."
+what = "In most steps nine in ten elements of half-precision weights do not change. This holds for the whole run or from some step on. Yet gradients and learning rate are not zero. This includes weights that became bfloat16 in the middle of the run. Their largest and smallest values show it."
 why = "bfloat16 has 8 bits: an update below 1/256 of a weight is rounded away."
 not_this = "float32 weights, zero gradients, embeddings (most rows have no gradient), a learning rate of zero."
 source = "Spacing of the format: eps/2 relative."

@@ -25,7 +25,7 @@ source = "convention: of this project, the window of the view optimizer_series"
 tables = ["steps", "tensor_stats"]
 kinds = ["gradient"]
 [doc]
-what = "The total norm is infinite, and after clipping by it every gradient is still finite: an infinite element times max_norm / inf would have become NaN. Or, where the script clips by hand: norms had been held at one value, and then all gradients are zeros, some of them negative, in most steps to the end while finite gradients flow back through the modules."
+what = "The total norm is infinite, and after clipping by it every gradient is still finite. An infinite element times max_norm / inf would have become NaN. Or the script clips by hand, and norms had been held at one value. Then all gradients are zeros, some of them negative, in most steps to the end. Meanwhile finite gradients flow back through the modules."
 why = "The norm is computed in the dtype of the gradients. In float16 it ends at 65504; squares of float32 numbers above 1e19 overflow too."
 not_this = "Gradients that hold infinities or NaN themselves, steps that a GradScaler skips. Gradients that zero_grad cleared or that a flat loss left (zeros without a sign). A batch left out now and then."
 source = "Arithmetic: inf · 0 = NaN, finite · 0 = 0; a negative number times 0 is -0."

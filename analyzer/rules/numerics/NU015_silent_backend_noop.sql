@@ -51,9 +51,9 @@ tables = ["tensor_stats", "param_groups"]
 kinds = ["update", "gradient"]
 steps = 4
 [doc]
-what = "A float32 parameter held by an optimizer with a gradient and a learning rate that are not zero, whose every element is the same after the step: all of them are compared, or the sums of the whole weight are the same to the last bit."
+what = "An optimizer holds a float32 parameter with a gradient and a learning rate that are not zero. Every element of it is the same after the step. All elements are compared, or the sums of the whole weight are the same to the last bit."
 why = "The weights do not train though all that can be seen from outside is in order."
-not_this = "Steps that a scaler left out, half precision, tiny learning rates, zero or vanishing gradients. Gradients far below an earlier one (Adam and kin divide by it), line searches that stand still (LBFGS)."
+not_this = "Steps that a scaler left out, half precision, tiny learning rates, zero or vanishing gradients. Gradients far below an earlier one (Adam and similar optimizers divide by it), line searches that stand still (LBFGS)."
 source = "Arithmetic: lr times gradient is far above the spacing of float32."
 */
 WITH still AS (

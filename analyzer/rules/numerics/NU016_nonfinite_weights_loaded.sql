@@ -5,12 +5,12 @@ severity = "error"
 phase = "forward"
 signal = "nonfinite_count"
 message = "Parameter {tensor} was not finite {when_} ({nan_count} NaN, {inf_count} infinite of {numel} elements): the training went on from it."
-fix = "Load another checkpoint, or initialise the parameter; check when the checkpoint was written and that the model's own init covers it."
+fix = "Load another checkpoint, or initialise the parameter. Check when the checkpoint was written and that the model's own init covers it."
 explains = ["nonfinite-tensor", "loss-spike", "divergence", "exploding-gradients", "python-exception", "fp16-overflow", "log-of-zero", "sqrt-at-zero", "fully-masked-attention-row", "optimizer-eps-underflow", "silent-data-corruption"]
 [needs]
 tables = ["tensor_stats"]
 [doc]
-what = "A weight holds NaN or infinity before any optimizer step, or after weights were loaded in the middle of a run and before the update that follows, and the first step with it is bad."
+what = "A weight holds NaN or infinity before any optimizer step. Or it does so after weights were loaded in the middle of a run, before the update that follows. The first step with it is bad."
 why = "A corrupt checkpoint, or memory that was never initialised, makes every number computed from it worthless."
 not_this = "Parameters that hold -inf as a mask while the first step stays finite."
 source = "Arithmetic."

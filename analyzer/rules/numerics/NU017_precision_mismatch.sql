@@ -16,8 +16,8 @@ tables = ["steps"]
 columns = ["steps.calls"]
 steps = 3
 [doc]
-what = "A GradScaler in use with all parameters in float32 and autocast off; or autocast that was on in earlier steps and is off from some step on."
-why = "Mixed precision was meant and does not happen: memory and time are those of float32, and the scaler only skips steps."
+what = "A GradScaler is in use with all parameters in float32 and autocast off. Or autocast was on in earlier steps and is off from some step on."
+why = "Mixed precision was meant and does not happen. Memory and time are those of float32, and the scaler only skips steps."
 not_this = "A scaler that is switched off, parameters in half precision, from the start or from then on. Autocast in some steps only from the start, evaluation."
 source = "Autocast state in the forward; no threshold but persistence."
 */

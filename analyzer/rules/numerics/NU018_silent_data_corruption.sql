@@ -5,7 +5,7 @@ severity = "error"
 phase = "forward"
 signal = "abs_max"
 message = "{said}. Nothing that was recorded before it explains this: the inputs, the other tensors and the last update were as usual."
-fix = "Replay step {step} from the last checkpoint on another device; if the jump does not come again, test the memory and the device (rank {rank}). Look also for code that writes into weights or gradients between steps."
+fix = "Replay step {step} from the last checkpoint on another device. If the jump does not come again, test the memory and the device (rank {rank}). Look also for code that writes into weights or gradients between steps."
 explains = ["nonfinite-tensor", "loss-spike", "divergence", "exploding-gradients", "lr-too-high", "dead-relu", "saturated-activation", "log-of-zero", "sqrt-at-zero", "division-by-zero", "fp16-overflow", "optimizer-eps-underflow", "python-exception", "exploding-activations", "vanishing-gradients", "bad-init-scale", "optimizer-state-drift", "frozen-by-zero-gradient", "zero-grad-missing", "unnormalised-input", "loss-scale-collapse", "representation-collapse", "unexplained-jump"]
 [params.weight]
 value = 100.0
@@ -20,7 +20,7 @@ source = "arithmetic: a bit of the exponent that turns over makes factors of 256
 [params.product]
 value = 30.0
 unit = "times"
-doc = "The same, where the two things whose product this gradient is, what went into the layer and the gradient of what came out of it, stay below twice their size (by the layer's output and its gradient)."
+doc = "The same, where both factors of this gradient stay below twice their size. The factors are the input of the layer and the gradient of its output. They are judged by the layer's output and its gradient."
 source = "arithmetic: two factors that at most double have a product that grows fourfold at most"
 [params.noise]
 value = 1e-6
@@ -123,8 +123,8 @@ tables = ["tensor_stats", "steps"]
 kinds = ["parameter"]
 steps = 5
 [doc]
-what = "A weight holds NaN or infinity before the update of a step while loss and gradients of the step before were finite; one weight grows a hundredfold between two steps although its update was small; or a linear layer or convolution puts out numbers that are not finite although its input and, after the step before, its weights were finite and small; or the gradient of one weight alone grows ten thousandfold, or of one linear layer or convolution thirtyfold for one step while its output and the gradient of its output are as large as ever; or a module of torch that makes nothing large of ordinary numbers puts out a hundred thousand times as much in one step, and nothing before it in the forward pass has grown."
-why = "Hardware (a bit flipped in memory, a faulty core) or code that writes where it should not changes one tensor and nothing else; training rarely stops, it gets worse."
+what = "A weight holds NaN or infinity before the update of a step. Loss and gradients of the step before were finite. Or one weight grows a hundredfold between two steps although its update was small. Or a linear layer or convolution puts out non-finite numbers although its input was finite and small. So were its weights after the step before. Or the gradient of one weight alone grows ten thousandfold. Or that of one linear layer or convolution alone grows thirtyfold for one step. Its output and the gradient of its output are as large as ever. Or a module of torch puts out a hundred thousand times as much in one step. It is one that makes nothing large of ordinary numbers. Nothing before it in the forward pass has grown."
+why = "Hardware (a bit flipped in memory, a faulty core) changes one tensor and nothing else. So does code that writes where it should not. Training rarely stops, it gets worse."
 not_this = "Weights that were loaded, one constant written into a whole tensor, large updates. Jumps in several tensors at once. Gradients that are large from there on or where modules change between train and eval mode, large inputs. Float16 overflow, what code between modules computes (unexplained-jump)."
 source = "Arithmetic: W(t) = W(t-1) + update; a linear map of finite numbers of this size is finite."
 */

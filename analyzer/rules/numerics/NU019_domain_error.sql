@@ -5,14 +5,14 @@ severity = "error"
 phase = "forward"
 signal = "min"
 message = "{op} got {operand} at step {step}, which is outside its domain ({domain}): its result is NaN.{rerun}"
-fix = "Guard the operand before {op}: clamp it into the domain, take abs() where the sign does not matter, or leave such elements out. Find out why {operand} occurs: a degree, a variance or a cosine leaves its range by a sign or by rounding."
+fix = "Guard the operand before {op}. Clamp it into the domain, take abs() where the sign does not matter, or leave such elements out. Find out why {operand} occurs. A degree, a variance or a cosine leaves its range by a sign or by rounding."
 explains = ["nonfinite-tensor", "loss-spike", "divergence", "optimizer-eps-underflow", "python-exception", "log-of-zero", "sqrt-at-zero"]
 [needs]
 tables = ["steps"]
 [doc]
-what = "The first non-finite value was made by a function of real numbers whose operand was finite and outside its domain: a negative number to a fractional power or under a root or logarithm, acos or asin beyond 1, atanh or erfinv beyond 1, acosh below 1, log1p below -1."
+what = "A function of real numbers made the first non-finite value. Its operand was finite and outside its domain. Examples are a negative number to a fractional power or under a root or logarithm. Others are acos or asin beyond 1. So are atanh or erfinv beyond 1, acosh below 1, and log1p below -1."
 why = "IEEE 754 answers NaN there, and everything computed from it is NaN."
-not_this = "Operands at the edge of a domain, where the value or the slope is infinite (log-of-zero, sqrt-at-zero, infinite-slope), operands that were lost before."
+not_this = "Operands at the edge of a domain, where the value or the slope is infinite (log-of-zero, sqrt-at-zero, infinite-slope). Operands that were lost before."
 source = "Arithmetic: the domains of the real functions."
 */
 WITH domains AS (

@@ -4,15 +4,15 @@ name = "infinite-slope"
 severity = "error"
 phase = "backward"
 signal = "max"
-message = "The loss of step {step} is finite, but gradients became non-finite: {op} was differentiated at the end of its domain ({edge}; {numel} elements, {dtype}), where its slope is infinite.{rerun}"
+message = "The loss of step {step} is finite, but gradients became non-finite. The operator {op} was differentiated at the end of its domain ({edge}; {numel} elements, {dtype}), where its slope is infinite.{rerun}"
 fix = "Keep the operand away from the edge: x.clamp(-1 + 1e-6, 1 - 1e-6) before acos, asin or atanh. A clamp to the edge itself does not help. For an angle use atan2 of sine and cosine, which has a slope everywhere."
 explains = ["nonfinite-tensor", "loss-spike", "divergence", "optimizer-eps-underflow", "python-exception"]
 [needs]
 tables = ["steps"]
 [doc]
-what = "The forward pass is finite, the operand of acos, asin or atanh had reached 1 or -1, or that of acosh 1, and the gradients of the same step are not finite."
-why = "d acos(x)/dx = -1 / sqrt(1 - x^2) is infinite at 1, and inf times 0 is NaN: a finite loss hides it until the weights are gone."
-not_this = "Operands beyond the edge (domain-error), roots and norms at zero (sqrt-at-zero), the same operator at its edge in an earlier step without harm."
+what = "The forward pass is finite, and the gradients of the same step are not. The operand of acos, asin or atanh had reached 1 or -1, or that of acosh 1."
+why = "d acos(x)/dx = -1 / sqrt(1 - x^2) is infinite at 1, and inf times 0 is NaN. A finite loss hides it until the weights are gone."
+not_this = "Operands beyond the edge (domain-error), roots and norms at zero (sqrt-at-zero). The same operator at its edge in an earlier step without harm."
 source = "Arithmetic: the derivatives of the inverse functions."
 */
 WITH edges AS (

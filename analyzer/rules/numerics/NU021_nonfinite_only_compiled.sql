@@ -4,15 +4,15 @@ name = "nonfinite-only-compiled"
 severity = "error"
 phase = "forward"
 signal = "nonfinite_count"
-message = "Code of torch.compile lost a value at step {step} that the same call without compilation does not lose: {origin} held {nan_count} NaN and {inf_count} infinite of {numel} elements{compiled_}; run once more, separately and uncompiled, on the same arguments and weights, the model put out finite values."
-fix = "Run this step with torch.compile(backend='aot_eager'): if it stays finite, the inductor backend is at fault, else the decompositions; then take {origin} out of the compiled code (torch.compiler.disable on its module) or keep its intermediate values in float32, and report it with the capture as input."
+message = "Code of torch.compile lost a value at step {step} that the same call without compilation does not lose. There {origin} held {nan_count} NaN and {inf_count} infinite of {numel} elements{compiled_}. Run once more, separately and uncompiled, on the same arguments and weights, the model put out finite values."
+fix = "Run this step with torch.compile(backend='aot_eager'). If it stays finite, the inductor backend is at fault, else the decompositions. Then take {origin} out of the compiled code (torch.compiler.disable on its module) or keep its intermediate values in float32. Report it with the capture as input."
 explains = ["nonfinite-tensor", "loss-spike", "divergence", "exploding-gradients", "python-exception", "division-by-zero", "log-of-zero", "sqrt-at-zero", "fp16-overflow", "domain-error", "infinite-slope", "silent-data-corruption", "optimizer-eps-underflow"]
 [needs]
 tables = ["captured_steps", "tensor_stats"]
 [doc]
 what = "The first lost value of a step lies inside code that torch.compile made. The captured call of the same model, run a second time eagerly, put out finite values without drawing random numbers."
 why = "The model's arithmetic is sound: what the compiler made of it is not, or rounds where eager code does not. Neither the data nor the learning rate will mend it."
-not_this = "Values that the uncompiled replay loses too; models that draw random numbers, whose replay draws others; losses that were lost outside the compiled model."
+not_this = "Values that the uncompiled replay loses too. Models that draw random numbers, whose replay draws others. Losses that were lost outside the compiled model."
 source = "Comparison of one call compiled and uncompiled."
 */
 SELECT o.rank, o.step, o.microbatch, o.seq, o.phase, o.module, o.tensor, o.kind || ' ' || o.tensor AS origin,

@@ -4,8 +4,8 @@ name = "tiny-denominator"
 severity = "error"
 phase = "forward"
 signal = "min"
-message = "At step {step} {op} divided by {value} (smallest of {numel}, {dtype}, shape {shape}); in {looks} steps before its smallest divisor was {least_before}, so a quotient can be {times} times as large. In the same step {effect}."
-fix = "Put a floor under the divisor that fits the data, not the number format: std.clamp(min=1e-2 * typical std), x / (scale + 1e-3 * typical scale); or leave out what has no scale of its own: an empty context, a still window, a constant feature. An eps of 1e-8 only turns a division by zero into one by 1e-8."
+message = "At step {step} {op} divided by {value} (smallest of {numel}, {dtype}, shape {shape}). In {looks} steps before its smallest divisor was {least_before}, so a quotient can be {times} times as large. In the same step {effect}."
+fix = "Put a floor under the divisor that fits the data, not the number format. Examples are std.clamp(min=1e-2 * typical std) and x / (scale + 1e-3 * typical scale). Or leave out what has no scale of its own: an empty context, a still window, a constant feature. An eps of 1e-8 only turns a division by zero into one by 1e-8."
 explains = ["nonfinite-tensor", "loss-spike", "divergence", "exploding-gradients", "exploding-activations", "lr-too-high", "optimizer-eps-underflow", "python-exception", "silent-data-corruption", "unexplained-jump", "dead-relu", "saturated-activation", "frozen-by-zero-gradient", "plateau", "optimizer-state-drift", "shuffled-labels"]
 [params.leap]
 value = 10.0
@@ -15,7 +15,7 @@ source = "own history"
 [needs]
 tables = ["steps", "operators"]
 [doc]
-what = "A divisor of one sign falls below a thousandth of the smallest that the same division ever had. In this step the loss or the gradient norm leaves its own past by an order of magnitude, or numbers are lost."
+what = "A divisor of one sign falls below a thousandth of the smallest value that the same division ever had. In this step loss or gradient norm leaves its own past by an order of magnitude, or numbers are lost."
 why = "x / 1e-8 is finite and of any size; its gradient is larger still, as 1 / x^2."
 not_this = "Divisors of exactly zero (division-by-zero), divisors that pass zero with both signs, a collapse without consequence."
 source = "Arithmetic, and the run's own history."

@@ -4,8 +4,8 @@ name = "unexplained-jump"
 severity = "error"
 phase = "forward"
 signal = "abs_max"
-message = "At step {step} {tensor} reached {value}, after {usual} on average in all other steps: it is made by code{after_}, and nothing that was measured before it in this forward pass was larger than usual. Nothing recorded says why."
-fix = "Run the batch of step {step} again and look at the code that makes {tensor}: print the smallest divisor and the largest result of each operation there."
+message = "At step {step} {tensor} reached {value}, after {usual} on average in all other steps. It is made by code{after_}. Nothing that was measured before it in this forward pass was larger than usual. Nothing recorded says why."
+fix = "Run the batch of step {step} again and look at the code that makes {tensor}. Print the smallest divisor and the largest result of each operation there."
 explains = ["loss-spike", "divergence", "nonfinite-tensor", "exploding-gradients", "exploding-activations", "lr-too-high", "optimizer-eps-underflow", "python-exception", "dead-relu", "saturated-activation", "vanishing-gradients", "bad-init-scale", "optimizer-state-drift", "frozen-by-zero-gradient", "unnormalised-input", "loss-scale-collapse", "representation-collapse"]
 generic = true
 [needs]
@@ -13,7 +13,7 @@ tables = ["tensor_stats", "steps"]
 kinds = ["activation"]
 steps = 6
 [doc]
-what = "What enters a module, or a module of the script puts out, is a hundred thousand times itself in one step, while the inputs and all activations before it are as ever; and no other rule has evidence for a cause."
+what = "In one step the input of a module is a hundred thousand times its usual size. Or the output of a module of the script is. The inputs and all activations before it are as ever. No other rule has evidence for a cause."
 why = "The jump began there. Whether code, data or hardware made it, the numbers alone do not say."
 not_this = "Jumps with a cause that was seen (tiny-denominator, outlier-batch), modules of torch that make nothing large of ordinary numbers (silent-data-corruption)."
 source = "Order of capture, and the run's own history."

@@ -5,7 +5,7 @@ severity = "error"
 phase = "forward"
 signal = "nonfinite_count"
 message = "Numbers were lost and nothing recorded says why: {origin} at step {step} was the first ({held}).{rerun}"
-fix = "Look at what {origin} is computed from in this step; a capture of the module's inputs or torch.autograd.detect_anomaly on this one batch shows the operator."
+fix = "Look at what {origin} is computed from in this step. A capture of the module's inputs or torch.autograd.detect_anomaly on this one batch shows the operator."
 explains = ["nonfinite-tensor", "loss-spike", "divergence", "python-exception", "dead-relu", "vanishing-gradients", "no-optimizer-step", "broken-graph", "nonfinite-metric"]
 generic = true
 reach = 100
@@ -14,7 +14,7 @@ slack = 1
 tables = ["steps"]
 [doc]
 what = "A loss, a used gradient or a weight was not finite, and no rule has positive evidence for a cause."
-why = "That something is wrong is certain, what it is is not: a name without evidence would send people to the wrong place."
+why = "Something is certainly wrong, but the cause is not certain. A name without evidence would send people to the wrong place."
 not_this = "Every run in which a rule that explains lost numbers fired: then this one is left out."
 source = "Arithmetic and graph order."
 */

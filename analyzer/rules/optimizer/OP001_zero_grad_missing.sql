@@ -4,8 +4,8 @@ name = "zero-grad-missing"
 severity = "error"
 phase = "backward"
 signal = "carried_grad_norm"
-message = "At step {step}, when the first backward began, the gradients still had norm {value}, {share_}; the optimizer had used {previous} in the step before. This happened in {steps} of {rows_} steps: gradients of old batches add up."
-fix = "Call optimizer.zero_grad() once per optimizer step, before the first backward of the next; model.zero_grad() does it only for the parameters of that model."
+message = "At step {step}, when the first backward began, the gradients still had norm {value}, {share_}. The optimizer had used {previous} in the step before. This happened in {steps} of {rows_} steps. Gradients of old batches add up."
+fix = "Call optimizer.zero_grad() once per optimizer step, before the first backward of the next. Note that model.zero_grad() clears only the parameters of that model."
 explains = ["exploding-gradients", "loss-spike", "divergence", "lr-too-high", "nonfinite-tensor", "shuffled-labels", "representation-collapse"]
 [params.steps]
 value = 3
@@ -19,7 +19,7 @@ source = "convention: of this project, the carried gradient is what was used, bu
 [params.habit]
 value = 10
 unit = "steps"
-doc = "The same, where other optimizers step as well, where only a part is left that never equals the whole, or where steps with and without them take turns."
+doc = "The same in three cases. Other optimizers step as well. Or only a part is left that never equals the whole. Or steps with and without them take turns."
 source = "convention: of this project, where other things change as well, three times as many"
 [params.grown]
 value = 5
@@ -30,9 +30,9 @@ tables = ["steps"]
 columns = ["steps.carried_grad_norm"]
 steps = 4
 [doc]
-what = "At the first backward after an optimizer step the gradients of that step are still there, in several steps running, or every second, third … time: zero_grad keeps another rhythm than the optimizer. Or those of another optimizer's loss are, because zero_grad came ahead of it."
+what = "At the first backward after an optimizer step the gradients of that step are still there. This happens in several steps in a row, or every second, third … time. Then zero_grad keeps another rhythm than the optimizer. Or the gradients of another optimizer's loss are still there, because zero_grad came ahead of it."
 why = "The optimizer then follows the sum of all gradients so far, which grows and lags."
-not_this = "Accumulation inside a step (only its first backward is looked at) or over several steps of another optimizer. Master copies of weights, whose gradients are put there again for each step. Gradients that are multiplied by a factor below one instead of cleared. Where several optimizers step, or a part is left, the norm must also grow, unless what is left is another optimizer's: the loss of a generator leaves gradients in the discriminator, which zero_grad must clear ahead of its own backward."
+not_this = "Accumulation inside a step (only its first backward is looked at) or over several steps of another optimizer. Master copies of weights, whose gradients are put there again for each step. Gradients that are multiplied by a factor below one instead of cleared. Where several optimizers step, or a part is left, the norm must also grow, unless the rest is another optimizer's. The loss of a generator leaves gradients in the discriminator, which zero_grad must clear ahead of its own backward."
 source = "Exact: the gradient before the first backward must be None or zero."
 */
 -- shared

@@ -4,13 +4,13 @@ name = "zero-grad-before-step"
 severity = "error"
 phase = "optimizer"
 signal = "grad_norm"
-message = "At step {step} the gradients were cleared between backward and optimizer.step ({calls}: b backward, z zero_grad, s step): the optimizer saw {value}."
+message = "At step {step} the gradients were cleared between backward and optimizer.step ({calls}: b backward, z zero_grad, s step). The optimizer saw {value}."
 fix = "Call optimizer.zero_grad() before backward or after step, never between them. Where an accumulation ends short with an epoch, step once more before they are cleared."
 explains = ["silent-backend-noop", "frozen-by-zero-gradient", "plateau", "underfit", "shuffled-labels", "accumulation-not-normalised", "token-weighted-accumulation"]
 [params.least]
 value = 3
 unit = "steps"
-doc = "Steps in a row, to the end of the run, in which a part of the parameters was cleared; and steps before them in which it was not."
+doc = "Steps in a row, to the end of the run, in which a part of the parameters was cleared. Also steps before them in which it was not."
 source = "convention: of this project, fewer may be one odd branch"
 [params.windows]
 value = 5
@@ -31,9 +31,9 @@ source = "convention: of this project, a tenth of the data"
 tables = ["steps"]
 columns = ["steps.calls"]
 [doc]
-what = "A zero_grad after the last backward and before optimizer.step, and a step that found no gradient or only zeros: in all parameters, or from some step to the end in those of a part of the model whose gradients had been there before that zero_grad. Or an accumulation in which every backward pass but the last of a step is cleared; or the last one of each epoch, which stays short and is cleared by the zero_grad in front of the next epoch."
+what = "A zero_grad comes after the last backward and before optimizer.step, and the step finds no gradient or only zeros. It finds none in all parameters. Or from some step to the end it finds none in a part of the model. The gradients of this part were there before that zero_grad. Or an accumulation clears every backward pass but the last of a step. Or it clears the last one of each epoch, which stays short. The zero_grad in front of the next epoch does that."
 why = "The step is made of nothing: weights stay, or only decay and momentum move them."
-not_this = "zero_grad of another optimizer or model (GAN), after which this optimizer's gradients are still there; closures; two passes over one batch (SAM). A part that was cleared so from the first step on may be held back on purpose: a warning."
+not_this = "zero_grad of another optimizer or model (GAN), after which this optimizer's gradients are still there. Closures. Two passes over one batch (SAM). A part that was cleared so from the first step on may be held back on purpose: a warning."
 source = "Order of calls; no threshold."
 */
 -- detector: all_gradients

@@ -5,7 +5,7 @@ severity = "error"
 phase = "optimizer"
 signal = "stepped"
 message = "From step {step} on backward ran {passes} times in {steps} iterations, but {what_}."
-fix = "Call optimizer.step() after backward (scaler.step(optimizer) with a GradScaler); check the condition around it, such as an accumulation counter that never matches."
+fix = "Call optimizer.step() after backward (scaler.step(optimizer) with a GradScaler). Check the condition around it, such as an accumulation counter that never matches."
 explains = ["parameters-not-in-optimizer"]
 reach = 5
 [params.steps]
@@ -21,12 +21,12 @@ source = "own history"
 [params.passes]
 value = 8
 unit = "passes"
-doc = "Backward passes in a last, open iteration that count as missing steps where no step was ever seen; beside earlier steps four times their passes."
+doc = "Backward passes in a last, open iteration that count as missing steps where no step was ever seen. Beside earlier steps it is four times their passes."
 source = "convention: of this project, as many passes in one iteration are more than the usual accumulation"
 [params.together]
 value = 8
 unit = "iterations"
-doc = "Iterations in which two optimizers stepped after one backward, and as many in which only the other did, to the end of the run."
+doc = "Iterations in which two optimizers stepped after one backward. Then as many in which only the other did, to the end of the run."
 source = "convention: of this project, as many iterations on both sides are no chance"
 [params.open]
 value = 4
@@ -46,7 +46,7 @@ source = "convention: of this project, one of ten may not be seen"
 [needs]
 tables = ["steps"]
 [doc]
-what = "Backward passes go on, an optimizer exists, and from some iteration to the end of the run it never steps, without a GradScaler that skipped it; or one of several optimizers stops taking its turn while the backward of its turn goes on; or of two that stepped after the same backward only the other still does, while gradients still reach what the first one holds (a warning where something before it trains on, as then its own may have been turned off)."
+what = "Backward passes go on, an optimizer exists, and from some iteration to the end of the run it never steps. No GradScaler skipped it. Or one of several optimizers stops taking its turn while the backward of its turn goes on. Or two optimizers stepped after the same backward, and only the other still does. Gradients still reach what the first one holds. That is a warning where something before it trains on, as then its own may have been turned off."
 why = "Everything looks busy and nothing learns."
 not_this = "Steps that a GradScaler skips, accumulation, inner loops that step in the end, scripts without an optimizer. An optimizer whose parameters gradients no longer reach or a later one has taken over."
 source = "Counts."

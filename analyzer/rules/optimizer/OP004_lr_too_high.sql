@@ -5,7 +5,7 @@ severity = "error"
 phase = "optimizer"
 signal = "update_ratio"
 message = "The learning rate is too high {when_}. At step {step} one update changed the weights by {value} of their norm (lr {lr}, {optimizer}). The loss went from {loss_before} to {loss_after}."
-fix = "Lower the learning rate by 3 to 10 times or warm it up over more steps; an update ratio near 1e-3 is usual."
+fix = "Lower the learning rate by 3 to 10 times or warm it up over more steps. An update ratio near 1e-3 is usual."
 explains = ["exploding-gradients", "divergence", "loss-spike", "nonfinite-tensor", "dead-relu", "saturated-activation", "frozen-by-zero-gradient", "plateau", "fp16-overflow", "log-of-zero", "sqrt-at-zero", "vanishing-gradients", "optimizer-eps-underflow", "python-exception", "shuffled-labels", "representation-collapse", "attention-entropy-collapse"]
 slack = 1
 [params.ratio]
@@ -53,7 +53,7 @@ source = "own history"
 [params.breaking]
 value = 3
 unit = "times"
-doc = "Rise over the first loss before it breaks, from which the update counts; losses that scatter up to there tell nothing."
+doc = "Rise over the first loss before it breaks, from which the update counts. Losses that scatter up to there show nothing."
 source = "own history"
 [params.at_once]
 value = 5
@@ -114,8 +114,8 @@ tables = ["steps", "param_groups"]
 columns = ["param_groups.update_norm", "steps.loss"]
 steps = 3
 [doc]
-what = "Updates of more than a tenth of the weights' norm in the first steps, or at the top of a warm-up. After them the loss rises for good or breaks, or, having jumped, never gets below where it began."
-why = "A step longer than the region in which the gradient is valid makes the loss worse, and the next gradient larger."
+what = "In the first steps, or at the top of a warm-up, updates exceed a tenth of the weights' norm. After them the loss rises for good or breaks. Or, having jumped, it never gets below where it began."
+why = "A step may leave the region in which the gradient is valid. Then the loss gets worse, and the next gradient larger."
 not_this = "Large first updates after which the loss falls, losses that jump and come back. Gradients that are themselves enormous (exploding-gradients), a sudden jump of the schedule (lr-spike)."
 source = "Update ratio: a usual value of 1e-3 is long-standing practice; the judgement is the loss."
 */

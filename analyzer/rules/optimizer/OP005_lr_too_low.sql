@@ -28,7 +28,7 @@ doc = "Steps after which a warm-up should have raised the learning rate tenfold.
 source = "convention: of this project, the warm-up of short schedules has ended by then"
 [params.better]
 value = 0.5
-doc = "Share of its first value to which a loss has fallen when a scheduler that waits for higher values has cut the rate."
+doc = "Share of its first value to which a loss has fallen. By then a scheduler that waits for higher values has cut the rate."
 source = "own history"
 [params.near]
 value = 1.5
@@ -84,7 +84,7 @@ tables = ["steps", "param_groups"]
 columns = ["param_groups.update_norm", "param_groups.lr"]
 steps = 10
 [doc]
-what = "Updates below a millionth of the weights' norm in all steps with gradients that are not zero; or from some step on for half of the run or more, after the learning rate has fallen a thousandfold; or a learning rate that falls a thousandfold in one step and stays there; or ReduceLROnPlateau with mode='max' that cuts the rate again and again, while what it is given falls, and the loss with it."
+what = "Updates are below a millionth of the weights' norm in all steps with gradients that are not zero. Or they are so for half of the run or more, after the learning rate has fallen a thousandfold. Or a learning rate falls a thousandfold in one step and stays there. Or ReduceLROnPlateau with mode='max' cuts the rate again and again. Its metric falls, and the loss with it."
 why = "The loss cannot move: a million such steps are needed to change the weights once."
 not_this = "A warm-up (unless it hardly rises in sixty steps). A decay in usual stages or to the end of a schedule, weights that round the update away. A rate of zero, zero gradients."
 source = "Update ratio 1e-3 is usual practice; 1e-6 is the bound of the catalogue."

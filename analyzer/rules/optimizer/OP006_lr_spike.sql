@@ -5,7 +5,7 @@ severity = "error"
 phase = "optimizer"
 signal = "lr"
 message = "The learning rate jumped at step {step} from {lr_before} to {value}; {harm}. That is {factor} times the highest of the {earlier} steps before ({highest_before})."
-fix = "Check the schedule and what sets param_groups at step {step}: a wrong unit or exponent, a scheduler stepped with the wrong argument, a restored configuration."
+fix = "Check the schedule and what sets param_groups at step {step}. It may be a wrong unit or exponent, a scheduler stepped with the wrong argument, or a restored configuration."
 explains = ["lr-too-high", "loss-spike", "divergence", "exploding-gradients", "nonfinite-tensor", "dead-relu", "saturated-activation", "exploding-activations", "frozen-by-zero-gradient", "plateau", "fp16-overflow", "log-of-zero", "sqrt-at-zero", "vanishing-gradients", "optimizer-eps-underflow", "python-exception", "shuffled-labels", "representation-collapse", "attention-entropy-collapse"]
 [params.factor]
 value = 5.0
@@ -76,7 +76,7 @@ tables = ["steps", "param_groups"]
 columns = ["param_groups.lr"]
 steps = 6
 [doc]
-what = "The learning rate of a parameter group exceeds all its earlier values by a factor in a single step. The loss leaves its band, or that one step replaces a third of the weights, or the rate comes back as suddenly while the weights moved more than before."
+what = "The learning rate of a parameter group exceeds all its earlier values by a factor in a single step. The loss leaves its band, or that one step replaces a third of the weights. Or the rate comes back as suddenly while the weights moved more than before."
 why = "One step at a hundred times the rate can undo the training."
 not_this = "Warm-up (rises smoothly), one-cycle and cyclic schedules, restarts to an earlier peak. A higher constant rate after a first stage that the loss follows without harm. A rate of zero before."
 source = "Own schedule: the maximum of all steps before; harm by the loss's own robust band."

@@ -4,7 +4,7 @@ name = "zero-lr"
 severity = "error"
 phase = "optimizer"
 signal = "lr"
-message = "From step {step} on the learning rate of optimizer {optimizer_id} is {value} for {steps_} steps ({until}): the weights do not learn."
+message = "From step {step} on the learning rate of optimizer {optimizer_id} is {value} for {steps_} steps ({until}). The weights do not learn."
 fix = "Check the schedule's length and end value, and what sets the learning rate at step {step}."
 explains = ["plateau", "underfit", "lr-too-low", "stale-metric"]
 [params.least]
@@ -27,7 +27,7 @@ tables = ["param_groups"]
 columns = ["param_groups.lr"]
 steps = 6
 [doc]
-what = "Every parameter group of an optimizer has a learning rate of zero for steps in a row, to the end of the run or after it had been above zero; or the rate is negative."
+what = "Every parameter group of an optimizer has a learning rate of zero for steps in a row. It lasts to the end of the run, or the rate had been above zero before. Or the rate is negative."
 why = "A step of length zero learns nothing; a negative one climbs."
 not_this = "A warm-up whose first few steps are at zero, an optimizer that waits while another one works. A schedule whose very last steps reach zero. A single group that is frozen by a rate of zero."
 source = "Arithmetic: lr times anything is zero."

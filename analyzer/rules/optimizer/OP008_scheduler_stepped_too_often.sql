@@ -5,7 +5,7 @@ severity = "error"
 phase = "optimizer"
 signal = "scheduler_steps"
 message = "From step {step} on {how_}: the schedule runs {value} times as fast as the training."
-fix = "Step the scheduler once after each optimizer.step(), not once per microbatch or in two places; a schedule whose length is counted in epochs is stepped once an epoch."
+fix = "Step the scheduler once after each optimizer.step(), not once per microbatch or in two places. A schedule whose length is counted in epochs is stepped once an epoch."
 explains = ["scheduler-before-optimizer", "zero-lr", "lr-too-low", "plateau"]
 [params.least]
 value = 3
@@ -41,7 +41,7 @@ tables = ["schedulers"]
 columns = ["schedulers.steps"]
 steps = 3
 [doc]
-what = "A scheduler whose step() the script calls two or more times for each optimizer step; or a cosine or polynomial schedule whose length is the number of epochs (or of evaluations at equal distances, where nothing tells epochs), stepped for every batch far beyond its end; or a stepwise or exponential decay that is stepped for every batch and has taken the rate below a ten-thousandth by the middle of the run."
+what = "The script calls a scheduler's step() two or more times for each optimizer step. Or a cosine or polynomial schedule has the number of epochs as its length. It is stepped for every batch far beyond its end. Where nothing tells epochs, evaluations at equal distances count. Or a stepwise or exponential decay is stepped for every batch. It has taken the rate below a ten-thousandth by the middle of the run."
 why = "The learning rate reaches its end after a fraction of the training."
 not_this = "A scheduler stepped once. One whose length is counted in those steps and that is not beyond it when the run has ended. One inside another scheduler, catching up on resume before the first step. Schedulers on a metric, as many steps as there are ranks (accelerate does that on purpose)."
 source = "Counting; no threshold but persistence."

@@ -14,7 +14,7 @@ source = "convention: of this project, fewer are a short test"
 [params.idle]
 value = 50
 unit = "steps"
-doc = "Steps of a run from which a schedule that is stepped has had the time to change the rate in the second half."
+doc = "Steps of a run after which a stepped schedule has had the time to change the rate in the second half."
 source = "convention: of this project, as many steps as tell a schedule that is over"
 [params.seen]
 value = 0.9
@@ -26,9 +26,9 @@ tables = ["schedulers"]
 columns = ["schedulers.total_steps"]
 steps = 10
 [doc]
-what = "A scheduler that exists during the whole run and is not stepped once, in a run that came to its end or began a second epoch; or one that was made for a new optimizer is not, while that of the optimizer before, which steps no more, is."
+what = "A scheduler exists during the whole run and is not stepped once. The run came to its end or began a second epoch. Or a scheduler made for a new optimizer is not stepped. The scheduler of the old optimizer, which steps no more, is."
 why = "The schedule that was planned does not happen."
-not_this = "A run that broke off in its first epoch. A scheduler inside another one or beside one that is stepped and still changes the rate in the second half of the run. One that lives for the whole run but waits for a metric."
+not_this = "A run that broke off in its first epoch. A scheduler inside another one. A scheduler beside one that is stepped and still changes the rate in the second half of the run. One that lives for the whole run but waits for a metric."
 source = "Counting."
 */
 WITH last AS (

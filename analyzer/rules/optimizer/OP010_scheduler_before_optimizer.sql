@@ -4,7 +4,7 @@ name = "scheduler-before-optimizer"
 severity = "error"
 phase = "optimizer"
 signal = "calls"
-message = "{scheduler} is stepped {where_} ({value}: b backward, l scheduler, s optimizer): the first learning rate of the schedule is never used."
+message = "{scheduler} is stepped {where_} ({value}: b backward, l scheduler, s optimizer). The first learning rate of the schedule is never used."
 fix = "Call optimizer.step() first, then scheduler.step()."
 [params.times]
 value = 3
@@ -15,7 +15,7 @@ source = "convention: of this project, once or twice is a start"
 tables = ["schedulers", "steps"]
 columns = ["steps.calls", "schedulers.before_optimizer"]
 [doc]
-what = "A scheduler that steps after backward and before the optimizer's step, from the first step on; or at the head of the loop, once before the first step of the optimizer, and as often as the optimizer steps; or so at the head of each epoch."
+what = "A scheduler steps after backward and before the optimizer's step, from the first step on. Or it steps at the head of the loop, once before the first step of the optimizer. It steps as often as the optimizer. Or it does so at the head of each epoch."
 why = "Every step uses the rate meant for the next; the first value of the schedule is skipped."
 not_this = "A first optimizer step that a GradScaler left out, catching up on resume. A scheduler that is stepped once when it is made. One that is stepped at the end of each epoch."
 source = "Order of calls; torch has asked for the other order since 1.1."

@@ -5,12 +5,12 @@ severity = "error"
 phase = "optimizer"
 signal = "lr"
 message = "{resume_} before step {resumed} with a learning rate of {loaded}; at step {step} it goes from {before} to {value} ({factor} times){schedule_}."
-fix = "Save and load the scheduler beside the optimizer: scheduler.load_state_dict(checkpoint['scheduler']); create it before loading, or pass last_epoch; set no rate over what was loaded."
+fix = "Save and load the scheduler beside the optimizer: scheduler.load_state_dict(checkpoint['scheduler']). Create it before loading, or pass last_epoch. Set no rate over what was loaded."
 explains = ["lr-spike", "lr-too-high", "loss-spike", "divergence", "exploding-gradients", "lr-too-low", "scheduler-before-optimizer", "nonfinite-tensor", "plateau"]
 [params.factor]
 value = 1.5
 unit = "times"
-doc = "Change of the learning rate across the resume that counts as a jump; schedules change by less from one step to the next."
+doc = "Change of the learning rate across the resume that counts as a jump. Schedules change by less from one step to the next."
 source = "convention: of this project, schedules change by less from one step to the next"
 [params.counted]
 value = 3
@@ -26,9 +26,9 @@ source = "convention: of this project, rounding"
 tables = ["checkpoints", "param_groups"]
 columns = ["param_groups.lr"]
 [doc]
-what = "Optimizer state is loaded, and the first change of the learning rate after it is a jump: at once, or when a scheduler makes its first step. Or another attempt of the run goes on with the weights and the optimizer's counter of the one before, but its scheduler counts from its beginning."
-why = "The scheduler starts from its beginning while weights and moments stand in the middle of the training: a warmed-up or peak rate hits a model that had decayed to a small one."
-not_this = "A scheduler whose state was loaded too (unless a new one took its place, or the first step already has a higher rate than was loaded). A schedule that goes on as it was, a decay some steps later. A lower rate set by hand after loading (a warning: it is often meant)."
+what = "Optimizer state is loaded, and the first change of the learning rate after it is a jump. It comes at once, or when a scheduler makes its first step. Or another attempt of the run continues with the weights and the optimizer's counter of the one before. But its scheduler counts from its beginning."
+why = "The scheduler starts from its beginning while weights and moments are in the middle of the training. A warmed-up or peak rate hits a model whose rate had decayed to a small one."
+not_this = "A scheduler whose state was loaded too. This does not hold if a new one took its place. Nor does it if the first step already has a higher rate than was loaded. A schedule that goes on as it was, a decay some steps later. A lower rate set by hand after loading (a warning: it is often meant)."
 source = "Counting; the factor lies above the step of usual schedules."
 */
 -- detector: after_loading_state

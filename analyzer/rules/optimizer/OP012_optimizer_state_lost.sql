@@ -5,11 +5,11 @@ severity = "error"
 phase = "optimizer"
 signal = "state_step"
 message = "At step {step} {what_} of {optimizer} is {value} after {before} in the step before: its moments were lost, {how_}."
-fix = "Keep one optimizer for the run, with add_param_group for what is unfrozen later; on resume call optimizer.load_state_dict before training goes on."
+fix = "Keep one optimizer for the run, with add_param_group for what is unfrozen later. On resume call optimizer.load_state_dict before training goes on."
 explains = ["loss-spike", "divergence", "exploding-gradients", "lr-too-high", "shuffled-labels"]
 [params.gone_on]
 value = 0.3
-doc = "Distance of a new model's weights from the last ones of the model before, over that from its first ones, below which it goes on from there."
+doc = "Distance of a new model's weights from the last ones of the model before, over that from its first ones. Below it the new model continues from there."
 source = "own history"
 [params.starts]
 value = 3
@@ -32,7 +32,7 @@ doc = "Samples of a round over those of the round before."
 source = "convention: of this project, more than the scatter of the last batch"
 [params.fraction]
 value = 0.2
-doc = "Norm of the state after the first step of a new optimizer over that before, below which it began with nothing, for optimizers without a counter."
+doc = "Norm of the state after the first step of a new optimizer over that before. Below it the state began with nothing. It is for optimizers without a counter."
 source = "arithmetic: after one step a first moment holds 1 - beta1, a tenth of a gradient; twice that"
 [params.fewer]
 value = 0.9
@@ -68,9 +68,9 @@ source = "convention: of this project, rounding of what is logged"
 tables = ["param_groups"]
 steps = 3
 [doc]
-what = "The step counter in the optimizer's state falls back to one; or a new optimizer of the same class, size and learning rate takes the place of another and starts at one, or, where it keeps no counter, with moments that are a fraction of those before; or an optimizer that was given a saved state never steps, and another of its class steps instead and starts at one; or the state that was put into it beside loaded weights was empty; or a file that holds nothing but such a state was read beside the weights and put into no optimizer. As advice: a new optimizer that holds all that the old one held, at the same rates, and more; or that of another model which got its weights from memory, without a checkpoint."
+what = "The step counter in the optimizer's state falls back to one. Or a new optimizer of the same class, size and learning rate replaces another and starts at one. If it keeps no counter, its moments start at a fraction of those before. Or an optimizer that was given a saved state never steps. Another of its class steps instead and starts at one. Or the state that was put into it beside loaded weights was empty. Or a file that holds only such a state was read beside the weights and put into no optimizer. As advice: a new optimizer holds all that the old one held, at the same rates, and more. Or, as advice too: the new optimizer is that of another model with weights from memory, without a checkpoint."
 why = "Adam's moments start from zero: the first steps are as long as at the start of the run."
-not_this = "Another model, unless the last weights of the one before were loaded into it; a second optimizer for other parameters, a resumed run whose state was loaded (its counter falls by as much as had been done since the checkpoint), another optimizer for another stage or another model, as the next fold has; the inner loop of meta-learning, with weights loaded and an optimizer made for each task; stages in which the modules get other hooks, as pruning gives them; restarts whose learning rate begins far lower as well; rounds over data that grow, as in active learning."
+not_this = "Another model, unless the last weights of the one before were loaded into it. A second optimizer for other parameters. A resumed run whose state was loaded; its counter falls by as much as had been done since the checkpoint. Another optimizer for another stage or another model, as the next fold has. The inner loop of meta-learning, with weights loaded and an optimizer made for each task. Stages in which the modules get other hooks, as pruning gives them. Restarts whose learning rate begins far lower as well. Rounds over data that grow, as in active learning."
 source = "Counting."
 */
 -- shared

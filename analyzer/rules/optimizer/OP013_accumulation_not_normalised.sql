@@ -4,7 +4,7 @@ name = "accumulation-not-normalised"
 severity = "error"
 phase = "backward"
 signal = "loss_gradient"
-message = "From step {step} on {microbatches} microbatches are accumulated and each mean loss counts in full: the gradient is {value} times {of_what_}."
+message = "From step {step} on {microbatches} microbatches are accumulated and each mean loss counts in full. The gradient is {value} times {of_what_}."
 fix = "Divide the loss by the number of microbatches ({microbatches}) before backward."
 explains = ["exploding-gradients", "clip-always-active", "divergence", "loss-spike", "nonfinite-tensor", "saturated-activation"]
 [params.window]
@@ -69,9 +69,9 @@ source = "convention: of this project, half as much again"
 tables = ["batches", "steps"]
 columns = ["steps.microbatches"]
 [doc]
-what = "Several backward passes on different batches before one optimizer step, whose mean losses have weights that add up to more than one; or three times as many of them from one step on, from which all gradients are larger than any before by what a sum makes of them, at the same learning rate and loss."
+what = "Several backward passes on different batches come before one optimizer step. The weights of their mean losses add up to more than one. Or there are three times as many of them from one step on. From there all gradients are larger than any before, by the factor of a sum. Learning rate and loss are the same."
 why = "The gradient and with it the effective learning rate and every clipping threshold scale with the number of microbatches."
-not_this = "Losses divided by the number of microbatches, sums over tokens, several losses on one batch, several optimizers (GAN), a loss scale."
+not_this = "Losses divided by the number of microbatches, sums over tokens. Several losses on one batch, several optimizers (GAN), a loss scale."
 source = "Arithmetic: the weights of mean losses of one mean add up to one."
 */
 -- shared

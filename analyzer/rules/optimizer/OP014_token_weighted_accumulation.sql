@@ -4,7 +4,7 @@ name = "token-weighted-accumulation"
 severity = "error"
 phase = "backward"
 signal = "valid_targets"
-message = "From step {step} on microbatches with {fewest} to {most} valid targets get the same weight: a target in the smallest counts {value} times as much as one in the largest."
+message = "From step {step} on microbatches with {fewest} to {most} valid targets get the same weight. A target in the smallest counts {value} times as much as one in the largest."
 fix = "Sum the losses (reduction='sum') and divide by the number of valid targets of all microbatches of the step."
 [params.ratio]
 value = 2.0
@@ -25,7 +25,7 @@ tables = ["batches", "steps"]
 columns = ["batches.loss_gradient", "batches.ignored_count"]
 steps = 3
 [doc]
-what = "Accumulation of mean losses with equal weights over microbatches whose numbers of targets that count differ by a factor of two, step after step."
+what = "Mean losses are accumulated with equal weights over microbatches. Their numbers of targets that count differ by a factor of two, step after step."
 why = "The mean of means is not the mean: short microbatches pull as hard as long ones."
 not_this = "Equal numbers, sums divided by the total, a single short last batch."
 source = "Arithmetic; how unequal is a choice."

@@ -16,7 +16,7 @@ doc = "Share of the steps."
 source = "convention: of this project, nearly all steps: a threshold for outliers acts on few"
 [params.energy]
 value = 0.5
-doc = "Of a clip by value: mean square of the gradient's elements, beside the square of the bound, from which at least a third of them lie at it."
+doc = "For a clip by value: mean square of the gradient's elements over the square of the bound. From it on at least a third of them are at the bound."
 source = "arithmetic: Markov's inequality, as the source of the rule says"
 [params.least]
 value = 10
@@ -52,10 +52,10 @@ tables = ["steps"]
 columns = ["steps.grad_norm"]
 steps = 10
 [doc]
-what = "Gradient clipping that cuts more than nine tenths of the gradient in more than nine of ten steps; or a clip by value at whose bound most elements lie in as many of them."
+what = "Gradient clipping cuts more than nine tenths of the gradient in more than nine of ten steps. Or most elements are at the bound of a clip by value in as many of them."
 why = "Every step then has the same length whatever the gradient says; the learning rate is not what it seems."
-not_this = "Clipping that is active often but mildly, or only at the start. A threshold that fitted for a while, until the gradients outgrew it, is a warning, and so is a usual one below Adam and its like, whose update is the same for gradients of any size: the large norms of value losses in reinforcement learning."
-source = "Thresholds of the catalogue: coefficient below 0.1 on more than 90 % of the steps. Markov: of elements no larger than v, with a mean square of half v squared, at least a third lie beyond v / 2."
+not_this = "Clipping that is active often but mildly, or only at the start. A threshold that fitted for a while, until the gradients outgrew it, is a warning. So is a usual threshold for Adam and similar optimizers, whose update is the same for gradients of any size. An example are the large norms of value losses in reinforcement learning."
+source = "Thresholds of the catalogue: coefficient below 0.1 on more than 90 % of the steps. Markov: take elements no larger than v, with a mean square of half v squared. At least a third of them are beyond v / 2."
 */
 -- shared
 WITH sizeless AS (

@@ -5,7 +5,7 @@ severity = "error"
 phase = "optimizer"
 signal = "grad_norm"
 message = "At step {step} the optimizer saw a gradient norm of {value} although clip_grad_norm_ was told {max_norm} ({why_})."
-fix = "Call clip_grad_norm_ after the last backward and before optimizer.step, on the parameters that the optimizer holds; call model.parameters() each time: kept in a variable, it is a generator that is empty after its first use."
+fix = "Call clip_grad_norm_ after the last backward and before optimizer.step, on the parameters that the optimizer holds. Call model.parameters() each time: kept in a variable, it is a generator that is empty after its first use."
 explains = ["clip-always-active"]
 [params.over]
 value = 1.05

@@ -4,7 +4,7 @@ name = "weight-decay-dominates"
 severity = "error"
 phase = "optimizer"
 signal = "decay_ratio"
-message = "From step {step} on weight decay makes up {percent} % of each update of group {group_id} ({rate_} = {rate}): the norm of the weights fell from {before} to {after}."
+message = "From step {step} on weight decay makes up {percent} % of each update of group {group_id} ({rate_} = {rate}). The norm of the weights fell from {before} to {after}."
 fix = "Lower weight_decay ({weight_decay}), or the factor by which the script itself shrinks its weights (multiply it by lr). Leave norms and biases out of it."
 explains = ["plateau", "underfit", "vanishing-gradients", "representation-collapse", "divergence", "loss-spike", "shuffled-labels", "silent-backend-noop"]
 [params.share]
@@ -104,10 +104,10 @@ tables = ["param_groups"]
 columns = ["param_groups.weight_decay", "param_groups.update_norm"]
 steps = 8
 [doc]
-what = "lr x weight_decay x norm of the weights is most of the update's norm in most steps, and the weights shrink; or they shrink by weight_decay itself, step after step, because an optimizer of the script's own leaves out lr; or, with no weight_decay that could do it, updates that went in all directions point straight at zero from some step on, and the loss is higher after it; or from the first step on the weights lose more than the optimizer's updates are long, and nothing is learnt."
+what = "In most steps lr x weight_decay x norm of the weights is most of the update's norm. The weights shrink. Or they shrink by weight_decay itself, step after step, because an optimizer of the script's own leaves out lr. Or there is no weight_decay that could do it. Then updates that went in all directions point straight at zero from some step on. The loss is higher after it. Or from the first step on the weights lose more than the optimizer's updates are long, and nothing is learnt."
 why = "The weights decay exponentially; what the gradient teaches is forgotten."
-not_this = "Usual decay (1e-2 with a rate of 1e-3), optimizers in which decay is scaled by the moments (Adam). Weights that shrink while the loss goes on falling, and those that shrank from the beginning no faster than their updates could do it, or in a training that learns."
-source = "Arithmetic: the decay step is lr x weight_decay x W; with the momentum m of SGD up to 1/(1 - m) times that. An update at right angles to the weights leaves their norm as it is; one that is decay takes its own whole length from it; no update takes more."
+not_this = "Usual decay (1e-2 with a rate of 1e-3), optimizers in which decay is scaled by the moments (Adam). Weights that shrink while the loss goes on falling. Weights that shrank from the beginning no faster than their updates could do it, or in a training that learns."
+source = "Arithmetic: the decay step is lr x weight_decay x W. With the momentum m of SGD up to 1/(1 - m) times that. An update at right angles to the weights leaves their norm as it is. One that is decay takes its own whole length from it. No update takes more."
 */
 -- shared
 WITH numbered AS (

@@ -5,7 +5,7 @@ severity = "error"
 phase = "optimizer"
 signal = "exp_avg_sq"
 message = "At step {step} the second moment {tensor} of {optimizer} {how_}: {value} {beside}; {harm}."
-fix = "Do not touch optimizer.state between steps; where gradients vanish for long stretches use a larger eps, a smaller beta2, or a warm-up when they come back."
+fix = "Do not touch optimizer.state between steps. Where gradients vanish for long stretches use a larger eps, a smaller beta2, or a warm-up when they come back."
 explains = ["loss-spike", "divergence", "exploding-gradients", "lr-too-high", "nonfinite-tensor", "optimizer-state-drift", "dead-relu"]
 [params.fallen]
 value = 1e-4
@@ -18,7 +18,7 @@ doc = "Growth of the update over the largest of the ten steps before that a coll
 source = "own history"
 [params.drowned]
 value = 0.2
-doc = "Root mean square of the gradients over eps below which eps is the divisor; an eps of more than 1e-6 is somebody's choice."
+doc = "Root mean square of the gradients over eps below which eps is the divisor. An eps of more than 1e-6 is somebody's choice."
 source = "arithmetic: Adam divides by the root plus eps: below a fifth of it eps makes five sixths of the divisor"
 [params.least]
 value = 20
@@ -28,11 +28,11 @@ source = "convention: of this project, fewer are the first steps"
 [params.reset]
 value = 0.2
 doc = "Share of its sum of squares below which the first moment has been put back too: within one step it keeps beta1 of itself."
-source = "arithmetic: beta1 is 0.9 and more, so that a moment keeps four fifths of its sum of squares (0.81) in one step"
+source = "arithmetic: beta1 is 0.9 and more, so a moment keeps four fifths of its sum of squares (0.81) in one step"
 [params.anew]
 value = 3.0
 unit = "updates"
-doc = "Change of a weight's norm from one step to the next, beside the length of the update, that shows that it was drawn again."
+doc = "Change of a weight's norm from one step to the next, over the length of the update. It shows that the weight was drawn again."
 source = "arithmetic: no update changes a norm by more than its own length"
 [params.falls]
 value = 0.9
@@ -82,10 +82,10 @@ tables = ["tensor_stats", "param_groups"]
 kinds = ["optimizer_state"]
 steps = 4
 [doc]
-what = "An exponential average of squared gradients that falls in one step below what its decay rate allows; or one that has decayed to nothing, so that the next gradients make updates many times as long as before and the loss leaves its band; or one far below the square of eps from the first step on."
-why = "The second moment is the divisor of Adam's update: where it is lost, an ordinary gradient makes an extraordinary step. v(t) = beta2 v(t-1) + (1 - beta2) g² cannot be smaller than beta2 v(t-1)."
+what = "An exponential average of squared gradients falls in one step below what its decay rate allows. Or it has decayed to nothing. Then the next gradients make updates many times as long as before, and the loss leaves its band. Or it is far below the square of eps from the first step on."
+why = "The second moment is the divisor of Adam's update. Where it is lost, an ordinary gradient makes an extraordinary step. The value v(t) = beta2 v(t-1) + (1 - beta2) g² cannot be smaller than beta2 v(t-1)."
 not_this = "A new optimizer or a lost step counter (optimizer-state-lost). State that was loaded or put back to zero, both moments of it. The state of a weight that was drawn again, weights without gradients, rows of embeddings."
-source = "Arithmetic: the recurrence of Adam (Kingma and Ba 2015) and the decay rate of Adafactor (Shazeer and Stern 2018) on the same sample of elements."
+source = "Arithmetic on the same sample of elements: the recurrence of Adam (Kingma and Ba 2015). The decay rate is that of Adafactor (Shazeer and Stern 2018)."
 */
 -- shared
 WITH second AS (

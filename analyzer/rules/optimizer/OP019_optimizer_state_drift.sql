@@ -46,9 +46,9 @@ tables = ["tensor_stats", "param_groups"]
 kinds = ["optimizer_state", "gradient"]
 steps = 4
 [doc]
-what = "A moment or momentum buffer that is larger after a step than the one before it and the gradient of that step can make it: it was changed from outside, or spoilt. As a warning: second moments that grow by 15 % a step, eight steps running, far above all they had been, in a training whose loss does not break."
-why = "The moments are the memory of the optimizer: a wrong one moves every weight in a wrong direction for 1/(1 - beta) steps, without any sign in loss or gradients of that step."
-not_this = "The first twenty steps, in which moments fill up; state that was loaded; optimizers that are not torch's own, whose recurrence is not known; a buffer that rests because the momentum was set to zero."
+what = "After a step a moment or momentum buffer is larger than its old value and that step's gradient can make it. It was changed from outside, or corrupted. As a warning: second moments grow by 15 % a step, eight steps in a row. They come far above all their earlier values. The loss of that training does not break."
+why = "The moments are the memory of the optimizer. A wrong one moves every weight in a wrong direction for 1/(1 - beta) steps. Loss and gradients of that step show no sign of it."
+not_this = "The first twenty steps, in which moments fill up. State that was loaded. Optimizers that are not torch's own, whose recurrence is not known. A buffer that rests because the momentum was set to zero."
 source = "Arithmetic: m(t) = b1 m(t-1) + (1-b1) g and its kin, by the triangle inequality. The 15 % over five steps of the catalogue, made stricter."
 */
 -- detector: state_altered

@@ -4,8 +4,8 @@ name = "ema-not-updated"
 severity = "error"
 phase = "optimizer"
 signal = "moved"
-message = "{name} ({kind_}) holds a copy of the weights of {of_model} that {how_}, while {trained_} moved in {model_steps} steps; at the end the two are {distance} of the weights' size apart."
-fix = "Call the update of {name} after every optimizer step (update_parameters, ema.update, lerp_) and check that it is given the model that is trained. Buffers go with it (use_buffers=True, copy_ of each), or update_bn computes them again before an evaluation."
+message = "{name} ({kind_}) holds a copy of the weights of {of_model} that {how_}, while {trained_} moved in {model_steps} steps. At the end the two are {distance} of the weights' size apart."
+fix = "Call the update of {name} after every optimizer step (update_parameters, ema.update, lerp_). Check that it gets the model that is trained. Update the buffers too (use_buffers=True, copy_ of each), or compute them again with update_bn before an evaluation."
 explains = ["stale-metric", "overfit"]
 [params.least]
 value = 8
@@ -30,11 +30,11 @@ source = "own history"
 [params.patience]
 value = 300
 unit = "steps"
-doc = "Steps in which a second model that is named a target was neither overwritten nor averaged once, from which it is said as a warning."
-source = "convention: of this project, more than the usual distances of target networks in short runs; in long ones they are some thousands"
+doc = "Steps in which a second model named a target was neither overwritten nor averaged once. From it on there is a warning."
+source = "convention: of this project, more than the usual distances of target networks in short runs. In long ones they are some thousands"
 [params.apart]
 value = 0.01
-doc = "Distance from the model, as a share of its weights, from which an update of a hundred-thousandth of it still shows in float32."
+doc = "Distance from the model, as a share of its weights. From it on an update of a hundred-thousandth of it still shows in float32."
 source = "arithmetic: a hundred-thousandth of a hundredth is 1e-7, the resolution of float32"
 [params.rounding]
 value = 1e-7
@@ -100,9 +100,9 @@ source = "convention: of this project, a tenth: statistics of one data set diffe
 [needs]
 tables = ["copies", "steps"]
 [doc]
-what = "A copy that followed the model softly (it moved often and never became equal) stops for good while the model goes on; or one that is named after averaging (or, within the model, teacher or target encoder), or is torch's AveragedModel and was used, has never moved at all; or a teacher that was copied from the model before anything was trained, or loaded, and is asked to the end; or any copy that is written to step after step without a single number changing; or one that was overwritten at equal intervals, is overwritten no more and is asked on; or one that follows a model which stands still and is not asked any more, while another of its kind is trained; or one whose weights follow while its batch norm's running statistics stand as they were copied, and it is evaluated. As a warning: a second model that is named a target and never followed."
+what = "A copy that followed the model softly stops for good while the model goes on. Softly means that it moved often and never became equal. Or a copy has never moved at all. It is named after averaging, or, within the model, teacher or target encoder. Or it is torch's AveragedModel and was used. Or a teacher was copied from the model before anything was trained, or loaded, and is used to the end. Or any copy is written to step after step without a single number changing. Or a copy was overwritten at equal intervals, is overwritten no more and is still used. Or it follows a model that no longer changes and is no longer used. Another model of its kind is trained. Or its weights follow while its batch norm's running statistics stay as they were copied, and it is evaluated. As a warning: a second model is named a target and never followed."
 why = "Evaluations and the saved model use weights from long ago, and nothing in loss or gradients shows it."
-not_this = "Target networks and best-model copies that are overwritten now and then. Teachers and reference models that are no part of the trained model and were made of trained weights (they never follow). Models that are filled from an average for an evaluation. Stochastic weight averaging that begins late and is not used before. Averages whose statistics are set again before they are used or that run in train mode. Averages that are loaded into the model and done with. Weights so near their average that an update is rounded away."
+not_this = "Target networks and best-model copies that are overwritten now and then. Teachers and reference models that are no part of the trained model and were made of trained weights. They never follow. Models that are filled from an average for an evaluation. Stochastic weight averaging that begins late and is not used before. Averages whose statistics are set again before they are used or that run in train mode. Averages that are loaded into the model and done with. Weights so near their average that an update is rounded away."
 source = "Equality of a sample of the weights; the copy's own rhythm."
 */
 -- shared

@@ -5,7 +5,7 @@ severity = "error"
 phase = "loss"
 signal = "loss"
 message = "The loss left its band at step {step}: {value} after a median of {loss_median} in the {history} steps before{gradients}; {after}."
-fix = "Look at what changed first at step {step}: the batch (its fingerprint is recorded), the learning rate, the update before it. Clipping the gradient norm limits the damage of one step."
+fix = "Look at what changed first at step {step}. It may be the batch (its fingerprint is recorded), the learning rate, or the update before it. Clipping the gradient norm limits the damage of one step."
 explains = []
 generic = true
 reach = 5
@@ -33,12 +33,12 @@ source = "own history"
 [params.record]
 value = 2.0
 unit = "times"
-doc = "A batch whose largest element exceeds all before by this much, or lies two sigmas out in data whose range varies widely, explains a spike by the data; it is then a warning."
+doc = "A batch whose largest element exceeds all before by this much explains a spike by the data. So does one that is two sigmas out in data whose range varies widely. It is then a warning."
 source = "own history"
 [params.hard]
 value = 10.0
 unit = "times"
-doc = "Rise, summed over the elements of the batch, in losses of the first steps, up to which a sample or two may account for it: cross entropy of one hard sample is four times that of a guess, seldom more."
+doc = "Rise, summed over the elements of the batch, in losses of the first steps. Up to it a sample or two may be the reason. Cross entropy of one hard sample is four times that of a guess, seldom more."
 source = "convention: of this project, one hard sample costs about four times what a guess costs, seldom ten times"
 [params.data_past]
 value = 100
@@ -135,7 +135,7 @@ tables = ["steps"]
 columns = ["steps.loss"]
 steps = 12
 [doc]
-what = "Loss and gradient norm leave their own bands at the same step, far beyond their usual scatter. The loss comes back within twenty steps: nine tenths of the way, where it had left everything it has ever been by far. Of a log that was imported without gradient norms a warning, where the loss leaves everything it has ever been."
+what = "Loss and gradient norm leave their own bands at the same step, far beyond their usual scatter. The loss comes back within twenty steps. It comes back nine tenths of the way, where it had left all its earlier values by far. In a log that was imported without gradient norms it is a warning. There the loss must leave all its earlier values."
 why = "Something hit the training once: a batch, a rate, an unlucky update."
 not_this = "Losses that scatter widely anyway or have made such leaps before. Small losses that scatter by a factor near the floor. One batch with a hard sample or two (gone with the next batch). Losses of several optimizers that play against each other unless they leave everything ever seen. Rises for good (divergence), the first steps of inputs of another size that stay (a curriculum). Steps in which a target network takes over the weights of the model. A search for the learning rate at which the training breaks."
 source = "Own history, robust: median and MAD of loss and ln(loss), of ln(norm), over the 30 steps before."

@@ -4,8 +4,8 @@ name = "divergence"
 severity = "error"
 phase = "loss"
 signal = "loss"
-message = "From step {step} on the loss stays above its band: median {rest_median} over the last {rest_rows} steps, never below {rest_low}, after a median of {loss_median} in the steps before; the gradient norm reached {near_norm} after {norm_median}.{at_once_}"
-fix = "Compare what changed first at step {step}: the samples and their labels, the mode of the model, the terms of the loss, the rate, the update ratio. {remedy_}"
+message = "From step {step} on the loss stays above its band: median {rest_median} over the last {rest_rows} steps, never below {rest_low}. In the steps before the median was {loss_median}. The gradient norm reached {near_norm} after {norm_median}.{at_once_}"
+fix = "Compare what changed first at step {step}. It may be the samples and their labels, or the mode of the model. It may be the terms of the loss, the learning rate, or the update ratio. {remedy_}"
 explains = ["loss-spike", "nonfinite-metric"]
 generic = true
 reach = 40
@@ -17,7 +17,7 @@ doc = "Steps after it, fewer than which do not show whether a loss that is falli
 source = "convention: of this project, a loss that falls needs some tens of steps to come back"
 [params.once]
 value = 0.5
-doc = "Share of the rise that must have come at its first step, to be no work of the updates before it."
+doc = "Share of the rise that must have come at its first step. Then the updates before it did not cause it."
 source = "convention: of this project, more than half of the rise"
 [params.usual]
 value = 2.0
@@ -89,9 +89,9 @@ tables = ["steps"]
 columns = ["steps.loss"]
 steps = 18
 [doc]
-what = "From one step to the end of the run the loss stays far above its own history (ten robust sigmas and twice its level in the median), and the gradients left theirs."
+what = "From one step to the end of the run the loss stays far above its own history. That is ten robust sigmas and twice its level in the median. The gradients left their history too."
 why = "The training has lost what it had learnt."
-not_this = "Spikes that come back or were on their way when the run ended. A new task or harder data whose loss falls again by half. Targets that grow gradually and take the loss with them. Another loss, or one of other forwards and backwards (adversarial examples), that takes over at that step and is learnt from. A target network that takes over the weights of the model at that step. Noise near a floor that is small against the loss at the start. GAN and reinforcement losses inside what they have ever been; advice where a model makes its data itself, as an agent does."
+not_this = "Spikes that come back or were on their way when the run ended. A new task or harder data whose loss falls again by half. Targets that grow gradually and take the loss with them. Another loss that takes over at that step and is learnt from. It may be one of other forwards and backwards (adversarial examples). A target network that takes over the weights of the model at that step. Noise near a floor that is small against the loss at the start. GAN and reinforcement losses inside what they have ever been. Advice where a model makes its data itself, as an agent does."
 source = "Own history, robust: median and MAD over the 30 steps before; see the view divergences."
 */
 -- shared

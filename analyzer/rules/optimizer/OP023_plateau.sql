@@ -5,7 +5,7 @@ severity = "warning"
 phase = "step"
 signal = "loss"
 message = "From step {step} on the loss stands still: {value} over the last {steps_} steps, {before} before{while_}."
-fix = "Try a learning rate ten times lower, then higher; if neither helps, the model is too small or the inputs do not say more."
+fix = "Try a learning rate ten times lower, then higher. If neither helps, the model is too small or the inputs do not say more."
 explains = []
 [params.steps]
 value = 100
@@ -99,7 +99,7 @@ tables = ["steps"]
 columns = ["steps.loss"]
 steps = 200
 [doc]
-what = "For at least half of the run and a hundred steps the loss has not left the scatter of its neighbours, after it had fallen or never having fallen. Of a log that was imported: from the first row to the last."
+what = "For at least half the run and a hundred steps the loss has not left the scatter of its neighbours. It had fallen before, or never fell. In an imported log this must hold from the first row to the last."
 why = "Time that buys nothing."
 not_this = "Losses of adversaries and policies, a log whose evaluation loss falls, a loss near zero. A schedule that has come to its end, small progress that adds up."
 source = "Medians of four quarters of the window against their own scatter."

@@ -14,7 +14,7 @@ doc = "Rise of the evaluation loss over its lowest."
 source = "convention: the rule Overfit of SageMaker Debugger has a ratio of 0.1"
 [params.heart]
 value = 0.5
-doc = "Training loss at the end over that at the turning point below which it is an error, where the evaluation has lost more than half of what it had gained."
+doc = "Training loss at the end over that at the turning point below which it is an error. The evaluation has lost more than half of its gain."
 source = "convention: of this project, half"
 [params.far]
 value = 0.25
@@ -64,7 +64,7 @@ tables = ["metrics", "steps"]
 columns = ["metrics.value", "steps.loss"]
 steps = 30
 [doc]
-what = "An evaluation loss, logged or read with item(), that keeps rising from a minimum while the training loss falls; an error where it doubles or loses more than half of what it had gained, and the script does not put other weights back at its end."
+what = "An evaluation loss, logged or read with item(), keeps rising from a minimum while the training loss falls. It is an error where the loss doubles or loses more than half of its gain. It stays a warning if the script puts other weights back at its end."
 why = "What is learnt beyond that point does not carry over to other data."
 not_this = "A last value that scatters, also near the floor of the loss. One term of an evaluation loss whose sum does not rise. Evaluation losses that the script neither logs nor reads with item()."
 source = "(val - train) / train above 0.1 is a threshold of other tools; here the metric's own minimum counts."

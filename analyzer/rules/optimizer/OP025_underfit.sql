@@ -51,7 +51,7 @@ steps = 200
 [doc]
 what = "Training and evaluation loss end high and close together."
 why = "Where both are high nothing was learnt that could be overfitted."
-not_this = "Losses of adversaries, runs of fewer than two hundred steps, evaluation losses that the script neither logs nor reads with item()."
+not_this = "Losses of adversaries, runs of fewer than two hundred steps. Evaluation losses that the script neither logs nor reads with item()."
 source = "The usual reading of learning curves."
 */
 WITH named AS (

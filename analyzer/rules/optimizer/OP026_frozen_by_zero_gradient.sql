@@ -4,7 +4,7 @@ name = "frozen-by-zero-gradient"
 severity = "error"
 phase = "backward"
 signal = "grad_norm"
-message = "From step {step} on the gradient of {tensor} is exactly zero ({steps_} steps, to the end){and_}: it is in the graph but nothing flows."
+message = "From step {step} on the gradient of {tensor} is exactly zero ({steps_} steps, to the end){and_}. It is in the graph, but no gradient flows."
 fix = "Look between {tensor} and the loss for a clamp, hinge, ReLU or mask that is flat where the values lie."
 slack = 20
 [params.least]
@@ -42,7 +42,7 @@ tables = ["tensor_stats"]
 kinds = ["gradient"]
 steps = 8
 [doc]
-what = "A parameter held by an optimizer whose gradient exists and is exactly zero in all elements, step after step to the end, after it had been different; or all parameters of the run from its first step on, also where the loss itself is zero in every step."
+what = "An optimizer holds a parameter whose gradient exists and is exactly zero in all elements. It is so step after step to the end, after it had been different. Or this holds for all parameters of the run from its first step on. It counts also where the loss itself is zero in every step."
 why = "The region in which the loss reacts to it was left: it cannot come back by itself."
 not_this = "Gradients that are None (broken-graph), dead ReLUs (they explain it). Zero from the start in a part of them (said as a warning). A bias of a layer whose weight gets a gradient, embeddings. A loss that gradually comes to zero (a hinge whose margin is met everywhere)."
 source = "Exact zeros; no threshold but persistence."

@@ -4,8 +4,8 @@ name = "loss-independent-of-model"
 severity = "error"
 phase = "loss"
 signal = "activation_gradient"
-message = "From step {step} on the loss ({loss}) does not depend on the model: its gradient is exactly zero at the output of {place}, where the model ends, and at every other output. So are the gradients of all {parameters} parameters ({steps} steps, to the end)."
-fix = "Look at what lies between the model's output and the loss: a factor of 0 (a weight, a mask, a schedule), a clamp that always acts, or an output that the loss does not use."
+message = "From step {step} on the loss ({loss}) does not depend on the model. Its gradient is exactly zero at the output of {place}, where the model ends, and at every other output. So are the gradients of all {parameters} parameters ({steps} steps, to the end)."
+fix = "Look between the model's output and the loss. Usual causes are a factor of 0 (a weight, a mask, a schedule) and a clamp that always acts. Another is an output that the loss does not use."
 explains = ["frozen-by-zero-gradient", "vanishing-gradients", "plateau", "underfit", "optimizer-eps-underflow", "second-moment-collapse", "dead-relu"]
 [params.least]
 value = 6
@@ -17,9 +17,9 @@ tables = ["tensor_stats", "steps"]
 kinds = ["gradient", "activation_gradient"]
 steps = 8
 [doc]
-what = "A loss other than zero whose gradient exists and is exactly zero at every output of the model and in every parameter, to the end of the run."
+what = "A loss is not zero, but its gradient is exactly zero to the end of the run. The gradient exists, and is zero at every output of the model and in every parameter."
 why = "Whatever the model puts out, the loss stays the same: nothing can be learned from it."
-not_this = "A loss that is zero, as a hinge whose margin is met; layers that died inside the model, since the gradient at the output is not zero there; steps in which a part gets a gradient."
+not_this = "A loss that is zero, as a hinge whose margin is met. Layers that died inside the model, since the gradient at the output is not zero there. Steps in which a part gets a gradient."
 source = "Exact zeros and persistence."
 */
 WITH at_outputs AS (

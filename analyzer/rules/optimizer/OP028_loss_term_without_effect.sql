@@ -5,7 +5,7 @@ severity = "error"
 phase = "backward"
 signal = "used"
 message = "A term of the loss trains nothing. From step {step} on, in each of {looks} examined steps, the {op} of module {place} reaches only {parameters} weights {held_}. The step after this backward trains other weights with the other terms."
-fix = "Look at what goes into module {place} for this term: a detach(), .data or no_grad() there cuts it off from the weights that this step is to train. If the term is meant for the weights that it reaches, step their optimizer before their gradients are cleared; if for none, leave it out."
+fix = "Look at what goes into module {place} for this term. A detach(), .data or no_grad() there cuts it off from the weights that this step must train. If the term is meant for the weights that it reaches, step their optimizer before their gradients are cleared. If it is meant for none, leave it out."
 explains = ["plateau"]
 [params.looks]
 value = 3
@@ -15,9 +15,9 @@ source = "convention: of this project, fewer may be an odd branch"
 [needs]
 tables = ["loss_terms", "steps"]
 [doc]
-what = "A loss is a sum. The graph of one addend, through a module, reaches only weights whose optimizer does not step before their gradients are cleared. That optimizer steps in the same iterations with other gradients, or never steps in the run; other addends of the same backward are taken up by the step that follows. As a warning: only weights that no optimizer holds, and that nothing changes."
-why = "The term stands in the loss and in its printed value, and has no influence on any weight: a generator that never hears of its discriminator."
-not_this = "A term that reaches what is trained also through other modules; gradients that are kept until their optimizer's turn, in whatever order; accumulation; a loss of the same kind that is taken up in another turn (two optimizers that alternate on one loss); an optimizer that steps now and then; penalties on weights outside modules; terms that reach an input; functions of the script's own, whose graph does not tell what they reach; backward passes whose gradients nobody uses."
+what = "A loss is a sum. The graph of one addend, through a module, reaches only certain weights. Their optimizer does not step before their gradients are cleared. That optimizer steps in the same iterations with other gradients, or never steps in the run. Other addends of the same backward are used by the step that follows. As a warning: only weights that no optimizer holds, and that nothing changes."
+why = "The term is in the loss and in its printed value, and has no influence on any weight. An example is a generator that never hears of its discriminator."
+not_this = "A term that reaches what is trained also through other modules. Gradients that are kept until their optimizer's turn, in whatever order. Accumulation. A loss of the same kind that is taken up in another turn (two optimizers that alternate on one loss). An optimizer that steps now and then. Penalties on weights outside modules. Terms that reach an input. Functions of the script's own, whose graph does not tell what they reach. Backward passes whose gradients nobody uses."
 source = "The autograd graph, and the identity of the weights whose optimizers stepped."
 */
 WITH judged AS (

@@ -4,7 +4,7 @@ name = "scheduler-stepped-too-rarely"
 severity = "error"
 phase = "optimizer"
 signal = "scheduler_steps"
-message = "{scheduler} was stepped {times} times in {steps_} optimizer steps of optimizer {optimizer_id}, although {how_}: the learning rate at the end is {value}."
+message = "{scheduler} was stepped {times} times in {steps_} optimizer steps of optimizer {optimizer_id}, although {how_}. The learning rate at the end is {value}."
 fix = "Call scheduler.step() after each optimizer.step() (Lightning: interval \"step\"), or give the schedule its length and its warm-up in epochs."
 explains = ["lr-too-low", "plateau", "underfit"]
 [params.share]
@@ -36,9 +36,9 @@ tables = ["schedulers"]
 columns = ["schedulers.total_steps"]
 steps = 10
 [doc]
-what = "A scheduler whose schedule is as long as the run has optimizer steps, or about as long where its names say that it counts steps, and which was stepped once in several of them; or one whose warm-up in steps has not ended although the optimizer made that many."
-why = "The learning rate stands at the beginning of its schedule to the end of the run: it stays at the low values of the warm-up, or never decays."
-not_this = "Schedules and warm-ups that are counted in epochs and stepped by the epoch, runs that broke off or are shorter than the warm-up."
+what = "The schedule of a scheduler is as long as the run has optimizer steps. Or it is about as long, and its names say that it counts steps. The scheduler was stepped once in several of them. Or its warm-up in steps has not ended although the optimizer made that many."
+why = "To the end of the run the learning rate is at the beginning of its schedule. It stays at the low values of the warm-up, or never decays."
+not_this = "Schedules and warm-ups that are counted in epochs and stepped by the epoch. Runs that broke off or are shorter than the warm-up."
 source = "Counting; the schedule's own length."
 */
 WITH last AS (

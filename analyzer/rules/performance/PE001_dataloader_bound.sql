@@ -4,7 +4,7 @@ name = "dataloader-bound"
 severity = "error"
 phase = "data"
 signal = "data_wait_ns"
-message = "From step {step} on the training waits for {what_} during {percent} % of the time ({wait_ms} of {step_ms} ms a step): the data comes too slowly. Without the wait a step would be up to {wait_ms} ms shorter."
+message = "From step {step} on the training waits for {what_} during {percent} % of the time ({wait_ms} of {step_ms} ms a step). The data comes too slowly. Without the wait a step would be up to {wait_ms} ms shorter."
 fix = "Raise num_workers and prefetch_factor, cache what is decoded or computed again in each epoch, and use pin_memory for a GPU."
 explains = ["throughput-drift", "step-time-outlier", "periodic-stall"]
 [params.share]
@@ -80,9 +80,9 @@ tables = ["steps"]
 columns = ["steps.step_ns"]
 steps = 20
 [doc]
-what = "Waiting for the loader takes most of the time of most steps, or of as many steps in a row as it has workers; or, where there is no DataLoader, the script's own code before the forward becomes slow all at once, and takes most of the time from then on."
+what = "Waiting for the loader takes most of the time of most steps. Or it does so for as many steps in a row as it has workers. Or there is no DataLoader, and the script's own code before the forward suddenly becomes slow. It takes most of the time from then on."
 why = "The model stands still while it waits."
-not_this = "The first batch of an epoch, waits of a few milliseconds; without a DataLoader a loop that was always like that, or grew so gradually, or that evaluates or saves there, or reads numbers out of tensors one by one (host-sync-per-step)."
+not_this = "The first batch of an epoch, waits of a few milliseconds. Without a DataLoader a loop that was always like that, or became so gradually. Without one a loop that evaluates or saves there, or reads numbers out of tensors one by one (host-sync-per-step)."
 source = "Share of the step; 5 to 30 % are thresholds of other tools, which count short waits too."
 */
 -- shared

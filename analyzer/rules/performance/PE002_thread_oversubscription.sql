@@ -42,9 +42,9 @@ tables = ["ranks", "steps"]
 columns = ["ranks.processors", "steps.step_ns"]
 steps = 10
 [doc]
-what = "torch's threads of all processes on a host are more than twice its processors, or more than twice as many threads as processors want to run at most looks."
+what = "torch's threads of all processes on a host are more than twice its processors. Or, at most looks, more than twice as many threads as processors want to run."
 why = "Threads of one operation meet at its end: each waits for those that have no processor."
-not_this = "As many threads as processors, hyper-threads, torch threads that were never started because every operation is small, other programs on the machine."
+not_this = "As many threads as processors, hyper-threads, other programs on the machine. Threads of torch that were never started because every operation is small."
 source = "Arithmetic; runnable threads are those of the script's own processes only."
 */
 WITH hosts AS (

@@ -4,8 +4,8 @@ name = "host-sync-per-step"
 severity = "error"
 phase = "step"
 signal = "host_reads"
-message = "From step {step} on the script reads {value} numbers a step one by one out of tensors at {place} ({code_}). The loops that read take {loop_ms} of {step_ms} ms a step ({percent} %): as one operation on the whole tensor a step would be up to {loop_ms} ms shorter."
-fix = "Compute on whole tensors and read the result once: sum, mean or compare first, then .item(); .tolist() for many numbers; log every n-th step. On a GPU each read also waits for everything before it."
+message = "From step {step} on the script reads {value} numbers a step one by one out of tensors at {place} ({code_}). The loops that read take {loop_ms} of {step_ms} ms a step ({percent} %). As one operation on the whole tensor a step would be up to {loop_ms} ms shorter."
+fix = "Compute on whole tensors and read the result once: sum, mean or compare first, then .item(); .tolist() for many numbers. Log every n-th step. On a GPU each read also waits for everything before it."
 explains = ["throughput-drift", "step-time-outlier"]
 [params.share]
 value = 0.5
@@ -32,7 +32,7 @@ doc = "Counted steps to judge by."
 source = "convention: of this project, fewer are warm-up"
 [params.whole]
 value = 1.1
-doc = "Share of a step from which the time of its loops cannot be its own, as where several of them end in one step."
+doc = "Share of a step from which the time of its loops cannot be its own. Several of them may end in one step."
 source = "convention: of this project, a share is at most 1; a tenth more is the clock"
 [params.warm]
 value = 3
@@ -49,9 +49,9 @@ tables = ["steps"]
 columns = ["steps.host_reads", "steps.step_ns"]
 steps = 10
 [doc]
-what = "In most steps some line reads eight numbers or more out of tensors, in loops that take a large share of the step."
-why = "A read costs microseconds of Python for what the processor adds up in nanoseconds; on a device it also stops the queue."
-not_this = "A loss and some metrics read once a step, loops with a model call between the reads, reads in some steps only (an evaluation)."
+what = "In most steps some line reads eight numbers or more out of tensors. The loops that read them take a large share of the step."
+why = "A read costs microseconds of Python for what the processor adds up in nanoseconds. On a device it also stops the queue."
+not_this = "A loss and some metrics read once a step. Loops with a model call between the reads, reads in some steps only (an evaluation)."
 source = "The run's own time: from the first read of a loop to its last."
 */
 WITH counted AS (

@@ -21,7 +21,7 @@ source = "arithmetic: a half"
 tables = ["events", "steps"]
 steps = 20
 [doc]
-what = "Recompilations keep coming in the second half of the run; or torch.compile reaches its limit for a function and runs it uncompiled from then on."
+what = "Recompilations keep coming in the second half of the run. Or torch.compile reaches its limit for a function and runs it uncompiled from then on."
 why = "Each costs seconds; beyond the limit the function is run uncompiled."
 not_this = "Compilations of the first steps, one for each of a few shapes."
 source = "torch._dynamo's recompile_limit."

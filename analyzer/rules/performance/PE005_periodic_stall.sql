@@ -95,7 +95,7 @@ tables = ["steps"]
 columns = ["steps.step_ns"]
 steps = 30
 [doc]
-what = "Steps far above the median come back at equal distances, or, amid delays of a busy machine, at one place of a count of steps and at nearly each such place."
+what = "Steps far above the median come back at equal distances. Or, amid delays of a busy machine, they come at one place of a count of steps, nearly each time."
 why = "What comes back on a period has a cause in the code."
 not_this = "Stalls without a period, evaluations (they are wanted), the first steps."
 source = "Median and distances of the outliers."

@@ -5,7 +5,7 @@ severity = "warning"
 phase = "step"
 signal = "step_ns"
 message = "{value} steps, first step {step}, take {factor} times the usual {usual_ms} ms or more. It is {phase_} that takes the time: {excess_ms} ms more in a step, {percent} % of the run's time in all."
-fix = "Look at what happens only in these steps: a sample that is costly to decode, a lock, a slow disk or network, a cache that is emptied. firstfault sql shows them: SELECT step, step_ns, data_wait_ns, forward_ns, backward_ns, optimizer_ns FROM steps ORDER BY step_ns DESC."
+fix = "Look at what happens only in these steps. It may be a sample that is costly to decode, a lock, a slow disk or network, or an emptied cache. To see them with firstfault sql: SELECT step, step_ns, data_wait_ns, forward_ns, backward_ns, optimizer_ns FROM steps ORDER BY step_ns DESC."
 explains = []
 [params.sigmas]
 value = 3
@@ -32,7 +32,7 @@ doc = "Share of the run's time that they take beyond the usual."
 source = "convention: of this project, a tenth: less is not worth a change"
 [params.alike]
 value = 0.6
-doc = "Share of the outliers in which the same phase grew, at least; more by 0.35 than the phase's usual share of a step."
+doc = "Share of the outliers in which the same phase grew, at least. It is more by 0.35 than the phase's usual share of a step."
 source = "arithmetic: binomial: of 11 outliers 8 in a phase that takes 30 % come by chance in 0.4 % of runs"
 [params.warm]
 value = 3
@@ -73,10 +73,10 @@ tables = ["steps"]
 columns = ["steps.step_ns", "steps.forward_ns"]
 steps = 30
 [doc]
-what = "More than ten steps far above the median. Most of them are in one phase, more often than its usual length explains, or they are all of one length."
-why = "Stalls of a busy machine fall on the phases by chance, in proportion to their length; what the code does falls on one."
+what = "More than ten steps are far above the median. Most of them are in one phase, more often than its usual length explains. Or they are all of one length."
+why = "Stalls of a busy machine fall on the phases by chance, in proportion to their length. What the code does falls on one."
 not_this = "Larger batches, more backward passes in a step (another accumulation, the closures of L-BFGS), evaluations, checkpoints, compilations. The first batch of an epoch, the recorder's own time, the first steps; a noisy machine."
-source = "3 robust standard deviations more than 10 times, as other tools have it; the test against chance is binomial: of 11 outliers 8 in a phase that usually takes 30 % come by chance in 0.4 % of runs."
+source = "3 robust standard deviations more than 10 times, as other tools have it. The test against chance is binomial. Of 11 outliers 8 in a phase that usually takes 30 % come by chance in 0.4 % of runs."
 */
 -- shared
 WITH sizes AS (

@@ -4,8 +4,8 @@ name = "throughput-drift"
 severity = "warning"
 phase = "step"
 signal = "step_ns"
-message = "From about step {step} on steps take longer and longer: {early_ms} ms at first, {late_ms} ms at the end of {steps_} steps, of the same size throughout; {phase_} grew most."
-fix = "Look for what grows with the steps: lists of tensors, graphs kept alive, logs that are rewritten as a whole, hooks added in the loop; else for a machine that slows down."
+message = "From about step {step} on steps take longer and longer: {early_ms} ms at first, {late_ms} ms at the end. All {steps_} steps are of the same size, and {phase_} grew most."
+fix = "Look for what grows with the steps. It may be lists of tensors, graphs kept alive, logs rewritten as a whole, or hooks added in the loop. Otherwise look for a machine that slows down."
 explains = []
 [params.factor]
 value = 1.5

@@ -5,7 +5,7 @@ severity = "warning"
 phase = "data"
 signal = "gpu_memcpy"
 message = "Copies from the host to the device take {percent} % of {span_}: {copy_ms} of {step_ms} ms in {copies} copies. {pageable} % of that comes from memory that is not pinned."
-fix = "DataLoader(pin_memory=True) and tensor.to(device, non_blocking=True); put small tensors into one copy, make constants on the device, and convert to the smaller dtype before the copy."
+fix = "DataLoader(pin_memory=True) and tensor.to(device, non_blocking=True). Put small tensors into one copy, make constants on the device, and convert to the smaller dtype before the copy."
 explains = ["low-device-use"]
 [params.share]
 value = 0.15
@@ -20,9 +20,9 @@ source = "arithmetic: a unit"
 tables = ["profiler_events"]
 [doc]
 what = "Copies to the device take a large share of most profiled steps."
-why = "A copy from pageable memory goes through a buffer of the driver and holds up the host; a pinned one runs beside the kernels."
+why = "A copy from pageable memory goes through a buffer of the driver and holds up the host. A pinned one runs beside the kernels."
 not_this = "Runs without a device, a first copy of the model or the data set."
-source = "Exposed copies above 5 % of the time, or ten of them, are a threshold of other tools; not verified on a GPU by this project, only on rows as a GPU's profile gives them."
+source = "Exposed copies above 5 % of the time, or ten of them, are a threshold of other tools. Not verified on a GPU by this project, only on rows as a GPU's profile gives them."
 */
 WITH judged AS (
     SELECT rank, min(step) AS step, median(to_device_ns / ns) AS share, median(to_device_ns) AS copy_ns,

@@ -21,7 +21,7 @@ doc = "Kernels over launches, below which the work of the device is not in the t
 source = "convention: of this project, fewer than half of the launches have a kernel"
 [params.setup]
 value = 0.5
-doc = "Share of the time in which the driver starts or gives memory, from which the profile is one of the start."
+doc = "Share of the time in which the driver starts or gives memory. From it on the profile is one of the start."
 source = "convention: of this project, more than half of the time"
 [params.pauses]
 value = 3
@@ -41,9 +41,9 @@ source = "convention: of this project, a few are in any loop"
 [needs]
 tables = ["profiler_events"]
 [doc]
-what = "Kernels and copies run in less than half of the time of most profiled steps, or of a profile without steps, and the loader is not the reason."
+what = "Kernels and copies run in less than half the time of most profiled steps, or of a profile without steps. The loader is not the reason."
 why = "The device is paid for whether it works or not."
-not_this = "Runs without a device, runs that wait for their data, profiles in which the driver starts or a graph is captured."
+not_this = "Runs without a device, runs that wait for their data. Profiles in which the driver starts or a graph is captured."
 source = "Below 50 % is a threshold of other tools. Time in which at least one kernel or copy ran; checked on public traces of NVIDIA and AMD devices."
 */
 WITH waits AS (

@@ -18,10 +18,10 @@ source = "convention: of this project, a quarter: low precision is then the exce
 [needs]
 tables = ["profiler_events"]
 [doc]
-what = "Kernels of float32 products take a large share of the device's time, and those in TF32, bfloat16 or half precision next to none."
+what = "Kernels of float32 products take a large share of the device's time. Those in TF32, bfloat16 or half precision take next to none."
 why = "Since Ampere such products run 8 to 16 times faster on tensor cores."
 not_this = "Runs without a device, runs in which a good part of the products is in low precision already."
-source = "Names of cuBLAS and CUTLASS kernels: sgemm and simt are float32 without tensor cores, tf32, s16816, s1688, h, bf16 are not. Not verified on a GPU by this project, only on rows as a GPU's profile gives them."
+source = "Names of cuBLAS and CUTLASS kernels: sgemm and simt are float32 without tensor cores. The names tf32, s16816, s1688, h, bf16 are not. Not verified on a GPU by this project, only on rows as a GPU's profile gives them."
 */
 WITH kernels AS (
     SELECT rank, step, name, dur_ns,

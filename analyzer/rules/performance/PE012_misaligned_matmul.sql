@@ -9,11 +9,11 @@ fix = "Pad the dimension (vocabulary, hidden size, classes, tokens of an attenti
 explains = []
 [params.share]
 value = 0.2
-doc = "Share of the products from which it is worth a word, where the trace does not tell which kernels are theirs."
+doc = "Share of the products from which it is reported, where the trace does not say which kernels are theirs."
 source = "convention: of this project, a fifth of the products"
 [params.time]
 value = 0.05
-doc = "Share of the profiled time that these products take on the device, where the trace tells it, below which they do not count."
+doc = "Share of the profiled time that these products take on the device, where the trace says it. Below it they do not count."
 source = "convention: of this project, a twentieth: less is not worth a change"
 [params.calls]
 value = 4
@@ -29,10 +29,10 @@ source = "convention: the documentation of cuBLAS: 16 bytes, 8 elements in half 
 tables = ["profiler_events"]
 columns = ["profiler_events.input_dims"]
 [doc]
-what = "Half-precision products on a device with rows in memory whose length 8 does not divide: the result's, and the operands' where the trace tells their strides."
+what = "A device computes half-precision products of rows whose length in memory 8 does not divide. These are rows of the result, and of the operands where the trace holds their strides."
 why = "Tensor cores work on blocks; rows that begin between two blocks go through slower kernels."
-not_this = "Runs without a device, float32, an odd number of rows (such as of tokens), products with a vector. A few odd products such as a head of ten classes among hundreds; products that take less than a twentieth of the profiled time."
-source = "Documentation of cuBLAS: leading dimensions that are multiples of 8 elements in half precision. In a public profile of an H100 with 1,505 products it names 365; 240 ran in CUTLASS kernels of alignment 1, which were not matched one by one."
+not_this = "Runs without a device, float32, an odd number of rows (such as of tokens), products with a vector. A few odd products such as a head of ten classes among hundreds. Products that take less than a twentieth of the profiled time."
+source = "Documentation of cuBLAS: leading dimensions that are multiples of 8 elements in half precision. In a public profile of an H100 with 1,505 products it names 365. And 240 ran in CUTLASS kernels of alignment 1, which were not matched one by one."
 */
 WITH devices AS (
     SELECT DISTINCT rank FROM profiler_events WHERE cat = 'kernel'

@@ -5,7 +5,7 @@ severity = "warning"
 phase = "step"
 signal = "self_ns"
 message = "{what_} takes {percent} % of a profiled step ({own_ms} of {step_ms} ms, in all of {value} profiled steps){compared_}. Without it the step would be up to {saving_ms} ms shorter."
-fix = "SELECT * FROM operator_times ORDER BY self_ns DESC shows the operators with their modules. Do the work once, on a smaller tensor, in another dtype, or by one operator on the whole instead of many on parts."
+fix = "SELECT * FROM operator_times ORDER BY self_ns DESC shows the operators with their modules. Do the work once, on a smaller tensor, or in another dtype. Or use one operator on the whole instead of many on parts."
 explains = []
 [params.share]
 value = 0.4
@@ -39,9 +39,9 @@ source = "convention: of this project, one step may be odd"
 tables = ["profiler_events"]
 columns = ["profiler_events.self_ns"]
 [doc]
-what = "In every profiled step the same operator, or the Python code of one module's forward, takes most of the time; or one of several equal modules takes many times what the others take."
+what = "In every profiled step the same operator, or the Python code of one module's forward, takes most of the time. Or one of several equal modules takes many times what the others take."
 why = "Training is meant to spend its time in products, convolutions and attention; what outweighs them is usually an accident."
-not_this = "Products, convolutions, attention and recurrent cells; a single profiled step; steps of a few milliseconds; steps with work on a device, for which the operators on the host wait."
+not_this = "Products, convolutions, attention and recurrent cells. A single profiled step. Steps of a few milliseconds. Steps with work on a device, for which the operators on the host wait."
 source = "Exclusive times of the run's own profile."
 */
 WITH long AS (

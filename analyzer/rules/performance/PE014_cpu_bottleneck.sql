@@ -5,7 +5,7 @@ severity = "warning"
 phase = "step"
 signal = "kernel"
 message = "The processor sets the pace. In {value} of {steps} {span_} the device works less than 10 % of the time, the host more than 90 %. Such a step takes {step_ms} ms, {kernel_ms} ms of it on the device."
-fix = "Move the work that is done in Python or on the CPU to the device or to loader workers; see operator_times. What is left: torch.compile, CUDA graphs, larger batches."
+fix = "Move the work that is done in Python or on the CPU to the device or to loader workers. The view operator_times shows it. For the rest use torch.compile, CUDA graphs or larger batches."
 explains = ["low-device-use"]
 [params.device]
 value = 0.1
@@ -29,7 +29,7 @@ tables = ["profiler_events"]
 [doc]
 what = "In more than half of the profiled steps the host is busy and the device is not."
 why = "A faster device would change nothing."
-not_this = "Runs without a device, runs that wait for their data, profiles in which the driver starts or a graph is captured."
+not_this = "Runs without a device, runs that wait for their data. Profiles in which the driver starts or a graph is captured."
 source = "Host busy above 90 %, device below 10 % over half of the time. Not verified on a GPU by this project, only on rows as a GPU's profile gives them."
 */
 WITH waits AS (

@@ -4,7 +4,7 @@ name = "debug-mode-on"
 severity = "error"
 phase = "optimizer"
 signal = "debug_modes"
-message = "{debug_modes} was on at {steps} steps from step {step} to the end: a debug mode that slows down every step, and nothing was lost in this run for it to find."
+message = "{debug_modes} was on at {steps} steps from step {step} to the end. A debug mode slows down every step, and nothing was lost in this run for it to find."
 fix = "Switch it off for the long run: torch.autograd.set_detect_anomaly(False), profiler.stop() or leaving its with block, CUDA_LAUNCH_BLOCKING unset. Switch it on again for the few steps around a fault."
 explains = []
 [params.least]
@@ -16,8 +16,8 @@ source = "convention: of this project, a session of debugging is over by then"
 tables = ["steps"]
 [doc]
 what = "Anomaly detection, a profiler or blocking launches that stay on for hundreds of steps until the run ends."
-why = "Anomaly detection keeps a traceback for each operator and checks every gradient for NaN; a profiler gathers events without end; blocking launches wait for each kernel."
-not_this = "Short sessions, windows of a profiler, and runs in which a value was lost: the mode is there to find it."
+why = "Anomaly detection keeps a traceback for each operator and checks every gradient for NaN. A profiler gathers events without end. Blocking launches wait for each kernel."
+not_this = "Short sessions and windows of a profiler. Runs in which a value was lost: the mode is there to find it."
 source = "Convention: PyTorch's documentation of detect_anomaly says to enable it only for debugging, since its checks slow the program down."
 */
 WITH last_without AS (

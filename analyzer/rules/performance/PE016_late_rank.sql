@@ -4,8 +4,8 @@ name = "late-rank"
 severity = "warning"
 phase = "step"
 signal = "late_ns"
-message = "Rank {rank} comes {late_ms} ms late to the collectives of {where_}, and the others wait for it: with all ranks in time a step would take up to {percent} % less."
-fix = "Compare what rank {rank} does before these calls with another rank: the size and length of its batches, its data loader, a slower or hotter device, or work that only this rank does."
+message = "Rank {rank} comes {late_ms} ms late to the collectives of {where_}, and the others wait for it. With all ranks in time a step would take up to {percent} % less."
+fix = "Compare what rank {rank} does before these calls with another rank. It may be the size and length of its batches, or its data loader. It may be a slower or hotter device, or work that only this rank does."
 explains = ["low-device-use", "exposed-communication"]
 [params.share]
 value = 0.15
@@ -19,9 +19,9 @@ source = "convention: of this project, 1 ms: less is scheduling"
 [needs]
 tables = ["profiler_events", "ranks"]
 [doc]
-what = "In profiles of several ranks, one rank is in the same collectives for a shorter time than the others, in most profiled steps: it comes last, and they wait."
-why = "A collective ends on all ranks at once, so that the last to come is in it for the shortest time; clocks of different hosts need not agree for that."
-not_this = "Waiting that computation hides; calls between two ranks; profiles that hold different numbers of calls; a rank that is late in one step only; a difference below a seventh of the step."
+what = "This applies to profiles of several ranks. In most profiled steps one rank is in the same collectives for a shorter time than the others. It comes last, and they wait."
+why = "A collective ends on all ranks at once, so the last to come is in it for the shortest time. Clocks of different hosts need not agree for that."
+not_this = "Waiting that computation hides. Calls between two ranks. Profiles that hold different numbers of calls. A rank that is late in one step only. A difference below a seventh of the step."
 source = "What-if time, as for straggler: a step with the late rank as early as the median of the others."
 */
 WITH marked AS (

@@ -4,7 +4,7 @@ name = "exposed-communication"
 severity = "warning"
 phase = "step"
 signal = "exposed_ns"
-message = "For {percent} % of the time of {span_} the device does nothing but communicate ({exposed_ms} of {step_ms} ms{ranks_}): computation hides {hidden} % of the communication."
+message = "For {percent} % of the time of {span_} the device does nothing but communicate ({exposed_ms} of {step_ms} ms{ranks_}). Computation hides {hidden} % of the communication."
 fix = "Let gradients travel while others are computed: smaller buckets in DDP (bucket_cap_mb), prefetching in FSDP, no forced order of streams. Else communicate less: accumulate gradients under no_sync(), compress them (DDP's communication hooks), take larger batches."
 explains = []
 [params.share]
@@ -19,9 +19,9 @@ source = "arithmetic"
 [needs]
 tables = ["profiler_events"]
 [doc]
-what = "Kernels of communication run alone, beside no other kernel and no copy, in a large share of most profiled steps, or of a profile without steps."
+what = "Kernels of communication run alone, beside no other kernel and no copy. They do so in a large share of most profiled steps, or of a profile without steps."
 why = "A device that only communicates computes nothing, and the step is longer by that time."
-not_this = "Communication beside computation; waiting for a late rank where the profiles of several ranks are there (the rank that waits least is judged); a single profiled step; collectives of gloo, which run on the host."
+not_this = "Communication beside computation. Waiting for a late rank where the profiles of several ranks are there (the rank that waits least is judged). A single profiled step. Collectives of gloo, which run on the host."
 source = "Time with communication alone, as an interval union, over the length of the step. Checked on public profiles of NVIDIA and AMD devices."
 */
 WITH judged AS (

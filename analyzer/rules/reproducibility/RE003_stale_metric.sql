@@ -4,8 +4,8 @@ name = "stale-metric"
 severity = "warning"
 phase = "eval"
 signal = "metric"
-message = "Metric {name} is {value} to the last bit in {count} logs from step {first} to {last}. Meanwhile the weights moved and the training loss went from {loss_from} to {loss_to}: what is logged no longer depends on the weights."
-fix = "Look at what {name} is computed from: an old copy of the model, a variable of an earlier evaluation, one cached batch of outputs; evaluate the model that is trained."
+message = "Metric {name} is {value} to the last bit in {count} logs from step {first} to {last}. Meanwhile the weights moved and the training loss went from {loss_from} to {loss_to}. The logged number no longer depends on the weights."
+fix = "Look at what {name} is computed from. It may be an old copy of the model, a variable of an earlier evaluation, or a cached batch of outputs. Evaluate the model that is trained."
 [params.logs]
 value = 5
 unit = "logs"
@@ -35,8 +35,8 @@ source = "convention: of this project, three tenths"
 tables = ["metrics", "steps", "param_groups"]
 columns = ["metrics.value", "param_groups.update_norm"]
 [doc]
-what = "A logged loss, or a score from its first log on, that repeats bit for bit while weights move and the training loss changes."
-why = "A continuous function of the weights does not come out the same twice when the weights differ: the number is stale, and decisions made on it are blind."
+what = "A logged loss, or a score from its first log on, repeats bit for bit. Meanwhile weights move and the training loss changes."
+why = "A continuous function of the weights does not give the same number twice when the weights differ. The number is stale, and decisions made on it are blind."
 not_this = "Learning rates, counters, best values so far, weights of losses, whole numbers, a score that was different before. A loss that repeats because training has stopped moving."
 source = "Equality of floating-point numbers; the names of metrics decide only which are losses and scores."
 */

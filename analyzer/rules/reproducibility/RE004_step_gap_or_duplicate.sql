@@ -5,7 +5,7 @@ severity = "error"
 phase = "optimizer"
 signal = "counter"
 message = "{said}: {off} steps are {what_}."
-fix = "Continue counting where the checkpoint stands: start the loop at checkpoint['{counter_name}'] + 1 (or at it, if it counts finished steps), and never start the count again."
+fix = "Continue counting where the checkpoint ends. Start the loop at checkpoint['{counter_name}'] + 1, or at it if it counts finished steps. Never start the count again."
 explains = ["lr-jump-on-resume"]
 [params.irregular]
 value = 3
@@ -25,9 +25,9 @@ source = "convention: of this project, fewer do not show how it goes on"
 [needs]
 tables = ["checkpoints", "steps"]
 [doc]
-what = "A script that saves its own step counter loads it together with optimizer state, and its next checkpoint shows that the counter did not go on from there; or the step numbers that it logs leap where optimizer state is loaded, and leave the count of the optimizer."
-why = "Schedules, logs, evaluation and the number of steps to train all follow that counter: some steps are made twice or never."
-not_this = "Counters of epochs; counters that count finished or current steps, as long as they do it the same way before and after; a loop that goes on counting over a rollback."
+what = "A script that saves its own step counter loads it together with optimizer state. Its next checkpoint shows that the counter did not continue from there. Or its logged step numbers jump where optimizer state is loaded, and leave the count of the optimizer."
+why = "Schedules, logs, evaluation and the number of steps to train all follow that counter. Some steps are made twice or never."
+not_this = "Counters of epochs. Counters that count finished or current steps, as long as they do it the same way before and after. A loop that goes on counting over a rollback."
 source = "Counting."
 */
 -- detector: logged_step_leaps

@@ -10,7 +10,7 @@ explains = []
 [params.late]
 value = 5
 unit = "steps"
-doc = "A rank that is killed may have left so many steps on a device; more than these were lost on the way to the disk."
+doc = "A rank that is killed may have left so many steps on a device. More than these were lost on the way to the disk."
 source = "convention: of this project, one journal write holds a few steps"
 [params.apart]
 value = 16
@@ -20,9 +20,9 @@ source = "arithmetic: the recorder writes a row for 16 unwatched steps at once"
 [needs]
 tables = ["steps"]
 [doc]
-what = "Steps that the script did and the recording has not: rows that the disk refused, numbers that are skipped, or a rank that was last seen far behind its last row. Or a part of the recorder that failed and switched itself off."
+what = "The recording lacks steps that the script did. The disk refused rows, numbers are skipped, or a rank was last seen far behind its last row. Or a part of the recorder failed and switched itself off."
 why = "What happened in those steps cannot be judged, and a run that looks healthy without them need not be."
-not_this = "Steps in which costly kinds were left out on purpose, and detail removed by --disk-limit: both are said beside the verdict. Logs of others that were imported and hold every so many steps. Steps in progress when a rank was killed. Steps of small models that went unwatched: they are counted in unwatched_steps."
+not_this = "Steps in which costly kinds were left out on purpose, and detail removed by --disk-limit. The verdict mentions both. Logs of others that were imported and hold every so many steps. Steps in progress when a rank was killed. Steps of small models that went unwatched: they are counted in unwatched_steps."
 source = "Counting; events rows-dropped and recorder-fault; the breadcrumb, which needs no disk space."
 */
 WITH numbered AS (

@@ -31,9 +31,9 @@ source = "arithmetic: a unit"
 tables = ["steps"]
 ended = true
 [doc]
-what = "The run ended in a crash long after its last checkpoint, or without any; or it ran for hours without one."
+what = "The run ended in a crash long after its last checkpoint, or without any. Or it ran for hours without one."
 why = "What was not saved has to be trained again."
-not_this = "Short runs; logs of others that were imported, which do not tell of checkpoints; files that are written by other means than torch.save and safetensors cannot be seen."
+not_this = "Short runs. Logs of others that were imported, which do not tell of checkpoints. Files that are written by other means than torch.save and safetensors cannot be seen."
 source = "Counting."
 */
 WITH ends AS (

@@ -5,7 +5,7 @@ severity = "error"
 phase = "step"
 signal = "metric"
 message = "Metric {name} becomes {what_} at step {step}, after {finite_} finite values (the last is {last_finite}). It stays so in all {tail} logs to step {end_}.{fell_}"
-fix = "Look at what {name} is computed from at step {step}: an input, a running statistic, a division by zero or by an empty set. Stop the training there if the model reads the same numbers."
+fix = "Look at what {name} is computed from at step {step}. It may be an input, a running statistic, or a division by zero or by an empty set. Stop the training there if the model reads the same numbers."
 explains = []
 slack = 1
 [params.before]
@@ -32,8 +32,8 @@ tables = ["metrics"]
 columns = ["metrics.value"]
 [doc]
 what = "A metric that was a number in its logs turns NaN or infinite and is never a number again."
-why = "Whatever it is computed from is broken from there on, and often the model reads the same numbers: normalisation by a running mean that is NaN makes every input NaN."
-not_this = "A metric that is NaN from the start, or now and then, as a success rate without an episode is; a NaN in the last log or two; a metric that is lost together with the loss."
+why = "Whatever it is computed from is broken from there on, and often the model reads the same numbers. Normalisation by a running mean that is NaN makes every input NaN."
+not_this = "A metric that is NaN from the start, or now and then, as a success rate without an episode is. A NaN in the last log or two. A metric that is lost together with the loss."
 source = "Arithmetic: a mean that has taken in a NaN stays NaN."
 */
 WITH logs AS (

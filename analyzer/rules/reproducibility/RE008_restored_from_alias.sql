@@ -4,8 +4,8 @@ name = "restored-from-alias"
 severity = "error"
 phase = "eval"
 signal = "shared"
-message = "At step {step} load_state_dict put into {content} what it already held: {shared} of {matched} tensors of the state dict{since} are the model's own memory, so nothing was restored. The model stays as the last step left it."
-fix = "Copy the weights when they are kept: best = copy.deepcopy(model.state_dict()), or torch.save them. state_dict() holds references, and the optimizer writes to what they refer to."
+message = "At step {step} load_state_dict put into {content} what it already held. There {shared} of {matched} tensors of the state dict{since} are the model's own memory. So nothing was restored. The model stays as the last step left it."
+fix = "Copy the weights when they are kept: best = copy.deepcopy(model.state_dict()), or torch.save them. A state_dict() holds references, and the optimizer writes to the tensors behind them."
 explains = ["overfit"]
 [params.all]
 value = 0.9
@@ -15,7 +15,7 @@ source = "convention: of this project, a few tensors may be tied or made again"
 [needs]
 tables = ["checkpoints", "steps"]
 [doc]
-what = "A state dict whose tensors are the memory of the module that it is loaded into, after training steps since it was taken."
+what = "The tensors of a state dict are the memory of the module that it is loaded into. Training steps came after it was taken."
 why = "The best weights that were kept by reference have followed the training to the end."
 not_this = "A state that was taken in the same step, before any training, or that is assigned (assign=True)."
 source = "Identity of memory addresses."

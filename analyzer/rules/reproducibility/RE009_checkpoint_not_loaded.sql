@@ -4,8 +4,8 @@ name = "checkpoint-not-loaded"
 severity = "error"
 phase = "data"
 signal = "matched"
-message = "At step {step} load_state_dict(strict=False) left {content} with its initial weights. {matched} of the {entries} keys of the state dict are keys of the model, {unexpected} are not. {missing} keys of the model were not given. {left_}"
-fix = "Compare one key of each: usually a prefix differs, such as 'module.' of DistributedDataParallel, '_orig_mod.' of torch.compile or 'model.' of a wrapper. Remove it, or load the state that lies one level deeper in the checkpoint. Save frozen weights too: take model.state_dict(), not only what the optimizer holds. With strict=True torch says so at once."
+message = "At step {step} load_state_dict(strict=False) left {content} with its initial weights. Of the {entries} keys of the state dict, {matched} are keys of the model and {unexpected} are not. The state dict lacks {missing} keys of the model. {left_}"
+fix = "Compare one key of each. Usually a prefix differs, such as 'module.' of DistributedDataParallel, '_orig_mod.' of torch.compile or 'model.' of a wrapper. Remove it, or load the state one level deeper in the checkpoint. Save frozen weights too: take model.state_dict(), not only what the optimizer holds. With strict=True torch says so at once."
 explains = ["underfit", "plateau"]
 [params.least]
 value = 0.1
@@ -24,9 +24,9 @@ source = "arithmetic: some sixteen roundings of float32, 2^-24"
 [needs]
 tables = ["checkpoints"]
 [doc]
-what = "A state dict hardly any key of which the module has, put in with strict=False; or one, loaded together with optimizer state, that lacks frozen weights which are no longer the ones the model was trained with before."
+what = "The module has hardly any key of a state dict that was put in with strict=False. Or a state dict, loaded together with optimizer state, lacks frozen weights. These are no longer the ones the model was trained with before."
 why = "Nothing fails, and the model starts untrained."
-not_this = "A backbone that is loaded into a larger model, a head that is left out: most keys of the state dict meet there. An adapter whose frozen base is the same as before."
+not_this = "A backbone that is loaded into a larger model, a head that is left out. There most keys of the state dict match. An adapter whose frozen base is the same as before."
 source = "Counting keys, and sums of weights that nothing trains."
 */
 -- shared
