@@ -1,5 +1,6 @@
 """The recorder keeps to its share of the step time, and what it left out is in the recording."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,15 @@ def test_without_counts_of_the_kernel_all_time_counts(tmp_path):
     assert ProcessorShare(tmp_path / "none").share() == 1.0
     assert ProcessorShare(schedstat(tmp_path / "odd", 1, 2)).share() == 1.0  # nothing has run since
     assert ProcessorShare().share() <= 1.0
+
+
+def test_a_thread_does_not_answer_for_another(tmp_path):
+    counts = schedstat(tmp_path / "schedstat", 5 * MS, 5 * MS)
+    processor = ProcessorShare(counts)
+    schedstat(counts, 6 * MS, 14 * MS)
+    assert processor.share() == pytest.approx(0.1)
+    with ThreadPoolExecutor(1) as other:
+        assert other.submit(processor.share).result() == 1.0
 
 
 def test_a_grace_that_is_over_does_not_come_back_when_the_training_has_run_longer():
