@@ -16,7 +16,7 @@ help:
 	@echo "make demo    record a training with a real fault, diagnose it, write the report (FAULT=$(FAULT))"
 	@echo "make test    everything CI does: lint, types, layers, tests; installs Debian's chromium if there is none"
 	@echo "make quick   lint, types, layers, and the tests that take less than ten seconds each"
-	@echo "make suite   the tests, every fault script and every odd healthy run among them (\`make test\` runs a slice of these)"
+	@echo "make suite   all tests: every fault script, every odd healthy run, every variant (\`make test\` runs a slice of these)"
 	@echo "make gpu     what only a CUDA device can show, in one table, in less than eight minutes"
 	@echo "make pictures  docs/tutorial.md and its pictures, from commands that are run"
 	@echo "make docs    the pages of docs/ as a site in site/; fails on a dead link"
@@ -35,7 +35,8 @@ quick: $(VENV)/.installed-dev
 	@$(CHECKS) && $(MAKE) --no-print-directory pytest PYTEST_ARGS="-m 'not slow and not suite' $(PYTEST_ARGS)" && exit $$lint
 
 suite: $(VENV)/.installed-frameworks chromium
-	FIRSTFAULT_KILLS=$${FIRSTFAULT_KILLS:-4} $(BIN)/python -m pytest -n 2 tests -m "suite or not suite" $(PYTEST_ARGS)
+	FIRSTFAULT_KILLS=$${FIRSTFAULT_KILLS:-4} FIRSTFAULT_FUZZ_CASES=$${FIRSTFAULT_FUZZ_CASES:-300} \
+	  $(BIN)/python -m pytest -n 2 tests -m "suite or not suite" $(PYTEST_ARGS)
 
 gpu: $(VENV)/.installed-dev
 	@$(BIN)/python tests/gpu/verify.py $(GPU_ARGS)

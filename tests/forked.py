@@ -148,12 +148,14 @@ class Process:
         return None
 
     def terminate(self) -> None:
-        """Ask it to end."""
-        os.kill(self.pid, signal.SIGTERM)
+        """Ask it to end. Does nothing where it has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, signal.SIGTERM)
 
     def kill(self) -> None:
-        """End it."""
-        os.kill(self.pid, signal.SIGKILL)
+        """End it. Does nothing where it has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, signal.SIGKILL)
 
 
 class _Server:

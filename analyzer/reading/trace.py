@@ -7,6 +7,7 @@ themselves, which DuckDB reads in place.
 import os
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, cast
@@ -26,6 +27,7 @@ from .scratch import Scratch
 from .sources import NOT_VERIFIED, Problem, Source, find_sources
 from .views import (
     SHARED,
+    asks_for_shared,
     create_shared_views,
     create_views,
     describe,
@@ -79,6 +81,14 @@ def statements_of(query: str) -> list[duckdb.Statement]:
         raise QueryError(str(e)) from e
 
 
+@lru_cache(maxsize=1024)
+def parsed(query: str) -> duckdb.Statement | str:
+    """The statement of a text, for any connection; several are left as they are. To parse a rule takes a fifth of what it costs
+    on a small run, and a process that judges many runs asks the same each time."""
+    statements = duckdb.extract_statements(query)
+    return statements[0] if len(statements) == 1 else query
+
+
 FEW_ROWS = 8
 """Rows of an imported log below which they speak for themselves alone."""
 
@@ -90,6 +100,8 @@ class Trace:
     Raises NotARunError for a path that is no run folder, UnreadableRunError for a damaged run.json or exit.json or a
     file of a newer schema. Single torn or foreign files are listed in ``problems`` and left out.
     """
+
+    _long = LONG
 
     def __init__(
         self, path: str | Path, *, threads: int | None = None, described: bool = False, unsafe: bool = False
@@ -180,7 +192,7 @@ class Trace:
         if table not in self._any:
             if table not in self.tables:
                 raise AnalyzerError(f"there is no table {table!r}; `firstfault sql RUN` lists them")
-            self._view()
+            self._view(table)
             if table in SHARED:
                 self._compute(table)
             found = self._con.execute(f'SELECT 1 FROM "{table}" LIMIT 1').fetchall()  # noqa: S608 # name checked
@@ -234,7 +246,7 @@ class Trace:
 
         Raises QueryError with DuckDB's own words.
         """
-        self._view()
+        self._view(query)
         self._compute(query)
         try:
             relation = cast(
@@ -249,10 +261,10 @@ class Trace:
 
         Raises QueryError with DuckDB's own words.
         """
-        self._view()
+        self._view(query)
         self._compute(query)
         try:
-            done = self._con.execute(query, dict(params) if params else None)
+            done = self._con.execute(parsed(query), dict(params) if params else None)
             names = [column[0] for column in done.description or []]
             return [dict(zip(names, row, strict=True)) for row in done.fetchall()]
         except duckdb.Error as e:
@@ -306,7 +318,7 @@ class Trace:
             self._take(name)
         for name in [n for n in self._uncomputed if n in wanted]:
             del self._uncomputed[name]
-            if name not in LONG:
+            if name not in self._long:
                 with self._reading():
                     self._materialise(name)
 
@@ -322,9 +334,10 @@ class Trace:
         except duckdb.Error as e:
             raise AnalyzerError(f"{self.path}: a part cannot be read to its end ({_first_line(e)})") from e
 
-    def _view(self) -> None:
-        """Create the shared views when the first of them may be wanted: a run that is prepared has tables instead."""
-        if self._viewed:
+    def _view(self, query: str | None = None) -> None:
+        """Create the shared views when this query is the first that may want one, or at once: a run that is prepared has tables
+        instead."""
+        if self._viewed or (query is not None and not asks_for_shared(query)):
             return
         self._viewed = True
         try:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
@@ -161,7 +162,12 @@ def _create_latest(con: duckdb.DuckDBPyConnection, name: str, source: Source) ->
 def fill_tables(con: duckdb.DuckDBPyConnection, rows: Iterable[tuple[Table, pa.Table]]) -> None:
     """Insert recorded rows into tables that ``create_tables`` created."""
     with ExitStack() as stack:
-        inserts = [f'INSERT INTO "{table.name}" {stack.enter_context(_registered(con, table, r))}' for table, r in rows]
+        inserts: list[str] = []
+        for table, given in rows:
+            held = [c for c in table.column_names if given[c].null_count < given.num_rows]  # each column has its cost
+            names = ", ".join(f'"{c}"' for c in held)
+            select = stack.enter_context(_registered(con, table, given.select(held)))
+            inserts.append(f'INSERT INTO "{table.name}" ({names}) {select}')
         con.execute(";".join(inserts))
 
 
@@ -169,7 +175,8 @@ def fill_tables(con: duckdb.DuckDBPyConnection, rows: Iterable[tuple[Table, pa.T
 def _registered(con: duckdb.DuckDBPyConnection, table: Table, rows: pa.Table) -> Generator[str]:
     """The SELECT of these rows as their table shows them: of a table with ``latest``, the last row of each key."""
     name = f"{table.name}__all"
-    select = f'SELECT {_columns(Source(table), None)} FROM "{name}"'  # noqa: S608 # declared names
+    shown = ", ".join(_shown(c) for c in table.columns if c.name in rows.column_names)
+    select = f'SELECT {shown} FROM "{name}"'  # noqa: S608 # declared names
     if table.latest:
         rows = rows.append_column("__ordinal", pa.array(range(rows.num_rows), pa.int64()))
         keys = ", ".join(f'"{k}"' for k in table.key)
@@ -195,11 +202,14 @@ def _columns(source: Source, present: frozenset[str] | None) -> str:
     for c in source.table.columns:
         if present is not None and c.name not in present:
             out.append(f'NULL::{sql_type(c)} AS "{c.name}"')
-        elif c.unit == "enum Phase":
-            out.append(f'phase_name("{c.name}") AS "{c.name}"')
         else:
-            out.append(f'"{c.name}"')
+            out.append(_shown(c))
     return ", ".join(out)
+
+
+def _shown(column: Column) -> str:
+    """A column as the view shows it: phases by name."""
+    return f'phase_name("{column.name}") AS "{column.name}"' if column.unit == "enum Phase" else f'"{column.name}"'
 
 
 def literal_path(path: Path) -> str:
@@ -232,6 +242,18 @@ def words_of(sql: str) -> frozenset[str]:
     return frozenset(_WORD.findall(sql))
 
 
+def asks_for_shared(query: str) -> bool:
+    """Whether a query may read a shared view, use a macro, or ask what there is."""
+    words = {word.lower() for word in words_of(query)}
+    return bool(words & _shared_names()) or any(word.startswith(_CATALOGUE) for word in words)
+
+
+@cache
+def _shared_names() -> frozenset[str]:
+    """Views and macros that sql/ creates."""
+    return frozenset(name.lower() for name in _NAME.findall(_shared_sql()))
+
+
 def shared_selects() -> dict[str, str]:
     """Shared view → its SELECT, each after the ones that it reads."""
     statements = _STATEMENT.split(_COMMENT.sub("", _shared_sql()))
@@ -252,6 +274,10 @@ def _only(text: str, used_by: str) -> str:
 
 
 _VIEW = re.compile(r"^CREATE VIEW\b", re.MULTILINE)
+_NAME = re.compile(r"^CREATE (?:VIEW|MACRO) (\w+)", re.MULTILINE)
+_CATALOGUE = ("show", "desc", "summarize", "pragma", "export", "duckdb_", "information_schema", "pg_catalog", "sqlite_")
+"""How words begin that ask DuckDB what there is."""
+
 _VIEW_NAME = re.compile(r"CREATE VIEW (\w+) AS\b")
 _STATEMENT = re.compile(r"^(?=CREATE\b)", re.MULTILINE)
 _WORD = re.compile(r"\w+")

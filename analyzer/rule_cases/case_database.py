@@ -1,7 +1,7 @@
 """One opened database for many cases: its tables are filled for a case and empty again afterwards.
 
 Opening a database and computing the shared views costs more than most rules. Here the views are computed once over empty
-tables; a case recomputes only those that its rule reads and that read a table with rows.
+tables; a case recomputes only those that it asks for and that read a table with rows.
 """
 
 from collections.abc import Generator, Mapping
@@ -15,7 +15,7 @@ import duckdb
 from ...schemas import RECORDS, TABLES, ExitRecord, RunManifest
 from ...schemas.files.parts import Rows, table_of
 from ..reading.records import record_rows
-from ..reading.trace import Trace
+from ..reading.trace import Trace, parsed
 from ..reading.views import create_shared_views, create_tables, fill_tables, install_types, shared_selects, words_of
 from ..verdict import Status
 
@@ -35,46 +35,28 @@ class CaseDatabase:
         self._reads = {view: words_of(select) for view, select in self._selects.items()}
 
     @contextmanager
-    def filled(
-        self,
-        tables: Mapping[str, Rows],
-        manifest: RunManifest,
-        exit_: ExitRecord | None,
-        *,
-        read_by: str | None = None,
-    ) -> Generator[Trace]:
-        """A trace of these rows; of the shared views only what ``read_by`` reads is computed, everything without it."""
+    def filled(self, tables: Mapping[str, Rows], manifest: RunManifest, exit_: ExitRecord | None) -> Generator[Trace]:
+        """A trace of these rows; a shared view is computed when it is first asked for."""
+        given = [(TABLES[name], table_of(TABLES[name], rows)) for name, rows in tables.items()]
         trace = _CaseTrace(self._con, manifest, exit_)
-        records = record_rows(manifest, exit_, trace.status)
+        given += [(RECORDS[name], rows) for name, rows in record_rows(manifest, exit_, trace.status).items()]
+        given = [(table, rows) for table, rows in given if rows.num_rows]
+        trace.computes(self._outdated({table.name for table, _ in given}))
         self._con.begin()
         try:
-            given = [(TABLES[name], table_of(TABLES[name], rows)) for name, rows in tables.items()]
-            given += [(RECORDS[name], rows) for name, rows in records.items()]
-            fill_tables(self._con, [(table, rows) for table, rows in given if rows.num_rows])
-            self._compute({table.name for table, rows in given if rows.num_rows}, read_by)
+            fill_tables(self._con, given)
             yield trace
         finally:
             self._con.rollback()
 
-    def _compute(self, filled: set[str], read_by: str | None) -> None:
-        """Replace the rows of the shared views that read one of these tables, directly or through another view."""
-        wanted = self._wanted(read_by)
-        changed = set(filled)
+    def _outdated(self, filled: set[str]) -> dict[str, str]:
+        """Shared views that read one of these tables, directly or through another view, with their SELECTs."""
+        changed, found = set(filled), dict[str, str]()
         for view, select in self._selects.items():
             if changed & self._reads[view]:
                 changed.add(view)
-                if view in wanted:
-                    self._con.execute(f'CREATE OR REPLACE TABLE "{view}" AS {select}')
-
-    def _wanted(self, read_by: str | None) -> set[str]:
-        """Shared views that this SQL reads, directly or through another view; all of them without it."""
-        if read_by is None:
-            return set(self._selects)
-        wanted = set(words_of(read_by))
-        for view in reversed(self._selects):  # each reads only what stands before it
-            if view in wanted:
-                wanted |= self._reads[view]
-        return wanted & set(self._selects)
+                found[view] = select
+        return found
 
     def close(self) -> None:
         """Free what DuckDB holds."""
@@ -93,6 +75,8 @@ class _CaseTrace(Trace):
     """A trace over tables that are filled and views that are computed. It has no folder, so a run without an exit record is
     lost."""
 
+    _long = frozenset[str]()
+
     def __init__(self, con: duckdb.DuckDBPyConnection, manifest: RunManifest, exit_: ExitRecord | None) -> None:
         self.path = Path("run")
         self.manifest, self.exit = manifest, exit_
@@ -101,6 +85,15 @@ class _CaseTrace(Trace):
         self._con = con
         self._forget()
         self._prepared = self._viewed = True
+        self._selects: dict[str, str] = {}
+
+    def computes(self, selects: Mapping[str, str]) -> None:
+        """Have these shared views computed anew, each when it is first asked for."""
+        self._selects = dict(selects)
+        self._uncomputed = {view: words_of(select) for view, select in selects.items()}
+
+    def _materialise(self, name: str) -> None:
+        self._con.execute(parsed(f'CREATE OR REPLACE TABLE "{name}" AS {self._selects[name]}'))
 
     def close(self) -> None:
         """Leave the database open: it is the CaseDatabase's."""

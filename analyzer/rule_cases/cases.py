@@ -25,6 +25,7 @@ from ..diagnosis.diagnose import diagnose, finding_from_rows
 from ..errors import RuleError
 from ..reading.trace import Trace
 from ..rules.rule import Rule, run_rule, why_not_evaluable
+from ..rules.thresholds import RuleSet
 from .case_database import CaseDatabase
 from .case_tables import Rows, exit_record, expand, filled, manifest
 
@@ -56,13 +57,13 @@ class Judged:
     rows: list[dict[str, Any]]
 
 
-def judge(rule: Rule, case: Case, database: CaseDatabase) -> Judged:
-    """Run a rule on its case; no problem where the case holds. Raises RuleError for a table or column that does not exist."""
-    read_by = None if "causes" in case else rule.select  # a verdict runs every rule
-    with database.filled(_tables(case), *_records(case), read_by=read_by) as trace:
+def judge(rule: Rule, case: Case, database: CaseDatabase, verdict_of: RuleSet | None = None) -> Judged:
+    """Run a rule on its case; no problem where the case holds. A case that names ``causes`` is judged by all our rules, or by
+    ``verdict_of``. Raises RuleError for a table or column that does not exist."""
+    with database.filled(_tables(case), *_records(case)) as trace:
         why = why_not_evaluable(trace, rule)
         rows = run_rule(trace, rule) if why is None and "expect" in case else []
-        return Judged(list(_compare(trace, rule, case, why, rows)), rows)
+        return Judged(list(_compare(trace, rule, case, why, rows, verdict_of)), rows)
 
 
 def _tables(case: Case) -> dict[str, Rows]:
@@ -84,7 +85,9 @@ def _records(case: Case) -> tuple[RunManifest, ExitRecord | None]:
     return msgspec.json.decode(encode_json(started), type=RunManifest), exit_
 
 
-def _compare(trace: Trace, rule: Rule, case: Case, why: str | None, rows: list[dict[str, Any]]) -> Iterator[str]:
+def _compare(
+    trace: Trace, rule: Rule, case: Case, why: str | None, rows: list[dict[str, Any]], verdict_of: RuleSet | None
+) -> Iterator[str]:
     if "not_evaluable" in case:
         if case["not_evaluable"] not in (why or ""):
             yield f"should not be evaluable because {case['not_evaluable']!r}, but {why or 'it is'}"
@@ -99,8 +102,8 @@ def _compare(trace: Trace, rule: Rule, case: Case, why: str | None, rows: list[d
         for part in case.get("says", []):
             if part not in message:
                 yield f"the message lacks {part!r}: {message}"
-    if "causes" in case:  # a verdict runs every rule: only where the case is about their order
-        causes = [c.name for c in diagnose(trace).causes]
+    if "causes" in case:  # a verdict runs many rules: only where the case is about their order
+        causes = [c.name for c in diagnose(trace, verdict_of).causes]
         if causes != case["causes"]:
             yield f"the causes are {causes}, expected {case['causes']}"
 

@@ -38,7 +38,7 @@ def record(run: Path, *arguments: object) -> Verdict:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("onset", [14, pytest.param(17, marks=pytest.mark.suite)])
-@pytest.mark.parametrize("script", first_of_twelve(FAULTS))
+@pytest.mark.parametrize("script", [pytest.param(script, marks=pytest.mark.suite) for script in FAULTS])
 def test_the_truth_lies_within_the_bounds_of_a_sampled_recording(script: str, onset: int, tmp_path: Path) -> None:
     file, truth = TRUTHS[script]
 

@@ -14,7 +14,7 @@ import pytest
 from firstfault.analyzer import Trace, diagnose
 
 SCRIPTS = {path.stem: path for path in (Path(__file__).parent / "scripts").glob("*.py")}
-EVERYWHERE = {"forecasting", "gcn_karate_style", "maml", "nanogpt_memmap", "wgan_gp"}
+EVERYWHERE = {"gcn_karate_style", "wgan_gp"}
 
 
 def run(command: list[str], folder: Path) -> forked.Done:

@@ -57,7 +57,7 @@ def test_without_a_supervisor_a_killed_run_keeps_its_steps(tmp_path: Path) -> No
 def test_under_firstfault_run_the_recorder_joins_the_recording(tmp_path: Path) -> None:
     own, run = tmp_path / "own", tmp_path / "run"
     command = [sys.executable, "-m", "firstfault", "run", "--out", run, SCRIPT, own, "plain"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = forked.run(command, capture_output=True, text=True, check=True)
     assert not own.exists()
     assert "10 steps recorded" in done.stderr
     with Trace(run) as trace:

@@ -1,11 +1,10 @@
 """Small parts become larger ones; cut off at any moment, every row is there once."""
 
-import os
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
+import forked
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -161,13 +160,14 @@ merge(run, finished=True)
 
 
 def test_killed_before_every_system_call_no_row_is_lost_or_seen_twice(tmp_path: Path) -> None:
+    dying = tmp_path / "dying.py"
+    dying.write_text(DYING)
     for survived in range(100):
         run = tmp_path / str(survived)
         fill(run, 3)
         compact(run, finished=True)
         before = {t: read(run, t) for t in ("steps", "tensor_stats")}
-        command = [sys.executable, "-c", DYING, str(run), str(survived), ",".join(CALLS)]
-        done = subprocess.run(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, check=False)
+        done = forked.run([sys.executable, dying, run, str(survived), ",".join(CALLS)])
         assert {t: read(run, t) for t in before} == before, f"cut off before call {survived}"
         if done.returncode == 0:
             assert survived > 6, "the calls were not intercepted"

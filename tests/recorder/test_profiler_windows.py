@@ -147,6 +147,7 @@ if sys.argv[1:]:
 """
 
 
+@pytest.mark.suite
 def test_with_stacks_operators_know_the_function_of_the_script_that_called_them(tmp_path: Path) -> None:
     script = tmp_path / "ranked.py"
     script.write_text(FUNCTIONS)

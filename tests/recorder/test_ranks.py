@@ -63,6 +63,7 @@ def twins(request, made) -> Twins:
 
 
 SHARDED = ((), "sharded")
+"""The suite's: in every run of the tests test_sharded.py adds up the shards of FSDP and of tensors."""
 
 
 @pytest.mark.slow
@@ -124,6 +125,7 @@ def test_what_distributed_data_parallel_has_timed_of_itself_stands_at_its_step(t
         assert {row["backend"] for row in mine} == {"gloo"}
 
 
+@pytest.mark.suite
 @pytest.mark.slow
 @pytest.mark.parametrize("twins", [SHARDED], ids=["sharded"], indirect=True)
 def test_shards_of_the_ranks_add_up_to_the_whole_weight(twins, monkeypatch):
@@ -167,6 +169,7 @@ CHILDREN = """
                 raise ValueError("five")
 
     if __name__ == "__main__":
+        import torch._dynamo  # by the first optimizer of a process: here once for all that are forked
         how, fails, count = sys.argv[1], sys.argv[2] == "fails", int(sys.argv[3])
         for _ in range(count):
             if how == "os.fork":

@@ -1,12 +1,11 @@
 """A folder that may not grow beyond a limit keeps full detail where something happened, and says what it gave up."""
 
-import os
 import signal
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import forked
 import pyarrow as pa
 import pytest
 from firstfault.analyzer import Trace, diagnose
@@ -152,10 +151,11 @@ Retention(run, folder_bytes(run) // 2, 25, lambda: journal, print).enforce()
 
 @pytest.mark.slow
 def test_cut_off_anywhere_nothing_is_missing_that_the_trace_does_not_say(tmp_path: Path) -> None:
+    dying = tmp_path / "dying.py"
+    dying.write_text(DYING)
     for survived in range(0, 40, 3):
         run = fill(tmp_path / str(survived))
-        command = [sys.executable, "-c", DYING, str(run), str(survived)]
-        done = subprocess.run(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, check=False)
+        done = forked.run([sys.executable, dying, run, str(survived)])
         with Trace(run) as trace:
             there = set(trace.sql("SELECT DISTINCT step FROM tensor_stats")["step"].to_list())
             said = trace.sql("SELECT step FROM step_detail WHERE NOT list_contains(left_out, 'parameters')")

@@ -306,7 +306,7 @@ def everything_of(run, *more):
     return b"\n".join(texts)
 
 
-@pytest.mark.parametrize("keep", [False, True])
+@pytest.mark.parametrize("keep", [False, pytest.param(True, marks=pytest.mark.suite)])
 def test_planted_secrets_are_nowhere_on_the_disk_nor_on_the_page_unless_they_are_to_be_kept(bench, keep):
     """In an argument, the environment, the output of both streams, a warning, a log line, a child's command, the name of a
     checkpoint, an exception and its chain, the source lines in a traceback, and local variables of the frame that raised; forty

@@ -14,7 +14,6 @@ from firstfault.schemas.files.layout import parts
 SCRIPT = Path(__file__).parent / "scripts" / "styles.py"
 STYLES = [
     "accumulation",
-    "workers",
     "gan",
     "parametrized",
 ]
@@ -22,6 +21,7 @@ IN_PROCESSES_OF_THEIR_OWN = {"workers"}
 """The others are forked from a process that has torch loaded: what is computed does not depend on how it starts."""
 
 IN_THE_WHOLE_SUITE = [
+    "workers",
     "transformer",
     "gradients_returned",
     "plain",
@@ -65,6 +65,7 @@ def test_recording_is_bit_identical_and_counts_iterations_as_the_script_does(sty
     assert rows(run, "tensor_stats")
 
 
+@pytest.mark.suite
 @pytest.mark.slow
 def test_the_demo_trains_the_same_recorded_and_plain(tmp_path: Path) -> None:
     script = Path(reports.__file__).parent / "demo_script" / "train_gpt.py"

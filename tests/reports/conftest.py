@@ -116,19 +116,46 @@ class RunFolder:
 @pytest.fixture
 def run_folder(tmp_path: Path) -> Callable[..., RunFolder]:
     def make(name: str = "run", *, status: str | None = "completed", **exit_values: Any) -> RunFolder:
-        record = None
-        if status is not None:
-            given: dict[str, Any] = {"exit_code": 0 if status == "completed" else 1, "ended_ns": STARTED + 5 * 10**9}
-            record = ExitRecord(status=status, **given | exit_values)
-        return RunFolder(tmp_path / name, exit=record)
+        return new_run(tmp_path / name, status, **exit_values)
 
     return make
+
+
+def new_run(path: Path, status: str | None = "completed", **exit_values: Any) -> RunFolder:
+    record = None
+    if status is not None:
+        given: dict[str, Any] = {"exit_code": 0 if status == "completed" else 1, "ended_ns": STARTED + 5 * 10**9}
+        record = ExitRecord(status=status, **given | exit_values)
+    return RunFolder(path, exit=record)
 
 
 @pytest.fixture
 def broken_run(run_folder: Callable[..., RunFolder]) -> RunFolder:
     """Forty steps of three modules; at step 30 `blocks.0.attn` and all behind it give NaN, and the loss is NaN from 31."""
-    run = run_folder()
+    return broken(run_folder())
+
+
+@pytest.fixture(scope="session")
+def page_of_broken_run(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """What its page says, as data, for tests that only look at it."""
+    from firstfault.analyzer import Trace
+    from firstfault.reports.page.data import reduce_page
+
+    with Trace(broken(new_run(tmp_path_factory.mktemp("broken") / "run")).write()) as trace:
+        return reduce_page(trace, verdict_of())
+
+
+@pytest.fixture(scope="session")
+def report_of_broken_run(page_of_broken_run: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Its page, for tests that only look at it."""
+    from firstfault.reports.page.render import render_page
+
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    path.write_text(render_page(page_of_broken_run), "utf-8")
+    return path
+
+
+def broken(run: RunFolder) -> RunFolder:
     for module_id, name in enumerate(("", "tokens", "blocks.0.attn", "head")):
         run.module(module_id, name, class_name="GPT" if not name else "Linear")
     for step in range(40):
@@ -173,50 +200,49 @@ def make_finding() -> Callable[..., Finding]:
     return finding
 
 
+def verdict_of(conclusion: str = "anomalous", *, path: Path | str = "run", **values: Any) -> Verdict:
+    run = RunFacts(
+        run_id="run",
+        path=str(path),
+        status=values.pop("status", "completed"),
+        exit=values.pop("exit", {"exit_code": 0}),
+        world_size=1,
+        steps_recorded=values.pop("steps_recorded", 40),
+        last_durable_step=39,
+    )
+    given: dict[str, Any] = {"first_anomaly": None, "causes": [], "symptoms": [], "not_evaluable": []}
+    if conclusion == "anomalous":
+        given["causes"] = [finding()]
+        given["symptoms"] = [
+            finding(
+                code="NU900",
+                name="nonfinite-loss",
+                step=31,
+                phase="loss",
+                module=None,
+                message="The loss is NaN from step 31 on.",
+                explained_by="fully-masked-attention-row",
+            )
+        ]
+        given["not_evaluable"] = [NotEvaluable(code="NU008", name="loss-scale-collapse", why="no GradScaler was used")]
+        given["first_anomaly"] = FirstAnomaly(
+            step=30,
+            step_lower=30,
+            step_upper=30,
+            microbatch=0,
+            rank=0,
+            phase="forward",
+            module="blocks.0.attn",
+            tensor="blocks.0.attn:output0",
+            signal="non-finite activation",
+            value=math.nan,
+        )
+    return Verdict(run=run, verdict=conclusion, **given | values)
+
+
 @pytest.fixture
 def make_verdict() -> Callable[..., Verdict]:
-    def make(conclusion: str = "anomalous", *, path: Path | str = "run", **values: Any) -> Verdict:
-        run = RunFacts(
-            run_id="run",
-            path=str(path),
-            status=values.pop("status", "completed"),
-            exit=values.pop("exit", {"exit_code": 0}),
-            world_size=1,
-            steps_recorded=values.pop("steps_recorded", 40),
-            last_durable_step=39,
-        )
-        given: dict[str, Any] = {"first_anomaly": None, "causes": [], "symptoms": [], "not_evaluable": []}
-        if conclusion == "anomalous":
-            given["causes"] = [finding()]
-            given["symptoms"] = [
-                finding(
-                    code="NU900",
-                    name="nonfinite-loss",
-                    step=31,
-                    phase="loss",
-                    module=None,
-                    message="The loss is NaN from step 31 on.",
-                    explained_by="fully-masked-attention-row",
-                )
-            ]
-            given["not_evaluable"] = [
-                NotEvaluable(code="NU008", name="loss-scale-collapse", why="no GradScaler was used")
-            ]
-            given["first_anomaly"] = FirstAnomaly(
-                step=30,
-                step_lower=30,
-                step_upper=30,
-                microbatch=0,
-                rank=0,
-                phase="forward",
-                module="blocks.0.attn",
-                tensor="blocks.0.attn:output0",
-                signal="non-finite activation",
-                value=math.nan,
-            )
-        return Verdict(run=run, verdict=conclusion, **given | values)
-
-    return make
+    return verdict_of
 
 
 @pytest.fixture(scope="module")

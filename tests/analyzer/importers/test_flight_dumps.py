@@ -187,7 +187,7 @@ def work(rank, out):
     os._exit(0)
 
 if __name__ == "__main__":
-    mp.spawn(work, (sys.argv[1],), nprocs=4)
+    mp.start_processes(work, (sys.argv[1],), nprocs=4, start_method="fork")
 """
     )
     import subprocess

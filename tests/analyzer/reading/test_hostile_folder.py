@@ -272,13 +272,13 @@ def test_on_a_terminal_csv_and_json_command_nothing_either(run):
         assert "\u202e".encode() not in said
 
 
-@pytest.mark.parametrize("name", ["steps", "modules", "findings", "views", "bad_steps"])
-def test_no_view_is_defined_by_the_folder(run, name):
+def test_no_view_is_defined_by_the_folder(run):
     """Folders and files that are called like views, with SQL in them, are nothing to DuckDB."""
     (run / "sql").mkdir()
-    (run / "sql" / f"{name}.sql").write_text(f"CREATE OR REPLACE VIEW {name} AS SELECT 1")
-    (run / f"{name}.sql").write_text(f"CREATE OR REPLACE VIEW {name} AS SELECT 1")
-    (run / f"{name}.parquet").write_bytes(b"PAR1")
+    for name in ("steps", "modules", "findings", "views", "bad_steps"):
+        (run / "sql" / f"{name}.sql").write_text(f"CREATE OR REPLACE VIEW {name} AS SELECT 1")
+        (run / f"{name}.sql").write_text(f"CREATE OR REPLACE VIEW {name} AS SELECT 1")
+        (run / f"{name}.parquet").write_bytes(b"PAR1")
     with Trace(run) as trace:
         assert trace.steps_recorded() == 30
         assert diagnose(trace).run.steps_recorded == 30

@@ -65,6 +65,22 @@ def test_an_empty_run_opens_with_every_table_empty(write_run: Any) -> None:
         assert trace.sql("SELECT count(*) AS n FROM stats").item() == 0
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT count(*) AS n FROM Losses",
+        'SELECT count(*) AS n FROM "step_series"',
+        "SELECT count(finite(loss)) AS n FROM steps",
+        "SELECT count(*) - count(*) AS n FROM duckdb_views() WHERE view_name = 'losses' HAVING count(*) = 1",
+        "SELECT 0 AS n FROM (SHOW TABLES) WHERE name = 'losses'",
+    ],
+)
+def test_shared_views_and_macros_are_there_for_the_first_query_that_wants_one(write_run: Any, query: str) -> None:
+    with Trace(write_run()) as trace:
+        assert trace.rows("SELECT step FROM steps") == []
+        assert trace.rows(query) == [{"n": 0}]
+
+
 def test_parts_and_journal_are_read_together_and_no_row_twice(write_run: Any, folder: Any) -> None:
     run = write_run()
     folder.write_part(run, "steps", folder.filled("steps", steps(0, 4)), index=0)

@@ -13,6 +13,7 @@ from firstfault.analyzer.language import speaking
 from firstfault.analyzer.rule_cases.case_database import CaseDatabase
 from firstfault.analyzer.rule_cases.cases import Case, cases_beside, judge
 from firstfault.analyzer.rules.texts import rule_texts
+from firstfault.analyzer.rules.thresholds import RuleSet
 
 ROOT = Path(firstfault.analyzer.__file__).parent / "rules"
 
@@ -41,9 +42,15 @@ def cases_of_layer(layer: str) -> list[Any]:
     return [pytest.param(r, c, id=f"{r.header.code}-{c['name']}") for r in rules for c in cases_of(r)]
 
 
+def concerned(rule: Rule, case: Case) -> RuleSet:
+    """Rules that settle the causes of a case: its own, those of the causes, and those that explain one of these."""
+    named = {rule.header.name, *case.get("causes", [])}
+    return RuleSet(tuple(r for r in load_rules() if r.header.name in named or named & set(r.header.explains)))
+
+
 def check(rule: Rule, case: Case, database: CaseDatabase) -> None:
-    """The case holds. Where its rule fires, no English is left in the Chinese sentence."""
-    judged = judge(rule, case, database)
+    """The case holds, by the rules that it concerns. Where its rule fires, no English is left in the Chinese sentence."""
+    judged = judge(rule, case, database, concerned(rule, case))
 
     assert judged.problems == [], judged.problems
     if judged.rows and _says_more_than_the_first(rule, case):

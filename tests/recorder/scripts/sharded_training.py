@@ -98,7 +98,7 @@ def train(style, rank, world, out, clips):
     Path(out, f"rank{rank}.txt").write_text("\n".join(float(f).hex() for f in found))
 
 
-def spawned(rank, world, style, out, clips):
+def one_rank(rank, world, style, out, clips):
     dist.init_process_group("gloo", init_method=f"file://{out}/store", rank=rank, world_size=world)
     train(style, rank, world, out, clips)
     dist.barrier()
@@ -112,4 +112,4 @@ if __name__ == "__main__":
         train(style, 0, 1, out, clips)
     else:
         world = 4 if style == "replicas" else 2
-        mp.spawn(spawned, (world, style, out, clips), nprocs=world)
+        mp.start_processes(one_rank, (world, style, out, clips), nprocs=world, start_method="fork")

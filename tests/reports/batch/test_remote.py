@@ -25,7 +25,7 @@ def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 @pytest.fixture
 def command() -> Any:
     app = build_app("batch")
-    return lambda *args: CliRunner().invoke(app, ["batch", *map(str, args)], catch_exceptions=False)
+    return lambda *args: CliRunner().invoke(app, ["batch", "-j", "1", *map(str, args)], catch_exceptions=False)
 
 
 @pytest.fixture

@@ -25,8 +25,9 @@ from typer.testing import CliRunner
 
 @pytest.fixture
 def command() -> Any:
+    """`firstfault batch`, with one process that judges: each further one loads all libraries for two runs."""
     app = build_app("batch")
-    return lambda *args: CliRunner().invoke(app, ["batch", *map(str, args)], catch_exceptions=False)
+    return lambda *args: CliRunner().invoke(app, ["batch", "-j", "1", *map(str, args)], catch_exceptions=False)
 
 
 @pytest.fixture

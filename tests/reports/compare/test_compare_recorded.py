@@ -12,6 +12,7 @@ import pytest
 from firstfault.__main__ import build_app
 from firstfault.analyzer import Trace, Verdict, diagnose
 from firstfault.analyzer.compare.comparison import Comparison, compare
+from firstfault.reports.commands import compare as compare_command
 from typer.testing import CliRunner
 
 SCRIPT = """
@@ -84,9 +85,16 @@ def verdict_on(run: Path) -> Verdict:
         return diagnose(trace)
 
 
+@cache
 def compared(folder: Path, one: str, two: str) -> Comparison:
     with Trace(folder / one) as a, Trace(folder / two) as b:
         return compare(a, b, verdict_on(folder / one), verdict_on(folder / two))
+
+
+@pytest.fixture(autouse=True)
+def judged_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command compares the same runs as the tests before it."""
+    monkeypatch.setattr(compare_command, "diagnose", lambda trace, _: verdict_on(trace.path))
 
 
 def command(*args: Any) -> Any:
@@ -94,7 +102,7 @@ def command(*args: Any) -> Any:
     return CliRunner().invoke(app, ["compare", *map(str, args)], catch_exceptions=False)
 
 
-@pytest.mark.parametrize("other", ["first", "again"])
+@pytest.mark.parametrize("other", [pytest.param("first", marks=pytest.mark.suite), "again"])
 def test_a_run_compared_with_itself_or_its_repetition_has_no_divergence(recorded, other):
     c = compared(recorded, "first", other)
     assert (c.exact, c.beyond, c.explanation, c.settings, c.rng_step) == (None, None, None, [], None)
@@ -206,7 +214,8 @@ def test_the_page_opens_from_disk_with_overlaid_curves_and_says_where(recorded, 
     assert opened.asked == [target.as_uri()]
 
 
-@pytest.mark.parametrize("width", [pytest.param(1440, marks=pytest.mark.suite), 400])
+@pytest.mark.suite  # the index of a batch, drawn from the same styles, is looked at in every run
+@pytest.mark.parametrize("width", [1440, 400])
 def test_the_page_does_not_scroll_sideways(recorded, open_page, tmp_path, width):
     target = tmp_path / "page.html"
     command(recorded / "first", recorded / "seed", "-o", target)

@@ -13,9 +13,8 @@ from firstfault.reports.text.wording import number, shape, show_name, size
 from firstfault.schemas import ExceptionRecord, LastPosition
 
 
-def test_the_headline_names_step_cause_and_module_in_one_sentence(broken_run, make_verdict):
-    with Trace(broken_run.write()) as trace:
-        page = reduce_page(trace, make_verdict())
+def test_the_headline_names_step_cause_and_module_in_one_sentence(page_of_broken_run):
+    page = page_of_broken_run
     assert page.headline.title == "Step 30: fully masked attention row in blocks.0.attn"
     assert page.headline.fix == "Leave at least one key unmasked in each row."
     assert ("First bad step", "30") in page.headline.facts
@@ -44,9 +43,8 @@ def test_symptoms_stand_under_the_cause_that_explains_them(broken_run, make_verd
     assert [f.name for f in page.other_findings] == ["loss-spike"]
 
 
-def test_the_ten_steps_before_end_with_the_marked_bad_step(broken_run, make_verdict):
-    with Trace(broken_run.write()) as trace:
-        table = reduce_page(trace, make_verdict()).steps_before
+def test_the_ten_steps_before_end_with_the_marked_bad_step(page_of_broken_run):
+    table = page_of_broken_run.steps_before
     assert table is not None
     assert [row[0] for row in table.rows] == [str(s) for s in range(20, 33)]
     assert table.marked == 10
@@ -55,10 +53,8 @@ def test_the_ten_steps_before_end_with_the_marked_bad_step(broken_run, make_verd
     assert table.rows[11][1] == "NaN"
 
 
-def test_the_health_map_is_in_forward_order_and_shows_who_broke_first(broken_run, make_verdict):
-    with Trace(broken_run.write()) as trace:
-        page = reduce_page(trace, make_verdict())
-    [activations] = [m for m in page.health if m.kind == "activation"]
+def test_the_health_map_is_in_forward_order_and_shows_who_broke_first(page_of_broken_run):
+    [activations] = [m for m in page_of_broken_run.health if m.kind == "activation"]
     assert activations.modules == ["(root) GPT", "tokens", "blocks.0.attn", "head"]
     assert activations.marked_module == "blocks.0.attn"
     at_fault = activations.cells.filter(pl.col("step") == 30)
@@ -89,9 +85,8 @@ def test_a_nonfinite_cell_is_nonfinite_whatever_its_finite_rest(broken_run):
     assert state(nonfinite=True, missing=False, rms=1.0, usual=1.0) == "nonfinite"
 
 
-def test_nonfinite_values_become_marks_and_break_the_line(broken_run, make_verdict):
-    with Trace(broken_run.write()) as trace:
-        curves = {c.name: c for c in reduce_page(trace, make_verdict()).curves}
+def test_nonfinite_values_become_marks_and_break_the_line(page_of_broken_run):
+    curves = {c.name: c for c in page_of_broken_run.curves}
     assert curves["loss"].marks.to_dicts() == [{"first": 31, "last": 39, "count": 9, "what": "NaN"}]
     assert curves["loss"].points.filter(pl.col("value").is_null())["step"].to_list() == [31]
     assert curves["grad_norm"].marks["first"].to_list() == [30]

@@ -1,6 +1,5 @@
 """The page in a real browser, opened from disk: nothing is asked from outside, nothing strange is executed."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +19,8 @@ HOSTILE = [
 
 
 @pytest.fixture
-def report(broken_run: Any, make_verdict: Callable[..., Any], tmp_path: Path) -> Path:
-    with Trace(broken_run.write()) as trace:
-        return write_page(trace, make_verdict(), tmp_path / "report.html")
+def report(report_of_broken_run: Path) -> Path:
+    return report_of_broken_run
 
 
 @pytest.fixture

@@ -110,7 +110,11 @@ def long_run(run_folder):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("steps", "every"),
-    [pytest.param(10_000, 1, id="ten thousand", marks=pytest.mark.suite), pytest.param(1_000_000, 100, id="a million")],
+    [
+        pytest.param(10_000, 1, id="ten thousand", marks=pytest.mark.suite),
+        pytest.param(200_000, 100, id="two hundred thousand"),
+        pytest.param(1_000_000, 100, id="a million", marks=pytest.mark.suite),
+    ],
 )
 def test_a_long_run_has_a_page_of_four_megabytes_at_most_that_shows_the_one_lost_value(
     long_run, make_verdict, open_page, tmp_path, steps, every

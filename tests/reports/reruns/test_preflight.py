@@ -102,9 +102,9 @@ def preflight(folder: Path, script: str, *args: str) -> tuple[int, dict]:
     [
         ("images.py", "none", None),
         ("images.py", "view-mixes-samples", "dependence-sample"),
-        ("sequences.py", "none", None),
-        ("sequences.py", "wrong-backward", "gradcheck"),
-        ("language.py", "none", None),
+        pytest.param("sequences.py", "none", None, marks=pytest.mark.suite),
+        pytest.param("sequences.py", "wrong-backward", "gradcheck", marks=pytest.mark.suite),
+        pytest.param("language.py", "none", None, marks=pytest.mark.suite),
         ("language.py", "mask-forgotten", "dependence-future"),
     ],
 )
@@ -248,7 +248,7 @@ for step in range(1000000):
 
 
 @pytest.mark.parametrize(("how", "ended"), [("by-hand", "no-loop"), ("evaluates", "time")])
-def test_a_probed_process_ends_when_its_time_is_over_whatever_the_script_does(tmp_path, how, ended):
+def test_a_probed_process_ends_when_its_time_is_over_whatever_the_script_does(reruns_are_forks, tmp_path, how, ended):
     script = tmp_path / "train.py"
     script.write_text(ENDLESS)
     plan = ProbePlan(folder=str(tmp_path / "probes"), seconds=2.0, probes=["can-learn"])
@@ -262,7 +262,7 @@ def test_a_probed_process_ends_when_its_time_is_over_whatever_the_script_does(tm
     assert report.ended == ended
 
 
-def test_a_recording_ends_within_an_evaluation_when_its_time_is_over(tmp_path):
+def test_a_recording_ends_within_an_evaluation_when_its_time_is_over(reruns_are_forks, tmp_path):
     script, run = tmp_path / "train.py", tmp_path / "run"
     script.write_text(ENDLESS)
     process = record(Script(str(script), ("evaluates",)), run, steps=30, seconds=2.0)
