@@ -15,7 +15,7 @@ from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
 from IPython.display import HTML, display
 from rich.console import Console
 
-from .analyzer import AnalyzerError, Trace, diagnose, judging
+from .analyzer import AnalyzerError, Trace, diagnose, rules_for
 from .recorder import Recorder, RecorderError
 from .reports.page.data import reduce_page
 from .reports.page.render import render_page
@@ -66,7 +66,7 @@ class FirstfaultMagics(Magics):
             raise UsageError("no run was recorded in this notebook yet; name a folder: %report DIR")
         try:
             with Trace(folder) as trace:
-                written = render_page(reduce_page(trace, diagnose(trace, judging(folder, None))))
+                written = render_page(reduce_page(trace, diagnose(trace, rules_for(folder, None))))
         except AnalyzerError as e:
             raise UsageError(f"firstfault: {e}") from e
         frame = f'<iframe srcdoc="{html.escape(written)}" width="100%" height="{_HEIGHT}" style="border:0"></iframe>'
@@ -79,7 +79,7 @@ def _show_verdict(folder: Path) -> None:
     console = Console(file=written, width=100, force_terminal=False, color_system=None)
     try:
         with Trace(folder) as trace:
-            print_verdict(console, trace, diagnose(trace, judging(folder, None)))
+            print_verdict(console, trace, diagnose(trace, rules_for(folder, None)))
     except AnalyzerError as e:
         written.write(f"firstfault: {e}\n")
     display(HTML(f"<pre>{html.escape(written.getvalue())}</pre>"))
