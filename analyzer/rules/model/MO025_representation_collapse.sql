@@ -56,6 +56,11 @@ source = "own history"
 value = 20
 doc = "Looks at the output that such a judgement needs."
 source = "arithmetic: a correlation of 0.9 over 20 looks comes by chance less than once in a million times"
+[params.most_views]
+value = 4
+unit = "calls"
+doc = "Calls of a module before one backward that can be views of the samples. More are a loop over time inside a forward."
+source = "convention: two views, four with a second encoder that follows (SimCLR, BYOL)"
 [params.steps]
 value = 5
 unit = "steps"
@@ -117,9 +122,9 @@ tables = ["probes", "modules"]
 columns = ["probes.scale"]
 steps = 8
 [doc]
-what = "The samples of an output of two dimensions differed, and from some step to the end hardly differ any more. They differ less in size, against their own size and against before. Or they differ less in direction, where a model is run on several views before one backward. A smaller fall in direction suffices where the loss falls with the spread of directions. Or the output shrinks with all its samples while the loss between views falls exactly as a power of it. Then the loss falls by nothing but the shrinking. This is advice where the model is run once before each backward. Then something other than a loss between views has done it."
+what = "The samples of an output of two dimensions differed, and from some step to the end hardly differ any more. They differ less in size, against their own size and against before. Or they differ less in direction, where a model is run on two to four views before one backward. A smaller fall in direction suffices where the loss falls with the spread of directions. Or the output shrinks with all its samples while the loss between views falls exactly as a power of it. Then the loss falls by nothing but the shrinking. This is advice where the model is run once before each backward. Then something other than a loss between views has done it."
 why = "An output that is the same for every sample carries nothing about it; what follows can only learn a constant."
-not_this = "Directions inside a model at whose end samples still differ, batches of one sample many times over. Outputs that start equal (a layer initialised with zeros), that get a large common part, or that come back. Outputs that shrink as a whole while the loss falls by more than that."
+not_this = "Directions inside a model at whose end samples still differ, layers that a forward calls at every step of a sequence, batches of one sample many times over. Outputs that start equal (a layer initialised with zeros), that get a large common part, or that come back. Outputs that shrink as a whole while the loss falls by more than that."
 source = "Standard deviation of normalised outputs, by which self-supervised learning watches for collapse."
 */
 -- shared
@@ -152,7 +157,8 @@ WITH counted AS (
 ), history AS (
     SELECT *, row_number() OVER (PARTITION BY rank, tensor_id, probe ORDER BY step) AS n FROM looks
     -- a direction is what a loss between views is about; a regression may well point one way
-    QUALIFY probe = 'batch_std' OR quantile_cont(views, 0.1) OVER (PARTITION BY rank, tensor_id, probe) >= 2
+    QUALIFY probe = 'batch_std' OR quantile_cont(views, 0.1) OVER (PARTITION BY rank, tensor_id, probe)
+        BETWEEN 2 AND $most_views
 ), losses AS (
     SELECT rank, step, any_value(loss) AS loss
     FROM optimizer_series
@@ -284,7 +290,7 @@ WITH turns AS (
       AND EXISTS (FROM embeddings e WHERE e.rank = h.rank AND e.module_id = h.module_id)
     GROUP BY h.rank, h.module_id, h.tensor_id, h.probe, t.turn
     HAVING count(*) >= $looks
-        AND quantile_cont(h.views, 0.1) >= 2
+        AND quantile_cont(h.views, 0.1) BETWEEN 2 AND $most_views
         AND min(h.step) < t.turn + $start_steps
         AND max(h.spread) < 2 * arg_min(h.spread, h.n)
        AND arg_max(h.spread, h.n) < $shrunk * arg_min(h.spread, h.n)
@@ -333,7 +339,7 @@ SELECT c.rank, min(c.begun) OVER (PARTITION BY c.rank) AS step, c.down, m.module
     -- elsewhere
     CASE
         WHEN c.whole_ OR c.probe = 'direction_std' OR (
-            SELECT quantile_cont(h.views, 0.1) >= 2
+            SELECT quantile_cont(h.views, 0.1) BETWEEN 2 AND $most_views
             FROM history h
             WHERE h.rank = c.rank AND h.tensor_id = c.tensor_id AND h.probe = c.probe) THEN 'error'
         ELSE 'warning'
