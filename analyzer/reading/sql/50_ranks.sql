@@ -153,9 +153,15 @@ WITH copies AS (
             WHERE t.kind = 'parameter' AND contains(t.placements, 'Shard') AND NOT coalesce(starts_with(m.class_name, 'FSDP'), false))
         AND (SELECT alike FROM batches_alike)
         AND NOT EXISTS (FROM collectives WHERE starts_with(op, 'all_to_all')) AS alike
+), given AS (
+    -- one rank gave the others all of its parameters, size by size: whoever does that means to train one model
+    SELECT bool_and(coalesce(b.broadcasts, 0) >= p.parameters) AS alike FROM
+        (SELECT numel, count(*) AS parameters FROM parameters WHERE rank = 0 GROUP BY numel) p LEFT JOIN
+        (SELECT numel, count(DISTINCT number) AS broadcasts FROM collectives, first_ f WHERE rank = 0 AND op = 'broadcast' AND collectives.step <= f.step
+            GROUP BY numel) b ON b.numel = p.numel
 )
 SELECT r.*, c.wrapped FROM replica_steps r JOIN first_ f ON f.step = r.step, copies c
-WHERE (c.wrapped OR (SELECT alike FROM tensor_parallel) OR EXISTS (SELECT 1 FROM replicas p WHERE p.step = r.step AND p.kind = 'parameter' AND p.placed AND p.differs)
+WHERE (c.wrapped OR (SELECT alike FROM tensor_parallel) OR (SELECT alike FROM given) OR EXISTS (SELECT 1 FROM replicas p WHERE p.step = r.step AND p.kind = 'parameter' AND p.placed AND p.differs)
     OR EXISTS (SELECT 1 FROM replica_steps e WHERE e.step < r.step AND NOT e.parameters_differ)
     -- equal gradients are averaged ones: whoever averages them trains one model, which must begin as one
     OR NOT r.gradients_differ AND EXISTS (SELECT 1 FROM replicas g WHERE g.step = r.step AND g.kind = 'gradient' AND g.norm_least > 0)

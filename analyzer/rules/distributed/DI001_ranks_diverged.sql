@@ -5,7 +5,7 @@ severity = "error"
 phase = "optimizer"
 signal = "sum"
 message = "After step {step} {value} of {all_} parameters are no longer the same on all {ranks} ranks, first {tensor}. From here on the replicas train apart."
-fix = "Look for what one rank does alone at step {step}. It may be code under `if rank == 0` that touches weights. It may be a random generator, or a checkpoint loaded by one rank only. Now and then assert that a checksum of the weights is equal across ranks."
+fix = "Look for what one rank does alone at step {step}. It may be code under `if rank == 0` that touches weights. It may be a random generator, or a checkpoint loaded by one rank only. Or gradients are not averaged at all. Now and then assert that a checksum of the weights is equal across ranks."
 explains = ["loss-spike", "divergence", "shuffled-labels", "plateau"]
 [params.rounding]
 value = 1e-5
@@ -21,7 +21,7 @@ source = "arithmetic: of two nobody knows which"
 tables = ["tensor_stats", "steps"]
 kinds = ["parameter"]
 [doc]
-what = "Parameters that were equal on all ranks, or that DistributedDataParallel keeps equal, differ after a step and never meet again. Or parameters were never equal although all ranks have equal gradients in every step. Or they were never equal although a DTensor is placed as Replicate. Or they were never equal beside tensor-parallel layers that all ranks feed with the same batches."
+what = "Parameters that were equal on all ranks, or that DistributedDataParallel keeps equal, differ after a step and never meet again. Or parameters were never equal although all ranks have equal gradients in every step. Or they were never equal although one rank had broadcast all of them. Or they were never equal although a DTensor is placed as Replicate. Or they were never equal beside tensor-parallel layers that all ranks feed with the same batches."
 why = "Averaged gradients are of use only where they are applied to the same weights."
 not_this = "Shards (placed as such, or neither they nor their gradients were ever equal). Experts of each rank's own (all_to_all), ranks that train apart and average their weights now and then, buffers."
 source = "Replicas that start equal and get the same update stay equal to the last bit."
