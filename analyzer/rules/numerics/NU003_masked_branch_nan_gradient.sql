@@ -53,8 +53,8 @@ ORDER BY p.step, p.rank, p.graph_seq DESC, p.seq
 -- detector: rerun
 -- infinities that something else than a where took away: run once more, the forward pass shows them
 SELECT f.rank, f.step, f.microbatch, NULL::INTEGER AS seq, 'backward' AS phase, f.module,
-    f.op || '.' || f.operand AS tensor, f.op, f.inf_count::BIGINT AS value, f.inf_count AS hit, f.numel, f.dtype,
-    f.shape, f.operand_min AS min, f.operand_max AS max, f.ordinal::BIGINT AS graph_seq
+    f.op || '.' || f.operand AS tensor, f.op, f.inf_count::BIGINT AS value, f.inf_count AS hit, f.numel,
+    f.dtype, f.shape, f.operand_min AS min, f.operand_max AS max, f.ordinal::BIGINT AS graph_seq
 FROM first_bad_operator f
 JOIN lost_in_backward b ON b.rank = f.rank AND b.step = f.step
 WHERE f.phase = 'forward' AND f.note IS NULL
