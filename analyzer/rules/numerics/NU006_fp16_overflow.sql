@@ -15,6 +15,10 @@ source = "arithmetic: 4096 squared is 256 times 65504"
 value = 65504
 doc = "Largest finite number of float16."
 source = "arithmetic: (2 - 2^-10) 2^15"
+[params.exponent]
+value = 11
+doc = "Largest half operand below which infinities come from elsewhere, such as a target: no sum, product or exponential makes one."
+source = "arithmetic: ln(65504) is 11.09"
 [params.looks]
 value = 3
 unit = "looks"
@@ -77,7 +81,7 @@ LEFT JOIN (SELECT rank, step, bool_or(loss_scale IS NOT NULL) AS scaled
 WHERE (o.rank, o.step) NOT IN (SELECT (rank, step) FROM otherwise)
   AND ((o.dtype = 'float16'
       AND (o.inf_count > 0 OR h.largest_before >= $near OR x.operand >= $near OR x.infinite > 0))
-    OR (o.kind IN ('activation', 'output', 'loss') AND x.infinite > 0)
+    OR (o.kind IN ('activation', 'output', 'loss') AND x.infinite > 0 AND x.operand >= $exponent)
     OR (o.kind IN ('activation', 'output', 'loss') AND x.operand >= $near)
     OR (o.kind IN ('activation', 'output', 'loss') AND r.op IS NOT NULL)
     -- a product of two numbers of this size, the result of which autograd does not keep
