@@ -11,6 +11,12 @@ TAIL_BYTES = 256 * 1024
 _LONGEST_HELD = 4096
 """Bytes of an unfinished line that wait for its end, so that a secret is not cut in two."""
 
+_AT_THE_END = 1024
+"""Bytes of a longer line that wait at its end: a secret may have begun in them."""
+
+_TRIED = 8
+"""Spaces at which such a line is tried to be cut."""
+
 _LONGEST_KEY = 16 * 1024
 """Bytes of a private key that has begun which wait for its last line: it is printed line by line."""
 
@@ -38,16 +44,16 @@ class OutputTail:
             if self.failure is not None:
                 return
             try:
-                self._append(data if self._hide is None else self._hide(self._whole_lines(data)))
+                self._append(data if self._hide is None else self._hide(self._whole_lines(data, self._hide)))
             except OSError as e:
                 self.failure = e
 
-    def _whole_lines(self, data: bytes) -> bytes:
+    def _whole_lines(self, data: bytes, hide: Callable[[bytes], bytes]) -> bytes:
         """What is complete of what has come so far; the rest is held until its line ends."""
         data = self._held + data
         end = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
         if len(data) - end > _LONGEST_HELD:
-            end = len(data)
+            end += _cut_of(data[end:], hide)
         begun = data.rfind(b"-----BEGIN ", 0, end)
         if begun >= 0 and b"PRIVATE KEY" in data[begun : begun + 64] and b"-----END " not in data[begun:end]:
             end = begun if len(data) - begun <= _LONGEST_KEY else end
@@ -86,3 +92,15 @@ class OutputTail:
             raise
         os.close(self._fd)
         self._fd, self._size = fd, size
+
+
+def _cut_of(line: bytes, hide: Callable[[bytes], bytes]) -> int:
+    """A place in a long unfinished line where cutting it hides no less; its end where it is too long to wait, 0 to wait."""
+    whole, cut = hide(line), len(line) - _AT_THE_END
+    for _ in range(_TRIED):
+        cut = line.rfind(b" ", 0, cut)
+        if cut <= 0:
+            break
+        if hide(line[:cut]) + hide(line[cut:]) == whole:
+            return cut
+    return len(line) if len(line) > _LONGEST_KEY else 0

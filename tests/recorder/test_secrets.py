@@ -306,6 +306,21 @@ def everything_of(run, *more):
     return b"\n".join(texts)
 
 
+def test_a_long_unfinished_line_is_not_cut_within_a_secret(tmp_path):
+    """Whatever the pieces are in which it comes; what stands far before its end is written at once."""
+    line = " ".join(["and so on"] * 700) + " " + " ".join(SECRETS.values())
+    for size in (700, 4096, 5000, 6990, 7003, 7040, 7055, 8192):
+        tail = OutputTail(tmp_path / "output.log", hide=Redactor().output)
+        for start in range(0, len(line), size):
+            tail.write(line[start : start + size].encode())
+            written = (tmp_path / "output.log").read_bytes()
+            assert len(written) >= min(start + size, len(line)) - 6500
+        tail.close()
+        written = (tmp_path / "output.log").read_bytes()
+        assert [s for s in SECRETS.values() if s.encode() in written] == []
+        assert written.count(b"and so on") == 700
+
+
 @pytest.mark.parametrize("keep", [False, pytest.param(True, marks=pytest.mark.suite)])
 def test_planted_secrets_are_nowhere_on_the_disk_nor_on_the_page_unless_they_are_to_be_kept(bench, keep):
     """In an argument, the environment, the output of both streams, a warning, a log line, a child's command, the name of a
