@@ -1,5 +1,8 @@
 """The end of an epoch that preflight rehearses: what is cut, what is kept aside, and what is told of it."""
 
+import os
+import shutil
+
 import pytest
 import torch
 from firstfault.analyzer import Trace, diagnose
@@ -49,6 +52,44 @@ def test_a_file_that_was_there_before_is_not_written_over_once_the_epoch_has_end
         new.write_text("a new one")
         new.write_text("and again")
     old.write_text("afterwards")
+
+
+CHANGES = {
+    "removed": lambda old: old.unlink(),
+    "written over by a move": lambda old: old.with_name("new.txt").rename(old),
+    "moved": lambda old: shutil.move(old, old.with_name("old.bak")),
+    "cut": lambda old: os.truncate(old, 0),
+    "removed with its folder": lambda old: shutil.rmtree(old.parent),
+    "moved with its folder": lambda old: old.parent.rename(old.parent.with_name("other")),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_file_that_was_there_before_stays_where_and_as_it_was(tmp_path, change):
+    old = tmp_path / "kept" / "old.txt"
+    old.parent.mkdir()
+    old.write_text("mine")
+    with intervened("epoch-shortened", step=0):
+        for _ in range(2):
+            list(loader())
+        old.with_name("new.txt").write_text("a new one")
+        with pytest.raises(PermissionError, match="was there before: a rehearsal"):
+            CHANGES[change](old)
+    assert old.read_text() == "mine"
+
+
+def test_a_checkpoint_that_is_written_beside_and_put_in_place_goes_aside_whole(tmp_path):
+    path, beside = tmp_path / "last.pt", tmp_path / "last.pt.tmp"
+    torch.save({"a": 1}, path)
+    with intervened("epoch-shortened", step=0):
+        for value in (2, 3):
+            torch.save({"a": value}, beside)
+            beside.replace(path)
+            assert torch.load(path)["a"] == value
+        torch.save({"a": 4}, beside)
+        assert torch.load(path)["a"] == 3
+        beside.unlink()
+    assert torch.load(path)["a"] == 1
 
 
 def rehearsed(run, saved=None, exception=None, eval_forwards=3):
