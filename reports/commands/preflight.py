@@ -61,8 +61,9 @@ def preflight_command(
 ) -> None:
     """Try a script before a long run: its first steps recorded and judged, then probed. Its code runs three times.
 
-    Probes run in processes of their own, on the script's own loop; they write no checkpoint of torch.save. Exit status: 0 go,
-    1 stop, 2 wrong usage, 3 doubtful.
+    Probes run in processes of their own, on the script's own loop; they write no checkpoint of torch.save. The second start
+    rehearses the end of an epoch; it does not change files that were there before. Exit status: 0 go, 1 stop, 2 wrong usage,
+    3 doubtful.
     """
     from ..reruns.preflight import AREAS, EXIT_CODES, preflight  # noqa: PLC0415 # charts: not for --help
     from ..reruns.preflight_page import write_preflight  # noqa: PLC0415 # as above
