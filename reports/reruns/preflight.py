@@ -215,21 +215,15 @@ def _of(found: ProbeResult) -> Check:
 
 
 def _verdict_checks(verdict: Verdict, trained: int) -> list[Check]:
+    causes = [
+        Check("verdict", cause.name, "failed", f"{cause.code} {cause.name}: {cause.message} {cause.fix}")
+        for cause in (verdict.causes[:3] if verdict.verdict == "anomalous" else [])
+    ]
     if not trained:
-        status = verdict.run.status
-        return [
-            Check(
-                "verdict",
-                "verdict",
-                "failed",
-                say("No training step was recorded; the script ended: {how}.", how=status),
-            )
-        ]
-    if verdict.verdict == "anomalous":
-        return [
-            Check("verdict", cause.name, "failed", f"{cause.code} {cause.name}: {cause.message} {cause.fix}")
-            for cause in verdict.causes[:3]
-        ]
+        words = say("No training step was recorded; the script ended: {how}.", how=verdict.run.status)
+        return [*causes, Check("verdict", "verdict", "failed", words)]  # a cause says more in ten lines
+    if causes:
+        return causes
     advice = [
         Check(
             "verdict", c.name, "doubtful" if c.code in _ASKED else "passed", f"{c.code} {c.name}: {c.message} {c.fix}"
