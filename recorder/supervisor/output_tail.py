@@ -24,12 +24,13 @@ _LONGEST_KEY = 16 * 1024
 class OutputTail:
     """Appended as bytes come, so that the tail survives the supervisor. A full disk ends the log, never the script.
 
-    ``hide`` is given whole lines and hands back what may be written; without it every byte is written at once.
+    ``hide`` is given whole lines and hands back what may be written; without it every byte is written at once. Each stream's
+    unfinished line is held by itself: pieces of two streams that come in turns make no line.
     """
 
     def __init__(self, path: Path, limit: int = TAIL_BYTES, hide: Callable[[bytes], bytes] | None = None) -> None:
         self._hide = hide
-        self._held = b""
+        self._held: dict[int, bytes] = {}
         self._path = path
         self._limit = limit
         self._lock = threading.Lock()
@@ -38,26 +39,26 @@ class OutputTail:
         """Why the log ended early; None while it is whole."""
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o644)
 
-    def write(self, data: bytes) -> None:
-        """Keep ``data``; called from the threads of both streams."""
+    def write(self, data: bytes, stream: int = 1) -> None:
+        """Keep ``data`` of one stream, 1 or 2; called from the threads of both."""
         with self._lock:
             if self.failure is not None:
                 return
             try:
-                self._append(data if self._hide is None else self._hide(self._whole_lines(data, self._hide)))
+                self._append(data if self._hide is None else self._hide(self._whole_lines(data, stream, self._hide)))
             except OSError as e:
                 self.failure = e
 
-    def _whole_lines(self, data: bytes, hide: Callable[[bytes], bytes]) -> bytes:
+    def _whole_lines(self, data: bytes, stream: int, hide: Callable[[bytes], bytes]) -> bytes:
         """What is complete of what has come so far; the rest is held until its line ends."""
-        data = self._held + data
+        data = self._held.pop(stream, b"") + data
         end = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
         if len(data) - end > _LONGEST_HELD:
             end += _cut_of(data[end:], hide)
         begun = data.rfind(b"-----BEGIN ", 0, end)
         if begun >= 0 and b"PRIVATE KEY" in data[begun : begun + 64] and b"-----END " not in data[begun:end]:
             end = begun if len(data) - begun <= _LONGEST_KEY else end
-        self._held = data[end:]
+        self._held[stream] = data[end:]
         return data[:end]
 
     def _append(self, data: bytes) -> None:
@@ -71,8 +72,9 @@ class OutputTail:
         """Write what is held, and cut the file to the limit."""
         with self._lock:
             try:
-                if self.failure is None and self._hide is not None:
-                    self._append(self._hide(self._held))
+                for held in self._held.values():
+                    if self.failure is None and self._hide is not None:
+                        self._append(self._hide(held))
                 if self.failure is None and self._size > self._limit:
                     self._cut()
             except OSError as e:

@@ -101,7 +101,7 @@ class Passthrough:
                 data = _read(channel.inner)
                 if not data:
                     break
-                self._tail.write(data)
+                self._tail.write(data, channel.target)
                 if not _write(channel.target, data):
                     break
                 since_end += len(data) if deadline is not None else 0

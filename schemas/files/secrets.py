@@ -65,15 +65,23 @@ _SHAPES = (
 )
 """As the providers document them; each has a prefix of its own, or a mark that nothing else has."""
 
-_SHAPE = re.compile(rf"(?<![A-Za-z0-9_])(?:{'|'.join(_SHAPES)})(?![A-Za-z0-9])")
-_SK = re.compile(r"(?<![A-Za-z0-9_])sk-[A-Za-z0-9_-]{20,256}(?![A-Za-z0-9])")
+_ESCAPES = (
+    *(r"\\[abfnrtv]", r"\\x[0-9a-f]{2}", r"\\u[0-9a-f]{4}", r"%[0-9A-Fa-f]{2}"),
+    *(r"\[[0-9]m", r"\[[0-9]{2}m", r";[0-9]m", r";[0-9]{2}m"),
+)
+"""What ends in a letter or a digit and belongs to no word: escapes of Python, JSON and addresses, and a terminal's colours."""
+_BEGIN = rf"(?:(?<![A-Za-z0-9_])|{'|'.join(f'(?<={e})' for e in _ESCAPES)})"
+"""Where a token or a word may begin."""
+
+_SHAPE = re.compile(rf"{_BEGIN}(?:{'|'.join(_SHAPES)})(?![A-Za-z0-9])")
+_SK = re.compile(rf"{_BEGIN}sk-[A-Za-z0-9_-]{{20,256}}(?![A-Za-z0-9])")
 """Keys of services with models; scikit-learn's names begin alike."""
 _PRIVATE_KEY = re.compile(
     r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY(?: BLOCK)?-----"
     r"(?:.*?-----END (?:[A-Z]+ )*PRIVATE KEY(?: BLOCK)?-----|[A-Za-z0-9+/=\s\\]*)",
     re.DOTALL,
 )
-_HEADER = re.compile(r"\b([Bb]earer|[Bb]asic|[Aa]uthorization: [Tt]oken)( +)([A-Za-z0-9._~+/-]{12,}=*)")
+_HEADER = re.compile(rf"{_BEGIN}([Bb]earer|[Bb]asic|[Aa]uthorization: [Tt]oken)( +)([A-Za-z0-9._~+/-]{{12,}}=*)")
 _ADDRESS = re.compile(r"(\b[A-Za-z][A-Za-z0-9+.-]*://[^\s/:@'\"]*:)([^\s/@'\"]+)(@)")
 _USER = re.compile(r"(\b[A-Za-z][A-Za-z0-9+.-]*://)([A-Za-z0-9_-]{20,})(@)")
 """A token in the place of a user, as in the addresses of error trackers."""
@@ -86,7 +94,8 @@ _SIGNED = re.compile(
 """Who has a signed address may read what it names until it expires."""
 _COOKIE = re.compile(r"\b((?:Set-)?Cookie[\"']?: *[\"']?)([\w.-]+=[^\r\n\"']{8,})")
 _ASSIGNED = re.compile(
-    r"(?P<name>[A-Za-z][\w.-]*)(?P<between>[\"']?(?:\s{0,2}[=:]\s{0,2}|%3D)[\"']?)(?P<value>[^\s\"'&,;)\]}<]+)"
+    rf"(?P<before>(?:{'|'.join(_ESCAPES)})?)(?P<name>[A-Za-z][\w.-]*)"
+    r"(?P<between>[\"']?(?:\s{0,2}[=:]\s{0,2}|%3D)[\"']?)(?P<value>[^\s\"'&,;)\]}<]+)"
 )
 _SAYS = re.compile(r"token|key|secret|passw|passphrase|pwd|credential", re.IGNORECASE)
 
@@ -194,7 +203,7 @@ def _named(words: list[str]) -> Iterable[tuple[int, str]]:
 def _assigned(match: re.Match[str]) -> str:
     if not _hides(match["name"], match["value"], in_prose=True):
         return match[0]
-    return f"{match['name']}{match['between']}{HIDDEN}"
+    return f"{match['before']}{match['name']}{match['between']}{HIDDEN}"
 
 
 def _hides(name: str, value: str, *, in_prose: bool = False) -> bool:

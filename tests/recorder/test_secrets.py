@@ -1,5 +1,6 @@
 """Secrets are replaced before they are written; what only looks like one stays readable."""
 
+import json
 from html import unescape
 
 import pyarrow.parquet as pq
@@ -170,7 +171,9 @@ HARMLESS = [
 @pytest.mark.parametrize("kind", SECRETS)
 def test_a_token_of_a_known_shape_is_hidden_wherever_it_stands(kind):
     secret = SECRETS[kind]
-    for text in (secret, f"login with {secret}.", f"('{secret}',)", f"https://x.org/?t={secret}&n=1", f"a={secret}\n"):
+    texts = [secret, f"login with {secret}.", f"('{secret}',)", f"https://x.org/?t={secret}&n=1", f"a={secret}\n"]
+    texts += [repr(f"a\n{secret}\n"), json.dumps(f"\x1f{secret}"), f"%2F{secret}%2F", f"\x1b[1;32m{secret}\x1b[0m"]
+    for text in texts:
         hidden = Redactor().text(text)
         assert secret not in hidden
         assert HIDDEN in hidden
@@ -258,6 +261,21 @@ def test_a_secret_that_comes_in_two_pieces_is_hidden_and_bytes_that_are_no_text_
     tail.write(secret[20:])
     tail.close()
     assert (tmp_path / "output.log").read_bytes().endswith(b"a bar\r" + HIDDEN.encode())
+
+
+@pytest.mark.parametrize("kind", SECRETS)
+def test_pieces_of_two_streams_that_come_in_turns_make_no_line(tmp_path, kind):
+    """As with PYTHONUNBUFFERED: a line and its end are two writes, and the other stream's line comes between them."""
+    secret = SECRETS[kind]
+    tail = OutputTail(tmp_path / "output.log", hide=Redactor().output)
+    for stream, piece in [(1, "a"), (2, f"{secret}\n"), (1, "\n"), (1, secret), (2, "script.py:3: a warning\n"), (1, "\n")]:
+        tail.write(piece.encode(), stream)
+    tail.write(secret[:9].encode(), 1)
+    tail.write(secret.encode(), 2)
+    tail.write(secret[9:].encode(), 1)
+    tail.close()
+    written = (tmp_path / "output.log").read_text("utf-8")
+    assert written == f"{HIDDEN}\na\n" + f"script.py:3: a warning\n{HIDDEN}\n" + HIDDEN * 2
 
 
 PLANTED = """
