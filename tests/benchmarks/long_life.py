@@ -7,7 +7,8 @@ and of the supervisor, bytes and files of the run folder, and the training's own
 the mean since the sample before. After ``--hours`` both are killed with SIGKILL. The run is then resumed for a share of that time
 (``--again``), killed again, checked and diagnosed in a process of its own. The training counts the steps that its optimizer
 returned from in a mapped file, which survives the kill: a step that the recording does not know is lost. With ``--pause`` every
-step waits for its data that many milliseconds, so that the machine can be used meanwhile.
+step waits for its data that many milliseconds, so that the machine can be used meanwhile. A FOLDER that holds a run already, as
+after the end of its machine, is resumed from the start.
 """
 
 import argparse
@@ -201,21 +202,24 @@ def main() -> None:
     parser.add_argument("--again", type=float, default=0.1, help="share of the hours for which it is resumed")
     parser.add_argument("--samples", type=int, default=16)
     parser.add_argument("--pause", type=float, default=0.0, help="milliseconds that a step waits for its data")
-    parser.add_argument("--out", type=Path, help="a new folder; kept")
+    parser.add_argument("--out", type=Path, help="a new folder, or one whose run is resumed; kept")
     given = parser.parse_args()
     folder = given.out or Path(tempfile.mkdtemp(prefix="firstfault-long-"))
     folder.mkdir(parents=True, exist_ok=True)
+    run = folder / "run"
+    goes_on = run.exists()
     (folder / "train.py").write_text(SCRIPT, "utf-8")
-    (folder / "counted.bin").write_bytes(bytes(24))
+    if not goes_on:
+        (folder / "counted.bin").write_bytes(bytes(24))
     os.chdir(folder)
     begun = time.monotonic()
     print(HEAD, flush=True)
-    supervisor, training = start(folder, ["--out", str(folder / "run")], given.pause)
+    supervisor, training = start(folder, ["--resume" if goes_on else "--out", str(run)], given.pause)
     samples = sampled(folder, training, supervisor.pid, given.hours * 3600, given.samples, begun)
     kill(supervisor, training)
     first, *_ = counted(folder)
     print(f"killed after {first} steps; resumed", flush=True)
-    supervisor, training = start(folder, ["--resume", str(folder / "run")], given.pause)
+    supervisor, training = start(folder, ["--resume", str(run)], given.pause)
     sampled(
         folder,
         training,
@@ -227,7 +231,7 @@ def main() -> None:
     kill(supervisor, training)
     steps, *_ = counted(folder)
     print(flat(samples))
-    done = subprocess.run([sys.executable, "-c", JUDGE, folder / "run"], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-c", JUDGE, run], capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(done.stderr)
     said = json.loads(done.stdout)
