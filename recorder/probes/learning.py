@@ -38,6 +38,10 @@ _FAR = 300.0
 """Times the script's learning rate from which on another one is no matter of tuning: two and a half decades; a convention of
 this probe."""
 
+_TAKEN = 0.5
+"""Share of the elements that a larger rate moves which the script's own has to move as well. Below it most of its steps are lost
+in the digits of the weights, and more of them lead nowhere; in float32 it is nearly all."""
+
 _LONG = 10_000
 """Steps within which a steady fall is to get where a larger rate gets in one batch's few; a convention of this probe."""
 
@@ -59,6 +63,8 @@ def can_learn(setting: Setting, steps: int | None = None) -> Probe:
     own: tuple[list[tuple[float, float]], dict[str, Any]] | None = None
     lowest: tuple[float, dict[str, Any]] | None = None
     """The lowest loss at other rates, and what belongs to it."""
+    still: list[Tensor] = []
+    """Which elements of the weights the script's own rate left as they were."""
     rates = [setting.lr]
     for rate in rates:
         losses, before = [], [p.detach().clone() for p in setting.parameters]
@@ -78,7 +84,7 @@ def can_learn(setting: Setting, steps: int | None = None) -> Probe:
         facts |= {"idle": idle[:8], "idle_count": len(idle), "all": len(setting.parameters)}
         curve = [(float(i), v) for i, v in enumerate(losses)]
         if own is None:
-            own = (curve, facts)
+            own, still = (curve, facts), _unchanged(setting, before)
             lower = not math.isfinite(losses[-1]) or losses[-1] > losses[0]  # it flies apart: smaller ones first
             rates += [setting.lr * factor for factor in ((0.1, 0.01, 1e-3, 10) if lower else (10, 100, 0.1))]
             if shares[rate] <= _FELL:
@@ -86,10 +92,12 @@ def can_learn(setting: Setting, steps: int | None = None) -> Probe:
                 return result(name, "passed", "learns", curve, half=half, **facts)
             if shares[rate] <= _SLOWLY:
                 return result(name, "passed", "learns-slowly", curve, **facts)
-        elif shares[rate] <= _FELL:
-            facts |= {"own": setting.lr, "own_last": own[1]["last"]}
+            continue
+        facts |= {"own": setting.lr, "own_last": own[1]["last"], "taken": _taken(still, _unchanged(setting, before))}
+        if shares[rate] <= _FELL:
+            facts["total"] = setting.total_steps
             return _elsewhere(own[0], curve, facts, moved=shares[setting.lr] <= _NOTHING)
-        elif lowest is None or reached < lowest[0]:
+        if lowest is None or reached < lowest[0]:
             lowest = reached, facts
         rates += _higher(rates, shares)
     return _nowhere_halved(own or ([], {}), lowest, shares)
@@ -108,12 +116,32 @@ def _elsewhere(
     name, needed = "can-learn", _steps_needed(own, facts["last"])
     if not moved and needed is not None:
         return result(name, "passed", "learns-steadily", own, needed=needed, **facts)
-    return result(name, "passed" if moved else _unmoved(facts), "learns-at-another-lr", curve, **facts)
+    if moved:
+        return result(name, "passed", "learns-at-another-lr", curve, **facts)
+    return _unmoved(curve, facts)
 
 
-def _unmoved(facts: dict[str, Any]) -> str:
-    """Outcome where the script's own rate moves nothing: it may be one step of a search away, or far below all that teaches."""
-    return "failed" if facts["lr"] >= _FAR * facts["own"] else "doubtful"
+def _unmoved(curve: list[tuple[float, float]], facts: dict[str, Any]) -> ProbeResult:
+    """What of a script whose own rate moves nothing within these steps while another does.
+
+    A larger rate goes the same way in fewer steps: it takes the script's as many times more as its rate is smaller. That is
+    a doubt where the run is known to have fewer, and where the script's steps do not reach the weights at all. Where a smaller
+    rate learns, the script's oversteps.
+    """
+    name, times = "can-learn", facts["lr"] / facts["own"]
+    if times >= _FAR:
+        return result(name, "failed", "learns-at-another-lr", curve, **facts)
+    if times < 1:
+        return result(name, "doubtful", "learns-at-another-lr", curve, **facts)
+    if facts["taken"] < _TAKEN:
+        return result(name, "doubtful", "weights-stay", curve, **facts)
+    needed = round(times * facts["steps"])
+    total = facts.get("total")
+    if (
+        total is not None and total < needed / 10
+    ):  # a tenth of this rate has been tried: it does not bring the loss there
+        return result(name, "doubtful", "learns-too-late", curve, needed=needed // 10, **facts)
+    return result(name, "passed", "learns-later", curve, needed=needed, **facts)
 
 
 def _nowhere_halved(
@@ -126,13 +154,11 @@ def _nowhere_halved(
     share, own_share = min(shares.values()), next(iter(shares.values()))
     needed = _steps_needed(curve, lowest[0]) if lowest is not None and share <= _SLOWLY else None
     if lowest is not None and needed is not None:
-        facts = lowest[1] | {"own": facts["lr"], "own_last": facts["last"]}
-        return result(name, "passed", "learns-steadily", curve, needed=needed, **facts)
+        return result(name, "passed", "learns-steadily", curve, needed=needed, **lowest[1])
     if share > _NOTHING:
         return result(name, "failed", "does-not-learn", curve, **facts)
     if lowest is not None and own_share > _NOTHING and share <= _SLOWLY:
-        facts = lowest[1] | {"own": facts["lr"], "own_last": facts["last"]}
-        return result(name, _unmoved(facts), "learns-at-another-lr", curve, **facts)
+        return _unmoved(curve, lowest[1])
     return result(name, "doubtful", "learns-too-slowly", curve, **facts)
 
 
@@ -260,6 +286,18 @@ def _idle(setting: Setting, before: list[Tensor]) -> list[str]:
     """Parameters that no iteration has changed."""
     pairs = zip(setting.names, setting.parameters, before, strict=True)
     return [name for name, now, then in pairs if torch.equal(now.detach(), then)]
+
+
+def _unchanged(setting: Setting, before: list[Tensor]) -> list[Tensor]:
+    """Where each parameter's elements are as they were."""
+    return [now.detach() == then for now, then in zip(setting.parameters, before, strict=True)]
+
+
+def _taken(own: list[Tensor], other: list[Tensor]) -> float:
+    """Of the elements that another rate has changed, the share that the script's own has changed."""
+    changed = sum(int((~there).sum()) for there in other)
+    both = sum(int((~here & ~there).sum()) for here, there in zip(own, other, strict=True))
+    return both / changed if changed else 1.0
 
 
 ALL: dict[str, Any] = {

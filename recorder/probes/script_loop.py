@@ -295,6 +295,7 @@ class ScriptLoop:
         rates = [_rate(o) for o in self.order]
         self.setting = setting = Setting([n for n, _ in named.values()], [p for _, p in named.values()], max(rates))
         setting.optimizers = len(self.order)
+        setting.total_steps = self.plan.values.get("total_steps")
         self._choose_batch(setting)
         self.stage = Stage(models[0], models[-1], setting.parameters, self.order, start)
         self.stage.same_batch = self.first is None

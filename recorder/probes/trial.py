@@ -67,6 +67,8 @@ class Setting:
     """Known for certain: it is what a DataLoader with torch's own collate function put together."""
     steps: int = 60
     """Iterations that a probe may take which trains."""
+    total_steps: int | None = None
+    """Iterations of the whole run, where the user has said it."""
     targets: list[Tensor] = field(default_factory=list[Tensor])
     """Tensors of the first batch that do not enter the model."""
     batch: list[Tensor] = field(default_factory=list[Tensor])

@@ -146,6 +146,7 @@ def preflight(
     with Trace(run) as trace:
         trained = _steps(trace)
         if total_steps:
+            values["total_steps"] = total_steps
             values["schedule_steps"] = round(total_steps * (_scheduler_share(trace) or 1.0))
         # a script that came to its end in so few steps says itself how long its schedules are to be
         values["schedule_by_step"] = _scheduler_share(trace) == 1.0 and not _came_to_its_end(trace)

@@ -54,6 +54,21 @@ SENTENCES: dict[str, _Words] = {
         "The first batch over and over: the loss reaches {own_last} at the script's learning rate {own}, {last} at {lr}.",
         **v,
     ),
+    "learns-later": lambda v: say(
+        "The first batch over and over: loss {own_last} after {steps} steps at the script's learning rate {own}, {last} at {lr};"
+        " at {own} the same way takes about {needed} steps.",
+        **v,
+    ),
+    "learns-too-late": lambda v: say(
+        "The first batch over and over: loss {own_last} after {steps} steps at the script's learning rate {own}, {last} at {lr};"
+        " at {own} the same way takes more than {needed} steps, and the run has {total}.",
+        **v,
+    ),
+    "weights-stay": lambda v: say(
+        "The first batch over and over: loss {own_last} after {steps} steps at the script's learning rate {own}, {last} at {lr};"
+        " at {own} only {taken} of the weights change that {lr} changes.",
+        **v,
+    ),
     "learns-steadily": lambda v: say(
         "The first batch over and over: the loss falls steadily to {own_last} at the script's learning rate {own}; in about"
         " {needed} steps it is where {lr} brings it in {steps}.",

@@ -496,3 +496,33 @@ def test_a_table_of_bigrams_that_learns_steadily_is_told_from_a_rate_that_teache
     )
     assert (found.outcome, found.code) == (outcome, code), found.values
     assert 500 < found.values.get("needed", 600) < 10_000
+
+
+def parity(dtype=torch.float32):
+    """Bits and whether an even number is set: the loss stays at ln 2 until the hidden layers have turned."""
+    torch.manual_seed(3)
+    model = nn.Sequential(nn.Linear(4, 32), nn.Tanh(), nn.Linear(32, 32), nn.Tanh(), nn.Linear(32, 2)).to(dtype)
+    nn.init.normal_(model[-1].weight, std=0.1)
+    nn.init.zeros_(model[-1].bias)
+    x = (torch.arange(16)[:, None] >> torch.arange(4) & 1).float() * 2 - 1
+    y = (x.prod(1) > 0).long()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
+    return probes.Bench(model, (x.to(dtype), y), lambda m, b: F.cross_entropy(m(b[0]).float(), b[1]), optimizer)
+
+
+@pytest.mark.parametrize(
+    ("total", "outcome", "code"),
+    [(None, "passed", "learns-later"), (100_000, "passed", "learns-later"), (100, "doubtful", "learns-too-late")],
+)
+def test_a_small_rate_on_a_plateau_is_a_doubt_only_where_the_run_is_too_short_for_it(total, outcome, code):
+    made = parity()
+    made.setting.total_steps = total
+    found = probes.can_learn(made)
+    assert (found.outcome, found.code) == (outcome, code), found.values
+    assert found.values["own_last"] > 0.98 * found.values["first"] > 1.9 * found.values["last"]
+
+
+def test_steps_that_are_lost_in_the_digits_of_the_weights_lead_nowhere():
+    found = probes.can_learn(parity(torch.bfloat16))
+    assert (found.outcome, found.code) == ("doubtful", "weights-stay"), found.values
+    assert found.values["taken"] < 0.5
