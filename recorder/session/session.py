@@ -115,6 +115,8 @@ class Session:
             self._account(self.budget.account(max(self.position.step - 1, 0)))
             self.rows.write(WRITE_ORDER)
             self.rows.journal.close()
+            if not self.rows.dropped:
+                self.position.forget_rows()
         self.guard.alive = False
 
     def abandon(self) -> None:
