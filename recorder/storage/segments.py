@@ -142,9 +142,11 @@ def _last_of_unwatched(run: Path) -> dict[int, int]:
     last = {c["rank"]: c["step_max"] for c in ended.to_pylist()}
     rows = read_rows(run, "unwatched_steps", ["rank", "step"])
     found = {c["rank"]: c["step_max"] for c in rows.group_by("rank").aggregate([("step", "max")]).to_pylist()}
-    begun = [rank_of(path.stem) for path in unwatched_rows_path(run, 0).parent.glob("*.rows")]
-    ranks = found.keys() | {rank for rank in begun if rank is not None}
-    return {rank: max(found.get(rank, -1), last.get(rank, -1)) for rank in ranks}
+    for path in unwatched_rows_path(run, 0).parent.glob("*.rows"):
+        rank = rank_of(path.stem)
+        if rank is not None and rows_after(read_unwatched_rows(path)[0], last.get(rank, -1)):
+            found.setdefault(rank, -1)  # it was killed in the first stretch of them
+    return {rank: max(step, last.get(rank, -1)) for rank, step in found.items()}
 
 
 def module_names(run: Path) -> dict[tuple[int, int], str]:

@@ -159,3 +159,24 @@ def test_losses_that_were_damaged_are_told(bench):
     with Trace(bench.run) as trace:
         assert DAMAGED in " ".join(p.what for p in trace.problems)
         assert diagnose(trace).run.steps_recorded == 2533
+
+
+def test_a_kill_in_the_first_of_these_steps_is_counted(bench):
+    """No table has an unwatched step yet, and no loss of one has been read: the file says that the breadcrumb counts them."""
+    bench.write(SCRIPT)
+    process = bench.start("script.py", "40", "killed")
+    assert process.wait() == -signal.SIGKILL
+    (journal,) = (bench.run / "journal" / "rank=0000").glob("step_values-*")
+    with Trace(bench.run) as trace:
+        assert trace.sql("SELECT count(*) FROM unwatched_steps").item() == 0
+    writer = UnwatchedRowsWriter(unwatched_rows_path(bench.run, 0))
+    writer.put(39, 1, 0, None)
+    crumb = bench.run / "breadcrumb" / "rank=0000.bin"
+    raw = bytearray(crumb.read_bytes())
+    assert raw.count(struct.pack("<q", 40)) >= 2
+    crumb.write_bytes(raw.replace(struct.pack("<q", 40), struct.pack("<q", 47)))
+    assert completed_steps(bench.run) == {0: 47}
+    with Trace(bench.run) as trace:
+        assert trace.problems == []
+        assert diagnose(trace).run.steps_recorded == 47
+    assert journal.exists()
