@@ -181,6 +181,9 @@ def lr_range(setting: Setting, steps: int | None = None) -> Probe:
         return untried(name, "several-optimizers", optimizers=setting.optimizers)
     if setting.lr <= 0:
         return untried(name, "lr-zero")
+    if not setting.from_loader and not setting.fixed_batch:
+        # a game goes on: its loss jumps where an episode ends, at whatever rate
+        return untried(name, "batch-not-fixed")
     if not setting.from_loader:
         seen: Seen = yield Trial()
         if not seen.targets:

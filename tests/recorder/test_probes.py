@@ -526,3 +526,13 @@ def test_steps_that_are_lost_in_the_digits_of_the_weights_lead_nowhere():
     found = probes.can_learn(parity(torch.bfloat16))
     assert (found.outcome, found.code) == ("doubtful", "weights-stay"), found.values
     assert found.values["taken"] < 0.5
+
+
+@pytest.mark.parametrize(("fixed", "code"), [(True, "lr-diverges"), (False, "batch-not-fixed")])
+def test_a_loss_that_jumps_where_a_game_ends_says_nothing_of_the_learning_rate(fixed, code):
+    torch.manual_seed(0)
+    model, (x, y) = nn.Sequential(nn.Linear(6, 32), nn.ReLU(), nn.Linear(32, 1)), classes(64)
+    optimizer = torch.optim.SGD(model.parameters(), lr=50.0)
+    made = probes.Bench(model, (x, y.float()), lambda m, b: F.mse_loss(m(b[0])[:, 0], b[1]), optimizer)
+    made.setting.from_loader, made.setting.fixed_batch = False, fixed
+    assert probes.lr_range(made).code == code
