@@ -1,4 +1,4 @@
-"""The generated pages docs/tables.md, rules.md and signals.md: tables, views, rules and faults from their declarations.
+"""The generated pages docs/tables.md, rules.md, rules/<layer>.md and signals.md, from declarations of tables, views and rules.
 
 `python -m firstfault.analyzer.rules.reference docs` writes them; a test compares.
 """
@@ -113,25 +113,44 @@ def _watches(parts: list[PartDeclaration]) -> list[str]:
 
 
 def rules_page() -> str:
-    """Every rule: a table of all, then each with what, why, what it leaves alone, thresholds, fix; as Markdown."""
+    """Every rule with what it looks at, in one table that leads to the pages of the layers; as Markdown."""
     rules = load_rules()
+    layers = ", ".join(f"[{layer}](rules/{layer}.md)" for layer in rule_layers())
     out = [
         _HEAD,
         "# Rules",
         "",
-        "One rule is one SELECT over the tables of a run (`analyzer/rules/`), with its cases beside it.",
+        "One rule is SQL over the tables of a run (`analyzer/rules/`), with its cases beside it.",
         "A finding that another one explains is shown as its symptom.",
+        "",
+        f"One page a layer says why each is bad, what it leaves alone, its thresholds and its fix: {layers}.",
         "",
         "| code | name | severity | what |",
         "|---|---|---|---|",
     ]
     for r in rules:
         h = r.header
-        out.append(f"| [{h.code}](#{h.code.lower()}-{h.name}) | {h.name} | {h.severity} | {_cell(h.doc.what)} |")
-    out.append("")
-    for r in rules:
-        out += _rule(r)
+        out.append(f"| [{h.code}](rules/{_place(r)}) | {h.name} | {h.severity} | {_cell(h.doc.what)} |")
+    return "\n".join(out) + "\n"
+
+
+def rule_layers() -> list[str]:
+    """The layers of rules, in the order of their names."""
+    return sorted({rule.layer for rule in load_rules()})
+
+
+def layer_page(layer: str) -> str:
+    """Every rule of a layer: what, why, what it leaves alone, thresholds, fix; as Markdown."""
+    out = [_HEAD, f"# Rules: {layer}", "", "Every rule of this layer. [All rules](../rules.md) in one table.", ""]
+    for rule in load_rules():
+        if rule.layer == layer:
+            out += _rule(rule)
     return "\n".join(out).rstrip() + "\n"
+
+
+def _place(rule: Rule) -> str:
+    """The page and heading of a rule, below docs/rules/."""
+    return f"{rule.layer}.md#{rule.header.code.lower()}-{rule.header.name}"
 
 
 def _rule(rule: Rule) -> list[str]:
@@ -152,7 +171,7 @@ def _rule(rule: Rule) -> list[str]:
 
 def signals_page() -> str:
     """Every fault of the catalogue with the recorded columns that hold its signal, and whether a rule judges it."""
-    judged = {r.header.name: r.header.code for r in load_rules()}
+    judged = {r.header.name: r for r in load_rules()}
     out = [
         _HEAD,
         "# Signals",
@@ -166,7 +185,7 @@ def signals_page() -> str:
         held = ", ".join(f"`{s}`" for s in fault.signals) or f"none: {fault.later}"
         rule = judged.get(fault.name)
         link = (
-            f"[{rule}](rules.md#{rule.lower()}-{fault.name})" if rule else JUDGED_ELSEWHERE.get(fault.name, "none yet")
+            f"[{rule.header.code}](rules/{_place(rule)})" if rule else JUDGED_ELSEWHERE.get(fault.name, "none yet")
         )
         out.append(f"| {code} | {fault.name} | {held} | {link} |")
     return "\n".join(out) + "\n"
@@ -178,9 +197,11 @@ def _cell(text: str) -> str:
 
 def write_pages(folder: Path) -> None:
     """Write the pages."""
-    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "rules").mkdir(parents=True, exist_ok=True)
     (folder / "tables.md").write_text(tables_page(), encoding="utf-8")
     (folder / "rules.md").write_text(rules_page(), encoding="utf-8")
+    for layer in rule_layers():
+        (folder / "rules" / f"{layer}.md").write_text(layer_page(layer), encoding="utf-8")
     (folder / "signals.md").write_text(signals_page(), encoding="utf-8")
 
 

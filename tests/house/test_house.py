@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = (
     "README.md",
     "CONTRIBUTING.md",
-    *(f"docs/{page.name}" for page in (Path(__file__).parents[2] / "docs").glob("*.md")),
+    *(page.relative_to(ROOT).as_posix() for page in (ROOT / "docs").glob("**/*.md")),
 )
 
 
