@@ -184,9 +184,7 @@ def signals_page() -> str:
     for code, fault in load_catalogue().items():
         held = ", ".join(f"`{s}`" for s in fault.signals) or f"none: {fault.later}"
         rule = judged.get(fault.name)
-        link = (
-            f"[{rule.header.code}](rules/{_place(rule)})" if rule else JUDGED_ELSEWHERE.get(fault.name, "none yet")
-        )
+        link = f"[{rule.header.code}](rules/{_place(rule)})" if rule else JUDGED_ELSEWHERE.get(fault.name, "none yet")
         out.append(f"| {code} | {fault.name} | {held} | {link} |")
     return "\n".join(out) + "\n"
 

@@ -1,6 +1,6 @@
 """What all commands share: options in one style, consoles, and how an error is said.
 
-`-o/--out` names what is written, `--force` overwrites, `--json` is for machines, `--lang` chooses the language, and `--debug`
+`-o/--out` names what is written, `--force` overwrites a file (no run is ever made over another), `--json` is for machines, `--lang` chooses the language, and `--debug`
 shows the traceback of an error. `--output`, as three commands called it once, is still understood for `--out`.
 """
 
@@ -81,6 +81,12 @@ def command_errors(err: Console, *, debug: bool) -> Generator[None]:
 def print_json(value: Any, *, indent: int = 2) -> None:
     """Print a value as JSON, numbers that are not finite by name."""
     sys.stdout.write(msgspec.json.format(msgspec.json.encode(named(value)), indent=indent).decode() + "\n")
+
+
+def print_json_line(value: Any) -> None:
+    """Print a value as one line of JSON, at once."""
+    sys.stdout.write(msgspec.json.encode(named(value)).decode() + "\n")
+    sys.stdout.flush()
 
 
 def named(value: Any) -> Any:
