@@ -24,8 +24,12 @@ from typer.testing import CliRunner
 
 
 @pytest.fixture
-def command() -> Any:
-    """`firstfault batch`, with one process that judges: each further one loads all libraries for two runs."""
+def command(judged_here: None) -> Any:
+    """`firstfault batch`, where this process judges: one of a pool loads all libraries for two runs."""
+    return batch_command()
+
+
+def batch_command() -> Any:
     app = build_app("batch")
     return lambda *args: CliRunner().invoke(app, ["batch", "-j", "1", *map(str, args)], catch_exceptions=False)
 
@@ -128,9 +132,9 @@ def test_a_changed_threshold_judges_again(make_run, command, tmp_path, monkeypat
     assert index(out)["runs"][0]["fresh"]
 
 
-def test_json_is_the_index(make_run, command, tmp_path):
+def test_json_is_the_index(make_run, tmp_path):
     make_run("tree/one")
-    done = command(tmp_path / "tree", "-o", tmp_path / "out", "--json")
+    done = batch_command()(tmp_path / "tree", "-o", tmp_path / "out", "--json")
     assert json.loads(done.stdout, parse_constant=pytest.fail) == index(tmp_path / "out")
     assert index(tmp_path / "out")["complete"] is True
 

@@ -310,7 +310,7 @@ def test_the_verdict_has_the_same_names_and_keys_in_both_languages(broken_run) -
         assert re.search("[\u4e00-\u9fff]", chinese["message"])
 
 
-def test_compare_and_batch_speak_chinese_too(run_folder, tmp_path: Path) -> None:
+def test_compare_and_batch_speak_chinese_too(judged_here: None, run_folder, tmp_path: Path) -> None:
     folders: list[str] = []
     for name, rate in (("one", 1e-3), ("two", 1e-2)):
         run = run_folder(f"runs/{name}")
