@@ -1,7 +1,8 @@
 """What all commands share: options in one style, consoles, and how an error is said.
 
-`-o/--out` names what is written, `--force` overwrites a file (no run is ever made over another), `--json` is for machines, `--lang` chooses the language, and `--debug`
-shows the traceback of an error. `--output`, as three commands called it once, is still understood for `--out`.
+`-o/--out` names what is written, `--force` overwrites a file, `--json` is for machines, `--lang` chooses the language, and
+`--debug` shows the traceback of an error. `--output`, as three commands called it once, is still understood for `--out`. No run
+is ever made over another, whatever the options.
 """
 
 import math

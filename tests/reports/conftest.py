@@ -3,8 +3,6 @@
 import math
 import shutil
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -243,25 +241,16 @@ def verdict_of(conclusion: str = "anomalous", *, path: Path | str = "run", **val
 
 
 @pytest.fixture
-def make_verdict() -> Callable[..., Verdict]:
-    return verdict_of
+def found_healthy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every run of a batch that can be read is called healthy at once, for claims that do not concern what is found."""
+    from firstfault.reports.batch import run
 
-
-class Here:
-    """Takes the place of a pool of processes: judges in this one, which has all libraries loaded."""
-
-    def submit(self, work: Callable[..., Any], *args: Any) -> Future[Any]:
-        future: Future[Any] = Future()
-        future.set_result(work(*args))
-        return future
+    monkeypatch.setattr(run, "diagnose", lambda trace, _rules: verdict_of("healthy", path=trace.path))
 
 
 @pytest.fixture
-def judged_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`firstfault batch` without processes of its own, for claims that do not concern them."""
-    from firstfault.reports.batch import run
-
-    monkeypatch.setattr(run, "_pool", lambda jobs: nullcontext(Here()))
+def make_verdict() -> Callable[..., Verdict]:
+    return verdict_of
 
 
 @pytest.fixture(scope="module")

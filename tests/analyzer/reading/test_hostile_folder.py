@@ -198,7 +198,7 @@ def test_output_that_is_a_link_out_of_the_folder_does_not_come_into_the_page(run
     assert "it is a link out of the run folder" in page
 
 
-def test_names_that_would_command_the_terminal_are_shown_as_what_they_are(run, tmp_path):
+def test_names_that_would_command_the_terminal_are_shown_as_what_they_are(judged_here, run, tmp_path):
     named = tmp_path / f"run{TERMINAL}"
     run.rename(named)
     page = str(tmp_path / "page.html")
@@ -235,7 +235,7 @@ def test_nothing_in_a_folder_is_run_by_opening_it(run, tmp_path):
     (run / "rules" / "XX001_evil.sql").write_text(f"COPY (SELECT 1) TO '{mark}'")
     (run / ".duckdbrc").write_text(f".shell touch {mark}")
     (run / "firstfault.toml").write_text('rules = "rules"\n')
-    for command in (["diagnose", "."], ["report", ".", "-o", str(tmp_path / "p.html")], ["sql", ".", "SELECT 1"]):
+    for command in (["diagnose", "."], ["sql", ".", "SELECT 1"]):  # `report` has tests/reports/page/test_hostile_run.py
         done = subprocess.run(
             [Path(sys.executable).parent / "firstfault", *command],
             cwd=run,

@@ -45,8 +45,8 @@ COMMANDS = (
     ["mre", "-o", "{out}/rerun.py"],
     ["batch", "-o", "{out}/batch"],
 )
-OWN_PROCESS = COMMANDS[1], COMMANDS[3]
-"""What a Python that starts in the folder could be made to import."""
+OWN_PROCESS = (COMMANDS[3],)
+"""What a Python that starts in the folder could be made to import; tests/analyzer/reading/test_hostile_folder.py has others."""
 
 
 class Bomb:
