@@ -1,5 +1,7 @@
 """Several processes of one script: ranks, however they were started."""
 
+import os
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -7,6 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+import forked
 import pyarrow.parquet as pq
 import pytest
 from firstfault.schemas.files.layout import parts
@@ -31,6 +34,22 @@ def run_ranks(folder: Path, *command: object) -> dict[str, str]:
     return {path.name: path.read_text("utf-8") for path in folder.glob("rank*.txt")}
 
 
+def run_forked_ranks(folder: Path, style: str) -> dict[str, str]:
+    """The same without a launcher: two forks with the environment that torchrun gives its ranks."""
+    folder.mkdir()
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        shared = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}
+    ranks = [
+        forked.Process(
+            [sys.executable, SCRIPT, style, folder], env={**os.environ, **shared, "RANK": rank, "LOCAL_RANK": rank}
+        )
+        for rank in ("0", "1")
+    ]
+    assert [rank.wait(120) for rank in ranks] == [0, 0]
+    return {path.name: path.read_text("utf-8") for path in folder.glob("rank*.txt")}
+
+
 @dataclass
 class Twins:
     """One training of two ranks, plain and recorded."""
@@ -48,7 +67,9 @@ def made(tmp_path_factory) -> Callable[[tuple[str, ...], str], Twins]:
     def make(launcher: tuple[str, ...], style: str) -> Twins:
         folder = tmp_path_factory.mktemp("twins")
         run, script = folder / "run", [*launcher, SCRIPT, style]
-        plain = run_ranks(folder / "plain", *script)
+        plain = (
+            run_forked_ranks(folder / "plain", style) if launcher == TORCHRUN else run_ranks(folder / "plain", *script)
+        )
         recorded = run_ranks(folder / "recorded", "-m", "firstfault", "run", "--quiet", "--out", run, *script)
         return Twins(run, plain, recorded)
 
