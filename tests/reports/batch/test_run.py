@@ -102,7 +102,7 @@ def test_a_broken_run_has_a_row_that_says_why_and_stops_no_other(make_run, comma
 
 
 @pytest.mark.slow
-def test_what_has_not_changed_is_not_judged_again(make_run, command, found_healthy, tmp_path):
+def test_what_has_not_changed_is_not_judged_again(make_run, command, found_healthy, drawn_at_once, tmp_path):
     make_run("tree/one")
     make_run("tree/two")
     out = tmp_path / "out"
