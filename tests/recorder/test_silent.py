@@ -71,8 +71,11 @@ def said():
     paths = glob.glob(os.environ["TEST_RUN"] + "/journal/supervisor/step_values-*.arrows")
     return any(b"events" in open(path, "rb").read() for path in paths)
 deadline = time.monotonic() + 200
+def compute():
+    for _ in range(20_000):
+        pass
 """
-"""Go on until the supervisor has said something, so that no test sleeps for a fixed time."""
+"""Compute until the supervisor has said something, so that no test sleeps for a fixed time."""
 
 TRAIN_UNTIL_SAID = f"""
 {UNTIL_SAID}
@@ -161,8 +164,7 @@ def test_a_child_that_trains_unrecorded_is_said_while_it_trains_and_afterwards_w
 
 
 def test_a_script_that_only_prepares_data_is_told_no_more_than_is_true(bench):
-    wait = "while not said() and time.monotonic() < deadline:\n    torch.ones(9).sum()\n    time.sleep(0.005)"
-    bench.write(f"{UNTIL_SAID}import torch\n{wait}")  # its import has computed enough to be looked at
+    bench.write(UNTIL_SAID + "import torch\nwhile not said() and time.monotonic() < deadline:\n    torch.ones(9).sum()")
     done = supervised(bench, "script.py")
     during, last = done.stderr.splitlines()
     assert "nothing is recorded yet" in during
@@ -190,7 +192,7 @@ def test_a_script_that_leaves_every_update_out_is_told_of_its_batches(bench):
 
 
 def test_a_training_that_begins_late_is_said_to_have_begun_and_its_verdict_does_not_mention_the_wait(bench):
-    prepare = "import torch\nwhile not said() and time.monotonic() < deadline: time.sleep(0.005)\nsteps = 0"
+    prepare = "import torch\nwhile not said() and time.monotonic() < deadline: compute()\nsteps = 0"
     train = """
 model = torch.nn.Linear(4, 1)
 def began():
