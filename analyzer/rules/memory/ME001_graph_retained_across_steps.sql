@@ -6,7 +6,7 @@ phase = "loss"
 signal = "graphs_alive"
 message = "From step {step} on the autograd graphs of earlier {of_} stay alive, one more each step: {value} {when_}.{grows}{held}"
 fix = "Add loss.item() or loss.detach() to what is summed or kept, not the loss itself. Detach a state that is carried from one step to the next."
-explains = ["host-memory-leak", "oom-host", "oom-device", "memory-near-limit", "throughput-drift", "tensor-list-growth"]
+explains = ["host-memory-leak", "memory-short", "throughput-drift", "tensor-list-growth"]
 [params.least]
 value = 8
 unit = "graphs"

@@ -6,7 +6,7 @@ phase = "loss"
 signal = "loss_input"
 message = "At step {step} {what_}."
 fix = "{fix_}"
-explains = ["loss-sign-flipped", "divergence", "plateau", "underfit", "log-of-zero", "outlier-batch"]
+explains = ["loss-sign-flipped", "divergence", "nothing-learnt", "log-of-zero", "outlier-batch"]
 [params.rounding]
 value = 1e-3
 doc = "How far a number may lie beyond the end of what is allowed."
