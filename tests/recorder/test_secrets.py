@@ -268,7 +268,14 @@ def test_pieces_of_two_streams_that_come_in_turns_make_no_line(tmp_path, kind):
     """As with PYTHONUNBUFFERED: a line and its end are two writes, and the other stream's line comes between them."""
     secret = SECRETS[kind]
     tail = OutputTail(tmp_path / "output.log", hide=Redactor().output)
-    for stream, piece in [(1, "a"), (2, f"{secret}\n"), (1, "\n"), (1, secret), (2, "script.py:3: a warning\n"), (1, "\n")]:
+    for stream, piece in [
+        (1, "a"),
+        (2, f"{secret}\n"),
+        (1, "\n"),
+        (1, secret),
+        (2, "script.py:3: a warning\n"),
+        (1, "\n"),
+    ]:
         tail.write(piece.encode(), stream)
     tail.write(secret[:9].encode(), 1)
     tail.write(secret.encode(), 2)
