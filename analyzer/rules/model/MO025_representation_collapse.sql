@@ -338,7 +338,7 @@ SELECT c.rank, min(c.begun) OVER (PARTITION BY c.rank) AS step, c.down, m.module
     -- that outputs have run together is certain, and what did it is not: labels that are noise, a learning
     -- rate, a sign. It is the cause where the loss falls by nothing but that, or with it step by step
     CASE
-        WHEN c.whole_ OR bool_or(coalesce(c.drawn_, false)) OVER (PARTITION BY c.rank) THEN 'error'
+        WHEN c.whole_ OR c.drawn_ THEN 'error'
         ELSE 'warning'
         END AS severity
 FROM found c JOIN modules m ON m.rank = c.rank AND m.module_id = c.module_id
