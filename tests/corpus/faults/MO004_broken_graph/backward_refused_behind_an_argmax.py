@@ -18,10 +18,8 @@ def backward_refused_behind_an_argmax(s):
     for step in range(60):
         rows = torch.randint(800, (32,))
         scores = model(x[rows])
-        if step >= s:
-            loss = F.mse_loss(scores.argmax(1).float(), y[rows].float())
-        else:
-            loss = F.cross_entropy(scores, y[rows])
+        picked = scores.argmax(1).float()
+        loss = F.cross_entropy(scores, y[rows]) if step < s else F.mse_loss(picked, y[rows].float())
         opt.zero_grad()
         loss.backward()
         opt.step()
