@@ -10,6 +10,7 @@ import functools
 import gc
 import os
 import sys
+import time
 from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -58,6 +59,7 @@ def _import_failed(run: Path, error: Exception) -> None:
 def attach(run: Path) -> "Attachment":
     """Record this process into a run folder. Only one recording can be attached at a time; see current()."""
     global _attached  # noqa: PLW0603 — a process has one torch, and so one attachment
+    began = time.perf_counter_ns()
     try:
         with _without_collections():
             from .attachment import Attachment  # noqa: PLC0415 — imports torch, which must not happen before the script does
@@ -70,6 +72,7 @@ def attach(run: Path) -> "Attachment":
     note_process(run, torch=str(sys.modules["torch"].__version__))
     atexit.register(detach)
     os.register_at_fork(after_in_child=attachment.session.abandon)
+    attachment.session.attaching_ns = time.perf_counter_ns() - began
     return attachment
 
 

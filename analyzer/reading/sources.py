@@ -9,15 +9,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ...schemas import SCHEMA_VERSION, TABLES, VERSION_KEY, Table
-from ...schemas.files.layout import Part, parts, segments
+from ...schemas.files.layout import Part, parts, rank_of, segments, unwatched_rows_path
 from ...schemas.files.safe_files import MOST_SEGMENT, check_file, read_file
 from ...schemas.files.seals import read_seal
 from ...schemas.files.segments import Records, bytes_written, missing_at_end, read_records
 from ...schemas.files.step_values import STEP_VALUES, STEP_VALUES_SCHEMA, Mark, tables_of
+from ...schemas.files.unwatched_rows import read_unwatched_rows, rows_after
 from ..errors import UnreadableRunError
 
 _TRIES = 10
@@ -109,7 +112,32 @@ def _find_sources(
                 sources[table].journal.append(_in_declared_shape(rows, TABLES[table]))
         for name, missing in missing_at_end(run, rank, index, streams).items():
             problems.append(Problem(str(streams[name]), f"it is damaged: its last {missing} bytes are missing"))
+    _add_unwritten_rows(run, sources, done)
     return sources, problems
+
+
+def _add_unwritten_rows(run: Path, sources: dict[str, Source], done: dict[str, list[Part]]) -> None:
+    """Rows of `unwatched_steps` that a process had made when it was killed, or has just made, and the journal has not."""
+    name = "unwatched_steps"
+    for path in sorted(unwatched_rows_path(run, 0).parent.glob("*.rows")):
+        rank, (made, _) = rank_of(path.stem), read_unwatched_rows(path)
+        if rank is None or not made:
+            continue
+        last = max((_last_step(sources[table], done[table], rank) for table in ("steps", name)), default=-1)
+        rows = [{"rank": rank, **msgspec.structs.asdict(row)} for row in rows_after(made, last)]
+        if rows:
+            table = TABLES[name]
+            sources[name].journal.append(_in_declared_shape(pa.Table.from_pylist(rows, table.schema), table))
+
+
+def _last_step(source: Source, done: list[Part], rank: int) -> int:
+    """The last step of a rank that a table holds; -1 where it has none."""
+    held = [rows.select(["rank", "step"]) for rows in source.journal]
+    newest = max((part for part in done if part.rank == rank), key=lambda part: part.last, default=None)
+    if newest is not None:
+        held.append(read_part(newest.path, source.table, frozenset({"rank", "step"})).select(["rank", "step"]))
+    last = [pl.DataFrame(pl.from_arrow(rows)).filter(pl.col("rank") == rank)["step"].max() for rows in held]
+    return max((step for step in last if isinstance(step, int)), default=-1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from torch import Tensor, is_grad_enabled, nn
 from torch.compiler import is_compiling
 
 from ...schemas.files.step_values import Row
+from ...schemas.files.unwatched_rows import CAPACITY
 from ..script.signal_handlers import raised_by_signal_handler
 from ..session.patches import Patches, Removable
 from ..session.session import Session
@@ -36,8 +37,8 @@ StepHook = Callable[[torch.optim.Optimizer, tuple[Any, ...], dict[str, Any]], No
 _LOOK_CLOSELY = 6
 """Steps of full detail after a loss that leaves its band."""
 
-ROWS_AT_ONCE = 16
-"""Rows that are written together. A process that is killed loses the losses in them; its steps the breadcrumb has counted."""
+ROWS_AT_ONCE = CAPACITY
+"""Rows that go to the journal together. Until then they stand in a mapped file, which survives the process."""
 
 _MOST_RISKS = 8
 """Steps that are watched because an operator can lose numbers in them: one that often can, behind a mask, is ordinary."""
@@ -104,6 +105,8 @@ class UnwatchedSteps(Part):
         """Losses that are not read before the next one that is."""
         self._rows: list[Row] = []
         """Not written yet."""
+        self._said = False
+        """Whether the mapped file says that steps go unwatched."""
         self._looks_at_risks = False
         """Whether operators that can lose numbers in backward are looked at in each step."""
         self._risks_left = _MOST_RISKS
@@ -174,6 +177,10 @@ class UnwatchedSteps(Part):
         self.optimizers.go_unwatched()
         self._first, self._left = session.position.step, count
         self._last_row = session.position.step - 1
+        if not self._said:
+            self._said = True
+            # a row of no step: whoever finds no other knows that the breadcrumb counts some
+            session.position.keep_row(self._last_row, time_ns(), 0, None)
         self._apart = apart
         self._closer = False
         self._looks_at_risks = (
@@ -265,15 +272,12 @@ class UnwatchedSteps(Part):
 
     def _add_row(self, now_ns: int) -> None:
         """The row of the step that was counted last, which tells of those before it that have none."""
-        step = self.session.position.step - 1
+        position, loss = self.session.position, self._loss
+        step = position.step - 1
+        steps = step - self._last_row
+        position.keep_row(step, now_ns, steps, loss)
         self._rows.append(
-            {
-                "rank": self.session.catalogue.rank,
-                "step": step,
-                "time_ns": now_ns,
-                "steps": step - self._last_row,
-                "loss": self._loss,
-            }
+            {"rank": self.session.catalogue.rank, "step": step, "time_ns": now_ns, "steps": steps, "loss": loss}
         )
         self._last_row = step
         self._loss = None

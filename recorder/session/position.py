@@ -1,12 +1,14 @@
 """Where the process stands: its step, its phase, and what of torch is in progress."""
 
+import contextlib
 import os
 import threading
 from pathlib import Path
 from time import time_ns
 
 from ...schemas import BreadcrumbWriter, Phase
-from ...schemas.files.layout import breadcrumb_path
+from ...schemas.files.layout import breadcrumb_path, unwatched_rows_path
+from ...schemas.files.unwatched_rows import UnwatchedRowsWriter
 
 
 class Position:
@@ -15,6 +17,8 @@ class Position:
 
     __slots__ = (
         "_breadcrumb",
+        "_rows",
+        "_rows_path",
         "flushes",
         "in_backward",
         "last_microbatches",
@@ -49,6 +53,9 @@ class Position:
         self.flushes = 0
         """How often the rows of a step were written; what was collected before the last time cannot be changed any more."""
         self._breadcrumb: BreadcrumbWriter | None = None
+        self._rows: UnwatchedRowsWriter | None = None
+        self._rows_path: Path | None = None
+        """Where the file of rows can be made."""
 
     @property
     def pending(self) -> bool:
@@ -72,6 +79,21 @@ class Position:
         if self._breadcrumb is not None:
             self._breadcrumb.count(step)
 
+    def keep_row(self, step: int, time_ns: int, steps: int, loss: float | None) -> None:
+        """A row of `unwatched_steps` was made, which the journal takes later."""
+        if self._rows is None and self._rows_path is not None:
+            path, self._rows_path = self._rows_path, None  # tried once: a disk that is full stays so
+            with contextlib.suppress(OSError):
+                self._rows = UnwatchedRowsWriter(path)
+        if self._rows is not None:
+            self._rows.put(step, time_ns, steps, loss)
+
+    def forget_rows(self) -> None:
+        """The journal has every row."""
+        if self._rows is not None:
+            self._rows.remove()
+            self._rows = None
+
     def rejoin_iteration(self, seq: int) -> None:
         """The iteration that seemed to be over goes on, after so many rows of it."""
         self.step -= 1
@@ -81,7 +103,8 @@ class Position:
         """Recording begins in this thread: make the breadcrumb's file."""
         self.thread = threading.get_ident()
         self._breadcrumb = BreadcrumbWriter(breadcrumb_path(run, rank), os.getpid())
+        self._rows_path = unwatched_rows_path(run, rank)
 
     def drop_breadcrumb(self) -> None:
-        """The file is another process's, which this one was forked from."""
-        self._breadcrumb = None
+        """The files are another process's, which this one was forked from."""
+        self._breadcrumb = self._rows = self._rows_path = None

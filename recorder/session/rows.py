@@ -71,7 +71,7 @@ class Rows:
         """Of the last step that was written."""
         self.closing = False
         """Whether the next write is the last: it waits for numbers that are still on a device."""
-        self._dropped = 0
+        self.dropped = 0
         self._misfits: list[str] = []
         self._told: set[str] = set()
 
@@ -209,13 +209,13 @@ class Rows:
                 self._say_refused(e)
 
     def _say_refused(self, refused: OSError) -> None:
-        self._dropped += 1
-        if self._dropped == 1:
+        self.dropped += 1
+        if self.dropped == 1:
             warn("journal", f"{self._run}: {refused.strerror}; rows are dropped and counted, training goes on")
         self.event(
             "rows-dropped",
             f"the journal did not take a step: {refused.strerror}",
-            detail={"steps_dropped": self._dropped},
+            detail={"steps_dropped": self.dropped},
         )
 
     def _append(self, bundle: _Bundle, journal: JournalWriter) -> None:

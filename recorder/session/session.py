@@ -48,6 +48,8 @@ class Session:
         self.guard = Guard(run, self.rows, self.budget, self.secrets)
         self.signals = Signals(self.guard)
         self.answers = Answers(lambda: self.position.step)
+        self.attaching_ns = 0
+        """Time that loading the recorder and putting it into torch took."""
         self.started = False
         """Whether something trains, so that there is a recording."""
         self.alone = True
@@ -76,6 +78,7 @@ class Session:
         row: Row = rank_row(world_size)
         self.signals.recording_begins.emit(row)
         self.rows.add("ranks", **row)
+        self._account([self._once("start", self.attaching_ns)])
         if self.attempt.number > 1:
             self.rows.event(
                 "attempt",
@@ -83,7 +86,7 @@ class Session:
                 detail={"attempt": self.attempt.number, "first_step": self.attempt.first_step},
             )
         self.step_row.restart_clock()
-        self.rows.write(("ranks", "events", "collectives"))
+        self.rows.write(("ranks", "events", "collectives", "recorder_stats"))
         self.signals.recording_began.emit()
 
     def _claim(self, rank: int) -> bool:
@@ -108,13 +111,17 @@ class Session:
         if not self.guard.alive:
             return
         if self.rows.journal is not None:
+            began = perf_counter_ns()
             self.signals.recording_ends.emit()
             if self.rows.unfinished or self.step_row.losses:
                 self.write_step_row(optimizer_id=None, stepped=False, completed=False)
             self.rows.closing = True
             self._account(self.budget.account(max(self.position.step - 1, 0)))
+            self._account([self._once("end", perf_counter_ns() - began)])
             self.rows.write(WRITE_ORDER)
             self.rows.journal.close()
+            if not self.rows.dropped:
+                self.position.forget_rows()
         self.guard.alive = False
 
     def abandon(self) -> None:
@@ -191,6 +198,10 @@ class Session:
         position.seq = position.microbatch = 0
         self.step_row.begin()
         position.leave_breadcrumb(position.phase, -1)
+
+    def _once(self, part: str, ns: int) -> Row:
+        step = max(self.position.step - 1, self.attempt.first_step)
+        return {"step": step, "part": part, "ns": ns, "calls": 1, "interval": None, "reason": None}
 
     def _account(self, rows: list[Row]) -> None:
         """What the recorder took and how it adapted."""

@@ -48,7 +48,7 @@ from ..base.errors import CompactionError, RecorderError
 from .compaction import compact
 from .journal import JournalWriter
 from .run_folder import describe_start
-from .segments import counted_steps, read_rows
+from .segments import read_rows, rows_of_counted_steps
 
 STILL_S = 60.0
 """A run on another host whose journal changed within this time is taken to be going on."""
@@ -119,16 +119,12 @@ def _began_in_time(process: psutil.Process, run: Path, manifest: RunManifest) ->
 
 
 def _write_what_was_only_counted(run: Path) -> None:
-    """Give a row to steps that a killed process had counted in its breadcrumb and not written: the breadcrumb goes aside."""
+    """Write the rows of steps that a killed process had made or counted, and not written: its mapped files go aside."""
     written = False
-    for rank, steps in counted_steps(run).items():
-        position = read_breadcrumb(breadcrumb_path(run, rank))
-        if position is None or not steps:
-            continue
+    for rank, rows in rows_of_counted_steps(run).items():
         first = max((p.last + 1 for table in TABLES for p in parts(run, table)), default=0)
         journal = JournalWriter(run, rank, first)
-        row = {"rank": rank, "step": position.step - 1, "time_ns": position.time_ns, "steps": steps, "loss": None}
-        journal.append({STEP_VALUES: {"unwatched_steps": [row]}})
+        journal.append({STEP_VALUES: {"unwatched_steps": rows}})
         journal.close()
         written = True
     if written:

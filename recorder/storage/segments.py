@@ -7,13 +7,15 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ...schemas import TABLES, read_breadcrumb
-from ...schemas.files.layout import Part, breadcrumb_path, parts, segments
+from ...schemas.files.layout import Part, breadcrumb_path, parts, rank_of, segments, unwatched_rows_path
 from ...schemas.files.segments import read_records
-from ...schemas.files.step_values import STEP_VALUES, STEP_VALUES_SCHEMA, Mark, tables_of
+from ...schemas.files.step_values import STEP_VALUES, STEP_VALUES_SCHEMA, Mark, Row, tables_of
+from ...schemas.files.unwatched_rows import read_unwatched_rows, rows_after
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,23 +99,54 @@ def completed_steps(run: Path) -> dict[int, int]:
     for c in rows.group_by("rank").aggregate([("steps", "sum")]).to_pylist():
         found[c["rank"]] = found.get(c["rank"], 0) + c["steps_sum"]
     for rank, steps in counted_steps(run).items():
-        found[rank] += steps
+        found[rank] = found.get(rank, 0) + steps
     return found
 
 
 def counted_steps(run: Path) -> dict[int, int]:
-    """Rank → steps that only its breadcrumb knows: a process that leaves steps unwatched counts more than it has written when
-    it is killed. Ranks without an unwatched step are left out."""
+    """Rank → steps that no table knows and its breadcrumb has counted: a process that leaves steps unwatched has always made
+    more than it has written. Ranks without an unwatched step are left out."""
+    found: dict[int, int] = {}
+    for rank, known in _last_of_unwatched(run).items():
+        position = read_breadcrumb(breadcrumb_path(run, rank))
+        found[rank] = 0 if position is None else max(position.step - known - 1, 0)
+    return found
+
+
+def rows_of_counted_steps(run: Path) -> dict[int, list[Row]]:
+    """Rank → rows of `unwatched_steps` for what ``counted_steps`` counts: those that the process had made, and one for the steps
+    that have none. Ranks without any are left out."""
+    found: dict[int, list[Row]] = {}
+    for rank, known in _last_of_unwatched(run).items():
+        made, _ = read_unwatched_rows(unwatched_rows_path(run, rank))
+        rows = [{"rank": rank, **msgspec.structs.asdict(row)} for row in rows_after(made, known)]
+        last = rows[-1]["step"] if rows else known
+        position = read_breadcrumb(breadcrumb_path(run, rank))
+        if position is not None and position.step - 1 > last:
+            left = {
+                "step": position.step - 1,
+                "time_ns": position.time_ns,
+                "steps": position.step - 1 - last,
+                "loss": None,
+            }
+            rows.append({"rank": rank, **left})
+        if any(row["steps"] for row in rows):
+            found[rank] = rows
+    return found
+
+
+def _last_of_unwatched(run: Path) -> dict[int, int]:
+    """Rank → the last step that a table knows, of ranks that have unwatched steps."""
     rows = read_rows(run, "steps", ["rank", "step", "completed"])
     ended = rows.filter(rows["completed"]).group_by("rank").aggregate([("step", "max")])
     last = {c["rank"]: c["step_max"] for c in ended.to_pylist()}
     rows = read_rows(run, "unwatched_steps", ["rank", "step"])
-    found: dict[int, int] = {}
-    for c in rows.group_by("rank").aggregate([("step", "max")]).to_pylist():
-        position = read_breadcrumb(breadcrumb_path(run, c["rank"]))
-        known = max(c["step_max"], last.get(c["rank"], -1))
-        found[c["rank"]] = 0 if position is None else max(position.step - known - 1, 0)
-    return found
+    found = {c["rank"]: c["step_max"] for c in rows.group_by("rank").aggregate([("step", "max")]).to_pylist()}
+    for path in unwatched_rows_path(run, 0).parent.glob("*.rows"):
+        rank = rank_of(path.stem)
+        if rank is not None and rows_after(read_unwatched_rows(path)[0], last.get(rank, -1)):
+            found.setdefault(rank, -1)  # it was killed in the first stretch of them
+    return {rank: max(step, last.get(rank, -1)) for rank, step in found.items()}
 
 
 def module_names(run: Path) -> dict[tuple[int, int], str]:

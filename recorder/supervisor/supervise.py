@@ -17,6 +17,7 @@ from ...schemas.files.layout import ENV_RUN, EXIT_JSON, EXIT_RESERVE, OUTPUT_LOG
 from ...schemas.files.secrets import Redactor
 from ..base.options import options_of
 from . import signals
+from .clock import since_boot_s
 from .output_tail import OutputTail
 from .passthrough import Passthrough
 from .torch_process import INJECT
@@ -60,19 +61,23 @@ def supervise(
         # no thread of Python runs yet, so the fork is safe
         preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, before),  # noqa: PLW1509
     )
+    started_s = since_boot_s()
     output.start()
     watch = guarded("watch", lambda: _watch(run, script.pid, secrets, silent_after_s))
     if watch is not None:
         guarded("sampling", watch.start)
     status, peak_rss = _wait(script, output)
+    ended_s = since_boot_s()
     guarded("output", output.finish)
     tail.close()
     if tail.failure is not None:
         warn("output-log", f"{run / OUTPUT_LOG} is incomplete: {tail.failure.strerror}")
     if watch is not None:
         guarded("sampling", watch.stop)
-        guarded("exit-record", lambda: reserve.write(run, watch.ending(status, peak_rss)))
-        watch.finish()
+        ended = guarded("ending", lambda: watch.ending(status, peak_rss))
+        if ended is not None:
+            guarded("exit-record", lambda: reserve.write(run, ended))
+        watch.finish(ended, started_s, ended_s)
     return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.waitstatus_to_exitcode(status)
 
 

@@ -16,15 +16,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from ...schemas import ExitRecord
+from ...schemas import ExitRecord, SupervisorCost, write_json
 from ...schemas.files.integrity import write_checksums
-from ...schemas.files.layout import SUPERVISOR_RANK
+from ...schemas.files.layout import EXIT_JSON, SUPERVISOR_RANK
 from ...schemas.files.secrets import Redactor
 from ...schemas.files.step_values import STEP_VALUES
 from ..base.options import options_of
 from ..storage.attempt import attempt_of
 from ..storage.housekeeping import Housekeeping
 from ..storage.journal import JournalWriter
+from .clock import own_start_s, since_boot_s
 from .descendants import Descendants
 from .exit_record import MemoryWitness, build_exit
 from .hang import HangWatch
@@ -87,9 +88,13 @@ class SupervisorThread:
         record.torch_processes = self._silence.torch_processes if self._silence is not None else None
         return record
 
-    def finish(self) -> None:
-        """Make parts of what is left, and the list of checksums."""
+    def finish(self, ended: ExitRecord | None, started_s: float, ended_s: float) -> None:
+        """Make parts of what is left, say what all this took, and list the checksums. Times are ``since_boot_s()``."""
         guarded("compaction", (self._house or Housekeeping(self.run)).finish)
+        if ended is not None and (self.run / EXIT_JSON).exists():
+            ended.cost = _cost(started_s, ended_s)
+            with contextlib.suppress(OSError):  # a disk that is full holds the record without it
+                write_json(self.run / EXIT_JSON, ended)
         guarded("checksums", lambda: write_checksums(self.run))
 
     def _memory(self, peak_rss: int) -> MemoryWitness:
@@ -144,6 +149,14 @@ class SupervisorThread:
         self._last = sample
         self._peak_rss = max(self._peak_rss, sample.rss_bytes)
         journal.append({STEP_VALUES: {"system_samples": [asdict(sample)]}})
+
+
+def _cost(started_s: float, ended_s: float) -> SupervisorCost:
+    return SupervisorCost(
+        before_ns=int((started_s - own_start_s()) * 1e9),
+        after_ns=int((since_boot_s() - ended_s) * 1e9),
+        processor_ns=time.process_time_ns(),
+    )
 
 
 def _append_events(journal: JournalWriter, rows: list[dict[str, Any]]) -> None:

@@ -14,7 +14,7 @@ from ..sections.capture_view import CaptureView
 from ..sections.device_use import device_facts
 from ..sections.ending import end_sentence
 from ..sections.findings import confidence, first_sign, reduce_headline
-from ..text.grid import WHERE
+from ..text.grid import WHERE, column_name
 from ..text.language import say
 from ..text.wording import change_in_words, number, plural, sentence_case, show_name, show_text
 
@@ -60,7 +60,8 @@ def verdict_lines(trace: Trace, verdict: Verdict) -> list[tuple[str, str]]:
         lines.append((say("first sign"), first_sign(verdict.first_anomaly)))
     lines += _captured(trace)
     if cause is not None and cause.evidence:
-        lines.append(("evidence", _evidence(cause)))
+        words = _evidence(cause)
+        lines += [("evidence", words)] if words else []
         lines += [("perhaps", _candidate(candidate)) for candidate in cause.candidates]
     others = [
         c.name if c.step is None else say("{name} (step {step})", name=c.name, step=c.step) for c in verdict.causes[1:4]
@@ -124,10 +125,15 @@ def _captured(trace: Trace) -> list[tuple[str, str]]:
 def _evidence(cause: Finding) -> str:
     text = text_of(cause.code, cause.name)
     row = cause.evidence[0] if text is None else worded(text, cause.evidence[0])
+    said = cause.message + cause.fix
     parts = [
-        f"{show_name(k)} {number(v, digits=5)}"
+        f"{show_name(column_name(k))} {number(v, digits=5)}"
         for k, v in row.items()
-        if k not in _SAID and v is not None and not isinstance(v, list | dict) and len(str(v)) <= _EVIDENCE_WIDTH
+        if k not in _SAID
+        and v not in (None, "")
+        and not isinstance(v, list | dict)
+        and len(str(v)) <= _EVIDENCE_WIDTH
+        and not (isinstance(v, str) and v in said)
     ]
     more = say(" (+{evidence} rows)", evidence=len(cause.evidence) - 1) if len(cause.evidence) > 1 else ""
     return say(", ").join(parts[:_EVIDENCE_VALUES]) + more

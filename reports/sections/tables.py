@@ -56,6 +56,10 @@ FROM steps
 WHERE recorder_ns IS NOT NULL AND step_ns IS NOT NULL
 """
 
+_ASIDE_SQL = """
+SELECT max(ns)::BIGINT FROM (SELECT sum(ns) AS ns FROM recorder_stats WHERE part IN ('start', 'end') GROUP BY rank)
+"""
+
 _RANKS_SQL = """
 SELECT r.rank, r.pid, r.hostname, r.torch_version, r.devices, r.threads, r.seed
 FROM ranks r
@@ -66,12 +70,15 @@ LIMIT 64
 
 @dataclass(frozen=True, slots=True)
 class RecorderCost:
-    """What recording took: ``share`` of the step time (None if not measured), bytes appended a step, bytes on disk."""
+    """What recording took: ``share`` of the step time (None if not measured), bytes appended a step, bytes on disk; beside the
+    steps, time at the start and the end in nanoseconds, and processor time of the supervisor (None if not known)."""
 
     share: float | None
     recorder_ns_per_step: float | None
     journal_bytes_per_step: float | None
     folder_bytes: int
+    aside_ns: float | None
+    supervisor_ns: float | None
 
 
 def reduce_steps_before(steps: pl.DataFrame, around: int | None) -> Grid | None:
@@ -220,12 +227,18 @@ def reduce_ranks(trace: Trace) -> Grid | None:
 def reduce_cost(trace: Trace) -> RecorderCost:
     """The recorder's own cost over all steps and ranks."""
     frame = trace.sql(_COST_SQL, {})
+    aside = trace.sql(_ASIDE_SQL, {}).item()
+    outside = trace.exit.cost if trace.exit is not None else None
     recorder_ns, step_ns, journal_bytes, rows = frame.row(0) if frame.height else (None, None, None, 0)
     return RecorderCost(
         share=recorder_ns / step_ns if step_ns else None,
         recorder_ns_per_step=recorder_ns / rows if recorder_ns is not None and rows else None,
         journal_bytes_per_step=journal_bytes / rows if journal_bytes is not None and rows else None,
         folder_bytes=_folder_bytes(Path(trace.path)),
+        aside_ns=float(aside + outside.before_ns + outside.after_ns)
+        if outside is not None and aside is not None
+        else None,
+        supervisor_ns=float(outside.processor_ns) if outside is not None else None,
     )
 
 
@@ -236,6 +249,12 @@ def cost_facts(cost: RecorderCost) -> list[tuple[str, str]]:
         (say("Time per step"), duration(cost.recorder_ns_per_step)),
         (say("Written per step"), size(cost.journal_bytes_per_step)),
         (say("Run folder"), size(cost.folder_bytes)),
+        *([] if cost.aside_ns is None else [(say("Before and after the steps"), duration(cost.aside_ns))]),
+        *(
+            []
+            if cost.supervisor_ns is None
+            else [(say("Processor time of the supervisor"), duration(cost.supervisor_ns))]
+        ),
     ]
 
 

@@ -27,7 +27,7 @@ def grid_of(rows: list[dict[str, Any]]) -> Grid | None:
 
     None where nothing is left.
     """
-    measured = dict.fromkeys(key for row in rows for key, value in row.items() if value is not None)
+    measured = dict.fromkeys(key for row in rows for key, value in row.items() if value not in (None, ""))
     columns = sorted(measured, key=lambda column: column in WHERE)
     if not columns:
         return None
@@ -36,7 +36,14 @@ def grid_of(rows: list[dict[str, Any]]) -> Grid | None:
         and any(r.get(c) is not None for r in rows)
         for c in columns
     ]
-    return Grid([show_name(c) for c in columns], [[_cell(row.get(c)) for c in columns] for row in rows], numeric)
+    return Grid(
+        [show_name(column_name(c)) for c in columns], [[_cell(row.get(c)) for c in columns] for row in rows], numeric
+    )
+
+
+def column_name(column: str) -> str:
+    """As a reader knows it: SQL puts a line behind words of its own."""
+    return column.rstrip("_") or column
 
 
 def _cell(value: Any) -> str:

@@ -48,7 +48,8 @@ class BreadcrumbWriter:
     def __init__(self, path: Path, pid: int) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("w+b") as f:
-            f.truncate(SIZE)
+            f.write(bytes(SIZE))  # a hole would need its block at the first note: a full disk then kills the process
+            f.flush()
             self._map = mmap.mmap(f.fileno(), SIZE)
         _FIXED.pack_into(self._map, 0, _MAGIC, pid, pid)
         self._pack = _MOVING.pack_into

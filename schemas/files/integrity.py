@@ -14,12 +14,22 @@ from ..tables import TABLES
 from .breadcrumb import look_at_breadcrumb
 from .checksums import crc_holds, crc_of_file, listing_of
 from .json_text import json_bytes
-from .layout import CAPTURES, CHECKSUMS_JSON, JOURNAL, RUN_JSON, breadcrumb_path, rank_of, written_path
+from .layout import (
+    CAPTURES,
+    CHECKSUMS_JSON,
+    JOURNAL,
+    RUN_JSON,
+    breadcrumb_path,
+    rank_of,
+    unwatched_rows_path,
+    written_path,
+)
 from .probe_report import PROBES_JSON
 from .proof import PROOF_JSON
 from .safe_files import check_file, read_file
 from .segments import read_written
 from .snapshot import SNAPSHOTS
+from .unwatched_rows import read_unwatched_rows
 
 CHANGED = "it is damaged: its content is not what was written"
 MISSING = "it is missing"
@@ -53,6 +63,9 @@ def damages(run: Path, *, all_bytes: bool = False) -> Iterator[Damage]:
             yield Damage(path, why)
     for path in sorted(breadcrumb_path(run, 0).parent.glob("*.bin")):
         if (why := look_at_breadcrumb(path)[1]) is not None:
+            yield Damage(path, why)
+    for path in sorted(unwatched_rows_path(run, 0).parent.glob("*.rows")):
+        if (why := read_unwatched_rows(path)[1]) is not None:
             yield Damage(path, why)
     for folder in sorted((run / JOURNAL).glob("*")):
         rank = rank_of(folder.name)

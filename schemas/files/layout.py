@@ -8,6 +8,7 @@
     RUN/journal/rank=0000/written.bin              memory-mapped: how far the writer of these segments came
     RUN/checksums.json                             size and checksum of every file that has none within, once the run has ended
     RUN/breadcrumb/rank=0000.bin                   memory-mapped: where the process stands right now
+    RUN/breadcrumb/rank=0000.rows                  memory-mapped: its last rows of unwatched_steps, which the journal may lack
     RUN/native/rank=0000.txt                       native stack of a crash, by faulthandler
     RUN/native/rank=0000-memory-oom-step=000412.pickle   snapshot of the CUDA allocator, for torch's own viewer too
     RUN/exception-rank=0000.json                   ExceptionRecord of the exception that ended a rank
@@ -82,6 +83,11 @@ def part_path(run: Path, rank: int, table: str, index: int, last: int | None = N
 def breadcrumb_path(run: Path, rank: int) -> Path:
     """The memory-mapped breadcrumb of one rank."""
     return run / "breadcrumb" / f"{rank_folder(rank)}.bin"
+
+
+def unwatched_rows_path(run: Path, rank: int) -> Path:
+    """The memory-mapped last rows of `unwatched_steps` of one rank."""
+    return run / "breadcrumb" / f"{rank_folder(rank)}.rows"
 
 
 def memory_snapshot_path(run: Path, rank: int, trigger: str, step: int) -> Path:

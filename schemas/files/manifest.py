@@ -118,6 +118,15 @@ class ExitRecord(msgspec.Struct, kw_only=True):
     torch_processes: int | None = None
     """Processes that the supervisor saw with torch loaded, once a second at most; null where nobody looked."""
     note: str | None = None
+    cost: "SupervisorCost | None" = None
+
+
+class SupervisorCost(msgspec.Struct, kw_only=True):
+    """What `firstfault run` took beside the script: wall time before its start and after its end, processor time in all."""
+
+    before_ns: int
+    after_ns: int
+    processor_ns: int
 
 
 _T = TypeVar("_T", RunManifest, ExitRecord)

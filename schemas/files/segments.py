@@ -146,7 +146,8 @@ def read_records(raw: bytes, schema: pa.Schema | None = None, marks: Sequence[Ma
         except (pa.ArrowException, OSError, ValueError) as e:
             why = (str(e).splitlines() or [type(e).__name__])[0]
     torn = len(raw) - good
-    if torn > 0 and (why is not None or raw[good : good + 8] != _END):
+    # zeros behind a marker within the stream are taken for its end
+    if torn > 0 and (why is not None or raw[good:] != _END):
         end = None
         for begin, next_, batch in _after_damage(raw, good + _ALIGNED if good else 0, found):
             lost += good > 0 if end is None else begin > end

@@ -49,7 +49,8 @@ RECORDER_STATS = Table(
         Column(
             "part",
             STR,
-            "Kind of work: activations, activation_gradients, gradients, parameters, updates, rows, journal …",
+            "Kind of work: activations, activation_gradients, gradients, parameters, updates, rows, rest, unwatched; start and"
+            " end are outside the steps.",
         ),
         Column("ns", I64, "Time spent on it since its row before.", "ns"),
         Column("calls", I64, "Times it ran since its row before.", "calls"),

@@ -4,7 +4,7 @@
 
 healthy, nan (a capture and its plan), raised (an exception record), killed (a journal that was never closed, no exit record),
 resumed (two attempts), ranks (two of them, collectives), profiled (windows of the profiler), unwatched (steps that were only
-counted).
+counted), lost (killed among such steps with its supervisor: their last rows are in a mapped file).
 """
 
 import subprocess
@@ -52,6 +52,9 @@ for epoch in range(int(sys.argv[2])):
             if kind == "killed":
                 os.kill(os.getppid(), signal.SIGKILL)
             os.kill(os.getpid(), signal.SIGKILL)
+        if kind == "lost" and step == 2394:
+            os.kill(os.getppid(), signal.SIGKILL)
+            os.kill(os.getpid(), signal.SIGKILL)
     model.eval()
     with torch.no_grad():
         model(x)
@@ -71,6 +74,7 @@ KINDS: dict[str, tuple[list[str], list[str], int]] = {
     "ranks": ([], TORCHRUN, 3),
     "profiled": (["--profile", "auto"], [], 12),
     "unwatched": ([], [], 120),
+    "lost": ([], [], 120),
 }
 """Name → options of the recorder, what starts the script, epochs of twenty steps."""
 

@@ -166,6 +166,19 @@ def test_a_flipped_byte_of_a_journal_costs_one_record(killed):
 
 
 @pytest.mark.parametrize("name", ["tensor_stats", STEP_VALUES])
+def test_zeros_behind_the_marker_of_a_record_are_no_end_of_the_journal(killed, name):
+    """Arrow ends a stream there; whatever follows would be left out without a word."""
+    path = segment_path(killed, 0, name, 0)
+    at = record_ends(killed)[path.relative_to(killed)][10]
+    raw = path.read_bytes()
+    assert raw[at : at + 4] == b"\xff\xff\xff\xff"
+    path.write_bytes(raw[: at + 4] + bytes(60) + raw[at + 64 :])
+    said, steps = problems(killed)
+    assert any("1 damaged stretch" in what for _, what in said)
+    assert steps in {35, 36}
+
+
+@pytest.mark.parametrize("name", ["tensor_stats", STEP_VALUES])
 def test_a_column_whose_name_is_no_text_any_more_is_said(killed, name):
     segment = segment_path(killed, 0, name, 0)
     raw = segment.read_bytes()
