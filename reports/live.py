@@ -46,7 +46,10 @@ ORDER BY time_ns DESC LIMIT $most
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """One look at a run. ``lines``: (label, words); ``course``: the loss as a small curve, ``×`` where it was lost."""
+    """One look at a run. ``lines``: (label, words); ``course``: the loss as a small curve, ``×`` where it was lost.
+
+    ``step``, ``loss``: of the newest step, None before the first.
+    """
 
     name: str
     status: str
@@ -54,6 +57,8 @@ class Live:
     lines: list[tuple[str, str]]
     course: str
     notes: list[str]
+    step: int | None = None
+    loss: float | None = None
 
 
 def look_at(trace: Trace, now_ns: int | None = None) -> Live:
@@ -122,7 +127,9 @@ def look_at(trace: Trace, now_ns: int | None = None) -> Live:
         for r in trace.sql(_NOTES_SQL, {"most": MOST_EVENTS}).iter_rows(named=True)
     ]
     name = show_name(Path(trace.path).resolve().name)
-    return Live(name, status, going_on, lines, course_of(steps["loss"].to_list()), notes)
+    newest = steps.row(-1, named=True) if steps.height else {"step": None, "loss": None}
+    course = course_of(steps["loss"].to_list())
+    return Live(name, status, going_on, lines, course, notes, newest["step"], newest["loss"])
 
 
 def course_of(values: list[float | None], width: int = COURSE) -> str:

@@ -4,6 +4,8 @@ import os
 import shutil
 import sys
 from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +49,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the tests of the longest files in front; xdist gives files out in this order (`--no-loadscope-reorder`)."""
     place = {name: number for number, name in enumerate(_LONGEST)}
     items.sort(key=lambda item: place.get(item.path.name, len(place)))
+
+
+class Here:
+    """Takes the place of a pool of processes: judges in this one, which has all libraries loaded."""
+
+    def submit(self, work: Callable[..., Any], *args: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.set_result(work(*args))
+        return future
+
+
+@pytest.fixture
+def judged_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`firstfault batch` without processes of its own, for claims that do not concern them."""
+    from firstfault.reports.batch import run
+
+    monkeypatch.setattr(run, "_pool", lambda jobs: nullcontext(Here()))
 
 
 @pytest.fixture(scope="session")

@@ -41,7 +41,8 @@ class CaseDatabase:
         trace = _CaseTrace(self._con, manifest, exit_)
         given += [(RECORDS[name], rows) for name, rows in record_rows(manifest, exit_, trace.status).items()]
         given = [(table, rows) for table, rows in given if rows.num_rows]
-        trace.computes(self._outdated({table.name for table, _ in given}))
+        outdated = self._outdated({table.name for table, _ in given})
+        trace.computes(outdated, {view: self._reads[view] for view in outdated})
         self._con.begin()
         try:
             fill_tables(self._con, given)
@@ -87,10 +88,10 @@ class _CaseTrace(Trace):
         self._prepared = self._viewed = True
         self._selects: dict[str, str] = {}
 
-    def computes(self, selects: Mapping[str, str]) -> None:
-        """Have these shared views computed anew, each when it is first asked for."""
+    def computes(self, selects: Mapping[str, str], words: Mapping[str, frozenset[str]]) -> None:
+        """Have these shared views computed anew, each when it is first asked for. ``words``: those of each SELECT."""
         self._selects = dict(selects)
-        self._uncomputed = {view: words_of(select) for view, select in selects.items()}
+        self._uncomputed = dict(words)
 
     def _materialise(self, name: str) -> None:
         self._con.execute(parsed(f'CREATE OR REPLACE TABLE "{name}" AS {self._selects[name]}'))

@@ -8,8 +8,8 @@ quotes. It may have step_lower where the rule looks at what is measured only now
 
 import re
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -58,10 +58,13 @@ class Doc(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     source: str
 
 
-class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The TOML header. ``signals`` are the `table.column` that hold the signal of a fault that catalogue.toml does not have;
-    ``explains`` names the symptoms that this rule accounts for; ``reach`` is how many steps before
-    this finding its own explanation may lie (null: any number), ``slack`` how many steps after it."""
+class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"classes": "is"}):
+    """The TOML header. ``signals`` are the `table.column` that hold the signal of a fault that catalogue.toml does not have.
+
+    ``explains`` names the symptoms that this rule accounts for. In a file it may name a class of them, and ``is`` lists the
+    classes that a rule belongs to; once all rules are read only names are left. ``reach`` is how many steps before this finding
+    its own explanation may lie (null: any number), ``slack`` how many steps after it.
+    """
 
     code: str
     name: str
@@ -75,6 +78,7 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     needs: Needs = Needs()
     signals: tuple[str, ...] = ()
     explains: tuple[str, ...] = ()
+    classes: tuple[str, ...] = ()
     reach: int | None = None
     slack: int = 0
     generic: bool = False
@@ -112,7 +116,23 @@ def load_rules() -> tuple[Rule, ...]:
     for layer in sorted((d for d in root.iterdir() if d.is_dir() and d.name[0] != "_"), key=lambda d: d.name):
         found = sorted((f for f in layer.iterdir() if f.name.endswith(".sql")), key=lambda f: f.name)
         rules.extend(parse_rule(f.read_text(encoding="utf-8"), layer.name, f.name) for f in found)
-    return tuple(sorted(rules, key=lambda r: r.header.code))
+    classes = classes_of(rules)
+    return tuple(sorted((_explaining_names(rule, classes) for rule in rules), key=lambda r: r.header.code))
+
+
+def classes_of(rules: Iterable[Rule]) -> dict[str, tuple[str, ...]]:
+    """Class of symptoms → names of the rules that belong to it, in order."""
+    found: dict[str, list[str]] = {}
+    for rule in rules:
+        for name in rule.header.classes:
+            found.setdefault(name, []).append(rule.header.name)
+    return {name: tuple(sorted(members)) for name, members in found.items()}
+
+
+def _explaining_names(rule: Rule, classes: Mapping[str, tuple[str, ...]]) -> Rule:
+    """The rule with the members of each class in the place of the class, every name once."""
+    names = [member for name in rule.header.explains for member in classes.get(name, (name,))]
+    return replace(rule, header=msgspec.structs.replace(rule.header, explains=tuple(dict.fromkeys(names))))
 
 
 def load_own_rules(folder: Path) -> tuple[Rule, ...]:
@@ -121,7 +141,9 @@ def load_own_rules(folder: Path) -> tuple[Rule, ...]:
     if not found:
         raise RuleError(f"{folder}: no rule in it; a rule is a .sql file, see CONTRIBUTING")
     try:
-        return tuple(parse_rule(f.read_text(encoding="utf-8"), folder.name, f.name) for f in found)
+        rules = [parse_rule(f.read_text(encoding="utf-8"), folder.name, f.name) for f in found]
+        classes = classes_of([*load_rules(), *rules])
+        return tuple(_explaining_names(rule, classes) for rule in rules)
     except (OSError, UnicodeDecodeError) as e:
         raise RuleError(f"{folder}: a rule cannot be read ({e})") from e
 

@@ -1,7 +1,8 @@
 """What all commands share: options in one style, consoles, and how an error is said.
 
-`-o/--out` names what is written, `--force` overwrites, `--json` is for machines, `--lang` chooses the language, and `--debug`
-shows the traceback of an error. `--output`, as three commands called it once, is still understood for `--out`.
+`-o/--out` names what is written, `--force` overwrites a file, `--json` is for machines, `--lang` chooses the language, and
+`--debug` shows the traceback of an error. `--output`, as three commands called it once, is still understood for `--out`. No run
+is ever made over another, whatever the options.
 """
 
 import math
@@ -81,6 +82,12 @@ def command_errors(err: Console, *, debug: bool) -> Generator[None]:
 def print_json(value: Any, *, indent: int = 2) -> None:
     """Print a value as JSON, numbers that are not finite by name."""
     sys.stdout.write(msgspec.json.format(msgspec.json.encode(named(value)), indent=indent).decode() + "\n")
+
+
+def print_json_line(value: Any) -> None:
+    """Print a value as one line of JSON, at once."""
+    sys.stdout.write(msgspec.json.encode(named(value)).decode() + "\n")
+    sys.stdout.flush()
 
 
 def named(value: Any) -> Any:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from .asked_language import speak_as_asked
-from .common import DebugOption, LangOption, add, command_errors, console, out_option
+from .common import DebugOption, LangOption, add, command_errors, console, json_option, out_option, print_json
 
 DEFAULT_DEMO = "fully-masked-attention-row"
 
@@ -19,6 +19,7 @@ def register(app: typer.Typer) -> None:
 def demo_command(
     fault: Annotated[str, typer.Argument(help="Fault to switch on; `none` for a healthy run.")] = DEFAULT_DEMO,
     out: Annotated[Path | None, out_option("DIR", "Folder of the run; must not exist or be empty.")] = None,
+    as_json: Annotated[bool, json_option("Print run, report and whether the diagnosis agrees as JSON.")] = False,
     lang: LangOption = None,
     debug: DebugOption = False,
 ) -> None:
@@ -31,5 +32,7 @@ def demo_command(
     err = console(stderr=True)
     with command_errors(err, debug=debug):
         speak_as_asked(lang, None)
-        agrees = run_demo(console(), fault, out)
-    raise typer.Exit(0 if agrees else 1)
+        shown = run_demo(console(stderr=as_json), fault, out)
+    if as_json:
+        print_json({"run": str(shown.run), "report": str(shown.page), "verdict": shown.verdict, "wrong": shown.wrong})
+    raise typer.Exit(1 if shown.wrong else 0)

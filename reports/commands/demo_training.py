@@ -67,8 +67,18 @@ TRUTHS = {
 """Demo fault → what is true of it."""
 
 
-def run_demo(console: Console, fault: str, out: Path | None) -> bool:
-    """Record, diagnose, report; returns whether the diagnosis agrees with the truth. Raises DemoError."""
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A demo that has run. ``wrong``: what the diagnosis says other than the truth; empty where it agrees."""
+
+    run: Path
+    page: Path
+    verdict: str
+    wrong: list[str]
+
+
+def run_demo(console: Console, fault: str, out: Path | None) -> Shown:
+    """Record, diagnose, report, and compare the diagnosis with the truth. Raises DemoError."""
     if fault not in TRUTHS:
         raise DemoError(f"there is no demo fault {fault!r}; choose one of {', '.join(TRUTHS)}")
     truth = TRUTHS[fault]
@@ -90,7 +100,7 @@ def run_demo(console: Console, fault: str, out: Path | None) -> bool:
     else:
         console.print(f"The diagnosis agrees: {_in_words(truth)}.", markup=False, style="green")
     console.print(f"Report: {page.resolve()}", markup=False, soft_wrap=True)
-    return not missed
+    return Shown(run, page, verdict.verdict, missed)
 
 
 def record(console: Console, fault: str, run: Path) -> None:

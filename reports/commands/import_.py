@@ -6,8 +6,10 @@ from typing import Annotated
 import typer
 
 from ... import __version__
+from ...analyzer.word_patterns import in_words
 from ..text.wording import show_name
-from .common import DebugOption, add, command_errors, console, json_option, out_option, print_json
+from .asked_language import speak_as_asked
+from .common import DebugOption, LangOption, add, command_errors, console, json_option, out_option, print_json
 
 
 def register(app: typer.Typer) -> None:
@@ -31,6 +33,7 @@ def import_command(
         typer.Option("--metric", metavar="NAME", help="Column that an evaluation gave, such as its loss; repeatable."),
     ] = None,
     as_json: Annotated[bool, json_option("Print the run and what each file held as JSON.")] = False,
+    lang: LangOption = None,
     debug: DebugOption = False,
 ) -> None:
     """Make a run folder of files that firstfault did not write. Read profiler traces, memory snapshots, Flight Recorder dumps,
@@ -45,9 +48,15 @@ def import_command(
     def done(path: Path, words: str) -> None:
         held.append({"file": str(path), "held": words})
         if not as_json:
-            err.print(show_name(f"{path.name}: {words}"), markup=False, highlight=False, soft_wrap=True)
+            err.print(
+                show_name(f"{path.name}: {in_words('found_in_file', words)}"),
+                markup=False,
+                highlight=False,
+                soft_wrap=True,
+            )
 
     with command_errors(err, debug=debug):
+        speak_as_asked(lang, None)
         choices = Choices(tuple(loss or ()), step, tuple(lr or ()), tuple(metric or ()))
         import_files(files, out, __version__, choices=choices, done=done)
     if as_json:

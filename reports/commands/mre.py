@@ -5,8 +5,11 @@ from typing import Annotated
 
 import typer
 
+from ...analyzer.word_patterns import in_words
+from ..text.language import say
 from ..text.wording import show_name
-from .common import DebugOption, add, command_errors, console, json_option, out_option, print_json
+from .asked_language import speak_as_asked
+from .common import DebugOption, LangOption, add, command_errors, console, json_option, out_option, print_json
 
 
 def register(app: typer.Typer) -> None:
@@ -22,6 +25,7 @@ def mre_command(
     out: Annotated[Path | None, out_option("FILE", "The script; by default RUN-mre.py, here.")] = None,
     as_json: Annotated[bool, json_option("Print the script's path and the notes on it as JSON.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite a file.")] = False,
+    lang: LangOption = None,
     debug: DebugOption = False,
 ) -> None:
     """Write a script that makes a captured call once more, for a bug report: the module, its weights, its inputs.
@@ -33,6 +37,7 @@ def mre_command(
     err = console(stderr=True)
     with command_errors(err, debug=debug):
         where, folder, meta = chosen_capture(run, capture)
+        speak_as_asked(lang, where)
         target = out or Path(f"{where.resolve().name}-mre.py")
         made = reproduction(where, folder, meta, target.name)
         write_script(target, made, force=force)
@@ -40,5 +45,5 @@ def mre_command(
         print_json({"script": str(target), "notes": list(made.notes)})
         return
     for note in made.notes:
-        err.print(show_name(f"note: {note}"), markup=False, soft_wrap=True)
+        err.print(show_name(say("note: {note}", note=in_words("note_on_script", note))), markup=False, soft_wrap=True)
     console().print(show_name(str(target)), markup=False, highlight=False, soft_wrap=True)

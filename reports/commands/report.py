@@ -19,7 +19,9 @@ from .common import (
     chosen_run,
     command_errors,
     console,
+    json_option,
     out_option,
+    print_json,
 )
 from .progress import sign_of_life
 
@@ -33,6 +35,7 @@ def report_command(
     run: RunArgument = None,
     out: Annotated[Path | None, out_option("FILE", "The page; by default RUN-report.html, here.")] = None,
     force: ForceOption = False,
+    as_json: Annotated[bool, json_option("Print the page's path, the verdict and what was left out as JSON.")] = False,
     share: Annotated[
         bool,
         typer.Option(
@@ -60,6 +63,9 @@ def report_command(
                 left_out = write_shared_page(trace, verdict, target, force=force)
             else:
                 write_page(trace, verdict, target, force=force)
+    if as_json:
+        print_json({"report": str(target), "verdict": verdict.verdict, "left_out": left_out})
+        return
     if left_out:
         err.print(say("left out: {what}", what=say(", ").join(left_out)), markup=False, soft_wrap=True, style="dim")
     console().print(show_name(str(target)), markup=False, highlight=False, soft_wrap=True)

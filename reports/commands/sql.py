@@ -1,7 +1,8 @@
 """`firstfault sql`: queries over the tables and views of a run."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -17,7 +18,10 @@ from ...analyzer.errors import AnalyzerError, QueryError
 from ...analyzer.reading.trace import HARMLESS, Trace, statements_of
 from ...analyzer.reading.views import SHARED
 from ...analyzer.visible import visible, visible_lines
-from .common import UNREADABLE, DebugOption, add, command_errors, console, json_option
+from ...analyzer.word_patterns import in_words
+from ..text.language import say
+from .asked_language import speak_as_asked
+from .common import UNREADABLE, DebugOption, LangOption, add, command_errors, console, json_option
 
 MAX_ROWS = 200
 """Rows that a terminal table shows; --csv and --json give all."""
@@ -36,15 +40,16 @@ def sql_command(
     unsafe: Annotated[
         bool, typer.Option("--unsafe", help="Let SQL read and write files, and reach the network.")
     ] = False,
+    lang: LangOption = None,
     debug: DebugOption = False,
 ) -> None:
     """Query the recorded tables and shared views of a run with DuckDB."""
     if csv and as_json:
         _complain("give --csv or --json, not both")
         raise typer.Exit(UNREADABLE)
-    with command_errors(console(stderr=True), debug=debug), Trace(run, described=True, unsafe=unsafe) as trace:
+    with command_errors(console(stderr=True), debug=debug), _opened(run, lang, unsafe=unsafe) as trace:
         for problem in trace.problems:
-            _complain(f"left out {problem.path}: {problem.what}")
+            _complain(say("left out {path}: {what}", path=problem.path, what=in_words("problem", problem.what)))
         show = _show_csv if csv else _show_json if as_json else _show_table
         if query is None:
             _prompt(trace, show, unsafe=unsafe)
@@ -55,6 +60,13 @@ def sql_command(
             if debug:
                 raise
             raise AnalyzerError(_first_lines(e)) from e
+
+
+@contextmanager
+def _opened(run: Path, lang: str | None, *, unsafe: bool) -> Generator[Trace]:
+    speak_as_asked(lang, run)
+    with Trace(run, described=True, unsafe=unsafe) as trace:
+        yield trace
 
 
 def asked(trace: Trace, query: str, *, unsafe: bool) -> pl.DataFrame:

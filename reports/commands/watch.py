@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.live import Live as Screen
 
 from ...analyzer import AnalyzerError, Trace, Verdict, diagnose, rules_for
-from ..alert import check, send
+from ..alert import check, message, send
 from ..live import Live, look_at, view_of_live
 from .asked_language import speak_as_asked
 from .common import (
@@ -23,6 +23,8 @@ from .common import (
     chosen_run,
     command_errors,
     console,
+    json_option,
+    print_json_line,
 )
 
 SHARE = 0.1
@@ -50,6 +52,7 @@ def watch_command(
         ),
     ] = None,
     rules: RulesOption = None,
+    as_json: Annotated[bool, json_option("Print each look as one line of JSON.")] = False,
     lang: LangOption = None,
     debug: DebugOption = False,
 ) -> None:
@@ -73,7 +76,7 @@ def watch_command(
             return live, verdict
 
         try:
-            verdict = watch_until_ended(out, look, interval, once=once)
+            verdict = watch_until_ended(out, look, interval, once=once, as_json=as_json)
         except KeyboardInterrupt:
             raise typer.Exit(130) from None
     raise typer.Exit(EXIT_CODES[verdict.verdict])
@@ -100,14 +103,14 @@ class Alarm:
 
 
 def watch_until_ended(
-    out: Console, look: Callable[[], tuple[Live, Verdict]], interval: float, *, once: bool
+    out: Console, look: Callable[[], tuple[Live, Verdict]], interval: float, *, once: bool, as_json: bool = False
 ) -> Verdict:
-    """Look until the run has ended; the last verdict. Outside a terminal only the last look is printed.
+    """Look until the run has ended; the last verdict. Outside a terminal only the last look is printed, but as JSON each.
 
     Raises AnalyzerError where the run cannot be read twice in a row: files come and go while a run is written.
     """
     failures = 0
-    screen = Screen(console=out, auto_refresh=False) if out.is_terminal else None
+    screen = Screen(console=out, auto_refresh=False) if out.is_terminal and not as_json else None
     with screen or nullcontext():
         while True:
             began = time.monotonic()
@@ -121,7 +124,9 @@ def watch_until_ended(
                 continue
             failures = 0
             last = once or not live.going_on
-            if screen is not None:
+            if as_json:
+                print_json_line({"status": live.status, "step": live.step, "loss": live.loss, **message(verdict)})
+            elif screen is not None:
                 screen.update(view_of_live(live, verdict), refresh=True)
             elif last:
                 out.print(view_of_live(live, verdict))

@@ -42,7 +42,11 @@ def table_of(table: Table, rows: Rows) -> pa.Table:
         v = row.get(name)
         return int(Phase[v.upper()]) if name == "phase" and isinstance(v, str) else v
 
-    arrays = [pa.array([value(r, c.name) for r in rows], c.type) for c in table.columns]
+    known = {name for row in rows for name in row}
+    arrays = [
+        pa.array([value(r, c.name) for r in rows], c.type) if c.name in known else pa.nulls(len(rows), c.type)
+        for c in table.columns
+    ]
     return pa.Table.from_arrays(arrays, schema=table.schema)
 
 

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import forked
 import pytest
 import torch
 
@@ -30,6 +31,6 @@ def test_every_part_gives_its_rows_on_the_host() -> None:
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
 def test_without_a_device_it_says_so_and_ends_with_two() -> None:
-    done = subprocess.run([sys.executable, VERIFY], capture_output=True, text=True, check=False)
+    done = forked.run([sys.executable, VERIFY], text=True)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("no CUDA device: ")

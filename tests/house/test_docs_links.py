@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 LINK = re.compile(r"(?<!\\)\[[^\]\n]*\]\(([^)\s]+)\)")
 CODE = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
 
@@ -31,5 +31,6 @@ def test_no_link_is_dead(page: Path) -> None:
 
 
 def test_every_page_of_docs_is_in_the_site() -> None:
-    listed = set(re.findall(r": ([\w-]+\.md)$", (ROOT / "mkdocs.yml").read_text("utf-8"), re.MULTILINE))
-    assert listed == {p.name for p in (ROOT / "docs").glob("*.md")}
+    listed = set(re.findall(r": ([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text("utf-8"), re.MULTILINE))
+    docs = ROOT / "docs"
+    assert listed == {p.relative_to(docs).as_posix() for p in docs.glob("**/*.md")}

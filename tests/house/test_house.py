@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = (
     "README.md",
     "CONTRIBUTING.md",
-    *(f"docs/{page.name}" for page in (Path(__file__).parents[2] / "docs").glob("*.md")),
+    *(page.relative_to(ROOT).as_posix() for page in (ROOT / "docs").glob("**/*.md")),
 )
 
 
@@ -94,6 +94,24 @@ def test_the_layers_hold():
     )
     assert done.returncode == 0, done.stdout
     assert "0 broken" in done.stdout
+
+
+@pytest.mark.parametrize("room", ["loop", "watches"])
+def test_every_module_of_the_training_step_has_a_test_file_of_its_name(room):
+    modules = {file.stem for file in (ROOT / "recorder" / room).glob("*.py")} - {"__init__"}
+    tests = {file.stem.removeprefix("test_") for file in (ROOT / "tests" / "recorder").glob("test_*.py")}
+    assert len(modules) > 15
+    assert modules - tests == set()
+
+
+def test_the_top_of_the_recorder_is_a_map_and_no_heap():
+    assert len(list((ROOT / "recorder").glob("*.py"))) <= 10
+
+
+def test_the_change_log_of_one_version_is_short():
+    versions = re.split(r"^## ", (ROOT / "CHANGELOG.md").read_text("utf-8"), flags=re.MULTILINE)[1:]
+    assert versions
+    assert all(len(re.findall(r"^- ", version, re.MULTILINE)) <= 15 for version in versions)
 
 
 def test_the_environment_variable_is_spelled_alike_where_it_must_be_spelled_twice():

@@ -86,6 +86,8 @@ def tried(version: str, torch: str, folder: Path) -> tuple[str, str]:
         return "failed", f"the tests were not done within {TEST_S} s"
     (folder / f"{home.name}.log").write_text(done.stdout + done.stderr, "utf-8")
     last = (done.stdout.strip().splitlines() or [done.stderr.strip()[-200:]])[-1].strip("= ")
+    if done.returncode < 0:  # somebody ended it, or it crashed: its last line is dots
+        last = f"pytest was ended by signal {-done.returncode}"
     return ("tested" if done.returncode == 0 else "failed"), f"{_versions(inside)}: {last}"
 
 

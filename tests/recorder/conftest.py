@@ -1,16 +1,21 @@
 """Running real scripts through the real command, in a folder of their own."""
 
+import gc
+import json
 import os
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import forked
+import pyarrow.parquet as pq
 import pytest
 from firstfault.schemas import ExitRecord, read_exit
+from firstfault.schemas.files.layout import parts
 
 
 @dataclass
@@ -94,6 +99,90 @@ def no_graphs_of_other_tests() -> None:
     """What another test of this process has compiled is none of this one's: where there is compiled code, steps are watched."""
     if (dynamo := sys.modules.get("torch._dynamo.utils")) is not None:
         dynamo.counters.clear()
+
+
+@pytest.fixture
+def objects_of_the_test_alone() -> Generator[None]:
+    """Hide what is there already from the garbage collector: the recorder looks through all objects in each training."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+@dataclass
+class Training:
+    """A training that this process recorded."""
+
+    run: Path
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        """Rows of a table, in the order of their recording."""
+        return [row for part in parts(self.run, table) for row in pq.read_table(part.path).to_pylist()]
+
+    def events(self, event: str) -> list[dict[str, Any]]:
+        """Events of a kind, their details read."""
+        found = [row for row in self.rows("events") if row["event"] == event]
+        return [row | {"detail": json.loads(row["detail"] or "{}")} for row in found]
+
+    def kinds(self) -> dict[int, tuple[str, str]]:
+        """Tensors by their number: kind and name."""
+        return {row["tensor_id"]: (row["kind"], row["tensor_name"]) for row in self.rows("tensors")}
+
+
+@pytest.fixture
+def events_of_reading(tmp_path: Path) -> Callable[[str, int], list[dict[str, Any]]]:
+    """Details of the events of a recorded script that reads a dataset; it prints what the plain one does."""
+
+    def of(kind: str, workers: int) -> list[dict[str, Any]]:
+        run = tmp_path / "run"
+        arguments = [str(Path(__file__).parent / "scripts" / "read_datasets.py"), kind, str(workers)]
+        plain = forked.run([sys.executable, *arguments], text=True, check=True)
+        command = [sys.executable, "-m", "firstfault", "run", "--quiet", "--out", str(run), *arguments]
+        recorded = forked.run(command, text=True, check=True)
+        assert (recorded.stdout, recorded.stderr) == (plain.stdout, plain.stderr)
+        training = Training(run)
+        assert training.events("recorder-fault") == []
+        return [e["detail"] for name in ("dataset-changed", "worker-randomness") for e in training.events(name)]
+
+    return of
+
+
+@pytest.fixture
+def training_of() -> type[Training]:
+    """Reads what a run recorded."""
+    return Training
+
+
+@pytest.fixture
+def train(tmp_path: Path, objects_of_the_test_alone: None) -> Callable[..., Training]:
+    """Trains and records everything: ``loss_of(step)`` is the loss; ``after(step)`` follows the step."""
+    import torch
+    from firstfault.recorder import Recorder
+
+    def do(
+        model: Any,
+        loss_of: Callable[[int], Any],
+        *,
+        steps: int = 6,
+        optimizer: Any = None,
+        before: Callable[[int], object] = bool,
+        after: Callable[[int], object] = bool,
+        **options: Any,
+    ) -> Training:
+        optimizer = optimizer or torch.optim.SGD(model.parameters(), 0.01)
+        with Recorder(tmp_path / "run", budget="off", **options):
+            for step in range(steps):
+                before(step)
+                optimizer.zero_grad()
+                loss_of(step).backward()
+                optimizer.step()
+                after(step)
+        training = Training(tmp_path / "run")
+        assert training.events("recorder-fault") == []
+        assert len(training.rows("steps")) >= steps
+        return training
+
+    return do
 
 
 @pytest.fixture(params=["library", "operators"])

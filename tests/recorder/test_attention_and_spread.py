@@ -11,6 +11,8 @@ from firstfault.recorder import Recorder
 from firstfault.schemas.files.layout import parts
 from torch import Tensor, nn
 
+pytestmark = pytest.mark.usefixtures("objects_of_the_test_alone")
+
 
 def probes(run: Path, *names: str) -> list[dict]:
     found = [row for *_, part in parts(run, "probes") for row in pq.read_table(part).to_pylist()]

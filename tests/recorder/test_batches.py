@@ -3,11 +3,14 @@
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import pytest
 import torch
 from firstfault.analyzer import Trace
 from firstfault.recorder import Recorder
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
+
+pytestmark = pytest.mark.usefixtures("objects_of_the_test_alone")
 
 
 def ahead(batches: Iterable[list[Tensor]]) -> Iterator[list[Tensor]]:

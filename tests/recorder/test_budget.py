@@ -11,6 +11,8 @@ from firstfault.recorder.base.options import Options
 from firstfault.recorder.session.budget import FIRST_STEPS, LONGEST, Budget
 from firstfault.recorder.session.processor_share import ProcessorShare
 
+pytestmark = pytest.mark.usefixtures("objects_of_the_test_alone")
+
 MS = 1_000_000
 COSTS = {"activations": 6 * MS, "gradients": 3 * MS, "updates": MS // 10}
 

@@ -12,6 +12,8 @@ from firstfault.recorder import Recorder
 from firstfault.schemas.files.layout import parts
 from torch import Tensor, nn
 
+pytestmark = pytest.mark.usefixtures("objects_of_the_test_alone")
+
 WIDE = 1100
 """Classes: what 4 evaluation batches of 64 put out takes 1.1 MB."""
 

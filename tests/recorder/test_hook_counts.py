@@ -1,10 +1,13 @@
 """Hooks are counted that the script puts on modules, and none of the recorder's own, which come and go."""
 
+import pytest
 import torch
 from firstfault.analyzer import Trace
 from firstfault.recorder import Recorder
 from torch import nn
 from torch.nn.modules.module import register_module_forward_hook
+
+pytestmark = pytest.mark.usefixtures("objects_of_the_test_alone")
 
 
 def train(model: nn.Module, steps: int) -> None:

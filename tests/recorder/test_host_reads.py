@@ -14,6 +14,8 @@ from firstfault.recorder.base.processors import usable_processors
 from firstfault.schemas.files.layout import parts
 from torch import nn
 
+pytestmark = pytest.mark.usefixtures("objects_of_the_test_alone")
+
 SCRIPT = """
 import torch
 model = torch.nn.Linear(4, 1)

@@ -7,6 +7,8 @@ from firstfault.analyzer import Trace
 from firstfault.recorder import Recorder
 from torch import nn
 
+pytestmark = pytest.mark.usefixtures("objects_of_the_test_alone")
+
 
 def train(model: nn.Module, steps: int) -> None:
     optimizer = torch.optim.Adam(model.parameters())

@@ -1,11 +1,14 @@
 """Scripts that update their weights without an optimizer: what is trained has its name, and each gradient one row a step."""
 
+import pytest
 import torch
 import torch.nn.functional as F
 from firstfault.analyzer import Trace
 from firstfault.recorder import Recorder
 from torch import nn
 from torch.func import grad, grad_and_value, vmap
+
+pytestmark = pytest.mark.usefixtures("objects_of_the_test_alone")
 
 first_weight = torch.zeros(3, 4)
 second_weight = torch.zeros(4, 1)

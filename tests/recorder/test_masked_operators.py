@@ -8,6 +8,8 @@ from firstfault.analyzer import Trace
 from firstfault.recorder import Recorder
 from torch import Tensor, nn
 
+pytestmark = pytest.mark.usefixtures("objects_of_the_test_alone")
+
 SAME = torch.eye(6, dtype=torch.bool)
 
 

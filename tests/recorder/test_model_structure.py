@@ -2,10 +2,13 @@
 
 from pathlib import Path
 
+import pytest
 import torch
 from firstfault.analyzer import Trace
 from firstfault.recorder import Recorder
 from torch import nn
+
+pytestmark = pytest.mark.usefixtures("objects_of_the_test_alone")
 
 
 class Growing(nn.Module):

@@ -1,6 +1,7 @@
-"""Several processes of one script: ranks, however they were started, and children that are none."""
+"""Several processes of one script: ranks, however they were started."""
 
-import json
+import os
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -8,9 +9,10 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+import forked
 import pyarrow.parquet as pq
 import pytest
-from firstfault.schemas.files.layout import parts, unrecorded_path
+from firstfault.schemas.files.layout import parts
 
 pytestmark = pytest.mark.new_process
 
@@ -32,6 +34,22 @@ def run_ranks(folder: Path, *command: object) -> dict[str, str]:
     return {path.name: path.read_text("utf-8") for path in folder.glob("rank*.txt")}
 
 
+def run_forked_ranks(folder: Path, style: str) -> dict[str, str]:
+    """The same without a launcher: two forks with the environment that torchrun gives its ranks."""
+    folder.mkdir()
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        shared = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}
+    ranks = [
+        forked.Process(
+            [sys.executable, SCRIPT, style, folder], env={**os.environ, **shared, "RANK": rank, "LOCAL_RANK": rank}
+        )
+        for rank in ("0", "1")
+    ]
+    assert [rank.wait(120) for rank in ranks] == [0, 0]
+    return {path.name: path.read_text("utf-8") for path in folder.glob("rank*.txt")}
+
+
 @dataclass
 class Twins:
     """One training of two ranks, plain and recorded."""
@@ -49,7 +67,9 @@ def made(tmp_path_factory) -> Callable[[tuple[str, ...], str], Twins]:
     def make(launcher: tuple[str, ...], style: str) -> Twins:
         folder = tmp_path_factory.mktemp("twins")
         run, script = folder / "run", [*launcher, SCRIPT, style]
-        plain = run_ranks(folder / "plain", *script)
+        plain = (
+            run_forked_ranks(folder / "plain", style) if launcher == TORCHRUN else run_ranks(folder / "plain", *script)
+        )
         recorded = run_ranks(folder / "recorded", "-m", "firstfault", "run", "--quiet", "--out", run, *script)
         return Twins(run, plain, recorded)
 
@@ -152,93 +172,3 @@ def test_what_kills_a_spawned_rank_is_named_with_its_step_module_and_shapes(benc
     assert exception is not None
     assert (exception.type, exception.rank, exception.step, exception.module) == ("RuntimeError", 1, 7, "0")
     assert [t["shape"] for t in exception.inputs] == [[8, 7]]
-
-
-CHILDREN = """
-    import multiprocessing as mp, os, sys, torch
-
-    def train(fails):
-        torch.manual_seed(0)
-        model = torch.nn.Linear(4, 2)
-        optimizer = torch.optim.SGD(model.parameters(), 0.1)
-        for i in range(10):
-            optimizer.zero_grad()
-            model(torch.randn(8, 4)).pow(2).mean().backward()
-            optimizer.step()
-            if fails and i == 5:
-                raise ValueError("five")
-
-    if __name__ == "__main__":
-        import torch._dynamo  # by the first optimizer of a process: here once for all that are forked
-        how, fails, count = sys.argv[1], sys.argv[2] == "fails", int(sys.argv[3])
-        for _ in range(count):
-            if how == "os.fork":
-                if os.fork() == 0:
-                    train(fails)
-                    sys.exit(0)
-                os.wait()
-            else:
-                child = mp.get_context(how).Process(target=train, args=(fails,))
-                child.start()
-                child.join()
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "how", ["fork", *(pytest.param(h, marks=pytest.mark.suite) for h in ("spawn", "forkserver", "os.fork"))]
-)
-def test_a_child_that_trains_is_recorded_to_its_last_step_and_exception(how, bench):
-    bench.write(CHILDREN)
-
-    recorded = bench.record("script.py", how, "fails", "1")
-
-    assert recorded.returncode == 0
-    assert [row["step"] for row in rows(bench.run, "steps")] == list(range(6))
-    exception = recorded.exit.exception
-    assert exception is not None
-    assert (recorded.exit.status, exception.type, exception.step) == ("completed", "ValueError", 5)
-
-
-@pytest.mark.slow
-def test_a_process_that_trains_as_a_rank_already_recorded_is_counted_and_said(bench):
-    bench.write(CHILDREN)
-
-    recorded = bench.record("script.py", "fork", "well", "3")
-
-    assert [row["step"] for row in rows(bench.run, "steps")] == list(range(10))
-    assert recorded.stderr.count(b"[rank-taken]") == 2
-    assert len(list(unrecorded_path(bench.run, 0, 0).parent.iterdir())) == 2
-    assert recorded.exit.exception is None
-    assert "2 further processes trained as a rank that was recorded already" in (recorded.exit.note or "")
-
-
-@pytest.mark.slow
-def test_a_dataset_that_trains_something_in_its_workers_does_not_take_the_rank(bench):
-    bench.write("""
-        import torch
-        from torch.utils.data import DataLoader, Dataset
-
-        class Fitted(Dataset):
-            def __len__(self):
-                return 8
-
-            def __getitem__(self, i):
-                inner = torch.nn.Linear(1, 1)
-                inner(torch.ones(1)).backward()
-                return inner.weight.grad[0]
-
-        model = torch.nn.Linear(1, 1)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        for batch in DataLoader(Fitted(), batch_size=2, num_workers=2, multiprocessing_context="fork"):
-            optimizer.zero_grad()
-            model(batch).sum().backward()
-            optimizer.step()
-    """)
-
-    recorded = bench.record("script.py")
-
-    assert recorded.returncode == 0
-    assert [row["step"] for row in rows(bench.run, "steps")] == [0, 1, 2, 3]
-    assert json.loads((bench.run / "exit.json").read_text("utf-8"))["recorded_ranks"] == 1
-    assert recorded.exit.note is None

@@ -9,6 +9,8 @@ from firstfault.recorder import Recorder
 from firstfault.schemas.files.layout import parts
 from torch import Tensor, nn
 
+pytestmark = pytest.mark.usefixtures("objects_of_the_test_alone")
+
 STYLES = ("carried", "kept", "learnt beginning of whole sequences", "zeros", "three calls")
 
 

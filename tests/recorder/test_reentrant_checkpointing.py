@@ -10,6 +10,8 @@ from firstfault.schemas.files.layout import parts
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+pytestmark = pytest.mark.usefixtures("objects_of_the_test_alone")
+
 
 def probes(run: Path, *names: str) -> list[dict]:
     found = [row for *_, part in parts(run, "probes") for row in pq.read_table(part).to_pylist()]

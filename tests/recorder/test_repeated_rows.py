@@ -16,6 +16,8 @@ from firstfault.recorder.tensors.repeated_rows import repeated_rows
 from firstfault.schemas.files.layout import parts
 from torch import nn
 
+pytestmark = pytest.mark.usefixtures("objects_of_the_test_alone")
+
 WIDTH = 6
 
 

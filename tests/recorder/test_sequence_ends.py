@@ -11,6 +11,8 @@ from firstfault.recorder import Recorder
 from firstfault.schemas.files.layout import parts
 from torch import Tensor, nn
 
+pytestmark = pytest.mark.usefixtures("objects_of_the_test_alone")
+
 END, PAD, IGNORED = 9, 0, -100
 TEXTS = [[1, 2, 3], [4, 5, 6, 7, 2], [3, 1]]
 

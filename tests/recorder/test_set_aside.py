@@ -10,6 +10,8 @@ from firstfault.recorder import Recorder
 from firstfault.schemas.files.layout import parts
 from torch import nn
 
+pytestmark = pytest.mark.usefixtures("objects_of_the_test_alone")
+
 
 class Net(nn.Module):
     def __init__(self) -> None:

@@ -1,9 +1,9 @@
 """The ring of snapshots: what is in one, when none is kept, which goes first; the training computes the same bits."""
 
-import subprocess
 import sys
 from pathlib import Path
 
+import forked
 import pyarrow.parquet as pq
 import pytest
 import torch
@@ -41,7 +41,7 @@ def train(folder: Path, *options: str, lost: int = 99) -> Path:
     script = folder / "train.py"
     script.write_text(SCRIPT)
     recorder = ["-m", "firstfault", "run", "--quiet", "--out", str(folder / "run"), *options] if options else []
-    subprocess.run([sys.executable, *recorder, str(script), str(folder), str(lost)], check=True, capture_output=True)
+    forked.run([sys.executable, *recorder, str(script), str(folder), str(lost)], check=True)
     return folder / "run"
 
 
@@ -81,7 +81,7 @@ def test_none_is_kept_of_a_short_run_or_where_two_do_not_fit_or_where_none_is_wa
     script = tmp_path / "large.py"
     script.write_text(SCRIPT.replace("300", "60000"))
     command = [sys.executable, "-m", "firstfault", "run", "--quiet", "--out", str(run), "--snapshots", "every=5,2MB"]
-    subprocess.run([*command, str(script), str(tmp_path), "99"], check=True, capture_output=True)
+    forked.run([*command, str(script), str(tmp_path), "99"], check=True)
     assert snapshots(run) == []
     assert ["do not fit" in words for words in events(run)] == [True]
 

@@ -112,21 +112,6 @@ def test_losses_lr_and_gradient_norms_of_each_step_are_those_of_the_script(tmp_p
     assert [row["grad_norm"] for row in steps] == pytest.approx([s**0.5 for s in squares], rel=1e-6)
 
 
-def test_a_step_left_out_by_the_scaler_is_counted_and_marked(tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    command = [sys.executable, "-m", "firstfault", "run", "--out", str(run), str(SCRIPT), "scaler"]
-    forked.run(command, check=True)
-
-    steps = rows(run, "steps")
-
-    skipped = [row["step"] for row in steps if row["skipped_by_scaler"]]
-    assert skipped
-    assert skipped == list(range(len(skipped)))
-    assert all(not row["stepped"] for row in steps if row["step"] in skipped)
-    assert steps[0]["loss_scale"] == 2.0**40
-    assert steps[0]["loss"] < 10  # the loss itself, not the scaled one
-
-
 def test_an_optimizer_that_is_left_out_halfway_leaves_steps_that_did_not_step(tmp_path: Path) -> None:
     run = tmp_path / "run"
     command = [sys.executable, "-m", "firstfault", "run", "--out", str(run), str(SCRIPT), "half_skipped"]

@@ -11,6 +11,8 @@ from firstfault.recorder import Recorder
 from firstfault.schemas.files.layout import parts
 from torch import Tensor, nn
 
+pytestmark = pytest.mark.usefixtures("objects_of_the_test_alone")
+
 WORDS, LENGTH = 8, 6
 
 

@@ -3,10 +3,13 @@
 from pathlib import Path
 
 import pyarrow.parquet as pq
+import pytest
 import torch
 from firstfault.recorder import Recorder
 from firstfault.schemas.files.layout import parts
 from torch import nn
+
+pytestmark = pytest.mark.usefixtures("objects_of_the_test_alone")
 
 
 def test_each_switch_of_a_model_between_modes_is_an_event(tmp_path: Path) -> None:

@@ -10,6 +10,8 @@ from firstfault.recorder import Recorder
 from torch import nn
 from torch.nn.modules import module as nn_module
 
+pytestmark = pytest.mark.usefixtures("objects_of_the_test_alone")
+
 EVERY = 1000
 FIRST_QUIET = 3
 SAVED = """SELECT step, module FROM tensor_stats JOIN tensors USING (tensor_id) JOIN modules USING (module_id)

@@ -17,6 +17,8 @@ from torch.nn.modules import module as nn_module
 from torch.optim.optimizer import _global_optimizer_post_hooks
 from torch.utils.data import DataLoader, TensorDataset
 
+pytestmark = pytest.mark.usefixtures("objects_of_the_test_alone")
+
 EVERY = 16
 WATCHED_AT_FIRST = 8
 SAVED = """SELECT step, module FROM tensor_stats JOIN tensors USING (tensor_id) JOIN modules USING (module_id)

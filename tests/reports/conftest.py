@@ -241,6 +241,25 @@ def verdict_of(conclusion: str = "anomalous", *, path: Path | str = "run", **val
 
 
 @pytest.fixture
+def found_healthy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every run of a batch that can be read is called healthy at once, for claims that do not concern what is found."""
+    from firstfault.reports.batch import run
+
+    monkeypatch.setattr(run, "diagnose", lambda trace, _rules: verdict_of("healthy", path=trace.path))
+
+
+@pytest.fixture
+def drawn_at_once(monkeypatch: pytest.MonkeyPatch, report_of_broken_run: Path) -> None:
+    """Every page of a batch is the same one, for claims that do not concern what is on it."""
+    from firstfault.reports.page import render
+
+    def copy(_trace: Any, _verdict: Verdict, path: Path) -> None:
+        path.write_bytes(report_of_broken_run.read_bytes())
+
+    monkeypatch.setattr(render, "write_page", copy)
+
+
+@pytest.fixture
 def make_verdict() -> Callable[..., Verdict]:
     return verdict_of
 

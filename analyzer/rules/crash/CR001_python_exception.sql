@@ -2,6 +2,7 @@
 code = "CR001"
 name = "python-exception"
 severity = "fatal"
+is = ["nonfinite-values"]
 phase = "exit"
 signal = "exception"
 message = "The script raised {exception_type} at step {step}{in_module}: {short}.{known_}"

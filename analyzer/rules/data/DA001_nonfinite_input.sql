@@ -6,7 +6,7 @@ phase = "data"
 signal = "nonfinite_count"
 message = "In step {step} {what_} held {held_} (shape {shape}) before any module had computed one; {reached} followed in the same step."
 fix = "Find the sample behind {tensor} at step {step}, or the code that computes it, and guard it. Do not divide by a zero std, and do not parse empty cells to NaN. To keep the training alive, use torch.nan_to_num or drop the sample."
-explains = ["outlier-batch", "nonfinite-tensor", "log-of-zero", "sqrt-at-zero", "fully-masked-attention-row", "fp16-overflow", "optimizer-eps-underflow", "exploding-gradients", "loss-spike", "divergence", "lr-too-high", "all-targets-ignored", "python-exception"]
+explains = ["outlier-batch", "nonfinite-values", "nonfinite-operator", "fully-masked-attention-row", "exploding-gradients", "loss-off-course", "lr-too-high", "all-targets-ignored"]
 [params.often]
 value = 3
 unit = "batches"

@@ -6,7 +6,7 @@ phase = "data"
 signal = "std"
 message = "From step {step} on {what_} ({batches} batches in a row): the input carries no information."
 fix = "Look at the loader and the normalisation of {field}: all values became equal."
-explains = ["divergence", "loss-spike", "plateau", "representation-collapse", "underfit", "shuffled-labels", "exploding-gradients", "dead-relu", "frozen-by-zero-gradient", "train-eval-input-mismatch", "duplicate-batches", "broken-graph"]
+explains = ["loss-off-course", "nothing-learnt", "representation-collapse", "shuffled-labels", "exploding-gradients", "dead-relu", "frozen-by-zero-gradient", "train-eval-input-mismatch", "duplicate-batches", "broken-graph"]
 [params.least]
 value = 2
 unit = "batches"

@@ -6,7 +6,7 @@ phase = "data"
 signal = "loss"
 message = "{how_}: the loss is {value}, {floor_} is {entropy}, while gradients and updates are healthy. Labels and inputs do not belong together."
 fix = "Check the join of inputs and labels: sorted or shuffled apart, off by one, another file."
-explains = ["divergence", "loss-spike", "plateau", "underfit", "overfit"]
+explains = ["loss-off-course", "nothing-learnt", "overfit"]
 slack = 20
 [params.low]
 value = 0.9

@@ -6,7 +6,7 @@ phase = "data"
 signal = "entropy"
 message = "The data are not shuffled. From step {step} on each of {batches} batches holds nearly one class, one class after the other. The label entropy is {value} nats a batch, {whole} over the run."
 fix = "Use DataLoader(..., shuffle=True) or a random sampler for training, in every stage of it."
-explains = ["loss-spike", "plateau", "divergence", "exploding-gradients", "overfit"]
+explains = ["loss-off-course", "plateau", "exploding-gradients", "overfit"]
 [params.share]
 value = 0.3
 doc = "Entropy of a batch over that of the run below which batches are sorted."

@@ -6,7 +6,7 @@ phase = "data"
 signal = "valid_fraction"
 message = "From step {step} on {how_}."
 fix = "Check where the mask is made (the collate function, the model, the call of attention, ignore_index). Check which value means padding. The mask and the padding do not agree."
-explains = ["loss-spike", "divergence", "shuffled-labels", "plateau", "fully-masked-attention-row", "nonfinite-tensor"]
+explains = ["loss-off-course", "shuffled-labels", "plateau", "fully-masked-attention-row", "nonfinite-tensor"]
 [params.least]
 value = 8
 unit = "batches"

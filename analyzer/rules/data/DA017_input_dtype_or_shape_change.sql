@@ -6,7 +6,7 @@ phase = "data"
 signal = "shape"
 message = "At step {step} {field} became {dtype} {shape_}; in {seen} batches before it was {dtype_before} {shape_before}."
 fix = "Check what the pipeline does from step {step} on: another collate path, another file, a missing conversion."
-explains = ["loss-spike", "divergence", "outlier-batch"]
+explains = ["loss-off-course", "outlier-batch"]
 reach = 5
 [params.least]
 value = 5

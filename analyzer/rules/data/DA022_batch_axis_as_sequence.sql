@@ -6,7 +6,7 @@ phase = "forward"
 signal = "event"
 message = "{what_} in {place} goes along the axis of the {samples} samples, and takes the axis of size {other} for the batch. Samples influence each other, and the places of one sample do not."
 fix = "{remedy}"
-explains = ["plateau", "underfit", "overfit"]
+explains = ["nothing-learnt", "overfit"]
 [needs]
 tables = ["events", "batches"]
 [doc]

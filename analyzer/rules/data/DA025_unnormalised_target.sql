@@ -6,7 +6,7 @@ phase = "loss"
 signal = "mean"
 message = "The targets are near {target}, the outputs near {output} in step {looked}. The outputs have gone {percent} % of the way to the targets' mean. After {steps} steps the loss is {kept} % of its first. A constant would have a smaller loss: targets differ from their mean by {spread}, outputs from it by {gap}."
 fix = "Train on (target - mean) / standard deviation of the training data, and undo it where a prediction is used. Or begin with the last layer's bias at the targets' mean."
-explains = ["plateau", "underfit", "lr-too-low", "exploding-gradients", "loss-spike", "shuffled-labels"]
+explains = ["nothing-learnt", "lr-too-low", "exploding-gradients", "loss-spike", "shuffled-labels"]
 [params.large]
 value = 100
 doc = "Mean of the targets from which they count as large: a new network's outputs are near 1 (convention of its initialisation)."

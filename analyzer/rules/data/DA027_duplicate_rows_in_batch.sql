@@ -6,7 +6,7 @@ phase = "data"
 signal = "distinct_rows"
 message = "Only {distinct} of the {size} rows of a batch differ, in {batches} of {looked} training batches examined from step {first} on. {what_}."
 fix = "{remedy}."
-explains = ["plateau", "underfit", "overfit", "divergence", "loss-spike"]
+explains = ["nothing-learnt", "overfit", "loss-off-course"]
 [params.few]
 value = 4
 doc = "Times that a row occurs in a batch, on average, where its different rows are few."

@@ -6,7 +6,7 @@ phase = "optimizer"
 signal = "sum"
 message = "After step {step} {value} of {all_} parameters are no longer the same on all {ranks} ranks, first {tensor}. From here on the replicas train apart."
 fix = "Look for what one rank does alone at step {step}. It may be code under `if rank == 0` that touches weights. It may be a random generator, or a checkpoint loaded by one rank only. Or gradients are not averaged at all. Now and then assert that a checksum of the weights is equal across ranks."
-explains = ["loss-spike", "divergence", "shuffled-labels", "plateau"]
+explains = ["loss-off-course", "shuffled-labels", "plateau"]
 [params.rounding]
 value = 1e-5
 unit = "relative"

@@ -6,7 +6,7 @@ phase = "backward"
 signal = "sum"
 message = "The all_reduce ({reduce_op}) of {numel} {dtype} at {place} gave a sum of {value} at step {step}. What the ranks gave adds up to {wanted}."
 fix = "Run the collective tests of the library on these hosts. Look for a tensor that is changed while an asynchronous call still uses it."
-explains = ["ranks-diverged", "divergence", "loss-spike", "exploding-gradients", "nonfinite-tensor"]
+explains = ["ranks-diverged", "loss-off-course", "exploding-gradients", "nonfinite-tensor"]
 [params.tolerance]
 value = 1e-3
 doc = "Difference over the sum of magnitudes; half precision ten times as much."

@@ -6,7 +6,7 @@ phase = "forward"
 signal = "tensors_alive"
 message = "From step {step} on {what} stay alive, one more after the other: {value} at the end{held}.{grows}{owner}"
 fix = "Find the list, dictionary or attribute to which they are added. Add .detach().cpu() or the number instead, and empty it when it has been used."
-explains = ["host-memory-leak", "oom-host", "oom-device", "memory-near-limit", "throughput-drift"]
+explains = ["host-memory-leak", "memory-short", "throughput-drift"]
 [params.least]
 value = 8
 unit = "tensors"

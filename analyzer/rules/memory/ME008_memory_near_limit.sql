@@ -2,6 +2,7 @@
 code = "ME008"
 name = "memory-near-limit"
 severity = "warning"
+is = ["memory-short"]
 phase = "exit"
 signal = "memory"
 message = "At step {step} {used_gb} GB of {limit_gb} GB of memory were in use ({value}), and stayed so for {samples} samples. The script's processes held {rss_gb} GB."

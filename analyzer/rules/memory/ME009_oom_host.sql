@@ -2,6 +2,7 @@
 code = "ME009"
 name = "oom-host"
 severity = "fatal"
+is = ["memory-short"]
 phase = "exit"
 signal = "memory"
 message = "The host ran out of memory at step {step}: {how}."

@@ -2,6 +2,7 @@
 code = "ME010"
 name = "oom-device"
 severity = "fatal"
+is = ["memory-short"]
 phase = "forward"
 signal = "memory"
 message = "The device ran out of memory{at_}{in_module}: {short}.{used}{holds}"

@@ -6,7 +6,7 @@ phase = "forward"
 signal = "registered"
 message = "{module_words} keeps {value} parameters ({names}) in a Python list or dict. There `parameters()` does not find them, so no optimizer trains them and no checkpoint holds them."
 fix = "Put the modules into nn.ModuleList or nn.ModuleDict (parameters into nn.ParameterList)."
-explains = ["parameters-not-in-optimizer", "plateau", "underfit"]
+explains = ["parameters-not-in-optimizer", "nothing-learnt"]
 [needs]
 tables = ["tensors"]
 columns = ["tensors.registered"]

@@ -6,7 +6,7 @@ phase = "optimizer"
 signal = "update"
 message = "{count} trainable parameters in module {place} (first {tensor}) receive gradients in {steps} steps from step {step} on. No optimizer holds them and their values never change; {held} other parameters are held by one."
 fix = "Create the optimizer when the model has its final modules: after replacing a head, wrapping, moving. Or call add_param_group for these parameters; set requires_grad=False where they are meant to stay."
-explains = ["shuffled-labels", "plateau", "underfit", "loss-spike", "divergence"]
+explains = ["shuffled-labels", "nothing-learnt", "loss-off-course"]
 [params.steps]
 value = 3
 unit = "steps"

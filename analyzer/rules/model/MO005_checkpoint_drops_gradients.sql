@@ -6,7 +6,7 @@ phase = "backward"
 signal = "gradient"
 message = "From step {step} on {place} runs under reentrant activation checkpointing with inputs that require no gradient: {said}."
 fix = "Call checkpoint(..., use_reentrant=False); or make an input of the block require a gradient (x.requires_grad_(), model.enable_input_require_grads())."
-explains = ["broken-graph", "parameters-not-in-optimizer", "frozen-by-zero-gradient", "python-exception", "vanishing-gradients", "unused-module", "no-optimizer-step"]
+explains = ["broken-graph", "parameters-not-in-optimizer", "gradients-vanish", "python-exception", "unused-module", "no-optimizer-step"]
 [params.steps]
 value = 2
 unit = "steps"

@@ -6,7 +6,7 @@ phase = "forward"
 signal = "zero_fraction"
 message = "These units no longer learn: {zero_percent} % of {tensor} are exactly zero from step {step} on ({steps} steps). The gradient of the weights before it ({producer}) is {gradient}."
 fix = "Lower the learning rate or clip gradients if it began with a large update. Check the bias and the init of {producer}. LeakyReLU or GELU keep a gradient on the negative side."
-explains = ["divergence", "vanishing-gradients", "loss-spike", "frozen-by-zero-gradient", "shuffled-labels", "representation-collapse"]
+explains = ["loss-off-course", "gradients-vanish", "shuffled-labels", "representation-collapse"]
 reach = 20
 [params.fraction]
 value = 0.98

@@ -2,6 +2,7 @@
 code = "MO007"
 name = "vanishing-gradients"
 severity = "error"
+is = ["gradients-vanish"]
 phase = "backward"
 signal = "gradient_ratio"
 message = "Gradients of the first layers are {ratio} of those of the last, for {steps} steps from step {step} on. Their rms is {first_rms} at {tensor} and {last_rms} at {last_tensor}, {course} {layers} layers."

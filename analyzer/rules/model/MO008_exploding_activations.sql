@@ -6,7 +6,7 @@ phase = "forward"
 signal = "rms"
 message = "At step {step} activations grow {factor} times a layer over {layers} layers. Their root mean square goes from {first} ({first_module}) to {value} ({module})."
 fix = "Initialise by fan-in, normalise between layers, or scale residual branches."
-explains = ["exploding-gradients", "fp16-overflow", "nonfinite-tensor", "divergence", "lr-too-high", "logit-drift", "loss-spike", "log-of-zero"]
+explains = ["exploding-gradients", "fp16-overflow", "nonfinite-tensor", "loss-off-course", "lr-too-high", "logit-drift", "log-of-zero"]
 [params.total]
 value = 100.0
 unit = "times"

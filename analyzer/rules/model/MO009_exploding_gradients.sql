@@ -6,7 +6,7 @@ phase = "backward"
 signal = "gradient_norm"
 message = "The gradient norm (before clipping) left its band at step {step}: {value} after {compared}, and kept growing to {highest}; {agreeing}."
 fix = "{clip_}, lower the learning rate or warm up longer, and check the init of deep or recurrent parts."
-explains = ["nonfinite-tensor", "loss-spike", "divergence", "optimizer-eps-underflow", "log-of-zero", "python-exception", "shuffled-labels", "representation-collapse"]
+explains = ["nonfinite-values", "loss-off-course", "log-of-zero", "shuffled-labels", "representation-collapse"]
 reach = 30
 slack = 1
 [params.factor]

@@ -6,7 +6,7 @@ phase = "forward"
 signal = "saturation"
 message = "From step {step} on at least {percent} % of the outputs of {module} ({class_name}) lie at their bounds. Its gradient is nearly zero there."
 fix = "Initialise smaller, normalise before {module}, or use an activation without bounds."
-explains = ["vanishing-gradients", "plateau", "underfit", "frozen-by-zero-gradient", "shuffled-labels", "representation-collapse"]
+explains = ["gradients-vanish", "nothing-learnt", "shuffled-labels", "representation-collapse"]
 [params.square]
 value = 0.96
 doc = "Mean square of the output, scaled to [-1, 1]: above it at least 59 % lie beyond 0.95."

@@ -6,7 +6,7 @@ phase = "forward"
 signal = "distinct_rows"
 message = "All {rows} rows of {tensor} are the same and stay so {how_}: its {rows} units are one."
 fix = "Initialise {tensor} at random (fan-in); a constant cannot tell units apart."
-explains = ["plateau", "underfit", "representation-collapse", "bad-init-scale", "dead-relu", "shuffled-labels", "frozen-by-zero-gradient"]
+explains = ["nothing-learnt", "representation-collapse", "bad-init-scale", "dead-relu", "shuffled-labels", "frozen-by-zero-gradient"]
 [params.late]
 value = 5
 unit = "steps"

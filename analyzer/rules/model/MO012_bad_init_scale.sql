@@ -6,7 +6,7 @@ phase = "forward"
 signal = "std"
 message = "{tensor} starts with a standard deviation of {value}, {times} times what its {fan_in} inputs call for (about {usual}){and_}."
 fix = "Initialise {tensor} by fan-in: standard deviation sqrt(2 / {fan_in}) before a ReLU, sqrt(1 / {fan_in}) otherwise."
-explains = ["exploding-activations", "exploding-gradients", "vanishing-gradients", "saturated-activation", "lr-too-high", "divergence", "plateau", "loss-spike", "dead-relu", "logit-drift", "underfit", "nonfinite-tensor", "double-softmax", "lr-too-low", "frozen-by-zero-gradient", "representation-collapse", "attention-entropy-collapse"]
+explains = ["exploding-activations", "exploding-gradients", "gradients-vanish", "saturated-activation", "lr-too-high", "loss-off-course", "nothing-learnt", "dead-relu", "logit-drift", "nonfinite-tensor", "double-softmax", "lr-too-low", "representation-collapse", "attention-entropy-collapse"]
 [params.high]
 value = 4.0
 unit = "times"

@@ -6,7 +6,7 @@ phase = "loss"
 signal = "output"
 message = "{what_}: the loss cannot fall below {floor}; it is {loss}."
 fix = "Return logits: drop the softmax before cross_entropy (or use log and nll_loss), the sigmoid before binary_cross_entropy_with_logits (or use binary_cross_entropy)."
-explains = ["plateau", "underfit", "vanishing-gradients", "shuffled-labels"]
+explains = ["nothing-learnt", "vanishing-gradients", "shuffled-labels"]
 [params.same]
 value = 1e-4
 doc = "Relative difference up to which two numbers are the same one, taken in float32 on two ways."

@@ -6,7 +6,7 @@ phase = "loss"
 signal = "loss_gradient"
 message = "From step {step} on {what_}."
 fix = "Minimise the loss itself; look for a minus sign, or for an optimizer with maximize=True."
-explains = ["divergence", "exploding-gradients", "loss-spike", "underfit", "logit-drift", "lr-too-high", "overfit", "silent-backend-noop", "silent-data-corruption"]
+explains = ["loss-off-course", "exploding-gradients", "underfit", "logit-drift", "lr-too-high", "overfit", "silent-backend-noop", "silent-data-corruption"]
 [params.runaway]
 value = 1000.0
 unit = "times"

@@ -6,7 +6,7 @@ phase = "loss"
 signal = "shape"
 message = "At step {step} the {saved} was stretched to {shape_} against the target{where_}: every sample is compared with every target."
 fix = "Give both the same shape: prediction.squeeze(-1), or target.unsqueeze(-1)."
-explains = ["overfit", "plateau", "underfit", "representation-collapse", "shuffled-labels", "input-dtype-or-shape-change", "divergence", "loss-spike"]
+explains = ["overfit", "nothing-learnt", "representation-collapse", "shuffled-labels", "input-dtype-or-shape-change", "loss-off-course"]
 [needs]
 tables = ["steps"]
 [doc]

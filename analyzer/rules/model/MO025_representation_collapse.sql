@@ -6,7 +6,7 @@ phase = "forward"
 signal = "spread"
 message = "From step {step} on the outputs of {place} run together: {how} falls from {before} to {value}{against}, and stays there. Every sample gets nearly the same output."
 fix = "Keep a term that drives outputs apart (negatives, variance, stop-gradient on one branch). Lower the learning rate. Check what the loss rewards when all outputs are equal."
-explains = ["shuffled-labels", "plateau", "underfit", "vanishing-gradients", "frozen-by-zero-gradient"]
+explains = ["shuffled-labels", "nothing-learnt", "gradients-vanish"]
 slack = 20
 [params.relative]
 value = 0.03

@@ -6,7 +6,7 @@ phase = "forward"
 signal = "activation"
 message = "The output of {place}{class_} is exactly {constant} for every sample from step {step} on. A {kind_} over one unit cannot give anything else. No gradient passes it, and nothing before it learns."
 fix = "{remedy}"
-explains = ["frozen-by-zero-gradient", "vanishing-gradients", "plateau", "underfit", "broken-graph", "dead-relu", "shuffled-labels", "saturated-activation"]
+explains = ["gradients-vanish", "nothing-learnt", "broken-graph", "dead-relu", "shuffled-labels", "saturated-activation"]
 [params.least]
 value = 3
 unit = "steps"

@@ -6,7 +6,7 @@ phase = "forward"
 signal = "stale"
 message = "At step {step} the forward pass used {stale} of {weights} weights as they were at step {since}, before later updates{names}. At step {since} {operator} made {thing}, and it was used again. Gradients belong to weights that no longer exist."
 fix = "{remedy}"
-explains = ["shuffled-labels", "plateau", "divergence", "loss-spike", "lr-too-high", "underfit", "exploding-gradients", "overfit", "unexplained-jump"]
+explains = ["shuffled-labels", "nothing-learnt", "loss-off-course", "lr-too-high", "exploding-gradients", "overfit", "unexplained-jump"]
 [params.least]
 value = 2
 unit = "looks"

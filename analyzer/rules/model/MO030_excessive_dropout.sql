@@ -6,7 +6,7 @@ phase = "forward"
 signal = "zero_count"
 message = "{place} ({class_name}) keeps {value} of what it is given in training, in all {looks} looks. The argument p of torch is the share that is dropped, not the share that is kept.{learnt_}"
 fix = "Use a p of 0.1 to 0.5; what other frameworks call keep_prob is 1 - p."
-explains = ["shuffled-labels", "plateau", "underfit"]
+explains = ["shuffled-labels", "nothing-learnt"]
 [params.kept]
 value = 0.25
 doc = "Share of the nonzero inputs that comes out of a dropout: Srivastava et al. (2014) keep 0.5 to 0.8."

@@ -6,7 +6,7 @@ phase = "loss"
 signal = "loss_input"
 message = "At step {step} {what_}."
 fix = "{fix_}"
-explains = ["saturated-activation", "dead-relu", "vanishing-gradients", "divergence", "plateau", "underfit", "double-softmax"]
+explains = ["saturated-activation", "dead-relu", "vanishing-gradients", "divergence", "nothing-learnt", "double-softmax"]
 [params.least]
 value = 3
 unit = "steps"

@@ -2,11 +2,12 @@
 code = "NU000"
 name = "nonfinite-tensor"
 severity = "error"
+is = ["nonfinite-values"]
 phase = "forward"
 signal = "nonfinite_count"
 message = "The first number that was lost: {origin} at step {step} {held}.{compiled_}{rerun}{spared_}"
 fix = "Look at what {origin} is computed from in this step. A capture of the module's inputs or torch.autograd.detect_anomaly on this one batch shows the operator."
-explains = ["loss-spike", "divergence", "python-exception", "dead-relu", "vanishing-gradients", "no-optimizer-step", "broken-graph", "nonfinite-metric"]
+explains = ["loss-off-course", "python-exception", "dead-relu", "vanishing-gradients", "no-optimizer-step", "broken-graph", "nonfinite-metric"]
 generic = true
 reach = 100
 slack = 1

@@ -2,11 +2,12 @@
 code = "NU001"
 name = "log-of-zero"
 severity = "error"
+is = ["nonfinite-operator"]
 phase = "loss"
 signal = "zero_count"
 message = "{what_} {zero_count} elements that are exactly 0 (of {numel}, {dtype}, shape {shape}) at step {step}, which gives {gives}, and {harm_}.{rerun}"
 fix = "Use the fused form (log_softmax, cross_entropy, binary_cross_entropy_with_logits, logsumexp), or clamp the argument: x.clamp_min(torch.finfo(x.dtype).tiny).log()."
-explains = ["nonfinite-tensor", "loss-spike", "divergence", "optimizer-eps-underflow", "python-exception", "sqrt-at-zero"]
+explains = ["nonfinite-values", "loss-off-course", "sqrt-at-zero"]
 [needs]
 tables = ["steps"]
 [doc]

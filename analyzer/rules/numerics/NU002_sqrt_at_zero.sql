@@ -2,11 +2,12 @@
 code = "NU002"
 name = "sqrt-at-zero"
 severity = "error"
+is = ["nonfinite-operator"]
 phase = "backward"
 signal = "zero_count"
 message = "The loss of step {step} is finite, but gradients became non-finite. The operator {op} was differentiated at {zero_count} exact zeros (of {numel}, {dtype}), where its derivative is infinite.{rerun}"
 fix = "Add a small eps inside the root: (x.square().sum(-1) + eps).sqrt(), (x.var(-1) + eps).sqrt(), torch.linalg.vector_norm (its gradient at zero is 0); leave out zero vectors and constant groups."
-explains = ["nonfinite-tensor", "loss-spike", "divergence", "optimizer-eps-underflow", "python-exception"]
+explains = ["nonfinite-values", "loss-off-course"]
 [needs]
 tables = ["steps"]
 [doc]

@@ -6,7 +6,7 @@ phase = "forward"
 signal = "full_rows"
 message = "Attention in module {place} at step {step}: {full_rows} of {rows} rows have every key masked ({op}.{saved}). The softmax of a row of -inf is NaN, and this module is the first whose output is not finite.{rerun}"
 fix = "Leave every query at least one key: its own position, or a dummy key. Or replace NaN rows after the softmax. Check batches with samples that are padding only."
-explains = ["outlier-batch", "nonfinite-tensor", "loss-spike", "divergence", "exploding-gradients", "optimizer-eps-underflow", "python-exception", "log-of-zero", "sqrt-at-zero", "fp16-overflow"]
+explains = ["outlier-batch", "nonfinite-values", "loss-off-course", "exploding-gradients", "nonfinite-operator"]
 [params.sane]
 value = 1e15
 doc = "Saved operands below this size cannot overflow a product in float32 or bfloat16. So the mask made whole rows of NaN."

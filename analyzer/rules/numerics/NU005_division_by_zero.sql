@@ -6,7 +6,7 @@ phase = "forward"
 signal = "zero_count"
 message = "At step {step} {op} had {zero_count} exact zeros in its denominator (of {numel}, {dtype}, shape {shape}). The first to come out non-finite was {origin}.{rerun}"
 fix = "Add an eps inside the denominator or clamp it (x / total.clamp_min(eps)). Handle the case behind it: an empty mask, a batch whose weights sum to zero, a constant feature."
-explains = ["nonfinite-tensor", "loss-spike", "divergence", "python-exception"]
+explains = ["nonfinite-tensor", "loss-off-course", "python-exception"]
 [params.ordinary]
 value = 1e30
 doc = "Largest finite element of a factor beside which an infinite one is no overflow (float32 ends at 3.4e38)."

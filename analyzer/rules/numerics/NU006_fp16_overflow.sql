@@ -2,11 +2,12 @@
 code = "NU006"
 name = "fp16-overflow"
 severity = "error"
+is = ["nonfinite-operator"]
 phase = "forward"
 signal = "abs_max"
 message = "float16 tensor {tensor} overflowed at step {step}: {inf_count} infinite and {nan_count} NaN of {numel} elements; {evidence}. float16 ends at 65504.{rerun}"
 fix = "Run this module in bfloat16 or float32 (autocast(enabled=False) around it), or scale its input down. Find out why its values had grown."
-explains = ["nonfinite-tensor", "loss-spike", "divergence", "exploding-gradients", "optimizer-eps-underflow", "python-exception", "no-optimizer-step", "dead-relu", "frozen-by-zero-gradient", "loss-scale-collapse"]
+explains = ["nonfinite-values", "loss-off-course", "exploding-gradients", "no-optimizer-step", "dead-relu", "frozen-by-zero-gradient", "loss-scale-collapse"]
 [params.near]
 value = 4096.0
 doc = "A NaN alone counts as overflow where the tensor or an operand had reached this size: its square is beyond 65504."

@@ -6,7 +6,7 @@ phase = "forward"
 signal = "fill"
 message = "{said}."
 fix = "Take the fill from the dtype of the scores: scores.masked_fill(mask, torch.finfo(scores.dtype).min), or compute the scores in float32. And leave every row at least one key."
-explains = ["fully-masked-attention-row", "nonfinite-tensor", "python-exception", "shape-or-dtype-error", "fp16-overflow", "loss-spike", "divergence", "optimizer-eps-underflow"]
+explains = ["fully-masked-attention-row", "nonfinite-values", "shape-or-dtype-error", "fp16-overflow", "loss-off-course"]
 [params.small]
 value = 64.0
 doc = "Operands of the scores below this size cannot overflow their product in float16, so infinite scores are the mask's doing."

@@ -6,7 +6,7 @@ phase = "backward"
 signal = "zero_count"
 message = "From step {step} on the float16 gradients underflow in {bad} of {total} steps, without loss scaling. {percent} % of their elements are {which}, and the largest is {largest}. float16 loses digits below 6.1e-5 and ends at 6e-8."
 fix = "Scale the loss (torch.amp.GradScaler), or train in bfloat16, whose exponent reaches as far as float32's."
-explains = ["vanishing-gradients", "frozen-by-zero-gradient", "update-lost-to-rounding", "lr-too-low", "plateau", "underfit", "silent-backend-noop", "dead-relu", "broken-graph", "optimizer-eps-underflow"]
+explains = ["gradients-vanish", "update-lost-to-rounding", "lr-too-low", "nothing-learnt", "silent-backend-noop", "dead-relu", "broken-graph", "optimizer-eps-underflow"]
 [params.share]
 value = 0.5
 doc = "Share of exact zeros among all elements of float16 gradients."

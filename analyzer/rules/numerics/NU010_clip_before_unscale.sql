@@ -6,7 +6,7 @@ phase = "optimizer"
 signal = "clip_norm"
 message = "At step {step} {who} saw gradients still multiplied by the loss scale {scale}. It cut a norm of {value} to {max_norm}, so the real gradient was cut to about {left_}."
 fix = "Call scaler.unscale_(optimizer) before the clipping."
-explains = ["clip-always-active", "lr-too-low", "plateau", "underfit", "clip-ineffective", "frozen-by-zero-gradient"]
+explains = ["clip-always-active", "lr-too-low", "nothing-learnt", "clip-ineffective", "frozen-by-zero-gradient"]
 [params.steps]
 value = 8
 unit = "steps"

@@ -6,7 +6,7 @@ phase = "optimizer"
 signal = "grad_norm"
 message = "Gradients are divided by another scale than the loss was multiplied with. At step {step} the loss scale went from {before} to {after_}, and the gradient norm in the optimizer followed (times {value}). This happened at {changes} of {all_} changes."
 fix = "Divide by the scale of the same step: let scaler.unscale_/step do it, or read scaler.get_scale() before update()."
-explains = ["exploding-gradients", "loss-spike", "lr-too-high", "divergence"]
+explains = ["exploding-gradients", "loss-off-course", "lr-too-high"]
 [params.near]
 value = 0.2
 doc = "How close ln(norm ratio) must come to ln(scale ratio), as a share of it."

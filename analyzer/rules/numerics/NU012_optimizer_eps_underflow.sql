@@ -2,11 +2,12 @@
 code = "NU012"
 name = "optimizer-eps-underflow"
 severity = "error"
+is = ["nonfinite-values"]
 phase = "optimizer"
 signal = "nonfinite_count"
 message = "{tensor} ({dtype}) became non-finite in the update of step {step} ({value} of {numel} elements). All gradients were finite (norm {gradient_norm}). {optimizer} divides by sqrt(v) + eps with eps {eps}, which is not representable or too small in {narrow}."
 fix = "Use a larger eps (1e-4 for float16 state), or keep weights and optimizer state in float32."
-explains = ["nonfinite-tensor", "loss-spike", "divergence", "python-exception"]
+explains = ["nonfinite-tensor", "loss-off-course", "python-exception"]
 [params.half]
 value = 2.98e-8
 doc = "Half of the smallest float16 subnormal (5.96e-8): a smaller eps rounds to 0 there."

@@ -6,7 +6,7 @@ phase = "optimizer"
 signal = "zero_count"
 message = "From step {step} on {percent} % of the elements of {tensor} ({dtype}) do not change in a step. The update is smaller than {dtype} can add. Its gradient is not zero and the learning rate reaches {lr}.{others}"
 fix = "Keep float32 master weights (autocast instead of .half()/.bfloat16()), or use stochastic rounding."
-explains = ["plateau", "underfit", "lr-too-low", "silent-backend-noop", "input-dtype-or-shape-change"]
+explains = ["nothing-learnt", "lr-too-low", "silent-backend-noop", "input-dtype-or-shape-change"]
 [params.share]
 value = 0.9
 doc = "Share of unchanged elements."

@@ -6,7 +6,7 @@ phase = "optimizer"
 signal = "clip_norm"
 message = "At step {step} {found} ({tensors_} tensors, {dtypes}): the norm overflowed, and clipping by it set all gradients to zero."
 fix = "Take the norm in float32: cast the gradients, or keep float32 master weights. Find out why the gradients are so large; error_if_nonfinite=True makes it visible."
-explains = ["nonfinite-tensor", "zero-grad-before-step", "frozen-by-zero-gradient", "lr-too-low", "no-optimizer-step", "clip-always-active", "clip-ineffective", "plateau", "vanishing-gradients", "silent-backend-noop", "update-lost-to-rounding", "exploding-gradients", "fp16-overflow", "loss-spike"]
+explains = ["nonfinite-tensor", "zero-grad-before-step", "gradients-vanish", "lr-too-low", "no-optimizer-step", "clip-always-active", "clip-ineffective", "plateau", "silent-backend-noop", "update-lost-to-rounding", "exploding-gradients", "fp16-overflow", "loss-spike"]
 [params.held]
 value = 0.005
 doc = "Share by which norms may differ and still be one that the script's own clipping holds."

@@ -6,7 +6,7 @@ phase = "optimizer"
 signal = "update_norm"
 message = "From step {step} on optimizer.step() leaves {tensor} exactly as it was. Its gradient is not zero (norm {value}), its learning rate is {lr}, and nothing was skipped or rounded."
 fix = "Make the parameter contiguous, upgrade torch, or check a custom optimizer: its step does nothing here."
-explains = ["plateau", "underfit"]
+explains = ["nothing-learnt"]
 [params.tiny]
 value = 1e-6
 doc = "Update over weights of the whole group: where the others hardly move either, this one is rounded away."

@@ -6,7 +6,7 @@ phase = "forward"
 signal = "abs_max"
 message = "{said}. Nothing that was recorded before it explains this: the inputs, the other tensors and the last update were as usual."
 fix = "Replay step {step} from the last checkpoint on another device. If the jump does not come again, test the memory and the device (rank {rank}). Look also for code that writes into weights or gradients between steps."
-explains = ["nonfinite-tensor", "loss-spike", "divergence", "exploding-gradients", "lr-too-high", "dead-relu", "saturated-activation", "log-of-zero", "sqrt-at-zero", "division-by-zero", "fp16-overflow", "optimizer-eps-underflow", "python-exception", "exploding-activations", "vanishing-gradients", "bad-init-scale", "optimizer-state-drift", "frozen-by-zero-gradient", "zero-grad-missing", "unnormalised-input", "loss-scale-collapse", "representation-collapse", "unexplained-jump"]
+explains = ["nonfinite-values", "loss-off-course", "exploding-gradients", "lr-too-high", "dead-relu", "saturated-activation", "nonfinite-operator", "division-by-zero", "exploding-activations", "gradients-vanish", "bad-init-scale", "optimizer-state-drift", "zero-grad-missing", "unnormalised-input", "loss-scale-collapse", "representation-collapse", "unexplained-jump"]
 [params.weight]
 value = 100.0
 unit = "times"

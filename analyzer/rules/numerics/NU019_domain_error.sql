@@ -6,7 +6,7 @@ phase = "forward"
 signal = "min"
 message = "{op} got {operand} at step {step}, which is outside its domain ({domain}): its result is NaN.{rerun}"
 fix = "Guard the operand before {op}. Clamp it into the domain, take abs() where the sign does not matter, or leave such elements out. Find out why {operand} occurs. A degree, a variance or a cosine leaves its range by a sign or by rounding."
-explains = ["nonfinite-tensor", "loss-spike", "divergence", "optimizer-eps-underflow", "python-exception", "log-of-zero", "sqrt-at-zero"]
+explains = ["nonfinite-values", "loss-off-course", "log-of-zero", "sqrt-at-zero"]
 [needs]
 tables = ["steps"]
 [doc]

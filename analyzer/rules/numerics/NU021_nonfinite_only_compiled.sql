@@ -6,7 +6,7 @@ phase = "forward"
 signal = "nonfinite_count"
 message = "Code of torch.compile lost a value at step {step} that the same call without compilation does not lose. There {origin} held {nan_count} NaN and {inf_count} infinite of {numel} elements{compiled_}. Run once more, separately and uncompiled, on the same arguments and weights, the model put out finite values."
 fix = "Run this step with torch.compile(backend='aot_eager'). If it stays finite, the inductor backend is at fault, else the decompositions. Then take {origin} out of the compiled code (torch.compiler.disable on its module) or keep its intermediate values in float32. Report it with the capture as input."
-explains = ["nonfinite-tensor", "loss-spike", "divergence", "exploding-gradients", "python-exception", "division-by-zero", "log-of-zero", "sqrt-at-zero", "fp16-overflow", "domain-error", "infinite-slope", "silent-data-corruption", "optimizer-eps-underflow"]
+explains = ["nonfinite-values", "loss-off-course", "exploding-gradients", "division-by-zero", "nonfinite-operator", "domain-error", "infinite-slope", "silent-data-corruption"]
 [needs]
 tables = ["captured_steps", "tensor_stats"]
 [doc]

@@ -6,7 +6,7 @@ phase = "backward"
 signal = "carried_grad_norm"
 message = "At step {step}, when the first backward began, the gradients still had norm {value}, {share_}. The optimizer had used {previous} in the step before. This happened in {steps} of {rows_} steps. Gradients of old batches add up."
 fix = "Call optimizer.zero_grad() once per optimizer step, before the first backward of the next. Note that model.zero_grad() clears only the parameters of that model."
-explains = ["exploding-gradients", "loss-spike", "divergence", "lr-too-high", "nonfinite-tensor", "shuffled-labels", "representation-collapse"]
+explains = ["exploding-gradients", "loss-off-course", "lr-too-high", "nonfinite-tensor", "shuffled-labels", "representation-collapse"]
 [params.steps]
 value = 3
 unit = "steps"

@@ -6,7 +6,7 @@ phase = "optimizer"
 signal = "grad_norm"
 message = "At step {step} the gradients were cleared between backward and optimizer.step ({calls}: b backward, z zero_grad, s step). The optimizer saw {value}."
 fix = "Call optimizer.zero_grad() before backward or after step, never between them. Where an accumulation ends short with an epoch, step once more before they are cleared."
-explains = ["silent-backend-noop", "frozen-by-zero-gradient", "plateau", "underfit", "shuffled-labels", "accumulation-not-normalised", "token-weighted-accumulation"]
+explains = ["silent-backend-noop", "frozen-by-zero-gradient", "nothing-learnt", "shuffled-labels", "accumulation-not-normalised", "token-weighted-accumulation"]
 [params.least]
 value = 3
 unit = "steps"

@@ -6,7 +6,7 @@ phase = "optimizer"
 signal = "update_ratio"
 message = "The learning rate is too high {when_}. At step {step} one update changed the weights by {value} of their norm (lr {lr}, {optimizer}). The loss went from {loss_before} to {loss_after}."
 fix = "Lower the learning rate by 3 to 10 times or warm it up over more steps. An update ratio near 1e-3 is usual."
-explains = ["exploding-gradients", "divergence", "loss-spike", "nonfinite-tensor", "dead-relu", "saturated-activation", "frozen-by-zero-gradient", "plateau", "fp16-overflow", "log-of-zero", "sqrt-at-zero", "vanishing-gradients", "optimizer-eps-underflow", "python-exception", "shuffled-labels", "representation-collapse", "attention-entropy-collapse"]
+explains = ["exploding-gradients", "loss-off-course", "nonfinite-values", "dead-relu", "saturated-activation", "gradients-vanish", "plateau", "nonfinite-operator", "shuffled-labels", "representation-collapse", "attention-entropy-collapse"]
 slack = 1
 [params.ratio]
 value = 0.1

@@ -6,7 +6,7 @@ phase = "optimizer"
 signal = "update_ratio"
 message = "From step {step} on {what_}."
 fix = "Raise the learning rate; an update ratio near 1e-3 is usual. A scheduler on a metric needs mode='min' for a loss."
-explains = ["plateau", "underfit"]
+explains = ["nothing-learnt"]
 [params.ratio]
 value = 1e-6
 doc = "Largest update ratio that counts as standing still."

@@ -6,7 +6,7 @@ phase = "optimizer"
 signal = "lr"
 message = "The learning rate jumped at step {step} from {lr_before} to {value}; {harm}. That is {factor} times the highest of the {earlier} steps before ({highest_before})."
 fix = "Check the schedule and what sets param_groups at step {step}. It may be a wrong unit or exponent, a scheduler stepped with the wrong argument, or a restored configuration."
-explains = ["lr-too-high", "loss-spike", "divergence", "exploding-gradients", "nonfinite-tensor", "dead-relu", "saturated-activation", "exploding-activations", "frozen-by-zero-gradient", "plateau", "fp16-overflow", "log-of-zero", "sqrt-at-zero", "vanishing-gradients", "optimizer-eps-underflow", "python-exception", "shuffled-labels", "representation-collapse", "attention-entropy-collapse"]
+explains = ["lr-too-high", "loss-off-course", "exploding-gradients", "nonfinite-values", "dead-relu", "saturated-activation", "exploding-activations", "gradients-vanish", "plateau", "nonfinite-operator", "shuffled-labels", "representation-collapse", "attention-entropy-collapse"]
 [params.factor]
 value = 5.0
 unit = "times"

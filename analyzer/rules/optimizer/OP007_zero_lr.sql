@@ -6,7 +6,7 @@ phase = "optimizer"
 signal = "lr"
 message = "From step {step} on the learning rate of optimizer {optimizer_id} is {value} for {steps_} steps ({until}). The weights do not learn."
 fix = "Check the schedule's length and end value, and what sets the learning rate at step {step}."
-explains = ["plateau", "underfit", "lr-too-low", "stale-metric"]
+explains = ["nothing-learnt", "lr-too-low", "stale-metric"]
 [params.least]
 value = 5
 unit = "steps"

@@ -6,7 +6,7 @@ phase = "optimizer"
 signal = "state_step"
 message = "At step {step} {what_} of {optimizer} is {value} after {before} in the step before: its moments were lost, {how_}."
 fix = "Keep one optimizer for the run, with add_param_group for what is unfrozen later. On resume call optimizer.load_state_dict before training goes on."
-explains = ["loss-spike", "divergence", "exploding-gradients", "lr-too-high", "shuffled-labels"]
+explains = ["loss-off-course", "exploding-gradients", "lr-too-high", "shuffled-labels"]
 [params.gone_on]
 value = 0.3
 doc = "Distance of a new model's weights from the last ones of the model before, over that from its first ones. Below it the new model continues from there."

@@ -6,7 +6,7 @@ phase = "backward"
 signal = "loss_gradient"
 message = "From step {step} on {microbatches} microbatches are accumulated and each mean loss counts in full. The gradient is {value} times {of_what_}."
 fix = "Divide the loss by the number of microbatches ({microbatches}) before backward."
-explains = ["exploding-gradients", "clip-always-active", "divergence", "loss-spike", "nonfinite-tensor", "saturated-activation"]
+explains = ["exploding-gradients", "clip-always-active", "loss-off-course", "nonfinite-tensor", "saturated-activation"]
 [params.window]
 value = 8
 unit = "steps"

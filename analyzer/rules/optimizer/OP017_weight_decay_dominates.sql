@@ -6,7 +6,7 @@ phase = "optimizer"
 signal = "decay_ratio"
 message = "From step {step} on weight decay makes up {percent} % of each update of group {group_id} ({rate_} = {rate}). The norm of the weights fell from {before} to {after}."
 fix = "Lower weight_decay ({weight_decay}), or the factor by which the script itself shrinks its weights (multiply it by lr). Leave norms and biases out of it."
-explains = ["plateau", "underfit", "vanishing-gradients", "representation-collapse", "divergence", "loss-spike", "shuffled-labels", "silent-backend-noop"]
+explains = ["nothing-learnt", "vanishing-gradients", "representation-collapse", "loss-off-course", "shuffled-labels", "silent-backend-noop"]
 [params.share]
 value = 0.7
 doc = "Decay step over whole update."

@@ -6,7 +6,7 @@ phase = "optimizer"
 signal = "exp_avg_sq"
 message = "At step {step} the second moment {tensor} of {optimizer} {how_}: {value} {beside}; {harm}."
 fix = "Do not touch optimizer.state between steps. Where gradients vanish for long stretches use a larger eps, a smaller beta2, or a warm-up when they come back."
-explains = ["loss-spike", "divergence", "exploding-gradients", "lr-too-high", "nonfinite-tensor", "optimizer-state-drift", "dead-relu"]
+explains = ["loss-off-course", "exploding-gradients", "lr-too-high", "nonfinite-tensor", "optimizer-state-drift", "dead-relu"]
 [params.fallen]
 value = 1e-4
 doc = "Share of its own peak to which the mean of a second moment decays before it counts as collapsed."

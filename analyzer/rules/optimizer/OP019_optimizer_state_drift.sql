@@ -6,7 +6,7 @@ phase = "optimizer"
 signal = "optimizer_state"
 message = "{said}."
 fix = "Find what writes into optimizer.state: a restored or averaged state, a wrong device copy. Where the gradients themselves grew, look at the data and the learning rate from step {step} on."
-explains = ["loss-spike", "divergence", "exploding-gradients", "lr-too-high", "nonfinite-tensor", "dead-relu", "shuffled-labels"]
+explains = ["loss-off-course", "exploding-gradients", "lr-too-high", "nonfinite-tensor", "dead-relu", "shuffled-labels"]
 [params.margin]
 value = 1.5
 unit = "times"

@@ -2,6 +2,7 @@
 code = "OP021"
 name = "loss-spike"
 severity = "error"
+is = ["loss-off-course"]
 phase = "loss"
 signal = "loss"
 message = "The loss left its band at step {step}: {value} after a median of {loss_median} in the {history} steps before{gradients}; {after}."

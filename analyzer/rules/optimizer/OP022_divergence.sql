@@ -2,6 +2,7 @@
 code = "OP022"
 name = "divergence"
 severity = "error"
+is = ["loss-off-course"]
 phase = "loss"
 signal = "loss"
 message = "From step {step} on the loss stays above its band: median {rest_median} over the last {rest_rows} steps, never below {rest_low}. In the steps before the median was {loss_median}. The gradient norm reached {near_norm} after {norm_median}.{at_once_}"

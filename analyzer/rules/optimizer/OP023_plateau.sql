@@ -2,6 +2,7 @@
 code = "OP023"
 name = "plateau"
 severity = "warning"
+is = ["nothing-learnt"]
 phase = "step"
 signal = "loss"
 message = "From step {step} on the loss stands still: {value} over the last {steps_} steps, {before} before{while_}."

@@ -2,6 +2,7 @@
 code = "OP025"
 name = "underfit"
 severity = "warning"
+is = ["nothing-learnt"]
 phase = "step"
 signal = "loss"
 message = "After {steps_} steps the training loss is {value}, {percent} % of its start, and {name} ({eval_}) is no better. The model fits neither, though its gradients are healthy."

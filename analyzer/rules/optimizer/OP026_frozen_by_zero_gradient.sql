@@ -2,6 +2,7 @@
 code = "OP026"
 name = "frozen-by-zero-gradient"
 severity = "error"
+is = ["gradients-vanish"]
 phase = "backward"
 signal = "grad_norm"
 message = "From step {step} on the gradient of {tensor} is exactly zero ({steps_} steps, to the end){and_}. It is in the graph, but no gradient flows."

@@ -6,7 +6,7 @@ phase = "loss"
 signal = "activation_gradient"
 message = "From step {step} on the loss ({loss}) does not depend on the model. Its gradient is exactly zero at the output of {place}, where the model ends, and at every other output. So are the gradients of all {parameters} parameters ({steps} steps, to the end)."
 fix = "Look between the model's output and the loss. Usual causes are a factor of 0 (a weight, a mask, a schedule) and a clamp that always acts. Another is an output that the loss does not use."
-explains = ["frozen-by-zero-gradient", "vanishing-gradients", "plateau", "underfit", "optimizer-eps-underflow", "second-moment-collapse", "dead-relu"]
+explains = ["gradients-vanish", "nothing-learnt", "optimizer-eps-underflow", "second-moment-collapse", "dead-relu"]
 [params.least]
 value = 6
 unit = "steps"

@@ -6,7 +6,7 @@ phase = "optimizer"
 signal = "scheduler_steps"
 message = "{scheduler} was stepped {times} times in {steps_} optimizer steps of optimizer {optimizer_id}, although {how_}. The learning rate at the end is {value}."
 fix = "Call scheduler.step() after each optimizer.step() (Lightning: interval \"step\"), or give the schedule its length and its warm-up in epochs."
-explains = ["lr-too-low", "plateau", "underfit"]
+explains = ["lr-too-low", "nothing-learnt"]
 [params.share]
 value = 0.2
 doc = "Steps of the scheduler as a share of those that it is planned for, or of the optimizer's."

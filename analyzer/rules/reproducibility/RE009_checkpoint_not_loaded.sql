@@ -6,7 +6,7 @@ phase = "data"
 signal = "matched"
 message = "At step {step} load_state_dict(strict=False) left {content} with its initial weights. Of the {entries} keys of the state dict, {matched} are keys of the model and {unexpected} are not. The state dict lacks {missing} keys of the model. {left_}"
 fix = "Compare one key of each. Usually a prefix differs, such as 'module.' of DistributedDataParallel, '_orig_mod.' of torch.compile or 'model.' of a wrapper. Remove it, or load the state one level deeper in the checkpoint. Save frozen weights too: take model.state_dict(), not only what the optimizer holds. With strict=True torch says so at once."
-explains = ["underfit", "plateau"]
+explains = ["nothing-learnt"]
 [params.least]
 value = 0.1
 unit = "share"

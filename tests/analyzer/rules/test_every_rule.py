@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from firstfault.analyzer import Rule, load_rules
 from firstfault.analyzer.rules.fault_catalogue import load_catalogue
-from rule_cases import cases_of
+from firstfault.analyzer.rules.rule import classes_of, load_own_rules
+from rule_cases import ROOT, cases_of
 
 RULES = load_rules()
 
@@ -67,6 +68,28 @@ def test_explaining_has_no_circles() -> None:
 
     for name in explains:
         visit(name, ())
+
+
+def test_a_class_has_several_members_and_no_name_of_a_rule_and_none_explains_its_own() -> None:
+    classes = classes_of(RULES)
+    assert len(classes) >= 5
+    assert not set(classes) & {r.header.name for r in RULES}
+    assert all(len(members) > 1 for members in classes.values())
+
+
+def test_a_class_stands_for_its_members(tmp_path: Path) -> None:
+    given = next(r for r in RULES if "loss-off-course" in r.header.classes)
+    assert {"divergence", "loss-spike"} == set(classes_of(RULES)["loss-off-course"])
+    explaining = next(r for r in RULES if r.header.name == "outlier-batch")
+    assert {"divergence", "loss-spike"} <= set(explaining.header.explains)
+    text = (ROOT / given.layer / given.file).read_text("utf-8")
+    text = text.replace(given.header.code, "XX001").replace(f'name = "{given.header.name}"', 'name = "mine"')
+    text = re.sub(r"^(is|explains) = .*\n", "", text, flags=re.MULTILINE)
+    own = text.replace("slack = ", 'explains = ["loss-off-course", "plateau"]\nslack = ', 1)
+    assert own != text
+    (tmp_path / "XX001_mine.sql").write_text(own)
+    (mine,) = load_own_rules(tmp_path)
+    assert mine.header.explains == ("divergence", "loss-spike", "plateau")
 
 
 def test_a_rule_explains_only_names_of_the_catalogue() -> None:

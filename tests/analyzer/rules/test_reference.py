@@ -2,10 +2,18 @@
 
 from pathlib import Path
 
+import pytest
 from firstfault.analyzer import load_rules
 from firstfault.analyzer.reading.views import SHARED, empty_database
 from firstfault.analyzer.rules.fault_catalogue import load_catalogue
-from firstfault.analyzer.rules.reference import column_docs, rules_page, signals_page, tables_page
+from firstfault.analyzer.rules.reference import (
+    column_docs,
+    layer_page,
+    rule_layers,
+    rules_page,
+    signals_page,
+    tables_page,
+)
 from firstfault.schemas import RECORDS, TABLES
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -18,6 +26,15 @@ def test_the_page_of_tables_is_up_to_date() -> None:
 
 def test_the_page_of_rules_is_up_to_date() -> None:
     assert (DOCS / "rules.md").read_text(encoding="utf-8") == rules_page(), REMEDY
+
+
+@pytest.mark.parametrize("layer", rule_layers())
+def test_the_page_of_a_layer_is_up_to_date(layer: str) -> None:
+    assert (DOCS / "rules" / f"{layer}.md").read_text(encoding="utf-8") == layer_page(layer), REMEDY
+
+
+def test_every_layer_has_a_page_and_there_is_no_other() -> None:
+    assert sorted(page.stem for page in (DOCS / "rules").iterdir()) == rule_layers()
 
 
 def test_every_shared_view_is_listed_and_described() -> None:
@@ -44,9 +61,12 @@ def test_every_column_of_every_view_has_a_sentence() -> None:
             assert [name for name, _ in columns if not known.get(name)] == [], view
 
 
-def test_every_rule_is_on_the_page() -> None:
-    page = rules_page()
-    assert all(f"## {r.header.code} {r.header.name}\n" in page for r in load_rules())
+def test_every_rule_is_in_the_table_and_on_the_page_of_its_layer() -> None:
+    table, pages = rules_page(), {layer: layer_page(layer) for layer in rule_layers()}
+    for rule in load_rules():
+        code, name = rule.header.code, rule.header.name
+        assert f"| [{code}](rules/{rule.layer}.md#{code.lower()}-{name}) |" in table
+        assert f"## {code} {name}\n" in pages[rule.layer]
 
 
 def test_the_page_of_signals_is_up_to_date() -> None:

@@ -23,7 +23,7 @@ def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def command() -> Any:
+def command(judged_here: None) -> Any:
     app = build_app("batch")
     return lambda *args: CliRunner().invoke(app, ["batch", "-j", "1", *map(str, args)], catch_exceptions=False)
 
@@ -50,7 +50,7 @@ def rows(out: Path) -> dict[str, dict[str, Any]]:
     return {r["name"]: r for r in json.loads((out / "index.json").read_text())["runs"]}
 
 
-def test_a_tree_at_an_address_comes_out_like_the_same_tree_here(sweep, command, tmp_path):
+def test_a_tree_at_an_address_comes_out_like_the_same_tree_here(sweep, command, found_healthy, drawn_at_once, tmp_path):
     here, there = tmp_path / "here", tmp_path / "there"
     command(sweep, "-o", here)
     done = command(sweep.as_uri(), "-o", there)

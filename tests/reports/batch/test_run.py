@@ -24,8 +24,12 @@ from typer.testing import CliRunner
 
 
 @pytest.fixture
-def command() -> Any:
-    """`firstfault batch`, with one process that judges: each further one loads all libraries for two runs."""
+def command(judged_here: None) -> Any:
+    """`firstfault batch`, where this process judges: one of a pool loads all libraries for two runs."""
+    return batch_command()
+
+
+def batch_command() -> Any:
     app = build_app("batch")
     return lambda *args: CliRunner().invoke(app, ["batch", "-j", "1", *map(str, args)], catch_exceptions=False)
 
@@ -98,7 +102,7 @@ def test_a_broken_run_has_a_row_that_says_why_and_stops_no_other(make_run, comma
 
 
 @pytest.mark.slow
-def test_what_has_not_changed_is_not_judged_again(make_run, command, tmp_path):
+def test_what_has_not_changed_is_not_judged_again(make_run, command, found_healthy, drawn_at_once, tmp_path):
     make_run("tree/one")
     make_run("tree/two")
     out = tmp_path / "out"
@@ -128,9 +132,9 @@ def test_a_changed_threshold_judges_again(make_run, command, tmp_path, monkeypat
     assert index(out)["runs"][0]["fresh"]
 
 
-def test_json_is_the_index(make_run, command, tmp_path):
+def test_json_is_the_index(make_run, tmp_path):
     make_run("tree/one")
-    done = command(tmp_path / "tree", "-o", tmp_path / "out", "--json")
+    done = batch_command()(tmp_path / "tree", "-o", tmp_path / "out", "--json")
     assert json.loads(done.stdout, parse_constant=pytest.fail) == index(tmp_path / "out")
     assert index(tmp_path / "out")["complete"] is True
 
@@ -184,7 +188,7 @@ def judge_or_die(work: batch.Work) -> BatchRow:
 
 @pytest.mark.slow
 def test_a_batch_that_was_killed_goes_on_where_it_stopped(make_run, tmp_path):
-    for i in range(8):
+    for i in range(5):
         make_run(f"tree/{i}")
     out = tmp_path / "out"
     command = [sys.executable, "-m", "firstfault", "batch", str(tmp_path / "tree"), "-o", str(out), "-j", "1"]
@@ -200,16 +204,18 @@ def test_a_batch_that_was_killed_goes_on_where_it_stopped(make_run, tmp_path):
     done = subprocess.run(command, cwd=tmp_path, check=False, capture_output=True, text=True)
     assert done.returncode == 0
     rows = index(out)["runs"]
-    assert len(rows) == 8
+    assert len(rows) == 5
     assert 2 <= sum(not r["fresh"] for r in rows) <= kept + 1  # the process that was killed with it may have ended one
-    assert kept < 8
+    assert kept < 5
 
 
 HOSTILE = ["<script>window.hacked=1<", "a'b\"c`d", "{{ 7 * 7 }}", "层 🚀", "new\nline", "%2e%2e", "-rf", "CON"]
 
 
 @pytest.mark.slow
-def test_hostile_folder_names_do_nothing_in_index_and_file_system(make_run, command, open_page, tmp_path):
+def test_hostile_folder_names_do_nothing_in_index_and_file_system(
+    make_run, command, found_healthy, open_page, tmp_path
+):
     for name in HOSTILE:
         make_run(f"tree/{name}")
     odd = os.fsencode(tmp_path / "tree") + b"/\xff\xfe"

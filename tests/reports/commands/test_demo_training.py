@@ -1,6 +1,7 @@
 """The demo holds the diagnosis against what it knows to be true."""
 
 import ast
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -62,10 +63,13 @@ def test_an_unknown_fault_is_one_clear_line(tmp_path):
 def test_the_demo_is_diagnosed_right(fault, tmp_path):
     done = _demo(fault, tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "The diagnosis agrees" in done.stdout
-    assert (tmp_path / "run-report.html").stat().st_size > 500_000
+    assert "The diagnosis agrees" in done.stderr
+    page = tmp_path / "run-report.html"
+    assert page.stat().st_size > 500_000
+    told = json.loads(done.stdout)
+    assert (told["run"], told["report"], told["wrong"]) == (str(tmp_path / "run"), str(page), [])
 
 
 def _demo(fault: str, folder: Path) -> Any:
-    command = [sys.executable, "-m", "firstfault", "demo", fault, "--out", str(folder / "run")]
+    command = [sys.executable, "-m", "firstfault", "demo", fault, "--json", "--out", str(folder / "run")]
     return forked.run(command, text=True, cwd=folder, timeout=300)

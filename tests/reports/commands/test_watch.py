@@ -1,9 +1,11 @@
 """Watching a run: what is shown of it, that a look follows a look until it ends, and the exit status."""
 
 import io
+import json
 import math
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 from firstfault.analyzer import AnalyzerError, Trace
@@ -69,6 +71,17 @@ def test_one_failed_look_is_tried_again_and_two_are_an_error(make_verdict):
     assert watch_until_ended(console, look, 0.0, once=False).verdict == "healthy"
     with pytest.raises(AnalyzerError, match="for good"):
         watch_until_ended(console, look, 0.0, once=False)
+
+
+def test_each_look_is_a_line_of_json(make_verdict, capsys):
+    looks = [replace(live(going_on=on), step=step, loss=loss) for on, step, loss in ((1, 3, 0.5), (0, 4, math.nan))]
+    answers = iter([(look, make_verdict("healthy")) for look in looks])
+    console = Console(file=io.StringIO())
+    watch_until_ended(console, lambda: next(answers), 0.0, once=False, as_json=True)
+    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(t["status"], t["step"], t["loss"]) for t in told] == [("running", 3, 0.5), ("completed", 4, "NaN")]
+    assert {t["verdict"] for t in told} == {"healthy"}
+    assert console.file.getvalue() == ""
 
 
 def test_the_command_ends_with_the_run_and_with_its_verdict(broken_run):

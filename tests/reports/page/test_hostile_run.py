@@ -45,8 +45,8 @@ COMMANDS = (
     ["mre", "-o", "{out}/rerun.py"],
     ["batch", "-o", "{out}/batch"],
 )
-OWN_PROCESS = COMMANDS[1], COMMANDS[3]
-"""What a Python that starts in the folder could be made to import."""
+OWN_PROCESS = (COMMANDS[3],)
+"""What a Python that starts in the folder could be made to import; tests/analyzer/reading/test_hostile_folder.py has others."""
 
 
 class Bomb:
@@ -150,7 +150,7 @@ def state_of(folder: Path) -> dict[str, tuple[int, int]]:
 
 
 @pytest.mark.slow
-def test_every_command_reads_it_and_nothing_happens(hostile, outside, tmp_path, open_page, monkeypatch):
+def test_every_command_reads_it_and_nothing_happens(judged_here, hostile, outside, tmp_path, open_page, monkeypatch):
     write_json(tmp_path / "ours.json", {})  # something beside it that a writer could hit
     before = state_of(tmp_path)
     out = tmp_path.parent / f"{tmp_path.name}-out"

@@ -101,7 +101,7 @@ def preflight(folder: Path, script: str, *args: str) -> tuple[int, dict]:
     ("script", "fault", "check"),
     [
         ("images.py", "none", None),
-        ("images.py", "view-mixes-samples", "dependence-sample"),
+        pytest.param("images.py", "view-mixes-samples", "dependence-sample", marks=pytest.mark.suite),
         pytest.param("sequences.py", "none", None, marks=pytest.mark.suite),
         pytest.param("sequences.py", "wrong-backward", "gradcheck", marks=pytest.mark.suite),
         pytest.param("language.py", "none", None, marks=pytest.mark.suite),

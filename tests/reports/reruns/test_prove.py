@@ -239,9 +239,40 @@ def demo(folder: Path, fault: str) -> Path:
     return folder / fault
 
 
+SMALL = """
+import sys, torch
+from torch import nn
+torch.manual_seed(0)
+x = torch.randn(480, 8)
+y = x[:, :1] * 2
+if len(sys.argv) > 1:
+    x[int(sys.argv[1])] = 1e6
+model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 1))
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+for i in range(0, 480, 16):
+    loss = nn.functional.mse_loss(model(x[i : i + 16]), y[i : i + 16])
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def small(folder: Path, *args: str) -> Path:
+    """A recorded run of the small script; with an argument this sample is an outlier."""
+    (folder / "train.py").write_text(SMALL)
+    run = folder / "run"
+    forked.run([sys.executable, "-m", "firstfault", "run", "--quiet", "--out", run, folder / "train.py", *args])
+    return run
+
+
+@pytest.mark.suite
 @pytest.mark.slow
+def test_the_cause_of_the_demo_is_confirmed(reruns_are_forks, tmp_path):
+    assert prove(demo(tmp_path, "outlier-batch"))[0].proven == {"outlier-batch": "confirmed"}
+
+
 def test_the_true_cause_is_confirmed(reruns_are_forks, tmp_path):
-    run = demo(tmp_path, "outlier-batch")
+    run = small(tmp_path, "390")
     proof, _ = prove(run)
     assert proof.reproduced is True
     assert proof.proven == {"outlier-batch": "confirmed"}
@@ -256,8 +287,13 @@ def test_a_planted_cause_is_refuted(reruns_are_forks, tmp_path):
     assert prove(demo(tmp_path, "outlier-batch"), "lr-spike")[0].proven == {"lr-spike": "refuted"}
 
 
-@pytest.mark.slow
 def test_nothing_is_confirmed_of_a_healthy_run(reruns_are_forks, tmp_path):
+    assert prove(small(tmp_path))[0].proven == {}
+
+
+@pytest.mark.suite
+@pytest.mark.slow
+def test_nor_of_the_healthy_demo(reruns_are_forks, tmp_path):
     assert prove(demo(tmp_path, "none"))[0].proven == {}
 
 

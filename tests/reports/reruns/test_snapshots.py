@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import forked
 import pytest
 from firstfault.analyzer import Trace
 from firstfault.reports.reruns.prove import before_step, prove
@@ -58,11 +59,11 @@ for step in range(40):
 """
 
 
-def recorded(folder: Path, text: str, *args: str) -> tuple[Path, Script]:
+def recorded(folder: Path, text: str, *args: str, run=forked.run) -> tuple[Path, Script]:
     script = folder / "train.py"
     script.write_text(text)
     command = [sys.executable, "-m", "firstfault", "run", "--quiet", "--budget", "off", "--snapshots", "every=12"]
-    subprocess.run([*command, "--out", str(folder / "run"), str(script), *args], check=False, capture_output=True)
+    run([*command, "--out", str(folder / "run"), str(script), *args], check=False, capture_output=True)
     return folder / "run", Script(str(script), args)
 
 
@@ -74,11 +75,19 @@ def losses(run: Path, since: int) -> dict[int, tuple[float, float]]:
 
 @pytest.mark.parametrize(
     ("text", "args", "steps"),
-    [(LOADER, ("0", "-1"), 60), (LOADER, ("2", "-1"), 60), (DRAWN, (), 40)],
-    ids=["loader", "workers", "drawn"],
+    [(LOADER, ("0", "-1"), 60), (LOADER, ("2", "-1"), 60)],
+    ids=["loader", "workers"],
 )
-def test_a_script_that_goes_on_from_a_snapshot_computes_the_same_bits(tmp_path, text, args, steps):
-    run, script = recorded(tmp_path, text, *args)
+def test_a_script_that_goes_on_from_a_snapshot_computes_the_same_bits(reruns_are_forks, tmp_path, text, args, steps):
+    goes_on(tmp_path, text, args, steps)
+
+
+def test_one_that_draws_its_samples_does_so_in_processes_of_its_own(tmp_path):
+    goes_on(tmp_path, DRAWN, (), 40, run=subprocess.run)
+
+
+def goes_on(tmp_path, text, args, steps, run=forked.run):
+    run, script = recorded(tmp_path, text, *args, run=run)
     step = before_step(run, steps - 2)
     assert step is not None
     assert 20 < step < steps - 10
@@ -92,7 +101,7 @@ def test_a_script_that_goes_on_from_a_snapshot_computes_the_same_bits(tmp_path, 
     assert {s: found[s] for s in shared} == shared
 
 
-def test_a_snapshot_of_another_script_is_not_put_in(tmp_path):
+def test_a_snapshot_of_another_script_is_not_put_in(reruns_are_forks, tmp_path):
     (tmp_path / "one").mkdir()
     run, _ = recorded(tmp_path / "one", DRAWN)
     other = tmp_path / "train.py"
@@ -105,12 +114,12 @@ def test_a_snapshot_of_another_script_is_not_put_in(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_cause_is_confirmed_from_a_snapshot(tmp_path):
+def test_a_cause_is_confirmed_from_a_snapshot(reruns_are_forks, tmp_path):
     text = LOADER.replace("480", "960").replace("range(2)", "range(1)").replace("nn.BatchNorm1d(16), ", "")
     text = text.replace("growth_interval=9", "enabled=False")
     plain = tmp_path / "train.py"
     plain.write_text(text)
-    shown = subprocess.run([sys.executable, str(plain), "0", "-1"], check=True, capture_output=True, text=True)
+    shown = forked.run([sys.executable, str(plain), "0", "-1"], check=True, text=True)
     row = shown.stdout.split()[50]
     run, _ = recorded(tmp_path, text, "0", row)
     proof, _ = prove(run, seconds=60)

@@ -4,6 +4,7 @@ import ast
 import json
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from io import StringIO
@@ -136,6 +137,38 @@ def written_by_the_recorder() -> Iterator[tuple[str, str]]:
 def test_what_the_recorder_writes_into_a_run_is_read_in_chinese() -> None:
     found = list(written_by_the_recorder())
     assert len(found) > 30
+    with speaking("zh"):
+        english = [sentence for column, sentence in found if ENGLISH.search(QUOTED.sub("", in_words(column, sentence)))]
+    assert english == [], "no pattern in analyzer/words/zh/shared/sentences.toml"
+
+
+def said_by_import_and_mre() -> Iterator[tuple[str, str]]:
+    """What an import found in a file, and what whoever runs the script of `mre` has to know: column and sentence."""
+    for file in sorted((ROOT / "analyzer" / "importers").glob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef) and node.name.startswith(("import_", "_say_what_was_found")):
+                found = [n.value for n in ast.walk(node) if isinstance(n, ast.Return) and n.value is not None]
+                plain = [n for n in ast.walk(node) if isinstance(n, ast.Assign) and isinstance(n.targets[0], ast.Name)]
+                names = {n.targets[0].id: n.value for n in plain if isinstance(n.targets[0], ast.Name)}
+                yield from (("found_in_file", v) for value in found for v in variants(value, names) if v != "7")
+    notes = ast.parse((REPORTS / "mre" / "script.py").read_text(encoding="utf-8"))
+    for node in ast.walk(notes):
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="notes"), attr="append"), args=[note]):
+                yield from (("note_on_script", v) for v in variants(note, {}))
+            case ast.ListComp(elt=ast.JoinedStr() as note):
+                yield from (("note_on_script", v) for v in variants(note, {}))
+            case ast.Return(value=ast.Tuple(elts=[_, ast.List(elts=[note])])):
+                yield from (("note_on_script", v) for v in variants(note, {}))
+            case _:
+                pass
+
+
+def test_what_import_and_mre_say_is_said_in_chinese() -> None:
+    found = list(said_by_import_and_mre())
+    counts = Counter(column for column, _ in found)
+    assert counts["found_in_file"] > 5, found
+    assert counts["note_on_script"] > 10, found
     with speaking("zh"):
         english = [sentence for column, sentence in found if ENGLISH.search(QUOTED.sub("", in_words(column, sentence)))]
     assert english == [], "no pattern in analyzer/words/zh/shared/sentences.toml"
@@ -277,7 +310,7 @@ def test_the_verdict_has_the_same_names_and_keys_in_both_languages(broken_run) -
         assert re.search("[\u4e00-\u9fff]", chinese["message"])
 
 
-def test_compare_and_batch_speak_chinese_too(run_folder, tmp_path: Path) -> None:
+def test_compare_and_batch_speak_chinese_too(judged_here: None, run_folder, tmp_path: Path) -> None:
     folders: list[str] = []
     for name, rate in (("one", 1e-3), ("two", 1e-2)):
         run = run_folder(f"runs/{name}")

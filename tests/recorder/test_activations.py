@@ -1,0 +1,29 @@
+"""What modules put out, and the gradients of it, are what torch gives."""
+
+import pytest
+import torch
+from torch import nn
+
+
+def test_an_output_and_its_gradient_are_those_of_torch_and_a_container_that_passes_it_on_has_the_same_row(
+    train,
+) -> None:
+    model = nn.Sequential(nn.Linear(4, 8), nn.Sequential(nn.ReLU()))
+    outputs, gradients = [], []
+
+    def loss_of(step: int) -> torch.Tensor:
+        out = model(torch.randn(3, 4))
+        out.retain_grad()
+        outputs.append(out)
+        return out.square().sum()
+
+    done = train(model, loss_of, after=lambda step: gradients.append(outputs[-1].grad.square().sum().item()))
+
+    kinds = done.kinds()
+
+    def measured(kind: str, name: str) -> list[float]:
+        return [r["sum_sq"] for r in done.rows("tensor_stats") if kinds[r["tensor_id"]] == (kind, name)]
+
+    assert measured("activation", "1.0:output0") == pytest.approx([o.square().sum().item() for o in outputs], rel=1e-5)
+    assert measured("activation_gradient", "1.0:output0.grad") == pytest.approx(gradients, rel=1e-5)
+    assert measured("activation", "1:output0") == measured("activation", "1.0:output0")

@@ -1,0 +1,27 @@
+"""Files of checkpoints, written and read, and state that is put in, are rows with their step."""
+
+import torch
+from torch import nn
+
+
+def test_what_is_saved_and_loaded_is_a_row_with_its_file_and_counter(train, tmp_path) -> None:
+    model = nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), 0.01, momentum=0.9)
+    path = tmp_path / "state.pt"
+
+    def checkpoint(step: int) -> None:
+        if step == 2:
+            torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step}, path)
+        elif step == 4:
+            state = torch.load(path)
+            model.load_state_dict(state["model"])
+            optimizer.load_state_dict(state["optimizer"])
+
+    done = train(model, lambda step: model(torch.randn(3, 4)).square().mean(), optimizer=optimizer, after=checkpoint)
+
+    found = done.rows("checkpoints")
+    assert [row["action"] for row in found] == ["saved", "read", "weights", "optimizer"]
+    assert [row["path"] for row in found] == [str(path), str(path), None, None]
+    assert [(row["counter_name"], row["counter"]) for row in found[:2]] == [("step", 2)] * 2
+    assert found[0]["bytes"] == path.stat().st_size
+    assert (len(done.events("checkpoint-saved")), len(done.events("checkpoint-loaded"))) == (1, 1)

@@ -1,0 +1,33 @@
+"""Losses of evaluations are known from the line that reads them."""
+
+import pytest
+
+EVALUATION = """
+import torch
+
+model = torch.nn.Linear(4, 2)
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+x, y = torch.randn(32, 4), torch.randint(2, (32,))
+for i in range(6):
+    opt.zero_grad()
+    loss = torch.nn.functional.cross_entropy(model(x), y)
+    loss.backward()
+    opt.step()
+    print(loss.item())
+    if i % 2:
+        with torch.no_grad():
+            for part in (slice(16), slice(16, 32)):
+                out = model(x[part])
+                val_loss = torch.nn.functional.cross_entropy(out, y[part])
+                print(val_loss.item(), (out.argmax(1) == y[part]).float().mean().item())
+        print("training loss", loss.item())
+"""
+
+
+@pytest.mark.parametrize("variable", [pytest.param("val_loss", marks=pytest.mark.suite), "v"])
+def test_the_loss_of_an_evaluation_is_known_from_the_line_that_reads_it(bench, training_of, variable: str) -> None:
+    assert bench.record(bench.write(EVALUATION.replace("val_loss", variable), "train.py")).returncode == 0
+    metrics = training_of(bench.run).rows("metrics")
+    assert [(row["step"], row["source"]) for row in metrics] == [(1, "read"), (3, "read"), (5, "read")]
+    assert all(row["name"].endswith("train.py:18 in <module>)") for row in metrics)
+    assert all(0 < row["value"] < 3 for row in metrics)

@@ -1,0 +1,30 @@
+"""Evaluations that drop units are found, with the operator that drops them."""
+
+import pytest
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.how, self.body, self.drop, self.head = how, nn.Linear(4, 8), nn.Dropout(0.5), nn.Linear(8, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.body(x)
+        return self.head(self.drop(x) if self.how == "module" else nn.functional.dropout(x, 0.5))
+
+
+@pytest.mark.parametrize(("how", "told"), [("module", []), ("function", ["dropout"])])
+def test_dropout_that_a_function_leaves_on_in_eval_mode_is_told(how: str, told: list[str], train) -> None:
+    model = Net(how)
+
+    def evaluate(step: int) -> None:
+        model.eval()
+        with torch.no_grad():
+            for _ in range(3):
+                model(torch.randn(6, 4))
+        model.train()
+
+    done = train(model, lambda step: model(torch.randn(6, 4)).square().mean(), after=evaluate)
+    assert [e["detail"]["operator"] for e in done.events("random-evaluation")] == told
