@@ -6,11 +6,7 @@ phase = "loss"
 signal = "graphs_alive"
 message = "{kept_}."
 fix = "Add loss.item() or loss.detach() to what is summed or kept, not the loss itself. Detach a state that is carried from one step to the next."
-<<<<<<< HEAD
-explains = ["host-memory-leak", "oom-host", "oom-device", "memory-near-limit", "throughput-drift", "tensor-list-growth", "python-exception"]
-=======
-explains = ["host-memory-leak", "memory-short", "throughput-drift", "tensor-list-growth"]
->>>>>>> main
+explains = ["host-memory-leak", "memory-short", "throughput-drift", "tensor-list-growth", "python-exception"]
 [params.least]
 value = 8
 unit = "graphs"

@@ -6,11 +6,7 @@ phase = "backward"
 signal = "requires_grad"
 message = "From step {step} on {value} parameters that the optimizer holds do not require gradients ({names}): they never move."
 fix = "Set requires_grad_(True) where they are meant to train, or leave them out of the optimizer."
-<<<<<<< HEAD
-explains = ["plateau", "underfit", "broken-graph", "unused-module", "python-exception"]
-=======
-explains = ["nothing-learnt", "broken-graph", "unused-module"]
->>>>>>> main
+explains = ["nothing-learnt", "broken-graph", "unused-module", "python-exception"]
 [params.rest]
 value = 0.01
 doc = "Learning rate at the step, as a share of its highest, up to which a parameter was put to rest before."

@@ -6,11 +6,7 @@ phase = "loss"
 signal = "loss_input"
 message = "At step {step} {what_}."
 fix = "{fix_}"
-<<<<<<< HEAD
-explains = ["loss-sign-flipped", "divergence", "plateau", "underfit", "log-of-zero", "outlier-batch", "python-exception"]
-=======
-explains = ["loss-sign-flipped", "divergence", "nothing-learnt", "log-of-zero", "outlier-batch"]
->>>>>>> main
+explains = ["loss-sign-flipped", "divergence", "nothing-learnt", "log-of-zero", "outlier-batch", "python-exception"]
 [params.rounding]
 value = 1e-3
 doc = "How far a number may lie beyond the end of what is allowed."
