@@ -38,13 +38,15 @@ class Param(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class Needs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What must have been recorded before the rule can say anything: tables with rows, columns with a value, kinds of
-    tensors with measurements, and steps of history."""
+    tensors with measurements, and steps of history. Or one of the exceptions ``or_raised`` (names of known_exceptions) ended
+    the run: it says enough by itself."""
 
     tables: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ()
     steps: int = 0
     ended: bool = False
+    or_raised: tuple[str, ...] = ()
 
 
 class Doc(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -171,6 +173,8 @@ def find_rule(key: str) -> Rule | None:
 def why_not_evaluable(trace: Trace, rule: Rule) -> str | None:
     """Why the rule cannot be judged on this trace, or None. Null is not zero: an unrecorded column is a reason."""
     needs = rule.header.needs
+    if needs.or_raised and _raised(trace, needs.or_raised):
+        return None
     if needs.ended and trace.exit is None and trace.status == "running":
         return say("the run has not ended")
     for table in needs.tables:
@@ -186,6 +190,17 @@ def why_not_evaluable(trace: Trace, rule: Rule) -> str | None:
     if (steps := trace.steps_covered()) < needs.steps:
         return say("{steps} steps recorded, needs {least} to compare with", steps=steps, least=needs.steps)
     return None
+
+
+def _raised(trace: Trace, known: tuple[str, ...]) -> bool:
+    """Whether one of these well-known exceptions ended a rank."""
+    if trace.exit is None:
+        return False
+    asked = (
+        "SELECT count(*) AS n FROM exits e JOIN known_exceptions k ON regexp_matches(e.exception_message, k.pattern) "
+        "WHERE list_contains($known, k.known)"
+    )
+    return trace.rows(asked, {"known": list(known)})[0]["n"] > 0
 
 
 def run_rule(trace: Trace, rule: Rule) -> list[dict[str, Any]]:

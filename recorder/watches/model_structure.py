@@ -1,7 +1,7 @@
 """What a model is made of beside its registered parameters: symmetric weights, and parameters that nobody registered."""
 
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from torch import Tensor, nn
@@ -29,18 +29,33 @@ def distinct_rows(weight: Tensor) -> int | None:
     return len(set(hashes)) if hashes is not None and len(hashes) > 1 else None
 
 
-def unregistered(root: nn.Module) -> Iterator[tuple[nn.Module, str, Tensor]]:
-    """(module, path, parameter) for what a module reaches only through a Python list, tuple or dict."""
+_OF_TORCH = frozenset(vars(nn.Module()))
+"""Attributes that every module has."""
+
+
+def unregistered(
+    root: nn.Module, private: Callable[[nn.Module], bool] | None = None
+) -> Iterator[tuple[nn.Module, str, Tensor]]:
+    """(module, path, parameter) for what a module reaches only through a Python list, tuple or dict.
+
+    In one whose name begins with an underscore only modules count of which ``private`` says so: some hide a teacher there."""
     known = {id(p) for p in root.parameters()}
     for module in root.modules():
         for name, value in vars(module).items():
-            if name.startswith("_"):
+            hidden = name.startswith("_")
+            if name in _OF_TORCH or (hidden and private is None):
                 continue
             for key, item in _items(value):
+                if hidden and not (isinstance(item, nn.Module) and private is not None and private(item)):
+                    continue
                 held = item.named_parameters() if isinstance(item, nn.Module) else [("", item)]
                 for inner, parameter in held:
                     if isinstance(parameter, nn.Parameter) and id(parameter) not in known:
                         yield module, f"{name}[{key}]" + (f".{inner}" if inner else ""), parameter
+
+
+def _has_gradient(module: nn.Module) -> bool:
+    return any(parameter.grad is not None for parameter in module.parameters())
 
 
 def _items(value: Any) -> list[tuple[Any, Any]]:
@@ -68,11 +83,15 @@ class StructureWatch(Watch):
         super().__init__(session)
         self._symmetric: list[tuple[weakref.ref[Tensor], int, int]] = []
         """Weights with equal rows: their tensor_id, and the step in which they were found."""
+        self._calls_others: list[ModuleEntry] = []
+        """Modules that have called what is not registered in them, since the last row."""
+        self._noted: set[int] = set()
 
     def listen(self, signals: Signals) -> None:
         """Look at each model, and now and then at what looked symmetric."""
         signals.model_found.connect(self.name, self._describe_model)
         signals.inner_model_found.connect(self.name, self._grown)
+        signals.row_ends.connect(self.name, self._look_at_private)
         signals.row_ends.connect(self.name, self._look_again)
 
     def _describe_model(self, root: ModuleEntry) -> None:
@@ -92,15 +111,29 @@ class StructureWatch(Watch):
     def _grown(self, outer: ModuleEntry) -> None:
         """A module has called another that is not registered in it, for the first time."""
         module = outer.ref()
-        if module is not None and self._find_unregistered(module):
+        if module is not None:
+            self._calls_others.append(outer)
+            self._note(outer, self._find_unregistered(module))
+
+    def _look_at_private(self) -> None:
+        """What stands in private lists counts once it has a gradient: a teacher that is hidden there on purpose has none."""
+        for outer in self._calls_others:
+            module = outer.ref()
+            if module is not None:
+                self._note(outer, self._find_unregistered(module, _has_gradient))
+        self._calls_others.clear()
+
+    def _note(self, outer: ModuleEntry, found: bool) -> None:
+        if found and outer.id not in self._noted:
+            self._noted.add(outer.id)
             self.session.rows.event(
                 "unregistered", f"{outer.model} calls modules that it holds unregistered", module_id=outer.id
             )
 
-    def _find_unregistered(self, module: nn.Module) -> bool:
+    def _find_unregistered(self, module: nn.Module, private: Callable[[nn.Module], bool] | None = None) -> bool:
         """Note parameters that nobody registered; whether there are any."""
         catalogue, any_found = self.session.catalogue, False
-        for owner, path, parameter in unregistered(module):
+        for owner, path, parameter in unregistered(module, private):
             entry = catalogue.find(owner)
             if entry is not None:
                 name = f"{entry.name}.{path}" if entry.name else path

@@ -40,3 +40,34 @@ def test_a_module_that_joins_a_plain_list_in_mid_run_is_noted_at_its_first_call(
         assert trace.sql("SELECT step FROM events WHERE event = 'unregistered'").rows() == [(3,)]
         names = trace.sql("SELECT tensor_name FROM tensors WHERE registered = false ORDER BY tensor_name")
         assert names["tensor_name"].to_list() == ["more[0].bias", "more[0].weight"]
+
+
+class Merging(nn.Module):
+    """Holds branches, and a teacher, in lists whose names are private."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._branches = [nn.Linear(4, 4), nn.Linear(4, 4)]
+        self._teacher = [nn.Linear(4, 4)]
+        self.head = nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            taught = self._teacher[0](x)
+        return self.head(sum(branch(x) for branch in self._branches)) - taught
+
+
+def test_a_private_list_counts_where_it_is_called_with_gradients(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    with Recorder(tmp_path / "run"):
+        model = Merging()
+        optimizer = torch.optim.SGD(model.parameters(), 0.01)
+        for _ in range(3):
+            optimizer.zero_grad()
+            model(torch.randn(8, 4)).square().mean().backward()
+            optimizer.step()
+
+    with Trace(tmp_path / "run") as trace:
+        names = trace.sql("SELECT tensor_name FROM tensors WHERE registered = false ORDER BY tensor_name")
+        assert "_branches[0].weight" in names["tensor_name"].to_list()
+        assert not [name for name in names["tensor_name"] if name.startswith("_teacher")]

@@ -61,7 +61,7 @@ SELECT coalesce(e.rank, 0) AS rank,
     CASE
         WHEN regexp_matches(e.exception_message || chr(10) || right(e.traceback, $end),
             '(?i)(\bnan\b|\binf\b|isnan|isfinite|finite|infinity|diverge|overflow|exploded|too many open '
-            'files)') THEN NULL
+            'files)') OR k.known = 'onecycle-end' THEN NULL
         ELSE 1
         END AS reach
 FROM exits e CROSS

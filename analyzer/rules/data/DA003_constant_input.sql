@@ -51,6 +51,11 @@ value = 10
 unit = "batches"
 doc = "Batches, all constant, from the first on."
 source = "convention: of this project, fewer may be a test"
+[params.longer]
+value = 2
+unit = "times"
+doc = "Constant batches in a row, beside the longest such row before."
+source = "own history"
 [needs]
 tables = ["batches", "tensor_stats"]
 columns = ["tensor_stats.min", "batches.field"]
@@ -116,11 +121,16 @@ FROM (SELECT * REPLACE (same_before + (SELECT count(*)
     WHERE h.rank = constant.rank
       AND h.tensor_id = constant.tensor_id
       AND h.step <= constant.step) AS same_before)
+,
+        max(batches) OVER (PARTITION BY rank, tensor_id
+            ORDER BY first ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS longest_before
     FROM constant)
 -- data that hold a constant batch now and then will hold some in a row by chance
 WHERE (varied >= $before
     AND batches >= CASE WHEN same_before > 0 THEN $chance ELSE $least END
-    AND (same_before = 0 OR to_the_end))
+    AND (same_before = 0 OR to_the_end)
+    -- a mask that hides something now and then is all ones for long in between
+    AND batches > $longer * coalesce(longest_before, 0))
   OR (first = 1 AND batches >= $all_batches AND NOT whole_numbers AND rank IN (SELECT rank FROM alone))
 -- detector: one_batch_again_and_again
 WITH prints AS (

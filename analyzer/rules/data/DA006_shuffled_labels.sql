@@ -180,6 +180,10 @@ source = "convention: of this project, many networks need tens of steps to begin
 value = 0.93
 doc = "Least of the loss of the second half over the entropy, where nothing was learnt."
 source = "convention: of this project, a little below it is scatter"
+[params.stays_low_of_flags]
+value = 0.97
+doc = "The same of yes-or-no labels: whether somebody clicks is predicted a few hundredths better than by chance."
+source = "convention: of this project, less is within what a healthy model of clicks gains"
 [params.stays_high]
 value = 1.15
 doc = "Most of it."
@@ -213,7 +217,7 @@ tables = ["batches", "steps", "param_groups"]
 columns = ["batches.loss_op", "steps.loss"]
 steps = 10
 [doc]
-what = "The loss of a classifier is well below the entropy of its labels. Then it jumps to that entropy or above, and stays. Or the mean squared error of a regression is well below the variance of its targets. Then it jumps to that of wrong pairs, and stays. Learning rate, input and label mix do not jump. The predictions of that step are as large as before. Or a classifier has moved far and never got below the entropy. That is only a warning in a run of few steps or on sequences of tokens. It is a warning too where only weights beside the embeddings have moved and every step has the same labels."
+what = "The loss of a classifier is well below the entropy of its labels. Then it jumps to that entropy or above, and stays. Or the mean squared error of a regression is well below the variance of its targets. Then it jumps to that of wrong pairs, and stays. Learning rate, input and label mix do not jump. The predictions of that step are as large as before. Or a classifier, also of yes-or-no labels, has moved far and never got below the entropy. That is only a warning in a run of few steps or on sequences of tokens. It is a warning too where only weights beside the embeddings have moved and every step has the same labels."
 why = "The entropy of the labels is the loss of a model that knows nothing of the input."
 not_this = "A run that is too short to have learnt, steps in which nothing was updated. A higher learning rate, other inputs, a new label mix, tokens (their entropy is another matter). A loss that gradually falls again. A weak signal: on new samples the loss is below the entropy of the labels by little, but for certain."
 source = "Cross entropy of a constant prediction is the entropy of the labels, its mean squared error their variance. Of predictions and targets that have nothing to do with each other the two variances add up."
@@ -236,6 +240,24 @@ WITH told AS (
       AND b.phase <> 'eval'
       AND s.numel >= $elements
       AND s.nan_count + s.inf_count = 0
+    UNION ALL
+    -- of zeros and ones the entropy of how often a one comes: never less than what it costs to know that
+    SELECT rank, step, true, -p * ln(p) - (1 - p) * ln(1 - p), 'flag' FROM (
+        SELECT b.rank, b.step, s.sum / s.numel AS p
+        FROM batches b
+        JOIN tensor_stats s ON s.rank = b.rank
+            AND s.step = b.step
+            AND s.seq = b.seq
+            AND s.tensor_id = b.tensor_id
+        WHERE b.role = 'target'
+          AND b.loss_op LIKE 'BinaryCrossEntropy%'
+          AND b.reduction = 'mean'
+          AND NOT coalesce(b.weighted, false)
+          AND b.phase <> 'eval'
+          AND s.numel >= $elements
+          AND s.sum = s.sum_sq AND s.min >= 0 AND s.max <= 1
+          AND b.rank NOT IN (SELECT rank FROM batches WHERE role = 'target' AND entropy IS NOT NULL))
+    WHERE p > 0 AND p < 1
 ), mix AS (
     SELECT rank, step, avg(floor) AS batch_entropy, any_value(kind) AS kind FROM told
     WHERE rank IN (SELECT rank FROM told GROUP BY rank HAVING count(DISTINCT kind) = 1) GROUP BY rank, step
@@ -301,6 +323,11 @@ SELECT o.rank, count(*) AS batches, avg(d) AS gain, stddev(d) / sqrt(count(*)) A
         AND NOT coalesce(b.weighted, false)
     JOIN steps t ON t.rank = o.rank AND t.step = o.step
     WHERE o.optimizers <= 1 AND isfinite(o.loss) AND list_sum(b.label_counts) > 0 AND t.epoch = 0
+    UNION ALL
+    SELECT r.rank, r.step, r.loss - r.batch_entropy, row_number() OVER (PARTITION BY r.rank ORDER BY r.step)
+    FROM rows_ r
+    JOIN steps t ON t.rank = r.rank AND t.step = r.step
+    WHERE r.kind = 'flag' AND isfinite(r.loss) AND t.epoch = 0
 ) o WHERE n > $least GROUP BY o.rank HAVING count(*) >= $fresh
 -- detector: loss_jumped
 WITH tops AS (
@@ -424,9 +451,10 @@ WITH tokens AS (
         CASE WHEN any_value(total) < $sure
             OR (SELECT coalesce(f.moved, 0) FROM far f WHERE f.rank = rows_.rank) <= $moved
             OR rank IN (FROM tokens) THEN 'warning' ELSE 'error' END AS severity
-    FROM rows_ WHERE total >= $total AND kind = 'label' AND coalesce(update_norm > 0, true) GROUP BY rank
+    FROM rows_ WHERE total >= $total AND kind IN ('label', 'flag') AND coalesce(update_norm > 0, true) GROUP BY rank
     HAVING rank IN (SELECT f.rank FROM far f WHERE f.moved > $moved OR f.beside_embeddings > $moved)
-        AND median(finite(loss)) FILTER (n >= $part * total) BETWEEN $stays_low
+        AND median(finite(loss)) FILTER (n >= $part * total) BETWEEN
+            CASE any_value(kind) WHEN 'flag' THEN $stays_low_of_flags ELSE $stays_low END
             * any_value(entropy) AND $stays_high
             * any_value(entropy)
        AND min(finite(loss)) > $low_ever * any_value(entropy)

@@ -6,7 +6,7 @@ phase = "data"
 signal = "batch_size"
 message = "The last batch of an epoch has {value} samples instead of {usual}{effect}."
 fix = "Use drop_last=True in the DataLoader. Or change the batch size, or weight the loss of a short batch by its size."
-explains = ["loss-spike", "exploding-gradients", "shape-or-dtype-error", "python-exception"]
+explains = ["loss-spike", "exploding-gradients", "shape-or-dtype-error", "python-exception", "nonfinite-tensor", "unexplained-nonfinite", "divergence"]
 [params.share]
 value = 0.34
 doc = "Size of the short batch over the usual one."
@@ -39,7 +39,7 @@ source = "convention: of this project, fewer norms have no median to speak of"
 tables = ["batches", "steps"]
 columns = ["batches.batch_size", "steps.grad_norm"]
 [doc]
-what = "The batch size falls to a third or less at regular places. At least every other time the gradient norm has a spike. The spike is beyond what full batches reach and beyond the noise of a mean over few samples. Or batch norm refuses the one sample that is left for the last batch of a loader."
+what = "The batch size falls to a third or less at regular places. At least every other time the gradient norm has a spike. The spike is beyond what full batches reach and beyond the noise of a mean over few samples. Or batch norm refuses the one sample that is left for the last batch of a loader. Or numbers are lost for the first time in the first batch of one sample, behind all modules."
 why = "A mean over few samples is noisy but weighs as much as a full batch. One sample has no variance."
 not_this = "Batches of one sample by choice. A shorter last batch without a spike. One whose norm is larger only as a mean over fewer samples is noisier. Batch sizes that vary anyway."
 source = "Arithmetic: the standard error of a mean. The spike is measured against the run's own median and the largest full batches."
@@ -101,5 +101,23 @@ JOIN batches b ON b.rank = u.rank AND b.phase = 'data' AND b.loader_batches > 1 
 WHERE b.batch_index + (e.step - b.step) = b.loader_batches - 1
   AND regexp_matches(e.exception_message, 'Size\(\[1\W')
 QUALIFY row_number() OVER (PARTITION BY e.rank ORDER BY b.step DESC) = 1
+-- detector: lost
+-- numbers are lost for the first time in the first batch of one sample, while all that the modules gave out
+-- is finite: a standard deviation of one value is 0 / 0
+SELECT o.rank, o.step, 1 AS value, u.usual::BIGINT AS usual, 'error' AS severity, 'loss' AS phase,
+    NULL::VARCHAR AS module,
+    ', the first of one sample, and with it the loss is NaN although the model gives out finite numbers: a '
+        'standard deviation of one value is 0 / 0' AS effect
+FROM nonfinite_origin o
+JOIN usual u ON u.rank = o.rank AND u.usual > 1
+JOIN (SELECT rank, min(step) AS step FROM sizes WHERE size = 1 GROUP BY rank) f
+    ON f.rank = o.rank AND f.step = o.step
+WHERE o.kind = 'loss' AND o.nan_count > 0
+  AND EXISTS (FROM sizes s WHERE s.rank = o.rank AND s.step < o.step)
+  -- an input that is not finite, or a divisor of zero, has a name of its own
+  AND NOT EXISTS (FROM operators p
+      WHERE p.rank = o.rank AND p.step = o.step AND p.trigger = 'nonfinite'
+        AND p.op LIKE 'Div%' AND p.saved = 'other' AND p.zero_count > 0)
+QUALIFY row_number() OVER (PARTITION BY o.rank ORDER BY o.seq) = 1
 -- together
 ORDER BY step, rank

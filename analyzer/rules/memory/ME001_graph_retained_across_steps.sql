@@ -4,9 +4,9 @@ name = "graph-retained-across-steps"
 severity = "error"
 phase = "loss"
 signal = "graphs_alive"
-message = "From step {step} on the autograd graphs of earlier {of_} stay alive, one more each step: {value} {when_}.{grows}{held}"
+message = "{kept_}."
 fix = "Add loss.item() or loss.detach() to what is summed or kept, not the loss itself. Detach a state that is carried from one step to the next."
-explains = ["host-memory-leak", "memory-short", "throughput-drift", "tensor-list-growth"]
+explains = ["host-memory-leak", "memory-short", "throughput-drift", "tensor-list-growth", "python-exception"]
 [params.least]
 value = 8
 unit = "graphs"
@@ -36,12 +36,14 @@ source = "convention: of this project, fewer may be a plateau"
 tables = ["steps"]
 columns = ["steps.graphs_alive"]
 steps = 10
+or_raised = ["backward-twice", "inplace-modified"]
 [doc]
-what = "The number of losses of earlier steps whose autograd graph still exists grows with the steps. Or a sum or a list of numbers with their graphs grows, and keeps the model outputs behind them alive. Or each step makes a state of the one before, which keeps all their graphs, though no output stays. Or a sum of losses with their graphs grows by one in each step. It starts again now and then, as with an epoch."
+what = "The number of losses of earlier steps whose autograd graph still exists grows with the steps. Or a sum or a list of numbers with their graphs grows, and keeps the model outputs behind them alive. Or each step makes a state of the one before, which keeps all their graphs, though no output stays. Or a sum of losses with their graphs grows by one in each step. It starts again now and then, as with an epoch. Or the first backward of a later step ends by torch's exception about a graph that was freed, or whose weights a step has changed, although the step has run its forward anew."
 why = "Each graph keeps its nodes and what they saved: memory and time grow until the process dies."
-not_this = "The loss of the last step or two, a graph over several steps that is released, a bounded history."
-source = "Counting marks in the graphs themselves; who holds them is looked for once they gather."
+not_this = "The loss of the last step or two, a graph over several steps that is released, a bounded history. An exception in a second backward of one step, or in one without a new forward: two losses share one graph there."
+source = "Counting marks in the graphs themselves; who holds them is looked for once they gather. The exception and the order of calls in the step that it ended."
 */
+-- shared
 WITH alive AS (
     SELECT rank, step, max(graphs_alive) AS alive, row_number() OVER (PARTITION BY rank ORDER BY step) AS n,
         lag(alive) OVER (PARTITION BY rank ORDER BY step) AS was
@@ -55,7 +57,7 @@ WITH alive AS (
         max(n) - coalesce(max(n) FILTER (alive = 0), 0) AS since, count(*) FILTER (alive > was) AS rises
     FROM alive
     GROUP BY rank
-), found AS (
+), gathering AS (
     SELECT e.rank, greatest(coalesce(e.last_clean, 0) - 1, 0) AS step, e.value FROM ends e
     WHERE e.value >= $least AND e.value = e.most AND e.value >= $half * e.since AND e.rises >= $rises
 ), numbers AS (
@@ -63,7 +65,7 @@ WITH alive AS (
     -- of stays; or a state that is carried
     -- from step to step: each is made of the one before, whose memory goes while its graph stays
     SELECT g.rank, max(g.length) AS length, bool_and(len(g.shape) > 0) AS carried FROM memory_growing g
-    WHERE g.with_graph AND g.steady AND g.rank NOT IN (SELECT rank FROM found)
+    WHERE g.with_graph AND g.steady AND g.rank NOT IN (SELECT rank FROM gathering)
       AND (len(g.shape) = 0
           OR g.kind = 'sum'
           AND NOT EXISTS (FROM steps s WHERE s.rank = g.rank AND s.outputs_alive >= $least))
@@ -90,10 +92,10 @@ WITH alive AS (
     FROM memory_owners o
     JOIN alive a ON a.rank = o.rank AND a.step = o.step AND a.alive >= $half * o.length
     WHERE o.kind = 'sum' AND o.with_graph AND len(o.shape) = 0 AND o.length >= $least AND o.rate >= $each
-      AND o.rank NOT IN (SELECT rank FROM found) AND o.rank NOT IN (SELECT rank FROM parts)
+      AND o.rank NOT IN (SELECT rank FROM gathering) AND o.rank NOT IN (SELECT rank FROM parts)
     GROUP BY o.rank
 ), all_ AS (
-    SELECT rank, step, value, 'losses' AS of_, 'at the end' AS when_ FROM found
+    SELECT rank, step, value, 'losses' AS of_, 'at the end' AS when_ FROM gathering
     UNION ALL
     SELECT rank, greatest(coalesce(last_clean, 0) - 1, 0), value,
         CASE WHEN carried THEN 'steps' ELSE 'losses' END, 'at the end'
@@ -113,12 +115,44 @@ WITH alive AS (
     QUALIFY row_number() OVER (PARTITION BY rank
         ORDER BY kind = 'sum' DESC, len(shape) = 0 DESC, length DESC) = 1
 )
-SELECT f.rank, f.step, f.value, f.of_, f.when_,
-    CASE
-        WHEN r.per_step * r.steps >= $grown THEN ' Memory grows by ' || bytes_in_words(r.per_step)
-            || ' a step.'
-        ELSE ''
-        END AS grows,
-    coalesce(' What keeps them is ' || o.owner || '.', '') AS held
+-- detector: kept
+SELECT f.rank, f.step, f.value, 'error' AS severity, 'loss' AS phase,
+    'From step ' || f.step || ' on the autograd graphs of earlier ' || f.of_
+        || ' stay alive, one more each step: ' || f.value || ' ' || f.when_
+        || CASE WHEN r.per_step * r.steps >= $grown
+            THEN '. Memory grows by ' || bytes_in_words(r.per_step) || ' a step' ELSE '' END
+        || coalesce('. What keeps them is ' || o.owner, '') AS kept_
 FROM all_ f LEFT JOIN rates r USING (rank) LEFT JOIN owners o USING (rank)
-ORDER BY f.step, f.rank
+-- detector: refused
+-- the first backward of a step cannot meet a graph that this step has used up: it is of a step before.
+-- Where the whole forward ran anew, something that was carried over leads into it
+WITH forwards AS (
+    SELECT rank, step, completed, retain_graph, calls,
+        len(regexp_replace(regexp_extract(calls, '^[^b]*'), '[^f]', '', 'g')) AS n
+    FROM steps
+    WHERE calls IS NOT NULL
+), usual AS (
+    SELECT rank, max(n) AS n FROM forwards WHERE completed AND contains(calls, 'b') GROUP BY rank
+)
+SELECT coalesce(e.rank, 0) AS rank, e.step, NULL::DOUBLE AS value, 'fatal' AS severity, 'backward' AS phase,
+    'The first backward of step ' || e.step || ' goes back into the autograd graph of an earlier step'
+        || coalesce(' (' || regexp_extract(e.user_frame, '^(.*:[0-9]+) in ', 1) || ')', '') || CASE k.known
+            WHEN 'backward-twice' THEN ', which was freed when that step ran its own backward'
+            ELSE ', whose weights the optimizer has changed since' END AS kept_
+FROM exits e
+JOIN known_exceptions k ON k.known IN ('backward-twice', 'inplace-modified')
+    AND regexp_matches(e.exception_message, k.pattern)
+JOIN forwards f ON f.rank = coalesce(e.rank, 0) AND f.step = e.step AND NOT f.completed
+JOIN usual u ON u.rank = f.rank AND f.n >= greatest(u.n, 1)
+WHERE e.phase = 'backward' AND e.step > 0
+  -- no backward, and no other optimizer's step, before the one that failed
+  AND NOT contains(left(f.calls, greatest(len(f.calls) - 1, 0)), 'b')
+  AND NOT EXISTS (FROM steps s WHERE s.rank = f.rank AND s.step = f.step AND s.stepped)
+  -- a weight is of this shape, and the script keeps its graphs for more than one backward
+  AND (k.known = 'backward-twice'
+      OR f.retain_graph AND EXISTS (FROM tensors t
+          WHERE t.rank = f.rank AND t.kind = 'parameter' AND t.requires_grad AND len(t.shape) > 0
+            AND array_to_string(t.shape, ', ')
+                = regexp_extract(e.exception_message, 'Tensor \[([0-9, ]+)\]', 1)))
+-- together
+ORDER BY step, rank

@@ -6,7 +6,7 @@ phase = "backward"
 signal = "requires_grad"
 message = "From step {step} on {value} parameters that the optimizer holds do not require gradients ({names}): they never move."
 fix = "Set requires_grad_(True) where they are meant to train, or leave them out of the optimizer."
-explains = ["nothing-learnt", "broken-graph", "unused-module"]
+explains = ["nothing-learnt", "broken-graph", "unused-module", "python-exception"]
 [params.rest]
 value = 0.01
 doc = "Learning rate at the step, as a share of its highest, up to which a parameter was put to rest before."
@@ -24,12 +24,14 @@ source = "convention: of this project, one may be a block under no_grad"
 tables = ["tensors", "tensor_stats"]
 kinds = ["gradient"]
 steps = 3
+or_raised = ["no-grad-fn"]
 [doc]
-what = "Parameters in an optimizer's groups whose requires_grad is False at every step, or from some step on to the end."
+what = "Parameters in an optimizer's groups whose requires_grad is False at every step, or from some step on to the end. Or torch refuses backward because nothing requires a gradient, and all that the optimizer holds is frozen."
 why = "The optimizer skips them silently."
 not_this = "Master copies, into which the script puts gradients of its own. Frozen parameters that no optimizer holds. Parameters that are thawed later, or whose learning rate had gone down to nothing by a schedule before. Only advice where others are thawed later: a plan that thaws part after part. Only advice where it is so from the first step on while other parameters in an optimizer train. Fine-tuning a head on a frozen backbone is such a case. Only advice where all that is held is frozen and what trains is not held, which is parameters-not-in-optimizer."
 source = "Flags; no threshold."
 */
+-- shared
 WITH looks AS (
     SELECT p.rank, p.tensor_id, p.tensor, p.module, p.call_order, g.step, g.frozen,
         CASE WHEN g.frozen AND NOT g.missing AND g.sum_sq > 0 THEN g.sum_sq END AS given
@@ -89,16 +91,32 @@ WITH looks AS (
       AND g.sum_sq > 0
       AND p.rank NOT IN (SELECT rank FROM looks WHERE NOT frozen)
 )
+-- detector: held_and_frozen
 SELECT rank, step,
     CASE WHEN rank IN (SELECT t.rank FROM thawed t WHERE t.step > onset.step)
         OR meant
         OR rank IN (FROM beside) THEN 'warning' ELSE 'error' END AS severity,
     arg_min(module, place_of_call(call_order)) AS module,
     arg_min(tensor, place_of_call(call_order)) AS tensor, count(*) AS value,
-    array_to_string(list(tensor ORDER BY tensor_id)[:3], ', ') AS names
+    array_to_string(list(tensor ORDER BY tensor_id)[:3], ', ') AS names, meant
 FROM onset
 WHERE (rank, tensor_id) NOT IN (SELECT (rank, tensor_id)
     FROM rested UNION SELECT (rank, tensor_id)
     FROM moving)
 GROUP BY rank, step, meant
+-- detector: refused
+SELECT p.rank, e.step, 'fatal' AS severity, arg_min(p.module, place_of_call(p.call_order)) AS module,
+    arg_min(p.tensor, place_of_call(p.call_order)) AS tensor, count(*) AS value,
+    array_to_string(list(p.tensor ORDER BY p.tensor_id)[:3], ', ') AS names, false AS meant
+FROM exits e
+JOIN known_exceptions k ON k.known = 'no-grad-fn' AND regexp_matches(e.exception_message, k.pattern)
+JOIN parameters p ON p.rank = coalesce(e.rank, 0)
+    -- which optimizer holds what is known from its first step on; some runs end before
+    AND (p.optimizer_id IS NOT NULL
+        OR NOT EXISTS (FROM parameters o WHERE o.rank = p.rank AND o.optimizer_id IS NOT NULL))
+WHERE e.phase = 'backward' AND e.step IS NOT NULL
+  AND p.rank NOT IN (SELECT rank FROM onset)
+GROUP BY p.rank, e.step
+HAVING bool_and(p.requires_grad IS NOT DISTINCT FROM false)
+-- together
 ORDER BY step, meant, rank

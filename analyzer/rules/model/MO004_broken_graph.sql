@@ -6,7 +6,7 @@ phase = "backward"
 signal = "gradient"
 message = "From step {step} on no gradient reaches {count} optimized parameters up to module {place} (last cut off: {tensor}), for {steps} steps. Yet the module is called and {beside}. The graph is cut {where_}."
 fix = "Call loss.backward() where none is made. Else look behind module {place} for what leaves the graph. Usual causes are detach(), .data, .item(), no_grad(), argmax or rounding, numpy, and a new tensor made from the values. Remove it or use a differentiable form."
-explains = ["parameters-not-in-optimizer", "divergence", "vanishing-gradients", "dead-relu"]
+explains = ["parameters-not-in-optimizer", "divergence", "vanishing-gradients", "dead-relu", "python-exception"]
 [params.steps]
 value = 3
 unit = "steps"
@@ -35,8 +35,9 @@ source = "arithmetic: some sixteen roundings of float32, 2^-24"
 [needs]
 tables = ["steps", "modules"]
 kinds = ["gradient", "activation"]
+or_raised = ["no-grad-fn"]
 [doc]
-what = "From some step to the end, parameters that an optimizer holds and that require gradients get none. A gradient is None, or exactly zero and no gradient arrives at the module. The module runs, and later modules of the same optimizer, of this or another model, get gradients. Or nothing that an optimizer holds gets a gradient. Yet a backward of its own runs before each of its steps. Or no module that it holds gets one, while a parameter outside of all modules does."
+what = "From some step to the end, parameters that an optimizer holds and that require gradients get none. A gradient is None, or exactly zero and no gradient arrives at the module. The module runs, and later modules of the same optimizer, of this or another model, get gradients. Or nothing that an optimizer holds gets a gradient. Yet a backward of its own runs before each of its steps. Or no module that it holds gets one, while a parameter outside of all modules does. Or torch refuses backward because the loss has no graph, although weights of the model require gradients."
 why = "Half of the model silently stops learning; the loss often goes on falling."
 not_this = "Frozen parameters (requires_grad False or a learning rate of exactly zero), modules that were not called. Heads whose output the loss does not use (a warning where they never got any). Optimizers that step in turns, gradients that are absent only now and then. A weight of the model itself whose gradient is there and zero while modules below it get theirs (frozen-by-zero-gradient). A parameter that never had one in a module through which others get theirs may be unused: a warning."
 source = "Counts and graph order."
@@ -45,7 +46,10 @@ source = "Counts and graph order."
 WITH held AS (
     SELECT p.*
     FROM parameters p
-    WHERE p.optimizer_id IS NOT NULL AND p.gradient_id IS NOT NULL AND p.call_order IS NOT NULL
+    WHERE p.gradient_id IS NOT NULL AND p.call_order IS NOT NULL
+      -- which optimizer holds what is known from its first step on; some runs end before
+      AND (p.optimizer_id IS NOT NULL
+          OR NOT EXISTS (FROM parameters o WHERE o.rank = p.rank AND o.optimizer_id IS NOT NULL))
 ), seen AS MATERIALIZED (
     SELECT h.rank, h.tensor_id, h.module_id, h.model, h.optimizer_id, h.call_order, g.step,
         g.missing OR (g.sum_sq = 0 AND g.nonfinite_count = 0) AS absent, g.missing
@@ -347,6 +351,45 @@ FROM cut c
 WHERE c.none_at_all AND c.tracked AND c.last_present IS NULL AND c.steps >= $long * $steps
   AND NOT EXISTS (FROM optimizer_series s
       WHERE s.rank = c.rank AND (s.microbatches > 0 OR s.update_norm > 0))
+-- detector: refused
+-- torch has refused backward, and weights of modules that ran in this step do require gradients
+WITH refusal AS (
+    SELECT coalesce(e.rank, 0) AS rank, e.step
+    FROM exits e
+    JOIN known_exceptions k ON k.known = 'no-grad-fn' AND regexp_matches(e.exception_message, k.pattern)
+    WHERE e.phase = 'backward' AND e.step IS NOT NULL
+), measured AS (
+    SELECT r.rank, r.step, t.module_id, bool_or(s.requires_grad) AS tracked
+    FROM refusal r
+    JOIN tensor_stats s ON s.rank = r.rank AND s.step = r.step AND s.phase = 'forward'
+    JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id
+        AND t.kind = 'activation' AND t.tensor_name LIKE '%:output%'
+    WHERE s.requires_grad IS NOT NULL
+    GROUP BY r.rank, r.step, t.module_id
+), outputs AS (
+    FROM measured
+    UNION ALL
+    -- a forward under no_grad leaves no outputs, but its mode
+    SELECT r.rank, r.step, m.module_id, false
+    FROM refusal r
+    JOIN module_modes m ON m.rank = r.rank AND m.step <= r.step
+    WHERE r.rank NOT IN (SELECT rank FROM measured)
+    GROUP BY r.rank, r.step, m.module_id
+    HAVING arg_max(m.grad, (m.step, m.microbatch, m.seq)) = false
+)
+SELECT h.rank, h.tensor_id, h.module_id, h.model, h.optimizer_id, h.call_order, o.step, 1 AS steps,
+    NULL::BIGINT AS last_present, o.tracked, true AS whole_cut, false AS alone, true AS refused,
+    -- the outermost module that ran: what it gives out has lost the graph that is there inside
+    bool_or(o.tracked) OVER (PARTITION BY h.rank) AS inside, first_value(o.tracked) OVER (PARTITION BY h.rank
+        ORDER BY h.call_order DESC ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)
+        AND coalesce((SELECT arg_min(x.tracked, m.call_order)
+            FROM outputs x JOIN modules m ON m.rank = x.rank AND m.module_id = x.module_id
+            WHERE x.rank = h.rank AND m.model IS NOT DISTINCT FROM h.model), true) AS outside
+FROM held h
+JOIN outputs o ON o.rank = h.rank AND o.module_id = h.module_id
+WHERE h.requires_grad
+  -- a block that was checkpointed without an input of which a gradient is asked has a name of its own
+  AND h.rank NOT IN (SELECT rank FROM probes WHERE probe = 'checkpointed_without_graph')
 -- together
 WITH whole AS (
     SELECT t.rank, t.ancestor_id, t.ancestor, t.ancestor_depth, max(c.step) AS step
@@ -366,7 +409,8 @@ SELECT p.rank, p.step, coalesce(p.ancestor, h.module) AS module, h.tensor, NULL:
     coalesce(nullif(coalesce(p.ancestor, h.module), ''), 'the root') AS place, h.class_name, h.shape,
         p.last_present,
     CASE WHEN p.alone THEN 'warning' ELSE 'error' END AS severity,
-    CASE WHEN p.bare THEN 'a parameter outside of all modules does get gradients'
+    CASE WHEN p.refused THEN 'backward is refused'
+        WHEN p.bare THEN 'a parameter outside of all modules does get gradients'
         WHEN p.unasked THEN 'the optimizer steps'
         WHEN p.whole_cut THEN 'backward runs'
         WHEN (p.alone
@@ -385,6 +429,9 @@ SELECT p.rank, p.step, coalesce(p.ancestor, h.module) AS module, h.tensor, NULL:
                       ELSE 'modules after it do get gradients'
                       END AS beside,
     CASE
+        WHEN p.refused AND p.inside AND NOT p.outside
+            THEN 'inside the model: what it gives out carries no graph'
+        WHEN p.refused AND NOT p.inside THEN 'round the forward, which ran without gradients'
         WHEN p.unasked THEN 'at the loss: backward was never called'
         WHEN p.bypassed THEN 'at the weights themselves: the modules ran with others in their place'
         WHEN p.whole_cut THEN 'between the model and the loss'

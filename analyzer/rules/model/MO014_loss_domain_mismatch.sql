@@ -6,7 +6,7 @@ phase = "loss"
 signal = "loss_input"
 message = "At step {step} {what_}."
 fix = "{fix_}"
-explains = ["loss-sign-flipped", "divergence", "nothing-learnt", "log-of-zero", "outlier-batch"]
+explains = ["loss-sign-flipped", "divergence", "nothing-learnt", "log-of-zero", "outlier-batch", "python-exception"]
 [params.rounding]
 value = 1e-3
 doc = "How far a number may lie beyond the end of what is allowed."
@@ -17,8 +17,9 @@ doc = "The same above one."
 source = "convention: of this project, rounding of half precision"
 [needs]
 tables = ["batches", "tensor_stats"]
+or_raised = ["bce-range"]
 [doc]
-what = "The input of nll_loss, kl_div or ctc_loss holds positive numbers (no log-probabilities). Or it comes right from a softmax over another dimension than that of the classes. Or the target of a binary cross entropy is outside [0, 1]."
+what = "The input of nll_loss, kl_div or ctc_loss holds positive numbers (no log-probabilities). Or it comes right from a softmax over another dimension than that of the classes. Or the target of a binary cross entropy is outside [0, 1]. Or torch refuses the input of one, and the model gives out numbers that are no probabilities."
 why = "The loss is then no likelihood: it can fall without bound and its minimum is nowhere."
 not_this = "cross_entropy, which takes the logarithm itself. Rounding above zero. Binary cross entropy with reduction='none', of which the script may leave out elements by a mask."
 source = "Definition of each loss: log-probabilities are at most 0, probabilities lie in [0, 1]."
@@ -86,5 +87,25 @@ FROM targets t
 WHERE t.loss_op LIKE 'BinaryCrossEntropy%' AND (t.min < -$rounding OR t.max > $above_one)
 -- of single losses the script may leave those out whose target is a mark for "unknown"
 AND t.reduction IS DISTINCT FROM 'none'
+-- detector: refused
+-- torch has refused the input of a binary cross entropy: what the model that ran last gave out says why.
+-- NaN fails the same check, and is another matter
+SELECT s.rank, s.step, s.microbatch, s.seq, CASE WHEN s.min < 0 THEN s.min ELSE s.max END AS value,
+    'fatal' AS severity, m.module,
+    'binary_cross_entropy is given no probabilities: '
+        || CASE WHEN m.module = '' THEN 'the model' ELSE m.module END || ' (' || m.class_name
+        || ') gives out numbers from ' || printf('%.4g', s.min) || ' to ' || printf('%.4g', s.max) AS what_,
+    '[0, 1]' AS domain,
+    'Use binary_cross_entropy_with_logits, or put a sigmoid after the last layer.' AS fix_,
+    'loss:input' AS tensor
+FROM exits e
+JOIN known_exceptions k ON k.known = 'bce-range' AND regexp_matches(e.exception_message, k.pattern)
+JOIN tensor_stats s ON s.rank = coalesce(e.rank, 0) AND s.step = e.step AND s.phase <> 'eval'
+JOIN tensors t ON t.rank = s.rank AND t.tensor_id = s.tensor_id
+    AND t.kind = 'activation' AND t.tensor_name LIKE '%:output0'
+JOIN modules m ON m.rank = t.rank AND m.module_id = t.module_id AND m.module = ''
+WHERE contains(e.exception_message, 'of input') AND s.nan_count = 0 AND s.inf_count = 0
+  AND (s.min < -$rounding OR s.max > $above_one)
+QUALIFY row_number() OVER (PARTITION BY s.rank ORDER BY s.seq DESC) = 1
 -- together
 ORDER BY step, rank, microbatch

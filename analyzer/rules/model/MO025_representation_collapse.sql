@@ -122,7 +122,7 @@ tables = ["probes", "modules"]
 columns = ["probes.scale"]
 steps = 8
 [doc]
-what = "The samples of an output of two dimensions differed, and from some step to the end hardly differ any more. They differ less in size, against their own size and against before. Or they differ less in direction, where a model is run on two to four views before one backward. A smaller fall in direction suffices where the loss falls with the spread of directions. Or the output shrinks with all its samples while the loss between views falls exactly as a power of it. Then the loss falls by nothing but the shrinking. This is advice where the model is run once before each backward. Then something other than a loss between views has done it."
+what = "The samples of an output of two dimensions differed, and from some step to the end hardly differ any more. They differ less in size, against their own size and against before. Or they differ less in direction, where a model is run on two to four views before one backward. A smaller fall in direction suffices where the loss falls with the spread of directions. Or the output shrinks with all its samples while the loss between views falls exactly as a power of it. Then the loss falls by nothing but the shrinking. This is advice where the loss does not fall with the collapse: then something other than a loss between views has done it."
 why = "An output that is the same for every sample carries nothing about it; what follows can only learn a constant."
 not_this = "Directions inside a model at whose end samples still differ, layers that a forward calls at every step of a sequence, batches of one sample many times over. Outputs that start equal (a layer initialised with zeros), that get a large common part, or that come back. Outputs that shrink as a whole while the loss falls by more than that."
 source = "Standard deviation of normalised outputs, by which self-supervised learning watches for collapse."
@@ -202,7 +202,7 @@ WITH peaks AS (
     GROUP BY rank, tensor_id, probe
     HAVING count(*) >= 1
 ), low AS (
-    SELECT h.*, coalesce(d.level, p.level) AS level,
+    SELECT h.*, coalesce(d.level, p.level) AS level, d.probe IS NOT NULL AS drawn_,
         CASE WHEN h.probe = 'batch_std' THEN h.share < $relative AND h.spread < $fall * p.level
         WHEN d.probe IS NOT NULL AND h.spread < $drawn AND h.spread < $drawn_turn * d.level THEN true
         ELSE h.spread < $direction AND h.spread < $turn * p.level END AS is_low
@@ -210,12 +210,12 @@ WITH peaks AS (
     JOIN peaks p USING (rank, tensor_id, probe)
     LEFT JOIN drawn d USING (rank, tensor_id, probe)
 ), tails AS (
-    SELECT rank, module_id, tensor_id, probe, any_value(level) AS before,
+    SELECT rank, module_id, tensor_id, probe, any_value(level) AS before, bool_or(drawn_) AS drawn_,
         coalesce(max(n) FILTER (NOT is_low), 0) AS last_good, max(n) AS n
     FROM low
     GROUP BY rank, module_id, tensor_id, probe
 ), collapsed AS (
-    SELECT t.rank, t.module_id, t.tensor_id, t.probe, t.before,
+    SELECT t.rank, t.module_id, t.tensor_id, t.probe, t.before, t.drawn_,
         -- back to where it last was near its level: what began there went on
         coalesce((SELECT max(l.step)
             FROM low l
@@ -335,13 +335,10 @@ SELECT c.rank, min(c.begun) OVER (PARTITION BY c.rank) AS step, c.down, m.module
         ELSE m.module || ' (' || m.class_name || ')'
         END AS place,
         m.call_order,
-    -- where a model is run once a step, no loss between views has drawn its outputs together: the cause is
-    -- elsewhere
+    -- that outputs have run together is certain, and what did it is not: labels that are noise, a learning
+    -- rate, a sign. It is the cause where the loss falls by nothing but that, or with it step by step
     CASE
-        WHEN c.whole_ OR c.probe = 'direction_std' OR (
-            SELECT quantile_cont(h.views, 0.1) BETWEEN 2 AND $most_views
-            FROM history h
-            WHERE h.rank = c.rank AND h.tensor_id = c.tensor_id AND h.probe = c.probe) THEN 'error'
+        WHEN c.whole_ OR c.drawn_ THEN 'error'
         ELSE 'warning'
         END AS severity
 FROM found c JOIN modules m ON m.rank = c.rank AND m.module_id = c.module_id

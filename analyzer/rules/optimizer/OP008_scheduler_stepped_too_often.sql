@@ -6,7 +6,7 @@ phase = "optimizer"
 signal = "scheduler_steps"
 message = "From step {step} on {how_}: the schedule runs {value} times as fast as the training."
 fix = "Step the scheduler once after each optimizer.step(), not once per microbatch or in two places. A schedule whose length is counted in epochs is stepped once an epoch."
-explains = ["scheduler-before-optimizer", "zero-lr", "lr-too-low", "plateau"]
+explains = ["scheduler-before-optimizer", "zero-lr", "lr-too-low", "plateau", "python-exception"]
 [params.least]
 value = 3
 unit = "steps"
@@ -41,7 +41,7 @@ tables = ["schedulers"]
 columns = ["schedulers.steps"]
 steps = 3
 [doc]
-what = "The script calls a scheduler's step() two or more times for each optimizer step. Or a cosine or polynomial schedule has the number of epochs as its length. It is stepped for every batch far beyond its end. Where nothing tells epochs, evaluations at equal distances count. Or a stepwise or exponential decay is stepped for every batch. It has taken the rate below a ten-thousandth by the middle of the run."
+what = "The script calls a scheduler's step() two or more times for each optimizer step. Or a cosine or polynomial schedule has the number of epochs as its length. It is stepped for every batch far beyond its end. Where nothing tells epochs, evaluations at equal distances count. Or a stepwise or exponential decay is stepped for every batch. It has taken the rate below a ten-thousandth by the middle of the run. Or OneCycleLR ends the run because its steps are used up, in the first epoch and before the half of it."
 why = "The learning rate reaches its end after a fraction of the training."
 not_this = "A scheduler stepped once. One whose length is counted in those steps and that is not beyond it when the run has ended. One inside another scheduler, catching up on resume before the first step. Schedulers on a metric, as many steps as there are ranks (accelerate does that on purpose)."
 source = "Counting; no threshold but persistence."
@@ -138,5 +138,22 @@ WHERE d.rows_ >= $batches
   AND d.lr_half < $gone * d.lr_first
   AND coalesce(e.per_epoch >= $epoch, true)
   AND d.total >= $nearly_all * (d.rows_ - 1)
+-- detector: used_up_in_the_first_epoch
+-- a length that is over before the first half of the first epoch counts something else than batches
+SELECT s.rank, min(s.step) AS step, any_value(b.batches) AS value, any_value(s.scheduler) AS scheduler,
+    any_value(s.optimizer_id) AS optimizer_id, count(*) AS steps_, s.scheduler_id,
+    format('{} is stepped for every batch, and its {:d} steps are used up in an epoch of {:d} batches',
+        any_value(s.scheduler), any_value(x.total), any_value(b.batches)) AS how_
+FROM (SELECT coalesce(e.rank, 0) AS rank, e.step,
+        regexp_extract(e.exception_message, 'total steps is (\d+)', 1)::BIGINT AS total
+    FROM exits e
+    JOIN known_exceptions k ON k.known = 'onecycle-end'
+        AND regexp_matches(e.exception_message, k.pattern)) x
+JOIN schedulers s ON s.rank = x.rank AND s.scheduler = 'OneCycleLR'
+JOIN (SELECT rank, max(loader_batches) AS batches FROM batches WHERE phase = 'data' GROUP BY rank) b
+    ON b.rank = x.rank AND b.batches >= 2 * x.total
+WHERE (SELECT max(t.epoch) FROM steps t WHERE t.rank = x.rank) = 0
+GROUP BY s.rank, s.scheduler_id
+HAVING max(s.steps) <= 1
 -- together
 ORDER BY step, rank, scheduler_id

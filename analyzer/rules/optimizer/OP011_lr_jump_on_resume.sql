@@ -71,7 +71,10 @@ SELECT 'Optimizer state was loaded' AS resume_, c.rank, c.step, c.lr AS value, c
     CASE WHEN c.factor > 1 OR s.scheduler IS NOT NULL THEN 'error' ELSE 'warning' END AS severity
 FROM changes c
 LEFT JOIN schedules s ON s.rank = c.rank AND s.optimizer_id = c.optimizer_id AND s.resumed = c.resumed
-WHERE (c.factor > $factor OR (1 / c.factor > $factor AND c.n <= 2)) AND c.state_step >= $counted
+WHERE (c.factor > $factor
+    -- down it goes by the schedule too, whose counter the script has set to where it was
+    OR (1 / c.factor > $factor AND c.n <= 2 AND coalesce(s.last_epoch, 0) <= c.n))
+  AND c.state_step >= $counted
   -- a schedule whose state was loaded too goes on, but not if another one, that counts from its
   -- beginning, sets the rate
   AND (NOT EXISTS (SELECT 1

@@ -25,7 +25,7 @@ source = "convention: of this project, fewer do not show how it goes on"
 [needs]
 tables = ["checkpoints", "steps"]
 [doc]
-what = "A script that saves its own step counter loads it together with optimizer state. Its next checkpoint shows that the counter did not continue from there. Or its logged step numbers jump where optimizer state is loaded, and leave the count of the optimizer."
+what = "A script that saves its own step counter loads it together with optimizer state. Its next checkpoint shows that the counter did not continue from there. Or its logged step numbers jump where optimizer state is loaded, and leave the count of the optimizer. It is advice where the saved counter is off by one."
 why = "Schedules, logs, evaluation and the number of steps to train all follow that counter. Some steps are made twice or never."
 not_this = "Counters of epochs. Counters that count finished or current steps, as long as they do it the same way before and after. A loop that goes on counting over a rollback."
 source = "Counting."
@@ -72,7 +72,7 @@ WITH counts AS (
           WHERE k.rank = l.rank AND k.action = 'optimizer' AND k.step BETWEEN l.step - l.made AND l.step)
     QUALIFY row_number() OVER (PARTITION BY l.rank ORDER BY l.step, l.name) = 1
 )
-SELECT rank, step, 'step' AS counter_name, logged AS value, off, what_,
+SELECT rank, step, 'step' AS counter_name, logged AS value, off, what_, 'error' AS severity,
     format('Where optimizer state was loaded the step that is logged with {} goes from {:d} to {:d}', name,
         logged_before, logged) AS said
         FROM logged_
@@ -115,6 +115,8 @@ SELECT n.rank, n.step, n.counter_name, n.loaded, n.saved, n.saved_at - n.step AS
         n.step, n.counter_name, n.loaded, n.saved_at - n.step, n.saved,
             n.loaded + n.saved_at - n.step) AS said,
     abs(n.saved - n.loaded - (n.saved_at - n.step)) AS off,
+    -- a counter that is one off skips or repeats one step of many, and often by what it counts
+    CASE WHEN abs(n.saved - n.loaded - (n.saved_at - n.step)) = 1 THEN 'warning' ELSE 'error' END AS severity,
     CASE WHEN n.saved < n.loaded + n.saved_at - n.step THEN 'counted twice' ELSE 'left out' END AS what_
 FROM next_ n LEFT JOIN before b USING (rank, counter_name, step)
 WHERE n.saved - n.loaded <> n.saved_at - n.step

@@ -1,4 +1,4 @@
-"""A training with the fault python-exception; arguments: [ONSET] [SEED]."""
+"""A training with the fault graph-retained-across-steps; arguments: [ONSET] [SEED]."""
 
 import itertools
 import sys
