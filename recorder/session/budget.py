@@ -58,8 +58,8 @@ step must be watched: thinning them further would save little and lose the recor
 _MOST_FOR_WATCHING = 0.5
 """Share of the budget that watching every step may take before steps go unwatched."""
 
-COUNT_NS = 6_000
-LOSS_NS = 40_000
+COUNT_NS = 9_000
+LOSS_NS = 60_000
 LOOK_NS = 10_000
 PASS_NS = 9_000
 """What counting a step that is not watched takes, what reading its loss and writing its row takes on top, looking at an operator
