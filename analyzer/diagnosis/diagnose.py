@@ -5,17 +5,18 @@ nothing depends on the number of threads.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, cast
 
 import msgspec
 
 from ..errors import RuleError
-from ..language import close_up, say
+from ..language import say
 from ..reading.trace import Trace
+from ..rules.filling import fill
 from ..rules.precision import precision_of
 from ..rules.rule import Rule, Severity, find_rule, load_rules, run_rule, why_not_evaluable
-from ..rules.texts import text_of, worded
+from ..rules.texts import in_words_of, text_of
 from ..rules.thresholds import RuleSet
 from ..verdict import Conclusion, Finding, FirstAnomaly, NotEvaluable, RunFacts, Verdict
 from ..word_patterns import in_words
@@ -112,10 +113,8 @@ def diagnose(trace: Trace, rules: RuleSet | None = None) -> Verdict:
 def finding_from_rows(rule: Rule, rows: list[dict[str, Any]]) -> Fired:
     """The finding of a rule: its first row, with the rows after it as evidence."""
     header, row = rule.header, rows[0]
-    text = text_of(header.code, header.name)
-    said, told = (header, row) if text is None else (text, worded(text, row))
+    said, told = text_of(header.code, header.name) or header, in_words_of(header, row)
     precision = precision_of(header.name)
-    shown = {k: _shown(v) for k, v in told.items()}
     step = None if row["step"] is None else int(row["step"])
     finding = Finding(
         code=header.code,
@@ -133,29 +132,13 @@ def finding_from_rows(rule: Rule, rows: list[dict[str, Any]]) -> Fired:
         tensor=row.get("tensor"),
         signal=row.get("signal") or header.signal,
         value=_number(row.get("value")),
-        message=_fill(said.message, shown),
-        fix=_fill(said.fix, shown),
+        message=fill(said.message, told),
+        fix=fill(said.fix, told),
         evidence=[{k: plain(v) for k, v in r.items()} for r in rows[:EVIDENCE_ROWS]],
         sql=rule.sql,
         explains=list(header.explains),
     )
     return Fired(finding, rule, row.get("reach", header.reach), row.get("slack") or header.slack)
-
-
-def _fill(template: str, shown: Mapping[str, str]) -> str:
-    """The rule's sentence with the row's values; a value's own braces are not looked at again."""
-    return close_up(" ".join(template.split()).format_map(shown))
-
-
-def _shown(value: Any) -> str:
-    """A value as a sentence shows it."""
-    if value is None:
-        return say("not recorded")
-    if isinstance(value, float):
-        return format(value, ".0f" if 1e4 <= abs(value) < 1e6 else ".4g")
-    if isinstance(value, list):
-        return "[" + ", ".join(_shown(v) for v in cast("list[Any]", value)) + "]"
-    return str(value)
 
 
 def plain(value: Any) -> Any:

@@ -63,7 +63,9 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"c
 
     ``explains`` names the symptoms that this rule accounts for. In a file it may name a class of them, and ``is`` lists the
     classes that a rule belongs to; once all rules are read only names are left. ``reach`` is how many steps before this finding
-    its own explanation may lie (null: any number), ``slack`` how many steps after it.
+    its own explanation may lie (null: any number), ``slack`` how many steps after it. ``say`` has a table for each column of the
+    rows that holds a reason: reason → the words for it, with the row's values in {braces}. Where the column is null nothing is
+    said. The words may name columns that come before theirs in ``say``.
     """
 
     code: str
@@ -74,6 +76,7 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"c
     message: str
     fix: str
     doc: Doc
+    say: dict[str, dict[str, str]] = {}
     params: dict[str, Param] = {}
     needs: Needs = Needs()
     signals: tuple[str, ...] = ()

@@ -13,13 +13,14 @@ from msgspec.structs import replace
 from ..errors import RuleError
 from ..language import Language, language
 from ..word_patterns import Columns, reworded, shared_patterns
-from .rule import load_rules
+from .filling import fill
+from .rule import Header, load_rules
 
 
 class RuleText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The texts of a rule in one language. ``english``: the fingerprint of what was translated. ``values``: for each column of
-    its rows that holds words, patterns of these words and what stands for them; a part in {braces} is taken over, {n} and
-    {m} are numbers."""
+    """The texts of a rule in one language. ``english``: the fingerprint of what was translated. ``say``: the words for each
+    reason, as in the header. ``values``: for each column of its rows that holds words of a view, patterns of these words and
+    what stands for them; a part in {braces} is taken over, {n} and {m} are numbers."""
 
     title: str
     english: str
@@ -29,6 +30,7 @@ class RuleText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     why: str
     not_this: str
     source: str
+    say: dict[str, dict[str, str]] = {}
     values: Columns = {}
 
 
@@ -52,7 +54,7 @@ def rule_texts(chosen: Language) -> dict[str, RuleText]:
 def text_of(code: str, name: str) -> RuleText | None:
     """The texts of a rule in the current language; None in English, and for a rule that is not ours."""
     text = rule_texts(language()).get(code)
-    return text if text is not None and _name_of(code) == name else None
+    return text if text is not None and header_of(code, name) is not None else None
 
 
 def title_of(name: str) -> str | None:
@@ -62,12 +64,38 @@ def title_of(name: str) -> str | None:
     return None if text is None else text.title
 
 
+def in_words_of(header: Header, row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row with its reasons and words said in the current language. Raises RuleError for a reason without words."""
+    text = text_of(header.code, header.name)
+    told = dict(row) if text is None else worded(text, row)
+    for column, words in (header.say if text is None else text.say).items():
+        reason = row.get(column)
+        try:
+            told[column] = "" if reason is None else fill(words[reason], told)
+        except KeyError as e:
+            raise RuleError(f"{header.code}: {column} has no words for {e}") from e
+    return told
+
+
+def values_of(code: str, name: str, row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of a finding without its reasons, which the message has said; its words are in the current language."""
+    header, text = header_of(code, name), text_of(code, name)
+    told = dict(row) if text is None else worded(text, row)
+    return told if header is None else {column: value for column, value in told.items() if column not in header.say}
+
+
 def worded(text: RuleText, row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row with those of its values that are words put into the language of the text."""
+    """A row with those of its values that are words of a view put into the language of the text."""
     return {
-        column: reworded(value, column, text.values) if isinstance(value, str) else value
+        column: reworded(value, column, text.values) if isinstance(value, str) and column not in text.say else value
         for column, value in row.items()
     }
+
+
+def header_of(code: str, name: str) -> Header | None:
+    """The header of a rule of ours."""
+    header = _headers().get(code)
+    return header if header is not None and header.name == name else None
 
 
 def fingerprint(*texts: str) -> str:
@@ -82,5 +110,6 @@ def _codes() -> dict[str, str]:
     return {r.header.name: r.header.code for r in load_rules()}
 
 
-def _name_of(code: str) -> str | None:
-    return next((n for n, c in _codes().items() if c == code), None)
+@cache
+def _headers() -> dict[str, Header]:
+    return {r.header.code: r.header for r in load_rules()}

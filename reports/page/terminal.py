@@ -6,7 +6,7 @@ from rich.text import Text
 
 from ...analyzer import Trace
 from ...analyzer.diagnosis.snapshot_words import snapshot_sentences
-from ...analyzer.rules.texts import text_of, worded
+from ...analyzer.rules.texts import values_of
 from ...analyzer.verdict import Candidate, Finding, Verdict
 from ...analyzer.word_patterns import in_words
 from ...schemas import captures_of
@@ -123,8 +123,7 @@ def _captured(trace: Trace) -> list[tuple[str, str]]:
 
 
 def _evidence(cause: Finding) -> str:
-    text = text_of(cause.code, cause.name)
-    row = cause.evidence[0] if text is None else worded(text, cause.evidence[0])
+    row = values_of(cause.code, cause.name, cause.evidence[0])
     said = cause.message + cause.fix
     parts = [
         f"{show_name(column_name(k))} {number(v, digits=5)}"

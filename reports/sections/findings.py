@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...analyzer.language import close_up
-from ...analyzer.rules.texts import text_of, worded
+from ...analyzer.rules.texts import values_of
 from ...analyzer.verdict import Finding, FirstAnomaly, RunFacts, Verdict
 from ..text.grid import _A_NAME, Grid, grid_of
 from ..text.language import say
@@ -185,8 +185,8 @@ def _view(finding: Finding) -> FindingView:
 def _unsaid(row: dict[str, Any], finding: Finding) -> dict[str, Any]:
     """A row without the texts from which the message or the fix was made: they have been read already."""
     said = finding.message + finding.fix
-    text = text_of(finding.code, finding.name)
-    row = row if text is None else {k: close_up(v) if isinstance(v, str) else v for k, v in worded(text, row).items()}
+    told = values_of(finding.code, finding.name, row)
+    row = {k: close_up(v) if isinstance(v, str) else v for k, v in told.items()}
     return {k: v for k, v in row.items() if not (isinstance(v, str) and len(v) > _A_NAME and v in said)}
 
 

@@ -16,7 +16,7 @@ def test_no_rule_has_more_of_what_is_too_much_than_the_ledger_allows() -> None:
         if any(now > then for now, then in zip(excess, allowed.get(code, Excess()), strict=True))
     }
     assert more == {}, (
-        "(found, allowed) as (detectors too long, lines too wide, bare numbers): split it, name the numbers"
+        "(found, allowed) as (detectors too long, lines too wide, bare numbers, sentences): split it, name the numbers, say it in the header"
     )
 
 
@@ -43,3 +43,14 @@ def test_every_threshold_has_a_source_of_one_of_four_kinds() -> None:
 )
 def test_a_bare_number_is_one_that_stands_in_the_sql_itself(sql: str, bare: list[str]) -> None:
     assert rule_sizes.bare_numbers(sql) == bare
+
+
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [
+        ("SELECT 'the loss is flat' AS what_, 'flat' AS reason FROM steps", ["'the loss is flat'"]),
+        ("SELECT step FROM exits WHERE regexp_matches(exception_message, 'out of memory') AND name LIKE 'of all'", []),
+    ],
+)
+def test_a_sentence_is_what_people_read(sql: str, said: list[str]) -> None:
+    assert rule_sizes.sentences(sql) == said

@@ -7,6 +7,14 @@ signal = "requires_grad"
 message = "From step {step} on {what_}."
 fix = "{remedy}"
 explains = ["frozen-by-zero-gradient", "train-mode-in-eval"]
+[say.what_]
+moved_by_the_optimizer = "{value} parameters do not require gradients ({names}), and the optimizer goes on moving them: their .grad was left behind, so that old gradients, momentum and weight decay still act"
+mode_undone = "{module} ({class_name}) trains in training mode, although the script has put it into eval mode to freeze it: train() of the whole model has put it back, and its batch norms and dropout act as in training"
+statistics_of_frozen_norms = "{value} batch norms whose weights are frozen (first {module}) run in training mode: their running means and variances follow the data of this training"
+[say.remedy]
+moved_by_the_optimizer = "Set .grad to None when parameters are frozen (zero_grad(set_to_none=True)), or take them out of the optimizer."
+mode_undone = "Call eval() on the frozen part again after each train() of the model, or override train() of the model so that the part stays in eval mode."
+statistics_of_frozen_norms = "Call eval() on the frozen part after each train() of the model, if its features are to stay as they were."
 [params.lasting]
 value = 3
 unit = "steps"
@@ -46,22 +54,14 @@ WITH looks AS (
 )
 SELECT rank, step, arg_min(module, place_of_call(call_order)) AS module,
     arg_min(tensor, place_of_call(call_order)) AS tensor, count(*) AS value,
-    'error' AS severity,
-    printf('%d parameters do not require gradients (%s), and the optimizer goes on moving them: their .grad '
-        'was left behind, so that old gradients, momentum and weight decay still act', count(*),
-        array_to_string(list(tensor ORDER BY tensor_id)[:3], ', ')) AS what_,
-    'Set .grad to None when parameters are frozen (zero_grad(set_to_none=True)), or take them out of the '
-        'optimizer.' AS remedy
+    'error' AS severity, array_to_string(list(tensor ORDER BY tensor_id)[:3], ', ') AS names,
+    'moved_by_the_optimizer' AS what_, what_ AS remedy
 FROM moving
 WHERE times >= $mostly * (last - first + 1)
 GROUP BY rank, step
 -- detector: mode_undone
 SELECT e.rank, e.step, m.module, NULL AS tensor, NULL AS value, 'error' AS severity,
-    printf('%s (%s) trains in training mode, although the script has put it into eval mode to freeze it: '
-        'train() of the whole model has put it back, and its batch norms and dropout act as in training',
-        m.module, m.class_name) AS what_,
-    'Call eval() on the frozen part again after each train() of the model, or override train() of the model '
-        'so that the part stays in eval mode.' AS remedy
+    m.class_name, 'mode_undone' AS what_, what_ AS remedy
 FROM events e
 JOIN modules m ON m.rank = e.rank AND m.module_id = e.module_id
 WHERE e.event = 'mode-undone'
@@ -91,11 +91,7 @@ WITH norms AS (
 )
 SELECT rank, min(step) AS step, arg_min(module, place_of_call(call_order)) AS module, NULL AS tensor,
     count(*) AS value, 'warning' AS severity,
-    printf('%d batch norms whose weights are frozen (first %s) run in training mode: their running means and '
-        'variances follow the data of this training', count(*),
-        arg_min(module, place_of_call(call_order))) AS what_,
-    'Call eval() on the frozen part after each train() of the model, if its features are to stay as they '
-        'were.' AS remedy
+    'statistics_of_frozen_norms' AS what_, what_ AS remedy
 FROM followed GROUP BY rank
 -- together
 SELECT * FROM found

@@ -61,7 +61,8 @@ def check(rule: Rule, case: Case, database: CaseDatabase) -> None:
 def _says_more_than_the_first(rule: Rule, case: Case) -> bool:
     """Whether the case is the first of its rule that fires, or the rule has columns of its own to be put into words."""
     first = next(c for c in cases_of(rule) if c.get("expect"))
-    return case["name"] == first["name"] or bool(set(rule_texts("zh")[rule.header.code].values) - SHARED)
+    own = rule.header.say or set(rule_texts("zh")[rule.header.code].values) - SHARED
+    return case["name"] == first["name"] or bool(own)
 
 
 def in_chinese(rule: Rule, rows: list[dict[str, Any]]) -> str:

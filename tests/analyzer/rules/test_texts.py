@@ -14,7 +14,8 @@ BY_CODE = pytest.mark.parametrize("rule", RULES, ids=lambda r: r.header.code)
 
 
 def placeholders(text: str) -> set[str]:
-    return set(re.findall(r"\{(\w+)\}", text))
+    """Columns that a text names, with their formats."""
+    return set(re.findall(r"\{(\w+(?::[^{}]*)?)\}", text))
 
 
 @BY_CODE
@@ -31,10 +32,26 @@ def test_every_rule_has_chinese_texts_with_the_same_placeholders(rule: Rule) -> 
 @BY_CODE
 def test_the_chinese_is_that_of_the_english_as_it_stands(rule: Rule) -> None:
     h = rule.header
-    now = fingerprint(h.message, h.fix, h.doc.what, h.doc.why, h.doc.not_this, h.doc.source)
+    said = [text for words in h.say.values() for text in words.values()]
+    now = fingerprint(h.message, h.fix, h.doc.what, h.doc.why, h.doc.not_this, h.doc.source, *said)
     assert rule_texts("zh")[h.code].english == now, (
         f'the English of {h.code} has changed: read its Chinese in words/zh/{rule.layer}.toml, then put english = "{now}" there'
     )
+
+
+@BY_CODE
+def test_every_reason_has_words_in_chinese_with_the_same_placeholders(rule: Rule) -> None:
+    english, chinese = rule.header.say, rule_texts("zh")[rule.header.code].say
+    assert {column: set(words) for column, words in chinese.items()} == {c: set(words) for c, words in english.items()}
+    for column, words in english.items():
+        for reason, text in words.items():
+            assert placeholders(chinese[column][reason]) == placeholders(text), (column, reason)
+
+
+@BY_CODE
+def test_every_reason_that_has_words_stands_in_the_select(rule: Rule) -> None:
+    reasons = {reason for words in rule.header.say.values() for reason in words}
+    assert {reason for reason in reasons if f"'{reason}'" not in rule.select} == set()
 
 
 @BY_CODE
