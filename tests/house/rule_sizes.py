@@ -4,7 +4,8 @@
     python tests/house/rule_sizes.py --write    writes tests/house/rule_sizes.toml again, where something has become less
 
 A detector is a SELECT of at most 80 lines and 110 columns. A number other than 0, 1 and 2 has a name, a sentence and a source in
-the rule's header. Words stand in the header's `say`, by the reason that the SELECT gives. What exceeds that stands in rule_sizes.toml, and a test holds it from growing.
+the rule's header. Words stand in the header's `say`, by the reason that the SELECT gives. What exceeds that stands in
+rule_sizes.toml, and a test holds it from growing.
 """
 
 import re
@@ -76,7 +77,10 @@ def known() -> dict[str, Excess]:
 def ledger(counts: dict[str, Excess]) -> str:
     """The ledger's text."""
     lines = [f"{code} = [{', '.join(map(str, counts[code]))}]" for code in sorted(counts)]
-    head = "# Written by `python tests/house/rule_sizes.py --write`: code = [detectors too long, lines too wide, bare numbers, sentences]."
+    head = (
+        "# Written by `python tests/house/rule_sizes.py --write`:"
+        " code = [detectors too long, lines too wide, bare numbers, sentences]."
+    )
     return "\n".join([head, *lines]) + "\n"
 
 

@@ -16,7 +16,8 @@ def test_no_rule_has_more_of_what_is_too_much_than_the_ledger_allows() -> None:
         if any(now > then for now, then in zip(excess, allowed.get(code, Excess()), strict=True))
     }
     assert more == {}, (
-        "(found, allowed) as (detectors too long, lines too wide, bare numbers, sentences): split it, name the numbers, say it in the header"
+        "(found, allowed) as (detectors too long, lines too wide, bare numbers, sentences):"
+        " split it, name the numbers, say it in the header"
     )
 
 
