@@ -82,7 +82,11 @@ _STEPS_AFTER = 4
 _TOTAL = 1.5
 """Times ``seconds`` that a preflight is to take: 90 of 60."""
 _LEAST = 0.25
-"""Of ``seconds`` that the probes get where reading the data has taken the time: fewer show nothing."""
+"""Of ``seconds`` that a start's steps get where reading the data has taken the time: fewer show nothing."""
+_ENDING_S = 30.0
+"""Seconds that a script may take for its end, beyond its time."""
+_FEWEST_TRIALS = 3
+"""Steps that have to fit into a start's time: one probe takes three, as it was, changed, and as it was again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,27 +155,26 @@ def preflight(
         # a script that came to its end in so few steps says itself how long its schedules are to be
         values["schedule_by_step"] = _scheduler_share(trace) == 1.0 and not _came_to_its_end(trace)
         second = probing = None
-        left = _TOTAL * seconds - 2 * (time.monotonic() - began) + _training_seconds(trace)
-        for_probes = max(_LEAST * seconds, min(seconds, left))
-        plan = ProbePlan(folder=str(folder / "probes"), seconds=for_probes, probes=list(PROBES), values=values)
-        if trained:
+        compared = min(steps, _SECOND_START_STEPS)
+        clock = _Clock.of(trace, began, seconds, trained)
+        time_of_probes = clock.left(starts=2, steps=compared + _STEPS_AFTER)
+        plan = ProbePlan(folder=str(folder / "probes"), seconds=time_of_probes, probes=list(PROBES), values=values)
+        if trained and time_of_probes:
             probing = probe(script, plan)
         verdict = diagnose(trace, rules_for(run, None))
         if probing is not None:
-            finish(probing, seconds)
-            compared = min(steps, _SECOND_START_STEPS)
+            finish(probing, time_of_probes, clock.patience)
+        if trained and (time_left := clock.left(starts=1)):
             ending = ProbePlan(folder=str(folder / "epoch-end"), intervention="epoch-shortened", step=compared)
-            left = max(_LEAST * seconds, _TOTAL * seconds - (time.monotonic() - began))
-            second = record(
-                script, again, steps=compared + _STEPS_AFTER, seconds=min(seconds, left), plan=ending, again=True
-            )
-            finish(second, seconds)
-        report = read_report(Path(plan.folder)) or ProbeReport(ended="no-training")
+            second = record(script, again, steps=compared + _STEPS_AFTER, seconds=time_left, plan=ending, again=True)
+            finish(second, time_left, clock.patience)
+        not_begun = ProbeReport(ended="time" if trained else "no-training")
+        report = read_report(Path(plan.folder)) or not_begun
         checks = _verdict_checks(verdict, trained) + [Check(*c) for c in data(trace, verdict)]
         checks += [_of(found) for found in report.results]
         if second is not None:
-            checks += [Check(*c) for c in determinism(trace, again, min(steps, _SECOND_START_STEPS))]
-            checks += [Check(*c) for c in epoch_end(again, verdict, min(steps, _SECOND_START_STEPS))]
+            checks += [Check(*c) for c in determinism(trace, again, compared)]
+            checks += [Check(*c) for c in epoch_end(again, verdict, compared)]
         checks += [Check(*c) for c in rate_in_use(trace)]
         checks += [Check(*c) for c in cost(trace, total_steps)]
     if resume_args is not None and trained:
@@ -191,6 +194,32 @@ def preflight(
     checks += [_missing(area, report) for area in AREAS if all(c.area != area for c in checks)]
     name = " ".join(script.command[:2] if script.module else script.command[:1])
     return Preflight(name, run, trained, time.monotonic() - began, checks, verdict, report.first_batch)
+
+
+@dataclass(frozen=True, slots=True)
+class _Clock:
+    """What the first start has shown of the script's pace, in seconds: a start without its steps, and one step."""
+
+    began: float
+    seconds: float
+    start: float
+    step: float
+
+    @classmethod
+    def of(cls, trace: Trace, began: float, seconds: float, trained: int) -> "_Clock":
+        training = _training_seconds(trace)
+        return cls(began, seconds, max(time.monotonic() - began - training, 0.0), training / max(trained, 1))
+
+    def left(self, *, starts: int, steps: int = 0) -> float:
+        """Seconds for the steps of the next start, where so many starts and steps are still to come. 0: too few for a trial."""
+        rest = _TOTAL * self.seconds - (time.monotonic() - self.began) - starts * self.start - steps * self.step
+        given = max(_LEAST * self.seconds, min(self.seconds, rest))
+        return given if given >= _FEWEST_TRIALS * self.step else 0.0
+
+    @property
+    def patience(self) -> float:
+        """How much longer than its steps a start may take: twice what the first one took, and one step more."""
+        return 2 * self.start + self.step + _ENDING_S
 
 
 def _missing(area: str, report: ProbeReport) -> Check:

@@ -78,10 +78,10 @@ def write_plan(plan: ProbePlan) -> Path:
     return path
 
 
-def finish(process: subprocess.Popen[bytes], seconds: float) -> int:
-    """Wait for a script; end it after ``seconds`` and our patience. Returns its exit status."""
+def finish(process: subprocess.Popen[bytes], seconds: float, patience: float = PATIENCE_S) -> int:
+    """Wait for a script; end it after ``seconds`` and our ``patience``, in seconds too. Returns its exit status."""
     try:
-        return process.wait(seconds + PATIENCE_S)
+        return process.wait(seconds + patience)
     except subprocess.TimeoutExpired:
         process.terminate()
     try:

@@ -13,6 +13,7 @@ import torch
 from firstfault.analyzer import Trace, diagnose
 from firstfault.analyzer.language import speaking
 from firstfault.reports.reruns.preflight import AREA_OF, AREAS, PROBES, Check, Preflight
+from firstfault.reports.reruns.preflight import preflight as whole_preflight
 from firstfault.reports.reruns.preflight_facts import determinism, resume
 from firstfault.reports.reruns.preflight_page import draw, render_preflight
 from firstfault.reports.reruns.probe_words import SENTENCES, probe_sentence
@@ -273,3 +274,20 @@ def test_a_recording_ends_within_an_evaluation_when_its_time_is_over(reruns_are_
     with Trace(run) as trace:
         assert trace.sql("SELECT count(*) AS n FROM events WHERE event = 'ended-early'").item() == 1
         assert trace.sql("SELECT max(step) AS s FROM steps WHERE completed").item() == 4
+
+
+def test_steps_too_slow_for_a_trial_are_not_tried_and_the_answer_says_so(reruns_are_forks, tmp_path):
+    script = tmp_path / "slow.py"
+    script.write_text(
+        "import time, torch\ntorch.manual_seed(0)\nmodel = torch.nn.Linear(4, 1)\n"
+        "optimizer = torch.optim.SGD(model.parameters(), lr=0.01)\n"
+        "for _ in range(100):\n    optimizer.zero_grad()\n    loss = model(torch.randn(8, 4)).square().mean()\n"
+        "    loss.backward()\n    time.sleep(1.2)\n    optimizer.step()\n",
+        "utf-8",
+    )
+    found = whole_preflight(Script(str(script)), tmp_path / "flight", steps=30, seconds=2.0)
+    assert 1 <= found.steps <= 3
+    assert found.seconds < 15
+    assert {c.outcome for c in found.of("learning")} == {"untried"}
+    assert "give more --seconds" in found.of("learning")[0].words
+    assert found.answer == "doubtful"
