@@ -87,6 +87,9 @@ _OUTLIER = 3
 _SAVED_OVER = 128
 """Steps over which what was overdrawn is saved; more than the budget of so many steps is never owed."""
 
+_LITTLE = 3
+"""Times what the recorder took in the cheapest of the last iterations, up to which an iteration shows what a plain one takes."""
+
 _DECIDE_EVERY = 8
 _COSTS = 7
 _STRETCHES = 7
@@ -137,6 +140,8 @@ class Budget:
         self._plain: deque[int] = deque(maxlen=_TIMES)
         self._unwatched: deque[int] = deque(maxlen=_STRETCHES)
         """Mean time of a step in each of the last stretches of steps that went unwatched, without the recorder."""
+        self._recent: deque[tuple[int, int]] = deque(maxlen=_TIMES)
+        """Of the last watched iterations: what the recorder took by its own clock, and what the rest took."""
         self._plain_ns = 0
         self._recorder_ns = 0
         """Of the iteration, without the writing of rows."""
@@ -312,34 +317,42 @@ class Budget:
     def _account(self) -> None:
         """Close the books of one iteration."""
         rows = sum(count for _, count in self._now.values())
-        for kind, (ns, count) in self._now.items():
-            # what its rows took in the writing is part of a kind's price
-            price = ns + self._write_ns * count // (rows + _ROWS_OF_NOTHING)
-            self._costs.setdefault(kind, deque(maxlen=_COSTS)).append(price)
-            self._add(kind, ns, count)
+        measured_ns = sum(ns for ns, _ in self._now.values())
         spoilt = self._spoilt_ns()
+        for kind, (ns, count) in self._now.items():
+            # what its rows took in the writing is part of a kind's price, and its share of what was spoilt
+            aside = spoilt * ns // max(self._recorder_ns, measured_ns, 1)
+            price = ns + aside + self._write_ns * count // (rows + _ROWS_OF_NOTHING)
+            self._costs.setdefault(kind, deque(maxlen=_COSTS)).append(max(price, 0))
+            self._add(kind, ns, count)
         self.used_ns += spoilt
         self._ran_ns -= spoilt
-        rest = max(self._recorder_ns - sum(ns for ns, _ in self._now.values()), 0) + spoilt
-        self._rest.append(rest + self._write_ns * _ROWS_OF_NOTHING // (rows + _ROWS_OF_NOTHING))
+        own = max(self._recorder_ns - measured_ns, 0)
+        of_the_rest = spoilt * own // max(self._recorder_ns, measured_ns, 1)
+        self._rest.append(max(own + of_the_rest, 0) + self._write_ns * _ROWS_OF_NOTHING // (rows + _ROWS_OF_NOTHING))
         self._plain.append(max(self._plain_ns, 1))
         if self._enforced:
             self._owe(self._recorder_ns + self._write_ns + spoilt, self._plain_ns - spoilt)
         self._add("rows", self._write_ns, rows)
-        self._add("rest", rest, 1)
+        self._add("rest", own + spoilt, 1)
+        self._recent.append((self._recorder_ns, self._plain_ns))
         self._now = {}
         self._left_out = set()
         self._plain_ns = self._recorder_ns = self._write_ns = 0
         self._measured_since += 1
 
     def _spoilt_ns(self) -> int:
-        """What the training took longer in this iteration than in those that go unwatched: calling hooks and the caches that
-        they spoil, which no clock within them sees. Never more than what the recorder took by its own clock, because an
-        iteration may have had more to do than others."""
-        if not self._unwatched:
+        """What the training took longer in this iteration than in those in which the recorder did little: calling hooks and the
+        caches that they spoil, which no clock within them sees. It is held against iterations that went unwatched, else
+        against those in which little was measured; against these it may be less than nothing, so that chance evens out.
+        Never more than what the recorder took by its own clock, because an iteration may have had more to do than others."""
+        if self._unwatched:
+            return min(max(self._plain_ns - int(median(self._unwatched)), 0), self._recorder_ns)
+        little = _LITTLE * min((own for own, _ in self._recent), default=0)
+        light = [plain for own, plain in self._recent if own <= little]
+        if self._recorder_ns <= little or len(light) < _STRETCH:
             return 0
-        longer = self._plain_ns - int(median(self._unwatched))
-        return min(max(longer, 0), self._recorder_ns)
+        return max(min(self._plain_ns - int(median(light)), self._recorder_ns), -self._recorder_ns)
 
     def _plain_step_ns(self) -> float:
         """What a step takes without the recorder."""

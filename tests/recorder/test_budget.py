@@ -102,6 +102,28 @@ def test_what_watched_steps_last_longer_than_unwatched_ones_is_the_recorders():
     assert unknown.used_ns == MS
 
 
+def test_where_no_step_goes_unwatched_steps_with_few_measurements_show_what_the_others_spoil():
+    """Hooks and caches: what a step lasts longer beside the recorder's own clock is part of the price of what was measured."""
+    seen, unseen = (budget_alone(Options(budget=0.03, grace_s=0.0)) for _ in range(2))
+    took = {"seen": 0.0, "unseen": 0.0}
+    for name, budget in (("seen", seen), ("unseen", unseen)):
+        for step in range(4000):
+            own = MS // 10
+            for kind, ns in COSTS.items():
+                if budget.due(kind):
+                    budget.spent(kind, ns, 10)
+                    own += ns
+            spoilt = (
+                own - MS // 10 if name == "seen" else 0
+            )  # hooks take as much again as what the clock within them sees
+            budget.row_ended(100 * MS + own + spoilt, own)
+            budget.step_ended(budget.step)
+            took[name] += (own + spoilt) if step >= 1000 else 0
+    assert took["unseen"] / 3000 <= 0.03 * 100 * MS
+    assert took["seen"] / 3000 <= 0.03 * 100 * MS
+    assert seen.intervals["activations"] > unseen.intervals["activations"]
+
+
 def test_after_the_grace_the_mean_share_stays_within_the_budget():
     budget = budget_alone(Options(budget=0.03, grace_s=0.1))
     simulate(budget, 100, 100 * MS, COSTS)
