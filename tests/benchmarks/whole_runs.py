@@ -1,12 +1,14 @@
-"""What small models pay: whole processes of one script, plain and under `firstfault run`, in turn.
+"""What models of five sizes pay: whole processes of one script, plain and under `firstfault run`, in turn.
 
-    python tests/benchmarks/whole_runs.py [--pairs 5] [--models small,medium,deep] [--steps 20000]
+    python tests/benchmarks/whole_runs.py [--pairs 5] [--models small,medium,deep,cnn,gpt] [--steps 20000]
+        [--options "--budget off"]
 
-Each process trains an MLP on one thread, and prints what its first 500 steps and the second half of its steps took: wall time,
-and time of the processor, which others on the machine disturb less. Printed are medians over the pairs of recorded ÷ plain, for
-these stretches and for the whole process from its start to its end, with the supervisor. The training's last loss must be
-equal. ``own`` is 1 + what the recorder accounts for itself in these steps ÷ what they take plain. Of the whole process it is all
-that it accounts for, its start and end and its parent process included. Its clock within steps is that on the wall.
+Each process trains a model on one thread, an MLP or one of models.py (fewer steps of these). It prints what its first steps (500,
+at most a quarter) and the second half of its steps took: wall time, and time of the processor, which others on the machine
+disturb less. Printed are medians over the pairs of recorded ÷ plain, for these stretches and for the whole process from its start
+to its end, with the supervisor. The training's last loss must be equal. ``own`` is 1 + what the recorder accounts for itself in
+these steps ÷ what they take plain. Of the whole process it is all that it accounts for, its start and end and its parent process
+included. Its clock within steps is that on the wall.
 """
 
 import argparse
@@ -18,36 +20,62 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from firstfault.analyzer import Trace
 
 MODELS = {"small": (32, 2, 32), "medium": (64, 4, 64), "deep": (48, 30, 64)}
 """Width, layers, batch."""
+LARGE = {"cnn": 20, "gpt": 100}
+"""Models of models.py, and how many times fewer steps of them are made."""
 
 SCRIPT = """
 import json, sys, time, torch
 from torch import nn
-width, layers, batch, steps, out = *map(int, sys.argv[1:5]), sys.argv[5]
 torch.set_num_threads(1)
 torch.manual_seed(0)
+BUILD
+marks = {0: (time.perf_counter(), time.thread_time())}
+early = min(500, steps // 4)
+for step in range(steps):
+    LOOP
+    if step + 1 in {early, steps // 2, steps}:
+        marks[step + 1] = (time.perf_counter(), time.thread_time())
+json.dump({"marks": list(marks.items()), "loss": float(loss.detach() if torch.is_tensor(loss) else loss)}, open(out, "w"))
+"""
+PERCEPTRON = """
+width, layers, batch, steps, out = *map(int, sys.argv[1:5]), sys.argv[5]
 hidden = [part for _ in range(layers - 2) for part in (nn.Linear(width, width), nn.ReLU())]
 model = nn.Sequential(nn.Linear(16, width), nn.ReLU(), *hidden, nn.Linear(width, 1))
 optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
 x = torch.randn(1024, 16)
 y = x[:, :1].sin() + x[:, 1:2] * x[:, 2:3]
-marks = {0: (time.perf_counter(), time.thread_time())}
-for step in range(steps):
+"""
+PERCEPTRON_STEP = """
     at = step * batch % 1024
     optimizer.zero_grad()
     loss = nn.functional.mse_loss(model(x[at : at + batch]), y[at : at + batch])
     loss.backward()
     optimizer.step()
-    if step + 1 in {500, steps // 2, steps}:
-        marks[step + 1] = (time.perf_counter(), time.thread_time())
-json.dump({"marks": list(marks.items()), "loss": loss.item()}, open(out, "w"))
 """
+ONE_OF_MODELS = """
+kind, folder, steps, out = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
+sys.path.insert(0, folder)
+import models
+made = getattr(models, kind + "_step")()
+"""
+
+
+def script_of(model: str) -> str:
+    """The training script of a model."""
+    if model in MODELS:
+        return SCRIPT.replace("BUILD", PERCEPTRON).replace("    LOOP\n", PERCEPTRON_STEP.lstrip("\n"))
+    return SCRIPT.replace("BUILD", ONE_OF_MODELS).replace("LOOP", "loss = made()")
+
+
+def steps_of(model: str, steps: int) -> int:
+    return steps // LARGE.get(model, 1)
 
 
 def _installed(environ: Mapping[str, str]) -> dict[str, str]:
@@ -70,6 +98,8 @@ def own_account(run: Path, steps: int) -> dict[str, float]:
     for step, us in rows:
         told.append((step + 1, told[-1][1] + (us or 0.0)))
 
+    early = min(500, steps // 4)
+
     def until(wanted: int) -> float:
         before = max((t for t in told if t[0] <= wanted), key=lambda t: t[0])
         after = min((t for t in told if t[0] >= wanted), key=lambda t: t[0], default=before)
@@ -79,31 +109,34 @@ def own_account(run: Path, steps: int) -> dict[str, float]:
     late = (until(steps) - until(steps // 2)) / (steps - steps // 2)
     steps_us = told[-1][1]
     return {
-        "first 500": until(500) / 500,
+        "first": until(early) / early,
         "late": late,
         "whole process, wall": steps_us + aside_wall,
         "whole process, processor": steps_us + aside_processor,
     }
 
 
-def run(script: Path, model: str, steps: int, *, recorded: bool) -> tuple[dict[str, float], float, dict[str, float]]:
+def run(
+    script: Path, model: str, steps: int, *, recorded: bool, options: Sequence[str] = ()
+) -> tuple[dict[str, float], float, dict[str, float]]:
     """Microseconds a step by stretch, those of the whole process, the last loss, and the recorder's own account."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "out.json"
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         began = time.perf_counter()
-        tool = ["-m", "firstfault", "run", "--quiet", "--out", f"{folder}/run"] if recorded else []
-        arguments = [*map(str, (*MODELS[model], steps)), str(out)]
+        tool = ["-m", "firstfault", "run", "--quiet", *options, "--out", f"{folder}/run"] if recorded else []
+        shape = MODELS.get(model) or (model, str(Path(__file__).parent))
+        arguments = [*map(str, (*shape, steps)), str(out)]
         subprocess.run([sys.executable, *tool, str(script), *arguments], check=True, env=_installed(os.environ))
         took = time.perf_counter() - began
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         found = json.loads(out.read_text())
         own = own_account(Path(folder) / "run", steps) if recorded else {}
-    (_, first), (_, early), (half, middle), (_, last) = found["marks"]
+    (_, first), (until, early), (half, middle), (_, last) = found["marks"]
     late = steps - half
     return (
         {
-            "first 500 steps, wall": (early[0] - first[0]) / 500 * 1e6,
+            "first steps, wall": (early[0] - first[0]) / until * 1e6,
             "late steps, wall": (last[0] - middle[0]) / late * 1e6,
             "late steps, processor": (last[1] - middle[1]) / late * 1e6,
             "whole process, wall": took * 1e6,
@@ -118,18 +151,19 @@ def main() -> None:
     """Measure and print one table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=5)
-    parser.add_argument("--models", default=",".join(MODELS))
+    parser.add_argument("--models", default=",".join([*MODELS, *LARGE]))
     parser.add_argument("--steps", type=int, default=20_000)
+    parser.add_argument("--options", default="", help="options of `firstfault run`")
     given = parser.parse_args()
     print("| model | stretch | plain | recorded ÷ plain | own |\n|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
         script = Path(folder) / "train.py"
-        script.write_text(SCRIPT)
         for model in given.models.split(","):
-            pairs = []
+            script.write_text(script_of(model))
+            steps, pairs = steps_of(model, given.steps), []
             for _ in range(given.pairs):
-                plain, loss, _ = run(script, model, given.steps, recorded=False)
-                recorded, same, own = run(script, model, given.steps, recorded=True)
+                plain, loss, _ = run(script, model, steps, recorded=False)
+                recorded, same, own = run(script, model, steps, recorded=True, options=given.options.split())
                 assert loss == same, "recording has changed the training"
                 pairs.append((plain, recorded, own))
             for stretch in pairs[0][0]:
