@@ -7,6 +7,9 @@ FAULT ?= fully-masked-attention-row
 DEMO_OUT ?= demo-run
 INSTALLED_FROM := pyproject.toml setup.py constraints.txt recorder/tensors/moments.c analyzer/importers/trace_scan.c
 
+# modules are compiled once, not by each of the hundreds of processes that tests start
+export PYTHONDONTWRITEBYTECODE :=
+
 # every check runs, two at a time, also after one that failed; then pytest, whose closing line comes last
 CHECKS := { lint=0; $(MAKE) --no-print-directory --keep-going --jobs=2 --output-sync=target lint || lint=$$?; }
 
