@@ -83,7 +83,8 @@ WITH roots AS (
     JOIN given g ON g.rank = r.rank AND g.step = r.step
     QUALIFY row_number() OVER (PARTITION BY r.rank, r.step ORDER BY r.seq DESC) = 1
 )
-SELECT rank, step, model, module, tensor, floor, classes, 'softmax_of_probabilities' AS what_, true AS by_value
+SELECT rank, step, model, module, tensor, floor, classes, 'softmax_of_probabilities' AS what_,
+    true AS by_value
 FROM judged WHERE fits
 -- detector: sigmoid_twice
 WITH sigmoids AS (
@@ -152,7 +153,8 @@ WITH looked_at AS (
     WHERE s.phase = 'forward' AND (m.depth = 0 OR m.class_name IN ('Softmax', 'Sigmoid'))
 )
 SELECT j.rank, min(j.step) AS step, any_value(j.model) AS model, arg_min(j.module, j.step) AS module,
-    arg_min(j.tensor, j.step) AS tensor, any_value(j.what_) AS what_, any_value(j.classes) AS classes, any_value(j.saved) AS saved,
+    arg_min(j.tensor, j.step) AS tensor, any_value(j.what_) AS what_,
+    any_value(j.classes) AS classes, any_value(j.saved) AS saved,
     any_value(j.floor) AS floor, any_value(j.floor) AS value,
         (SELECT arg_max(loss, step) FROM steps s WHERE s.rank = j.rank AND isfinite(s.loss)) AS loss
 FROM found j GROUP BY j.rank, j.by_value

@@ -56,7 +56,8 @@ WITH outputs AS (
 )
 SELECT rank, step, 'eval' AS phase, module, evaluated / trained AS value, model, before, after,
     count - 1 AS others,
-    CASE WHEN lost THEN 'not_finite' WHEN isfinite(evaluated) THEN 'times' ELSE 'beyond_float32' END AS times_,
+    CASE WHEN lost THEN 'not_finite' WHEN isfinite(evaluated) THEN 'times'
+        ELSE 'beyond_float32' END AS times_,
     CASE module WHEN '' THEN 'root' ELSE 'named' END AS place_, CASE WHEN count > 1 THEN 'others' END AS and_,
     CASE WHEN usual THEN 'warning' ELSE 'error' END AS severity
 FROM placed ORDER BY step, rank, module

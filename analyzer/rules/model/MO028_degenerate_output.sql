@@ -63,7 +63,8 @@ SELECT e.rank, e.step, m.module, NULL AS tensor, m.class_name,
     CASE constant WHEN 0 THEN 'logsoftmax' ELSE 'softmax' END AS function,
     CASE WHEN m.module IS NULL THEN 'loss' WHEN m.module = '' THEN 'softmax_in_root'
         ELSE 'softmax_in_named' END AS place_, NULL::DOUBLE AS value,
-    CASE WHEN m.module IS NULL THEN 'units_before_cross_entropy' ELSE 'another_axis' END AS remedy, m.call_order
+    CASE WHEN m.module IS NULL THEN 'units_before_cross_entropy' ELSE 'another_axis' END AS remedy,
+    m.call_order
 FROM events e LEFT JOIN modules m ON m.rank = e.rank AND m.module_id = e.module_id
 WHERE e.event = 'softmax-of-one'
 -- together
