@@ -4,9 +4,12 @@ name = "unregistered-parameters"
 severity = "error"
 phase = "forward"
 signal = "registered"
-message = "{module_words} keeps {value} parameters ({names}) in a Python list or dict. There `parameters()` does not find them, so no optimizer trains them and no checkpoint holds them."
+message = "{holder_} keeps {value} parameters ({names}) in a Python list or dict. There `parameters()` does not find them, so no optimizer trains them and no checkpoint holds them."
 fix = "Put the modules into nn.ModuleList or nn.ModuleDict (parameters into nn.ParameterList)."
 explains = ["parameters-not-in-optimizer", "nothing-learnt"]
+[say.holder_]
+root = "The model {model}"
+named = "{module}"
 [needs]
 tables = ["tensors"]
 columns = ["tensors.registered"]
@@ -23,9 +26,9 @@ SELECT t.rank,
         JOIN modules o ON o.rank = e.rank AND o.module_id = e.module_id
         WHERE e.event = 'unregistered' AND e.rank = t.rank AND o.model = m.model),
         0) AS step,
-        m.module, any_value(t.tensor_name ORDER BY t.tensor_id) AS tensor, count(*) AS value,
+    m.module, m.model, any_value(t.tensor_name ORDER BY t.tensor_id) AS tensor, count(*) AS value,
     array_to_string(list(t.tensor_name ORDER BY t.tensor_id)[:3], ', ') AS names,
-        CASE WHEN m.module = '' THEN 'The model ' || m.model ELSE m.module END AS module_words
+    CASE m.module WHEN '' THEN 'root' ELSE 'named' END AS holder_
 FROM tensors t JOIN modules m ON m.rank = t.rank AND m.module_id = t.module_id
 WHERE t.registered = false AND t.optimizer_id IS NULL AND t.requires_grad
 GROUP BY t.rank, m.module, m.model ORDER BY t.rank, m.module

@@ -4,9 +4,12 @@ name = "parameters-not-in-optimizer"
 severity = "error"
 phase = "optimizer"
 signal = "update"
-message = "{count} trainable parameters in module {place} (first {tensor}) receive gradients in {steps} steps from step {step} on. No optimizer holds them and their values never change; {held} other parameters are held by one."
+message = "{count} trainable parameters in module {place_} (first {tensor}) receive gradients in {steps} steps from step {step} on. No optimizer holds them and their values never change; {held} other parameters are held by one."
 fix = "Create the optimizer when the model has its final modules: after replacing a head, wrapping, moving. Or call add_param_group for these parameters; set requires_grad=False where they are meant to stay."
 explains = ["shuffled-labels", "nothing-learnt", "loss-off-course"]
+[say.place_]
+root = "the root"
+named = "{module}"
 [params.steps]
 value = 3
 unit = "steps"
@@ -206,8 +209,8 @@ WITH among_frozen AS (
 )
 SELECT p.rank, p.first_step AS step, coalesce(p.ancestor, p.module) AS module, p.tensor, 0.0 AS value,
     p.total AS count, p.steps, h.held,
-    coalesce(nullif(coalesce(p.ancestor, p.module), ''), 'the root') AS place, p.model, p.shape, p.dtype,
-        p.class_name,
+    CASE WHEN coalesce(p.ancestor, p.module) <> '' THEN 'named' ELSE 'root' END AS place_, p.model, p.shape,
+    p.dtype, p.class_name,
     CASE WHEN p.last_call < h.first_call
         AND (p.rank, p.model) NOT IN (SELECT (rank, model)
             FROM as_made UNION SELECT (rank, model)

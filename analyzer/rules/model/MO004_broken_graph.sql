@@ -4,9 +4,28 @@ name = "broken-graph"
 severity = "error"
 phase = "backward"
 signal = "gradient"
-message = "From step {step} on no gradient reaches {count} optimized parameters up to module {place} (last cut off: {tensor}), for {steps} steps. Yet the module is called and {beside}. The graph is cut {where_}."
-fix = "Call loss.backward() where none is made. Else look behind module {place} for what leaves the graph. Usual causes are detach(), .data, .item(), no_grad(), argmax or rounding, numpy, and a new tensor made from the values. Remove it or use a differentiable form."
+message = "From step {step} on no gradient reaches {count} optimized parameters up to module {place_} (last cut off: {tensor}), for {steps} steps. Yet the module is called and {beside_}. The graph is cut {where_}."
+fix = "Call loss.backward() where none is made. Else look behind module {place_} for what leaves the graph. Usual causes are detach(), .data, .item(), no_grad(), argmax or rounding, numpy, and a new tensor made from the values. Remove it or use a differentiable form."
 explains = ["parameters-not-in-optimizer", "divergence", "vanishing-gradients", "dead-relu", "python-exception"]
+[say.place_]
+root = "the root"
+named = "{module}"
+[say.beside_]
+backward_is_refused = "backward is refused"
+a_bare_parameter_learns = "a parameter outside of all modules does get gradients"
+the_optimizer_steps = "the optimizer steps"
+backward_runs = "backward runs"
+earlier_modules_learn = "modules before it do get gradients"
+later_modules_learn = "modules after it do get gradients"
+[say.where_]
+inside_the_model = "inside the model: what it gives out carries no graph"
+round_the_forward = "round the forward, which ran without gradients"
+backward_never_called = "at the loss: backward was never called"
+weights_replaced = "at the weights themselves: the modules ran with others in their place"
+behind_the_model = "between the model and the loss"
+at_the_parameters = "at these parameters, or they are not used"
+behind_its_output = "behind its output"
+inside_or_before = "inside or before it: its output carries no graph"
 [params.steps]
 value = 3
 unit = "steps"
@@ -406,13 +425,13 @@ WITH whole AS (
 )
 SELECT p.rank, p.step, coalesce(p.ancestor, h.module) AS module, h.tensor, NULL::DOUBLE AS value, p.count,
     p.steps,
-    coalesce(nullif(coalesce(p.ancestor, h.module), ''), 'the root') AS place, h.class_name, h.shape,
-        p.last_present,
+    CASE WHEN coalesce(p.ancestor, h.module) <> '' THEN 'named' ELSE 'root' END AS place_, h.class_name,
+    h.shape, p.last_present,
     CASE WHEN p.alone THEN 'warning' ELSE 'error' END AS severity,
-    CASE WHEN p.refused THEN 'backward is refused'
-        WHEN p.bare THEN 'a parameter outside of all modules does get gradients'
-        WHEN p.unasked THEN 'the optimizer steps'
-        WHEN p.whole_cut THEN 'backward runs'
+    CASE WHEN p.refused THEN 'backward_is_refused'
+        WHEN p.bare THEN 'a_bare_parameter_learns'
+        WHEN p.unasked THEN 'the_optimizer_steps'
+        WHEN p.whole_cut THEN 'backward_runs'
         WHEN (p.alone
             OR EXISTS (SELECT 1
                 FROM alive a
@@ -425,19 +444,17 @@ SELECT p.rank, p.step, coalesce(p.ancestor, h.module) AS module, h.tensor, NULL:
                 WHERE a.rank = p.rank
                   AND a.model = p.model
                   AND a.call_order > p.call_order
-                  AND a.step >= p.step) THEN 'modules before it do get gradients'
-                      ELSE 'modules after it do get gradients'
-                      END AS beside,
+                  AND a.step >= p.step) THEN 'earlier_modules_learn'
+        ELSE 'later_modules_learn' END AS beside_,
     CASE
-        WHEN p.refused AND p.inside AND NOT p.outside
-            THEN 'inside the model: what it gives out carries no graph'
-        WHEN p.refused AND NOT p.inside THEN 'round the forward, which ran without gradients'
-        WHEN p.unasked THEN 'at the loss: backward was never called'
-        WHEN p.bypassed THEN 'at the weights themselves: the modules ran with others in their place'
-        WHEN p.whole_cut THEN 'between the model and the loss'
-        WHEN p.alone THEN 'at these parameters, or they are not used'
-        WHEN p.tracked THEN 'behind its output'
-        ELSE 'inside or before it: its output carries no graph' END AS where_
+        WHEN p.refused AND p.inside AND NOT p.outside THEN 'inside_the_model'
+        WHEN p.refused AND NOT p.inside THEN 'round_the_forward'
+        WHEN p.unasked THEN 'backward_never_called'
+        WHEN p.bypassed THEN 'weights_replaced'
+        WHEN p.whole_cut THEN 'behind_the_model'
+        WHEN p.alone THEN 'at_the_parameters'
+        WHEN p.tracked THEN 'behind_its_output'
+        ELSE 'inside_or_before' END AS where_
 FROM placed p JOIN held h ON h.rank = p.rank AND h.tensor_id = p.tensor_id
 -- the last module that is cut off is next to the cut
 ORDER BY severity, p.step, p.rank, p.call_order DESC, p.tensor_id

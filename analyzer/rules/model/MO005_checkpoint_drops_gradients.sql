@@ -4,9 +4,15 @@ name = "checkpoint-drops-gradients"
 severity = "error"
 phase = "backward"
 signal = "gradient"
-message = "From step {step} on {place} runs under reentrant activation checkpointing with inputs that require no gradient: {said}."
+message = "From step {step} on {place_} runs under reentrant activation checkpointing with inputs that require no gradient: {what_}."
 fix = "Call checkpoint(..., use_reentrant=False); or make an input of the block require a gradient (x.requires_grad_(), model.enable_input_require_grads())."
 explains = ["broken-graph", "parameters-not-in-optimizer", "gradients-vanish", "python-exception", "unused-module", "no-optimizer-step"]
+[say.place_]
+root = "the model ({class_name})"
+named = "{module} ({class_name})"
+[say.what_]
+no_gradient = "{value} of its weights, which the optimizer holds, get no gradient ({steps} steps)"
+backward_refused = "the loss requires no gradient, and backward is refused"
 [params.steps]
 value = 2
 unit = "steps"
@@ -34,22 +40,16 @@ WITH blocks AS (
     HAVING bool_and(NOT g.frozen AND (g.missing OR (g.sum_sq = 0 AND g.nonfinite_count = 0)))
         AND count(DISTINCT g.step) >= $steps
 ), lost AS (
-    SELECT rank, module_id, min(step) AS step,
-        printf('%d of its weights, which the optimizer holds, get no gradient (%d steps)', count(*),
-            max(steps)) AS said,
-        count(*) AS value
+    SELECT rank, module_id, min(step) AS step, 'no_gradient' AS what_, count(*) AS value, max(steps) AS steps
     FROM weights GROUP BY rank, module_id
     UNION ALL
-    SELECT b.rank, b.module_id, b.last_step, 'the loss requires no gradient, and backward is refused', 1
+    SELECT b.rank, b.module_id, b.last_step, 'backward_refused', 1, NULL
     FROM blocks b
     JOIN exits e ON coalesce(e.rank, b.rank) = b.rank
         AND e.exception_message LIKE '%does not require grad and does not have a grad_fn%'
         AND b.last_step >= coalesce(e.step, b.last_step)
 )
-SELECT l.rank, l.step, 'backward' AS phase, m.module, l.value, l.said, m.class_name,
-    CASE
-        WHEN m.module = '' THEN 'the model (' || m.class_name || ')'
-        ELSE m.module || ' (' || m.class_name || ')'
-        END AS place
+SELECT l.rank, l.step, 'backward' AS phase, m.module, m.class_name, l.value, l.steps, l.what_,
+    CASE m.module WHEN '' THEN 'root' ELSE 'named' END AS place_
 FROM lost l JOIN modules m ON m.rank = l.rank AND m.module_id = l.module_id
 ORDER BY l.step, l.rank, m.call_order

@@ -4,10 +4,16 @@ name = "dead-relu"
 severity = "error"
 phase = "forward"
 signal = "zero_fraction"
-message = "These units no longer learn: {zero_percent} % of {tensor} are exactly zero from step {step} on ({steps} steps). The gradient of the weights before it ({producer}) is {gradient}."
-fix = "Lower the learning rate or clip gradients if it began with a large update. Check the bias and the init of {producer}. LeakyReLU or GELU keep a gradient on the negative side."
+message = "These units no longer learn: {zero_percent} % of {tensor} are exactly zero from step {step} on ({steps} steps). The gradient of the weights before it ({producer_}) is {gradient_}."
+fix = "Lower the learning rate or clip gradients if it began with a large update. Check the bias and the init of {producer_}. LeakyReLU or GELU keep a gradient on the negative side."
 explains = ["loss-off-course", "gradients-vanish", "shuffled-labels", "representation-collapse"]
 reach = 20
+[say.producer_]
+root = "the root"
+named = "{producer}"
+[say.gradient_]
+zero = "exactly zero"
+collapsed = "{now:.3g}, after {before:.3g} before"
 [params.fraction]
 value = 0.98
 doc = "Share of exact zeros; healthy ReLU units are zero about half of the time."
@@ -118,11 +124,8 @@ WITH gradients AS (
 SELECT s.rank, s.step, s.seq, CASE WHEN s.tensor LIKE '%:input%' THEN p.module ELSE s.module END AS module,
     s.tensor, s.class_name,
     s.zeros AS value, round(100 * s.zeros, 2) AS zero_percent, s.steps, s.numel,
-        coalesce(nullif(p.module, ''), 'the root') AS producer,
-    CASE
-        WHEN g.now_ = 0 THEN 'exactly zero'
-        ELSE printf('%.3g, after %.3g before', g.now_, g.before_)
-        END AS gradient
+    p.module AS producer, CASE p.module WHEN '' THEN 'root' ELSE 'named' END AS producer_,
+    g.now_ AS now, g.before_ AS before, CASE g.now_ WHEN 0 THEN 'zero' ELSE 'collapsed' END AS gradient_
 FROM sites s
 JOIN modules p ON p.rank = s.rank AND p.module_id = s.producer_id
 JOIN gradients g ON g.rank = s.rank AND g.tensor_id = s.tensor_id AND g.since = s.step

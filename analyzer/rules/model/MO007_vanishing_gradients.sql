@@ -5,9 +5,12 @@ severity = "error"
 is = ["gradients-vanish"]
 phase = "backward"
 signal = "gradient_ratio"
-message = "Gradients of the first layers are {ratio} of those of the last, for {steps} steps from step {step} on. Their rms is {first_rms} at {tensor} and {last_rms} at {last_tensor}, {course} {layers} layers."
+message = "Gradients of the first layers are {value:.2g} of those of the last, for {steps} steps from step {step} on. Their rms is {first_rms} at {tensor} and {last_rms} at {last_tensor}, {course_} {layers} layers."
 fix = "Use ReLU-family activations, normalisation layers, residual connections, or an init that fits the activation. The functions tanh and sigmoid lose up to three quarters of the gradient per layer."
 explains = ["shuffled-labels"]
+[say.course_]
+steadily = "falling steadily through"
+at_one_place = "lost within"
 [params.ratio]
 value = 1e-4
 doc = "rms of the first layers' gradients over that of the last layers'."
@@ -107,12 +110,9 @@ SELECT c.rank,
         THEN (SELECT min(e.step) FROM judged e WHERE e.rank = c.rank AND e.model = c.model)
             ELSE c.step
             END AS step, f.module, f.tensor, c.first_rms / c.last_rms AS value,
-                printf('%.2g', c.first_rms / c.last_rms) AS ratio,
     c.first_rms, c.middle_rms, c.last_rms, z.tensor AS last_tensor, c.layers,
     CASE WHEN c.first_rms < $half * c.middle_rms
-        AND c.middle_rms < $half * c.last_rms THEN 'falling steadily through'
-            ELSE 'lost within'
-            END AS course,
+        AND c.middle_rms < $half * c.last_rms THEN 'steadily' ELSE 'at_one_place' END AS course_,
         c.rest_vanished AS steps, c.model
 FROM counted c
 JOIN layers f ON f.rank = c.rank AND f.model = c.model

@@ -4,11 +4,20 @@ name = "exploding-gradients"
 severity = "error"
 phase = "backward"
 signal = "gradient_norm"
-message = "The gradient norm (before clipping) left its band at step {step}: {value} after {compared}, and kept growing to {highest}; {agreeing}."
+message = "The gradient norm (before clipping) left its band at step {step}: {value} after {compared_}, and kept growing to {highest}; {agreeing_}."
 fix = "{clip_}, lower the learning rate or warm up longer, and check the init of deep or recurrent parts."
 explains = ["nonfinite-values", "loss-off-course", "log-of-zero", "shuffled-labels", "representation-collapse"]
 reach = 30
 slack = 1
+[say.compared_]
+own_history = "a median of {norm_median:.4g} in the steps before and never more than {norm_peak_ever:.4g}"
+first_steps = "no history: these are the first steps of the run"
+[say.agreeing_]
+nonfinite = "then loss or gradients became non-finite"
+loss_rose = "the loss rose to {loss_then:.4g}"
+[say.clip_]
+tighter = "Clipping at {bound:.4g} was not enough"
+clip = "Clip the norm (clip_grad_norm_ at about {clip_at:.4g})"
 [params.factor]
 value = 10.0
 unit = "times"
@@ -107,7 +116,7 @@ WITH clipping AS (
             ORDER BY n ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)
 )
 -- detector: later
-SELECT *, 'window' AS path FROM ahead
+SELECT *, 'own_history' AS compared_ FROM ahead
 WHERE NOT EXISTS (FROM range_tests r
     WHERE r.rank = ahead.rank
       AND r.optimizer_id = ahead.optimizer_id
@@ -134,7 +143,7 @@ WHERE NOT EXISTS (FROM range_tests r
         WHERE c.rank = ahead.rank AND c.step = ahead.step AND c.bound < norm))
 -- detector: early
 -- from the first steps on, before there is a history
-SELECT *, 'start' AS path FROM ahead
+SELECT *, 'first_steps' AS compared_ FROM ahead
 WHERE n = 0 AND isfinite(norm) AND norm > 0 AND isfinite(loss) AND loss > 0
   AND (start_highest > $hundredfold * norm
       OR (start_breaks AND start_highest > $tenfold * norm)
@@ -143,19 +152,12 @@ WHERE n = 0 AND isfinite(norm) AND norm > 0 AND isfinite(loss) AND loss > 0
 -- together
 SELECT rank, step, NULL::VARCHAR AS module, NULL::VARCHAR AS tensor, norm AS value, norm_median,
     norm_peak_ever, optimizer_id,
-    CASE path WHEN 'window' THEN highest ELSE start_highest END AS highest,
-    CASE path
-        WHEN 'window' THEN printf('a median of %.4g in the steps before and never more than %.4g',
-            norm_median, norm_peak_ever)
-        ELSE 'no history: these are the first steps of the run' END AS compared,
-    CASE WHEN coalesce(breaks, false)
-        OR (path = 'start' AND start_breaks) THEN 'then loss or gradients became non-finite'
-        ELSE printf('the loss rose to %.4g',
-            coalesce(CASE path WHEN 'window' THEN loss_soon ELSE start_loss END, loss))
-            END AS agreeing,
-    CASE WHEN c.bound < coalesce(2 * norm_median, 1.0) THEN printf('Clipping at %.4g was not enough', c.bound)
-        ELSE printf('Clip the norm (clip_grad_norm_ at about %.4g)', coalesce(2 * norm_median, 1.0))
-            END AS clip_, loss, lr, update_ratio
+    CASE compared_ WHEN 'own_history' THEN highest ELSE start_highest END AS highest,
+    coalesce(CASE compared_ WHEN 'own_history' THEN loss_soon ELSE start_loss END, loss) AS loss_then,
+    c.bound, coalesce(2 * norm_median, 1.0) AS clip_at, compared_,
+    CASE WHEN breaks OR (compared_ = 'first_steps' AND start_breaks) THEN 'nonfinite'
+        ELSE 'loss_rose' END AS agreeing_,
+    CASE WHEN c.bound < clip_at THEN 'tighter' ELSE 'clip' END AS clip_, loss, lr, update_ratio
 FROM found e LEFT JOIN clipping c USING (rank, step)
 -- a half-precision activation that overflowed just after explains the gradients, not the other way round
 WHERE NOT EXISTS (

@@ -7,6 +7,9 @@ signal = "distinct_rows"
 message = "All {rows} rows of {tensor} are the same and stay so {how_}: its {rows} units are one."
 fix = "Initialise {tensor} at random (fan-in); a constant cannot tell units apart."
 explains = ["nothing-learnt", "representation-collapse", "bad-init-scale", "dead-relu", "shuffled-labels", "frozen-by-zero-gradient"]
+[say.how_]
+while_updated = "while they are updated"
+zero_gradient = "because no gradient comes through constants (it is exactly zero in all {steps} steps)"
 [params.late]
 value = 5
 unit = "steps"
@@ -38,7 +41,7 @@ WITH alike AS (
     JOIN tensors t ON t.rank = p.rank AND t.tensor_id = p.tensor_id
     WHERE t.distinct_rows = 1 AND t.rows >= 2 AND t.optimizer_id IS NOT NULL
 ), moving AS (
-    SELECT a.rank, a.tensor_id, 'while they are updated' AS how_, min(u.step) AS first
+    SELECT a.rank, a.tensor_id, 'while_updated' AS how_, NULL AS steps, min(u.step) AS first
     FROM alike a
     JOIN tensor_stats u ON u.rank = a.rank AND u.tensor_id = a.update_id
         AND u.step <= coalesce(a.looked, u.step) -- what moved only afterwards may have parted
@@ -46,10 +49,7 @@ WITH alike AS (
     GROUP BY a.rank, a.tensor_id
     HAVING count(*) FILTER (u.sum_sq > 0 AND u.nan_count + u.inf_count = 0) >= 2 AND max(u.step) >= $looked
 ), stuck AS (
-    SELECT a.rank, a.tensor_id,
-        'because no gradient comes through constants (it is exactly zero in all ' || count(*)
-            || ' steps)' AS how_,
-        min(g.step) AS first
+    SELECT a.rank, a.tensor_id, 'zero_gradient' AS how_, count(*) AS steps, min(g.step) AS first
     FROM alike a JOIN param_steps g ON g.rank = a.rank AND g.tensor_id = a.tensor_id
     GROUP BY a.rank, a.tensor_id
     HAVING count(*) >= $gradients
@@ -59,7 +59,7 @@ WITH alike AS (
 SELECT a.rank,
     -- a layer that was put in later, as an adapter is, begins where it is first seen
     CASE WHEN h.first <= $late THEN 0 ELSE h.first END AS step, a.module, a.tensor, a.rows,
-        a.distinct_rows AS value, h.how_
+        a.distinct_rows AS value, h.how_, h.steps
 FROM alike a
 JOIN (SELECT * FROM moving UNION ALL SELECT * FROM stuck) h ON h.rank = a.rank AND h.tensor_id = a.tensor_id
 ORDER BY a.rank, a.call_order, a.tensor

@@ -7,6 +7,8 @@ signal = "std"
 message = "{tensor} starts with a standard deviation of {value}, {times} times what its {fan_in} inputs call for (about {usual}){and_}."
 fix = "Initialise {tensor} by fan-in: standard deviation sqrt(2 / {fan_in}) before a ReLU, sqrt(1 / {fan_in}) otherwise."
 explains = ["exploding-activations", "exploding-gradients", "gradients-vanish", "saturated-activation", "lr-too-high", "loss-off-course", "nothing-learnt", "dead-relu", "logit-drift", "nonfinite-tensor", "double-softmax", "lr-too-low", "representation-collapse", "attention-entropy-collapse"]
+[say.and_]
+others = ", as do {others} other weights"
 [params.high]
 value = 4.0
 unit = "times"
@@ -117,11 +119,7 @@ SELECT rank, step, module, tensor, std AS value, fan_in,
         WHEN std > sqrt(2.0 / fan_in) THEN sqrt(2.0 / fan_in)
         ELSE sqrt(1.0 / ($uniform * fan_in))
         END AS usual,
-    CASE
-        WHEN count(*) OVER (PARTITION BY rank, step) > 1 THEN format(', as do {:d} other weights',
-            count(*) OVER (PARTITION BY rank, step) - 1)
-        ELSE ''
-        END AS and_
+    count(*) OVER (PARTITION BY rank, step) - 1 AS others, CASE WHEN others > 0 THEN 'others' END AS and_
 -- what joins later may have been trained elsewhere
 FROM found w
 WHERE w.step = 0

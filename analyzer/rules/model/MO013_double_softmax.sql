@@ -7,6 +7,11 @@ signal = "output"
 message = "{what_}: the loss cannot fall below {floor}; it is {loss}."
 fix = "Return logits: drop the softmax before cross_entropy (or use log and nll_loss), the sigmoid before binary_cross_entropy_with_logits (or use binary_cross_entropy)."
 explains = ["nothing-learnt", "vanishing-gradients", "shuffled-labels"]
+[say.what_]
+softmax_of_probabilities = "The output of {model} already sums to one per sample, and cross_entropy takes the softmax of it again (C = {classes})"
+sigmoid_of_a_sigmoid = "The output of {model} is that of a sigmoid, and binary_cross_entropy_with_logits takes the sigmoid of it again"
+softmax_again = "What the loss is given comes from a {saved}, and cross_entropy applies a softmax again"
+sigmoid_again = "What the loss is given comes from a {saved}, and binary_cross_entropy_with_logits applies a sigmoid again"
 [params.same]
 value = 1e-4
 doc = "Relative difference up to which two numbers are the same one, taken in float32 on two ways."
@@ -78,11 +83,9 @@ WITH roots AS (
     JOIN given g ON g.rank = r.rank AND g.step = r.step
     QUALIFY row_number() OVER (PARTITION BY r.rank, r.step ORDER BY r.seq DESC) = 1
 )
-SELECT rank, step, model, module, tensor, floor,
-    'The output of ' || model
-        || ' already sums to one per sample, and cross_entropy takes the softmax of it again (C = '
-        || classes || ')' AS what_,
-    true AS by_value FROM judged WHERE fits
+SELECT rank, step, model, module, tensor, floor, classes, 'softmax_of_probabilities' AS what_,
+    true AS by_value
+FROM judged WHERE fits
 -- detector: sigmoid_twice
 WITH sigmoids AS (
     -- the last module that puts out anything before the loss is a Sigmoid, and its output is what the loss is
@@ -114,10 +117,8 @@ WITH sigmoids AS (
 )
 -- at best every target is 1
 SELECT rank, step, model, module, tensor, ln(1 + exp(-1)) AS floor,
-    'The output of ' || model
-        || ' is that of a sigmoid, and binary_cross_entropy_with_logits takes the sigmoid of it '
-            'again' AS what_,
-    true AS by_value FROM sigmoids WHERE fits
+    'sigmoid_of_a_sigmoid' AS what_, true AS by_value
+FROM sigmoids WHERE fits
 -- detector: seen_in_the_graph
 WITH in_graph AS (
     SELECT o.rank, o.step, o.op, o.saved, o.seq, any_value(b.classes) AS classes FROM operators o
@@ -138,14 +139,9 @@ SELECT rank, step, NULL AS model, NULL AS module, NULL AS tensor,
         WHEN op = 'BinaryCrossEntropyWithLogits' THEN ln(1 + exp(-1))
         ELSE ln(exp(1) + classes - 1) - 1
         END AS floor,
-    'What the loss is given comes from a ' || saved || ', and ' || CASE
-        WHEN op = 'BinaryCrossEntropyWithLogits' THEN 'binary_cross_entropy_with_logits'
-        ELSE 'cross_entropy'
-        END || ' applies ' || CASE
-        WHEN op = 'BinaryCrossEntropyWithLogits' THEN 'a sigmoid'
-        ELSE 'a softmax'
-        END || ' again' AS what_,
-    false AS by_value FROM in_graph
+    CASE op WHEN 'BinaryCrossEntropyWithLogits' THEN 'sigmoid_again' ELSE 'softmax_again' END AS what_,
+    saved, false AS by_value
+FROM in_graph
 -- together
 WITH looked_at AS (
     -- steps in which what a model puts out was measured, whatever it was
@@ -158,6 +154,7 @@ WITH looked_at AS (
 )
 SELECT j.rank, min(j.step) AS step, any_value(j.model) AS model, arg_min(j.module, j.step) AS module,
     arg_min(j.tensor, j.step) AS tensor, any_value(j.what_) AS what_,
+    any_value(j.classes) AS classes, any_value(j.saved) AS saved,
     any_value(j.floor) AS floor, any_value(j.floor) AS value,
         (SELECT arg_max(loss, step) FROM steps s WHERE s.rank = j.rank AND isfinite(s.loss)) AS loss
 FROM found j GROUP BY j.rank, j.by_value

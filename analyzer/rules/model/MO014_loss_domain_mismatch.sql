@@ -7,6 +7,19 @@ signal = "loss_input"
 message = "At step {step} {what_}."
 fix = "{fix_}"
 explains = ["loss-sign-flipped", "divergence", "nothing-learnt", "log-of-zero", "outlier-batch", "python-exception"]
+[say.what_]
+input_above_zero = "the input of {loss_op} is no logarithm of a probability: {value:.4g} is above 0"
+wrong_dimension = "the input of {loss_op} (shape {shape}) is a softmax over dimension {dimension}, not over the classes (dimension 1)"
+kl_div_of_probabilities = "kl_div is given probabilities right from a softmax where it wants their logarithms"
+target_no_probability = "the target of {loss_op} is no probability: {value:.4g} is outside [0, 1]"
+input_no_probability = "binary_cross_entropy is given no probabilities: the model ({class_name}) gives out numbers from {lowest:.4g} to {highest:.4g}"
+[say.fix_]
+log_softmax_first = "Apply log_softmax before nll_loss, or use cross_entropy on the logits."
+log_softmax_last = "Apply log_softmax last, right before ctc_loss: what is added or scaled afterwards leaves sums of probabilities other than 1."
+log_softmax_over_classes = "Take log_softmax over the dimension of the classes (dim=1), or use cross_entropy on the logits."
+log_softmax_for_kl_div = "Give kl_div the result of log_softmax."
+targets_of_0_and_1 = "Map the targets to 0 and 1."
+logits_or_sigmoid = "Use binary_cross_entropy_with_logits, or put a sigmoid after the last layer."
 [params.rounding]
 value = 1e-3
 doc = "How far a number may lie beyond the end of what is allowed."
@@ -47,42 +60,26 @@ WITH given AS (
       AND s.seq = coalesce(b.loss_input, b.seq - 1)
     GROUP BY ALL
 )
-SELECT g.rank, g.step, g.microbatch, g.seq, g.high AS value,
-    'the input of ' || g.loss_op || ' is no logarithm of a probability: ' || printf('%.4g',
-        g.high) || ' is above 0' AS what_,
-    'log-probabilities, which are at most 0' AS domain,
-    'Apply log_softmax before nll_loss, or use cross_entropy on the logits.' AS fix_, 'loss:input' AS tensor
+SELECT g.rank, g.step, g.microbatch, g.seq, g.high AS value, g.loss_op, 'input_above_zero' AS what_,
+    'log_softmax_first' AS fix_, 'loss:input' AS tensor
 FROM given g
 WHERE g.loss_op IN ('NllLoss', 'NllLoss2D', 'KlDiv') AND g.high > $rounding
 -- detector: ctc_above_zero
-SELECT p.rank, p.step, p.microbatch, p.seq, p.max AS value,
-    'the input of ' || p.op || ' is no logarithm of a probability: ' || printf('%.4g',
-        p.max) || ' is above 0' AS what_,
-    'log-probabilities, which are at most 0' AS domain,
-    'Apply log_softmax last, right before ctc_loss: what is added or scaled afterwards leaves sums of '
-    'probabilities other than 1.' AS fix_,
-        'loss:input' AS tensor
+SELECT p.rank, p.step, p.microbatch, p.seq, p.max AS value, p.op AS loss_op, 'input_above_zero' AS what_,
+    'log_softmax_last' AS fix_, 'loss:input' AS tensor
 FROM operators p WHERE p.trigger = 'risk' AND p.op = 'CtcLoss' AND p.saved = 'log_probs' AND p.max > $rounding
 -- detector: wrong_dimension
-SELECT p.rank, p.step, p.microbatch, p.seq, p.shape[2] AS value,
-    'the input of ' || p.op || ' (shape ' || p.shape::VARCHAR || ') is a softmax over ' || p.saved
-        || ', not over the classes (dimension 1)' AS what_,
-    'the classes' AS domain,
-    'Take log_softmax over the dimension of the classes (dim=1), or use cross_entropy on the logits.' AS fix_,
-        'loss:input' AS tensor
+SELECT p.rank, p.step, p.microbatch, p.seq, p.shape[2] AS value, p.op AS loss_op, p.shape,
+    split_part(p.saved, ' ', 2) AS dimension, 'wrong_dimension' AS what_,
+    'log_softmax_over_classes' AS fix_, 'loss:input' AS tensor
 FROM operators p WHERE p.trigger = 'risk' AND p.op IN ('NllLoss', 'NllLoss2D') AND p.saved LIKE 'dimension %'
 -- detector: probabilities_for_kl_div
-SELECT p.rank, p.step, p.microbatch, p.seq, NULL AS value,
-    'kl_div is given probabilities right from a softmax where it wants their logarithms' AS what_,
-    'log-probabilities' AS domain,
-    'Give kl_div the result of log_softmax.' AS fix_, 'loss:input' AS tensor
+SELECT p.rank, p.step, p.microbatch, p.seq, NULL AS value, 'kl_div_of_probabilities' AS what_,
+    'log_softmax_for_kl_div' AS fix_, 'loss:input' AS tensor
 FROM operators p WHERE p.trigger = 'risk' AND p.op = 'KlDiv' AND p.saved = 'probabilities'
 -- detector: targets_no_probability
 SELECT t.rank, t.step, t.microbatch, t.seq, CASE WHEN t.min < 0 THEN t.min ELSE t.max END AS value,
-    'the target of ' || t.loss_op || ' is no probability: ' || printf('%.4g',
-        CASE WHEN t.min < 0 THEN t.min ELSE t.max END) || ' is outside [0, 1]' AS what_,
-    '[0, 1]' AS domain,
-    'Map the targets to 0 and 1.' AS fix_, 'loss:target' AS tensor
+    t.loss_op, 'target_no_probability' AS what_, 'targets_of_0_and_1' AS fix_, 'loss:target' AS tensor
 FROM targets t
 WHERE t.loss_op LIKE 'BinaryCrossEntropy%' AND (t.min < -$rounding OR t.max > $above_one)
 -- of single losses the script may leave those out whose target is a mark for "unknown"
@@ -91,13 +88,8 @@ AND t.reduction IS DISTINCT FROM 'none'
 -- torch has refused the input of a binary cross entropy: what the model that ran last gave out says why.
 -- NaN fails the same check, and is another matter
 SELECT s.rank, s.step, s.microbatch, s.seq, CASE WHEN s.min < 0 THEN s.min ELSE s.max END AS value,
-    'fatal' AS severity, m.module,
-    'binary_cross_entropy is given no probabilities: '
-        || CASE WHEN m.module = '' THEN 'the model' ELSE m.module END || ' (' || m.class_name
-        || ') gives out numbers from ' || printf('%.4g', s.min) || ' to ' || printf('%.4g', s.max) AS what_,
-    '[0, 1]' AS domain,
-    'Use binary_cross_entropy_with_logits, or put a sigmoid after the last layer.' AS fix_,
-    'loss:input' AS tensor
+    'fatal' AS severity, m.module, m.class_name, s.min AS lowest, s.max AS highest,
+    'input_no_probability' AS what_, 'logits_or_sigmoid' AS fix_, 'loss:input' AS tensor
 FROM exits e
 JOIN known_exceptions k ON k.known = 'bce-range' AND regexp_matches(e.exception_message, k.pattern)
 JOIN tensor_stats s ON s.rank = coalesce(e.rank, 0) AND s.step = e.step AND s.phase <> 'eval'

@@ -7,6 +7,15 @@ signal = "loss_gradient"
 message = "From step {step} on {what_}."
 fix = "Minimise the loss itself; look for a minus sign, or for an optimizer with maximize=True."
 explains = ["loss-off-course", "exploding-gradients", "underfit", "logit-drift", "lr-too-high", "overfit", "silent-backend-noop", "silent-data-corruption"]
+[say.what_]
+negative_class_weight = "a class counts with weight {value:.3g} in {loss_op}: what is made likely for it should be unlikely"
+negative_weight = "{loss_op} counts with weight {value:.3g} in what is minimised: a negative weight makes the model worse on purpose"
+maximised = "the optimizer maximises (maximize=True) while {loss_op} counts with a positive weight: the error is made as large as it can be"
+log_probability = "the mean logarithm of a probability is minimised ({operator}), and it has fallen from {at_first:.3g} to {value:.3g}: what should be likely is made as unlikely as it can be"
+negative_absolute_error = "the negative of a mean of absolute differences is minimised, and it has fallen from {at_first:.3g} to {value:.3g}: the error is made as large as it can be"
+negative_square_error = "the negative of a mean of square differences is minimised, and it has fallen from {at_first:.3g} to {value:.3g}: the error is made as large as it can be"
+falls_without_bound = "the loss is below zero and falls without bound, from sizes of {at_first:.3g} at first to {value:.3g}, and its gradients grow with it: what is minimised has no minimum"
+gains_speed = "the loss heads below zero, faster and faster, from sizes of {at_first:.3g} at first to {value:.3g}, and its gradients grow with it: what is minimised has no minimum"
 [params.runaway]
 value = 1000.0
 unit = "times"
@@ -131,16 +140,12 @@ WITH one AS (
 )
 -- detector: negative_class_weight
 SELECT b.rank, min(b.step) AS step, min(list_min(b.class_weights)) AS value, any_value(b.loss_op) AS loss_op,
-    printf('a class counts with weight %.3g in %s: what is made likely for it should be unlikely',
-        min(list_min(b.class_weights)), any_value(b.loss_op)) AS what_
+    'negative_class_weight' AS what_
 FROM batches b
 WHERE b.role = 'target' AND b.phase <> 'eval' AND list_min(b.class_weights) < 0
 GROUP BY b.rank
 -- detector: negative_weight
-SELECT l.rank, l.step, l.microbatch, l.value, l.loss_op,
-    printf('%s counts with weight %.3g in what is minimised: a negative weight makes the model worse on '
-        'purpose',
-        l.loss_op, l.value) AS what_
+SELECT l.rank, l.step, l.microbatch, l.value, l.loss_op, 'negative_weight' AS what_
 FROM losses l JOIN one ON one.rank = l.rank
 JOIN (SELECT rank, step, avg(loss) AS loss FROM steps GROUP BY rank, step) s ON s.rank = l.rank
     AND s.step = l.step
@@ -155,10 +160,7 @@ WITH turned AS (
     JOIN losses l ON l.rank = d.rank AND l.step = d.step AND l.value > 0 AND l.microbatch = 0
     WHERE d.upward AND NOT coalesce(d.before, false) AND (d.n = 1 OR d.before IS NOT NULL)
 )
-SELECT t.rank, t.step, t.value, t.loss_op,
-    printf('the optimizer maximises (maximize=True) while %s counts with a positive weight: the error is '
-        'made as large as it can be',
-        t.loss_op) AS what_
+SELECT t.rank, t.step, t.value, t.loss_op, 'maximised' AS what_
 FROM turned t JOIN (
     SELECT rank, median(loss) FILTER (n < $edge) AS at_first,
         median(loss) FILTER (n >= total - $edge) AS at_last
@@ -168,14 +170,9 @@ FROM turned t JOIN (
 ) c ON c.rank = t.rank
 WHERE t.later OR c.at_last > $worse * abs(c.at_first)
 -- detector: written_by_hand
-SELECT p.rank, p.step, c.value, CASE WHEN p.saved = 'probability'
-    THEN printf('the mean logarithm of a probability is minimised (%s), and it has fallen from %.3g to '
-        '%.3g: what should be likely is made as unlikely as it can be',
-        p.op, -c.before, c.value)
-    ELSE printf('the negative of a mean of %s differences is minimised, and it has fallen from %.3g to '
-        '%.3g: the error is made as large as it can be',
-        p.saved, -c.before, c.value)
-        END AS what_
+SELECT p.rank, p.step, c.value, -c.before AS at_first, p.op AS operator,
+    CASE p.saved WHEN 'probability' THEN 'log_probability' WHEN 'absolute' THEN 'negative_absolute_error'
+        ELSE 'negative_square_error' END AS what_
 FROM operators p JOIN one ON one.rank = p.rank
 JOIN (
     SELECT rank, median(loss) FILTER (n >= total - $edge) AS value,
@@ -191,11 +188,7 @@ WHERE p.trigger = 'risk' AND p.saved IN ('absolute', 'square', 'probability') AN
           FROM operators q
           WHERE q.rank = p.rank AND q.saved = p.saved AND q.trigger = 'risk') > 0)
 -- detector: falls_without_bound
-SELECT rank, step, value,
-    printf('the loss is below zero and falls without bound, from sizes of %.3g at first to %.3g, and its '
-        'gradients grow with it: what is minimised has no minimum',
-        before, value) AS what_
-FROM runaway
+SELECT rank, step, value, before AS at_first, 'falls_without_bound' AS what_ FROM runaway
 -- detector: gains_speed
 WITH way AS (
     -- the way below zero in thirds: a density falls at a steady pace at most, a bounded loss slows down, what
@@ -232,10 +225,6 @@ WITH way AS (
             FILTER (n < $edge)
     ) c ON c.rank = g.rank WHERE g.value < -$below * c.before AND g.rank NOT IN (SELECT rank FROM runaway)
 )
-SELECT rank, step, value,
-    printf('the loss heads below zero, faster and faster, from sizes of %.3g at first to %.3g, and its '
-        'gradients grow with it: what is minimised has no minimum',
-        before, value) AS what_
-FROM climbs
+SELECT rank, step, value, before AS at_first, 'gains_speed' AS what_ FROM climbs
 -- together
 ORDER BY step, rank, microbatch

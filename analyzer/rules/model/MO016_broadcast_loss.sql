@@ -4,9 +4,14 @@ name = "broadcast-loss"
 severity = "error"
 phase = "loss"
 signal = "shape"
-message = "At step {step} the {saved} was stretched to {shape_} against the target{where_}: every sample is compared with every target."
+message = "At step {step} the {stretched_} was stretched to {shape} against the target{where_}: every sample is compared with every target."
 fix = "Give both the same shape: prediction.squeeze(-1), or target.unsqueeze(-1)."
 explains = ["overfit", "nothing-learnt", "representation-collapse", "shuffled-labels", "input-dtype-or-shape-change", "loss-off-course"]
+[say.stretched_]
+prediction = "prediction {before}"
+target = "target {before}"
+[say.where_]
+warned = ", as torch warned"
 [needs]
 tables = ["steps"]
 [doc]
@@ -16,7 +21,8 @@ not_this = "Pairwise losses between two stretched tensors of the model, other br
 source = "Shapes of the operands."
 */
 -- detector: in_the_graph
-SELECT rank, step, microbatch, seq, saved, shape::VARCHAR AS shape_, shape::VARCHAR AS value, '' AS where_
+SELECT rank, step, microbatch, seq, replace(saved, 'prediction ', '') AS before, shape,
+    'prediction' AS stretched_, NULL AS where_
 FROM operators WHERE op = 'Broadcast'
 -- detector: by_its_warning
 WITH warned AS (
@@ -28,9 +34,8 @@ WITH warned AS (
     WHERE event = 'warning' AND message LIKE '%Using a target size (torch.Size(%different to the input size%'
 )
 SELECT rank, step, NULL AS microbatch, NULL AS seq,
-    CASE WHEN column_ THEN 'prediction' ELSE 'target' END || ' [' || given || ', 1]' AS saved,
-    '[' || given || ', ' || target || ']' AS shape_, '[' || given || ', ' || target || ']' AS value,
-    ', as torch warned' AS where_
+    [given::BIGINT, 1]::VARCHAR AS before, [given::BIGINT, target::BIGINT] AS shape,
+    CASE WHEN column_ THEN 'prediction' ELSE 'target' END AS stretched_, 'warned' AS where_
 FROM warned
 WHERE target = given AND target <> '' AND target <> '1'
   AND NOT EXISTS (FROM operators o

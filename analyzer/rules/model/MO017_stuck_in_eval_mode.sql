@@ -4,9 +4,16 @@ name = "stuck-in-eval-mode"
 severity = "error"
 phase = "forward"
 signal = "training"
-message = "From step {step} on {who} trains in eval mode{after}. Dropout is off, and batch norm uses and keeps its old statistics."
+message = "From step {step} on {who_} trains in eval mode{after_}. Dropout is off, and batch norm uses and keeps its old statistics."
 fix = "Call model.train() before the training loop goes on (after each evaluation)."
 explains = ["overfit", "batchnorm-not-tracking", "shuffled-labels", "silent-data-corruption"]
+[say.who_]
+the_model = "the model"
+a_part = "{part}, a part of what is trained,"
+[say.after_]
+stopped = " (it was in train mode until step {last_train})"
+paused = " (it was in train mode until step {last_train}, and is again from step {again} on)"
+evaluated_alone = " (it was evaluated by itself, and in train mode until step {last_train})"
 [params.least]
 value = 3
 unit = "steps"
@@ -111,11 +118,8 @@ WITH roots AS (
 )
 SELECT e.rank,
     (SELECT min(step) FROM modes m WHERE m.rank = e.rank AND m.step > coalesce(e.last_train, -1)) AS step,
-    '' AS module, 'the model' AS who, e.off_ AS value,
-    CASE
-        WHEN e.last_train IS NULL THEN ''
-        ELSE ' (it was in train mode until step ' || e.last_train || ')'
-        END AS after,
+    '' AS module, 'the_model' AS who_, e.off_ AS value, e.last_train,
+    CASE WHEN e.last_train IS NOT NULL THEN 'stopped' END AS after_,
     CASE WHEN e.last_train IS NULL
         AND e.rank NOT IN (SELECT rank FROM untouched) THEN 'warning' ELSE 'error' END AS severity
 FROM ends e JOIN sensitive s ON s.rank = e.rank
@@ -143,10 +147,8 @@ WITH stretches AS (
           > (SELECT median(e.eval_forwards) FROM steps e WHERE e.rank = s.rank)
     QUALIFY row_number() OVER (PARTITION BY s.rank ORDER BY s.step) = 1
 )
-SELECT l.rank, l.step, '' AS module, 'the model' AS who, l.steps AS value,
-    ' (it was in train mode until step ' || l.before_step || ', and is again from step ' || l.again
-        || ' on)' AS after,
-        'error' AS severity
+SELECT l.rank, l.step, '' AS module, 'the_model' AS who_, l.steps AS value, l.before_step AS last_train,
+    l.again, 'paused' AS after_, 'error' AS severity
 FROM left_over l JOIN sensitive s ON s.rank = l.rank JOIN ends e ON e.rank = l.rank
 WHERE (SELECT training FROM modes m WHERE m.rank = e.rank AND m.step = e.last)
 -- detector: part_of_the_model
@@ -194,10 +196,9 @@ WITH switched AS (
             AND g.sum_sq > 0)
 )
 SELECT p.rank, p.step, d.module,
-    coalesce(nullif(d.module, ''), d.model) || ', a part of what is trained,' AS who,
+    coalesce(nullif(d.module, ''), d.model) AS part, 'a_part' AS who_,
     (SELECT count(*) FROM modes m WHERE m.rank = p.rank AND m.step >= p.step) AS value,
-    ' (it was evaluated by itself, and in train mode until step ' || p.before_step || ')' AS after,
-        'error' AS severity
+    p.before_step AS last_train, 'evaluated_alone' AS after_, 'error' AS severity
 FROM parts p JOIN modules d ON d.rank = p.rank AND d.module_id = p.module_id JOIN ends e ON e.rank = p.rank
 WHERE (SELECT training FROM modes m WHERE m.rank = e.rank AND m.step = e.last)
   AND (SELECT count(*) FROM modes m WHERE m.rank = p.rank AND m.step >= p.step) >= $least

@@ -4,8 +4,22 @@ name = "train-mode-in-eval"
 severity = "error"
 phase = "eval"
 signal = "training"
-message = "In the evaluation before step {next} {module} ({class_name}) {how}: {consequence}."
+message = "In the evaluation before step {next} {place_} ({class_name}) {how_}: {consequence_}."
 fix = "{remedy}"
+[say.place_]
+root = "the root module"
+named = "{module}"
+[say.how_]
+in_train_mode = "runs in train mode"
+random = "drops units at random although it is in eval mode"
+random_as_others = "drops units at random although it is in eval mode, and so do {others} others"
+[say.consequence_]
+drops_units = "it drops units at random"
+batch_statistics = "it normalises by the batch and updates its running statistics"
+another_result = "its code calls a functional dropout whatever the mode, so the same input gives another result each time"
+[say.remedy]
+call_eval = "Call model.eval() before the evaluation and model.train() after it."
+give_the_mode = "Give the call its mode: F.dropout(x, p, training=self.training), dropout_p=self.dropout if self.training else 0.0. model.eval() alone does not reach the argument of a function."
 [params.stretch]
 value = 5
 unit = "steps"
@@ -49,12 +63,8 @@ WITH stretches AS (
     SELECT rank FROM param_groups GROUP BY rank HAVING count(DISTINCT optimizer_id) = 1
 )
 SELECT m.rank, greatest(m.step, 0) AS step, m.seq, d.module, d.class_name, m.step AS next, true AS value,
-    'runs in train mode' AS how,
-    'Call model.eval() before the evaluation and model.train() after it.' AS remedy,
-    CASE
-        WHEN d.class_name LIKE '%Dropout%' THEN 'it drops units at random'
-        ELSE 'it normalises by the batch and updates its running statistics'
-        END AS consequence
+    'in_train_mode' AS how_, 'call_eval' AS remedy,
+    CASE WHEN d.class_name LIKE '%Dropout%' THEN 'drops_units' ELSE 'batch_statistics' END AS consequence_
 FROM module_modes m
 JOIN modules d ON d.rank = m.rank AND d.module_id = m.module_id
 JOIN bouts b ON b.rank = m.rank
@@ -89,7 +99,7 @@ WHERE NOT m.grad
 -- detector: functional_dropout
 WITH functional AS (
     SELECT e.rank, e.step, e.module_id, json_extract_string(e.detail, '$.operator') AS operator,
-        json_extract(e.detail, '$.modules')::INT AS others
+        json_extract(e.detail, '$.modules')::INT - 1 AS others
     FROM events e WHERE e.event = 'random-evaluation'
       AND NOT EXISTS (SELECT 1
           FROM batches b
@@ -101,18 +111,12 @@ WITH functional AS (
           GROUP BY b.fingerprint, b.tensor_id
           HAVING count(*) > $samples)
 )
-SELECT u.rank, u.step, NULL::INTEGER AS seq,
-    CASE WHEN d.module = '' THEN 'the root module' ELSE d.module END AS module, d.class_name, u.step AS next,
-    true AS value,
-    'drops units at random although it is in eval mode' || CASE
-        WHEN u.others > 1 THEN ', and so do ' || u.others - 1 || ' others'
-        ELSE ''
-        END AS how,
-    'its code calls a functional dropout whatever the mode, so the same input gives another result each '
-    'time' AS consequence,
-    'Give the call its mode: F.dropout(x, p, training=self.training), dropout_p=self.dropout if '
-    'self.training else 0.0. model.eval() alone does not reach the argument of a function.' AS remedy
+SELECT u.rank, u.step, NULL::INTEGER AS seq, d.module, d.class_name, u.step AS next, true AS value, u.others,
+    CASE WHEN u.others > 0 THEN 'random_as_others' ELSE 'random' END AS how_,
+    'another_result' AS consequence_, 'give_the_mode' AS remedy
 FROM functional u JOIN modules d ON d.rank = u.rank AND d.module_id = u.module_id
 WHERE u.rank NOT IN (SELECT rank FROM in_train_mode)
 -- together
+SELECT *, CASE module WHEN '' THEN 'root' ELSE 'named' END AS place_
+FROM found
 ORDER BY step, rank, seq

@@ -7,6 +7,11 @@ signal = "batch_size"
 message = "{from_}{module} ({class_name}) normalises over batches of {value} samples: {noise_}."
 fix = "Use GroupNorm or LayerNorm, a larger batch, or SyncBatchNorm across ranks."
 explains = ["loss-spike", "plateau", "overfit"]
+[say.from_]
+later = "From step {step} on "
+[say.noise_]
+noise = "its statistics are mostly noise"
+unsteady = "its statistics change from batch to batch, and those kept for evaluation may fit none of them"
 [params.most]
 value = 4
 unit = "samples"
@@ -72,11 +77,8 @@ WITH sizes AS (
 )
 SELECT rank, step, module, class_name, value,
     CASE WHEN class_name = 'BatchNorm1d' THEN 'error' ELSE 'warning' END AS severity,
-    CASE step WHEN 0 THEN '' ELSE 'From step ' || step || ' on ' END AS from_,
-    CASE
-        WHEN class_name = 'BatchNorm1d' THEN 'its statistics are mostly noise'
-        ELSE 'its statistics change from batch to batch, and those kept for evaluation may fit none of them'
-        END AS noise_
+    CASE WHEN step > 0 THEN 'later' END AS from_,
+    CASE class_name WHEN 'BatchNorm1d' THEN 'noise' ELSE 'unsteady' END AS noise_
 FROM norms n
 -- over many positions of few pictures it normalises well; what may not fit are the statistics for an
 -- evaluation

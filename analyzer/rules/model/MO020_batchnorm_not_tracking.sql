@@ -4,9 +4,15 @@ name = "batchnorm-not-tracking"
 severity = "error"
 phase = "forward"
 signal = "settings"
-message = "{module} ({class_name}) {value}: in eval mode it does not use the statistics of the training."
+message = "{module} ({class_name}) {what_}: in eval mode it does not use the statistics of the training."
 fix = "Use track_running_stats=True and a momentum between 0.01 and 0.3; a schedule of the momentum must end above 0."
 explains = ["overfit"]
+[say.what_]
+no_statistics = "keeps no running statistics"
+never_changed = "never changes its running statistics (momentum 0)"
+last_batch = "remembers only the last batch (momentum 1)"
+nearly_last_batch = "remembers little more than the last batch (momentum 0.9 or more)"
+stopped = "has stopped changing its running statistics though it still counts its batches (momentum 0 from there on)"
 [params.least]
 value = 5
 unit = "steps"
@@ -83,17 +89,10 @@ WITH norms AS (
     HAVING count(*) FILTER (c.counts) >= greatest($least, $half * count(*))
 )
 SELECT rank, 0 AS step, module, class_name, call_order,
-    CASE
-        WHEN NOT tracks THEN 'keeps no running statistics'
-        WHEN momentum = 0 THEN 'never changes its running statistics (momentum 0)'
-        WHEN momentum = 1 THEN 'remembers only the last batch (momentum 1)'
-            ELSE 'remembers little more than the last batch (momentum 0.9 or more)'
-            END AS value,
+    CASE WHEN NOT tracks THEN 'no_statistics' WHEN momentum = 0 THEN 'never_changed'
+        WHEN momentum = 1 THEN 'last_batch' ELSE 'nearly_last_batch' END AS what_,
     CASE WHEN momentum >= $kept AND momentum < $unclear THEN 'warning' ELSE 'error' END AS severity
 FROM norms WHERE NOT tracks OR momentum = 0 OR momentum BETWEEN $kept AND 1
 UNION ALL BY NAME
-SELECT rank, step, step_lower, module, class_name, call_order,
-    'has stopped changing its running statistics though it still counts its batches (momentum 0 from there '
-    'on)' AS value,
-    'error' AS severity
+SELECT rank, step, step_lower, module, class_name, call_order, 'stopped' AS what_, 'error' AS severity
 FROM stopped ORDER BY step, rank, call_order

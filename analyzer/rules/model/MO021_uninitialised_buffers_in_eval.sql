@@ -4,9 +4,18 @@ name = "uninitialised-buffers-in-eval"
 severity = "error"
 phase = "eval"
 signal = "output"
-message = "Before its first training step {model} was evaluated with buffers that only training sets. Its output there is {times} the size of that in training. {buffers}"
+message = "Before its first training step model {model} was evaluated with buffers that only training sets. Its output there is {times_} the size of that in training. Buffers of {place_} went from {before:.4g} to {after:.4g} (root mean square) in the first training forward{and_}."
 fix = "Register the buffers with meaningful values. Or run a forward in training mode, or load a checkpoint, before the first evaluation. Or leave that evaluation out."
 explains = ["train-eval-input-mismatch", "loss-spike", "nonfinite-tensor"]
+[say.times_]
+not_finite = "not finite, and so any number of times"
+times = "{value:.3g} times"
+beyond_float32 = "more than 1e38 times"
+[say.place_]
+root = "the root"
+named = "{module}"
+[say.and_]
+others = ", and those of {others} other modules changed too"
 [params.times]
 value = 100.0
 unit = "times"
@@ -45,17 +54,10 @@ WITH outputs AS (
     JOIN buffers b ON b.rank = o.rank AND b.model = m.model
     GROUP BY ALL
 )
-SELECT rank, step, 'eval' AS phase, module, evaluated / trained AS value, 'model ' || model AS model,
-    CASE
-        WHEN lost THEN 'not finite, and so any number of times'
-        WHEN isfinite(evaluated) THEN printf('%.3g times', evaluated / trained)
-        ELSE 'more than 1e38 times'
-        END AS times,
-    printf('Buffers of %s went from %.4g to %.4g (root mean square) in the first training forward%s.',
-        CASE WHEN module = '' THEN 'the root' ELSE module END, before, after,
-        CASE
-            WHEN count > 1 THEN printf(', and those of %d other modules changed too', count - 1)
-            ELSE ''
-            END) AS buffers,
+SELECT rank, step, 'eval' AS phase, module, evaluated / trained AS value, model, before, after,
+    count - 1 AS others,
+    CASE WHEN lost THEN 'not_finite' WHEN isfinite(evaluated) THEN 'times'
+        ELSE 'beyond_float32' END AS times_,
+    CASE module WHEN '' THEN 'root' ELSE 'named' END AS place_, CASE WHEN count > 1 THEN 'others' END AS and_,
     CASE WHEN usual THEN 'warning' ELSE 'error' END AS severity
 FROM placed ORDER BY step, rank, module

@@ -4,10 +4,20 @@ name = "representation-collapse"
 severity = "error"
 phase = "forward"
 signal = "spread"
-message = "From step {step} on the outputs of {place} run together: {how} falls from {before} to {value}{against}, and stays there. Every sample gets nearly the same output."
+message = "From step {step} on the outputs of {place_} run together: {how_} falls from {before} to {value}{against_}, and stays there. Every sample gets nearly the same output."
 fix = "Keep a term that drives outputs apart (negatives, variance, stop-gradient on one branch). Lower the learning rate. Check what the loss rewards when all outputs are equal."
 explains = ["shuffled-labels", "nothing-learnt", "gradients-vanish"]
 slack = 20
+[say.place_]
+root = "the model ({class_name})"
+named = "{module} ({class_name})"
+[say.how_]
+batch_std = "their spread over the batch"
+direction_std = "the spread of their directions"
+[say.against_]
+nothing_else_learnt = " with all that they are, and the loss falls by nothing else"
+their_size = ", {percent:.2g} % of their size"
+any_direction = " (near 1 where they point anywhere, 0 where all point one way)"
 [params.relative]
 value = 0.03
 doc = "Spread over the batch, as a share of the root mean square of the output."
@@ -321,20 +331,10 @@ WITH entrances AS (
 -- the earliest step of all, at the end of the model that ran first: an encoder rather than what follows it
 SELECT c.rank, min(c.begun) OVER (PARTITION BY c.rank) AS step, c.down, m.module, m.class_name,
     round(c.before, 4) AS before, round(c.value, 4) AS value,
-    CASE c.probe
-        WHEN 'batch_std' THEN 'their spread over the batch'
-        ELSE 'the spread of their directions'
-        END AS how,
-    CASE
-        WHEN c.whole_ THEN ' with all that they are, and the loss falls by nothing else'
-        WHEN c.probe = 'batch_std' THEN printf(', %.2g %% of their size', in_percent(c.share))
-        ELSE ' (near 1 where they point anywhere, 0 where all point one way)'
-        END AS against,
-    CASE
-        WHEN m.module = '' THEN 'the model (' || m.class_name || ')'
-        ELSE m.module || ' (' || m.class_name || ')'
-        END AS place,
-        m.call_order,
+    in_percent(c.share) AS percent, c.probe AS how_,
+    CASE WHEN c.whole_ THEN 'nothing_else_learnt' WHEN c.probe = 'batch_std' THEN 'their_size'
+        ELSE 'any_direction' END AS against_,
+    CASE m.module WHEN '' THEN 'root' ELSE 'named' END AS place_, m.call_order,
     -- that outputs have run together is certain, and what did it is not: labels that are noise, a learning
     -- rate, a sign. It is the cause where the loss falls by nothing but that, or with it step by step
     CASE

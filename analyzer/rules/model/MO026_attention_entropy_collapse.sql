@@ -4,9 +4,18 @@ name = "attention-entropy-collapse"
 severity = "error"
 phase = "forward"
 signal = "attention_entropy"
-message = "From step {step} on attention in {place} {how}. The entropy of its weights goes from {entropy_before} to {entropy} nats (of at most {most}). {percent} % of its rows give all their weight to one key (before: {percent_before} %){and_}. Its logits are so far apart that the softmax passes hardly any gradient back."
+message = "From step {step} on attention in {place_} {how_}. The entropy of its weights goes from {entropy_before} to {entropy} nats (of at most {most}). {percent} % of its rows give all their weight to one key (before: {percent_before} %){and_}. Its logits are so far apart that the softmax passes hardly any gradient back."
 fix = "Normalise queries and keys, scale logits by 1/sqrt(d), lower the learning rate or warm up longer. Find what made the logits grow. It may be weights written or loaded in between, a lost scale, or an update that was too large."
 explains = ["gradients-vanish", "nothing-learnt", "loss-off-course"]
+[say.place_]
+outside = "code outside modules"
+root = "the model ({class_name})"
+named = "{module} ({class_name})"
+[say.how_]
+at_once = "loses its choice from one look to the next"
+bit_by_bit = "has become sure bit by bit"
+[say.and_]
+loss_no_better = ", and the loss is no better for it"
 [params.fall]
 value = 0.2
 doc = "Entropy after, as a share of the median before, at a fall from one look to the next."
@@ -95,7 +104,7 @@ WITH looks AS (
         coalesce(max(step) FILTER (sure < $sure) OVER (PARTITION BY rank, module_id), -1) AS last_soft
     FROM looks WINDOW w AS (PARTITION BY rank, module_id ORDER BY step)
 ), sudden AS (
-    SELECT *, 'loses its choice from one look to the next' AS how, step AS since FROM history
+    SELECT *, 'at_once' AS how_, step AS since FROM history
     WHERE n > $looks AND total - n >= $after AND step - step_before <= 2 AND keys = keys_before
       AND before > $even * ln(keys)
         AND least > $level * before
@@ -108,7 +117,7 @@ WITH looks AS (
             AND e.event = 'resume'
             AND e.step BETWEEN history.step_before AND history.step)
 ), slow AS (
-    SELECT h.*, 'has become sure bit by bit' AS how,
+    SELECT h.*, 'bit_by_bit' AS how_,
         coalesce((SELECT max(g.step)
             FROM history g
             WHERE g.rank = h.rank AND g.module_id = h.module_id AND g.step < h.step AND g.sure <= $soft),
@@ -136,16 +145,12 @@ WITH looks AS (
             WHERE l.rank = f.rank AND l.step BETWEEN f.step AND f.step + $loss_after) AS loss_after
     FROM found f
 )
-SELECT f.rank, f.step, m.module, f.after AS value, f.how, round(f.before, 3) AS entropy_before,
+SELECT f.rank, f.step, m.module, f.after AS value, m.class_name, f.how_, round(f.before, 3) AS entropy_before,
     round(f.after, 3) AS entropy, round(ln(f.keys), 2) AS most,
     floor(in_percent(f.sure_after))::INT AS percent, floor(in_percent(f.sure_before))::INT AS percent_before,
         f.loss_before, f.loss_after,
-    CASE WHEN f.loss_after < f.loss_before THEN '' ELSE ', and the loss is no better for it' END AS and_,
-    CASE
-        WHEN m.module IS NULL THEN 'code outside modules'
-        WHEN m.module = '' THEN 'the model (' || m.class_name || ')'
-        ELSE m.module || ' (' || m.class_name || ')'
-        END AS place
+    CASE WHEN f.loss_after < f.loss_before THEN NULL ELSE 'loss_no_better' END AS and_,
+    CASE WHEN m.module IS NULL THEN 'outside' WHEN m.module = '' THEN 'root' ELSE 'named' END AS place_
 FROM judged f LEFT JOIN modules m ON m.rank = f.rank AND m.module_id = f.module_id
 WHERE f.loss_after IS NULL
   OR f.loss_before IS NULL

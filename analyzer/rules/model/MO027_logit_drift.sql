@@ -4,9 +4,12 @@ name = "logit-drift"
 severity = "warning"
 phase = "forward"
 signal = "abs_max"
-message = "The logits that {place} gives to the loss grow steadily. Their largest size goes from {first} in the first steps to {value} at the end. From step {step} on it is beyond {limit}, where softmax is saturated."
+message = "The logits that {place_} gives to the loss grow steadily. Their largest size goes from {first} in the first steps to {value} at the end. From step {step} on it is beyond {limit}, where softmax is saturated."
 fix = "Add a z-loss or weight decay on the last layer, smooth the labels, or lower the learning rate. In half precision such logits lose their differences."
 explains = ["fp16-overflow"]
+[say.place_]
+root = "the model ({class_name})"
+named = "{module} ({class_name})"
 [params.size]
 value = 50.0
 doc = "Size of a logit beyond which exp() of its distance from the others is below float32's resolution many times over."
@@ -129,7 +132,7 @@ WITH last_modules AS (
     GROUP BY rank, module_id
 )
 SELECT rank, step, module, class_name, first, value, $size AS "limit",
-    CASE WHEN module = '' THEN 'the model' ELSE module END || ' (' || class_name || ')' AS place
+    CASE module WHEN '' THEN 'root' ELSE 'named' END AS place_
 FROM ends
 WHERE total >= $looks
   AND value > $size

@@ -4,9 +4,21 @@ name = "degenerate-output"
 severity = "error"
 phase = "forward"
 signal = "activation"
-message = "The output of {place}{class_} is exactly {constant} for every sample from step {step} on. A {kind_} over one unit cannot give anything else. No gradient passes it, and nothing before it learns."
+message = "The output of {place_}{class_} is exactly {constant} for every sample from step {step} on. A {function} over one unit cannot give anything else. No gradient passes it, and nothing before it learns."
 fix = "{remedy}"
 explains = ["gradients-vanish", "nothing-learnt", "broken-graph", "dead-relu", "shuffled-labels", "saturated-activation"]
+[say.place_]
+root = "the root"
+named = "{module}"
+loss = "the loss's softmax"
+softmax_in_root = "a softmax in the root"
+softmax_in_named = "a softmax in {module}"
+[say.class_]
+known = " ({class_name})"
+[say.remedy]
+units_before_softmax = "Give the last layer one unit a class before a softmax; for a single unit use sigmoid with binary_cross_entropy, or the logit with binary_cross_entropy_with_logits."
+units_before_cross_entropy = "Give the last layer one unit a class before a cross entropy; for a single unit use binary_cross_entropy_with_logits."
+another_axis = "Let the softmax go along the axis of what is weighed, such as the places of a sequence, not along the layer's one output."
 [params.least]
 value = 3
 unit = "steps"
@@ -38,32 +50,21 @@ WITH constant AS (
         AND m.class_name IN ('Softmax', 'LogSoftmax')
     WHERE s.phase = 'forward' AND s.nan_count + s.inf_count = 0
 )
-SELECT rank, min(step) AS step, any_value(module) AS module, any_value(tensor) AS tensor,
-    printf(' (%s)', any_value(class_name)) AS class_, any_value(model) AS model,
-    CASE any_value(class_name) WHEN 'LogSoftmax' THEN '0' ELSE '1' END AS constant,
-        lower(any_value(class_name)) AS kind_,
-    coalesce(nullif(any_value(module), ''), 'the root') AS place, count(*)::DOUBLE AS value,
-    'Give the last layer one unit a class before a softmax; for a single unit use sigmoid with '
-        || 'binary_cross_entropy, or the logit with binary_cross_entropy_with_logits.' AS remedy,
-    any_value(call_order) AS call_order
+SELECT rank, min(step) AS step, module, tensor,
+    any_value(class_name) AS class_name, 'known' AS class_, any_value(model) AS model,
+    CASE any_value(class_name) WHEN 'LogSoftmax' THEN 0 ELSE 1 END AS constant,
+    lower(any_value(class_name)) AS function, CASE module WHEN '' THEN 'root' ELSE 'named' END AS place_,
+    count(*)::DOUBLE AS value, 'units_before_softmax' AS remedy, any_value(call_order) AS call_order
 FROM constant GROUP BY rank, module, tensor HAVING bool_and(fits) AND count(*) >= $least
 -- detector: softmax_of_one_output
-SELECT e.rank, e.step, m.module, NULL AS tensor,
-    CASE WHEN m.module IS NULL THEN '' ELSE printf(' (%s)', m.class_name) END AS class_, m.model,
-    CASE WHEN e.detail ->> '$.operator' LIKE 'Log%' THEN '0' ELSE '1' END AS constant,
-    CASE WHEN e.detail ->> '$.operator' LIKE 'Log%' THEN 'logsoftmax' ELSE 'softmax' END AS kind_,
-    CASE
-        WHEN m.module IS NULL THEN 'the loss''s softmax'
-        WHEN m.module = '' THEN 'a softmax in the root'
-        ELSE 'a softmax in ' || m.module
-        END AS place, NULL::DOUBLE AS value,
-    CASE
-        WHEN m.module IS NULL
-        THEN 'Give the last layer one unit a class before a cross entropy; for a single unit use '
-            || 'binary_cross_entropy_with_logits.'
-        ELSE 'Let the softmax go along the axis of what is weighed, such as the places of a sequence, not '
-            || 'along the layer''s one output.'
-        END AS remedy, m.call_order
+SELECT e.rank, e.step, m.module, NULL AS tensor, m.class_name,
+    CASE WHEN m.module IS NOT NULL THEN 'known' END AS class_, m.model,
+    CASE WHEN e.detail ->> '$.operator' LIKE 'Log%' THEN 0 ELSE 1 END AS constant,
+    CASE constant WHEN 0 THEN 'logsoftmax' ELSE 'softmax' END AS function,
+    CASE WHEN m.module IS NULL THEN 'loss' WHEN m.module = '' THEN 'softmax_in_root'
+        ELSE 'softmax_in_named' END AS place_, NULL::DOUBLE AS value,
+    CASE WHEN m.module IS NULL THEN 'units_before_cross_entropy' ELSE 'another_axis' END AS remedy,
+    m.call_order
 FROM events e LEFT JOIN modules m ON m.rank = e.rank AND m.module_id = e.module_id
 WHERE e.event = 'softmax-of-one'
 -- together

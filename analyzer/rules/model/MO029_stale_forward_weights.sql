@@ -4,9 +4,17 @@ name = "stale-forward-weights"
 severity = "error"
 phase = "forward"
 signal = "stale"
-message = "At step {step} the forward pass used {stale} of {weights} weights as they were at step {since}, before later updates{names}. At step {since} {operator} made {thing}, and it was used again. Gradients belong to weights that no longer exist."
+message = "At step {step} the forward pass used {stale} of {weights} weights as they were at step {since}, before later updates{names_}. At step {since} {operator} made {thing_}, and it was used again. Gradients belong to weights that no longer exist."
 fix = "{remedy}"
 explains = ["shuffled-labels", "nothing-learnt", "loss-off-course", "lr-too-high", "exploding-gradients", "overfit", "unexplained-jump"]
+[say.names_]
+first = " (first {tensor})"
+[say.thing_]
+cast = "a cast of them"
+value = "a value of them"
+[say.remedy]
+close_autocast = "Open autocast round each forward and its loss, and close it before backward() and step(): it keeps the casts of the weights until its block ends. Or call torch.clear_autocast_cache() after each step, or give autocast cache_enabled=False."
+compute_again = "Compute what is made of the weights again in each forward: a cast, a normalised or merged weight that is kept in an attribute must be made after every optimizer step."
 [params.least]
 value = 2
 unit = "looks"
@@ -32,15 +40,10 @@ WITH looks AS (
 )
 SELECT l.rank, l.step, m.module, l.stale, l.weights, l.since, l.operator, l.first_name AS tensor,
     l.stale AS value,
-    CASE WHEN l.first_name IS NULL THEN '' ELSE ' (first ' || l.first_name || ')' END AS names,
-    CASE WHEN l.operator = 'ToCopy' THEN 'a cast of them' ELSE 'a value of them' END AS thing,
-    CASE WHEN l.operator = 'ToCopy' AND l.autocast IS NOT NULL
-        THEN 'Open autocast round each forward and its loss, and close it before backward() and step(): it '
-            'keeps the casts of the weights until its block ends. Or call torch.clear_autocast_cache() '
-            'after each step, or give autocast cache_enabled=False.'
-        ELSE 'Compute what is made of the weights again in each forward: a cast, a normalised or merged '
-            'weight that is kept in an attribute must be made after every optimizer step.'
-            END AS remedy
+    CASE WHEN l.first_name IS NOT NULL THEN 'first' END AS names_,
+    CASE l.operator WHEN 'ToCopy' THEN 'cast' ELSE 'value' END AS thing_,
+    CASE WHEN l.operator = 'ToCopy' AND l.autocast IS NOT NULL THEN 'close_autocast'
+        ELSE 'compute_again' END AS remedy
 FROM looks l LEFT JOIN modules m ON m.rank = l.rank AND m.module_id = l.module_id
 WHERE l.found >= $least
 QUALIFY row_number() OVER (PARTITION BY l.rank ORDER BY l.step) = 1

@@ -4,9 +4,14 @@ name = "excessive-dropout"
 severity = "warning"
 phase = "forward"
 signal = "zero_count"
-message = "{place} ({class_name}) keeps {value} of what it is given in training, in all {looks} looks. The argument p of torch is the share that is dropped, not the share that is kept.{learnt_}"
+message = "{place_} ({class_name}) keeps {value} of what it is given in training, in all {looks} looks. The argument p of torch is the share that is dropped, not the share that is kept.{learnt_}"
 fix = "Use a p of 0.1 to 0.5; what other frameworks call keep_prob is 1 - p."
 explains = ["shuffled-labels", "nothing-learnt"]
+[say.place_]
+root = "the root"
+named = "{module}"
+[say.learnt_]
+nothing = " The loss began at {first_loss:.4g} and is {late_loss:.4g} in the second half."
 [params.kept]
 value = 0.25
 doc = "Share of the nonzero inputs that comes out of a dropout: Srivastava et al. (2014) keep 0.5 to 0.8."
@@ -80,11 +85,8 @@ WITH outputs AS (
     GROUP BY d.rank, d.module_id, d.module, d.class_name
 )
 SELECT k.rank, k.step, k.module, k.class_name, round(k.value, 3) AS value, k.looks,
-    coalesce(nullif(k.module, ''), 'the root') AS place,
-    CASE
-        WHEN w.rank IS NULL THEN ''
-        ELSE printf(' The loss began at %.4g and is %.4g in the second half.', w.first_loss, w.late_loss)
-        END AS learnt_,
+    CASE k.module WHEN '' THEN 'root' ELSE 'named' END AS place_, w.first_loss, w.late_loss,
+    CASE WHEN w.rank IS NOT NULL THEN 'nothing' END AS learnt_,
     CASE WHEN w.rank IS NULL THEN 'warning' ELSE 'error' END AS severity
 FROM kept k
 LEFT JOIN loss_levels w ON w.rank = k.rank

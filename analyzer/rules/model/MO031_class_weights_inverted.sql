@@ -4,7 +4,7 @@ name = "class-weights-inverted"
 severity = "error"
 phase = "loss"
 signal = "class_weights"
-message = "{loss_op} weighs the classes as often as they occur. Class {top}, {percent} % of the {total} targets, counts {high} times, and class {rare}, {rare_percent} %, counts {low} times. The frequent class, which needs no help, counts most."
+message = "{loss_op} weighs the classes as often as they occur. Class {top}, {percent} % of the {total} targets, counts {high:.3g} times, and class {rare}, {rare_percent} %, counts {low:.3g} times. The frequent class, which needs no help, counts most."
 fix = "Weigh each class by the inverse of its frequency. Set weight = total / (classes * counts), or pos_weight = negatives / positives."
 explains = ["class-imbalance", "representation-collapse", "underfit"]
 [params.least]
@@ -80,7 +80,7 @@ WITH weights AS (
 )
 SELECT rank, step, loss_op, top, rare, round(slope, 3) AS value, total::BIGINT AS total,
     percent_of(most / total) AS percent, percent_of(least_ / total) AS rare_percent,
-    printf('%.3g', high) AS high, printf('%.3g', low) AS low
+    high, low
 FROM fitted
 WHERE classes > 1
   AND total >= $least

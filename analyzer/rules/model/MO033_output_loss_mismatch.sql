@@ -7,6 +7,24 @@ signal = "loss_input"
 message = "At step {step} {what_}."
 fix = "{fix_}"
 explains = ["saturated-activation", "dead-relu", "vanishing-gradients", "divergence", "nothing-learnt", "double-softmax"]
+[say.range_]
+between = "{low} … {high}"
+upwards = "{low} and above"
+[say.but_]
+mean_outside = "the mean of the targets is {value:.4g}"
+too_low = "targets go down to {lowest:.4g}"
+too_high = "targets go up to {highest:.4g}"
+[say.what_]
+out_of_reach = "what {loss_op} is given comes right from a {activation}, whose values lie in {range_}, but {but_}"
+several_labels = "what {loss_op} is given comes right from a softmax, which sums to 1 for each sample, but the targets of a sample sum to {value:.3g}"
+sigmoid_before_cross_entropy = "cross_entropy is given what comes right from a sigmoid: its logits lie between 0 and 1, so that no class becomes much likelier than another"
+relu_before_cross_entropy = "the logits of {loss_op} come right from a ReLU: none is below 0, so no class can be spoken against"
+relu_before_sigmoid = "the logits of {loss_op} come right from a ReLU: none is below 0, so no probability falls below 0.5"
+[say.fix_]
+scale_the_targets = "Leave the activation out at the end of the model, or scale the targets into its range."
+one_probability_a_label = "Let each label have a probability of its own: a sigmoid and binary_cross_entropy, or the logits and binary_cross_entropy_with_logits."
+leave_out_the_sigmoid = "Leave the sigmoid out: cross_entropy takes logits. Where a sample may have several labels, keep it and use binary_cross_entropy."
+leave_out_the_relu = "Leave the ReLU out after the last layer."
 [params.least]
 value = 3
 unit = "steps"
@@ -47,10 +65,10 @@ WITH targets AS (
 )
 -- detector: targets_out_of_reach
 WITH reach AS (
-    FROM (VALUES ('sigmoid', 0, 1, '0 … 1'), ('softmax', 0, 1, '0 … 1'), ('tanh', -1, 1, '-1 … 1'),
-        ('relu', 0, 'inf'::DOUBLE, '0 and above')) r (activation, low, high, shown)
+    FROM (VALUES ('sigmoid', 0, 1), ('softmax', 0, 1), ('tanh', -1, 1),
+        ('relu', 0, 'inf'::DOUBLE)) r (activation, low, high)
 ), compared AS (
-    SELECT p.rank, p.step, p.microbatch, p.op, p.saved, r.shown, t.seq, t.mean, t.min, t.max,
+    SELECT p.rank, p.step, p.microbatch, p.op, p.saved, t.seq, t.mean, t.min, t.max,
         CASE WHEN isinf(r.high) THEN greatest(t.max, 0) ELSE r.high - r.low END AS width,
         bool_and(t.mean < r.low OR t.mean > r.high) OVER w AS outside, r.low, r.high
     FROM given p
@@ -59,42 +77,32 @@ WITH reach AS (
     WHERE p.op NOT LIKE 'BinaryCrossEntropy%' AND p.op NOT LIKE 'NllLoss%'
     WINDOW w AS (PARTITION BY p.rank, p.op)
 )
-SELECT rank, step, microbatch, seq, mean AS value,
-    'what ' || op || ' is given comes right from a ' || saved || ', whose values lie in ' || shown
-        || CASE WHEN outside THEN ', but the mean of the targets is ' || printf('%.4g', mean)
-            WHEN min < low - $beyond * width THEN ', but targets go down to ' || printf('%.4g', min)
-            ELSE ', but targets go up to ' || printf('%.4g', max) END AS what_,
-    'Leave the activation out at the end of the model, or scale the targets into its range.' AS fix_,
-    'error' AS severity
+SELECT rank, step, microbatch, seq, mean AS value, op AS loss_op, saved AS activation, low, high,
+    min AS lowest, max AS highest, CASE WHEN isinf(high) THEN 'upwards' ELSE 'between' END AS range_,
+    CASE WHEN outside THEN 'mean_outside' WHEN min < low - $beyond * width THEN 'too_low'
+        ELSE 'too_high' END AS but_,
+    'out_of_reach' AS what_, 'scale_the_targets' AS fix_, 'error' AS severity
 FROM compared
 QUALIFY outside
     -- not in some batch, but whenever it was looked at
     OR bool_and(min < low - $beyond * width OR max > high + $beyond * width) OVER (PARTITION BY rank, op)
 -- detector: several_labels_under_a_softmax
-SELECT p.rank, p.step, p.microbatch, t.seq, t.mean * t.shape[-1] AS value,
-    'what ' || p.op || ' is given comes right from a softmax, which sums to 1 for each sample, but the '
-        'targets of a sample sum to ' || printf('%.3g', t.mean * t.shape[-1]) AS what_,
-    'Let each label have a probability of its own: a sigmoid and binary_cross_entropy, or the logits and '
-        'binary_cross_entropy_with_logits.' AS fix_, 'error' AS severity
+SELECT p.rank, p.step, p.microbatch, t.seq, t.mean * t.shape[-1] AS value, p.op AS loss_op,
+    'several_labels' AS what_, 'one_probability_a_label' AS fix_, 'error' AS severity
 FROM given p
 JOIN targets t ON t.rank = p.rank AND t.step = p.step AND t.microbatch = p.microbatch AND t.loss_op = p.op
 WHERE p.saved = 'softmax' AND p.op NOT LIKE 'NllLoss%' AND len(t.shape) = 2 AND t.shape[-1] > 2
   AND t.min >= 0 AND t.max <= 1
 QUALIFY bool_and(abs(t.mean * t.shape[-1] - 1) > $apart) OVER (PARTITION BY p.rank, p.op)
 -- detector: sigmoid_before_cross_entropy
-SELECT rank, step, microbatch, seq, NULL AS value,
-    'cross_entropy is given what comes right from a sigmoid: its logits lie between 0 and 1, so that no '
-        'class becomes much likelier than another' AS what_,
-    'Leave the sigmoid out: cross_entropy takes logits. Where a sample may have several labels, keep it and '
-        'use binary_cross_entropy.' AS fix_, 'error' AS severity
+SELECT rank, step, microbatch, seq, NULL AS value, 'sigmoid_before_cross_entropy' AS what_,
+    'leave_out_the_sigmoid' AS fix_, 'error' AS severity
 FROM given WHERE op LIKE 'NllLoss%' AND saved = 'sigmoid'
 QUALIFY row_number() OVER (PARTITION BY rank, op ORDER BY step, seq) = 1
 -- detector: relu_before_the_loss
-SELECT rank, step, microbatch, seq, NULL AS value,
-    'the logits of ' || op || ' come right from a ReLU: none is below 0, so '
-        || CASE WHEN op LIKE 'Nll%' THEN 'no class can be spoken against'
-            ELSE 'no probability falls below 0.5' END AS what_,
-    'Leave the ReLU out after the last layer.' AS fix_,
+SELECT rank, step, microbatch, seq, NULL AS value, op AS loss_op,
+    CASE WHEN op LIKE 'Nll%' THEN 'relu_before_cross_entropy' ELSE 'relu_before_sigmoid' END AS what_,
+    'leave_out_the_relu' AS fix_,
     CASE WHEN op LIKE 'Nll%' THEN 'warning' ELSE 'error' END AS severity
 FROM given WHERE saved = 'relu' AND (op LIKE 'NllLoss%' OR op LIKE 'BinaryCrossEntropy%')
 -- together

@@ -4,9 +4,15 @@ name = "step-gap-or-duplicate"
 severity = "error"
 phase = "optimizer"
 signal = "counter"
-message = "{said}: {off} steps are {what_}."
+message = "{said_}: {off} steps are {what_}."
 fix = "Continue counting where the checkpoint ends. Start the loop at checkpoint['{counter_name}'] + 1, or at it if it counts finished steps. Never start the count again."
 explains = ["lr-jump-on-resume"]
+[say.said_]
+logged = "Where optimizer state was loaded the step that is logged with {name} goes from {logged_before} to {value}"
+saved = "The checkpoint that was loaded before step {step} says {counter_name} = {loaded}; {later} steps later the next one says {saved} instead of {expected}"
+[say.what_]
+counted_twice = "counted twice"
+left_out = "left out"
 [params.irregular]
 value = 3
 unit = "logs"
@@ -60,7 +66,7 @@ WITH counts AS (
     FROM strides
 ), logged_ AS (
     SELECT l.rank, l.step - l.made + 1 AS step, l.logged_before, l.logged, abs(l.counted - l.made) AS off,
-        CASE WHEN l.counted < l.made THEN 'counted twice' ELSE 'left out' END AS what_, l.name
+        CASE WHEN l.counted < l.made THEN 'counted_twice' ELSE 'left_out' END AS what_, l.name
     FROM leaps l
     WHERE l.counted <> l.made
       AND l.ahead <> l.ahead_before
@@ -72,10 +78,9 @@ WITH counts AS (
           WHERE k.rank = l.rank AND k.action = 'optimizer' AND k.step BETWEEN l.step - l.made AND l.step)
     QUALIFY row_number() OVER (PARTITION BY l.rank ORDER BY l.step, l.name) = 1
 )
-SELECT rank, step, 'step' AS counter_name, logged AS value, off, what_, 'error' AS severity,
-    format('Where optimizer state was loaded the step that is logged with {} goes from {:d} to {:d}', name,
-        logged_before, logged) AS said
-        FROM logged_
+SELECT rank, step, 'step' AS counter_name, logged AS value, logged_before, name, off, 'logged' AS said_,
+    what_, 'error' AS severity
+FROM logged_
 -- detector: saved_counter_leaps
 WITH files AS (
     SELECT rank, step, time_ns, action, counter_name, counter, state_step
@@ -109,15 +114,11 @@ WITH files AS (
     QUALIFY row_number() OVER (PARTITION BY n.rank, n.counter_name, n.step ORDER BY f.time_ns DESC) = 1
 )
 SELECT n.rank, n.step, n.counter_name, n.loaded, n.saved, n.saved_at - n.step AS later,
-    n.loaded + n.saved_at - n.step AS expected, n.saved AS value,
-    format('The checkpoint that was loaded before step {:d} says {} = {:d}; {:d} steps later the next one '
-        'says {:d} instead of {:d}',
-        n.step, n.counter_name, n.loaded, n.saved_at - n.step, n.saved,
-            n.loaded + n.saved_at - n.step) AS said,
+    n.loaded + n.saved_at - n.step AS expected, n.saved AS value, 'saved' AS said_,
     abs(n.saved - n.loaded - (n.saved_at - n.step)) AS off,
     -- a counter that is one off skips or repeats one step of many, and often by what it counts
     CASE WHEN abs(n.saved - n.loaded - (n.saved_at - n.step)) = 1 THEN 'warning' ELSE 'error' END AS severity,
-    CASE WHEN n.saved < n.loaded + n.saved_at - n.step THEN 'counted twice' ELSE 'left out' END AS what_
+    CASE WHEN n.saved < n.loaded + n.saved_at - n.step THEN 'counted_twice' ELSE 'left_out' END AS what_
 FROM next_ n LEFT JOIN before b USING (rank, counter_name, step)
 WHERE n.saved - n.loaded <> n.saved_at - n.step
   -- it counts optimizer steps: the counter agrees with the optimizer's own, or with the steps recorded at a

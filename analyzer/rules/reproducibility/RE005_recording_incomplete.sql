@@ -4,9 +4,19 @@ name = "recording-incomplete"
 severity = "warning"
 phase = "exit"
 signal = "missing steps"
-message = "From step {step} on the recording is incomplete: {what}."
-fix = "{advice}"
+message = "From step {step} on the recording is incomplete: {what_}."
+fix = "{remedy}"
 explains = []
+[say.because_]
+rows_dropped = " ({message})"
+[say.what_]
+steps_missing = "{missing} steps that were trained have no row{because_}"
+rows_dropped = "{message}"
+part_switched_off = "{message}"
+[say.remedy]
+steps_missing = "Free space on the disk of the run folder, or record elsewhere with --out; what these steps did is not known."
+rows_dropped = "Free space on the disk of the run folder, or record elsewhere with --out."
+part_switched_off = "Please report it, with the line named; rules that need this part judge only the steps before."
 [params.late]
 value = 5
 unit = "steps"
@@ -63,17 +73,16 @@ WITH numbered AS (
     WHERE event = 'recorder-fault'
     GROUP BY rank
 )
-SELECT rank, step, missing::DOUBLE AS value, 'missing steps' AS signal,
-    missing || ' steps that were trained have no row' || coalesce(' (' || d.message || ')', '') AS what,
-    'Free space on the disk of the run folder, or record elsewhere with --out; what these steps did is not '
-    'known.' AS advice
+SELECT rank, step, missing::DOUBLE AS value, 'missing steps' AS signal, missing, d.message,
+    CASE WHEN d.message IS NOT NULL THEN 'rows_dropped' END AS because_,
+    'steps_missing' AS what_, what_ AS remedy
 FROM missing_ m LEFT JOIN (SELECT rank, message FROM dropped) d USING (rank)
 UNION ALL BY NAME
-SELECT rank, step, NULL::DOUBLE AS value, 'missing rows' AS signal, message AS what,
-    'Free space on the disk of the run folder, or record elsewhere with --out.' AS advice
+SELECT rank, step, NULL::DOUBLE AS value, 'missing rows' AS signal, message,
+    'rows_dropped' AS what_, what_ AS remedy
 FROM dropped WHERE rank NOT IN (SELECT rank FROM missing_)
 UNION ALL BY NAME
-SELECT rank, step, NULL::DOUBLE AS value, 'part switched off' AS signal, message AS what,
-    'Please report it, with the line named; rules that need this part judge only the steps before.' AS advice
+SELECT rank, step, NULL::DOUBLE AS value, 'part switched off' AS signal, message,
+    'part_switched_off' AS what_, what_ AS remedy
 FROM faults
 ORDER BY step, rank

@@ -4,9 +4,13 @@ name = "no-checkpoint"
 severity = "warning"
 phase = "exit"
 signal = "checkpoint"
-message = "{said}: {lost} steps ({minutes} minutes) of training are lost."
+message = "{said_}: {lost} steps ({minutes} minutes) of training are lost."
 fix = "Save model, optimizer, scheduler and random states at regular intervals: torch.save to a temporary name, then rename. Save once more when a signal to end arrives."
 explains = []
+[say.said_]
+never_saved = "The run crashed and had never saved a checkpoint"
+crashed = "The run crashed {lost} steps after its last checkpoint"
+might_have_crashed = "The run went for hours without a checkpoint; had it crashed then"
 [params.steps]
 value = 100
 unit = "steps"
@@ -66,9 +70,8 @@ WITH ends AS (
 )
 SELECT rank, coalesce(saved_step, 0) AS step, lost,
     CASE WHEN crashed THEN minutes ELSE longest END AS minutes, lost AS value,
-    CASE WHEN crashed AND saved_step IS NULL THEN 'The run crashed and had never saved a checkpoint'
-        WHEN crashed THEN printf('The run crashed %d steps after its last checkpoint', lost)
-        ELSE 'The run went for hours without a checkpoint; had it crashed then' END AS said
+    CASE WHEN crashed AND saved_step IS NULL THEN 'never_saved' WHEN crashed THEN 'crashed'
+        ELSE 'might_have_crashed' END AS said_
 FROM judged
 WHERE NOT (SELECT options LIKE '%"imported"%' FROM runs)
   AND ((crashed AND (lost >= $steps OR minutes >= $minutes)) OR (NOT crashed AND longest >= $long))

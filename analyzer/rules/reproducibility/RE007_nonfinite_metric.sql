@@ -8,6 +8,11 @@ message = "Metric {name} becomes {what_} at step {step}, after {finite_} finite 
 fix = "Look at what {name} is computed from at step {step}. It may be an input, a running statistic, or a division by zero or by an empty set. Stop the training there if the model reads the same numbers."
 explains = []
 slack = 1
+[say.what_]
+nan = "NaN"
+infinite = "infinite"
+[say.fell_]
+a_score = " Since then {score} has fallen from {was:.4g} to {now:.4g}."
 [params.before]
 value = 5
 unit = "logs"
@@ -72,12 +77,12 @@ WITH logs AS (
     WHERE was > 0 AND is_ < $fall * was
     QUALIFY row_number() OVER (PARTITION BY rank, source, name ORDER BY is_ / was, score) = 1
 )
-SELECT l.rank, l.step, l.name, CASE WHEN l.is_nan THEN 'NaN' ELSE 'infinite' END AS what_,
+SELECT l.rank, l.step, l.name, CASE WHEN l.is_nan THEN 'nan' ELSE 'infinite' END AS what_,
     l.stretch AS finite_, l.length AS tail, l.end_,
     (SELECT arg_max(n.value, n.step)
         FROM numbered n
         WHERE n.rank = l.rank AND n.source = l.source AND n.name = l.name AND n.step < l.step) AS last_finite,
-    coalesce(printf(' Since then %s has fallen from %.4g to %.4g.', f.score, f.was, f.is_), '') AS fell_
+    f.score, f.was, f.is_ AS now, CASE WHEN f.score IS NOT NULL THEN 'a_score' END AS fell_
 FROM lost l LEFT JOIN fallen f ON f.rank = l.rank AND f.source = l.source AND f.name = l.name
 WHERE l.length > $longer * l.longest_before
 ORDER BY l.step, l.rank, l.name

@@ -4,9 +4,11 @@ name = "restored-from-alias"
 severity = "error"
 phase = "eval"
 signal = "shared"
-message = "At step {step} load_state_dict put into {content} what it already held. There {shared} of {matched} tensors of the state dict{since} are the model's own memory. So nothing was restored. The model stays as the last step left it."
+message = "At step {step} load_state_dict put into {content} what it already held. There {shared} of {matched} tensors of the state dict{since_} are the model's own memory. So nothing was restored. The model stays as the last step left it."
 fix = "Copy the weights when they are kept: best = copy.deepcopy(model.state_dict()), or torch.save them. A state_dict() holds references, and the optimizer writes to the tensors behind them."
 explains = ["overfit"]
+[say.since_]
+taken = " taken at step {taken_step}"
 [params.all]
 value = 0.9
 unit = "share"
@@ -27,8 +29,8 @@ WITH loads AS (
       AND c.shared >= $all * c.matched
       AND NOT coalesce(c.assigned, false)
 )
-SELECT l.rank, l.step, l.module_id, l.content, l.shared, l.matched, l.shared AS value,
-    CASE WHEN l.taken_step IS NULL THEN '' ELSE ' taken at step ' || l.taken_step END AS since
+SELECT l.rank, l.step, l.module_id, l.content, l.shared, l.matched, l.shared AS value, l.taken_step,
+    CASE WHEN l.taken_step IS NOT NULL THEN 'taken' END AS since_
 FROM loads l
 -- weights have moved since it was taken
 WHERE EXISTS (FROM steps s WHERE s.rank = l.rank AND s.stepped AND s.step >= l.since_step AND s.step < l.step)

@@ -7,6 +7,9 @@ signal = "matched"
 message = "At step {step} load_state_dict(strict=False) left {content} with its initial weights. Of the {entries} keys of the state dict, {matched} are keys of the model and {unexpected} are not. The state dict lacks {missing} keys of the model. {left_}"
 fix = "Compare one key of each. Usually a prefix differs, such as 'module.' of DistributedDataParallel, '_orig_mod.' of torch.compile or 'model.' of a wrapper. Remove it, or load the state one level deeper in the checkpoint. Save frozen weights too: take model.state_dict(), not only what the optimizer holds. With strict=True torch says so at once."
 explains = ["nothing-learnt"]
+[say.left_]
+initial_weights = "The model trains from the weights it was made with."
+other_frozen_weights = "{value} frozen weights, first {tensor}, are not the ones that the loaded weights were trained with."
 [params.least]
 value = 0.1
 unit = "share"
@@ -35,8 +38,7 @@ WITH loads AS (
 )
 -- detector: no_key_meets
 SELECT rank, step, time_ns, module_id, NULL AS tensor, content, matched, entries, unexpected, missing,
-    matched AS value,
-    'The model trains from the weights it was made with.' AS left_
+    matched AS value, 'initial_weights' AS left_
 FROM loads
 WHERE entries >= $entries AND matched <= $least * entries AND unexpected > 0
 -- detector: frozen_weights_left_out
@@ -60,9 +62,7 @@ WITH frozen AS (
 )
 SELECT rank, step, time_ns, arg_min(module_id, tensor) AS module_id, min(tensor) AS tensor, content, matched,
     entries, unexpected, missing,
-    count(*) AS value,
-    printf('%d frozen weights, first %s, are not the ones that the loaded weights were trained with.',
-        count(*), min(tensor)) AS left_
+    count(*) AS value, 'other_frozen_weights' AS left_
 FROM changed
 GROUP BY rank, step, time_ns, content, matched, entries, unexpected, missing
 HAVING count(*) <= missing
