@@ -145,7 +145,8 @@ WITH counters AS (
 WITH within_ AS (
     SELECT rank, step, optimizer, state_step AS value,
         lag(state_step) OVER (PARTITION BY rank, optimizer_id ORDER BY step) AS before,
-        'step_counter' AS what_, 'in_the_same_optimizer' AS how_, optimizer_id, lr, lag(lr) OVER (PARTITION BY rank, optimizer_id ORDER BY step) AS lr_before
+        'step_counter' AS what_, 'in_the_same_optimizer' AS how_, optimizer_id,
+        lr, lag(lr) OVER (PARTITION BY rank, optimizer_id ORDER BY step) AS lr_before
     FROM counters WHERE state_step IS NOT NULL
 )
 SELECT rank, step, optimizer, value, before, what_, how_, optimizer_id, 'error' AS severity

@@ -17,7 +17,7 @@ orphaned = "follows it still, although it stands still and is not asked from ste
 stopped = "was updated {updates} times and not once from step {step} on"
 halted = "was overwritten every {every} steps, {times} times, and not once from step {step} on"
 in_vain = "was written to in {written} steps without any change"
-never = "has not moved once in {total} steps"
+never_moved = "has not moved once in {total} steps"
 without_its_statistics = "follows it without its running means and variances (unchanged in {looks} looks, {statistics_distance:.2g} of their size away from the model's at the end) and is evaluated with them"
 [say.trained_]
 the_model = "the model"
@@ -300,7 +300,7 @@ WITH successors AS (
     FROM ends
 )
 SELECT e.rank, CASE WHEN e.first_step <= $beginning THEN 0 ELSE e.first_step - 1 END AS step,
-    'never' AS how_,
+    'never_moved' AS how_,
     CASE WHEN kind = 'averaged'
         AND c.module_id IS NULL
         OR kind IN ('module', 'part')
