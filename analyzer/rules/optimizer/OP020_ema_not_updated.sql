@@ -11,7 +11,7 @@ explains = ["stale-metric", "overfit"]
 averaged = "AveragedModel"
 module = "a second model"
 part = "a part of the model"
-object = "an object with tensors"
+holder = "an object with tensors"
 [say.how_]
 orphaned = "follows it still, although it stands still and is not asked from step {step} on"
 stopped = "was updated {updates} times and not once from step {step} on"
@@ -348,7 +348,7 @@ SELECT rank, greatest(step, 0) AS step, name, of_model, how_, other,
     CASE WHEN other IS NULL THEN 'the_model' ELSE 'another_of_its_kind' END AS trained_,
     model_steps, distance, distance AS value, updates, severity, copy_id, every, times, written, total,
     looks, statistics_distance,
-    CASE WHEN kind IN ('averaged', 'module', 'part') THEN kind ELSE 'object' END AS kind_
+    CASE WHEN kind IN ('averaged', 'module', 'part') THEN kind ELSE 'holder' END AS kind_
 FROM found
 QUALIFY row_number() OVER (PARTITION BY rank, copy_id ORDER BY severity, step) = 1
 ORDER BY severity, step, rank, copy_id
