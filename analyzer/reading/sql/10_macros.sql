@@ -53,15 +53,17 @@ CREATE MACRO bytes_in_words(n) AS
     CASE WHEN n >= 1e9 THEN round(n / 1e9, 2)::VARCHAR || ' GB' WHEN n >= 1e6 THEN round(n / 1e6, 1)::VARCHAR || ' MB'
         WHEN n >= 1e3 THEN round(n / 1e3, 1)::VARCHAR || ' kB' ELSE round(n)::BIGINT || ' bytes' END;
 
--- Ranks as people say them, such as `rank 3` or `ranks 0-2, 5`; of many stretches the first eight.
-CREATE MACRO ranks_in_words(l) AS (
+-- Ranks in stretches, such as `3` or `0-2, 5`; of many stretches the first eight.
+CREATE MACRO rank_stretches(l) AS (
     WITH placed AS (SELECT rank, rank - row_number() OVER (ORDER BY rank) AS stretch FROM (SELECT DISTINCT unnest(l) AS rank)),
         stretches AS (SELECT min(rank) AS first_, max(rank) AS last_, row_number() OVER (ORDER BY min(rank)) AS place FROM placed GROUP BY stretch)
-    SELECT CASE WHEN max(last_) > min(first_) THEN 'ranks ' ELSE 'rank ' END
-        || string_agg(CASE WHEN last_ > first_ THEN first_ || '-' || last_ ELSE first_::VARCHAR END, ', ' ORDER BY place) FILTER (place <= 8)
+    SELECT string_agg(CASE WHEN last_ > first_ THEN first_ || '-' || last_ ELSE first_::VARCHAR END, ', ' ORDER BY place) FILTER (place <= 8)
         || CASE WHEN count(*) > 8 THEN ', …' ELSE '' END
     FROM stretches
 );
+
+-- Ranks as people say them, such as `rank 3` or `ranks 0-2, 5`.
+CREATE MACRO ranks_in_words(l) AS CASE WHEN list_unique(l) > 1 THEN 'ranks ' ELSE 'rank ' END || rank_stretches(l);
 
 -- Whether a kernel moves data between devices. Names that Inductor makes of fused operators say nothing.
 CREATE MACRO communicates(name) AS NOT starts_with(lower(name), 'triton_') AND regexp_matches(lower(name),

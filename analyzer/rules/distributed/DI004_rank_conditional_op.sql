@@ -7,6 +7,12 @@ signal = "grad_norm"
 message = "At step {step} all ranks had the same gradients before clipping (norm {value}), but {what_}. The weights differ from here on."
 fix = "Clip, scale and step on every rank alike. Put no `if rank == 0` around code that changes gradients, learning rate or weights. Let no rank decide by its own loss: reduce it over the ranks first."
 explains = ["ranks-diverged", "loss-off-course", "plateau", "shuffled-labels"]
+[say.what_]
+some_clipped = "only some ranks clipped them"
+rates_differed = "learning rates ran from {lowest_lr} to {highest_lr}"
+gradients_were_changed = "they were changed on some ranks before the optimizer used them"
+one_left_it_out = "rank {rank} left its step out"
+several_left_it_out = "{left_out} ranks left their step out"
 [params.rounding]
 value = 1e-5
 unit = "relative"
@@ -41,19 +47,17 @@ WITH told AS (
         AND max(s.norm) - min(s.norm) <= $rounding * max(s.norm)
 )
 SELECT d.step, NULL::INTEGER AS rank, r.module, r.tensor, t.value,
-    CASE WHEN len(t.clipped) > 1 THEN 'only some ranks clipped them'
-        WHEN len(t.rates) > 1 THEN printf('learning rates ran from %.4g to %.4g', t.rates[1], t.rates[-1])
-        ELSE 'they were changed on some ranks before the optimizer used them' END AS what_
+    t.rates[1] AS lowest_lr, t.rates[-1] AS highest_lr,
+    CASE WHEN len(t.clipped) > 1 THEN 'some_clipped' WHEN len(t.rates) > 1 THEN 'rates_differed'
+        ELSE 'gradients_were_changed' END AS what_
 FROM divergence_of_ranks d JOIN told t ON t.step = d.step
 JOIN replicas r ON r.step = d.step AND r.kind = 'parameter' AND r.differs
 WHERE NOT d.norms_differ AND (d.gradients_differ OR len(t.rates) > 1)
 QUALIFY row_number() OVER (ORDER BY r.call_order NULLS LAST, r.tensor) = 1
 UNION ALL BY NAME
 SELECT l.step, CASE WHEN len(l.ranks) = 1 THEN l.ranks[1] END AS rank, r.module, r.tensor, l.value,
-    CASE
-        WHEN len(l.ranks) = 1 THEN printf('rank %d left its step out', l.ranks[1])
-        ELSE printf('%d ranks left their step out', len(l.ranks))
-        END AS what_
+    len(l.ranks) AS left_out,
+    CASE WHEN left_out = 1 THEN 'one_left_it_out' ELSE 'several_left_it_out' END AS what_
 FROM left_out l, divergence_of_ranks d
 JOIN replicas r ON r.step = d.step AND r.kind = 'parameter' AND r.differs
 QUALIFY row_number() OVER (ORDER BY l.step, r.call_order NULLS LAST, r.tensor) = 1

@@ -4,9 +4,11 @@ name = "unused-parameters"
 severity = "fatal"
 phase = "backward"
 signal = "exception"
-message = "DistributedDataParallel stopped the run because some parameters took no part in the loss of step {step}{missing}."
+message = "DistributedDataParallel stopped the run because some parameters took no part in the loss of step {step}{missing_}."
 fix = "Pass find_unused_parameters=True to DistributedDataParallel, or make every branch take part in the loss on every rank. Pass static_graph=True where the unused ones are always the same."
 explains = ["python-exception", "rank-died", "ddp-hooks-lost", "ranks-diverged", "broken-graph"]
+[say.missing_]
+gradient = ", such as {tensor} on rank {missing_on}"
 [needs]
 ended = true
 [doc]
@@ -29,6 +31,6 @@ WITH raised AS (
     QUALIFY row_number() OVER (ORDER BY s.step, m.call_order NULLS LAST, s.rank, t.tensor_name) = 1
 )
 SELECT coalesce(r.rank, 0) AS rank, coalesce(a.step, r.step, 0) AS step, r.microbatch, a.module, a.tensor,
-    NULL::DOUBLE AS value,
-    CASE WHEN a.tensor IS NULL THEN '' ELSE ', such as ' || a.tensor || ' on rank ' || a.rank END AS missing
+    NULL::DOUBLE AS value, a.rank AS missing_on,
+    CASE WHEN a.tensor IS NOT NULL THEN 'gradient' END AS missing_
 FROM raised r LEFT JOIN absent a ON true

@@ -4,9 +4,24 @@ name = "collective-mismatch"
 severity = "error"
 phase = "exit"
 signal = "collective"
-message = "Call {number} of group {group_} is not the same on all ranks{at_step}: {calls}. A collective ends only where all ranks make the same call."
+message = "Call {number} of group {group_} is not the same on all ranks{at_step_}: {calls_}. A collective ends only where all ranks make the same call."
 fix = "Make the same calls in the same order on every rank. Put no collective under `if rank == 0`. Use as many batches on all ranks (or the Join context), and the same shapes and dtypes."
 explains = ["python-exception", "hang", "killed-by-signal", "rank-died", "native-crash", "shape-or-dtype-error", "ranks-diverged", "loss-off-course", "collective-not-joined"]
+[say.at_step_]
+step = " at step {step}"
+[say.ranks_]
+one = "rank {ranks}"
+several = "ranks {ranks}"
+[say.of_]
+elements = " of {numel} {dtype}"
+[say.at_]
+line = " at {place}"
+[say.in_step_]
+step = " (step {step})"
+[say.calls_]
+made = "{ranks_} {op}{of_}{at_}{in_step_}"
+never_came = "{ranks_} never came to it and was in step {step}, {phase} phase"
+had_finished = "{ranks_} had finished"
 [needs]
 tables = ["collectives"]
 [doc]
@@ -51,12 +66,9 @@ WITH absent AS (
     -- ranks that had passed the place of a call without making it: one that died, raised or still worked
     -- before it proves nothing
     SELECT s."group", s.number, bool_or(p.phase = 'exit') AS finished,
-        string_agg('rank ' || p.rank || CASE
-            WHEN p.phase = 'exit' THEN ' had finished'
-            ELSE ' never came to it and was in step ' || p.step || ', ' || p.phase || ' phase'
-            END,
-            '; '
-            ORDER BY p.rank) AS words
+        list({'calls_': CASE WHEN p.phase = 'exit' THEN 'had_finished' ELSE 'never_came' END, 'ranks_': 'one',
+            'ranks': p.rank::VARCHAR, 'rank': p.rank, 'step': p.step, 'phase': p.phase}
+            ORDER BY p.rank) AS away
     FROM sizes s
     JOIN (SELECT "group", rank, min(number) AS first_
         FROM calls
@@ -82,7 +94,7 @@ WITH absent AS (
         AND c.error IS NULL
     GROUP BY s."group", s.number
 )
-SELECT s.*, a.words
+SELECT s.*, a.away
 FROM sizes s
 JOIN members m ON m."group" = s."group"
 JOIN later l ON l."group" = s."group" AND l.number = s.number
@@ -91,20 +103,24 @@ LEFT JOIN absent a ON a."group" = s."group" AND a.number = s.number
 WHERE m.ranks > 1
   AND ((m.broke AND l.returned <= m.ranks) OR (NOT m.broke AND (m.equally_many OR s.traced)))
   AND (s.ops > 1 OR s.dtypes > 1 OR s.numels > 1 OR s.peers > 1 OR s.reductions > 1
-    OR (m.broke AND a.words IS NOT NULL AND (s.open_ OR s.failed OR a.finished)))
+    OR (m.broke AND a.away IS NOT NULL AND (s.open_ OR s.failed OR a.finished)))
 -- imported dumps have no steps, but a clock; the numbers of different groups say nothing of each other
 QUALIFY row_number() OVER (ORDER BY s.step, CASE WHEN s.step IS NULL THEN s.time_ns END, s.number) = 1
 -- together
-WITH alike AS (
+WITH parts AS (
     -- ranks that made the same call stand together in the sentence
-    SELECT ranks_in_words(list(c.rank)) || ' ' || c.op || coalesce(' of ' || c.numel || ' ' || c.dtype, '')
-        || coalesce(' at ' || c.place, '') || coalesce(' (step ' || c.step || ')', '') AS words,
-            min(c.rank) AS rank
+    SELECT 'made' AS calls_, CASE WHEN count(*) > 1 THEN 'several' ELSE 'one' END AS ranks_,
+        rank_stretches(list(c.rank)) AS ranks, min(c.rank) AS rank, c.op, c.numel, c.dtype, c.place, c.step,
+        CASE WHEN c.numel IS NOT NULL AND c.dtype IS NOT NULL THEN 'elements' END AS of_,
+        CASE WHEN c.place IS NOT NULL THEN 'line' END AS at_,
+        CASE WHEN c.step IS NOT NULL THEN 'step' END AS in_step_
     FROM calls c
     JOIN wrong w ON w."group" = c."group" AND w.number = c.number
     GROUP BY c.op, c.numel, c.dtype, c.place, c.step
+    UNION ALL BY NAME
+    SELECT unnest(away, recursive := true) FROM wrong
 )
 SELECT w.rank, w.step, w.seq, w.number, w."group" AS group_, w.number AS value,
-    coalesce(' at step ' || w.step, '') AS at_step,
-    (SELECT string_agg(words, '; ' ORDER BY rank) FROM alike) || coalesce('; ' || w.words, '') AS calls
+    CASE WHEN w.step IS NOT NULL THEN 'step' END AS at_step_,
+    (SELECT list(p ORDER BY p.calls_ <> 'made', p.rank) FROM parts p) AS calls_
 FROM wrong w

@@ -7,6 +7,9 @@ signal = "sum"
 message = "{module} ({class_name}) normalises with {batch} samples of its own rank only, while {ranks} ranks average their gradients; {apart_}."
 fix = "Convert the model with torch.nn.SyncBatchNorm.convert_sync_batchnorm before wrapping it, or use GroupNorm or LayerNorm."
 explains = ["batchnorm-small-batch"]
+[say.apart_]
+statistics_differ = "its running statistics differ between ranks"
+variances_differ = "its running variance is {high:.3g} on one rank and {low:.3g} on another"
 [params.batch]
 value = 4
 unit = "samples"
@@ -61,11 +64,8 @@ WITH fed AS (
     HAVING count(*) >= $looks AND median(times) > $times
 )
 SELECT 0 AS rank, 0 AS step, m.module, m.class_name, max(f.batch) AS batch, max(f.batch) AS value,
-    count(DISTINCT m.rank) AS ranks,
-    CASE WHEN any_value(a.times) IS NULL THEN 'its running statistics differ between ranks'
-        ELSE printf('its running variance is %.3g on one rank and %.3g on another', any_value(a.high),
-            any_value(a.low))
-            END AS apart_
+    count(DISTINCT m.rank) AS ranks, any_value(a.high) AS high, any_value(a.low) AS low,
+    CASE WHEN any_value(a.times) IS NULL THEN 'statistics_differ' ELSE 'variances_differ' END AS apart_
 FROM modules m JOIN fed f ON f.rank = m.rank LEFT JOIN apart a ON a.module = m.module
 WHERE regexp_matches(m.class_name, '^BatchNorm[123]d$')
   AND EXISTS (SELECT 1 FROM collectives WHERE op = 'DistributedDataParallel')

@@ -4,9 +4,13 @@ name = "rank-died"
 severity = "fatal"
 phase = "exit"
 signal = "rank"
-message = "Rank {rank} was gone at step {step} ({phase_} phase{in_module}); the others lost their connection to it{said}."
+message = "Rank {rank} was gone at step {step} ({phase_} phase{in_module_}); the others lost their connection to it{said_}."
 fix = "Look at how rank {rank} (process {pid}) ended: its own output, dmesg for the out-of-memory killer, the scheduler's log. What the other ranks raised only followed."
 explains = ["python-exception", "hang", "killed-by-signal", "ranks-diverged"]
+[say.in_module_]
+module = ", module {module}"
+[say.said_]
+launcher = "; the launcher says {ended_by}"
 [needs]
 ended = true
 [doc]
@@ -44,8 +48,8 @@ WITH told AS (
           FROM (SELECT any_value(rank) FROM told WHERE lost)
 )
 SELECT s.rank, s.step, s.microbatch, s.module, s.rank AS value, s.pid, s.phase AS phase_,
-    CASE WHEN coalesce(s.module, '') = '' THEN '' ELSE ', module ' || s.module END AS in_module,
-    CASE WHEN t.launcher.how <> '' THEN '; the launcher says ' || t.launcher.how ELSE '' END AS said
+    t.launcher.how AS ended_by, CASE WHEN s.module <> '' THEN 'module' END AS in_module_,
+    CASE WHEN ended_by <> '' THEN 'launcher' END AS said_
 FROM told t
 JOIN silent s ON (t.launcher.rank <> '' AND s.rank = try_cast(t.launcher.rank AS INTEGER))
     OR (t.launcher.rank = '' AND t.lost AND s.place = 1)

@@ -7,6 +7,10 @@ signal = "carried_grad_norm"
 message = "At step {step}, when the first backward began, the gradients still had norm {value}, {share_}. The optimizer had used {previous} in the step before. This happened in {steps} of {rows_} steps. Gradients of old batches add up."
 fix = "Call optimizer.zero_grad() once per optimizer step, before the first backward of the next. Note that model.zero_grad() clears only the parameters of that model."
 explains = ["exploding-gradients", "loss-off-course", "lr-too-high", "nonfinite-tensor", "shuffled-labels", "representation-collapse"]
+[say.share_]
+what_was_used = "exactly what was used"
+part_of_what_was_used = "a part of what was used"
+left_by_another_loss = "left there by the loss of another optimizer, or by a zero_grad that reaches only a part"
 [params.steps]
 value = 3
 unit = "steps"
@@ -143,12 +147,8 @@ HAVING count(*) >= $habit AND max(abs(carried_grad_norm - previous) / previous) 
 SELECT w.rank, min(f.step) AS step, arg_min(f.carried_grad_norm, f.n) AS value,
     arg_min(f.previous, f.n) AS previous, count(*) FILTER (f.carried OR f.partly OR w.foreign_) AS steps,
     count(*) AS rows_, w.optimizer_id,
-    CASE
-        WHEN w.foreign_ THEN 'left there by the loss of another optimizer, or by a zero_grad that reaches '
-            'only a part'
-        WHEN arg_min(f.carried, f.n) THEN 'exactly what was used'
-        ELSE 'a part of what was used'
-        END AS share_,
+    CASE WHEN w.foreign_ THEN 'left_by_another_loss' WHEN arg_min(f.carried, f.n) THEN 'what_was_used'
+        ELSE 'part_of_what_was_used' END AS share_,
     arg_min(f.grad_norm, f.n) AS grad_norm, max(finite(f.grad_norm)) AS grad_norm_highest,
         max(f.step) AS until_step
 FROM (

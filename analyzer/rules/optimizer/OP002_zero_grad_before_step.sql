@@ -4,9 +4,15 @@ name = "zero-grad-before-step"
 severity = "error"
 phase = "optimizer"
 signal = "grad_norm"
-message = "At step {step} the gradients were cleared between backward and optimizer.step ({calls}: b backward, z zero_grad, s step). The optimizer saw {value}."
+message = "At step {step} the gradients were cleared between backward and optimizer.step ({calls}: b backward, z zero_grad, s step). The optimizer saw {saw_}."
 fix = "Call optimizer.zero_grad() before backward or after step, never between them. Where an accumulation ends short with an epoch, step once more before they are cleared."
 explains = ["silent-backend-noop", "frozen-by-zero-gradient", "nothing-learnt", "shuffled-labels", "accumulation-not-normalised", "token-weighted-accumulation"]
+[say.saw_]
+no_gradient = "no gradient"
+zeros = "gradients of zero"
+zeros_in_a_part = "gradients of zero in {cleared} of {parameters} parameters"
+one_pass_of_several = "one of every {microbatches} backward passes, each of another batch"
+nothing_of_the_tails = "nothing of {microbatches} backward passes at the end of every {apart} accumulations"
 [params.least]
 value = 3
 unit = "steps"
@@ -49,7 +55,7 @@ WITH lost AS (
         GROUP BY ALL)
 )
 SELECT s.rank, coalesce(l.last_kept + 1, s.step) AS step, s.optimizer_id, s.calls,
-    CASE WHEN s.grad_norm IS NULL THEN 'no gradient' ELSE 'gradients of zero' END AS value, s.microbatches,
+    CASE WHEN s.grad_norm IS NULL THEN 'no_gradient' ELSE 'zeros' END AS saw_, s.microbatches,
     NULL AS module, 'error' AS severity
 FROM steps s JOIN lost l ON l.rank = s.rank AND l.step = s.step
 WHERE s.stepped
@@ -106,8 +112,7 @@ WITH between_ AS (
     GROUP BY rank, optimizer_id
 )
 SELECT p.rank, p.step, p.optimizer_id, b.calls,
-    format('gradients of zero in {:d} of {:d} parameters', p.cleared_, p.all_) AS value, b.microbatches,
-    w.module,
+    'zeros_in_a_part' AS saw_, p.cleared_ AS cleared, p.all_ AS parameters, b.microbatches, w.module,
     CASE WHEN p.kept >= $least THEN 'error' ELSE 'warning' END AS severity
 FROM parts p JOIN between_ b ON b.rank = p.rank AND b.step = p.step AND b.optimizer_id = p.optimizer_id
 LEFT JOIN whole w ON w.rank = p.rank AND w.optimizer_id = p.optimizer_id
@@ -142,9 +147,8 @@ WITH passes AS (
     HAVING count(*) >= $windows AND min(passes) = max(passes) AND min(passes) >= 2
         AND bool_and(cleared = passes - 1 AND other_batches)
 )
-SELECT rank, step, optimizer_id, calls,
-    format('one of every {:d} backward passes, each of another batch', passes) AS value,
-    passes AS microbatches, NULL AS module, 'error' AS severity
+SELECT rank, step, optimizer_id, calls, 'one_pass_of_several' AS saw_, passes AS microbatches,
+    NULL AS module, 'error' AS severity
 FROM thrown_away
 WHERE (SELECT count(DISTINCT optimizer_id) FROM param_groups g WHERE g.rank = thrown_away.rank) <= 1
 -- detector: tails_of_accumulations
@@ -167,10 +171,8 @@ WITH passes AS (
     FROM passes WHERE stepped GROUP BY rank
     HAVING min(microbatches) = max(microbatches) AND min(microbatches) >= 2
 )
-SELECT l.rank, l.step, k.optimizer_id, l.calls,
-    format('nothing of {:d} backward passes at the end of every {:d} accumulations', l.microbatches,
-        l.apart) AS value,
-    l.microbatches, NULL AS module,
+SELECT l.rank, l.step, k.optimizer_id, l.calls, 'nothing_of_the_tails' AS saw_, l.microbatches, l.apart,
+    NULL AS module,
     CASE WHEN l.passes >= $much * (l.passes + k.passes) THEN 'error' ELSE 'warning' END AS severity
 FROM lost l JOIN kept k ON k.rank = l.rank AND l.microbatches <= k.microbatches
 WHERE l.apart >= 2

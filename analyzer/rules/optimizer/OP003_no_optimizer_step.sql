@@ -8,6 +8,10 @@ message = "From step {step} on backward ran {passes} times in {steps} iterations
 fix = "Call optimizer.step() after backward (scaler.step(optimizer) with a GradScaler). Check the condition around it, such as an accumulation counter that never matches."
 explains = ["parameters-not-in-optimizer"]
 reach = 5
+[say.what_]
+nothing_stepped = "no optimizer stepped: the weights stay as they are"
+turn_is_missing = "optimizer {optimizer_id} no longer took its turn beside the others: what it holds stays as it is"
+partner_is_missing = "optimizer {optimizer_id} no longer stepped with the others, though gradients still reach {module}: what it holds stays as it is"
 [params.steps]
 value = 3
 unit = "iterations"
@@ -82,8 +86,7 @@ WITH last_ AS (
     FROM iterations i JOIN last_ l ON l.rank = i.rank
     WHERE i.step > coalesce(l.last_stepped, -1) AND i.passes > 0 GROUP BY i.rank, l.usual, l.last_stepped
 )
-SELECT t.rank, t.step, 0.0 AS value, t.steps, t.passes, t.last_stepped,
-    'no optimizer stepped: the weights stay as they are' AS what_
+SELECT t.rank, t.step, 0.0 AS value, t.steps, t.passes, t.last_stepped, 'nothing_stepped' AS what_
 FROM tail t LEFT JOIN earlier e ON e.rank = t.rank
 -- where the recorder has lost sight of the optimizers, no step of theirs is seen
 WHERE NOT EXISTS (FROM events f
@@ -118,9 +121,8 @@ WITH missing_turn AS (
       AND count(*) FILTER (NOT i.stepped
           AND i.passes > 0) >= $turns * count(*) * u.steps / (u.last_stepped - u.first_stepped + 1)
 )
-SELECT m.rank, m.step, 0.0 AS value, m.steps, m.passes, m.last_stepped,
-    'optimizer ' || m.optimizer_id
-        || ' no longer took its turn beside the others: what it holds stays as it is' AS what_
+SELECT m.rank, m.step, 0.0 AS value, m.steps, m.passes, m.last_stepped, m.optimizer_id,
+    'turn_is_missing' AS what_
 FROM missing_turn m
 -- detector: partner_is_missing
 WITH together AS (
@@ -159,10 +161,8 @@ WITH together AS (
           AND s.sum_sq > 0) >= $steps
     GROUP BY p.rank, p.optimizer_id
 )
-SELECT q.rank, q.step, r.module, 0.0 AS value, q.steps, q.passes, q.last_stepped,
-    printf('optimizer %d no longer stepped with the others, though gradients still reach %s: what it holds '
-        'stays as it is',
-        q.optimizer_id, r.module) AS what_,
+SELECT q.rank, q.step, r.module, 0.0 AS value, q.steps, q.passes, q.last_stepped, q.optimizer_id,
+    'partner_is_missing' AS what_,
     CASE WHEN EXISTS (FROM parameters e
         WHERE e.rank = r.rank
           AND e.model = r.model

@@ -4,10 +4,16 @@ name = "lr-too-high"
 severity = "error"
 phase = "optimizer"
 signal = "update_ratio"
-message = "The learning rate is too high {when_}. At step {step} one update changed the weights by {value} of their norm (lr {lr}, {optimizer}). The loss went from {loss_before} to {loss_after}."
+message = "The learning rate is too high {when_}. At step {step} one update changed the weights by {value} of their norm (lr {lr}, {optimizer}). The loss went from {loss_before} to {after_}."
 fix = "Lower the learning rate by 3 to 10 times or warm it up over more steps. An update ratio near 1e-3 is usual."
 explains = ["exploding-gradients", "loss-off-course", "nonfinite-values", "dead-relu", "saturated-activation", "gradients-vanish", "plateau", "nonfinite-operator", "shuffled-labels", "representation-collapse", "attention-entropy-collapse"]
 slack = 1
+[say.when_]
+from_the_first_steps = "from the first steps on"
+at_the_peak = "where the schedule has its peak"
+[say.after_]
+higher = "{loss_after}"
+nonfinite = "non-finite"
 [params.ratio]
 value = 0.1
 doc = "Norm of an update over norm of the weights; usual is about 1e-3."
@@ -155,11 +161,9 @@ WITH ignorant AS (
     GROUP BY ALL
 )
 SELECT rank, step, optimizer_id, optimizer, update_ratio AS value, lr, loss_first AS loss_before,
-    CASE WHEN breaks
-        AND coalesce(soon_high, 0) <= loss_first THEN 'non-finite'
-            ELSE printf('%.4g', soon_high)
-            END AS loss_after,
-    'from the first steps on' AS when_, update_norm, weight_norm, norm
+    soon_high AS loss_after,
+    CASE WHEN breaks AND coalesce(soon_high, 0) <= loss_first THEN 'nonfinite' ELSE 'higher' END AS after_,
+    'from_the_first_steps' AS when_, update_norm, weight_norm, norm
 FROM ahead a JOIN all_of_it t USING (rank, optimizer_id)
 WHERE n < $early AND isfinite(update_ratio) AND update_ratio > $ratio AND loss_first > 0
   AND ((breaks AND (soon_high > $breaking * loss_first OR update_ratio > 1))
@@ -202,10 +206,8 @@ WHERE n < $early AND isfinite(update_ratio) AND update_ratio > $ratio AND loss_f
             AND coalesce(NOT r.loss <= $rise * r.loss_first, true)))
 -- detector: peak
 SELECT d.rank, d.step, d.optimizer_id, any_value(s.optimizer) AS optimizer, max(s.update_ratio) AS value,
-    d.lr,
-    d.loss_median AS loss_before, printf('%.4g', d.rest_median) AS loss_after,
-    'where the schedule has its peak' AS when_, max(s.update_norm) AS update_norm,
-        max(s.weight_norm) AS weight_norm, d.norm
+    d.lr, d.loss_median AS loss_before, d.rest_median AS loss_after, 'higher' AS after_,
+    'at_the_peak' AS when_, max(s.update_norm) AS update_norm, max(s.weight_norm) AS weight_norm, d.norm
 FROM divergences d
 JOIN optimizer_series s ON s.rank = d.rank
     AND s.optimizer_id = d.optimizer_id

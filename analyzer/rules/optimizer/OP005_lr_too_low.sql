@@ -7,6 +7,9 @@ signal = "update_ratio"
 message = "From step {step} on {what_}."
 fix = "Raise the learning rate; an update ratio near 1e-3 is usual. A scheduler on a metric needs mode='min' for a loss."
 explains = ["nothing-learnt"]
+[say.what_]
+updates_too_small = "an update moves the weights by {value:.3g} of their norm (lr {lr:.3g}) although the gradients are healthy (norm {norm:.3g}): at this rate {steps_} steps change nothing"
+plateau_upside_down = "ReduceLROnPlateau with mode='max' cuts the learning rate, {cuts} times, to {lr:.3g}, although what it is given falls as a loss does, from {metric_first:.3g} to {metric:.3g}: every improvement counts as none"
 [params.ratio]
 value = 1e-6
 doc = "Largest update ratio that counts as standing still."
@@ -142,10 +145,7 @@ WITH rounding AS (
       AND ratio_after < $small
     QUALIFY row_number() OVER (PARTITION BY rank, optimizer_id ORDER BY n) = 1
 )
-SELECT *,
-    printf('an update moves the weights by %.3g of their norm (lr %.3g) although the gradients are healthy '
-        '(norm %.3g): at this rate %d steps change nothing',
-        value, lr, norm, steps_) AS what_
+SELECT *, 'updates_too_small' AS what_
 FROM (SELECT * FROM still UNION ALL BY NAME SELECT * FROM fallen UNION ALL BY NAME SELECT * FROM died)
 -- detector: plateau_upside_down
 WITH judged AS (
@@ -177,10 +177,8 @@ WITH judged AS (
             AND max(j.metric_first) / any_value(o.loss_first) BETWEEN 1 / $near AND $near
               AND arg_max(j.metric, j.step) / any_value(o.loss_last) BETWEEN 1 / $near AND $near)
 )
-SELECT rank, step, optimizer_id, value, lr, norm, NULL AS steps_,
-    printf('ReduceLROnPlateau with mode=''max'' cuts the learning rate, %d times, to %.3g, although what it '
-        'is given falls as a loss does, from %.3g to %.3g: every improvement counts as none',
-        cuts, lr, metric_first, metric) AS what_
+SELECT rank, step, optimizer_id, value, lr, norm, cuts, metric_first, metric,
+    'plateau_upside_down' AS what_
 FROM upside_down
 -- together
 ORDER BY step, rank, optimizer_id

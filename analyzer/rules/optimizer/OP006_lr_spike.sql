@@ -4,9 +4,14 @@ name = "lr-spike"
 severity = "error"
 phase = "optimizer"
 signal = "lr"
-message = "The learning rate jumped at step {step} from {lr_before} to {value}; {harm}. That is {factor} times the highest of the {earlier} steps before ({highest_before})."
+message = "The learning rate jumped at step {step} from {lr_before} to {value}; {harm_}. That is {factor} times the highest of the {earlier} steps before ({highest_before})."
 fix = "Check the schedule and what sets param_groups at step {step}. It may be a wrong unit or exponent, a scheduler stepped with the wrong argument, or a restored configuration."
 explains = ["lr-too-high", "loss-off-course", "exploding-gradients", "nonfinite-values", "dead-relu", "saturated-activation", "exploding-activations", "gradients-vanish", "plateau", "nonfinite-operator", "shuffled-labels", "representation-collapse", "attention-entropy-collapse"]
+[say.harm_]
+became_nonfinite = "then loss or gradients became non-finite"
+loss_rose = "the loss rose from a median of {loss_median} to {loss_soon}"
+weights_were_replaced = "that one step moved the weights by {moved:.3g} of their own size, {usually:.3g} being usual"
+rate_came_back = "the update ratio went from {ratio_median:.3g} to {update_ratio:.3g} and the rate came back"
 [params.factor]
 value = 5.0
 unit = "times"
@@ -131,14 +136,8 @@ WITH rates AS (
 )
 SELECT rank, step, NULL::VARCHAR AS module, NULL::VARCHAR AS tensor, lr AS value, lr_before, highest_before,
     factor, earlier, optimizer_id, group_id,
-    update_ratio, ratio_median, loss_median, loss_soon,
-    CASE WHEN breaks THEN 'then loss or gradients became non-finite'
-        WHEN loss_left THEN printf('the loss rose from a median of %.4g to %.4g', loss_median, loss_soon)
-        WHEN replaced THEN printf('that one step moved the weights by %.3g of their own size, %.3g being '
-            'usual',
-            moved, usually)
-        ELSE printf('the update ratio went from %.3g to %.3g and the rate came back', ratio_median,
-            update_ratio)
-            END AS harm
+    update_ratio, ratio_median, loss_median, loss_soon, moved, usually,
+    CASE WHEN breaks THEN 'became_nonfinite' WHEN loss_left THEN 'loss_rose'
+        WHEN replaced THEN 'weights_were_replaced' ELSE 'rate_came_back' END AS harm_
 FROM judged WHERE breaks OR loss_left OR replaced OR came_back
 ORDER BY step, rank, optimizer_id, group_id

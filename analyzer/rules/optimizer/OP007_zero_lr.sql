@@ -4,9 +4,13 @@ name = "zero-lr"
 severity = "error"
 phase = "optimizer"
 signal = "lr"
-message = "From step {step} on the learning rate of optimizer {optimizer_id} is {value} for {steps_} steps ({until}). The weights do not learn."
+message = "From step {step} on the learning rate of optimizer {optimizer_id} is {value} for {steps_} steps ({until_}). The weights do not learn."
 fix = "Check the schedule's length and end value, and what sets the learning rate at step {step}."
 explains = ["nothing-learnt", "lr-too-low", "stale-metric"]
+[say.until_]
+to_the_end = "to the end of the run"
+rises_again = "then it rises again"
+negative = "negative"
 [params.least]
 value = 5
 unit = "steps"
@@ -45,7 +49,7 @@ WITH rates AS (
     FROM runs WHERE lr = 0 GROUP BY ALL
 )
 SELECT rank, step, optimizer_id, 0.0 AS value, steps_,
-    CASE WHEN last = total THEN 'to the end of the run' ELSE 'then it rises again' END AS until
+    CASE WHEN last = total THEN 'to_the_end' ELSE 'rises_again' END AS until_
 FROM zeros
 -- from the start it is a warm-up or a stage of its own unless nothing ever follows, or nothing at all learns
 -- meanwhile; two steps at the end are where a schedule ends
@@ -57,6 +61,6 @@ WHERE steps_ >= $least AND (first > 1 OR last = total OR (steps_ >= total / $ten
                 AND (first = 1 OR last < total OR steps_ >= greatest($least, total / $twentieth))
 UNION ALL BY NAME
 SELECT rank, min(step) AS step, optimizer_id, arg_min(low, step) AS value, count(*) AS steps_,
-    'negative' AS until
+    'negative' AS until_
 FROM rates WHERE low < 0 GROUP BY rank, optimizer_id
 ORDER BY step, rank, optimizer_id

@@ -7,6 +7,12 @@ signal = "scheduler_steps"
 message = "From step {step} on {how_}: the schedule runs {value} times as fast as the training."
 fix = "Step the scheduler once after each optimizer.step(), not once per microbatch or in two places. A schedule whose length is counted in epochs is stepped once an epoch."
 explains = ["scheduler-before-optimizer", "zero-lr", "lr-too-low", "plateau", "python-exception"]
+[say.how_]
+several_times_a_step = "{scheduler} is stepped {value} times for every optimizer step"
+as_long_as_the_epochs = "{scheduler} is as long as the training has epochs ({length_}), and it was stepped {total} times"
+as_long_as_the_evaluations = "{scheduler} is as long as the training has evaluations ({length_}), and it was stepped {total} times"
+decays_by_batch = "{scheduler} is stepped for every batch ({total} times) and has divided the learning rate by {divided:.3g} halfway through the run"
+used_up_in_the_first_epoch = "{scheduler} is stepped for every batch, and its {total} steps are used up in an epoch of {value} batches"
 [params.least]
 value = 3
 unit = "steps"
@@ -53,14 +59,14 @@ WITH rows_ AS (
     WHERE scheduler NOT LIKE '%Plateau%'
 ), epochs AS (
     SELECT rank, max(epoch) + 1 AS epochs, count(DISTINCT step) / (max(epoch) + 1) AS per_epoch,
-        'epochs' AS word
+        'as_long_as_the_epochs' AS how_
     FROM steps
     WHERE epoch IS NOT NULL
     GROUP BY rank
     UNION ALL
     -- without a loader nobody counts epochs, but many a script evaluates once in each: as many evaluations,
     -- at equal distances
-    SELECT rank, count(*), avg(gap), 'evaluations' FROM (
+    SELECT rank, count(*), avg(gap), 'as_long_as_the_evaluations' FROM (
         SELECT rank, step, step - lag(step, 1, 0) OVER (PARTITION BY rank ORDER BY step) AS gap FROM steps s
         WHERE eval_forwards > 0
           AND step > 0
@@ -88,8 +94,7 @@ WITH runs AS (
 )
 -- step() comes after the optimizer's, so what a row counts happened after the row before
 SELECT rank, greatest(step - 1, 0) AS step, times::BIGINT AS value, scheduler, optimizer_id, rows_ AS steps_,
-    scheduler_id,
-    format('{} is stepped {:d} times for every optimizer step', scheduler, times::BIGINT) AS how_
+    scheduler_id, 'several_times_a_step' AS how_
 FROM often
 WHERE rows_ >= $least
   AND (times <> (SELECT max(world_size) FROM ranks WHERE world_size > 1)
@@ -106,9 +111,7 @@ WITH lengths AS (
     GROUP BY rank, scheduler_id
 )
 SELECT l.rank, l.step, round(e.per_epoch)::BIGINT AS value, l.scheduler, l.optimizer_id, l.rows_ AS steps_,
-    l.scheduler_id,
-    format('{} is as long as the training has {} ({:d}), and it was stepped {:d} times', l.scheduler, e.word,
-        l.length_, l.total) AS how_
+    l.scheduler_id, l.length_, l.total, e.how_
 FROM lengths l JOIN epochs e ON e.rank = l.rank
 WHERE l.length_ = e.epochs
   AND e.epochs >= 2
@@ -128,10 +131,8 @@ WITH decays AS (
 )
 -- a decay by epochs, stepped for every batch: half of the training is done at a rate of nothing
 SELECT d.rank, d.step, coalesce(round(e.per_epoch)::BIGINT, d.total) AS value, d.scheduler, d.optimizer_id,
-    d.rows_ AS steps_, d.scheduler_id,
-    format('{} is stepped for every batch ({:d} times) and has divided the learning rate by {:.3g} halfway '
-        'through the run',
-        d.scheduler, d.total, d.lr_first / d.lr_half) AS how_
+    d.rows_ AS steps_, d.scheduler_id, d.total, d.lr_first / d.lr_half AS divided,
+    'decays_by_batch' AS how_
 FROM decays d LEFT JOIN epochs e ON e.rank = d.rank
 WHERE d.rows_ >= $batches
   AND d.lr_half > 0
@@ -142,8 +143,7 @@ WHERE d.rows_ >= $batches
 -- a length that is over before the first half of the first epoch counts something else than batches
 SELECT s.rank, min(s.step) AS step, any_value(b.batches) AS value, any_value(s.scheduler) AS scheduler,
     any_value(s.optimizer_id) AS optimizer_id, count(*) AS steps_, s.scheduler_id,
-    format('{} is stepped for every batch, and its {:d} steps are used up in an epoch of {:d} batches',
-        any_value(s.scheduler), any_value(x.total), any_value(b.batches)) AS how_
+    any_value(x.total) AS total, 'used_up_in_the_first_epoch' AS how_
 FROM (SELECT coalesce(e.rank, 0) AS rank, e.step,
         regexp_extract(e.exception_message, 'total steps is (\d+)', 1)::BIGINT AS total
     FROM exits e

@@ -6,6 +6,9 @@ phase = "optimizer"
 signal = "scheduler_steps"
 message = "A {scheduler} was made for optimizer {optimizer_id}, but in {steps_} optimizer steps the script {how_}: the learning rate is {value}."
 fix = "Call scheduler.step() after optimizer.step(), or, if it was planned in epochs, at the end of each epoch (Lightning: interval \"step\")."
+[say.how_]
+never_stepped_it = "never stepped it"
+stepped_another_one = "stepped another one, of an optimizer that steps no more"
 [params.least]
 value = 10
 unit = "steps"
@@ -67,10 +70,10 @@ WITH last AS (
           WHERE q.rank = o.rank AND q.scheduler_id = o.scheduler_id AND q.step <= l.first) >= $least
 )
 SELECT rank, first AS step, lr AS value, scheduler, optimizer_id, of_optimizer AS steps_,
-    'stepped another one, of an optimizer that steps no more' AS how_
+    'stepped_another_one' AS how_
 FROM stale WHERE of_optimizer >= $least
 UNION ALL BY NAME
-SELECT rank, first AS step, lr AS value, scheduler, optimizer_id, steps_, 'never stepped it' AS how_
+SELECT rank, first AS step, lr AS value, scheduler, optimizer_id, steps_, 'never_stepped_it' AS how_
 FROM found f
 WHERE total = 0 AND scheduler NOT LIKE '%Plateau%' AND (completed OR epoch >= 1)
     AND NOT EXISTS (FROM busy o WHERE o.rank = f.rank AND o.optimizer_id = f.optimizer_id)

@@ -6,6 +6,10 @@ phase = "optimizer"
 signal = "calls"
 message = "{scheduler} is stepped {where_} ({value}: b backward, l scheduler, s optimizer). The first learning rate of the schedule is never used."
 fix = "Call optimizer.step() first, then scheduler.step()."
+[say.where_]
+between_backward_and_step = "between backward and optimizer.step"
+at_the_head_of_the_loop = "at the head of the loop, before the optimizer"
+at_the_head_of_each_epoch = "at the head of each epoch, before the optimizer"
 [params.times]
 value = 3
 unit = "times"
@@ -20,16 +24,14 @@ why = "Every step uses the rate meant for the next; the first value of the sched
 not_this = "A first optimizer step that a GradScaler left out, catching up on resume. A scheduler that is stepped once when it is made. One that is stepped at the end of each epoch."
 source = "Order of calls; torch has asked for the other order since 1.1."
 */
-SELECT s.rank, s.step, s.calls AS value, c.scheduler, s.optimizer_id,
-    'between backward and optimizer.step' AS where_
+SELECT s.rank, s.step, s.calls AS value, c.scheduler, s.optimizer_id, 'between_backward_and_step' AS where_
 FROM steps s JOIN (SELECT DISTINCT rank, optimizer_id, scheduler FROM schedulers WHERE before_optimizer) c
     ON c.rank = s.rank AND c.optimizer_id = s.optimizer_id
 WHERE s.stepped AND regexp_matches(s.calls, 'b[^sbf]*l[^sbf]*s')
   -- several times before one update: too often, whatever the order
   AND NOT regexp_matches(s.calls, 'l[^s]*[bf][^s]*l[^s]*s')
 UNION ALL BY NAME
-SELECT s.rank, s.step, s.calls AS value, c.scheduler, s.optimizer_id,
-    'at the head of the loop, before the optimizer' AS where_
+SELECT s.rank, s.step, s.calls AS value, c.scheduler, s.optimizer_id, 'at_the_head_of_the_loop' AS where_
 FROM (FROM steps
     WHERE stepped
     QUALIFY row_number() OVER (PARTITION BY rank, optimizer_id ORDER BY step) = 1) s
@@ -55,8 +57,7 @@ UNION ALL BY NAME
 -- the same at the head of each epoch: equal distances, and as many epochs as scheduler steps; had it been
 -- stepped once when it was
 -- made and then at the end of each epoch, there would be one more
-SELECT h.rank, h.step, h.calls AS value, h.scheduler, h.optimizer_id,
-    'at the head of each epoch, before the optimizer' AS where_
+SELECT h.rank, h.step, h.calls AS value, h.scheduler, h.optimizer_id, 'at_the_head_of_each_epoch' AS where_
 FROM (
     SELECT c.rank, c.scheduler_id, any_value(c.scheduler) AS scheduler,
         any_value(c.optimizer_id) AS optimizer_id, min(c.step) AS step, arg_min(c.calls, c.n) AS calls,

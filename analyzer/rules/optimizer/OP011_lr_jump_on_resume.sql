@@ -7,6 +7,11 @@ signal = "lr"
 message = "{resume_} before step {resumed} with a learning rate of {loaded}; at step {step} it goes from {before} to {value} ({factor} times){schedule_}."
 fix = "Save and load the scheduler beside the optimizer: scheduler.load_state_dict(checkpoint['scheduler']). Create it before loading, or pass last_epoch. Set no rate over what was loaded."
 explains = ["lr-spike", "lr-too-high", "loss-off-course", "exploding-gradients", "lr-too-low", "scheduler-before-optimizer", "nonfinite-tensor", "plateau"]
+[say.resume_]
+state_was_loaded = "Optimizer state was loaded"
+attempt_ended = "The last attempt ended"
+[say.schedule_]
+without_state = "; no state was put into the {scheduler}, which counts from {last_epoch}"
 [params.factor]
 value = 1.5
 unit = "times"
@@ -57,17 +62,14 @@ WITH loads AS (
         AND s.step BETWEEN c.resumed AND c.step
     GROUP BY ALL
 )
-SELECT 'Optimizer state was loaded' AS resume_, c.rank, c.step, c.lr AS value, c.before, c.loaded,
+SELECT 'state_was_loaded' AS resume_, c.rank, c.step, c.lr AS value, c.before, c.loaded,
     c.factor, c.resumed, c.optimizer_id, s.scheduler, s.last_epoch,
-    CASE WHEN s.scheduler IS NULL
-        OR EXISTS (FROM checkpoints k
+    CASE WHEN s.scheduler IS NOT NULL
+        AND NOT EXISTS (FROM checkpoints k
             WHERE k.rank = c.rank
               AND k.action = 'scheduler'
               AND k.step BETWEEN c.resumed - 1 AND c.step
-              AND coalesce(k.last_epoch, 0) <= s.last_epoch) THEN ''
-                  ELSE printf('; no state was put into the %s, which counts from %d', s.scheduler,
-                      s.last_epoch)
-                  END AS schedule_,
+              AND coalesce(k.last_epoch, 0) <= s.last_epoch) THEN 'without_state' END AS schedule_,
     CASE WHEN c.factor > 1 OR s.scheduler IS NOT NULL THEN 'error' ELSE 'warning' END AS severity
 FROM changes c
 LEFT JOIN schedules s ON s.rank = c.rank AND s.optimizer_id = c.optimizer_id AND s.resumed = c.resumed
@@ -91,11 +93,9 @@ WHERE (c.factor > $factor
           AND k.step BETWEEN c.resumed - 1 AND c.step
           AND coalesce(k.last_epoch, 0) <= s.last_epoch)))
 -- detector: in_the_next_attempt
-SELECT 'The last attempt ended' AS resume_, r.rank, r.step, r.lr AS value, r.before, r.before AS loaded,
+SELECT 'attempt_ended' AS resume_, r.rank, r.step, r.lr AS value, r.before, r.before AS loaded,
     r.lr / r.before AS factor, r.step AS resumed, r.optimizer_id, s.scheduler, s.last_epoch,
-    printf('; no state was put into the %s, which counts from %d', s.scheduler,
-        s.last_epoch) AS schedule_,
-        'error' AS severity
+    'without_state' AS schedule_, 'error' AS severity
 FROM (
     SELECT *, lag(lr) OVER w AS before, lag(state_step) OVER w AS counted
     FROM param_groups

@@ -7,6 +7,16 @@ signal = "state_step"
 message = "At step {step} {what_} of {optimizer} is {value} after {before} in the step before: its moments were lost, {how_}."
 fix = "Keep one optimizer for the run, with add_param_group for what is unfrozen later. On resume call optimizer.load_state_dict before training goes on."
 explains = ["loss-off-course", "exploding-gradients", "lr-too-high", "shuffled-labels"]
+[say.what_]
+step_counter = "the step counter"
+norm_of_the_state = "the norm of the state {key}"
+[say.how_]
+in_the_same_optimizer = "in the same optimizer"
+with_a_new_optimizer = "with a new optimizer"
+with_a_new_optimizer_of_more = "with a new optimizer that holds more parameters"
+state_put_into_another = "since the state was put into another optimizer, which never steps"
+state_was_empty = "since the state that was put into it was empty"
+state_read_and_not_used = "since the state that was read from a file was put into no optimizer"
 [params.gone_on]
 value = 0.3
 doc = "Distance of a new model's weights from the last ones of the model before, over that from its first ones. Below it the new model continues from there."
@@ -135,7 +145,7 @@ WITH counters AS (
 WITH within_ AS (
     SELECT rank, step, optimizer, state_step AS value,
         lag(state_step) OVER (PARTITION BY rank, optimizer_id ORDER BY step) AS before,
-        'the step counter' AS what_, 'in the same optimizer' AS how_, optimizer_id,
+        'step_counter' AS what_, 'in_the_same_optimizer' AS how_, optimizer_id,
         lr, lag(lr) OVER (PARTITION BY rank, optimizer_id ORDER BY step) AS lr_before
     FROM counters WHERE state_step IS NOT NULL
 )
@@ -175,7 +185,7 @@ WITH handed AS (
 -- a schedule that was loaded beside a new optimizer takes hold with its next step, so the second rate counts
 -- too
 SELECT n.rank, n.first AS step, n.optimizer, n.first_count AS value, o.last_count AS before,
-    'the step counter' AS what_, 'with a new optimizer' AS how_, n.optimizer_id,
+    'step_counter' AS what_, 'with_a_new_optimizer' AS how_, n.optimizer_id,
     -- where the data are others from that very step on, a new task may be meant to begin again
     -- nor is it a resume where another model got the weights from memory: nothing was read from a checkpoint
     CASE WHEN (n.rank, n.first) IN (SELECT (rank, step) FROM data_changes)
@@ -225,8 +235,8 @@ WITH uncounted AS (
     WHERE before > 0 AND isfinite(before) AND after IS NOT NULL
     GROUP BY ALL
 )
-SELECT f.rank, f.first AS step, f.optimizer, m.value, m.before, 'the norm of the state ' || m.key AS what_,
-    'with a new optimizer' AS how_, f.optimizer_id,
+SELECT f.rank, f.first AS step, f.optimizer, m.value, m.before, 'norm_of_the_state' AS what_, m.key,
+    'with_a_new_optimizer' AS how_, f.optimizer_id,
     CASE WHEN (f.rank, f.first) IN (SELECT (rank, step)
         FROM data_changes) THEN 'warning' ELSE 'error' END AS severity
 FROM followed f JOIN moments m ON m.rank = f.rank AND m.optimizer_id = f.optimizer_id
@@ -244,9 +254,7 @@ WITH given AS (
     FROM events WHERE event = 'optimizer-found'
 )
 SELECT n.rank, n.first AS step, n.optimizer, n.first_count AS value, g.state_step AS before,
-    'the step counter' AS what_,
-    'since the state was put into another optimizer, which never steps' AS how_, n.optimizer_id,
-        'error' AS severity
+    'step_counter' AS what_, 'state_put_into_another' AS how_, n.optimizer_id, 'error' AS severity
 FROM given g
 JOIN found f ON f.rank = g.rank AND f.optimizer_id = g.optimizer_id
 JOIN ends n ON n.rank = g.rank
@@ -261,8 +269,7 @@ QUALIFY row_number() OVER (PARTITION BY g.rank, g.optimizer_id ORDER BY n.first)
 -- detector: empty_state
 -- weights were loaded, and the state that was put into the optimizer beside them held nothing
 SELECT n.rank, n.first AS step, n.optimizer, n.first_count AS value, b.last_count AS before,
-    'the step counter' AS what_,
-    'since the state that was put into it was empty' AS how_, n.optimizer_id, 'error' AS severity
+    'step_counter' AS what_, 'state_was_empty' AS how_, n.optimizer_id, 'error' AS severity
 FROM checkpoints c
 JOIN checkpoints w ON w.rank = c.rank AND w.step = c.step AND w.action = 'weights' AND w.entries > 0
 JOIN ends n ON n.rank = c.rank AND n.optimizer_id = c.optimizer_id AND n.first = c.step AND n.first_count <= 1
@@ -280,9 +287,7 @@ QUALIFY row_number() OVER (PARTITION BY n.rank, n.optimizer_id ORDER BY n.first)
 -- into no
 -- optimizer: whoever only wants the weights does not read it
 SELECT n.rank, n.first AS step, n.optimizer, n.first_count AS value, r.state_step AS before,
-    'the step counter' AS what_,
-    'since the state that was read from a file was put into no optimizer' AS how_, n.optimizer_id,
-    'error' AS severity
+    'step_counter' AS what_, 'state_read_and_not_used' AS how_, n.optimizer_id, 'error' AS severity
 FROM checkpoints r
 JOIN checkpoints w ON w.rank = r.rank AND w.step = r.step AND w.action = 'weights' AND w.entries > 0
 JOIN ends n ON n.rank = r.rank AND n.first = r.step AND n.first_count <= 1
@@ -298,8 +303,7 @@ QUALIFY row_number() OVER (PARTITION BY n.rank, n.optimizer_id ORDER BY r.time_n
 -- more parameters from this step on, by a new optimizer that holds all that the old one held, with the same
 -- rates: they could have been added
 SELECT n.rank, n.first AS step, n.optimizer, n.first_count AS value, o.last_count AS before,
-    'the step counter' AS what_, 'with a new optimizer that holds more parameters' AS how_, n.optimizer_id,
-    'warning' AS severity
+    'step_counter' AS what_, 'with_a_new_optimizer_of_more' AS how_, n.optimizer_id, 'warning' AS severity
 FROM ends n JOIN ends o ON o.rank = n.rank AND o.optimizer_id < n.optimizer_id AND o.last = n.first - 1
 WHERE n.first > 0
   AND n.first_count <= 1

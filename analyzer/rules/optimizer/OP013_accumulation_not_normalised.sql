@@ -7,6 +7,9 @@ signal = "loss_gradient"
 message = "From step {step} on {microbatches} microbatches are accumulated and each mean loss counts in full. The gradient is {value} times {of_what_}."
 fix = "Divide the loss by the number of microbatches ({microbatches}) before backward."
 explains = ["exploding-gradients", "clip-always-active", "loss-off-course", "nonfinite-tensor", "saturated-activation"]
+[say.of_what_]
+mean_over_all_samples = "that of the mean over all samples"
+steps_before = "that of the steps before"
 [params.window]
 value = 8
 unit = "steps"
@@ -117,7 +120,7 @@ WITH weights AS (
     WHERE w.reduction = 'mean' AND w.kinds = 1
     GROUP BY w.rank, w.step
 )
-SELECT rank, step, value, microbatches, 'that of the mean over all samples' AS of_what_ FROM summed
+SELECT rank, step, value, microbatches, 'mean_over_all_samples' AS of_what_ FROM summed
 WHERE passes = microbatches
   AND value > $low * microbatches
   AND value < $high * microbatches
@@ -170,6 +173,6 @@ WITH counted AS (
       AND NOT EXISTS (FROM batches b
           WHERE b.rank = c.rank AND b.step = c.step AND (b.loss_gradient IS NOT NULL OR b.reduction = 'sum'))
 )
-SELECT *, 'that of the steps before' AS of_what_ FROM ramped
+SELECT *, 'steps_before' AS of_what_ FROM ramped
 -- together
 ORDER BY step, rank

@@ -6,6 +6,13 @@ phase = "optimizer"
 signal = "clip_coefficient"
 message = "From step {step} on {how_}: {effect_}."
 fix = "Raise the threshold to a high quantile of the norms, or lower the learning rate if gradients are too large."
+[say.how_]
+norm_cut_hard = "clipping leaves less than {below:.3g} of the gradient in {percent} % of the steps (typical coefficient {value:.3g}: norm {norm:.3g} cut to {max_norm:.3g})"
+elements_cut_hard = "clipping by value cuts most of the {numel} elements of the gradient to the same size, {max_norm:.3g}: their mean square is {percent} % of its square"
+[say.effect_]
+sets_the_step_length = "the threshold sets the step length, not the gradient"
+hardly_slows = "an optimizer that divides by the size of the gradients is hardly slowed by it"
+leaves_the_signs = "what is left of the gradient is its signs"
 [params.most]
 value = 0.1
 doc = "Clip coefficient max_norm / norm below which a step counts."
@@ -98,15 +105,10 @@ WITH clips AS (
     GROUP BY rank
 )
 SELECT o.rank, o.step, median(c.coefficient) AS value, median(c.clip_norm) AS norm,
-    median(c.clip_max_norm) AS max_norm,
-    printf('clipping leaves less than %.3g of the gradient in %d %% of the steps (typical coefficient %.3g: '
-        'norm %.3g cut to %.3g)',
-        $most, percent_of(avg((c.coefficient < $most)::INT)), median(c.coefficient),
-        median(c.clip_norm), median(c.clip_max_norm)) AS how_,
-    CASE WHEN median(c.clip_max_norm) >= $chosen
-        AND o.rank IN (FROM sizeless) THEN 'an optimizer that divides by the size of the gradients is '
-            'hardly slowed by it'
-        ELSE 'the threshold sets the step length, not the gradient' END AS effect_,
+    median(c.clip_max_norm) AS max_norm, $most AS below, 'norm_cut_hard' AS how_,
+    percent_of(avg((c.coefficient < $most)::INT)) AS percent,
+    CASE WHEN median(c.clip_max_norm) >= $chosen AND o.rank IN (FROM sizeless) THEN 'hardly_slows'
+        ELSE 'sets_the_step_length' END AS effect_,
     -- a threshold that fitted until the gradients had outgrown it is advice
     CASE WHEN median(c.clip_max_norm) >= $chosen
         AND o.rank IN (FROM sizeless) THEN 'warning'
@@ -141,13 +143,8 @@ WITH by_value AS (
     GROUP BY rank
 )
 SELECT v.rank, o.step, median(v.energy) AS value, median(v.norm) AS norm, median(v.bound) AS max_norm,
-    printf('clipping by value cuts most of the %d elements of the gradient to the same size, %.3g: their '
-        'mean square is %d %% of its square',
-        any_value(v.numel), median(v.bound), percent_of(median(v.energy))) AS how_,
-    CASE
-        WHEN v.rank IN (FROM sizeless) THEN 'what is left of the gradient is its signs'
-        ELSE 'the threshold sets the step length, not the gradient'
-        END AS effect_,
+    any_value(v.numel) AS numel, percent_of(median(v.energy)) AS percent, 'elements_cut_hard' AS how_,
+    CASE WHEN v.rank IN (FROM sizeless) THEN 'leaves_the_signs' ELSE 'sets_the_step_length' END AS effect_,
     CASE WHEN v.rank IN (FROM sizeless) THEN 'warning' ELSE 'error' END AS severity
 FROM onset_by_value o JOIN by_value v ON v.rank = o.rank AND v.step >= o.step
 GROUP BY v.rank, o.step

@@ -7,6 +7,10 @@ signal = "grad_norm"
 message = "At step {step} the optimizer saw a gradient norm of {value} although clip_grad_norm_ was told {max_norm} ({why_})."
 fix = "Call clip_grad_norm_ after the last backward and before optimizer.step, on the parameters that the optimizer holds. Call model.parameters() each time: kept in a variable, it is a generator that is empty after its first use."
 explains = ["clip-always-active"]
+[say.why_]
+not_between_backward_and_step = "it was not called between backward and step; the order was {calls}: f forward, b backward, z zero_grad, c clipping, s step"
+other_parameters = "its parameters are not those of the optimizer"
+part_of_the_gradient = "it was given {clip_numel} of {numel} gradient elements"
 [params.over]
 value = 1.05
 unit = "times"
@@ -51,14 +55,12 @@ WITH held AS (
         -- a call that is given too little is the same fault in every step, also where the norm is not far
         -- above
         max(value / max_norm) OVER (PARTITION BY rank, optimizer_id, clip_numel) > $far AS far_,
-        CASE
-            WHEN misplaced THEN 'it was not called between backward and step; the order was ' || calls
-                || ': f forward, b backward, z zero_grad, c clipping, s step'
-             WHEN clip_numel IS NULL OR numel IS NULL THEN 'its parameters are not those of the optimizer'
-             ELSE format('it was given {:d} of {:d} gradient elements', clip_numel, numel) END AS why_
+        CASE WHEN misplaced THEN 'not_between_backward_and_step'
+            WHEN clip_numel IS NULL OR numel IS NULL THEN 'other_parameters'
+            ELSE 'part_of_the_gradient' END AS why_
     FROM seen
 )
-SELECT rank, step, optimizer_id, value, max_norm, clip_norm, why_,
+SELECT rank, step, optimizer_id, value, max_norm, clip_norm, clip_numel, numel, calls, why_,
     CASE WHEN misplaced
         OR clip_numel IS NULL
         OR clip_numel < $half * numel

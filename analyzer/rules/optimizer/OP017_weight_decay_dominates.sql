@@ -7,6 +7,10 @@ signal = "decay_ratio"
 message = "From step {step} on weight decay makes up {percent} % of each update of group {group_id} ({rate_} = {rate}). The norm of the weights fell from {before} to {after}."
 fix = "Lower weight_decay ({weight_decay}), or the factor by which the script itself shrinks its weights (multiply it by lr). Leave norms and biases out of it."
 explains = ["nothing-learnt", "vanishing-gradients", "representation-collapse", "loss-off-course", "shuffled-labels", "silent-backend-noop"]
+[say.rate_]
+lr_times_decay = "lr x decay"
+decay_without_lr = "decay, without lr,"
+own_doing = "lost in each step by the script's own doing"
 [params.share]
 value = 0.7
 doc = "Decay step over whole update."
@@ -166,7 +170,7 @@ WITH told AS (
     FROM sized
 )
 SELECT rank, step, optimizer_id, group_id, share AS value,
-    CASE WHEN without_lr THEN 'decay, without lr,' ELSE 'lr x decay' END AS rate_, rate, weight_decay,
+    CASE WHEN without_lr THEN 'decay_without_lr' ELSE 'lr_times_decay' END AS rate_, rate, weight_decay,
     weight_norm AS before, after, percent_of(least(share, 1)) AS percent
 FROM hits
 WHERE share > $share
@@ -189,9 +193,7 @@ WITH turned AS (
 -- a decay of the script's own, in a hook or after the step: where it comes after the step, the weights lose
 -- more than the update has moved them
 SELECT t.rank, CASE WHEN t.inward > $more_than_moved THEN t.step_before ELSE t.step END AS step,
-    t.optimizer_id,
-    t.group_id, t.inward AS value, 'lost in each step by the script''s own doing' AS rate_, t.lost AS rate,
-    t.weight_decay,
+    t.optimizer_id, t.group_id, t.inward AS value, 'own_doing' AS rate_, t.lost AS rate, t.weight_decay,
     t.norm_before AS before, t.after, percent_of(least(t.inward, 1)) AS percent
 FROM turned t
 JOIN optimizer_series o ON o.rank = t.rank AND o.optimizer_id = t.optimizer_id AND o.step = t.step
@@ -207,9 +209,8 @@ WHERE t.before >= $least
         WHERE l.rank = t.rank AND l.optimizer_id = t.optimizer_id AND l.step > t.step) > o.loss_median
 -- detector: shrinks_from_the_start
 -- from the beginning: no update shortens the weights by more than its own length
-SELECT b.rank, b.step, b.optimizer_id, b.group_id, b.value,
-    'lost in each step by the script''s own doing' AS rate_, b.rate, b.weight_decay, b.before, b.after,
-    100 AS percent
+SELECT b.rank, b.step, b.optimizer_id, b.group_id, b.value, 'own_doing' AS rate_, b.rate, b.weight_decay,
+    b.before, b.after, 100 AS percent
 FROM (
     SELECT rank, optimizer_id, group_id, min(step_before) AS step, count(*) AS seen, min(inward) AS value,
         min(shrunk) AS least, median(shrunk) AS rate, max(lr * weight_decay) AS decay,

@@ -4,9 +4,25 @@ name = "second-moment-collapse"
 severity = "error"
 phase = "optimizer"
 signal = "exp_avg_sq"
-message = "At step {step} the second moment {tensor} of {optimizer} {how_}: {value} {beside}; {harm}."
+message = "At step {step} the second moment {of_} of {optimizer} {how_}: {value} {beside_}; {harm_}."
 fix = "Do not touch optimizer.state between steps. Where gradients vanish for long stretches use a larger eps, a smaller beta2, or a warm-up when they come back."
 explains = ["loss-off-course", "exploding-gradients", "lr-too-high", "nonfinite-tensor", "optimizer-state-drift", "dead-relu"]
+[say.of_]
+one_tensor = "{tensor}"
+all_weights = "of all weights"
+[say.how_]
+fell_too_far = "fell further than its decay rate allows"
+had_decayed = "had decayed to nothing before"
+is_below_eps = "is below the square of eps from the first step on"
+[say.beside_]
+after = "after {before}"
+eps_squared = "eps squared being {before}"
+[say.harm_]
+became_nonfinite = "loss or gradients became non-finite"
+ratio_rose = "the update ratio went from {ratio_median:.3g} to {update_ratio:.3g}"
+changed_between_steps = "somebody changed it between two steps"
+update_was_long = "the update of {parameter} was {length_:.3g} long after at most {longest_before:.3g}, and the loss left its band"
+eps_divides = "the divisor is eps, and an update is {percent} % of what it is meant to be"
 [params.fallen]
 value = 1e-4
 doc = "Share of its own peak to which the mean of a second moment decays before it counts as collapsed."
@@ -140,12 +156,9 @@ WITH sizes AS (
         AND max(g.eps) <= $own_eps
         AND max(s.grad_norm / sqrt(g.numel) / g.eps) < $drowned
 )
-SELECT d.rank, d.step, d.optimizer, d.value, d.before, d.optimizer_id, 'of all weights' AS tensor,
-    'is below the square of eps from the first step on' AS how_,
-    printf('eps squared being %.4g', d.before) AS beside,
-        printf('the divisor is eps, and an update is %d %% of what it is meant to be',
-            (100 * d.share / (1 + d.share))::INT) AS harm,
-        2 AS kind_
+SELECT d.rank, d.step, d.optimizer, d.value, d.before, d.optimizer_id, 'all_weights' AS of_,
+    'is_below_eps' AS how_, 'eps_squared' AS beside_, 'eps_divides' AS harm_,
+    percent_of(d.share / (1 + d.share)) AS percent, 2 AS kind_
 FROM drowned d
 -- detector: cut_off
 WITH loaded AS (
@@ -186,13 +199,10 @@ WITH loaded AS (
         WHERE d.rank = m.rank AND d.parameter_id = m.parameter_id AND d.step = m.step)
 )
 SELECT c.rank, c.step, c.seq, c.module, c.tensor, c.optimizer, c.sum AS value, c.sum_before AS before,
-    c.optimizer_id, printf('after %.4g', c.sum_before) AS beside,
-    'fell further than its decay rate allows' AS how_,
-    coalesce(CASE
-        WHEN e.breaks THEN 'loss or gradients became non-finite'
-        WHEN e.update_ratio > 2 * e.ratio_median
-        THEN printf('the update ratio went from %.3g to %.3g', e.ratio_median, e.update_ratio)
-            END, 'somebody changed it between two steps') AS harm,
+    c.optimizer_id, e.ratio_median, e.update_ratio, 'one_tensor' AS of_, 'fell_too_far' AS how_,
+    'after' AS beside_,
+    CASE WHEN e.breaks THEN 'became_nonfinite' WHEN e.update_ratio > 2 * e.ratio_median THEN 'ratio_rose'
+        ELSE 'changed_between_steps' END AS harm_,
     0 AS kind_, c.call_order
 FROM cut c LEFT JOIN effects e ON e.rank = c.rank AND e.step = c.step AND e.optimizer_id = c.optimizer_id
 -- detector: drowned_by_eps
@@ -211,11 +221,8 @@ WITH steps_ AS (
       AND u.length_ > $jump * u.longest_before AND coalesce(m.class_name, '') NOT LIKE 'Embedding%'
 )
 SELECT d.rank, d.step, d.seq, d.module, d.tensor, d.optimizer, d.sum_before AS value, d.sum_peak AS before,
-    d.optimizer_id, printf('after %.4g', d.sum_peak) AS beside,
-    'had decayed to nothing before' AS how_,
-        printf('the update of %s was %.3g long after at most %.3g, and the loss left its band', d.parameter,
-            d.length_, d.longest_before) AS harm,
-    1 AS kind_, d.call_order
+    d.optimizer_id, d.parameter, d.length_, d.longest_before, 'one_tensor' AS of_, 'had_decayed' AS how_,
+    'after' AS beside_, 'update_was_long' AS harm_, 1 AS kind_, d.call_order
 FROM decayed d JOIN effects e ON e.rank = d.rank AND e.step = d.step AND e.optimizer_id = d.optimizer_id
 WHERE (e.breaks OR (e.loss_soon > e.loss_median + $band * e.spread AND e.loss_soon > $rise * e.loss_median))
   AND coalesce(e.lr <= $raised * e.lr_before, true)

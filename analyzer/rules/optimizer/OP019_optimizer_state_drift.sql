@@ -4,9 +4,12 @@ name = "optimizer-state-drift"
 severity = "error"
 phase = "optimizer"
 signal = "optimizer_state"
-message = "{said}."
+message = "{what_}."
 fix = "Find what writes into optimizer.state: a restored or averaged state, a wrong device copy. Where the gradients themselves grew, look at the data and the learning rate from step {step} on."
 explains = ["loss-off-course", "exploding-gradients", "lr-too-high", "nonfinite-tensor", "dead-relu", "shuffled-labels"]
+[say.what_]
+state_altered = "At step {step} {tensor} is {value} in size, after {before} and a gradient of {gradient} in the step: {optimizer} could at most have made it {most}"
+moments_grow = "From step {step} on the second moments of {optimizer} grow by more than 15 % a step for {running} steps, to {value} after at most {before}"
 [params.margin]
 value = 1.5
 unit = "times"
@@ -86,16 +89,10 @@ WITH loaded AS (
         sqrt(beta2 * sum_before + (1 - beta2) * (gradient + decay) ** 2) AS most
     FROM inputs
     WHERE optimizer IN ('Adam', 'AdamW', 'NAdam', 'RAdam') AND key = 'exp_avg_sq' AND sum_before >= 0
-), altered AS (
-    SELECT *,
-        printf('At step %d %s is %.4g in size, after %.4g and a gradient of %.4g in the step: %s could at '
-            'most have made it %.4g',
-            step, tensor, value, before, gradient, optimizer, most) AS said
-    FROM bounded WHERE value > $margin * most AND value > $nothing AND most IS NOT NULL
 )
-SELECT rank, step, seq, module, tensor, value, before, most, gradient, optimizer, optimizer_id, said,
-    'error' AS severity, call_order
-FROM altered
+SELECT rank, step, seq, module, tensor, value, before, most, gradient, optimizer, optimizer_id,
+    'state_altered' AS what_, 'error' AS severity, call_order
+FROM bounded WHERE value > $margin * most AND value > $nothing AND most IS NOT NULL
 -- detector: moments_grow
 WITH joint AS (
     SELECT rank, step, optimizer_id, any_value(optimizer) AS optimizer,
@@ -124,10 +121,8 @@ WITH joint AS (
             any_value(optimizer) AS optimizer
     FROM runs_ GROUP BY rank, optimizer_id, island
 )
-SELECT rank, step, value, before, optimizer, optimizer_id, 'warning' AS severity,
-    printf('From step %d on the second moments of %s grow by more than 15 %% a step for %d steps, to %.4g '
-        'after at most %.4g',
-        step, optimizer, running, value, before) AS said
+SELECT rank, step, value, before, optimizer, optimizer_id, running, 'warning' AS severity,
+    'moments_grow' AS what_
 FROM drifts d WHERE running >= $running AND value > $far * before
   -- where the loss breaks with them the moments only follow
   AND NOT EXISTS (

@@ -7,6 +7,21 @@ signal = "moved"
 message = "{name} ({kind_}) holds a copy of the weights of {of_model} that {how_}, while {trained_} moved in {model_steps} steps. At the end the two are {distance} of the weights' size apart."
 fix = "Call the update of {name} after every optimizer step (update_parameters, ema.update, lerp_). Check that it gets the model that is trained. Update the buffers too (use_buffers=True, copy_ of each), or compute them again with update_bn before an evaluation."
 explains = ["stale-metric", "overfit"]
+[say.kind_]
+averaged = "AveragedModel"
+module = "a second model"
+part = "a part of the model"
+holder = "an object with tensors"
+[say.how_]
+orphaned = "follows it still, although it stands still and is not asked from step {step} on"
+stopped = "was updated {updates} times and not once from step {step} on"
+halted = "was overwritten every {every} steps, {times} times, and not once from step {step} on"
+in_vain = "was written to in {written} steps without any change"
+never_moved = "has not moved once in {total} steps"
+without_its_statistics = "follows it without its running means and variances (unchanged in {looks} looks, {statistics_distance:.2g} of their size away from the model's at the end) and is evaluated with them"
+[say.trained_]
+the_model = "the model"
+another_of_its_kind = "{other}, a model of the same kind,"
 [params.least]
 value = 8
 unit = "steps"
@@ -174,12 +189,8 @@ WITH roots AS (
 )
 -- the model that it follows is trained no more and not even asked, and another one of the same kind took
 -- its place, of which there is no copy
-SELECT e.rank, t.last_step + 1 AS step,
-    printf('follows it still, although it stands still and is not asked from step %d on',
-        t.last_step + 1) AS how_,
-    'error' AS severity,
-    other.model || ', a model of the same kind,' AS trained_,
-        after_.last_step - t.last_step AS model_steps, e.* EXCLUDE (rank, model_steps)
+SELECT e.rank, t.last_step + 1 AS step, 'orphaned' AS how_, 'error' AS severity, other.model AS other,
+    after_.last_step - t.last_step AS model_steps, e.* EXCLUDE (rank, model_steps)
 FROM ends e
 JOIN stood t ON t.rank = e.rank AND t.copy_id = e.copy_id
 JOIN roots r ON r.rank = e.rank AND r.model = e.of_model
@@ -210,10 +221,8 @@ WITH taken AS (
         AND c.action = 'weights'
         AND c.step BETWEEN e.last_update - 1 AND e.last_update + e.usual
 )
-SELECT e.rank, e.last_update + e.usual - 1 AS step,
-    printf('was updated %d times and not once from step %d on', e.updates,
-        e.last_update + e.usual - 1) AS how_,
-    'error' AS severity, e.* EXCLUDE (rank)
+SELECT e.rank, e.last_update + e.usual - 1 AS step, 'stopped' AS how_, 'error' AS severity,
+    e.* EXCLUDE (rank)
 FROM ends e
 WHERE (e.rank, e.copy_id) NOT IN (SELECT (rank, copy_id) FROM taken)
   AND updates >= $updates
@@ -233,10 +242,8 @@ WITH overwritten AS (
     GROUP BY rank, copy_id
     HAVING count(*) >= $times AND max(gap) = min(gap)
 )
-SELECT e.rank, v.last_copy + v.every - 1 AS step,
-    printf('was overwritten every %d steps, %d times, and not once from step %d on', v.every, v.times,
-        v.last_copy + v.every - 1) AS how_,
-    'error' AS severity, e.* EXCLUDE (rank)
+SELECT e.rank, v.last_copy + v.every - 1 AS step, 'halted' AS how_, 'error' AS severity, v.every, v.times,
+    e.* EXCLUDE (rank)
 FROM ends e JOIN even v ON v.rank = e.rank AND v.copy_id = e.copy_id
 -- nothing else moves it: what is overwritten at first and averaged from then on follows
 WHERE e.last_update = v.last_copy
@@ -248,9 +255,7 @@ WHERE e.last_update = v.last_copy
 -- detector: in_vain
 -- it is written to again and again, and not one number changes: averaged with itself, or with a weight of
 -- nothing
-SELECT e.rank, e.first_write - 1 AS step,
-    printf('was written to in %d steps without any change', e.written) AS how_, 'error' AS severity,
-    e.* EXCLUDE (rank)
+SELECT e.rank, e.first_write - 1 AS step, 'in_vain' AS how_, 'error' AS severity, e.* EXCLUDE (rank)
 FROM ends e
 WHERE updates IS NULL
   AND written >= $written
@@ -295,7 +300,7 @@ WITH successors AS (
     FROM ends
 )
 SELECT e.rank, CASE WHEN e.first_step <= $beginning THEN 0 ELSE e.first_step - 1 END AS step,
-    printf('has not moved once in %d steps', e.total) AS how_,
+    'never_moved' AS how_,
     CASE WHEN kind = 'averaged'
         AND c.module_id IS NULL
         OR kind IN ('module', 'part')
@@ -327,10 +332,8 @@ WITH modes AS (
     FROM module_modes GROUP BY rank, module_id
 )
 SELECT e.rank, CASE WHEN e.first_step <= $beginning THEN 0 ELSE e.first_step - 1 END AS step,
-    printf('follows it without its running means and variances (unchanged in %d looks, %.2g of their size '
-        || 'away from the model''s at the end) and is evaluated with them', e.looks,
-        e.statistics_distance) AS how_,
-    'error' AS severity, e.total AS model_steps, e.* EXCLUDE (rank, model_steps)
+    'without_its_statistics' AS how_, 'error' AS severity, e.total AS model_steps,
+    e.* EXCLUDE (rank, model_steps)
 FROM ends e
 JOIN modes m ON m.rank = e.rank AND m.module_id = e.module_id AND NOT m.trains
 WHERE updates >= $updates
@@ -341,14 +344,11 @@ WHERE updates >= $updates
   -- they were looked at again after an evaluation: nobody set them again before it
   AND m.evaluated < e.last_look
 -- together
-SELECT rank, greatest(step, 0) AS step, name, of_model, how_, coalesce(trained_, 'the model') AS trained_,
-    model_steps, distance, distance AS value, updates, severity, copy_id,
-    CASE kind
-        WHEN 'averaged' THEN 'AveragedModel'
-        WHEN 'module' THEN 'a second model'
-        WHEN 'part' THEN 'a part of the model'
-        ELSE 'an object with tensors'
-        END AS kind_
+SELECT rank, greatest(step, 0) AS step, name, of_model, how_, other,
+    CASE WHEN other IS NULL THEN 'the_model' ELSE 'another_of_its_kind' END AS trained_,
+    model_steps, distance, distance AS value, updates, severity, copy_id, every, times, written, total,
+    looks, statistics_distance,
+    CASE WHEN kind IN ('averaged', 'module', 'part') THEN kind ELSE 'holder' END AS kind_
 FROM found
 QUALIFY row_number() OVER (PARTITION BY rank, copy_id ORDER BY severity, step) = 1
 ORDER BY severity, step, rank, copy_id

@@ -5,12 +5,20 @@ severity = "error"
 is = ["loss-off-course"]
 phase = "loss"
 signal = "loss"
-message = "The loss left its band at step {step}: {value} after a median of {loss_median} in the {history} steps before{gradients}; {after}."
+message = "The loss left its band at step {step}: {value} after a median of {loss_median} in the {history} steps before{gradients_}; {batch_}{after_}."
 fix = "Look at what changed first at step {step}. It may be the batch (its fingerprint is recorded), the learning rate, or the update before it. Clipping the gradient norm limits the damage of one step."
 explains = []
 generic = true
 reach = 5
 slack = 1
+[say.gradients_]
+left_theirs = ", with a gradient norm of {norm_soon} after {norm_median}"
+[say.batch_]
+held_far_values = "the batch held values far out in data whose range varies widely, and "
+[say.after_]
+came_back = "it came back within twenty steps"
+mostly_gone = "most of the rise was gone within twenty steps"
+record_ends = "the record ends before it came back"
 [params.z]
 value = 8.0
 unit = "robust sigmas"
@@ -244,18 +252,10 @@ SELECT a.rank, a.step, NULL::VARCHAR AS module, NULL::VARCHAR AS tensor, a.loss 
     a.loss_sigma, a.loss_peak, a.history,
     a.norm_soon, a.norm_median, a.lr, a.update_ratio, a.optimizer_id, b.fingerprint,
     CASE WHEN r.step IS NULL AND a.has_norms THEN 'error' ELSE 'warning' END AS severity,
-    CASE
-        WHEN a.has_norms THEN printf(', with a gradient norm of %.4g after %.4g', a.norm_soon, a.norm_median)
-        ELSE ''
-        END AS gradients,
-    CASE
-        WHEN r.step IS NULL THEN ''
-        ELSE 'the batch held values far out in data whose range varies widely, and '
-        END || CASE
-        WHEN a.lowest_soon < a.loss_median + $back * a.spread THEN 'it came back within twenty steps'
-        WHEN a.soon_rows >= $back_rows THEN 'most of the rise was gone within twenty steps'
-        ELSE 'the record ends before it came back'
-        END AS after
+    CASE WHEN a.has_norms THEN 'left_theirs' END AS gradients_,
+    CASE WHEN r.step IS NOT NULL THEN 'held_far_values' END AS batch_,
+    CASE WHEN a.lowest_soon < a.loss_median + $back * a.spread THEN 'came_back'
+        WHEN a.soon_rows >= $back_rows THEN 'mostly_gone' ELSE 'record_ends' END AS after_
 FROM found a
 LEFT JOIN (SELECT rank, step, min(fingerprint) AS fingerprint
     FROM batches

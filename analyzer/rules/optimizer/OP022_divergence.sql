@@ -11,6 +11,11 @@ explains = ["loss-spike", "nonfinite-metric"]
 generic = true
 reach = 40
 slack = 2
+[say.at_once_]
+updates_as_usual = " The updates before it had moved the weights no further than usual: what changed at that step is the batch, or what is computed from it."
+[say.remedy_]
+not_the_rate = "A lower learning rate does not help."
+go_back = "Go back to a checkpoint before it and lower the learning rate or clip gradients."
 [params.short]
 value = 30
 unit = "steps"
@@ -197,14 +202,8 @@ WHERE NOT EXISTS (FROM target_syncs t WHERE t.rank = d.rank AND t.step BETWEEN d
 SELECT rank, step, NULL::VARCHAR AS module, NULL::VARCHAR AS tensor, loss AS value, loss_median, loss_sigma,
     rest_median, rest_low, rest_rows, rest_breaks,
     norm, norm_median, near_norm, lr, lr_before, update_ratio, optimizer_id,
-    CASE
-        WHEN at_once THEN ' The updates before it had moved the weights no further than usual: what changed '
-            'at that step is the batch, or what is computed from it.'
-        ELSE ''
-        END AS at_once_,
-    CASE WHEN at_once THEN 'A lower learning rate does not help.'
-        ELSE 'Go back to a checkpoint before it and lower the learning rate or clip gradients.'
-            END AS remedy_,
+    CASE WHEN at_once THEN 'updates_as_usual' END AS at_once_,
+    CASE WHEN at_once THEN 'not_the_rate' ELSE 'go_back' END AS remedy_,
     -- few steps with other data show harder data as well
     CASE
         -- a model that makes its data itself, in train mode without gradients: what it is to learn grows with

@@ -5,9 +5,14 @@ severity = "warning"
 is = ["nothing-learnt"]
 phase = "step"
 signal = "loss"
-message = "From step {step} on the loss stands still: {value} over the last {steps_} steps, {before} before{while_}."
+message = "From step {step} on the loss stands still: {value} over the last {steps_} steps, {before} before{while_}{rate_}."
 fix = "Try a learning rate ten times lower, then higher. If neither helps, the model is too small or the inputs do not say more."
 explains = []
+[say.while_]
+in_all_rows = ", from the first row to the last"
+[say.rate_]
+updates_still_move = ", while the learning rate is {lr} and an update still moves the weights by {ratio} of their norm"
+rate_goes_on = ", while the learning rate goes from {lr} to {lr_last}"
 [params.steps]
 value = 100
 unit = "steps"
@@ -153,9 +158,7 @@ WITH evaluated AS (
     FROM logged
     GROUP BY rank, quarter
 )
-SELECT j.rank, j.step, j.value, s.before, j.steps_, j.lr, j.ratio,
-    printf(', while the learning rate is %.4g and an update still moves the weights by %.4g of their norm',
-        j.lr, j.ratio) AS while_
+SELECT j.rank, j.step, j.value, s.before, j.steps_, j.lr, j.ratio, 'updates_still_move' AS rate_
 FROM judged j JOIN start_ s ON s.rank = j.rank AND s.optimizer_id = j.optimizer_id
 WHERE j.spread <= $errors * j.error AND j.value > $gone * s.before
   -- where it has never fallen, batches may differ by more
@@ -165,11 +168,8 @@ WHERE j.spread <= $errors * j.error AND j.value > $gone * s.before
     AND j.ratio > $ratio
 UNION ALL BY NAME
 SELECT q.rank, min(q.step) AS step, avg(q.m) AS value, any_value(f.before) AS before,
-    max(f.covered) AS steps_, any_value(f.lr_high) AS lr,
-    CASE WHEN any_value(f.lr_high) IS NULL THEN ', from the first row to the last'
-        ELSE printf(', from the first row to the last, while the learning rate goes from %.4g to %.4g',
-            any_value(f.lr_high), any_value(f.lr_last))
-            END AS while_
+    max(f.covered) AS steps_, any_value(f.lr_high) AS lr, any_value(f.lr_last) AS lr_last,
+    'in_all_rows' AS while_, CASE WHEN any_value(f.lr_high) IS NOT NULL THEN 'rate_goes_on' END AS rate_
 FROM log_quarters q JOIN log_facts f ON f.rank = q.rank
 GROUP BY q.rank
 HAVING max(q.m) - min(q.m) <= greatest($errors * avg(q.error), $floor * avg(q.m))

@@ -8,6 +8,9 @@ signal = "grad_norm"
 message = "From step {step} on the gradient of {tensor} is exactly zero ({steps_} steps, to the end){and_}. It is in the graph, but no gradient flows."
 fix = "Look between {tensor} and the loss for a clamp, hinge, ReLU or mask that is flat where the values lie."
 slack = 20
+[say.and_]
+another_parameter = ", as is that of one other parameter"
+other_parameters = ", as are those of {others} other parameters"
 [params.least]
 value = 6
 unit = "steps"
@@ -95,10 +98,8 @@ FROM ends e
 SELECT rank, step, arg_min(module, (place_of_call(call_order), tensor_id)) AS module,
     arg_min(tensor, (place_of_call(call_order), tensor_id)) AS tensor, max(steps_) AS steps_,
     0.0 AS value,
-    CASE
-        WHEN count(*) > 1 THEN format(', as are those of {:d} other parameters', count(*) - 1)
-        ELSE ''
-        END AS and_,
+    count(*) - 1 AS others,
+    CASE WHEN others = 1 THEN 'another_parameter' WHEN others > 1 THEN 'other_parameters' END AS and_,
     CASE WHEN bool_and(last_alive IS NULL)
         AND (min(steps_) < $never
             OR count(*) < (SELECT count(*)

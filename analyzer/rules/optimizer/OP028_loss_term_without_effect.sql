@@ -7,6 +7,10 @@ signal = "used"
 message = "A term of the loss trains nothing. From step {step} on, in each of {looks} examined steps, the {op} of module {place} reaches only {parameters} weights {held_}. The step after this backward trains other weights with the other terms."
 fix = "Look at what goes into module {place} for this term. A detach(), .data or no_grad() there cuts it off from the weights that this step must train. If the term is meant for the weights that it reaches, step their optimizer before their gradients are cleared. If it is meant for none, leave it out."
 explains = ["plateau"]
+[say.held_]
+by_no_optimizer = "that no optimizer holds"
+by_one_that_never_steps = "whose optimizer never steps"
+by_one_that_steps_too_late = "whose gradients are cleared before their optimizer steps"
 [params.looks]
 value = 3
 unit = "looks"
@@ -44,9 +48,8 @@ WITH judged AS (
 )
 SELECT j.rank, j.step, m.module, m.model, j.terms, j.op, j.parameters, j.looks, j.term,
     NULL::DOUBLE AS value, concat_ws('.', m.model, nullif(m.module, '')) AS place,
-    CASE WHEN h.rank IS NULL THEN 'that no optimizer holds'
-        WHEN h.never THEN 'whose optimizer never steps'
-        ELSE 'whose gradients are cleared before their optimizer steps' END AS held_,
+    CASE WHEN h.rank IS NULL THEN 'by_no_optimizer' WHEN h.never THEN 'by_one_that_never_steps'
+        ELSE 'by_one_that_steps_too_late' END AS held_,
     CASE WHEN h.rank IS NULL THEN 'warning' ELSE 'error' END AS severity
 FROM judged j
 JOIN modules m ON m.rank = j.rank AND m.module_id = j.module_id

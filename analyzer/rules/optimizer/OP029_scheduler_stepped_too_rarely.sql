@@ -7,6 +7,9 @@ signal = "scheduler_steps"
 message = "{scheduler} was stepped {times} times in {steps_} optimizer steps of optimizer {optimizer_id}, although {how_}. The learning rate at the end is {value}."
 fix = "Call scheduler.step() after each optimizer.step() (Lightning: interval \"step\"), or give the schedule its length and its warm-up in epochs."
 explains = ["lr-too-low", "nothing-learnt"]
+[say.how_]
+warm_up_not_over = "its warm-up takes {warmup} steps"
+schedule_is_longer = "its schedule has {length_} steps"
 [params.share]
 value = 0.2
 doc = "Steps of the scheduler as a share of those that it is planned for, or of the optimizer's."
@@ -61,9 +64,8 @@ WITH last AS (
 SELECT rank, first AS step, lr AS value, scheduler, optimizer_id, steps_, times,
     CASE
         WHEN warmup >= $warm AND greatest(times, coalesce(counter, 0)) < warmup AND steps_ >= warmup
-        THEN printf('its warm-up takes %d steps', warmup)
-        ELSE printf('its schedule has %d steps', coalesce(length_, planned))
-        END AS how_
+        THEN 'warm_up_not_over' ELSE 'schedule_is_longer' END AS how_,
+    warmup, coalesce(length_, planned) AS length_
 FROM found
 WHERE times <= $share * steps_
   AND (warmup >= $warm AND greatest(times, coalesce(counter, 0)) < warmup AND steps_ >= warmup

@@ -4,9 +4,11 @@ name = "weights-changed-before-backward"
 severity = "fatal"
 phase = "backward"
 signal = "calls"
-message = "At step {step} backward needs weights that an optimizer has changed since the forward: {tensor} [{shape_}] or another of this shape. The step came between the forward and this backward{place}."
+message = "At step {step} backward needs weights that an optimizer has changed since the forward: {tensor} [{shape_}] or another of this shape. The step came between the forward and this backward{at_}."
 fix = "Make all backwards of one forward first, then all steps. Or compute the loss again after the step: in a GAN run the discriminator once more for the generator's loss, on fakes that are not detached."
 explains = ["python-exception"]
+[say.at_]
+line = " ({place})"
 [needs]
 ended = true
 tables = ["steps"]
@@ -31,7 +33,7 @@ WITH raised AS (
     GROUP BY r.rank
 )
 SELECT r.rank, r.step, r.microbatch, p.module, p.tensor, NULL::DOUBLE AS value, r.shape_,
-    coalesce(' (' || regexp_extract(r.user_frame, '^(.*:[0-9]+) in ', 1) || ')', '') AS place
+    regexp_extract(r.user_frame, '^(.*:[0-9]+) in ', 1) AS place, CASE WHEN place <> '' THEN 'line' END AS at_
 FROM raised r
 JOIN order_ o ON o.rank = r.rank AND regexp_matches(o.calls, 's[^f]*b$')
 JOIN parameters p ON p.rank = r.rank AND p.requires_grad

@@ -6,7 +6,7 @@ import pytest
 import typer
 from firstfault.analyzer import Rule, load_rules
 from firstfault.analyzer.language import speak, speaking
-from firstfault.analyzer.rules.texts import fingerprint, rule_texts, text_of, title_of, worded
+from firstfault.analyzer.rules.texts import fingerprint, in_words_of, rule_texts, text_of, title_of, worded
 from firstfault.reports.commands.rules import explain, rules_command
 
 RULES = load_rules()
@@ -72,6 +72,20 @@ def test_words_in_values_are_said_in_the_language_of_the_text() -> None:
         assert text is not None
         told = worded(text, {"origin": "gradient the loss.weight", "phase": "forward", "module": "the loss", "step": 3})
     assert told == {"origin": "梯度 损失.weight", "phase": "前向传播", "module": "the loss", "step": 3}
+
+
+def test_a_list_of_rows_in_the_place_of_a_reason_is_said_one_after_another() -> None:
+    header = next(r.header for r in RULES if r.header.code == "DI006")
+    away = [
+        {"calls_": "had_finished", "ranks_": "one", "ranks": "0"},
+        {"calls_": "never_came", "ranks_": "several", "ranks": "1-2", "step": 3, "phase": "forward"},
+    ]
+    row = {"step": 9, "calls_": away}
+    assert in_words_of(header, row)["calls_"] == (
+        "rank 0 had finished; ranks 1-2 never came to it and was in step 3, forward phase"
+    )
+    with speaking("zh"):
+        assert in_words_of(header, row)["calls_"] == "rank 0 已结束；rank 1-2 从未到达，停在第 3 步的前向传播阶段"
 
 
 def test_english_is_what_stands_in_the_rule() -> None:
