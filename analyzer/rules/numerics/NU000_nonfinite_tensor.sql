@@ -14,7 +14,7 @@ slack = 1
 [say.origin_]
 loss = "the loss"
 tensor = "{kind} {tensor}"
-unnamed = "a {kind}"
+gradient = "a gradient"
 
 [say.held_]
 elements = "held {nan_count} NaN and {inf_count} infinite of {numel} elements ({dtype}, {phase} phase); everything captured before it in this step was finite"
@@ -30,7 +30,7 @@ not_this = "Masks of -inf, gradients that a GradScaler threw away, forwards in e
 source = "Arithmetic and graph order."
 */
 SELECT rank, step, microbatch,
-    CASE WHEN kind = 'loss' THEN 'loss' WHEN tensor IS NULL THEN 'unnamed' ELSE 'tensor' END AS origin_,
+    CASE WHEN kind = 'loss' THEN 'loss' WHEN tensor IS NULL THEN 'gradient' ELSE 'tensor' END AS origin_,
     -- a recording without tensors knows the number alone
     if(numel IS NULL, 'number', 'elements') AS held_,
     nullif(seq, 2147483647) AS seq, phase, module, tensor, kind, dtype, shape,

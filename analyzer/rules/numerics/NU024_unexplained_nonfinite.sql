@@ -13,7 +13,7 @@ slack = 1
 [say.origin_]
 loss = "the loss"
 tensor = "{kind} {tensor}"
-unnamed = "a {kind}"
+gradient = "a gradient"
 
 [say.held_]
 elements = "{nan_count} NaN and {inf_count} infinite of {numel} elements, {dtype}, {phase} phase; everything captured before it in this step was finite"
@@ -28,7 +28,7 @@ source = "Arithmetic and graph order."
 */
 SELECT rank, step, microbatch, nullif(seq, 2147483647) AS seq, phase, module, tensor,
     nan_count + inf_count AS value, nan_count, inf_count, numel, kind, dtype, shape, class_name, min, max,
-    CASE WHEN kind = 'loss' THEN 'loss' WHEN tensor IS NULL THEN 'unnamed' ELSE 'tensor' END AS origin_,
+    CASE WHEN kind = 'loss' THEN 'loss' WHEN tensor IS NULL THEN 'gradient' ELSE 'tensor' END AS origin_,
     if(numel IS NULL, 'number', 'elements') AS held_,
     coalesce((SELECT f.sentence FROM first_bad_operator f WHERE f.rank = o.rank AND f.step = o.step),
         '') AS rerun
