@@ -4,8 +4,8 @@ name = "domain-error"
 severity = "error"
 phase = "forward"
 signal = "min"
-message = "{op} got {value:.4g} at step {step}, which is outside its domain ({domain}): its result is NaN.{rerun}"
-fix = "Guard the operand before {op}. Clamp it into the domain, take abs() where the sign does not matter, or leave such elements out. Find out why {value:.4g} occurs. A degree, a variance or a cosine leaves its range by a sign or by rounding."
+message = "{op} got {value} at step {step}, which is outside its domain ({domain}): its result is NaN.{rerun}"
+fix = "Guard the operand before {op}. Clamp it into the domain, take abs() where the sign does not matter, or leave such elements out. Find out why {value} occurs. A degree, a variance or a cosine leaves its range by a sign or by rounding."
 explains = ["nonfinite-values", "loss-off-course", "log-of-zero", "sqrt-at-zero"]
 [needs]
 tables = ["steps"]
