@@ -4,9 +4,21 @@ name = "nonfinite-input"
 severity = "error"
 phase = "data"
 signal = "nonfinite_count"
-message = "In step {step} {what_} held {held_} (shape {shape}) before any module had computed one; {reached} followed in the same step."
+message = "In step {step} {what_} held {held_} (shape {shape}) before any module had computed one; {reached_} followed in the same step."
 fix = "Find the sample behind {tensor} at step {step}, or the code that computes it, and guard it. Do not divide by a zero std, and do not parse empty cells to NaN. To keep the training alive, use torch.nan_to_num or drop the sample."
 explains = ["outlier-batch", "nonfinite-values", "nonfinite-operator", "fully-masked-attention-row", "exploding-gradients", "loss-off-course", "lr-too-high", "all-targets-ignored"]
+[say.what_]
+field = "field {name} of the batch"
+target = "the target that the loss was given"
+model_input = "the model's input {name}"
+argument = "argument {name} of the model"
+[say.reached_]
+bad_step = "a non-finite {signs}"
+no_backward = "no backward but the next batch ({batches} times in this run)"
+exception = "the exception"
+[say.held_]
+counted = "{nan_count} NaN and {inf_count} infinite elements"
+unknown = "elements that are not finite"
 [params.often]
 value = 3
 unit = "batches"
@@ -51,13 +63,9 @@ WITH forwards AS (
 SELECT o.rank, o.step, o.microbatch, o.seq, o.phase,
     coalesce(o.module, '') AS module, coalesce(b.field, o.tensor) AS tensor, o.kind,
     o.nan_count, o.inf_count, o.nan_count + o.inf_count AS value, coalesce(b.shape, o.shape) AS shape, o.min,
-        o.max, b.fingerprint,
-    CASE WHEN o.kind = 'target'
-        AND o.phase = 'loss' THEN 'the target that the loss was given'
-            ELSE printf('field %s of the batch', coalesce(b.field, o.tensor))
-            END AS what_,
-    'a non-finite ' || array_to_string(s.signs, ' and ') AS reached,
-        printf('%d NaN and %d infinite elements', o.nan_count, o.inf_count) AS held_, 'error' AS severity
+    o.max, b.fingerprint, coalesce(b.field, o.tensor) AS name, array_to_string(s.signs, ' and ') AS signs,
+    CASE WHEN o.kind = 'target' AND o.phase = 'loss' THEN 'target' ELSE 'field' END AS what_,
+    'bad_step' AS reached_, 'counted' AS held_, 'error' AS severity
 FROM nonfinite_origin o
 JOIN bad_steps s ON s.rank = o.rank AND s.step = o.step
 LEFT JOIN batches b ON b.rank = o.rank AND b.step = o.step AND b.seq = o.seq
@@ -67,20 +75,16 @@ WHERE o.kind IN ('input', 'target')
 UNION ALL BY NAME
 SELECT l.rank, l.at.step, l.at.microbatch, l.at.seq, 'data' AS phase, '' AS module,
     l.at.tensor_name AS tensor, 'input' AS kind, l.at.nan_count, l.at.inf_count,
-    l.at.nan_count + l.at.inf_count AS value, l.at.shape, l.at.min, l.at.max,
-        CASE
-            WHEN l.at.tensor_name LIKE 'batch:%' THEN 'field ' || l.at.tensor_name[7:] || ' of the batch'
-            ELSE 'the model''s ' || replace(l.at.tensor_name, ':', ' ')
-            END AS what_,
-    printf('no backward but the next batch (%d times in this run)', l.batches) AS reached,
-        printf('%d NaN and %d infinite elements', l.at.nan_count, l.at.inf_count) AS held_,
+    l.at.nan_count + l.at.inf_count AS value, l.at.shape, l.at.min, l.at.max, l.batches,
+    regexp_replace(l.at.tensor_name, '^batch:|^input:', '') AS name,
+    CASE WHEN l.at.tensor_name LIKE 'batch:%' THEN 'field' ELSE 'model_input' END AS what_,
+    'no_backward' AS reached_, 'counted' AS held_,
     CASE WHEN l.batches >= $often THEN 'error' ELSE 'warning' END AS severity
 FROM left_out l WHERE NOT EXISTS (FROM bad_steps b WHERE b.rank = l.rank AND b.step <= l.at.step)
 UNION ALL BY NAME
 -- on a CPU the extremes of an argument are always measured: where there are none they were not finite
 SELECT e.rank, e.step, 'data' AS phase, '' AS module, 'argument ' || x.name AS tensor, 'input' AS kind,
-    x.shape, 'argument ' || x.name || ' of the model' AS what_, 'the exception' AS reached,
-    'elements that are not finite' AS held_, 'error' AS severity
+    x.shape, x.name, 'argument' AS what_, 'exception' AS reached_, 'unknown' AS held_, 'error' AS severity
 FROM exits e
 JOIN exception_tensors x ON x.origin = 'input'
     AND x.device = 'cpu'

@@ -4,9 +4,16 @@ name = "outlier-batch"
 severity = "error"
 phase = "data"
 signal = "abs_max"
-message = "Field {tensor} of the batch of step {step} reached {value}. That is {factor} times the largest of all {earlier} batches before it ({largest_before}). In the same step {effect}."
+message = "Field {tensor} of the batch of step {step} reached {value}. That is {factor} times the largest of all {earlier} batches before it ({largest_before}). In the same step {effect_}."
 fix = "Look at the samples of step {step}: an unscaled, corrupt or wrongly joined record. Normalise or clip field {tensor} in the Dataset and assert its range there. To limit what one such batch can do, use clip_grad_norm_."
 explains = ["loss-off-course", "exploding-gradients", "lr-too-high", "nonfinite-values", "nonfinite-operator", "dead-relu", "vanishing-gradients", "shuffled-labels", "representation-collapse", "attention-entropy-collapse"]
+[say.effect_]
+broke = "loss or gradients became non-finite"
+loss_left = "the loss left its band: {loss:.4g} after a median of {loss_median:.4g}"
+norm_left = "the gradient norm left its band: {gradient_norm:.4g} after a median of {gradient_norm_median:.4g}"
+norm_fell = "the gradient norm fell to {gradient_norm:.4g} after a median of {gradient_norm_median:.4g}"
+variance_rose = "{statistic} rose from {variance_before:.4g} to {variance:.4g}"
+unseen = "neither loss nor gradient norm showed it"
 [params.factor]
 value = 10.0
 unit = "times"
@@ -184,18 +191,10 @@ SELECT o.rank, o.step, o.microbatch, o.seq, o.phase, coalesce(o.module, '') AS m
     coalesce(b.field, o.tensor) AS tensor,
     o.abs_max AS value, o.largest_before, o.factor, o.earlier, o.min, o.max, o.shape, b.fingerprint,
     e.loss, e.loss_median, e.norm AS gradient_norm, e.norm_median AS gradient_norm_median,
-    CASE WHEN e.broke THEN 'loss or gradients became non-finite'
-        WHEN e.loss_left THEN printf('the loss left its band: %.4g after a median of %.4g', e.loss,
-            e.loss_median)
-        WHEN NOT coalesce(e.norm_left, false)
-            AND e.norm_fell THEN printf('the gradient norm fell to %.4g after a median of %.4g', e.norm,
-                e.norm_median)
-        WHEN NOT coalesce(e.norm_left, false)
-            AND v.variance IS NOT NULL THEN printf('%s rose from %.4g to %.4g', v.statistic,
-                v.variance_before, v.variance)
-        WHEN NOT coalesce(e.norm_left, false) THEN 'neither loss nor gradient norm showed it'
-        ELSE printf('the gradient norm left its band: %.4g after a median of %.4g', e.norm, e.norm_median)
-            END AS effect
+    v.statistic, v.variance, v.variance_before,
+    CASE WHEN e.broke THEN 'broke' WHEN e.loss_left THEN 'loss_left' WHEN e.norm_left THEN 'norm_left'
+        WHEN e.norm_fell THEN 'norm_fell' WHEN v.variance IS NOT NULL THEN 'variance_rose'
+        ELSE 'unseen' END AS effect_
 FROM outliers o
 JOIN effects e ON e.rank = o.rank AND e.step = o.step
 LEFT JOIN swollen v ON v.rank = o.rank AND v.step >= o.step AND v.step_before < o.step

@@ -7,6 +7,9 @@ signal = "std"
 message = "From step {step} on {what_} ({batches} batches in a row): the input carries no information."
 fix = "Look at the loader and the normalisation of {field}: all values became equal."
 explains = ["loss-off-course", "nothing-learnt", "representation-collapse", "shuffled-labels", "exploding-gradients", "dead-relu", "frozen-by-zero-gradient", "train-eval-input-mismatch", "duplicate-batches", "broken-graph"]
+[say.what_]
+one_number = "every element of {field} is {value:.6g}"
+one_batch = "the batch of {field} is the same to the last bit"
 [params.least]
 value = 2
 unit = "batches"
@@ -115,7 +118,7 @@ WITH fields AS (
     GROUP BY rank
     HAVING bool_and(same) AND count(*) >= $all_batches AND bool_and(low <> 1)
 )
-SELECT rank, step, seq, field, value, batches, printf('every element of %s is %.6g', field, value) AS what_
+SELECT rank, step, seq, field, value, batches, 'one_number' AS what_
 FROM (SELECT * REPLACE (same_before + (SELECT count(*)
     FROM short h
     WHERE h.rank = constant.rank
@@ -177,8 +180,7 @@ WITH prints AS (
                   AND t.step = f.step
                   AND t.shape[1] = f.shape[1])))
 )
-SELECT r.rank, r.step, r.seq, r.field, NULL::DOUBLE AS value, r.batches,
-    'the batch of ' || r.field || ' is the same to the last bit' AS what_
+SELECT r.rank, r.step, r.seq, r.field, NULL::DOUBLE AS value, r.batches, 'one_batch' AS what_
 FROM repeated r
 -- together
 ORDER BY step, rank, seq

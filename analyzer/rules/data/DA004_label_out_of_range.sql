@@ -4,9 +4,13 @@ name = "label-out-of-range"
 severity = "error"
 phase = "loss"
 signal = "out_of_range_count"
-message = "Targets of step {step} reach from {lowest} to {highest}. The loss knows {classes} classes (0 to classes - 1): {evidence}."
+message = "Targets of step {step} reach from {lowest} to {highest}. The loss knows {classes} classes (0 to classes - 1): {evidence_}."
 fix = "Check the mapping from labels to class numbers. Labels may start at 1, or the head may lack a class. Padding may not be ignore_index, or a label 0 may be where CTC has its blank. Or give the head as many outputs as there are classes."
 explains = ["python-exception", "shape-or-dtype-error", "native-crash", "killed-by-signal", "nonfinite-tensor", "loss-spike", "shuffled-labels"]
+[say.evidence_]
+outside = "{value} of {targets} are outside"
+blank = "{value} of {targets} targets are the blank of the CTC loss, which is no label"
+raised = "{exception}"
 [params.blanks]
 value = 3
 unit = "looks"
@@ -26,10 +30,8 @@ source = "Definition of the class-index losses of PyTorch."
 */
 WITH seen AS (
     SELECT b.rank, b.step, b.microbatch, b.seq, b.field AS tensor, b.out_of_range_count AS value, b.classes,
-        b.min AS lowest, b.max AS highest,
-        b.shape,
-            printf('%d of %d are outside', b.out_of_range_count,
-                coalesce(b.numel, list_product(b.shape)::BIGINT)) AS evidence
+        b.min AS lowest, b.max AS highest, b.shape,
+        coalesce(b.numel, list_product(b.shape)::BIGINT) AS targets, 'outside' AS evidence_
     FROM batch_fields b WHERE b.out_of_range_count > 0 AND b.phase <> 'eval'
 ), locals_ AS (
     SELECT max(CASE WHEN name = 'target' OR name = 'targets' OR name = 'labels' THEN min END) AS lowest,
@@ -46,7 +48,7 @@ WITH seen AS (
             l.highest) AS value,
         l.classes, l.lowest, l.highest, NULL::BIGINT[] AS shape,
         e.exception_type || ': ' || rtrim(left(split_part(e.exception_message, chr(10), 1), $shown),
-            '. ') AS evidence
+            '. ') AS exception, 'raised' AS evidence_
     FROM exits e CROSS JOIN locals_ l
     WHERE regexp_matches(e.exception_message, 'Target -?\d+ is out of bounds')
        OR (regexp_matches(e.exception_message,
@@ -57,8 +59,7 @@ WITH seen AS (
 SELECT * FROM seen
 UNION ALL BY NAME
 SELECT rank, step, microbatch, seq, 'target' AS tensor, zero_count AS value, shape[3] AS classes,
-    min AS lowest, max AS highest, shape,
-    printf('%d of %d targets are the blank of the CTC loss, which is no label', zero_count, numel) AS evidence
+    min AS lowest, max AS highest, shape, numel AS targets, 'blank' AS evidence_
 FROM operators
 WHERE trigger = 'risk' AND op = 'CtcLoss' AND saved = 'blank'
 QUALIFY count(*) OVER (PARTITION BY rank) >= $blanks

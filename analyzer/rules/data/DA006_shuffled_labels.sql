@@ -8,6 +8,12 @@ message = "{how_}: the loss is {value}, {floor_} is {entropy}, while gradients a
 fix = "Check the join of inputs and labels: sorted or shuffled apart, off by one, another file."
 explains = ["loss-off-course", "nothing-learnt", "overfit"]
 slack = 20
+[say.how_]
+loss_jumped = "At step {step} the loss jumped from {loss_median:.3g} and stayed"
+nothing_learnt = "In {total} steps nothing was learnt"
+[say.floor_]
+entropy = "the entropy of the labels"
+variance = "the variance of the targets"
 [params.low]
 value = 0.9
 doc = "Loss over label entropy from which nothing is predicted."
@@ -402,12 +408,8 @@ WITH tops AS (
       AND NOT EXISTS (SELECT 1 FROM divergences d WHERE d.rank = rows_.rank AND d.step < rows_.step)
     QUALIFY row_number() OVER (PARTITION BY rank ORDER BY n) = 1
 )
-SELECT rank, step, loss AS value, entropy,
-    CASE
-        WHEN kind = 'number' THEN 'the variance of the targets'
-        ELSE 'the entropy of the labels'
-        END AS floor_,
-    'At step ' || step || ' the loss jumped from ' || printf('%.3g', loss_median) || ' and stayed' AS how_
+SELECT rank, step, loss AS value, entropy, loss_median, 'loss_jumped' AS how_,
+    CASE WHEN kind = 'number' THEN 'variance' ELSE 'entropy' END AS floor_
 FROM jumps
 -- detector: nothing_learnt
 WITH tokens AS (
@@ -451,7 +453,8 @@ WITH tokens AS (
         CASE WHEN any_value(total) < $sure
             OR (SELECT coalesce(f.moved, 0) FROM far f WHERE f.rank = rows_.rank) <= $moved
             OR rank IN (FROM tokens) THEN 'warning' ELSE 'error' END AS severity
-    FROM rows_ WHERE total >= $total AND kind IN ('label', 'flag') AND coalesce(update_norm > 0, true) GROUP BY rank
+    FROM rows_ WHERE total >= $total AND kind IN ('label', 'flag') AND coalesce(update_norm > 0, true)
+    GROUP BY rank
     HAVING rank IN (SELECT f.rank FROM far f WHERE f.moved > $moved OR f.beside_embeddings > $moved)
         AND median(finite(loss)) FILTER (n >= $part * total) BETWEEN
             CASE any_value(kind) WHEN 'flag' THEN $stays_low_of_flags ELSE $stays_low END
@@ -467,8 +470,8 @@ WITH tokens AS (
        AND rank NOT IN (SELECT f.rank FROM fresh f WHERE f.gain < -$certain * f.error)
 )
 -- it is dated by the beginning of the run: what accounts for it may be seen at any step
-SELECT rank, step, value, entropy, 'the entropy of the labels' AS floor_, severity,
-    'In ' || total || ' steps nothing was learnt' AS how_, total AS slack
+SELECT rank, step, value, entropy, severity, total, total AS slack,
+    'nothing_learnt' AS how_, 'entropy' AS floor_
 FROM never
 WHERE rank NOT IN (SELECT rank FROM loss_jumped)
 -- together

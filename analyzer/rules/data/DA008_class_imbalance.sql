@@ -6,6 +6,12 @@ phase = "data"
 signal = "label_counts"
 message = "Class {top} holds {percent} % of the {total} targets {of_}{ratio_}: a model that always says {top} looks good."
 fix = "Weight the loss, resample, or judge by a metric per class."
+[say.of_]
+run = "of the run"
+since = "from step {step} on"
+[say.ratio_]
+rarest = ", {ratio:.0f} times as many as class {rare}"
+before = ", where none held more than {before} % before"
 [params.ratio]
 value = 10
 unit = "times"
@@ -100,8 +106,8 @@ WITH labelled AS (
     SELECT DISTINCT rank FROM batches WHERE role = 'target' AND phase <> 'eval' AND weighted
 )
 -- detector: one_class_outweighs
-SELECT rank, 0 AS step, top, value, percent_of(value) AS percent, total, 'of the run' AS of_,
-    ', ' || round(ratio)::BIGINT || ' times as many as class ' || rare AS ratio_
+SELECT rank, 0 AS step, top, value, percent_of(value) AS percent, total, ratio, rare,
+    'run' AS of_, 'rarest' AS ratio_
 FROM judged
 WHERE rank NOT IN (FROM weighted)
   AND classes BETWEEN 2 AND $classes
@@ -132,8 +138,7 @@ WITH turned AS (
     FROM labelled l JOIN turned t ON t.rank = l.rank GROUP BY l.rank
 )
 SELECT s.rank, l.step, s.top, s.value, percent_of(s.value) AS percent, s.total,
-    'from step ' || l.step || ' on' AS of_,
-    ', where none held more than ' || percent_of(b.value) || ' % before' AS ratio_
+    percent_of(b.value) AS before, 'since' AS of_, 'before' AS ratio_
 FROM shares s JOIN shares b ON b.rank = s.rank AND s.later AND NOT b.later JOIN lengths l ON l.rank = s.rank
 WHERE s.rank NOT IN (FROM weighted)
   AND s.value > $share

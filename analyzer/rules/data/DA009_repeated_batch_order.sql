@@ -4,8 +4,14 @@ name = "repeated-batch-order"
 severity = "error"
 phase = "data"
 signal = "fingerprint"
-message = "{what_} the same {batches} batches in the same order as the epoch before, {although}: every epoch is the same."
+message = "{what_} the same {batches} batches in the same order as the epoch before, {although_}: every epoch is the same."
 fix = "Call sampler.set_epoch(epoch), or mix with a generator that is not seeded again in each epoch. Set seeds once, before the loop."
+[say.what_]
+sampler_repeats = "Epoch {epoch} of the loader hands out"
+seed_repeats = "After torch.manual_seed at step {step} come"
+[say.although_]
+sampler_repeats = "although its sampler mixes the samples"
+seed_repeats = "since the seed is the same again"
 [params.least]
 value = 4
 unit = "batches"
@@ -64,8 +70,7 @@ WITH fields AS (
     GROUP BY s.rank, s.step, s.detail, s.next_ WINDOW w AS (PARTITION BY s.rank, s.detail ORDER BY s.step)
 )
 SELECT e.rank, e.step, e.epoch, e.batches, e.epoch AS value,
-    'Epoch ' || e.epoch || ' of the loader hands out' AS what_,
-    'although its sampler mixes the samples' AS although
+    'sampler_repeats' AS what_, what_ AS although_
 FROM epochs e
 JOIN epochs p ON p.rank = e.rank AND p.loader_id = e.loader_id AND p.epoch = e.epoch - 1
 WHERE e.batches >= $least
@@ -73,9 +78,7 @@ WHERE e.batches >= $least
   AND e.mixed
   AND list_slice(p.prints, 1, e.batches) = e.prints
 UNION ALL BY NAME
-SELECT rank, step, len(prints) AS batches, step AS value,
-    'After torch.manual_seed at step ' || step || ' come' AS what_,
-    'since the seed is the same again' AS although
+SELECT rank, step, len(prints) AS batches, step AS value, 'seed_repeats' AS what_, what_ AS although_
 FROM passes
 -- another model from there on: each trial of a search is to see the same
 WHERE NOT EXISTS (FROM handovers h

@@ -7,6 +7,13 @@ signal = "fingerprint"
 message = "At step {step} comes a batch that had come at step {earlier}{where_}; {value} of {batches} batches are copies{by_}."
 fix = "Split an IterableDataset over the workers with get_worker_info(), and seed each worker's own random generator. Take all batches from one iterator of the loader, not from next(iter(loader)). Seed a generator once, not for every batch. Without a loader, look at the index or the buffer from which batches are taken."
 explains = ["overfit"]
+[say.where_]
+same_epoch = " of the same epoch"
+started_anew = ", started again for every batch"
+no_other = ", and no other from then on"
+among_new_ones = ", while new ones come as well"
+[say.by_]
+workers = " ({workers} workers)"
 [params.least]
 value = 2
 unit = "batches"
@@ -107,8 +114,8 @@ WITH fields AS (
     FROM seen
 )
 SELECT rank, step, field, earlier, value, batches, workers, epoch,
-    CASE WHEN anew THEN ', started again for every batch' ELSE ' of the same epoch' END AS where_,
-        printf(' (%d workers)', workers) AS by_,
+    CASE WHEN anew THEN 'started_anew' ELSE 'same_epoch' END AS where_,
+    CASE WHEN workers IS NOT NULL THEN 'workers' END AS by_,
     -- one batch and nothing else is how it is tested whether a model can learn at all
     CASE WHEN value = batches - 1 THEN 'warning' ELSE 'error' END AS severity FROM copies
 WHERE copy > 1 AND value >= $least AND value >= $share * batches AND batches >= $batches
@@ -131,9 +138,8 @@ WITH turns AS (
 )
 SELECT k.rank, CASE WHEN k.earlier < k.begun THEN k.begun ELSE k.first_again END AS step, k.field, k.earlier,
     k.value + CASE WHEN k.earlier < k.begun THEN 1 ELSE 0 END AS value, k.batches, 0 AS workers,
-    NULL AS epoch,
-    ', and no other from then on' AS where_, '' AS by_,
-        CASE WHEN k.earlier < k.begun THEN 'error' ELSE 'warning' END AS severity
+    NULL AS epoch, 'no_other' AS where_,
+    CASE WHEN k.earlier < k.begun THEN 'error' ELSE 'warning' END AS severity
 FROM stuck k
 -- with everything that goes into the model or its loss, and is not the same at all times
 WHERE k.content
@@ -175,7 +181,7 @@ WITH whole AS (
     FROM again GROUP BY rank
 )
 SELECT e.rank, e.step, e.field, e.earlier, e.value, e.batches, 0 AS workers, NULL AS epoch,
-    ', while new ones come as well' AS where_, '' AS by_, 'error' AS severity
+    'among_new_ones' AS where_, 'error' AS severity
 FROM echoes e
 WHERE e.alike
   AND e.field IS NOT NULL

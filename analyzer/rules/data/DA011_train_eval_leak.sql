@@ -6,6 +6,11 @@ phase = "eval"
 signal = "sample_fingerprints"
 message = "{value} of {samples} evaluated samples ({percent} %) were also trained on{by_}: the evaluation measures memory."
 fix = "{remedy}; {value} samples are in both."
+[say.by_]
+other_rank = " by rank {other}"
+[say.remedy]
+own_split = "Split by sample (or by source) before anything is copied or augmented"
+other_ranks_split = "Give every rank the same split: random_split(data, sizes, generator=torch.Generator().manual_seed(seed)), or split once and share the indices. Each rank has drawn a split of its own"
 [params.share]
 value = 0.02
 doc = "Share of the evaluated samples."
@@ -243,8 +248,8 @@ WITH whole AS (
         GROUP BY rank, field)
     GROUP BY rank
 )
-SELECT c.rank, c.step, c.value, c.samples, percent_of_whole(c.value, c.samples) AS percent, '' AS by_,
-    'Split by sample (or by source) before anything is copied or augmented' AS remedy,
+SELECT c.rank, c.step, c.value, c.samples, percent_of_whole(c.value, c.samples) AS percent,
+    'own_split' AS remedy,
     CASE WHEN (c.value >= $all_of_them * c.samples
         AND (c.rank NOT IN (SELECT rank FROM apart)
             OR c.samples > $part * (SELECT count(*) FROM train t WHERE t.rank = c.rank)))
@@ -300,12 +305,8 @@ WITH elsewhere AS (
           HAVING count(DISTINCT e.sample) >= $enough AND count(*) FILTER (t.sample = e.sample) = 0)
     QUALIFY row_number() OVER (ORDER BY x.step, x.value DESC, x.rank, x.other) = 1
 )
-SELECT x.rank, x.step, x.value, x.samples, percent_of_whole(x.value, x.samples) AS percent,
-    ' by rank ' || x.other AS by_,
-    'Give every rank the same split: random_split(data, sizes, '
-    'generator=torch.Generator().manual_seed(seed)), or split once and share the indices. Each rank has '
-    'drawn a split of its own' AS remedy,
-    'error' AS severity
+SELECT x.rank, x.step, x.value, x.samples, percent_of_whole(x.value, x.samples) AS percent, x.other,
+    'other_rank' AS by_, 'other_ranks_split' AS remedy, 'error' AS severity
 FROM across x
 -- together
 ORDER BY step, rank

@@ -4,9 +4,13 @@ name = "tiny-last-batch"
 severity = "error"
 phase = "data"
 signal = "batch_size"
-message = "The last batch of an epoch has {value} samples instead of {usual}{effect}."
+message = "The last batch of an epoch has {value} samples instead of {usual}{effect_}."
 fix = "Use drop_last=True in the DataLoader. Or change the batch size, or weight the loss of a short batch by its size."
 explains = ["loss-spike", "exploding-gradients", "shape-or-dtype-error", "python-exception", "nonfinite-tensor", "unexplained-nonfinite", "divergence"]
+[say.effect_]
+norm_spikes = ", and the gradient norm there is {norm:.3g}, {times:.3g} times the usual, where so few samples alone make it at most {chance:.3g} times as large; it is {least_times:.3g} times or more in {spikes} of {epochs} such batches"
+batch_norm_refused = ", and batch norm cannot normalise one value a channel: the {samples} samples of the loader are {full} batches of {usual} and one sample (drop_last is off); the exception came at batch {loader_batches} of {loader_batches}"
+loss_lost = ", the first of one sample, and with it the loss is NaN although the model gives out finite numbers: a standard deviation of one value is 0 / 0"
 [params.share]
 value = 0.34
 doc = "Size of the short batch over the usual one."
@@ -79,20 +83,14 @@ WITH measured AS (
     FROM judged
 )
 SELECT rank, step, value, usual::BIGINT AS usual, norm, times, epochs, spikes, chance, 'error' AS severity,
-    'optimizer' AS phase, NULL::VARCHAR AS module,
-    printf(', and the gradient norm there is %.3g, %.3g times the usual, where so few samples alone make '
-        || 'it at most %.3g times as large; it is %.3g times or more in %d of %d such batches', norm, times,
-        chance, $beyond * chance, spikes, epochs) AS effect
+    'optimizer' AS phase, NULL::VARCHAR AS module, $beyond * chance AS least_times, 'norm_spikes' AS effect_
 FROM counted
 WHERE spike AND spikes >= $least AND spikes >= $most * epochs
 -- detector: refused
 -- batch norm has raised, in the last place of a loader whose batches fill up but for one sample
 SELECT coalesce(e.rank, 0) AS rank, e.step, 1 AS value, u.usual::BIGINT AS usual, 'fatal' AS severity,
-    'forward' AS phase, e.module,
-    printf(', and batch norm cannot normalise one value a channel: the %d samples of the loader are '
-        || '%d batches of %d and one sample (drop_last is off); the exception came at batch %d of %d',
-        (b.loader_batches - 1) * u.usual::BIGINT + 1, b.loader_batches - 1, u.usual::BIGINT,
-        b.loader_batches, b.loader_batches) AS effect
+    'forward' AS phase, e.module, b.loader_batches, b.loader_batches - 1 AS full,
+    (b.loader_batches - 1) * u.usual::BIGINT + 1 AS samples, 'batch_norm_refused' AS effect_
 FROM exits e
 JOIN known_exceptions k ON k.known = 'batchnorm-one' AND regexp_matches(e.exception_message, k.pattern)
 JOIN usual u ON u.rank = coalesce(e.rank, 0) AND u.usual > 1 AND u.low = u.usual
@@ -105,9 +103,7 @@ QUALIFY row_number() OVER (PARTITION BY e.rank ORDER BY b.step DESC) = 1
 -- numbers are lost for the first time in the first batch of one sample, while all that the modules gave out
 -- is finite: a standard deviation of one value is 0 / 0
 SELECT o.rank, o.step, 1 AS value, u.usual::BIGINT AS usual, 'error' AS severity, 'loss' AS phase,
-    NULL::VARCHAR AS module,
-    ', the first of one sample, and with it the loss is NaN although the model gives out finite numbers: a '
-        'standard deviation of one value is 0 / 0' AS effect
+    NULL::VARCHAR AS module, 'loss_lost' AS effect_
 FROM nonfinite_origin o
 JOIN usual u ON u.rank = o.rank AND u.usual > 1
 JOIN (SELECT rank, min(step) AS step FROM sizes WHERE size = 1 GROUP BY rank) f

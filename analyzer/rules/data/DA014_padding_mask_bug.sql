@@ -7,6 +7,16 @@ signal = "valid_fraction"
 message = "From step {step} on {how_}."
 fix = "Check where the mask is made (the collate function, the model, the call of attention, ignore_index). Check which value means padding. The mask and the padding do not agree."
 explains = ["loss-off-course", "shuffled-labels", "plateau", "fully-masked-attention-row", "nonfinite-tensor"]
+[say.place_]
+model = "the model"
+module = "{module}"
+[say.how_]
+mask_turned = "attention in {place_} gives all its weight to padding, in {looks} looks, although only {padding:.0f} % of the positions are padding: the mask is turned round"
+padding_uncovered = "attention in {place_} gives {weight:.0f} % of its weight to padding, in {looks} looks, where it gave none in {closed} looks before: the mask does not cover the padding any more"
+all_ones = "the mask {field} is all ones, though {padding:.0f} % of the positions of padded samples are padding, and attention in {place_} gives {weight:.0f} % of its weight to it"
+other_padding_value = "sequences in field {field} are padded with 0 where they were padded with {before:.0f}, which is what the embedding calls padding: attention takes {padding:.0f} % of the tokens for real ones"
+padding_in_loss = "the loss counts the targets of padding, {padding:.0f} % of all: those of tokens that their embedding, or a mask of the batch, calls padding"
+left_its_range = "{value:.3g} of the elements of the mask {field} are set; before, batches lay between {low:.3g} and {high:.3g}"
 [params.least]
 value = 8
 unit = "batches"
@@ -147,14 +157,9 @@ WITH on_padding AS (
 SELECT o.rank, o.step,
     CASE WHEN o.step = o.look THEN least(coalesce(o.last_good, -1) + 1, o.step) ELSE o.step END AS step_lower,
     o.seq, m.module, 'attention' AS field, o.value, NULL AS low, NULL AS high,
-    CASE WHEN o.closed IS NULL
-        THEN format('attention in {} gives all its weight to padding, in {:d} looks, although only {:.0f} % '
-            'of the positions are padding: the mask is turned round',
-            coalesce(nullif(m.module, ''), 'the model'), o.looks, in_percent(o.share))
-        ELSE format('attention in {} gives {:.0f} % of its weight to padding, in {:d} looks, where it gave '
-            'none in {:d} looks before: the mask does not cover the padding any more',
-            coalesce(nullif(m.module, ''), 'the model'), in_percent(o.value), o.looks, o.closed)
-    END AS how_
+    o.looks, o.closed, in_percent(o.share) AS padding, in_percent(o.value) AS weight,
+    if(m.module <> '', 'module', 'model') AS place_,
+    if(o.closed IS NULL, 'mask_turned', 'padding_uncovered') AS how_
 FROM dated o LEFT JOIN modules m ON m.rank = o.rank AND m.module_id = o.module_id
 QUALIFY row_number() OVER (PARTITION BY o.rank ORDER BY o.step, m.call_order) = 1
 -- detector: all_ones
@@ -190,10 +195,8 @@ WITH ones AS (
                 WHERE p.rank = f.rank AND p.module_id = f.module_id AND p.probe = 'attention_entropy')
 )
 SELECT o.rank, o.step, o.seq, m.module, o.field, u.value, NULL AS low, NULL AS high,
-    format('the mask {} is all ones, though {:.0f} % of the positions of padded samples are padding, and '
-        'attention in {} gives {:.0f} % of its weight to it',
-        o.field, in_percent(u.share), coalesce(nullif(m.module, ''), 'the model'),
-            in_percent(u.value)) AS how_
+    in_percent(u.share) AS padding, in_percent(u.value) AS weight,
+    if(m.module <> '', 'module', 'model') AS place_, 'all_ones' AS how_
 FROM unhidden u JOIN ones o USING (rank) LEFT JOIN modules m ON m.rank = u.rank AND m.module_id = u.module_id
 QUALIFY row_number() OVER (PARTITION BY u.rank ORDER BY m.call_order, o.seq) = 1
 -- detector: padded_with_another_value
@@ -239,10 +242,8 @@ WITH filled AS (
           FROM probes p
           WHERE p.rank = f.rank AND p.probe = 'attention_entropy' AND p.step >= f.step) > 0
 )
-SELECT r.rank, r.step, r.seq, r.field, r.value,
-    format('sequences in field {} are padded with 0 where they were padded with {:.0f}, which is what the '
-        'embedding calls padding: attention takes {:.0f} % of the tokens for real ones',
-        r.field, r.before, in_percent(r.value)) AS how_
+SELECT r.rank, r.step, r.seq, r.field, r.value, r.before, in_percent(r.value) AS padding,
+    'other_padding_value' AS how_
 FROM refilled r QUALIFY row_number() OVER (PARTITION BY r.rank ORDER BY r.step, r.seq) = 1
 -- detector: padding_in_loss
 WITH in_loss AS (
@@ -265,9 +266,7 @@ WITH in_loss AS (
 SELECT c.rank, coalesce(c.counted, c.look) AS step,
     coalesce(c.counted, c.last_good + 1, c.look) AS step_lower, c.seq, c.field, c.value,
     CASE WHEN c.value >= $large THEN 'error' ELSE 'warning' END AS severity,
-    format('the loss counts the targets of padding, {:.0f} % of all: those of tokens that their embedding, '
-        'or a mask of the batch, calls padding',
-        in_percent(c.value)) AS how_
+    in_percent(c.value) AS padding, 'padding_in_loss' AS how_
 FROM (
     -- padding is looked for now and then; how many targets the loss leaves out is known of every batch
     SELECT *,
@@ -285,9 +284,7 @@ FROM (
     FROM in_loss
 ) c
 -- detector: mask_left_its_range
-SELECT rank, step, seq, field, value, low, high,
-    format('{:.3g} of the elements of the mask {} are set; before, batches lay between {:.3g} and {:.3g}',
-        value, field, low, high) AS how_
+SELECT rank, step, seq, field, value, low, high, 'left_its_range' AS how_
 FROM masks
 WHERE seen >= $least AND rows_ >= $lasting AND (ahead_high < low - $far OR ahead_low > high + $far)
 QUALIFY row_number() OVER (PARTITION BY rank, field ORDER BY n) = 1

@@ -7,6 +7,13 @@ signal = "event"
 message = "{who_} draw the same random numbers. In each, {generator} is in the same state before the first batch and after it, although they read other samples. What is drawn for one batch comes again in others."
 fix = "{remedy}"
 explains = ["duplicate-batches"]
+[say.who_]
+workers = "{value} workers of the loader"
+workers_in_each_epoch = "{value} workers of the loader, in each of {epochs} epochs,"
+epochs = "The workers of {epochs} epochs"
+[say.remedy]
+seeded_alike = "Give every worker a seed of its own where it is seeded (worker_init_fn, or the dataset): torch.utils.data.get_worker_info().seed, which differs from worker to worker and from epoch to epoch; torch seeds the global generators of a worker by it already."
+copied = "Seed it in each worker: worker_init_fn with info = torch.utils.data.get_worker_info() and a new generator of info.seed in the place of the one that info.dataset holds; or draw from torch's, numpy's or Python's global generator, which torch seeds in each worker."
 [params.most]
 value = 16
 unit = "workers"
@@ -45,21 +52,9 @@ WITH draws AS (
 )
 SELECT s.rank, coalesce(t.begun, s.seen) + CASE WHEN s.workers > 1 THEN 1 ELSE 0 END AS step, s.generator,
     s.workers AS value, s.epochs,
-    CASE
-        WHEN s.workers > 1 AND s.epochs > 1
-        THEN printf('%d workers of the loader, in each of %d epochs,', s.workers, s.epochs)
-        WHEN s.workers > 1 THEN printf('%d workers of the loader', s.workers)
-        ELSE printf('The workers of %d epochs', s.epochs)
-        END AS who_,
-    CASE WHEN s.shared
-        THEN 'Give every worker a seed of its own where it is seeded (worker_init_fn, or the dataset): '
-            || 'torch.utils.data.get_worker_info().seed, which differs from worker to worker and from epoch '
-            || 'to epoch; torch seeds the global generators of a worker by it already.'
-        ELSE 'Seed it in each worker: worker_init_fn with '
-            || 'info = torch.utils.data.get_worker_info() and a new generator of '
-            || 'info.seed in the place of the one that info.dataset holds; or draw from torch''s, '
-            || 'numpy''s or Python''s global generator, which torch seeds in each worker.'
-        END AS remedy,
+    CASE WHEN s.workers > 1 AND s.epochs > 1 THEN 'workers_in_each_epoch'
+        WHEN s.workers > 1 THEN 'workers' ELSE 'epochs' END AS who_,
+    if(s.shared, 'seeded_alike', 'copied') AS remedy,
     CASE WHEN s.workers > 1 THEN 'error' ELSE 'warning' END AS severity
 FROM same s
 JOIN training l ON l.rank = s.rank AND l.loader_id = s.loader_id AND l.epoch = (SELECT min(m.epoch)

@@ -4,9 +4,15 @@ name = "axes-mixed"
 severity = "error"
 phase = "forward"
 signal = "event"
-message = "In {place} a view makes {made} of {given}. The axis of size {value} goes to another place, but a view does not move elements. It regroups them in the order of memory, so elements of different positions are mixed{again}."
+message = "In {place_} a view makes {made} of {given}. The axis of size {value} goes to another place, but a view does not move elements. It regroups them in the order of memory, so elements of different positions are mixed{again_}."
 fix = "Move the axis by transpose or permute: q.view(B, L, H, D).transpose(1, 2) for heads of attention. Use view or reshape only to split an axis or to join neighbours. Transpose heads back before they are joined again."
 explains = ["nothing-learnt"]
+[say.place_]
+outside = "code outside the modules"
+root = "the model ({class_name})"
+module = "{module} ({class_name})"
+[say.again_]
+views = "; {views} views of this step do such a thing"
 [needs]
 tables = ["events"]
 [doc]
@@ -23,13 +29,9 @@ WITH found AS (
     FROM events e LEFT JOIN modules m ON m.rank = e.rank AND m.module_id = e.module_id
     WHERE e.event = 'axes-mixed'
 )
-SELECT rank, step, module, value, given, made,
-    CASE
-        WHEN module IS NULL THEN 'code outside the modules'
-        WHEN module = '' THEN printf('the model (%s)', class_name)
-        ELSE printf('%s (%s)', module, class_name)
-        END AS place,
-    CASE WHEN views > 1 THEN printf('; %d views of this step do such a thing', views) ELSE '' END AS again
+SELECT rank, step, module, class_name, value, given, made, views,
+    CASE WHEN module IS NULL THEN 'outside' WHEN module = '' THEN 'root' ELSE 'module' END AS place_,
+    CASE WHEN views > 1 THEN 'views' END AS again_
 FROM found
 QUALIFY row_number() OVER (PARTITION BY rank, module, given, made ORDER BY step) = 1
 ORDER BY step, rank

@@ -4,9 +4,20 @@ name = "batch-axis-as-sequence"
 severity = "error"
 phase = "forward"
 signal = "event"
-message = "{what_} in {place} goes along the axis of the {samples} samples, and takes the axis of size {other} for the batch. Samples influence each other, and the places of one sample do not."
+message = "{what_} in {place_} goes along the axis of the {samples} samples, and takes the axis of size {other} for the batch. Samples influence each other, and the places of one sample do not."
 fix = "{remedy}"
 explains = ["nothing-learnt", "overfit"]
+[say.what_]
+softmax = "A softmax over axis 0"
+recurrence = "The recurrence"
+attention = "Attention"
+[say.place_]
+root = "the model ({class_name})"
+module = "{module} ({class_name})"
+[say.remedy]
+softmax = "Let the softmax go along the places of one sample: dim=-1 instead of dim=0."
+samples_first = "Give it the samples first, as batch_first=True says: x.transpose(0, 1) before the call."
+samples_second = "Build it with batch_first=True, or exchange the axes before and after the call: x.transpose(0, 1)."
 [needs]
 tables = ["events", "batches"]
 [doc]
@@ -22,19 +33,11 @@ WITH found AS (
     FROM events e JOIN modules m ON m.rank = e.rank AND m.module_id = e.module_id
     WHERE e.event = 'axis-of-samples'
 )
-SELECT f.rank, f.step, f.module, f.samples AS value, f.samples, f.other,
-    CASE WHEN f.axis = 0 THEN 'A softmax over axis 0'
-        WHEN f.operator LIKE '%Rnn%' THEN 'The recurrence'
-        ELSE 'Attention'
+SELECT f.rank, f.step, f.module, f.class_name, f.samples AS value, f.samples, f.other,
+    CASE WHEN f.axis = 0 THEN 'softmax' WHEN f.operator LIKE '%Rnn%' THEN 'recurrence' ELSE 'attention'
         END AS what_,
-    CASE WHEN f.module = '' THEN printf('the model (%s)', f.class_name)
-        ELSE printf('%s (%s)', f.module, f.class_name) END AS place,
-    CASE WHEN f.axis = 0
-        THEN 'Let the softmax go along the places of one sample: dim=-1 instead of dim=0.'
-        WHEN f.batch_first
-        THEN 'Give it the samples first, as batch_first=True says: x.transpose(0, 1) before the call.'
-        ELSE 'Build it with batch_first=True, or exchange the axes before and after the call: '
-            || 'x.transpose(0, 1).'
+    if(f.module = '', 'root', 'module') AS place_,
+    CASE WHEN f.axis = 0 THEN 'softmax' WHEN f.batch_first THEN 'samples_first' ELSE 'samples_second'
         END AS remedy
 FROM found f
 WHERE f.axis = 0

@@ -4,9 +4,27 @@ name = "targets-visible-in-input"
 severity = "error"
 phase = "loss"
 signal = "equal"
-message = "The model is given the very targets that it must predict. In each of {looks} steps examined from step {step} on, {all_}{counted} targets that count are the tokens {where_} in what {place} looks up, {proof}."
+message = "The model is given the very targets that it must predict. In each of {looks} steps examined from step {step} on, {all_}{counted} targets that count are the tokens {where_} in what {place_} looks up, {proof_}."
 fix = "{remedy}."
 explains = ["overfit", "plateau"]
+[say.all_]
+all = "all "
+[say.where_]
+own_places = "at their own places"
+one_place_later = "one place later"
+[say.place_]
+embedding = "embedding {embedding}"
+unknown = "an embedding"
+[say.proof_]
+sees_its_own = "and each prediction sees its own: attention looks back only, and a gradient reaches the last place"
+not_masked = "while others are ignored, and gradients come back to them: they are not masked"
+no_causal_mask = "and attention shows each place what is behind it: there is no causal mask"
+beside_the_masked = "beside the {masked} that a mask hides: no attention is causal, and the loss counts what the model can copy"
+[say.remedy]
+sees_its_own = "Compare what comes out at a place with the token after it: logits[:, :-1] with tokens[:, 1:]. Or give a beginning token in front"
+not_masked = "Give the model the tokens in which the targets are masked, not the original ones"
+no_causal_mask = "Hide later places from attention: is_causal=True, or the mask of nn.Transformer.generate_square_subsequent_mask"
+beside_the_masked = "Let the loss count the masked places only: give the others its ignore_index as target"
 [params.looks]
 value = 4
 unit = "looks"
@@ -64,15 +82,8 @@ WITH looks AS (
     HAVING bool_and(equal) AND count(*) >= $looks
 )
 SELECT j.rank, j.step, m.module, j.looks, j.counted, 1.0 AS value,
-    'at their own places' AS where_, 'all ' AS all_,
-    coalesce('embedding ' || concat_ws('.', m.model, nullif(m.module, '')), 'an embedding') AS place,
-    CASE WHEN j.causal
-    THEN 'and each prediction sees its own: attention looks back only, and a gradient reaches the last place'
-        ELSE 'while others are ignored, and gradients come back to them: they are not masked' END AS proof,
-    CASE WHEN j.causal
-    THEN 'Compare what comes out at a place with the token after it: logits[:, :-1] with tokens[:, 1:]. '
-            'Or give a beginning token in front'
-        ELSE 'Give the model the tokens in which the targets are masked, not the original ones' END AS remedy,
+    concat_ws('.', m.model, nullif(m.module, '')) AS embedding, 'own_places' AS where_, 'all' AS all_,
+    if(j.causal, 'sees_its_own', 'not_masked') AS proof_,
     CASE WHEN j.causal THEN 'error' ELSE 'warning' END AS severity
 FROM judged j
 LEFT JOIN modules m ON m.rank = j.rank AND m.module_id = j.module_id
@@ -88,13 +99,8 @@ WITH looks AS (
 )
 SELECT l.rank, min(l.step) AS step, any_value(m.module) AS module, count(*) AS looks,
     sum(l.counted)::BIGINT AS counted,
-    1.0 AS value, 'one place later' AS where_, 'all ' AS all_,
-    coalesce('embedding ' || concat_ws('.', any_value(m.model), nullif(any_value(m.module), '')),
-        'an embedding') AS place,
-    'and attention shows each place what is behind it: there is no causal mask' AS proof,
-    'Hide later places from attention: is_causal=True, or the mask of '
-        'nn.Transformer.generate_square_subsequent_mask' AS remedy,
-    'error' AS severity
+    1.0 AS value, concat_ws('.', any_value(m.model), nullif(any_value(m.module), '')) AS embedding,
+    'one_place_later' AS where_, 'all' AS all_, 'no_causal_mask' AS proof_, 'error' AS severity
 FROM looks l
 LEFT JOIN modules m ON m.rank = l.rank AND m.module_id = l.module_id
 GROUP BY l.rank
@@ -104,13 +110,9 @@ HAVING count(*) >= $looks
 -- detector: beside_the_masked
 SELECT l.rank, min(l.step) AS step, any_value(m.module) AS module, count(*) AS looks,
     sum(l.equal)::BIGINT AS counted, sum(l.equal) / sum(l.counted) AS value,
-    'at their own places' AS where_, '' AS all_,
-    coalesce('embedding ' || concat_ws('.', any_value(m.model), nullif(any_value(m.module), '')),
-        'an embedding') AS place,
-    printf('beside the %d that a mask hides: no attention is causal, and the loss counts what the model can '
-        'copy', sum(l.masked)::BIGINT) AS proof,
-    'Let the loss count the masked places only: give the others its ignore_index as target' AS remedy,
-    'error' AS severity
+    concat_ws('.', any_value(m.model), nullif(any_value(m.module), '')) AS embedding,
+    sum(l.masked)::BIGINT AS masked,
+    'own_places' AS where_, 'beside_the_masked' AS proof_, 'error' AS severity
 FROM target_lookups l
 LEFT JOIN modules m ON m.rank = l.rank AND m.module_id = l.module_id
 GROUP BY l.rank
@@ -119,4 +121,5 @@ HAVING count(*) >= $looks
         AND l.equal >= $shown * l.counted AND coalesce(l.masked >= $hidden * l.counted, false)
         AND l.equal + l.masked >= $both * l.counted)
 -- together
+SELECT *, if(embedding = '', 'unknown', 'embedding') AS place_, proof_ AS remedy FROM found
 ORDER BY severity, step, rank

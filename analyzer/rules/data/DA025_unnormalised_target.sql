@@ -4,7 +4,7 @@ name = "unnormalised-target"
 severity = "error"
 phase = "loss"
 signal = "mean"
-message = "The targets are near {target}, the outputs near {output} in step {looked}. The outputs have gone {percent} % of the way to the targets' mean. After {steps} steps the loss is {kept} % of its first. A constant would have a smaller loss: targets differ from their mean by {spread}, outputs from it by {gap}."
+message = "The targets are near {target:.3g}, the outputs near {output:.3g} in step {looked}. The outputs have gone {percent:.2g} % of the way to the targets' mean. After {steps} steps the loss is {kept} % of its first. A constant would have a smaller loss: targets differ from their mean by {spread:.3g}, outputs from it by {gap:.3g}."
 fix = "Train on (target - mean) / standard deviation of the training data, and undo it where a prediction is used. Or begin with the last layer's bias at the targets' mean."
 explains = ["nothing-learnt", "lr-too-low", "exploding-gradients", "loss-spike", "shuffled-labels"]
 [params.large]
@@ -87,10 +87,9 @@ WITH fields AS (
         FROM losses WHERE isfinite(loss))
     GROUP BY rank
 )
-SELECT w.rank, w.step, w.looked, c.last_step + 1 - w.step AS steps, printf('%.3g', w.target) AS target,
-    printf('%.3g', w.output) AS output, printf('%.3g', w.spread) AS spread, printf('%.3g', w.gap) AS gap,
+SELECT w.rank, w.step, w.looked, c.last_step + 1 - w.step AS steps, w.target, w.output, w.spread, w.gap,
     w.gap AS value, percent_of_whole(c.last, c.first) AS kept,
-    printf('%.2g', in_percent(greatest(0, (w.first_gap - w.gap) / w.first_gap))) AS percent
+    in_percent(greatest(0, (w.first_gap - w.gap) / w.first_gap)) AS percent
 FROM ways w
 JOIN course c USING (rank)
 WHERE w.looks >= $looks AND abs(w.target) >= $large AND w.least > w.spread

@@ -7,6 +7,19 @@ signal = "distinct_rows"
 message = "Only {distinct} of the {size} rows of a batch differ, in {batches} of {looked} training batches examined from step {first} on. {what_}."
 fix = "{remedy}."
 explains = ["nothing-learnt", "overfit", "loss-off-course"]
+[say.list_]
+named = "{name}"
+unnamed = "a list"
+[say.what_]
+same_object = "All {entries} entries of {list_} are one and the same {kind}: each is overwritten by what is stored next"
+holds_same_object = "All {entries} entries of {list_} hold one and the same {kind} at {held_at}: each is overwritten by what is stored next"
+drawn_from_a_few = "The rows are new ones again and again, so there are more of them"
+[say.line_]
+known = " in {line} ({statement})"
+[say.remedy]
+begin_a_new_one = "Begin a new one for each entry instead of clearing the old one, or store a copy of it{line_}"
+store_a_copy = "Store a copy: clone() of a tensor, copy() of an array{line_}"
+look_at_the_buffer = "Look at what fills the buffer or makes the batches: store copies, not references to one object, and draw from all that is stored"
 [params.few]
 value = 4
 doc = "Times that a row occurs in a batch, on average, where its different rows are few."
@@ -64,15 +77,13 @@ WITH inputs AS (
 -- detector: overwritten
 SELECT e.rank, r.later AS step, r.field, r.distinct AS value, 'error' AS severity,
     r.distinct, r.size, r.batches,
-    r.looked, r.first,
-    printf('All %d entries of %s %s one and the same %s%s: each is overwritten by what is stored next',
-        (e.detail ->> '$.entries')::BIGINT, coalesce(e.detail ->> '$.name', 'a list'),
-        CASE WHEN e.detail ->> '$.place' = '' THEN 'are' ELSE 'hold' END, e.detail ->> '$.kind',
-        CASE WHEN e.detail ->> '$.place' = '' THEN '' ELSE ' at ' || (e.detail ->> '$.place') END) AS what_,
-    CASE WHEN e.detail ->> '$.kind' IN ('list', 'deque', 'dict')
-        THEN 'Begin a new one for each entry instead of clearing the old one, or store a copy of it'
-        ELSE 'Store a copy: clone() of a tensor, copy() of an array' END
-        || coalesce(printf(' in %s (%s)', e.detail ->> '$.line', e.detail ->> '$.statement'), '') AS remedy
+    r.looked, r.first, (e.detail ->> '$.entries')::BIGINT AS entries,
+    e.detail ->> '$.name' AS name, e.detail ->> '$.kind' AS kind, e.detail ->> '$.place' AS held_at,
+    e.detail ->> '$.line' AS line, e.detail ->> '$.statement' AS statement,
+    if(e.detail ->> '$.name' IS NULL, 'unnamed', 'named') AS list_,
+    if(e.detail ->> '$.place' = '', 'same_object', 'holds_same_object') AS what_,
+    CASE WHEN e.detail ->> '$.statement' IS NOT NULL THEN 'known' END AS line_,
+    if(e.detail ->> '$.kind' IN ('list', 'deque', 'dict'), 'begin_a_new_one', 'store_a_copy') AS remedy
 FROM events e JOIN repeated r USING (rank)
 WHERE e.event = 'aliased-buffer'
 QUALIFY row_number() OVER (PARTITION BY e.rank ORDER BY r.batches DESC, r.field) = 1
@@ -94,9 +105,7 @@ WITH drawn AS (
 )
 SELECT o.rank, r.first AS step, o.field, r.distinct AS value, 'warning' AS severity,
     r.distinct, r.size, r.batches,
-    r.looked, r.first, 'The rows are new ones again and again, so there are more of them' AS what_,
-    'Look at what fills the buffer or makes the batches: store copies, not references to one object, and '
-    || 'draw from all that is stored' AS remedy
+    r.looked, r.first, 'drawn_from_a_few' AS what_, 'look_at_the_buffer' AS remedy
 FROM often o JOIN repeated r USING (rank, field)
 WHERE NOT EXISTS (FROM events e WHERE e.rank = o.rank AND e.event = 'aliased-buffer')
     AND (SELECT count(DISTINCT s.sample)

@@ -4,9 +4,18 @@ name = "stale-worker-state"
 severity = "error"
 phase = "data"
 signal = "event"
-message = "{what} has changed{from_} in the main process since the loader's {workers} workers were started. With persistent_workers=True they keep the copy of the start: from step {step} on they make samples with this old copy.{more}"
+message = "{what_} has changed{from_} in the main process since the loader's {workers} workers were started. With persistent_workers=True they keep the copy of the start: from step {step} on they make samples with this old copy.{more_}"
 fix = "Keep it in memory that processes share: a multiprocessing.Value, or a tensor after share_memory_(), made before the first pass. Or leave persistent_workers off, so that each epoch starts new workers. Or hand it over with each index, from the sampler."
 explains = ["repeated-batch-order", "duplicate-batches", "identical-worker-randomness"]
+[say.what_]
+of_dataset = "Attribute {path} ({dataset})"
+of_collate_fn = "Attribute {path}"
+global_variable = "The {path}"
+[say.from_]
+known = " from {before} to {after}"
+[say.more_]
+one = " So has 1 other of what they read."
+several = " So have {others} others of what they read."
 [needs]
 tables = ["events", "batches"]
 [doc]
@@ -25,18 +34,12 @@ WITH told AS (
     SELECT rank, loader_id, bool_and(phase = 'eval') AS evaluates
     FROM batches WHERE loader_id IS NOT NULL GROUP BY rank, loader_id
 )
-SELECT t.rank, t.step, t.workers, t.workers AS value,
-    CASE WHEN t.path LIKE 'dataset%' THEN 'Attribute ' || t.path || ' (' || t.dataset || ')'
-        WHEN t.path LIKE 'collate_fn%' THEN 'Attribute ' || t.path
-        ELSE 'The ' || t.path
-        END AS what,
-    coalesce(' from ' || t.before || ' to ' || t.after, '') AS from_,
-    CASE count(*) OVER (PARTITION BY t.rank, t.loader_id)
-        WHEN 1 THEN ''
-        WHEN 2 THEN ' So has 1 other of what they read.'
-        ELSE printf(' So have %d others of what they read.',
-            count(*) OVER (PARTITION BY t.rank, t.loader_id) - 1)
-        END AS more,
+SELECT t.rank, t.step, t.workers, t.workers AS value, t.path, t.dataset, t.before, t.after,
+    count(*) OVER (PARTITION BY t.rank, t.loader_id) - 1 AS others,
+    CASE WHEN t.path LIKE 'dataset%' THEN 'of_dataset' WHEN t.path LIKE 'collate_fn%' THEN 'of_collate_fn'
+        ELSE 'global_variable' END AS what_,
+    CASE WHEN t.before || t.after IS NOT NULL THEN 'known' END AS from_,
+    CASE WHEN others > 1 THEN 'several' WHEN others = 1 THEN 'one' END AS more_,
     CASE WHEN l.evaluates THEN 'warning' ELSE 'error' END AS severity
 FROM told t LEFT JOIN loaders l ON l.rank = t.rank AND l.loader_id = t.loader_id
 QUALIFY row_number() OVER (PARTITION BY t.rank, t.loader_id

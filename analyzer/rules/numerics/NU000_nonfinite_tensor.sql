@@ -5,12 +5,22 @@ severity = "error"
 is = ["nonfinite-values"]
 phase = "forward"
 signal = "nonfinite_count"
-message = "The first number that was lost: {origin} at step {step} {held}.{compiled_}{rerun}{spared_}"
-fix = "Look at what {origin} is computed from in this step. A capture of the module's inputs or torch.autograd.detect_anomaly on this one batch shows the operator."
+message = "The first number that was lost: {origin_} at step {step} {held_}.{compiled_}{rerun}{spared_}"
+fix = "Look at what {origin_} is computed from in this step. A capture of the module's inputs or torch.autograd.detect_anomaly on this one batch shows the operator."
 explains = ["loss-off-course", "python-exception", "dead-relu", "vanishing-gradients", "no-optimizer-step", "broken-graph", "nonfinite-metric"]
 generic = true
 reach = 100
 slack = 1
+[say.origin_]
+loss = "the loss"
+tensor = "{kind} {tensor}"
+gradient = "a gradient"
+
+[say.held_]
+elements = "held {nan_count} NaN and {inf_count} infinite of {numel} elements ({dtype}, {phase} phase); everything captured before it in this step was finite"
+number = "was not finite; no tensor was recorded before it in this step"
+[say.spared_]
+without_gradient = " The gradients of this step are finite: what was lost is a term of the loss without a gradient, computed from targets or constants; the weights are unhurt."
 [needs]
 tables = ["steps"]
 [doc]
@@ -20,12 +30,10 @@ not_this = "Masks of -inf, gradients that a GradScaler threw away, forwards in e
 source = "Arithmetic and graph order."
 */
 SELECT rank, step, microbatch,
-    CASE WHEN kind = 'loss' THEN 'the loss' ELSE coalesce(kind || ' ' || tensor, 'a ' || kind) END AS origin,
+    CASE WHEN kind = 'loss' THEN 'loss' WHEN tensor IS NULL THEN 'gradient' ELSE 'tensor' END AS origin_,
     -- a recording without tensors knows the number alone
-    CASE WHEN numel IS NULL THEN 'was not finite; no tensor was recorded before it in this step'
-        ELSE 'held ' || nan_count || ' NaN and ' || inf_count || ' infinite of ' || numel || ' elements ('
-            || dtype || ', ' || phase || ' phase); everything captured before it in this step was finite'
-            END AS held, nullif(seq, 2147483647) AS seq, phase, module, tensor, kind, dtype, shape,
+    if(numel IS NULL, 'number', 'elements') AS held_,
+    nullif(seq, 2147483647) AS seq, phase, module, tensor, kind, dtype, shape,
     nan_count + inf_count AS value, nan_count, inf_count, numel, class_name, min, max,
     coalesce((SELECT f.sentence
         FROM first_bad_operator f
@@ -41,9 +49,6 @@ SELECT rank, step, microbatch,
         AND (SELECT bool_and(isfinite(s.grad_norm))
             FROM steps s
             WHERE s.rank = nonfinite_origin.rank AND s.step = nonfinite_origin.step)
-        THEN ' The gradients of this step are finite: what was lost is a term of the loss without a '
-            'gradient, computed from targets or constants; the weights are unhurt.'
-            ELSE ''
-            END AS spared_
+        THEN 'without_gradient' END AS spared_
 FROM nonfinite_origin
 ORDER BY step, rank

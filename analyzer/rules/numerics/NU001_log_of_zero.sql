@@ -8,6 +8,12 @@ signal = "zero_count"
 message = "{what_} {zero_count} elements that are exactly 0 (of {numel}, {dtype}, shape {shape}) at step {step}, which gives {gives}, and {harm_}.{rerun}"
 fix = "Use the fused form (log_softmax, cross_entropy, binary_cross_entropy_with_logits, logsumexp), or clamp the argument: x.clamp_min(torch.finfo(x.dtype).tiny).log()."
 explains = ["nonfinite-values", "loss-off-course", "sqrt-at-zero"]
+[say.what_]
+logarithm = "{op} took the logarithm of"
+product = "The loss multiplied logarithms by a distribution with"
+[say.harm_]
+loss_lost = "the loss became non-finite"
+gradients_lost = "the loss hid it, but the derivative of that is 1 / 0, and the gradients became non-finite"
 [needs]
 tables = ["steps"]
 [doc]
@@ -50,7 +56,7 @@ WITH graph AS (
       AND (f.rank, f.step) NOT IN (SELECT (rank, step) FROM graph)
 )
 -- detector: of_zero
-SELECT *, op || ' took the logarithm of' AS what_, '-inf' AS gives, 'the loss became non-finite' AS harm_
+SELECT *, 'logarithm' AS what_, '-inf' AS gives, 'loss_lost' AS harm_
 FROM (SELECT * FROM graph UNION ALL BY NAME SELECT * FROM rerun)
 -- detector: times_a_zero_of_a_distribution
 WITH product AS (
@@ -58,8 +64,8 @@ WITH product AS (
     -- the zeros of p
     SELECT p.rank, p.step, p.microbatch, p.seq, 'loss' AS phase, p.module, p.op || '.' || p.saved AS tensor,
         p.op, p.zero_count AS value, p.zero_count, p.numel, p.dtype, p.shape,
-        p.min, p.max, p.graph_seq, 'The loss multiplied logarithms by a distribution with' AS what_,
-            '0 * log 0 = NaN' AS gives, '' AS rerun
+        p.min, p.max, p.graph_seq,
+        'product' AS what_, 'loss_lost' AS harm_, '0 * log 0 = NaN' AS gives, '' AS rerun
     FROM operator_sites p
     JOIN nonfinite_origin o ON o.rank = p.rank AND o.step = p.step AND o.kind = 'loss' AND o.nan_count > 0
     JOIN bad_steps b ON b.rank = p.rank AND b.step = p.step AND b.signs = ['loss']
@@ -78,7 +84,7 @@ WITH product AS (
           WHERE l.rank = p.rank AND l.step = p.step AND l.nan_count + l.inf_count > 0)
       AND (p.rank, p.step) NOT IN (SELECT (rank, step) FROM graph UNION ALL SELECT (rank, step) FROM rerun)
 )
-SELECT *, 'the loss became non-finite' AS harm_ FROM product
+SELECT * FROM product
 -- detector: in_the_backward
 WITH hidden AS (
     -- what was made of -inf was finite again (exp, clamp, a ratio), but the derivative is 1 / 0, and times
@@ -86,9 +92,7 @@ WITH hidden AS (
     SELECT p.rank, p.step, p.microbatch, p.seq, 'backward' AS phase, p.module,
         p.op || '.' || p.saved AS tensor, p.op, p.zero_count AS value, p.zero_count, p.numel, p.dtype,
         p.shape,
-        p.min, p.max, p.graph_seq,
-            'the loss hid it, but the derivative of that is 1 / 0, and the gradients became '
-            'non-finite' AS harm_,
+        p.min, p.max, p.graph_seq, 'gradients_lost' AS harm_,
         coalesce((SELECT f.sentence FROM first_bad_operator f WHERE f.rank = p.rank AND f.step = p.step),
             '') AS rerun
     FROM operator_sites p
@@ -117,6 +121,6 @@ WITH hidden AS (
             AND q.zero_count > 0
             AND q.op IN ('Sqrt', 'Rsqrt', 'Pow', 'Norm', 'LinalgVectorNorm', 'Cdist'))
 )
-SELECT *, op || ' took the logarithm of' AS what_, '-inf' AS gives FROM hidden
+SELECT *, 'logarithm' AS what_, '-inf' AS gives FROM hidden
 -- together
 ORDER BY step, rank, graph_seq, seq

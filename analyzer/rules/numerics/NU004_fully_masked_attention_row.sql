@@ -4,9 +4,12 @@ name = "fully-masked-attention-row"
 severity = "error"
 phase = "forward"
 signal = "full_rows"
-message = "Attention in module {place} at step {step}: {full_rows} of {rows} rows have every key masked ({op}.{saved}). The softmax of a row of -inf is NaN, and this module is the first whose output is not finite.{rerun}"
+message = "Attention in {place_} at step {step}: {full_rows} of {rows} rows have every key masked ({op}.{saved}). The softmax of a row of -inf is NaN, and this module is the first whose output is not finite.{rerun}"
 fix = "Leave every query at least one key: its own position, or a dummy key. Or replace NaN rows after the softmax. Check batches with samples that are padding only."
 explains = ["outlier-batch", "nonfinite-values", "loss-off-course", "exploding-gradients", "nonfinite-operator"]
+[say.place_]
+root = "the root module"
+module = "module {module}"
 [params.sane]
 value = 1e15
 doc = "Saved operands below this size cannot overflow a product in float32 or bfloat16. So the mask made whole rows of NaN."
@@ -43,7 +46,7 @@ WITH looks AS (
 )
 SELECT l.rank, l.step, l.microbatch, l.seq, 'forward' AS phase, coalesce(l.module, l.origin_module) AS module,
     l.origin_tensor AS tensor,
-    coalesce(nullif(coalesce(l.module, l.origin_module), ''), 'the root') AS place,
+    if(coalesce(l.module, l.origin_module, '') = '', 'root', 'module') AS place_,
     l.full_rows AS value, l.full_rows, l.rows, l.op, l.saved, l.dtype, l.shape, l.class_name, l.graph_seq,
     coalesce((SELECT f.sentence FROM first_bad_operator f WHERE f.rank = l.rank AND f.step = l.step),
         '') AS rerun

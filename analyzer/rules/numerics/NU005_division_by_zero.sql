@@ -4,9 +4,16 @@ name = "division-by-zero"
 severity = "error"
 phase = "forward"
 signal = "zero_count"
-message = "At step {step} {op} had {zero_count} exact zeros in its denominator (of {numel}, {dtype}, shape {shape}). The first to come out non-finite was {origin}.{rerun}"
+message = "At step {step} {op_} had {zero_count} exact zeros in its denominator (of {numel}, {dtype}, shape {shape}). The first to come out non-finite was {origin_}.{rerun}"
 fix = "Add an eps inside the denominator or clamp it (x / total.clamp_min(eps)). Handle the case behind it: an empty mask, a batch whose weights sum to zero, a constant feature."
 explains = ["nonfinite-tensor", "loss-off-course", "python-exception"]
+[say.op_]
+divides = "{op}"
+division_of_factor = "the division that made a factor of {op}"
+standardisation_of_factor = "the standardisation that made a factor of {op}"
+[say.origin_]
+loss = "the loss"
+tensor = "{kind} {lost}"
 [params.ordinary]
 value = 1e30
 doc = "Largest finite element of a factor beside which an infinite one is no overflow (float32 ends at 3.4e38)."
@@ -33,8 +40,7 @@ source = "Arithmetic; IEEE 754 division."
 SELECT p.rank, p.step, p.microbatch, p.seq,
     CASE WHEN p.module IS NULL THEN coalesce(o.phase, 'loss') ELSE 'forward' END AS phase,
     p.module, p.op || '.' || p.saved AS tensor, p.op, p.dtype, p.shape, p.numel, p.min, p.max,
-        p.graph_seq, o.kind,
-        CASE WHEN o.kind = 'loss' THEN 'the loss' ELSE o.kind || ' ' || o.tensor END AS origin,
+    p.graph_seq, o.kind, o.tensor AS lost, 'divides' AS op_,
     CASE WHEN p.saved = 'other' THEN p.zero_count ELSE p.inf_count END AS value,
     CASE WHEN p.saved = 'other' THEN p.zero_count ELSE p.inf_count END AS zero_count,
     coalesce((SELECT f.sentence FROM first_bad_operator f WHERE f.rank = p.rank AND f.step = p.step),
@@ -58,10 +64,8 @@ SELECT f.rank, f.step, f.microbatch, NULL::INTEGER AS seq,
     CASE WHEN f.module IS NULL THEN 'loss' ELSE 'forward' END AS phase, f.module,
     f.op || '.' || f.operand AS tensor, f.op,
     f.dtype, f.shape, f.operand_numel AS numel, f.operand_min AS min, f.operand_max AS max,
-        f.ordinal::BIGINT AS graph_seq, o.kind,
-    CASE WHEN o.kind = 'loss' THEN 'the loss' ELSE o.kind || ' ' || o.tensor END AS origin,
-        f.operand_zero_count AS value,
-    f.operand_zero_count AS zero_count, f.sentence AS rerun
+    f.ordinal::BIGINT AS graph_seq, o.kind, o.tensor AS lost, 'divides' AS op_,
+    f.operand_zero_count AS value, f.operand_zero_count AS zero_count, f.sentence AS rerun
 FROM first_bad_operator f
 JOIN nonfinite_origin o ON o.rank = f.rank AND o.step = f.step
 WHERE f.phase = 'forward'
@@ -76,10 +80,9 @@ WHERE f.phase = 'forward'
 -- infinities, which no overflow reaches from there and 1/0 does
 SELECT p.rank, p.step, p.microbatch, p.seq,
     CASE WHEN p.module IS NULL THEN coalesce(o.phase, 'loss') ELSE 'forward' END AS phase,
-    p.module, p.op || '.' || p.saved AS tensor, 'The division that made a factor of ' || p.op AS op,
-        p.dtype, p.shape, p.numel, p.min, p.max, p.graph_seq, o.kind,
-    CASE WHEN o.kind = 'loss' THEN 'the loss' ELSE o.kind || ' ' || o.tensor END AS origin,
-        p.inf_count AS value, p.inf_count AS zero_count, '' AS rerun
+    p.module, p.op || '.' || p.saved AS tensor, p.op,
+    p.dtype, p.shape, p.numel, p.min, p.max, p.graph_seq, o.kind, o.tensor AS lost,
+    'division_of_factor' AS op_, p.inf_count AS value, p.inf_count AS zero_count, '' AS rerun
 FROM operator_sites p
 JOIN nonfinite_origin o ON o.rank = p.rank AND o.step = p.step
 WHERE p.trigger = 'nonfinite'
@@ -104,11 +107,10 @@ WHERE p.trigger = 'nonfinite'
 -- (a flat one is taken to be made of groups as large as the numbers of elements and of NaN allow)
 SELECT p.rank, p.step, p.microbatch, p.seq,
     CASE WHEN p.module IS NULL THEN coalesce(o.phase, 'loss') ELSE 'forward' END AS phase,
-    p.module, p.op || '.' || p.saved AS tensor,
-        'The standardisation that made a factor of ' || p.op AS op, p.dtype, p.shape,
-        p.numel // p.size AS numel, p.min, p.max, p.graph_seq, o.kind,
-    CASE WHEN o.kind = 'loss' THEN 'the loss' ELSE o.kind || ' ' || o.tensor END AS origin,
-        p.nan_count // p.size AS value, p.nan_count // p.size AS zero_count, '' AS rerun
+    p.module, p.op || '.' || p.saved AS tensor, p.op, p.dtype, p.shape,
+    p.numel // p.size AS numel, p.min, p.max, p.graph_seq, o.kind, o.tensor AS lost,
+    'standardisation_of_factor' AS op_, p.nan_count // p.size AS value, p.nan_count // p.size AS zero_count,
+    '' AS rerun
 FROM (SELECT *, CASE WHEN len(shape) = 1 THEN gcd(numel, nan_count) ELSE shape[-1] END AS size
     FROM operator_sites) p
 JOIN nonfinite_origin o ON o.rank = p.rank AND o.step = p.step
@@ -127,4 +129,5 @@ WHERE p.trigger = 'nonfinite' AND p.op = 'Mul' AND o.kind = 'loss' AND p.size >=
     AND (p.rank, p.step) NOT IN (SELECT (rank, step) FROM rerun)
     AND (p.rank, p.step) NOT IN (SELECT (rank, step) FROM factor)
 -- together
+SELECT *, if(kind = 'loss', 'loss', 'tensor') AS origin_ FROM found
 ORDER BY step, rank, graph_seq, seq

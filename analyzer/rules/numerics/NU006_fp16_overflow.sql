@@ -5,9 +5,16 @@ severity = "error"
 is = ["nonfinite-operator"]
 phase = "forward"
 signal = "abs_max"
-message = "float16 tensor {tensor} overflowed at step {step}: {inf_count} infinite and {nan_count} NaN of {numel} elements; {evidence}. float16 ends at 65504.{rerun}"
+message = "float16 tensor {tensor} overflowed at step {step}: {inf_count} infinite and {nan_count} NaN of {numel} elements{largest_}{before_}{operand_}. float16 ends at 65504.{rerun}"
 fix = "Run this module in bfloat16 or float32 (autocast(enabled=False) around it), or scale its input down. Find out why its values had grown."
 explains = ["nonfinite-values", "loss-off-course", "exploding-gradients", "no-optimizer-step", "dead-relu", "frozen-by-zero-gradient", "loss-scale-collapse"]
+[say.largest_]
+largest = "; largest finite element {value:.5g}"
+finite_before = "; all were finite before, at most {largest_before:.5g}; numbers up to {operand:.5g} had come in"
+[say.before_]
+known = ", {last_before:.5g} in the step before it"
+[say.operand_]
+known = ", largest half operand inside the module {operand:.5g}"
 [params.near]
 value = 4096.0
 doc = "A NaN alone counts as overflow where the tensor or an operand had reached this size: its square is beyond 65504."
@@ -64,11 +71,8 @@ WITH origin AS (
 SELECT o.rank, o.step, o.microbatch, o.seq, o.phase, o.module, o.tensor, o.kind,
     greatest(abs(o.min), abs(o.max)) AS value, o.nan_count, o.inf_count, o.numel, o.shape, o.class_name,
     h.largest_before, h.last_before, x.operand,
-    concat_ws(', ', printf('largest finite element %.5g', greatest(abs(o.min), abs(o.max))),
-        CASE WHEN h.last_before IS NOT NULL THEN printf('%.5g in the step before it', h.last_before) END,
-        CASE
-            WHEN x.operand IS NOT NULL THEN printf('largest half operand inside the module %.5g', x.operand)
-            END) AS evidence,
+    if(value IS NULL, NULL, 'largest') AS largest_, if(h.last_before IS NULL, NULL, 'known') AS before_,
+    if(x.operand IS NULL, NULL, 'known') AS operand_,
     coalesce((SELECT f.sentence FROM first_bad_operator f WHERE f.rank = o.rank AND f.step = o.step),
         '') AS rerun
 FROM origin o
@@ -119,10 +123,7 @@ WITH halves AS (
 )
 SELECT rank, step, microbatch, seq, 'forward' AS phase, module, tensor, kind,
     coalesce(size, operand) AS value, nan_count, inf_count, numel, shape, class_name,
-    largest_before, last_before, operand,
-    printf('all were finite before, at most %.5g; numbers up to %.5g had come in', largest_before,
-        operand) AS evidence,
-        '' AS rerun
+    largest_before, last_before, operand, 'finite_before' AS largest_, '' AS rerun
 FROM absorbed
 -- together
 ORDER BY step, rank

@@ -4,9 +4,16 @@ name = "mask-fill-overflow"
 severity = "error"
 phase = "forward"
 signal = "fill"
-message = "{said}."
+message = "{said_}."
 fix = "Take the fill from the dtype of the scores: scores.masked_fill(mask, torch.finfo(scores.dtype).min), or compute the scores in float32. And leave every row at least one key."
 explains = ["fully-masked-attention-row", "nonfinite-values", "shape-or-dtype-error", "fp16-overflow", "loss-off-course"]
+[say.place_]
+root = "the root module"
+module = "module {module}"
+
+[say.said_]
+fill_refused = "At step {step} a fill that float16 cannot hold was refused: {exception}"
+rows_lost = "At step {step} {full_rows} of {rows} rows of a float16 softmax in {place_} are NaN: the mask that was added to its scores is -inf in float16"
 [params.small]
 value = 64.0
 doc = "Operands of the scores below this size cannot overflow their product in float16, so infinite scores are the mask's doing."
@@ -26,9 +33,7 @@ source = "IEEE 754 binary16; the message is torch's own."
 */
 WITH refused AS (
     SELECT coalesce(rank, 0) AS rank, step, microbatch, phase, module, NULL::VARCHAR AS tensor,
-        printf('At step %d a fill that float16 cannot hold was refused: %s', step,
-            left(exception_message, $shown)) AS said,
-            0 AS order_
+        left(exception_message, $shown) AS exception, 'fill_refused' AS said_, 0 AS order_
     FROM exits WHERE exception_message LIKE '%cannot be converted to type%alf without overflow%'
 ), looks AS (
     SELECT p.*, o.tensor AS origin_tensor, o.module AS origin_module
@@ -39,12 +44,9 @@ WITH refused AS (
     WHERE p.trigger = 'nonfinite'
 ), lost AS (
     SELECT l.rank, l.step, l.microbatch, 'forward' AS phase, coalesce(l.module, l.origin_module) AS module,
-        l.origin_tensor AS tensor,
-        printf('At step %d %d of %d rows of a float16 softmax in module %s are NaN: the mask that was added '
-            'to its scores is -inf in float16',
-            l.step, l.full_rows, l.rows,
-            coalesce(nullif(coalesce(l.module, l.origin_module), ''), 'the root')) AS said,
-                l.graph_seq AS order_
+        l.origin_tensor AS tensor, l.full_rows, l.rows,
+        if(coalesce(l.module, l.origin_module, '') = '', 'root', 'module') AS place_,
+        'rows_lost' AS said_, l.graph_seq AS order_
     FROM looks l
     WHERE l.dtype = 'float16'
       AND l.op LIKE '%Softmax%'

@@ -4,9 +4,12 @@ name = "fp16-gradient-underflow"
 severity = "error"
 phase = "backward"
 signal = "zero_count"
-message = "From step {step} on the float16 gradients underflow in {bad} of {total} steps, without loss scaling. {percent} % of their elements are {which}, and the largest is {largest}. float16 loses digits below 6.1e-5 and ends at 6e-8."
+message = "From step {step} on the float16 gradients underflow in {bad} of {total} steps, without loss scaling. {percent} % of their elements are {which_}, and the largest is {largest}. float16 loses digits below 6.1e-5 and ends at 6e-8."
 fix = "Scale the loss (torch.amp.GradScaler), or train in bfloat16, whose exponent reaches as far as float32's."
 explains = ["gradients-vanish", "update-lost-to-rounding", "lr-too-low", "nothing-learnt", "silent-backend-noop", "dead-relu", "broken-graph", "optimizer-eps-underflow"]
+[say.which_]
+zero = "exactly zero"
+subnormal = "zero or too small for all of their digits"
 [params.share]
 value = 0.5
 doc = "Share of exact zeros among all elements of float16 gradients."
@@ -86,10 +89,8 @@ WITH half AS (
 )
 SELECT j.rank, f.step, median(j.share) FILTER (j.bad_step) AS value,
     percent_of(median(j.share) FILTER (j.bad_step)) AS percent,
-    CASE WHEN 2 * count(*) FILTER (j.bad_step
-        AND j.zero) >= count(*) FILTER (j.bad_step) THEN 'exactly zero'
-            ELSE 'zero or too small for all of their digits'
-            END AS which,
+    if(2 * count(*) FILTER (j.bad_step AND j.zero) >= count(*) FILTER (j.bad_step), 'zero', 'subnormal')
+        AS which_,
     max(j.largest_small) FILTER (j.bad_step) AS largest, count(*) FILTER (j.bad_step) AS bad,
         count(*) AS total
 FROM judged j JOIN first_ f ON f.rank = j.rank AND j.step >= f.step

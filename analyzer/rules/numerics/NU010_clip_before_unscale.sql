@@ -4,9 +4,12 @@ name = "clip-before-unscale"
 severity = "error"
 phase = "optimizer"
 signal = "clip_norm"
-message = "At step {step} {who} saw gradients still multiplied by the loss scale {scale}. It cut a norm of {value} to {max_norm}, so the real gradient was cut to about {left_}."
+message = "At step {step} {who_} saw gradients still multiplied by the loss scale {scale}. It cut a norm of {value} to {max_norm}, so the real gradient was cut to about {left_:.3g}."
 fix = "Call scaler.unscale_(optimizer) before the clipping."
 explains = ["clip-always-active", "lr-too-low", "nothing-learnt", "clip-ineffective", "frozen-by-zero-gradient"]
+[say.who_]
+clip_grad_norm = "clip_grad_norm_"
+own_code = "a clipping of the script's own"
 [params.steps]
 value = 8
 unit = "steps"
@@ -80,12 +83,11 @@ WITH own AS (
     GROUP BY ALL HAVING count(*) >= $steps
 )
 SELECT rank, step, clip_norm AS value, clip_max_norm AS max_norm, loss_scale AS scale,
-    'clip_grad_norm_' AS who,
-    printf('%.3g', coalesce(least(clip_max_norm, clip_norm), clip_value) / nullif(loss_scale, 0)) AS left_,
-        optimizer_id
+    coalesce(least(clip_max_norm, clip_norm), clip_value) / nullif(loss_scale, 0) AS left_,
+    'clip_grad_norm' AS who_, optimizer_id
 FROM steps WHERE clip_scaled
 UNION ALL BY NAME
 SELECT rank, step, coalesce(norm_before * scale, product) AS value, product AS max_norm, scale,
-    'a clipping of the script''s own' AS who, printf('%.3g', product / scale) AS left_, optimizer_id
+    product / scale AS left_, 'own_code' AS who_, optimizer_id
 FROM flat WHERE norm_before > $fall * norm OR scales >= 2
 ORDER BY step, rank, optimizer_id

@@ -5,9 +5,12 @@ severity = "error"
 is = ["nonfinite-values"]
 phase = "optimizer"
 signal = "nonfinite_count"
-message = "{tensor} ({dtype}) became non-finite in the update of step {step} ({value} of {numel} elements). All gradients were finite (norm {gradient_norm}). {optimizer} divides by sqrt(v) + eps with eps {eps}, which is not representable or too small in {narrow}."
+message = "{tensor} ({dtype}) became non-finite in the update of step {step} ({value} of {numel} elements). All gradients were finite (norm {gradient_norm}). {optimizer} divides by sqrt(v) + eps with eps {eps}, which is not representable or too small in {narrow_}."
 fix = "Use a larger eps (1e-4 for float16 state), or keep weights and optimizer state in float32."
 explains = ["nonfinite-tensor", "loss-off-course", "python-exception"]
+[say.narrow_]
+weight = "{dtype}"
+state = "its optimizer state (float16)"
 [params.half]
 value = 2.98e-8
 doc = "Half of the smallest float16 subnormal (5.96e-8): a smaller eps rounds to 0 there."
@@ -39,8 +42,7 @@ WITH hit AS (
 )
 SELECT h.rank, h.step, h.microbatch, h.seq, 'optimizer' AS phase, h.module, h.tensor, h.value, h.numel,
     h.dtype,
-    CASE WHEN h.dtype <> 'float16'
-        AND o.parameter_id IS NOT NULL THEN 'its optimizer state (float16)' ELSE h.dtype END AS narrow,
+    if(h.dtype <> 'float16' AND o.parameter_id IS NOT NULL, 'state', 'weight') AS narrow_,
     g.optimizer, g.eps, g.lr, s.grad_norm AS gradient_norm
 FROM hit h
 JOIN parameters p ON p.rank = h.rank AND p.tensor_id = h.tensor_id

@@ -4,9 +4,12 @@ name = "update-lost-to-rounding"
 severity = "error"
 phase = "optimizer"
 signal = "zero_count"
-message = "From step {step} on {percent} % of the elements of {tensor} ({dtype}) do not change in a step. The update is smaller than {dtype} can add. Its gradient is not zero and the learning rate reaches {lr}.{others}"
+message = "From step {step} on {percent} % of the elements of {tensor} ({dtype}) do not change in a step. The update is smaller than {dtype} can add. Its gradient is not zero and the learning rate reaches {lr}.{others_}"
 fix = "Keep float32 master weights (autocast instead of .half()/.bfloat16()), or use stochastic rounding."
 explains = ["nothing-learnt", "lr-too-low", "silent-backend-noop", "input-dtype-or-shape-change"]
+[say.others_]
+one = " So it is with 1 more weight."
+several = " So it is with {others} more weights."
 [params.share]
 value = 0.9
 doc = "Share of unchanged elements."
@@ -83,10 +86,7 @@ WITH updates AS (
     GROUP BY j.rank, j.tensor_id
 )
 SELECT rank, step, module, tensor, dtype, told.value, told.lr, percent_of(value) AS percent,
-    CASE
-        WHEN count(*) OVER (PARTITION BY rank) > 1 THEN printf(' So it is with %d more weights.',
-            count(*) OVER (PARTITION BY rank) - 1)
-        ELSE ''
-        END AS others
+    count(*) OVER (PARTITION BY rank) - 1 AS others,
+    CASE WHEN others > 1 THEN 'several' WHEN others = 1 THEN 'one' END AS others_
 FROM judged JOIN told USING (rank, tensor_id)
 WHERE lost >= $least ORDER BY step, rank, call_order

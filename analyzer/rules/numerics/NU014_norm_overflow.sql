@@ -4,9 +4,12 @@ name = "norm-overflow"
 severity = "error"
 phase = "optimizer"
 signal = "clip_norm"
-message = "At step {step} {found} ({tensors_} tensors, {dtypes}): the norm overflowed, and clipping by it set all gradients to zero."
+message = "At step {step} {found_} ({tensors_} tensors, {dtypes}): the norm overflowed, and clipping by it set all gradients to zero."
 fix = "Take the norm in float32: cast the gradients, or keep float32 master weights. Find out why the gradients are so large; error_if_nonfinite=True makes it visible."
 explains = ["nonfinite-tensor", "zero-grad-before-step", "gradients-vanish", "lr-too-low", "no-optimizer-step", "clip-always-active", "clip-ineffective", "plateau", "silent-backend-noop", "update-lost-to-rounding", "exploding-gradients", "fp16-overflow", "loss-spike"]
+[say.found_]
+norm_infinite = "clip_grad_norm_ found an infinite total norm although every gradient was finite"
+multiplied_by_zero = "every gradient was multiplied by zero: finite gradients flowed back through the modules, and until then the script itself had held their norm at {level:.4g}"
 [params.held]
 value = 0.005
 doc = "Share by which norms may differ and still be one that the script's own clipping holds."
@@ -74,17 +77,14 @@ WITH emptied AS (
     HAVING sum(g.nonfinite_count) = 0 AND max(g.sum_sq) = 0 AND bool_or(signbit(g.min) OR signbit(g.max))
 )
 SELECT s.rank, s.step,
-    'clip_grad_norm_ found an infinite total norm although every gradient was finite' AS found,
+    'norm_infinite' AS found_,
     count(*) AS tensors_, count(*) AS value, string_agg(DISTINCT g.dtype, ', ' ORDER BY g.dtype) AS dtypes
 FROM steps s
 JOIN stats g ON g.rank = s.rank AND g.step = s.step AND g.kind = 'gradient' AND NOT coalesce(g.missing, false)
 WHERE isinf(s.clip_norm) AND NOT coalesce(s.skipped_by_scaler, false) AND NOT is_nonfinite(s.loss)
 GROUP BY s.rank, s.step HAVING sum(g.nonfinite_count) = 0
 UNION ALL BY NAME
-SELECT m.rank, m.step,
-    printf('every gradient was multiplied by zero: finite gradients flowed back through the modules, and '
-        'until then the script itself had held their norm at %.4g',
-        m.level) AS found,
+SELECT m.rank, m.step, m.level, 'multiplied_by_zero' AS found_,
     m.tensors_, m.tensors_ AS value, m.dtypes
 FROM multiplied m
 WHERE EXISTS (SELECT 1

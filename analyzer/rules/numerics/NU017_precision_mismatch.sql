@@ -4,8 +4,14 @@ name = "precision-mismatch"
 severity = "error"
 phase = "forward"
 signal = "autocast"
-message = "From step {step} on {what_}, but the training forward runs without autocast (float32): {value}."
+message = "From step {step} on {what_}, but the training forward runs without autocast (float32): {off_}."
 fix = "Put the forward and the loss under torch.autocast(device, dtype), or drop the GradScaler."
+[say.what_]
+autocast_before = "autocast to {dtype_before} was on in all {on_before} steps before"
+scaler = "a GradScaler (scale {scale}) is in use"
+[say.off_]
+last = "off in the last {left_} steps"
+all = "off in all {left_} steps"
 [params.least]
 value = 3
 unit = "steps"
@@ -34,14 +40,11 @@ WITH forwards AS (
     FROM tensors
     WHERE kind IN ('parameter', 'activation') AND dtype IN ('float16', 'bfloat16')
 )
-SELECT rank, step,
-    'autocast to ' || dtype_before || ' was on in all ' || on_before || ' steps before' AS what_,
-    'off in the last ' || left_ || ' steps' AS value
+SELECT rank, step, dtype_before, on_before, left_, 'autocast_before' AS what_, 'last' AS off_
 FROM counted c WHERE on_before >= $least AND last_on < step AND left_ >= $least
   -- weights in half precision need no autocast
   AND NOT EXISTS (FROM halved_weights h WHERE h.rank = c.rank AND h.step >= c.step)
 UNION ALL BY NAME
-SELECT rank, step, 'a GradScaler (scale ' || scale || ') is in use' AS what_,
-    'off in all ' || left_ || ' steps' AS value
+SELECT rank, step, scale, left_, 'scaler' AS what_, 'all' AS off_
 FROM counted WHERE scale > 1 AND on_before = 0 AND left_ >= $least AND rank NOT IN (SELECT rank FROM half)
 ORDER BY step, rank

@@ -4,9 +4,15 @@ name = "silent-data-corruption"
 severity = "error"
 phase = "forward"
 signal = "abs_max"
-message = "{said}. Nothing that was recorded before it explains this: the inputs, the other tensors and the last update were as usual."
+message = "{said_}. Nothing that was recorded before it explains this: the inputs, the other tensors and the last update were as usual."
 fix = "Replay step {step} from the last checkpoint on another device. If the jump does not come again, test the memory and the device (rank {rank}). Look also for code that writes into weights or gradients between steps."
 explains = ["nonfinite-values", "loss-off-course", "exploding-gradients", "lr-too-high", "dead-relu", "saturated-activation", "nonfinite-operator", "division-by-zero", "exploding-activations", "gradients-vanish", "bad-init-scale", "optimizer-state-drift", "zero-grad-missing", "unnormalised-input", "loss-scale-collapse", "representation-collapse", "unexplained-jump"]
+[say.said_]
+weight_leapt = "At step {step} the largest element of {tensor} is {value:.4g}, after {size_before:.4g} in the step before, while its update was at most {update_size:.4g}"
+weight_overwritten = "At step {step}, before its update, {tensor} held {nonfinite_count} elements of {numel} that are not finite, although loss and gradients of the step before were finite"
+gradient_leapt = "At step {step} the gradient of {tensor} alone is {value:.4g}, after at most {peak:.4g} in the steps before"
+output_leapt = "At step {step} {tensor} ({class_name}) put out {value:.4g}, after {usual:.4g} on average in all other steps, although nothing before it in the forward pass was larger than usual"
+output_lost = "At step {step} {tensor} ({class_name}) put out {nan_count} NaN and {inf_count} infinite elements although its inputs and, after the step before, its weights were finite and small"
 [params.weight]
 value = 100.0
 unit = "times"
@@ -224,9 +230,7 @@ WITH jumps AS (
     WHERE $explained * u.update_size < j.size
 )
 SELECT rank, step, microbatch, seq, 'optimizer' AS phase, module, tensor, size AS value, 0 AS order_,
-    printf('At step %d the largest element of %s is %.4g, after %.4g in the step before, while its update '
-        'was at most %.4g',
-        step, tensor, size, size_before, update_size) AS said
+    size_before, update_size, 'weight_leapt' AS said_
 FROM weights QUALIFY count(*) OVER (PARTITION BY rank, step) = 1
 -- detector: gradient_leaps
 WITH gradients AS (
@@ -269,9 +273,7 @@ WITH gradients AS (
     GROUP BY g.rank, g.step
 )
 SELECT g.rank, g.step, g.microbatch, g.seq, 'backward' AS phase, g.module, g.tensor, g.size AS value,
-    1 AS order_,
-    printf('At step %d the gradient of %s alone is %.4g, after at most %.4g in the steps before', g.step,
-        g.tensor, g.size, g.peak) AS said
+    1 AS order_, g.peak, 'gradient_leapt' AS said_
 FROM gradients g
 JOIN others o ON o.rank = g.rank AND o.step = g.step
 WHERE o.moved = 1 AND o.all_ >= $parameters
@@ -308,10 +310,7 @@ WITH origin AS (
             AND (e.nan_count + e.inf_count > 0 OR greatest(abs(e.min), abs(e.max)) > $sane))
 )
 SELECT rank, step, microbatch, seq, 'forward' AS phase, module, tensor, nan_count + inf_count AS value,
-    2 AS order_,
-    printf('At step %d %s (%s) put out %d NaN and %d infinite elements although its inputs and, after the '
-        'step before, its weights were finite and small',
-        step, tensor, class_name, nan_count, inf_count) AS said
+    2 AS order_, class_name, nan_count, inf_count, 'output_lost' AS said_
 FROM impossible
 -- detector: weight_written
 WITH written AS (
@@ -338,16 +337,11 @@ WITH written AS (
       AND NOT EXISTS (SELECT 1 FROM loaded l WHERE l.rank = s.rank AND l.step IN (s.step, s.step - 1))
 )
 SELECT rank, step, microbatch, seq, 'forward' AS phase, module, tensor, nonfinite_count AS value,
-    -1 AS order_,
-    printf('At step %d, before its update, %s held %d elements of %d that are not finite, although loss and '
-        'gradients of the step before were finite',
-        step, tensor, nonfinite_count, numel) AS said
+    -1 AS order_, nonfinite_count, numel, 'weight_overwritten' AS said_
 FROM written
 -- detector: activation_leaps
 SELECT rank, step, microbatch, seq, 'forward' AS phase, module, tensor, top AS value, 3 AS order_,
-    printf('At step %d %s (%s) put out %.4g, after %.4g on average in all other steps, although nothing '
-        'before it in the forward pass was larger than usual',
-        step, tensor, class_name, top, usual) AS said
+    class_name, usual, 'output_leapt' AS said_
 -- what code between modules computes may be of any size; these make nothing large of ordinary numbers
 FROM unexplained_leaps WHERE bounded
 -- together

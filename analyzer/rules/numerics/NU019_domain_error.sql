@@ -4,8 +4,8 @@ name = "domain-error"
 severity = "error"
 phase = "forward"
 signal = "min"
-message = "{op} got {operand} at step {step}, which is outside its domain ({domain}): its result is NaN.{rerun}"
-fix = "Guard the operand before {op}. Clamp it into the domain, take abs() where the sign does not matter, or leave such elements out. Find out why {operand} occurs. A degree, a variance or a cosine leaves its range by a sign or by rounding."
+message = "{op} got {value} at step {step}, which is outside its domain ({domain}): its result is NaN.{rerun}"
+fix = "Guard the operand before {op}. Clamp it into the domain, take abs() where the sign does not matter, or leave such elements out. Find out why {value} occurs. A degree, a variance or a cosine leaves its range by a sign or by rounding."
 explains = ["nonfinite-values", "loss-off-course", "log-of-zero", "sqrt-at-zero"]
 [needs]
 tables = ["steps"]
@@ -48,6 +48,6 @@ WITH domains AS (
     FROM (FROM rerun UNION ALL BY NAME FROM graph) r JOIN domains d ON d.op = rtrim(r.op, '_')
     WHERE r.min < d.low OR r.max > d.high
 )
-SELECT *, printf('%.4g', value) AS operand FROM found
+FROM found
 QUALIFY row_number() OVER (PARTITION BY rank, step ORDER BY seq NULLS FIRST) = 1
 ORDER BY step, rank

@@ -4,9 +4,21 @@ name = "tiny-denominator"
 severity = "error"
 phase = "forward"
 signal = "min"
-message = "At step {step} {op} divided by {value} (smallest of {numel}, {dtype}, shape {shape}). In {looks} steps before its smallest divisor was {least_before}, so a quotient can be {times} times as large. In the same step {effect}."
+message = "At step {step} {op_}{place_} divided by {value} (smallest of {numel}, {dtype}, shape {shape}). In {looks} steps before its smallest divisor was {least_before}, so a quotient can be {times} times as large. In the same step {effect_}."
 fix = "Put a floor under the divisor that fits the data, not the number format. Examples are std.clamp(min=1e-2 * typical std) and x / (scale + 1e-3 * typical scale). Or leave out what has no scale of its own: an empty context, a still window, a constant feature. An eps of 1e-8 only turns a division by zero into one by 1e-8."
 explains = ["nonfinite-values", "loss-off-course", "exploding-gradients", "exploding-activations", "lr-too-high", "silent-data-corruption", "unexplained-jump", "dead-relu", "saturated-activation", "frozen-by-zero-gradient", "plateau", "optimizer-state-drift", "shuffled-labels"]
+[say.op_]
+division = "a division"
+reciprocal = "a reciprocal"
+reciprocal_root = "a reciprocal root"
+[say.place_]
+loss = " in the code of the loss"
+root = " in the root module"
+module = " in {module}"
+[say.effect_]
+loss_rose = "the loss was {loss:.4g}, after at most {loss_before:.4g}"
+norm_rose = "the gradient norm was {norm:.4g}, after at most {norm_before:.4g}"
+lost = "numbers were lost"
 [params.leap]
 value = 10.0
 unit = "times"
@@ -29,25 +41,14 @@ WITH harm AS (
 SELECT p.rank, p.step, p.microbatch, p.seq,
     CASE WHEN p.module IS NULL THEN 'loss' ELSE 'forward' END AS phase, p.module,
     p.op || '.' || p.saved AS tensor,
-    CASE p.op
-        WHEN 'Div' THEN 'a division'
-        WHEN 'Rsqrt' THEN 'a reciprocal root'
-        ELSE 'a reciprocal'
-        END || CASE
-        WHEN p.module IS NULL THEN ' in the code of the loss'
-        WHEN p.module = '' THEN ' in the root module'
-        ELSE ' in ' || p.module
-        END AS op,
+    CASE p.op WHEN 'Div' THEN 'division' WHEN 'Rsqrt' THEN 'reciprocal_root' ELSE 'reciprocal' END AS op_,
+    CASE WHEN p.module IS NULL THEN 'loss' WHEN p.module = '' THEN 'root' ELSE 'module' END AS place_,
     CASE WHEN p.op = 'Div' THEN least(abs(p.min), abs(p.max)) ELSE 1 / p.max END AS value, p.numel, p.dtype,
         p.shape, p.looks, p.least_before,
     p.least_before / CASE WHEN p.op = 'Div' THEN least(abs(p.min), abs(p.max)) ELSE 1 / p.max END AS times,
-    CASE WHEN isfinite(h.loss)
-        AND h.loss > $leap * h.loss_before THEN printf('the loss was %.4g, after at most %.4g', h.loss,
-            h.loss_before)
-        WHEN isfinite(h.norm)
-            AND h.norm > $leap * h.norm_before THEN printf('the gradient norm was %.4g, after at most %.4g',
-                h.norm, h.norm_before)
-        ELSE 'numbers were lost' END AS effect
+    h.loss, h.loss_before, h.norm, h.norm_before,
+    CASE WHEN isfinite(h.loss) AND h.loss > $leap * h.loss_before THEN 'loss_rose'
+        WHEN isfinite(h.norm) AND h.norm > $leap * h.norm_before THEN 'norm_rose' ELSE 'lost' END AS effect_
 FROM operator_sites p JOIN harm h ON h.rank = p.rank AND h.step = p.step
 WHERE p.trigger = 'collapse' AND (h.lost OR h.loss > $leap * h.loss_before OR h.norm > $leap * h.norm_before)
 -- of several, the one that ran first

@@ -8,6 +8,9 @@ message = "At step {step} {tensor} reached {value}, after {usual} on average in 
 fix = "Run the batch of step {step} again and look at the code that makes {tensor}. Print the smallest divisor and the largest result of each operation there."
 explains = ["loss-off-course", "nonfinite-values", "exploding-gradients", "exploding-activations", "lr-too-high", "dead-relu", "saturated-activation", "gradients-vanish", "bad-init-scale", "optimizer-state-drift", "unnormalised-input", "loss-scale-collapse", "representation-collapse"]
 generic = true
+[say.after_]
+root = " after the root module"
+module = " after module {after_module}"
 [needs]
 tables = ["tensor_stats", "steps"]
 kinds = ["activation"]
@@ -19,11 +22,7 @@ not_this = "Jumps with a cause that was seen (tiny-denominator, outlier-batch), 
 source = "Order of capture, and the run's own history."
 */
 SELECT rank, step, microbatch, seq, 'forward' AS phase, coalesce(after_module, module) AS module, tensor,
-    top AS value, usual,
-    CASE
-        WHEN after_module IS NULL THEN ''
-        WHEN after_module = '' THEN ' after the root module'
-        ELSE ' after module ' || after_module
-        END AS after_
+    top AS value, usual, after_module,
+    CASE WHEN after_module = '' THEN 'root' WHEN after_module IS NOT NULL THEN 'module' END AS after_
 FROM unexplained_leaps WHERE NOT bounded
 ORDER BY step, rank, seq
