@@ -1,6 +1,7 @@
 """How a sentence of a rule shows the values of a row."""
 
 import math
+import re
 from collections.abc import Mapping
 from decimal import Decimal
 from string import Formatter
@@ -13,9 +14,10 @@ def fill(template: str, row: Mapping[str, Any]) -> str:
     """The sentence with the row's values. A value's own braces are not looked at again.
 
     `{value}` shows four digits, `{value:.3g}` what Python's format says, `{value:bytes}` bytes in decimal units, and
-    `{names:names}` the texts of a list one after another. Raises KeyError for a column that the row lacks.
+    `{names:names}` the texts of a list one after another. A blank at its ends stays: it may be a part of another sentence.
+    Raises KeyError for a column that the row lacks.
     """
-    return close_up(_SENTENCE.vformat(" ".join(template.split()), (), row))
+    return close_up(_SENTENCE.vformat(_BLANKS.sub(" ", template), (), row))
 
 
 class _Sentence(Formatter):
@@ -32,6 +34,7 @@ class _Sentence(Formatter):
 
 
 _SENTENCE = _Sentence()
+_BLANKS = re.compile(r"\s+")
 
 
 def shown(value: Any) -> str:
