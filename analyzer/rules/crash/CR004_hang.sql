@@ -8,7 +8,7 @@ message = "The run hung{at_}, in the {phase} phase{in_module_}: {what_}{places_}
 fix = "Read where each thread stood in the recorded stacks. Usual places are a lock taken before a fork and a queue with no other side. Others are a collective that one rank never enters, and a worker that waits for itself."
 explains = ["killed-by-signal", "python-exception"]
 [say.at_]
-known = " at step {step}"
+at_step = " at step {step}"
 [say.in_module_]
 root = " of the root module"
 named = " of module {module}"
@@ -18,7 +18,7 @@ waited_between_ranks = "calls between ranks could not end"
 noted = "{note}"
 no_progress = "no progress was made"
 [say.places_]
-known = " (rank {lines})"
+stood_at = " (rank {lines})"
 [params.steps]
 value = 20
 unit = "usual steps"
@@ -115,7 +115,7 @@ SELECT coalesce(p.rank, 0) AS rank,
     coalesce(p.step, (SELECT max(step) + 1 FROM steps WHERE completed),
         CASE WHEN NOT EXISTS (FROM process_groups) THEN 0 END) AS step,
     CASE WHEN p.step IS NOT NULL OR EXISTS (FROM steps WHERE completed) OR NOT EXISTS (FROM process_groups)
-        THEN 'known' END AS at_, p.microbatch, coalesce(p.phase, 'exit') AS phase,
+        THEN 'at_step' END AS at_, p.microbatch, coalesce(p.phase, 'exit') AS phase,
     p.module, NULL::VARCHAR AS tensor, NULL::DOUBLE AS value,
     CASE
         WHEN s.still_ns IS NOT NULL THEN 'stood_still'
@@ -125,7 +125,7 @@ SELECT coalesce(p.rank, 0) AS rank,
         END AS what_,
     (s.still_ns / $ns_per_s)::BIGINT AS still_s, s.ended_by, rtrim(e.note, '.') AS note,
     CASE WHEN p.module = '' THEN 'root' WHEN p.module IS NOT NULL THEN 'named' END AS in_module_,
-    l.lines, CASE WHEN l.lines IS NOT NULL THEN 'known' END AS places_,
+    l.lines, CASE WHEN l.lines IS NOT NULL THEN 'stood_at' END AS places_,
     left(e.native_stack, $shown) AS stacks, p.pid
 FROM exits e CROSS JOIN listed l LEFT JOIN stood s ON true LEFT JOIN last_positions p ON true
 WHERE e.status = 'hang' OR s.still_ns IS NOT NULL
