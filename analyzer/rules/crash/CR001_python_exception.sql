@@ -5,9 +5,21 @@ severity = "fatal"
 is = ["nonfinite-values"]
 phase = "exit"
 signal = "exception"
-message = "The script raised {exception_type} at step {step}{in_module}: {short}.{known_}"
-fix = "{remedy}"
+message = "The script raised {exception_type} at step {step}{in_module_}: {short}.{known_}"
+fix = "{fix_}"
 explains = []
+[say.in_module_]
+root = " in the root module"
+root_classed = " in the root module ({module_class})"
+named = " in module {module}"
+classed = " in module {module} ({module_class})"
+[say.known_]
+dtypes_of_the_weights = " The trainable parameters are {dtypes:names} (first {firsts:names})."
+[say.fix_]
+known = "{remedy}"
+known_at = "{remedy} ({user_frame})"
+unknown = "Read the traceback from its last own line; the report shows the tensors that were at hand."
+unknown_at = "Read the traceback from its last own line ({user_frame}); the report shows the tensors that were at hand."
 [params.end]
 value = 600
 unit = "characters"
@@ -23,7 +35,7 @@ source = "The exit record; messages of torch and the frameworks round it as they
 */
 WITH weights AS (
     -- what the remedy for a mixture of dtypes needs to know
-    SELECT string_agg(n || ' ' || dtype || ' (first ' || first_ || ')', ', ' ORDER BY dtype) AS dtypes FROM (
+    SELECT list(n || ' ' || dtype ORDER BY dtype) AS dtypes, list(first_ ORDER BY dtype) AS firsts FROM (
         SELECT dtype, count(*) AS n, arg_min(tensor_name, tensor_id) AS first_ FROM tensors
         WHERE kind = 'parameter'
           AND requires_grad
@@ -44,18 +56,16 @@ SELECT coalesce(e.rank, 0) AS rank,
         e.exception_type, e.exception_message, e.module_class, e.user_frame,
     rtrim(first_line(e.exception_message), '.') AS short,
     CASE
-        WHEN e.module IS NULL THEN ''
-        WHEN e.module = '' THEN ' in the root module'
-        ELSE ' in module ' || e.module
-        END
-        || CASE WHEN e.module_class IS NULL THEN '' ELSE ' (' || e.module_class || ')' END AS in_module,
+        WHEN e.module = '' THEN CASE WHEN e.module_class IS NULL THEN 'root' ELSE 'root_classed' END
+        WHEN e.module IS NOT NULL THEN CASE WHEN e.module_class IS NULL THEN 'named' ELSE 'classed' END
+        END AS in_module_,
     CASE WHEN k.known IN ('unscale-fp16', 'same-dtype', 'input-weight-device', 'half-on-cpu', 'fsdp-flat')
-        AND w.dtypes IS NOT NULL THEN ' The trainable parameters are ' || w.dtypes || '.'
-            ELSE ''
-            END AS known_,
-    coalesce(k.remedy || CASE WHEN e.user_frame IS NULL THEN '' ELSE ' (' || e.user_frame || ')' END,
-        'Read the traceback from its last own line' || coalesce(' (' || e.user_frame || ')',
-            '') || '; the report shows the tensors that were at hand.') AS remedy,
+        AND w.dtypes IS NOT NULL THEN 'dtypes_of_the_weights' END AS known_,
+    w.dtypes, w.firsts, k.remedy,
+    CASE
+        WHEN e.user_frame IS NULL THEN CASE WHEN k.remedy IS NULL THEN 'unknown' ELSE 'known' END
+        ELSE CASE WHEN k.remedy IS NULL THEN 'unknown_at' ELSE 'known_at' END
+        END AS fix_,
     -- an exception that speaks of numbers, or of a limit that was reached bit by bit, may have been coming
     -- for long; any other was brought about by what happened just now
     CASE

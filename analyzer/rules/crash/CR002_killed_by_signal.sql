@@ -4,9 +4,31 @@ name = "killed-by-signal"
 severity = "fatal"
 phase = "exit"
 signal = "signal"
-message = "{signal_name} ended the run at step {step}, in the {phase} phase{in_module}; {why}."
-fix = "Save checkpoints often, and find out who sent the signal. {advice}"
+message = "{signal_} ended the run at step {step}, in the {phase} phase{in_module_}; {why_}."
+fix = "Save checkpoints often, and find out who sent the signal. {remedy}"
 explains = []
+[say.signal_]
+named = "{signal_name}"
+numbered = "signal {value}"
+[say.in_module_]
+root = " of the root module"
+named = " of module {module}"
+[say.used_]
+measured = " ({memory_peak_bytes} of {memory_limit_bytes} bytes)"
+[say.why_]
+memory_at_its_limit = "memory had reached its limit{used_}"
+killed = "somebody or something sent SIGKILL, which no process can catch"
+preempted = "SIGTERM is how schedulers preempt and time-limit a job"
+own_timer = "it is what a timer sends that the process itself has set"
+ulimit = "a limit on the process was reached (ulimit)"
+from_outside = "it came from outside the script"
+[say.remedy]
+memory_at_its_limit = "Lower the batch size or the number of loader workers, or give the job more memory."
+killed = "Look in the kernel log and the scheduler for an out-of-memory killer, a time limit or an operator."
+preempted = "Save a checkpoint on SIGTERM and resume; ask the scheduler why it ended the job."
+own_timer = "Look for signal.alarm or signal.setitimer in the script and its libraries, as in timeouts: it was not cancelled, and nothing handled it."
+ulimit = "Look at ulimit -t (seconds of the processor) and ulimit -f (size of files)."
+from_outside = "The scheduler or another process of the same user can."
 [params.kill]
 value = 9
 doc = "Number of SIGKILL."
@@ -27,33 +49,18 @@ SELECT coalesce(p.rank, 0) AS rank,
     coalesce(p.step, (SELECT max(step) + 1 FROM steps WHERE completed), 0) AS step, p.microbatch,
     coalesce(p.phase, 'exit') AS phase,
     p.module, NULL::VARCHAR AS tensor, e.signal AS value,
-        coalesce(e.signal_name, 'signal ' || e.signal) AS signal_name,
+        e.signal_name, CASE WHEN e.signal_name IS NULL THEN 'numbered' ELSE 'named' END AS signal_,
+    CASE WHEN p.module = '' THEN 'root' WHEN p.module IS NOT NULL THEN 'named' END AS in_module_,
     CASE
-        WHEN p.module IS NULL THEN ''
-        WHEN p.module = '' THEN ' of the root module'
-        ELSE ' of module ' || p.module
-        END AS in_module,
-    CASE WHEN e.status = 'oom'
-        OR e.oom_kills > 0 THEN 'memory had reached its limit (' || e.memory_peak_bytes || ' of '
-            || e.memory_limit_bytes || ' bytes)'
-        WHEN e.signal = $kill THEN 'somebody or something sent SIGKILL, which no process can catch'
-        WHEN e.signal = $term THEN 'SIGTERM is how schedulers preempt and time-limit a job'
-        WHEN comes_from_a_timer(e.signal) THEN 'it is what a timer sends that the process itself has set'
-        WHEN is_a_limit(e.signal) THEN 'a limit on the process was reached (ulimit)'
-        ELSE 'it came from outside the script' END AS why,
-    CASE WHEN e.status = 'oom' OR e.oom_kills > 0
-        THEN 'Lower the batch size or the number of loader workers, or give the job more memory.'
-        WHEN e.signal = $kill
-        THEN 'Look in the kernel log and the scheduler for an out-of-memory killer, a time limit or '
-            'an operator.'
-        WHEN e.signal = $term
-        THEN 'Save a checkpoint on SIGTERM and resume; ask the scheduler why it ended the job.'
-        WHEN comes_from_a_timer(e.signal)
-        THEN 'Look for signal.alarm or signal.setitimer in the script and its libraries, as in '
-            'timeouts: it was not cancelled, and nothing handled it.'
-        WHEN is_a_limit(e.signal)
-        THEN 'Look at ulimit -t (seconds of the processor) and ulimit -f (size of files).'
-        ELSE 'The scheduler or another process of the same user can.' END AS advice,
+        WHEN e.status = 'oom' OR e.oom_kills > 0 THEN 'memory_at_its_limit'
+        WHEN e.signal = $kill THEN 'killed'
+        WHEN e.signal = $term THEN 'preempted'
+        WHEN comes_from_a_timer(e.signal) THEN 'own_timer'
+        WHEN is_a_limit(e.signal) THEN 'ulimit'
+        ELSE 'from_outside'
+        END AS why_,
+    why_ AS remedy,
+    CASE WHEN e.memory_peak_bytes + e.memory_limit_bytes IS NOT NULL THEN 'measured' END AS used_,
     e.memory_peak_bytes, e.memory_limit_bytes, e.oom_kills, p.pid
 FROM exits e LEFT JOIN last_positions p ON true
 WHERE e.status IN ('signal', 'oom')

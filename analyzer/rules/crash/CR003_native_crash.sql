@@ -4,9 +4,15 @@ name = "native-crash"
 severity = "fatal"
 phase = "exit"
 signal = "signal"
-message = "Native code crashed with {signal_name} at step {step}, in the {phase} phase{in_module}."
+message = "Native code crashed with {signal_} at step {step}, in the {phase} phase{in_module_}."
 fix = "Read the native stack in the report; check extensions and library versions against torch's. Run the same step on the CPU or with CUDA_LAUNCH_BLOCKING=1. Test the memory of the machine."
 explains = []
+[say.signal_]
+named = "{signal_name}"
+numbered = "signal {value}"
+[say.in_module_]
+root = " of the root module"
+named = " of module {module}"
 [params.shown]
 value = 2000
 unit = "characters"
@@ -24,12 +30,8 @@ SELECT coalesce(p.rank, 0) AS rank,
     coalesce(p.step, (SELECT max(step) + 1 FROM steps WHERE completed), 0) AS step, p.microbatch,
     coalesce(p.phase, 'exit') AS phase,
     p.module, NULL::VARCHAR AS tensor, e.signal AS value,
-        coalesce(e.signal_name, 'signal ' || e.signal) AS signal_name,
-    CASE
-        WHEN p.module IS NULL THEN ''
-        WHEN p.module = '' THEN ' of the root module'
-        ELSE ' of module ' || p.module
-        END AS in_module,
+        e.signal_name, CASE WHEN e.signal_name IS NULL THEN 'numbered' ELSE 'named' END AS signal_,
+    CASE WHEN p.module = '' THEN 'root' WHEN p.module IS NOT NULL THEN 'named' END AS in_module_,
     e.core_dumped, left(e.native_stack, $shown) AS native_stack, p.pid
 FROM exits e LEFT JOIN last_positions p ON true
 WHERE e.status = 'signal' AND is_a_native_fault(e.signal)

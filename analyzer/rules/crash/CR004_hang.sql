@@ -4,9 +4,21 @@ name = "hang"
 severity = "fatal"
 phase = "exit"
 signal = "progress"
-message = "The run hung{at_step}, in the {phase} phase{in_module}: {note}{lines}."
+message = "The run hung{at_}, in the {phase} phase{in_module_}: {what_}{places_}."
 fix = "Read where each thread stood in the recorded stacks. Usual places are a lock taken before a fork and a queue with no other side. Others are a collective that one rank never enters, and a worker that waits for itself."
 explains = ["killed-by-signal", "python-exception"]
+[say.at_]
+at_step = " at step {step}"
+[say.in_module_]
+root = " of the root module"
+named = " of module {module}"
+[say.what_]
+stood_still = "no progress for {still_s} s, then ended by {ended_by}"
+waited_between_ranks = "calls between ranks could not end"
+noted = "{note}"
+no_progress = "no progress was made"
+[say.places_]
+stood_at = " (rank {lines})"
 [params.steps]
 value = 20
 unit = "usual steps"
@@ -61,7 +73,7 @@ WITH usual AS (
     FROM system_samples WHERE time_ns > (SELECT sign_ns FROM last_)
 ), stood AS (
     SELECT e.ended_ns - greatest(u.last_ns, (SELECT max(time_ns) FROM last_positions)) AS still_ns,
-        coalesce(e.signal_name, 'Ctrl-C') AS by_
+        coalesce(e.signal_name, 'Ctrl-C') AS ended_by
     FROM exits e CROSS JOIN usual u
     WHERE ((e.status = 'signal' AND ends_from_outside(e.signal))
         OR e.exception_type = 'KeyboardInterrupt')
@@ -92,36 +104,30 @@ WITH usual AS (
     LEFT JOIN calls c USING (rank) LEFT JOIN frames f USING (rank)
 ), listed AS (
     -- as many as a sentence holds: of a thousand ranks most stand at the same place
-    SELECT string_agg(said, '; ' ORDER BY first) AS said FROM (
-        SELECT format('{} {}: {}', CASE WHEN count(*) = 1 THEN 'rank' ELSE 'ranks' END,
-            CASE WHEN count(*) <= $places THEN string_agg(rank::VARCHAR, ', ' ORDER BY rank)
-            ELSE format('{} to {} ({})', min(rank), max(rank), count(*))
-                END, place) AS said, min(rank) AS first
+    SELECT string_agg(said, '; ' ORDER BY first) AS lines FROM (
+        SELECT CASE WHEN count(*) <= $places THEN string_agg(rank::VARCHAR, ', ' ORDER BY rank)
+            ELSE format('{}-{} ({})', min(rank), max(rank), count(*)) END || ': ' || place AS said,
+            min(rank) AS first
         FROM places WHERE place IS NOT NULL GROUP BY place ORDER BY count(*), first LIMIT $places
     )
 )
 SELECT coalesce(p.rank, 0) AS rank,
     coalesce(p.step, (SELECT max(step) + 1 FROM steps WHERE completed),
         CASE WHEN NOT EXISTS (FROM process_groups) THEN 0 END) AS step,
-    coalesce(' at step ' || coalesce(p.step, (SELECT max(step) + 1 FROM steps WHERE completed),
-        CASE WHEN NOT EXISTS (FROM process_groups) THEN 0 END), '') AS at_step, p.microbatch,
-    coalesce(p.phase, 'exit') AS phase,
+    CASE WHEN p.step IS NOT NULL OR EXISTS (FROM steps WHERE completed) OR NOT EXISTS (FROM process_groups)
+        THEN 'at_step' END AS at_, p.microbatch, coalesce(p.phase, 'exit') AS phase,
     p.module, NULL::VARCHAR AS tensor, NULL::DOUBLE AS value,
-        rtrim(coalesce((SELECT format('no progress for {:d} s, then ended by {}',
-            (still_ns / $ns_per_s)::BIGINT,
-            by_)
-            FROM stood),
-            CASE WHEN EXISTS (FROM process_groups) THEN 'calls between ranks could not end' END,
-            e.note, 'no progress was made'),
-            '.') AS note,
     CASE
-        WHEN p.module IS NULL THEN ''
-        WHEN p.module = '' THEN ' of the root module'
-        ELSE ' of module ' || p.module
-        END AS in_module,
-    coalesce(format(' ({})', (SELECT said FROM listed)), '') AS lines,
+        WHEN s.still_ns IS NOT NULL THEN 'stood_still'
+        WHEN EXISTS (FROM process_groups) THEN 'waited_between_ranks'
+        WHEN e.note IS NOT NULL THEN 'noted'
+        ELSE 'no_progress'
+        END AS what_,
+    (s.still_ns / $ns_per_s)::BIGINT AS still_s, s.ended_by, rtrim(e.note, '.') AS note,
+    CASE WHEN p.module = '' THEN 'root' WHEN p.module IS NOT NULL THEN 'named' END AS in_module_,
+    l.lines, CASE WHEN l.lines IS NOT NULL THEN 'stood_at' END AS places_,
     left(e.native_stack, $shown) AS stacks, p.pid
-FROM exits e LEFT JOIN last_positions p ON true
-WHERE e.status = 'hang' OR EXISTS (FROM stood)
+FROM exits e CROSS JOIN listed l LEFT JOIN stood s ON true LEFT JOIN last_positions p ON true
+WHERE e.status = 'hang' OR s.still_ns IS NOT NULL
 -- the rank that stands furthest behind is the one that the others wait for
 QUALIFY row_number() OVER (ORDER BY p.step, p.time_ns, p.rank) = 1

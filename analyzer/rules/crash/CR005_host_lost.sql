@@ -4,9 +4,20 @@ name = "host-lost"
 severity = "fatal"
 phase = "exit"
 signal = "exit"
-message = "The record ends at step {step}, in the {phase} phase{in_module}, and does not say how: {how}. Last sign of life: {when_}."
+message = "The record ends at step {step}, in the {phase} phase{in_module_}, and does not say how: {how_}. Last sign of life: {when_}."
 fix = "Look at the host and the scheduler at that time. Usual causes are power, a kernel panic, a node taken away or an out-of-memory killer. Or somebody killed the job with its supervisor. Continue the training with `firstfault run --resume`."
 explains = []
+[say.in_module_]
+root = " of the root module"
+named = " of module {module}"
+[say.how_]
+processes_gone = "its processes are gone"
+processes_and_supervisor_gone = "its processes are gone, and the supervisor with them"
+silent_elsewhere = "it was recorded on another host ({hostname}) and has been silent since"
+silent_elsewhere_with_supervisor = "it was recorded on another host ({hostname}) and has been silent since, and the supervisor with them"
+[say.when_]
+known = "{last_sign} UTC"
+unknown = "unknown"
 [params.ns_per_us]
 value = 1000
 unit = "ns"
@@ -27,18 +38,15 @@ SELECT coalesce(p.rank, 0) AS rank,
     p.module, NULL::VARCHAR AS tensor, NULL::DOUBLE AS value,
     CASE WHEN e.process_gone THEN NULL ELSE 'warning' END AS severity,
     CASE
-        WHEN e.process_gone THEN 'its processes are gone'
-        ELSE 'it was recorded on another host (' || r.hostname || ') and has been silent since'
-        END
-        || CASE WHEN r.supervised THEN ', and the supervisor with them' ELSE '' END AS how,
-    coalesce(strftime(make_timestamp(greatest(p.time_ns, coalesce(s.time_ns, 0)) // $ns_per_us),
-        '%Y-%m-%d %H:%M:%S') || ' UTC',
-        'unknown') AS when_,
-    CASE
-        WHEN p.module IS NULL THEN ''
-        WHEN p.module = '' THEN ' of the root module'
-        ELSE ' of module ' || p.module
-        END AS in_module
+        WHEN e.process_gone AND r.supervised THEN 'processes_and_supervisor_gone'
+        WHEN e.process_gone THEN 'processes_gone'
+        WHEN r.supervised THEN 'silent_elsewhere_with_supervisor'
+        ELSE 'silent_elsewhere'
+        END AS how_,
+    r.hostname,
+    strftime(make_timestamp(greatest(p.time_ns, s.time_ns) // $ns_per_us), '%Y-%m-%d %H:%M:%S') AS last_sign,
+    CASE WHEN last_sign IS NULL THEN 'unknown' ELSE 'known' END AS when_,
+    CASE WHEN p.module = '' THEN 'root' WHEN p.module IS NOT NULL THEN 'named' END AS in_module_
 FROM exits e CROSS JOIN runs r CROSS JOIN last_sample s LEFT JOIN last_positions p ON true
 WHERE e.status = 'host-lost'
 QUALIFY row_number() OVER (ORDER BY p.step, p.time_ns, p.rank) = 1

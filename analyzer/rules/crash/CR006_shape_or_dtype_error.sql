@@ -4,9 +4,19 @@ name = "shape-or-dtype-error"
 severity = "fatal"
 phase = "forward"
 signal = "exception"
-message = "Tensors did not fit at step {step}{in_module}: {short}. At hand were {inputs}{changed}."
-fix = "Compare these shapes, dtypes and devices with what {place} was built for. If they changed at this step, look at the collate function and the sample behind the batch."
+message = "Tensors did not fit at step {step}{in_module_}: {short}. At hand were {tensors}{changed_}."
+fix = "Compare these shapes, dtypes and devices with what {place_} was built for. If they changed at this step, look at the collate function and the sample behind the batch."
 explains = ["python-exception"]
+[say.in_module_]
+root = " in the root module"
+root_classed = " in the root module ({module_class})"
+named = " in module {module}"
+classed = " in module {module} ({module_class})"
+[say.place_]
+model = "the model"
+named = "{module}"
+[say.changed_]
+field_of_the_batch = ", and field {field} of the batch changed from {old_shape} {old_dtype} (step {old_step}) to {shape} {dtype}"
 [params.shown]
 value = 4
 unit = "tensors"
@@ -49,10 +59,9 @@ WITH raised AS (
           '(Target -?\d+ is out of bounds|index out of range in self|device-side assert|does not require '
           'grad|constraint|state_dict|nan\b)')
 ), entered AS (
-    SELECT string_agg(coalesce(name, 'input') || ' ' || coalesce('[' || array_to_string(shape, ', ') || ']',
-        '?') || ' ' || coalesce(dtype, '') || ' ' || coalesce(device, ''),
-        '; '
-        ORDER BY ordinal) AS inputs
+    SELECT string_agg(concat_ws(' ', coalesce(name, origin),
+        coalesce('[' || array_to_string(shape, ', ') || ']', '?'), dtype, device), '; ' ORDER BY ordinal)
+        AS tensors
     FROM exception_tensors
     -- without a module in flight the variables of the innermost frame say the most
     WHERE ordinal < $shown
@@ -73,6 +82,10 @@ WITH raised AS (
         AND p.step < n.step
         AND p.phase <> 'eval'
     QUALIFY row_number() OVER (PARTITION BY n.seq ORDER BY p.step DESC, p.seq DESC) = 1
+), changed AS (
+    FROM change
+    WHERE shape[2:] IS DISTINCT FROM old_shape[2:] OR dtype IS DISTINCT FROM old_dtype
+    ORDER BY field LIMIT 1
 )
 SELECT coalesce(r.rank, 0) AS rank,
     coalesce(r.step, (SELECT max(step) + 1 FROM steps WHERE completed), 0) AS step, r.microbatch,
@@ -82,19 +95,10 @@ SELECT coalesce(r.rank, 0) AS rank,
     r.exception_type || ': ' || rtrim(first_line(r.exception_message),
         '.') AS short,
     CASE
-        WHEN r.module IS NULL THEN ''
-        WHEN r.module = '' THEN ' in the root module'
-        ELSE ' in module ' || r.module
-        END
-        || CASE WHEN r.module_class IS NULL THEN '' ELSE ' (' || r.module_class || ')' END AS in_module,
-    coalesce(nullif(r.module, ''), 'the model') AS place,
-        coalesce((SELECT inputs FROM entered), 'not recorded') AS inputs,
-    coalesce((SELECT ', and field ' || field || ' of the batch changed from [' || array_to_string(old_shape,
-        ', ') || '] ' || old_dtype || ' (step ' || old_step || ') to [' || array_to_string(shape,
-        ', ') || '] ' || dtype
-        FROM change
-        WHERE shape[2:] IS DISTINCT
-        FROM old_shape[2:] OR dtype IS DISTINCT
-        FROM old_dtype
-        ORDER BY field LIMIT 1), '') AS changed
-FROM raised r
+        WHEN r.module = '' THEN CASE WHEN r.module_class IS NULL THEN 'root' ELSE 'root_classed' END
+        WHEN r.module IS NOT NULL THEN CASE WHEN r.module_class IS NULL THEN 'named' ELSE 'classed' END
+        END AS in_module_,
+    CASE WHEN r.module <> '' THEN 'named' ELSE 'model' END AS place_, (FROM entered) AS tensors,
+    CASE WHEN c.field IS NOT NULL THEN 'field_of_the_batch' END AS changed_,
+    c.field, c.shape, c.dtype, c.old_shape, c.old_dtype, c.old_step
+FROM raised r LEFT JOIN changed c ON true

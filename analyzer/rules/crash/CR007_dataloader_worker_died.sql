@@ -5,8 +5,13 @@ severity = "fatal"
 phase = "data"
 signal = "exception"
 message = "A worker process of the DataLoader died at step {step}: {short}."
-fix = "Run once with num_workers=0 to see the worker's own error. {advice}"
+fix = "Run once with num_workers=0 to see the worker's own error. {remedy}"
 explains = ["python-exception", "killed-by-signal"]
+[say.remedy]
+shared_memory_full = "A bus error means that shared memory is full: enlarge /dev/shm, or use fewer workers or set_sharing_strategy('file_system')."
+killed = "It was killed: look for the out-of-memory killer, and use fewer workers or smaller samples."
+native_crash = "It crashed in native code: look at the decoder or extension that the dataset calls."
+silent = "Look for os._exit, the out-of-memory killer and native crashes in what the dataset calls."
 [needs]
 ended = true
 [doc]
@@ -20,15 +25,14 @@ SELECT coalesce(e.rank, 0) AS rank,
     'data' AS phase, NULL::VARCHAR AS module, NULL::VARCHAR AS tensor, NULL::DOUBLE AS value,
         e.exception_message, e.user_frame,
     rtrim(first_line(e.exception_message), '. ') AS short,
-    CASE WHEN regexp_matches(e.exception_message, '(?i)(bus error|shared memory|shm)')
-            THEN 'A bus error means that shared memory is full: enlarge /dev/shm, or use fewer workers or '
-                'set_sharing_strategy(''file_system'').'
+    CASE
+        WHEN regexp_matches(e.exception_message, '(?i)(bus error|shared memory|shm)')
+            THEN 'shared_memory_full'
         WHEN regexp_matches(e.exception_message, '(?i)signal: killed') OR coalesce(e.oom_kills, 0) > 0
-            THEN 'It was killed: look for the out-of-memory killer, and use fewer workers or smaller samples.'
-        WHEN regexp_matches(e.exception_message, '(?i)(segmentation fault|aborted)')
-            THEN 'It crashed in native code: look at the decoder or extension that the dataset calls.'
-        ELSE 'Look for os._exit, the out-of-memory killer and native crashes in what the dataset calls.'
-            END AS advice
+            THEN 'killed'
+        WHEN regexp_matches(e.exception_message, '(?i)(segmentation fault|aborted)') THEN 'native_crash'
+        ELSE 'silent'
+        END AS remedy
 FROM exits e
 WHERE e.exception_type IS NOT NULL AND e.status IN ('exception', 'oom')
   AND (regexp_matches(e.exception_message,

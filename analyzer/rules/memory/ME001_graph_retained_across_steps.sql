@@ -7,6 +7,18 @@ signal = "graphs_alive"
 message = "{kept_}."
 fix = "Add loss.item() or loss.detach() to what is summed or kept, not the loss itself. Detach a state that is carried from one step to the next."
 explains = ["host-memory-leak", "memory-short", "throughput-drift", "tensor-list-growth", "python-exception"]
+[say.at_]
+at_a_line = " ({line})"
+[say.grows_]
+memory_grows = ". Memory grows by {bytes_per_step:bytes} a step"
+[say.holder_]
+keeps_them = ". What keeps them is {holder}"
+[say.kept_]
+losses_kept = "From step {step} on the autograd graphs of earlier losses stay alive, one more each step: {value} at the end{grows_}{holder_}"
+steps_kept = "From step {step} on the autograd graphs of earlier steps stay alive, one more each step: {value} at the end{grows_}{holder_}"
+losses_kept_until_anew = "From step {step} on the autograd graphs of earlier losses stay alive, one more each step: {value} at most, until the sum begins anew{grows_}{holder_}"
+earlier_graph_freed = "The first backward of step {step} goes back into the autograd graph of an earlier step{at_}, which was freed when that step ran its own backward"
+earlier_graph_changed = "The first backward of step {step} goes back into the autograd graph of an earlier step{at_}, whose weights the optimizer has changed since"
 [params.least]
 value = 8
 unit = "graphs"
@@ -95,21 +107,21 @@ WITH alive AS (
       AND o.rank NOT IN (SELECT rank FROM gathering) AND o.rank NOT IN (SELECT rank FROM parts)
     GROUP BY o.rank
 ), all_ AS (
-    SELECT rank, step, value, 'losses' AS of_, 'at the end' AS when_ FROM gathering
+    SELECT rank, step, value, 'losses_kept' AS kept_ FROM gathering
     UNION ALL
     SELECT rank, greatest(coalesce(last_clean, 0) - 1, 0), value,
-        CASE WHEN carried THEN 'steps' ELSE 'losses' END, 'at the end'
+        CASE WHEN carried THEN 'steps_kept' ELSE 'losses_kept' END
     FROM parts
     WHERE n >= $half * since
     UNION ALL
-    SELECT rank, step, value, 'losses', 'at most, until the sum begins anew' FROM let_go WHERE value >= $least
+    SELECT rank, step, value, 'losses_kept_until_anew' FROM let_go WHERE value >= $least
 ), rates AS (
-    SELECT f.rank, regr_slope(s.anonymous_bytes, s.step) AS per_step, count(*) AS steps
+    SELECT f.rank, regr_slope(s.anonymous_bytes, s.step) AS bytes_per_step, count(*) AS steps
     FROM all_ f
     JOIN steps s ON s.rank = f.rank AND s.step > f.step AND s.anonymous_bytes IS NOT NULL
     GROUP BY f.rank
 ), owners AS (
-    SELECT rank, owner FROM memory_growing g
+    SELECT rank, owner AS holder FROM memory_growing g
     WHERE g.with_graph AND (g.steady OR g.rank IN (SELECT rank FROM let_go))
     -- losses are numbers: a sum or a list of them before anything else
     QUALIFY row_number() OVER (PARTITION BY rank
@@ -117,11 +129,8 @@ WITH alive AS (
 )
 -- detector: kept
 SELECT f.rank, f.step, f.value, 'error' AS severity, 'loss' AS phase,
-    'From step ' || f.step || ' on the autograd graphs of earlier ' || f.of_
-        || ' stay alive, one more each step: ' || f.value || ' ' || f.when_
-        || CASE WHEN r.per_step * r.steps >= $grown
-            THEN '. Memory grows by ' || bytes_in_words(r.per_step) || ' a step' ELSE '' END
-        || coalesce('. What keeps them is ' || o.owner, '') AS kept_
+    f.kept_, CASE WHEN r.bytes_per_step * r.steps >= $grown THEN 'memory_grows' END AS grows_,
+    r.bytes_per_step, CASE WHEN o.holder IS NOT NULL THEN 'keeps_them' END AS holder_, o.holder
 FROM all_ f LEFT JOIN rates r USING (rank) LEFT JOIN owners o USING (rank)
 -- detector: refused
 -- the first backward of a step cannot meet a graph that this step has used up: it is of a step before.
@@ -135,10 +144,9 @@ WITH forwards AS (
     SELECT rank, max(n) AS n FROM forwards WHERE completed AND contains(calls, 'b') GROUP BY rank
 )
 SELECT coalesce(e.rank, 0) AS rank, e.step, NULL::DOUBLE AS value, 'fatal' AS severity, 'backward' AS phase,
-    'The first backward of step ' || e.step || ' goes back into the autograd graph of an earlier step'
-        || coalesce(' (' || regexp_extract(e.user_frame, '^(.*:[0-9]+) in ', 1) || ')', '') || CASE k.known
-            WHEN 'backward-twice' THEN ', which was freed when that step ran its own backward'
-            ELSE ', whose weights the optimizer has changed since' END AS kept_
+    CASE k.known WHEN 'backward-twice' THEN 'earlier_graph_freed' ELSE 'earlier_graph_changed' END AS kept_,
+    regexp_extract(e.user_frame, '^(.*:[0-9]+) in ', 1) AS line,
+    CASE WHEN line <> '' THEN 'at_a_line' END AS at_
 FROM exits e
 JOIN known_exceptions k ON k.known IN ('backward-twice', 'inplace-modified')
     AND regexp_matches(e.exception_message, k.pattern)

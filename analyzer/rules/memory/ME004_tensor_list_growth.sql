@@ -4,9 +4,24 @@ name = "tensor-list-growth"
 severity = "error"
 phase = "forward"
 signal = "tensors_alive"
-message = "From step {step} on {what} stay alive, one more after the other: {value} at the end{held}.{grows}{owner}"
+message = "From step {step} on {what_} stay alive, one more after the other: {value} at the end{held_}.{grows_}{holder_}"
 fix = "Find the list, dictionary or attribute to which they are added. Add .detach().cpu() or the number instead, and empty it when it has been used."
 explains = ["host-memory-leak", "memory-short", "throughput-drift"]
+[say.what_]
+outputs_with_graphs = "the outputs of the model with their autograd graphs"
+outputs_without_graphs = "the outputs of the model (without graphs)"
+module_outputs_with_graphs = "the outputs of module {module} ({class_name}) with their autograd graphs"
+root_outputs_with_graphs = "the outputs of module {class_name} with their autograd graphs"
+tensors_with_graphs = "tensors of shape {shape} with their autograd graphs"
+results_with_graphs = "results of the forward with their autograd graphs"
+tensors_without_graphs = "tensors of shape {shape}"
+rows_of_a_tensor = "the rows of a tensor, by now of shape {shape}"
+[say.held_]
+in_bytes = ", {bytes:bytes}"
+[say.grows_]
+each_step = " They take {bytes_per_step:bytes} more each step."
+[say.holder_]
+holds_them = " What holds them is {holder}."
 [params.least]
 value = 8
 unit = "tensors"
@@ -96,12 +111,11 @@ WITH kept AS (
       AND e.value = e.most
 )
 SELECT rank, greatest(clean - 1, 0) AS step, 'error' AS severity, '' AS module,
-    'the outputs of the model with their autograd graphs' AS what, value, bytes
+    'outputs_with_graphs' AS what_, value, bytes
 FROM since
 WHERE series = 'graphs' AND value >= $least AND rises >= $rises
 UNION ALL
-SELECT rank, greatest(clean - 1, 0), 'warning', '', 'the outputs of the model (without graphs)', value,
-    bytes
+SELECT rank, greatest(clean - 1, 0), 'warning', '', 'outputs_without_graphs', value, bytes
 FROM since s
 WHERE series = 'outputs' AND value >= $detached AND value >= $most * (last - clean - 1)
   AND falls = 0 AND rises >= $rises
@@ -137,12 +151,9 @@ WITH last_steps AS (
           FROM looks b
           WHERE b.rank = l.rank AND b.module_id = l.module_id AND b.n < b.before)
 )
-SELECT i.rank, greatest(i.first - 2, 0) AS step, 'error' AS severity, m.module,
-    'the outputs of module ' || CASE
-        WHEN m.module = '' THEN m.class_name
-        ELSE m.module || ' (' || m.class_name || ')'
-        END || ' with their autograd graphs' AS what,
-        i.value, NULL AS bytes
+SELECT i.rank, greatest(i.first - 2, 0) AS step, 'error' AS severity, m.module, m.class_name,
+    CASE WHEN m.module = '' THEN 'root_outputs_with_graphs' ELSE 'module_outputs_with_graphs' END AS what_,
+    i.value, NULL AS bytes
 FROM inner_ i
 JOIN modules m ON m.rank = i.rank AND m.module_id = i.module_id
 JOIN last_steps e ON e.rank = i.rank
@@ -175,7 +186,7 @@ SELECT g.rank,
           AND t.kind = 'activation'
           AND t.shape = g.shape
           AND m.call_order IS NOT NULL) AS module,
-    'tensors of shape ' || g.shape::VARCHAR || ' with their autograd graphs' AS what, g.value, g.bytes
+    'tensors_with_graphs' AS what_, g.shape, g.value, g.bytes
 FROM grown g
 WHERE g.rate >= $rate
   AND g.value - g.base >= $least
@@ -195,7 +206,7 @@ WITH beginnings AS (
     GROUP BY rank, step
 )
 SELECT e.rank, greatest(e.clean - 1, 0) AS step, 'error' AS severity, NULL::VARCHAR AS module,
-    'results of the forward with their autograd graphs' AS what, e.value, NULL::BIGINT AS bytes
+    'results_with_graphs' AS what_, e.value, NULL::BIGINT AS bytes
 FROM (
     SELECT rank, arg_max(n, step) AS value, max(n) AS most, max(step) AS last,
         coalesce(max(step) FILTER (n = 0), min(step)) AS clean, count(*) FILTER (n > was) AS rises
@@ -212,12 +223,8 @@ WHERE e.value >= $least AND e.rises >= $rises AND e.value = e.most AND e.value >
   AND e.rank NOT IN (SELECT rank FROM steps GROUP BY rank HAVING max(graphs_alive) >= $least)
 -- detector: gathered
 SELECT g.rank, g.since_step AS step, 'warning' AS severity, NULL::VARCHAR AS module,
-    CASE g.kind
-        WHEN 'longer' THEN 'the rows of a tensor, by now of shape '
-        ELSE 'tensors of shape '
-        END || g.shape::VARCHAR AS what,
-        round(g.final_length)::BIGINT AS value,
-    round(g.final_bytes)::BIGINT AS bytes, g.owner, g.bytes_per_step
+    CASE g.kind WHEN 'longer' THEN 'rows_of_a_tensor' ELSE 'tensors_without_graphs' END AS what_, g.shape,
+    round(g.final_length)::BIGINT AS value, round(g.final_bytes)::BIGINT AS bytes, g.owner, g.bytes_per_step
 FROM memory_gathered g
 WHERE g.element = 'tensor' AND NOT g.with_graph AND g.rate >= $rate AND g.final_bytes >= $large
   AND g.rank NOT IN (SELECT rank FROM outputs) AND g.rank NOT IN (SELECT rank FROM outputs_of_modules)
@@ -237,12 +244,8 @@ WITH named AS (
     ) g ON g.rank = f.rank AND g.with_graph = (f.severity = 'error') AND f.owner IS NULL
     LEFT JOIN modules m ON m.rank = f.rank AND m.module_id = g.module_id
 )
-SELECT f.rank, f.step, f.severity, f.module, f.what, f.value, f.bytes,
-    CASE WHEN f.bytes >= $worth_a_word THEN ', ' || bytes_in_words(f.bytes) ELSE '' END AS held,
-    CASE
-        WHEN f.bytes_per_step >= $worth_a_rate THEN ' They take ' || bytes_in_words(f.bytes_per_step)
-            || ' more each step.'
-        ELSE ''
-        END AS grows,
-    coalesce(' What holds them is ' || f.owner || '.', '') AS owner
+SELECT f.rank, f.step, f.severity, f.module, f.class_name, f.what_, f.shape, f.value, f.bytes,
+    CASE WHEN f.bytes >= $worth_a_word THEN 'in_bytes' END AS held_,
+    CASE WHEN f.bytes_per_step >= $worth_a_rate THEN 'each_step' END AS grows_, f.bytes_per_step,
+    CASE WHEN f.owner IS NOT NULL THEN 'holds_them' END AS holder_, f.owner AS holder
 FROM named f ORDER BY f.step, f.rank, f.severity, f.value DESC, f.module

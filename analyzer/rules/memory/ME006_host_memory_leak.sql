@@ -4,10 +4,14 @@ name = "host-memory-leak"
 severity = "warning"
 phase = "optimizer"
 signal = "anonymous_bytes"
-message = "Memory of the process grows steadily by about {per_step} MB a step: from {from_mb} to {to_mb} MB in {steps} steps{owner}."
+message = "Memory of the process grows steadily by about {per_step} MB a step: from {from_mb} to {to_mb} MB in {steps} steps{gathers_}."
 fix = "Look for what accumulates in Python. It may be a list of results, an unbounded cache, log records, or the data set's own store. The module tracemalloc shows which line allocates it."
 explains = ["oom-host", "memory-near-limit"]
 slack = 20
+[say.gathers_]
+no_kept_tensor = ", and no kept tensor accounts for it"
+objects = ". What gathers is {holder}"
+elements = ". What gathers is {holder} ({rate} more of type {element} each step, {bytes_per_step:bytes})"
 [params.grown]
 value = 67108864
 unit = "bytes"
@@ -65,11 +69,6 @@ value = 0.5
 unit = "of the growth"
 doc = "Share that tensors on the host may explain."
 source = "arithmetic: a majority is more than a half"
-[params.rate]
-value = 10
-unit = "per step"
-doc = "Growth of a container from which its decimals say nothing."
-source = "convention: of this project, as sentences say it"
 [params.whole]
 value = 0.5
 unit = "of the rate"
@@ -134,14 +133,8 @@ WITH rows_ AS (
         AND p.least_ >= $even * p.most
         AND coalesce(g.tensors, 0) < $explained * (g.high - g.low)
 ), owners AS (
-    SELECT rank, owner, since_step, bytes_per_step,
-        CASE
-            WHEN kind = 'class' THEN ''
-            ELSE ' (' || CASE
-                WHEN rate >= $rate THEN round(rate)::BIGINT::VARCHAR
-                ELSE round(rate, 1)::VARCHAR
-                END || ' more of type ' || element || ' each step, ' || bytes_in_words(bytes_per_step) || ')'
-            END AS what
+    SELECT rank, owner, since_step, rate, element, bytes_per_step,
+        CASE kind WHEN 'class' THEN 'objects' ELSE 'elements' END AS gathers_
     FROM memory_growing WHERE element <> 'tensor' AND steady AND looks >= 2
     QUALIFY row_number() OVER (PARTITION BY rank ORDER BY bytes_per_step DESC NULLS LAST, holder) = 1
 ), seen AS (
@@ -154,24 +147,23 @@ WITH rows_ AS (
                     WHERE n.rank = d.rank))
             END AS step,
         d.high - d.low AS value, d.rate AS per_step, d.low, d.high, d.between_::BIGINT AS steps,
-        CASE WHEN o.owner IS NULL
-            OR o.bytes_per_step < $little * d.rate THEN ', and no kept tensor accounts for it'
-                ELSE '. What gathers is ' || o.owner || o.what
-                END AS owner
-    FROM dated d LEFT JOIN owners o USING (rank)
+        coalesce(o.gathers_, 'no_kept_tensor') AS gathers_, o.owner AS holder, o.rate, o.element,
+        o.bytes_per_step
+    FROM dated d LEFT JOIN owners o ON o.rank = d.rank AND o.bytes_per_step >= $little * d.rate
 ), told AS (
     -- where it is known what gathers, less of it is enough
     SELECT g.rank, g.since_step AS step, g.final_bytes AS value, g.bytes_per_step AS per_step,
         min(s.anonymous_bytes) AS low, max(s.anonymous_bytes) AS high,
-        max(s.step) - any_value(g.since_step) AS steps,
-            any_value('. What gathers is ' || o.owner || o.what) AS owner
+        max(s.step - g.since_step) AS steps, o.gathers_, o.owner AS holder, o.rate, o.element,
+        o.bytes_per_step
     FROM memory_gathered g
     JOIN owners o ON o.rank = g.rank AND o.owner = g.owner
     JOIN steps s ON s.rank = g.rank AND s.step >= g.since_step
     WHERE g.final_bytes >= $gathered AND g.rank NOT IN (SELECT rank FROM seen)
-    GROUP BY g.rank, g.since_step, g.final_bytes, g.bytes_per_step
+    GROUP BY ALL
 )
 SELECT rank, step, value, round(per_step / $bytes_per_mb, 2) AS per_step,
     round(low / $bytes_per_mb)::BIGINT AS from_mb,
-    round(high / $bytes_per_mb)::BIGINT AS to_mb, steps, owner
+    round(high / $bytes_per_mb)::BIGINT AS to_mb, steps,
+    gathers_, holder, rate, element, bytes_per_step
 FROM (SELECT * FROM seen UNION ALL BY NAME SELECT * FROM told) ORDER BY rank

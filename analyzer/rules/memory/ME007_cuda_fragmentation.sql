@@ -4,9 +4,17 @@ name = "cuda-fragmentation"
 severity = "fatal"
 phase = "exit"
 signal = "exception"
-message = "Out of device memory{at_} although the allocator held {free_} unused: it asked for {wanted} in one piece. {detail_}"
+message = "Out of device memory{at_} although the allocator held {what_} in one piece. {detail_}"
 fix = "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; bring inputs to a few sizes, so that blocks fit again."
 explains = ["oom-device", "python-exception"]
+[say.at_]
+at_step = " at step {step}"
+[say.what_]
+told_by_torch = "{unused} unused: it asked for {asked}"
+seen_in_the_snapshot = "{free_bytes:bytes} unused: it asked for {asked_bytes:bytes}"
+[say.detail_]
+at_a_line = "{user_frame}"
+largest_piece = "The largest piece was {largest_free_bytes:bytes}."
 [params.kib_in_mib]
 value = 1024
 unit = "KiB"
@@ -60,15 +68,14 @@ WITH told AS (
 )
 SELECT coalesce(rank, 0) AS rank,
     coalesce(step, (SELECT max(step) + 1 FROM steps WHERE completed), 0) AS step, microbatch, phase, module,
-    unused_kib AS value,
-    unused.amount || ' ' || unused.unit AS free_, asked.amount || ' ' || asked.unit AS wanted,
-        coalesce(user_frame, '') AS detail_,
-    ' at step ' || coalesce(step, (SELECT max(step) + 1 FROM steps WHERE completed), 0) AS at_
+    unused_kib AS value, 'at_step' AS at_, 'told_by_torch' AS what_,
+    unused.amount || ' ' || unused.unit AS unused, asked.amount || ' ' || asked.unit AS asked,
+    CASE WHEN user_frame IS NOT NULL THEN 'at_a_line' END AS detail_, user_frame
 FROM sizes WHERE asked_kib > 0 AND unused_kib >= asked_kib
 UNION ALL BY NAME
 SELECT e.rank, 0 AS step, 'forward' AS phase, d.free_bytes / $bytes_per_kib AS value,
-    bytes_in_words(d.free_bytes) AS free_, bytes_in_words(e.bytes) AS wanted,
-    'The largest piece was ' || bytes_in_words(d.largest_free_bytes) || '.' AS detail_, '' AS at_
+    'seen_in_the_snapshot' AS what_, d.free_bytes, e.bytes AS asked_bytes,
+    'largest_piece' AS detail_, d.largest_free_bytes
 FROM memory_events e JOIN device_memory d ON d.rank = e.rank AND d.device = e.device
 WHERE e.action = 'oom' AND d.free_bytes >= e.bytes AND d.largest_free_bytes < e.bytes
 QUALIFY row_number() OVER (PARTITION BY e.rank, e.device ORDER BY e.event_id DESC) = 1

@@ -5,9 +5,15 @@ severity = "fatal"
 is = ["memory-short"]
 phase = "exit"
 signal = "memory"
-message = "The host ran out of memory at step {step}: {how}."
+message = "The host ran out of memory at step {step}: {how_}{used_}."
 fix = "Lower the batch size or the number of loader workers, or give the job more memory. See which process grew (system_samples)."
 explains = ["killed-by-signal", "python-exception", "dataloader-worker-died", "memory-near-limit"]
+[say.how_]
+allocation_refused = "an allocation was refused ({refusal})"
+struck_by_the_kernel = "the kernel's out-of-memory killer struck {oom_kills} time(s)"
+killed_at_the_limit = "it was killed with memory at its limit"
+[say.used_]
+measured = "; largest use seen {memory_peak_bytes:bytes} of {memory_limit_bytes:bytes}"
 [params.shown]
 value = 200
 unit = "characters"
@@ -36,17 +42,13 @@ SELECT coalesce(e.rank, p.rank, 0) AS rank,
     coalesce(e.microbatch, p.microbatch) AS microbatch,
     coalesce(e.phase, p.phase, 'exit') AS phase, coalesce(e.module, p.module) AS module,
         NULL::VARCHAR AS tensor, e.memory_peak_bytes::DOUBLE AS value,
-    CASE WHEN e.refused
-        AND e.exception_type IS NOT NULL THEN 'an allocation was refused ('
-            || rtrim(left(split_part(trim(e.exception_message),
-            chr(10), 1),
-            $shown),
-            '. ') || ')'
-        WHEN e.oom_kills > 0 THEN 'the kernel''s out-of-memory killer struck ' || e.oom_kills || ' time(s)'
-        ELSE 'it was killed with memory at its limit' END
-        || coalesce('; largest use seen ' || in_gb(e.memory_peak_bytes) || ' GB of '
-            || in_gb(e.memory_limit_bytes) || ' GB',
-            '') AS how,
+    CASE
+        WHEN e.refused AND e.exception_type IS NOT NULL THEN 'allocation_refused'
+        WHEN e.oom_kills > 0 THEN 'struck_by_the_kernel'
+        ELSE 'killed_at_the_limit'
+        END AS how_,
+    rtrim(left(split_part(trim(e.exception_message), chr(10), 1), $shown), '. ') AS refusal,
+    CASE WHEN e.memory_peak_bytes + e.memory_limit_bytes IS NOT NULL THEN 'measured' END AS used_,
     e.memory_peak_bytes, e.memory_limit_bytes, e.oom_kills
 FROM ended e LEFT JOIN last_positions p ON p.rank = coalesce(e.rank, p.rank)
 WHERE (e.status = 'oom' AND e.signal = $kill) OR (e.status IN ('exception', 'oom') AND e.refused)

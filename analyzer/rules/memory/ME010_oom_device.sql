@@ -5,9 +5,28 @@ severity = "fatal"
 is = ["memory-short"]
 phase = "forward"
 signal = "memory"
-message = "The device ran out of memory{at_}{in_module}: {short}.{used}{holds}"
+message = "The device ran out of memory{at_}{in_module_}: {what_}.{used_}{held_}{grows_}"
 fix = "Lower the batch size or the sequence length, recompute activations (torch.utils.checkpoint), or use lower precision. If the memory grew from step to step, find out what keeps tensors alive."
 explains = ["python-exception", "memory-near-limit"]
+[say.at_]
+at_step = " at step {step}"
+[say.in_module_]
+root = " in the root module"
+root_classed = " in the root module ({module_class})"
+named = " in module {module}"
+classed = " in module {module} ({module_class})"
+[say.what_]
+raised = "{short}"
+asked = "{asked_bytes:bytes} were asked for on {device}"
+[say.used_]
+tensors_in_a_step = " Tensors took at most {cuda_peak_bytes:bytes} in step {last_step}."
+allocator = " The allocator held {cuda_reserved_bytes:bytes}, {cuda_allocated_bytes:bytes} of it in use."
+[say.held_]
+known = " In memory then: {holds}."
+some_without_a_stack = " In memory then: {holds}, blocks without a stack {unplaced_bytes:bytes}."
+without_a_stack = " In memory then: blocks without a stack {unplaced_bytes:bytes}."
+[say.grows_]
+growing = " Growing was {holder}, by {bytes_per_step:bytes} a step since step {since_step}."
 [params.shown]
 value = 3
 unit = "owners"
@@ -28,8 +47,9 @@ WITH refused AS (
     WHERE action = 'oom'
     GROUP BY rank, device
 ), holders AS (
-    SELECT rank, device, string_agg(who || ' ' || bytes_in_words(bytes), ', ' ORDER BY bytes DESC) AS holds
-    FROM (SELECT rank, device, coalesce(place, 'blocks without a stack') AS who, sum(bytes) AS bytes
+    SELECT rank, device, string_agg(place || ' ' || bytes_in_words(bytes), ', ' ORDER BY bytes DESC) AS holds,
+        max(bytes) FILTER (place IS NULL) AS unplaced_bytes
+    FROM (SELECT rank, device, place, sum(bytes)::BIGINT AS bytes
         FROM memory_blocks
         WHERE source = 'cuda' AND category = 'allocated'
         GROUP BY rank, device, place
@@ -39,22 +59,17 @@ WITH refused AS (
 SELECT coalesce(e.rank, 0) AS rank,
     coalesce(e.step, (SELECT max(step) + 1 FROM steps WHERE completed), 0) AS step, e.microbatch,
     coalesce(e.phase, 'forward') AS phase,
-    ' at step ' || coalesce(e.step, (SELECT max(step) + 1 FROM steps WHERE completed), 0) AS at_,
+    'at_step' AS at_,
     e.module, NULL::VARCHAR AS tensor, last.cuda_peak_bytes::DOUBLE AS value,
-    rtrim(first_line(e.exception_message), '. ') AS short,
+    'raised' AS what_, rtrim(first_line(e.exception_message), '. ') AS short, e.module_class,
     CASE
-        WHEN e.module IS NULL THEN ''
-        WHEN e.module = '' THEN ' in the root module'
-        ELSE ' in module ' || e.module
-        END
-        || CASE WHEN e.module_class IS NULL THEN '' ELSE ' (' || e.module_class || ')' END AS in_module,
-    coalesce(' Tensors took at most ' || in_gb(last.cuda_peak_bytes) || ' GB in step ' || last.step || '.',
-        '') AS used,
-    coalesce(' In memory then: ' || b.holds || '.',
-        '')
-            || coalesce(' Growing was ' || g.owner || ', by ' || bytes_in_words(g.bytes_per_step)
-                || ' a step since step ' || g.since_step || '.',
-        '') AS holds,
+        WHEN e.module = '' THEN CASE WHEN e.module_class IS NULL THEN 'root' ELSE 'root_classed' END
+        WHEN e.module IS NOT NULL THEN CASE WHEN e.module_class IS NULL THEN 'named' ELSE 'classed' END
+        END AS in_module_,
+    CASE WHEN last.cuda_peak_bytes IS NOT NULL THEN 'tensors_in_a_step' END AS used_, last.step AS last_step,
+    CASE WHEN b.holds IS NOT NULL THEN 'known' END AS held_, b.holds,
+    CASE WHEN g.bytes_per_step IS NOT NULL AND g.since_step IS NOT NULL THEN 'growing' END AS grows_,
+    g.owner AS holder, g.bytes_per_step, g.since_step,
     e.user_frame, last.cuda_allocated_bytes, last.cuda_reserved_bytes, last.cuda_peak_bytes
 FROM exits e
 LEFT JOIN (SELECT *
@@ -80,12 +95,15 @@ WHERE e.status IN ('oom', 'exception')
   AND (regexp_extract(e.exception_type, '[A-Za-z]+$') = 'OutOfMemoryError'
       OR regexp_matches(e.exception_message, '(?i)^(CUDA|HIP|MPS|XPU|NPU)( error:| backend)? out of memory'))
 UNION ALL BY NAME
-SELECT r.rank, 0 AS step, 'forward' AS phase, d.allocated_bytes::DOUBLE AS value, '' AS at_, '' AS in_module,
-    bytes_in_words(r.asked) || ' were asked for on ' || r.device AS short,
-    ' The allocator held ' || bytes_in_words(d.reserved_bytes) || ', ' || bytes_in_words(d.allocated_bytes)
-        || ' of it in use.' AS used,
-    coalesce(' In memory then: ' || h.holds || '.', '') AS holds, d.allocated_bytes AS cuda_allocated_bytes,
-        d.reserved_bytes AS cuda_reserved_bytes, d.peak_bytes AS cuda_peak_bytes
+SELECT r.rank, 0 AS step, 'forward' AS phase, d.allocated_bytes::DOUBLE AS value,
+    'asked' AS what_, r.asked AS asked_bytes, r.device, 'allocator' AS used_,
+    CASE
+        WHEN h.unplaced_bytes IS NULL AND h.holds IS NOT NULL THEN 'known'
+        WHEN h.holds IS NOT NULL THEN 'some_without_a_stack'
+        WHEN h.unplaced_bytes IS NOT NULL THEN 'without_a_stack'
+        END AS held_,
+    h.holds, h.unplaced_bytes, d.allocated_bytes AS cuda_allocated_bytes,
+    d.reserved_bytes AS cuda_reserved_bytes, d.peak_bytes AS cuda_peak_bytes
 FROM refused r
 JOIN device_memory d ON d.rank = r.rank AND d.device = r.device
 LEFT JOIN holders h ON h.rank = r.rank AND h.device = r.device

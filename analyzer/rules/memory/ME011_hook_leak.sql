@@ -4,9 +4,16 @@ name = "hook-leak"
 severity = "error"
 phase = "forward"
 signal = "hooks"
-message = "From step {step} on hooks gather on {place}: {value} at the end, {rate} more a step{others}."
+message = "From step {step} on hooks gather on {place_}: {value} at the end, {rate} more a step{others_}."
 fix = "Keep the handle that register_…_hook returns, and call its remove() when the hook is done. Or register it once before the loop."
 explains = ["tensor-list-growth", "host-memory-leak", "throughput-drift", "host-sync-per-step", "oom-host", "oom-device"]
+[say.place_]
+all_modules = "all modules (global hooks)"
+model = "the model ({class_name})"
+named = "{module} ({class_name})"
+[say.others_]
+one_more = ", and on 1 more module"
+more = ", and on {others} more modules"
 [params.least]
 value = 8
 unit = "hooks"
@@ -70,16 +77,13 @@ WITH ends AS (
     FROM grown g LEFT JOIN modules m ON m.rank = g.rank AND m.module_id = g.module_id
 )
 SELECT rank, CASE WHEN step = start + 1 AND base BETWEEN 1 AND $two * rate THEN start ELSE step END AS step,
-    module,
+    module, class_name,
     CASE
-        WHEN module_id IS NULL THEN 'all modules (global hooks)'
-        WHEN module = '' THEN 'the model (' || class_name || ')'
-        ELSE module || ' (' || class_name || ')'
-        END AS place,
+        WHEN module_id IS NULL THEN 'all_modules'
+        WHEN module = '' THEN 'model'
+        ELSE 'named'
+        END AS place_,
     value, round(rate, 2) AS rate,
-        CASE
-            WHEN count(*) OVER (PARTITION BY rank) > 1 THEN ', and on '
-                || (count(*) OVER (PARTITION BY rank) - 1) || ' more modules'
-            ELSE ''
-            END AS others
+    count(*) OVER (PARTITION BY rank) - 1 AS others,
+    CASE WHEN others = 1 THEN 'one_more' WHEN others > 1 THEN 'more' END AS others_
 FROM dated ORDER BY step, rank, call_order NULLS LAST

@@ -4,9 +4,18 @@ name = "file-descriptor-leak"
 severity = "error"
 phase = "data"
 signal = "open_files"
-message = "The process holds more and more descriptors open: {first} at step {step}, {value} at step {last}, {rate} more each step{limit_}.{owner}"
+message = "The process holds more and more descriptors open: {first} at step {step}, {value} at step {last}, {rate} more each step{limit_}.{holder_}"
 fix = "{remedy}"
 explains = ["python-exception", "dataloader-worker-died", "oom-host"]
+[say.limit_]
+reached = "; the limit of {limit} was reached"
+unknown_limit_reached = "; the limit was reached"
+comes = "; the limit of {limit} comes at about step {limit_step}"
+[say.holder_]
+holds_them = " What holds them is {holder}."
+[say.remedy]
+copy_what_workers_sent = """Keep a copy instead of what the worker sent: batch["index"].clone(), or .tolist(), before it is added; a tensor of a worker holds its descriptor as long as it lives. torch.multiprocessing.set_sharing_strategy('file_system') avoids the descriptors; `ulimit -n` only puts the end off."""
+find_what_opens = "Find what opens a file, socket or tensor of a worker at each step and keeps it: close files (with open(...) as f), clone() tensors of workers before keeping them. torch.multiprocessing.set_sharing_strategy('file_system') avoids the descriptors; `ulimit -n` only puts the end off."
 [params.least]
 value = 64
 unit = "descriptors"
@@ -58,7 +67,7 @@ WITH counts AS (
 ), ended AS (
     SELECT coalesce(rank, 0) AS rank
     FROM exits
-    WHERE regexp_matches(coalesce(exception_message, ''), '(?i)(too many open files|errno 24)')
+    WHERE regexp_matches(exception_message, '(?i)(too many open files|errno 24)')
 ), owners AS (
     SELECT rank, owner
     FROM memory_growing
@@ -68,20 +77,14 @@ WITH counts AS (
     QUALIFY row_number() OVER (PARTITION BY rank ORDER BY holder IS NULL, shared DESC, length DESC) = 1
 )
 SELECT g.rank, g.step, g.last, g.first, g.value, round(g.rate, 2) AS rate,
-    CASE WHEN g.rank IN (SELECT rank
-        FROM ended) THEN printf('; the limit of %d was reached', r.open_files_limit)
-        WHEN r.open_files_limit IS NOT NULL THEN printf('; the limit of %d comes at about step %d',
-            r.open_files_limit, (g.last + (r.open_files_limit - g.value) / g.rate)::BIGINT)
-        ELSE '' END AS limit_,
-    coalesce(' What holds them is ' || o.owner || '.', '') AS owner,
     CASE
-        WHEN o.owner IS NOT NULL THEN 'Keep a copy instead of what the worker sent: batch["index"].clone(), '
-            'or .tolist(), before it is added; a tensor of a worker holds its descriptor as long as it lives.'
-        ELSE 'Find what opens a file, socket or tensor of a worker at each step and keeps it: close files '
-            '(with open(...) as f), clone() tensors of workers before keeping them.'
-            END
-        || ' torch.multiprocessing.set_sharing_strategy(''file_system'') avoids the descriptors; `ulimit '
-            '-n` only puts the end off.' AS remedy,
+        WHEN g.rank NOT IN (SELECT rank FROM ended) THEN CASE WHEN r.open_files_limit > 0 THEN 'comes' END
+        WHEN r.open_files_limit IS NULL THEN 'unknown_limit_reached'
+        ELSE 'reached'
+        END AS limit_,
+    r.open_files_limit AS "limit", (g.last + (r.open_files_limit - g.value) / g.rate)::BIGINT AS limit_step,
+    CASE WHEN o.owner IS NOT NULL THEN 'holds_them' END AS holder_, o.owner AS holder,
+    CASE WHEN o.owner IS NULL THEN 'find_what_opens' ELSE 'copy_what_workers_sent' END AS remedy,
     CASE WHEN g.rank IN (SELECT rank FROM ended)
         OR g.value >= $near * r.open_files_limit THEN 'error' ELSE 'warning' END AS severity
 FROM grown g LEFT JOIN ranks r ON r.rank = g.rank LEFT JOIN owners o ON o.rank = g.rank

@@ -4,7 +4,7 @@ name = "device-memory-growth"
 severity = "warning"
 phase = "forward"
 signal = "memory"
-message = "In the history of the snapshot {place} allocates blocks of {each} that are never freed. There are {blocks} of them, {total} in all. Meanwhile the memory in use rose and fell {cycles} times. It goes up from {first_} to {last_}."
+message = "In the history of the snapshot {place} allocates blocks of {each_bytes:bytes} that are never freed. There are {blocks} of them, {value:bytes} in all. Meanwhile the memory in use rose and fell {cycles} times. It goes up from {first_bytes:bytes} to {last_bytes:bytes}."
 fix = "Look at what {place} computes and who keeps it. It may be a list or attribute that gets a tensor with its graph, or an output kept for a metric. Add .detach().cpu() or .item(), or empty it."
 explains = ["oom-device", "cuda-fragmentation"]
 [params.blocks]
@@ -94,9 +94,8 @@ WITH bounds AS (
     WHERE f.action = 'alloc' AND f.owner <> 'no stack'
     GROUP BY ALL
 )
-SELECT l.rank, 0 AS step, l.place, l.device, l.blocks, bytes_in_words(l.bytes) AS each,
-    bytes_in_words(l.bytes * l.blocks) AS total, (l.bytes * l.blocks)::DOUBLE AS value, t.cycles,
-    bytes_in_words(b.first_) AS first_, bytes_in_words(b.last_) AS last_,
+SELECT l.rank, 0 AS step, l.place, l.device, l.blocks, l.bytes AS each_bytes,
+    (l.bytes * l.blocks)::DOUBLE AS value, t.cycles, b.first_ AS first_bytes, b.last_ AS last_bytes,
     CASE WHEN EXISTS (FROM memory_events o
         WHERE o.rank = l.rank
           AND o.device = l.device

@@ -4,9 +4,11 @@ name = "profiled-memory-growth"
 severity = "warning"
 phase = "step"
 signal = "memory"
-message = "Memory in use on {device} is {grown} larger after each of {steps} profiled steps, from {first_} to {last_}{owner_}."
+message = "Memory in use on {device} is {value:bytes} larger after each of {steps} profiled steps, from {first_bytes:bytes} to {last_bytes:bytes}{left_}."
 fix = "Look for what is kept from step to step. It may be a loss with its graph in a list, outputs kept for a metric, or an unbounded cache. Use .item() or .detach(), or empty it."
 explains = []
+[say.left_]
+from_an_operator = "; {left_bytes:bytes} of it in {blocks} blocks from {owner}"
 [params.steps]
 value = 4
 unit = "steps"
@@ -39,11 +41,12 @@ WITH ends AS (
         arg_min(last_bytes, step) AS first_, arg_max(last_bytes, step) AS last_
     FROM ends GROUP BY rank, window_id, device
 )
-SELECT g.rank, g.first_step AS step, g.device, g.steps, bytes_in_words(g.grown) AS grown,
-    bytes_in_words(g.first_) AS first_, bytes_in_words(g.last_) AS last_, g.grown::DOUBLE AS value,
-    coalesce((SELECT '; ' || bytes_in_words(l.bytes) || ' of it in ' || l.blocks || ' blocks from ' || l.owner
-        FROM memory_left l
-        WHERE l.rank = g.rank AND l.window_id = g.window_id AND l.device = g.device AND l.steps >= g.steps - 1
-        ORDER BY l.bytes DESC, l.owner LIMIT 1), '') AS owner_
-FROM growing g WHERE g.steps >= $steps AND g.least > $share * g.first_ AND g.most <= $even * g.least
-ORDER BY g.grown DESC, g.rank LIMIT 1
+SELECT g.rank, g.first_step AS step, g.device, g.steps, g.grown::DOUBLE AS value,
+    g.first_ AS first_bytes, g.last_ AS last_bytes,
+    CASE WHEN l.owner IS NOT NULL THEN 'from_an_operator' END AS left_, l.bytes AS left_bytes, l.blocks,
+    l.owner
+FROM growing g
+LEFT JOIN memory_left l ON l.rank = g.rank AND l.window_id = g.window_id AND l.device = g.device
+    AND l.steps >= g.steps - 1
+WHERE g.steps >= $steps AND g.least > $share * g.first_ AND g.most <= $even * g.least
+ORDER BY g.grown DESC, g.rank, g.window_id, g.device, l.bytes DESC NULLS LAST, l.owner LIMIT 1

@@ -4,9 +4,27 @@ name = "growth-in-evaluation"
 severity = "warning"
 phase = "eval"
 signal = "event"
-message = "An evaluation keeps what it gathers until the next one. {owner_} gains {added} {of_} in each, {length} by evaluation {evaluation}, and none while the model trains.{grows}"
+message = "An evaluation keeps what it gathers until the next one. {kind_}{holder_}{added_} gains {added} {of_} in each, {length} by evaluation {evaluation}, and none while the model trains.{grows_}"
 fix = "Empty it before each evaluation: clear() the list, reset() the metric, or create it again. Where it holds losses or outputs, evaluate under torch.no_grad() and add .item() or .detach().cpu()."
 explains = ["tensor-list-growth", "graph-retained-across-steps", "host-memory-leak", "memory-short", "throughput-drift"]
+[say.kind_]
+sum = "The sum"
+longer = "The tensor"
+dict = "The dictionary"
+set = "The set"
+list = "The list"
+[say.holder_]
+found = " {holder}"
+not_found = " that no variable or attribute could be found for"
+[say.added_]
+at_a_line = ", added to in {place}: `{expression}`,"
+[say.of_]
+terms = "terms"
+rows = "rows"
+elements = "elements"
+[say.grows_]
+with_graphs = " Each keeps its autograd graph."
+in_bytes = " They take {bytes:bytes}."
 [params.evaluations]
 value = 3
 unit = "evaluations"
@@ -52,19 +70,13 @@ WITH grown AS (
         WHERE s.eval_forwards > 0 OR s.eval_grad_forwards > 0 GROUP BY s.rank, s.step)
 )
 SELECT h.rank, coalesce(e.step, h.step) AS step, h.length AS value, h.added, h.length, h.evaluation,
-    CASE h.kind WHEN 'sum' THEN 'The sum' WHEN 'longer' THEN 'The tensor' WHEN 'dict' THEN 'The dictionary'
-        WHEN 'set' THEN 'The set' ELSE 'The list' END
-        || CASE WHEN h.holder IS NULL THEN ' that no variable or attribute could be found for'
-            ELSE ' `' || h.holder || '` (' || h.scope || ')' END
-        || CASE
-            WHEN h.place IS NULL THEN ''
-            ELSE ', added to in ' || h.place || ': `' || h.expression || '`,'
-            END
-        AS owner_,
-    CASE WHEN h.kind = 'sum' THEN 'terms' WHEN h.kind = 'longer' THEN 'rows' ELSE 'elements' END AS of_,
-    CASE WHEN h.with_graph THEN ' Each keeps its autograd graph.'
-        WHEN h.bytes >= $worth_a_word THEN ' They take ' || bytes_in_words(h.bytes) || '.'
-        ELSE '' END AS grows,
+    CASE WHEN h.kind IN ('sum', 'longer', 'dict', 'set') THEN h.kind ELSE 'list' END AS kind_,
+    CASE WHEN h.holder IS NULL THEN 'not_found' ELSE 'found' END AS holder_,
+    '`' || h.holder || '` (' || h.scope || ')' AS holder,
+    CASE WHEN h.place IS NOT NULL THEN 'at_a_line' END AS added_, h.place, h.expression,
+    CASE h.kind WHEN 'sum' THEN 'terms' WHEN 'longer' THEN 'rows' ELSE 'elements' END AS of_,
+    CASE WHEN h.with_graph THEN 'with_graphs' WHEN h.bytes >= $worth_a_word THEN 'in_bytes' END AS grows_,
+    h.bytes,
     CASE WHEN h.with_graph THEN 'error' ELSE 'warning' END AS severity
 FROM by_holder h
 LEFT JOIN evaluated e ON e.rank = h.rank AND e.back = least(h.earlier, (SELECT max(l.back)

@@ -7,6 +7,9 @@ signal = "data_wait_ns"
 message = "From step {step} on the training waits for {what_} during {percent} % of the time ({wait_ms} of {step_ms} ms a step). The data comes too slowly. Without the wait a step would be up to {wait_ms} ms shorter."
 fix = "Raise num_workers and prefetch_factor, cache what is decoded or computed again in each epoch, and use pin_memory for a GPU."
 explains = ["throughput-drift", "step-time-outlier", "periodic-stall"]
+[say.what_]
+loader = "its DataLoader ({workers} workers)"
+script_before_the_forward = "what the script does before the forward, which had been quick until then"
 [params.share]
 value = 0.5
 doc = "Share of waiting that makes it an error."
@@ -127,8 +130,7 @@ WITH loaders AS (
 -- detector: loader_is_slow
 SELECT j.rank, j.step, j.wait AS value, percent_of(j.share) AS percent,
     in_ms(j.wait) AS wait_ms, in_ms(j.whole) AS step_ms,
-    format('its DataLoader ({:d} workers)',
-        coalesce((SELECT max(workers) FROM batches b WHERE b.rank = j.rank), 0)) AS what_,
+    'loader' AS what_, coalesce((SELECT max(workers) FROM batches b WHERE b.rank = j.rank), 0) AS workers,
     CASE WHEN j.share <= $share THEN 'warning' END AS severity
 FROM judged j WHERE j.share > $advice
 -- detector: script_makes_batches_slowly
@@ -182,8 +184,7 @@ WITH heads AS (
     QUALIFY row_number() OVER (PARTITION BY rank ORDER BY step) = 1
 )
 SELECT rank, step, wait AS value, percent_of(share) AS percent, in_ms(wait) AS wait_ms,
-    in_ms(whole) AS step_ms,
-    'what the script does before the forward, which had been quick until then' AS what_
+    in_ms(whole) AS step_ms, 'script_before_the_forward' AS what_
 FROM begun_at_once WHERE rank NOT IN (SELECT rank FROM judged WHERE share > $advice)
 -- together
 ORDER BY step, rank

@@ -7,6 +7,15 @@ signal = "threads"
 message = "{value} threads compute on {processors} processors{since_}: they wait for each other more than they work. {evidence_}"
 fix = "torch.set_num_threads(processors / processes), or OMP_NUM_THREADS in the environment; fewer DataLoader workers, and one thread in each."
 explains = ["throughput-drift", "step-time-outlier", "low-device-use", "slow-operator"]
+[say.since_]
+from_a_step = " from step {step} on"
+in_processes = " in {processes} processes"
+[say.evidence_]
+steps_before_and_after = "Steps took {before_ms:.1f} ms before and {after_ms:.1f} ms after."
+too_few_steps = "There are too few steps before it to say what it costs."
+all_started = "The process has started them all."
+cost_unknown = "What it costs is not known: try fewer."
+that_many_want_to_run = "That many want to run at the usual look; torch itself uses {torch_threads}."
 [params.factor]
 value = 2
 unit = "times"
@@ -73,29 +82,24 @@ WITH hosts AS (
     FROM changed c JOIN ranks r ON r.rank = c.rank JOIN step_series s ON s.rank = c.rank
     WHERE c.threads > $factor * r.processors AND c.threads > c.before_ GROUP BY ALL
 ), findings AS (
-    SELECT rank, step, threads AS value, processors, ' from step ' || step || ' on' AS since_,
-        CASE WHEN before_ >= $few
-            AND after_ >= $few THEN 'Steps took ' || in_ms(before_ns) || ' ms before and ' || in_ms(after_ns)
-                || ' ms after.'
-            ELSE 'There are too few steps before it to say what it costs.' END AS evidence_,
+    SELECT rank, step, threads AS value, processors, 'from_a_step' AS since_,
+        CASE WHEN before_ >= $few AND after_ >= $few THEN 'steps_before_and_after' ELSE 'too_few_steps' END
+            AS evidence_, in_ms(before_ns) AS before_ms, in_ms(after_ns) AS after_ms,
         CASE WHEN before_ >= $few
             AND after_ >= $few
             AND after_ns > $slower * before_ns
             AND after_ns - before_ns > $least_ns THEN NULL ELSE 'warning' END AS severity
     FROM paces
-    UNION ALL
-    SELECT h.rank, 0, h.threads, h.processors,
-        CASE WHEN h.ranks > 1 THEN ' in ' || h.ranks || ' processes' ELSE '' END,
-        CASE
-            WHEN w.samples > 0 THEN 'The process has started them all.'
-            ELSE 'What it costs is not known: try fewer.'
-            END,
-            'warning'
+    UNION ALL BY NAME
+    SELECT h.rank, 0 AS step, h.threads AS value, h.processors, h.ranks AS processes,
+        CASE WHEN h.ranks > 1 THEN 'in_processes' END AS since_,
+        CASE WHEN w.samples > 0 THEN 'all_started' ELSE 'cost_unknown' END AS evidence_,
+        'warning' AS severity
     FROM hosts h, wanting w
     WHERE h.threads > $factor * h.processors AND (w.samples = 0 OR w.existing >= h.threads)
-    UNION ALL
-    SELECT h.rank, 0, round(w.runnable)::INT, h.processors, '',
-        'That many want to run at the usual look; torch itself uses ' || h.threads || '.', 'warning'
+    UNION ALL BY NAME
+    SELECT h.rank, 0 AS step, round(w.runnable)::INT AS value, h.processors,
+        'that_many_want_to_run' AS evidence_, h.threads AS torch_threads, 'warning' AS severity
     FROM hosts h, wanting w
     WHERE (SELECT count(*) FROM hosts) = 1
       AND w.samples >= $samples

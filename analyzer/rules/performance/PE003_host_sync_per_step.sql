@@ -7,6 +7,9 @@ signal = "host_reads"
 message = "From step {step} on the script reads {value} numbers a step one by one out of tensors at {place} ({code_}). The loops that read take {loop_ms} of {step_ms} ms a step ({percent} %). As one operation on the whole tensor a step would be up to {loop_ms} ms shorter."
 fix = "Compute on whole tensors and read the result once: sum, mean or compare first, then .item(); .tolist() for many numbers. Log every n-th step. On a GPU each read also waits for everything before it."
 explains = ["throughput-drift", "step-time-outlier"]
+[say.code_]
+known = "{code}"
+unknown = "no source"
 [params.share]
 value = 0.5
 doc = "Share of the step from which it is an error."
@@ -84,7 +87,8 @@ WITH counted AS (
         median(m.reads) AS reads, mode(m.place) AS place, mode(m.code) AS code
     FROM begun b JOIN marked m ON m.rank = b.rank AND m.step >= b.first_ GROUP BY b.rank, b.step
 )
-SELECT rank, step, reads::BIGINT AS value, place, coalesce(code, 'no source') AS code_,
+SELECT rank, step, reads::BIGINT AS value, place, code,
+    CASE WHEN code IS NULL THEN 'unknown' ELSE 'known' END AS code_,
     in_ms(least(loop_ns, step_ns)) AS loop_ms,
     in_ms(step_ns) AS step_ms, percent_of(least(share, 1)) AS percent,
     CASE WHEN share <= $share OR loop_ns <= $error_ns THEN 'warning' END AS severity

@@ -7,6 +7,9 @@ signal = "step_ns"
 message = "Every {period} steps, first at step {step}, a step takes {value} times the usual {usual_ms} ms: {what_}. This costs {percent} % of the run's time."
 fix = "Do it less often, or beside the training: asynchronous checkpoints, fewer evaluation batches, gc.freeze() after the first steps."
 explains = ["step-time-outlier"]
+[say.what_]
+checkpoint_saved = "a checkpoint is saved then"
+nothing_recorded = "neither an evaluation nor a checkpoint is recorded there"
 [params.factor]
 value = 5
 unit = "times"
@@ -184,10 +187,7 @@ HAVING count(*) >= CASE WHEN any_value(p.period) >= $distance THEN $stalls_far E
 -- together
 SELECT rank, step, period, round(value, 1) AS value, in_ms(usual) AS usual_ms,
     percent_of(share) AS percent,
-    CASE
-        WHEN saves >= $half * stalls THEN 'a checkpoint is saved then'
-        ELSE 'neither an evaluation nor a checkpoint is recorded there'
-        END AS what_
+    CASE WHEN saves >= $half * stalls THEN 'checkpoint_saved' ELSE 'nothing_recorded' END AS what_
 FROM found
 WHERE share > $share AND evaluations < $half * stalls
 ORDER BY step, rank

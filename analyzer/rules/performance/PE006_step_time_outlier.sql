@@ -7,6 +7,12 @@ signal = "step_ns"
 message = "{value} steps, first step {step}, take {factor} times the usual {usual_ms} ms or more. It is {phase_} that takes the time: {excess_ms} ms more in a step, {percent} % of the run's time in all."
 fix = "Look at what happens only in these steps. It may be a sample that is costly to decode, a lock, a slow disk or network, or an emptied cache. To see them with firstfault sql: SELECT step, step_ns, data_wait_ns, forward_ns, backward_ns, optimizer_ns FROM steps ORDER BY step_ns DESC."
 explains = []
+[say.phase_]
+data = "waiting for data"
+forward = "the forward pass"
+backward = "the backward pass"
+optimizer = "the optimizer step"
+rest = "what runs between the phases"
 [params.sigmas]
 value = 3
 doc = "How far beyond the median, in robust standard deviations."
@@ -152,12 +158,7 @@ SELECT rank, min(step) AS step, count(*) AS value, mode(grown) AS grown, min(ns 
 FROM named GROUP BY rank
 -- together
 SELECT rank, step, value, round(factor, 1) AS factor, in_ms(usual) AS usual_ms,
-    in_ms(excess) AS excess_ms, percent_of(share) AS percent,
-    CASE grown
-        WHEN 'data' THEN 'waiting for data'
-        WHEN 'forward' THEN 'the forward pass'
-        WHEN 'backward' THEN 'the backward pass'
-        WHEN 'optimizer' THEN 'the optimizer step' ELSE 'what runs between the phases' END AS phase_,
+    in_ms(excess) AS excess_ms, percent_of(share) AS percent, grown AS phase_,
     CASE grown WHEN 'rest' THEN 'step' ELSE grown END AS phase
 FROM judged
 WHERE value > $times

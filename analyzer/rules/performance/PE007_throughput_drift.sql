@@ -7,6 +7,12 @@ signal = "step_ns"
 message = "From about step {step} on steps take longer and longer: {early_ms} ms at first, {late_ms} ms at the end. All {steps_} steps are of the same size, and {phase_} grew most."
 fix = "Look for what grows with the steps. It may be lists of tensors, graphs kept alive, logs rewritten as a whole, or hooks added in the loop. Otherwise look for a machine that slows down."
 explains = []
+[say.phase_]
+data = "waiting for data"
+forward = "the forward pass"
+backward = "the backward pass"
+optimizer = "the optimizer step"
+rest = "what runs between them"
 [params.factor]
 value = 1.5
 unit = "times"
@@ -156,11 +162,12 @@ SELECT j.rank, o.step, j.late AS value, round(j.early / $ns_per_ms, 1) AS early_
     round(j.late / $ns_per_ms, 1) AS late_ms, j.steps_,
     CASE greatest(coalesce(forward_, 0), coalesce(backward_, 0), coalesce(optimizer_, 0), coalesce(wait_, 0),
         (late - early) / 2)
-        WHEN forward_ THEN 'the forward pass'
-            WHEN backward_ THEN 'the backward pass'
-            WHEN optimizer_ THEN 'the optimizer step'
-            WHEN wait_ THEN 'waiting for data'
-        ELSE 'what runs between them' END AS phase_
+        WHEN forward_ THEN 'forward'
+        WHEN backward_ THEN 'backward'
+        WHEN optimizer_ THEN 'optimizer'
+        WHEN wait_ THEN 'data'
+        ELSE 'rest'
+        END AS phase_
 FROM judged j
 JOIN onset o ON o.rank = j.rank
 LEFT JOIN sizes s ON s.rank = j.rank

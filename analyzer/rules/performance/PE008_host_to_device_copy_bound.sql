@@ -7,6 +7,9 @@ signal = "gpu_memcpy"
 message = "Copies from the host to the device take {percent} % of {span_}: {copy_ms} of {step_ms} ms in {copies} copies. {pageable} % of that comes from memory that is not pinned."
 fix = "DataLoader(pin_memory=True) and tensor.to(device, non_blocking=True). Put small tensors into one copy, make constants on the device, and convert to the smaller dtype before the copy."
 explains = ["low-device-use"]
+[say.span_]
+profiled_steps = "the profiled steps"
+whole_profile = "the whole profile, in which no step is marked"
 [params.share]
 value = 0.15
 doc = "Share of the step from which it is worth a word."
@@ -33,8 +36,5 @@ WITH judged AS (
 SELECT rank, step, copy_ns / $ns_per_s AS value, percent_of(share) AS percent,
     in_ms(copy_ns) AS copy_ms, in_ms(ns) AS step_ms, copies,
     percent_of(coalesce(pageable, 0)) AS pageable,
-    CASE
-        WHEN step IS NULL THEN 'the whole profile, in which no step is marked'
-        ELSE 'the profiled steps'
-        END AS span_
+    CASE WHEN step IS NULL THEN 'whole_profile' ELSE 'profiled_steps' END AS span_
 FROM judged WHERE share > $share ORDER BY step NULLS FIRST, rank

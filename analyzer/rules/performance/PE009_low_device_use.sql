@@ -7,6 +7,18 @@ signal = "kernel"
 message = "The device works {percent} % of the time of {span_} ({kernels} kernels of {kernel_us} µs in {step_ms} ms): it waits for {waits_}{syncs_}{host_}. Up to {saving_ms} ms of {step_ms} ms could be saved."
 fix = "Larger batches, torch.compile(mode='reduce-overhead') or CUDA graphs, fused optimizers, and fewer reads of results (.item()) between launches. Where the work had been launched, look at what it waits for: other streams, other ranks, copies."
 explains = []
+[say.span_]
+profiled_steps = "the profiled steps"
+whole_profile = "the whole profile, in which no step is marked"
+[say.waits_]
+host = "the host"
+something_launched_before = "something else, for what ends most of the longest pauses had been launched before they began"
+[say.syncs_]
+waits_for_the_device = ", which itself waits for the device {syncs} times"
+[say.host_]
+operators = "; in the longest pauses that is in {hosts:names}"
+operators_and_other_code = "; in the longest pauses that is in {hosts:names}, code outside of operators"
+other_code = "; in the longest pauses that is in code outside of operators"
 [params.busy]
 value = 0.5
 doc = "Share of the time that the device works below which it is worth a word."
@@ -55,38 +67,29 @@ WITH waits AS (
     FROM profiled_steps
     WHERE kernels > 0 AND kernels >= $seen * launches AND setup_ns < $setup * ns GROUP BY rank
 ), pauses AS (
-    SELECT rank, coalesce(host, 'code outside of operators') AS host, sum(ns) AS ns
-    FROM host_in_gaps
-    GROUP BY ALL
+    SELECT rank, host, sum(ns) AS ns FROM host_in_gaps GROUP BY rank, host
+    QUALIFY row_number() OVER (PARTITION BY rank ORDER BY sum(ns) DESC, host) <= $pauses
 ), hosts AS (
-    SELECT rank, string_agg(host, ', ' ORDER BY ns DESC, host) AS host_ FROM (
-        FROM pauses QUALIFY row_number() OVER (PARTITION BY rank ORDER BY ns DESC, host) <= $pauses)
-            GROUP BY rank
+    SELECT rank, list(host ORDER BY ns DESC, host) FILTER (host IS NOT NULL) AS hosts,
+        bool_or(host IS NULL) AS other_code
+    FROM pauses GROUP BY rank
 ), queued AS (
     SELECT rank, sum(CASE WHEN waits_for = 'queue' THEN ns ELSE -ns END) > 0 AS queued
     FROM host_in_gaps GROUP BY rank
 )
 SELECT j.rank, step, j.busy AS value, percent_of(j.busy) AS percent, j.kernels,
     round(j.kernel / $ns_per_us, 1) AS kernel_us, in_ms(j.ns) AS step_ms,
+    CASE WHEN step IS NULL THEN 'whole_profile' ELSE 'profiled_steps' END AS span_,
+    CASE WHEN q.queued THEN 'something_launched_before' ELSE 'host' END AS waits_,
     CASE
-        WHEN step IS NULL THEN 'the whole profile, in which no step is marked'
-        ELSE 'the profiled steps'
-        END AS span_,
-    CASE
-        WHEN q.queued THEN 'something else,'
-            || ' for what ends most of the longest pauses had been launched before they began'
-        ELSE 'the host'
-        END AS waits_,
-    CASE
-        WHEN q.queued THEN ''
-        ELSE coalesce('; in the longest pauses that is in ' || h.host_, '')
+        WHEN q.queued THEN NULL
+        WHEN h.hosts IS NULL THEN CASE WHEN h.other_code THEN 'other_code' END
+        WHEN h.other_code THEN 'operators_and_other_code'
+        ELSE 'operators'
         END AS host_,
-    CASE
-        WHEN q.queued THEN ''
-        WHEN j.syncs > $syncs THEN ', which itself waits for the device ' || j.syncs || ' times'
-        ELSE ''
-        END AS syncs_,
-        in_ms(j.idle) AS saving_ms
+    h.hosts, CASE WHEN j.syncs > $syncs AND waits_ = 'host' THEN 'waits_for_the_device' END AS syncs_,
+    j.syncs,
+    in_ms(j.idle) AS saving_ms
 FROM judged j LEFT JOIN waits w ON w.rank = j.rank LEFT JOIN hosts h ON h.rank = j.rank
 LEFT JOIN queued q ON q.rank = j.rank
 WHERE j.busy < $busy AND coalesce(w.wait, 0) < $wait ORDER BY step NULLS FIRST, j.rank

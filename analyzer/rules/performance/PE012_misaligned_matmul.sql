@@ -7,6 +7,11 @@ signal = "input_dims"
 message = "{value} of {calls} half-precision matrix products in the profile{time_} have rows whose length is not a multiple of 8. They take slower kernels. An example is {dims_} in {module_}."
 fix = "Pad the dimension (vocabulary, hidden size, classes, tokens of an attention) to the next multiple of 8, better 64."
 explains = []
+[say.time_]
+of_the_profile = " ({time_percent} % of its time)"
+[say.module_]
+model = "the model"
+named = "module {of_module}"
 [params.share]
 value = 0.2
 doc = "Share of the products from which it is reported, where the trace does not say which kernels are theirs."
@@ -69,12 +74,11 @@ WITH devices AS (
 )
 SELECT k.rank, min(k.step) FILTER (odd) AS step, count(*) FILTER (odd) AS value, count(*) AS calls,
     mode(k.input_dims) FILTER (odd) AS dims_,
-    CASE
-        WHEN count(k.ns) = 0 THEN ''
-        ELSE ' (' || percent_of_whole(sum(k.ns) FILTER (odd), any_value(p.ns)) || ' % of its time)'
-        END AS time_,
-    coalesce('module ' || mode(nullif(m.module, '')) FILTER (odd), 'the model') AS module_,
-        mode(m.module) FILTER (odd) AS module
+    percent_of_whole(sum(k.ns) FILTER (odd), any_value(p.ns)) AS time_percent,
+    CASE WHEN count(k.ns) > 0 THEN 'of_the_profile' END AS time_,
+    mode(nullif(m.module, '')) FILTER (odd) AS of_module,
+    CASE WHEN of_module IS NULL THEN 'model' ELSE 'named' END AS module_,
+    mode(m.module) FILTER (odd) AS module
 FROM marked k LEFT JOIN modules m ON m.rank = k.rank AND m.module_id = k.module_id
 LEFT JOIN profiled p ON p.rank = k.rank
 GROUP BY k.rank

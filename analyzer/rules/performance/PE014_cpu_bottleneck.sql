@@ -7,6 +7,9 @@ signal = "kernel"
 message = "The processor sets the pace. In {value} of {steps} {span_} the device works less than 10 % of the time, the host more than 90 %. Such a step takes {step_ms} ms, {kernel_ms} ms of it on the device."
 fix = "Move the work that is done in Python or on the CPU to the device or to loader workers. The view operator_times shows it. For the rest use torch.compile, CUDA graphs or larger batches."
 explains = ["low-device-use"]
+[say.span_]
+profiled_steps = "profiled steps"
+whole_profiles = "whole profiles without steps"
 [params.device]
 value = 0.1
 doc = "Share of the time that the device works."
@@ -43,5 +46,5 @@ WITH waits AS (
 )
 SELECT rank, min(step) FILTER (bound) AS step, count(*) FILTER (bound) AS value, count(*) AS steps,
     in_ms(median(ns)) AS step_ms, in_ms(median(busy_ns)) AS kernel_ms,
-    CASE WHEN count(step) = 0 THEN 'whole profiles without steps' ELSE 'profiled steps' END AS span_
+    CASE WHEN count(step) = 0 THEN 'whole_profiles' ELSE 'profiled_steps' END AS span_
 FROM marked GROUP BY rank HAVING count(*) FILTER (bound) > $half * count(*) ORDER BY step NULLS FIRST, rank

@@ -7,6 +7,9 @@ signal = "late_ns"
 message = "Rank {rank} comes {late_ms} ms late to the collectives of {where_}, and the others wait for it. With all ranks in time a step would take up to {percent} % less."
 fix = "Compare what rank {rank} does before these calls with another rank. It may be the size and length of its batches, or its data loader. It may be a slower or hotter device, or work that only this rank does."
 explains = ["low-device-use", "exposed-communication"]
+[say.where_]
+steps = "{late_steps} of {profiled_steps} profiled steps"
+whole_profile = "the whole profile"
 [params.share]
 value = 0.15
 doc = "Lateness over the length of the step; that from which straggler, too, gives advice."
@@ -34,9 +37,6 @@ WITH marked AS (
 )
 SELECT first_step AS step, rank, late_ns AS value, in_ms(late_ns) AS late_ms,
     percent_of_whole(late_ns, ns) AS percent, late_steps, steps AS profiled_steps,
-    CASE
-        WHEN whole THEN 'the whole profile'
-        ELSE late_steps || ' of ' || steps || ' profiled steps'
-        END AS where_
+    CASE WHEN whole THEN 'whole_profile' ELSE 'steps' END AS where_
 FROM ranks_ WHERE late_steps > steps / 2 AND (whole OR steps > 1) AND late_ns > $share * ns
 ORDER BY late_ns DESC, rank LIMIT 1

@@ -7,6 +7,12 @@ signal = "exposed_ns"
 message = "For {percent} % of the time of {span_} the device does nothing but communicate ({exposed_ms} of {step_ms} ms{ranks_}). Computation hides {hidden} % of the communication."
 fix = "Let gradients travel while others are computed: smaller buckets in DDP (bucket_cap_mb), prefetching in FSDP, no forced order of streams. Else communicate less: accumulate gradients under no_sync(), compress them (DDP's communication hooks), take larger batches."
 explains = []
+[say.span_]
+profiled_steps = "the profiled steps"
+whole_profile = "the whole profile, in which no step is marked"
+[say.ranks_]
+waits_least = " on rank {rank}, which waits least of {ranks} ranks"
+may_wait = ", in which it may wait for another rank"
 [params.share]
 value = 0.1
 doc = "Share of the time from which it is worth a word."
@@ -36,13 +42,6 @@ WITH judged AS (
 )
 SELECT rank, step, share AS value, percent_of(share) AS percent,
     in_ms(exposed_ns) AS exposed_ms, in_ms(ns) AS step_ms,
-    percent_of(hidden) AS hidden,
-    CASE
-        WHEN ranks > 1 THEN ' on rank ' || rank || ', which waits least of ' || ranks || ' ranks'
-        ELSE ', in which it may wait for another rank'
-        END AS ranks_,
-    CASE
-        WHEN whole THEN 'the whole profile, in which no step is marked'
-        ELSE 'the profiled steps'
-        END AS span_
+    percent_of(hidden) AS hidden, ranks, CASE WHEN ranks > 1 THEN 'waits_least' ELSE 'may_wait' END AS ranks_,
+    CASE WHEN whole THEN 'whole_profile' ELSE 'profiled_steps' END AS span_
 FROM least_ WHERE share > $share
