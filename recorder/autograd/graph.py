@@ -57,6 +57,8 @@ _LAYS_OUT = (
 )
 """Operators that give the same values in another shape, order or precision, or some of them."""
 
+_CHOOSES_ROWS = {"IndexBackward0", "IndexSelectBackward0"}
+
 _LAYOUTS = 6
 """Of them, how many in a row."""
 
@@ -149,8 +151,8 @@ def softmax_elsewhere(node: Any) -> tuple[int, list[int]] | None:
 def activated_twice(node: Any) -> str | None:
     """Return ``"softmax"`` or ``"sigmoid"`` if the loss applies an activation that was already applied, else None.
 
-    The loss is a negative log likelihood behind a softmax, or a binary cross entropy with logits. Reshapes in between are
-    ignored.
+    The loss is a negative log likelihood behind a softmax, or a binary cross entropy with logits. Reshapes, a choice of
+    rows and a dropout in between are ignored.
     """
     kind = type(node).__name__
     behind: Any = node.next_functions[0][0]
@@ -161,7 +163,7 @@ def activated_twice(node: Any) -> str | None:
         behind = behind.next_functions[0][0]
     elif kind != "BinaryCrossEntropyWithLogitsBackward0":
         return None
-    made = _skip_reshapes(behind)
+    made = _skip_reshapes(_before_dropout(_skip_reshapes(behind)))
     return "softmax" if _softmax_by_hand(made) else _ACTIVATIONS.get(type(made).__name__)
 
 
@@ -247,6 +249,23 @@ def _skip_reshapes(node: Any) -> Any:
             break
         node = node.next_functions[0][0]
     return node
+
+
+def _before_dropout(node: Any) -> Any:
+    """What is behind rows that were chosen, and behind a dropout, which on the CPU is a product with zeros and one other number;
+    else the node as it is."""
+    if type(node).__name__ in _CHOOSES_ROWS:
+        node = node.next_functions[0][0]
+    name = type(node).__name__
+    if name == "NativeDropoutBackward0":
+        return node.next_functions[0][0]
+    if name != "MulBackward0" or len(node.next_functions) != 2 or node.next_functions[1][0] is not None:
+        return node
+    mask = node._saved_other
+    if not isinstance(mask, Tensor) or mask.dim() == 0 or mask.device.type != "cpu":
+        return node
+    kept = mask.detach().amax()
+    return node.next_functions[0][0] if bool(((mask == 0) | (mask == kept)).all() and kept > 1) else node
 
 
 def kl_of_probabilities(loss: Tensor) -> bool:

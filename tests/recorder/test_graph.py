@@ -58,3 +58,15 @@ def test_a_softmax_before_the_loss_is_seen_however_it_is_written():
     assert in_loss(powers / powers.sum(1, keepdim=True)) == "softmax"
     assert in_loss(scores) is in_loss(scores.log_softmax(1)) is None
     assert in_loss(powers) is in_loss(powers / scores.exp().sum(1, keepdim=True).detach()) is None
+
+
+def test_a_softmax_before_the_loss_is_seen_through_chosen_rows_and_a_dropout():
+    scores, labels, rows = torch.randn(40, 5, requires_grad=True), torch.arange(40) % 5, torch.arange(20)
+
+    def in_loss(given: torch.Tensor) -> str | None:
+        loss = nn.functional.cross_entropy(given[rows], labels[rows])
+        return next(graph.activated_twice(node) for node, _ in graph.loss_nodes(loss))
+
+    assert in_loss(scores.softmax(1)) == in_loss(nn.functional.dropout(scores.softmax(1), 0.4)) == "softmax"
+    assert in_loss(scores) is in_loss(nn.functional.dropout(scores, 0.4)) is None
+    assert in_loss(scores.softmax(1) * torch.rand(40, 5)) is None

@@ -119,33 +119,38 @@ LEFT JOIN whole w ON w.rank = p.rank AND w.optimizer_id = p.optimizer_id
 WHERE p.cleared_ < p.all_
 -- detector: all_but_the_last_pass
 WITH passes AS (
-    -- backward passes by the step of the optimizer that came next, and which of them was cleared before it
-    SELECT s.rank, s.step, s.stepped, s.calls, s.optimizer_id, i.fingerprint,
+    -- backward passes by the step of the optimizer that came next
+    SELECT s.rank, s.step, s.stepped, coalesce(s.calls, '') AS calls, s.optimizer_id, i.fingerprint,
         coalesce(sum(s.stepped::INT) OVER (PARTITION BY s.rank
-            ORDER BY s.step ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS window_,
-        NOT s.stepped AND regexp_matches(coalesce(s.calls, ''), 'b[^bs]*z[^bs]*$') AS cleared
+            ORDER BY s.step ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS window_
     FROM steps s
     LEFT JOIN (SELECT rank, step, min(fingerprint) AS fingerprint
         FROM batches
         WHERE role = 'input' AND phase <> 'eval' GROUP BY rank, step) i ON i.rank = s.rank AND i.step = s.step
     WHERE s.microbatches >= 1
 ), windows AS (
-    SELECT rank, window_, min(step) AS step, count(*) AS passes, count(*) FILTER (cleared) AS cleared,
-        any_value(calls) FILTER (cleared) AS calls, max(optimizer_id) AS optimizer_id,
-        count(DISTINCT fingerprint) = count(*) AS other_batches
+    -- calls of all rows up to that step: where a row ends, a call that clears may stand in it or in the next
+    SELECT rank, window_, min(step) AS step, max(optimizer_id) AS optimizer_id,
+        count(DISTINCT fingerprint) AS inputs,
+        regexp_replace(string_agg(calls, '' ORDER BY step), 's[^s]*$', '') AS calls
     FROM passes
     GROUP BY rank, window_
     -- nothing between them went unseen, and the optimizer has stepped at the end
     HAVING max(step) - min(step) + 1 = count(*) AND arg_max(stepped, step)
+), counted AS (
+    SELECT *, len(regexp_replace(calls, '[^b]', '', 'g')) AS passes,
+        len(regexp_replace(regexp_extract(calls, '^(.*)z', 1), '[^b]', '', 'g')) AS cleared,
+        regexp_matches(calls, 'b[^z]*b') AS some_kept
+    FROM windows
 ), thrown_away AS (
     -- an accumulation of which every pass but the last is cleared; two passes over one batch are meant so
     -- (SAM)
     SELECT rank, min(step) AS step, any_value(calls) AS calls, any_value(optimizer_id) AS optimizer_id,
         min(passes) AS passes
-    FROM windows
+    FROM counted
     GROUP BY rank
     HAVING count(*) >= $windows AND min(passes) = max(passes) AND min(passes) >= 2
-        AND bool_and(cleared = passes - 1 AND other_batches)
+        AND bool_and(cleared = passes - 1 AND NOT some_kept AND 2 * inputs > passes)
 )
 SELECT rank, step, optimizer_id, calls, 'one_pass_of_several' AS saw_, passes AS microbatches,
     NULL AS module, 'error' AS severity
