@@ -108,8 +108,13 @@ def loss_nodes(loss: Tensor, most: int = MOST_OF_LOSS) -> Iterator[tuple[Any, in
 
 def broadcast_in_loss(loss: Tensor, first: int) -> tuple[list[int], list[int]] | None:
     """Shapes of a prediction and of the result of a subtraction in the loss code that stretched it against the target:
-    (N, 1) and (N, N). None where there is none. ``first`` is the first node after the model's forward."""
+    (N, 1) and (N, N). Or of a product that stretched N numbers against a column of N weights. None where there is none.
+    ``first`` is the first node after the model's forward."""
     for node in nodes_down_to(loss, first):
+        if type(node).__name__ == "MulBackward0":
+            if found := _stretched_by_a_column(node):
+                return found
+            continue
         if type(node).__name__ not in _COMPARES:
             continue
         # what is compared with another of the model's own (its norm, its mean, all pairs) is so on purpose: a target has no graph
@@ -124,6 +129,19 @@ def broadcast_in_loss(loss: Tensor, first: int) -> tuple[list[int], list[int]] |
         if given is not None and result is not None and _stretched(given, result):
             return given, result
     return None
+
+
+def _stretched_by_a_column(node: Any) -> tuple[list[int], list[int]] | None:
+    """Shapes of N numbers with a graph and of their product with a column (N, 1) without one, which is (N, N)."""
+    sides = node.next_functions
+    if len(sides) != 2 or (sides[0][0] is None) == (sides[1][0] is None):
+        return None
+    (behind, place), name = (sides[0], "other") if sides[1][0] is None else (sides[1], "self")
+    given, result = shape_of(behind, place), shape_of(node, 0)
+    if given is None or result is None or len(given) != 1 or not _stretched(given, result):
+        return None
+    column = saved_tensor(node, name)
+    return (given, result) if column is not None and list(column.shape) == [result[0], 1] else None
 
 
 def softmax_elsewhere(node: Any) -> tuple[int, list[int]] | None:

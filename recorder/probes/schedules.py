@@ -17,6 +17,8 @@ _GONE = 1e-3
 """Share of its peak below which a learning rate trains nothing to speak of: what it still has to go is a thousandth."""
 _SHORT = 1_000
 """Optimizer steps within which a schedule that is over fits no run that is worth a preflight; a convention of this probe."""
+_LEAST_KNOWN = 2
+"""Steps that are kept of a schedule that is zero from its beginning."""
 _HORIZONS = ("total_steps", "T_max", "total_iters", "T_0")
 """Attributes by which torch's schedulers say how long they are made for."""
 
@@ -51,6 +53,9 @@ def simulate(
                 facts: dict[str, Any] = {"scheduler": kind, "step": step, "error": f"{type(e).__name__}: {e}"[:160]}
                 return result(name, "failed" if known else "doubtful", "schedule-raises", _curve(rates), **facts)
             rates.append(_rate(made.optimizer))
+    if not known and own is None:  # a function of the step that has come to zero has come to its end
+        while len(rates) > _LEAST_KNOWN and rates[-1] == rates[-2] == 0.0:
+            rates.pop()
     found = _judged(name, kind, rates, own, known=known)
     over = (
         _soon_over(found, rates, own, epoch)

@@ -31,6 +31,15 @@ def test_a_square_output_beside_a_number_of_its_own_for_each_row_is_no_broadcast
     )
 
 
+def test_a_product_that_stretches_numbers_against_a_column_of_weights_is_seen():
+    ratio, advantages = torch.randn(6, requires_grad=True).exp(), torch.randn(6, 1)
+    assert graph.broadcast_in_loss(-(ratio * advantages).mean(), 0) == ([6], [6, 6])
+    assert graph.broadcast_in_loss(-torch.min(advantages * ratio, ratio.clamp(0, 1)).mean(), 0) == ([6], [6, 6])
+    mask = (torch.rand(6, 6) > 0.5).float()  # who is at risk beside whom: pairs that are wanted
+    for wanted in (ratio * advantages.squeeze(1), ratio[:, None] * advantages, ratio * mask, ratio * 0.5):
+        assert graph.broadcast_in_loss(wanted.mean(), 0) is None
+
+
 def test_a_likelihood_that_is_made_small_and_an_error_that_is_made_large_are_seen():
     x, y = torch.randn(6, 3, requires_grad=True), torch.tensor([0, 1, 2, 0, 1, 2])
     logp = x.log_softmax(1)

@@ -84,7 +84,7 @@ columns = ["batches.sample_fingerprints"]
 [doc]
 what = "Training and evaluation batches share samples with equal content, but not all of them. Or they share all samples of every evaluation, where these come from a loader of their own. Then they are at most half of the training samples. Or one rank evaluates samples that another trains on, while no rank trains on what it evaluates itself."
 why = "What was seen in training is no test."
-not_this = "The batch that was just trained on. Batches that an evaluation without no_grad brings (eval-without-no-grad). Evaluation on the training set itself. Beside another evaluation, one on a part of it that has a loader of its own. Said as a warning: evaluation on some batches of it beside no other, or once on everything there is. Coarse data in which equal samples are common (a warning where they are few in either set). The same few prompts beside the samples of every evaluation. Masks, label maps that are alike while the images are not, samples of fewer than five numbers. Outputs of another model in front of this one. Samples on which another model was trained: the folds of a cross-validation in one process. Forwards without gradients on other samples in every step. Samples that an agent in train mode made itself."
+not_this = "The batch that was just trained on. Batches that an evaluation without no_grad brings (eval-without-no-grad). Evaluation on the training set itself. Beside another evaluation, one on a part of it that has a loader of its own. Said as a warning: evaluation on some batches of it beside no other, or once on everything there is. Coarse data in which equal samples are common (a warning where they are few in either set, or whole numbers that come several times in one epoch, too). The same few prompts beside the samples of every evaluation. Masks, label maps that are alike while the images are not, samples of fewer than five numbers. Outputs of another model in front of this one. Samples on which another model was trained: the folds of a cross-validation in one process. Forwards without gradients on other samples in every step. Samples that an agent in train mode made itself."
 source = "Equality of a 64-bit hash of up to 64 elements."
 */
 -- shared
@@ -104,6 +104,7 @@ WITH prompts AS (
           AND o.batch_size > b.batch_size))
 ), all_samples AS (
     SELECT b.rank, phase = 'eval' AS evaluated, b.step, b.loader_id, b.epoch, b.field, b.shape[2] AS width,
+        contains(b.dtype, 'int') AS whole_numbers,
         unnest(sample_fingerprints) AS sample,
         (SELECT count(*) FROM handovers h WHERE h.rank = b.rank AND h.fresh AND h.step <= b.step) AS stage
     -- masks say how long a sample is, not which
@@ -132,8 +133,10 @@ WITH prompts AS (
       AND NOT (phase <> 'eval'
           AND (b.rank, b.step) IN (SELECT (rank, step) FROM steps WHERE eval_grad_forwards > 0))
 ), times AS (
-    SELECT rank, stage, field, sample, count(*) AS times, max(within) AS within FROM (
-        SELECT rank, stage, field, sample,
+    SELECT rank, stage, field, sample, count(*) AS times, max(within) AS within,
+        bool_and(whole_numbers) AS whole_numbers
+    FROM (
+        SELECT rank, stage, field, sample, whole_numbers,
             count(*) OVER (PARTITION BY rank, stage, field, sample, loader_id, epoch,
                 CASE WHEN loader_id IS NULL THEN step END) AS within
         FROM all_samples WHERE NOT evaluated)
@@ -195,11 +198,15 @@ HAVING bool_and(b.loader_id IS NULL) AND count(DISTINCT b.fingerprint) >= $stret
 -- shared: loaded
 SELECT DISTINCT rank, field, evaluated, sample FROM samples WHERE loader_id IS NOT NULL
 -- shared: counted
--- a sample of several fields is one sample: the field that shows most
+-- a sample of several fields is one sample: the field that shows most. Whole numbers may be alike by chance: then
+-- what is in both comes several times in one epoch of the training set, too
 SELECT e.rank, count(*) AS samples, count(t.sample) AS value,
-    min(greatest(e.step, t.step)) FILTER (t.sample IS NOT NULL) AS step
+    min(greatest(e.step, t.step)) FILTER (t.sample IS NOT NULL) AS step,
+    coalesce(bool_and(m.whole_numbers) AND median(m.within) > 1, false) AS by_chance
 FROM evaluated e
 LEFT JOIN train t ON t.rank = e.rank AND t.stage = e.stage AND t.sample = e.sample
+LEFT JOIN times m ON m.rank = e.rank AND m.stage = e.stage
+    AND m.field IS NOT DISTINCT FROM e.field AND m.sample = e.sample
 GROUP BY e.rank, e.field
 QUALIFY row_number() OVER (PARTITION BY e.rank ORDER BY value DESC, samples DESC) = 1
 -- detector: own_split
@@ -253,6 +260,7 @@ SELECT c.rank, c.step, c.value, c.samples, percent_of_whole(c.value, c.samples) 
     CASE WHEN (c.value >= $all_of_them * c.samples
         AND (c.rank NOT IN (SELECT rank FROM apart)
             OR c.samples > $part * (SELECT count(*) FROM train t WHERE t.rank = c.rank)))
+        OR c.by_chance
         OR c.rank NOT IN (SELECT rank FROM whole)
         -- all that there is was put through the model once, as to take features of it
         OR (c.value >= $all_of_them * coalesce(nullif(

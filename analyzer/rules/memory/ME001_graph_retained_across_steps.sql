@@ -16,7 +16,7 @@ keeps_them = ". What keeps them is {holder}"
 [say.kept_]
 losses_kept = "From step {step} on the autograd graphs of earlier losses stay alive, one more each step: {value} at the end{grows_}{holder_}"
 steps_kept = "From step {step} on the autograd graphs of earlier steps stay alive, one more each step: {value} at the end{grows_}{holder_}"
-losses_kept_until_anew = "From step {step} on the autograd graphs of earlier losses stay alive, one more each step: {value} at most, until the sum begins anew{grows_}{holder_}"
+losses_kept_until_anew = "From step {step} on the autograd graphs of earlier losses stay alive, one more each step: {value} at most, until the sum or list begins anew{grows_}{holder_}"
 earlier_graph_freed = "The first backward of step {step} goes back into the autograd graph of an earlier step{at_}, which was freed when that step ran its own backward"
 earlier_graph_changed = "The first backward of step {step} goes back into the autograd graph of an earlier step{at_}, whose weights the optimizer has changed since"
 [params.least]
@@ -50,7 +50,7 @@ columns = ["steps.graphs_alive"]
 steps = 10
 or_raised = ["backward-twice", "inplace-modified"]
 [doc]
-what = "The number of losses of earlier steps whose autograd graph still exists grows with the steps. Or a sum or a list of numbers with their graphs grows, and keeps the model outputs behind them alive. Or each step makes a state of the one before, which keeps all their graphs, though no output stays. Or a sum of losses with their graphs grows by one in each step. It starts again now and then, as with an epoch. Or the first backward of a later step ends by torch's exception about a graph that was freed, or whose weights a step has changed, although the step has run its forward anew."
+what = "The number of losses of earlier steps whose autograd graph still exists grows with the steps. Or a sum or a list of numbers with their graphs grows, and keeps the model outputs behind them alive. Or each step makes a state of the one before, which keeps all their graphs, though no output stays. Or a sum of losses with their graphs grows by one in each step. It starts again now and then, as with an epoch. Or a list of them does, and memory grows with it. Or the first backward of a later step ends by torch's exception about a graph that was freed, or whose weights a step has changed, although the step has run its forward anew."
 why = "Each graph keeps its nodes and what they saved: memory and time grow until the process dies."
 not_this = "The loss of the last step or two, a graph over several steps that is released, a bounded history. An exception in a second backward of one step, or in one without a new forward: two losses share one graph there."
 source = "Counting marks in the graphs themselves; who holds them is looked for once they gather. The exception and the order of calls in the step that it ended."
@@ -98,12 +98,17 @@ WITH alive AS (
     GROUP BY n.rank
     HAVING any_value(n.length) >= $least AND max(s.n) >= $least AND arg_max(s.n, s.step) = max(s.n)
 ), let_go AS (
-    -- a sum that begins anew with each epoch has kept them until then
+    -- a sum that begins anew with each epoch has kept them until then; or a list, where backward has not freed
+    -- what is kept, so that memory grows with it
     SELECT o.rank, min(o.since_step) AS step,
         (SELECT max(a.alive) FROM alive a WHERE a.rank = o.rank) AS value
     FROM memory_owners o
     JOIN alive a ON a.rank = o.rank AND a.step = o.step AND a.alive >= $half * o.length
-    WHERE o.kind = 'sum' AND o.with_graph AND len(o.shape) = 0 AND o.length >= $least AND o.rate >= $each
+    WHERE o.with_graph AND len(o.shape) = 0 AND o.length >= $least AND o.rate >= $each
+      AND (o.kind = 'sum' OR o.kind = 'list' AND $grown <= (
+          SELECT arg_max(s.anonymous_bytes, s.step) - arg_min(s.anonymous_bytes, s.step)
+          FROM steps s
+          WHERE s.rank = o.rank AND s.step BETWEEN o.since_step + $least AND o.step))
       AND o.rank NOT IN (SELECT rank FROM gathering) AND o.rank NOT IN (SELECT rank FROM parts)
     GROUP BY o.rank
 ), all_ AS (

@@ -6,7 +6,7 @@ phase = "forward"
 signal = "min"
 message = "{op} got {value} at step {step}, which is outside its domain ({domain}): its result is NaN.{rerun}"
 fix = "Guard the operand before {op}. Clamp it into the domain, take abs() where the sign does not matter, or leave such elements out. Find out why {value} occurs. A degree, a variance or a cosine leaves its range by a sign or by rounding."
-explains = ["nonfinite-values", "loss-off-course", "log-of-zero", "sqrt-at-zero"]
+explains = ["nonfinite-values", "loss-off-course", "log-of-zero", "sqrt-at-zero", "nonfinite-input"]
 [needs]
 tables = ["steps"]
 [doc]
@@ -40,7 +40,10 @@ WITH domains AS (
       AND p.op <> 'Pow'
       AND p.nan_count + p.inf_count = 0
       AND o.nan_count > 0
-      AND o.kind IN ('loss', 'activation', 'output')
+      -- a target that no loader hands out was computed, by the same code as what the graph shows
+      AND (o.kind IN ('loss', 'activation', 'output')
+          OR o.kind = 'target' AND NOT EXISTS (FROM batches b
+              WHERE b.rank = p.rank AND b.role = 'target' AND b.loader_id IS NOT NULL))
       AND (p.trigger = 'nonfinite' OR o.kind = 'loss' OR p.module_id IS NOT DISTINCT FROM o.module_id)
       AND (p.rank, p.step) NOT IN (SELECT (rank, step) FROM first_bad_operator)
 ), found AS (
