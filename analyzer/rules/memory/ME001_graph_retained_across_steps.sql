@@ -15,7 +15,7 @@ memory_grows = ". Memory grows by {bytes_per_step:bytes} a step"
 keeps_them = ". What keeps them is {holder}"
 [say.kept_]
 losses_kept = "From step {step} on the autograd graphs of earlier losses stay alive, one more each step: {value} at the end{grows_}{holder_}"
-steps_kept = "From step {step} on the autograd graphs of earlier steps stay alive, one more each step: {value} at the end{grows_}{holder_}"
+steps_kept = "From step {step} on the autograd graphs of earlier steps stay alive, more with each step: {value} at the end{grows_}{holder_}"
 losses_kept_until_anew = "From step {step} on the autograd graphs of earlier losses stay alive, one more each step: {value} at most, until the sum or list begins anew{grows_}{holder_}"
 earlier_graph_freed = "The first backward of step {step} goes back into the autograd graph of an earlier step{at_}, which was freed when that step ran its own backward"
 earlier_graph_changed = "The first backward of step {step} goes back into the autograd graph of an earlier step{at_}, whose weights the optimizer has changed since"
@@ -50,7 +50,7 @@ columns = ["steps.graphs_alive"]
 steps = 10
 or_raised = ["backward-twice", "inplace-modified"]
 [doc]
-what = "The number of losses of earlier steps whose autograd graph still exists grows with the steps. Or a sum or a list of numbers with their graphs grows, and keeps the model outputs behind them alive. Or each step makes a state of the one before, which keeps all their graphs, though no output stays. Or a sum of losses with their graphs grows by one in each step. It starts again now and then, as with an epoch. Or a list of them does, and memory grows with it. Or the first backward of a later step ends by torch's exception about a graph that was freed, or whose weights a step has changed, although the step has run its forward anew."
+what = "The number of losses of earlier steps whose autograd graph still exists grows with the steps. Or a sum or a list of numbers with their graphs grows, and keeps the model outputs behind them alive. Or each step makes a state of the one before, which keeps all their graphs, though no output stays and no list holds any. Or a sum of losses with their graphs grows by one in each step. It starts again now and then, as with an epoch. Or a list of them does, and memory grows with it. Or the first backward of a later step ends by torch's exception about a graph that was freed, or whose weights a step has changed, although the step has run its forward anew."
 why = "Each graph keeps its nodes and what they saved: memory and time grow until the process dies."
 not_this = "The loss of the last step or two, a graph over several steps that is released, a bounded history. An exception in a second backward of one step, or in one without a new forward: two losses share one graph there."
 source = "Counting marks in the graphs themselves; who holds them is looked for once they gather. The exception and the order of calls in the step that it ended."
@@ -111,7 +111,24 @@ WITH alive AS (
           WHERE s.rank = o.rank AND s.step BETWEEN o.since_step + $least AND o.step))
       AND o.rank NOT IN (SELECT rank FROM gathering) AND o.rank NOT IN (SELECT rank FROM parts)
     GROUP BY o.rank
+), outputs AS (
+    SELECT rank, step, max(output_graphs_alive) AS n, max(outputs_alive) AS held,
+        lag(n) OVER (PARTITION BY rank ORDER BY step) AS was, row_number() OVER (PARTITION BY rank ORDER BY step) AS seen
+    FROM steps
+    WHERE output_graphs_alive IS NOT NULL AND completed
+    GROUP BY rank, step
+), carried AS (
+    -- no output itself is held, and the graphs of all are: each step's state leads into that of the one before
+    SELECT rank, max(step) FILTER (n = 0) AS last_clean, arg_max(n, step) AS value
+    FROM outputs
+    WHERE rank NOT IN (SELECT rank FROM gathering UNION SELECT rank FROM parts UNION SELECT rank FROM let_go
+        UNION SELECT rank FROM memory_growing WHERE with_graph AND steady)
+    GROUP BY rank
+    HAVING max(held) = 0 AND arg_max(n, step) = max(n) AND max(n) >= $least AND count(*) FILTER (n < was) = 0
+        AND count(*) FILTER (n > was) >= greatest($rises, $half * (max(seen) - max(seen) FILTER (n = 0)))
 ), all_ AS (
+    SELECT rank, greatest(coalesce(last_clean, 0) - 1, 0) AS step, value, 'steps_kept' AS kept_ FROM carried
+    UNION ALL
     SELECT rank, step, value, 'losses_kept' AS kept_ FROM gathering
     UNION ALL
     SELECT rank, greatest(coalesce(last_clean, 0) - 1, 0), value,
