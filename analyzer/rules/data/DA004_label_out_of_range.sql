@@ -8,8 +8,8 @@ message = "Targets of step {step} reach from {lowest} to {highest}. The loss kno
 fix = "Check the mapping from labels to class numbers. Labels may start at 1, or the head may lack a class. Padding may not be ignore_index, or a label 0 may be where CTC has its blank. Or give the head as many outputs as there are classes."
 explains = ["python-exception", "shape-or-dtype-error", "native-crash", "killed-by-signal", "nonfinite-tensor", "loss-spike", "shuffled-labels"]
 [say.evidence_]
-outside = "{value} of {targets} are outside"
-blank = "{value} of {targets} targets are the blank of the CTC loss, which is no label"
+outside = "{value:.0f} of {targets} are outside"
+blank = "{value:.0f} of {targets} targets are the blank of the CTC loss, which is no label"
 raised = "{exception}"
 [params.blanks]
 value = 3
