@@ -65,7 +65,8 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"c
     classes that a rule belongs to; once all rules are read only names are left. ``reach`` is how many steps before this finding
     its own explanation may lie (null: any number), ``slack`` how many steps after it. ``say`` has a table for each column of the
     rows that holds a reason: reason → the words for it, with the row's values in {braces}. Where the column is null nothing is
-    said. The words may name columns that come before theirs in ``say``.
+    said. The words may name columns that come before theirs in ``say``. The column may hold a list of structs instead, each a
+    row with a reason in that column: they are said one after another.
     """
 
     code: str

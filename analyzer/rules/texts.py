@@ -5,13 +5,13 @@ import tomllib
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from msgspec.structs import replace
 
 from ..errors import RuleError
-from ..language import Language, language
+from ..language import Language, language, say
 from ..word_patterns import Columns, reworded, shared_patterns
 from .filling import fill
 from .rule import Header, load_rules
@@ -65,13 +65,18 @@ def title_of(name: str) -> str | None:
 
 
 def in_words_of(header: Header, row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row with its reasons and words said in the current language. Raises RuleError for a reason without words."""
+    """A row with its reasons and words said in the current language. In the place of a reason may stand a list of rows that
+    hold it: each is said by its own values, one after another. Raises RuleError for a reason without words."""
     text = text_of(header.code, header.name)
     told = dict(row) if text is None else worded(text, row)
     for column, words in (header.say if text is None else text.say).items():
         reason = row.get(column)
         try:
-            told[column] = "" if reason is None else fill(words[reason], told)
+            if isinstance(reason, list):
+                parts = cast("list[dict[str, Any]]", reason)
+                told[column] = say("; ").join(in_words_of(header, part)[column] for part in parts)
+            else:
+                told[column] = "" if reason is None else fill(words[reason], told)
         except KeyError as e:
             raise RuleError(f"{header.code}: {column} has no words for {e}") from e
     return told
