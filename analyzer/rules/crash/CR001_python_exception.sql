@@ -13,8 +13,10 @@ root = " in the root module"
 root_classed = " in the root module ({module_class})"
 named = " in module {module}"
 classed = " in module {module} ({module_class})"
+[say.dtypes_]
+of_a_dtype = "{n} {dtype} (first {first})"
 [say.known_]
-dtypes_of_the_weights = " The trainable parameters are {dtypes:names} (first {firsts:names})."
+dtypes_of_the_weights = " The trainable parameters are {dtypes_}."
 [say.fix_]
 known = "{remedy}"
 known_at = "{remedy} ({user_frame})"
@@ -35,8 +37,9 @@ source = "The exit record; messages of torch and the frameworks round it as they
 */
 WITH weights AS (
     -- what the remedy for a mixture of dtypes needs to know
-    SELECT list(n || ' ' || dtype ORDER BY dtype) AS dtypes, list(first_ ORDER BY dtype) AS firsts FROM (
-        SELECT dtype, count(*) AS n, arg_min(tensor_name, tensor_id) AS first_ FROM tensors
+    SELECT list({'dtypes_': 'of_a_dtype', 'n': n, 'dtype': dtype, 'first': first} ORDER BY dtype) AS dtypes_
+    FROM (
+        SELECT dtype, count(*) AS n, arg_min(tensor_name, tensor_id) AS first FROM tensors
         WHERE kind = 'parameter'
           AND requires_grad
           AND rank = (SELECT coalesce(min(rank), 0) FROM exits WHERE exception_type IS NOT NULL)
@@ -60,8 +63,8 @@ SELECT coalesce(e.rank, 0) AS rank,
         WHEN e.module IS NOT NULL THEN CASE WHEN e.module_class IS NULL THEN 'named' ELSE 'classed' END
         END AS in_module_,
     CASE WHEN k.known IN ('unscale-fp16', 'same-dtype', 'input-weight-device', 'half-on-cpu', 'fsdp-flat')
-        AND w.dtypes IS NOT NULL THEN 'dtypes_of_the_weights' END AS known_,
-    w.dtypes, w.firsts, k.remedy,
+        AND w.dtypes_ IS NOT NULL THEN 'dtypes_of_the_weights' END AS known_,
+    w.dtypes_, k.remedy,
     CASE
         WHEN e.user_frame IS NULL THEN CASE WHEN k.remedy IS NULL THEN 'unknown' ELSE 'known' END
         ELSE CASE WHEN k.remedy IS NULL THEN 'unknown_at' ELSE 'known_at' END

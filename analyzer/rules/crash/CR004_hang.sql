@@ -4,7 +4,7 @@ name = "hang"
 severity = "fatal"
 phase = "exit"
 signal = "progress"
-message = "The run hung{at_}, in the {phase} phase{in_module_}: {what_}{places_}."
+message = "The run hung{at_}, in the {phase} phase{in_module_}: {what_}{at_places_}."
 fix = "Read where each thread stood in the recorded stacks. Usual places are a lock taken before a fork and a queue with no other side. Others are a collective that one rank never enters, and a worker that waits for itself."
 explains = ["killed-by-signal", "python-exception"]
 [say.at_]
@@ -18,7 +18,11 @@ waited_between_ranks = "calls between ranks could not end"
 noted = "{note}"
 no_progress = "no progress was made"
 [say.places_]
-stood_at = " (rank {lines})"
+of_one_rank = "rank {ranks}: {place}"
+of_some_ranks = "ranks {ranks}: {place}"
+of_many_ranks = "ranks {first} to {last} ({n}): {place}"
+[say.at_places_]
+stood_at = " ({places_})"
 [params.steps]
 value = 20
 unit = "usual steps"
@@ -104,11 +108,12 @@ WITH usual AS (
     LEFT JOIN calls c USING (rank) LEFT JOIN frames f USING (rank)
 ), listed AS (
     -- as many as a sentence holds: of a thousand ranks most stand at the same place
-    SELECT string_agg(said, '; ' ORDER BY first) AS lines FROM (
-        SELECT CASE WHEN count(*) <= $places THEN string_agg(rank::VARCHAR, ', ' ORDER BY rank)
-            ELSE format('{}-{} ({})', min(rank), max(rank), count(*)) END || ': ' || place AS said,
-            min(rank) AS first
-        FROM places WHERE place IS NOT NULL GROUP BY place ORDER BY count(*), first LIMIT $places
+    SELECT list({'places_': CASE WHEN n = 1 THEN 'of_one_rank' WHEN n <= $places THEN 'of_some_ranks'
+            ELSE 'of_many_ranks' END, 'ranks': CASE WHEN n <= $places THEN array_to_string(ranks, ', ') END,
+        'first': first, 'last': last, 'n': n, 'place': place} ORDER BY first) AS places_
+    FROM (
+        SELECT place, list(rank ORDER BY rank) AS ranks, min(rank) AS first, max(rank) AS last, count(*) AS n
+        FROM places WHERE place IS NOT NULL GROUP BY place ORDER BY n, first LIMIT $places
     )
 )
 SELECT coalesce(p.rank, 0) AS rank,
@@ -125,7 +130,7 @@ SELECT coalesce(p.rank, 0) AS rank,
         END AS what_,
     (s.still_ns / $ns_per_s)::BIGINT AS still_s, s.ended_by, rtrim(e.note, '.') AS note,
     CASE WHEN p.module = '' THEN 'root' WHEN p.module IS NOT NULL THEN 'named' END AS in_module_,
-    l.lines, CASE WHEN l.lines IS NOT NULL THEN 'stood_at' END AS places_,
+    l.places_, CASE WHEN l.places_ IS NOT NULL THEN 'stood_at' END AS at_places_,
     left(e.native_stack, $shown) AS stacks, p.pid
 FROM exits e CROSS JOIN listed l LEFT JOIN stood s ON true LEFT JOIN last_positions p ON true
 WHERE e.status = 'hang' OR s.still_ns IS NOT NULL

@@ -5,7 +5,7 @@ severity = "fatal"
 is = ["memory-short"]
 phase = "forward"
 signal = "memory"
-message = "The device ran out of memory{at_}{in_module_}: {what_}.{used_}{held_}{grows_}"
+message = "The device ran out of memory{at_}{in_module_}: {what_}.{used_}{memory_}{grows_}"
 fix = "Lower the batch size or the sequence length, recompute activations (torch.utils.checkpoint), or use lower precision. If the memory grew from step to step, find out what keeps tensors alive."
 explains = ["python-exception", "memory-near-limit"]
 [say.at_]
@@ -22,9 +22,11 @@ asked = "{asked_bytes:bytes} were asked for on {device}"
 tensors_in_a_step = " Tensors took at most {cuda_peak_bytes:bytes} in step {last_step}."
 allocator = " The allocator held {cuda_reserved_bytes:bytes}, {cuda_allocated_bytes:bytes} of it in use."
 [say.held_]
-known = " In memory then: {holds}."
-some_without_a_stack = " In memory then: {holds}, blocks without a stack {unplaced_bytes:bytes}."
-without_a_stack = " In memory then: blocks without a stack {unplaced_bytes:bytes}."
+of_a_category = "{category} {bytes:bytes}"
+of_a_line = "{place} {bytes:bytes}"
+without_a_stack = "blocks without a stack {bytes:bytes}"
+[say.memory_]
+held = " In memory then: {held_}."
 [say.grows_]
 growing = " Growing was {holder}, by {bytes_per_step:bytes} a step since step {since_step}."
 [params.shown]
@@ -47,8 +49,8 @@ WITH refused AS (
     WHERE action = 'oom'
     GROUP BY rank, device
 ), holders AS (
-    SELECT rank, device, string_agg(place || ' ' || bytes_in_words(bytes), ', ' ORDER BY bytes DESC) AS holds,
-        max(bytes) FILTER (place IS NULL) AS unplaced_bytes
+    SELECT rank, device, list({'held_': CASE WHEN place IS NULL THEN 'without_a_stack' ELSE 'of_a_line' END,
+        'category': NULL::VARCHAR, 'place': place, 'bytes': bytes} ORDER BY bytes DESC) AS held_
     FROM (SELECT rank, device, place, sum(bytes)::BIGINT AS bytes
         FROM memory_blocks
         WHERE source = 'cuda' AND category = 'allocated'
@@ -67,7 +69,7 @@ SELECT coalesce(e.rank, 0) AS rank,
         WHEN e.module IS NOT NULL THEN CASE WHEN e.module_class IS NULL THEN 'named' ELSE 'classed' END
         END AS in_module_,
     CASE WHEN last.cuda_peak_bytes IS NOT NULL THEN 'tensors_in_a_step' END AS used_, last.step AS last_step,
-    CASE WHEN b.holds IS NOT NULL THEN 'known' END AS held_, b.holds,
+    b.held_, CASE WHEN b.held_ IS NOT NULL THEN 'held' END AS memory_,
     CASE WHEN g.bytes_per_step IS NOT NULL AND g.since_step IS NOT NULL THEN 'growing' END AS grows_,
     g.owner AS holder, g.bytes_per_step, g.since_step,
     e.user_frame, last.cuda_allocated_bytes, last.cuda_reserved_bytes, last.cuda_peak_bytes
@@ -78,8 +80,9 @@ LEFT JOIN (SELECT *
     QUALIFY row_number() OVER (PARTITION BY rank ORDER BY step DESC) = 1) last ON last.rank = coalesce(e.rank,
         0)
 LEFT JOIN (
-    SELECT rank, string_agg(category || ' ' || bytes_in_words(bytes), ', ' ORDER BY bytes DESC) AS holds
-    FROM (SELECT rank, category, sum(bytes) AS bytes
+    SELECT rank, list({'held_': 'of_a_category', 'category': category, 'place': NULL::VARCHAR, 'bytes': bytes}
+        ORDER BY bytes DESC) AS held_
+    FROM (SELECT rank, category, sum(bytes)::BIGINT AS bytes
         FROM memory_blocks
         WHERE "trigger" = 'oom' AND source = 'python'
         GROUP BY rank, category)
@@ -97,12 +100,8 @@ WHERE e.status IN ('oom', 'exception')
 UNION ALL BY NAME
 SELECT r.rank, 0 AS step, 'forward' AS phase, d.allocated_bytes::DOUBLE AS value,
     'asked' AS what_, r.asked AS asked_bytes, r.device, 'allocator' AS used_,
-    CASE
-        WHEN h.unplaced_bytes IS NULL AND h.holds IS NOT NULL THEN 'known'
-        WHEN h.holds IS NOT NULL THEN 'some_without_a_stack'
-        WHEN h.unplaced_bytes IS NOT NULL THEN 'without_a_stack'
-        END AS held_,
-    h.holds, h.unplaced_bytes, d.allocated_bytes AS cuda_allocated_bytes,
+    h.held_, CASE WHEN h.held_ IS NOT NULL THEN 'held' END AS memory_,
+    d.allocated_bytes AS cuda_allocated_bytes,
     d.reserved_bytes AS cuda_reserved_bytes, d.peak_bytes AS cuda_peak_bytes
 FROM refused r
 JOIN device_memory d ON d.rank = r.rank AND d.device = r.device
