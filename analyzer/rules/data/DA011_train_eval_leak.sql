@@ -198,8 +198,8 @@ HAVING bool_and(b.loader_id IS NULL) AND count(DISTINCT b.fingerprint) >= $stret
 -- shared: loaded
 SELECT DISTINCT rank, field, evaluated, sample FROM samples WHERE loader_id IS NOT NULL
 -- shared: counted
--- a sample of several fields is one sample: the field that shows most. Whole numbers may be alike by chance: then
--- what is in both comes several times in one epoch of the training set, too
+-- a sample of several fields is one sample: the field that shows most. Whole numbers may be alike by chance:
+-- then what is in both comes several times in one epoch of the training set, too
 SELECT e.rank, count(*) AS samples, count(t.sample) AS value,
     min(greatest(e.step, t.step)) FILTER (t.sample IS NOT NULL) AS step,
     coalesce(bool_and(m.whole_numbers) AND median(m.within) > 1, false) AS by_chance

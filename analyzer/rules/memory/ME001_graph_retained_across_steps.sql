@@ -98,8 +98,8 @@ WITH alive AS (
     GROUP BY n.rank
     HAVING any_value(n.length) >= $least AND max(s.n) >= $least AND arg_max(s.n, s.step) = max(s.n)
 ), let_go AS (
-    -- a sum that begins anew with each epoch has kept them until then; or a list, where backward has not freed
-    -- what is kept, so that memory grows with it
+    -- a sum that begins anew with each epoch has kept them until then; or a list, where backward has not
+    -- freed what is kept, so that memory grows with it
     SELECT o.rank, min(o.since_step) AS step,
         (SELECT max(a.alive) FROM alive a WHERE a.rank = o.rank) AS value
     FROM memory_owners o
@@ -111,35 +111,39 @@ WITH alive AS (
           WHERE s.rank = o.rank AND s.step BETWEEN o.since_step + $least AND o.step))
       AND o.rank NOT IN (SELECT rank FROM gathering) AND o.rank NOT IN (SELECT rank FROM parts)
     GROUP BY o.rank
-), outputs AS (
+)
+-- shared: carried
+-- no output itself is held, and the graphs of all are: each step's state leads into that of the one before
+WITH outputs AS (
     SELECT rank, step, max(output_graphs_alive) AS n, max(outputs_alive) AS held,
-        lag(n) OVER (PARTITION BY rank ORDER BY step) AS was, row_number() OVER (PARTITION BY rank ORDER BY step) AS seen
+        lag(n) OVER (PARTITION BY rank ORDER BY step) AS was,
+        row_number() OVER (PARTITION BY rank ORDER BY step) AS seen
     FROM steps
     WHERE output_graphs_alive IS NOT NULL AND completed
     GROUP BY rank, step
-), carried AS (
-    -- no output itself is held, and the graphs of all are: each step's state leads into that of the one before
-    SELECT rank, max(step) FILTER (n = 0) AS last_clean, arg_max(n, step) AS value
-    FROM outputs
-    WHERE rank NOT IN (SELECT rank FROM gathering UNION SELECT rank FROM parts UNION SELECT rank FROM let_go
-        UNION SELECT rank FROM memory_growing WHERE with_graph AND steady)
-    GROUP BY rank
-    HAVING max(held) = 0 AND arg_max(n, step) = max(n) AND max(n) >= $least AND count(*) FILTER (n < was) = 0
-        AND count(*) FILTER (n > was) >= greatest($rises, $half * (max(seen) - max(seen) FILTER (n = 0)))
-), all_ AS (
-    SELECT rank, greatest(coalesce(last_clean, 0) - 1, 0) AS step, value, 'steps_kept' AS kept_ FROM carried
-    UNION ALL
-    SELECT rank, step, value, 'losses_kept' AS kept_ FROM gathering
-    UNION ALL
-    SELECT rank, greatest(coalesce(last_clean, 0) - 1, 0), value,
-        CASE WHEN carried THEN 'steps_kept' ELSE 'losses_kept' END
-    FROM parts
-    WHERE n >= $half * since
-    UNION ALL
-    SELECT rank, step, value, 'losses_kept_until_anew' FROM let_go WHERE value >= $least
-), rates AS (
+)
+SELECT rank, max(step) FILTER (n = 0) AS last_clean, arg_max(n, step) AS value
+FROM outputs
+WHERE rank NOT IN (SELECT rank FROM gathering UNION SELECT rank FROM parts UNION SELECT rank FROM let_go
+    UNION SELECT rank FROM memory_growing WHERE with_graph AND steady)
+GROUP BY rank
+HAVING max(held) = 0 AND arg_max(n, step) = max(n) AND max(n) >= $least AND count(*) FILTER (n < was) = 0
+    AND count(*) FILTER (n > was) >= greatest($rises, $half * (max(seen) - max(seen) FILTER (n = 0)))
+-- shared: graphs_kept
+SELECT rank, greatest(coalesce(last_clean, 0) - 1, 0) AS step, value, 'steps_kept' AS kept_ FROM carried
+UNION ALL
+SELECT rank, step, value, 'losses_kept' AS kept_ FROM gathering
+UNION ALL
+SELECT rank, greatest(coalesce(last_clean, 0) - 1, 0), value,
+    CASE WHEN carried THEN 'steps_kept' ELSE 'losses_kept' END
+FROM parts
+WHERE n >= $half * since
+UNION ALL
+SELECT rank, step, value, 'losses_kept_until_anew' FROM let_go WHERE value >= $least
+-- detector: kept
+WITH rates AS (
     SELECT f.rank, regr_slope(s.anonymous_bytes, s.step) AS bytes_per_step, count(*) AS steps
-    FROM all_ f
+    FROM graphs_kept f
     JOIN steps s ON s.rank = f.rank AND s.step > f.step AND s.anonymous_bytes IS NOT NULL
     GROUP BY f.rank
 ), owners AS (
@@ -149,11 +153,10 @@ WITH alive AS (
     QUALIFY row_number() OVER (PARTITION BY rank
         ORDER BY kind = 'sum' DESC, len(shape) = 0 DESC, length DESC) = 1
 )
--- detector: kept
 SELECT f.rank, f.step, f.value, 'error' AS severity, 'loss' AS phase,
     f.kept_, CASE WHEN r.bytes_per_step * r.steps >= $grown THEN 'memory_grows' END AS grows_,
     r.bytes_per_step, CASE WHEN o.holder IS NOT NULL THEN 'keeps_them' END AS holder_, o.holder
-FROM all_ f LEFT JOIN rates r USING (rank) LEFT JOIN owners o USING (rank)
+FROM graphs_kept f LEFT JOIN rates r USING (rank) LEFT JOIN owners o USING (rank)
 -- detector: refused
 -- the first backward of a step cannot meet a graph that this step has used up: it is of a step before.
 -- Where the whole forward ran anew, something that was carried over leads into it

@@ -114,7 +114,7 @@ SELECT rank, greatest(clean - 1, 0) AS step, 'error' AS severity, '' AS module,
     'outputs_with_graphs' AS what_, value, bytes
 FROM since g
 WHERE series = 'graphs' AND value >= $least AND rises >= $rises
-  -- graphs of outputs that nothing holds are kept by a state that leads into them (graph-retained-across-steps)
+  -- graphs of outputs that nothing holds: a state leads into them (graph-retained-across-steps)
   AND NOT (falls = 0 AND (SELECT coalesce(max(c.alive), 0) = 0 FROM counts c WHERE c.rank = g.rank)
       AND NOT EXISTS (FROM memory_growing m WHERE m.rank = g.rank AND m.with_graph AND m.steady))
 UNION ALL
