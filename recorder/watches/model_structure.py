@@ -2,6 +2,7 @@
 
 import weakref
 from collections.abc import Callable, Iterator
+from difflib import get_close_matches
 from typing import Any
 
 from torch import Tensor, nn
@@ -15,6 +16,8 @@ from ..tensors.labels_and_masks import sample_fingerprints
 from ..tensors.moments import measurable
 
 _MOST_HELD = 256
+_MOST_FREEZES = 32
+"""Parts that are named of one model."""
 
 
 def look_again(age: int) -> bool:
@@ -54,6 +57,36 @@ def unregistered(
                         yield module, f"{name}[{key}]" + (f".{inner}" if inner else ""), parameter
 
 
+_ALIKE = 0.8
+"""How alike, by difflib's ratio, the name of an attribute and `requires_grad` are where one was written for the other."""
+
+
+def missed_freezes(root: nn.Module) -> list[tuple[nn.Module, str]]:
+    """(module, attribute) for what a script has set to False to freeze a part, and which freezes nothing.
+
+    `requires_grad` is an attribute of parameters: on a module it is one like any other. So is a misspelt name on a parameter. Of
+    modules inside each other the outermost counts."""
+    found: list[tuple[nn.Module, str]] = []
+    inside: set[int] = set()
+    for module in root.modules():
+        if id(module) in inside or not any(p.requires_grad for p in module.parameters()):
+            continue
+        if vars(module).get("requires_grad") is False:
+            found.append((module, "requires_grad"))
+            inside |= {id(m) for m in module.modules()}
+            continue
+        for parameter in module.parameters(recurse=False):
+            written = (
+                get_close_matches("requires_grad", vars(parameter), n=1, cutoff=_ALIKE)
+                if parameter.requires_grad
+                else ()
+            )
+            if written and vars(parameter)[written[0]] is False:
+                found.append((module, written[0]))
+                break
+    return found
+
+
 def _has_gradient(module: nn.Module) -> bool:
     return any(parameter.grad is not None for parameter in module.parameters())
 
@@ -77,6 +110,7 @@ class StructureWatch(Watch):
         "tensors.registered",
         "tensors:parameter",
         "events:unregistered",
+        "events:freeze-missed",
     )
 
     def __init__(self, session: Session) -> None:
@@ -107,6 +141,15 @@ class StructureWatch(Watch):
                 if rows == 1:
                     self._symmetric.append((weakref.ref(mine), entry.parameter_id, self.session.position.step))
         self._find_unregistered(module)
+        for part, attribute in missed_freezes(module)[:_MOST_FREEZES]:
+            entry = catalogue.find(part)
+            if entry is not None:
+                self.session.rows.event(
+                    "freeze-missed",
+                    f"{attribute} = False was set on {type(part).__name__}, which freezes nothing",
+                    module_id=entry.id,
+                    detail={"class": type(part).__name__, "attribute": attribute},
+                )
 
     def _grown(self, outer: ModuleEntry) -> None:
         """A module has called another that is not registered in it, for the first time."""

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from firstfault.analyzer import Trace
+from firstfault.analyzer import Trace, diagnose
 from firstfault.recorder import Recorder
 from torch import nn
 
@@ -71,3 +71,28 @@ def test_a_private_list_counts_where_it_is_called_with_gradients(tmp_path: Path)
         names = trace.sql("SELECT tensor_name FROM tensors WHERE registered = false ORDER BY tensor_name")
         assert "_branches[0].weight" in names["tensor_name"].to_list()
         assert not [name for name in names["tensor_name"] if name.startswith("_teacher")]
+
+
+@pytest.mark.parametrize("how", ["module", "misspelt", "right"])
+def test_a_freeze_that_freezes_nothing_is_named_and_a_right_one_is_not(tmp_path: Path, how: str) -> None:
+    torch.manual_seed(0)
+    with Recorder(tmp_path / "run"):
+        model = nn.Sequential(nn.Sequential(nn.Linear(4, 8), nn.ReLU()), nn.Linear(8, 1))
+        for part in model[0].modules():
+            if how == "module":
+                part.requires_grad = False
+        for parameter in model[0].parameters():
+            setattr(parameter, {"module": "note", "misspelt": "require_grad", "right": "requires_grad"}[how], False)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(12):
+            optimizer.zero_grad()
+            model(torch.randn(8, 4)).square().mean().backward()
+            optimizer.step()
+    with Trace(tmp_path / "run") as trace:
+        told = trace.sql("SELECT detail ->> '$.attribute' AS a FROM events WHERE event = 'freeze-missed'").to_dicts()
+        causes = [(c.name, c.step, c.module) for c in diagnose(trace).causes if c.severity == "error"]
+    if how == "right":
+        assert (told, [c for c in causes if c[0] == "unintended-trainable"]) == ([], [])
+    else:
+        assert [row["a"] for row in told] == ["requires_grad" if how == "module" else "require_grad"]
+        assert ("unintended-trainable", 0, "0" if how == "module" else "0.0") in causes

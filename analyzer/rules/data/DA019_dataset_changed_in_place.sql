@@ -32,14 +32,18 @@ WITH reads AS (
     WHERE loader_id IS NOT NULL AND phase = 'data'
     GROUP BY rank, loader_id, epoch
 )
-SELECT r.rank, coalesce(t.begun, r.step) AS step, r.path, r.field, r.epoch, r.samples, r.before, r.after,
+SELECT r.rank, coalesce(t.begun, r.step) AS step, r.path,
+    coalesce(r.field, (SELECT any_value(o.field) FROM reads o WHERE o.rank = r.rank AND o.path = r.path)) AS field, r.epoch, r.samples, r.before, r.after,
     r.after / nullif(r.before, 0) AS value
 FROM reads r
 LEFT JOIN training t ON t.rank = r.rank AND t.loader_id = r.loader_id AND t.epoch = r.epoch
 WHERE r.epoch > 0
   AND r.samples >= $samples
   AND r.changed = r.samples
-  AND r.read = r.samples
+  -- what a random crop hands out is not what is kept; another loader's way through the same code shows it
+  AND (r.read = r.samples OR EXISTS (FROM reads o
+      WHERE o.rank = r.rank AND o.path = r.path AND o.loader_id <> r.loader_id
+        AND o.changed = o.samples AND o.read = o.samples))
   AND (r.rank, r.loader_id) IN (SELECT (rank, loader_id) FROM training)
 QUALIFY row_number() OVER (PARTITION BY r.rank, r.loader_id, r.path ORDER BY r.epoch) = 1
 ORDER BY step, r.rank

@@ -7,14 +7,19 @@ signal = "requires_grad"
 message = "From step {step} on {what_}."
 fix = "{remedy}"
 explains = ["frozen-by-zero-gradient", "train-mode-in-eval"]
+[say.why_]
+on_a_module = "On a module this is an attribute like any other, and its parameters do not see it"
+misspelt = "A parameter knows no such attribute, and takes it without a word"
 [say.what_]
 moved_by_the_optimizer = "{value} parameters do not require gradients ({names}), and the optimizer goes on moving them: their .grad was left behind, so that old gradients, momentum and weight decay still act"
 mode_undone = "{module} ({class_name}) trains in training mode, although the script has put it into eval mode to freeze it: train() of the whole model has put it back, and its batch norms and dropout act as in training"
 statistics_of_frozen_norms = "{value} batch norms whose weights are frozen (first {module}) run in training mode: their running means and variances follow the data of this training"
+freeze_missed = "{value} parameters go on training though the script has set {attribute} = False to freeze them ({parts}). {why_}"
 [say.remedy]
 moved_by_the_optimizer = "Set .grad to None when parameters are frozen (zero_grad(set_to_none=True)), or take them out of the optimizer."
 mode_undone = "Call eval() on the frozen part again after each train() of the model, or override train() of the model so that the part stays in eval mode."
 statistics_of_frozen_norms = "Call eval() on the frozen part after each train() of the model, if its features are to stay as they were."
+freeze_missed = "Call requires_grad_(False) on the module, or set p.requires_grad = False for each p of its parameters(), before the optimizer is made."
 [params.lasting]
 value = 3
 unit = "steps"
@@ -32,7 +37,7 @@ source = "convention: of this project, two values may be left behind by one free
 [needs]
 tables = ["tensors", "modules"]
 [doc]
-what = "Parameters were frozen by requires_grad in the middle of the run, and the optimizer goes on moving them. It does so because a gradient, or zeros in its place, was left behind. Or the script put a part of a model into eval mode to freeze it, with nothing in it thawed. Then train() of the whole model put it back into train mode. As a warning: batch norms with frozen weights run in training mode."
+what = "Parameters were frozen by requires_grad in the middle of the run, and the optimizer goes on moving them. It does so because a gradient, or zeros in its place, was left behind. Or the script put a part of a model into eval mode to freeze it, with nothing in it thawed. Then train() of the whole model put it back into train mode. Or the script set requires_grad on a module, or a misspelt attribute on its parameters, which freezes nothing. As a warning: batch norms with frozen weights run in training mode."
 why = "Parts that should stay fixed drift. Old gradients, momentum and weight decay move frozen weights. Running statistics follow the new data, and dropout drops."
 not_this = "Parts whose mode the script itself sets back, or whose parameters it thaws. Parts that are in eval mode for an evaluation only. Copies that the script feeds with gradients of its own."
 source = "PyTorch's documentation: an optimizer skips parameters whose grad is None, not those that require none. And train() sets the mode of all modules in it."
@@ -66,6 +71,20 @@ FROM events e
 JOIN modules m ON m.rank = e.rank AND m.module_id = e.module_id
 WHERE e.event = 'mode-undone'
 QUALIFY row_number() OVER (PARTITION BY e.rank ORDER BY e.step, m.depth, m.call_order) = 1
+-- detector: freeze_missed
+SELECT e.rank, min(e.step) AS step, arg_min(m.module, place_of_call(m.call_order)) AS module, NULL AS tensor,
+    count(DISTINCT p.tensor_id) AS value, 'error' AS severity,
+    array_to_string(list(DISTINCT m.module ORDER BY m.module)[:3], ', ') AS parts,
+    any_value(e.detail ->> '$.attribute') AS attribute,
+    CASE any_value(e.detail ->> '$.attribute') WHEN 'requires_grad' THEN 'on_a_module' ELSE 'misspelt' END AS why_,
+    'freeze_missed' AS what_, what_ AS remedy
+FROM events e
+JOIN modules m ON m.rank = e.rank AND m.module_id = e.module_id
+JOIN module_tree t ON t.rank = m.rank AND t.ancestor_id = m.module_id
+JOIN parameters p ON p.rank = t.rank AND p.module_id = t.module_id
+    AND p.requires_grad AND p.optimizer_id IS NOT NULL
+WHERE e.event = 'freeze-missed'
+GROUP BY e.rank
 -- detector: statistics_of_frozen_norms
 WITH norms AS (
     -- frozen by requires_grad, though others train
