@@ -33,7 +33,9 @@ WITH reads AS (
     GROUP BY rank, loader_id, epoch
 )
 SELECT r.rank, coalesce(t.begun, r.step) AS step, r.path,
-    coalesce(r.field, (SELECT any_value(o.field) FROM reads o WHERE o.rank = r.rank AND o.path = r.path)) AS field, r.epoch, r.samples, r.before, r.after,
+    coalesce(r.field,
+        (SELECT any_value(o.field) FROM reads o WHERE o.rank = r.rank AND o.path = r.path)) AS field,
+    r.epoch, r.samples, r.before, r.after,
     r.after / nullif(r.before, 0) AS value
 FROM reads r
 LEFT JOIN training t ON t.rank = r.rank AND t.loader_id = r.loader_id AND t.epoch = r.epoch

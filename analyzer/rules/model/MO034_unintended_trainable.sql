@@ -76,7 +76,7 @@ SELECT e.rank, min(e.step) AS step, arg_min(m.module, place_of_call(m.call_order
     count(DISTINCT p.tensor_id) AS value, 'error' AS severity,
     array_to_string(list(DISTINCT m.module ORDER BY m.module)[:3], ', ') AS parts,
     any_value(e.detail ->> '$.attribute') AS attribute,
-    CASE any_value(e.detail ->> '$.attribute') WHEN 'requires_grad' THEN 'on_a_module' ELSE 'misspelt' END AS why_,
+    if(attribute = 'requires_grad', 'on_a_module', 'misspelt') AS why_,
     'freeze_missed' AS what_, what_ AS remedy
 FROM events e
 JOIN modules m ON m.rank = e.rank AND m.module_id = e.module_id

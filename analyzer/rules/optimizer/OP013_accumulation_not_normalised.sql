@@ -93,8 +93,12 @@ WITH spans AS (
             AND b.last >= a.first
     ) shared ON shared.rank = g.rank AND shared.optimizer_id = g.optimizer_id
 ), inputs AS (
-    SELECT rank, step, count(DISTINCT fingerprint) AS different FROM batches
-    WHERE role = 'input' AND phase = 'data' AND fingerprint IS NOT NULL GROUP BY rank, step
+    -- what an autoencoder is given is its target
+    SELECT rank, step,
+        coalesce(nullif(count(DISTINCT CASE WHEN role = 'input' THEN fingerprint END), 0),
+            count(DISTINCT fingerprint)) AS different
+    FROM batches
+    WHERE role IN ('input', 'target') AND phase = 'data' AND fingerprint IS NOT NULL GROUP BY rank, step
 )
 -- detector: weights_sum_up
 WITH weights AS (
