@@ -25,7 +25,9 @@ PLAIN = {0.0, 1.0, 2.0}
 _COMMENT = re.compile(r"--[^\n]*")
 _STRING = re.compile(r"'(?:[^']|'')*'")
 _WORDS = re.compile(r"[a-z]{2,}[,:]? [a-z]{2,}")
-_PATTERN = re.compile(r"(regexp_\w+\([^']*|SIMILAR TO |LIKE |contains\([^']*|starts_with\([^']*)$")
+_REGULAR = re.compile(r"[|]|\.[*]|\\d")
+_PATTERN = re.compile(r"(regexp_\w+\([^']*|SIMILAR TO |LIKE |contains\([^']*|starts_with\([^']*|<> |(?<!<)= )$")
+_NAME = re.compile(r"\s+AS signal\b")
 _NUMBER = re.compile(r"(?<![\w.$])(\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)(?![\w.])")
 
 
@@ -57,9 +59,17 @@ def bare_numbers(sql: str) -> list[str]:
 
 
 def sentences(sql: str) -> list[str]:
-    """Literals that are words to be read; patterns that others' words are held against are none."""
+    """Literals that are words to be read; patterns that others' words are held against are none, nor is the name of a signal or
+    the word of a view that a value is compared with."""
     code = _COMMENT.sub("", sql)
-    return [m[0] for m in _STRING.finditer(code) if _WORDS.search(m[0]) and not _PATTERN.search(code[: m.start()])]
+    return [
+        m[0]
+        for m in _STRING.finditer(code)
+        if _WORDS.search(m[0])
+        and not _REGULAR.search(m[0])
+        and not _PATTERN.search(code[: m.start()])
+        and not _NAME.match(code[m.end() :])
+    ]
 
 
 def measured() -> dict[str, Excess]:
