@@ -84,7 +84,7 @@ columns = ["batches.sample_fingerprints"]
 [doc]
 what = "Training and evaluation batches share samples with equal content, but not all of them. Or they share all samples of every evaluation, where these come from a loader of their own. Then they are at most half of the training samples. Or one rank evaluates samples that another trains on, while no rank trains on what it evaluates itself."
 why = "What was seen in training is no test."
-not_this = "The batch that was just trained on. Batches that an evaluation without no_grad brings (eval-without-no-grad). Evaluation on the training set itself. Beside another evaluation, one on a part of it that has a loader of its own. Said as a warning: evaluation on some batches of it beside no other, or once on everything there is. Coarse data in which equal samples are common (a warning where they are few in either set, or whole numbers that come several times in one epoch, too). The same few prompts beside the samples of every evaluation. Masks, label maps that are alike while the images are not, samples of fewer than five numbers. Outputs of another model in front of this one. Samples on which another model was trained: the folds of a cross-validation in one process. Forwards without gradients on other samples in every step. Samples that an agent in train mode made itself."
+not_this = "The batch that was just trained on. Batches that an evaluation without no_grad brings (eval-without-no-grad). Evaluation on the training set itself. Beside another evaluation, one on a part of it that has a loader of its own. Said as a warning: evaluation on some batches of it beside no other, or once on everything there is. Coarse data in which equal samples are common (a warning where they are few in either set, or whole numbers that come several times in one epoch, too, or beside other numbers that all differ). The same few prompts beside the samples of every evaluation. Masks, label maps that are alike while the images are not, samples of fewer than five numbers. Outputs of another model in front of this one. Samples on which another model was trained: the folds of a cross-validation in one process. Forwards without gradients on other samples in every step. Samples that an agent in train mode made itself."
 source = "Equality of a 64-bit hash of up to 64 elements."
 */
 -- shared
@@ -176,7 +176,8 @@ WITH loaders AS (
         LEFT JOIN train t ON t.rank = e.rank AND t.stage = e.stage AND t.sample = e.sample
         GROUP BY e.rank, e.loader_id
 )
-SELECT rank, stage, field, sample, min(step) AS step FROM samples s WHERE evaluated
+SELECT rank, stage, field, sample, min(step) AS step, bool_and(whole_numbers) AS whole_numbers
+FROM samples s WHERE evaluated
   -- beside a validation set of its own, a part of the training set is looked at for comparison
   AND NOT ((rank, loader_id) IN (SELECT (rank, loader_id) FROM loaders WHERE trained)
       AND rank IN (SELECT rank FROM loaders WHERE apart))
@@ -197,18 +198,30 @@ HAVING bool_and(b.loader_id IS NULL) AND count(DISTINCT b.fingerprint) >= $stret
            WHERE s.rank = b.rank AND s.step BETWEEN min(b.step) AND max(b.step)))
 -- shared: loaded
 SELECT DISTINCT rank, field, evaluated, sample FROM samples WHERE loader_id IS NOT NULL
--- shared: counted
--- a sample of several fields is one sample: the field that shows most. Whole numbers may be alike by chance:
--- then what is in both comes several times in one epoch of the training set, too
-SELECT e.rank, count(*) AS samples, count(t.sample) AS value,
+-- shared: fields
+SELECT e.rank, e.field, count(*) AS samples, count(t.sample) AS value,
     min(greatest(e.step, t.step)) FILTER (t.sample IS NOT NULL) AS step,
-    coalesce(bool_and(m.whole_numbers) AND median(m.within) > 1, false) AS by_chance
+    bool_and(e.whole_numbers) AS whole_numbers, median(m.within) AS within
 FROM evaluated e
 LEFT JOIN train t ON t.rank = e.rank AND t.stage = e.stage AND t.sample = e.sample
-LEFT JOIN times m ON m.rank = e.rank AND m.stage = e.stage
-    AND m.field IS NOT DISTINCT FROM e.field AND m.sample = e.sample
+LEFT JOIN times m ON m.rank = e.rank AND m.stage = e.stage AND m.sample = e.sample AND m.whole_numbers
+    AND t.sample IS NOT NULL
 GROUP BY e.rank, e.field
-QUALIFY row_number() OVER (PARTITION BY e.rank ORDER BY value DESC, samples DESC) = 1
+-- shared: beside_them
+-- numbers of another kind that are evaluated too, of which none was trained on
+SELECT DISTINCT e.rank
+FROM all_samples e
+LEFT JOIN (SELECT DISTINCT rank, sample FROM all_samples WHERE NOT evaluated) t
+    ON t.rank = e.rank AND t.sample = e.sample
+WHERE e.evaluated AND NOT e.whole_numbers
+GROUP BY e.rank, e.field
+HAVING count(DISTINCT e.sample) >= $enough AND count(t.sample) = 0
+-- shared: counted
+-- a sample of several fields is one sample: the field that shows most. Whole numbers may be alike by
+-- chance: then what is in both comes several times in one epoch of the training set, or differs beside it
+SELECT f.*, coalesce(f.whole_numbers AND (f.within > 1 OR f.rank IN (FROM beside_them)), false) AS by_chance
+FROM fields f
+QUALIFY row_number() OVER (PARTITION BY f.rank ORDER BY f.value DESC, f.samples DESC) = 1
 -- detector: own_split
 WITH whole AS (
     -- only after a whole epoch of a loader is it known which samples are trained on
