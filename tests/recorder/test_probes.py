@@ -449,6 +449,15 @@ def test_a_schedule_that_is_shorter_than_an_epoch_and_stepped_by_the_batch_is_do
     assert simulate(warm_up, by_step=True, epoch=500).outcome == "passed"
 
 
+@pytest.mark.parametrize(("steps", "code"), [(2400, "schedule-simulated"), (70, "schedule-gone")])
+def test_a_function_of_the_step_that_has_come_to_zero_has_come_to_its_end(steps, code):
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)
+    decay = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda s: max(0.0, 1 - s / steps) ** 0.9)
+    found = simulate(decay, by_step=True)
+    assert found.code == code
+    assert simulate(decay, 4 * steps).code == "schedule-zero"  # a run that is known to go on beyond it
+
+
 def test_generators_of_the_script_are_put_back_too():
     own, inner = torch.Generator().manual_seed(3), random.Random(4)
 
