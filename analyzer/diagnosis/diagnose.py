@@ -79,6 +79,7 @@ def diagnose(trace: Trace, rules: RuleSet | None = None) -> Verdict:
             continue
         try:
             rows = run_rule(trace, rule)
+            found = finding_from_rows(rule, rows) if rows else None
         except RuleError as e:
             if find_rule(rule.header.code) is None:
                 raise  # a rule of the user's own: its author wants to know
@@ -87,8 +88,7 @@ def diagnose(trace: Trace, rules: RuleSet | None = None) -> Verdict:
             )
             silent.append(NotEvaluable(code=rule.header.code, name=rule.header.name, why=why))
             continue
-        if rows:
-            found = finding_from_rows(rule, rows)
+        if found is not None:
             if sampled and found.finding.step is not None and found.finding.step_lower is not None:
                 found.finding.step_lower = min(found.finding.step_lower, _step_lower(trace, found))
             fired.append(found)

@@ -7,6 +7,7 @@ from decimal import Decimal
 from string import Formatter
 from typing import Any, cast
 
+from ..errors import RuleError
 from ..language import close_up, say
 
 
@@ -15,9 +16,12 @@ def fill(template: str, row: Mapping[str, Any]) -> str:
 
     `{value}` shows four digits, `{value:.3g}` what Python's format says, `{value:bytes}` bytes in decimal units, and
     `{names:names}` the texts of a list one after another. A blank at its ends stays: it may be a part of another sentence.
-    Raises KeyError for a column that the row lacks.
+    Raises RuleError for a column that the row lacks, and for a value that has no such format.
     """
-    return close_up(_SENTENCE.vformat(_BLANKS.sub(" ", template), (), row))
+    try:
+        return close_up(_SENTENCE.vformat(_BLANKS.sub(" ", template), (), row))
+    except (KeyError, TypeError, ValueError) as e:
+        raise RuleError(f"{template!r} cannot be said of this row: {e}") from e
 
 
 class _Sentence(Formatter):

@@ -1,6 +1,7 @@
 """The texts of the rules in another language than English: ``words/<language>/<layer>.toml``."""
 
 import hashlib
+import re
 import tomllib
 from collections.abc import Mapping
 from functools import cache
@@ -71,14 +72,15 @@ def in_words_of(header: Header, row: Mapping[str, Any]) -> dict[str, Any]:
     told = dict(row) if text is None else worded(text, row)
     for column, words in (header.say if text is None else text.say).items():
         reason = row.get(column)
-        try:
-            if isinstance(reason, list):
-                parts = cast("list[dict[str, Any]]", reason)
-                told[column] = say("; ").join(in_words_of(header, part)[column] for part in parts)
-            else:
-                told[column] = "" if reason is None else fill(words[reason], told)
-        except KeyError as e:
-            raise RuleError(f"{header.code}: {column} has no words for {e}") from e
+        if isinstance(reason, list):
+            parts = cast("list[dict[str, Any]]", reason)
+            told[column] = say("; ").join(in_words_of(header, part)[column] for part in parts)
+        elif reason is None:
+            told[column] = ""
+        elif reason in words:
+            told[column] = fill(words[reason], told)
+        else:
+            raise RuleError(f"{header.code}: {column} has no words for {reason!r}")
     return told
 
 
@@ -87,6 +89,19 @@ def values_of(code: str, name: str, row: Mapping[str, Any]) -> dict[str, Any]:
     header, text = header_of(code, name), text_of(code, name)
     told = dict(row) if text is None else worded(text, row)
     return told if header is None else {column: value for column, value in told.items() if column not in header.say}
+
+
+def fixes_of(said: Header | RuleText) -> list[str]:
+    """The fix of a rule, or the fixes that its reasons choose from, in the words of the header or of a translation."""
+    whole = " ".join(said.fix.split())
+    chosen = _ONE_COLUMN.fullmatch(whole)
+    words = said.say.get(chosen[1]) if chosen else None
+    if chosen is None or words is None:
+        return [whole]
+    return [f"{text.strip()}{chosen[2]}" for text in dict.fromkeys(words.values())]
+
+
+_ONE_COLUMN = re.compile(r"\{(\w+)\}([.。]?)")
 
 
 def worded(text: RuleText, row: Mapping[str, Any]) -> dict[str, Any]:

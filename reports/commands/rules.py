@@ -14,7 +14,7 @@ from ...analyzer.language import close_up, say
 from ...analyzer.rule_cases.case_database import CaseDatabase
 from ...analyzer.rule_cases.cases import cases_beside, judge
 from ...analyzer.rules.rule import Rule, find_rule, load_own_rules, load_rules
-from ...analyzer.rules.texts import text_of
+from ...analyzer.rules.texts import fixes_of, text_of
 from .asked_language import speak_as_asked
 from .common import DebugOption, LangOption, add, command_errors, console, json_option, print_json
 
@@ -108,11 +108,11 @@ def explain(rule: Rule) -> str:
     as they stand in its file."""
     h = rule.header
     text = text_of(h.code, h.name)
-    doc, fix = (h.doc, h.fix) if text is None else (text, text.fix)
+    doc, fixes = h.doc if text is None else text, fixes_of(h if text is None else text)
     title = "" if text is None else f" {text.title}"
     lines = [f"{h.code} {h.name}{title} ({say(h.severity)}, {h.phase})", ""]
-    parts = ("What", doc.what), ("Why", doc.why), ("Not this", doc.not_this), ("Source", doc.source), ("Fix", fix)
-    for heading, words in parts:
+    parts = ("What", doc.what), ("Why", doc.why), ("Not this", doc.not_this), ("Source", doc.source)
+    for heading, words in (*parts, *(("Fix", fix) for fix in fixes)):
         lines += [close_up(f"{say(heading)}: {' '.join(words.split())}"), ""]
     for name, p in h.params.items():
         source = f" [{p.source}]" if p.source else ""

@@ -8,11 +8,9 @@ confirm   record again and compare: the rule has to be silent
 
 import shlex
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
-from ...analyzer.rules.rule import Header, load_rules
-from ...analyzer.rules.texts import text_of
+from ...analyzer.rules.texts import header_of, text_of
 from ...analyzer.verdict import Finding
 from ...schemas import CaptureMeta
 from ...schemas.files.call_recipe import PLAN_JSON
@@ -45,7 +43,7 @@ def playbook(
     finding: Finding, run: Path, captures: list[tuple[Path, CaptureMeta]], replayed: tuple[int, int] | None
 ) -> list[PlaybookStep]:
     """The checklist of one cause. ``replayed``: first and last step that the page replays."""
-    header = _headers().get(finding.code)
+    header = header_of(finding.code, finding.name)
     steps: list[PlaybookStep] = []
     if replayed is not None and finding.step is not None and replayed[0] <= finding.step <= replayed[1]:
         where = f" {show_name(finding.module)}" if finding.module else say(" what changes first")
@@ -68,7 +66,7 @@ def playbook(
             steps.append(
                 PlaybookStep("look", say("Make the captured call again, alone: a script for a debugger."), command)
             )
-    if header is not None and header.name == finding.name and header.doc.not_this:
+    if header is not None and header.doc.not_this:
         doc = text_of(finding.code, finding.name) or header.doc
         steps.append(PlaybookStep(say("rule out"), doc.not_this))
     steps += [PlaybookStep("change", words) for words in tries(show_text(finding.fix))]
@@ -106,13 +104,8 @@ def tries(fix: str) -> list[str]:
 
 def rule_words(finding: Finding) -> RuleWords | None:
     """What the rule of a finding looks for, and why; None for a rule that is not ours."""
-    header = _headers().get(finding.code)
-    if header is None or header.name != finding.name:
+    header = header_of(finding.code, finding.name)
+    if header is None:
         return None
     doc = text_of(finding.code, finding.name) or header.doc
     return RuleWords(doc.what, doc.why, doc.source)
-
-
-@cache
-def _headers() -> dict[str, Header]:
-    return {r.header.code: r.header for r in load_rules()}

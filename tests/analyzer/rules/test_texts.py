@@ -5,7 +5,10 @@ import re
 import pytest
 import typer
 from firstfault.analyzer import Rule, load_rules
+from firstfault.analyzer.diagnosis.diagnose import finding_from_rows
+from firstfault.analyzer.errors import RuleError
 from firstfault.analyzer.language import speak, speaking
+from firstfault.analyzer.rules.filling import fill
 from firstfault.analyzer.rules.texts import fingerprint, in_words_of, rule_texts, text_of, title_of, worded
 from firstfault.reports.commands.rules import explain, rules_command
 
@@ -110,3 +113,30 @@ def test_rules_are_listed_and_explained_in_the_language_that_is_asked_for(capsys
     assert ended.value.exit_code == 2
     assert "choose en or zh" in capsys.readouterr().err
     speak("en")
+
+
+def test_a_fix_that_a_reason_chooses_is_explained_in_its_words() -> None:
+    chosen = [r for r in RULES if (m := re.fullmatch(r"\{(\w+)\}[.]?", r.header.fix)) and m[1] in r.header.say]
+    assert len(chosen) > 5
+    for lang in ("en", "zh"):
+        with speaking(lang):
+            told = {rule.header.code: explain(rule).partition("SELECT")[0] for rule in chosen}
+        assert [code for code, words in told.items() if re.search(r": \{\w+\}[.。]?$", words, re.MULTILINE)] == []
+
+
+def test_what_cannot_be_said_of_a_row_is_an_error_of_the_rule() -> None:
+    rule = next(r for r in RULES if r.header.code == "MO034")
+    row = {
+        "step": 3,
+        "value": 2,
+        "names": "0.weight",
+        "what_": "moved_by_the_optimizer",
+        "remedy": "moved_by_the_optimizer",
+    }
+    assert "2 parameters do not require gradients (0.weight)" in finding_from_rows(rule, [row]).finding.message
+    with pytest.raises(RuleError, match="no words for 'of another version'"):
+        finding_from_rows(rule, [{**row, "what_": "of another version"}])
+    with pytest.raises(RuleError, match="cannot be said of this row"):
+        fill("{share:.3g} of them", {"share": "inf"})
+    with pytest.raises(RuleError, match="cannot be said of this row"):
+        fill("{nobody}", row)
