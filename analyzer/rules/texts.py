@@ -92,13 +92,14 @@ def values_of(code: str, name: str, row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def fixes_of(said: Header | RuleText) -> list[str]:
-    """The fix of a rule, or the fixes that its reasons choose from, in the words of the header or of a translation."""
+    """The fix of a rule, or the fixes that its reasons choose from, in the words of the header or of a translation. What a row
+    alone can say, such as the remedy of a known exception, is left out."""
     whole = " ".join(said.fix.split())
     chosen = _ONE_COLUMN.fullmatch(whole)
     words = said.say.get(chosen[1]) if chosen else None
     if chosen is None or words is None:
         return [whole]
-    return [f"{text.strip()}{chosen[2]}" for text in dict.fromkeys(words.values())]
+    return [f"{text.strip()}{chosen[2]}" for text in dict.fromkeys(words.values()) if not _ONE_COLUMN.fullmatch(text)]
 
 
 _ONE_COLUMN = re.compile(r"\{(\w+)\}([.。]?)")
