@@ -48,6 +48,10 @@ _LONG = 10_000
 _DIVERGED = 4.0
 """Multiples of the best smoothed loss at which a range test ends (fastai)."""
 
+_EVEN = 0.25
+"""Share of a change by which the next one may be another, where a count makes both: a ramp that bends. Convention; two changes
+by chance are 1.7 times their own size apart."""
+
 _SMOOTHING = 0.7
 """Weight of the past in the smoothed loss; fastai takes 0.98 over 100 batches, here there are half as many."""
 
@@ -249,9 +253,17 @@ def repeatable(setting: Setting) -> Probe:
     if not setting.from_loader and one.loss != two.loss:
         setting.fixed_batch = False
         return untried(name, "batch-not-fixed")
-    for parameter, a, b in zip(setting.names, one.gradients, two.gradients, strict=False):
-        if a is not None and b is not None and not torch.equal(a, b) and bool(a.isfinite().all()):
-            return result(name, "doubtful", "gradient-differs", parameter=parameter, share=_relative(a, b))
+    differing = [
+        (parameter, a, b)
+        for parameter, a, b in zip(setting.names, one.gradients, two.gradients, strict=False)
+        if a is not None and b is not None and not torch.equal(a, b) and bool(a.isfinite().all())
+    ]
+    if differing:
+        three = yield Trial(keep_gradients=True)
+        if _evenly_apart(one, two, three):
+            return result(name, "passed", "count-followed", one=one.loss, two=two.loss, three=three.loss)
+        parameter, a, b = differing[0]
+        return result(name, "doubtful", "gradient-differs", parameter=parameter, share=_relative(a, b))
     if one.loss != two.loss and math.isfinite(one.loss):
         return result(name, "doubtful", "loss-differs", one=one.loss, two=two.loss)
     return result(name, "passed", "same-bits", loss=one.loss)
@@ -283,6 +295,17 @@ def _share(first: float, now: float) -> float:
 
 def _relative(a: Tensor, b: Tensor) -> float:
     return float((a - b).norm() / a.norm().clamp_min(1e-30))
+
+
+def _evenly_apart(one: Seen, two: Seen, three: Seen) -> bool:
+    """Whether gradients move by the same in each iteration: a number that the script counts up is in the loss, such as that of
+    a warm-up. What chance changes does not go on in the direction in which it went."""
+    moved = further = 0.0
+    for a, b, c in zip(one.gradients, two.gradients, three.gradients, strict=True):
+        if a is not None and b is not None and c is not None:
+            moved += float((b - a).double().square().sum())
+            further += float((c - b - (b - a)).double().square().sum())
+    return math.isfinite(moved) and further <= _EVEN**2 * moved
 
 
 def _idle(setting: Setting, before: list[Tensor]) -> list[str]:

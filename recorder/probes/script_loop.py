@@ -307,7 +307,7 @@ class ScriptLoop:
         self._judge_schedules()
         if "tokenizer" in self.plan.probes:
             folder = self.plan.values.get("tokenizer") or folder_beside(models)
-            for found in judge_tokenizer(folder, tensors_of(shown), self.report.first_batch):
+            for found in judge_tokenizer(folder, tensors_of(shown), self.report.first_batch, models):
                 self._add_result(found)
         self._following()
 

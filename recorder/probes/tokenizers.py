@@ -3,6 +3,9 @@
 Anything that has ``encode`` will do; ``decode``, ``get_vocab`` and the attributes of transformers are used where they are.
 """
 
+import contextlib
+import inspect
+import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -11,6 +14,8 @@ from .trial import result, untried
 
 _SPECIAL = ("pad_token", "bos_token", "eos_token", "unk_token", "mask_token", "sep_token", "cls_token")
 _SIDES = ("padding_side", "truncation_side", "model_max_length", "chat_template")
+
+_LENGTH = re.compile(r"len|width|size|max|\bn\b|pad")
 
 Ids = Callable[[Any, str], list[int]]
 
@@ -37,7 +42,7 @@ def consistent(used: Any, saved: Any, texts: Iterable[str] = ()) -> ProbeResult:
         return result(name, "failed", "tokenizer-vocabulary", sizes=[len(one), len(two)], **facts)
     checked = 0
     for text in texts:
-        one, two = _ids(used, text), _ids(saved, text)
+        one, two = ids_of(used, text), ids_of(saved, text)
         checked += 1
         if one != two:
             place = next((i for i, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), min(len(one), len(two)))
@@ -67,7 +72,7 @@ def round_trip(tokenizer: Any, texts: Iterable[str]) -> ProbeResult:
     checked = 0
     for text in texts:
         try:
-            back = tokenizer.decode(_ids(tokenizer, text))
+            back = tokenizer.decode(ids_of(tokenizer, text))
         except Exception as e:  # noqa: BLE001 — of a stranger's class
             return untried(name, "tokenizer-raised", error=f"{type(e).__name__}: {e}"[:160])
         checked += 1
@@ -76,12 +81,48 @@ def round_trip(tokenizer: Any, texts: Iterable[str]) -> ProbeResult:
     return result(name, "passed", "tokenizer-returns", texts=checked) if checked else untried(name, "no-texts")
 
 
-def _ids(tokenizer: Any, text: str) -> list[int]:
+def padding_in_text(tokenizer: Any, texts: Iterable[str], paddings: Iterable[tuple[str, int]]) -> ProbeResult | None:
+    """Whether texts hold the number that an embedding keeps at zero for padding: among their tokens, not only at their ends.
+    ``paddings``: names of embeddings with their padding_idx. None where nothing was to be tried."""
+    known = {index: name for name, index in reversed(list(paddings))}
+    checked = 0
+    for text in texts:
+        try:
+            tokens = ids_of(tokenizer, text)
+        except Exception:  # noqa: BLE001 — of a stranger's class; the round trip says so
+            return None
+        checked += 1
+        for index, embedding in known.items():
+            inner = _without_ends(tokens, index)
+            if count := inner.count(index):
+                facts: dict[str, Any] = {"embedding": embedding, "index": index, "count": count, "tokens": len(inner)}
+                return result("tokenizer-padding", "doubtful", "padding-is-a-token", text=text[:80], **facts)
+    return result("tokenizer-padding", "passed", "padding-apart", texts=checked) if checked and known else None
+
+
+def _without_ends(tokens: list[int], padding: int) -> list[int]:
+    """Tokens without the padding before and behind them."""
+    places = [i for i, token in enumerate(tokens) if token != padding]
+    return tokens[places[0] : places[-1] + 1] if places else []
+
+
+def ids_of(tokenizer: Any, text: str) -> list[int]:
+    """The tokens of a text. An ``encode`` of the user's own may want the length of its answer too."""
     try:
         found: Any = tokenizer.encode(text, add_special_tokens=False)
     except TypeError:
-        found = tokenizer.encode(text)
+        found = tokenizer.encode(text, *_lengths(tokenizer.encode, text))
     return [int(i) for i in getattr(found, "ids", found)]
+
+
+def _lengths(encode: Any, text: str) -> list[int]:
+    """For each argument that ``encode`` must be given besides the text, and that is named as a length is: room for the text."""
+    with contextlib.suppress(TypeError, ValueError):  # of a builtin nothing is known
+        _, *others = inspect.signature(encode).parameters.values()
+        wanted = [p for p in others if p.default is p.empty and p.kind in {p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD}]
+        if all(_LENGTH.search(p.name) for p in wanted):
+            return [len(text) + 8 for _ in wanted]
+    return []
 
 
 def _vocabulary(tokenizer: Any) -> dict[Any, int] | None:

@@ -8,10 +8,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from ...schemas.files.probe_report import Picture, ProbeResult
-from .tokenizers import consistent, round_trip
+from .tokenizers import consistent, padding_in_text, round_trip
 from .trial import result, untried
 
 _MOST_TEXTS = 4
@@ -97,8 +97,11 @@ def saved_tokenizer(folder: Path, used: Any) -> Any:
     return None
 
 
-def judge(folder: str | None, batch: list[Tensor], shown: list[Picture]) -> list[ProbeResult]:
-    """Compare the tokenizer in use with the saved one, on texts of the first batch; show these texts beside the numbers."""
+def judge(
+    folder: str | None, batch: list[Tensor], shown: list[Picture], models: Iterable[nn.Module] = ()
+) -> list[ProbeResult]:
+    """Compare the tokenizer in use with the saved one, and with the embeddings of the models, on texts of the first batch. Show
+    these texts beside the numbers."""
     used = find_tokenizer()
     if used is None:
         return [untried("tokenizer", "no-tokenizer")] if folder else []
@@ -113,6 +116,8 @@ def judge(folder: str | None, batch: list[Tensor], shown: list[Picture]) -> list
         picture.text = "\n".join(text[:200] for text in found)
         texts = texts or found
     results = [round_trip(used, texts), *_end_left_out(used, batch)]
+    if padding := padding_in_text(used, texts, _paddings(models)):
+        results.append(padding)
     if folder is None:
         return results
     try:
@@ -122,6 +127,16 @@ def judge(folder: str | None, batch: list[Tensor], shown: list[Picture]) -> list
         return [consistent(used, saved, texts), *results]
     except Exception as e:  # noqa: BLE001 — of a stranger's file
         return [untried("tokenizer", "tokenizer-raised", error=f"{type(e).__name__}: {e}"[:160]), *results]
+
+
+def _paddings(models: Iterable[nn.Module]) -> list[tuple[str, int]]:
+    """Embeddings that keep a row at zero, with its number."""
+    return [
+        (name or "the model", module.padding_idx)
+        for model in models
+        for name, module in model.named_modules()
+        if isinstance(module, nn.Embedding | nn.EmbeddingBag) and module.padding_idx is not None
+    ]
 
 
 def _end_left_out(used: Any, batch: list[Tensor]) -> list[ProbeResult]:

@@ -49,6 +49,7 @@ AREA_OF = {
     "schedule": "learning rate",
     "tokenizer": "tokenizer",
     "tokenizer-round-trip": "tokenizer",
+    "tokenizer-padding": "tokenizer",
     "pad-is-eos": "tokenizer",
 }
 PROBES = (

@@ -102,6 +102,11 @@ SENTENCES: dict[str, _Words] = {
     "lr-zero": lambda _: say("The learning rate is zero."),
     "diverged-at-once": lambda _: say("Range test: the loss is lost at the smallest learning rates already."),
     "same-bits": lambda _: say("The same iteration twice gave the same loss and gradients to the bit."),
+    "count-followed": lambda v: say(
+        "The same iteration moves the gradients by the same each time (losses {one}, {two}, {three}): the script counts its"
+        " steps in the loss, as a warm-up does, and nothing is left to chance.",
+        **v,
+    ),
     "gradient-differs": lambda v: say(
         "The same iteration twice gave another gradient of {parameter} (by {share} of its norm).", **v
     ),
@@ -225,6 +230,12 @@ SENTENCES: dict[str, _Words] = {
         "The tokenizers part at token {place} of “{text}”: {used} is used, {saved} is saved.", **v
     ),
     "tokenizer-setting": lambda v: say("The tokenizers differ in {what}: {used} is used, {saved} is saved.", **v),
+    "padding-is-a-token": lambda v: say(
+        "The tokenizer gives {count} of {tokens} tokens of “{text}” the number {index}, which {embedding} keeps at zero for"
+        " padding (padding_idx).",
+        **v,
+    ),
+    "padding-apart": lambda v: say("No token of {texts} texts has the number that is kept at zero for padding.", **v),
     "tokenizer-returns": lambda v: say("Decoding gives {texts} encoded texts back.", **v),
     "tokenizer-loses": lambda v: say("The tokenizer gives “{back}” back for “{text}”.", **v),
     "not-repeatable": lambda _: say("not tried: the same iteration does not give the same numbers twice"),

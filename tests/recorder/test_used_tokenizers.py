@@ -7,6 +7,7 @@ import pytest
 import torch
 from firstfault.recorder.probes.used_tokenizers import folder_beside, judge
 from firstfault.schemas.files.probe_report import Picture
+from torch import nn
 
 
 class Letters:
@@ -25,10 +26,24 @@ class Letters:
         return {letter: i for i, letter in enumerate(self.letters)}
 
 
-def judged(folder, *batch, **kwargs):
-    tokenizer = Letters("abc", **kwargs)  # found in this frame, as in a script's
+class Fixed(Letters):
+    """As scripts write them: ``encode`` fills up to a width; ``first`` is the number of the first letter for ``decode``."""
+
+    def __init__(self, letters, first=2):
+        super().__init__(letters)
+        self.first = first
+
+    def encode(self, text, width):
+        return super().encode(text) + [0] * (width - len(text))
+
+    def decode(self, ids):
+        return "".join(self.letters[2 + (i - self.first) % (len(self.letters) - 2)] for i in ids if i > 1)
+
+
+def judged(folder, *batch, tokenizer=None, models=(), **kwargs):
+    tokenizer = tokenizer or Letters("abc", **kwargs)  # found in this frame, as in a script's
     shown = [Picture(name=str(i), shape=list(t.shape), dtype="int64") for i, t in enumerate(batch)]
-    found = judge(folder, list(batch), shown)
+    found = judge(folder, list(batch), shown, models)
     assert tokenizer.letters
     return {f.probe: f for f in found}, shown
 
@@ -42,6 +57,31 @@ def test_the_tokenizer_in_use_is_compared_with_the_saved_vocabulary(tmp_path, sa
     assert found["tokenizer"].code == code
     assert found["tokenizer-round-trip"].outcome == "passed"
     assert shown[0].text == "abc"
+
+
+@pytest.mark.parametrize(("first", "outcome"), [(2, "passed"), (1, "doubtful")])
+def test_a_decoder_that_is_one_off_is_found_also_where_encode_wants_a_width(first, outcome):
+    found, _ = judged(None, torch.tensor([[2, 3, 4, 1, 0]]), tokenizer=Fixed("abc", first))
+    assert found["tokenizer-round-trip"].outcome == outcome
+
+
+@pytest.mark.parametrize(
+    ("padding", "code"),
+    [
+        (0, "padding-apart"),
+        (3, "padding-is-a-token"),
+        (None, None),
+        (4, "padding-apart"),
+    ],  # the last one is at the ends alone
+)
+def test_a_letter_that_has_the_number_of_padding_is_found(padding, code):
+    model = nn.Sequential(nn.Embedding(5, 4, padding_idx=padding))
+    found, _ = judged(None, torch.tensor([[2, 3, 2, 4]]), models=[model])
+    if code is None:
+        assert "tokenizer-padding" not in found
+    else:
+        assert found["tokenizer-padding"].code == code
+        assert found["tokenizer-padding"].values.get("count", 1) == 1
 
 
 def test_a_file_that_cannot_be_read_is_told(tmp_path):
